@@ -28,6 +28,7 @@ CODES: dict[str, str] = {
     "SNAP021": "pipeline stages used out of order",
     "SNAP022": "two threads touch one element, one of them writes, and nothing orders them",
     "SNAP023": "an index out of bounds, in a launch that the kernel allows",
+    "SNAP024": "read before it is written, in a launch that the kernel allows",
     "SNAP026": "not proved, though `proved=True` asks for it",
     "SNAP027": "a proof needs a precondition that `where=` does not say",
     "SNAP028": "a view that does not fit the memory it is of",

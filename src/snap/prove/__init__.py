@@ -31,6 +31,7 @@ from snap.prove.verdict import PRECONDITION, Findings, Launch, Obligation, Proof
 PROPERTIES: dict[str, tuple[str, str]] = {
     "bounds": ("bounds", "bounds"),
     "races": ("apart", "races"),
+    "init": ("init", "init"),
     "order": ("order_report", "orders"),
 }
 # What a property rests on: it is shown together with it.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from snap.ir import nodes as ir
 from snap.ir.effects import effects
+from snap.ir.hardware import WARP
 from snap.ir.walk import own_expressions
 from snap.prove.values import value
 
@@ -24,7 +25,7 @@ def act(w: Walk, s: ir.Stmt) -> None:
                 value(w, arg)
             for e in effects(s):
                 if e.access is not None:
-                    w.access(e, s.span)
+                    w.access(e, s.span, lanes=8 * s.attr("count", WARP // 8))
             for t in s.targets:
                 w.unknown(t)
         case ir.Atomic():
@@ -59,6 +60,9 @@ def act(w: Walk, s: ir.Stmt) -> None:
             chosen = s.zero if isinstance(s, ir.Wgmma) else s.first
             if chosen is not None:
                 value(w, chosen)
+            for array in (s.acc, *((s.a,) if isinstance(s, ir.Wgmma) else ())):
+                if isinstance(array, ir.ArrayRef):
+                    w.registers(array, array.at, s.span)
             for e in effects(s):
                 if e.access is not None:
                     w.access(e, s.span)

@@ -18,11 +18,12 @@ from typing import Any
 from snap.ir import nodes as ir
 from snap.ir.effects import Effect, Kind
 from snap.ir.types import THREAD1, Privilege
+from snap.ir.walk import bodies, ways_out
 from snap.prove import loops
 from snap.prove.acts import act
-from snap.prove.sites import Entry, Inside, Position, Root, Site, Walked
+from snap.prove.sites import NEVER, Entry, Inside, Position, Root, Site, Walked
 from snap.prove.start import Key, Started
-from snap.prove.terms import TRUE, Cond, Poly, at_least, atoms_of, below, both, equal, negated, number
+from snap.prove.terms import FALSE, TRUE, Cond, Poly, at_least, atoms_of, below, both, equal, negated, number
 from snap.prove.values import OPAQUE, Value, anything, is_bool, is_int, value
 
 
@@ -56,14 +57,20 @@ class Walk(Started):
             term, v = v.term, Value(self.terms.base("any", low, high, var.privilege, self.depth, var.name), v.deps)
             if any(atom.defined for atom in term.atoms) or len(term.terms) > 1:
                 assert isinstance(v.term, Poly)
-                self.path.append(equal(v.term, term))
+                self.define(equal(v.term, term))
         elif isinstance(v.term, tuple) and var.privilege != THREAD1:
             atom = self.terms.base("any", 0, 1, var.privilege, self.depth, var.name)
             if v.term[0] not in ("true", "false"):
                 c = v.term
-                self.path.append(("or", both(c, equal(atom, 1)), both(negated(c), equal(atom, 0))))
+                self.define(("or", both(c, equal(atom, 1)), both(negated(c), equal(atom, 0))))
                 v = Value(equal(atom, 1), v.deps)
         self.vars[self.frame, var.uid] = v
+
+    def define(self, c: Cond) -> None:
+        """What an atom is that has just been made: it decides about nobody's way."""
+        if c != TRUE:
+            self.path.append(c)
+            self.out.defines.add(c)
 
     def inside(self, v: Value, size: int, span: Any, name: str) -> None:
         if self.dry:
@@ -118,6 +125,8 @@ class Walk(Started):
                 access.span,
                 access.handle.name,
                 None if block is None else block.term if isinstance(block.term, Poly) else self._any_index(),
+                when=self.when(),
+                life=self.lives.get(id(root), NEVER),
                 **options,
             )
         if not self.dry:
@@ -144,6 +153,13 @@ class Walk(Started):
         del self.path[mark:]
 
     def statement(self, s: ir.Stmt) -> None:
+        self._statement(s)
+        if isinstance(s, (ir.Return, ir.Break, ir.Continue)):
+            self.unsure = True
+        elif not self.unsure and not isinstance(s, ir.If) and bodies(s):
+            self.unsure = escapes(s)
+
+    def _statement(self, s: ir.Stmt) -> None:
         match s:
             case ir.Declare(var, init, zero):
                 self._declare(var, init, zero)
@@ -189,17 +205,23 @@ class Walk(Started):
             self.vars[self.frame, var.uid] = Value(("false",))
         else:
             self.vars[self.frame, var.uid] = anything(self, var.type, var.privilege, var.name)
+            if not zero:
+                self.bare[self.frame, var.uid] = self.when()
 
     def target(self, t: ir.Target | None, v: Value) -> None:
         match t:
             case ir.VarTarget(var):
+                self.touch(var, True, t.span)
                 self.assign(var, v)
             case ir.ElemTarget(array, index):
                 self.registers(array, index, t.span)
             case ir.MemTarget(access):
                 self.access(Effect(Kind.WRITE, access), t.span)
-            case ir.ComponentTarget(ir.VarTarget(var)):
+            case ir.ComponentTarget(ir.VarTarget(var), lane):
+                self.touch(var, True, t.span, lane)
                 self.vars[self.frame, var.uid] = OPAQUE
+            case ir.ComponentTarget(ir.MemTarget(access), lane):
+                self.access(Effect(Kind.WRITE, access), t.span, part=lane)
             case ir.ComponentTarget(inner):
                 self.target(inner, OPAQUE)
 
@@ -207,6 +229,7 @@ class Walk(Started):
         """A target that gets a value of which nothing is known."""
         match t:
             case ir.VarTarget(var):
+                self.touch(var, True, t.span)
                 self.vars[self.frame, var.uid] = anything(self, var.type, var.privilege, var.name)
             case _:
                 self.target(t, OPAQUE)
@@ -217,14 +240,18 @@ class Walk(Started):
         assert cond is not None
         self.use(c)
         if cond[0] in ("true", "false"):
-            self.inline(s.then if cond[0] == "true" else s.other)
+            taken = s.then if cond[0] == "true" else s.other
+            self.inline(taken)
+            if leaves(taken):
+                self.path.append(FALSE)  # nobody comes here
             return
-        before = dict(self.vars)
+        before, unsure = dict(self.vars), self.unsure
         with self.given(c):
             self.body(s.then)
-        then, self.vars = self.vars, before
+        then, self.vars, self.unsure = self.vars, before, unsure
         with self.given(Value(negated(cond), c.deps)):
             self.body(s.other)
+        self.unsure = unsure or escapes(s)
         if leaves(s.then):
             self.path.append(negated(cond))
         elif leaves(s.other):
@@ -257,8 +284,9 @@ class Walk(Started):
         self.at = outer
 
     def _split(self, s: ir.Split) -> None:
-        before = dict(self.vars)
+        before, unsure = dict(self.vars), self.unsure
         for case in s.cases:
+            self.unsure = unsure
             index = self.at.index[s.level] - case.offset
             known = [Value(at_least(index, 0))]
             if not case.rest:
@@ -307,6 +335,7 @@ class Walk(Started):
         key = self.frame, obj.uid
         if key not in self.roots:
             self.roots[key] = Root(obj.name, obj, shape, None, total)
+        self.lives[id(self.roots[key])] = self.when()
         self.chains[self.frame, handle.uid] = ()
 
     # ---- calls ----
@@ -337,14 +366,14 @@ class Walk(Started):
                     if root is not None and chain is not None:
                         self.roots[inner, own.obj.uid] = root
                         self.chains[inner, own.uid] = chain
-        outer = self.frame, self.at
+        outer = self.frame, self.at, self.unsure
         self.frame, self.at = inner, self.at.called(s)
         self.returns.append([])
         self.marks.append((len(self.path), self.depth))
         self.body(s.function.body)
         self.marks.pop()
         found = self.returns.pop()
-        self.frame, self.at = outer
+        self.frame, self.at, self.unsure = outer
         self._result(s, found)
 
     def _bound(self, frame: tuple[int, ...], var: ir.Var, v: Value) -> None:
@@ -384,6 +413,19 @@ def leaves(body: ir.Body) -> bool:
             return leaves(inner)
         case _:
             return False
+
+
+def escapes(s: ir.Stmt) -> bool:
+    """Whether somebody may leave in it for good, and no condition that stays in the path says who.  Of an `if`, a side
+    that nobody comes out of has left its condition there.
+    """
+    inner = bodies(s)
+    if isinstance(s, ir.If):
+        inner = tuple(body for body in inner if not leaves(body))
+        if not inner:
+            return True
+    found = [way for body in inner for way in ways_out(body)]
+    return any(isinstance(way, ir.Return) or not isinstance(s, (ir.For, ir.While)) for way in found)
 
 
 def _unshared(p: Poly, by: Privilege) -> bool:

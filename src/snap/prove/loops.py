@@ -17,7 +17,7 @@ from snap.ir.effects import assigned
 from snap.ir.integers import held_by
 from snap.ir.types import I32, Scalar
 from snap.ir.walk import expressions, statements, ways_out
-from snap.prove.sites import Arithmetic
+from snap.prove.sites import Arithmetic, Loop
 from snap.prove.terms import FALSE, TRUE, Cond, Poly, at_least, atoms_of, below, both, either, negated, number
 from snap.prove.values import Value, anything, is_bool, is_int, value
 
@@ -77,6 +77,7 @@ def _run_out(w: Walk, s: ir.For, turns: range) -> None:
 
 
 def _with_counter(w: Walk, s: ir.For, carried: dict[Key, Carried], start: Poly, stop: Poly, step: Poly) -> None:
+    ways = ways_out(s.body)
     turn = w.terms.base("turn", 0, _last(start, stop, step), s.var.privilege, w.depth + 1, f"turn of {s.var.name}")
     at = start + step * turn
     runs = _runs(at, stop, step)
@@ -96,8 +97,7 @@ def _with_counter(w: Walk, s: ir.For, carried: dict[Key, Carried], start: Poly, 
         w.body(s.body)
         return []
 
-    _iterate(w, carried, head, body, turn, s.body)
-    ways = ways_out(s.body)
+    _iterate(w, carried, head, body, Loop(turn, not _stopped(ways)), s.body)
     _behind(w, carried, _turns(w, s, start, stop, step), any(isinstance(way, ir.Break) for way in ways), ways)
 
 
@@ -161,7 +161,7 @@ def repeated(w: Walk, s: ir.While) -> None:
             w.body(s.body)
         return [runs.term] if isinstance(runs.term, tuple) else []
 
-    _iterate(w, carried, lambda: None, body, turn, (*s.pre, *s.body))
+    _iterate(w, carried, lambda: None, body, Loop(turn, False), (*s.pre, *s.body))
     breaks = any(isinstance(way, ir.Break) for way in ways)
     _behind(w, carried, w.terms.base("turn", 0, FOREVER, per, w.depth, "turns"), breaks, ways)
     if not breaks:
@@ -206,13 +206,16 @@ def _iterate(
     carried: dict[Key, Carried],
     head: Callable[[], None],
     body: Callable[[], list[Cond]],
-    turn: Poly,
+    loop: Loop,
     text: ir.Body,
 ) -> None:
     """Walks the body once, for any iteration."""
+    turn, outside, unsure = loop.turn, w.around, w.unsure
     w.depth += 1
+    w.around = (*outside, loop)
     if carried:
         _learn(w, carried, head, body, turn, text)
+        w.unsure = unsure
     mark, before = len(w.path), dict(w.vars)
     _set(w, carried, turn)
     head()
@@ -222,7 +225,13 @@ def _iterate(
             w.out.aliases[c.group] = w.out.aliases.get(c.group, frozenset()) | w.vars[key].deps
     del w.path[mark:]
     w.vars = before
+    w.around, w.unsure = outside, unsure
     w.depth -= 1
+
+
+def _stopped(ways: list[ir.Stmt]) -> bool:
+    """Whether some iterations may not come, though the loop's condition would have them."""
+    return any(not isinstance(way, ir.Continue) for way in ways)
 
 
 def _set(w: Walk, carried: dict[Key, Carried], turn: Poly) -> dict[Key, Poly]:
@@ -240,7 +249,7 @@ def _set(w: Walk, carried: dict[Key, Carried], turn: Poly) -> dict[Key, Poly]:
             free[key] = v.term
             if isinstance(entry, Poly):
                 for candidate in c.holds:
-                    w.path.append(candidate(v.term, entry))
+                    w.define(candidate(v.term, entry))
     return free
 
 

@@ -26,16 +26,23 @@ def confirmed(c: Context, conds: Iterable[Cond], kinds: tuple[str, ...], line: i
         return None
     tried: set[Launch] = set()
     for launch in _launches(c, list(conds)):
-        runs = c.notes.setdefault("runs", 0)
-        if launch in tried:
-            continue
-        if not isinstance(runs, int) or runs >= MOST_RUNS:
-            return None
-        tried.add(launch)
-        c.notes["runs"] = runs + 1
-        seen = c.task.run(launch)
-        if seen is not None and seen[0] in kinds and line in seen[2]:
-            return replace(launch, seen=seen[1])
+        if launch not in tried:
+            tried.add(launch)
+            shown = seen(c, launch, kinds, line)
+            if shown is not None:
+                return shown
+    return None
+
+
+def seen(c: Context, launch: Launch, kinds: tuple[str, ...], line: int) -> Launch | None:
+    """The launch, if the machine sees in it what it should."""
+    runs = c.notes.setdefault("runs", 0)
+    if c.task.run is None or not isinstance(runs, int) or runs >= MOST_RUNS:
+        return None
+    c.notes["runs"] = runs + 1
+    found = c.task.run(launch)
+    if found is not None and found[0] in kinds and line in found[2]:
+        return replace(launch, seen=found[1])
     return None
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir.effects import Extent, Kind
+from snap.ir.hardware import WARP
 from snap.ir.types import Element, Level, Place, Privilege, Scalar
 from snap.prove.terms import Cond, Poly, Terms, number
 
@@ -34,6 +35,35 @@ class Root:
     @property
     def is_global(self) -> bool:
         return self.obj.offset == 0 and self.obj.space.value == "global"
+
+
+@dataclass(slots=True, eq=False)
+class Loop:
+    """A loop that the walk went through once, for any of its iterations.
+
+    turn  the number of the iteration, from 0 on
+    full  nothing leaves it early: each number for which its condition holds is that of an iteration
+    """
+
+    turn: Poly
+    full: bool
+
+
+@dataclass(slots=True, eq=False)
+class When:
+    """When something is done, as far as the text tells.
+
+    order   its place among all that the walk came by
+    loops   those around it, the outermost first
+    sure    whoever keeps the path does it: nobody has left before, other than by a condition that the path has
+    """
+
+    order: int
+    loops: tuple[Loop, ...]
+    sure: bool
+
+
+NEVER = When(0, (), False)
 
 
 @dataclass(slots=True, eq=False)
@@ -64,6 +94,9 @@ class Site:
 
     shape  the extents of the array that `index` addresses; None for one dimension
     block  of memory spread over a cluster, the rank of the block that is meant
+    part   of an element that is a vector, the component that is meant; None for all of it
+    lanes  of rows that a warp moves, how many of its threads name one
+    when   and of shared memory, when it came to life
     """
 
     kind: Kind
@@ -82,6 +115,27 @@ class Site:
     free: bool = False  # elements outside of the array are left out
     starts: bool = False  # ... but the first one is not before it
     text: str = ""
+    part: int | None = None
+    lanes: int = WARP
+    when: When = NEVER
+    life: When = NEVER
+
+
+@dataclass(slots=True, eq=False)
+class Local:
+    """A variable that was declared without a value is read, or gets one.
+
+    part  the component of a vector that is meant; None for all of it
+    """
+
+    var: ir.Var
+    key: object
+    writes: bool
+    part: int | None
+    path: tuple[Cond, ...]
+    span: Span
+    when: When
+    life: When
 
 
 @dataclass(slots=True, eq=False)
@@ -108,10 +162,18 @@ class Inside:
 
 @dataclass(slots=True)
 class Walked:
-    """All that a walk found.  used: the arithmetic that indices and guards depend on.  asserted, unsafe: places."""
+    """All that a walk found.
+
+    locals   variables that were declared without a value, as they are read and written
+    used     the arithmetic that indices and guards depend on
+    defines  of the conditions in paths, those that only say what an atom is
+    asserted, unsafe  places
+    """
 
     terms: Terms
     sites: list[Site] = field(default_factory=list)
+    locals: list[Local] = field(default_factory=list)
+    defines: set[Cond] = field(default_factory=set)
     arithmetic: list[Arithmetic] = field(default_factory=list)
     insides: list[Inside] = field(default_factory=list)
     used: set[int] = field(default_factory=set)

@@ -15,7 +15,7 @@ from snap.ir.launches import MOST as MOST_BLOCKS
 from snap.ir.launches import most_blocks
 from snap.ir.types import GRID1, THREAD1, Level, Place, Privilege, Scalar
 from snap.prove.ladder import Ladder
-from snap.prove.sites import Arithmetic, Entry, Position, Root, Walked
+from snap.prove.sites import Arithmetic, Entry, Local, Loop, Position, Root, Walked, When
 from snap.prove.terms import Cond, Poly, at_least, below, equal, number
 from snap.prove.values import Value, anything, is_int, value
 
@@ -41,6 +41,11 @@ class Started:
         self.turned = 1  # how often loops that are run out repeat what is inside
         self.returns: list[list[tuple[Cond, Value | None]]] = []
         self.marks: list[tuple[int, int]] = []  # of calls: path, depth
+        self.clock = 0
+        self.around: tuple[Loop, ...] = ()  # loops with a counter
+        self.unsure = False  # somebody may have left, and no condition of the path says who
+        self.lives: dict[int, When] = {}  # of shared arrays, by their roots: when they came to life
+        self.bare: dict[Key, When] = {}  # variables that were declared without a value, and when
         self._start(function)
 
     # ---- the launch ----
@@ -165,6 +170,17 @@ class Started:
         """An index, a guard or an extent depends on it."""
         if not self.dry:
             self.out.used |= v.deps
+
+    def when(self) -> When:
+        self.clock += 1
+        return When(self.clock, self.around, not self.unsure)
+
+    def touch(self, var: ir.Var, writes: bool, span: Any, part: int | None = None) -> None:
+        """A variable is read or written."""
+        key = self.frame, var.uid
+        life = self.bare.get(key)
+        if life is not None and not self.dry:
+            self.out.locals.append(Local(var, key, writes, part, tuple(self.path), span, self.when(), life))
 
     def read(self, var: ir.Var) -> Value:
         found = self.vars.get((self.frame, var.uid))

@@ -65,6 +65,7 @@ def value(w: Walk, e: ir.Expr) -> Value:
                 return Value(TRUE if n else FALSE)
             return Value(number(int(n))) if t.is_integer else OPAQUE
         case ir.Read(var):
+            w.touch(var, False, e.span)
             return w.read(var)
         case ir.UnitId(target, place):
             found = w.at.unit(target, place)
@@ -110,13 +111,20 @@ def value(w: Walk, e: ir.Expr) -> Value:
             return _lookup(w, e, table, index)
         case ir.Load(access):
             return _load(w, e, access)
-        case ir.Component(inner):
-            value(w, inner)
-            return anything(w, e.type)
+        case ir.Component():
+            return _component(w, e)
         case ir.MakeVector(items):
             for item in items:
                 value(w, item)
             return OPAQUE
+
+
+def _component(w: Walk, e: ir.Component) -> Value:
+    if isinstance(e.value, ir.Read):
+        w.touch(e.value.var, False, e.span, e.lane)
+    else:
+        value(w, e.value)
+    return anything(w, e.type)
 
 
 def _cond(v: Value) -> Cond:

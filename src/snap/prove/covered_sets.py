@@ -1,0 +1,320 @@
+"""Reads and writes as sets of integers, which isl takes from each other.
+
+Input: a read, and writes that come before it (covered.py).  Output: what is left of the read, as an isl set over all
+the numbers that it depends on; None where isl gave up.  Invariant: the set of a read holds every point at which it can
+be; the set of a write holds only points for which some thread and iteration exists that has written there.  Products of
+unknowns are unknowns; a write whose thread or iteration stands in one is left out.
+
+Names: `a7` is number 7 of the read, and of the launch; `x7` is number 7 of the write, and may be chosen; `d2_7` is
+number 7 of the second write, and may be anything; `m...` are products.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from snap.ir.types import THREAD1
+from snap.prove.context import Context
+from snap.prove.covered import Before
+from snap.prove.replay import SIZES
+from snap.prove.system import defining
+from snap.prove.terms import Atom, Cond, Poly, at_least, atoms_of, below, number, polys
+from snap.prove.touches import Touch
+
+MOST_OPERATIONS = 2_000_000
+NEAR = (0, 1, 2, 3, 4, 5, -1, 7, 8, -2)  # numbers of a launch, in the order in which they are tried
+Namer = Callable[[Atom], str]
+
+
+class Beyond(Exception):
+    """Nothing that isl can be asked."""
+
+
+def given(atom: Atom) -> str:
+    return f"a{atom.number}"
+
+
+class Sets:
+    """One read, and what is known of the numbers in it.
+
+    universe  names of numbers that are given, each with its range
+    said      what holds of them
+    """
+
+    def __init__(self, c: Context, read: Touch):
+        self.c, self.read = c, read
+        self.universe: dict[str, tuple[int, int]] = {}
+        self.said: dict[str, None] = {}
+        self.atoms: set[Atom] = set()
+        self.writes: list[str] = []
+        self.all: Any = None
+        self.left: Any = None
+        self.element = _element(c, read)
+        conds = [*c.facts, *read.path, *_inside(read, self.element)]
+        self.say(conds, self.element)
+
+    # ---- what is given ----
+
+    def say(self, conds: Iterable[Cond], more: Iterable[Poly] = ()) -> None:
+        conds = list(conds)
+        self.learn(atoms_of(conds, more))
+        for one in conds:
+            self.said[self.cond(one, given)] = None
+
+    def learn(self, atoms: Iterable[Atom]) -> None:
+        """Atoms of the read, with what defines them."""
+        new = [atom for atom in atoms if atom not in self.atoms]
+        self.atoms |= set(new)
+        for atom in new:
+            self.universe[given(atom)] = (atom.low, atom.high)
+        for atom in new:
+            if atom.defined and atom.kind != "and":  # the set of the read may be too large, never too small
+                self.say(defining(self.c.terms, atom))
+
+    # ---- text ----
+
+    def poly(self, p: Poly, name: Namer) -> str:
+        parts = [str(p.constant)]
+        for mono, k in p.terms.items():
+            if mono:
+                parts.append(f"{k}*{name(mono[0]) if len(mono) == 1 else self.product(mono, name)}")
+        return " + ".join(parts)
+
+    def product(self, mono: tuple[Atom, ...], name: Namer) -> str:
+        """An unknown of its own."""
+        names = [name(atom) for atom in mono]
+        if any(one.startswith("x") for one in names):
+            raise Beyond
+        text = "m" + "".join(sorted(names))
+        self.universe[text] = Poly({mono: 1}).span()
+        return text
+
+    def cond(self, c: Cond, name: Namer) -> str:
+        match c:
+            case ("ge", p):
+                return f"{self.poly(p, name)} >= 0"
+            case ("eq", p):
+                return f"{self.poly(p, name)} = 0"
+            case ("ne", p):
+                return f"{self.poly(p, name)} != 0"
+            case ("and" | "or", *inner):
+                return "(" + f" {c[0]} ".join(self.cond(one, name) for one in inner) + ")"
+            case _:
+                return "0 = 0" if c[0] == "true" else "0 = 1"
+
+    # ---- writes ----
+
+    def add(self, b: Before) -> bool:
+        """Takes a write into account; False where isl cannot be asked about it."""
+        try:
+            self.writes.append(_Written(self, b, len(self.writes)).text())
+        except Beyond:
+            return False
+        return True
+
+    # ---- the question ----
+
+    def solve(self, isl: Any) -> None:
+        """Finds what no write covers."""
+        ranges = [f"{low} <= {one} <= {high}" for one, (low, high) in self.universe.items()]
+        rest = self._set(isl, " and ".join([*self.said, *ranges]) or "0 = 0")
+        self.all = rest
+        for text in self.writes:
+            if rest.is_empty():
+                break
+            rest = rest.subtract(self._set(isl, text)).coalesce()
+        self.left = rest
+
+    def needs(self) -> str:
+        """A condition on one number of a launch under which nothing is left, in the words of `where=`; '' for none."""
+        import islpy as isl
+
+        if self.left is None:
+            return ""
+        for word, p in self.words():
+            for said, text in self._ends(isl, word, p):
+                there = self._set(isl, said)
+                if self.left.intersect(there).is_empty() and not self.all.intersect(there).is_empty():
+                    return text
+        return ""
+
+    def _ends(self, isl: Any, word: str, p: Poly) -> Iterator[tuple[str, str]]:
+        """Conditions that leave out the numbers for which something is left.  Each as isl has it, and in words."""
+        text = self.poly(p, given)
+        if word == "blocks":
+            yield f"{text} = 1", "blocks == 1"
+        ((mono, k), *more) = [(mono, k) for mono, k in p.terms.items() if mono]
+        if more or k != 1:
+            return
+        end = self.left.dim_max_val(list(self.universe).index(given(mono[0])))
+        if end.is_int() and end.to_python() + p.constant < 1:  # more would leave out launches that somebody wants
+            n = end.to_python() + p.constant + 1
+            yield f"{text} >= {n}", f"{word} >= {n}"
+
+    def words(self) -> list[tuple[str, Poly]]:
+        """What a launch is given, as far as the read depends on it: blocks first, lengths last."""
+        found = [(word, p) for word, p in self.c.names.items() if p.atoms and p.atoms <= self.atoms and _linear(p)]
+        return sorted(found, key=lambda one: (one[0] != "blocks", one[0].startswith("len(")))
+
+    def points(self) -> Iterator[dict[Atom, int]]:
+        """Numbers for which something is left: small launches first, with arrays that are long."""
+        import islpy as isl
+
+        if self.left is None:
+            return
+        words = self.words()
+        for k, (most, blocks, length) in enumerate(SIZES):
+            small, near = self.left, (*NEAR[k:], *NEAR[:k])
+            for word, p in words:
+                end = blocks if word == "blocks" else length if word.startswith("len(") else most
+                small = small.intersect(self._set(isl, f"{-end} <= {self.poly(p, given)} <= {end}"))
+            if small.is_empty():
+                continue
+            for word, p in words:
+                small = self._settled(isl, small, p, (length, *near) if word.startswith("len(") else near)
+            point = small.sample_point()
+            value = {n: point.get_coordinate_val(isl.dim_type.set, k).to_python() for k, n in enumerate(self.universe)}
+            at = {atom: length for word, p in self.c.names.items() if word.startswith("len(") for atom in p.atoms}
+            yield at | {atom: value[given(atom)] for atom in self.atoms if not atom.defined}
+
+    def _settled(self, isl: Any, points: Any, p: Poly, values: Iterable[int]) -> Any:
+        """With the first of these numbers that p can be."""
+        for n in values:
+            there = points.intersect(self._set(isl, f"{self.poly(p, given)} = {n}"))
+            if not there.is_empty():
+                return there
+        return points
+
+    def _set(self, isl: Any, text: str) -> Any:
+        return isl.Set(f"{{ [{', '.join(self.universe)}] : {text} }}")
+
+
+def _linear(p: Poly) -> bool:
+    return all(len(mono) < 2 for mono in p.terms)
+
+
+class _Written:
+    """One write, as a condition on the numbers of the read."""
+
+    def __init__(self, sets: Sets, b: Before, number_: int):
+        c = sets.c
+        self.sets, self.b, self.number = sets, b, number_
+        self.chosen = {*b.counters(), *(() if b.self else c.walk.thread.atoms)}
+        if b.write.rank is not None and not b.self:
+            self.chosen |= c.walk.block.atoms
+        self.bound: dict[str, Atom] = {}
+        self._same: dict[Atom, bool] = {}
+
+    def same(self, atom: Atom) -> bool:
+        """Whether it is one number for both."""
+        if atom not in self._same:
+            inside = atoms_of([], [p for part in atom.parts for p in _parts(part)]) if atom.defined else ()
+            self._same[atom] = (
+                all(map(self.same, inside)) if atom.defined else atom not in self.chosen and self.b.shared(atom)
+            )
+        return self._same[atom]
+
+    def name(self, atom: Atom) -> str:
+        if self.same(atom):
+            self.sets.learn([atom])
+            return given(atom)
+        if atom in self.chosen or atom.defined:
+            return self.choose(atom)
+        text = f"d{self.number}_{atom.number}"
+        self.sets.universe[text] = (atom.low, atom.high)
+        return text
+
+    def choose(self, atom: Atom) -> str:
+        text = f"x{atom.number}"
+        self.bound[text] = atom
+        return text
+
+    def text(self) -> str:
+        sets, b, w, read = self.sets, self.b, self.b.write, self.sets.read
+        guards = [one for one in w.path if one not in sets.c.found.defines]
+        said = [sets.cond(one, self.name) for one in guards]
+        said += [f"{self.name(atom)} = 0" for atom in b.at_first()]
+        if b.earlier:
+            for atom in w.when.loops[b.same].turn.atoms:
+                sets.learn([atom])
+                said.append(f"{self.name(atom)} < {given(atom)}")
+        if w.rank is not None and read.rank is not None:
+            said.append(self.equal(w.rank, read.rank))
+        said += self._reaches(w, read)
+        todo = list(self.bound.values())
+        for atom in todo:  # grows as definitions name more
+            if atom.defined:
+                said += [sets.cond(one, self.name) for one in _defining(sets.c, atom)]
+                todo += [new for new in self.bound.values() if new not in todo]
+            else:
+                said.append(f"{atom.low} <= x{atom.number} <= {atom.high}")
+        said = list(dict.fromkeys(said))
+        inner = " and ".join(said) or "0 = 0"
+        return f"exists ({', '.join(self.bound)} : {inner})" if self.bound else inner
+
+    def equal(self, mine: Poly, its: Poly) -> str:
+        self.sets.learn(atoms_of([], [its]))
+        return f"{self.sets.poly(mine, self.name)} = {self.sets.poly(its, given)}"
+
+    def _reaches(self, w: Touch, read: Touch) -> list[str]:
+        """The element that is read is among those that are written."""
+        sets = self.sets
+        if w.like(read):
+            found = []
+            for i, n, e in zip(w.index, w.sizes, sets.element):
+                first, at = sets.poly(i, self.name), sets.poly(e, given)
+                found.append(f"{first} = {at}" if n == 1 else f"{first} <= {at} and {at} <= {first} + {n - 1}")
+            return found
+        # In bytes, as many at once as divide both.
+        c, offsets = sets.c, []
+        for k, n in enumerate(w.sizes):
+            one = c.terms.base("offset", 0, n - 1, THREAD1, key=("written", id(w), self.number, k))
+            self.chosen |= one.atoms
+            offsets.append(one)
+        (skip, many), (from_, wanted) = w.part, read.part
+        step = math.gcd(w.bytes, read.bytes, skip, many, from_, wanted)
+        granule = c.terms.base("granule", 0, wanted // step - 1, THREAD1, key=("granule", id(read), step))
+        start = _flat(w, tuple(i + o for i, o in zip(w.index, offsets))) * w.bytes + skip
+        wanted_at = _flat(read, sets.element) * read.bytes + from_ + granule * step
+        sets.learn(atoms_of([], [wanted_at]))
+        mine, its = sets.poly(start, self.name), sets.poly(wanted_at, given)
+        return [f"{mine} <= {its}", f"{its} + {step} <= {mine} + {many}"]
+
+
+# ---- elements -------------------------------------------------------------------------------------------------------
+
+
+def _element(c: Context, t: Touch) -> tuple[Poly, ...]:
+    """Any element that is read."""
+    return tuple(
+        i if n == 1 else i + c.terms.base("element", 0, n - 1, THREAD1, key=("read", id(t), k))
+        for k, (i, n) in enumerate(zip(t.index, t.sizes))
+    )
+
+
+def _inside(t: Touch, element: tuple[Poly, ...]) -> list[Cond]:
+    """What lies outside of the array is another property's matter."""
+    found = [at_least(i, 0) for i in element]
+    if t.shape is not None:
+        found += [below(i, n) for i, n in zip(element, t.shape)]
+    return found
+
+
+def _flat(t: Touch, index: tuple[Poly, ...]) -> Poly:
+    total = number(0)
+    for k, i in enumerate(index):
+        total = (total * t.shape[k] if k and t.shape is not None else total) + i
+    return total
+
+
+def _parts(part: object) -> Iterable[Poly]:
+    return [part] if isinstance(part, Poly) else polys(part) if isinstance(part, tuple) else ()
+
+
+def _defining(c: Context, atom: Atom) -> list[Cond]:
+    """What a defined atom is, exactly: bits, and quotients by what may be zero, are not said in linear terms."""
+    if atom.kind == "and" or atom.kind == "div" and atom.parts[1].value is None:
+        raise Beyond
+    return defining(c.terms, atom)

@@ -1,0 +1,138 @@
+"""The property init: nothing is read before it is written.
+
+Input: a `Task`.  Output: `Findings`: one obligation for each place that reads shared memory, or a variable that was
+declared without a value.  Invariant: where all are proved, and races, order and bounds are, each such read finds what
+somebody wrote, in every launch.  Non-goals: what was written last; global memory, which the launch brings.
+
+A read that its own thread has made right, on the way to it and by the same index, is shown by looking; others by sets
+(covered_sets.py), or where products stand in the indices by the solvers.
+"""
+
+from __future__ import annotations
+
+from snap.diag.error import Label
+from snap.prove import Task
+from snap.prove.context import Context, context
+from snap.prove.covered import Before, before, plainly
+from snap.prove.covered_sets import MOST_OPERATIONS, Beyond, Sets
+from snap.prove.goals import shown
+from snap.prove.ladder import NO
+from snap.prove.replay import launch_of, seen
+from snap.prove.terms import Cond, both, equal, negated
+from snap.prove.touches import Touch, touches
+from snap.prove.verdict import Findings, Launch, Obligation, Verdict
+
+OTHERS = "what other threads have written is there when it is read (the properties races and order)"
+
+
+def init(task: Task) -> Findings:
+    c = context(task)
+    places: dict[tuple, list[Touch]] = {}
+    writes: dict[object, list[Touch]] = {}
+    for one in touches(c):
+        if one.writes:
+            writes.setdefault(one.store, []).append(one)
+        if one.reads:
+            places.setdefault((one.name, one.span), []).append(one)
+    found, others = [], False
+    for group in places.values():
+        o, by_others = _place(c, group, writes)
+        found.append(o)
+        others = others or by_others
+    return Findings(tuple(found), (*c.assumed, OTHERS) if others else c.assumed)
+
+
+def _place(c: Context, reads: list[Touch], writes: dict[object, list[Touch]]) -> tuple[Obligation, bool]:
+    """One obligation for each place.  With whether others' writes are among those that it counts on."""
+    first, others = reads[0], False
+    what = f"`{shown(first.span)}` is written before it is read"
+    for read in reads:
+        if not read.known:
+            return Obligation("init", Verdict.UNKNOWN, what, read.span, "CUDA text is not looked into"), False
+        ways = before(read, writes.get(read.store, []))
+        if plainly(read, ways):
+            continue
+        others = others or not read.own
+        sets = by_sets(c, read, ways)
+        if sets is None or sets.left is None or not sets.left.is_empty():
+            if not by_solver(c, read, ways):
+                return _open(c, read, what, ways, sets), others
+    return Obligation("init", Verdict.PROVED, what, first.span, "shown for every launch"), others
+
+
+# ---- the questions --------------------------------------------------------------------------------------------------
+
+
+def by_sets(c: Context, read: Touch, ways: list[Before]) -> Sets | None:
+    """What isl leaves of the read; None where it cannot be asked."""
+    import islpy as isl
+
+    at = isl.DEFAULT_CONTEXT
+    try:
+        sets = Sets(c, read)
+        for b in ways:
+            sets.add(b)
+        at.reset_operations()
+        at.set_max_operations(MOST_OPERATIONS)
+        sets.solve(isl)
+    except Beyond:
+        return None
+    except isl.Error:
+        pass
+    finally:
+        at.set_max_operations(0)
+    return sets
+
+
+def by_solver(c: Context, read: Touch, ways: list[Before]) -> bool:
+    """Writes of the thread itself, in the same iteration: whether one of them was certainly made, by the same index.
+    The indices may have products.
+    """
+    known = [*c.facts, *read.path]
+    missed: list[Cond] = []
+    for b in ways:
+        w = b.write
+        if b.self and not b.earlier and len(w.when.loops) == b.same and w.like(read):
+            if all(a >= n for a, n in zip(w.sizes, read.sizes)):
+                guards = [one for one in w.path if one not in c.found.defines]
+                missed.append(negated(both(*guards, *(equal(i, j) for i, j in zip(w.index, read.index)))))
+    return bool(missed) and c.ladder.solve([*known, *missed]) is NO
+
+
+# ---- answers --------------------------------------------------------------------------------------------------------
+
+
+# A launch that keeps what the kernel declares, and fails, refutes it.  Where nothing is declared, a precondition that
+# would do is offered first.
+def _open(c: Context, read: Touch, what: str, ways: list[Before], sets: Sets | None) -> Obligation:
+    need = "" if sets is None else sets.needs()
+    wrong = None if need and c.task.where is None else _refuted(c, read, sets)
+    if wrong is not None:
+        return wrong
+    written = list(dict.fromkeys(b.write.span for b in ways))
+    others = tuple(Label(span, "written here") for span in written[:3] if span != read.span)
+    reason = "what is written before is not known to be all that is read"
+    help = "say what is known of the arguments with `where=`, or of a value with `assert`; or fill all of it first"
+    if need:
+        reason = f"it holds where {need}"
+    elif not written:
+        reason = "no write that is certainly made comes before it"
+        help = "write it first, on every way that leads here"
+    return Obligation(
+        "init", Verdict.UNKNOWN, what, read.span, reason, others=others, help=help, needs=(need,) if need else ()
+    )
+
+
+def _refuted(c: Context, read: Touch, sets: Sets | None) -> Obligation | None:
+    """Only with a launch in which the CPU machine has seen it."""
+    launch: Launch | None = None
+    for point in () if sets is None else sets.points():
+        launch = launch or seen(c, launch_of(c, point), ("uninitialised",), read.span.line)
+    if launch is None:
+        return None
+    what = f"`{shown(read.span)}` is read before it is written"
+    help = (
+        "write it on every way that leads here, or read it under the condition of the write;"
+        " or exclude such launches with `where=`"
+    )
+    return Obligation("init", Verdict.REFUTED, what, read.span, launch.seen, help=help, launch=launch)

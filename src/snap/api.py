@@ -25,6 +25,13 @@ if TYPE_CHECKING:
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
+def _kept() -> Any:
+    """Where proofs are kept: beside compiled code."""
+    from snap.runtime.cache import Cache
+
+    return Cache.default()
+
+
 class Compiled:
     """One specialisation on its way through the stages."""
 
@@ -72,7 +79,8 @@ class Compiled:
 
         where = None if self.where is None else self.where_tree()
         key = hashlib.sha256(repr((self.typed, where, self.constexprs)).encode("utf-8", "replace")).hexdigest()
-        return Task(self.typed, lambda: self.synced, where, dict(self.constexprs), key, self._replayed)
+        constants = dict(self.constexprs)
+        return Task(self.typed, lambda: self.synced, where, constants, key, self._replayed, store=_kept)
 
     def _replayed(self, launch: Launch) -> tuple[str, str, tuple[int, ...]] | None:
         """What the CPU machine sees in a launch that a proof has found."""

@@ -5,6 +5,10 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 MUTANTS = (
+    Mutant("a proof on disk is of the same where=", "prove/kept.py",
+           "repr((task.typed, task.where, sorted(task.constants.items())))",
+           "repr((task.typed, sorted(task.constants.items())))",
+           ("tests/prove/test_kept.py::test_what_where_takes_from_outside_counts",)),
     Mutant("no case is left out", "prove/cases.py",
            "        for one in _alternatives(chosen):",
            "        for one in _alternatives(chosen)[:1]:",

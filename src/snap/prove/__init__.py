@@ -25,6 +25,8 @@ from snap.diag.error import Diagnostic, SnapError
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir.synced import Function as Synced
+from snap.prove import kept
+from snap.prove.kept import Store
 from snap.prove.verdict import PRECONDITION, Findings, Launch, Obligation, Proof, Seen, Verdict
 
 # Where each property is: a module of this folder, and its function.  `overflow` and `views` come with `bounds`.
@@ -49,6 +51,7 @@ class Task:
     constants  of the parameters, those that are constexpr
     key      tells its contents from all others
     run      runs a launch on the CPU machine, and says what it saw that is wrong: its kind, a text, and lines
+    store    gives what keeps proofs on disk
     memo     what one property has found out and another one may use
     """
 
@@ -59,6 +62,7 @@ class Task:
     key: str = ""
     run: Callable[[Launch], Seen | None] | None = None
     steps: int = 2_000_000
+    store: Callable[[], Store] | None = None
     memo: dict[str, Any] = field(default_factory=dict)
 
 
@@ -78,13 +82,21 @@ _KNOWN: dict[tuple[str, tuple[str, ...], int], Proof] = {}
 def prove(task: Task, properties: Iterable[str] | None = None, progress: bool | None = None) -> Proof:
     """progress: whether a line on standard error says how far it is; None: after a second, where that is a terminal."""
     names = chosen(PROPERTIES if properties is None else properties)
+    if not task.key:
+        return _prove(task, names, progress)
     key = task.key, names, task.steps
-    found = _KNOWN.get(key) if task.key else None
-    if found is None:
-        found = _prove(task, names, progress)
-        if task.key and not any(MISSING in o.reason for o in found.obligations):
-            _KNOWN[key] = found
-    return found
+    if key not in _KNOWN:
+        on_disk = kept.key_of(task, names) if task.store is not None else ""
+        store = task.store() if task.store is not None else None
+        found = kept.read(store, on_disk, task) if store is not None else None
+        if found is None:
+            found = _prove(task, names, progress)
+            if any(MISSING in o.reason for o in found.obligations):
+                return found
+            if store is not None:
+                kept.write(store, on_disk, found)
+        _KNOWN[key] = found
+    return _KNOWN[key]
 
 
 def _prove(task: Task, names: tuple[str, ...], progress: bool | None) -> Proof:

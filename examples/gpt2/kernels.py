@@ -52,3 +52,18 @@ def add(x: ptr(const(float)), to: ptr(float), n: int):
     with each(thread, to) as i:
         if i < n:
             to[i] += x[i]
+
+
+@kernel(threads=256, blocks=lambda rows, used: -(-rows * used // 2048))
+def one_hot(tokens: ptr(const(i64)), to: ptr(bf16, (rows, used)), rows: int, used: int):
+    """Row i is 1 in the column that token i names, and 0 elsewhere.  used: a multiple of 8."""
+    with each(thread, to.view(bf16_4)) as i:
+        if i < rows * used / 8:
+            token: int = int(tokens[i / (used / 8)])
+            for k in range(2):
+                first: int = i % (used / 8) * 8 + 4 * k
+                one: bf16_4 = bf16_4(
+                    bf16(1.0 if token == first else 0.0), bf16(1.0 if token == first + 1 else 0.0),
+                    bf16(1.0 if token == first + 2 else 0.0), bf16(1.0 if token == first + 3 else 0.0),
+                )  # fmt: skip
+                to[i / (used / 8), first / 4] = one

@@ -206,11 +206,19 @@ class Model(torch.nn.Module):
         return d_into
 
     def _back_to_tokens(self, tokens: torch.Tensor, d_stream: torch.Tensor) -> None:
-        """The table of tokens has the gradient of the logits already."""
+        """The table of tokens has the gradient of the logits already.  Where there are few tokens, so that each of them
+        stands in many places, their sums are a product on the tensor cores.
+        """
         C, length, used = self.config.width, tokens.shape[1], self.config.used
-        of_tokens, of_places = lib.embedding_gradient(
-            d_stream.view(*tokens.shape, C), tokens, used, positions=length, dtype="f32"
-        )
+        if used <= 1024:
+            ones = d_stream.new_empty((tokens.numel(), used))
+            kernels.one_hot(tokens.reshape(-1), ones, tokens.numel(), used)
+            of_tokens = lib.gemm(ones.t(), d_stream, out=torch.empty((used, C), device=tokens.device))
+            of_places = lib.column_sums(d_stream.view(tokens.shape[0], length * C), dtype="f32")
+        else:
+            of_tokens, of_places = lib.embedding_gradient(
+                d_stream.view(*tokens.shape, C), tokens, used, positions=length, dtype="f32"
+            )
         self._put(of_places, self.g["places"][:length])
         kernels.add(of_tokens.view(-1), self.g["tokens"].view(-1)[: used * C], used * C)
 

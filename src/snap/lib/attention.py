@@ -43,6 +43,8 @@ from snap.lib.torch_derivatives import derivative_wanted
 from snap.record import record
 from snap.runtime.errors import LaunchError
 
+GROUPS = {64: 2, 128: 2}  # warpgroups that multiply, by the columns of a head
+TURNS = True
 NEAR = 24 << 20  # bytes of keys and values that are read at a time: what stays in the L2 cache
 
 
@@ -130,9 +132,10 @@ def _run(given: Given, written: Argument, logs: Any) -> None:
     check_apart("attention", written, {name: x for name, (x, one) in lies.items() if not one.copied})
     O = in_place(written) or room(written)  # noqa: E741
     nothing = given.queries.new((1,), F32) if logs is None else step(_flat, logs)
-    jobs = -(-rows // ROWS) * batch * heads
+    groups = GROUPS.get(given.kind[1], 2)
+    jobs = -(-rows // (64 * groups)) * batch * heads
     launch(
-        forward_kernel(*given.kind, logs is not None),
+        forward_kernel(*given.kind, logs is not None, TURNS, groups),
         min(jobs, given.queries.multiprocessors()),
         *(x.array for x in (Q, K, V, O)),
         nothing,

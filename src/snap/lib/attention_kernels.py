@@ -48,11 +48,13 @@ def sight(CAUSAL, WINDOWED):
 
 
 @functools.cache
-def forward_kernel(type, D, CAUSAL, WINDOWED, LSE, TURNS=True):
+def forward_kernel(type, D, CAUSAL, WINDOWED, LSE, TURNS=True, GROUPS=2):
     """D: the size of a head, a multiple of 64 up to 256.  WINDOWED: a query sees `window` keys before its own and,
-    where the mask is not causal, as many behind it.
+    where the mask is not causal, as many behind it.  GROUPS: warpgroups that multiply, each with 64 rows; TURNS:
+    whether they take turns.
     """
     E, P, MASKED = element(type), D // 64, CAUSAL or WINDOWED
+    ROWS, MANY, FEW = 64 * GROUPS, *((232, 40) if GROUPS == 2 else (160, 32))
     KEYS = 128 if D <= 128 else 64  # of K and V, a tile
     SUMS, SCORES = D // 2, KEYS // 2  # of a thread
 
@@ -94,7 +96,7 @@ def forward_kernel(type, D, CAUSAL, WINDOWED, LSE, TURNS=True):
                     row += s[4 * i + 2 * r + c]
             l[r] = l[r] * shrink[r] + row
 
-    @kernel(threads=384)
+    @kernel(threads=128 + 2 * ROWS)
     def attention(
         Q: ptr(const(E), (Q0, queries, Q2)),
         K: ptr(const(E), (K0, keys, K2)),
@@ -123,7 +125,7 @@ def forward_kernel(type, D, CAUSAL, WINDOWED, LSE, TURNS=True):
             whole_turns: int = jobs / blocks
             own_place: int = b if whole_turns % 2 == 0 else blocks - 1 - b
             turns: int = whole_turns + (1 if own_place < jobs % blocks else 0)
-            Qs: shared(E[P, ROWS, 64], swizzle=128)
+            Qs: pipeline(shared(E[P, ROWS, 64], swizzle=128), 2 if D <= 128 else 1)
             Os: shared(E[P, ROWS, 64], swizzle=128)
             Ks: pipeline(shared(E[P, KEYS, 64], swizzle=128), 2)
             Vs: pipeline(shared(E[P, KEYS, 64], swizzle=128), 1 if D == 256 else 2)
@@ -136,7 +138,7 @@ def forward_kernel(type, D, CAUSAL, WINDOWED, LSE, TURNS=True):
             shrink: float[2] @ thread[1]
             mine: int @ thread[1] = id() % 128 / 32 * 16 + id() % 32 / 4  # this thread's first row in its warpgroup's
             column: int @ thread[1] = id() % 4 * 2
-            compute, load = roles(256, 128, registers=(232, 40))
+            compute, load = roles(2 * ROWS, 128, registers=(MANY, FEW))
             for k_turn in range(turns):
                 job: int = k_turn * blocks + (b if k_turn % 2 == 0 else blocks - 1 - b)
                 # A head is a place in the first dimension, or columns of the third.
@@ -169,76 +171,83 @@ def forward_kernel(type, D, CAUSAL, WINDOWED, LSE, TURNS=True):
                         l[r] = 0.0
                     for i in range(SUMS):
                         acc[i] = 0.0
-                with load(Qs):
-                    for h in range(P):
-                        async_copy(tile(Qs, (h, 0, 0), (1, ROWS, 64)), Q, at=(q_at, q0, q_from + 64 * h))
-                with stage(Ks) as k:
-                    with load(k):
+                with stage(Qs) as q:
+                    with load(q):
                         for h in range(P):
-                            async_copy(tile(k, (h, 0, 0), (1, KEYS, 64)), K, at=(k_at, KEYS * top, k_from + 64 * h))
-                    with compute(k, Qs), each(warpgroup):
-                        wgmma(s, tile(Qs, (0, 64 * w, 0), (P, 64, 64)), k, zero=True)
-                with compute():
-                    hide(s, own, KEYS * top + column, keys, window)
-                    weigh(s, m, l, shrink, scale)
-                    for i in range(SCORES):
-                        p[i] = E(s[i])
-                for j in range(1, tiles):
-                    at: int = KEYS * (top - j)
+                            async_copy(tile(q, (h, 0, 0), (1, ROWS, 64)), Q, at=(q_at, q0, q_from + 64 * h))
                     with stage(Ks) as k:
                         with load(k):
                             for h in range(P):
-                                async_copy(tile(k, (h, 0, 0), (1, KEYS, 64)), K, at=(k_at, at, k_from + 64 * h))
-                        if TURNS:
-                            with compute(k, Qs), each(warpgroup), turn():
-                                wgmma(s, tile(Qs, (0, 64 * w, 0), (P, 64, 64)), k, zero=True)
-                        else:
-                            with compute(k, Qs), each(warpgroup):
-                                wgmma(s, tile(Qs, (0, 64 * w, 0), (P, 64, 64)), k, zero=True)
+                                async_copy(tile(k, (h, 0, 0), (1, KEYS, 64)), K, at=(k_at, KEYS * top, k_from + 64 * h))
+                        with compute(k, q), each(warpgroup):
+                            wgmma(s, tile(q, (0, 64 * w, 0), (P, 64, 64)), k, zero=True)
+                    with compute():
+                        hide(s, own, KEYS * top + column, keys, window)
+                        weigh(s, m, l, shrink, scale)
+                        for i in range(SCORES):
+                            p[i] = E(s[i])
+                    for j in range(1, tiles):
+                        at: int = KEYS * (top - j)
+                        with stage(Ks) as k:
+                            with load(k):
+                                for h in range(P):
+                                    async_copy(tile(k, (h, 0, 0), (1, KEYS, 64)), K, at=(k_at, at, k_from + 64 * h))
+                            if TURNS:
+                                with compute(k, q), each(warpgroup), turn():
+                                    wgmma(s, tile(q, (0, 64 * w, 0), (P, 64, 64)), k, zero=True)
+                            else:
+                                with compute(k, q), each(warpgroup):
+                                    wgmma(s, tile(q, (0, 64 * w, 0), (P, 64, 64)), k, zero=True)
+                        with stage(Vs) as v:
+                            with load(v):
+                                for h in range(P):
+                                    async_copy(
+                                        tile(v, (h, 0, 0), (1, KEYS, 64)), V, at=(v_at, at + KEYS, v_from + 64 * h)
+                                    )
+                            with compute(v), each(warpgroup):
+                                wgmma(acc, p, v.T)
+                        with compute():
+                            if MASKED:
+                                # Only tiles that the diagonal, or an edge of the window, crosses hide anything.
+                                crossed: bool = at + KEYS > q0 + offset + (0 if CAUSAL else window)
+                                if WINDOWED:
+                                    crossed = crossed or at < q0 + ROWS + offset - window
+                                if crossed:
+                                    hide(s, own, at + column, keys, window)
+                            weigh(s, m, l, shrink, scale)
+                            for i in range(SUMS):
+                                acc[i] *= shrink[i / 2 % 2]
+                            for i in range(SCORES):
+                                p[i] = E(s[i])
                     with stage(Vs) as v:
                         with load(v):
                             for h in range(P):
-                                async_copy(tile(v, (h, 0, 0), (1, KEYS, 64)), V, at=(v_at, at + KEYS, v_from + 64 * h))
+                                async_copy(
+                                    tile(v, (h, 0, 0), (1, KEYS, 64)), V, at=(v_at, KEYS * first, v_from + 64 * h)
+                                )
                         with compute(v), each(warpgroup):
                             wgmma(acc, p, v.T)
-                    with compute():
-                        if MASKED:
-                            # Only tiles that the diagonal, or an edge of the window, crosses hide anything.
-                            crossed: bool = at + KEYS > q0 + offset + (0 if CAUSAL else window)
-                            if WINDOWED:
-                                crossed = crossed or at < q0 + ROWS + offset - window
-                            if crossed:
-                                hide(s, own, at + column, keys, window)
-                        weigh(s, m, l, shrink, scale)
-                        for i in range(SUMS):
-                            acc[i] *= shrink[i / 2 % 2]
-                        for i in range(SCORES):
-                            p[i] = E(s[i])
-                with stage(Vs) as v:
-                    with load(v):
-                        for h in range(P):
-                            async_copy(tile(v, (h, 0, 0), (1, KEYS, 64)), V, at=(v_at, KEYS * first, v_from + 64 * h))
-                    with compute(v), each(warpgroup):
-                        wgmma(acc, p, v.T)
-                with compute(Os), each(warpgroup, Os, O, lse):
-                    with each(warp):
-                        for r in range(2):
-                            whole: float @ thread[1] = l[r] + intrinsic.shfl_xor(l[r], 1)
-                            whole += intrinsic.shfl_xor(whole, 2)
-                            l[r] = whole
-                            part: float @ thread[1] = fast.rcp(whole) if whole > 0.0 else 0.0  # nobody was seen
-                            for i in range(SUMS / 4):
-                                for c in range(2):
-                                    acc[4 * i + 2 * r + c] *= part
-                    for h in range(P):
-                        store_acc(tile(Os, (h, 64 * w, 0), (1, 64, 64)), acc, first=64 * h)
-                        async_copy(O, tile(Os, (h, 64 * w, 0), (1, 64, 64)), at=(o_at, q0 + 64 * w, o_from + 64 * h))
-                    if LSE:
-                        with each(thread, lse):
+                    with compute(Os), each(warpgroup, Os, O, lse):
+                        with each(warp):
                             for r in range(2):
-                                if column == 0 and q0 + 64 * w + mine + 8 * r < queries:
-                                    lse[i64(unit) * queries + q0 + 64 * w + mine + 8 * r] = (
-                                        (m[r] * scale + log2(l[r])) * LN2 if l[r] > 0.0 else NOBODY
-                                    )
+                                whole: float @ thread[1] = l[r] + intrinsic.shfl_xor(l[r], 1)
+                                whole += intrinsic.shfl_xor(whole, 2)
+                                l[r] = whole
+                                part: float @ thread[1] = fast.rcp(whole) if whole > 0.0 else 0.0  # nobody was seen
+                                for i in range(SUMS / 4):
+                                    for c in range(2):
+                                        acc[4 * i + 2 * r + c] *= part
+                        for h in range(P):
+                            store_acc(tile(Os, (h, 64 * w, 0), (1, 64, 64)), acc, first=64 * h)
+                            async_copy(
+                                O, tile(Os, (h, 64 * w, 0), (1, 64, 64)), at=(o_at, q0 + 64 * w, o_from + 64 * h)
+                            )
+                        if LSE:
+                            with each(thread, lse):
+                                for r in range(2):
+                                    if column == 0 and q0 + 64 * w + mine + 8 * r < queries:
+                                        lse[i64(unit) * queries + q0 + 64 * w + mine + 8 * r] = (
+                                            (m[r] * scale + log2(l[r])) * LN2 if l[r] > 0.0 else NOBODY
+                                        )
 
     return attention

@@ -54,7 +54,8 @@ def forward_kernel(type, D, CAUSAL, WINDOWED, LSE, TURNS=True, GROUPS=2):
     whether they take turns.
     """
     E, P, MASKED = element(type), D // 64, CAUSAL or WINDOWED
-    ROWS, MANY, FEW = 64 * GROUPS, *((232, 40) if GROUPS == 2 else (160, 32))
+    ROWS = 64 * GROUPS
+    MANY, FEW = (232, 40) if GROUPS == 2 else (160, 32)
     KEYS = 128 if D <= 128 else 64  # of K and V, a tile
     SUMS, SCORES = D // 2, KEYS // 2  # of a thread
 

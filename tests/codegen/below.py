@@ -110,7 +110,7 @@ def library() -> Iterator[tuple[str, SnapFunction]]:
     yield "softmax of long rows", softmax_rows.softmax_of_long_rows(F32, F32, 4)
     yield "attention", attention_kernels.forward_kernel(BF16, 128, True, False, True)
     yield "layer norm", norm_kernels.norm_kernel(BF16, F32, 8, 4, 256, 256, True, True, True, True)
-    yield "gradient of an embedding", embedding_kernels.gathering_kernel(BF16, BF16, 8)
+    yield "gradient of an embedding", embedding_kernels.ordering_kernel(I32)
     yield "cross entropy", loss_kernels.held_loss_kernel(BF16, I32, 8, True, False, False)
     yield "gemv by warps", matvec.gemv_by_warps(F32, F32, 4)
     yield "gemv by clusters", matvec.gemv_by_blocks(F32, F32, 4, 8, 8)

@@ -13,7 +13,7 @@ from snap.lib import dropout, dropout_gradient, rotary, rotary_gradient
 from snap.lib.activations import map_kernel, map_two_kernel, swiglu_gradient_kernel
 from snap.lib.columns import columns_kernel
 from snap.lib.dropouts import dropout_kernel, philox
-from snap.lib.embedding_kernels import gathering_kernel, lookup_kernel, ordering_kernel
+from snap.lib.embedding_kernels import lookup_kernel, ordering_kernel, slices_kernel
 from snap.lib.loss_kernels import held_loss_kernel, long_loss_kernel
 from snap.lib.norm_kernels import long_norm_kernel, norm_gradient_kernel, norm_kernel
 from snap.lib.optimizers import adamw_kernel, squares_kernel
@@ -195,7 +195,8 @@ def test_a_call_seen_before_gives_the_same(function):
 
 def test_no_races_under_schedules():
     x, w, rows = RNG.standard_normal((5, 256)).astype(np.float32), zeros(256), zeros(5)
-    tokens = np.array([1, 0, 1, 2, 1, 1, 0], np.int32)
+    tokens, many = np.array([1, 0, 1, 2, 1, 1, 0], np.int32), np.zeros(130, np.int32)
+    begins = np.array([[0, 130, 130], [128, 130, 130]], np.int32)
     counts, starts, order = np.array([2, 4, 1], np.int32), np.array([0, 2, 6], np.int32), np.array([1, 6, 0, 2, 4, 5, 3], np.int32)
     for run, arguments, blocks in (
         (norm_kernel(F32, F32, 4, 1, 64, 64, True, True, True, True), (x, x, w, w, zeros(5, 256), zeros(5, 256), rows, zeros(5), 5, 256, 1e-5), 2),
@@ -205,8 +206,8 @@ def test_no_races_under_schedules():
         (columns_kernel(F32, F32, 4, 8, 64), (x, zeros(2, 256), zeros(1), 5, 256, 8, 256), 16),
         (held_loss_kernel(F32, I32, 4, True, False, False, 64), (x, tokens[:5], np.ones(1, np.float32), zeros(5, 256), rows, 5, 256, 256, 256, -1), 5),
         (long_loss_kernel(F32, I32, 4, True, True, False, 64), (zeros(1), tokens[:5], np.ones(1, np.float32), x.copy(), rows, 5, 256, 256, 256, -1), 2),
-        (ordering_kernel(I32, 64, 2), (tokens, starts, zeros(7, dtype=np.int32), 7, 3), 1),
-        (gathering_kernel(F32, F32, 4, 2, LIMIT=2), (zeros(7, 8), counts, starts, order, zeros(3, 8), 3, 8, 1), 2),
+        (ordering_kernel(I32, 64), (many, begins, zeros(130, dtype=np.int32), 130, 3, 128), 2),
+        (slices_kernel(F32, I32, F32, 4, 2, 2, 64), (zeros(7, 8), tokens, order, starts, counts, zeros(3, 8), zeros(8, 8), 7, 8, 1), 2),
     ):
         assert snap.races(run, *arguments, blocks=blocks, seeds=2) == []
 
@@ -217,7 +218,7 @@ def test_kernels_compile_without_spills():
         norm_kernel(BF16, BF16, 8, 4, 256, 256, True, True, True, True), norm_kernel(BF16, F32, 8, 3, 32, 128, True, True, True, True),
         norm_gradient_kernel(BF16, BF16, 8, 2, 512, 512, True, True, True), norm_gradient_kernel(BF16, F32, 8, 3, 32, 128, True, True, True),
         columns_kernel(BF16, F32, 8), map_kernel(BF16, 8, "tanh"), map_two_kernel(BF16, 8, "none"), swiglu_gradient_kernel(BF16, 8, True, I32),
-        lookup_kernel(BF16, I64, BF16, I32, 8, True), gathering_kernel(BF16, BF16, 8), dropout_kernel(BF16, 8, True, True),
+        lookup_kernel(BF16, I64, BF16, I32, 8, True), slices_kernel(BF16, I64, BF16, 8), dropout_kernel(BF16, 8, True, True),
         rotary_kernel(BF16, F32, 8, False, False, False, I32), adamw_kernel(F32, BF16, 8, True, True, True), squares_kernel(F32, 4),
     ):
         found = made.resources("sm_90a")
@@ -229,5 +230,5 @@ def test_synchronization_points():
     kinds = lambda k: [point.kind for point in points(k._the_one({}).synced)]
     assert kinds(norm_kernel(BF16, BF16, 8, 3, 32, 128, True, True, True, True)) == []
     assert kinds(norm_kernel(BF16, BF16, 8, 4, 256, 256, True, True, True, True)) == ["block"]  # of team_sums, called twice a row
-    assert kinds(held_loss_kernel(F16, I32, 8, True, False, False)) == ["thread", "block"]  # the copies are their thread's own
+    assert kinds(held_loss_kernel(F16, I32, 8, True, False, False)) == ["thread", "block", "block"]  # the copies are their thread's own
     assert kinds(adamw_kernel(F32, None, 4, False, False, False)) == kinds(map_kernel(F32, 4, "tanh")) == []

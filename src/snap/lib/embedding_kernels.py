@@ -13,15 +13,14 @@ from __future__ import annotations
 import functools
 
 from snap import *
+from snap.ir.types import F32
 from snap.lib.layer_arrays import loader, storer
 from snap.lib.operators import element
 
 LOOKUP_THREADS = CAST_THREADS = 256
-ORDER_THREADS = 128
-ORDER_ROWS = 32  # of the table a warp puts in order, one a lane
-ORDER_WORDS = 8  # tokens a lane has in flight
-GATHER_WARPS = 8
-LONG = 64  # more places than these are added up by a whole block
+ORDER_THREADS = 1024
+GATHER_THREADS = 128
+SLICE = 64  # places that a warp adds up
 
 
 @functools.cache
@@ -61,136 +60,198 @@ def lookup_kernel(type, index, result, counted, WIDTH, PLACED, T=LOOKUP_THREADS)
     return embedding
 
 
+# The places of each row's tokens are put in order by counting.  Tokens are divided into segments.  `counts[s, r]` is
+# how many of segment s name row r; running sums of it, row by row, tell where the places of each segment's go.
+
+
 @functools.cache
 def counting_kernel(index, T=LOOKUP_THREADS):
     I = element(index)
 
     @kernel(threads=T)
-    def count_tokens(tokens: ptr(const(I)), counts: ptr(int), n: int, rows: int):
+    def count_tokens(tokens: ptr(const(I)), counts: ptr(int), n: int, rows: int, segment: int):
         threads: int = count(thread[1])
         with each(thread) as t:
             for j in range(i64(t), i64(n), threads):
                 token: I = tokens[j]
                 assert token >= 0 and token < rows, "a token of `embedding_gradient` is outside of the table"
-                atomic.add(counts, int(token), 1)
+                atomic.add(counts, j / segment * rows + int(token), 1)
 
     return count_tokens
 
 
 @functools.cache
-def ordering_kernel(index, T=ORDER_THREADS, U=ORDER_WORDS):
-    """A warp goes through all tokens, in order, and writes down the places of those of its 32 rows: lane l holds where
-    the next place of row l goes.
-    """
-    I = element(index)
+def totals_kernel(T=LOOKUP_THREADS):
+    @kernel(threads=T)
+    def count_rows(counts: ptr(const(int)), totals: ptr(int), rows: int, segments: int):
+        with each(thread, totals) as row:
+            if row < rows:
+                total: int = 0
+                for s in unroll(range(segments), 8):
+                    total += counts[i64(s) * rows + row]
+                totals[row] = total
+
+    return count_rows
+
+
+@functools.cache
+def spreading_kernel(T=LOOKUP_THREADS):
+    """counts[s, r] becomes where the places of segment s that name row r begin."""
 
     @kernel(threads=T)
-    def order_tokens(tokens: ptr(const(I)), starts: ptr(const(int)), order: ptr(int), n: int, rows: int):
-        with each(warp, order, disjoint=order) as w:
-            l: int @ thread[1] = id()
-            below: u32 @ thread[1] = (u32(1) << u32(l)) - u32(1)
-            base: int = w * 32
-            to: int @ thread[1] = starts[base + l] if base + l < rows else 0
-            seen: int[U] @ thread[1]
-            for i in range(i64(0), i64(n), 32 * U):
+    def begin_segments(counts: ptr(int), starts: ptr(const(int)), rows: int, segments: int):
+        with each(thread, counts, disjoint=counts) as row:
+            if row < rows:
+                at: int = starts[row]
+                for s in unroll(range(segments), 8):
+                    here: int = counts[i64(s) * rows + row]
+                    counts[i64(s) * rows + row] = at
+                    at += here
+
+    return begin_segments
+
+
+@functools.cache
+def ordering_kernel(index, T=ORDER_THREADS):
+    """A block goes through a segment, a token a thread: it comes behind the equal ones before it.  The last of equal
+    ones
+    leaves word where the next of them goes.
+    """
+    I, FOURS = element(index), T // 4
+
+    @kernel(threads=T)
+    def order_tokens(tokens: ptr(const(I)), begins: ptr(int), order: ptr(int), n: int, rows: int, segment: int):
+        with each(block, begins, order, disjoint=(begins, order)) as b:
+            seen: shared(int[T])
+            t: int @ thread[1] = id()
+            first: i64 = i64(b) * segment
+            own: i64 = i64(b) * rows
+            for i in range(first, min(first + segment, i64(n)), T):
+                token: int @ thread[1] = int(tokens[i + t]) if i + t < n else -1
+                with each(thread, seen):
+                    seen[t] = token
+                before: int @ thread[1] = 0
+                behind: int @ thread[1] = 0
                 with each(thread):
-                    for u in unroll(range(U)):
-                        seen[u] = -1
-                        if i + (u * 32 + l) < n:
-                            seen[u] = int(tokens[i + (u * 32 + l)]) - base
-                for u in unroll(range(U)):
-                    left: u32 = intrinsic.ballot(seen[u] >= 0 and seen[u] < 32)
-                    while left != 0:
-                        row: int = intrinsic.shfl(seen[u], ffs(left) - 1)
-                        same: u32 = intrinsic.ballot(seen[u] == row)
-                        at: int = intrinsic.shfl(to, row)
-                        with each(thread, order, disjoint=order):
-                            if seen[u] == row:
-                                order[at + popc(same & below)] = int(i) + (u * 32 + l)
-                        to = to + popc(same) if l == row else to
-                        left = left & ~same
+                    for q in unroll(range(FOURS), 8):
+                        four: int4 = seen.view(int4)[q]
+                        before += 1 if four.x == token and 4 * q < t else 0
+                        before += 1 if four.y == token and 4 * q + 1 < t else 0
+                        before += 1 if four.z == token and 4 * q + 2 < t else 0
+                        before += 1 if four.w == token and 4 * q + 3 < t else 0
+                        behind += 1 if four.x == token and 4 * q > t else 0
+                        behind += 1 if four.y == token and 4 * q + 1 > t else 0
+                        behind += 1 if four.z == token and 4 * q + 2 > t else 0
+                        behind += 1 if four.w == token and 4 * q + 3 > t else 0
+                at: int @ thread[1] = begins[own + token] + before if token >= 0 else 0
+                with each(thread, begins, order):
+                    if token >= 0:
+                        order[at] = int(i) + t
+                        if behind == 0:
+                            begins[own + token] = at + 1
 
     return order_tokens
 
 
-@functools.cache
-def gathering_kernel(type, result, WIDTH, WARPS=GATHER_WARPS, U=4, LIMIT=LONG):
-    """A warp adds up 32 words of a row's places.  Where there are many places, all warps of its block do, and the first
-    one adds up what they have.
-    """
-    E, R, T, COLUMNS = element(type), element(result), 32 * WARPS, 32 * WIDTH
-    load, store = loader(type, WIDTH), storer(result, WIDTH)
+# The places, in order, are divided into slices, so that a row that is named often is added up by several warps.  A row
+# that lies within a slice is written; of others, each slice leaves a part: that of the row it begins with in slot 2 s,
+# and that of another one, which it ends in, in slot 2 s + 1.
 
-    @device(thread)
-    def add(
-        grad: ptr(const(E)),
-        order: ptr(const(int)),
-        begin: int,
-        end: int,
-        by: int,
-        words: int,
-        j: int,
-        total: ref(float[WIDTH]),
-    ):
-        v: float[WIDTH]
-        for i in unroll(range(WIDTH)):
-            total[i] = 0.0
-        for p in unroll(range(begin, end, by), U):
-            load(grad, i64(order[p]) * words + j, v)
-            for i in unroll(range(WIDTH)):
-                total[i] += v[i]
+
+@functools.cache
+def slices_kernel(type, index, result, WIDTH, P=SLICE, U=4, T=GATHER_THREADS):
+    E, I, R = element(type), element(index), element(result)
+    load, store, keep = loader(type, WIDTH), storer(result, WIDTH), storer(F32, WIDTH)
 
     @kernel(threads=T)
-    def gather(
+    def add_slices(
         grad: ptr(const(E)),
-        counts: ptr(const(int)),
-        starts: ptr(const(int)),
+        tokens: ptr(const(I)),
         order: ptr(const(int)),
+        starts: ptr(const(int)),
+        totals: ptr(const(int)),
         dtable: ptr(R),
-        rows: int,
+        parts: ptr(float),
+        n: int,
         N: int,
         chunks: int,
     ):
         words: int = N / WIDTH
-        with each(block, dtable, disjoint=dtable) as b:
-            sums: shared(float[WARPS, COLUMNS])
-            l: int @ thread[1] = id() % 32
-            with each(warp, dtable, disjoint=dtable) as w:
-                unit: i64 = i64(b) * WARPS + w
-                row: int = int(unit / chunks)
-                with each(thread, dtable, disjoint=dtable):
-                    j: int = int(unit - i64(row) * chunks) * 32 + l
-                    if row < rows and j < words:
-                        if counts[row] <= LIMIT:
-                            total: float[WIDTH]
-                            add(grad, order, starts[row], starts[row] + counts[row], 1, words, j, total)
-                            store(dtable, i64(row) * words + j, total)
-            for q in range(WARPS):
-                of: i64 = i64(b) * WARPS + q
-                long: int = int(of / chunks)
-                if long < rows:
-                    places: int = counts[long]
-                    if places > LIMIT:
-                        column: int @ thread[1] = int(of - i64(long) * chunks) * 32 + l
-                        with each(warp, sums) as w:
-                            with each(thread, sums):
-                                if column < words:
-                                    some: float[WIDTH]
-                                    add(
-                                        grad, order, starts[long] + w, starts[long] + places, WARPS, words, column, some
-                                    )
+        with each(warp, dtable, parts, disjoint=(dtable, parts)) as unit:
+            with each(thread, dtable, parts, disjoint=(dtable, parts)) as l:
+                slice: int = unit / chunks
+                j: int = unit % chunks * 32 + l
+                begin: int = slice * P
+                end: int = min(begin + P, n)
+                if begin < n and j < words:
+                    v: float[U, WIDTH]
+                    total: float[WIDTH]
+                    row: int = int(tokens[order[begin]])
+                    since: int = begin
+                    for p in range(begin, end, U):
+                        for u in unroll(range(U)):
+                            if p + u < end:
+                                load(grad, i64(order[p + u]) * words + j, v[u])
+                        for u in unroll(range(U)):
+                            if p + u < end:
+                                here: int = int(tokens[order[p + u]])
+                                if here != row:
+                                    if since == starts[row]:
+                                        store(dtable, i64(row) * words + j, total)
+                                    else:
+                                        keep(parts, i64(2 * slice) * words + j, total)
+                                    row = here
+                                    since = p + u
                                     for i in unroll(range(WIDTH)):
-                                        sums[w, l * WIDTH + i] = some[i]
-                        with each(thread, dtable, disjoint=dtable) as t:
-                            if t < 32 and column < words:
-                                all: float[WIDTH]
+                                        total[i] = 0.0
                                 for i in unroll(range(WIDTH)):
-                                    all[i] = 0.0
-                                    for k in unroll(range(WARPS)):
-                                        all[i] += sums[k, l * WIDTH + i]
-                                store(dtable, i64(long) * words + column, all)
+                                    total[i] += v[u, i]
+                    if since == starts[row] and end == starts[row] + totals[row]:
+                        store(dtable, i64(row) * words + j, total)
+                    else:
+                        keep(parts, i64(2 * slice + (0 if since == begin else 1)) * words + j, total)
 
-    return gather
+    return add_slices
+
+
+@functools.cache
+def rows_kernel(result, counted, WIDTH, P=SLICE, T=LOOKUP_THREADS):
+    """Rows that nothing names, and those that lie in several slices."""
+    R, J = element(result), element(counted)
+    load, store = loader(F32, WIDTH), storer(result, WIDTH)
+
+    @kernel(threads=T)
+    def add_rows_up(
+        parts: ptr(const(float)),
+        starts: ptr(const(int)),
+        totals: ptr(const(int)),
+        dtable: ptr(R),
+        rows: int,
+        N: int,
+    ):
+        threads: int = count(thread[1])
+        words: int = N / WIDTH
+        with each(thread, dtable, disjoint=dtable) as t:
+            for k in range(J(t), J(rows) * words, threads):
+                row: int = int(k / words)
+                j: int = int(k % words)
+                start: int = starts[row]
+                many: int = totals[row]
+                last: int = (start + many - 1) / P
+                total: float[WIDTH]
+                v: float[WIDTH]
+                for i in unroll(range(WIDTH)):
+                    total[i] = 0.0
+                if many > 0 and start / P != last:
+                    load(parts, i64(2 * (start / P) + (0 if start % P == 0 else 1)) * words + j, total)
+                    for s in unroll(range(start / P + 1, last + 1), 4):
+                        load(parts, i64(2 * s) * words + j, v)
+                        for i in unroll(range(WIDTH)):
+                            total[i] += v[i]
+                if many == 0 or start / P != last:
+                    store(dtable, i64(row) * words + j, total)
+
+    return add_rows_up
 
 
 @functools.cache

@@ -18,17 +18,20 @@ from snap.ir.types import F32, I32, Scalar
 from snap.lib.arrays import Argument, same_place
 from snap.lib.embedding_kernels import (
     CAST_THREADS,
-    GATHER_WARPS,
+    GATHER_THREADS,
     LOOKUP_THREADS,
-    ORDER_ROWS,
     ORDER_THREADS,
+    SLICE,
     adding_kernel,
     cast_kernel,
     counting_kernel,
-    gathering_kernel,
     lookup_kernel,
     ordering_kernel,
     positions_kernel,
+    rows_kernel,
+    slices_kernel,
+    spreading_kernel,
+    totals_kernel,
 )
 from snap.lib.layer_arrays import (
     counting,
@@ -49,6 +52,7 @@ from snap.lib.scanning import scan
 from snap.lib.teams import most_blocks
 
 MOST_TOKENS = 2**31 - 2**16
+MOST_SEGMENTS, MOST_COUNTS = 32, 2**26  # that tokens are counted in, and counters of all of them
 
 
 def embedding(tokens, table, *, positions=None, dtype=None):
@@ -144,20 +148,27 @@ def _gradient(grad, tokens, rows, positions, deterministic, dtype):
 
 
 def _in_order(back: Argument, named: Argument, rows: int, length: int, type: Scalar) -> Any:
-    counts = back.new((rows,), I32, zero=True)
-    tokens = named.size
-    run = counting_kernel(named.type)
-    launch(run, persistent(back, LOOKUP_THREADS, -(-tokens // LOOKUP_THREADS)), named.array, counts, tokens, rows)
-    starts = scan(counts, exclusive=True)
+    tokens, width = named.size, shared_width(length, back)
+    segments = max(1, min(MOST_SEGMENTS, MOST_COUNTS // rows, -(-tokens // ORDER_THREADS)))
+    segment = -(-tokens // (segments * ORDER_THREADS)) * ORDER_THREADS
+    counts = back.new((segments, rows), I32, zero=True)
+    blocks = persistent(back, LOOKUP_THREADS, -(-tokens // LOOKUP_THREADS))
+    launch(counting_kernel(named.type), blocks, named.array, counts, tokens, rows, segment)
+    totals, of_rows = back.new((rows,), I32), -(-rows // LOOKUP_THREADS)
+    launch(totals_kernel(), of_rows, counts, totals, rows, segments)
+    starts = scan(totals, exclusive=True)
+    launch(spreading_kernel(), of_rows, counts, starts, rows, segments)
     order = back.new((tokens,), I32)
-    blocks = -(-rows // (ORDER_ROWS * (ORDER_THREADS // 32)))
-    launch(ordering_kernel(named.type), blocks, named.array, starts, order, tokens, rows)
+    launch(ordering_kernel(named.type), -(-tokens // segment), named.array, counts, order, tokens, rows, segment)
     dtable = new(back, (rows, length), type)
-    width = shared_width(length, back)
-    chunks = -(-(length // width) // 32)
-    units = rows * chunks
-    run = gathering_kernel(back.type, type, width)
-    launch(run, -(-units // GATHER_WARPS), back.array, counts, starts, order, dtable, rows, length, chunks)
+    slices, chunks = -(-tokens // SLICE), -(-(length // width) // 32)
+    parts = back.new((2 * slices, length), F32)
+    run = slices_kernel(back.type, named.type, type, width)
+    blocks = -(-slices * chunks * 32 // GATHER_THREADS)
+    launch(run, blocks, back.array, named.array, order, starts, totals, dtable, parts, tokens, length, chunks)
+    run = rows_kernel(type, counting(rows * length), width)
+    blocks = persistent(back, LOOKUP_THREADS, -(-rows * (length // width) // LOOKUP_THREADS))
+    launch(run, blocks, parts, starts, totals, dtable, rows, length)
     return dtable
 
 

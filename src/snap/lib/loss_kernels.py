@@ -21,7 +21,7 @@ from snap.lib.softmax_rows import LOG2E, LOWEST
 
 THREADS = 512
 SUM_THREADS = 1024
-LOW = LOWEST[F32]
+LOW = LOWEST[F32] / 2  # times log2(e) it is still a number
 HELD = {4: 208 * 1024 // 4, 2: 208 * 1024 // 2}  # elements of 4 and of 2 bytes
 
 
@@ -93,7 +93,7 @@ def row_sum(T):
 
 @functools.cache
 def row_word(WIDTH):
-    """f(v, top, total): a word's elements come to a thread's maximum and sum."""
+    """f(v, both): a word's elements come to a thread's maximum and sum."""
 
     @device(thread)
     def take(v: ref(float[WIDTH]), both: ref(float[2])):
@@ -102,7 +102,7 @@ def row_word(WIDTH):
             higher = max(higher, v[i])
         sum: float = both[1] * fast.exp2((both[0] - higher) * LOG2E)
         for i in unroll(range(WIDTH)):
-            sum += fast.exp2((v[i] - higher) * LOG2E)
+            sum += fast.exp2(fma(v[i], LOG2E, -higher * LOG2E))
         both[0] = higher
         both[1] = sum
 
@@ -110,11 +110,35 @@ def row_word(WIDTH):
 
 
 @functools.cache
+def gradient_word(WIDTH, GRADIENT):
+    """f(v, lse, part, hit) -> the logit of element `hit`, which the target is, 0 where that is in another word; v
+    becomes the gradient.  What is chosen by a number would be kept in memory, so all elements are gone through.
+    """
+
+    @device(thread)
+    def gradient(v: ref(float[WIDTH]), lse: float, part: float, hit: int) -> float:
+        logit: float = 0.0
+        for i in unroll(range(WIDTH)):
+            logit += v[i] if i == hit else 0.0
+            if GRADIENT:
+                share: float = fast.exp2(fma(v[i], LOG2E, -lse * LOG2E))
+                v[i] = share * part - (part if i == hit else 0.0)
+        return logit
+
+    return gradient
+
+
+# A block goes through rows.  While it writes the gradient of one, the next one is copied asynchronously into its place
+# in shared memory: a thread's words of it to where the thread has just read.  In place, where the gradient's memory is
+# that of other rows, too, the copy begins behind it, from the L2 cache.
+
+
+@functools.cache
 def held_loss_kernel(type, index, WIDTH, GRADIENT, IN_PLACE, EACH, T=THREADS):
-    """A row is copied into shared memory asynchronously, and not read again."""
     E, I, MOST = element(type), element(index), HELD[type.bytes]
     W, P = pieces(type, WIDTH)
     load, store, agree, take = loader(type, WIDTH), storer(type, WIDTH), row_sum(T), row_word(WIDTH)
+    turn, LINE = gradient_word(WIDTH, GRADIENT), 128 // (WIDTH * type.bytes)  # words a line of the L2 cache
 
     @kernel(threads=T)
     def cross_entropy(
@@ -129,57 +153,51 @@ def held_loss_kernel(type, index, WIDTH, GRADIENT, IN_PLACE, EACH, T=THREADS):
         out_stride: i64,
         ignore: int,
     ):
+        blocks: int = count(block[1])
         words: int = N / WIDTH
-        with each(block, out, losses, disjoint=(out, losses)) as row:
+        with each(block, out, losses, disjoint=(out, losses)) as own:
             held: shared(E[N], upto=MOST)
             t: int @ thread[1] = id()
-            target: I = targets[row]
-            first: i64 = i64(row) * stride / WIDTH
-            to: i64 = i64(row) * out_stride / WIDTH
-            assert target == ignore or target >= 0 and target < N, "a target of `cross_entropy` is no class"
             both: float[2] @ thread[1]
-            both[0] = LOW
-            both[1] = 0.0
-            if target != ignore:
-                with each(thread, held, out, disjoint=out):
-                    for j in range(t, words, T):
-                        if IN_PLACE:
-                            async_copy(held.view(W)[j], out.view(W)[first + j])
-                        else:
-                            async_copy(held.view(W)[j], logits.view(W)[first + j])
+            with each(thread, held, out, disjoint=out):
+                for j in range(t, words, T):
+                    if IN_PLACE:
+                        async_copy(held.view(W)[j], out.view(W)[i64(own) * stride / WIDTH + j])
+                    else:
+                        async_copy(held.view(W)[j], logits.view(W)[i64(own) * stride / WIDTH + j])
+            for row in range(own, M, blocks):
+                target: I = targets[row]
+                next: i64 = i64(row + blocks) * stride / WIDTH
+                to: i64 = i64(row) * out_stride / WIDTH
+                assert target == ignore or target >= 0 and target < N, "a target of `cross_entropy` is no class"
+                both[0] = LOW
+                both[1] = 0.0
                 with each(thread):
                     for j in unroll(range(t, words, T), 2):
                         v: float[WIDTH]
                         load(held, j, v)
                         take(v, both)
                 lse: float @ thread[1] = agree(both[0], both[1])
-                part: float @ thread[1] = factor[0]
-                with each(thread, out, losses, disjoint=(out, losses)):
+                part: float @ thread[1] = factor[0] if target != ignore else 0.0
+                with each(thread, held, out, losses, disjoint=(out, losses)):
                     for j in unroll(range(t, words, T), 2):
                         v: float[WIDTH]
                         load(held, j, v)
-                        if j == int(target) / WIDTH:
-                            for i in unroll(range(WIDTH)):
-                                if int(target) % WIDTH == i:
-                                    losses[row] = (lse - v[i]) * (part if EACH else 1.0)
+                        if not IN_PLACE and row + blocks < M:
+                            async_copy(held.view(W)[j], logits.view(W)[next + j])
+                        if IN_PLACE and row + blocks < M and t % LINE == 0:
+                            intrinsic.prefetch(out.view(W)[next + j])
+                        logit: float = turn(v, lse, part, int(target) - j * WIDTH)
                         if GRADIENT:
-                            for i in unroll(range(WIDTH)):
-                                v[i] = fast.exp2((v[i] - lse) * LOG2E) * part
-                            if j == int(target) / WIDTH:
-                                for i in unroll(range(WIDTH)):
-                                    if int(target) % WIDTH == i:
-                                        v[i] -= part
                             store(out, to + j, v)
-            else:
-                with each(thread, out, losses, disjoint=(out, losses)):
-                    if GRADIENT:
-                        for j in range(t, words, T):
-                            v: float[WIDTH]
-                            for i in unroll(range(WIDTH)):
-                                v[i] = 0.0
-                            store(out, to + j, v)
-                    if t == 0:
+                        if target != ignore and j == int(target) / WIDTH:
+                            losses[row] = (lse - logit) * (part if EACH else 1.0)
+                    if target == ignore and t == 0:
                         losses[row] = 0.0
+                if IN_PLACE and row + blocks < M:
+                    with each(thread, held, out, disjoint=out):
+                        for j in range(t, words, T):
+                            async_copy(held.view(W)[j], out.view(W)[next + j])
 
     return cross_entropy
 
@@ -189,6 +207,7 @@ def long_loss_kernel(type, index, WIDTH, GRADIENT, IN_PLACE, EACH, T=THREADS):
     """A row is read twice, the second time from the L2 cache if it is not very long."""
     E, I = element(type), element(index)
     load, store, agree, take = loader(type, WIDTH), storer(type, WIDTH), row_sum(T), row_word(WIDTH)
+    turn = gradient_word(WIDTH, GRADIENT)
 
     @kernel(threads=T)
     def cross_entropy(
@@ -232,18 +251,11 @@ def long_loss_kernel(type, index, WIDTH, GRADIENT, IN_PLACE, EACH, T=THREADS):
                                 load(out, first + j, v)
                             else:
                                 load(logits, first + j, v)
-                            if j == int(target) / WIDTH:
-                                for i in unroll(range(WIDTH)):
-                                    if int(target) % WIDTH == i:
-                                        losses[row] = (lse - v[i]) * (part if EACH else 1.0)
+                            logit: float = turn(v, lse, part, int(target) - j * WIDTH)
                             if GRADIENT:
-                                for i in unroll(range(WIDTH)):
-                                    v[i] = fast.exp2((v[i] - lse) * LOG2E) * part
-                                if j == int(target) / WIDTH:
-                                    for i in unroll(range(WIDTH)):
-                                        if int(target) % WIDTH == i:
-                                            v[i] -= part
                                 store(out, to + j, v)
+                            if j == int(target) / WIDTH:
+                                losses[row] = (lse - logit) * (part if EACH else 1.0)
                 else:
                     with each(thread, out, losses, disjoint=(out, losses)):
                         if GRADIENT:

@@ -44,6 +44,7 @@ from snap.lib.recorded import launch, recorded
 
 WAYS = ("mean", "sum", "none")
 HELD_BYTES = 208 * 1024  # of a row in shared memory
+MULTIPROCESSOR_BYTES, BLOCK_BYTES = 227 * 1024, 1536  # of shared memory: what blocks divide, and what each takes beside
 
 
 def cross_entropy(logits, targets, *, ignore_index=-100, reduction="mean", scale=1.0, gradient=False, in_place=False):
@@ -104,20 +105,16 @@ def _launch_rows(
     source = nothing(given, given.type, 1) if in_place else span(given)
     target = nothing(given, given.type) if out is None else span(given) if in_place else out
     out_stride = stride if in_place else classes
-    held = width * given.type.bytes >= 4 and classes * given.type.bytes <= HELD_BYTES
+    bytes, words = classes * given.type.bytes, classes // width
+    held = width * given.type.bytes >= 4 and bytes <= HELD_BYTES
+    threads = 128 if words <= 1024 else 256 if words <= 2048 else THREADS
     make = held_loss_kernel if held else long_loss_kernel
-    run = make(given.type, wanted.type, width, gradient, in_place, each)
+    run = make(given.type, wanted.type, width, gradient, in_place, each, threads)
+    # As many as a multiprocessor holds: each row takes a part of its shared memory.
+    resident = min(2048, threads * max(1, MULTIPROCESSOR_BYTES // (bytes + BLOCK_BYTES))) if held else 2048
     numbers = rows, classes, stride, out_stride, ignore_index
-    launch(
-        run,
-        persistent(given, THREADS, rows) if not held else rows,
-        source,
-        wanted.array,
-        factor,
-        target,
-        losses,
-        *numbers,
-    )
+    arrays = source, wanted.array, factor, target, losses
+    launch(run, persistent(given, threads, rows, resident), *arrays, *numbers)
 
 
 def _row_stride(function: str, given: Argument) -> int:

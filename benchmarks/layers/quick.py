@@ -21,7 +21,7 @@ import snap
 from snap import api
 from snap.ir.types import BF16 as B
 from snap.ir.types import F32, I64
-from snap.lib import layer_arrays, loss_kernels, optimizers, recorded
+from snap.lib import layer_arrays, loss_kernels, norm_kernels, optimizers, recorded
 
 BF16 = torch.bfloat16
 
@@ -71,6 +71,24 @@ def norms_of(rows: int, columns: int) -> None:
     show(f"layer_norm_gradient {label}", 3 * size, lambda: snap.lib.layer_norm_gradient(g, x, w, mean, rstd), theirs)
     show(f"layer_norm_gradient + residual {label}", 4 * size, lambda: snap.lib.layer_norm_gradient(g, x, w, mean, rstd, grad_residual=r))
     show(f"rms_norm_gradient {label}", 3 * size, lambda: snap.lib.rms_norm_gradient(g, x, w, rstd))
+
+
+def norm_variants(rows: int, columns: int, forward: list[tuple], backward: list[tuple]) -> None:
+    """Words a thread, threads a row, threads a block, blocks a multiprocessor (None: one a team of rows); for gradients also `resident`."""
+    x, r, g = (torch.randn(rows, columns, device="cuda", dtype=BF16) for _ in range(3))
+    w, b = torch.randn(columns, device="cuda", dtype=BF16), torch.randn(columns, device="cuda", dtype=BF16)
+    out, s, size = torch.empty_like(x), torch.empty_like(x), x.numel() * 2
+    mean, rstd = torch.zeros(rows, device="cuda"), torch.ones(rows, device="cuda")
+    partial = torch.empty(132 * 32, 2 * columns, device="cuda")
+    for K, L, T, per in forward:
+        k = norm_kernels.norm_kernel(B, B, 8, K, L, T, True, True, True, True)
+        blocks = 132 * per if per else -(-rows // (T // L))
+        show(f"  norm + residual {columns}: {K, L, T, per}", 4 * size, lambda: k[blocks](x, r, w, b, out, s, mean, rstd, rows, columns, 1e-5))
+        k2 = norm_kernels.norm_kernel(B, B, 8, K, L, T, True, True, False, False)
+        show(f"  norm {columns}: {K, L, T, per}", 2 * size, lambda: k2[blocks](x, x, w, b, out, empty, mean, rstd, rows, columns, 1e-5))
+    for K, L, T, per, resident in backward:
+        k = norm_kernels.norm_gradient_kernel(B, B, 8, K, L, T, True, True, True, resident)
+        show(f"  gradient + residual {columns}: {K, L, T, per, resident}", 4 * size, lambda: k[132 * per](g, x, w, mean, rstd, r, out, partial, rows, columns))
 
 
 def activations_of(rows: int, columns: int) -> None:
@@ -137,11 +155,13 @@ def losses_of(rows: int, classes: int) -> None:
     if classes % 8 == 0:
         loss_of_rows, factor = torch.empty(rows, device="cuda"), torch.ones(1, device="cuda")
         out = torch.empty_like(x)
-        for threads in (256, 512, 1024):
+        for threads, per in ((512, 2), (1024, 2), (256, 2), (512, 4)):
             k = loss_kernels.held_loss_kernel(B, I64, 8, True, False, False, threads)
-            show(f"  kernel alone, {threads} threads", 2 * size, lambda: k[rows](x, targets, factor, out, loss_of_rows, rows, classes, classes, classes, -100))
-            k2 = loss_kernels.long_loss_kernel(B, I64, 8, True, False, False, threads)
-            show(f"  read twice, {threads} threads", 2 * size, lambda: k2[132 * 2048 // threads](x, targets, factor, out, loss_of_rows, rows, classes, classes, classes, -100))
+            show(f"  kernel alone, {threads, per}", 2 * size, lambda: k[132 * per](x, targets, factor, out, loss_of_rows, rows, classes, classes, classes, -100))
+            k2 = loss_kernels.held_loss_kernel(B, I64, 8, True, True, False, threads)
+            show(f"  in place, {threads, per}", 2 * size, lambda: k2[132 * per](empty, targets, factor, out, loss_of_rows, rows, classes, classes, classes, -100))
+        k3 = loss_kernels.long_loss_kernel(B, I64, 8, True, False, False, 512)
+        show("  read twice", 2 * size, lambda: k3[132 * 4](x, targets, factor, out, loss_of_rows, rows, classes, classes, classes, -100))
     del loss
 
 
@@ -172,11 +192,15 @@ def all_of_them() -> None:
     rotary_of(8, 16, 2048, 128)
     losses_of(4096, 50257)
     norms_of(4096, 16384)
-    norms_of(8192, 1024)
+    norm_variants(32768, 8192, [(4, 256, 256, None), (4, 256, 256, 4), (2, 512, 512, None), (2, 512, 512, 3), (1, 1024, 1024, 2)],
+                  [(2, 512, 512, 2, None), (2, 512, 512, 2, 2), (2, 512, 512, 1, None), (4, 256, 256, 2, None), (1, 1024, 1024, 1, None)])
+    norm_variants(32768, 768, [(3, 32, 128, None), (3, 32, 128, 5), (1, 96, 96, None), (1, 96, 96, 16)],
+                  [(3, 32, 128, 4, None), (3, 32, 128, 5, None), (1, 96, 96, 10, None), (1, 96, 96, 16, None), (1, 96, 96, 20, None)])
 
 
 if __name__ == "__main__":
     begun = time.time()
+    empty = torch.empty(1, device="cuda", dtype=BF16)
     flush = torch.empty(64 * 2**20, device="cuda", dtype=torch.int32)
     # What the calls will launch, compiled in parallel.
     wanted: dict | None = {}
@@ -186,10 +210,11 @@ if __name__ == "__main__":
     api.SnapFunction.__getitem__ = lambda self, blocks: lambda *args: wanted.update({id(self): self})
     all_of_them()
     recorded.Launch.__call__, api.SnapFunction.__getitem__, recorded.quick = launch, there, quick
-    for module in list(sys.modules.values()):
-        if getattr(module, "__name__", "").startswith("snap.lib"):
+    for name, module in list(sys.modules.items()):
+        if name.startswith("snap.lib"):
             for value in vars(module).values():
-                getattr(value, "replays", {}).clear()
+                if isinstance(getattr(value, "calls", None), recorded.Calls):
+                    value.calls.replays.clear()
     with ThreadPoolExecutor(16) as pool:
         list(pool.map(lambda k: k.cubin("sm_90a"), wanted.values()))
     print(f"{len(wanted)} kernels compiled after {time.time() - begun:.1f} s", flush=True)

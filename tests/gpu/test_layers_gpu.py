@@ -155,3 +155,38 @@ def test_adamw_is_torchs():
     near(snap.lib.column_sums(drawn(torch.bfloat16, 0, 8)), torch.zeros(8, device=DEVICE))
     x = drawn(torch.bfloat16, 5001, 300)
     torch.testing.assert_close(snap.lib.column_sums(x, dtype="f32").double(), x.double().sum(0), rtol=1e-4, atol=1e-3)
+
+
+def test_a_training_step_in_a_graph():
+    """All of it is launches: nothing is decided by what is in memory, or waits for the host."""
+    rows, length, batch = 301, 64, 5000
+    tokens = torch.randint(0, rows, (batch,), device=DEVICE)
+    table, m, v = drawn(torch.float32, rows, length), *(torch.zeros(rows * length, device=DEVICE) for _ in range(2))
+    step, lr, seed = torch.tensor([1], device=DEVICE), torch.tensor([1e-3], device=DEVICE), torch.tensor([3], device=DEVICE)
+    w = drawn(torch.float32, length)
+
+    def once():
+        x = snap.lib.dropout(snap.lib.embedding(tokens, table), 0.1, seed, step)
+        out, mean, rstd = snap.lib.layer_norm(x, w, statistics=True)
+        loss, dout = snap.lib.cross_entropy(out, tokens % length, gradient=True)
+        dx = snap.lib.dropout_gradient(snap.lib.layer_norm_gradient(dout, x, w, mean, rstd)[0], 0.1, seed, step)
+        dtable = snap.lib.embedding_gradient(dx, tokens, rows)
+        factor = snap.lib.global_norm(dtable, clip=1.0)[1]
+        snap.lib.adamw(table.view(-1), dtable.view(-1), m, v, step, lr=lr, scale=factor)
+        return loss, dtable
+
+    kept = table.clone()
+    want = [one.clone() for one in once()]
+    after = table.clone()
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        once()
+        stream.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        got = once()
+    for array, value in ((table, kept), (m, 0), (v, 0)):
+        array.copy_(value) if isinstance(value, torch.Tensor) else array.fill_(value)
+    graph.replay()
+    torch.cuda.synchronize()
+    assert all(torch.equal(one, other) for one, other in zip(got, want)) and torch.equal(table, after)

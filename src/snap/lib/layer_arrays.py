@@ -289,7 +289,7 @@ def _block_sums(WARPS: int, C: int):
                     parts[w, c] = total
         for c in unroll(range(C)):
             v[c] = parts[0, c]
-            for k in unroll(range(1, WARPS)):
+            for k in unroll(range(1, WARPS), 8):
                 v[c] += parts[k, c]
 
     return sums

@@ -13,7 +13,7 @@ import functools
 
 from snap import *
 from snap.ir.types import F32
-from snap.lib.layer_arrays import loader, storer, team_sums
+from snap.lib.layer_arrays import loader, pieces, storer, team_sums
 from snap.lib.operators import element
 
 
@@ -105,14 +105,15 @@ def norm_kernel(type, held, WIDTH, K, L, T, CENTRED, BIAS, RESIDUAL, STATISTICS)
 
 
 @functools.cache
-def norm_gradient_kernel(type, held, WIDTH, K, L, T, CENTRED, BIAS, ADDED):
+def norm_gradient_kernel(type, held, WIDTH, K, L, T, CENTRED, BIAS, ADDED, RESIDENT=None):
     E, H = element(type), element(held)
-    TEAM, PARTS = thread[L] if L <= 32 else block[1], 2 if BIAS else 1
-    load, load_weight, store = loader(type, WIDTH), loader(held, WIDTH), storer(type, WIDTH)
-    totals, keep = team_sums(L, T, 2 if CENTRED else 1), storer(F32, WIDTH)
-    C = 2 if CENTRED else 1
+    TEAM, PARTS, C = thread[L] if L <= 32 else block[1], 2 if BIAS else 1, 2 if CENTRED else 1
+    W, P = pieces(type, WIDTH)
+    load, load_weight, store, keep = loader(type, WIDTH), loader(held, WIDTH), storer(type, WIDTH), storer(F32, WIDTH)
+    totals = team_sums(L, T, C)
 
-    @kernel(threads=T)
+    # A row is kept as it was read, which for 16 bits takes half the registers.
+    @kernel(threads=T, resident=RESIDENT)
     def norm_gradient(
         grad: ptr(const(E)),
         x: ptr(const(E)),
@@ -129,8 +130,8 @@ def norm_gradient_kernel(type, held, WIDTH, K, L, T, CENTRED, BIAS, ADDED):
         words: int = N / WIDTH
         with each(TEAM, dx, partial, disjoint=(dx, partial)) as own:
             t: int @ thread[1] = id()
-            y: float[K, WIDTH] @ thread[1]
-            g: float[K, WIDTH] @ thread[1]
+            of_x: E[K, WIDTH] @ thread[1]
+            of_grad: E[K, WIDTH] @ thread[1]
             of_weight: float[K, WIDTH] @ thread[1]
             of_bias: float[K, WIDTH] @ thread[1]
             sums: float[C] @ thread[1]
@@ -143,35 +144,39 @@ def norm_gradient_kernel(type, held, WIDTH, K, L, T, CENTRED, BIAS, ADDED):
                 with each(thread):
                     for k in unroll(range(K)):
                         if k * L + t < words:
-                            load(x, first + (k * L + t), y[k])
-                            load(grad, first + (k * L + t), g[k])
+                            for p in unroll(range(P)):
+                                of_x.view(W)[k, p] = x.view(W)[(first + (k * L + t)) * P + p]
+                                of_grad.view(W)[k, p] = grad.view(W)[(first + (k * L + t)) * P + p]
                     for k in unroll(range(K)):
                         if k * L + t < words:
                             by: float[WIDTH]
                             load_weight(weight, k * L + t, by)
                             for i in unroll(range(WIDTH)):
-                                y[k, i] = (y[k, i] - centre) * scale
-                                of_weight[k, i] += g[k, i] * y[k, i]
+                                y: float = (float(of_x[k, i]) - centre) * scale
+                                g: float = float(of_grad[k, i])
+                                of_weight[k, i] += g * y
                                 if BIAS:
-                                    of_bias[k, i] += g[k, i]
-                                g[k, i] *= by[i]
-                                sums[0] += g[k, i] * y[k, i]
+                                    of_bias[k, i] += g
+                                sums[0] += g * by[i] * y
                                 if CENTRED:
-                                    sums[1] += g[k, i]
+                                    sums[1] += g * by[i]
                 totals(sums)
                 along: float @ thread[1] = sums[0] / float(N)
                 middle: float @ thread[1] = sums[C - 1] / float(N) if CENTRED else 0.0
                 with each(thread, dx, disjoint=dx):
                     for k in unroll(range(K)):
                         if k * L + t < words:
+                            v: float[WIDTH]
+                            load_weight(weight, k * L + t, v)
                             for i in unroll(range(WIDTH)):
-                                g[k, i] = (g[k, i] - middle - y[k, i] * along) * scale
+                                y: float = (float(of_x[k, i]) - centre) * scale
+                                v[i] = (float(of_grad[k, i]) * v[i] - middle - y * along) * scale
                             if ADDED:
                                 plus: float[WIDTH]
                                 load(added, first + (k * L + t), plus)
                                 for i in unroll(range(WIDTH)):
-                                    g[k, i] += plus[i]
-                            store(dx, first + (k * L + t), g[k])
+                                    v[i] += plus[i]
+                            store(dx, first + (k * L + t), v)
             with each(thread, partial, disjoint=partial):
                 for k in unroll(range(K)):
                     if k * L + t < words:

@@ -191,3 +191,33 @@ def test_launches_outside_of_a_call_are_launches():
     assert (x == 2 * np.arange(32)).all()
     tape = Tape((x,))
     assert tape.spelled(x) == "a0" and tape.spelled(3) == "3"
+
+
+def test_arguments_by_name_alone_stay_so():
+    @recorded.recorded
+    def scaled(x, factor=2, *, plus=0):
+        return step(lambda a, b, c: a * b + c, x, factor, plus)
+
+    x = aligned((4,), np.int64)
+    x[...] = 3
+    for _ in range(2):
+        assert (scaled(x, plus=1) == 7).all() and (scaled(x, 3) == 9).all() and (scaled(x=x, factor=3, plus=2) == 11).all()
+    with pytest.raises(TypeError, match="positional"):
+        scaled(x, 3, 4)
+    with pytest.raises(TypeError, match="beta"):
+        scaled(x, beta=1)
+    assert len(scaled.replays) == 3, "by name or by position, it is one signature"
+
+
+def test_a_call_that_gives_several_arrays_is_repeated():
+    @recorded.recorded
+    def both(x, second):
+        return step(np.add, x, 1), step(np.add, x, 2) if second else None
+
+    x = aligned((4,), np.int64)
+    for value in (1, 5):
+        x[...] = value
+        first, second = both(x, True)
+        assert (first == value + 1).all() and (second == value + 2).all()
+        assert both(x, False)[1] is None
+    assert None not in both.replays.values()

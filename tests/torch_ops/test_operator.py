@@ -260,3 +260,34 @@ def test_a_kernel_may_be_defined_again():
         assert x.grad.tolist() == [0, 2, 4, 6] and torch.ops.snaptest.again(x.detach()).tolist() == [0, 1, 4, 9]
     with torch.autograd.forward_ad.dual_level(), pytest.raises(NotImplementedError, match="snaptest::again"):
         made(torch.autograd.forward_ad.make_dual(torch.ones(4), torch.ones(4)))
+
+
+def test_autograd_is_told_of_what_is_changed(device):
+    """A tensor that was kept for a gradient, and changed by an operator, is an error as with torch's own functions."""
+    x = torch.ones(4, device=device)
+    for _ in range(3):
+        kept, leaf = torch.ones(4, device=device), torch.ones(4, device=device, requires_grad=True)
+        product = leaf * kept
+        before = kept._version
+        op_saxpy(2.0, x, kept, 4)
+        assert kept._version == before + 1
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            product.sum().backward()
+
+
+def test_calls_of_all_kinds_in_turns(device):
+    """Shapes, numbers, and whether gradients are wanted: each call is its own, whatever came before."""
+    for _ in range(3):
+        for size in (4, 9):
+            for wanting in (False, True):
+                x = torch.arange(float(size), device=device, requires_grad=wanting)
+                y = op_square(x)
+                assert y.requires_grad == wanting and torch.equal(y.detach(), x.detach() ** 2)
+                if wanting:
+                    assert torch.equal(torch.autograd.grad(y.sum(), x)[0], 2 * x.detach())
+        for factor in (2.0, 3, -1.0):
+            x, y = torch.ones(5, device=device), torch.ones(5, device=device)
+            op_saxpy(factor, x, y, 5)
+            assert (y == 1 + factor).all()
+        with pytest.raises(snap.LaunchError, match="saxpy"):
+            op_saxpy(2.0, torch.ones(5, device=device).double(), torch.ones(5, device=device), 5)

@@ -289,7 +289,7 @@ def make(_calls, _recording, _slow, MISS):
             if _found is not MISS:
                 _calls.last = _plan
                 return _found
-        return _slow({args})
+        return _slow({named})
     return {name}
 """
 _names_of_entries: list[dict[str, Any]] = []
@@ -297,14 +297,19 @@ _names_of_entries: list[dict[str, Any]] = []
 
 def entry(function: Callable, calls: Calls, slow: Callable) -> Callable:
     """The function with a quick way in; where that does not lead anywhere, `slow` is called, with all arguments by
-    position.  torch's compiler, which follows Python's code, sees `slow` alone.
+    position, or by name where they have to be.  torch's compiler, which follows Python's code, sees `slow` alone.
     """
     parameters = inspect.signature(function).parameters
     names: dict[str, Any] = {f"d_{word}": one.default for word, one in parameters.items()}
+    named = [word for word, one in parameters.items() if one.kind is one.KEYWORD_ONLY]
+    params = [word if one.default is one.empty else f"{word}=d_{word}" for word, one in parameters.items()]
     text = _ENTRY.format(
         name=function.__name__,
-        params=", ".join(w if one.default is one.empty else f"{w}=d_{w}" for w, one in parameters.items()),
+        params=", ".join(
+            [*params[: len(params) - len(named)], *(["*"] if named else []), *params[-len(named) or len(params) :]]
+        ),
         args=", ".join(parameters),
+        named=", ".join(f"{word}={word}" if word in named else word for word in parameters),
     )
     names["_compiling"] = _torch_compiles()
     _names_of_entries.append(names)

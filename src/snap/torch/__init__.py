@@ -31,6 +31,7 @@ from snap.record import record
 from snap.runtime.byname import check_names, resolve
 from snap.runtime.launch import launcher
 from snap.runtime.signature import Pointer, Value
+from snap.torch.short import Short, written
 
 _WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
@@ -65,13 +66,10 @@ class _Plan:
     def answer(self, results: Mapping[str, torch.Tensor]) -> object:
         return None if not results else next(iter(results.values())) if len(results) == 1 else tuple(results.values())
 
-    def run(self, *args: object, **keywords: object) -> object:
-        known = self.arguments(args, keywords)
-        results = self.results(known)
-        known.update(results)
-        with on_device_of(known.values()):
-            self.kernel[resolve(self.blocks, known)](*(known[param.name] for param in self.params))
-        return self.answer(results)
+    def here(self, name: str) -> Callable:
+        """What the operator does, on the current device."""
+        params = [param.name for param in self.params]
+        return written(name, self.kernel, params, self.given, self.values, self.made, self.blocks)
 
     def fake(self, *args: object, **keywords: object) -> object:
         return self.answer(self.results(self.arguments(args, keywords)))
@@ -120,11 +118,16 @@ def operator(
     plan = _plan(kernel, name, blocks, out, dict(values or {}))
     if backward is not None:
         _check_backward(plan, backward)
-    made = torch.library.custom_op(name, mutates_args=plan.mutated, schema=plan.schema())(plan.run)
+    here = plan.here(name)
+
+    def run(*args: object, **keywords: object) -> object:
+        with on_device_of((*args, *keywords.values())):
+            return here(*args, **keywords)
+
+    made = torch.library.custom_op(name, mutates_args=plan.mutated, schema=plan.schema())(run)
     made.register_fake(plan.fake)
-    if backward is not None:
-        _register_backward(made, plan, backward)
-    guard(made, name)
+    apply = None if backward is None else _register_backward(made, plan, backward, here)
+    guard(made, name, Short(name, here, apply, [plan.given.index(word) for word in plan.mutated]))
     _kernel_of[name] = kernel.definition.tree.name
     return made
 
@@ -237,7 +240,8 @@ def _check_backward(plan: _Plan, backward: Callable) -> None:
     check_names("backward", backward, [*_incoming(plan), *plan.given, *plan.made])
 
 
-def _register_backward(made, plan: _Plan, backward: Callable) -> None:
+def _register_backward(made, plan: _Plan, backward: Callable, here: Callable) -> Callable:
+    """Of the operator; and the operator's work as a function with that gradient."""
     results, grads = list(plan.made), _incoming(plan)
 
     def setup(ctx, inputs: tuple, output: Any) -> None:
@@ -258,7 +262,15 @@ def _register_backward(made, plan: _Plan, backward: Callable) -> None:
             )
         return tuple(found.get(name) for name in plan.given)
 
+    def forward(ctx, *args: object) -> Any:
+        output = here(*args)
+        setup(ctx, args, output)
+        return output
+
     made.register_autograd(gradients, setup_context=setup)
+    members = {"forward": staticmethod(forward), "backward": staticmethod(gradients)}
+    function: Any = type(f"{made._name}_eager", (torch.autograd.Function,), members)
+    return super(torch.autograd.Function, function).apply
 
 
 register_library()

@@ -1,0 +1,124 @@
+"""The short way of an operator's call: Python's code for one operator, and calls that nobody watches.
+
+Input:      what `snap.torch.operator` was told of a kernel
+Output:     `written`: a function that computes the values, makes the results and launches; `Short`: what the operator's
+            own kernel asks first, which calls it where torch's dispatcher has nothing else to do
+Invariant:  a call that a mode, a transform, the compiler or forward mode has to see, one on another device than the
+            current one, and one whose gradient would be lost are MISSed
+Non-goals:  registering the operator
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from snap.lib.replays import MISS, Plan, no_plan, state_conditions
+from snap.runtime.byname import wanted
+
+_MOST_PLANS = 16  # of one operator
+
+
+def written(
+    name: str,
+    kernel: Any,
+    params: Sequence[str],
+    given: Sequence[str],
+    values: dict[str, object],
+    made: dict[str, object],
+    blocks: object,
+) -> Callable:
+    """(*given) -> the result, or the tuple of several, or None."""
+    names: dict[str, Any] = {"_kernel": kernel, "_tensor": _tensor}
+    lines, known = [f"def run({', '.join(given)}):"], list(given)
+
+    def value(word: str, one: object) -> str:
+        names[word] = one
+        if not callable(one):
+            return word
+        asked = (f"{n}={n}" for n, needed in wanted(one) if needed or n in known)
+        return f"{word}({', '.join(asked)})"
+
+    for number, (word, one) in enumerate(values.items()):
+        lines.append(f"    {word} = {value(f'_value{number}', one)}")
+        known.append(word)
+    results = [
+        f"    {word} = _tensor({word!r}, {value(f'_make{k}', one)})" for k, (word, one) in enumerate(made.items())
+    ]
+    lines += results
+    known += made
+    lines.append(f"    _kernel[{value('_blocks', blocks)}]({', '.join(params)})")
+    if made:
+        lines.append(f"    return {', '.join(made)}")
+    exec(compile("\n".join(lines) + "\n", f"<operator {name}>", "exec"), names)
+    return names["run"]
+
+
+def _tensor(name: str, made: object) -> object:
+    if not isinstance(made, torch.Tensor):
+        raise TypeError(f"`out` makes `{name}`, which must be a tensor, not a {type(made).__name__}")
+    return made
+
+
+class Short:
+    """run      the operator's work, on the current device
+    apply    the same with a gradient; None: it has none
+    mutated  the arguments that it changes, by position: autograd is told, which may have kept them
+    """
+
+    def __init__(self, name: str, run: Callable, apply: Callable | None, mutated: Sequence[int]):
+        self.name, self.run, self.apply, self.mutated = name, run, apply, mutated
+        self.plans: list[Plan] = []
+        self.last = no_plan()
+
+    def __call__(self, *args: object) -> object:
+        plan = self.last.after
+        found = plan.run(*args)
+        if found is not MISS:
+            self.last = plan
+            return found
+        return self._other(args)
+
+    def _other(self, args: tuple) -> object:
+        for plan in self.plans:
+            found = plan.run(*args)
+            if found is not MISS:
+                self.last.after = plan
+                self.last = plan
+                return found
+        plan = self._made(args) if len(self.plans) < _MOST_PLANS else None
+        if plan is None:
+            return MISS
+        self.plans.append(plan)
+        self.last.after = plan
+        self.last = plan
+        return plan.run(*args)
+
+    def _made(self, args: tuple) -> Plan | None:
+        """For tensors like these; numbers may be any."""
+        tensors = [arg for arg in args if isinstance(arg, torch.Tensor)]
+        if any(type(one) not in (torch.Tensor, torch.nn.Parameter) for one in tensors):
+            return None
+        devices = {one.get_device() for one in tensors if one.is_cuda}
+        if len(devices) > 1 or devices and torch.cuda.current_device() not in devices:
+            return None
+        found = state_conditions(torch, args)
+        if found is None or not tensors:
+            return None
+        wanting = torch.is_grad_enabled() and any(one.requires_grad for one in tensors)
+        if wanting and self.apply is None:
+            return None
+        conditions, names = found
+        if devices and torch.cuda.device_count() > 1:
+            conditions = (*conditions, f"current_device() == {devices.pop()}")
+            names["current_device"] = torch.cuda.current_device
+        words = ", ".join(f"a{k}" for k in range(len(args)))
+        told = "".join(f"changed(a{k}); " for k in self.mutated)
+        test = f"    if {' and '.join(conditions)}:\n        {told}return work({words})\n"
+        text = f"def run({words}):\n{test}    return MISS\n"
+        names |= {"work": self.apply if wanting else self.run, "MISS": MISS}
+        names["changed"] = torch.autograd.graph.increment_version
+        exec(compile(text, f"<quick call of {self.name}>", "exec"), names)
+        return Plan(names["run"])  # type: ignore[arg-type]

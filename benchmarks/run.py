@@ -2,7 +2,8 @@
 
     python benchmarks/run.py [op...] [--quick] [--list]
 
-Each op is a folder benchmarks/<op>/ whose bench.py declares BENCHMARK (or BENCHMARKS, a list).  Results go to benchmarks/results/ as JSON;
+Each op is a folder benchmarks/<op>/ whose bench.py declares BENCHMARK (or BENCHMARKS, a list): its kernels are timed on the GPU.  `calls` is what a
+caller sees: host time and time by the clock of the library's functions, and of a training step, beside torch.  Results go to benchmarks/results/ as JSON;
 docs/make_performance.py makes the page and the plot from them.  The exit status is 1 where a result was wrong.
 """
 
@@ -30,11 +31,16 @@ def declared(folder: Path = HERE) -> dict[str, Path]:
     return {path.parent.name: path for path in sorted(folder.glob("*/bench.py")) if _DECLARES.search(path.read_text())}
 
 
-def load(path: Path) -> list[harness.Benchmark]:
-    spec = importlib.util.spec_from_file_location(f"bench_{path.parent.name}", path)
+def _module(path: Path):
+    spec = importlib.util.spec_from_file_location(f"{path.stem}_{path.parent.name}", path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
+    return module
+
+
+def load(path: Path) -> list[harness.Benchmark]:
+    module = _module(path)
     return list(getattr(module, "BENCHMARKS", None) or [module.BENCHMARK])
 
 
@@ -46,6 +52,24 @@ def driver_version() -> str | None:
         return None
 
 
+CALLS = "calls"
+
+
+def calls(device: harness.CudaDevice, surroundings: dict, folder: Path, quick: bool) -> bool:
+    """Whether a result was wrong."""
+    bench, gpt = (_module(HERE / CALLS / f"{name}.py") for name in ("bench", "gpt"))
+    import torch
+
+    from snap import lib
+
+    rows, _ = bench.measure(torch, lib)
+    options = argparse.Namespace(layers=8, width=1024, batch=8, length=1024)
+    steps = [gpt.measured(torch, options, compiled) for compiled in ((False,) if quick else (False, True))]
+    result = {"kind": "calls", "benchmark": CALLS, **surroundings, "loop": bench.LOOP, "rounds": bench.ROUNDS, "calls": rows, "steps": steps}
+    print(f"written to {report.write(CALLS, result, folder)}")
+    return not all(row["right"] for row in rows)
+
+
 def main(words: list[str] | None = None) -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("ops", nargs="*", metavar="op", help="which to measure; all where none is named")
@@ -55,23 +79,25 @@ def main(words: list[str] | None = None) -> int:
     arguments.add_argument("--commit", help="what is measured, where git here does not say (no checkout, or another one)")
     chosen = arguments.parse_args(words)
     known = declared()
-    unknown = [op for op in chosen.ops if op not in known]
+    unknown = [op for op in chosen.ops if op not in (*known, CALLS)]
     if unknown:
         arguments.error(f"there is no benchmarks/{unknown[0]}/bench.py that declares a benchmark; there is {', '.join(known) or 'none'}")
     if chosen.list:
-        print("\n".join(known))
+        print("\n".join([*known, CALLS]))
         return 0
     device = harness.CudaDevice()
     surroundings = {**report.surroundings(PACKAGES, chosen.commit), "gpu": device.name, "driver": driver_version(), "l2_bytes": device.l2}
     surroundings["copy_bytes_per_s"] = device.copy_speed()
     print(f"{device.name}, driver {surroundings['driver']}: device copy {surroundings['copy_bytes_per_s'] / 1e12:.2f} TB/s")
     wrong = False
-    for op in chosen.ops or known:
+    for op in [op for op in chosen.ops or known if op != CALLS]:
         for benchmark in load(known[op]):
             sizes, rounds = (list(benchmark.sizes)[:1], harness.LEAST_ROUNDS) if chosen.quick else (None, None)
             result = {**surroundings, **harness.run(benchmark, device, sizes, rounds)}
             wrong |= bool(result["failed"])
             print(f"written to {report.write(benchmark.name, result, chosen.results)}")
+    if not chosen.ops or CALLS in chosen.ops:
+        wrong |= calls(device, surroundings, chosen.results, chosen.quick)
     return int(wrong)
 
 

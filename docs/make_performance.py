@@ -27,6 +27,11 @@ This page is made from the files in `benchmarks/results/` by `docs/make_performa
 How: random inputs, more sets of them than the L2 cache holds, another set for every run; 5 runs to warm up, then at least 20, each between two CUDA
 events; the median is reported. Baseline and Snap take turns in one process. Every result is compared with a float64 or exact reference before and
 after timing; *error* is the largest difference as a part of the largest value, and a result above the stated tolerance is not reported.
+
+*Calls* are timed as a caller sees them. *Host* is the time until a call returns, in a loop of small calls that the GPU keeps up with; *clock* is the
+time of the loop until the GPU has finished, a call. A step is forward, backward and a fused AdamW of a GPT in bf16 (8 layers of 1,024, batch
+8 x 1,024) whose Linear layers are `snap.lib.gemm`, all else torch's; the two take turns. A launch is one of a user's own kernel (saxpy); *driver* is the
+same foreign call with everything prepared and nothing checked, in the same run.
 """
 
 
@@ -43,10 +48,46 @@ def results(folder: Path) -> list[dict]:
     return [newest[key] for key in sorted(newest)]
 
 
-def page(records: list[dict], plotted: bool) -> str:
+def as_called(folder: Path) -> list[dict]:
+    """The newest records of calls and of launches, of each GPU."""
+    newest: dict[tuple[str, str], dict] = {}
+    for path in sorted(folder.glob("*.json")):
+        record = json.loads(path.read_text())
+        kind = "launches" if "Snap (us)" in record.get("figures", {}) else record.get("kind")
+        key = record.get("gpu"), kind
+        if kind in ("calls", "launches") and (key not in newest or newest[key]["date"] <= record["date"]):
+            newest[key] = record
+    return [newest[key] for key in sorted(newest)]
+
+
+def calls_page(record: dict) -> str:
+    commit = (record["commit"] or "unknown")[:12]
+    head = f"### {'launches' if 'figures' in record else 'calls'}\n\n{record['gpu']}, {record['date'][:10]}, commit {commit}.\n\n"
+    if "figures" in record:
+        return head + _table(("", ""), [(name, f"{value:,.3f}") for name, value in record["figures"].items()])
+    text = head + _table(
+        ("call", "host us", "torch", "of torch", "clock us", "torch", "of torch"),
+        [(row["call"], *_pair(row, "host_us"), *_pair(row, "clock_us")) for row in record["calls"]],
+    )
+    if record.get("steps"):
+        text += "\n" + _table(
+            ("step", "host ms", "torch", "of torch", "clock ms", "torch", "of torch", "losses differ by"),
+            [(row["model"], *_pair(row, "host_ms"), *_pair(row, "clock_ms"), f"{row['losses_apart']:.0e}") for row in record["steps"]],
+        )
+    return text
+
+
+def _pair(row: dict, what: str) -> tuple[str, str, str]:
+    ours, theirs = row[what], row[f"torch_{what}"]
+    return f"{ours:,.1f}", f"{theirs:,.1f}", f"{ours / theirs:.2f}"
+
+
+def page(records: list[dict], plotted: bool, called: list[dict] = ()) -> str:
     parts = [INTRODUCTION]
     if not records:
         parts.append("There are no results yet.\n")
+    if called:
+        parts += ["## As called\n", *map(calls_page, called)]
     for gpu in dict.fromkeys(record["gpu"] for record in records):
         own = [record for record in records if record["gpu"] == gpu]
         parts.append(_summary(gpu, own))
@@ -183,7 +224,7 @@ def main(words: list[str] | None = None) -> None:
     records = results(chosen.results)
     if not plot(records, chosen.to / PLOT):
         print(f"{PLOT} was left as it is: there is nothing to draw, or matplotlib is not installed")
-    (chosen.to / PAGE).write_text(page(records, (chosen.to / PLOT).exists()))
+    (chosen.to / PAGE).write_text(page(records, (chosen.to / PLOT).exists(), as_called(chosen.results)))
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 
     python benchmarks/calls/gpt.py [--compiled] [--layers 8] [--width 1024] [--batch 8] [--length 1024] [--json FILE]
 
-Needs a GPU and torch.  bf16 weights and activations, attention and all else torch's own; forward, backward and a fused AdamW.  `host` is the time until
-the step's calls have returned, `clock` until the GPU has finished, medians over steps in which the two take turns.  Losses of both are compared.
+Needs a GPU and torch.  bf16 weights and activations, attention and all else torch's own; forward, backward and a fused AdamW.  Both take turns in rounds
+of steps, one after the other as in training; `host` is the time until the calls of a round have returned, `clock` until the GPU has finished, a step;
+medians over rounds.  Losses of both are compared.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "benchmarks")]
 
-STEPS, WARM, VOCABULARY = 20, 5, 50304
+ROUNDS, STEPS, WARM, VOCABULARY = 7, 5, 4, 50304
 
 
 def model(torch, product, options):
@@ -86,17 +87,18 @@ def stepper(torch, product, options, compiled):
 
 def measured(torch, options, compiled) -> dict:
     steps = {"torch": stepper(torch, torch.nn.functional.linear, options, compiled), "snap": stepper(torch, by_snap, options, compiled)}
-    times, losses = {name: [] for name in steps}, {name: [] for name in steps}
-    for number in range(WARM + STEPS):
-        for name, step in steps.items():
+    times = {name: [] for name in steps}
+    losses = {name: [step(number).item() for number in range(WARM)] for name, step in steps.items()}
+    for turn in range(ROUNDS):
+        order = list(steps.items())
+        for name, step in order if turn % 2 else reversed(order):
             torch.cuda.synchronize()
             start = time.perf_counter()
-            loss = step(number)
+            found = [step(number) for number in range(STEPS)]
             host = time.perf_counter()
             torch.cuda.synchronize()
-            losses[name].append(loss.item())
-            if number >= WARM:
-                times[name].append(((host - start) * 1e3, (time.perf_counter() - start) * 1e3))
+            times[name].append(((host - start) * 1e3 / STEPS, (time.perf_counter() - start) * 1e3 / STEPS))
+            losses[name] += [loss.item() for loss in found]
     found = {name: tuple(statistics.median(column) for column in zip(*runs)) for name, runs in times.items()}
     apart = max(abs(one - other) for one, other in zip(*losses.values()))
     (host, clock), (their_host, their_clock) = found["snap"], found["torch"]
@@ -106,20 +108,39 @@ def measured(torch, options, compiled) -> dict:
     return {"model": name, "host_ms": host, "torch_host_ms": their_host, "clock_ms": clock, "torch_clock_ms": their_clock, "losses_apart": apart}
 
 
-def profiled(torch, options) -> None:
-    """What the GPU does in a step: kernels by name, torch's beside Snap's."""
-    for name, product in (("torch", torch.nn.functional.linear), ("snap", by_snap)):
-        step = stepper(torch, product, options, False)
-        for number in range(3):
-            step(number)
-        torch.cuda.synchronize()
-        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
-            step(3)
-            torch.cuda.synchronize()
-        kernels = sorted(profile.key_averages(), key=lambda one: -one.device_time_total)
-        print(f"---- {name}: {sum(one.device_time_total for one in kernels) / 1e3:.2f} ms on the GPU")
-        for one in kernels[:14]:
-            print(f"{one.device_time_total / 1e3:8.3f} ms {one.count:5}  {one.key[:90]}")
+def products(torch, options) -> None:
+    """The products of a step, each alone on the GPU: forward, gradient of the input, gradient of the weight."""
+    from snap import lib
+    from snap.lib.product_gradients import gemm_gradients
+
+    tokens, width = options.batch * options.length, options.width
+    for name, rows, columns, times in (("qkv", width, 3 * width, options.layers), ("out", width, width, options.layers),
+                                       ("up", width, 4 * width, options.layers), ("down", 4 * width, width, options.layers), ("head", width, VOCABULARY, 1)):
+        x, w, bias = (torch.randn(shape, device="cuda").bfloat16() for shape in ((tokens, rows), (columns, rows), (columns,)))
+        grad = torch.randn((tokens, columns), device="cuda").bfloat16()
+        calls = {
+            "forward": (lambda: lib.gemm(x, w.t(), None, bias), lambda: torch.addmm(bias, x, w.t())),
+            "of input": (lambda: gemm_gradients(grad, x, w.t(), True, False), lambda: grad @ w),
+            "of weight": (lambda: gemm_gradients(grad, x, w.t(), False, True), lambda: grad.t() @ x),
+        }
+        told = []
+        for what, pair in calls.items():
+            found = [on_gpu(torch, call) for call in pair]
+            told.append(f"{what} {found[0]:7.1f} us, torch {found[1]:7.1f} ({found[0] / found[1]:4.2f})")
+        print(f"{name:5} x {times}: {'   '.join(told)}", flush=True)
+
+
+def on_gpu(torch, call, runs: int = 20) -> float:
+    """Microseconds, the median."""
+    for _ in range(3):
+        call()
+    events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(runs)]
+    for start, end in events:
+        start.record()
+        call()
+        end.record()
+    torch.cuda.synchronize()
+    return statistics.median(start.elapsed_time(end) * 1e3 for start, end in events)
 
 
 def main() -> int:
@@ -127,14 +148,14 @@ def main() -> int:
     for name, default in (("layers", 8), ("width", 1024), ("batch", 8), ("length", 1024)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--compiled", action="store_true", help="the compiled model too")
-    parser.add_argument("--profile", action="store_true", help="which kernels run in a step")
+    parser.add_argument("--products", action="store_true", help="each product of a step alone, on the GPU")
     parser.add_argument("--json")
     options = parser.parse_args()
     import torch
 
     rows = [measured(torch, options, compiled) for compiled in ((False, True) if options.compiled else (False,))]
-    if options.profile:
-        profiled(torch, options)
+    if options.products:
+        products(torch, options)
     if options.json:
         from report import surroundings
 

@@ -347,3 +347,106 @@ def test_numbers_of_vectors(make):
     function = make.kernel(make.value("v", Vector(BF16, 2)), make.value("s", F32))
     params = Signature.of(function.typed).params
     assert numbers_of(params[0], (1.0, -1.0)) == (0x3F80, 0xBF80) and numbers_of(params[1], 2.0) == (2.0,)
+
+
+def saxpy_of(make, monkeypatch, where=None, compare=None):
+    function = make.kernel(make.value("a", F32), make.pointer("x", F32, const=True), make.pointer("y", F32), make.value("n", I32), name="saxpy")
+    signature = Signature.of(function.typed)
+
+    def with_comparison(signature):
+        plain = family(signature)
+        return fastpath._Family(plain.guards, plain.anywhere, plain.alone, plain.pointer, plain.shape, plain.names, compare)
+
+    monkeypatch.setitem(fastpath.FAMILIES, "test", with_comparison)
+    kernel = gpu_kernel(signature)
+    return kernel, fastpath.maker(kernel, "test", where)(4, handed_over, None)
+
+
+def test_a_precondition_that_held_is_not_asked_again(make, monkeypatch):
+    asked = []
+
+    def quick(blocks, a, x, y, n):
+        asked.append((blocks, x, y, n))
+        return n <= x and n <= y
+
+    kernel, call = saxpy_of(make, monkeypatch, SimpleNamespace(at=[("x", 1), ("y", 2), ("n", 3)], quick=quick))
+    for _ in range(3):
+        call(2.5, X, Y, 100)
+        call(3.5, X, Y, 99)
+    assert asked == [(4, 100, 100, 100), (4, 100, 100, 99)]
+    for _ in range(2):  # what did not hold is asked again, and other lengths are
+        with pytest.raises(Handed):
+            call(2.5, X, Y, 101)
+        with pytest.raises(Handed):
+            call(2.5, Tensor(0x10000, 396), Y, 100)
+    assert len(asked) == 6 and len(kernel.driver.launches) == 6
+
+
+def test_a_precondition_of_floats_is_asked_every_time(make, monkeypatch):
+    asked = []
+    kernel, call = saxpy_of(make, monkeypatch, SimpleNamespace(at=[("a", 0)], quick=lambda blocks, a, *rest: asked.append(a) or True))
+    for value in (0.0, -0.0, 0.0):
+        call(value, X, Y, 1)
+    assert [str(a) for a in asked] == ["0.0", "-0.0", "0.0"]
+
+
+class Likeness:
+    """Counts what it costs; arrays are alike that have the same size, type, place and kind of layout."""
+
+    def __init__(self):
+        self.made = self.asked = 0
+
+    def __call__(self, arrays):
+        self.made += 1
+        known = [self.of(array) for array in arrays]
+
+        def check(*others):
+            self.asked += 1
+            return [self.of(array) for array in others] == known
+
+        return check
+
+    def of(self, array):
+        return (array.nbytes, array.dtype, array.device, array.contiguous) if isinstance(array, Tensor) else array
+
+
+def test_arrays_like_those_before_are_asked_for_their_addresses_alone(make, monkeypatch):
+    likeness = Likeness()
+    kernel, call = saxpy_of(make, monkeypatch, compare=likeness)
+    for k in range(10):
+        call(2.5, Tensor(0x10000 + 4 * k, 400), Y, k)
+    assert [launch.values[1] for launch in kernel.driver.launches] == [0x10000 + 4 * k for k in range(10)]
+    assert likeness.made == 1
+    for wrong in ((2.5, Tensor(0x10002, 400), Y, 1), (2.5, Tensor(0x20000 - 4, 400), Y, 1), (2.5, Tensor(0x10000, 400, "f64"), Y, 1),
+                  (2.5, Tensor(0x10000, 400, device=1), Y, 1), (2.5, Tensor(0x10000, 400, contiguous=False), Y, 1), (2.5, X, Y, 1.0), (2.5, X, Y),
+                  (2.5, X, Y, 1, 1), (2.5, 3, Y, 1), (2.5, X, Y, 2**31), ("2", X, Y, 1)):
+        with pytest.raises(Handed):
+            call(*wrong)
+    assert len(kernel.driver.launches) == 10
+
+
+def test_a_shape_that_arrays_had_before_is_held_against_the_numbers(make, monkeypatch):
+    """They are alike, but the launch says another shape."""
+    likeness = Likeness()
+    n = make.value("n", I32)
+    function = make.kernel(n, make.pointer("x", F32, shape=(make.read(n),)), name="shaped")
+    signature = Signature.of(function.typed)
+    plain = family(signature)
+    known = fastpath._Family(plain.guards, plain.anywhere, plain.alone, plain.pointer, plain.shape, plain.names, likeness)
+    monkeypatch.setitem(fastpath.FAMILIES, "test", lambda signature: known)
+    kernel = gpu_kernel(signature)
+    call = fastpath.maker(kernel, "test")(4, handed_over, None)
+    for _ in range(3):
+        call(100, X)
+        with pytest.raises(Handed):
+            call(99, X)
+    assert len(kernel.driver.launches) == 3
+
+
+def test_comparisons_are_made_ever_more_seldom(make, monkeypatch):
+    """Two kinds of arrays in turns: making a comparison for each launch would cost more than it saves."""
+    likeness = Likeness()
+    kernel, call = saxpy_of(make, monkeypatch, compare=likeness)
+    for k in range(1000):
+        call(2.5, Tensor(0x10000, 400 + 4 * (k % 2)), Y, 1)
+    assert len(kernel.driver.launches) == 1000 and likeness.made <= 11

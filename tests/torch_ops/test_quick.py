@@ -18,7 +18,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 import snap.torch  # noqa: E402, F401
 from snap import lib  # noqa: E402
-from snap.lib import arrays, recorded, replays  # noqa: E402
+from snap.lib import arrays, recorded, replays, torch_ops  # noqa: E402
 from snap.lib.product_gradients import gemm_gradients, sgemm_gradients  # noqa: E402
 from snap.runtime.driver import ROOM  # noqa: E402
 from snap.runtime.errors import LaunchError  # noqa: E402
@@ -127,10 +127,11 @@ def gpu(monkeypatch):
 
 
 def forget():
-    for function in FUNCTIONS:
+    for function in [*FUNCTIONS, *(way.inner for way in torch_ops._ways.values())]:
         function.calls.replays.clear()
         function.calls.quick.clear()
         function.calls.last = replays.no_plan()
+        function.calls.recent.clear()
 
 
 FUNCTIONS = [lib.softmax, lib.reduce, lib.scan, lib.transpose, lib.gemv, lib.sgemm, lib.gemm, gemm_gradients, sgemm_gradients]
@@ -266,6 +267,9 @@ def test_who_watches_is_not_passed_by(gpu):
     make_fx(lambda t: (missed(), t + 1)[1])(a)
     with forward_ad.dual_level():
         missed()
+    traced = len(found)
+    torch.jit.trace(lambda t: (missed(), t + 1)[1], torch.ones(3), check_trace=False)
+    assert len(found) > traced
     assert found and all(found)
     with torch.inference_mode():
         right(lib.sgemm(a, b), a @ b)

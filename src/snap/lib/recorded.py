@@ -37,6 +37,7 @@ from snap.runtime.trusted import LINE
 from snap.surface import TypeName
 
 MOST = 1024  # signatures of a function that are kept
+MOST_RECENT = 6  # plans that are asked before a signature is computed
 MOST_PLANS = 8  # of one signature: what torch's modes and thread-local state tell apart
 
 _NEW = object()  # stands for a signature that was not seen
@@ -205,9 +206,11 @@ class Calls:
     replays  by signature: the repetition; None: it is not repeated
     quick    by signature: what makes plans, and those that it made
     last     the plan of the call before
+    recent   plans that were used of late, which are asked before a signature is computed
     """
 
     def __init__(self) -> None:
+        self.recent: list[Plan] = []
         self.replays: dict[Hashable, Callable | None] = {}
         self.quick: dict[Hashable, tuple[Quick, list[Plan]]] = {}
         self.last = no_plan()
@@ -215,6 +218,19 @@ class Calls:
     def follow(self, plan: Plan) -> None:
         self.last.after = plan
         self.last = plan
+        if plan not in self.recent:
+            self.recent = [plan, *self.recent[: MOST_RECENT - 1]]
+
+    def other(self, missed: Plan, values: tuple[object, ...]) -> object:
+        """The call by a plan that was used of late, where the one that was foreseen was not its own; or MISS."""
+        for plan in self.recent:
+            if plan is not missed:
+                found = plan.run(*values)
+                if found is not MISS:
+                    self.last.after = plan
+                    self.last = plan
+                    return found
+        return MISS
 
     def planned(self, key: Hashable, values: tuple[object, ...]) -> object:
         """The call by a plan of its signature, made now if none of those that there are takes it; or MISS."""
@@ -277,7 +293,9 @@ def recorded(function: Callable | None = None, *, offsets: bool = False) -> Call
                 pass  # the function refuses them in its own words
         return function(*args, **keywords)
 
-    return entry(function, calls, call)
+    made: Any = entry(function, calls, call)
+    made.again = functools.partial(recorded, function, offsets=offsets)
+    return made
 
 
 _ENTRY = """\
@@ -288,6 +306,9 @@ def make(_calls, _recording, _slow, MISS):
             _found = _plan.run({args})
             if _found is not MISS:
                 _calls.last = _plan
+                return _found
+            _found = _calls.other(_plan, ({args},))
+            if _found is not MISS:
                 return _found
         return _slow({named})
     return {name}

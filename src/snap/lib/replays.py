@@ -120,9 +120,9 @@ def guarded(
 
 
 def state_conditions(torch: Any, values: tuple[object, ...]) -> tuple[tuple[str, ...], dict[str, object]] | None:
-    """What tells that tensors, and torch's state, are as they are now: dispatch keys (modes, transforms, tracing,
-    lazily negated tensors and the like among them), type, shape, strides, device, gradient, in one call of torch's own.
-    None where a mode or a transform is active, which has to see the call.
+    """What tells that tensors, and torch's state, are as they are now: dispatch keys (transforms, tracing, lazily
+    negated tensors and the like among them), type, shape, strides, device, gradient, in one call of torch's own; modes;
+    forward mode.  None where a mode or a transform is active, which has to see the call.
     """
     tensors = [k for k, value in enumerate(values) if isinstance(value, torch.Tensor)]
     check = likeness([values[k] for k in tensors])
@@ -137,8 +137,12 @@ def state_conditions(torch: Any, values: tuple[object, ...]) -> tuple[tuple[str,
         return None
     if check is None or watched:
         return None
-    conditions = [f"check({', '.join(f'a{k}' for k in tensors)})", "forward._current_level < 0"]
-    names: dict[str, object] = {"check": check, "forward": torch.autograd.forward_ad}
+    conditions = [f"check({', '.join(f'a{k}' for k in tensors)})", "not modes()", "forward._current_level < 0"]
+    names: dict[str, object] = {
+        "check": check,
+        "modes": torch._C._len_torch_dispatch_stack,
+        "forward": torch.autograd.forward_ad,
+    }
     if any(values[k].requires_grad for k in tensors):  # type: ignore[attr-defined]
         conditions.append(f"{'' if torch.is_grad_enabled() else 'not '}grad_enabled()")
         names["grad_enabled"] = torch.is_grad_enabled

@@ -31,6 +31,9 @@ def make(calls, recording, slow, MISS):
             if found is not MISS:
                 calls.last = plan
                 return found
+            found = calls.other(plan, ({args},))
+            if found is not MISS:
+                return found
         return slow(({args},))
     return short
 """
@@ -38,6 +41,8 @@ def make(calls, recording, slow, MISS):
 
 class Way:
     """order     where the operator's arguments stand among the function's
+    inner     the function below the one with a gradient: with calls of its own, since those that come one after the
+              other there are others than here
     apply     the function with a gradient, once torch is there and if it has one
     """
 
@@ -48,14 +53,15 @@ class Way:
         self.order = [self.words.index(word) for word in entry.names]
         self.calls: Calls = getattr(function, "calls", None) or Calls()
         self.function: Callable = getattr(function, "slow", function)
-        self.quick: Callable = function
+        self.kinds = entry.kinds
+        self.inner: Callable = function.again() if hasattr(function, "again") else function
         self.apply: Callable | None = None
         self.derived: dict[object, Any] = {}
 
     def begin(self, call: Callable | None) -> Callable:
         """Once torch is there: what the operator's own kernel asks first.  call: the operator with derivatives."""
         if call is not None:
-            self.apply = eager(self.name, self._by_position(self.quick), call, self.entry)
+            self.apply = eager(self.name, self._by_position(self.inner), call, self.entry)
         names: dict[str, Any] = {}
         exec(compile(self._text(_SHORT), f"<operator snap::{self.name}>", "exec"), self._named(names))
         return names["make"](self.calls, _recording, self.unwatched, MISS)
@@ -119,7 +125,7 @@ class Way:
                 if value is not default:
                     return False
                 continue
-            kind = self.entry.kinds[self.order.index(at)]
+            kind = self.kinds[self.order.index(at)]
             if kind == "Tensor":
                 if not isinstance(value, torch.Tensor) and (value is not None or default is not None):
                     return False

@@ -32,6 +32,8 @@ from snap.runtime.preconditions import Precondition
 from snap.runtime.signature import HELPERS, Pointer, Signature, Value, bf16_bits
 from snap.runtime.validate import accepted_shapes, ordered
 
+_MOST_HELD = 1024  # choices of arguments for which a `where=` is known to hold
+
 
 @record
 class _Family:
@@ -139,7 +141,7 @@ def supports(signature: Signature) -> bool:
 
 _TEMPLATE = """\
 def make(blocks, slow, current_stream, dynamic):
-    pool = []
+    pool, held = [], set()
     pop, push = pool.pop, pool.append
 {before}
     def other(args, rest, keywords):
@@ -200,9 +202,11 @@ def source(
     barrier: bool,
     tensors: tuple[int, ...] = (),
     where: bool = False,
+    decides: tuple[int, ...] | None = None,
 ) -> str:
     """The text of the function.  `alone`: there is one GPU, so that the current device is it.  `tensors`: the parameter
-    of each tensor map.
+    of each tensor map.  `where`: it has preconditions; `decides`: the arguments that decide them, where they are known
+    to, so that what held is not asked again.
 
     One question after the other, each put to all arrays: the second time its code is in the processor's caches.
     """
@@ -226,10 +230,11 @@ def source(
         "packed": ", ".join(packed),
     }
     given = "".join(f"a{index}, " for index in arrays)
+    condition = _condition(signature, decides) if where else None
     before = known = learn = ""
     if family.compare is not None:
         sizes = "".join(f"n{index}, s{index}, " for index in arrays)
-        alike = _checks(signature, family, [f"alike({given})"], "s{i}", alone, where)
+        alike = _checks(signature, family, [f"alike({given})"], "s{i}", alone, condition)
         before = _BEFORE.format(
             nothing="0, " * 2 * len(arrays),
             arrays=given,
@@ -240,7 +245,7 @@ def source(
     return _TEMPLATE.format(
         params=", ".join(f"{arg}=NOTHING" for arg in args),
         args="".join(f"{arg}, " for arg in args),
-        checks=_joined(_checks(signature, family, guards, family.shape, alone, where)),
+        checks=_joined(_checks(signature, family, guards, family.shape, alone, condition)),
         before=before,
         known=known,
         learn=learn,
@@ -253,7 +258,7 @@ def _joined(checks: list[str]) -> str:
 
 
 def _checks(
-    signature: Signature, family: _Family, guards: list[str], shape: str, alone: bool, where: bool
+    signature: Signature, family: _Family, guards: list[str], shape: str, alone: bool, condition: str | None
 ) -> list[str]:
     """All that must hold.  guards: what says that arrays fit, and leaves the bytes of each in `n{i}`; shape: how to ask
     for one.
@@ -274,17 +279,47 @@ def _checks(
         if param.whole > 1
     ]
     checks += _overlap_checks(signature)
-    if where:
-        sized = (
-            f"a{index}"
-            if isinstance(param, Value)
-            else f"n{index} // {param.elem.bytes * param.lanes}"
-            if param.dims is None
-            else f"{param.dims}[0]"
-            for index, param in enumerate(signature.params)
-        )
-        checks.append(f"where(blocks, {', '.join(sized)})")
+    if condition is not None:
+        checks.append(condition)
     return checks if alone else [*checks, "current_device() == DEVICE"]
+
+
+def _condition(signature: Signature, decides: tuple[int, ...] | None) -> str:
+    """That `where=` holds.  It is a function of lengths and numbers: for those for which it held it holds."""
+    sized = (
+        f"a{index}"
+        if isinstance(param, Value)
+        else f"n{index} // {param.elem.bytes * param.lanes}"
+        if param.dims is None
+        else f"{param.dims}[0]"
+        for index, param in enumerate(signature.params)
+    )
+    asked = f"where(blocks, {', '.join(sized)})"
+    if decides is None:
+        return asked
+    key = "".join(f"{'a' if isinstance(signature.params[k], Value) else 'n'}{k}, " for k in decides)
+    return f"((key := ({key})) in held or keeps(held, key, {asked}))"
+
+
+def decisive(signature: Signature, where: Precondition | None) -> tuple[int, ...] | None:
+    """The arguments that decide whether `where` holds; None where floats are among them, whose zeros and NaNs are not
+    told apart by comparing.
+    """
+    if where is None:
+        return None
+    asked = {k for _, k in where.at}
+    if any(isinstance(param := signature.params[k], Pointer) and param.dims is not None for k in asked):
+        asked |= {k for k, param in enumerate(signature.params) if isinstance(param, Value)}
+    floats = any(isinstance(param := signature.params[k], Value) and param.scalar.is_float for k in asked)
+    return None if floats else tuple(sorted(asked))
+
+
+def _keeps(held: set, key: tuple, holds: bool) -> bool:
+    if holds:
+        if len(held) >= _MOST_HELD:
+            held.clear()
+        held.add(key)
+    return holds
 
 
 def _packed(name: str, param: Pointer | Value) -> str:
@@ -341,6 +376,7 @@ def maker(kernel: GpuKernel, family: str, where: Precondition | None = None) -> 
         bool(module.grid_barrier),
         tuple(tensor.param for tensor in module.tensors),
         where is not None,
+        decisive(signature, where),
     )
     names: dict[str, Any] = {
         **HELPERS,
@@ -358,6 +394,7 @@ def maker(kernel: GpuKernel, family: str, where: Precondition | None = None) -> 
         **{f"maps{number}": maps for number, maps in enumerate(kernel.maps)},
         "ordered": lambda args, keywords: ordered(signature, args, keywords),
         "where": None if where is None else where.quick,
+        "keeps": _keeps,
         "compare": spelled.compare,
         "never": lambda *arrays: False,
     }

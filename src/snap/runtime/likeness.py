@@ -2,10 +2,10 @@
 
 Input:      tensors
 Output:     `check(*tensors)`: whether others are like them in type, dispatch keys (place, lazy negation, sparse
-            layouts, and with torch's thread-local state: modes, transforms, tracing, autocast), element type, device,
-            shape, strides, and whether they require a gradient.  None where this torch has no such thing
+            layouts, and with torch's thread-local state: transforms, tracing, autocast), element type, device, shape,
+            strides, and whether they require a gradient.  None where this torch has no such thing
 Invariant:  it never says yes to tensors that differ in one of these, nor where one tensor is passed twice
-Non-goals:  addresses; forward mode; whether gradients are enabled
+Non-goals:  addresses; modes; forward mode; whether gradients are enabled
 
 The comparison was made for torch's compiler, which guards its programs by it.  It is not public, so it is tried.
 """

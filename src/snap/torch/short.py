@@ -88,13 +88,13 @@ class Short:
                 self.last.after = plan
                 self.last = plan
                 return found
-        plan = self._made(args) if len(self.plans) < _MOST_PLANS else None
-        if plan is None:
+        made = self._made(args) if len(self.plans) < _MOST_PLANS else None
+        if made is None:
             return MISS
-        self.plans.append(plan)
-        self.last.after = plan
-        self.last = plan
-        return plan.run(*args)
+        self.plans.append(made)
+        self.last.after = made
+        self.last = made
+        return made.run(*args)
 
     def _made(self, args: tuple) -> Plan | None:
         """For tensors like these; numbers may be any."""

@@ -92,7 +92,7 @@ def test_large():
 
 
 @pytest.mark.parametrize("deterministic", [False, True])
-@pytest.mark.parametrize("size", [64, 128, 40])
+@pytest.mark.parametrize("size", [64, 128, 40, 192, 256])
 def test_gradients(size, deterministic):
     for queries, keys, options in ((500, 500, {"causal": True}), (200, 900, {}), (700, 700, {"causal": True, "window": 100}), (300, 130, {"causal": True})):
         q, k, v = random(2, 4, queries, size), random(2, 2, keys, size), random(2, 2, keys, size)

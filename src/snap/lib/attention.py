@@ -17,7 +17,7 @@ from typing import Any
 from snap.ir.types import F32
 from snap.lib.arrays import Argument, argument, check_apart, same_place
 from snap.lib.attention_arrays import (
-    LARGEST_WITH_GRADIENT,
+    ONE_PASS,
     PANEL,
     Laid,
     array,
@@ -160,7 +160,7 @@ def attention_gradients(
     grad, q, k, v, out, lse, causal=False, scale=None, window=None, grad_lse=None, deterministic=False, into=None
 ):
     """The gradients of q, k and v for `grad`, that of the result; `out` and `lse` are what `attention` gave for the
-    same arguments.  Heads have at most 128 columns.
+    same arguments.
 
     `grad_lse`: the gradient of `lse`, where that was used.  `deterministic=True`: the same arrays give the same bits;
     otherwise the last bits of the first gradient may differ, and it is faster.  `into`: three arrays to write to, which
@@ -182,10 +182,6 @@ def _three(into: object) -> tuple:
 def _gradients(grad, q, k, v, out, lse, causal, scale, window, grad_lse, deterministic, into_q, into_k, into_v, shares):
     given = _given(q, k, v, causal, scale, window)
     queries, shape = given.queries, given.queries.shape
-    if shape[3] > LARGEST_WITH_GRADIENT:
-        raise LaunchError(
-            "snap.lib.attention", f"has heads of {shape[3]} columns; with gradients they have at most 128", "q"
-        )
     if type(deterministic) is not bool:
         raise LaunchError("snap.lib.attention", f"is True or False, not {deterministic!r}", "deterministic")
     of_result = given_like(grad, queries, shape, "grad", False)
@@ -200,15 +196,15 @@ def _gradients(grad, q, k, v, out, lse, causal, scale, window, grad_lse, determi
         return step(_together, *(one.array for one in made))
     Q, K, V, G, O = (laid(x) for x in (queries, given.keys, given.values, of_result, results))  # noqa: E741
     arrays = (Q, K, V, G)
-    wide = 0 if deterministic else given.kind[1]
-    rows, sums = _rows(given, G, O, logs, of_logs, wide)
-    both = _of_keys(given, arrays, rows, sums, (wanted[1:], shares), not deterministic)
+    adds = not deterministic and given.kind[1] <= ONE_PASS
+    rows, sums = _rows(given, G, O, logs, of_logs, given.kind[1] if adds else 0)
+    both = _of_keys(given, arrays, rows, sums, (wanted[1:], shares), adds)
     first = wanted[0] if wanted else of_type(queries, result(queries))
     target = in_place(first) or room(first)
-    if deterministic:
-        _of_queries(given, arrays, rows, target)
-    else:
+    if adds:
         _finished(given, sums, target)
+    else:
+        _of_queries(given, arrays, rows, target)
     take(first, target)
     return step(_together, first.array, *both)
 
@@ -273,30 +269,32 @@ def _of_keys(
     both, shares = wanted
     both = both or tuple(of_type(given.keys, result(given.keys)) for _ in range(2))
     one, other, together = two_written(both[0], both[1], shares)
-    launch(
-        one_pass_kernel(*given.kind, adds, together),
-        -(-last // ROWS) * batch * shared,
-        *(x.array for x in arrays),
-        rows,
-        sums,
-        one.array,
-        given.keys.new((1, last, 8)) if together else other.array,
-        *(extent for x in arrays for extent in x.extents),
-        2 * batch * heads * -(-length // ROWS) * ROWS,
-        *one.extents,
-        *((1, 8) if together else other.extents),
-        length,
-        last,
-        heads,
-        heads // shared,
-        *(number for x in arrays for number in x.steps),
-        *one.steps,
-        *other.steps,
-        given.together,
-        given.window or 0,
-        given.scale,
-        given.scale * math.log2(math.e),
-    )
+    unused = given.keys.new((1, last, 8)) if together else None
+    for which in ("kv",) if given.kind[1] <= ONE_PASS else ("k", "v"):
+        launch(
+            one_pass_kernel(*given.kind, adds, together, True, which),
+            -(-last // ROWS) * batch * shared,
+            *(x.array for x in arrays),
+            rows,
+            sums,
+            one.array,
+            unused if together else other.array,
+            *(extent for x in arrays for extent in x.extents),
+            2 * batch * heads * -(-length // ROWS) * ROWS,
+            *one.extents,
+            *((1, 8) if together else other.extents),
+            length,
+            last,
+            heads,
+            heads // shared,
+            *(number for x in arrays for number in x.steps),
+            *one.steps,
+            *other.steps,
+            given.together,
+            given.window or 0,
+            given.scale,
+            given.scale * math.log2(math.e),
+        )
     take(both[0], one)
     take(both[1], other)
     return both[0].array, both[1].array

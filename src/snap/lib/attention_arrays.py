@@ -22,7 +22,8 @@ from snap.runtime.errors import LaunchError
 
 TYPES = (BF16, F16)
 PANEL = 64  # columns that are copied and multiplied at a time
-LARGEST, LARGEST_WITH_GRADIENT = 256, 128  # columns of a head
+LARGEST = 256  # columns of a head
+ONE_PASS = 128  # those for whose gradients one pass has the registers
 
 
 @record

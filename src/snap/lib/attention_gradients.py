@@ -24,7 +24,7 @@ STEP = 64  # keys at a time
 
 @functools.cache
 def queries_kernel(type, D, CAUSAL, WINDOWED):
-    """The gradient of 128 queries of one head.  D: the size of a head, a multiple of 64 up to 128."""
+    """The gradient of 128 queries of one head.  D: the size of a head, a multiple of 64 up to 256."""
     E, P = element(type), D // 64
     SUMS, SCORES, sees = D // 2, STEP // 2, sight(CAUSAL, WINDOWED)
 
@@ -75,8 +75,8 @@ def queries_kernel(type, D, CAUSAL, WINDOWED):
             tiles: int = max((last + (STEP - 1)) / STEP - begin, 1)
             Qs: shared(E[P, ROWS, 64], swizzle=128)
             Gs: shared(E[P, ROWS, 64], swizzle=128)
-            Ks: pipeline(shared(E[P, STEP, 64], swizzle=128), 2)
-            Vs: pipeline(shared(E[P, STEP, 64], swizzle=128), 2)
+            Ks: pipeline(shared(E[P, STEP, 64], swizzle=128), 1 if D == 256 else 2)
+            Vs: pipeline(shared(E[P, STEP, 64], swizzle=128), 1 if D == 256 else 2)
             w: int @ warpgroup = id()
             of_q: float[SUMS] @ thread[1]
             s: float[SCORES] @ thread[1]

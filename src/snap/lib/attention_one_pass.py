@@ -97,16 +97,18 @@ def rows_kernel(type, D, WIDE, LOGS):
 
 
 @functools.cache
-def one_pass_kernel(type, D, CAUSAL, WINDOWED, ADDS, TOGETHER=False, EARLY=True):
+def one_pass_kernel(type, D, CAUSAL, WINDOWED, ADDS, TOGETHER=False, EARLY=True, WANTED="kv"):
     """The gradients of 128 keys and values of one head, which several heads of queries may share, and, where it ADDS,
     what these keys add to the gradients of all queries.
 
-    D: the size of a head, 64 or 128.  TOGETHER: both gradients are columns of one array.  EARLY: dV is
+    D: the size of a head, a multiple of 64.  WANTED: the gradients that are computed; above 128 columns there are
+    registers for one of the two, and it does not ADD.  TOGETHER: both gradients are columns of one array.  EARLY: dV is
     multiplied while dS is computed, not while it is handed around.
     """
     E, P = element(type), D // 64
     SUMS, SCORES, sees = D // 2, STEP // 2, sight(CAUSAL, WINDOWED)
     MASKED, HALVES = CAUSAL or WINDOWED, ADDS and D == 64
+    OF_K, OF_V, SLOTS = "k" in WANTED, "v" in WANTED, 1 if D == 256 else 2
 
     @kernel(threads=384)
     def gradients(
@@ -160,13 +162,13 @@ def one_pass_kernel(type, D, CAUSAL, WINDOWED, ADDS, TOGETHER=False, EARLY=True)
             Ks: shared(E[P, ROWS, 64], swizzle=128)
             Kh: shared(E[2, ROWS if HALVES else 8, 32], swizzle=64)  # the two halves of keys that have 64 columns
             Vs: shared(E[P, ROWS, 64], swizzle=128)
-            Qs: pipeline(shared(E[P, STEP, 64], swizzle=128), 2)
-            Gs: pipeline(shared(E[P, STEP, 64], swizzle=128), 2)
+            Qs: pipeline(shared(E[P, STEP, 64], swizzle=128), SLOTS)
+            Gs: pipeline(shared(E[P, STEP, 64], swizzle=128), SLOTS)
             Rs: pipeline(shared(float[2 * STEP]), 2)
-            Ss: pipeline(shared(E[ROWS, STEP], swizzle=128), 2)
+            Ss: pipeline(shared(E[ROWS if ADDS else 8, STEP], swizzle=128), 2)
             w: int @ warpgroup = id()
-            of_k: float[SUMS] @ thread[1]
-            of_v: float[SUMS] @ thread[1]
+            of_k: float[SUMS if OF_K else 1] @ thread[1]
+            of_v: float[SUMS if OF_V else 1] @ thread[1]
             p: E[SCORES] @ thread[1]
             ds: E[SCORES] @ thread[1]
             t: int @ thread[1] = id() % 128
@@ -175,8 +177,10 @@ def one_pass_kernel(type, D, CAUSAL, WINDOWED, ADDS, TOGETHER=False, EARLY=True)
             compute, load = roles(256, 128, registers=(240, 24))
             with compute():
                 for i in range(SUMS):
-                    of_k[i] = 0.0
-                    of_v[i] = 0.0
+                    if OF_K:
+                        of_k[i] = 0.0
+                    if OF_V:
+                        of_v[i] = 0.0
             with load(Ks, Vs):
                 for h in range(P):
                     async_copy(tile(Ks, (h, 0, 0), (1, ROWS, 64)), K, at=(k_at, k0, k_from + 64 * h))
@@ -213,7 +217,8 @@ def one_pass_kernel(type, D, CAUSAL, WINDOWED, ADDS, TOGETHER=False, EARLY=True)
                             with compute(q, g, Ks, Vs), each(warpgroup):
                                 wgmma(s, tile(Ks, (0, 64 * w, 0), (P, 64, 64)), q, zero=True)
                                 own: int @ thread[1] = q0 + offset + column  # products in a row are waited for together
-                                wgmma(dp, tile(Vs, (0, 64 * w, 0), (P, 64, 64)), g, zero=True)
+                                if OF_K:
+                                    wgmma(dp, tile(Vs, (0, 64 * w, 0), (P, 64, 64)), g, zero=True)
                             with load(r):
                                 async_copy(r, rows, at=(2 * at,))
                             with compute(r), each(thread):
@@ -228,20 +233,21 @@ def one_pass_kernel(type, D, CAUSAL, WINDOWED, ADDS, TOGETHER=False, EARLY=True)
                                         log: float = two.x if j % 2 == 0 else two.z
                                         s[4 * i + j] = fast.exp2(s[4 * i + j] * in_base_2 - log)
                                         p[4 * i + j] = E(s[4 * i + j])
-                            if EARLY:
+                            if EARLY and OF_V:
                                 with compute(g), each(warpgroup):
                                     wgmma(of_v, p, g.T)
-                            with compute(r), each(thread):
-                                for i in range(SCORES / 4):
-                                    two: float4 = r.view(float4)[column / 2 + 4 * i]
-                                    for j in range(4):
-                                        sum: float = two.y if j % 2 == 0 else two.w
-                                        dp[4 * i + j] = s[4 * i + j] * (dp[4 * i + j] - sum)
-                                        ds[4 * i + j] = E(dp[4 * i + j])
+                            if OF_K:
+                                with compute(r), each(thread):
+                                    for i in range(SCORES / 4):
+                                        two: float4 = r.view(float4)[column / 2 + 4 * i]
+                                        for j in range(4):
+                                            sum: float = two.y if j % 2 == 0 else two.w
+                                            dp[4 * i + j] = s[4 * i + j] * (dp[4 * i + j] - sum)
+                                            ds[4 * i + j] = E(dp[4 * i + j])
                             if ADDS:
                                 with compute(d), each(warpgroup, d):
                                     store_acc(tile(d, (64 * w, 0), (64, STEP)), dp)
-                        if not EARLY:
+                        if not EARLY and OF_V:
                             with compute(g), each(warpgroup):
                                 wgmma(of_v, p, g.T)
                         if ADDS:
@@ -258,7 +264,7 @@ def one_pass_kernel(type, D, CAUSAL, WINDOWED, ADDS, TOGETHER=False, EARLY=True)
                                     for i in range(D / 16):
                                         x, y, z, u = of_q[4 * i], of_q[4 * i + 1], of_q[4 * i + 2], of_q[4 * i + 3]
                                         atomic.add(dQ.view(float4), to + 128 * i + t, float4(x, y, z, u))
-                        else:
+                        elif OF_K:
                             with compute(q), each(warpgroup):
                                 wgmma(of_k, ds, q.T)
             dk_at: int = batch * dk_places + group_of * dk_step
@@ -266,17 +272,24 @@ def one_pass_kernel(type, D, CAUSAL, WINDOWED, ADDS, TOGETHER=False, EARLY=True)
             dv_at: int = batch * dv_places + group_of * dv_step
             dv_from: int = dv_column + group_of * dv_wide
             with compute(), each(warpgroup, Ks, Vs, dK, dV):
-                with each(thread):
-                    for i in range(SUMS):
-                        of_k[i] *= scale
+                if OF_K:
+                    with each(thread):
+                        for i in range(SUMS):
+                            of_k[i] *= scale
                 for h in range(P):
-                    store_acc(tile(Ks, (h, 64 * w, 0), (1, 64, 64)), of_k, first=64 * h)
-                    store_acc(tile(Vs, (h, 64 * w, 0), (1, 64, 64)), of_v, first=64 * h)
-                    async_copy(dK, tile(Ks, (h, 64 * w, 0), (1, 64, 64)), at=(dk_at, k0 + 64 * w, dk_from + 64 * h))
-                    if TOGETHER:
-                        async_copy(dK, tile(Vs, (h, 64 * w, 0), (1, 64, 64)), at=(dv_at, k0 + 64 * w, dv_from + 64 * h))
-                    else:
-                        async_copy(dV, tile(Vs, (h, 64 * w, 0), (1, 64, 64)), at=(dv_at, k0 + 64 * w, dv_from + 64 * h))
+                    if OF_K:
+                        store_acc(tile(Ks, (h, 64 * w, 0), (1, 64, 64)), of_k, first=64 * h)
+                        async_copy(dK, tile(Ks, (h, 64 * w, 0), (1, 64, 64)), at=(dk_at, k0 + 64 * w, dk_from + 64 * h))
+                    if OF_V:
+                        store_acc(tile(Vs, (h, 64 * w, 0), (1, 64, 64)), of_v, first=64 * h)
+                        if TOGETHER:
+                            async_copy(
+                                dK, tile(Vs, (h, 64 * w, 0), (1, 64, 64)), at=(dv_at, k0 + 64 * w, dv_from + 64 * h)
+                            )
+                        else:
+                            async_copy(
+                                dV, tile(Vs, (h, 64 * w, 0), (1, 64, 64)), at=(dv_at, k0 + 64 * w, dv_from + 64 * h)
+                            )
 
     return gradients
 

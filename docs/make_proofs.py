@@ -1,78 +1,70 @@
-"""Writes the table of docs/proofs.md: every kernel of the examples and of tests/ok, and what `k.prove()` says of it.
+"""Writes the tables of docs/proofs.md from what benchmarks/prove/bench.py has measured last.
 
-python docs/make_proofs.py            writes the page (minutes)
-python docs/make_proofs.py FILE ...   prints the rows of these files only
+python benchmarks/prove/bench.py    proves everything anew, and writes benchmarks/results/prove-*.json (minutes)
+python docs/make_proofs.py          writes the page
 """
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-import time
+import json
 from pathlib import Path
-
-from snap.api import SnapFunction
-from snap.prove.verdict import Proof, Verdict
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "proofs.md"
-BEGIN, END = "<!-- table: python docs/make_proofs.py -->\n", "<!-- end of the table -->"
-VALUES = {"TILE": 16, "ROWS": 8}
-TRANSPOSE = {"TILE": 32, "ROWS": 8}
+RESULTS = ROOT / "benchmarks" / "results"
+BEGIN, END = "<!-- tables: python docs/make_proofs.py -->\n", "<!-- end of the tables -->"
+
+# Why a kernel is not proved, by the first of these that stands in the text of an open obligation, or in its name.
+REASONS = {
+    "turn": "units take turns (`with turn():`), which `order` does not follow",
+    "table[v]": "an index is read from memory",
+    "x[column[j]]": "indices are read from memory: the rows of a sparse matrix",
+    "ticket[old]": "indices are what an atomic returns",
+    "int(ticket)": "indices are what an atomic returns",
+    "x[i + 7]": "memory decides what is copied",
+    "abs(int(row[k]))": "a value from memory: of the least `int`, `abs` overflows",
+    "step += 1": "a loop that only values from memory end: its counter could overflow",
+    "steps += 1": "a loop that only its values end: its counter could overflow",
+    "tile_id * WARPS": "a tile's number is what an atomic returns",
+    "chosen[at[k]]": "a scan decides about the indices",
+}
 
 
-def kernels(path: Path):
-    """The kernels that a file defines, with values for those that are generic and have no defaults."""
-    sys.path.insert(0, str(path.parent))
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
-    for k in dict.fromkeys(v for v in vars(module).values() if isinstance(v, SnapFunction) and v.is_kernel):
-        if k.definition.tree.span.filename == str(path):
-            values = TRANSPOSE if "transpose" in path.stem else VALUES
-            given = {name: values[name] for name in k.generic if name in values}
-            if all(name in given or name in k._defaults() for name in k.generic):
-                yield k, given
+def latest() -> dict:
+    return json.loads(max(RESULTS.glob("prove-*.json")).read_text())
 
 
-def row(path: Path, k: SnapFunction, given: dict) -> tuple[str, str]:
-    began = time.perf_counter()
-    proof: Proof = k.prove(**given)
-    taken = time.perf_counter() - began
-    verdict = str(proof.verdict)
-    if proof.verdict is Verdict.UNKNOWN and proof.proved_with_needs:
-        verdict, rest = "with", f"`{proof.offered}`"
-    else:
-        rest = "; ".join(dict.fromkeys(f"line {o.span.line}: {o.what}" for o in proof.open if not o.needs))
-    rest = rest.replace("|", "\\|")
-    rest = rest if len(rest) < 240 else rest[:237].rsplit(" ", 1)[0] + " ..."
-    name = path.relative_to(ROOT).as_posix()
-    return verdict, f"| `{name}:{k.definition.tree.name}` | {verdict} | {len(proof.obligations)} | {taken:.1f} | {rest} |"
+def tables(result: dict) -> str:
+    lines = ["| | kernels | proved | median | longest |", "|---|---|---|---|---|"]
+    for group, told in result["summary"].items():
+        lines.append(f"| {group} | {told['kernels']} | {told['proved']} | {told['median_s']:.2f} s | {told['most_s']:.1f} s |")
+    lines += ["", f"Processor time on one core of {result['machine']['processor']}, each kernel with nothing remembered; to import z3 and isl takes {result['import_of_solvers_s']:.2f} s more."]
+    open_ = [k for k in result["kernels"] if k["verdict"] != "proved"]
+    lines += ["", "**Not proved**, each with what is open:", "", "| kernel | verdict | open of all | why, or the first that is open |", "|---|---|---|---|"]
+    for k in open_:
+        lines.append(f"| {k['group']}, `{k['kernel']}` | {k['verdict']} | {len(k['open'])} of {k['obligations']} | {why(k)} |")
+    lines += ["", "**Proved**, in seconds:", ""]
+    for group in result["summary"]:
+        mine = [f"`{k['kernel']}` {k['seconds']:.2f}" for k in result["kernels"] if k["verdict"] == "proved" and k["group"] == group]
+        lines += [f"- {group}: {', '.join(mine) or 'none'}"]
+    return "\n".join(lines) + "\n"
 
 
-def table(paths: list[Path]) -> str:
-    found = [row(path, k, given) for path in paths for k, given in kernels(path)]
-    counts = {word: sum(verdict == word for verdict, _ in found) for word in ("proved", "with", "unknown", "refuted")}
-    told = (
-        f"{len(found)} kernels: {counts['proved']} proved as they are written, {counts['with']} with the `where=` in the last"
-        f" column, {counts['unknown']} unknown, {counts['refuted']} refuted.\n\n"
-    )
-    head = "| kernel | verdict | obligations | seconds | what is missing, or open |\n|---|---|---|---|---|\n"
-    return told + head + "".join(f"{text}\n" for _, text in found)
+def why(k: dict) -> str:
+    texts = [o["what"] for o in k["open"]]
+    for part, reason in REASONS.items():
+        if any(part in text for text in texts):
+            return reason
+    if not k["open"]:
+        return "it takes longer than is waited for"
+    first = next((o for o in k["open"] if not o["reason"].startswith("it holds where")), k["open"][0])
+    return f"line {first['line']}: {first['what']}; {first['reason']}".replace("|", "\\|")
 
 
-def main() -> None:
-    given = [Path(arg).resolve() for arg in sys.argv[1:]]
-    if given:
-        print(table(given))
-        return
-    paths = [*sorted((ROOT / "examples").glob("[a-z]*.py")), *sorted((ROOT / "tests" / "ok").glob("*.py"))]
-    text = PAGE.read_text()
+def page(text: str, result: dict) -> str:
     before, rest = text.split(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}\n{table(paths)}\n{END}{rest.split(END)[1]}")
+    return f"{before}{BEGIN}\n{tables(result)}\n{END}{rest.split(END)[1]}"
 
 
 if __name__ == "__main__":
-    main()
+    PAGE.write_text(page(PAGE.read_text(), latest()))

@@ -43,7 +43,7 @@ def histogram_kernel(WIDTH, T=THREADS, U=WORDS, LANES=COUNTERS):
     W = word(u8, WIDTH)
     ROWS = 256 * LANES // T
 
-    @kernel(threads=T)
+    @kernel(threads=T, where=lambda x, counts, n: (len(x) >= n >= 0, len(counts) >= 256))
     def histogram(x: ptr(const(u8)), counts: ptr(i64), n: i64):
         blocks: int = count(block[1])
         words: i64 = n / WIDTH

@@ -69,7 +69,10 @@ def gemv_by_warps(type, inside, WIDTH, R=ROWS, U=WORDS, T=THREADS):
     """A word of the vector is used for R rows.  Rows beyond the last are read as the last, and not written."""
     E, A, W = element(type), element(inside), word(type, WIDTH)
 
-    @kernel(threads=T)
+    @kernel(
+        threads=T,
+        where=lambda a, x, y, M, N: (M >= 1, N >= 0, N % WIDTH == 0, len(a) >= M * N, len(x) >= N, len(y) >= M),
+    )
     def gemv(a: ptr(const(E)), x: ptr(const(E)), y: ptr(E), M: int, N: int):
         words: int = N / WIDTH
         with each(warp, y) as w:
@@ -116,7 +119,18 @@ def gemv_by_blocks(type, inside, WIDTH, U, C=1, T=BLOCK_THREADS, REST=True):
     held, S = team(C, T), C * T
     TEAM, in_team = held[0], team_reduce(inside, C, T)
 
-    @kernel(threads=T, cluster=C if C > 1 else None)
+    @kernel(
+        threads=T,
+        cluster=C if C > 1 else None,
+        where=lambda a, x, y, M, N, blocks: (
+            blocks <= C * M,
+            N >= 0,
+            N % WIDTH == 0,
+            len(a) >= M * N,
+            len(x) >= N,
+            len(y) >= M,
+        ),
+    )
     def gemv(a: ptr(const(E)), x: ptr(const(E)), y: ptr(E), M: int, N: int):
         words: int = N / WIDTH
         whole: int = words / (S * U) * (S * U)

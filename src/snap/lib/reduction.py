@@ -78,7 +78,11 @@ def reduction(type, inside, result, WIDTH, op, nothing, C=1, SINGLE=False, T=THR
     held = team(C, T)
     TEAM, in_team = held[0], team_reduce(inside, C, T, op, None if isinstance(op, str) else nothing)
 
-    @kernel(threads=T, cluster=C if C > 1 else None)
+    @kernel(
+        threads=T,
+        cluster=C if C > 1 else None,
+        where=lambda x, out, partial, ticket, n: (len(x) >= n >= 0, len(out) >= 1),
+    )
     def reduce_all(x: ptr(const(E)), out: ptr(R), partial: ptr(A), ticket: ptr(i32), n: i64):
         teams: int = count(TEAM)
         words: i64 = n / WIDTH

@@ -150,7 +150,11 @@ def scan_by_team(type, inside, WIDTH, op, EXCLUSIVE, nothing, K, C=1, T=THREADS)
     held, PART = team(C, T), WARP * K * WIDTH
     TEAM = held[0]
 
-    @kernel(threads=T, cluster=C if C > 1 else None)
+    @kernel(
+        threads=T,
+        cluster=C if C > 1 else None,
+        where=lambda x, out, n, blocks: (len(x) >= n, len(out) >= n, blocks == C),
+    )
     def scan_tile(x: ptr(const(E)), out: ptr(E), n: int):
         with each(TEAM, out, disjoint=out):
             w: int @ warp = id()

@@ -28,7 +28,7 @@ def naive(T=256):
     scattered over 32 of them.
     """
 
-    @kernel(threads=T)
+    @kernel(threads=T, where=lambda M, N: M >= 1)
     def sgemm_naive(
         A: ptr(const(float), (M, K)), B: ptr(const(float), (K, N)), C: ptr(float, (M, N)), M: int, N: int, K: int
     ):
@@ -51,7 +51,7 @@ def coalesced(T=256):
     together.
     """
 
-    @kernel(threads=T)
+    @kernel(threads=T, where=lambda M, N: M * N < 2**31)
     def sgemm_coalesced(
         A: ptr(const(float), (M, K)), B: ptr(const(float), (K, N)), C: ptr(float, (M, N)), M: int, N: int, K: int
     ):
@@ -72,7 +72,7 @@ def blocked(BM=128, BN=128, BK=8, TM=8, TN=8):
     ACROSS = BN // TN
     T = BM // TM * ACROSS
 
-    @kernel(threads=T)
+    @kernel(threads=T, where=lambda M, N, K, blocks: (1 <= N <= 2**30, M <= 2**30, K <= 2**30, blocks <= 2**23))
     def sgemm_blocked(
         A: ptr(const(float), (M, K)), B: ptr(const(float), (K, N)), C: ptr(float, (M, N)), M: int, N: int, K: int
     ):
@@ -125,7 +125,7 @@ def vectorised(WIDTH=4, BM=128, BN=128, BK=8, TM=8, TN=8):
     T = BM // TM * ACROSS
     AWORDS, BWORDS = BK // WIDTH, BN // WIDTH
 
-    @kernel(threads=T)
+    @kernel(threads=T, where=lambda M, N, K, blocks: (1 <= N <= 2**30, M <= 2**30, K <= 2**30, blocks <= 2**23))
     def sgemm_vectorised(
         A: ptr(const(float), (M, K)), B: ptr(const(float), (K, N)), C: ptr(float, (M, N)), M: int, N: int, K: int
     ):

@@ -115,7 +115,7 @@ def softmax_by_warps(type, inside, WIDTH, K, L=32, T=WARP_THREADS):
     STEPS = L.bit_length() - 1
     power_of_two = power(inside)
 
-    @kernel(threads=T)
+    @kernel(threads=T, where=lambda x, out, M, N: (M >= 0, N >= 0, N % WIDTH == 0, len(x) >= M * N, len(out) >= M * N))
     def softmax(x: ptr(const(E)), out: ptr(E), M: int, N: int):
         row: int @ thread[L] = id()
         words: int = N / WIDTH
@@ -219,7 +219,17 @@ def softmax_by_blocks(type, inside, WIDTH, K, T, RAGGED=False, C=1):
     held, S = team(C, T), C * T
     TEAM = held[0]
 
-    @kernel(threads=T, cluster=C if C > 1 else None)
+    @kernel(
+        threads=T,
+        cluster=C if C > 1 else None,
+        where=lambda x, out, M, N, blocks: (
+            blocks <= C * M,
+            0 <= N <= 2**31 - 2**16,
+            RAGGED or N % WIDTH == 0,
+            len(x) >= M * N,
+            len(out) >= M * N,
+        ),
+    )
     def softmax(x: ptr(const(E)), out: ptr(E), M: int, N: int):
         with each(TEAM, out, disjoint=out) as row:
             t: int @ thread[1] = id()
@@ -291,7 +301,10 @@ def softmax_of_long_rows(type, inside, WIDTH, U=4, T=512):
             for i in unroll(range(WIDTH)):
                 v[u, i] = A(raw[u, i]) if u * (T * WIDTH) + i >= lead and u * (T * WIDTH) + i < left else A(nothing)
 
-    @kernel(threads=T)
+    @kernel(
+        threads=T,
+        where=lambda x, out, M, N, blocks: (blocks <= M, 0 <= N <= 2**31 - 2**16, len(x) >= M * N, len(out) >= M * N),
+    )
     def softmax(x: ptr(const(E)), out: ptr(E), M: int, N: int):
         with each(block, out, disjoint=out) as row:
             first: i64 = i64(row) * N / WIDTH

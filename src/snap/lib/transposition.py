@@ -58,7 +58,18 @@ def transpose_kernel(type, WIDTH, TILE, T=THREADS, GROUP=BAND):
     STEP = T // ALONG  # rows that the block reads at a time
     U = TILE // STEP
 
-    @kernel(threads=T)
+    @kernel(
+        threads=T,
+        where=lambda x, out, M, N, blocks: (
+            1 <= M <= 2**30,
+            1 <= N <= 2**30,
+            N % WIDTH == 0,
+            M % WIDTH == 0,
+            len(x) >= M * N,
+            len(out) >= M * N,
+            blocks <= 2**24,
+        ),
+    )
     def transpose(x: ptr(const(E)), out: ptr(E), M: int, N: int):
         across: int = (N + TILE - 1) / TILE
         down: int = (M + TILE - 1) / TILE

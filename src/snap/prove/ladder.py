@@ -29,18 +29,20 @@ from snap.prove.terms import FALSE, Cond, Terms, negated
 
 __all__ = ["NO", "UNKNOWN", "Answer", "Ladder", "Model"]
 LINEAR_STEPS, PRODUCT_STEPS = 1_500_000, 1_500_000  # of z3, for one question
+PATIENCE = 16  # so often z3 may leave a kernel's questions open, of each kind: then it is not asked any more
 ISL_STEPS, MOST_ALTERNATIVES = 300_000, 64  # isl writes alternatives out: of as many sets a question is made at most
 
 
 @dataclass(slots=True)
 class Ladder:
     """The solvers for one kernel.  steps: what z3 may take for one question, of linear arithmetic and of products.
-    asked: by step of the ladder, how many questions it answered.
+    asked: by step of the ladder, how many questions it answered; failed: of z3, how many it did not.
     """
 
     terms: Terms
     steps: tuple[int, int] = (LINEAR_STEPS, PRODUCT_STEPS)
     asked: Counter[str] = field(default_factory=Counter)
+    failed: Counter[str] = field(default_factory=Counter)
     _memo: dict[frozenset[Cond], Model | Answer] = field(default_factory=dict)
     _z3: Z3 = field(default_factory=Z3)
 
@@ -76,6 +78,10 @@ class Ladder:
         return answer
 
     def _ask(self, system: System, linear: bool) -> Model | Answer:
+        name = "linear" if linear else "products"
+        if self.failed[name] >= PATIENCE:
+            return UNKNOWN
         found = self._z3.ask(system, linear, self.steps[0 if linear else 1])
-        self.asked["linear" if linear else "products"] += found is not UNKNOWN
+        self.asked[name] += found is not UNKNOWN
+        self.failed[name] += found is UNKNOWN
         return found

@@ -1,0 +1,148 @@
+"""How much of our own is proved, and how long it takes: every kernel of the examples, of tests/ok and of the library, on one core.
+
+python benchmarks/prove/bench.py [WORD ...]   only kernels whose name holds one of the words, and nothing is written down
+
+Each kernel is proved in a process of its own with nothing remembered: no proof on disk, no answer of a solver.  Seconds are
+processor time of `k.prove()`; what it takes to import the solvers is told apart.  A kernel that needs more than `MOST` seconds
+counts as unknown.  Targets: median below 0.3 s, none of the examples and of tests/ok above 10 s, of the library above 30 s.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import os
+import resource
+import signal
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "examples")]
+os.environ["SNAP_CACHE_DIR"] = ""
+
+from report import surroundings, write  # noqa: E402
+
+from snap.api import SnapFunction  # noqa: E402
+
+MOST = 100
+CHOSEN = {"TILE": 16, "ROWS": 8}  # of the generic examples
+# Of each kernel of the library the instance that does most: its module, the function that makes it, and for what.
+LIBRARY = {
+    "reduction": ("reduction", "reduction", "F32, F32, F32, 4, 'add', 0.0"),
+    "reduction by a cluster": ("reduction", "reduction", "F64, F64, F64, 2, 'add', 0.0, 8, True"),
+    "scan": ("scanning", "scan_kernel", "F32, F32, 4, 'add', False, 0.0"),
+    "scan by a cluster": ("scanning", "scan_by_team", "I32, I32, 4, 'add', True, 0, 4, 8"),
+    "transpose": ("transposition", "transpose_kernel", "F32, 4, 64"),
+    "ragged transpose": ("transposition", "ragged_transpose_kernel", "U8, 16, 128"),
+    "histogram": ("histograms", "histogram_kernel", "16"),
+    "softmax by warps": ("softmax_rows", "softmax_by_warps", "F32, F32, 4, 4"),
+    "softmax by blocks": ("softmax_rows", "softmax_by_blocks", "F32, F32, 4, 4, 256"),
+    "softmax by clusters": ("softmax_rows", "softmax_by_blocks", "F32, F32, 4, 8, 512, True, 8"),
+    "softmax of long rows": ("softmax_rows", "softmax_of_long_rows", "F32, F32, 4"),
+    "gemv by warps": ("matvec", "gemv_by_warps", "F32, F32, 4"),
+    "gemv by clusters": ("matvec", "gemv_by_blocks", "F32, F32, 4, 8, 8"),
+    "sgemm": ("sgemm", "warp_tiled", "*module.LARGE, module.STAGES, WIDTH=4"),
+    "sgemm, naive": ("sgemm_ladder", "naive", ""),
+    "sgemm, coalesced": ("sgemm_ladder", "coalesced", ""),
+    "sgemm, blocked": ("sgemm_ladder", "blocked", ""),
+    "sgemm, vectorised": ("sgemm_ladder", "vectorised", ""),
+    "gemm": ("gemm_kernels", "gemm_kernel", "BF16, BF16, True, True, bias_type=F32, activation='gelu', DIVIDED=True"),
+    "gemm by clusters": ("gemm_kernels", "gemm_kernel", "BF16, BF16, False, True, 64, 128, bias_type=F32, activation='gelu', TEAM=2"),
+    "gemm in slices": ("gemm_slices", "slices_kernel", "BF16, BF16, False, False"),
+    "gemm of few rows": ("gemm_thin", "thin_kernel", "BF16, BF16, True"),
+    "gemm_tf32, divided": ("gemm_tf32", "tf32_kernel", "False, 128, 256, 2, DIVIDED=True"),
+    "gemm_tf32, slices": ("gemm_tf32", "tf32_kernel", "False, 128, 256, 1, ADDED=True"),
+}
+
+
+def in_files(group: str, folder: Path) -> Iterator[tuple[str, str, object]]:
+    """The kernels that files define, each with values for what is generic and has none."""
+    for path in sorted(folder.glob("[a-z]*.py")):
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        assert spec is not None and spec.loader is not None
+        module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        for k in dict.fromkeys(v for v in vars(module).values() if isinstance(v, SnapFunction) and v.is_kernel):
+            if k.definition.tree.span.filename == str(path):
+                values = {**CHOSEN, "TILE": 32} if "transpose" in path.stem else CHOSEN
+                given = {name: values[name] for name in k.generic if name in values}
+                if all(name in given or name in k._defaults() for name in k.generic):
+                    yield group, f"{path.stem}: {k.definition.tree.name}", lambda k=k, given=given: k.prove(**given)
+
+
+def in_library() -> Iterator[tuple[str, str, object]]:
+    for name, (of, maker, arguments) in LIBRARY.items():
+        def ask(of=of, maker=maker, arguments=arguments):
+            module = importlib.import_module(f"snap.lib.{of}")
+            given = {**vars(importlib.import_module("snap.ir.types")), "module": module, "make": getattr(module, maker)}
+            k = eval(f"make({arguments})", given)
+            _ = k._the_one({}).synced  # what the compiler does is not the prover's time
+            return lambda: k.prove()
+
+        yield "library", name, ask
+
+
+def measured(group: str, name: str, ask) -> dict:
+    """In a process of its own."""
+    there, here = os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.setitimer(signal.ITIMER_PROF, MOST)
+        signal.signal(signal.SIGPROF, lambda *_: os._exit(1))
+        run = ask() if group == "library" else ask
+        importlib.import_module("z3"), importlib.import_module("islpy")
+        began = time.process_time()
+        proof = run()
+        seconds = time.process_time() - began
+        found = [{"property": o.kind, "line": o.span.line, "what": o.what, "reason": o.reason} for o in proof.open]
+        told = {"verdict": str(proof.verdict), "obligations": len(proof.obligations), "seconds": round(seconds, 3), "open": found, "needs": list(proof.needs)}
+        with os.fdopen(here, "w") as out:
+            json.dump(told, out)
+        os._exit(0)
+    os.close(here)
+    with os.fdopen(there) as said:
+        text = said.read()
+    os.waitpid(child, 0)
+    told = json.loads(text) if text else {"verdict": "unknown", "obligations": 0, "seconds": MOST, "open": [], "needs": []}
+    return {"group": group, "kernel": name, **told}
+
+
+def summary(kernels: list[dict]) -> dict:
+    found = {}
+    for group in dict.fromkeys(k["group"] for k in kernels):
+        mine = [k for k in kernels if k["group"] == group]
+        times = [k["seconds"] for k in mine]
+        proved = sum(k["verdict"] == "proved" for k in mine)
+        found[group] = {"kernels": len(mine), "proved": proved, "median_s": round(statistics.median(times), 3), "most_s": max(times)}
+    return found
+
+
+def imports() -> float:
+    began = time.process_time()
+    importlib.import_module("z3"), importlib.import_module("islpy")
+    return round(time.process_time() - began, 3)
+
+
+def main() -> None:
+    words = sys.argv[1:]
+    kernels = []
+    everything = [*in_files("examples", ROOT / "examples"), *in_files("tests/ok", ROOT / "tests" / "ok"), *in_library()]
+    for group, name, ask in everything:
+        if not words or any(word in name for word in words):
+            kernels.append(measured(group, name, ask))
+            last = kernels[-1]
+            print(f"{group:9} {name:40} {last['verdict']:8} {last['seconds']:7.2f} s  {len(last['open'])} of {last['obligations']} open", flush=True)
+    print(json.dumps(summary(kernels), indent=2))
+    if not words:
+        memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024
+        found = {"summary": summary(kernels), "import_of_solvers_s": imports(), "most_memory_MiB": memory, "kernels": kernels}
+        print(write("prove", {**surroundings(("z3-solver", "islpy")), "benchmark": "prove", **found}))
+
+
+if __name__ == "__main__":
+    main()

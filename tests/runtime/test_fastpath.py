@@ -450,3 +450,20 @@ def test_comparisons_are_made_ever_more_seldom(make, monkeypatch):
     for k in range(1000):
         call(2.5, Tensor(0x10000, 400 + 4 * (k % 2)), Y, 1)
     assert len(kernel.driver.launches) == 1000 and likeness.made <= 11
+
+
+def test_a_precondition_of_arrays_that_are_alike(make, monkeypatch):
+    """Lengths are what they were; numbers are looked at."""
+    asked = []
+
+    def quick(blocks, a, x, y, n):
+        asked.append(n)
+        return n <= x
+
+    kernel, call = saxpy_of(make, monkeypatch, SimpleNamespace(at=[("x", 1), ("n", 3)], quick=quick), Likeness())
+    for _ in range(3):
+        for n in (100, 7, 100):
+            call(2.5, X, Y, n)
+        with pytest.raises(Handed):
+            call(2.5, X, Y, 101)
+    assert len(kernel.driver.launches) == 9 and set(asked) == {100, 7, 101} and asked.count(7) == 1

@@ -175,7 +175,7 @@ def make(blocks, slow, current_stream, dynamic):
 _BEFORE = """\
     like, missed, wait = (never, {nothing}), 0, 1
 
-    def learn({arrays}):
+    def learn({taken}):
         nonlocal like, missed, wait
         missed += 1
         if missed >= wait:
@@ -233,15 +233,21 @@ def source(
     condition = _condition(signature, decides) if where else None
     before = known = learn = ""
     if family.compare is not None:
-        sizes = "".join(f"n{index}, s{index}, " for index in arrays)
-        alike = _checks(signature, family, [f"alike({given})"], "s{i}", alone, condition)
+        shaped = [index for index in arrays if signature.params[index].dims is not None]  # type: ignore[union-attr]
+        numbers = [k for k in decides or () if k not in arrays]
+        kept = [f"n{k}" for k in arrays] + [f"s{k}" for k in shaped] + [f"k{k}" for k in numbers]
+        said = [f"a{k}.nbytes" for k in arrays] + [f"tuple(a{k}.shape)" for k in shaped] + [f"a{k}" for k in numbers]
+        same = condition
+        if where and decides is not None:  # lengths are what they were: where numbers are, too, it holds
+            same = " and ".join(f"a{k} == k{k}" for k in numbers)
+            same = f"({same} or {condition})" if same else None
+        alike = _checks(signature, family, [f"alike({given})"], "s{i}", alone, same)
+        taken = ", ".join(f"a{k}" for k in (*arrays, *numbers))
         before = _BEFORE.format(
-            nothing="0, " * 2 * len(arrays),
-            arrays=given,
-            sizes="".join(f"a{index}.nbytes, tuple(a{index}.shape), " for index in arrays),
+            nothing="0, " * len(kept), arrays=given, taken=taken, sizes="".join(f"{one}, " for one in said)
         )
-        known = _KNOWN.format(sizes=sizes, checks=_joined(alike), **shared)
-        learn = f"learn({given})\n                "
+        known = _KNOWN.format(sizes="".join(f"{one}, " for one in kept), checks=_joined(alike), **shared)
+        learn = f"learn({taken})\n                "
     return _TEMPLATE.format(
         params=", ".join(f"{arg}=NOTHING" for arg in args),
         args="".join(f"{arg}, " for arg in args),

@@ -2,7 +2,7 @@
 
 `python benchmarks/ptx/counters.py` (on a machine with a GPU and `ncu`, as root or with counters allowed to users).  Each example runs
 twice: here, with its launches on the PTX machine (a process each), and under `ncu`, with its launches on the GPU (one process for all of
-them); launches are paired in order, by kernel.  `patterns` are single accesses to shared memory (patterns.py).  Compared are, exactly:
+them); launches are paired in order, by kernel.  `patterns` and `drawn` are single accesses to shared memory (patterns.py).  Compared are, exactly:
 
 - l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum, _st.sum: requests of loads from and stores to global memory;
 - l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum, _st.sum: their sectors of 32 bytes;
@@ -33,7 +33,7 @@ sys.path[:0] = [str(HERE.parent), str(ROOT / "tests"), str(ROOT / "examples")]
 
 EXAMPLES = (
     "saxpy", "reverse", "stencil", "transpose", "histogram", "block_reduce", "warp_reduce", "softmax", "compact",
-    "matmul_naive", "matmul_tiled", "matmul_tf32", "figure2", "figure5", "figure6", "patterns",
+    "matmul_naive", "matmul_tiled", "matmul_tf32", "figure2", "figure5", "figure6", "patterns", "drawn",
 )  # fmt: skip
 METRICS = tuple(
     f"l1tex__{name}_op_{op}.sum"
@@ -62,10 +62,10 @@ def on_machine(name: str) -> list[dict]:
     from snap.ptx import launch
     from snap.runtime.launch import Launcher
 
-    if name == "patterns":
+    if name in ("patterns", "drawn"):
         import patterns
 
-        return patterns.on_machine()
+        return patterns.on_machine(name)
     found: list[dict] = []
     run = launch.run
 
@@ -101,10 +101,10 @@ def child(names: list[str]) -> None:
 
     _run.compare = compare
     for name in names:
-        if name == "patterns":
+        if name in ("patterns", "drawn"):
             import patterns
 
-            patterns.on_gpu()
+            patterns.on_gpu(name)
         else:
             __import__(name).main()
 
@@ -117,7 +117,8 @@ def _known(names: tuple[str, ...]) -> list[str]:
 
 def on_gpu(names: list[str]) -> list[dict]:
     """Their launches on the GPU, as ncu reports them."""
-    command = ["ncu", "--csv", "--page", "raw", "--metrics", ",".join(_known((*METRICS, *TOLD)))]
+    metrics = METRICS[4:] if set(names) <= {"patterns", "drawn"} else _known((*METRICS, *TOLD))
+    command = ["ncu", "--csv", "--page", "raw", "--cache-control", "none", "--clock-control", "none", "--metrics", ",".join(metrics)]
     command += [sys.executable, __file__, "--child", ",".join(names)]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=600)
     if "ERR_NVGPUCTRPERM" in ran.stdout + ran.stderr:
@@ -177,7 +178,7 @@ def compared(names: list[str], gpu: bool) -> tuple[list[dict], list[str]]:
             elif gpu:
                 failed.append(f"{name}: the GPU has no launch {k}, of {m['kernel']}")
                 break
-            differ = [] if t is None else [key for key in METRICS if m["metrics"][key] != t.get(key)]
+            differ = [] if t is None else [key for key in METRICS if m["metrics"][key] != t.get(key, m["metrics"][key])]
             rows.append({"example": name, "launch": m.get("pattern", k), "kernel": m["kernel"], "machine": m["metrics"], "gpu": t, "differ": differ})
     return rows, failed
 

@@ -6,8 +6,11 @@ once; counters.py runs all of them under ncu and on the PTX machine.  Patterns f
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 
+Pattern: TypeAlias = tuple[str, int, np.ndarray]  # name, width, where each lane is
 NOBODY = 0xFFFFFFFF
 ROOM = 32768
 
@@ -55,39 +58,51 @@ def _some(width: int) -> dict[str, np.ndarray]:
     return found
 
 
-def patterns() -> list[tuple[str, int, np.ndarray]]:
-    """Name, width, where each lane is."""
-    made: list[tuple[str, int, np.ndarray]] = []
+def thought_of() -> list[Pattern]:
+    made = [(name, width, at) for width in (16, 8) for name, at in _some(width).items()]
+    some = ("stride 1", "stride 2", "stride 3", "stride 32", "groups of 2", "every second")
+    made += [(name, width, at) for width in (4, 2, 1) for name, at in _some(width).items() if name in some]
+    return _fitting(made)
+
+
+def drawn() -> list[Pattern]:
+    made: list[Pattern] = []
     rng = np.random.default_rng(7)
-    for width in (4, 8, 16):
-        made += [(name, width, at) for name, at in _some(width).items()]
-        for k in range(36 if width > 4 else 8):
+    for k in range(36):
+        for width in (16, 8):
             slots = (2, 3, 4, 8, 16, 40, 200, ROOM // width)[k % 8]
             at = rng.integers(0, slots, 32) * width
             if k % 3 == 1:
                 at = np.where(rng.integers(0, 3, 32) > 0, at, NOBODY)
             if k % 3 == 2:
                 at = np.repeat(at[::2], 2) if k % 2 else np.tile(at[:16], 2)
+            if k % 9 == 8:
+                at = at[np.arange(32) // 4 * 2 + np.arange(32) % 2]  # a lane, and the one two behind it
             made.append((f"drawn {k}", width, at))
-    for width in (1, 2):
-        made += [(name, width, at) for name, at in _some(width).items() if name in ("stride 1", "stride 3", "stride 32", "groups of 2")]
-    return [(name, width, at.astype(np.uint32)) for name, width, at in made if (at == NOBODY).all() or at[at != NOBODY].max() < ROOM]
+    return _fitting(made)
 
 
-def on_machine() -> list[dict]:
+def _fitting(made: list[Pattern]) -> list[Pattern]:
+    return [(name, width, at.astype(np.uint32)) for name, width, at in made if at[at != NOBODY].max() < ROOM]
+
+
+SETS = {"patterns": thought_of, "drawn": drawn}
+
+
+def on_machine(which: str) -> list[dict]:
     from snap.ptx import run
 
     found = []
-    for name, width, at in patterns():
+    for name, width, at in SETS[which]():
         counters = run(kernel(width), f"pattern{width}", 1, 32, [at, np.zeros(32, np.uint32)], count_memory=True)
         found.append({"kernel": f"pattern{width}", "pattern": name, "metrics": counters.metrics()})
     return found
 
 
-def on_gpu() -> None:
+def on_gpu(which: str) -> None:
     """Under ncu."""
     from ptx.tables import Gpu
 
     gpu = Gpu()
-    for _, width, at in patterns():
+    for _, width, at in SETS[which]():
         gpu.run(kernel(width), [at], np.zeros(32, np.uint32), 1, 32, f"pattern{width}")

@@ -2,13 +2,24 @@
 
 Input: the sources below src/snap.  Output: `MUTANTS`.  A mutant is one exchange of text in one file; `caught_by` names tests that fail with it, the
 fast ones first.  They are in order of the folders: of_check.py, of_ir.py, of_sync.py, of_analysis.py, of_prove.py, of_lowering.py (codegen/ and
-machine/), of_ptx.py and of_memory.py; those of single instructions and of launches are in of_instructions.py.  Run them with
+machine/), of_ptx.py, of_memory.py and of_arithmetic.py; those of single instructions and of launches are in of_instructions.py.  Run them with
 `make mutants`; who changes a rule changes its mutants with it.
 """
 
 from __future__ import annotations
 
-from mutants import of_analysis, of_check, of_instructions, of_ir, of_lowering, of_memory, of_prove, of_ptx, of_sync
+from mutants import (
+    of_analysis,
+    of_arithmetic,
+    of_check,
+    of_instructions,
+    of_ir,
+    of_lowering,
+    of_memory,
+    of_prove,
+    of_ptx,
+    of_sync,
+)
 from mutants.mutant import Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -20,6 +31,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *of_lowering.MUTANTS,
     *of_ptx.MUTANTS,
     *of_memory.MUTANTS,
+    *of_arithmetic.MUTANTS,
     *of_instructions.MUTANTS,
 )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from snap.machine.numbers import from_bf16_bits
 from snap.runtime.launch import Launcher
 
 
@@ -18,7 +19,8 @@ def compared(monkeypatch, within: float = 0, seeded: bool = True) -> list[int]:
     def both(self, bound, blocks, seed, seconds):
         if not blocks or seed is not None:
             return run(self, bound, blocks, seed, seconds)
-        arrays = [arg for arg in bound.args if hasattr(arg, "pointer")]
+        given = [(arg, param.elem.name) for arg, param in zip(bound.args, self.signature.params) if hasattr(arg, "pointer")]
+        arrays = [arg for arg, _ in given]
         before = [_copy(arg) for arg in arrays]
         run(self, bound, blocks, seed, seconds)
         after = [_copy(arg) for arg in arrays]
@@ -26,8 +28,8 @@ def compared(monkeypatch, within: float = 0, seeded: bool = True) -> list[int]:
             _put(arg, old)
         drawn = len(blocks_of) if seeded and len(blocks_of) % 2 else None
         self._run_ptx(bound, blocks, None, drawn)
-        for arg, expected in zip(arrays, after):
-            _same(_copy(arg), expected, within)
+        for (arg, type), expected in zip(given, after):
+            _same(_copy(arg), expected, within, type)
             _put(arg, expected)
         blocks_of.append(blocks)
 
@@ -51,8 +53,10 @@ def _put(arg, values: np.ndarray) -> None:
         array[...] = values
 
 
-def _same(found: np.ndarray, expected: np.ndarray, within: float) -> None:
+def _same(found: np.ndarray, expected: np.ndarray, within: float, type: str) -> None:
     if within:
+        if type == "bf16":  # as NumPy holds it
+            found, expected = from_bf16_bits(found), from_bf16_bits(expected)
         np.testing.assert_allclose(found.astype(float), expected.astype(float), rtol=within, atol=within)
     else:
         np.testing.assert_array_equal(found, expected)

@@ -267,10 +267,25 @@ def convert(words: tuple[str, ...], values: list[int]) -> int | None:
         if x[1] == NAN:  # `rna` leaves the upper bits alone
             return values[0] & 0xFFFFE000 if mode == "rna" else 0x7FFFE000
         return narrow(x, "tf32", mode, mods) << 13
+    if x[1] == NAN and not mods_end(mods) and (source == "f64" or (to, source) == ("f32", "bf16")):
+        return nan_of(values[0], source, to)
     if how and x[1] not in (INF, NAN):
         value = whole(x, how)
         x = (x[0], Fraction(abs(value)))
     return finish(narrow(x, to, mode, mods), to, set(mods) & ({"sat", "ftz"} if to == "f32" else {"sat"}))
+
+
+def mods_end(mods: list[str]) -> bool:
+    """Whether what comes out is changed once more."""
+    return bool({"sat", "relu", "satfinite"} & set(mods))
+
+
+def nan_of(bits: int, source: str, to: str) -> int:
+    """f64 leaves a NaN its sign and its highest bits, and makes it quiet; bf16 is the upper half of f32, whatever it is."""
+    if source == "bf16":
+        return bits << 16
+    e, f = LAYOUT[to]
+    return bits >> 63 << e + f | (1 << e) - 1 << f | (bits | 1 << 51) >> 52 - f & (1 << f) - 1
 
 
 def narrow(x: Number, to: str, mode: str, mods: list[str]) -> int:

@@ -48,6 +48,12 @@ def test_sectors(stride, access, sectors):
         ("mul.lo.u32 %r3, %r0, 8;", "ld.shared.v2.u32 {%r4, %r5}, [%r3]", 2, 0),  # by half warps
         ("mul.lo.u32 %r3, %r0, 16;", "ld.shared.v4.u32 {%r4, %r5, %r6, %r7}, [%r3]", 4, 0),  # by quarters
         ("mul.lo.u32 %r3, %r0, 128;", "ld.shared.v4.u32 {%r4, %r5, %r6, %r7}, [%r3]", 32, 28),
+        ("mov.u32 %r3, 0;", "ld.shared.v2.u32 {%r4, %r5}, [%r3]", 1, 0),  # one place for all: both halves at once,
+        ("mov.u32 %r3, 0;", "ld.shared.v4.u32 {%r4, %r5, %r6, %r7}, [%r3]", 2, 0),  # and two quarters
+        ("shr.u32 %r3, %r0, 4; mul.lo.u32 %r3, %r3, 64;", "ld.shared.v4.u32 {%r4, %r5, %r6, %r7}, [%r3]", 2, 0),  # as in examples/matmul_tiled.py
+        ("shr.u32 %r3, %r0, 1; mul.lo.u32 %r3, %r3, 8;", "ld.shared.v2.u32 {%r4, %r5}, [%r3]", 1, 0),  # pairs of lanes
+        ("shr.u32 %r3, %r0, 2; mul.lo.u32 %r3, %r3, 8;", "ld.shared.v2.u32 {%r4, %r5}, [%r3]", 1, 0),
+        ("and.b32 %r3, %r0, 7; mul.lo.u32 %r3, %r3, 8;", "ld.shared.v2.u32 {%r4, %r5}, [%r3]", 2, 0),  # alike, but four apart
         ("mul.lo.u32 %r3, %r0, 64;", "st.shared.u32 [%r3], %r4", 16, 15),
         ("mul.lo.u32 %r3, %r0, 8;", "st.shared.u64 [%r3], %d0", 2, 0),
     ],

@@ -11,7 +11,7 @@ import numpy as np
 from snap.machine import numbers
 from snap.ptx.integers import Words
 from snap.ptx.operation import Operation
-from snap.ptx.rounding import FORMATS, ROUNDING, Compute, ended, flushed, narrow, packed, wide
+from snap.ptx.rounding import FORMATS, ROUNDING, Compute, ended, flushed, narrow, packed, quiet, short_nan, wide
 from snap.ptx.types import DTYPE
 
 _INTEGRAL = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
@@ -128,7 +128,14 @@ def _to_float(to: str, source: str, mods: list[str]) -> Compute | None:
                 value = how[0](value)
             elif to == source and not mods:
                 return x
-            return ended(packed(value, to, mode), to, set(mods) & ({"sat", "ftz"} if to == "f32" else {"sat"}))
+            elif (to, source) == ("f32", "bf16"):
+                return numbers.from_bf16_bits(x)  # its bits, NaN or not
+            found = packed(value, to, mode)
+            if to == "f64":
+                found = quiet(found)
+            elif source == "f64":
+                found = short_nan(x, found, to)
+            return ended(found, to, set(mods) & ({"sat", "ftz"} if to == "f32" else {"sat"}))
 
     return compute
 

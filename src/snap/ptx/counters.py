@@ -6,8 +6,9 @@ Input: accesses as they happen.  Output: `Counters`.  Rules:
 - A *sector* is an aligned 32 bytes of global memory; a request counts each that it touches once
   (`l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum` and `_st.sum`).
 - A *wavefront* is what shared memory does at once: one word of 4 bytes from each of 32 banks.  Threads that touch one
-  word share it.  Accesses of 8 bytes go by half warps, those of 16 by quarters.  A *bank conflict* is a wavefront more
-  than one for each such part that has a thread (`l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum`, `_st.sum`).
+  word share it.  Accesses of 8 bytes go by half warps, those of 16 by quarters (`_parts`).  A *bank conflict* is a
+  wavefront more than one for each such part that has a thread
+  (`l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum`, `_st.sum`).
 
 Registers are no part of PTX, which has as many as it likes: ptxas chooses them.  Non-goals: time, hits and misses.
 """
@@ -126,11 +127,29 @@ def _sectors(kind: Requests, t: Touch) -> None:
     kind.sectors += len(np.unique(warp[:, None] << 44 | sector))
 
 
+def _parts(t: Touch) -> np.ndarray:
+    """Which lanes shared memory serves together, as numbers: all of a warp; of 8 bytes its halves, of 16 its quarters,
+    and two of these at once where lanes that lie one apart, or two apart, are all at the same place.
+    """
+    together = WARP * WORD // max(t.width, WORD)
+    if together >= WARP:
+        return t.lanes // WARP * 4
+    pair = t.lanes // (2 * together)
+    _, group = np.unique(pair, return_inverse=True)
+    at = np.full((int(group.max()) + 1, 2 * together), -1, np.int64)
+    at[group, t.lanes % (2 * together)] = t.at
+    lane = np.arange(2 * together)
+    alike = np.zeros(len(at), bool)
+    for apart in (1, 2):
+        other = at[:, lane ^ apart]
+        alike |= ((at == other) | (at < 0) | (other < 0)).all(axis=1)
+    return np.where(alike[group], 2 * pair, t.lanes // together)
+
+
 def _conflicts(kind: Requests, t: Touch, matrix: int) -> None:
     """matrix: rows of 16 bytes, whose addresses eight lanes each give."""
-    warp = t.lanes // WARP
-    kind.requests += len(np.unique(warp))
-    part = warp * 4 + (t.lanes % WARP) // max(WARP * WORD // max(t.width, WORD), 1) if not matrix else t.lanes // 8
+    kind.requests += len(np.unique(t.lanes // WARP))
+    part = t.lanes // 8 if matrix else _parts(t)
     word = (t.at[:, None] // WORD + np.arange(max(t.width // WORD, 1))).reshape(-1)
     part = np.repeat(part, max(t.width // WORD, 1))
     distinct = np.unique(part << 40 | word)

@@ -32,7 +32,9 @@ def _fma(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     plain = (product == 0) | (product > 2.0**-900) & (product < 2.0**900) & (np.abs(a) < 2.0**900)
     plain &= (np.abs(b) < 2.0**900) & ((np.abs(c) < 2.0**900) & (np.abs(c) > 2.0**-900) | (c == 0))
     plain &= (np.abs(found) > 2.0**-900) | (found == 0) & (product == 0)
-    hard = ~plain & np.isfinite(a) & np.isfinite(b) & np.isfinite(c)
+    finite = np.isfinite(a) & np.isfinite(b)
+    found = np.where(finite & np.isinf(c), c, found)  # no product of numbers is infinite
+    hard = ~plain & finite & np.isfinite(c)
     if hard.any():
         found[hard] = [_one("fma", v, "rn") for v in zip(a[hard].tolist(), b[hard].tolist(), c[hard].tolist())]
     return found
@@ -113,6 +115,8 @@ def _special(op: str, values: tuple[float, ...]) -> float:
                 return float(xs[0] / xs[1])
             case "sqrt":
                 return float(np.sqrt(xs[0]))
+        if isinf(values[2]) and not any(isnan(v) or isinf(v) for v in values[:2]):
+            return values[2]  # no product of numbers is infinite
         return float(xs[0] * xs[1] + xs[2])
 
 

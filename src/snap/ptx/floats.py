@@ -27,6 +27,8 @@ from snap.ptx.rounding import (
     flushed,
     one_nan,
     packed,
+    quiet,
+    which_nan,
     wide,
 )
 
@@ -235,6 +237,7 @@ def absolute(words: Words) -> Operation | None:
 
 
 def _sign(words: Words, change: Callable) -> Operation | None:
+    """Of NaN comes what arithmetic makes of it: an H200 adds -0."""
     *mods, type = words
     if type in DOUBLED:
         inner = _sign((*mods, DOUBLED[type]), change)
@@ -245,6 +248,10 @@ def _sign(words: Words, change: Callable) -> Operation | None:
     def compute(x: np.ndarray) -> np.ndarray:
         bits = x.view(f"u{x.dtype.itemsize}")
         found = change(bits, bits.dtype.type(1 << 8 * bits.itemsize - 1)).view(x.dtype)
+        if type == "f64":
+            return np.where(np.isnan(x), quiet(x), found)
+        nan = np.isnan(numbers.from_bf16_bits(x)) if type == "bf16" else np.isnan(x)
+        found = np.where(nan, BF16_NAN if type == "bf16" else one_nan(x), found)
         return flushed(found, type) if mods else found
 
     return Operation((type,), type, compute)
@@ -286,6 +293,8 @@ def _chosen(greatest: bool, type: str, mods: set[str]) -> Compute:
                 found = np.where(sign, -found, found)
             if type == "bf16":
                 return np.where(nan, BF16_NAN, numbers.bf16_bits(found.astype(np.float32)))
+            if type == "f64":
+                return which_nan("min", np.where(nan, np.nan, found), (x, y))
             return one_nan(np.where(nan, found.dtype.type(np.nan), found))
 
     return compute

@@ -147,10 +147,11 @@ def _quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _remainder(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """By zero as a quotient."""
     a, b = np.broadcast_arrays(a, b)
     with np.errstate(all="ignore"):
         found = numbers.remainder(a, np.where(b == 0, b.dtype.type(1), b))
-    return np.where(b == 0, a, found)
+    return np.where(b == 0, ~np.zeros((), b.dtype), found)
 
 
 def negated(words: Words) -> Operation | None:

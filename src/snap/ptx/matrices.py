@@ -1,8 +1,8 @@
 """Tensor cores: `ldmatrix`, `stmatrix`, `mma.sync`, `wgmma`.
 
 Layouts as the PTX ISA draws them ("Matrix Fragments for mma", "Register Fragments and Shared Memory Matrix Layouts").
-Products are exact in f64, sums are rounded to f32 once an instruction; `wgmma` is done when it is issued, which is one
-of the orders that are allowed.  A warp's lane l has g = l / 4 and t = l % 4.
+How products are added is in sums.py; `wgmma` is done when it is issued, which is one of the orders that are allowed.
+A warp's lane l has g = l / 4 and t = l % 4.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from snap.machine.numbers import BYTES, from_bf16_bits
 from snap.ptx.collectives import together
 from snap.ptx.memory import Fault
 from snap.ptx.program import Constant, Instruction, Operand, Several, listed
+from snap.ptx.rounding import one_nan
+from snap.ptx.sums import added, rule
 from snap.ptx.types import DTYPE
 
 if TYPE_CHECKING:
@@ -129,7 +131,7 @@ def transposed(m: Machine, one: Instruction, pc: int) -> Step | None:
 
 BITS_OF = {"bf16": 16, "f16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8, "s4": 4, "u4": 4, "f64": 64}
 WIDTH = {type: bits // 8 for type, bits in BITS_OF.items() if bits >= 8}
-EXACT = {"f16": np.float64, "f32": np.float64, "f64": np.longdouble, "s32": np.int64}  # what sums are taken in
+EXACT = {"f16": np.float64, "f32": np.float64, "f64": np.float64, "s32": np.int64}  # what sums are taken in
 
 
 def decoded(bits: np.ndarray, type: str) -> np.ndarray:
@@ -202,7 +204,7 @@ class Sums:
     def write(self, lanes: Lanes, values: list[np.ndarray], saturated: bool) -> None:
         if self.type == "s32" and saturated:
             values = [np.clip(v, -(1 << 31), (1 << 31) - 1) for v in values]
-        made = [v.reshape(-1).astype(DTYPE[self.type]) for v in values]
+        made = [one_nan(v.reshape(-1).astype(DTYPE[self.type])) for v in values]
         for k, way in enumerate(self.ways):
             pair = made[self.per * k : self.per * (k + 1)]
             way(lanes, pair[0] if self.per == 1 else np.stack(pair, axis=1).view(np.uint32).reshape(-1))  # type: ignore[call-arg]
@@ -223,7 +225,7 @@ def mma(m: Machine, one: Instruction, pc: int) -> Step | None:
     read_a, read_b = ([m.reader(o, f"b{size}", one.function) for o in items] for items in operands[1:3])
     before = Sums(m, operands[3], sum_type, one.function, False)
     after = Sums(m, operands[0], sum_type, one.function, True)
-    exact = EXACT[sum_type]
+    exact, how = EXACT[sum_type], rule(a, b, False)
 
     @np.errstate(all="ignore")
     def step(lanes: Lanes) -> None:
@@ -238,10 +240,12 @@ def mma(m: Machine, one: Instruction, pc: int) -> Step | None:
         for e in range(many_b * per):
             register, part = divmod(e, per)
             second[:, _T * per + part + 4 * per * register, _G] = right[:, :, e]
-        product = (first[:, :, :, None] * second[:, None]).sum(axis=2) if sum_type == "f64" else first @ second
-        starts = [x.reshape(warps, WARP) for x in before.read(lanes)]
-        totals = [product[:, _G + 8 * (k // 2), 2 * _T + k % 2] + start for k, start in enumerate(starts)]
-        after.write(lanes, totals, saturated)
+        places = [(slice(None), _G + 8 * (k // 2), 2 * _T + k % 2) for k in range(before.count)]
+        start = np.zeros((warps, rows, 8), exact)
+        for place, x in zip(places, before.read(lanes)):
+            start[place] = x.reshape(warps, WARP)
+        total = added(first, second, start, sum_type, how)
+        after.write(lanes, [total[place] for place in places], saturated)
 
     return step
 
@@ -332,7 +336,7 @@ def wgmma(m: Machine, one: Instruction, pc: int) -> Step | None:
     old, new = (Sums(m, accumulators, sum_type, one.function, target) for target in (False, True))
     if old.count != columns // 2:
         return None
-    read_b = m.reader(one.operands[2], "u64", one.function)
+    read_b, how = m.reader(one.operands[2], "u64", one.function), rule(type, second, True)
     if from_registers:
         read_a = [m.reader(o, "b32", one.function) for o in listed(one.operands[1])]
     else:
@@ -354,14 +358,14 @@ def wgmma(m: Machine, one: Instruction, pc: int) -> Step | None:
         else:
             a = _tile(m, of_first(read_a[0]), first, rows, inner, type, bool(flip_a))
         b = _tile(m, of_first(read_b), first, columns, inner, second, bool(flip_b))
-        product = signs[0] * signs[1] * (a @ b.swapaxes(1, 2))
         thread = np.arange(GROUP)
         row, column = thread // WARP * 16 + thread % WARP // 4, 2 * (thread % 4)
         going_on = np.broadcast_to(keep(lanes), lanes.shape).reshape(-1, GROUP)
-        totals = []
-        for k, start in enumerate(old.read(lanes)):
-            made = product[:, row + 8 * (k // 2 % 2), column + 8 * (k // 4) + k % 2]
-            totals.append(np.where(going_on, start.reshape(-1, GROUP), start.dtype.type(0)) + made)
-        new.write(lanes, totals, saturated)
+        places = [(slice(None), row + 8 * (k // 2 % 2), column + 8 * (k // 4) + k % 2) for k in range(old.count)]
+        start = np.zeros((len(groups), rows, columns), EXACT[sum_type])
+        for place, x in zip(places, old.read(lanes)):
+            start[place] = np.where(going_on, x.reshape(-1, GROUP), x.dtype.type(0))
+        total = added(signs[0] * a, signs[1] * b.swapaxes(1, 2), start, sum_type, how)
+        new.write(lanes, [total[place] for place in places], saturated)
 
     return step

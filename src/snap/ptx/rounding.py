@@ -3,7 +3,8 @@
 Rule: a result is the exact one, rounded once, in the direction that is asked for.  Types of fewer than 64 bits are
 computed in f64: where that is not exact it is rounded to odd, after which rounding to at most 51 bits is as good as
 rounding once (Boldo and Melquiond, 2008).  f64 itself, where NumPy does not round as asked, is computed with whole
-numbers (exact.py).  NaN that f32, f16 and bf16 compute is the one that GPUs know, all ones but the sign.
+numbers (exact.py).  NaN that f32, f16 and bf16 compute is the one that GPUs know, all ones but the sign; f64 keeps
+an operand's (`which_nan`).
 """
 
 from __future__ import annotations
@@ -93,6 +94,40 @@ def one_nan(x: np.ndarray) -> np.ndarray:
         if not np.isnan(np.add.reduce(x, axis=None)):  # a sum that is no NaN has none in it
             return x
     return np.where(np.isnan(x), bits.view(x.dtype), x)
+
+
+# Of f64, NaN keep their bits: whose come out, the first of these operands that is NaN says.
+_FIRST = {"fma": (1, 2, 0), "div": (0, 1), "sqrt": (0,)}
+
+
+def which_nan(op: str, found: np.ndarray, xs: tuple[np.ndarray, ...]) -> np.ndarray:
+    """An operand's NaN is given as it is, but quiet; operations on numbers that have no result give one with a sign."""
+    if not np.isnan(found).any():
+        return found
+    nan = np.full(found.shape, INVALID)
+    for k in reversed(_FIRST.get(op, (1, 0))):
+        nan = np.where(np.isnan(xs[k]), quiet(xs[k]), nan)
+    return np.where(np.isnan(found), nan, found)
+
+
+INVALID = np.uint64(0xFFF8000000000000).view(np.float64)
+
+
+def quiet(x: np.ndarray) -> np.ndarray:
+    """NaN of f64, as one that does not signal."""
+    bits = np.ascontiguousarray(x).view(np.uint64)
+    return np.where(np.isnan(x), bits | np.uint64(1 << 51), bits).view(np.float64)
+
+
+def short_nan(x: np.ndarray, found: np.ndarray, type: str) -> np.ndarray:
+    """f64 -> fewer bits: of NaN the sign and the highest bits are left.  found: what numbers become."""
+    bits = quiet(x).view(np.uint64)
+    width = {"f16": 16, "bf16": 16, "f32": 32}[type]
+    fraction = FORMATS[type].digits - 1
+    infinite = (1 << width - 1 - fraction) - 1 << fraction
+    low = bits >> np.uint64(52 - fraction) & np.uint64((1 << fraction) - 1)
+    nan = (bits >> np.uint64(63) << np.uint64(width - 1) | np.uint64(infinite) | low).astype(f"u{width // 8}")
+    return np.where(np.isnan(x), nan, found.view(nan.dtype)).view(found.dtype)
 
 
 # ---- .ftz, .sat, .relu ----------------------------------------------------------------------------------------------
@@ -192,7 +227,8 @@ def floating(op: str, type: str, mods: set[str]) -> Compute:
 
     def result(xs: tuple[np.ndarray, ...]) -> np.ndarray:
         if type == "f64":
-            return _NEAREST[op](*xs) if mode == "rn" and op != "fma" else exact.f64(op, xs, mode)
+            found = _NEAREST[op](*xs) if mode == "rn" and op != "fma" else exact.f64(op, xs, mode)
+            return which_nan(op, found, xs)
         if type == "f32" and mode == "rn":
             return one_nan(_fma32(*xs) if op == "fma" else _NEAREST[op](*xs))
         found = _narrower(op, [wide(x, type) for x in np.broadcast_arrays(*xs)])

@@ -55,8 +55,7 @@ def gelu_gradient(grad, x, *, approximate="none"):
 
 def swiglu(gate, up=None):
     """gate * sigmoid(gate) * up of each element; without `up`, the first half of each row of `gate` is the gate, and
-    the
-    second half what it multiplies.
+    the second half what it multiplies.
     """
     refuse_derivatives(gate=gate, up=up)
     return _swiglu(gate, up)

@@ -54,8 +54,7 @@ def add_columns(
     halves: int = 0,
 ) -> None:
     """Launch the sums of `array`, beside `given`, to `out`.  Where there is a second result, columns from `halves` on
-    are
-    written there.
+    are written there.
     """
     tiles = -(-length // (LANES * width))
     at_once = THREADS // LANES
@@ -74,8 +73,7 @@ def add_columns(
 @functools.cache
 def columns_kernel(type, result, WIDTH, L=LANES, T=THREADS):
     """A block takes L words of columns, and rows from its split on: T / L of them at a time.  What those groups of
-    threads
-    have, it adds up in shared memory.
+    threads have, it adds up in shared memory.
     """
     E, R = element(type), element(result)
     load, COLUMNS, GROUPS = loader(type, WIDTH), L * WIDTH, T // L

@@ -2,8 +2,7 @@
 
 Input:      tokens of I, rows of E; arithmetic is f32
 Output:     kernels: rows looked up; tokens counted; the places of each row's tokens in order; rows added up, in that
-            order
-            or by atomics; the gradient of positions
+            order or by atomics; the gradient of positions
 Invariant:  the order of places is that of tokens, so sums repeat
 Non-goals:  choosing among them (embeddings.py)
 """
@@ -114,8 +113,7 @@ def spreading_kernel(T=LOOKUP_THREADS):
 @functools.cache
 def ordering_kernel(index, T=ORDER_THREADS):
     """A block goes through a segment, a token a thread: it comes behind the equal ones before it.  The last of equal
-    ones
-    leaves word where the next of them goes.
+    ones leaves word where the next of them goes.
     """
     I, FOURS = element(index), T // 4
 

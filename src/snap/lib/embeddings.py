@@ -4,8 +4,7 @@ Input:      tokens, i32 or i64 of any shape; a table of f32, f16 or bf16; a tabl
 Output:     a row a token; of the gradient, a row for each of the table's
 Invariant:  a token outside of the table fails an assertion.  The gradient's sums are f32, and rounded once.  By default
             they are taken in the order of tokens: the places of each row's tokens are put in order first, and every row
-            of
-            the table is written once, without atomics
+            of the table is written once, without atomics
 Non-goals:  sparse gradients; tables that are divided among GPUs
 """
 
@@ -57,8 +56,7 @@ MOST_SEGMENTS, MOST_COUNTS = 32, 2**26  # that tokens are counted in, and counte
 
 def embedding(tokens, table, *, positions=None, dtype=None):
     """`table[tokens]`; with `positions`, a table of as many columns, plus its row of each token's place in the last
-    axis.
-    `dtype`: of the result, by default the table's.
+    axis. `dtype`: of the result, by default the table's.
     """
     refuse_derivatives(table=table, positions=positions)
     return _embedding(tokens, table, positions, dtype)

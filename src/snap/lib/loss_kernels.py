@@ -3,8 +3,7 @@
 Input:      rows of logits of E, targets of I
 Output:     kernels: the factor of the gradient; a row's loss and gradient by a block; the sum of losses
 Invariant:  a thread reads and writes words of its own alone, j = t, t + T, ...: what it keeps of them in shared memory
-            needs
-            no barrier.  The block meets once a row, to agree on its maximum and sum
+            needs no barrier.  The block meets once a row, to agree on its maximum and sum
 Non-goals:  choosing among them (losses.py)
 """
 

@@ -3,8 +3,7 @@
 Input:      logits, (rows, classes) of f32, f16 or bf16, rows in any stride; a target a row, i32 or i64
 Output:     the loss, f32: mean or sum of the rows that count, or one a row; where asked for the gradient of the logits
 Invariant:  a block takes a row.  Where the row fits in shared memory it is read once, and its gradient written once;
-            else
-            it is read twice.  Sums are f32; a row's loss is lse - logit, with the lse taken of f32
+            else it is read twice.  Sums are f32; a row's loss is lse - logit, with the lse taken of f32
 Non-goals:  label smoothing, weights of classes; classes that are divided among GPUs
 """
 

@@ -3,9 +3,8 @@
 Input:      rows, the last axis of an array of f32, f16 or bf16; a weight and a bias a column; a residual to add first
 Output:     rows like them; where asked for the sums x + residual, and each row's mean and 1 / standard deviation
 Invariant:  arithmetic is f32; a row is read once where a team holds it in registers (16,384 columns of 16 bits at
-            least);
-            the gradients of weight and bias are added up in two stages, in an order that depends on the shape and the
-            number of multiprocessors alone
+            least); the gradients of weight and bias are added up in two stages, in an order that depends on the shape
+            and the number of multiprocessors alone
 Non-goals:  other axes; what is fused into matrix products
 """
 
@@ -65,8 +64,7 @@ def rms_norm(x, weight, *, residual=None, eps=1e-6, statistics=False):
 
 def layer_norm_gradient(grad, x, weight, mean, rstd, *, grad_residual=None, bias=True):
     """(dx, dweight, dbias), where `x` is what was normalised, and `mean` and `rstd` are its statistics.
-    `grad_residual`,
-    the gradient that x + residual has from elsewhere, is added to dx.  `bias=False`: dbias is None.
+    `grad_residual`, the gradient that x + residual has from elsewhere, is added to dx.  `bias=False`: dbias is None.
     """
     refuse_derivatives(grad=grad, x=x, weight=weight, grad_residual=grad_residual)
     return _gradient("layer_norm_gradient", grad, x, weight, mean, rstd, grad_residual, bias)

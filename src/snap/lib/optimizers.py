@@ -3,8 +3,7 @@
 Input:      flat buffers of one size: parameters and moments of f32, gradients of f32, f16 or bf16
 Output:     the buffers, changed in place; of `global_norm` new arrays of one f32
 Invariant:  each buffer is read once and written once.  The norm's sums are f32, in an order that the size and the
-            number
-            of multiprocessors decide
+            number of multiprocessors decide
 Non-goals:  parameters that lie apart: pointers are no values in Snap, so a kernel has as many arrays as parameters; a
             caller keeps them as parts of one buffer
 """
@@ -58,8 +57,7 @@ def adamw(
     """One step of AdamW, in place: `parameters`, the moments `first` and `second`, and where given `copy`, the
     parameters rounded to f16 or bf16, are written.  `step` counts from 1.  `step` and `lr` are numbers or arrays of one
     i64 and one f32.  Gradients are multiplied by `scale` first, a number or an array of one f32.  Weight decay is for
-    the
-    first `decayed` elements.
+    the first `decayed` elements.
     """
     refuse_derivatives(parameters=parameters, gradients=gradients)
     if not isinstance(betas, (tuple, list)) or len(betas) != 2:

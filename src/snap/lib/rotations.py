@@ -1,8 +1,7 @@
 """`snap.lib.rotary`: pairs of columns turned by angles that depend on a row's place.
 
 Input:      heads of (batch, heads, length, size), or without the first axes, in any strides with contiguous rows;
-            cosine
-            and sine of (length, size / 2)
+            cosine and sine of (length, size / 2)
 Output:     an array like it, row-major
 Invariant:  arithmetic is f32; the gradient is the opposite turn
 Non-goals:  angles from frequencies; sizes of which only a part is turned (pass that part)

@@ -11,7 +11,6 @@ import functools
 import sys
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from dataclasses import replace
 from types import FrameType
 from typing import Any
 
@@ -19,7 +18,9 @@ from snap.api import Compiled, SnapFunction
 from snap.diag.error import Diagnostic, SnapError
 from snap.diag.span import Span
 from snap.frontend.definition import Definition, Refused, Requires
+from snap.ir.depth import uncollected
 from snap.ir.types import Level, Privilege
+from snap.record import replace
 from snap.surface import LevelName, caller_span, whole_help
 
 _collected: ContextVar[list[SnapError] | None] = ContextVar("snap_collected", default=None)
@@ -63,7 +64,8 @@ def _completed(pending: Pending):
     if pending.kind is None or pending.requires is None:
         return pending
     try:
-        return SnapFunction(define(pending.python, pending.kind, pending.requires), pending.python)
+        with uncollected():
+            return SnapFunction(define(pending.python, pending.kind, pending.requires), pending.python)
     except SnapError as error:
         errors = _collected.get()
         if errors is None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from snap.ir import nodes as ir
-from snap.record import record
+from snap.record import record, replace
 
 PLAIN = dataclass(frozen=True, slots=True)
 
@@ -46,7 +46,14 @@ class Nothing:
     pass
 
 
-@pytest.fixture(params=[PLAIN, record], ids=["dataclass", "record"])
+def unverified(cls):
+    """A record as it is without `SNAP_VERIFY`."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("snap.record.REFUSING", False)
+        return record(cls)
+
+
+@pytest.fixture(params=[PLAIN, record, unverified], ids=["dataclass", "record", "unverified"])
 def node(request):
     return Body(request.param)
 
@@ -75,7 +82,17 @@ def test_equality(node):
     assert len({node("a", span=1), node("a", span=2), node("b", span=1)}) == 2
 
 
-def test_frozen(node):
+def test_refusing_costs_only_where_it_is_asked_for():
+    from snap.record import REFUSING
+
+    assert REFUSING  # tests are run with SNAP_VERIFY
+    one = Body(unverified)("a", span=1)
+    assert type(one).__setattr__ is object.__setattr__ and not hasattr(one, "__dict__")
+
+
+@pytest.mark.parametrize("decorate", [PLAIN, record])
+def test_frozen(decorate):
+    node = Body(decorate)
     one = node("a", span=1)
     for name in ("name", "span", "unknown"):
         with pytest.raises((dataclasses.FrozenInstanceError, TypeError)):
@@ -100,6 +117,10 @@ def test_the_functions_of_dataclasses(node):
         ("name", "str", True, False), ("items", "tuple", True, False), ("weak", "bool", False, False), ("span", "object", False, True)]
     other = dataclasses.replace(one, name="b")
     assert (other.name, other.items, other.weak, other.span) == ("b", (1,), True, 7)
+    again = replace(one, name="b")
+    assert again == other and (again.weak, again.span) == (True, 7) and one.name == "a"
+    with pytest.raises(TypeError, match="other"):
+        replace(one, other=1)
 
 
 def test_copies():

@@ -7,8 +7,6 @@ whether the privilege is allowed here (check/statements.py).
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from snap.check import convert
 from snap.check.bindings import Constant
 from snap.check.expressions import expression
@@ -22,7 +20,7 @@ from snap.ir import nodes as ir
 from snap.ir.hardware import SWIZZLES
 from snap.ir.types import GRID1, THREAD1, Array, Element, Level, Privilege, Scalar, Space, ValueType
 from snap.ir.walk import walk
-from snap.record import record
+from snap.record import record, replace
 from snap.surface import LevelName, Marker, one_dimension
 
 

@@ -7,8 +7,6 @@ Non-goals: shared memory (check/shared.py).
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from snap.check import convert
 from snap.check.annotations import Spec, annotation, constant_value
 from snap.check.arithmetic import arithmetic, converted
@@ -30,6 +28,7 @@ from snap.frontend import tree
 from snap.ir import nodes as ir
 from snap.ir.hardware import THREAD_LOCAL
 from snap.ir.types import THREAD1, Array, Element, Privilege, Scalar, Vector
+from snap.record import replace
 
 
 # What is declared at p stands in code at p or above, which holds units of p; the value is evaluated for p.

@@ -9,7 +9,7 @@ into every block's copy is issued by all blocks alike. Non-goals: when it has ar
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from snap.check import convert
 from snap.check.annotations import text_option
@@ -27,6 +27,7 @@ from snap.frontend import tree
 from snap.ir import nodes as ir
 from snap.ir.hardware import BOX_BYTES, BOX_EXTENT, BOX_RANK, SWIZZLES
 from snap.ir.types import BF16, BLOCK1, F16, F32, F64, I32, I64, THREAD1, U32, U64, Level, Scalar, Space
+from snap.record import replace
 
 FORMS = {
     "async_copy": (

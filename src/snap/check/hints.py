@@ -8,8 +8,6 @@ are about global memory alone.  Non-goals: what they do to the result, which is 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from snap.check.annotations import text_option
 from snap.check.explain import declared
 from snap.check.expressions import expression
@@ -20,6 +18,7 @@ from snap.frontend import tree
 from snap.ir import nodes as ir
 from snap.ir.operations import L2_EVICTION, LOAD_CACHES, PREFETCHED, STORE_CACHES
 from snap.ir.types import Space
+from snap.record import replace
 
 LOAD = '`intrinsic.load(x[i], cache="cs")`, `intrinsic.load(x[i], l2="evict_first")`'
 PREFETCH = '`intrinsic.prefetch(x[i])`, `intrinsic.prefetch(x[i], level="L1")`'

@@ -11,7 +11,6 @@ which operands are evaluated at all (`and`, `or`, `if-else`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from snap.check import convert
 from snap.check.explain import read_down
@@ -21,6 +20,7 @@ from snap.ir import nodes as ir
 from snap.ir.effects import assigned, passed, written
 from snap.ir.types import I32, Array, Privilege, ValueType
 from snap.ir.walk import statements, walk
+from snap.record import replace
 
 Operand = ir.Expr | ir.MemAccess | ir.Target | ir.ArrayRef | ir.MemView
 

@@ -8,7 +8,6 @@ a temporary, and no other.  Non-goals: `roles(...)` and `ids(...)`, which give n
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import reduce
 
 from snap.check import convert
@@ -25,7 +24,7 @@ from snap.ir import nodes as ir
 from snap.ir.effects import assigned
 from snap.ir.types import Element, Privilege, Vector
 from snap.ir.walk import walk
-from snap.record import record
+from snap.record import record, replace
 
 
 @record

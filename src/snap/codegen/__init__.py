@@ -21,7 +21,7 @@ from snap.codegen.module import LaunchArray, Module, Places
 from snap.codegen.printing import PRINTF, quoted
 from snap.ir import nodes as ir
 from snap.ir import synced
-from snap.ir.depth import deep, roomy
+from snap.ir.depth import deep, roomy, uncollected
 from snap.ir.effects import effects, loads, multiplied_into, passed
 from snap.ir.engines import Engine
 from snap.ir.printed import Assertion
@@ -123,7 +123,7 @@ def lined(module: CudaModule, own: str, file_of: Callable[[str], str]) -> str:
 
 
 def emit(function: synced.Function) -> CudaModule:
-    with deep():
+    with uncollected(), deep():
         return roomy(lambda: _emit(function))
 
 

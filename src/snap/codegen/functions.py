@@ -10,7 +10,6 @@ Non-goals:  statements
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import cast
 
 from snap.codegen import barriers, boxes, mbarriers, tree
@@ -31,6 +30,7 @@ from snap.ir.effects import accesses
 from snap.ir.hardware import BOX_ALIGN, STATIC_SHARED, SWIZZLE_PERIOD, WIDEST
 from snap.ir.types import BLOCK1, CLUSTER1, Array
 from snap.ir.walk import bodies, statements
+from snap.record import replace
 
 
 class Lowering:

@@ -10,7 +10,6 @@ Non-goals:  bounds
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from snap.codegen import expressions, fold, swizzles, tree
 from snap.codegen.module import Helper
@@ -19,6 +18,7 @@ from snap.codegen.spelling import type_name
 from snap.ir import nodes as ir
 from snap.ir.hardware import SWIZZLE_CHUNK
 from snap.ir.types import I32, I64, Array, Scalar, Space
+from snap.record import replace
 
 
 def pointer(scope: Scope, view: ir.MemView) -> tree.Expr:

@@ -9,8 +9,6 @@ Non-goals:  effects without a result
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from snap.codegen import collectives, memory, tree
 from snap.codegen.atomics import atomic
 from snap.codegen.expressions import lower, stored
@@ -21,6 +19,7 @@ from snap.codegen.unsafe import raw
 from snap.codegen.usage import Usage
 from snap.ir import nodes as ir
 from snap.ir.types import Array, ValueType
+from snap.record import replace
 
 
 def result(scope: Scope, s: ir.Atomic | ir.Call | ir.Unsafe) -> tree.Expr:

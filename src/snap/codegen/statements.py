@@ -10,7 +10,6 @@ Non-goals:  where barriers stand; optimisation beyond that
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from snap.codegen import barriers, boxes, collectives, copies, hints, issue, mbarriers, printing, tensor, tree
@@ -25,6 +24,7 @@ from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.engines import Engine, Wait
 from snap.ir.types import Level, Scalar
+from snap.record import replace
 
 AUGMENTED = frozenset("+ - * / % << >> & | ^".split())
 

@@ -10,13 +10,13 @@ is one function.  Non-goals: expressions, which are nothing but their values.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.rewrite import changed, each, with_bodies
 from snap.ir.walk import bodies, statements
+from snap.record import replace
 
 F = TypeVar("F", bound=synced.AnyFunction)
 G = TypeVar("G", bound=synced.AnyFunction)

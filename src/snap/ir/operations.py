@@ -5,7 +5,6 @@ and the code generator implement exactly these, and `docs/intrinsics.md` is prin
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from snap.ir.types import (
     BF16,
@@ -25,7 +24,7 @@ from snap.ir.types import (
     Scalar,
     Vector,
 )
-from snap.record import record
+from snap.record import record, replace
 
 # ---- pure functions -------------------------------------------------------------------------------------------------
 

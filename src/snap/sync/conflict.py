@@ -35,12 +35,12 @@ A group that has met since, or a thread that has waited, need not do so again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from snap.ir.engines import Engine
 from snap.ir.types import BLOCK1, THREAD1, WARPGROUP1, Privilege
+from snap.record import record
 from snap.sync.tokens import Name, Token
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Why(Enum):
     OPERATIONS = "one thread issues TMA reductions with different operations"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Conflict:
     """participants  who must wait between the two
     owner         the lowest name both were made from

@@ -10,7 +10,6 @@ SNAP020 where an edge has no gap that its whole group reaches.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import IntEnum
 
 from snap.analysis.overlap import undecided
@@ -20,6 +19,7 @@ from snap.ir import synced
 from snap.ir.engines import Engine
 from snap.ir.hardware import WARP
 from snap.ir.types import BLOCK1, THREAD1, Level, Place, Privilege
+from snap.record import record
 from snap.sync.primitive import participants_in_words, primitive
 from snap.sync.tokens import Edge, Gap, GapKey, Said, Token
 
@@ -40,7 +40,7 @@ class Class(IntEnum):
     ALL = 6  # whatever a barrier is enough for
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Mark:
     """A barrier at a gap, as `SyncPoint` and `Sync` say it.
 

@@ -8,14 +8,13 @@ come to its end at a statement still has.  Non-goals: waits for anything else.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.dataflow import Forward
 from snap.ir.engines import Engine, Wait
 from snap.ir.rewrite import with_bodies
 from snap.ir.walk import statements
+from snap.record import replace
 
 MOST = 64  # groups that are told apart: beyond, any number may be in flight
 

@@ -11,8 +11,6 @@ of the text, so nothing hangs.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from snap.diag.error import Diagnostic, Label, SnapError
 from snap.diag.span import Span, lines
 from snap.ir import nodes as ir
@@ -21,6 +19,7 @@ from snap.ir.engines import Engine, Wait
 from snap.ir.hardware import WARP, WARPGROUP
 from snap.ir.types import BLOCK1, THREAD1, Level, Place, Privilege
 from snap.ir.walk import bodies, statements
+from snap.record import replace
 from snap.sync.channels import LOOPS, Channel, Episode, Fill, Leaf
 from snap.sync.counting import bytes_of, groups_of
 from snap.sync.terms import as_i32, binary, counted_up, number, read

@@ -14,7 +14,6 @@ scope of what it declares. Arguments are evaluated before it, at the caller's po
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from snap.ir import nodes as ir
@@ -25,6 +24,7 @@ from snap.ir.numbering import Numbers, declared
 from snap.ir.rewrite import with_parts
 from snap.ir.types import BOOL, I32, Array, Level, Privilege
 from snap.ir.walk import callees, statements
+from snap.record import replace
 
 RETURNED = 0  # the number of the variable that notes a `return`; those of the checker begin at 1
 

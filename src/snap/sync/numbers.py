@@ -12,11 +12,10 @@ have consecutive numbers.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from snap.diag.error import Diagnostic, Label, SnapError
 from snap.ir.hardware import NAMED_BARRIERS
 from snap.ir.types import BLOCK1, Level
+from snap.record import replace
 from snap.sync.barriers import Chosen, settled
 from snap.sync.text import Spot, Text
 

@@ -10,8 +10,6 @@ whole block stay as they are.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.effects import accesses, assigned, effects, loads, passed
@@ -19,6 +17,7 @@ from snap.ir.numbering import Numbers
 from snap.ir.rewrite import each, mapped, with_bodies, with_expressions
 from snap.ir.types import GRID1, Level, Place
 from snap.ir.walk import bodies, own_expressions, statements, variables, ways_out
+from snap.record import replace
 
 LOOPS = (ir.For, ir.While)
 Range = tuple[int, int]  # threads of the block: first, number

@@ -17,13 +17,12 @@ for copies.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.hardware import WARP
 from snap.ir.operations import COLLECTIVES
 from snap.ir.types import BLOCK1, CLUSTER1, WARP1, Level, Privilege
+from snap.record import replace
 from snap.sync.barriers import WAITING, Chosen, settled
 from snap.sync.cover import Mark, bits, mask_of, reason
 from snap.sync.groups import Duty

@@ -10,7 +10,7 @@ for because of their registers (graph.py).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from snap.analysis.trips import loop_values
 from snap.ir import nodes as ir
@@ -22,6 +22,7 @@ from snap.ir.numbering import Numbers
 from snap.ir.rewrite import with_bodies
 from snap.ir.types import I32, WARPGROUP1, Level, Place
 from snap.ir.walk import bodies
+from snap.record import replace
 from snap.sync.woven import Lagging, release
 
 OVER = 1 << 20  # more than any number of groups in flight: the products have ended, the slot is not given back yet

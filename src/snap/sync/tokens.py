@@ -36,6 +36,7 @@ from snap.ir.effects import Kind
 from snap.ir.engines import Engine, Wait
 from snap.ir.points import GONE
 from snap.ir.types import Place, Privilege
+from snap.record import record
 
 ObjectKey = tuple[Frame, object]  # the calls in which it was declared, and its number there
 Here = tuple[Frame, int]  # a statement in the calls in which it is walked
@@ -76,7 +77,7 @@ def ends(wait: Wait, t: Token) -> bool:
     return t.in_flight and not t.loading and Wait.all_of(t.engine) is wait
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Gap:
     """A place between two statements.  `number` orders gaps as they are first met."""
 

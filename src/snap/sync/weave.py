@@ -7,13 +7,12 @@ one episode to the next.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.engines import Engine
 from snap.ir.numbering import Numbers
 from snap.ir.rewrite import with_bodies
+from snap.record import replace
 from snap.sync.channels import Channel
 from snap.sync.counting import bytes_of
 from snap.sync.handing import Handing

@@ -6,17 +6,16 @@ paths there is `Paths`.  A `Moment` is both, at one statement.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from snap.analysis.linear import Form
 from snap.analysis.values import Frame, Position
 from snap.ir import nodes as ir
 from snap.ir.types import Level
+from snap.record import record, replace
 from snap.sync.paths import Paths
 from snap.sync.tokens import Here, Role
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Where:
     """frame     the calls we are in
     at        who is here: the index of the current units at each level, and the place
@@ -63,7 +62,7 @@ def into_roles(s: ir.Split) -> bool:
     return s.level is Level.THREAD and s.outer.top > Level.THREAD
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Moment:
     """A statement as the walk comes to it.
 

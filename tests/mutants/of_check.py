@@ -220,7 +220,7 @@ MUTANTS = (
            "BOOL in",
            ("tests/check/test_numbers.py::test_what_has_no_value",)),
     Mutant("a function that returns a value always does", "check/function.py",
-           "if c.returns is not None and not c.errors and not _always_returns(tuple(statements)):",
+           "if c.returns is not None and not c.errors and not _always_returns(statements):",
            "if False:",
            ("tests/check/test_names_and_statements.py::test_a_function_that_may_end_without_its_value",)),
     Mutant("an endless loop that breaks does not always return", "check/function.py",

@@ -10,13 +10,13 @@ import sys
 import types
 from collections.abc import Mapping
 
-from snap.check.function import elaborate
-from snap.check.signatures import constexpr_names, required, starting_place
+from snap.check.function import instantiate
+from snap.check.signatures import constexpr_names, required
 from snap.check.state import Program
 from snap.diag.error import Diagnostic, SnapError
 from snap.frontend.definition import Definition
 from snap.ir import nodes as ir
-from snap.ir.depth import OF_A_FUNCTION, deep, roomy
+from snap.ir.depth import roomy, uncollected
 
 __all__ = ["check", "constexpr_names", "required"]
 
@@ -25,11 +25,8 @@ def check(definition: Definition, constexprs: Mapping[str, object] | None = None
     """The typed IR of a function, calls instantiated; raises SnapError with all errors in `.all`."""
     constexprs = constexprs or {}
     try:
-        place = starting_place(definition, required(definition, constexprs), None)
-        program = Program()
-        program.active.append(definition)
-        with deep(OF_A_FUNCTION):
-            return roomy(lambda: elaborate(program, definition, constexprs, place, {}).function)
+        with uncollected():
+            return roomy(lambda: instantiate(Program(), definition, constexprs, None, {}).function)
     except RecursionError:
         raise SnapError(
             Diagnostic(

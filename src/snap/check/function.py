@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from snap.check import convert, rewrite
 from snap.check.arguments import Incoming
 from snap.check.bindings import IndexMap, Memory, Variable
-from snap.check.signatures import ParamSpec, parameters, raise_errors, required, returns, starting_place
+from snap.check.signatures import ParamSpec, keep_header, parameters, raise_errors, required, returns, starting_place
 from snap.check.state import Abort, Checker, Instance, Program
 from snap.check.whole import check_whole, watched
 from snap.frontend.definition import EXPANSIONS, Definition, identity
@@ -28,10 +28,12 @@ def instantiate(
     program: Program,
     definition: Definition,
     constexprs: Mapping[str, object],
-    caller: Place,
+    caller: Place | None,
     incoming: Mapping[str, Incoming],
 ) -> Instance:
-    """The function as this call has it.  Calls that have it alike, in whatever program, share one."""
+    """The function as this call has it, or by its signature alone (no caller, nothing incoming).  Calls that have it
+    alike, in whatever program, share one: so does a call that gives a function nothing but values with its signature.
+    """
     place = starting_place(definition, required(definition, constexprs), caller)
     key = (identity(constexprs), place, tuple(sorted(incoming.items(), key=lambda item: item[0])))
     made = definition.made.get(key)
@@ -74,25 +76,20 @@ def elaborate(
     with c.block() as statements:
         _keep_shapes(c, specs)
         body(c, definition.tree.body)
-        if c.returns is not None and not c.errors and not _always_returns(tuple(statements)):
-            c.report(
-                "SNAP018",
-                f"`{definition.tree.name}` may end without returning a value",
-                definition.tree.head,
-                help="end it with `return`",
-            )
+        _check_end(c, tuple(statements))
     axes = tuple(sorted(c.grid_extents))
-    hidden += [ir.ValueParam(c.grid_extents[axis]) for axis in axes]
-    check_whole(c, [*params, *hidden], tuple(statements))
+    params += [*hidden, *(ir.ValueParam(c.grid_extents[axis]) for axis in axes)]
+    check_whole(c, params, tuple(statements))
     raise_errors(c.errors)
-    meet = watched(c, [*params, *hidden], tuple(statements))
+    meet = watched(c, params, tuple(statements))
     raise_errors(c.errors)
+    keep_header(definition, constexprs, place, specs, c.returns)
     definition.made[EXPANSIONS, identity(constexprs)] = c.expansions
     function = ir.Function(
         program.uid(),
         definition.tree.name,
         definition.kind == "global",
-        (*params, *hidden),
+        tuple(params),
         c.returns[0] if c.returns else None,
         place,
         tuple(statements),
@@ -175,6 +172,12 @@ def _reshaped(c: Checker, memory: Memory, p: ParamSpec) -> Memory:
         # A sum is as wide as its left side.
         linear = convert.binary("+", convert.binary("*", linear, n, p.span), ir.Read(k, I32, span=p.span), p.span)
     return Memory(memory.handle, memory.view, IndexMap(params, mapped(memory, (linear,))), p.spec.shape)
+
+
+def _check_end(c: Checker, statements: ir.Body) -> None:
+    if c.returns is not None and not c.errors and not _always_returns(statements):
+        name, head = c.definition.tree.name, c.definition.tree.head
+        c.report("SNAP018", f"`{name}` may end without returning a value", head, help="end it with `return`")
 
 
 def _always_returns(body: ir.Body) -> bool:

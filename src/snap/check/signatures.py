@@ -235,6 +235,19 @@ def read_header(definition: Definition, constexprs: Mapping[str, object]) -> Hea
     return header
 
 
+def keep_header(
+    definition: Definition,
+    constexprs: Mapping[str, object],
+    place: Place,
+    params: tuple[ParamSpec, ...],
+    returned: tuple[Element, Privilege] | None,
+) -> None:
+    """A function has been read whole at this place, its signature with it."""
+    key, requires = ("header", identity(constexprs)), required(definition, constexprs)
+    if key not in definition.made and place == starting_place(definition, requires, None):
+        definition.made[key] = Header(definition, requires, place, params, returned)
+
+
 def _read_header(definition: Definition, constexprs: Mapping[str, object]) -> Header:
     requires = required(definition, constexprs)
     place = starting_place(definition, requires, None)

@@ -225,4 +225,4 @@ def evaluated(part: object) -> list[ir.Expr]:
 
 @pytest.mark.parametrize("s", [s for s, _ in TABLE], ids=lambda s: type(s).__name__)
 def test_what_a_statement_evaluates(s: ir.Stmt):
-    assert own_expressions(s) == [e for name in s._declared for e in evaluated(getattr(s, name))]
+    assert list(own_expressions(s)) == [e for name in s._declared for e in evaluated(getattr(s, name))]

@@ -25,9 +25,10 @@ from collections.abc import Iterable
 from typing import Generic, TypeVar
 
 from snap.ir import nodes as ir
-from snap.ir.walk import bodies
+from snap.ir.walk import BRANCHED, bodies
 
 S = TypeVar("S")
+_FORKING = {*BRANCHED, ir.Break, ir.Continue, ir.Return}  # most statements have but one way, and are run at once
 
 
 class Round(Generic[S]):
@@ -102,12 +103,13 @@ class Forward(Generic[S]):
         return self.after(body, state) if body and state is not None else state
 
     def statement(self, s: ir.Stmt, state: S) -> S | None:
-        found = self.loop(s, state) if isinstance(s, (ir.For, ir.While)) else self.transfer(s, state)
-        if found is None:
-            return None
+        if isinstance(s, (ir.For, ir.While)):
+            found = self.loop(s, state)
+            return None if found is None else self.behind(s, found)
+        found = self.transfer(s, state)
+        if found is None or type(s) not in _FORKING:
+            return None if found is None else self.behind(s, found)
         match s:
-            case ir.For() | ir.While():
-                pass
             case ir.If():
                 then = self.inside(s, 0, s.then, self.fork(found))
                 found = self.joined([then, self.inside(s, 1, s.other, self.fork(found))], s)

@@ -22,7 +22,7 @@ from snap.ir.engines import Engine
 from snap.ir.operations import ATOMICS, COLLECTIVES
 from snap.ir.types import Privilege
 from snap.ir.walk import expressions
-from snap.record import record
+from snap.record import kept, record
 
 
 class Kind(Enum):
@@ -77,9 +77,12 @@ class Effect:
         return named.privilege
 
 
-def effects(s: ir.Stmt) -> tuple[Effect, ...]:
+def _effects(s: ir.Stmt) -> tuple[Effect, ...]:
     """What a statement does itself, in this order: what it reads, then what it writes."""
     return _ROWS[type(s)](s)
+
+
+effects = kept("_effects", _effects)
 
 
 # ---- the table ------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import struct
 from enum import Enum, IntEnum
 
 from snap.ir.hardware import WARP, WARPGROUP, WIDEST
-from snap.record import record
+from snap.record import kept, record
 
 
 class Level(IntEnum):
@@ -23,7 +23,10 @@ class Level(IntEnum):
 
     @property
     def word(self) -> str:
-        return self.name.lower()
+        return _WORDS[self]
+
+
+_WORDS = {level: level.name.lower() for level in Level}
 
 
 @record
@@ -87,6 +90,7 @@ class Held:
 class Place:
     """A privilege class: what the code holds, highest level first."""
 
+    KEEPS = ("_privilege", "_hash")
     levels: tuple[tuple[Level, Held], ...]
 
     def held(self, level: Level) -> Held | None:
@@ -116,8 +120,10 @@ class Place:
     @property
     def privilege(self) -> Privilege:
         """The code's privilege: the highest of its class."""
-        level, held = self.levels[0]
-        return Privilege(level, held.count or 1)
+        return _privilege(self)
+
+    def __hash__(self) -> int:
+        return _hash(self)
 
     def holds(self, p: Privilege) -> bool:
         """p is well-formed here: its level is in the class and p.n divides the count there."""
@@ -140,6 +146,10 @@ class Place:
 
     def __str__(self) -> str:
         return ", ".join(f"{level.word}[{'?' if held.count is None else held.count}]" for level, held in self.levels)
+
+
+_privilege = kept("_privilege", lambda place: Privilege(place.levels[0][0], place.levels[0][1].count or 1))
+_hash = kept("_hash", lambda place: hash(place.levels))
 
 
 class Kind(Enum):
@@ -170,12 +180,19 @@ class Scalar:
     def __str__(self) -> str:
         return self.name
 
+    def __hash__(self) -> int:
+        return hash(self.name)
+
 
 BOOL = Scalar("bool", Kind.BOOL, 8)
 I8, I16, I32, I64 = (Scalar(f"i{b}", Kind.INT, b) for b in (8, 16, 32, 64))
 U8, U16, U32, U64 = (Scalar(f"u{b}", Kind.UINT, b) for b in (8, 16, 32, 64))
 F16, F32, F64 = (Scalar(f"f{b}", Kind.FLOAT, b) for b in (16, 32, 64))
 BF16 = Scalar("bf16", Kind.FLOAT, 16)
+_STEMS = {
+    **{I8: "char", I16: "short", I32: "int", I64: "long", U8: "uchar", U16: "ushort", U32: "uint", U64: "ulong"},
+    **{F16: "half", BF16: "bf16_", F32: "float", F64: "double"},
+}
 SCALARS = {t.name: t for t in (BOOL, I8, I16, I32, I64, U8, U16, U32, U64, F16, BF16, F32, F64)}
 
 
@@ -192,21 +209,7 @@ class Vector:
 
     @property
     def name(self) -> str:
-        stem = {
-            I32: "int",
-            U32: "uint",
-            F32: "float",
-            F64: "double",
-            I8: "char",
-            U8: "uchar",
-            I16: "short",
-            U16: "ushort",
-            I64: "long",
-            U64: "ulong",
-            F16: "half",
-            BF16: "bf16_",
-        }[self.elem]
-        return f"{stem}{self.lanes}"
+        return f"{_STEMS[self.elem]}{self.lanes}"
 
     def __str__(self) -> str:
         return self.name

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.fields import EVALUATED, EXPRESSIONS, PLACES, holding
+from snap.record import kept
 
 F = TypeVar("F", bound=synced.AnyFunction)
 
@@ -26,22 +27,20 @@ _BODIES: dict[type, Callable[[Any], tuple[ir.Body, ...]]] = {
     ir.Split: lambda s: tuple(case.body for case in s.cases),
     **dict.fromkeys((ir.For, ir.Group, ir.Partition, ir.Claim, ir.Turn, synced.Elect), lambda s: (s.body,)),
 }
+BRANCHED = frozenset(_BODIES)  # the classes of statements with bodies
 
 
 def statements(body: ir.Body) -> list[ir.Stmt]:
     """All statements below, outer ones first; calls are not entered."""
     found: list[ir.Stmt] = []
-    _below(body, found)
+    for s in body:
+        found.append(s)
+        if type(s) in _BODIES:
+            found += _below(s)
     return found
 
 
-def _below(body: ir.Body, found: list[ir.Stmt]) -> None:
-    for s in body:
-        found.append(s)
-        inside = _BODIES.get(type(s))
-        if inside is not None:
-            for inner in inside(s):
-                _below(inner, found)
+_below = kept("_below", lambda s: [inner for body in bodies(s) for inner in statements(body)])
 
 
 def bytes_of(obj: ir.MemObject) -> int:
@@ -66,14 +65,17 @@ def callees(function: F) -> list[F]:
     return found
 
 
-def own_expressions(s: ir.Stmt) -> list[ir.Expr]:
+def _own_expressions(s: ir.Stmt) -> tuple[ir.Expr, ...]:
     """The expressions a statement evaluates itself (not those of statements inside it), as its fields hold them: in
     targets, accesses and tiles, too.
     """
     found: list[ir.Expr] = []
     for name, _ in holding(s, EVALUATED):
         _evaluated(getattr(s, name), found)
-    return found
+    return tuple(found)
+
+
+own_expressions = kept("_own_expressions", _own_expressions)
 
 
 def _evaluated(part: Any, found: list[ir.Expr]) -> None:
@@ -134,12 +136,15 @@ def variables(*exprs: ir.Expr) -> list[ir.Var]:
     return list(seen.values())
 
 
-def expressions(s: ir.Stmt) -> list[ir.Expr]:
+def _expressions(s: ir.Stmt) -> tuple[ir.Expr, ...]:
     """Every expression a statement evaluates itself, with all parts."""
     found: list[ir.Expr] = []
     for e in own_expressions(s):
         _parts(e, found)
-    return found
+    return tuple(found)
+
+
+expressions = kept("_expressions", _expressions)
 
 
 def window_indices(s: ir.Stmt) -> Iterator[ir.Expr]:

@@ -9,7 +9,6 @@ must be ordered (conflict.py), and when statements happen (graph.py).
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from snap.analysis import linear
@@ -21,6 +20,7 @@ from snap.ir import nodes as ir
 from snap.ir.effects import Effect, Extent, Kind
 from snap.ir.engines import Engine
 from snap.ir.types import F32, THREAD1, WARPGROUP1, Level
+from snap.record import replace
 from snap.sync.context import Context, reading_parts
 from snap.sync.tokens import ObjectKey, Said, Site, Token, altered, registers
 from snap.sync.variables import Variables
@@ -43,10 +43,11 @@ class Accesses:
 
     def evaluate(self, m: Moment) -> None:
         """The accesses a statement makes itself: reads first, then what it writes."""
+        reading, done = self.context.deeds(m.s)
         self.nth = 0
-        for part in self.context.reading(m.s):
+        for part in reading:
             self._reads(part, m)
-        for e in self.context.effects(m.s):
+        for e in done:
             if e.var is not None:
                 self._register(e, m)
             else:

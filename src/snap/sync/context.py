@@ -8,8 +8,8 @@ answers kept: they follow from the text alone.  Non-goals: whatever depends on t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from snap.analysis import linear
 from snap.analysis.overlap import Memo, Overlap, reached
@@ -20,7 +20,7 @@ from snap.ir import synced
 from snap.ir.effects import Effect, effects
 from snap.ir.engines import Engine
 from snap.ir.types import Level
-from snap.ir.walk import bodies, bytes_of, children, own_expressions, statements
+from snap.ir.walk import bodies, bytes_of, callees, children, own_expressions, statements
 from snap.sync.arrays import first_uses, handed, nested_stages, reused, sizes, written
 from snap.sync.loops import assigned, copies_in_turn, cycling, growing, writes
 from snap.sync.tokens import Here, Name, ObjectKey
@@ -101,6 +101,7 @@ class Context:
     constant      objects that nobody writes
     nested        pipelines of which one stage is taken inside of another
     counted       pipelines whose stages the compiler numbers
+    multiplies    whether this function has wgmma, registers_in_flight  whether it or one that it calls has
     """
 
     function: synced.Function
@@ -120,8 +121,9 @@ class Context:
     nested: frozenset[int]
     counted: frozenset[int]
     multiplies: bool
+    registers_in_flight: bool
     copies: bool
-    _kept: dict[tuple, object] = field(default_factory=dict)  # answers to questions about the text
+    _kept: dict[object, object] = field(default_factory=dict)  # answers to questions about the text
 
     # ---- questions about the text -----------------------------------------------------------------------------------
 
@@ -136,14 +138,18 @@ class Context:
         """
         found = self._kept.get(asked := ("reading", s.number))
         if found is None:
-            found = self._kept[asked] = [part for e in own_expressions(s) for part in reading_parts(e)]
+            found = self._kept[asked] = reading_parts(*own_expressions(s))
         return found
 
-    def effects(self, s: ir.Stmt) -> tuple[Effect, ...]:
-        """What it does besides."""
-        found = self._kept.get(asked := ("effects", s.number))
+    def deeds(self, s: ir.Stmt) -> tuple[list[ir.Expr], list[Effect]]:
+        """What it reads, and what it does besides, that can be in conflict: registers matter where wgmma use them."""
+        found: Any = self._kept.get(s.number)
         if found is None:
-            found = self._kept[asked] = effects(s)
+            reading, done = self.reading(s), [*effects(s)]
+            if not self.registers_in_flight:
+                reading = [e for e in reading if not isinstance(e, (ir.Elem, ir.ArrayValue))]
+                done = [e for e in done if e.var is None]
+            found = self._kept[s.number] = reading, done
         return found
 
     def loop(self, s: ir.While | ir.For) -> LoopText:
@@ -188,14 +194,25 @@ class Context:
         return found
 
 
-def reading_parts(e: ir.Expr) -> Iterator[ir.Expr]:
-    if isinstance(e, (ir.Select, ir.Logical)):
-        yield e
-        return
-    if isinstance(e, (ir.Load, ir.Elem, ir.ArrayValue)):
-        yield e
-    for child in children(e):
-        yield from reading_parts(child)
+_SOMETIMES = (ir.Select, ir.Logical)
+_READING = (*_SOMETIMES, ir.Load, ir.Elem, ir.ArrayValue)
+
+
+def reading_parts(*expressions: ir.Expr) -> list[ir.Expr]:
+    found: list[ir.Expr] = []
+    _add_reading(expressions, found)
+    return found
+
+
+def _add_reading(expressions: tuple[ir.Expr, ...], found: list[ir.Expr]) -> None:
+    for e in expressions:
+        if isinstance(e, _READING):
+            found.append(e)
+            if isinstance(e, _SOMETIMES):
+                continue
+        inside = children(e)
+        if inside:
+            _add_reading(inside, found)
 
 
 def context_of(function: synced.Function, woven: Woven | None = None) -> Context:
@@ -235,5 +252,8 @@ def context_of(function: synced.Function, woven: Woven | None = None) -> Context
         nested=frozenset(nested_stages(function.body)),
         counted=frozenset(s.handle.obj.uid for s in every if isinstance(s, ir.Partition) and s.counted),
         multiplies=any(e.engine is Engine.PRODUCTS for e in done),
+        registers_in_flight=any(
+            e.engine is Engine.PRODUCTS for f in callees(function) for s in statements(f.body) for e in effects(s)
+        ),
         copies=any(e.engine is Engine.COPIES for e in done),
     )

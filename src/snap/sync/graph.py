@@ -11,8 +11,9 @@ iteration by iteration.  Non-goals: which pairs are in conflict (conflict.py).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from typing import Any
 
 from snap.analysis import linear
 from snap.analysis.trips import loop_values
@@ -25,6 +26,7 @@ from snap.ir.effects import Kind
 from snap.ir.engines import Engine, Wait
 from snap.ir.operations import COLLECTIVES
 from snap.ir.types import BLOCK1, CLUSTER1, THREAD1, Privilege
+from snap.record import record, replace
 from snap.sync.accesses import Accesses
 from snap.sync.context import Context, context_of
 from snap.sync.edges import Finder, Visitor
@@ -39,7 +41,7 @@ from snap.sync.where import Moment, Where, into_roles
 MOST_LOOPS = 10
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Graph:
     """What a function's accesses make: the pairs that must be ordered, and where that can be done."""
 
@@ -143,27 +145,18 @@ class Walk(Forward[Paths]):
         return result
 
     def transfer(self, s: ir.Stmt, paths: Paths) -> Paths | None:
-        match s:
-            case ir.Break() | ir.Continue() | ir.Group() | ir.Split() | synced.Elect():
-                pass
-            case ir.If() | ir.For() | ir.Return():
-                self.accesses.evaluate(self._moment(s, paths))
-            case ir.While():
-                self._cross("condition", s, paths)
-                self.accesses.evaluate(self._moment(s, paths))
-            case ir.Partition() | ir.Claim():
-                self._opened(s, paths)
-            case ir.Call():
-                return self._call(s, paths)
-            case ir.DeclareShared():
-                self._declared(s, paths)
-            case synced.AsyncCommit() | synced.Sync():
-                self._waited_or_committed(s, paths)
-            case synced.BarrierWait(barrier):
-                for uid in self.context.woven.awaited.get(barrier.uid, ()):
-                    self.accesses.arrived((self.where.frame, uid), self._moment(s, paths))
-            case _:
-                self._plain(s, paths)
+        step = _STEPS.get(type(s), Walk._plain)
+        return paths if step is None else step(self, s, paths)
+
+    def _evaluated(self, s: ir.If | ir.For | ir.While | ir.Return, paths: Paths) -> Paths:
+        if isinstance(s, ir.While):
+            self._cross("condition", s, paths)
+        self.accesses.evaluate(self._moment(s, paths))
+        return paths
+
+    def _arrived(self, s: synced.BarrierWait, paths: Paths) -> Paths:
+        for uid in self.context.woven.awaited.get(s.barrier.uid, ()):
+            self.accesses.arrived((self.where.frame, uid), self._moment(s, paths))
         return paths
 
     def behind(self, s: ir.Stmt, paths: Paths) -> Paths:
@@ -174,7 +167,7 @@ class Walk(Forward[Paths]):
     def _moment(self, s: ir.Stmt, paths: Paths) -> Moment:
         return Moment(s, self.where, paths, self.around)
 
-    def _plain(self, s: ir.Stmt, paths: Paths) -> None:
+    def _plain(self, s: ir.Stmt, paths: Paths) -> Paths:
         m = self._moment(s, paths)
         self.accesses.evaluate(m)
         if isinstance(s, ir.Atomic):
@@ -183,6 +176,7 @@ class Walk(Forward[Paths]):
             self._met(paths, s.requires)
         elif self.where.here(s) not in self.told.after:
             self.variables.update(m)
+        return paths
 
     # ---- where we are -----------------------------------------------------------------------------------------------
 
@@ -239,7 +233,7 @@ class Walk(Forward[Paths]):
             held = paths.tokens.get((frame, uid), {})
             paths.put((frame, uid), {k: t for k, t in held.items() if not t.loading})
 
-    def _waited_or_committed(self, s: synced.AsyncCommit | synced.Sync, paths: Paths) -> None:
+    def _waited_or_committed(self, s: synced.AsyncCommit | synced.Sync, paths: Paths) -> Paths:
         role = self.where.role
         if isinstance(s, synced.AsyncCommit):
             # by those who issued it
@@ -249,6 +243,7 @@ class Walk(Forward[Paths]):
         elif s.point.uid not in self.context.unsettled:
             for wait, younger in s.point.waits:
                 paths.waited(wait, younger, role)
+        return paths
 
     def _met(self, paths: Paths, group: Privilege) -> None:
         """A barrier of the program's: tokens are ordered for that group."""
@@ -259,11 +254,12 @@ class Walk(Forward[Paths]):
 
     # ---- memory that comes and goes ---------------------------------------------------------------------------------
 
-    def _declared(self, s: ir.DeclareShared, paths: Paths) -> None:
+    def _declared(self, s: ir.DeclareShared, paths: Paths) -> Paths:
         obj = (self.where.frame, s.obj.uid)
         if s.obj.uid not in self.context.woven.counted_on:
             paths.recount(obj, s.obj.depth)
         self._reuse(obj, s, paths)
+        return paths
 
     def _reuse(self, obj: ObjectKey, s: ir.DeclareShared, paths: Paths) -> None:
         """Bytes that another array held a moment ago: everything done to it comes first.  Of a cluster, if other
@@ -300,9 +296,10 @@ class Walk(Forward[Paths]):
                     kept[now.key] = now
             paths.put(other, kept)
 
-    def _opened(self, s: ir.Partition | ir.Claim, paths: Paths) -> None:
+    def _opened(self, s: ir.Partition | ir.Claim, paths: Paths) -> Paths:
         if isinstance(s, ir.Partition) and s.counted and s.handle.obj.uid not in self.context.nested:
             paths.next_fill(self.context.declared.objects[self.where.frame, s.handle.obj.uid], s.handle.obj.depth)
+        return paths
 
     def _close(self, frame: Frame, scope: ir.Partition | ir.Claim, paths: Paths) -> None:
         """A scope ends: its accesses become its base's."""
@@ -466,3 +463,15 @@ class Walk(Forward[Paths]):
             if current is None:
                 break
         return self.joined([current, *left], s)
+
+
+# By class: what a statement does itself.  None: nothing; whatever is not here is an access, or computes (`_plain`).
+_STEPS: dict[type, Callable[[Walk, Any, Paths], Paths | None] | None] = {
+    **dict.fromkeys((ir.Break, ir.Continue, ir.Group, ir.Split, synced.Elect)),
+    **dict.fromkeys((ir.If, ir.For, ir.While, ir.Return), Walk._evaluated),
+    **dict.fromkeys((ir.Partition, ir.Claim), Walk._opened),
+    **dict.fromkeys((synced.AsyncCommit, synced.Sync), Walk._waited_or_committed),
+    ir.Call: Walk._call,
+    ir.DeclareShared: Walk._declared,
+    synced.BarrierWait: Walk._arrived,
+}

@@ -122,10 +122,10 @@ def _own_uses(s: ir.Stmt) -> dict[int, Uses]:
     found: dict[int, Uses] = {}
 
     def note(a: ir.MemAccess, kind: str) -> None:
-        u = found.setdefault(a.view.obj.uid, Uses())
-        u.add(Uses(**{kind: a.span}))
-        if a.block is not None:
-            u.add(Uses(remote=a.span))
+        u = found.get(a.view.obj.uid) or found.setdefault(a.view.obj.uid, Uses())
+        for name in (kind,) if a.block is None else (kind, "remote"):
+            if getattr(u, name) is None:
+                setattr(u, name, a.span)
 
     for a in loads(s):
         note(a, "reads")

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import replace
 from fractions import Fraction
 
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir.integers import COMPARISONS, exact, fits, wrap
 from snap.ir.types import BF16, BOOL, F16, F32, F64, I32, I64, U64, Kind, Scalar
+from snap.record import replace
 
 
 def literal(value: int | float | bool, span: Span) -> ir.Const | None:
@@ -86,14 +86,13 @@ def extreme(name: str, values: list[int | float]) -> int | float:
 
 
 def cast(value: ir.Expr, type: Scalar, span: Span | None = None) -> ir.Expr:
-    if is_weak(value) and not isinstance(value, ir.Const):
+    weak, number = is_weak(value), isinstance(value, ir.Const)
+    if weak and not number:
         return _taking(value, type)
-    if value.type == type and not is_weak(value):
+    if not weak and value.type == type:
         return value
     span = span or value.span
-    if isinstance(value, ir.Const):
-        return constant(value.value, type, span, source=value.type)
-    return ir.Cast(value, type, span=span)
+    return constant(value.value, type, span, source=value.type) if number else ir.Cast(value, type, span=span)
 
 
 # ---- literals: a number takes the type of what it meets, and so does a choice between numbers
@@ -101,9 +100,9 @@ def cast(value: ir.Expr, type: Scalar, span: Span | None = None) -> ir.Expr:
 
 def is_weak(value: ir.Expr) -> bool:
     """A literal; or one of several that `if-else`, `min` and `max` choose from, whichever it is."""
+    if type(value) is ir.Const:
+        return value.weak
     match value:
-        case ir.Const():
-            return value.weak
         case ir.Select(_, then, other):
             return is_weak(then) and is_weak(other)
         case ir.Math("min" | "max", args):
@@ -171,10 +170,9 @@ def common_type(left: ir.Expr, right: ir.Expr) -> Scalar | None:
     type.
     """
     a, b = left.type, right.type
-    if is_weak(left) and not is_weak(right):
-        return _meet_literal(left, b)
-    if is_weak(right) and not is_weak(left):
-        return _meet_literal(right, a)
+    weak = is_weak(left)
+    if weak != is_weak(right):
+        return _meet_literal(left, b) if weak else _meet_literal(right, a)
     if a.is_float or b.is_float:
         if a.is_float and b.is_float and a != b and a.bits == b.bits:
             return None

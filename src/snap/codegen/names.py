@@ -111,34 +111,29 @@ FILE_FORMS = re.compile(
     r"|(make_)?(half|bfloat16)2|nv_(half|bfloat16)2?|h2?(ceil|cos|exp|exp10|exp2|floor|log|log10|log2|rcp|rint|rsqrt|sin|sqrt|tanh|tanh_approx|trunc)"
     r"|(timer|clock|timespec|pthread)_\w+|\w+_t|\w+_unlocked|f(32|64)x?(add|div|fma|mul|sqrt|sub|xadd|xdiv|xfma|xmul|xsqrt|xsub)\w+|fm(ax|in)(imum)?_?(mag|num)\w*"
 )
+_ANYWHERE = KEYWORDS | MACROS | BUILTINS
+_CALLED = MATH_STEMS - NEVER_CALLED
+_IN_FILES = MATH_STEMS | FILE_WORDS
 SUFFIX = re.compile(r"((f|l|f32|f32x|f64|f64x)(_r)?|64|_r|_l)$")
 
 
 def in_any_scope(name: str) -> bool:
     """Whether `name` is taken in every scope."""
-    if (
-        name in KEYWORDS
-        or name in MACROS
-        or name in BUILTINS
-        or MACRO_FORMS.fullmatch(name)
-        or BUILTIN_FORMS.fullmatch(name)
-    ):
+    if name in _ANYWHERE or name.removesuffix("f") in _CALLED:
         return True
-    return name.removesuffix("f") in MATH_STEMS - NEVER_CALLED
+    return MACRO_FORMS.fullmatch(name) is not None or BUILTIN_FORMS.fullmatch(name) is not None
 
 
 def at_file_scope(name: str) -> bool:
     """Whether `name` is taken where functions are named."""
     stem = SUFFIX.sub("", name)
-    return (
-        in_any_scope(name)
-        or not {name, stem}.isdisjoint(MATH_STEMS | FILE_WORDS)
-        or FILE_FORMS.fullmatch(name) is not None
-    )
+    return in_any_scope(name) or name in _IN_FILES or stem in _IN_FILES or FILE_FORMS.fullmatch(name) is not None
 
 
 def identifier(text: str) -> str:
     """`text` with every character that an ASCII identifier cannot hold spelled as its code point."""
+    if text.isascii() and text.isidentifier():
+        return text
     name = "".join(c if c.isascii() and (c.isalnum() or c == "_") else f"u{ord(c):x}" for c in text)
     return name if name and not name[0].isdigit() else f"v{name}"
 

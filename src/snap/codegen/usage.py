@@ -55,9 +55,18 @@ LEAVES = frozenset(
 NOT_USES = frozenset(
     """
 span type place outer privilege requires handle handles base op fast lane order scope cpu attrs text message level offset size rest unroll var
-function smem_offset fill counted engine barrier box point by bytes
+function smem_offset fill counted engine barrier box point by bytes number
 """.split()
 )
+
+
+NOTED = frozenset(
+    (
+        *(ir.Elem, ir.ArrayValue, ir.ArrayRef, ir.VarTarget, ir.ElemTarget, ir.MemView, ir.DeclareShared, ir.Declare),
+        *(ir.For, ir.Call, ir.BoxPrefetch, ir.BoxCopy, synced.CountedLoad, ir.Collective, ir.Unsafe),
+        *(synced.BarrierWait, synced.BarrierArrive, synced.BarrierExpect),
+    )
+)  # what is looked at itself: of other nodes, only the parts
 
 
 @cache
@@ -112,9 +121,14 @@ class Usage:
             return
         if cls in LEAVES:
             return
+        if cls is ir.Read:
+            self.reads[node.var.uid] += 1
+            return
+        if cls not in NOTED:
+            for name in parts(cls):
+                self.visit(getattr(node, name))
+            return
         match node:
-            case ir.Read(var):
-                self.reads[var.uid] += 1
             case ir.Elem(array) | ir.ArrayValue(array):
                 self._array(array)
                 self.reads[array.var.uid] += 1

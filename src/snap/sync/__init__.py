@@ -11,17 +11,14 @@ what the program means.
 
 from __future__ import annotations
 
-import gc
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any
 
 from snap.analysis.values import Frame
 from snap.ir import nodes as ir
 from snap.ir import synced
-from snap.ir.depth import deep, roomy
+from snap.ir.depth import deep, roomy, uncollected
 from snap.ir.hardware import WARP
 from snap.ir.numbering import Numbers
 from snap.ir.points import Dependence
@@ -29,7 +26,7 @@ from snap.ir.rewrite import with_bodies
 from snap.ir.synced import Stage
 from snap.ir.types import Level
 from snap.ir.walk import statements
-from snap.record import record
+from snap.record import record, replace
 from snap.sync.begin import begin
 from snap.sync.channels import find
 from snap.sync.cover import Mark, cover
@@ -195,7 +192,7 @@ def _run(passes: tuple[Pass, ...], program: Any, seen: Seen | None = None) -> An
         from snap.ir.verify import Verifier
 
         shown.append(Verifier().after)
-    with _uncollected(), deep():
+    with uncollected(), deep():
         for look in shown:
             look("check", program, Stage.TYPED)
         for one in passes:
@@ -222,8 +219,20 @@ def probe(function: ir.Function) -> None:
     common, the calls are not entered again, so that functions that call functions take as long as their own texts.  The
     kernel is synchronized as a whole in any case.
     """
+    if _only_computes(function):
+        return
     text = _without_callees(function) if _meets_beside_calls(function) else function
     roomy(lambda: _run(PASSES[:GATE], text))
+
+
+_COMPUTING = (ir.Declare, ir.Assign, ir.If, ir.Return, ir.Assert, ir.Print)
+
+
+def _only_computes(function: ir.Function) -> bool:
+    """Without memory, calls, loops and collectives there is nothing that could be refused."""
+    if any(isinstance(p, ir.MemParam) for p in function.params):
+        return False
+    return all(isinstance(s, _COMPUTING) for s in statements(function.body))
 
 
 def _without_callees(function: ir.Function) -> ir.Function:
@@ -258,17 +267,3 @@ def _meets_beside_calls(function: ir.Function) -> bool:
         and all(s.place == s.function.place == place for s in calls)
         and not must_be_inlined(function)
     )
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Many small tuples are made, in no cycles: collections in between, over all objects alive, would take a third of
-    the time.
-    """
-    before = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if before:
-            gc.enable()

@@ -111,6 +111,25 @@ def test_one_function_is_wrong_and_says_so():
     assert [error.code for error in caught.value.all] == ["SNAP019"] and "w + 3" in caught.value.text
 
 
+def test_a_function_is_looked_at_when_it_is_defined():
+    """Loops nest up to ten deep, in a function that touches no memory, too."""
+    loops = "".join(f"{'    ' * (k + 1)}for i{k} in range(v):\n" for k in range(11)) + "    " * 12 + "v += 1\n"
+    head = "from __future__ import annotations\nfrom snap import *\n\n@device(thread[1])\ndef f(v: int @ thread[1]) -> int @ thread[1]:\n"
+    with pytest.raises(SnapError, match="nested more than 10 deep"):
+        compiled(f"{head}{loops}    return v\n{KERNEL.format(call='mine[0] = 1')}")
+
+
+def test_a_function_of_values_is_checked_once(monkeypatch):
+    from snap.check import function
+
+    made = []
+    elaborate = function.elaborate
+    monkeypatch.setattr(function, "elaborate", lambda *args: made.append(args[1].tree.name) or elaborate(*args))
+    text = "from __future__ import annotations\nfrom snap import *\n\n@device(thread[1])\ndef f(v: int @ thread[1]) -> int @ thread[1]:\n    return v + 1\n"
+    kernel = compiled(text + KERNEL.format(call="with group(thread[1]):\n                    mine[0] = f(f(g))"))
+    assert made == ["f", "k"] and kernel.cuda().count("__device__") == 1
+
+
 def test_what_was_made_for_callers_lives_as_long_as_the_function():
     kernel = compiled(chain(5))
     function = weakref.ref(kernel.definition.names["f5"].definition.names["f4"])

@@ -115,3 +115,26 @@ def test_derivatives_that_would_be_lost(device):
     (first,) = torch.autograd.grad(snap.lib.attention(q, k, v).float().pow(2).sum(), q, create_graph=True)
     with pytest.raises(NotImplementedError, match="first derivatives only"):
         first.float().sum().backward()
+
+
+def test_gradients_written_into_arrays_of_one_buffer_and_of_several(device):
+    """The same shapes, strides and offsets, once in one storage and once in three: what was decided for one is not repeated for the other."""
+    q, k, v = (x.detach() for x in given(device, 1, 2, 40, 64))
+    out, logs = snap.lib.attention(q, k, v, lse=True)
+    want = snap.lib.attention_gradients(out, q, k, v, out, logs)
+    for buffers in (1, 3, 1, 3):
+        room = [torch.full((1, 40, 3, 2, 64), 7.0, dtype=torch.bfloat16, device=device) for _ in range(buffers)]
+        into = tuple(room[i % buffers][:, :, i].transpose(1, 2) for i in range(3))
+        got = snap.lib.attention_gradients(out, q, k, v, out, logs, into=into)
+        for i in range(3):
+            assert got[i] is into[i] and near(into[i], want[i], 1e-6)
+            if buffers == 3:
+                assert all((room[i][:, :, other] == 7.0).all() for other in range(3) if other != i)
+
+
+def test_into_is_refused_by_name(device):
+    q, k, v = (x.detach() for x in given(device, 1, 1, 10, 64))
+    out, logs = snap.lib.attention(q, k, v, lse=True)
+    for into in ((q.clone(), k.clone()), (q.clone(), k.clone(), v[:, :, :5].clone()), (q, k.clone(), v.clone()), 7):
+        with pytest.raises(LaunchError, match="`(into|out)` of `snap.lib.attention`"):
+            snap.lib.attention_gradients(out, q, k, v, out, logs, into=into)

@@ -43,9 +43,10 @@ from snap.lib.torch_derivatives import derivative_wanted
 from snap.record import record
 from snap.runtime.errors import LaunchError
 
-GROUPS = {64: 2, 128: 2}  # warpgroups that multiply, by the columns of a head
-TURNS = True
-NEAR = 24 << 20  # bytes of keys and values that are read at a time: what stays in the L2 cache
+# Bytes of keys and values that are read at a time, those of the heads whose blocks run together: what stays in the L2
+# cache.
+NEAR, NEAR_BACK = 24 << 20, 8 << 20
+LONG = 1536  # queries from which on blocks of three warpgroups pay, where heads have 64 columns
 
 
 def attention(q, k, v, causal=False, scale=None, window=None, out=None, lse=False):
@@ -111,10 +112,9 @@ class Given:
         wide = -(-self.queries.shape[3] // PANEL) * PANEL
         return self.queries.type, wide, self.causal, self.window is not None
 
-    @property
-    def together(self) -> int:
+    def together(self, near: int) -> int:
         """How many heads of keys and values are read at a time."""
-        return max(1, NEAR // max(1, 4 * self.keys.shape[2] * self.keys.shape[3]))
+        return max(1, near // max(1, 4 * self.keys.shape[2] * self.keys.shape[3]))
 
 
 def _given(q, k, v, causal, scale, window) -> Given:
@@ -125,6 +125,16 @@ def _given(q, k, v, causal, scale, window) -> Given:
     return Given(queries, keys, values, bool(causal), scale, window)
 
 
+def _way(wide: int, rows: int) -> tuple[int, bool, bool, int]:
+    """By what an H200 showed: how many warpgroups multiply, whether they take turns, whether blocks stay and take one
+    job after the other, and the bytes that are read at a time (0: any).  Blocks that stay have their jobs dealt out
+    evenly, which jobs of falling length allow; others get them as they end, and then may keep to few heads.
+    """
+    if wide > 64:
+        return 2, False, False, NEAR
+    return (3, True, True, 0) if rows >= LONG else (2, False, True, 0)
+
+
 def _run(given: Given, written: Argument, logs: Any) -> None:
     batch, heads, rows, _ = given.queries.shape
     Q, K, V = (laid(x) for x in (given.queries, given.keys, given.values))
@@ -132,11 +142,12 @@ def _run(given: Given, written: Argument, logs: Any) -> None:
     check_apart("attention", written, {name: x for name, (x, one) in lies.items() if not one.copied})
     O = in_place(written) or room(written)  # noqa: E741
     nothing = given.queries.new((1,), F32) if logs is None else step(_flat, logs)
-    groups = GROUPS.get(given.kind[1], 2)
+    groups, turns, stay, near = _way(given.kind[1], rows)
     jobs = -(-rows // (64 * groups)) * batch * heads
+    together = given.together(near) if near else batch * given.keys.shape[1]
     launch(
-        forward_kernel(*given.kind, logs is not None, TURNS, groups),
-        min(jobs, given.queries.multiprocessors()),
+        forward_kernel(*given.kind, logs is not None, turns, groups),
+        min(jobs, given.queries.multiprocessors()) if stay else jobs,
         *(x.array for x in (Q, K, V, O)),
         nothing,
         *(extent for x in (Q, K, V, O) for extent in x.extents),
@@ -146,7 +157,7 @@ def _run(given: Given, written: Argument, logs: Any) -> None:
         heads,
         heads // given.keys.shape[1],
         *(number for x in (Q, K, V, O) for number in x.steps),
-        given.together * (heads // given.keys.shape[1]),
+        together * (heads // given.keys.shape[1]),
         given.window or 0,
         given.scale * math.log2(math.e),
     )
@@ -290,7 +301,7 @@ def _of_keys(
             *(number for x in arrays for number in x.steps),
             *one.steps,
             *other.steps,
-            given.together,
+            given.together(NEAR_BACK),
             given.window or 0,
             given.scale,
             given.scale * math.log2(math.e),

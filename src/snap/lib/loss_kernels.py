@@ -20,7 +20,7 @@ from snap.lib.softmax_rows import LOG2E, LOWEST
 
 THREADS = 512
 SUM_THREADS = 1024
-LOW = LOWEST[F32] / 2  # times log2(e) it is still a number
+LOW = LOWEST[F32]
 HELD = {4: 208 * 1024 // 4, 2: 208 * 1024 // 2}  # elements of 4 and of 2 bytes
 
 
@@ -101,30 +101,44 @@ def row_word(WIDTH):
             higher = max(higher, v[i])
         sum: float = both[1] * fast.exp2((both[0] - higher) * LOG2E)
         for i in unroll(range(WIDTH)):
-            sum += fast.exp2(fma(v[i], LOG2E, -higher * LOG2E))
+            sum += fast.exp2((v[i] - higher) * LOG2E)
         both[0] = higher
         both[1] = sum
 
     return take
 
 
+# What is chosen by a number that the compiler does not know would be kept in memory: the target's element is found by
+# going through its word, which one thread of the block does.
+
+
 @functools.cache
-def gradient_word(WIDTH, GRADIENT):
-    """f(v, lse, part, hit) -> the logit of element `hit`, which the target is, 0 where that is in another word; v
-    becomes the gradient.  What is chosen by a number would be kept in memory, so all elements are gone through.
-    """
+def logit_of(WIDTH):
+    """f(v, hit) -> element `hit` of a word."""
 
     @device(thread)
-    def gradient(v: ref(float[WIDTH]), lse: float, part: float, hit: int) -> float:
-        logit: float = 0.0
-        for i in unroll(range(WIDTH)):
-            logit += v[i] if i == hit else 0.0
-            if GRADIENT:
-                share: float = fast.exp2(fma(v[i], LOG2E, -lse * LOG2E))
-                v[i] = share * part - (part if i == hit else 0.0)
-        return logit
+    def pick(v: ref(float[WIDTH]), hit: int) -> float:
+        found: float = v[0]
+        for i in unroll(range(1, WIDTH)):
+            found = v[i] if i == hit else found
+        return found
 
-    return gradient
+    return pick
+
+
+@functools.cache
+def gradient_of(WIDTH):
+    """f(v, lse, part, hit): a word of logits becomes their gradient; hit: which one the target is, below 0 none."""
+
+    @device(thread)
+    def turn(v: ref(float[WIDTH]), lse: float, part: float, hit: int):
+        for i in unroll(range(WIDTH)):
+            v[i] = fast.exp2((v[i] - lse) * LOG2E) * part
+        if hit >= 0:
+            for i in unroll(range(WIDTH)):
+                v[i] -= part if i == hit else 0.0
+
+    return turn
 
 
 # A block goes through rows.  While it writes the gradient of one, the next one is copied asynchronously into its place
@@ -137,7 +151,7 @@ def held_loss_kernel(type, index, WIDTH, GRADIENT, IN_PLACE, EACH, T=THREADS):
     E, I, MOST = element(type), element(index), HELD[type.bytes]
     W, P = pieces(type, WIDTH)
     load, store, agree, take = loader(type, WIDTH), storer(type, WIDTH), row_sum(T), row_word(WIDTH)
-    turn, LINE = gradient_word(WIDTH, GRADIENT), 128 // (WIDTH * type.bytes)  # words a line of the L2 cache
+    pick, turn, LINE = logit_of(WIDTH), gradient_of(WIDTH), 128 // (WIDTH * type.bytes)  # words a line of the L2 cache
 
     @kernel(threads=T)
     def cross_entropy(
@@ -166,6 +180,7 @@ def held_loss_kernel(type, index, WIDTH, GRADIENT, IN_PLACE, EACH, T=THREADS):
                         async_copy(held.view(W)[j], logits.view(W)[i64(own) * stride / WIDTH + j])
             for row in range(own, M, blocks):
                 target: I = targets[row]
+                at: int = int(target) / WIDTH if target != ignore else -1
                 next: i64 = i64(row + blocks) * stride / WIDTH
                 to: i64 = i64(row) * out_stride / WIDTH
                 assert target == ignore or target >= 0 and target < N, "a target of `cross_entropy` is no class"
@@ -186,11 +201,12 @@ def held_loss_kernel(type, index, WIDTH, GRADIENT, IN_PLACE, EACH, T=THREADS):
                             async_copy(held.view(W)[j], logits.view(W)[next + j])
                         if IN_PLACE and row + blocks < M and t % LINE == 0:
                             intrinsic.prefetch(out.view(W)[next + j])
-                        logit: float = turn(v, lse, part, int(target) - j * WIDTH)
+                        hit: int = int(target) % WIDTH if j == at else -1
+                        if hit >= 0:
+                            losses[row] = (lse - pick(v, hit)) * (part if EACH else 1.0)
                         if GRADIENT:
+                            turn(v, lse, part, hit)
                             store(out, to + j, v)
-                        if target != ignore and j == int(target) / WIDTH:
-                            losses[row] = (lse - logit) * (part if EACH else 1.0)
                     if target == ignore and t == 0:
                         losses[row] = 0.0
                 if IN_PLACE and row + blocks < M:
@@ -206,7 +222,7 @@ def long_loss_kernel(type, index, WIDTH, GRADIENT, IN_PLACE, EACH, T=THREADS):
     """A row is read twice, the second time from the L2 cache if it is not very long."""
     E, I = element(type), element(index)
     load, store, agree, take = loader(type, WIDTH), storer(type, WIDTH), row_sum(T), row_word(WIDTH)
-    turn = gradient_word(WIDTH, GRADIENT)
+    pick, turn = logit_of(WIDTH), gradient_of(WIDTH)
 
     @kernel(threads=T)
     def cross_entropy(
@@ -229,6 +245,7 @@ def long_loss_kernel(type, index, WIDTH, GRADIENT, IN_PLACE, EACH, T=THREADS):
             v: float[WIDTH] @ thread[1]
             for row in range(own, M, blocks):
                 target: I = targets[row]
+                at: int = int(target) / WIDTH
                 first: i64 = i64(row) * stride / WIDTH
                 to: i64 = i64(row) * out_stride / WIDTH
                 assert target == ignore or target >= 0 and target < N, "a target of `cross_entropy` is no class"
@@ -250,11 +267,12 @@ def long_loss_kernel(type, index, WIDTH, GRADIENT, IN_PLACE, EACH, T=THREADS):
                                 load(out, first + j, v)
                             else:
                                 load(logits, first + j, v)
-                            logit: float = turn(v, lse, part, int(target) - j * WIDTH)
+                            hit: int = int(target) % WIDTH if j == at else -1
+                            if hit >= 0:
+                                losses[row] = (lse - pick(v, hit)) * (part if EACH else 1.0)
                             if GRADIENT:
+                                turn(v, lse, part, hit)
                                 store(out, to + j, v)
-                            if j == int(target) / WIDTH:
-                                losses[row] = (lse - logit) * (part if EACH else 1.0)
                 else:
                     with each(thread, out, losses, disjoint=(out, losses)):
                         if GRADIENT:

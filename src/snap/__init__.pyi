@@ -85,6 +85,7 @@ __all__ = [
     "ids",
     "stage",
     "turn",
+    "trust",
     "tile",
     "count",
     "unroll",
@@ -364,6 +365,13 @@ def turn() -> Any:
     """turn()
 
     `with turn():` the groups run the body one at a time, in order, again and again.
+    """
+
+def trust(why: Any) -> Any:
+    """trust(why: str)
+
+    `with trust("no two elements of `at` are equal"):` what `k.prove()` does not show inside, it takes for
+    granted, and lists with the reason. The program is the same without it.
     """
 
 def tile(memory: Any, start: Any, shape: Any) -> Any:

@@ -90,6 +90,11 @@ STATEMENTS = {
         " is the next one. Waits and mbarriers are inferred.",
     ),
     "turn": ("()", "`with turn():` the groups run the body one at a time, in order, again and again."),
+    "trust": (
+        "(why: str)",
+        '`with trust("no two elements of `at` are equal"):` what `k.prove()` does not show inside, it takes for granted,'
+        " and lists with the reason. The program is the same without it.",
+    ),
     "tile": (
         "(memory: ptr @ p, start: (int, ...), shape: (constexpr(int), ...)) -> ptr @ p",
         "`tile(a, (i, j), (64, 32))`: the window of 64 rows and 32 columns that begins at `a[i, j]`.",

@@ -61,9 +61,7 @@ def elaborate(
     specs = parameters(c, constexprs)
     params: list[ir.Param] = []
     hidden: list[ir.Param] = []
-    for p in specs:
-        if p.spec.kind == "constexpr":
-            continue
+    for p in (p for p in specs if p.spec.kind != "constexpr"):
         if p.spec.kind == "pointer":
             params.append(_pointer(c, p, incoming.get(p.name), hidden))
             continue
@@ -99,6 +97,7 @@ def elaborate(
         resident=definition.requires.resident,
         watched=meet,
         axes=axes,
+        trusted=tuple(c.trusted),
         span=definition.tree.head,
     )
     return Instance(function, tuple(c.touches), tuple(c.stable_reads), c.smem_align)

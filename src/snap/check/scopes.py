@@ -52,6 +52,8 @@ def with_statement(c: Checker, s: tree.With, tail: bool) -> None:
                 stage_statement(c, s, tail)
             case "turn":
                 turn_statement(c, s, tail)
+            case "trust":
+                _trust(c, s, tail)
             case _:
                 raise c.fail(
                     "SNAP017",
@@ -72,6 +74,25 @@ def _check_body_anyway(c: Checker, s: tree.With, tail: bool, place: Place | None
         for name in (n for n, _ in s.names) if s.names else (s.name,) if s.name is not None else ():
             c.bind(name, Poison())
         body(c, s.body, tail)
+
+
+# `trust("why")`: what proofs do not show inside, they take for granted, and say so.  The program is the same.
+def _trust(c: Checker, s: tree.With, tail: bool) -> None:
+    why = s.call.args[0] if len(s.call.args) == 1 else None
+    if not isinstance(why, tree.Text) or not why.value.strip() or s.call.keywords or s.name is not None:
+        raise c.not_opened(
+            "SNAP018",
+            "`trust` takes a text that says why, and gives no name",
+            s.head,
+            note="what is not shown inside of it is listed with the verdict, and this text beside it",
+            help='`with trust("no two elements of `at` are equal"):`',
+        )
+    with c.block() as out:
+        body(c, s.body, tail)
+        used = c.smem_used
+    c.smem_used = used
+    c.out.extend(out)
+    c.trusted.append((s.span, why.value))
 
 
 # `group(level[n])`: the code holds units of that level, and their number is a multiple of n.

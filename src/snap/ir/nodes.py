@@ -466,6 +466,7 @@ class Function:
     the most shared memory, in bytes, that it and all it calls hold at once.  `place` is the one it starts in.
     resident: how many blocks a kernel's registers leave room for on an SM.  watched: partitions (numbers of handles)
     whose units are not shown to be apart.  axes: dimensions of the grid whose extents are a kernel's last parameters.
+    trusted: scopes in which proofs take for granted what they do not show, with the reasons.
     """
 
     uid: int
@@ -481,4 +482,5 @@ class Function:
     resident: int | None = None
     watched: Set[int] = field(default=frozenset(), compare=False)
     axes: tuple[int, ...] = ()
+    trusted: tuple[tuple[Span, str], ...] = field(default=(), compare=False)
     span: Span = field(compare=False, kw_only=True)

@@ -12,10 +12,22 @@ from snap.ir import nodes as ir
 from snap.ir.effects import effects
 from snap.ir.hardware import WARP
 from snap.ir.walk import own_expressions
+from snap.prove.sites import Draw
+from snap.prove.terms import Poly
 from snap.prove.values import value
 
 if TYPE_CHECKING:
     from snap.prove.evaluate import Walk
+
+
+def _atomic(w: Walk, s: ir.Atomic) -> None:
+    args = [value(w, arg).term for arg in s.args]
+    site = w.access(effects(s)[0], s.span)
+    if s.target is not None:
+        w.unknown(s.target)
+    if s.op == "add" and site is not None and not w.dry and isinstance(args[0], Poly):
+        drawn = w.read(s.target.var).term if isinstance(s.target, ir.VarTarget) else None
+        w.out.draws.append(Draw(site, args[0], drawn if isinstance(drawn, Poly) else None))
 
 
 def act(w: Walk, s: ir.Stmt) -> None:
@@ -29,11 +41,7 @@ def act(w: Walk, s: ir.Stmt) -> None:
             for t in s.targets:
                 w.unknown(t)
         case ir.Atomic():
-            for arg in s.args:
-                value(w, arg)
-            w.access(effects(s)[0], s.span)
-            if s.target is not None:
-                w.unknown(s.target)
+            _atomic(w, s)
         case ir.AsyncCopy():
             valid = () if s.valid is None else (value(w, s.valid),)
             source, target = effects(s)

@@ -24,13 +24,26 @@ from snap.diag.error import Label
 from snap.ir.effects import Extent
 from snap.ir.hardware import MATRIX_ROW, WARP, WARPGROUP
 from snap.ir.types import BLOCK1, THREAD1, Level, Privilege
-from snap.prove import Task
+from snap.prove import Task, draws
 from snap.prove.context import Context, context
 from snap.prove.goals import shown
 from snap.prove.ladder import NO, Answer, Model
 from snap.prove.replay import confirmed
 from snap.prove.sites import Entry, Site
-from snap.prove.terms import FALSE, Atom, Cond, Poly, Renaming, at_least, below, either, equal, negated, number
+from snap.prove.terms import (
+    FALSE,
+    Atom,
+    Cond,
+    Poly,
+    Renaming,
+    at_least,
+    below,
+    either,
+    equal,
+    from_memory,
+    negated,
+    number,
+)
 from snap.prove.verdict import Findings, Obligation, Verdict
 
 
@@ -52,7 +65,8 @@ def races(task: Task) -> Findings:
     assumed: tuple[str, ...] = ("barriers order what a block does in different scopes (the property order)",)
     if task.typed.cooperative:
         assumed += ("barriers of the grid order what blocks do in different entries of a scope (the property order)",)
-    return Findings(tuple(_obligation(c, group) for group in places.values()), (*c.assumed, *assumed))
+    found = tuple(_obligation(c, group) for group in places.values())
+    return Findings(found, (*c.assumed, *assumed, *c.trusted))
 
 
 # ---- which pairs ----------------------------------------------------------------------------------------------------
@@ -118,7 +132,7 @@ def _contents(s: Site) -> tuple:
 def _question(c: Context, pair: Pair) -> list[Cond]:
     a, b = pair.first, pair.second
     shared, told_apart = _shared(c, pair)
-    index, facts = [], []
+    index, facts, sides = [], [], []
     for number_, site in ((1, a), (2, b)):
         side = c.notes.setdefault(("side", id(pair.entry), number_), None)
         if not isinstance(side, Renaming):
@@ -127,7 +141,8 @@ def _question(c: Context, pair: Pair) -> list[Cond]:
         shape = None if site.shape is None else tuple(map(side.poly, site.shape))
         index.append((site, tuple(map(side.poly, place)), shape, _rank(c, site, side.poly)))
         facts += [side.cond(one) for one in (*c.facts, *site.path, *inside)]
-    return [*facts, *told_apart(), *_meet(index)]
+        sides.append((site, side))
+    return [*facts, *draws.facts(c, pair.entry, sides), *told_apart(), *_meet(index)]
 
 
 def _whole(s: Site, p: Privilege) -> bool:
@@ -283,7 +298,8 @@ def _refuted(c: Context, pair: Pair, asked: list[Cond]) -> Obligation | None:
     if pair.entry is not None:
         others = (*others, Label(pair.entry.handle.span, f"handed to {pair.who} here"))
     help = "hand out parts that are apart with `offset=` or `f=`; or exclude such launches with `where=`"
-    return Obligation("races", Verdict.REFUTED, what, a.span, launch.seen, "", others, help, launch)
+    data = from_memory((*a.path, *b.path), (*a.index, *b.index))
+    return Obligation("races", Verdict.REFUTED, what, a.span, launch.seen, "", others, help, launch, data=data)
 
 
 def _open(pair: Pair, what: str, answer: Model | Answer | None) -> Obligation:

@@ -15,7 +15,7 @@ from snap.prove.goals import Goal, of_arithmetic, of_inside, of_site
 from snap.prove.ladder import NO, Answer, Model
 from snap.prove.needs import Need, needed, strongest_of
 from snap.prove.replay import confirmed
-from snap.prove.terms import negated
+from snap.prove.terms import from_memory, negated
 from snap.prove.verdict import Findings, Obligation, Verdict
 
 
@@ -70,8 +70,9 @@ def _refuted(c: Context, goal: Goal) -> Obligation | None:
     if launch is None:
         return None
     what = goal.what.replace("` is inside of `", "` is outside of `").replace("begins at", "does not begin at")
+    data = from_memory((*goal.path, goal.goal))
     help = "mend the index or its guard; or exclude such launches with `where=`"
-    return Obligation(goal.kind, Verdict.REFUTED, what, goal.span, launch.seen, help=help, launch=launch)
+    return Obligation(goal.kind, Verdict.REFUTED, what, goal.span, launch.seen, help=help, launch=launch, data=data)
 
 
 SEEN = {"bounds": ("out of bounds",), "views": ("misaligned", "out of bounds")}

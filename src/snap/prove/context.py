@@ -22,7 +22,9 @@ from snap.prove.where import Where, multiples, refine, solved
 
 @dataclass(slots=True)
 class Context:
-    """names: what a precondition can speak of, by the words for it: parameters, `len(x)`, `blocks`."""
+    """names: what a precondition can speak of, by the words for it: parameters, `len(x)`, `blocks`.  trusted: what else
+    was taken for granted on the way.
+    """
 
     task: Task
     terms: Terms
@@ -31,6 +33,7 @@ class Context:
     found: Walked
     names: dict[str, Poly]
     assumed: tuple[str, ...] = ()
+    trusted: dict[str, None] = field(default_factory=dict)
     notes: dict[object, object] = field(default_factory=dict)
 
     @property

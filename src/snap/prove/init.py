@@ -18,7 +18,7 @@ from snap.prove.covered_sets import MOST_OPERATIONS, Beyond, Sets
 from snap.prove.goals import shown
 from snap.prove.ladder import NO
 from snap.prove.replay import launch_of, seen
-from snap.prove.terms import Cond, both, equal, negated
+from snap.prove.terms import Cond, both, equal, from_memory, negated
 from snap.prove.touches import Touch, touches
 from snap.prove.verdict import Findings, Launch, Obligation, Verdict
 
@@ -135,4 +135,5 @@ def _refuted(c: Context, read: Touch, sets: Sets | None) -> Obligation | None:
         "write it on every way that leads here, or read it under the condition of the write;"
         " or exclude such launches with `where=`"
     )
-    return Obligation("init", Verdict.REFUTED, what, read.span, launch.seen, help=help, launch=launch)
+    data = from_memory(read.path, read.index)
+    return Obligation("init", Verdict.REFUTED, what, read.span, launch.seen, help=help, launch=launch, data=data)

@@ -122,6 +122,15 @@ class Site:
 
 
 @dataclass(slots=True, eq=False)
+class Draw:
+    """An atomic addition.  result: what it gives back, where that has a name."""
+
+    site: Site
+    amount: Poly
+    result: Poly | None
+
+
+@dataclass(slots=True, eq=False)
 class Local:
     """A variable that was declared without a value is read, or gets one.
 
@@ -173,6 +182,7 @@ class Walked:
     terms: Terms
     sites: list[Site] = field(default_factory=list)
     locals: list[Local] = field(default_factory=list)
+    draws: list[Draw] = field(default_factory=list)
     defines: set[Cond] = field(default_factory=set)
     arithmetic: list[Arithmetic] = field(default_factory=list)
     insides: list[Inside] = field(default_factory=list)

@@ -21,7 +21,7 @@ import itertools
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from snap.ir.types import GRID1, Privilege
+from snap.ir.types import GRID1, Level, Privilege
 
 Range = tuple[int, int]
 Mono = tuple["Atom", ...]  # sorted by number; () for the constant
@@ -443,6 +443,11 @@ def atoms_of(conds: Iterable[Cond], more: Iterable[Poly] = ()) -> list[Atom]:
                 for part in atom.parts:
                     todo += [part] if isinstance(part, Poly) else list(polys(part)) if isinstance(part, tuple) else []
     return sorted(found, key=_number)
+
+
+def from_memory(conds: Iterable[Cond], more: Iterable[Poly] = ()) -> bool:
+    """Whether values decide that no launch gives, and that were not computed from such: what memory holds."""
+    return any(atom.kind == "any" and atom.per.level is not Level.GRID for atom in atoms_of(conds, more))
 
 
 def evaluated(p: Poly, at: dict[Atom, int]) -> int:

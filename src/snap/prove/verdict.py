@@ -63,6 +63,7 @@ class Obligation:
     help      what would help
     launch    of a refuted one: that shows it
     needs     preconditions, in the words of `where=`, under which it is shown, where it is not shown without
+    data      of a refuted one: what memory holds decides about it, too, and in the launch that is zeros
     """
 
     kind: str
@@ -75,6 +76,7 @@ class Obligation:
     help: str = ""
     launch: Launch | None = None
     needs: tuple[str, ...] = field(default=())
+    data: bool = False
 
     @property
     def code(self) -> str:

@@ -1,0 +1,61 @@
+"""Numbers that threads draw: what `atomic.add` gives back differs from one time to the next.
+
+Input: the atomic additions that the walk found, and two threads that are compared.  Output: what holds of the numbers
+that the two have drawn.  Invariant: of two additions to one element, one is the first; the other one finds at least
+what the first one found, and what it added.  That holds where nothing else writes the counter while they draw, nobody
+takes anything off it, and it stays in its type, which is listed with the verdict.  Non-goals: how many are drawn.
+"""
+
+from __future__ import annotations
+
+from snap.ir.types import Level
+from snap.prove.context import Context
+from snap.prove.sites import Draw, Entry, Root, Site
+from snap.prove.terms import Atom, Cond, Renaming, at_least, atoms_of, both, either, equal, negated
+
+ASSUMED = "the counter `{}` stays in its type (two draws of an `atomic.add` differ)"
+
+
+def facts(c: Context, entry: Entry | None, sides: list[tuple[Site, Renaming]]) -> list[Cond]:
+    """What holds of the numbers that the first and the second of two threads have drawn.  entry: as in apart.py."""
+    found: list[Cond] = []
+    used = [{a for a in atoms_of(site.path, site.index) if not a.defined} for site, _ in sides]
+    (_, first), (_, second) = sides
+    for a in c.found.draws:
+        for b in c.found.draws:
+            if a.site.root is b.site.root and _told(a, used[0]) and _told(b, used[1]) and _counts(c, a.site.root):
+                fact = _apart(entry, a, first, b, second)
+                if fact is not None:
+                    found.append(fact)
+                    c.trusted.setdefault(ASSUMED.format(a.site.root.name))
+    return found
+
+
+def _told(d: Draw, atoms: set[Atom]) -> bool:
+    return d.result is not None and d.result.atoms <= atoms
+
+
+def _apart(entry: Entry | None, a: Draw, first: Renaming, b: Draw, second: Renaming) -> Cond | None:
+    assert a.result is not None and b.result is not None
+    if not a.site.root.is_global and (entry is None or entry.outer.level > Level.BLOCK):
+        return None  # each block has its own counter
+    x, y = first.poly(a.result), second.poly(b.result)
+    if x == y or a.site.shape != b.site.shape:
+        return None  # one draw, which both know
+    same = both(*(equal(first.poly(i), second.poly(j)) for i, j in zip(a.site.index, b.site.index)))
+    return either(negated(same), at_least(y, x + first.poly(a.amount)), at_least(x, y + second.poly(b.amount)))
+
+
+def _counts(c: Context, root: Root) -> bool:
+    """Whether it only grows while it is drawn from: all that writes it adds what is not negative; shared memory may be
+    set before the first draw, once.
+    """
+    draws = [d for d in c.found.draws if d.site.root is root]
+    start = min(d.site.when.order for d in draws)
+    known = {id(d.site) for d in draws if d.amount.span()[0] >= 0}
+    for site in c.found.sites:
+        if site.root is root and site.kind.writes and id(site) not in known:
+            once = not site.when.loops and not site.life.loops and site.when.order < start
+            if root.is_global or site.atomic or not once:
+                return False
+    return all(id(d.site) in known for d in draws)

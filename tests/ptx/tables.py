@@ -223,7 +223,7 @@ def compared(folder: Path) -> dict[str, str]:
 
 
 def _differs(form: Form | Product, entry: dict, kept: dict[str, np.ndarray]) -> str:
-    from ptx.test_instructions import within
+    from ptx.test_instructions import value, within
 
     from snap.ptx import PtxFault
 
@@ -240,7 +240,8 @@ def _differs(form: Form | Product, entry: dict, kept: dict[str, np.ndarray]) -> 
         where = [f"{kind}: {int(n)}" for kind, n in zip(products.KINDS, (~good).sum(axis=(1, 2))) if n]
         return f"{int((~good).sum())} of {good.size}; {', '.join(where)}" if where else ""
     if form.approximate and form.operands[0] in ("f32", "f64"):
-        good |= within(form, given, theirs) & within(form, given, ours)
+        nan = np.isnan(value(theirs, form.result)) == np.isnan(value(ours, form.result))
+        good |= within(form, given, theirs) & within(form, given, ours) & nan
     k = int(np.argmin(good))
     row = [hex(int(x[k])) for x in given]
     return "" if good.all() else f"{int((~good).sum())} of {len(good)}; {row}: the GPU gave {int(theirs[k]):#x}, the machine {int(ours[k]):#x}"

@@ -118,7 +118,8 @@ def quotient(words: Words) -> Operation | None:
             """As a * (1 / b): of the largest b the reciprocal is zero."""
             found = exact(a, b)
             huge = (np.abs(b) > 2.0**126) & np.isfinite(b)
-            far = np.where(np.isinf(a), np.float32(np.nan), np.copysign(np.float32(0), found))
+            none = np.isinf(a) | np.isnan(found)
+            far = np.where(none, np.float32(np.nan), np.copysign(np.float32(0), found))
             return one_nan(np.where(huge, far, found).astype(np.float32))
 
         return Operation((type, type), type, compute)

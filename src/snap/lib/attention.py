@@ -131,7 +131,7 @@ def _way(wide: int, rows: int) -> tuple[int, bool, bool, int]:
     evenly, which jobs of falling length allow; others get them as they end, and then may keep to few heads.
     """
     if wide > 64:
-        return 2, False, False, NEAR
+        return 2, True, False, NEAR
     return (3, True, True, 0) if rows >= LONG else (2, False, True, 0)
 
 
@@ -283,7 +283,7 @@ def _of_keys(
     unused = given.keys.new((1, last, 8)) if together else None
     for which in ("kv",) if given.kind[1] <= ONE_PASS else ("k", "v"):
         launch(
-            one_pass_kernel(*given.kind, adds, together, True, which),
+            one_pass_kernel(*given.kind, adds, together, which),
             -(-last // ROWS) * batch * shared,
             *(x.array for x in arrays),
             rows,

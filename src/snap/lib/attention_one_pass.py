@@ -97,13 +97,12 @@ def rows_kernel(type, D, WIDE, LOGS):
 
 
 @functools.cache
-def one_pass_kernel(type, D, CAUSAL, WINDOWED, ADDS, TOGETHER=False, EARLY=True, WANTED="kv"):
+def one_pass_kernel(type, D, CAUSAL, WINDOWED, ADDS, TOGETHER=False, WANTED="kv"):
     """The gradients of 128 keys and values of one head, which several heads of queries may share, and, where it ADDS,
     what these keys add to the gradients of all queries.
 
     D: the size of a head, a multiple of 64.  WANTED: the gradients that are computed; above 128 columns there are
-    registers for one of the two, and it does not ADD.  TOGETHER: both gradients are columns of one array.  EARLY: dV is
-    multiplied while dS is computed, not while it is handed around.
+    registers for one of the two, and it does not ADD.  TOGETHER: both gradients are columns of one array.
     """
     E, P = element(type), D // 64
     SUMS, SCORES, sees = D // 2, STEP // 2, sight(CAUSAL, WINDOWED)
@@ -232,22 +231,21 @@ def one_pass_kernel(type, D, CAUSAL, WINDOWED, ADDS, TOGETHER=False, EARLY=True,
                                     for j in range(4):
                                         log: float = two.x if j % 2 == 0 else two.z
                                         s[4 * i + j] = fast.exp2(s[4 * i + j] * in_base_2 - log)
-                                        p[4 * i + j] = E(s[4 * i + j])
-                            if EARLY and OF_V:
-                                with compute(g), each(warpgroup):
-                                    wgmma(of_v, p, g.T)
+                                        if not OF_K:
+                                            p[4 * i + j] = E(s[4 * i + j])
                             if OF_K:
                                 with compute(r), each(thread):
                                     for i in range(SCORES / 4):
                                         two: float4 = r.view(float4)[column / 2 + 4 * i]
                                         for j in range(4):
                                             sum: float = two.y if j % 2 == 0 else two.w
+                                            p[4 * i + j] = E(s[4 * i + j])
                                             dp[4 * i + j] = s[4 * i + j] * (dp[4 * i + j] - sum)
                                             ds[4 * i + j] = E(dp[4 * i + j])
                             if ADDS:
                                 with compute(d), each(warpgroup, d):
                                     store_acc(tile(d, (64 * w, 0), (64, STEP)), dp)
-                        if not EARLY and OF_V:
+                        if OF_V:
                             with compute(g), each(warpgroup):
                                 wgmma(of_v, p, g.T)
                         if ADDS:

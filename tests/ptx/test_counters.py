@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 from ptx.test_machine import kernel
@@ -56,12 +60,26 @@ def test_sectors(stride, access, sectors):
         ("and.b32 %r3, %r0, 7; mul.lo.u32 %r3, %r3, 8;", "ld.shared.v2.u32 {%r4, %r5}, [%r3]", 2, 0),  # alike, but four apart
         ("mul.lo.u32 %r3, %r0, 64;", "st.shared.u32 [%r3], %r4", 16, 15),
         ("mul.lo.u32 %r3, %r0, 8;", "st.shared.u64 [%r3], %d0", 2, 0),
+        ("mov.u32 %r3, 0;", "st.shared.u64 [%r3], %d0", 2, 0),  # stores always go by halves
     ],
 )
 def test_bank_conflicts(index, access, wavefronts, conflicts):
     kind = "load" if access.startswith("ld") else "store"
     found = counted(SHARED.format(index=index) + access + ";").of(f"shared {kind}")
     assert (found.requests, found.wavefronts, found.conflicts) == (1, wavefronts, conflicts)
+
+
+def test_what_an_h200_counted():
+    """One access of a warp, 164 patterns of it (benchmarks/ptx/patterns.py), under Nsight Compute."""
+    spec = importlib.util.spec_from_file_location("patterns", Path(__file__).parents[2] / "benchmarks/ptx/patterns.py")
+    patterns = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(patterns)
+    kept = json.loads((Path(__file__).parent / "tables" / "wavefronts.json").read_text())
+    given = [(which, *pattern) for which, made in patterns.SETS.items() for pattern in made()]
+    assert [row[:3] for row in kept["patterns"]] == [list(row[:3]) for row in given]
+    for (_, name, width, at), row in zip(given, kept["patterns"]):
+        found = run(patterns.kernel(width), f"pattern{width}", 1, 32, [at, np.zeros(32, np.uint32)], count_memory=True).metrics()
+        assert [found[metric] for metric in kept["metrics"]] == row[3], (name, width)
 
 
 def test_threads_that_do_not_act_count_for_nothing():

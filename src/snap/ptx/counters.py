@@ -110,7 +110,7 @@ class Counting(Watch):
                 if space == "global":
                     _sectors(kind, t)
                 else:
-                    _conflicts(kind, t, 1 if one.parts[0] in ("ldmatrix", "stmatrix") else 0)
+                    _conflicts(kind, t, one.parts[0] in ("ldmatrix", "stmatrix"), word == "load")
 
 
 def _all(touches: list[Touch]) -> Touch:
@@ -127,29 +127,28 @@ def _sectors(kind: Requests, t: Touch) -> None:
     kind.sectors += len(np.unique(warp[:, None] << 44 | sector))
 
 
-def _parts(t: Touch) -> np.ndarray:
-    """Which lanes shared memory serves together, as numbers: all of a warp; of 8 bytes its halves, of 16 its quarters,
-    and two of these at once where lanes that lie one apart, or two apart, are all at the same place.
+def _parts(t: Touch, load: bool) -> np.ndarray:
+    """Which lanes shared memory serves together, as numbers: all of a warp; of 8 bytes its halves, of 16 its quarters.
+    A load takes two of these at once where all lanes of the warp that lie one apart, or all that lie two apart, are at
+    the same place, or one of them does not act.
     """
     together = WARP * WORD // max(t.width, WORD)
-    if together >= WARP:
-        return t.lanes // WARP * 4
-    pair = t.lanes // (2 * together)
-    _, group = np.unique(pair, return_inverse=True)
-    at = np.full((int(group.max()) + 1, 2 * together), -1, np.int64)
-    at[group, t.lanes % (2 * together)] = t.at
-    lane = np.arange(2 * together)
+    if together >= WARP or not load:
+        return t.lanes // min(together, WARP)
+    _, warp = np.unique(t.lanes // WARP, return_inverse=True)
+    at = np.full((int(warp.max()) + 1, WARP), -1, np.int64)
+    at[warp, t.lanes % WARP] = t.at
     alike = np.zeros(len(at), bool)
     for apart in (1, 2):
-        other = at[:, lane ^ apart]
+        other = at[:, np.arange(WARP) ^ apart]
         alike |= ((at == other) | (at < 0) | (other < 0)).all(axis=1)
-    return np.where(alike[group], 2 * pair, t.lanes // together)
+    return np.where(alike[warp], t.lanes // (2 * together) * 2, t.lanes // together)
 
 
-def _conflicts(kind: Requests, t: Touch, matrix: int) -> None:
+def _conflicts(kind: Requests, t: Touch, matrix: bool, load: bool) -> None:
     """matrix: rows of 16 bytes, whose addresses eight lanes each give."""
     kind.requests += len(np.unique(t.lanes // WARP))
-    part = t.lanes // 8 if matrix else _parts(t)
+    part = t.lanes // 8 if matrix else _parts(t, load)
     word = (t.at[:, None] // WORD + np.arange(max(t.width // WORD, 1))).reshape(-1)
     part = np.repeat(part, max(t.width // WORD, 1))
     distinct = np.unique(part << 40 | word)

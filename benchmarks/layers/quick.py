@@ -103,8 +103,8 @@ def activations_of(rows: int, columns: int) -> None:
     show(f"swiglu_gradient {label}", 5 * size, lambda: snap.lib.swiglu_gradient(g, x, g))
     show(f"swiglu of halves {label}", 1.5 * size, lambda: snap.lib.swiglu(x))
     show(f"dropout {label}", 2 * size, lambda: snap.lib.dropout(x, 0.1, 1, 2), lambda: F.dropout(x, 0.1))
-    state = torch.tensor([3], device="cuda")
-    show(f"dropout, state in memory {label}", 2 * size, lambda: snap.lib.dropout(x, 0.1, state, state))
+    seed, offset = torch.tensor([3], device="cuda"), torch.tensor([4], device="cuda")
+    show(f"dropout, state in memory {label}", 2 * size, lambda: snap.lib.dropout(x, 0.1, seed, offset))
     show(f"column_sums {label}", size, lambda: snap.lib.column_sums(x), lambda: x.sum(0))
 
 

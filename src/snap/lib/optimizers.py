@@ -34,8 +34,7 @@ from snap.lib.layer_arrays import (
 from snap.lib.operators import element
 from snap.lib.recorded import is_array, launch, recorded
 
-THREADS = 256
-NORM_THREADS = 512
+THREADS = NORM_THREADS = 512
 SMALLEST = 1e-6  # is added to the norm by which gradients are clipped, as torch does
 
 

@@ -178,6 +178,7 @@ def test_a_training_step_in_a_graph():
     kept = table.clone()
     want = [one.clone() for one in once()]
     after = table.clone()
+    torch.cuda.synchronize()
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         once()

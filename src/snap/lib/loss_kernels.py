@@ -133,10 +133,12 @@ def gradient_of(WIDTH):
     @device(thread)
     def turn(v: ref(float[WIDTH]), lse: float, part: float, hit: int):
         for i in unroll(range(WIDTH)):
-            v[i] = fast.exp2((v[i] - lse) * LOG2E) * part
+            v[i] = fast.exp2((v[i] - lse) * LOG2E)
         if hit >= 0:
             for i in unroll(range(WIDTH)):
-                v[i] -= part if i == hit else 0.0
+                v[i] -= 1.0 if i == hit else 0.0  # before the product, which no compiler then fuses with it
+        for i in unroll(range(WIDTH)):
+            v[i] *= part
 
     return turn
 

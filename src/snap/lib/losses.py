@@ -43,7 +43,6 @@ from snap.lib.recorded import launch, recorded
 
 WAYS = ("mean", "sum", "none")
 HELD_BYTES = 208 * 1024  # of a row in shared memory
-MULTIPROCESSOR_BYTES, BLOCK_BYTES = 227 * 1024, 1536  # of shared memory: what blocks divide, and what each takes beside
 
 
 def cross_entropy(logits, targets, *, ignore_index=-100, reduction="mean", scale=1.0, gradient=False, in_place=False):
@@ -109,11 +108,9 @@ def _launch_rows(
     threads = 128 if words <= 1024 else 256 if words <= 2048 else THREADS
     make = held_loss_kernel if held else long_loss_kernel
     run = make(given.type, wanted.type, width, gradient, in_place, each, threads)
-    # As many as a multiprocessor holds: each row takes a part of its shared memory.
-    resident = min(2048, threads * max(1, MULTIPROCESSOR_BYTES // (bytes + BLOCK_BYTES))) if held else 2048
     numbers = rows, classes, stride, out_stride, ignore_index
     arrays = source, wanted.array, factor, target, losses
-    launch(run, persistent(given, threads, rows, resident), *arrays, *numbers)
+    launch(run, persistent(given, threads, rows), *arrays, *numbers)
 
 
 def _row_stride(function: str, given: Argument) -> int:

@@ -40,8 +40,10 @@ from snap.lib.recorded import launch, recorded
 
 SMALL_BLOCK = 128  # threads a block where some lanes of a warp take a row
 LANE_ELEMENTS = 32  # most elements a lane holds where a warp takes a row
-HELD = {False: 32, True: 16}  # most elements a thread holds where a block does: forward, and in the gradient
+HELD, HELD_TWICE = 32, 16  # most elements a thread holds where a block does: of one array, and of two
 BLOCKS = (64, 128, 256, 512, 1024)
+RESIDENT = 1024  # threads a multiprocessor that gradients have registers for; by warps, with few words a lane, more
+RESIDENT_WARPS = {True: 640, False: 512}
 LONG_BLOCK = 512
 SPLITS = 16  # parts that the rows of long ones are added up in
 
@@ -93,7 +95,7 @@ def _norm(function, x, weight, bias, residual, eps, statistics):
     if given.size:
         width = shared_width(length, *(array for array in (given, scale, shift, added) if array is not None))
         flags = centred, shift is not None, added is not None, bool(statistics)
-        chosen = _team(length, width, False)
+        chosen = _team(length, width, HELD if added is None else HELD_TWICE)
         if chosen is None:
             threads, run = LONG_BLOCK, long_norm_kernel(given.type, scale.type, width, LONG_BLOCK, *flags)
             blocks = persistent(given, threads, rows)
@@ -167,12 +169,15 @@ def _rows_of_gradient(
 ) -> tuple[int, Any]:
     """dx, and so many rows of partial sums of the gradients of weight and bias."""
     columns = length * (2 if bias else 1)
-    chosen = _team(length, width, True)
+    chosen = _team(length, width, HELD_TWICE)
     if chosen is not None:
         words, lanes, threads = chosen
-        run = norm_gradient_kernel(given.type, held, width, words, lanes, threads, centred, bias, added)
+        by_blocks = lanes > 32
+        resident = RESIDENT if by_blocks else RESIDENT_WARPS[words * width <= 24]
+        limit = resident // threads if by_blocks else None
+        run = norm_gradient_kernel(given.type, held, width, words, lanes, threads, centred, bias, added, limit)
         teams = threads // lanes
-        blocks = persistent(given, threads, -(-rows // teams), resident=1024 if lanes > 32 else 512)
+        blocks = persistent(given, threads, -(-rows // teams), resident)
         partial = given.new((blocks * teams, columns), F32)
         launch(run, blocks, *arrays, partial, rows, length)
         return blocks * teams, partial
@@ -185,15 +190,17 @@ def _rows_of_gradient(
     return splits, partial
 
 
-def _team(length: int, width: int, gradient: bool) -> tuple[int, int, int] | None:
-    """Words a thread, threads a row, threads a block; None where the row is too long for one."""
+def _team(length: int, width: int, held: int) -> tuple[int, int, int] | None:
+    """Words a thread, threads a row, threads a block; None where the row is too long for one.  held: the most elements
+    that a thread has of it; in the largest block, 16.
+    """
     words = length // width
     if words * width <= 32 * LANE_ELEMENTS:
         lanes = max(2, min(32, next_power(words)))
         return -(-words // lanes), lanes, SMALL_BLOCK
     for threads in BLOCKS:
         each = -(-words // threads)
-        if each * width <= HELD[gradient] and (threads < 1024 or each * width <= 16):
+        if each * width <= (min(held, 16) if threads == BLOCKS[-1] else held):
             return each, threads, threads
     return None
 

@@ -9,6 +9,7 @@ import ctypes
 import gc
 import struct
 import threading
+import weakref
 from types import SimpleNamespace
 
 import numpy as np
@@ -51,7 +52,8 @@ class Machine:
     """The driver, for one kernel with arguments like these."""
 
     def __init__(self, stand_in, calls, args, blocks):
-        self.stand_in, self.calls, self.args, self.blocks = stand_in, calls, args, blocks
+        self.stand_in, self.calls, self.blocks = stand_in, calls, blocks
+        self.args = [arg.to("meta") if isinstance(arg, torch.Tensor) else arg for arg in args]  # no array is held
 
     def tensor_map(self, *told):
         return struct.pack("<q", told[1]).ljust(128, b"\0")
@@ -387,16 +389,20 @@ def test_alternating_signatures_are_foreseen(gpu):
 
 
 def test_a_result_is_the_callers_alone(gpu):
-    """Nothing of it is kept: another call gives other memory, and what is not held is given back."""
+    """Nothing of it is kept: another call gives other memory, and what is not held is given back, arguments too."""
     x = filled(5, 48)
     results = [lib.softmax(x) for _ in range(4)]
     assert len({one.data_ptr() for one in results}) == 4
-    import weakref
-
-    gone = weakref.ref(results[-1])
-    del results
+    gone = [weakref.ref(one) for one in (x, *results)]
+    a, b = filled(32, 64, dtype=torch.bfloat16), filled(48, 64, dtype=torch.bfloat16)
+    grads = gemm_gradients(lib.gemm(a, b.t()), a, b.t(), True, True)
+    gone += [weakref.ref(one) for one in (a, b, *grads)]
+    wanting = filled(16, 32).requires_grad_()
+    product = lib.sgemm(wanting, filled(32, 16))
+    gone += [weakref.ref(one) for one in (wanting, product)]
+    del results, x, a, b, grads, wanting, product
     gc.collect()
-    assert gone() is None
+    assert not [k for k, one in enumerate(gone) if one() is not None]
 
 
 def test_a_step_that_might_do_more_than_look_is_not_left_out(gpu):

@@ -61,7 +61,7 @@ def as_called(folder: Path) -> list[dict]:
 
 
 def calls_page(record: dict) -> str:
-    commit = (record["commit"] or "unknown")[:12]
+    commit = (record["commit"] or "unknown")[:12] + (" with changes" if record.get("modified") else "")
     head = f"### {'launches' if 'figures' in record else 'calls'}\n\n{record['gpu']}, {record['date'][:10]}, commit {commit}.\n\n"
     if "figures" in record:
         return head + _table(("", ""), [(name, f"{value:,.3f}") for name, value in record["figures"].items()])

@@ -383,7 +383,8 @@ class _Text:
             elif step.name in self.turned:
                 found += self._allocated(step.name, self.made[self.turned[step.name]].made, self.turned[step.name])
             elif step.name in self.fresh:
-                found += self._allocated(step.name, step.made)
+                if step.name in self.needed or self._used(step.name):
+                    found += self._allocated(step.name, step.made)
             elif step.name in self.views:
                 if step.name in self.needed and step.name not in self.turned.values():
                     found.append(f"{step.name} = {step.text}")
@@ -401,10 +402,13 @@ class _Text:
         made = f"{held} = empty({tuple(like.shape)}, {tuple(like.stride())}, {dtype})"
         return [made, *self._placed(name, held, like)]
 
+    def _used(self, name: str) -> bool:
+        """Whether a launch takes it, or a view of it."""
+        return any(self.origin(one)[0] == name for step in self.launches for one in self.made[step].arrays.values())
+
     def _placed(self, name: str, held: str, like: Any) -> list[str]:
         """Its address, which lies at a line as it did."""
-        used = any(self.origin(one)[0] == name for step in self.launches for one in self.made[step].arrays.values())
-        if not used:
+        if not self._used(name):
             return []
         at = like.data_ptr() % LINE
         return [f"p{name} = {held}.data_ptr()", f"if p{name} & {LINE - 1} != {at}:", "    return MISS"]

@@ -23,6 +23,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from snap.lib.product_gradients import gemm_gradients, sgemm_gradients, tf32_gradients
 from snap.lib.recorded import entry as recorded_entry
 from snap.lib.recorded import torch_is_there
 from snap.lib.replays import MISS
@@ -151,8 +152,6 @@ def _gemm_backward(operator, grad, result, a, b, bias, activation):
 
 
 def _gemm_direct(needed, grad, result, a, b, bias, activation):
-    from snap.lib.product_gradients import gemm_gradients
-
     if activation is not None:
         grad = _before(activation)(grad, sys.modules["snap.lib"].gemm(a, b, None, bias))
     of_a, of_b = gemm_gradients(grad, a, b, needed[0], needed[1]) if needed[0] or needed[1] else (None, None)
@@ -160,14 +159,10 @@ def _gemm_direct(needed, grad, result, a, b, bias, activation):
 
 
 def _tf32_direct(needed, grad, result, a, b):
-    from snap.lib.product_gradients import tf32_gradients
-
     return tf32_gradients(grad, a, b, needed[0], needed[1])
 
 
 def _sgemm_direct(needed, grad, result, a, b, alpha):
-    from snap.lib.product_gradients import sgemm_gradients
-
     return sgemm_gradients(grad, a, b, alpha, needed[0], needed[1])
 
 

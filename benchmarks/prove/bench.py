@@ -1,6 +1,7 @@
 """How much of our own is proved, and how long it takes: every kernel of the examples, of tests/ok and of the library, on one core.
 
-python benchmarks/prove/bench.py [WORD ...]   only kernels whose name holds one of the words, and nothing is written down
+python benchmarks/prove/bench.py                everything
+python benchmarks/prove/bench.py WORD ...       only kernels whose group or name holds one of the words; the others are as in the last result
 
 Each kernel is proved in a process of its own with nothing remembered: no proof on disk, no answer of a solver.  Seconds are
 processor time of `k.prove()`; what it takes to import the solvers is told apart.  A kernel that needs more than `MOST` seconds
@@ -25,11 +26,11 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "examples")]
 os.environ["SNAP_CACHE_DIR"] = ""
 
-from report import surroundings, write  # noqa: E402
+from report import RESULTS, surroundings, write  # noqa: E402
 
 from snap.api import SnapFunction  # noqa: E402
 
-MOST = 100
+MOST = 30
 CHOSEN = {"TILE": 16, "ROWS": 8}  # of the generic examples
 # Of each kernel of the library the instance that does most: its module, the function that makes it, and for what.
 LIBRARY = {
@@ -133,15 +134,19 @@ def main() -> None:
     kernels = []
     everything = [*in_files("examples", ROOT / "examples"), *in_files("tests/ok", ROOT / "tests" / "ok"), *in_library()]
     for group, name, ask in everything:
-        if not words or any(word in name for word in words):
+        if not words or any(word in f"{group} {name}" for word in words):
             kernels.append(measured(group, name, ask))
             last = kernels[-1]
             print(f"{group:9} {name:40} {last['verdict']:8} {last['seconds']:7.2f} s  {len(last['open'])} of {last['obligations']} open", flush=True)
+    before = max(RESULTS.glob("prove-*.json"), default=None) if words else None
+    if before is not None:
+        order = [(group, name) for group, name, _ in everything]
+        found = {(k["group"], k["kernel"]): k for k in [*json.loads(before.read_text())["kernels"], *kernels]}
+        kernels = [found[key] for key in order if key in found]
     print(json.dumps(summary(kernels), indent=2))
-    if not words:
-        memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024
-        found = {"summary": summary(kernels), "import_of_solvers_s": imports(), "most_memory_MiB": memory, "kernels": kernels}
-        print(write("prove", {**surroundings(("z3-solver", "islpy")), "benchmark": "prove", **found}))
+    memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024
+    result = {"summary": summary(kernels), "import_of_solvers_s": imports(), "most_memory_MiB": memory, "kernels": kernels}
+    print(write("prove", {**surroundings(("z3-solver", "islpy")), "benchmark": "prove", **result}))
 
 
 if __name__ == "__main__":

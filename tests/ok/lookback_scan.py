@@ -51,7 +51,7 @@ def warp_scan(value: int @ thread[1]) -> int @ thread[1]:
     return total
 
 
-@kernel(threads=T, where=lambda ticket, x, out, status: (len(ticket) >= 1, len(out) >= len(x)))
+@kernel(threads=T, where=lambda ticket, x, out, status, n, blocks: (len(ticket) >= 1, len(x) >= n, len(out) >= n, len(status) >= blocks + 32))
 def scan(x: ptr(const(int)), out: ptr(int), status: ptr(u64), ticket: ptr(int), n: int):
     with each(block, out, disjoint=out):
         slot: shared(int[1])  # the tile's number

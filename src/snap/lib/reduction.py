@@ -81,7 +81,14 @@ def reduction(type, inside, result, WIDTH, op, nothing, C=1, SINGLE=False, T=THR
     @kernel(
         threads=T,
         cluster=C if C > 1 else None,
-        where=lambda x, out, partial, ticket, n: (len(x) >= n >= 0, len(out) >= 1),
+        where=lambda x, out, partial, ticket, n, blocks: (
+            len(x) >= n >= 0,
+            len(out) >= 1,
+            not SINGLE or blocks == C,
+            SINGLE or len(partial) >= blocks,
+            len(ticket) >= 1,
+            blocks <= 2**30,
+        ),
     )
     def reduce_all(x: ptr(const(E)), out: ptr(R), partial: ptr(A), ticket: ptr(i32), n: i64):
         teams: int = count(TEAM)

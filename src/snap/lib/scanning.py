@@ -209,7 +209,7 @@ def scan_kernel(type, inside, WIDTH, op, EXCLUSIVE, nothing, T=THREADS, K=None, 
     scan_words = scan_of_words(inside, op, EXCLUSIVE, nothing, K, WIDTH)
     publish, glance, gather = look_back(inside, op, nothing)
 
-    @kernel(threads=T, cooperative=True)
+    @kernel(threads=T, cooperative=True, where=lambda x, out, n: (len(x) >= n >= 0, len(out) >= n, n <= 2**40))
     def scan_tiles(x: ptr(const(E)), out: ptr(E), status: ptr(i64), n: i64):
         blocks: int = count(block[1])
         tiles: int = int((n + (TILE - 1)) / TILE)

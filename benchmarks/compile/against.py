@@ -2,8 +2,8 @@
 and the library's kernels that both commits have, each written as its own commit writes it.
 
 `python benchmarks/compile/against.py --against REF` checks REF out beside (a temporary worktree) and starts one process a side.  For each program both are
-asked in turn, so that what else the machine does hits both alike; the figure is the ratio of the fastest runs, and beside it that of the functions called in one
-run, which no other load changes.  Output: a line a program, the sums a folder, and `benchmarks/results/compile-against-*.json`.  Target: at most 1.05.
+asked in turn, so that what else the machine does hits both alike; the figure is the ratio of the fastest runs, of all and of each stage (check: all but the other
+two), and beside it that of the functions called in one run, which no other load changes.  Output: a line a program, the sums a folder, and `benchmarks/results/compile-against-*.json`.  Target: at most 1.05.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -51,9 +52,10 @@ KERNELS = {
 
 
 def answer() -> None:
-    """Reads names of programs, and prints the seconds, or with `calls` before the name the functions called, of one run of it."""
+    """Reads names of programs, and prints the seconds (all, synchronization, generation), or with `calls` before the name the functions called, of one run of it."""
     root = Path(os.environ["SNAP_MEASURED"])
     sys.path[:0] = [str(root / "src"), str(root / "tests"), str(root / "examples")]
+    spent = timed_stages()
     for line in sys.stdin:
         how, what = line.rstrip("\n").split(" ", 1)
         run = prepared(root, what)
@@ -65,10 +67,37 @@ def answer() -> None:
             print(sum(entry.callcount for entry in profile.getstats()), flush=True)
             continue
         with contextlib.redirect_stdout(io.StringIO()):
+            spent.clear()
             start = time.process_time()
             run()
             seconds = time.process_time() - start
-        print(seconds, flush=True)
+        print(seconds, spent["sync"], spent["codegen"], flush=True)
+
+
+def timed_stages() -> Counter[str]:
+    """The seconds spent in the stages' functions; where one calls another (a definition in a definition), the outer one has them."""
+    spent: Counter[str] = Counter()
+    inside: list[str] = []
+
+    def timed(stage: str, function: Callable) -> Callable:
+        def run(*args, **keywords):
+            start = time.process_time()
+            inside.append(stage)
+            try:
+                return function(*args, **keywords)
+            finally:
+                inside.pop()
+                if not inside:
+                    spent[stage] += time.process_time() - start
+
+        return run
+
+    for stage, names in (("sync", ("synchronize", "probe")), ("codegen", ("emit",))):
+        module = importlib.import_module(f"snap.{stage}")
+        for name in names:
+            if hasattr(module, name):  # `probe` is younger than some commits
+                setattr(module, name, timed(stage, getattr(module, name)))
+    return spent
 
 
 def prepared(root: Path, what: str) -> Callable[[], None]:
@@ -118,14 +147,14 @@ class Side:
         environment.pop("SNAP_VERIFY", None)
         self.process = subprocess.Popen([sys.executable, __file__, "--answer"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
 
-    def ask(self, how: str, what: str) -> float:
+    def ask(self, how: str, what: str) -> list[float]:
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write(f"{how} {what}\n")
         self.process.stdin.flush()
         line = self.process.stdout.readline()
         if not line:
             sys.exit(f"{what} could not be measured: the process has ended")
-        return float(line)
+        return [float(number) for number in line.split()]
 
 
 def programs(there: Path, only: list[str]) -> list[str]:
@@ -141,7 +170,10 @@ def compared(there: Path, repeats: int, only: list[str]) -> dict[str, dict[str, 
         for side in (now, before):  # once without a look: imports, and what is remembered for good
             side.ask("time", what)
         seconds = [(now.ask("time", what), before.ask("time", what)) for _ in range(repeats)]
-        one = {"s": min(n for n, _ in seconds), "before_s": min(b for _, b in seconds), "calls": now.ask("calls", what), "before_calls": before.ask("calls", what)}
+        one = {}
+        for stage, of in STAGES.items():
+            one[f"{stage}s"], one[f"before_{stage}s"] = (min(of(*run[side]) for run in seconds) for side in (0, 1))
+        (one["calls"],), (one["before_calls"],) = now.ask("calls", what), before.ask("calls", what)
         found[what] = one
         print(f"{what:42} {one['s'] * 1e3:8.1f} ms, {one['s'] / one['before_s']:.2f} of before; calls {one['calls'] / one['before_calls']:.2f}", flush=True)
     for side in (now, before):
@@ -149,6 +181,14 @@ def compared(there: Path, repeats: int, only: list[str]) -> dict[str, dict[str, 
         side.process.stdin.close()
         side.process.wait()
     return found
+
+
+STAGES: dict[str, Callable[[float, float, float], float]] = {
+    "": lambda all, sync, codegen: all,
+    "check_": lambda all, sync, codegen: all - sync - codegen,
+    "sync_": lambda all, sync, codegen: sync,
+    "codegen_": lambda all, sync, codegen: codegen,
+}
 
 
 def summed(found: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
@@ -159,6 +199,7 @@ def summed(found: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
         if rows:
             sums[folder or "all"] = {
                 "time": sum(r["s"] for r in rows) / sum(r["before_s"] for r in rows),
+                **{f"{stage}time": sum(r[f"{stage}s"] for r in rows) / sum(r[f"before_{stage}s"] for r in rows) for stage in STAGES if stage},
                 "time_mean": math.exp(sum(math.log(r["s"] / r["before_s"]) for r in rows) / len(rows)),
                 "calls": sum(r["calls"] for r in rows) / sum(r["before_calls"] for r in rows),
                 "calls_mean": math.exp(sum(math.log(r["calls"] / r["before_calls"]) for r in rows) / len(rows)),
@@ -186,7 +227,8 @@ def main() -> None:
         found = compared(there.resolve(), given.repeats, given.only)
     sums = summed(found)
     for folder, row in sums.items():
-        print(f"{folder:10} time {row['time']:.3f} (mean of ratios {row['time_mean']:.3f}), calls {row['calls']:.3f} (mean {row['calls_mean']:.3f})")
+        stages = ", ".join(f"{stage.rstrip('_')} {row[f'{stage}time']:.3f}" for stage in STAGES if stage)
+        print(f"{folder:10} time {row['time']:.3f} ({stages}; mean of ratios {row['time_mean']:.3f}), calls {row['calls']:.3f} (mean {row['calls_mean']:.3f})")
     if given.write:
         sys.path.insert(0, str(ROOT / "benchmarks"))
         from report import surroundings, write

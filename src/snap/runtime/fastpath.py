@@ -216,18 +216,11 @@ def source(
         for question in (*family.guards, family.alone if alone else family.anywhere)
         for index in arrays
     ]
-    packed = [
-        _packed(f"{'p' if isinstance(param, Pointer) else 'a'}{index}", param)
-        for index, param in enumerate(signature.params)
-    ]
-    packed += [f"maps{number}[p{index}, d{index}]" for number, index in enumerate(tensors)]
-    if barrier:
-        packed.append("barriers[stream]")
     args = [f"a{index}" for index in range(len(signature.params))]
     shared = {
         "attributes": ", attributes, attribute_count" if cooperative else "",
         "at": STREAM_AT,
-        "packed": ", ".join(packed),
+        "packed": ", ".join(_all_packed(signature, barrier, tensors)),
     }
     given = "".join(f"a{index}, " for index in arrays)
     condition = _condition(signature, decides) if where else None
@@ -257,6 +250,16 @@ def source(
         learn=learn,
         **shared,
     )
+
+
+def _all_packed(signature: Signature, barrier: bool, tensors: tuple[int, ...]) -> list[str]:
+    """What goes into the buffer of a launch: the arguments, the tensor maps, and the barrier of a cooperative grid."""
+    packed = [
+        _packed(f"{'p' if isinstance(param, Pointer) else 'a'}{index}", param)
+        for index, param in enumerate(signature.params)
+    ]
+    packed += [f"maps{number}[p{index}, d{index}]" for number, index in enumerate(tensors)]
+    return packed + ["barriers[stream]"] * barrier
 
 
 def _joined(checks: list[str]) -> str:

@@ -128,7 +128,7 @@ OF_ELEMENTS = [
         ours={"snap": lambda x: (snap.lib.dropout(torch.ones_like(x), 0.5, 1) != 0).double().mean(),
               "snap alone": lambda x: (snap.lib.dropout(x, 0.5, 1), x.new_full((), 0.5))[1],
               "snap gradient": lambda x: (snap.lib.dropout_gradient(x, 0.5, 1), x.new_full((), 0.5))[1]},
-        baselines={"torch": lambda x: F.dropout(x, 0.5)}, unlike=["torch"], reference=lambda x: torch.tensor(0.5, dtype=torch.float64),
+        baselines={"torch": lambda x: F.dropout(x, 0.5)}, unlike=["torch"], reference=lambda x: torch.tensor(0.5, dtype=torch.float64, device=x.device),
         tolerance=1e-3, bytes=lambda size: 4 * count(size), label=lambda size: " x ".join(map(str, size)),
     ),
 ]

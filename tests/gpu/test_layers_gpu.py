@@ -86,8 +86,8 @@ def test_embedding(rows, length, shape):
         torch.testing.assert_close(dtable.double(), exact, rtol=1e-4, atol=1e-3)
         torch.testing.assert_close(dplaces.double(), g.double().sum(0), rtol=1e-4, atol=1e-3)
         assert torch.equal(snap.lib.embedding_gradient(g, tokens, rows, dtype="f32"), dtable)
-        near(snap.lib.embedding_gradient(g, tokens, rows), exact)
-        near(snap.lib.embedding_gradient(g, tokens, rows, deterministic=False), exact)
+        near(snap.lib.embedding_gradient(g, tokens, rows), exact, 50 if dtype == torch.float32 else 1)  # thousands of summands, in f32
+        near(snap.lib.embedding_gradient(g, tokens, rows, deterministic=False), exact, 50 if dtype == torch.float32 else 1)
 
 
 @pytest.mark.parametrize("rows, classes", [(300, 50_304), (65, 50_257), (1000, 1000), (7, 200_000)])

@@ -67,7 +67,7 @@ INTEGER = {
     "min": min,
     "max": max,
     "div": lambda a, b: -1 if b == 0 else int(Fraction(a, b)),
-    "rem": lambda a, b: a if b == 0 else a - b * int(Fraction(a, b)),
+    "rem": lambda a, b: -1 if b == 0 else a - b * int(Fraction(a, b)),
 }
 
 

@@ -56,7 +56,9 @@ class Pending:
             "SNAP018",
             f"`{self.__name__}` lacks {missing}, and so is never checked",
             span,
-            help="a Snap function has both: `@kernel` and `@requires(grid[1], block[1], thread[256])`",
+            help="`@kernel(threads=256)`; or both: `@kernel` and `@requires(grid[1], block[1], thread[256])`"
+            if self.kind == "global"
+            else "a Snap function has both: `@kernel` and `@requires(grid[1], block[1], thread[256])`",
         )
 
 

@@ -175,6 +175,16 @@ def test_usage_errors(snap_command, args):
     assert code == 2 and err and not out
 
 
+@pytest.mark.parametrize("use", ["k[1](x)", "k(x)", "print(k.prove())"])
+def test_a_refused_kernel_that_the_file_uses_is_one_error(snap_command, use):
+    body = "    with each(thread) as i:\n        v: int = nothing\n\n\n"
+    write("used.py", f"from snap import *\n\n\n@kernel(threads=32)\ndef k(x: ptr(int)):\n{body}x = None\n{use}\n")
+    [entry] = json.loads(snap_command("check", "used.py", "--json")[1])
+    assert entry["code"] == "SNAP019"
+    code, _, err = snap_command("prove", "used.py")
+    assert code == 1 and "SNAP019" in err and "Traceback" not in err
+
+
 def test_check_says_which_generic_kernels_it_did_not_check(snap_command):
     write("both.py", GOOD + GENERIC.removeprefix("from snap import *\n"))
     note = "`fill` is generic and was not checked: give --set T=..."

@@ -45,7 +45,7 @@ def test_error_page(code):
     run_blocks.execute(mended, f"{code}_mended.py", {"__name__": "__docs__"})
 
 
-@pytest.mark.parametrize("path", [DOCS / "tutorial.md", ROOT / "README.md", DOCS / "language.md", DOCS / "library.md", DOCS / "roles.md", DOCS / "sgemm.md", DOCS / "inference.md", DOCS / "debugging.md", DOCS / "cookbook.md", DOCS / "paper.md"], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [DOCS / "tutorial.md", ROOT / "README.md", DOCS / "language.md", DOCS / "library.md", DOCS / "roles.md", DOCS / "sgemm.md", DOCS / "inference.md", DOCS / "debugging.md", DOCS / "cookbook.md", DOCS / "paper.md", DOCS / "proofs.md"], ids=lambda path: path.name)
 def test_blocks_print_what_the_text_says(path):
     for block, printed in run_blocks.outputs(path):
         assert block.text.rstrip() == printed.rstrip(), f"run: python docs/run_blocks.py {path.relative_to(ROOT)}"

@@ -53,6 +53,7 @@ def test_rendering_and_json():
     assert "error[SNAP026]: not shown: `x[i]` is inside of `x`" in text
     told = proof(WRONG, PROVED).to_json()
     assert told["verdict"] == "refuted" and [o["code"] for o in told["obligations"]] == ["SNAP023", None]
+    assert [o["severity"] for o in told["obligations"]] == ["error", "information"]
 
 
 def test_a_property_that_is_not_there():

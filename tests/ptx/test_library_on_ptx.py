@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from ptx.both import compared
 
-import snap
 from snap import lib
 
 

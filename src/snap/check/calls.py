@@ -166,7 +166,11 @@ def _count(c: Checker, e: tree.Call) -> ir.Expr:
         return _extent(c, e)
     p = wanted_privilege(c, e.args[0], "`count`")
     if not c.privilege.at_least(p) or not c.place.holds(p):
-        write_up(c, p, "a count", e.args[0].span)
+        note = help = ""
+        if p.level > c.privilege.level or p.level is c.privilege.level and p.n > c.privilege.n:
+            note = f"code at `{c.privilege}` has no units of `{p}` to count; code at `{p}` has one, itself"
+            help = f"ask before going down, where there are several: `n: int = count({p})`"
+        write_up(c, p, "a count", e.args[0].span, note=note, help=help)
         raise c.poisoned()
     counts = [held for level, held in c.place.levels if level >= p.level]
     if any(held.count is None or held.open for held in counts):

@@ -173,8 +173,17 @@ def read_down(
 
 
 # SNAP005: the privilege is not one that this code can declare or assign.
-def write_up(c: Checker, p: Privilege, what: str, span: Span, secondary: tuple[Label, ...] = ()) -> bool:
-    """Reports, and says whether it did."""
+def write_up(
+    c: Checker,
+    p: Privilege,
+    what: str,
+    span: Span,
+    secondary: tuple[Label, ...] = (),
+    *,
+    note: str = "",
+    help: str = "",
+) -> bool:
+    """Reports, and says whether it did.  `note`, `help`: for what is no assignment."""
     frame = c.innermost("group", "split", "function")
     inside = (Label(frame.span, f"this code runs at `{c.privilege}`"),) if frame is not None else ()
     if not c.privilege.at_least(p):
@@ -190,8 +199,8 @@ def write_up(c: Checker, p: Privilege, what: str, span: Span, secondary: tuple[L
             span,
             "higher than the code" if higher else "not a divisor",
             secondary + inside,
-            note="the other units would keep the old value, and the group would disagree",
-            help=f"do it where the code's privilege is at least `{p}`",
+            note=note or "the other units would keep the old value, and the group would disagree",
+            help=help or f"do it where the code's privilege is at least `{p}`",
         )
         return True
     if not c.place.holds(p):

@@ -37,8 +37,10 @@ def expression(c: Checker, e: tree.Expr, want: Want) -> ir.Expr:
             if const is None:
                 raise c.type_error(f"no integer type holds {value}", e.span)
             return const
-        case tree.Text():
-            raise c.fail("SNAP017", "text is not a value in Snap", e.span)
+        case tree.Text(text):
+            number = text.lower().strip("+-") in ("inf", "infinity", "nan")
+            help = "write `math.inf`, `-math.inf` or `math.nan`, with `import math`" if number else ""
+            raise c.fail("SNAP017", "text is not a value in Snap", e.span, help=help)
         case tree.Name():
             return _name(c, e, want)
         case tree.Known(Variable(var)):

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from snap.diag.error import SnapError
+from snap.diag.error import SnapError, UseOfRefused
 from snap.diag.source import register_source
 
 PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
@@ -82,7 +82,7 @@ def run_file(path: Path, name: str, args: tuple[str, ...] = ()) -> dict[str, obj
     with _standing_for(module, path, (filename, *args)):
         try:
             exec(code, module.__dict__)
-        except (SnapError, SystemExit, KeyboardInterrupt):
+        except (SnapError, SystemExit, KeyboardInterrupt, UseOfRefused):
             raise
         except BaseException as error:
             raise Failure(report(error), _line_in(error, filename)) from None
@@ -185,6 +185,8 @@ def check_file(path: Path) -> Checked:
         except SystemExit as stop:
             if stop.code not in (None, 0):
                 failure = Failure(f"{path}: stopped by `sys.exit({stop.code!r})` at its top level")
+        except UseOfRefused:
+            pass  # what was refused is among the collected errors
         except Failure as stopped:
             failure = stopped
     return Checked(path, names, in_order((*collected, *raised)), failure)

@@ -77,3 +77,7 @@ def _traceback_notes(diagnostic: Diagnostic, others: int) -> list[str]:
     if others:
         notes.append(f"and {others} more error{'s' if others > 1 else ''} in this function")
     return notes
+
+
+class UseOfRefused(Exception):
+    """The file launches, or asks something of, a function that was refused.  The refusal is the error, and is told."""

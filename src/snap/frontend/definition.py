@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from snap.diag.error import UseOfRefused
 from snap.diag.span import Span
 from snap.frontend.tree import Function
 from snap.ir.types import Privilege, told_apart
@@ -64,3 +65,13 @@ class Refused:
 
     def __init__(self, name: str):
         self.name = name
+
+    def __call__(self, *args: object, **keywords: object) -> None:
+        raise UseOfRefused(self.name)
+
+    __getitem__ = __call__
+
+    def __getattr__(self, name: str) -> None:
+        if name.startswith("__"):
+            raise AttributeError(name)  # Python asks for these
+        raise UseOfRefused(self.name)

@@ -202,7 +202,8 @@ def _json(o: Obligation) -> dict:
     told = diagnostic_json(o.diagnostic())
     told |= {"property": o.kind, "verdict": str(o.verdict), "what": o.what, "reason": o.reason}
     told["needs"] = list(o.needs)
-    told["code"] = None if o.verdict is Verdict.PROVED else o.code
+    if o.verdict is Verdict.PROVED:
+        told |= {"code": None, "severity": "information", "message": f"shown: {o.what}"}
     if o.launch is not None:
         told["launch"] = {"blocks": o.launch.blocks, **dict(o.launch.args)}
     return told

@@ -6,12 +6,13 @@ Input: a function, its kind and what it requires, in one decorator or two.  Outp
 from __future__ import annotations
 import __future__ as future
 
+import builtins
 import contextlib
 import functools
 import sys
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from types import FrameType
+from types import CellType, CodeType, FrameType, FunctionType
 from typing import Any
 
 from snap.api import Compiled, SnapFunction
@@ -126,6 +127,31 @@ def _check_where(requires: Requires, kind: str, names: list[str]) -> None:
     _check_asked("where", requires.where, [*names, "blocks"], span, help)
 
 
+def _settled(where: Any) -> Any:
+    """`where=` with what its names mean now, as those of a kernel do: a proof and every launch ask the same thing.
+    Where one of them means nothing yet, it is left as it is.
+    """
+    code, cells = getattr(where, "__code__", None), getattr(where, "__closure__", None) or ()
+    if type(where) is not FunctionType or code is None:
+        return where
+    here, names = where.__globals__, _names_in(code)
+    try:
+        closure = tuple(CellType(cell.cell_contents) for cell in cells)
+    except ValueError:  # a cell that is filled later
+        return where
+    if any(name not in here and not hasattr(builtins, name) for name in names):
+        return where
+    kept = {name: here[name] for name in ("__name__", "__builtins__", "__file__", *names) if name in here}
+    made = FunctionType(code, kept, where.__name__, where.__defaults__, closure)
+    made.__kwdefaults__, made.__dict__ = where.__kwdefaults__, dict(where.__dict__)
+    return made
+
+
+def _names_in(code: CodeType) -> set[str]:
+    """Of outside, those of functions in it too; attributes may be among them."""
+    return set(code.co_names).union(*(_names_in(one) for one in code.co_consts if isinstance(one, CodeType)))
+
+
 def _with_defaults(params: tuple, values: tuple) -> tuple:
     """Defaults are what Python found when the function was defined, whoever calls it later and whatever the names in
     them mean there.
@@ -223,7 +249,7 @@ def kernel(
         message = "`@kernel(...)` declares the number of threads per block"
         help = "`@kernel(threads=256)`; or `@kernel` alone, with `@requires(...)`"
         raise SnapError(Diagnostic("SNAP018", message, caller_span(), help=help))
-    asked = {"resident": resident, "blocks": blocks, "where": where, "proved": bool(proved)}
+    asked = {"resident": resident, "blocks": blocks, "where": _settled(where), "proved": bool(proved)}
     return _short("kernel", _launched(threads, cluster), smem, cooperative, asked)
 
 
@@ -339,7 +365,7 @@ def requires(
         if pending.requires is not None:
             raise SnapError(Diagnostic("SNAP018", "`@requires` is given twice", span))
         needs = Requires(
-            given, smem, bool(cooperative), resident, span, blocks=blocks, where=where, proved=bool(proved)
+            given, smem, bool(cooperative), resident, span, blocks=blocks, where=_settled(where), proved=bool(proved)
         )
         return _completed(Pending(pending.python, pending.kind, needs))
 

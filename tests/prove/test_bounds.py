@@ -149,3 +149,67 @@ def slower(x: ptr(float), n: int):
 def test_what_grows_by_another_amount_each_time():
     """It comes to 36, and eight times (8 - k) does not."""
     assert open_of(slower, "bounds") == ["`x[at]` is inside of `x`"]
+
+
+@device(thread)
+def doubled(n: int) -> int:
+    a: int = 1
+    for q in range(n):
+        if q > 90:
+            return a
+        a = a * 2
+    return a
+
+
+@kernel(threads=32, where=lambda y, n, blocks: (0 <= n <= 100, blocks == 1, len(y) >= 64))
+def after_a_break(y: ptr(int), n: int):
+    with each(thread, y) as i:
+        a: int = 1
+        for q in range(n):
+            if q > 90:
+                break
+            a = a * 2
+        if 0 < a < 32:
+            y[i + a] = 1
+
+
+@kernel(threads=32, where=lambda y, n, blocks: (0 <= n <= 100, blocks == 1, len(y) >= 64))
+def from_a_call(y: ptr(int), n: int):
+    with each(thread, y) as i:
+        a: int = doubled(n)
+        if 0 < a < 32:
+            y[i + a] = 1
+
+
+@pytest.mark.parametrize("k", [after_a_break, from_a_call], ids=lambda k: k.__name__)
+def test_what_a_loop_is_left_with_may_have_overflowed(k):
+    assert "`a * 2` does not overflow `i32`" in [o.what for o in k.prove(["bounds"]).open]
+
+
+@kernel(threads=32, where=lambda y, n, blocks: (0 <= n <= 100, blocks == 1, len(y) >= 64))
+def through_a_vector(y: ptr(int), n: int):
+    with each(thread, y) as i:
+        v: int2 = int2(n * 1000000000, 1)
+        if v.x > 3:
+            y[i] = 1
+
+
+@kernel(threads=32, where=lambda y, n, blocks: (0 <= n <= 100, blocks == 1, len(y) >= 64))
+def through_a_component(y: ptr(int), n: int):
+    with each(thread, y) as i:
+        v: int2 = int2(0, 1)
+        v.y = n * 1000000000
+        if v.y > 3:
+            y[i] = 1
+
+
+@kernel(threads=32, where=lambda y, n, blocks: (0 <= n <= 100, blocks == 1, len(y) >= 64))
+def through_a_float(y: ptr(int), n: int):
+    with each(thread, y) as i:
+        if float(n * 1000000000) > 3.0:
+            y[i] = 1
+
+
+@pytest.mark.parametrize("k", [through_a_vector, through_a_component, through_a_float], ids=lambda k: k.__name__)
+def test_what_is_no_number_carries_its_arithmetic_too(k):
+    assert "`n * 1000000000` does not overflow `i32`" in [o.what for o in k.prove(["bounds"]).open]

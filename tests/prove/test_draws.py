@@ -141,3 +141,17 @@ def set_in_a_loop(x: ptr(const(int)), out: ptr(int), c: ptr(int), n: int):
 )
 def test_not_apart(k):
     assert k.prove(["races"]).of("races").verdict is not Verdict.PROVED
+
+
+@kernel(threads=64, where=lambda out, c, blocks: (len(out) >= 64, len(c) >= 4, blocks == 1))
+def in_two_types(out: ptr(int), c: ptr(int)):
+    """What is added to the wider number takes one off its lower half."""
+    with each(thread, out) as i:
+        at: int = atomic.add(c, 0, 1)
+        atomic.add(c.view(u64), 0, u64(4294967295))
+        assert 0 <= at < 64
+        out[at] = i
+
+
+def test_counters_of_two_types_are_not_apart():
+    assert in_two_types.prove(["races"]).of("races").verdict is not Verdict.PROVED

@@ -481,3 +481,32 @@ def test_what_is_taken_as_given():
     assert others in strided_tile.prove(["init"]).assumed
     assert others not in variables.prove(["init"]).assumed
     assert prove(variables._the_one({}).task, ["init"]).of("init").verdict is Verdict.PROVED
+
+
+@kernel(threads=32, cluster=2, where=lambda y, n, blocks: (len(y) >= 32 * blocks, blocks <= 4, 0 <= n <= 1))
+def part_of_another_block(y: ptr(int), n: int):
+    """The same index, a product, in another block's part."""
+    with each(cluster) as c:
+        parts: shared(int[32], across=block)
+        b: int @ block[1] = id()
+        t: int @ thread[1] = id() % 32
+        with each(thread, parts):
+            parts[0 * b, t * n] = 1
+        with each(thread, y):
+            y[c * 64 + b * 32 + t] = parts[1 + 0 * b, t * n]
+
+
+@kernel(threads=64, where=lambda y, blocks: (len(y) >= 64, blocks == 1))
+def atomics_of_others(y: ptr(int)):
+    """No barrier is between two atomics."""
+    with each(block, y):
+        s: shared(int[64])
+        with each(thread, s) as t:
+            atomic.store(s, t, 1)
+        with each(thread, s, y) as t:
+            y[t] = atomic.load(s, 63 - t)
+
+
+@pytest.mark.parametrize("k", [part_of_another_block, atomics_of_others], ids=lambda k: k.__name__)
+def test_not_what_was_written(k):
+    assert k.prove(["init"]).of("init").verdict is Verdict.REFUTED

@@ -120,3 +120,9 @@ def test_a_line_says_how_far_it_is(capfd):
         pass
     said = capfd.readouterr().err
     assert "proving `k`: bounds, 1 of 3 ..." in said and "races" not in said and said.endswith("\r")
+
+
+def test_what_an_object_answers_is_asked_again(proofs, monkeypatch):
+    where = ", where=lambda x, n: len(x) >= LEAST(n)"
+    found = [again(kernel(f"LEAST = lambda n: {text}", where), monkeypatch).verdict for text in ("0", "n")]
+    assert len(proofs) == 2 and found == [Verdict.REFUTED, Verdict.UNKNOWN]

@@ -7,6 +7,7 @@ import pytest
 
 import snap
 from snap import *
+from snap.prove.verdict import Verdict
 
 SIZE = 64
 
@@ -106,3 +107,52 @@ def test_the_generated_launch_asks_too():
     text = source(calls.signature, family, True, False, False, (), True)
     assert "and where(blocks, n0 // 4, a1)" in text
     assert calls.where.quick(2, 128, 128) and not calls.where.quick(2, 100, 128)
+
+
+@kernel(threads=32, where=lambda x, blocks: [len(x) >= 32, blocks == 1])
+def listed(x: ptr(int)):
+    with each(thread, x) as i:
+        x[i] = 1
+
+
+def test_a_list_of_conditions_is_checked():
+    assert listed.prove(["bounds"]).verdict is Verdict.PROVED
+    with pytest.raises(snap.LaunchError, match="len"):
+        listed[1](np.zeros(3, np.int32))
+
+
+def test_names_are_what_they_were_when_it_was_defined():
+    found = []
+    for least in (32, 0):
+
+        @kernel(threads=32, where=lambda x, blocks: (len(x) >= least, blocks == 1))
+        def filled(x: ptr(int)):
+            with each(thread, x) as i:
+                x[i] = 1
+
+        found.append(filled)
+    assert found[0].prove(["bounds"]).verdict is Verdict.PROVED
+    with pytest.raises(snap.LaunchError, match="len"):
+        found[0][1](np.zeros(3, np.int32))
+
+
+@kernel(threads=32, where=lambda x, n, blocks: ((n and 2) * len(x) >= 64, blocks == 1))
+def one_of_two(x: ptr(int), n: int):
+    """`n and 2` is 2, not True."""
+    with each(thread, x) as i:
+        x[i + 30] = 1
+
+
+def max(a, b):
+    return a
+
+
+@kernel(threads=32, where=lambda x, n, blocks: (len(x) >= max(n, 32), blocks == 1))
+def by_another_max(x: ptr(int), n: int):
+    with each(thread, x) as i:
+        x[i] = 1
+
+
+@pytest.mark.parametrize("k", [one_of_two, by_another_max], ids=lambda k: k.__name__)
+def test_as_python_means_it(k):
+    assert k.prove(["bounds"]).verdict is not Verdict.PROVED

@@ -82,7 +82,7 @@ _KNOWN: dict[tuple[str, tuple[str, ...], int], Proof] = {}
 def prove(task: Task, properties: Iterable[str] | None = None, progress: bool | None = None) -> Proof:
     """progress: whether a line on standard error says how far it is; None: after a second, where that is a terminal."""
     names = chosen(PROPERTIES if properties is None else properties)
-    if not task.key:
+    if not task.key or not kept.decided(task):
         return _prove(task, names, progress)
     key = task.key, names, task.steps
     if key not in _KNOWN:

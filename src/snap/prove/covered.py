@@ -83,7 +83,8 @@ def before(read: Touch, writes: list[Touch]) -> list[Before]:
         if w.life is not read.life:
             continue
         alive, loops = len(read.life.loops), common(w, read)
-        who = (True,) if read.own else (True, False)
+        # Atomics of other threads are in no order: neither races nor order looks at two of them.
+        who = (True,) if read.own or read.atomic and w.atomic else (True, False)
         if w.when.order < read.when.order and loops >= alive:
             found += [Before(w, loops, self=own) for own in who]
         for k in range(loops - 1, alive - 1, -1):

@@ -51,6 +51,8 @@ def _counts(c: Context, root: Root) -> bool:
     set before the first draw, once.
     """
     draws = [d for d in c.found.draws if d.site.root is root]
+    if any(d.site.elem != draws[0].site.elem for d in draws):
+        return False  # what one adds in its type may carry into another's
     start = min(d.site.when.order for d in draws)
     known = {id(d.site) for d in draws if d.amount.span()[0] >= 0}
     for site in c.found.sites:

@@ -21,7 +21,7 @@ from snap.ir.types import THREAD1, Privilege
 from snap.ir.walk import bodies, ways_out
 from snap.prove import loops
 from snap.prove.acts import act
-from snap.prove.sites import NEVER, Entry, Inside, Position, Root, Site, Walked
+from snap.prove.sites import NEVER, NONE, Deps, Entry, Inside, Position, Root, Site, Walked
 from snap.prove.start import Key, Started
 from snap.prove.terms import FALSE, TRUE, Cond, Poly, at_least, atoms_of, below, both, equal, negated, number
 from snap.prove.values import OPAQUE, Value, anything, is_bool, is_int, value
@@ -64,7 +64,10 @@ class Walk(Started):
                 c = v.term
                 self.define(("or", both(c, equal(atom, 1)), both(negated(c), equal(atom, 0))))
                 v = Value(equal(atom, 1), v.deps)
-        self.vars[self.frame, var.uid] = v
+        key = self.frame, var.uid
+        self.vars[key] = v
+        if not self.dry and v.deps:
+            self.stored[key] = self.stored.get(key, NONE) | v.deps
 
     def define(self, c: Cond) -> None:
         """What an atom is that has just been made: it decides about nobody's way."""
@@ -219,18 +222,19 @@ class Walk(Started):
                 self.access(Effect(Kind.WRITE, access), t.span)
             case ir.ComponentTarget(ir.VarTarget(var), lane):
                 self.touch(var, True, t.span, lane)
-                self.vars[self.frame, var.uid] = OPAQUE
+                self.assign(var, Value(None, self.read(var).deps | v.deps))
             case ir.ComponentTarget(ir.MemTarget(access), lane):
                 self.access(Effect(Kind.WRITE, access), t.span, part=lane)
             case ir.ComponentTarget(inner):
                 self.target(inner, OPAQUE)
 
-    def unknown(self, t: ir.Target | None, extra: object = None) -> None:
-        """A target that gets a value of which nothing is known."""
+    def unknown(self, t: ir.Target | None, deps: Deps = NONE) -> None:
+        """A target that gets a value of which nothing is known, but the arithmetic that it comes from."""
         match t:
             case ir.VarTarget(var):
                 self.touch(var, True, t.span)
-                self.vars[self.frame, var.uid] = anything(self, var.type, var.privilege, var.name)
+                v = anything(self, var.type, var.privilege, var.name)
+                self.vars[self.frame, var.uid] = Value(v.term, v.deps | deps)
             case _:
                 self.target(t, OPAQUE)
 
@@ -345,7 +349,7 @@ class Walk(Started):
         if self.returns:
             mark, depth = self.marks[-1]
             known = both(*self.path[mark:])
-            self.returns[-1].append((known, v if depth == self.depth else None))
+            self.returns[-1].append((known, v if depth == self.depth else None, NONE if v is None else v.deps))
 
     def _call(self, s: ir.Call) -> None:
         self.calls += 1
@@ -382,22 +386,23 @@ class Walk(Started):
         self.initial[frame, var.uid] = self.vars[frame, var.uid]
         self.frame = here
 
-    def _result(self, s: ir.Call, found: list[tuple[Cond, Value | None]]) -> None:
+    def _result(self, s: ir.Call, found: list[tuple[Cond, Value | None, Deps]]) -> None:
         if s.target is None:
             return
         t = s.function.returns
-        if t is None or not found or any(v is None for _, v in found) or not (is_int(t) or is_bool(t)):
-            self.unknown(s.target)
+        rests = NONE.union(*(deps for _, _, deps in found))
+        if t is None or not found or any(v is None for _, v, _ in found) or not (is_int(t) or is_bool(t)):
+            self.unknown(s.target, rests)
             return
-        (_, last), *others = reversed(found)
+        (_, last, _), *others = reversed(found)
         assert last is not None
-        for cond, v in others:
+        for cond, v, _ in others:
             assert v is not None
             deps = v.deps | last.deps
             if isinstance(v.term, Poly) and isinstance(last.term, Poly):
                 last = Value(self.terms.choose(cond, v.term, last.term), deps)
             else:
-                self.unknown(s.target)
+                self.unknown(s.target, rests)
                 return
         self.target(s.target, last)
 

@@ -92,7 +92,7 @@ def by_solver(c: Context, read: Touch, ways: list[Before]) -> bool:
     missed: list[Cond] = []
     for b in ways:
         w = b.write
-        if b.self and not b.earlier and len(w.when.loops) == b.same and w.like(read):
+        if b.self and not b.earlier and len(w.when.loops) == b.same and w.like(read) and w.rank == read.rank:
             if all(a >= n for a, n in zip(w.sizes, read.sizes)):
                 guards = [one for one in w.path if one not in c.found.defines]
                 missed.append(negated(both(*guards, *(equal(i, j) for i, j in zip(w.index, read.index)))))

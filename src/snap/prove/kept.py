@@ -12,11 +12,13 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.util
+import numbers
 import os
 import pickle
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Protocol
 
 from snap.prove.verdict import Proof
@@ -34,12 +36,20 @@ class Store(Protocol):
     def put(self, key: str, data: bytes) -> None: ...
 
 
+def decided(task: Task) -> bool:
+    """Whether the key tells all that `where=` takes from outside: of a function or an object that a launch asks, the
+    text does not say what it answers.
+    """
+    names = {} if task.where is None else task.where[1]
+    return all(isinstance(one, (numbers.Number, str, type, BuiltinFunctionType)) for one in names.values())
+
+
 def key_of(task: Task, names: tuple[str, ...]) -> str:
     """Numbers that tell declarations apart are counted anew: they depend on what else a process has defined."""
-    numbers: dict[str, str] = {}
+    counts: dict[str, str] = {}
 
     def counted(found: re.Match[str]) -> str:
-        return numbers.setdefault(found[0], f"uid={len(numbers)}")
+        return counts.setdefault(found[0], f"uid={len(counts)}")
 
     contents = re.sub(r"\buid=\d+", counted, repr((task.typed, task.where, sorted(task.constants.items()))))
     contents = re.sub(r" at 0x[0-9a-f]+", "", contents)

@@ -256,8 +256,9 @@ def _set(w: Walk, carried: dict[Key, Carried], turn: Poly) -> dict[Key, Poly]:
 def _behind(w: Walk, carried: dict[Key, Carried], turns: Poly, breaks: bool, ways: list[ir.Stmt]) -> None:
     """The variables behind the loop."""
     if breaks:
-        for key, c in carried.items():
-            w.vars[key] = _havoc(w, c.var)
+        for key, c in carried.items():  # on the way out, too, it may have been assigned
+            v = _havoc(w, c.var)
+            w.vars[key] = Value(v.term, v.deps | c.entry.deps | w.stored.get(key, frozenset()))
         return
     _set(w, carried, turns)
 

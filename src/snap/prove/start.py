@@ -15,7 +15,7 @@ from snap.ir.launches import MOST as MOST_BLOCKS
 from snap.ir.launches import most_blocks
 from snap.ir.types import GRID1, THREAD1, Level, Place, Privilege, Scalar
 from snap.prove.ladder import Ladder
-from snap.prove.sites import Arithmetic, Entry, Local, Loop, Position, Root, Walked, When
+from snap.prove.sites import Arithmetic, Deps, Entry, Local, Loop, Position, Root, Walked, When
 from snap.prove.terms import Cond, Poly, at_least, below, equal, number
 from snap.prove.values import Value, anything, is_int, value
 
@@ -39,13 +39,14 @@ class Started:
         self.depth = 0  # of loops with a counter
         self.dry = 0  # of walks that only look how variables change
         self.turned = 1  # how often loops that are run out repeat what is inside
-        self.returns: list[list[tuple[Cond, Value | None]]] = []
+        self.returns: list[list[tuple[Cond, Value | None, Deps]]] = []
         self.marks: list[tuple[int, int]] = []  # of calls: path, depth
         self.clock = 0
         self.around: tuple[Loop, ...] = ()  # loops with a counter
         self.unsure = False  # somebody may have left, and no condition of the path says who
         self.lives: dict[int, When] = {}  # of shared arrays, by their roots: when they came to life
         self.bare: dict[Key, When] = {}  # variables that were declared without a value, and when
+        self.stored: dict[Key, Deps] = {}  # the arithmetic of all that a variable was given
         self._start(function)
 
     # ---- the launch ----

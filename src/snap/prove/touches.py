@@ -30,6 +30,7 @@ class Touch:
     own     only the thread itself sees it: a variable
     rank    of memory spread over a cluster, the block whose part is meant
     known   whether it is known where it is; else it may be anywhere
+    atomic  no barrier orders it with another one
     """
 
     store: object
@@ -48,6 +49,7 @@ class Touch:
     own: bool = False
     rank: Poly | None = None
     known: bool = True
+    atomic: bool = False
 
     def like(self, other: Touch) -> bool:
         """Whether both count in the same elements."""
@@ -94,6 +96,7 @@ def _site(c: Context, s: Site) -> Touch:
         s.life,
         rank=rank,
         known=known,
+        atomic=bool(s.atomic),
     )
 
 

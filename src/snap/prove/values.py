@@ -52,6 +52,12 @@ def anything(w: Walk, t: ValueType, per: Privilege = THREAD1, name: str = "", ke
     return OPAQUE
 
 
+def loose(w: Walk, t: ValueType, *of: Value) -> Value:
+    """Any value of the type, made of these: of which number it is nothing is known, but the arithmetic in it counts."""
+    free = anything(w, t)
+    return Value(free.term, free.deps.union(*(v.deps for v in of)))
+
+
 def as_int(w: Walk, v: Value) -> Poly | None:
     if isinstance(v.term, tuple):
         return w.terms.choose(v.term, number(1), number(0))
@@ -80,18 +86,18 @@ def value(w: Walk, e: ir.Expr) -> Value:
             v = value(w, inner)
             if is_int(e.type) and is_int(inner.type) and isinstance(v.term, Poly):
                 return Value(w.terms.wrapped(v.term, *held_by(e.type)), v.deps)
-            return anything(w, e.type)
+            return loose(w, e.type, v)
         case ir.Unary(op, inner):
             return _unary(w, e, op, value(w, inner))
         case ir.Binary(op, left, right):
             a, b = value(w, left), value(w, right)
             if not isinstance(e.type, Scalar) or not isinstance(a.term, Poly) or not isinstance(b.term, Poly):
-                return anything(w, e.type)
+                return loose(w, e.type, a, b)
             return _binary(w, e, op, a.term, b.term, a.deps | b.deps)
         case ir.Compare(op, left, right):
             a, b = value(w, left), value(w, right)
             x, y = as_int(w, a), as_int(w, b)
-            return anything(w, e.type) if x is None or y is None else Value(compared(op, x, y), a.deps | b.deps)
+            return loose(w, e.type, a, b) if x is None or y is None else Value(compared(op, x, y), a.deps | b.deps)
         case ir.Logical(op, left, right):
             a = value(w, left)
             with w.given(a if op == "and" else Value(negated(_cond(a)), a.deps)):
@@ -114,17 +120,14 @@ def value(w: Walk, e: ir.Expr) -> Value:
         case ir.Component():
             return _component(w, e)
         case ir.MakeVector(items):
-            for item in items:
-                value(w, item)
-            return OPAQUE
+            return loose(w, e.type, *[value(w, item) for item in items])
 
 
 def _component(w: Walk, e: ir.Component) -> Value:
     if isinstance(e.value, ir.Read):
         w.touch(e.value.var, False, e.span, e.lane)
-    else:
-        value(w, e.value)
-    return anything(w, e.type)
+        return loose(w, e.type, w.read(e.value.var))
+    return loose(w, e.type, value(w, e.value))
 
 
 def _cond(v: Value) -> Cond:
@@ -152,10 +155,10 @@ def _cast(w: Walk, e: ir.Cast, v: Value) -> Value:
     if e.type == BOOL:
         if isinstance(v.term, Poly):
             return Value(negated(equal(v.term, 0)), v.deps)
-        return v if v.term is not None else anything(w, e.type)
+        return v if v.term is not None else loose(w, e.type, v)
     x = as_int(w, v)
     if not is_int(e.type) or x is None:
-        return anything(w, e.type)
+        return loose(w, e.type, v)
     return Value(w.terms.wrapped(x, *held_by(e.type)), v.deps)
 
 
@@ -163,7 +166,7 @@ def _unary(w: Walk, e: ir.Unary, op: str, v: Value) -> Value:
     if op == "not":
         return Value(negated(_cond(v)), v.deps)
     if not isinstance(v.term, Poly) or not is_int(e.type):
-        return anything(w, e.type)
+        return loose(w, e.type, v)
     t: Scalar = e.type
     low, high = held_by(t)
     if op == "~":
@@ -199,7 +202,7 @@ def _binary(w: Walk, e: ir.Binary, op: str, x: Poly, y: Poly, deps: Deps) -> Val
             if e.exact and n is not None and n > 1:
                 w.exact(x, n, e.span)
             if n == 0 or low < 0 and least <= -1 <= most and w.terms.span(x)[0] == low:
-                return anything(w, t)
+                return Value(anything(w, t).term, deps)
             if op == "/":
                 return Value(w.terms.divide(x, y, (low, high)), deps)
             rest = w.terms.remainder(x, y, (low, high))
@@ -227,7 +230,7 @@ def _binary(w: Walk, e: ir.Binary, op: str, x: Poly, y: Poly, deps: Deps) -> Val
             if op == "&" and (w.terms.span(x)[0] >= 0 or w.terms.span(y)[0] >= 0):
                 most = min(w.terms.span(p)[1] for p in (x, y) if w.terms.span(p)[0] >= 0)
                 return Value(w.terms.base("any", 0, most, THREAD1, w.depth), deps)
-    return anything(w, t)
+    return Value(anything(w, t).term, deps)
 
 
 def _select(w: Walk, e: ir.Select, c: Value, then: ir.Expr, other: ir.Expr) -> Value:
@@ -241,14 +244,14 @@ def _select(w: Walk, e: ir.Select, c: Value, then: ir.Expr, other: ir.Expr) -> V
         return Value(w.terms.choose(cond, a.term, b.term), deps)
     if isinstance(a.term, tuple) and isinstance(b.term, tuple):
         return Value(either(both(cond, a.term), both(negated(cond), b.term)), deps)
-    return OPAQUE
+    return loose(w, e.type, c, a, b)
 
 
 def _math(w: Walk, e: ir.Math, op: str, args: list[Value]) -> Value:
     deps = frozenset().union(*(a.deps for a in args)) if args else NONE
     terms = [a.term for a in args]
     if not is_int(e.type) or not all(isinstance(t, Poly) for t in terms):
-        return anything(w, e.type)
+        return loose(w, e.type, *args)
     x = terms[0]
     assert isinstance(x, Poly) and isinstance(e.type, Scalar)
     if op in ("min", "max"):
@@ -259,7 +262,7 @@ def _math(w: Walk, e: ir.Math, op: str, args: list[Value]) -> Value:
         return held(w, w.terms.choose(at_least(x, 0), x, -x), e.type, e.span, deps)
     if op in ("popc", "clz", "ffs"):
         return Value(w.terms.base("any", 0, 64, THREAD1, w.depth), deps)
-    return anything(w, e.type)
+    return loose(w, e.type, *args)
 
 
 def _lookup(w: Walk, e: ir.Lookup, table: ir.Table, index: tuple[ir.Expr, ...]) -> Value:

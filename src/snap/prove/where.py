@@ -64,8 +64,12 @@ class Where:
                 return self.terms.choose(self.cond(e.cond), self.number(e.then), self.number(e.other))
             case "Call" if type(e.function).__name__ == "Name" and not e.keywords:
                 return self._call(e.function.id, e.args)
-            case "Compare" | "Chain" | "Logical":
+            case "Compare" | "Chain":
                 return self.terms.choose(self.cond(e), number(1), number(0))
+            case "Logical":  # Python's: one of the two
+                first, second = self.number(e.left), self.number(e.right)
+                then, other = (second, first) if e.op == "and" else (first, second)
+                return self.terms.choose(self.cond(e.left), then, other)
             case _:
                 raise Unknown
 
@@ -108,6 +112,8 @@ class Where:
         return self.terms.choose(both(at_least(x, 0), at_least(y, 1)), self.terms.divide(x, y), free)
 
     def _call(self, name: str, args: tuple) -> Poly:
+        if name in self.names:
+            raise Unknown  # not Python's own
         if name == "len" and len(args) == 1 and type(args[0]).__name__ == "Name":
             return self._named(f"len({args[0].id})")
         if name in ("min", "max") and len(args) > 1:

@@ -65,7 +65,7 @@ class Precondition:
         if self.counts_blocks:
             given["blocks"] = blocks
         found = self.function(**given)
-        return all(found) if isinstance(found, tuple) else bool(found)
+        return all(found) if isinstance(found, (tuple, list)) else bool(found)
 
     def _sized(self, k: int, param: object, arg: ArrayInfo, args: tuple[object, ...]) -> Sized:
         assert isinstance(param, Pointer)
@@ -76,7 +76,7 @@ class Precondition:
         kernel = self.signature.kernel
         try:
             found = self.function(**given)
-            kept = [bool(one) for one in (found if isinstance(found, tuple) else (found,))]
+            kept = [bool(one) for one in (found if isinstance(found, (tuple, list)) else (found,))]
         except Exception as error:  # whatever the user's function does
             problem = f"its `where=` fails for these arguments: {type(error).__name__}: {error}"
             raise LaunchError(kernel, problem) from error

@@ -40,7 +40,7 @@ def run(mutant: Mutant) -> Verdict:
         mutant.put_into(Path(folder))
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--tb=short"]
         command += ["-o", "pythonpath=" + " ".join((folder, *TEST_FOLDERS)), *mutant.caught_by]
-        environment = {**os.environ, "PYTHONPATH": folder}
+        environment = {**os.environ, "PYTHONPATH": folder, "SNAP_CACHE_DIR": str(Path(folder) / "cache")}  # no proof of before
         try:
             ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=MOST_SECONDS)
         except subprocess.TimeoutExpired:  # a program that does not end is wrong, too

@@ -60,7 +60,7 @@ def key_of(task: Task, names: tuple[str, ...]) -> str:
 @functools.cache
 def _versions() -> str:
     """The files that decide, by name, size and time."""
-    root = Path(__file__).resolve().parents[1]
+    root = Path(__file__).absolute().parents[1]  # links are not followed: a file beside one may be another
     files = [path for folder in FOLDERS for path in sorted((root / folder).rglob("*.py"))]
     for solver in SOLVERS:
         spec = importlib.util.find_spec(solver)

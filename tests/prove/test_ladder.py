@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from snap.prove.cases import decided
+from snap.analysis import solve
+from snap.prove.cases import Cases, decided
 from snap.prove.ladder import NO, UNKNOWN, Answer, Ladder
 from snap.prove.presburger import isl_ask
 from snap.prove.smt import Z3
@@ -157,3 +158,9 @@ def with_products(draw):
 def test_lemmas_follow(drawing):
     for at, lemma in itertools.product(drawing.models(), itertools.chain(*System(drawing.terms, drawing.conds).lemmas)):
         assert holds(lemma, dict(at)), (drawing.conds, lemma, at)
+
+
+def test_what_is_left_open_is_open(monkeypatch):
+    """Elimination is not complete: where it does not know, there may be a solution."""
+    monkeypatch.setattr("snap.analysis.solve.solve", lambda zero, positive: solve.UNKNOWN)
+    assert Cases().search([], [], []) is UNKNOWN

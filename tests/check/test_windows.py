@@ -81,9 +81,10 @@ def test_writing_a_row_waits_for_the_product_of_another():
     assert k.cuda().count("snap_wgmma_wait<0>(") == 2
 
 
-def test_accumulators_of_two_sizes_are_apart_by_a_wait():
+@pytest.mark.parametrize("scope", ["if True:", "with group(warpgroup):"], ids=["each in a scope of its own", "in one scope"])
+def test_accumulators_of_two_sizes_are_apart_by_a_wait(scope):
     """All of the array, then a row of it: the same registers, and not in order by themselves."""
-    k = tiles("wgmma(acc, a, b)\nwgmma(acc[0], a, tile(b, (0, 0), (64, 64)))")
+    k = tiles(f"{scope}\n    wgmma(acc, a, b)\n    wgmma(acc[0], a, tile(b, (0, 0), (64, 64)))")
     right(k, A @ np.concatenate([2 * B[:64], B[64:]]).T)
     text = k.cuda()
     assert text.count("snap_wgmma_wait<0>(") == 2

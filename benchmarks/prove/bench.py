@@ -26,39 +26,12 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "examples")]
 os.environ["SNAP_CACHE_DIR"] = ""
 
+from library_kernels import CONSTANTS, KERNELS, LATER  # noqa: E402
 from report import RESULTS, surroundings, write  # noqa: E402
 
 from snap.api import SnapFunction  # noqa: E402
 
 MOST = 30
-CHOSEN = {"TILE": 16, "ROWS": 8}  # of the generic examples
-# Of each kernel of the library the instance that does most: its module, the function that makes it, and for what.
-LIBRARY = {
-    "reduction": ("reduction", "reduction", "F32, F32, F32, 4, 'add', 0.0"),
-    "reduction by a cluster": ("reduction", "reduction", "F64, F64, F64, 2, 'add', 0.0, 8, True"),
-    "scan": ("scanning", "scan_kernel", "F32, F32, 4, 'add', False, 0.0"),
-    "scan by a cluster": ("scanning", "scan_by_team", "I32, I32, 4, 'add', True, 0, 4, 8"),
-    "transpose": ("transposition", "transpose_kernel", "F32, 4, 64"),
-    "ragged transpose": ("transposition", "ragged_transpose_kernel", "U8, 16, 128"),
-    "histogram": ("histograms", "histogram_kernel", "16"),
-    "softmax by warps": ("softmax_rows", "softmax_by_warps", "F32, F32, 4, 4"),
-    "softmax by blocks": ("softmax_rows", "softmax_by_blocks", "F32, F32, 4, 4, 256"),
-    "softmax by clusters": ("softmax_rows", "softmax_by_blocks", "F32, F32, 4, 8, 512, True, 8"),
-    "softmax of long rows": ("softmax_rows", "softmax_of_long_rows", "F32, F32, 4"),
-    "gemv by warps": ("matvec", "gemv_by_warps", "F32, F32, 4"),
-    "gemv by clusters": ("matvec", "gemv_by_blocks", "F32, F32, 4, 8, 8"),
-    "sgemm": ("sgemm", "warp_tiled", "*module.LARGE, module.STAGES, WIDTH=4"),
-    "sgemm, naive": ("sgemm_ladder", "naive", ""),
-    "sgemm, coalesced": ("sgemm_ladder", "coalesced", ""),
-    "sgemm, blocked": ("sgemm_ladder", "blocked", ""),
-    "sgemm, vectorised": ("sgemm_ladder", "vectorised", ""),
-    "gemm": ("gemm_kernels", "gemm_kernel", "BF16, BF16, True, True, bias_type=F32, activation='gelu', DIVIDED=True"),
-    "gemm by clusters": ("gemm_kernels", "gemm_kernel", "BF16, BF16, False, True, 64, 128, bias_type=F32, activation='gelu', TEAM=2"),
-    "gemm in slices": ("gemm_slices", "slices_kernel", "BF16, BF16, False, False"),
-    "gemm of few rows": ("gemm_thin", "thin_kernel", "BF16, BF16, True"),
-    "gemm_tf32, divided": ("gemm_tf32", "tf32_kernel", "False, 128, 256, 2, DIVIDED=True"),
-    "gemm_tf32, slices": ("gemm_tf32", "tf32_kernel", "False, 128, 256, 1, ADDED=True"),
-}
 
 
 def in_files(group: str, folder: Path) -> Iterator[tuple[str, str, object]]:
@@ -70,14 +43,14 @@ def in_files(group: str, folder: Path) -> Iterator[tuple[str, str, object]]:
         spec.loader.exec_module(module)
         for k in dict.fromkeys(v for v in vars(module).values() if isinstance(v, SnapFunction) and v.is_kernel):
             if k.definition.tree.span.filename == str(path):
-                values = {**CHOSEN, "TILE": 32} if "transpose" in path.stem else CHOSEN
+                values = {**CONSTANTS, "TILE": 32} if "transpose" in path.stem else CONSTANTS
                 given = {name: values[name] for name in k.generic if name in values}
                 if all(name in given or name in k._defaults() for name in k.generic):
                     yield group, f"{path.stem}: {k.definition.tree.name}", lambda k=k, given=given: k.prove(**given)
 
 
 def in_library() -> Iterator[tuple[str, str, object]]:
-    for name, (of, maker, arguments) in LIBRARY.items():
+    for name, (of, maker, arguments) in {**KERNELS, **LATER}.items():
         def ask(of=of, maker=maker, arguments=arguments):
             module = importlib.import_module(f"snap.lib.{of}")
             given = {**vars(importlib.import_module("snap.ir.types")), "module": module, "make": getattr(module, maker)}
@@ -138,6 +111,8 @@ def main() -> None:
             kernels.append(measured(group, name, ask))
             last = kernels[-1]
             print(f"{group:9} {name:40} {last['verdict']:8} {last['seconds']:7.2f} s  {len(last['open'])} of {last['obligations']} open", flush=True)
+    if not kernels:
+        sys.exit(f"no kernel's group or name holds any of: {', '.join(words)}")
     before = max(RESULTS.glob("prove-*.json"), default=None) if words else None
     if before is not None:
         order = [(group, name) for group, name, _ in everything]

@@ -23,13 +23,13 @@ from snap.lib.layer_arrays import (
     one_of,
     persistent,
     refuse,
-    refuse_derivatives,
     rows_of,
     shared_width,
     storer,
 )
 from snap.lib.operators import element
 from snap.lib.recorded import launch, recorded
+from snap.lib.torch_derivatives import refuse_derivatives
 
 THREADS = 256
 WORDS = 4  # a thread goes through so many at a time

@@ -14,9 +14,10 @@ from typing import Any
 from snap import *
 from snap.ir.types import F32, Scalar
 from snap.lib.arrays import Argument
-from snap.lib.layer_arrays import floats, loader, new, nothing, refuse_derivatives, rows_of, shared_width, stored
+from snap.lib.layer_arrays import floats, loader, new, nothing, rows_of, shared_width, stored
 from snap.lib.operators import element
 from snap.lib.recorded import launch, recorded
+from snap.lib.torch_derivatives import refuse_derivatives
 
 LANES, THREADS = 8, 512  # of a block, words side by side and all threads: 64 rows at a time
 ROUNDS = 4  # rows a thread takes, at least, before a matrix is divided among more blocks

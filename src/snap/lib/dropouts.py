@@ -25,12 +25,12 @@ from snap.lib.layer_arrays import (
     persistent,
     real,
     refuse,
-    refuse_derivatives,
     storer,
     whole,
 )
 from snap.lib.operators import element
 from snap.lib.recorded import is_array, launch, recorded
+from snap.lib.torch_derivatives import refuse_derivatives
 
 THREADS = 256
 MULTIPLY_0, MULTIPLY_1 = 0xD2511F53, 0xCD9E8D57

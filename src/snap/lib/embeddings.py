@@ -40,7 +40,6 @@ from snap.lib.layer_arrays import (
     new,
     persistent,
     refuse,
-    refuse_derivatives,
     rows_of,
     shared_width,
     stored,
@@ -49,6 +48,7 @@ from snap.lib.layer_arrays import (
 from snap.lib.recorded import launch, recorded
 from snap.lib.scanning import scan
 from snap.lib.teams import most_blocks
+from snap.lib.torch_derivatives import refuse_derivatives
 
 MOST_TOKENS = 2**31 - 2**16
 MOST_SEGMENTS, MOST_COUNTS = 32, 2**26  # that tokens are counted in, and counters of all of them

@@ -19,7 +19,6 @@ from snap.ir.types import BF16, F16, F32, I32, I64, U16, Scalar
 from snap.lib.arrays import Argument, argument, same_place
 from snap.lib.operators import element, scalar, word
 from snap.lib.recorded import lasting, step, view
-from snap.lib.torch_derivatives import derivative_wanted
 from snap.runtime.errors import LaunchError
 
 STORED = (F32, F16, BF16)
@@ -126,15 +125,6 @@ def stored(function: str, name: str, value: object, given: Scalar) -> Scalar:
     if found not in STORED:
         raise refuse(function, name, f"is one of {', '.join(t.name for t in STORED)}, not {value!r}")
     return found
-
-
-def refuse_derivatives(**tensors: object) -> None:
-    for name, value in tensors.items():
-        if derivative_wanted(value):
-            raise NotImplementedError(
-                f"the derivative of this call would be lost, and `{name}` wants one: detach it, or call it under"
-                " torch.no_grad()"
-            )
 
 
 def new(given: Argument, shape: tuple[int, ...], type: Scalar, zero: bool = False) -> Any:

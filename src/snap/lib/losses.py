@@ -24,7 +24,6 @@ from snap.lib.layer_arrays import (
     persistent,
     real,
     refuse,
-    refuse_derivatives,
     rows_of,
     shared_width,
     span,
@@ -40,6 +39,7 @@ from snap.lib.loss_kernels import (
     scaling_kernel,
 )
 from snap.lib.recorded import launch, recorded
+from snap.lib.torch_derivatives import refuse_derivatives
 
 WAYS = ("mean", "sum", "none")
 HELD_BYTES = 208 * 1024  # of a row in shared memory

@@ -25,7 +25,6 @@ from snap.lib.layer_arrays import (
     persistent,
     real,
     refuse,
-    refuse_derivatives,
     rows_of,
     shared_width,
 )
@@ -37,6 +36,7 @@ from snap.lib.norm_kernels import (
     norm_weight_kernel,
 )
 from snap.lib.recorded import launch, recorded
+from snap.lib.torch_derivatives import refuse_derivatives
 
 SMALL_BLOCK = 128  # threads a block where some lanes of a warp take a row
 LANE_ELEMENTS = 32  # most elements a lane holds where a warp takes a row

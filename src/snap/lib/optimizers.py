@@ -18,21 +18,10 @@ from snap import *
 from snap.ir.types import BF16, F16, F32, I64, Scalar
 from snap.lib.arrays import Argument, argument, same_place
 from snap.lib.block import reduce as block_reduce
-from snap.lib.layer_arrays import (
-    WORD,
-    floats,
-    loader,
-    nothing,
-    persistent,
-    real,
-    refuse,
-    refuse_derivatives,
-    shared_width,
-    storer,
-    whole,
-)
+from snap.lib.layer_arrays import WORD, floats, loader, nothing, persistent, real, refuse, shared_width, storer, whole
 from snap.lib.operators import element
 from snap.lib.recorded import is_array, launch, recorded
+from snap.lib.torch_derivatives import refuse_derivatives
 
 THREADS = NORM_THREADS = 512
 SMALLEST = 1e-6  # is added to the norm by which gradients are clipped, as torch does

@@ -25,7 +25,6 @@ from snap.lib.layer_arrays import (
     new,
     persistent,
     refuse,
-    refuse_derivatives,
     shared_width,
     span,
     storer,
@@ -33,6 +32,7 @@ from snap.lib.layer_arrays import (
 )
 from snap.lib.operators import element
 from snap.lib.recorded import launch, recorded
+from snap.lib.torch_derivatives import refuse_derivatives
 
 THREADS = 256
 

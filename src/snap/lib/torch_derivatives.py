@@ -61,6 +61,15 @@ def derivative_wanted(value: object) -> bool:
     )
 
 
+def refuse_derivatives(**tensors: object) -> None:
+    for name, value in tensors.items():
+        if derivative_wanted(value):
+            raise NotImplementedError(
+                f"the derivative of this call would be lost, and `{name}` wants one: detach it, or call it under"
+                " torch.no_grad()"
+            )
+
+
 # ---- the library's operators ----------------------------------------------------------------------------------------
 
 

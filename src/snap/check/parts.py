@@ -42,7 +42,6 @@ class Scope:
     reads: list[Where] = field(default_factory=list)
     writes: list[Where] = field(default_factory=list)
     guards: int = 0  # around it: conditions, loops, splits, calls
-    shared_out: bool = False  # a split is around it, so that its threads are some of the block's
     sure: set[int] = field(default_factory=set)  # the accesses that every thread makes each time that it is entered
 
 
@@ -116,8 +115,8 @@ def colliding(place: Place, scopes: Iterable[Scope]) -> Iterator[Collision]:
     if held is None or held.count is None:
         return
     for scope in scopes:
-        if scope.handle.privilege == THREAD1 and not scope.shared_out:
-            base = scope.handle.base.privilege  # of one unit that gave the memory away, the first
+        if scope.handle.privilege == THREAD1:
+            base = scope.handle.base.privilege  # of the first unit that gave the memory away; a role's is its threads'
             yield from itertools.islice(_certain(scope, base.n if base.level is Level.THREAD else held.count), 1)
 
 
@@ -221,7 +220,7 @@ class _Walk:
         self.changing = set(_changing(body))
         self.bound: dict[Owner, tuple[Frame, ir.Handle]] = {}  # a callee's parameters
         self.numbers = itertools.count()
-        self.guards = self.splits = 0
+        self.guards = 0
         blocks = place.held(Level.BLOCK)
         if blocks is not None and blocks.count is not None and not blocks.open:
             self.facts.append(linear.subtract(linear.number(blocks.count - 1), self.at.index[Level.BLOCK]))
@@ -249,15 +248,13 @@ class _Walk:
             case ir.Group():
                 self._entered(self.at.grouped(s), s.body, [])
             case ir.Split():
-                self.splits += 1
                 for case in s.cases:
                     at, learned = self.at.case(s, case)
                     self._entered(at, case.body, learned)
-                self.splits -= 1
             case ir.Partition(handle=handle) if (
                 handle.origin == "partition" and not handle.disjoint and self.frame == ()
             ):
-                scope = Scope(handle, dict(self.values.privileges), guards=self.guards, shared_out=self.splits > 0)
+                scope = Scope(handle, dict(self.values.privileges), guards=self.guards)
                 self.scopes.append(scope)
                 self.open.append(scope)
                 self.body(s.body)

@@ -1,11 +1,11 @@
-"""The order of a pipeline's fills (SNAP021)."""
+"""The order of a pipeline's fills (SNAP021): what is refused where a function is defined, by the checker or over the whole kernel."""
 
 from __future__ import annotations
 
 import textwrap
 
 import pytest
-from checking import IN_BLOCK, accepted, refused
+from checking import IN_BLOCK, errors, program
 
 PARAMS = "n: int @ grid[1], x: ptr(const(int), (n, 256)) @ grid[1]"
 DECLARED = "q: pipeline(shared(int[256]), 3)\nt: int @ thread[1] = id()\nm: int = n\n"
@@ -22,6 +22,13 @@ def drain(number: str, depth: int = 0) -> str:
 
 def body(code: str) -> str:
     return IN_BLOCK + textwrap.indent(DECLARED + code, "        ")
+
+
+def refused(code: str, *fragments: str, **options: str) -> None:
+    """With exactly one error."""
+    (error,) = errors(body(code), **options)
+    rendered = error.render()
+    assert error.code == "SNAP021" and all(fragment in rendered for fragment in fragments), rendered
 
 
 LOOP = "for k in range(n):\n"
@@ -52,7 +59,7 @@ NESTED = "for i in range(n):\n    for k in range(n):\n"
     "with stage(q) as a:\n    pass\nfor k in range(n):\n    with stage(q) as a:\n        pass\n",
 ])
 def test_fills_in_order(code):
-    accepted(body(code), params=PARAMS)
+    assert errors(body(code), params=PARAMS) == []
 
 
 @pytest.mark.parametrize("code, fragments", [
@@ -73,7 +80,7 @@ def test_fills_in_order(code):
     (fill("-1"), ("numbered from 0",)),
 ])
 def test_fills_out_of_order(code, fragments):
-    refused(body(code), "SNAP021", *fragments, params=PARAMS)
+    refused(code, *fragments, params=PARAMS)
 
 
 @pytest.mark.parametrize("filling", [
@@ -83,4 +90,18 @@ def test_fills_out_of_order(code, fragments):
 def test_what_fills(filling):
     put = "@device\n@requires(thread[32])\ndef put(p: ptr(int) @ thread[32]):\n    t: int @ thread[1] = id()\n    with partition(p, p=thread[1], offset=t) as m:\n        m[0] = 1\n"
     code = "for i in range(n):\n    for k in range(n):\n      with stage(q, k) as a:\n        " + filling
-    refused(body(code), "SNAP021", "start over", params=PARAMS + ", x2: ptr(const(int), (n,)) @ grid[1]", before=put)
+    refused(code, "start over", params=PARAMS + ", x2: ptr(const(int), (n,)) @ grid[1]", before=put)
+
+
+def test_all_that_go_back_are_told():
+    found = errors(body(LOOP + fill("n - k", 1) + fill("7") + fill("3")), params=PARAMS)
+    assert [(error.code, error.lineno) for error in found] == [("SNAP021", 14), ("SNAP021", 20)], found
+
+
+def test_in_a_function_that_is_called():
+    device = "@device\n@requires(block[1], thread[64])\ndef {name}({params}):\n{body}\n"
+    code = textwrap.indent("q: pipeline(shared(int[64]), 3)\nt: int @ thread[1] = id()\n" + LOOP + fill("F * k", 1), "    ")
+    fills = device.format(name="fills", params="n: int @ block[1], F: constexpr(int)", body=code)
+    for factor, wanted in ((1, []), (-1, [("SNAP021", 7)])):
+        calls = device.format(name="calls", params="n: int @ block[1]", body=f"    fills(n, {factor})")
+        assert program(fills + calls) == wanted, "where the calling function is defined"

@@ -17,8 +17,10 @@ from snap.analysis import linear
 from snap.analysis.linear import Atom, Form
 from snap.analysis.values import MOST_UNITS, Frame, Position, Values, form
 from snap.ir import nodes as ir
+from snap.ir.effects import assigned
 from snap.ir.integers import Range, held_by
 from snap.ir.types import THREAD1
+from snap.ir.walk import statements
 
 Declared = tuple[ir.Expr, ...]  # what a variable is: its value, or the bounds of its loop (start, stop, step)
 
@@ -122,6 +124,21 @@ class SameText(Values):
 
     def beyond(self, e: ir.Expr, frame: Frame, at: Position | None, parts: tuple[Form, ...] = ()) -> Form:
         return self.anything(e, e.type)
+
+
+def first_values(body: ir.Body) -> dict[int, Declared]:
+    """The variables that keep the first value which these statements give them, and what it is."""
+    found: dict[int, Declared] = {}
+    times: dict[int, int] = {}
+    for s in statements(body):
+        for var in assigned(s):
+            times[var.uid] = times.get(var.uid, 0) + 1
+        match s:
+            case ir.Declare(var, init) if init is not None:
+                found[var.uid] = (init,)
+            case ir.For(var, start, stop, step):
+                found[var.uid] = start, stop, step
+    return {uid: value for uid, value in found.items() if times[uid] == 1}
 
 
 def turn_of(var: ir.Var) -> Atom:

@@ -7,7 +7,6 @@ lowered, claimed, and divided among the branches of a split.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from snap.diag.error import Diagnostic
 from snap.diag.span import Span
@@ -15,9 +14,6 @@ from snap.frontend import tree
 from snap.ir import nodes as ir
 from snap.ir.types import Element, Level, Privilege
 from snap.record import record
-
-if TYPE_CHECKING:
-    from snap.check.state import Frame
 
 
 @dataclass(slots=True, eq=False)
@@ -92,7 +88,6 @@ class Pipeline:
     memory: Memory
     fills: ir.Var
     blocks: int | None  # of memory that is across a cluster: how many parts there are
-    frames: int  # how many constructs were open at the declaration
     stages: list[StageUse] = field(default_factory=list)
 
     @property
@@ -102,15 +97,10 @@ class Pipeline:
 
 @dataclass(slots=True, eq=False)
 class StageUse:
-    """One `stage(...)` of a pipeline in the text.  number: the fill's number as written, None where the compiler
-    counts.  frames: what was opened between the pipeline's declaration and the stage, outermost first.  fills: whether
-    memory is put into it.
-    """
+    """One `stage(...)` of a pipeline in the text.  counted: the compiler counts the fill, else its number is given."""
 
-    number: ir.Expr | None
+    counted: bool
     span: Span
-    frames: tuple[Frame, ...]
-    fills: bool = False
 
 
 @dataclass(slots=True, eq=False)

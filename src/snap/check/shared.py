@@ -77,7 +77,7 @@ def declare_shared(c: Checker, s: tree.Declare, spec: Spec, written: Privilege |
     if spec.kind == "pipeline":
         fills = c.temp(f"{s.name}_fill", I32, owner, s.name_span)
         c.out.append(ir.Declare(fills, ir.Const(0, I32, span=s.span), span=s.span))
-        c.bind(s.name, Pipeline(memory, fills, blocks if spec.spread == "across" else None, len(c.frames)))
+        c.bind(s.name, Pipeline(memory, fills, blocks if spec.spread == "across" else None))
     else:
         c.bind(s.name, across(c, memory, blocks, s.span) if spec.spread == "across" else memory)
 

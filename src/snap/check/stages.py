@@ -1,19 +1,19 @@
 """Stages of a pipeline, and turns.
 
 Input: the tree of `with stage(...)` or `with turn()`.  Output: a `Partition` with a fill, or a `Turn`.  Invariant: the
-stages of a pipeline are all counted or all numbered, and numbers come in order as far as the text tells (SNAP021); all
-units reach a turn equally often.  Non-goals: when a slot is free, who waits for whom (sync/).
+stages of a pipeline are all counted or all numbered, numbers that the text shows are not negative, and a counted stage
+that is used is filled (SNAP021); all units reach a turn equally often.  Non-goals: whether numbers come in order
+(sync/numbered.py, over the whole kernel); when a slot is free, who waits for whom (sync/).
 """
 
 from __future__ import annotations
 
 from snap.check import convert
-from snap.check.bindings import IndexMap, Memory, Pipeline
+from snap.check.bindings import IndexMap, Memory, Pipeline, StageUse
 from snap.check.explain import declared
 from snap.check.expressions import scalar
 from snap.check.known import assigned_names, decided_below
 from snap.check.names import resolve
-from snap.check.order import in_order, note_stage
 from snap.check.shared import across
 from snap.check.state import Abort, Checker, Frame, NotOpened, Want
 from snap.check.statements import body
@@ -21,6 +21,7 @@ from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
+from snap.ir.effects import looks_at, puts_into
 from snap.ir.hardware import WARP
 from snap.ir.types import BLOCK1, GRID1, I32, Level, Place
 
@@ -50,7 +51,7 @@ def stage_statement(c: Checker, s: tree.With, tail: bool) -> None:
         fill = _fill(c, found, args, s)
     except Abort:
         raise NotOpened from None
-    use = note_stage(c, found, fill if len(args) == 2 else None, s.head)
+    _counted_or_numbered(c, found, StageUse(len(args) == 1, s.head))
     moves = isinstance(fill, ir.Read) and fill.var.name in set(assigned_names(s.body))
     if moves or not isinstance(fill, (ir.Read, ir.Const)):
         fill = c.remembered(f"{s.name}_fill", fill, base.privilege, s.head)
@@ -69,7 +70,8 @@ def stage_statement(c: Checker, s: tree.With, tail: bool) -> None:
     with c.block() as out, c.frame("memory", s.head, f"a stage of `{base.name}`"):
         c.bind(s.name, memory)
         body(c, s.body, tail)
-    in_order(c, found, use, handle, tuple(out), len(c.errors) == refused)
+    if len(args) == 1 and len(c.errors) == refused:
+        _is_filled(c, base.name, handle, tuple(out), s.head)
     c.out.append(ir.Partition(base, handle, c.place, tuple(out), fill, len(args) == 1, span=s.head))
 
 
@@ -88,6 +90,41 @@ def _fill(c: Checker, pipeline: Pipeline, args: tuple[tree.Expr, ...], s: tree.W
     following = convert.binary("+", count, ir.Const(1, I32, span=s.head), s.head)
     c.out.append(ir.Assign(ir.VarTarget(pipeline.fills, span=s.head), following, span=s.head))
     return number
+
+
+# The next fill is the one after those counted, whatever numbers were named in between.
+def _counted_or_numbered(c: Checker, pipeline: Pipeline, use: StageUse) -> None:
+    other = next((u for u in pipeline.stages if u.counted != use.counted), None)
+    name = pipeline.memory.handle.name
+    if other is not None:
+        here, there = (
+            ("counts on", "names the fill's number")
+            if use.counted
+            else ("names the fill's number", "takes the next fill")
+        )
+        c.report(
+            "SNAP021",
+            f"stages of `{name}` are taken both in turn and by number",
+            use.span,
+            f"{here} here",
+            (Label(other.span, f"{there} here"),),
+            note="the next fill is the one after those counted, whatever numbers were named in between",
+            help=f"name the number everywhere, `stage({name}, k)`, or nowhere",
+        )
+    pipeline.stages.append(use)
+
+
+# Each counted stage is a new fill: what it contains is to be put there first.
+def _is_filled(c: Checker, name: str, handle: ir.Handle, inside: ir.Body, span: Span) -> None:
+    if looks_at(inside, handle) and not puts_into(inside, handle):
+        c.report(
+            "SNAP021",
+            f"nothing is put into this stage of `{name}`",
+            span,
+            "the next fill, which stays empty",
+            note=f"`with stage({name})` is the next fill each time, around what fills it and what uses it",
+            help=f"use it where it is filled; or name the fill, `stage({name}, k)`, in every stage of `{name}`",
+        )
 
 
 def _turn_help(place: Place) -> str:

@@ -51,7 +51,6 @@ class Frame:
     var: ir.Var | None = None  # of a `for`: its variable
     unrolled: bool = False  # of a `for`: it will be, if it indexes registers
     left_early: bool = False  # of a loop: its body has a `break` or `continue`
-    first_uid: int = 0  # what is declared inside has a higher one
 
 
 @record
@@ -110,17 +109,13 @@ _numbers = itertools.count(1)
 
 
 class Program:
-    """Shared by a function and all it calls: the stack of calls being elaborated, and the last number that was
-    given.
-    """
+    """Shared by a function and all it calls: the stack of calls being elaborated."""
 
     def __init__(self) -> None:
         self.active: list[Definition] = []
-        self.last_uid = 0
 
     def uid(self) -> int:
-        self.last_uid = next(_numbers)
-        return self.last_uid
+        return next(_numbers)
 
 
 class Checker:
@@ -302,7 +297,7 @@ class Checker:
     def frame(
         self, kind: str, span: Span, text: str, branch: SplitBranch | None = None, **known: object
     ) -> Iterator[Frame]:
-        self.frames.append(Frame(kind, span, text, branch, self.place, first_uid=self.program.last_uid, **known))
+        self.frames.append(Frame(kind, span, text, branch, self.place, **known))
         try:
             yield self.frames[-1]
         finally:

@@ -21,7 +21,7 @@ from snap.ir import synced
 from snap.ir.engines import Engine
 from snap.ir.operations import ATOMICS, COLLECTIVES
 from snap.ir.types import Privilege
-from snap.ir.walk import expressions
+from snap.ir.walk import expressions, statements
 from snap.record import kept, record
 
 
@@ -205,6 +205,31 @@ _ELEMENTS = (Extent.ELEMENT, Extent.ROWS)
 
 def written(s: ir.Stmt) -> list[ir.MemAccess]:
     return [e.access for e in effects(s) if e.access is not None and e.kind.writes]
+
+
+def puts_into(body: ir.Body, handle: ir.Handle) -> bool:
+    """Whether these statements put anything into the memory that the handle names, or hand it to a call that may."""
+    written_to = ([*(a.handle for a in written(s)), *_handed(s, constants=False)] for s in statements(body))
+    return any(_part_of(h, handle) for found in written_to for h in found)
+
+
+def looks_at(body: ir.Body, handle: ir.Handle) -> bool:
+    """Whether these statements read the memory that the handle names, or hand it to a call."""
+    read = (e.access for s in statements(body) for e in effects(s) if e.access is not None and e.kind.reads)
+    loaded = (a for s in statements(body) for a in loads(s))
+    given = (h for s in statements(body) for h in _handed(s, constants=True))
+    return any(_part_of(h, handle) for h in (*(a.handle for a in (*loaded, *read)), *given))
+
+
+def _handed(s: ir.Stmt, constants: bool) -> list[ir.Handle]:
+    return [h for p, _, h in passed(s) if constants or not p.handle.const]
+
+
+def _part_of(h: ir.Handle | None, handle: ir.Handle) -> bool:
+    """Whether it is the handle, or a part of it."""
+    while h is not None and h.uid != handle.uid:
+        h = h.base
+    return h is not None
 
 
 def assigned(s: ir.Stmt) -> list[ir.Var]:

@@ -43,6 +43,19 @@ def statements(body: ir.Body) -> list[ir.Stmt]:
 _below = kept("_below", lambda s: [inner for body in bodies(s) for inner in statements(body)])
 
 
+def lifetimes(body: ir.Body, home: tuple[int, int] = (0, 0)) -> list[tuple[ir.DeclareShared, ir.Body, tuple[int, int]]]:
+    """Shared arrays, each with the statements of its lifetime, and the body it is declared in: the number of the
+    statement that the body belongs to, and which of its bodies it is.
+    """
+    found = []
+    for at, s in enumerate(body):
+        if isinstance(s, ir.DeclareShared):
+            found.append((s, body[at + 1 :], home))
+        for k, inner in enumerate(bodies(s)):
+            found += lifetimes(inner, (s.number, k))
+    return found
+
+
 def bytes_of(obj: ir.MemObject) -> int:
     """How large a shared array is, at most."""
     return obj.elem.bytes * math.prod(ir.extents(obj.shape))

@@ -7,7 +7,7 @@ uniform is).. Non-goals: rewriting.
 
 from __future__ import annotations
 
-from snap.analysis.text import Text, natural
+from snap.analysis.text import Text, first_values, natural
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.effects import accesses, effects
@@ -47,36 +47,27 @@ class Facts:
 
     def __init__(self, f: synced.AnyFunction):
         self.params = {p.var.uid for p in f.params if not isinstance(p, ir.MemParam)}
-        self.inits: dict[int, tuple[ir.Expr, ...]] = {}
+        self.inits = first_values(f.body)
         self.loop_vars: dict[int, ir.For] = {}
         self.unset: set[int] = set()  # declared without a value
         self.elems: dict[int, dict] = {}  # object -> the element types it is seen as
         self.multiplied = {
             p.var.uid for p in f.params if isinstance(p, ir.RefParam)
         }  # arrays that asynchronous wgmma may be using
-        times: dict[int, int] = {}
         for s in statements(f.body):
             for e in effects(s):
-                if e.var is not None and e.kind.writes:
-                    times[e.var.uid] = times.get(e.var.uid, 0) + 1
                 if e.var is not None and e.engine is Engine.PRODUCTS:
                     self.multiplied.add(e.var.uid)
             match s:
                 case ir.Declare(var, init, zero):
-                    if init is not None:
-                        self.inits[var.uid] = (init,)
-                    elif not zero and not var.temp:  # the compiler's own are assigned right after
+                    if init is None and not zero and not var.temp:  # the compiler's own are assigned right after
                         self.unset.add(var.uid)
                 case ir.For():
-                    self.inits[s.var.uid] = (s.start, s.stop, s.step)
                     self.loop_vars[s.var.uid] = s
                 case ir.Call():
                     self.multiplied.update(x.var.uid for x in s.args if isinstance(x, ir.ArrayRef))
             for a in accesses(s):
                 self.elems.setdefault(a.view.obj.uid, {})[a.view.elem] = None
-        for uid, count in times.items():
-            if count > 1 or uid in self.params:
-                self.inits.pop(uid, None)
         self._levels: dict[int, int] = {}
         self._fixed: dict[int, bool] = {}
         self.positions = Positions(f)

@@ -36,6 +36,7 @@ from snap.sync.graph import Graph, graph_of
 from snap.sync.groups import Duty, plan_copies
 from snap.sync.inline import inline, must_be_inlined
 from snap.sync.insert import insert
+from snap.sync.numbered import refuse_going_back
 from snap.sync.project import project
 from snap.sync.relax import relax
 from snap.sync.slots import give_back
@@ -80,6 +81,7 @@ def _inline(function: ir.Function, numbers: Numbers) -> ir.Function:
 
 
 def _weave(function: synced.Function, numbers: Numbers) -> Woven:
+    refuse_going_back(function)
     return weave(function, find(function), numbers)
 
 

@@ -20,7 +20,7 @@ from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.hardware import WARP
 from snap.ir.types import Level, Place
-from snap.ir.walk import bodies, statements, ways_out
+from snap.ir.walk import bodies, lifetimes, statements, ways_out
 from snap.sync import numbered
 from snap.sync.uses import ByRole, Role, Uses, UsesByRole, merge
 
@@ -147,7 +147,7 @@ class _Search:
 
     def run(self) -> list[Channel]:
         found: list[Channel] = []
-        for declare, body, home in _declared(self.function.body):
+        for declare, body, home in lifetimes(self.function.body):
             channel = self._channel(declare, body)
             if channel is not None:
                 channel.home = home
@@ -258,11 +258,7 @@ class _Search:
         found: list[Fill] = []
         in_loops = {x.number for s in statements(body) if isinstance(s, LOOPS) for x in statements((s,))}
         looped = self._in_loop(obj)
-        for stage in (
-            s
-            for s in statements(body)
-            if isinstance(s, ir.Partition) and s.handle.origin == "stage" and s.handle.obj.uid == obj.uid
-        ):
+        for stage in numbered.stages_of(obj, body):
             repeated = looped or stage.number in in_loops
             self._undisturbed(obj, stage)
             first = not repeated and not any(f.repeated for f in found) and len(found) < obj.depth
@@ -271,9 +267,8 @@ class _Search:
 
     def _undisturbed(self, obj: ir.MemObject, stage: ir.Partition) -> None:
         """A fill is counted when its stage is taken: nothing leaves it, and no other fill begins in it."""
-        for inner in statements(stage.body):
-            if isinstance(inner, ir.Partition) and inner.handle.origin == "stage" and inner.handle.obj.uid == obj.uid:
-                raise _Irregular("a stage of it is taken inside of another", inner.span)
+        for inner in numbered.stages_of(obj, stage.body):
+            raise _Irregular("a stage of it is taken inside of another", inner.span)
         for way_out in ways_out(stage.body):
             raise _Irregular("some iterations leave it early", way_out.span)
 
@@ -360,17 +355,6 @@ class _Search:
                     roles = frozenset(by_role) if role is None else frozenset((role[0],))
                     found.append(Leaf(s, roles, total, None if role is None else role[1]))
         return found
-
-
-def _declared(body: ir.Body, home: tuple[int, int] = (0, 0)) -> list[tuple[ir.DeclareShared, ir.Body, tuple[int, int]]]:
-    """Shared arrays, each with the statements of its lifetime, and the body it is declared in."""
-    found = []
-    for at, s in enumerate(body):
-        if isinstance(s, ir.DeclareShared):
-            found.append((s, body[at + 1 :], home))
-        for k, inner in enumerate(bodies(s)):
-            found += _declared(inner, (s.number, k))
-    return found
 
 
 def _merged(channels: list[Channel]) -> list[Channel]:

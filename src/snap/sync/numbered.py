@@ -1,11 +1,17 @@
-"""Fills that the program numbers itself, `stage(x, k)`: are they loaded in order, and is what is used there?
+"""Fills that the program numbers itself, `stage(x, k)` (SNAP021): do their numbers go up, and is what is used there?
 
-Input: the stages of a pipeline in which boxes are loaded, and those in which they are used.  Output: nothing, or why
-not.  Rule: the loads, in the order of the text, are fills 0, 1, 2, ...; a use of fill f comes after the load of f and
-before that of f + depth.  A wait for a fill that was never loaded, or is no longer there, would never end.  Decided for
-numbers of the form `k + c` in loops that count by one, with guards that compare such numbers with something the loop
-does not change.  Non-goals: other forms are refused; a fill whose number certainly goes back,
-or starts over with an outer loop, does not come here: the checker has refused it (check/order.py).
+Input: a function; and of a pipeline into which boxes are loaded, the stages in which they are, and those in which they
+are used.  Output: nothing, or why not.  Two rules:
+
+  every pipeline     no number certainly goes back: not in a loop, not with an outer loop that starts it over, not from
+                     one fill to the next.  A number that the text does not show is taken as it comes
+  one with boxes     the loads, in the order of the text, are certainly fills 0, 1, 2, ...; a use of fill f comes after
+                     the load of f and before that of f + depth.  A wait for a fill that was never loaded, or is no
+                     longer there, would never end
+
+The second is decided for numbers of the form `k + c` in loops that count by one, with guards that compare such numbers
+with something the loop does not change; other forms are refused.  Non-goals: fills that the compiler counts; whether a
+pipeline's stages are all counted or all numbered (check/stages.py).
 """
 
 from __future__ import annotations
@@ -14,17 +20,180 @@ from dataclasses import dataclass
 
 from snap.analysis import linear
 from snap.analysis.linear import Form
-from snap.analysis.text import SameText
+from snap.analysis.text import SameText, Text, direction, first_values, turn_of
+from snap.analysis.trips import loop_values
 from snap.analysis.values import facts, form
+from snap.diag.error import Diagnostic, Label, SnapError
 from snap.diag.span import Span
 from snap.ir import nodes as ir
-from snap.ir.effects import assigned
-from snap.ir.walk import bodies, statements, variables, walk, ways_out
+from snap.ir import synced
+from snap.ir.effects import assigned, puts_into
+from snap.ir.walk import bodies, callees, lifetimes, statements, variables, walk, ways_out
 
 UNUSED = (
     "load what is used and no more: where the loop may end sooner than the first fills, guard them with its limit, `if"
     " k < n:`"
 )
+
+
+WHY = (
+    "what waits for a fill, and for its slot to be free, counts on numbers that only go up over the pipeline's lifetime"
+)
+LOOPS = (ir.For, ir.While)
+
+
+def stages_of(obj: ir.MemObject, body: ir.Body) -> list[ir.Partition]:
+    """The stages of a pipeline, in the order of the text."""
+    return [
+        s
+        for s in statements(body)
+        if isinstance(s, ir.Partition) and s.handle.origin == "stage" and s.handle.obj.uid == obj.uid
+    ]
+
+
+class _Stage:
+    """Where a stage stands: the statements around it in the pipeline's lifetime, outermost first; and its fill's number
+    as written.
+    """
+
+    def __init__(self, stage: ir.Partition, body: ir.Body):
+        self.stage = stage
+        self.around = _path(stage, body)
+        self.loops = [s for s in self.around if isinstance(s, LOOPS)]
+        self.number = _value(stage.fill, body)
+
+    def arm(self, s: ir.If) -> int:
+        """Which arm of one of these statements it stands in."""
+        inside = [*self.around, self.stage][self.around.index(s) + 1]
+        return next(k for k, arm in enumerate((s.then, s.other)) if any(x is inside for x in arm))
+
+
+# ---- every pipeline: what certainly goes back -----------------------------------------------------------------------
+
+
+def refuse_going_back(function: synced.Function) -> None:
+    """Raises SnapError with all fills of the function, and of those it calls, whose numbers certainly go back."""
+    found: list[Diagnostic] = []
+    for f in callees(function):
+        if any(isinstance(s, ir.Partition) and s.fill is not None and not s.counted for s in statements(f.body)):
+            values = first_values(f.body)
+            text = Text(lambda var, values=values: values.get(var.uid), proofs=False)
+            for declared, body, _ in lifetimes(f.body):
+                found += _Numbers(declared.handle, body, text, f.body).going_back()
+    if found:
+        raise SnapError(found[0], found[1:])
+
+
+class _Numbers:
+    """The numbers of one pipeline's fills, as far as the text tells."""
+
+    def __init__(self, pipeline: ir.Handle, body: ir.Body, text: Text, whole: ir.Body):
+        self.pipeline, self.text, self.whole = pipeline, text, whole
+        numbered = (s for s in stages_of(pipeline.obj, body) if not s.counted and puts_into(s.body, s.handle))
+        self.fills = [_Stage(s, body) for s in numbered]
+
+    def going_back(self) -> list[Diagnostic]:
+        """At most one for each fill."""
+        found = (
+            self._downwards(f) or self._starting_over(f) or self._after_higher(f, k) for k, f in enumerate(self.fills)
+        )
+        return [one for one in found if one is not None]
+
+    def _in_loop(self, f: _Stage, message: str, label: str, loop: ir.Stmt, there: str, help: str) -> Diagnostic:
+        labels = Label(loop.span, there), Label(self.pipeline.span, "its fills count from here on")
+        return Diagnostic("SNAP021", message, f.stage.span, label, labels, WHY, help)
+
+    # In a loop that counts down, or a number that does.
+    def _downwards(self, f: _Stage) -> Diagnostic | None:
+        name = self.pipeline.name
+        for loop in f.loops:
+            if isinstance(loop, ir.For) and direction(f.number, loop.var, self.text) < 0:
+                message = f"the fills of `{name}` are numbered downwards"
+                help = f"number them upwards, or leave the number out: `with stage({name}) as s:`"
+                return self._in_loop(f, message, "smaller in every round", loop, "of this loop", help)
+        return None
+
+    # Of two nested loops in the pipeline's lifetime, the number follows the inner one only: whatever else it reads is
+    # older than the outer one, and nothing assigns it.
+    def _starting_over(self, f: _Stage) -> Diagnostic | None:
+        name, read = self.pipeline.name, set(variables(f.number))
+        counting = {s.var for s in statements(self.whole) if isinstance(s, ir.For)}
+        if read & (_changed(self.whole) - counting):
+            return None
+        for k, inner in enumerate(f.loops):
+            if not isinstance(inner, ir.For) or inner.var not in read:
+                continue
+            for outer in f.loops[:k]:
+                moving = {v for s in statements((outer,)) for v in assigned(s)} - counting
+                if isinstance(outer, ir.For) and outer.var in read or moving & read:
+                    continue
+                message = f"the fills of `{name}` start over with every round of an outer loop"
+                label = f"numbered by `{inner.var.name}` alone"
+                help = (
+                    f"number them over both loops; or take counted stages, `with stage({name}) as s:`, each around a"
+                    " fill and its uses"
+                )
+                return self._in_loop(f, message, label, outer, "starts it over", help)
+        return None
+
+    def _after_higher(self, f: _Stage, k: int) -> Diagnostic | None:
+        name = self.pipeline.name
+        for earlier in self.fills[:k]:
+            if _exclusive(earlier, f) or not self._lower(f, earlier):
+                continue
+            numbers = [self.text.of(x.number) for x in (f, earlier)]
+            rises = all(map(linear.is_number, numbers)) and numbers[0][0] > numbers[1][0]  # until the next round
+            return Diagnostic(
+                "SNAP021",
+                f"`{name}` is filled out of order: this fill comes {'before' if rises else 'after'} one with a "
+                f"{'lower' if rises else 'higher'} number",
+                f.stage.span,
+                "in the next round of the loop, that one follows" if rises else "a lower number",
+                (Label(earlier.stage.span, "a lower number" if rises else "filled here before"),),
+                note=WHY,
+                help=f"number the fills by the loop, or leave the number out: `with stage({name}) as s:`",
+            )
+        return None
+
+    def _lower(self, f: _Stage, earlier: _Stage) -> bool:
+        """Whether its number is lower than that of `earlier`, or becomes so in the next round of a loop around both."""
+        common = [loop for loop, other in zip(f.loops, earlier.loops) if loop is other]
+        if not common:
+            low, high = self._end(f, 0), self._end(earlier, 1)
+            return low is not None and high is not None and low < high
+        here, there = (self.text.of(x.number) for x in (f, earlier))
+        if linear.is_number(here) and linear.is_number(there):
+            return here != there
+        if not isinstance(common[-1], ir.For):
+            return False
+        var = self.text.read((), common[-1].var)
+        here, there = linear.subtract(here, var), linear.subtract(there, var)
+        return linear.is_number(here) and linear.is_number(there) and here[0] < there[0]
+
+    def _end(self, f: _Stage, end: int) -> int | None:
+        """The first (end 0) or last number that a stage takes, where the text tells; a loop is taken to run twice where
+        its bounds do not say.
+        """
+        number, moves = self.text.of(f.number)
+        last: dict[object, int] = {}
+        for loop in f.loops:
+            if isinstance(loop, ir.For) and not any(
+                isinstance(s, ir.If) and loop.var in variables(s.cond) for s in f.around
+            ):
+                values = loop_values(loop)
+                last[turn_of(loop.var)] = 1 if values is None else len(values) - 1
+        if any(last.get(atom, -1) < 0 for atom, _ in moves):
+            return None
+        return number + end * sum(by * last[atom] for atom, by in moves)
+
+
+def _exclusive(a: _Stage, b: _Stage) -> bool:
+    """Whether they stand in different branches of one `if`."""
+    common = [one for one, other in zip(a.around, b.around) if one is other]
+    return bool(common) and isinstance(common[-1], ir.If) and a.arm(common[-1]) != b.arm(common[-1])
+
+
+# ---- boxes: what is certainly in order ------------------------------------------------------------------------------
 
 
 class Unordered(Exception):
@@ -95,15 +264,14 @@ def _at_most(x: Form, n: int) -> bool:
 
 
 def _numbered(stage: ir.Partition, body: ir.Body, values: SameText) -> Numbered:
-    path = _path(stage, body)
-    loops = [s for s in path if isinstance(s, (ir.For, ir.While))]
-    number = form(_value(stage.fill, body), values, (), None)
-    if not loops:
+    at = _Stage(stage, body)
+    number = form(at.number, values, (), None)
+    if not at.loops:
         if not linear.is_number(number):
             raise Unordered("its number is not a constant", stage.span)
         return Numbered(stage, None, number[0], [], [])
-    loop = loops[-1]
-    if len(loops) > 1:
+    loop = at.loops[-1]
+    if len(at.loops) > 1:
         raise Unordered(
             "its numbers begin again in an outer loop; without a number, `stage(x)`, they are counted on", stage.span
         )
@@ -118,12 +286,12 @@ def _numbered(stage: ir.Partition, body: ir.Body, values: SameText) -> Numbered:
     inside = {s.var.uid for s in statements(loop.body) if isinstance(s, ir.Declare)}
     if not _stays(loop.stop, body, set()):
         raise Unordered("what its loop counts to is not one value as long as it lives", loop.span)
-    for k, s in enumerate(path):
-        if isinstance(s, ir.If) and any(x is loop for x in path[:k]):
+    for s in at.around[at.around.index(loop) :]:
+        if isinstance(s, ir.If):
             limit = _limit(s.cond, loop.var, values)
             if limit is None or not _stays(limit, body, inside):
                 raise Unordered("what decides whether it is filled is not a limit of the loop's variable", s.span)
-            (known,) = facts(s.cond, _arm(s, [*path[k + 1 :], stage]) == 0, values, (), None)
+            (known,) = facts(s.cond, at.arm(s) == 0, values, (), None)
             var = values.read((), loop.var)
             if dict(known[1])[var[1][0][0]] > 0:  # var + rest >= 0
                 low.append(linear.subtract(var, known))
@@ -205,7 +373,12 @@ def _stays(e: ir.Expr, body: ir.Body, inside: set[int]) -> bool:
     read = {v.uid for v in variables(e)}
     if read & inside or any(isinstance(part, ir.Load) and not part.access.handle.obj.const for part in walk(e)):
         return False
-    return not any(v.uid in read for s in statements(body) if not isinstance(s, ir.Declare) for v in assigned(s))
+    return not any(v.uid in read for v in _changed(body))
+
+
+def _changed(body: ir.Body) -> set[ir.Var]:
+    """What gets more than the value that it is declared with: loop variables, too."""
+    return {v for s in statements(body) if not isinstance(s, ir.Declare) for v in assigned(s)}
 
 
 def _limit(cond: ir.Expr, var: ir.Var, values: SameText) -> ir.Expr | None:
@@ -231,21 +404,9 @@ def _value(e: ir.Expr, body: ir.Body) -> ir.Expr:
 
 def _deciding(stage: ir.Partition, loop: ir.For | None, body: ir.Body) -> list[tuple[int, int]]:
     """The branches around a stage's loop, or around the stage: which statement, and which of its arms."""
-    path = [*_path(stage, body), stage]
-    return [
-        (x.number, _arm(x, path[k + 1 :]))
-        for k, x in enumerate(path)
-        if isinstance(x, ir.If) and (loop is None or _holds(x, loop))
-    ]
-
-
-def _arm(s: ir.If, inside: list[ir.Stmt]) -> int:
-    """Which arm what follows on the path stands in."""
-    return next(k for k, arm in enumerate((s.then, s.other)) if any(x is inside[0] for x in arm))
-
-
-def _holds(outer: ir.Stmt, inner: ir.Stmt) -> bool:
-    return any(x is inner for b in bodies(outer) for x in statements(b))
+    at = _Stage(stage, body)
+    outside = at.around if loop is None else at.around[: at.around.index(loop)]
+    return [(s.number, at.arm(s)) for s in outside if isinstance(s, ir.If)]
 
 
 def _path(wanted: ir.Stmt, body: ir.Body) -> list[ir.Stmt]:

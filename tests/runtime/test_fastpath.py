@@ -6,6 +6,7 @@ The launch itself is recorded, not made: the memory that the driver would be giv
 from __future__ import annotations
 
 import ctypes
+import math
 import struct
 import threading
 from types import SimpleNamespace
@@ -35,10 +36,10 @@ def family(signature):
     return fastpath._Family(
         guards=("type({a}) is Tensor", "{a}.dtype == dtype{i}", "{a}.contiguous", "(n{i} := {a}.nbytes) >= 0"),
         anywhere="{a}.device == DEVICE", alone="{a}.device is not None", pointer="{a}.pointer", shape="{a}.shape",
-        names={**names, "Tensor": Tensor, "current_device": lambda: family.current_device, "test_stream": lambda device: 0x5000})
+        names={**names, "Tensor": Tensor, "current_device": lambda: family.current_device, "test_stream": lambda device: family.stream})
 
 
-family.current_device = 0
+family.current_device, family.stream = 0, 0x5000
 
 
 class Recorder:
@@ -68,7 +69,8 @@ class Recorder:
         cooperative = [struct.unpack("<I4xI60x", ctypes.string_at(attributes, 72))] if count else []
         with self.lock:
             self.launches.append(SimpleNamespace(blocks=grid_x, threads=threads, shared=shared, stream=stream, attributes=cooperative,
-                                                 values=tuple(values), function=ctypes.cast(function, ctypes.c_void_p).value))
+                                                 values=tuple(values), config=ctypes.cast(config, ctypes.c_void_p).value,
+                                                 function=ctypes.cast(function, ctypes.c_void_p).value))
         return self.result
 
 
@@ -467,3 +469,63 @@ def test_a_precondition_of_arrays_that_are_alike(make, monkeypatch):
         with pytest.raises(Handed):
             call(2.5, X, Y, 101)
     assert len(kernel.driver.launches) == 9 and set(asked) == {100, 7, 101} and asked.count(7) == 1
+
+
+def test_a_launch_like_the_one_before_passes_the_same_memory(make, monkeypatch):
+    """Nothing is packed again, and nobody writes that memory any more: launches with anything else pass other memory."""
+    kernel, call = saxpy_of(make, monkeypatch, compare=Likeness())
+    for _ in range(5):
+        call(2.5, X, Y, 100)
+    *_, first, second, third = memory = [launch.config for launch in kernel.driver.launches]
+    assert first == second == third
+    held = [call.__closure__[call.__code__.co_freevars.index("like")].cell_contents]  # it outlives what comes after
+    for n in range(20):
+        call(2.5, X, Y, n)
+    assert held and first not in [launch.config for launch in kernel.driver.launches[len(memory) :]]
+
+
+@pytest.mark.parametrize("changed", [
+    (2.0, X, Y, 100), (-2.5, X, Y, 100), (2.5, X, Y, 99), (2.5, Tensor(0x10004, 400), Y, 100), (2.5, X, Tensor(0x20004, 400), 100),
+    (2.5, Tensor(0x10000, 396), Y, 100),
+])
+def test_what_changes_is_passed(make, monkeypatch, changed):
+    kernel, call = saxpy_of(make, monkeypatch, compare=Likeness())
+    for _ in range(4):
+        call(2.5, X, Y, 100)
+    for _ in range(4):
+        call(*changed)
+        call(2.5, X, Y, 100)
+    value, x, y, n = changed
+    seen = [launch.values for launch in kernel.driver.launches]
+    assert seen == [(2.5, 0x10000, 0x20000, 100)] * 4 + [(value, x.pointer, y.pointer, n), (2.5, 0x10000, 0x20000, 100)] * 4
+
+
+def test_the_bits_of_floats_are_passed(make, monkeypatch):
+    """Zeros have signs."""
+    kernel, call = saxpy_of(make, monkeypatch, compare=Likeness())
+    given = [0.0, 0.0, 0.0, -0.0, 0, -0.0, 0.0, 2, 2.0, math.nan, math.nan, 0.5]
+    for value in given:
+        call(value, X, Y, 1)
+    assert [struct.pack("<f", launch.values[0]) for launch in kernel.driver.launches] == [struct.pack("<f", value) for value in given]
+
+
+def test_the_stream_of_each_launch_is_passed(make, monkeypatch):
+    kernel, call = saxpy_of(make, monkeypatch, compare=Likeness())
+    streams = [7, 7, 7, 8, 7, 8, 8]
+    for stream in streams:
+        monkeypatch.setattr(family, "stream", stream)
+        call(2.5, X, Y, 1)
+    assert [launch.stream for launch in kernel.driver.launches] == streams
+
+
+def test_memory_that_is_kept_goes_with_the_arrays_it_was_packed_for(make, monkeypatch):
+    """Others become the ones to compare with; then what was kept for the first is no longer asked for."""
+    kernel, call = saxpy_of(make, monkeypatch, compare=Likeness())
+    for _ in range(3):
+        call(2.5, X, Y, 100)
+    overlapping = Tensor(0x20000 - 396, 396), Tensor(0x20000, 4)
+    for _ in range(4):
+        call(2.5, *overlapping, 1)
+        with pytest.raises(Handed):
+            call(2.5, Tensor(0x20000 - 396, 400), overlapping[1], 1)
+    assert len(kernel.driver.launches) == 7

@@ -6,6 +6,7 @@ So what is tested is all that a quick call does but the driver's part: what it c
 from __future__ import annotations
 
 import ctypes
+import functools
 import gc
 import struct
 import threading
@@ -19,9 +20,9 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 import snap.torch  # noqa: E402, F401
 from snap import lib  # noqa: E402
-from snap.lib import arrays, recorded, replays, torch_ops  # noqa: E402
+from snap.lib import arrays, recorded, reduction, replays, torch_ops  # noqa: E402
 from snap.lib.product_gradients import gemm_gradients, sgemm_gradients  # noqa: E402
-from snap.runtime.driver import ROOM  # noqa: E402
+from snap.runtime.driver import CLEAN, ROOM  # noqa: E402
 from snap.runtime.errors import LaunchError  # noqa: E402
 from snap.runtime.gpu import GpuKernel, Layout, formats_of, function_argument  # noqa: E402
 from snap.runtime.launch import launcher  # noqa: E402
@@ -85,6 +86,7 @@ class StandIn:
     def __init__(self):
         self.stream, self.launched, self.allocated, self.rooms = 0, [], [], 0
         self.room = aligned((ROOM,), (1,), torch.uint8)
+        self.zeros = aligned((CLEAN,), (1,), torch.uint8).zero_()
 
     def empty(self, shape, stride, dtype):
         self.allocated.append(tuple(shape))
@@ -111,7 +113,8 @@ class StandIn:
 def gpu(monkeypatch):
     """Calls are quick, on the stand-in."""
     stand_in = StandIn()
-    place = replays.Place(-1, True, stand_in.empty, lambda device: stand_in.stream, lambda: -1, stand_in.shared, ROOM, stand_in.launch)
+    place = replays.Place(-1, True, stand_in.empty, lambda device: stand_in.stream, lambda: -1, stand_in.shared, ROOM,
+                           stand_in.zeros.data_ptr, CLEAN, stand_in.launch)
 
     def quick(name, tape, values, result, offsets):
         return replays.quick_at(place, torch, name, tape, values, result, offsets)
@@ -121,8 +124,10 @@ def gpu(monkeypatch):
         return made.zero_() if make is torch.zeros else made
 
     monkeypatch.setattr(recorded, "quick", quick)
-    monkeypatch.setattr(recorded, "new_tensor", new)
-    monkeypatch.setattr(arrays, "new_tensor", new)
+    for name in ("new_tensor", "zeroed_tensor"):
+        own = functools.partial(new)  # a function of its own: quick calls tell them apart
+        monkeypatch.setattr(recorded, name, own)
+        monkeypatch.setattr(arrays, name, own)
     forget()
     yield stand_in
     forget()
@@ -181,6 +186,22 @@ def test_what_is_allocated(gpu):
             right(lib.reduce(x), x.sum())
         assert gpu.allocated == allocated
     assert [stream for *_, stream, _ in gpu.launched][-1] == 7
+
+
+def test_tickets_are_zero_again(gpu, monkeypatch):
+    """On the default stream all launches draw theirs from the same memory, which nobody zeroes between them."""
+    monkeypatch.setattr(reduction, "ALONE", 0)
+    for stream, allocated in ((0, [()]), (7, [(), (3,)])):
+        gpu.stream = stream
+        for _ in range(3):
+            gpu.allocated.clear()
+            x = filled(9000)
+            right(lib.reduce(x), x.sum())
+            assert not gpu.zeros.any()
+        assert gpu.allocated == allocated
+    tickets = [values[3][0] for kernel, *_, values in gpu.launched if kernel == "reduce_all"]
+    at = gpu.zeros.data_ptr()
+    assert [ticket == at for ticket in tickets] == [True, True, False, False, False]
 
 
 def mutations():

@@ -13,7 +13,7 @@ from typing import Any
 
 from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, Scalar
 from snap.lib.operators import scalar
-from snap.lib.recorded import lasting, new_tensor, step
+from snap.lib.recorded import lasting, new_tensor, step, zeroed_tensor
 from snap.record import record
 from snap.runtime.arrays import MASKED, ArrayInfo, BadArray, classify, is_masked
 from snap.runtime.errors import GpuError, LaunchError, ToolchainError
@@ -84,6 +84,11 @@ class Argument:
                 f"there is no memory for an array of the shape {shape} of {name}, needed beside"
                 f" {self.role or 'an argument'}: {said[0] if said else 'the allocation failed'}"
             ) from problem
+
+    def zeros(self, count: int, type: Scalar) -> object:
+        """So many zeros for one launch, which leaves them zero: tickets, and the like."""
+        make, *how = self._allocation((count,), _NAMES[type], True)
+        return step(zeroed_tensor if make is new_tensor else make, *how)
 
     def _allocation(self, shape: tuple[int, ...], name: str, zero: bool) -> tuple:
         """The function that makes it, and its arguments."""

@@ -144,6 +144,13 @@ def new_tensor(make: Any, shape: tuple[int, ...], dtype: object, device: object)
     return make(shape, dtype=dtype, device=device)
 
 
+def zeroed_tensor(make: Any, shape: tuple[int, ...], dtype: object, device: object) -> object:
+    """A tensor of zeros, for one launch that leaves zeros in it: quick repetitions on the default stream need not make
+    one, nor zero it.
+    """
+    return make(shape, dtype=dtype, device=device)
+
+
 # ---- signatures -----------------------------------------------------------------------------------------------------
 
 

@@ -23,8 +23,8 @@ from snap.runtime.errors import LaunchError
 THREADS, WORDS = 1024, 4  # threads a block, words of 16 bytes that each of them has in flight
 FEW_THREADS, FEW_WORDS = 512, 2  # likewise, where else there would be fewer blocks than multiprocessors
 RESIDENT = 2048  # threads a multiprocessor
-# one block, or one cluster, takes everything up to so many tiles a block: no ticket has to be zeroed then.  Beyond,
-# more blocks are faster
+# one block, or one cluster, takes everything up to so many tiles a block: no tickets are drawn then.  Beyond, more
+# blocks are faster
 ALONE = 4
 
 
@@ -51,7 +51,7 @@ def reduce(x, op="add", identity=None, type=None):
     threads, in_flight = (FEW_THREADS, FEW_WORDS) if tiles < given.multiprocessors() else (THREADS, WORDS)
     blocks = min(RESIDENT // threads * given.multiprocessors(), -(-given.size // (threads * in_flight * width)))
     run = reduction(given.type, inside, result, width, op, nothing, T=threads, U=in_flight)
-    launch(run, blocks, given.array, out, given.new((blocks,), inside), given.new((1,), I32, zero=True), given.size)
+    launch(run, blocks, given.array, out, given.new((blocks,), inside), given.zeros(1, I32), given.size)
     return out
 
 
@@ -68,7 +68,7 @@ def carried(type: Scalar, op: object, unsigned: bool) -> tuple[Scalar, Scalar]:
 
 
 # A team is one block, or a cluster of C.  SINGLE: it takes everything.  Else teams hand in what they have, and the last
-# one combines that.
+# one combines that, and leaves the ticket at zero as it was.
 
 
 @functools.cache
@@ -108,10 +108,14 @@ def reduction(type, inside, result, WIDTH, op, nothing, C=1, SINGLE=False, T=THR
                     for u in unroll(range(U)):
                         for i in unroll(range(WIDTH)):
                             v[i] = combine(v[i], A(raw[u, i]))
-                for j in range(rounds * teams * (S * U) + (i64(b) * S + t), words, i64(teams) * S):
-                    raw.view(W)[0, 0] = x.view(W)[j]
-                    for i in unroll(range(WIDTH)):
-                        v[i] = combine(v[i], A(raw[0, i]))
+                # The words that are left: no more than a tile for every team, so all are in flight at once, too.
+                for u in unroll(range(U)):
+                    if (rounds * U + u) * teams * S + (i64(b) * S + t) < words:
+                        raw.view(W)[u, 0] = x.view(W)[(rounds * U + u) * teams * S + (i64(b) * S + t)]
+                for u in unroll(range(U)):
+                    if (rounds * U + u) * teams * S + (i64(b) * S + t) < words:
+                        for i in unroll(range(WIDTH)):
+                            v[i] = combine(v[i], A(raw[u, i]))
                 if b == 0 and words * WIDTH + t < n:
                     own = A(x[words * WIDTH + t])
                 for i in unroll(range(WIDTH)):
@@ -132,6 +136,8 @@ def reduction(type, inside, result, WIDTH, op, nothing, C=1, SINGLE=False, T=THR
                         for k in range(t, teams, T):
                             own = combine(own, atomic.load(partial, k))
                     own = in_team(own)
+                    with one(thread):
+                        atomic.store(ticket, 0, 0)
             with each(thread, out, disjoint=out):
                 if last and t == 0:
                     out[0] = R(own)

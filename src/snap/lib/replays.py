@@ -10,8 +10,8 @@ Non-goals:  which repetition a call takes (recorded)
 
 Python's own overhead is what is being saved.  All that the signature decides stands in the text as a constant; what is
 left are the arrays' addresses.  Memory that one launch alone needs, and nobody sees, is not allocated: on the default
-stream kernels run one after the other, and share one piece of it (driver.room).  On other streams, where graphs are
-captured among others, it is allocated.
+stream kernels run one after the other, and share one piece of it (driver.room), and one that is zero whenever one of
+them begins.  On other streams, where graphs are captured among others, it is allocated.
 """
 
 from __future__ import annotations
@@ -188,11 +188,13 @@ class Place:
     current: Callable
     room: Callable[[], int]
     most_room: int
+    clean: Callable[[], int]
+    most_clean: int
     launch: Callable[[Step], Trusted | None]
 
 
 def on_gpu(torch: Any, device: int) -> Place | None:
-    from snap.runtime.driver import ROOM, driver
+    from snap.runtime.driver import CLEAN, ROOM, driver
     from snap.runtime.launch import launcher
 
     empty = getattr(torch._C._dynamo.guards, "_empty_strided_cuda", None)
@@ -207,6 +209,8 @@ def on_gpu(torch: Any, device: int) -> Place | None:
         torch._C._cuda_getDevice,
         lambda: found.room(found.device(device)),
         ROOM,
+        lambda: found.room(found.device(device), CLEAN),
+        CLEAN,
         lambda step: trusted(launcher(step.function.kernel._specialised({})), step.function.blocks, step.args, device),
     )
 
@@ -259,15 +263,17 @@ class _Text:
             "current_stream": place.stream,
             "current_device": place.current,
             "room": place.room,
+            "clean": place.clean,
         }
         self.made = {step.name: step for step in self.steps}
         self.views: dict[str, tuple[str, int]] = {}  # name: what it is a view of, how many bytes behind its start
         self.fresh: set[str] = set()  # allocated, not zeroed
+        self.zeroed: set[str] = set()  # zeros, which a launch leaves so
         self.launches: dict[str, Trusted] = {}
 
     def possible(self) -> bool:
         """Whether there are launches, all of them of the kind that has a short form."""
-        from snap.lib.recorded import Launch, new_tensor
+        from snap.lib.recorded import Launch, new_tensor, zeroed_tensor
 
         for step in self.steps:
             if isinstance(step.function, Launch):
@@ -277,12 +283,17 @@ class _Text:
                 self.launches[step.name] = found
             elif step.function is new_tensor and step.args[0] is self.torch.empty:
                 self.fresh.add(step.name)
+            elif step.function is zeroed_tensor:
+                self.zeroed.add(step.name)
             elif isinstance(step.made, self.torch.Tensor) and not self._view(step):
                 return False
         self.returned = set(re.findall(r"\b[avk]\d+\b", self.result))
         self.needed = self._needed()
         self.turned = self._turned()
-        self.inside = {name: offset for step in self.launches for name, offset in self._rooms(step).items()}
+        self.inside, self.in_clean = (
+            {name: at for step in self.launches for name, at in self._rooms(step, names, most).items()}
+            for names, most in ((self.fresh, self.place.most_room), (self.zeroed, self.place.most_clean))
+        )
         return bool(self.launches)
 
     def _view(self, step: Step) -> bool:
@@ -320,15 +331,15 @@ class _Text:
     def _tensor_steps(self) -> list[Step]:
         return [step for step in self.steps if step.name not in self.launches]
 
-    def _rooms(self, launch: str) -> dict[str, int]:
-        """New arrays that this launch alone uses, by their place in the room that all such arrays share."""
+    def _rooms(self, launch: str, names: set[str], most: int) -> dict[str, int]:
+        """Of these arrays those that this launch alone uses, by their place in the room that all such arrays share."""
         found, at = {}, 0
         for name in dict.fromkeys(self.made[launch].arrays.values()):
             uses = [step.name for step in self.steps if name in step.arrays.values()]
-            if name not in self.fresh or name in self.needed or uses != [launch]:
+            if name not in names or name in self.needed or uses != [launch]:
                 continue
             size = -(-max(self.made[name].made.nbytes, 1) // _ROOM_ALIGN) * _ROOM_ALIGN
-            if at + size <= self.place.most_room:
+            if at + size <= most:
                 found[name], at = at, at + size
         return found
 
@@ -370,6 +381,8 @@ class _Text:
         found = [f"stream = current_stream({self.place.device})"]
         if self.inside:
             found.append("shared = 0 if stream else room()")
+        if self.in_clean:
+            found.append("zeros = 0 if stream else clean()")
         for number, step in enumerate(self.steps):
             if step.name in self.launches:
                 launch = self.launches[step.name]
@@ -380,6 +393,10 @@ class _Text:
             elif step.name in self.inside:
                 found += ["if shared:", f"    p{step.name} = shared + {self.inside[step.name]}", "else:"]
                 found += [f"    {line}" for line in self._allocated(step.name, step.made)]
+            elif step.name in self.in_clean:
+                found += ["if zeros:", f"    p{step.name} = zeros + {self.in_clean[step.name]}", "else:"]
+                made = [f"{step.name} = {step.text}", *self._placed(step.name, step.name, step.made)]
+                found += [f"    {line}" for line in made]
             elif step.name in self.turned:
                 found += self._allocated(step.name, self.made[self.turned[step.name]].made, self.turned[step.name])
             elif step.name in self.fresh:

@@ -51,6 +51,7 @@ _FOR_ALL_CONTEXTS, _MAPPED = 1, 2
 _POINTER_ORDINAL = 9
 
 ROOM = 16 << 20  # bytes that kernels on a device's default stream share for what each of them needs while it runs
+CLEAN = 4096  # bytes, likewise, that are zero whenever one begins: each leaves them so
 
 
 @record
@@ -86,7 +87,7 @@ class Driver:
         self._lock = threading.Lock()
         self.watched: list[Watched] = []
         self._waits: set[int] = set()
-        self._rooms: dict[int, int] = {}
+        self._rooms: dict[tuple[int, int], int] = {}
         # Called with arguments made beforehand: declaring argtypes would only slow it down.
         self.launch = library.cuLaunchKernelEx
 
@@ -287,22 +288,26 @@ class Driver:
         )
         return memory.raw[start : start + TENSOR_MAP_BYTES]
 
-    def room(self, device: Device) -> int:
-        """Device memory of ROOM bytes that is never given back; 0 where there is none just now."""
-        found = self._rooms.get(device.number)
+    def room(self, device: Device, size: int = ROOM) -> int:
+        """Device memory of so many bytes, ROOM or CLEAN, that is never given back; 0 where there is none just now.
+        CLEAN is zeroed before anything later on the default stream.
+        """
+        found = self._rooms.get((device.number, size))
         if found is None:
             with self._lock:
-                found = self._rooms.get(device.number)
+                found = self._rooms.get((device.number, size))
                 if found is None:
                     pointer = c_void_p()
                     try:
                         self.ensure_context(device)
-                        self.call("cuMemAlloc_v2", byref(pointer), c_size_t(ROOM))
+                        self.call("cuMemAlloc_v2", byref(pointer), c_size_t(size))
+                        if size == CLEAN:
+                            self.call("cuMemsetD32_v2", pointer, c_uint(0), c_size_t(size // 4))
                     except LostGpuError:
                         raise
                     except GpuError:  # no memory, or somebody captures a graph
                         return 0
-                    found = self._rooms[device.number] = pointer.value or 0
+                    found = self._rooms[device.number, size] = pointer.value or 0
         return found
 
     def zeroed(self, size: int, stream: int) -> int:

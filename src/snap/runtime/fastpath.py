@@ -14,6 +14,10 @@ that are like those of the launch before cost one call for all of them together,
 (likeness.py).  A tensor map costs one lookup in a dictionary that makes what it does not have. Slots (the memory a
 launch passes) come from a pool: `list.pop` and `list.append` are atomic, so a slot is never used by two threads at
 once.
+
+A launch with the numbers, addresses and stream of an earlier one, on tensors like its, passes what that one passed:
+memory that was packed then and that nobody writes any more, so that threads may share it.  All that is checked is a
+function of these, and held.
 """
 
 from __future__ import annotations
@@ -149,7 +153,7 @@ def make(blocks, slow, current_stream, dynamic):
         return call(*ordered(args, keywords)) if keywords else slow(args)
 
     def call({params}, /, *rest, **keywords):
-        try:
+        {outer}try:
             {known}if ({checks}):
                 {learn}slot = pop() if pool else new_slot(blocks, dynamic)
                 buffer, arguments{attributes} = slot
@@ -164,16 +168,17 @@ def make(blocks, slow, current_stream, dynamic):
         result = launch(*arguments)
         if result:
             failed(result, arguments)
-        push(slot)
+        if slot:
+            push(slot)
 
     return call
 """
 
-# What is remembered is one tuple, so that threads see a comparison and the sizes that go with it.  Arrays that are not
-# like those before are compared with at once, and if that happens again and again ever more seldom: making a comparison
-# costs as much as several launches.
+# What is remembered is one tuple, so that threads see a comparison, the sizes that go with it, and memory that was
+# packed for such arrays.  Arrays that are not like those before are compared with at once, and if that happens again
+# and again ever more seldom: making a comparison costs as much as several launches.  Likewise for what is packed.
 _BEFORE = """\
-    like, missed, wait = (never, {nothing}), 0, 1
+    like, missed, wait, changed, patience = (never, {nothing}), 0, 1, 0, 1
 
     def learn({taken}):
         nonlocal like, missed, wait
@@ -183,14 +188,30 @@ _BEFORE = """\
             found = compare(({arrays}))
             if found is not None:
                 like = found, {sizes}
+
+    def keep(said, stream, *values):
+        nonlocal like, changed, patience
+        changed, patience = 0, 2 * patience
+        buffer, arguments{attributes} = new_slot(blocks, dynamic)
+        pack(buffer, {at}, stream{attributes}, *values)
+        like = *said, stream, arguments
 """
 _KNOWN = """\
-alike, {sizes} = like
-            if ({checks}):
-                slot = pop() if pool else new_slot(blocks, dynamic)
-                buffer, arguments{attributes} = slot
+alike, {kept}again, arguments = like
+            if ({same_arrays}):
                 stream = current_stream(DEVICE)
-                pack(buffer, {at}, stream{attributes}, {packed})
+                {addresses}
+                if ({same}):
+                    slot = ()
+                elif ({checks}):
+                    slot = pop() if pool else new_slot(blocks, dynamic)
+                    buffer, arguments{attributes} = slot
+                    pack(buffer, {at}, stream{attributes}, {packed})
+                    changed += 1
+                    if changed >= patience:
+                        keep((alike, {now}), stream, {packed})
+                else:
+                    slot = None
             el"""
 
 
@@ -210,46 +231,92 @@ def source(
 
     One question after the other, each put to all arrays: the second time its code is in the processor's caches.
     """
-    arrays = [index for index, param in enumerate(signature.params) if isinstance(param, Pointer)]
-    guards = [
+    arrays = [(index, param) for index, param in enumerate(signature.params) if isinstance(param, Pointer)]
+    fitting = ["not rest and not keywords"]
+    fitting += [_value_check(f"a{k}", p.scalar) for k, p in enumerate(signature.params) if isinstance(p, Value)]
+    fitting += [
         question.format(a=f"a{index}", i=index)
         for question in (*family.guards, family.alone if alone else family.anywhere)
-        for index in arrays
+        for index, _ in arrays
     ]
+    fitting += [] if alone else ["current_device() == DEVICE"]
+    addresses = [f"not (p{k} := {family.pointer.format(a=f'a{k}', i=k)}) % {param.widest}" for k, param in arrays]
     args = [f"a{index}" for index in range(len(signature.params))]
     shared = {
         "attributes": ", attributes, attribute_count" if cooperative else "",
         "at": STREAM_AT,
         "packed": ", ".join(_all_packed(signature, barrier, tensors)),
     }
-    given = "".join(f"a{index}, " for index in arrays)
     condition = _condition(signature, decides) if where else None
-    before = known = learn = ""
+    before = known = learn = outer = ""
     if family.compare is not None:
-        shaped = [index for index in arrays if signature.params[index].dims is not None]  # type: ignore[union-attr]
-        numbers = [k for k in decides or () if k not in arrays]
-        kept = [f"n{k}" for k in arrays] + [f"s{k}" for k in shaped] + [f"k{k}" for k in numbers]
-        said = [f"a{k}.nbytes" for k in arrays] + [f"tuple(a{k}.shape)" for k in shaped] + [f"a{k}" for k in numbers]
-        same = condition
-        if where and decides is not None:  # lengths are what they were: where numbers are, too, it holds
-            same = " and ".join(f"a{k} == k{k}" for k in numbers)
-            same = f"({same} or {condition})" if same else None
-        alike = _checks(signature, family, [f"alike({given})"], "s{i}", alone, same)
-        taken = ", ".join(f"a{k}" for k in (*arrays, *numbers))
-        before = _BEFORE.format(
-            nothing="0, " * len(kept), arrays=given, taken=taken, sizes="".join(f"{one}, " for one in said)
-        )
-        known = _KNOWN.format(sizes="".join(f"{one}, " for one in kept), checks=_joined(alike), **shared)
-        learn = f"learn({taken})\n                "
+        before, known = _remembering(signature, family, alone, decides if where else None, condition, shared)
+        learn, outer = f"learn({', '.join(args)})\n                ", "nonlocal changed\n        "
     return _TEMPLATE.format(
         params=", ".join(f"{arg}=NOTHING" for arg in args),
         args="".join(f"{arg}, " for arg in args),
-        checks=_joined(_checks(signature, family, guards, family.shape, alone, condition)),
+        checks=_joined([*fitting, *_checks(signature, addresses, family.shape, condition)]),
         before=before,
         known=known,
         learn=learn,
+        outer=outer,
         **shared,
     )
+
+
+def _remembering(
+    signature: Signature,
+    family: _Family,
+    alone: bool,
+    decides: tuple[int, ...] | None,
+    condition: str | None,
+    shared: dict[str, Any],
+) -> tuple[str, str]:
+    """What is remembered of a launch, and how the next one is compared with it.  Of arrays: bytes, shapes where they
+    are asked for, addresses; of the others: the values.
+    """
+    arrays = [index for index, param in enumerate(signature.params) if isinstance(param, Pointer)]
+    values = [(index, param) for index, param in enumerate(signature.params) if isinstance(param, Value)]
+    shaped = [index for index in arrays if signature.params[index].dims is not None]  # type: ignore[union-attr]
+    given = "".join(f"a{index}, " for index in arrays)
+    sizes, shapes = ("".join(f"{letter}{k}, " for k in which) for letter, which in (("n", arrays), ("s", shaped)))
+    numbers = "".join(f"a{k}, " for k, _ in values)
+    if decides is not None:  # lengths are what they were: where numbers are, too, it holds
+        unchanged = " and ".join(f"a{k} == k{k}" for k in decides if k not in arrays)
+        condition = f"({unchanged} or {condition})" if unchanged else None
+    said = [f"a{k}.nbytes, " for k in arrays] + [f"tuple(a{k}.shape), " for k in shaped]
+    before = _BEFORE.format(
+        nothing="None, " * (len(signature.params) + len(said) + 2),
+        arrays=given,
+        taken=", ".join(f"a{index}" for index in range(len(signature.params))),
+        sizes="".join(said) + numbers + "None, " * (len(arrays) + 2),
+        **shared,
+    )
+    same = [f"p{k} == q{k}" for k in arrays] + ["stream == again"]
+    same += [_same_value(k, param.scalar) for k, param in values]
+    fitting = ["not rest and not keywords"]
+    fitting += [f"(a{k} is k{k} or {_value_check(f'a{k}', param.scalar)})" for k, param in values]  # those were right
+    fitting += [f"alike({given})", *([] if alone else ["current_device() == DEVICE"])]
+    checks = _checks(signature, [f"not p{k} % {signature.params[k].widest}" for k in arrays], "s{i}", condition)  # type: ignore[union-attr]
+    known = _KNOWN.format(
+        kept=sizes + shapes + numbers.replace("a", "k") + "".join(f"q{k}, " for k in arrays),
+        same_arrays=_joined(fitting),
+        addresses="; ".join(f"p{k} = {family.pointer.format(a=f'a{k}', i=k)}" for k in arrays),
+        same=_joined(same),
+        checks=_joined(checks),
+        now=sizes + shapes + numbers + "".join(f"p{k}, " for k in arrays),
+        **shared,
+    )
+    return before, known
+
+
+def _same_value(index: int, scalar: Scalar) -> str:
+    """Of values that passed the check of their type: whether they are packed as the one that is remembered.  Zeros
+    have signs, and NaNs are equal to nothing.
+    """
+    if scalar == BOOL:
+        return f"a{index} is k{index}"
+    return f"(a{index} is k{index} or a{index} == k{index} != 0)" if scalar.is_float else f"a{index} == k{index}"
 
 
 def _all_packed(signature: Signature, barrier: bool, tensors: tuple[int, ...]) -> list[str]:
@@ -266,20 +333,12 @@ def _joined(checks: list[str]) -> str:
     return "\n                and ".join(checks)
 
 
-def _checks(
-    signature: Signature, family: _Family, guards: list[str], shape: str, alone: bool, condition: str | None
-) -> list[str]:
-    """All that must hold.  guards: what says that arrays fit, and leaves the bytes of each in `n{i}`; shape: how to ask
-    for one.
+def _checks(signature: Signature, addresses: list[str], shape: str, condition: str | None) -> list[str]:
+    """All that must hold of arrays that fit one by one, with their bytes in `n{i}`.  addresses: what leaves them in
+    `p{i}`, aligned; shape: how to ask for one.
     """
     pointers = [(index, param) for index, param in enumerate(signature.params) if isinstance(param, Pointer)]
-    values = [(index, param) for index, param in enumerate(signature.params) if isinstance(param, Value)]
-    checks = ["not rest and not keywords", *(_value_check(f"a{index}", param.scalar) for index, param in values)]
-    checks += guards
-    checks += [
-        f"not (p{index} := {family.pointer.format(a=f'a{index}', i=index)}) % {param.widest}"
-        for index, param in pointers
-    ]
+    checks = [*addresses]
     checks += [f"not n{index} % {param.align}" for index, param in pointers if param.lanes > 1]
     checks += _shape_checks(signature, shape)
     checks += [
@@ -288,9 +347,7 @@ def _checks(
         if param.whole > 1
     ]
     checks += _overlap_checks(signature)
-    if condition is not None:
-        checks.append(condition)
-    return checks if alone else [*checks, "current_device() == DEVICE"]
+    return checks if condition is None else [*checks, condition]
 
 
 def _condition(signature: Signature, decides: tuple[int, ...] | None) -> str:

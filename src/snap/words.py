@@ -80,9 +80,15 @@ STATEMENTS = {
         " the number of blocks, taken apart by the shape.",
     ),
     "ids": (
-        "(level: level[n], *, shape: (int, ...)) -> int @ level[n]",
+        "(*level: level[n], shape: (int, ...) = None) -> int @ level[n]",
         "`y, x = ids(thread, shape=(16, 16))`: the number of this thread, taken apart by the shape, the last the fastest."
-        " `ids(block, shape=...)`: by the shape of the grid, as it was launched.",
+        " `ids(block, shape=...)`: by the shape of the grid, as it was launched. `t, w = ids(thread, warp)`: the numbers"
+        " of this thread and of its warp.",
+    ),
+    "registers": (
+        "(*each: type | T @ thread[1]) -> T @ thread[1]",
+        "`x, y, sum = registers(float[4], float[8], 0.0)`: variables of each thread, local arrays, zero at first, or with a"
+        " first value; the same as `x: float[4] @ thread[1]`, ..., `sum: float @ thread[1] = 0.0`.",
     ),
     "stage": (
         "(slots: pipeline, fill: int @ block[1] = None) -> shared",
@@ -110,9 +116,9 @@ STATEMENTS = {
         " blocks were launched, and `count(block, 1)` the extent 1 of the grid that `k[m, n]` launched.",
     ),
     "range": (
-        "(start: int, stop: int, step: int = 1)",
+        "(start: int, stop: int, step: int = 1, *, shape: (int, ...) = None)",
         "`for i in range(n):`, `range(start, stop)`, `range(start, stop, step)`: the bounds are evaluated once; `i` is an"
-        " `int`, or an `i64` where a bound is one. Outside of Snap functions `range` is Python's.",
+        " `int`, or an `i64` where a bound is one. `for i, j in range(shape=(m, n)):` is a loop in a loop. Outside of Snap functions `range` is Python's.",
     ),
     "print": (
         "(*values)",

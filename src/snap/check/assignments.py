@@ -7,6 +7,9 @@ Non-goals: shared memory (check/shared.py).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from snap.check import convert
 from snap.check.annotations import Spec, annotation, constant_value
 from snap.check.arithmetic import arithmetic, converted
@@ -16,7 +19,7 @@ from snap.check.expressions import COMPONENTS, array_index, expression
 from snap.check.initial import declare_array
 from snap.check.known import note_value
 from snap.check.memory import access, writable
-from snap.check.names import resolve
+from snap.check.names import resolve, word_called
 from snap.check.operands import across, kept
 from snap.check.shared import declare_shared
 from snap.check.state import Abort, Checker, Want
@@ -29,6 +32,8 @@ from snap.ir import nodes as ir
 from snap.ir.hardware import THREAD_LOCAL
 from snap.ir.types import THREAD1, Array, Element, Privilege, Scalar, Vector
 from snap.record import replace
+
+Found = TypeVar("Found")
 
 
 # What is declared at p stands in code at p or above, which holds units of p; the value is evaluated for p.
@@ -170,7 +175,43 @@ def wanted_by_new(c: Checker, name: tree.Name) -> Want:
     return Want(c.privilege, f"`{name.id}` is declared here, at the code's `{c.privilege}`", name.span, implied=True)
 
 
-# An unannotated first assignment declares at the code's privilege.
+# An unannotated first assignment declares with the value's type and for all that agree on the value: at the code's
+# privilege or, where the value differs there, at the highest one below it that a variable has which the value reads.
+def first_value(
+    c: Checker, name: tree.Name, e: tree.Expr, evaluate: Callable[[Want], Found]
+) -> tuple[Found, Privilege]:
+    """What `evaluate` makes of e, the value that declares a name, and the privilege that it was made for."""
+    want = wanted_by_new(c, name)
+    for p in (c.privilege, *lower) if (lower := _read_below(c, e)) else ():
+        mark = len(c.errors)
+        with c.trial() as worked:
+            try:
+                return evaluate(replace(want, privilege=p)), p
+            except Abort:
+                worked += [True] * (len(c.errors) == mark or c.errors[-1].code != "SNAP006")
+                raise
+        if worked:  # it fails for another reason, which is reported
+            break
+    return evaluate(want), c.privilege
+
+
+def _read_below(c: Checker, e: tree.Expr) -> list[Privilege]:
+    """The privileges below the code's of the variables that are read, from high to low; none where `id()` is called,
+    which needs to be told whose number it is.
+    """
+    found: set[Privilege] = set()
+    pending: list[object] = [e]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, tree.Call) and word_called(c, part) == "id":
+            return []
+        if isinstance(part, tree.Name) and isinstance(variable := c.lookup(part.id), Variable):
+            found.add(variable.var.privilege)
+        pending += tree.children(part)
+    lower = [p for p in found if p != c.privilege and c.privilege.at_least(p) and c.place.holds(p)]
+    return sorted(lower, key=lambda p: (p.level, p.n), reverse=True)
+
+
 def _first_assignment(c: Checker, s: tree.Assign) -> None:
     name = s.target.id
     if isinstance(s.value, tree.Lambda):
@@ -184,15 +225,15 @@ def _first_assignment(c: Checker, s: tree.Assign) -> None:
                 f"memory gets a new name in a scope, `with partition(..., p=thread[1]) as {name}:`, or use it directly"
             ),
         )
-    value = expression(c, s.value, wanted_by_new(c, s.target))
+    value, p = first_value(c, s.target, s.value, lambda want: expression(c, s.value, want))
     if convert.is_weak(value):
         value = convert.cast(value, value.type)
-    _emit_declaration(c, new_variable(c, s.target, value), value, s.span)
+    _emit_declaration(c, new_variable(c, s.target, value, p), value, s.span)
 
 
-def new_variable(c: Checker, name: tree.Name, value: ir.Expr) -> ir.Var:
+def new_variable(c: Checker, name: tree.Name, value: ir.Expr, p: Privilege) -> ir.Var:
     """The variable that a first assignment declares."""
-    var = c.var(name.id, value.type, c.privilege, name.span)
+    var = c.var(name.id, value.type, p, name.span)
     c.bind(name.id, Variable(var))
     note_value(c, var, value)
     return var

@@ -111,9 +111,13 @@ def _word(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> ir.Exp
             return accumulator_place(c, word, e, want)
         case "range" | "unroll" | "strided":
             raise c.fail("SNAP017", f"`{word}(...)` belongs to a `for` loop", e.span)
-        case "roles" | "ids":
-            help = "`compute, load = roles(256, 128)`" if word == "roles" else "`i, j = ids(thread, shape=(16, 16))`"
-            raise c.fail("SNAP017", f"`{word}(...)` gives several names their meaning", e.span, help=help)
+        case "roles" | "ids" | "registers":
+            help = {
+                "roles": "`compute, load = roles(256, 128)`",
+                "ids": "`i, j = ids(thread, shape=(16, 16))`",
+                "registers": "`x, y = registers(float[4], float[8])`",
+            }
+            raise c.fail("SNAP017", f"`{word}(...)` gives several names their meaning", e.span, help=help[word])
         case "divmod":
             raise c.type_error("`divmod(...)` gives two values", e.span, help="`i, j = divmod(t, 8)`")
         case "group" | "partition" | "claim" | "stage" | "turn" | "each" | "one":

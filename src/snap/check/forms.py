@@ -24,6 +24,7 @@ from snap.record import record
 from snap.surface import WITHOUT_IMPORT, LevelName, Marker
 
 FORMS = ("each", "one")
+MEMORY = ("shared", "pipeline", "registers")
 
 
 @record
@@ -44,6 +45,12 @@ def is_word(c: Checker, e: tree.Expr, word: str) -> bool:
         case _:
             return False
     return isinstance(found, Marker) and found.word == word
+
+
+def declares_memory(c: Checker, e: tree.Expr) -> bool:
+    """Whether what is assigned is memory that comes into being there."""
+    parts = e.items if isinstance(e, tree.Sequence) else (e,)
+    return any(is_word(c, part, word) for part in parts for word in MEMORY)
 
 
 def form_of(c: Checker, e: tree.Expr) -> str | Role | None:
@@ -154,6 +161,9 @@ def named_freely(
         match s:
             case tree.Declare(name):
                 bound |= {name}
+            case tree.Assign(tree.Name() | tree.Sequence() as target, value) if declares_memory(c, value):
+                items = target.items if isinstance(target, tree.Sequence) else (target,)
+                bound |= {e.id for e in items if isinstance(e, tree.Name)}
             case tree.Assign(tree.Sequence(items), tree.Call() as call) if is_word(c, call, "roles"):
                 roles = {**roles, **_roles_made(c, items, call)}
             case tree.With(call, name, inner):

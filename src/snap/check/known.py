@@ -84,6 +84,50 @@ def leaves_early(body: tree.Body) -> bool:
     return False
 
 
+def left_by(body: tree.Body) -> tree.Break | None:
+    """The `break` that leaves a loop with this body."""
+    for s in body:
+        match s:
+            case tree.Break():
+                return s
+            case tree.If(_, then, other) if found := left_by(then) or left_by(other):
+                return found
+            case tree.With(body=inner) if found := left_by(inner):
+                return found
+            case tree.Match(cases=cases) if found := next(filter(None, (left_by(case.body) for case in cases)), None):
+                return found
+    return None
+
+
+def reassigned_names(statements: tree.Body, known: set[str]) -> Iterator[str]:
+    """The variables that these statements may give another value than their first.  known: the names that are there
+    before.  An assignment to a name that is not is its declaration, as `x: T = e` is.
+    """
+    known = set(known)
+    for s in statements:
+        match s:
+            case tree.Assign(target):
+                for e in target.items if isinstance(target, tree.Sequence) else (target,):
+                    if isinstance(e, tree.Name) and e.id not in known:
+                        known.add(e.id)
+                    else:
+                        yield from _root(e)
+            case tree.Declare(name):
+                known.add(name)
+            case tree.If(_, then, other):
+                yield from reassigned_names(then, known)
+                yield from reassigned_names(other, known)
+            case tree.For(name, _, inner, names=names) | tree.With(_, name, inner, names=names):
+                yield from reassigned_names(inner, known | {name or "", *(one for one, _ in names)})
+            case tree.While(body=inner) | tree.Block(inner):
+                yield from reassigned_names(inner, known)
+            case tree.Match(cases=cases):
+                for case in cases:
+                    yield from reassigned_names(case.body, known)
+            case _:
+                yield from assigned_names((s,))
+
+
 def assigned_names(statements: tree.Body) -> Iterator[str]:
     """The variables that these statements may give a value, or a part of one."""
     for s in statements:

@@ -12,7 +12,7 @@ from functools import reduce
 
 from snap.check import convert
 from snap.check.arithmetic import arithmetic, converted
-from snap.check.assignments import new_variable, spelled, target_of, value_for, wanted_by, wanted_by_new
+from snap.check.assignments import first_value, new_variable, spelled, target_of, value_for, wanted_by, wanted_by_new
 from snap.check.bindings import IndexFunction
 from snap.check.expressions import expression, scalars
 from snap.check.names import word_called
@@ -34,10 +34,14 @@ class Wanted:
     target: tree.Expr
     type: Element | None
     want: Want
+    written: bool = False  # for whom it is, and nothing is to be found out
 
 
-def assign_several(c: Checker, s: tree.Assign) -> None:
+def assign_several(c: Checker, s: tree.Assign, p: Privilege | None = None) -> list[ir.Expr]:
+    """p: of the names, which are all new, where that is written.  Output: the values."""
     wanted = [_wanted(c, target) for target in s.target.items]
+    if p is not None:
+        wanted = [replace(_at(w, p), written=True) for w in wanted]
     names = [w.target.id for w in wanted if isinstance(w.target, tree.Name)]
     for name in (name for k, name in enumerate(names) if name in names[:k]):
         raise c.type_error(f"`{name}` is assigned twice here", s.target.span, help="assign to it once")
@@ -50,6 +54,7 @@ def assign_several(c: Checker, s: tree.Assign) -> None:
         at = end - mark - 1
         made[at] = _kept(c, made[:at], made[at], w.want.privilege)
     c.out.extend(made)
+    return values
 
 
 # ---- the left side --------------------------------------------------------------------------------------------------
@@ -73,7 +78,7 @@ def _wanted(c: Checker, e: tree.Expr) -> Wanted:
 def _stored(c: Checker, w: Wanted, value: ir.Expr, span: Span) -> int:
     """Writes one target; output: how many statements there are then."""
     if w.type is None:
-        c.out.append(ir.Declare(new_variable(c, w.target, value), value, span=span))
+        c.out.append(ir.Declare(new_variable(c, w.target, value, w.want.privilege), value, span=span))
     else:
         target, _, _ = target_of(c, w.target)
         c.out.append(ir.Assign(target, value, span=span))
@@ -97,28 +102,45 @@ def _changes(c: Checker, s: ir.Stmt, part: ir.Expr) -> bool:
 
 
 def _values(c: Checker, s: tree.Assign, wanted: list[Wanted]) -> list[ir.Expr]:
-    """One value for each target, evaluated from left to right."""
+    """One value for each target, evaluated from left to right.  Of names that are new, `wanted` comes to have the
+    privilege.
+    """
     if isinstance(s.value, tree.Sequence):
         _as_many(c, s, len(wanted), len(s.value.items), "value")
         values: list[ir.Expr] = []
-        for w, item in zip(wanted, s.value.items):
+        for k, item in enumerate(s.value.items):
             mark = len(c.out)
-            value = _value(c, w, item)
+            wanted[k], value = _value(c, wanted[k], item)
             values = [*kept(c, mark, *((v, w.want.privilege) for v, w in zip(values, wanted))), value]
         return values
-    want = replace(wanted[0].want, privilege=reduce(Privilege.joined, (w.want.privilege for w in wanted)))
-    if word_called(c, s.value) == "divmod":
-        parts = _divided(c, s.value, want)
-        _as_many(c, s, len(wanted), 2, "value")
+    if all(w.type is None for w in wanted):
+        parts, p = first_value(c, wanted[0].target, s.value, lambda want: _parts(c, s, len(wanted), want))
+        wanted[:] = [_at(w, p) for w in wanted]
     else:
-        parts = _components(c, s, len(wanted), want)
+        joined = reduce(Privilege.joined, (w.want.privilege for w in wanted))
+        parts = _parts(c, s, len(wanted), replace(wanted[0].want, privilege=joined))
     return [_fitting(c, w, part, s.value.span) for w, part in zip(wanted, parts)]
 
 
-def _value(c: Checker, w: Wanted, e: tree.Expr) -> ir.Expr:
+def _parts(c: Checker, s: tree.Assign, count: int, want: Want) -> list[ir.Expr]:
+    """What one value on the right gives each of the targets."""
+    if word_called(c, s.value) == "divmod":
+        _as_many(c, s, count, 2, "value")
+        return _divided(c, s.value, want)
+    return _components(c, s, count, want)
+
+
+def _at(w: Wanted, p: Privilege) -> Wanted:
+    return replace(w, want=replace(w.want, privilege=p))
+
+
+def _value(c: Checker, w: Wanted, e: tree.Expr) -> tuple[Wanted, ir.Expr]:
     if w.type is not None:
-        return value_for(c, e, w.want, w.type, spelled(w.target))
-    return convert.settled(expression(c, e, w.want))
+        return w, value_for(c, e, w.want, w.type, spelled(w.target))
+    if w.written:
+        return w, convert.settled(expression(c, e, w.want))
+    value, p = first_value(c, w.target, e, lambda want: expression(c, e, want))
+    return _at(w, p), convert.settled(value)
 
 
 def _fitting(c: Checker, w: Wanted, value: ir.Expr, span: Span) -> ir.Expr:

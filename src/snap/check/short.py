@@ -29,6 +29,7 @@ import functools
 
 from snap.check.annotations import constant_int
 from snap.check.bindings import Memory, Poison, Role, Variable
+from snap.check.declarations import new_names
 from snap.check.expressions import expression, scalar
 from snap.check.forms import (
     Place,
@@ -53,8 +54,10 @@ from snap.check.forms import (
     with_,
     word_node,
 )
-from snap.check.known import note_value
+from snap.check.known import left_by, note_value
+from snap.check.names import word_called
 from snap.check.state import Checker, Want
+from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.frontend.text import expression as expression_text
@@ -159,17 +162,17 @@ def _indices(c: Checker, s: tree.With, p: Privilege, names: tuple, shape: tree.E
 _UNIT = "unit "  # ends in a blank, so that no variable of that name is hidden
 
 
-def _extents(c: Checker, shape: tree.Expr, names: int, p: Privilege | None = None) -> list[tree.Expr]:
+def _extents(c: Checker, shape: tree.Expr, names: int, p: Privilege | None = None, least: int = 1) -> list[tree.Expr]:
     """The extents of a shape, each evaluated once.  p: whose numbers are taken apart; None: those of no unit, so that
-    every extent is needed.
+    every extent is needed.  least: that an extent may be.
     """
     items = shape.items if isinstance(shape, tree.Sequence) else (shape,)
     if isinstance(items[0], tree.Known) and items[0].value is ...:
         if p is None:
             raise c.type_error(
-                "`strided` goes through all of its shape: none of the extents can be left out",
+                "a loop goes through all of its shape: none of the extents can be left out",
                 items[0].span,
-                help="`for m, n in strided(block, shape=(M / 128, N / 128)):`",
+                help="`for m, n in strided(block, shape=(M / 128, N / 128)):`, `for i, j in range(shape=(8, 4)):`",
             )
         if items == (shape,):
             items = _as_launched(c, shape, names, p)
@@ -180,7 +183,7 @@ def _extents(c: Checker, shape: tree.Expr, names: int, p: Privilege | None = Non
             shape.span,
             help="a name for each dimension, in parentheses: `as (i, j)`",
         )
-    return [e if isinstance(e, tree.Known) else _kept(c, e) for e in items]
+    return [e if isinstance(e, tree.Known) else _kept(c, e, least) for e in items]
 
 
 def _as_launched(c: Checker, shape: tree.Expr, names: int, p: Privilege) -> tuple[tree.Expr, ...]:
@@ -218,13 +221,13 @@ def _product(extents: list[tree.Expr]) -> tree.Expr:
     return functools.reduce(functools.partial(binary_node, "*"), extents)
 
 
-def _kept(c: Checker, e: tree.Expr) -> tree.Expr:
+def _kept(c: Checker, e: tree.Expr, least: int) -> tree.Expr:
     """An extent, evaluated once, for the code as a whole."""
     value = scalar(c, e, Want(c.privilege, "is one extent for all units"))
-    if not value.type.is_integer or isinstance(value, ir.Const) and value.value < 1:
+    if not value.type.is_integer or isinstance(value, ir.Const) and value.value < least:
         found = str(value.value) if isinstance(value, ir.Const) else f"`{value.type}`"
         raise c.type_error(
-            f"an extent is an integer, 1 or more, and this is {found}",
+            f"an extent is an integer, {least} or more, and this is {found}",
             e.span,
             help="`shape=(rows, columns)`; a first extent that is not needed is left out, `shape=(..., columns)`",
         )
@@ -294,13 +297,27 @@ def several(c: Checker, s: tree.Assign) -> tree.Body:
 
 
 def _ids(c: Checker, s: tree.Assign) -> tree.Body:
-    """`y, x = ids(thread, shape=(T, T))`: a unit's number, taken apart."""
+    """`y, x = ids(thread, shape=(T, T))`: a unit's number, taken apart.  `t, w = ids(thread, warp)`: one number a
+    level.
+    """
     call, given = s.value, dict(s.value.keywords)
-    if len(call.args) != 1 or set(given) != {"shape"}:
-        help = "`y, x = ids(thread, shape=(T, T))`"
-        raise c.type_error("`ids` takes a level and a shape", call.span, help=help)
-    names = tuple((name.id, name.span) for name in s.target.items if isinstance(name, tree.Name))
-    p, at = level_of(c, call.args[0], "ids"), Place(s.span, s.value)
+    example = "`y, x = ids(thread, shape=(T, T))`, or `t, w = ids(thread, warp)`"
+    if not call.args or given.keys() - {"shape"} or given and len(call.args) > 1:
+        raise c.type_error("`ids` takes a level and a shape, or several levels", call.span, help=example)
+    names, at = new_names(c, s, example), Place(s.span, s.value)
+    if not given:
+        if len(names) != len(call.args):
+            raise c.type_error(f"names: {len(names)}, levels: {len(call.args)}", s.span, help=example)
+        levels = [level_of(c, e, "ids") for e in call.args]
+        for p, e in zip(levels, call.args):
+            if p == c.privilege and p.n == 1:
+                message = f"this code is at `{p}` already: its number in itself is always 0"
+                raise c.type_error(message, e.span, secondary=where(c), help="take it where the code holds several")
+        declared = tuple(_index(c, name, span, p, at) for (name, span), p in zip(names, levels))
+        for name, binding in declared:
+            c.bind(name, binding)
+        return (tree.Block((), declared, span=s.span),)
+    p = level_of(c, call.args[0], "ids")
     extents = _extents(c, given["shape"], len(names), p)
     unit = _index(c, _UNIT, at.head, p, at)
     number = tree.Known(unit[1], _UNIT.rstrip(), span=at.head)
@@ -336,6 +353,39 @@ def persistent(c: Checker, s: tree.For) -> tree.Body:
     inside = [declared_as(name, span, c.privilege, value, at) for name, span, value in digits]
     turns = tree.Call(word_node("range", call.span), (first, total, step), (), span=call.span)
     return (tree.For(tile, turns, (*inside, *s.body), s.name_span, span=s.span),)
+
+
+def is_shaped(c: Checker, e: tree.Expr) -> bool:
+    """Whether a loop goes through several dimensions: `range(shape=(A, B))`, maybe unrolled."""
+    call = e.args[0] if word_called(c, e) == "unroll" and e.args else e
+    return word_called(c, call) == "range" and any(name == "shape" for name, _ in call.keywords)
+
+
+def nested(c: Checker, s: tree.For) -> tree.Body:
+    """`for i, j in range(shape=(A, B)):` a loop in a loop.  The extents are evaluated once."""
+    example = "`for i, j in range(shape=(m, n)):`, or `unroll(range(shape=(m, n)))`"
+    unrolled, call = (True, s.iterable.args[0]) if word_called(c, s.iterable) == "unroll" else (False, s.iterable)
+    if unrolled and (len(s.iterable.args) > 1 or s.iterable.keywords) or call.args or len(call.keywords) > 1:
+        raise c.type_error("a loop over a shape takes the shape alone", s.iterable.span, help=example)
+    names = s.names or ((s.name, s.name_span),)
+    for k, (name, span) in enumerate(names):
+        if name != "_" and any(name == other for other, _ in names[:k]):
+            raise c.type_error(f"`{name}` is another index already", span, help=example)
+    if (found := left_by(s.body)) is not None:
+        raise c.fail(
+            "SNAP007",
+            "`break` would leave the innermost of these loops only",
+            found.span,
+            secondary=(Label(s.iterable.span, f"{len(names)} loops, one in the other"),),
+            help="write the loops one by one, so that it is clear which one ends",
+        )
+    inside = s.body
+    for (name, span), extent in reversed(list(zip(names, _extents(c, call.keywords[0][1], len(names), least=0)))):
+        turns = tree.Call(word_node("range", call.span), (extent,), (), span=call.span)
+        if unrolled:
+            turns = tree.Call(word_node("unroll", call.span), (turns,), (), span=call.span)
+        inside = (tree.For(name, turns, inside, span, span=s.span),)
+    return inside
 
 
 def _hidden(level: Level) -> tuple[str, str]:
@@ -442,4 +492,4 @@ def _role(c: Checker, s: tree.With, role: Role) -> tree.Body:
     return (tree.Block(made, span=s.span),)
 
 
-__all__ = ["expanded", "form_of", "is_word", "persistent", "several"]
+__all__ = ["expanded", "form_of", "is_shaped", "is_word", "nested", "persistent", "several"]

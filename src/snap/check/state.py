@@ -220,9 +220,10 @@ class Checker:
     @cached_property
     def assigned(self) -> set[str]:
         """The names that the function may give another value than their first."""
-        from snap.check.known import assigned_names
+        from snap.check.known import reassigned_names
 
-        return set(assigned_names(self.definition.tree.body))
+        function = self.definition.tree
+        return set(reassigned_names(function.body, {parameter.name for parameter in function.params}))
 
     def poisoned(self) -> Abort:
         """A use of a name whose declaration was already reported."""

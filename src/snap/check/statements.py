@@ -14,13 +14,15 @@ from snap.check.annotations import constant_int
 from snap.check.assignments import assign, augment, declare, value_for
 from snap.check.bindings import Constant, Memory, Poison, Variable
 from snap.check.calls import call
+from snap.check.declarations import declarations
 from snap.check.expressions import condition, deciding, expression
+from snap.check.forms import declares_memory
 from snap.check.known import UNROLL_LIMIT, decided_below, leaves_early, trips
 from snap.check.memory import agreed_in
 from snap.check.names import word_called
 from snap.check.operands import in_order
 from snap.check.several import assign_several
-from snap.check.short import is_word, persistent, several
+from snap.check.short import is_shaped, is_word, nested, persistent, several
 from snap.check.state import Abort, Checker, Want
 from snap.diag.error import Label
 from snap.diag.span import Span
@@ -56,8 +58,8 @@ def statement(c: Checker, s: tree.Stmt, tail: bool) -> None:
     match s:
         case tree.Declare():
             declare(c, s)
-        case tree.Assign(tree.Sequence(), value) if is_word(c, value, "roles") or is_word(c, value, "ids"):
-            c.expansions[id(s)] = several(c, s)
+        case tree.Assign(_, value) if isinstance(value, (tree.Call, tree.Sequence)) and _gives_meaning(c, s):
+            c.expansions[id(s)] = declarations(c, s) if declares_memory(c, value) else several(c, s)
         case tree.Assign(tree.Sequence()):
             assign_several(c, s)
         case tree.Assign():
@@ -68,8 +70,8 @@ def statement(c: Checker, s: tree.Stmt, tail: bool) -> None:
             _if(c, s, tail)
         case tree.While():
             _while(c, s)
-        case tree.For() if is_word(c, s.iterable, "strided"):
-            c.expansions[id(s)] = persistent(c, s)
+        case tree.For() if is_word(c, s.iterable, "strided") or is_shaped(c, s.iterable):
+            c.expansions[id(s)] = persistent(c, s) if is_word(c, s.iterable, "strided") else nested(c, s)
             body(c, c.expansions[id(s)], tail=False)
         case tree.For():
             _for(c, s)
@@ -103,6 +105,12 @@ def statement(c: Checker, s: tree.Stmt, tail: bool) -> None:
                 c.out.append(ir.Assert(holds, message, span=s.span))
         case _:
             raise TypeError(type(s).__name__)
+
+
+def _gives_meaning(c: Checker, s: tree.Assign) -> bool:
+    """Whether what is assigned is no value: roles, numbers of units, memory."""
+    several = isinstance(s.target, tree.Sequence)
+    return is_word(c, s.value, "ids") or several and is_word(c, s.value, "roles") or declares_memory(c, s.value)
 
 
 # ---- control flow ---------------------------------------------------------------------------------------------------

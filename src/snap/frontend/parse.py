@@ -232,7 +232,7 @@ class StatementParser(ExpressionParser):
         name = ""
         names: tuple[tuple[str, Span], ...] = ()
         match node.target:
-            case ast.Tuple(elts=items) if _calls(iterable, "strided") and all(isinstance(i, ast.Name) for i in items):
+            case ast.Tuple(elts=items) if _has_shape(iterable) and all(isinstance(i, ast.Name) for i in items):
                 names = self._names(items)
             case ast.Name(id=name):
                 pass
@@ -346,6 +346,17 @@ class StatementParser(ExpressionParser):
             case other:
                 self.refuse(refuse.ASSERT_MESSAGE, self.spans(other))
                 return ""
+
+
+def _has_shape(e: tree.Expr) -> bool:
+    """Whether a loop may have several names: over `strided(block, shape=...)` or `range(shape=...)`."""
+    match e:
+        case tree.Call(_, (tree.Call() as inner, *_)) if _calls(e, "unroll"):
+            return _has_shape(inner)
+        case tree.Call(keywords=keywords):
+            return _calls(e, "strided", "range") and any(name == "shape" for name, _ in keywords)
+        case _:
+            return False
 
 
 def _calls(e: tree.Expr, *words: str) -> bool:

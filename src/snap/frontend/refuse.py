@@ -128,7 +128,9 @@ FOR_ELSE = Refusal(
     "set a `bool` before `break` and test it after the loop with `if`",
 )
 FOR_TARGET = Refusal(
-    "a loop over anything but one name", "the loop variable is one integer", "write `for i in range(n):`"
+    "a loop over anything but one name",
+    "the loop variable is one integer",
+    "write `for i in range(n):`, or `for i, j in range(shape=(m, n)):`",
 )
 MANY_TARGETS = Refusal("`a = b = value`", "several targets", "write one assignment for each name")
 TUPLE_TARGET = Refusal(

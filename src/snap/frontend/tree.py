@@ -213,7 +213,7 @@ class While:
 @node
 class For:
     """`for name in iterable:`; the checker wants range(...) or unroll(range(...), n).  names: of `for m, n in
-    strided(...)`, with their places; `name` is "" then.
+    strided(...)` and `range(shape=...)`, with their places; `name` is "" then.
     """
 
     name: str

@@ -98,6 +98,28 @@ def test_whose_a_name_is(body, whose):
     assert {name: found[name] for name in whose} == whose
 
 
+def test_what_is_tried_holds_no_memory():
+    """A call that gives each thread its own is tried for the block first; its shared memory is counted once."""
+    k = defined("""
+@device(block, thread[64])
+def turned(v: int @ thread[1]) -> int @ thread[1]:
+    s = shared(int[64])
+    t = ids(thread)
+    with each(thread, s):
+        s[t] = v
+    return s[63 - t]
+
+@kernel(threads=64)
+def k(x: ptr(const(int)), y: ptr(int)):
+    with each(block):
+        t = ids(thread)
+        v = turned(x[t])
+        with each(thread, y):
+            y[t] = v
+""")
+    assert "256 bytes of shared memory" in k.cuda()
+
+
 def test_what_keeps_its_first_value_is_known():
     """A name that is assigned once, where it begins, is as well known as one that is declared: this view begins inside of an element."""
     text = """

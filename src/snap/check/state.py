@@ -260,10 +260,11 @@ class Checker:
 
     @contextmanager
     def trial(self) -> Iterator[list[bool]]:
-        """Try something: where it fails, its errors and statements are forgotten.  Yields a list that is non-empty
-        afterwards iff it worked.
+        """Try something: where it fails, its errors, its statements and the memory it held are forgotten.  Yields a
+        list that is non-empty afterwards iff it worked.
         """
         marks = [(kept, len(kept)) for kept in (self.errors, self.out, self.touches, self.stable_reads)]
+        memory = {name: value for name, value in vars(self).items() if name.startswith("smem_")}
         worked: list[bool] = []
         try:
             yield worked
@@ -271,6 +272,7 @@ class Checker:
         except Abort:
             for kept, length in marks:
                 del kept[length:]
+            vars(self).update(memory)
 
     # -- nesting
 

@@ -77,7 +77,7 @@ are at. [language.md](language.md) has their rules.
 
 | | code | memory |
 |---|---|---|
-| `async_copy(mine[i], x[j])`, `valid=j < n`: else zero, and not read | any | `mine` at `thread[1]` in shared memory, `x` global |
+| `async_copy(mine[i], x[j])`, `valid=j < n`: else zero, and not read; `elements=n - 4 * j`: the first ones of a vector, and zeros | any | `mine` at `thread[1]` in shared memory, `x` global |
 | `async_copy(tile, a, at=(i, j))`, `type="tf32"` | `block[1]` or threads of it | `tile` the code's, `a` at or above it |
 | the same into `copies=block`, `copies=block[n]`, `copies=block, every=n`: multicast | all blocks of the cluster alike | one box for all blocks that hold a copy |
 | `async_copy(a, tile, at=(i, j))` | `block[1]` or threads of it | `a` the code's, `tile` at or above it |

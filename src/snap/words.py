@@ -135,9 +135,10 @@ STATEMENTS = {
         "`for i in unroll(range(4)):` the loop is written out; `unroll(range(n), 4)` by fours.",
     ),
     "async_copy": (
-        "(to: ptr, source: ptr, *, valid: bool = True, at: (int, ...) = None, type: str = None, l2: str = None)",
+        "(to: ptr, source: ptr, *, valid: bool = True, elements: int = None, at: (int, ...) = None, type: str = None, l2: str = None)",
         "An asynchronous copy. `async_copy(mine[i], x[j])` copies one element from global to shared memory (cp.async); where"
-        " `valid=j < n` does not hold it becomes zero, and `x[j]` is not read."
+        " `valid=j < n` does not hold it becomes zero, and `x[j]` is not read; of a vector `x.view(float4)[j]`,"
+        " `elements=n - 4 * j` reads the first so many elements of x, and the rest become zero."
         " With `at=(i, j)`, TMA copies a whole box: `async_copy(tile, a, at=(i, j))` loads, `async_copy(a, tile,"
         ' at=(i, j))` stores; `type="tf32"` rounds f32 to tf32 as it is loaded. `l2="evict_first"` is for the L2 cache. Who uses the memory finds the copy finished: waits are'
         " inferred.",

@@ -354,3 +354,48 @@ def test_where_a_copy_is_valid_its_source_is_inside(seed):
 
 def test_zeros_come_in_the_background_too():
     assert races(zero_filled(0, COMMIT), values())[0].object == "s"
+
+
+# ---- the first elements of a vector ----------------------------------------------------------------------------------------------------------------
+
+
+@kernel(threads=32)
+def firsts(x: ptr(const(f16)), y: ptr(u32), n: int):
+    with each(block):
+        s: shared(uint2[32])
+        with each(thread, s) as t:
+            async_copy(s[t], x.view(uint2)[t], elements=n - 4 * t)
+        with each(thread, y) as t:
+            y[2 * t], y[2 * t + 1] = s[t]
+
+
+@pytest.mark.parametrize("seed", [None, 1])
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 4, 7, 127, 128, 1000])
+def test_the_first_elements_of_a_vector_are_read(n, seed):
+    x, y = np.arange(1, min(n, 128) + 1, dtype=np.float16), np.full(64, 7, np.uint32)
+    firsts.launch(x, y, n, blocks=1, seed=seed)
+    np.testing.assert_array_equal(y.view(np.float16), np.pad(x, (0, 128 - len(x))))
+
+
+@pytest.mark.parametrize("seed", [None, 1])
+@pytest.mark.parametrize("n", [6, 7, 8, 9])
+def test_a_part_of_a_vector_is_inside(n, seed):
+    with pytest.raises(MachineError, match=f"`x.{n - 1}.`: {n - 1} is outside of its 5 elements" if n < 9 else "2 is outside of its 2 elements"):
+        firsts.launch(np.ones(5, np.float16), np.zeros(64, np.uint32), n, blocks=1, seed=seed)
+
+
+@kernel(threads=32)
+def apart(x: ptr(float), step: int):
+    with each(block):
+        s: shared(float4[32])
+        with each(thread, s, x, disjoint=x) as t:
+            x[4 * t + 2] = 1.0
+            async_copy(s[t], x.view(float4)[t + step], elements=4 - step)
+
+
+@pytest.mark.parametrize("seed", [None, 1])
+def test_parts_of_vectors_are_watched(seed):
+    apart.launch(np.zeros(128, np.float32), 0, blocks=1, seed=seed)
+    apart.launch(np.zeros(256, np.float32), 2, blocks=1, seed=seed)  # the first two of a vector are nobody's
+    with pytest.raises(MachineError, match="overlap"):
+        apart.launch(np.zeros(256, np.float32), 1, blocks=1, seed=seed)

@@ -63,10 +63,11 @@ def box_copy(c: Checker, e: tree.Call) -> None:
     to, source, at, options = _arguments(c, e, "async_copy")
     tf32, l2 = text_option(c, options, "type", ("tf32",), "") == "tf32", eviction(c, options)
     if options:
+        zeros = "valid" in options or "elements" in options
         raise c.type_error(
             f"`async_copy` of a TMA box has no option `{next(iter(options))}`",
             e.span,
-            note="TMA brings zeros for all that lies outside of the array" if "valid" in options else "",
+            note="TMA brings zeros for all that lies outside of the array" if zeros else "",
             help=FORMS["async_copy"],
         )
     spaces = to.space, source.space

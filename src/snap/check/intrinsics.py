@@ -225,7 +225,7 @@ def _setmaxnreg(c: Checker, op: CollectiveOp, e: tree.Call) -> None:
 def async_copy(c: Checker, e: tree.Call) -> None:
     c.effects_allowed("a copy", e.span)
     options = dict(e.keywords)
-    where, l2 = options.pop("valid", None), eviction(c, options)
+    where, first, l2 = options.pop("valid", None), options.pop("elements", None), eviction(c, options)
     if len(e.args) != 2 or options:
         raise c.type_error(
             (
@@ -235,8 +235,8 @@ def async_copy(c: Checker, e: tree.Call) -> None:
             ),
             e.span,
             help=(
-                "cp.async of an element: `async_copy(mine[i], x[j])`, zero where it is not `valid=j < n`; a TMA box:"
-                " `async_copy(tile, a, at=(i, j))`"
+                "cp.async of an element: `async_copy(mine[i], x[j])`, zero where it is not `valid=j < n`, of a vector"
+                " the first `elements=n - 4 * j`; a TMA box: `async_copy(tile, a, at=(i, j))`"
             ),
         )
     to, target = element_argument(c, e.args[0], PER_THREAD, "`async_copy`")
@@ -253,9 +253,40 @@ def async_copy(c: Checker, e: tree.Call) -> None:
             help="view both as a vector: `x.view(float4)[i]`",
         )
     own_memory(c, target, "`async_copy`")
-    valid = None
+    if where is not None and first is not None:
+        raise c.type_error(
+            "`valid=` and `elements=` both say what is read",
+            first.span,
+            help="`elements=` alone: where it is 0 or less, nothing is read (`elements=n - i if c else 0`)",
+        )
+    mark, valid, elements = len(c.out), None, None
     if where is not None:
-        mark = len(c.out)
         valid = condition(c, where, PER_THREAD)
-        target, source = kept(c, mark, (target, THREAD1), (source, THREAD1))
-    c.out.append(ir.AsyncCopy(target, source, valid, l2, span=e.span))
+    elif first is not None:
+        elements = _read_elements(c, source, first)
+    target, source = kept(c, mark, (target, THREAD1), (source, THREAD1))
+    c.out.append(ir.AsyncCopy(target, source, valid, l2, elements, span=e.span))
+
+
+# How many elements of the array itself are read, from 0 to all that the copied element consists of; what is said beyond
+# either end counts as that end, so that `n - 4 * i` is right everywhere.
+def _read_elements(c: Checker, source: ir.MemAccess, e: tree.Expr) -> ir.Expr:
+    own, copied = source.view.obj.elem, source.view.elem
+    all_of_it, rest = divmod(copied.bytes, own.bytes)
+    if rest or not all_of_it:
+        raise c.type_error(
+            f"`elements=` counts elements of `{source.handle.name}`, `{own}`, and a `{copied}` is not made of them",
+            e.span,
+            help="say with `valid=` whether the element is read",
+        )
+    value = scalar(c, e, PER_THREAD)
+    if not value.type.is_integer:
+        raise c.type_error(
+            f"`elements=` is how many elements of `{source.handle.name}` are read, an integer, not `{value.type}`",
+            e.span,
+            help="`valid=` takes a condition" if value.type == BOOL else f"`elements=n - {all_of_it} * i`",
+        )
+    value = convert.cast(value, I32) if value.type.bits < 32 else convert.cast(value, value.type)
+    for name, end in (("min", all_of_it), ("max", 0)):
+        value = ir.Math(name, (value, ir.Const(end, value.type, span=e.span)), value.type, span=e.span)
+    return convert.cast(value, I32)

@@ -13,18 +13,24 @@ from snap.codegen.expressions import lower
 from snap.codegen.module import Helper
 from snap.codegen.scope import Scope
 from snap.ir import nodes as ir
+from snap.ir.types import I32
+
+# The parameter that says how much of the source is read, and its size in bytes: the instruction writes zeros for the
+# rest.
+_READ = {
+    "": ("", ""),
+    "_or_zero": (", bool valid", "valid ? {bytes} : 0"),
+    "_first": (", int size", "size"),
+}
 
 
-def _copy(bytes: int, zeros: bool, l2: str) -> Helper:
-    """zeros: the source is read only where `valid` holds; elsewhere the size of what is read of it is 0, and the
-    instruction writes zeros.
-    """
-    name = f"snap_copy_async_{bytes}{'_or_zero' if zeros else ''}{f'_{l2}' if l2 else ''}"
-    params, operands, inputs = "", "", ""
-    if zeros:
-        params, operands, inputs = ", bool valid", ", %2", f', "r"(valid ? {bytes} : 0)'
+def _copy(bytes: int, read: str, l2: str) -> Helper:
+    """read: a key of `_READ`."""
+    name = f"snap_copy_async_{bytes}{read}{f'_{l2}' if l2 else ''}"
+    params, size = _READ[read]
+    operands, inputs = (", %2", f', "r"({size.format(bytes=bytes)})') if size else ("", "")
     if l2:
-        params, operands = f"{params}, unsigned long long policy", f"{operands}, %{3 if zeros else 2}"
+        params, operands = f"{params}, unsigned long long policy", f"{operands}, %{3 if size else 2}"
         inputs += ', "l"(policy)'
     form = f"cp.async.{'cg' if bytes == 16 else 'ca'}.shared.global{'.L2::cache_hint' if l2 else ''}"
     return Helper(
@@ -56,11 +62,17 @@ static __device__ __forceinline__ void snap_copy_wait() {
 
 
 def copy(scope: Scope, s: ir.AsyncCopy) -> tree.Stmt:
-    valid = () if s.valid is None else (lower(scope, s.valid),)
     _, _, policy = hints.policy(scope.module, s.l2)
-    name = scope.module.helper(_copy(s.target.view.elem.bytes, s.valid is not None, s.l2))
+    read = ""
+    size: tuple[tree.Expr, ...] = ()
+    if s.valid is not None:
+        read, size = "_or_zero", (lower(scope, s.valid),)
+    elif s.elements is not None:
+        each = ir.Const(s.source.view.obj.elem.bytes, I32, span=s.span)
+        read, size = "_first", (lower(scope, ir.Binary("*", s.elements, each, I32, span=s.span)),)
+    name = scope.module.helper(_copy(s.target.view.elem.bytes, read, s.l2))
     ends = memory.address(scope, s.target), memory.address(scope, s.source)
-    return tree.Evaluate(tree.Call(name, (*ends, *valid, *policy)))
+    return tree.Evaluate(tree.Call(name, (*ends, *size, *policy)))
 
 
 def commit(scope: Scope) -> tree.Stmt:

@@ -289,6 +289,8 @@ class AsyncCopy(Statement):
 
     valid   where it does not hold, the source is not read, and the element becomes zero; None for everywhere.  The
             indices of the source are evaluated either way
+    elements  of the source's own elements, as its array is declared, so many from the first are read, and the rest of
+            what is copied becomes zero: an i32 from 0 to all of them; None for all.  Never together with `valid`
     l2      the priority with which the L2 keeps what is read (`snap.ir.operations.L2_EVICTION`); '' for no wish
     """
 
@@ -296,6 +298,7 @@ class AsyncCopy(Statement):
     source: MemAccess
     valid: Expr | None = None
     l2: str = ""
+    elements: Expr | None = None
 
 
 @node

@@ -194,6 +194,8 @@ class _Printer:
                 return f"{self.results(target)}atomic.{op}({', '.join(given)}), {order}, {scope}"
             case ir.AsyncCopy(target, source, valid):
                 zeros = "" if valid is None else f" where {self.expr(valid)}, else zero"
+                if s.elements is not None:
+                    zeros = f", {self.expr(s.elements)} elements of it, else zero"
                 return f"copy {self.access(target)} from {self.access(source)}{zeros}{f', {s.l2}' if s.l2 else ''}"
             case ir.Prefetch(access, level):
                 return f"prefetch {self.access(access)} to {level}"

@@ -154,32 +154,43 @@ class Actions(Expressions):
 
     def async_copy(self, s: ir.AsyncCopy) -> None:
         """In reference mode it has arrived at once."""
-        valid, read = "None", self.mask
-        if s.valid is not None:
+        valid, read, first = "None", self.mask, "None"
+        if s.elements is not None:
+            count = self.bind(self.expr(s.elements))
+            valid, first = self.bind(f"{count} > 0"), f"({self.type(s.source.view.obj.elem)}, {count})"
+        elif s.valid is not None:
             valid = self.bind(self.expr(s.valid))
+        if valid != "None":
             read = self.bind(f"narrow({self.mask}, {valid})", "m")
         if not self.stepwise:
-            self.store(s.target, self.copied(s, valid, read))
+            self.store(s.target, self.copied(s, valid, read, first))
             return
         ends = []
         for a, mask in ((s.target, self.mask), (s.source, read)):
             ends.append(f"({self.view_of(a)}, {self.tupled(a.index)}, {self.dims(a.view)})")
             with self.indented(f"if {mask} is not False:"), self.masked(mask):
-                self.check_claims(a, a is s.target)
+                self.check_claims(a, a is s.target, first="None" if a is s.target else first)
         sites = ", ".join(self.site(a.span, a.handle.name) for a in (s.target, s.source))
-        self.emit(f"C.copies.issue({', '.join(ends)}, {self.mask}, ({sites}), {valid})")
+        self.emit(f"C.copies.issue({', '.join(ends)}, {self.mask}, ({sites}), {valid}, {first})")
         self.pause()
 
-    def copied(self, s: ir.AsyncCopy, valid: str, read: str) -> str:
-        """What a copy brings: where it is not valid, zero, and its source is not looked at."""
+    def copied(self, s: ir.AsyncCopy, valid: str, read: str, first: str) -> str:
+        """What a copy brings: where it is not valid, zero, and its source is not looked at; of what the source has
+        more elements than are read, zero for the others.
+        """
         load = ir.Load(s.source, s.source.view.elem, span=s.source.span)
-        if s.valid is None:
+        if valid == "None":
             return self.load(load)
         for i in s.source.index:
             self.bind(self.expr(i))
         value = self.bind("None")
         with self.indented(f"if {read} is not False:"), self.masked(read):
-            self.emit(f"{value} = {self.load(load)}")
+            if s.elements is None:
+                self.emit(f"{value} = {self.load(load)}")
+            else:
+                self.check_claims(s.source, False, first=first)
+                site = self.site(s.source.span, s.source.handle.name)
+                self.emit(f"{value} = {self.view_of(s.source)}.load_first({self.place_of(s.source)}, *{first}, {site})")
         elem = s.target.view.elem
         zero: ir.Expr = ir.Const(0, scalar_of(elem), span=s.span)
         if isinstance(elem, Vector):

@@ -10,11 +10,12 @@ what is a race (races.py).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from snap.ir import synced
+from snap.ir.types import Element
 from snap.machine.clocks import Known
 from snap.machine.lanes import Site
 from snap.machine.races import READ, WRITE
@@ -30,17 +31,17 @@ _HABITS = (0.0, 0.0, 0.3, 1.0)  # how likely a copy is to arrive early
 
 @dataclass(slots=True, eq=False)
 class Flight:
-    """One `async_copy` of a warp.  By lane that took part: where to and from (the first scalar of each), whether the
-    source is read at all (else zeros come), its group, whether it has arrived, whether a wait or an arrival at an
-    mbarrier has covered it; `held`: what was read at issue, None where the source is read on arrival; `tokens`: known
-    to who knows of such arrivals.
+    """One `async_copy` of a warp.  By lane that took part: where to and from (the first scalar of each), how many
+    scalars of the source are read (zeros come for the others), its group, whether it has arrived, whether a wait or an
+    arrival at an mbarrier has covered it; `held`: what was read at issue, None where the source is read on arrival;
+    `tokens`: known to who knows of such arrivals.
     """
 
     target: View
     source: View
     to: np.ndarray
     origin: np.ndarray
-    valid: np.ndarray
+    read: np.ndarray
     lanes: np.ndarray
     sites: tuple[Site, Site]
     group: np.ndarray
@@ -53,19 +54,20 @@ class Flight:
     def open(self) -> bool:
         return not self.covered.all()
 
-    def read(self) -> list[np.ndarray]:
-        brought = []
-        for k in range(self.source.width):
-            bits = np.zeros(len(self.origin), self.source.flat.dtype)
-            bits[self.valid] = self.source.flat[self.origin[self.valid] + k]
-            brought.append(bits)
-        return brought
+    def brought(self) -> list[np.ndarray]:
+        """By scalar of the target, whose bits are those of the source's."""
+        flat, to = self.source.flat, self.target.flat
+        bits = np.zeros((len(self.origin), self.target.width * to.itemsize // flat.itemsize), flat.dtype)
+        for k in range(bits.shape[1]):
+            some = self.read > k
+            bits[some, k] = flat[self.origin[some] + k]
+        return list(bits.view(to.dtype).T)
 
     def arrive(self, chosen: np.ndarray) -> None:
         chosen = chosen & ~self.arrived
         if not chosen.any():
             return
-        for k, bits in enumerate(self.held or self.read()):
+        for k, bits in enumerate(self.held or self.brought()):
             self.target.put_bits(self.to[chosen] + k, bits[chosen])
         self.arrived |= chosen
 
@@ -118,28 +120,42 @@ class Copies:
         self.at_issue, self.later, self.holds = (float(dice.choice(_HABITS)) for _ in range(3))
 
     def issue(
-        self, target: tuple[View, tuple, object], source: tuple[View, tuple, object], m, sites: tuple[Site, Site], valid
+        self,
+        target: tuple[View, tuple, object],
+        source: tuple[View, tuple, object],
+        m,
+        sites: tuple[Site, Site],
+        valid,
+        first: tuple[Element, Any] | None,
     ) -> None:
         """`target`, `source`: view, index and dimensions of the element; `valid`: where the source is read, None for
-        everywhere.
+        everywhere; `first`: as which type it is seen then, and how many elements of it are read, None for all.
         """
         active = self.warp.active(m)[0]
         lanes = np.flatnonzero(active)
         read = active if valid is None else active & self.warp.full(valid)[0]
-        to, origin = (
-            self.warp.full(view.cells(view.resolve(index, dims, mask[None, :], site)))[0][lanes].astype(np.int64)
-            for (view, index, dims), mask, site in zip((target, source), (active, read), sites)
-        )
+        to = self._cells(target, active, sites[0])[lanes]
+        seen, count = source[0], read[lanes] * source[0].width
+        if first is None:
+            origin = self._cells(source, read, sites[1])[lanes]
+        else:
+            seen, start = source[0].first(*source[1:], read[None, :], *first, sites[1])
+            origin = self.warp.full(seen.cells(start))[0][lanes]
+            count = read[lanes] * self.warp.full(first[1])[0][lanes] * seen.width
         none = np.zeros(len(lanes), np.bool_)
         group = np.full(len(lanes), _UNCOMMITTED)
-        flight = Flight(target[0], source[0], to, origin, read[lanes], lanes, sites, group, none, none.copy(), None)
+        flight = Flight(target[0], seen, to, origin, count, lanes, sites, group, none, none.copy(), None)
         self._log(flight, np.ones(len(lanes), np.bool_), lands=False)
         dice = self.warp.launch.dice
         if dice.random() < self.holds:
-            flight.held = flight.read()
+            flight.held = flight.brought()
         flight.arrive(dice.random(len(lanes)) < self.at_issue)
         self.flights.append(flight)
         self.drift()
+
+    def _cells(self, element: tuple[View, tuple, object], mask: np.ndarray, site: Site) -> np.ndarray:
+        view, index, dims = element
+        return self.warp.full(view.cells(view.resolve(index, dims, mask[None, :], site)))[0].astype(np.int64)
 
     def commit(self, m) -> None:
         active = self.warp.active(m)[0]
@@ -201,10 +217,10 @@ class Copies:
             flight.arrive(dice.random(len(flight.lanes)) < self.later * dice.random())
 
     def _log(self, flight: Flight, chosen: np.ndarray, lands: bool, token: int = 0) -> None:
-        sides = (
-            (flight.target, flight.to, chosen, WRITE, flight.sites[0]),
-            (flight.source, flight.origin, chosen & flight.valid, READ, flight.sites[1]),
-        )
-        for view, cells, mine, kind, site in sides:
+        sides = [(flight.target, flight.to, chosen, flight.target.width, WRITE, flight.sites[0])]
+        for many in np.unique(flight.read[flight.read > 0]).tolist():
+            mine = chosen & (flight.read == many)
+            sides.append((flight.source, flight.origin, mine, many, READ, flight.sites[1]))
+        for view, cells, mine, many, kind, site in sides:
             if mine.any():
-                self.warp.log(view, cells[mine], flight.lanes[mine], view.width, kind, site, flight, lands, token)
+                self.warp.log(view, cells[mine], flight.lanes[mine], many, kind, site, flight, lands, token)

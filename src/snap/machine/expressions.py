@@ -328,14 +328,16 @@ class Expressions(Writing):
             self.emit(f"{result} = {view}.load({self.place_of(a)}, {site})")
         return result
 
-    def check_claims(self, a: ir.MemAccess, write: bool, atomic: bool = False) -> None:
+    def check_claims(self, a: ir.MemAccess, write: bool, atomic: bool = False, first: str = "None") -> None:
         """Partitions declared disjoint are held to it (but for another block's part of a cluster's memory), and those
-        that are watched, but for atomics: these may meet.
+        that are watched, but for atomics: these may meet.  first: as `Lanes.claim` has it.
         """
         if a.block is not None:
             return
         claims, borrowed = self.promises(a.handle)
         site = self.site(a.span, a.handle.name)
+        if first != "None":
+            site = f"{site}, {first}"
         for part, unit, scope in claims:
             if atomic and isinstance(part, Watched):
                 continue

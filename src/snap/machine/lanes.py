@@ -195,16 +195,33 @@ class Lanes:
     # ---- disjoint partitions ----
 
     def claim(
-        self, handle: int, unit: Privilege, scope: Privilege, view, index: tuple, dims, m, write: bool, site: Site
+        self,
+        handle: int,
+        unit: Privilege,
+        scope: Privilege,
+        view,
+        index: tuple,
+        dims,
+        m,
+        write: bool,
+        site: Site,
+        first: tuple | None = None,
     ) -> None:
         """Units of `unit` must not touch what another one in the same unit of `scope` touches, if one of the two
         writes: never in this launch, however often the scope is entered, since no barrier stands between two of its
-        rounds.
+        rounds.  first: of each element so many are touched, from the first on, seen as another type (type, number).
         """
-        lin = view.resolve(index, dims, m, site)
         active = self.active(m)
-        cells = self.full(lin + self.row * view.size if view.stride else lin)[active].astype(np.intp)
         lane = self.full(self.block.astype(np.int64) * self.threads + self.thread)[active]
+        if first is not None:
+            parts, start = view.first(index, dims, m, *first, site)
+            start, count = self.full(start)[active], self.full(first[1])[active]
+            for k in range(int(count.max(initial=0))):
+                some = count > k
+                self.claim_cells(handle, unit, scope, parts, (start + k)[some], lane[some], write, site)
+            return
+        lin = view.resolve(index, dims, m, site)
+        cells = self.full(lin + self.row * view.size if view.stride else lin)[active].astype(np.intp)
         self.claim_cells(handle, unit, scope, view, cells, lane, write, site)
 
     def claim_cells(

@@ -241,6 +241,35 @@ class View:
                 text = f"element {element} of `{self.name}` is read before anything was written there"
                 self.storage.uninitialised(MachineError("uninitialised", text, site.span, block, thread))
 
+    # ---- the first part of an element ----
+
+    def first(self, index: tuple, dims, m, unit: Element, count, site: Site) -> tuple[View, np.ndarray]:
+        """Of elements of which `count`, seen as `unit`, are read from the first on, at least one: the memory seen so,
+        and which of it each lane's first is.  What follows those may lie outside.
+        """
+        parts, seen = self.storage.view(unit), copy(self)
+        each = self.flat.itemsize * self.width // unit.bytes
+        seen.size = -(-parts.size // each)
+        start = np.multiply(seen.resolve(index, dims, m, site), each, dtype=np.int64)
+        last = start + count - 1
+        parts._inside(last, parts.size, m, site, (last,))
+        return parts, start
+
+    def load_first(self, index: tuple, dims, m, unit: Element, count, site: Site):
+        """`load`, with zeros for all but the first parts."""
+        parts, start = self.first(index, dims, m, unit, count, site)
+        cells, count, active = parts.cells(start), self.lanes.full(count) * parts.width, self.lanes.active(m)
+        found = np.zeros((*active.shape, self.flat.itemsize * self.width // parts.flat.itemsize), parts.flat.dtype)
+        for k in range(found.shape[-1]):
+            some = active & (count > k)
+            if self.record is not None and some.any():
+                self.record(parts, cells + k, 1, some, "read", "relaxed", site)
+            found[some, k] = parts.flat[self.lanes.full(cells)[some] + k]
+        values = (
+            from_memory(v, self.scalar) if self.encoded else v for v in np.moveaxis(found.view(self.flat.dtype), -1, 0)
+        )
+        return tuple(values) if self.several else next(values)
+
     # ---- writing ----
 
     def store(self, index: tuple, dims, m, value, site: Site, kind: str = "write", order: str = "relaxed") -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from snap.ir import nodes as ir
 from snap.ir.effects import effects
 from snap.ir.hardware import WARP
+from snap.ir.types import BOOL, I32
 from snap.ir.walk import own_expressions
 from snap.prove.sites import Draw
 from snap.prove.terms import Poly
@@ -44,6 +45,9 @@ def act(w: Walk, s: ir.Stmt) -> None:
             _atomic(w, s)
         case ir.AsyncCopy():
             valid = () if s.valid is None else (value(w, s.valid),)
+            if s.elements is not None:  # as if all of the element were read, where any is
+                some = ir.Compare(">", s.elements, ir.Const(0, I32, span=s.span), BOOL, span=s.span)
+                valid = (value(w, some),)
             source, target = effects(s)
             w.access(source, s.span, valid)
             w.access(target, s.span)

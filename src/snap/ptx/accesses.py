@@ -254,9 +254,14 @@ def copy(m: Machine, one: Instruction, pc: int) -> Step | None:
             many = np.where(said, 0, size) if ignored else np.minimum(said, size)
         for k in range(0, size, 4):
             part = np.zeros(lanes.shape, np.uint32)
-            read = np.flatnonzero(many > k)
+            read = np.flatnonzero(many >= k + 4)
             if len(read):
                 part[read] = m.memory.read("global", here[read] + np.uint64(k), lanes[read], 4)
+            for byte in range(3):  # of a word that is not read as a whole
+                read = np.flatnonzero((many > k + byte) & (many < k + 4))
+                if len(read):
+                    one_byte = m.memory.read("global", here[read] + np.uint64(k + byte), lanes[read], 1)
+                    part[read] |= one_byte.astype(np.uint32) << np.uint32(8 * byte)
             m.memory.write("shared", there + np.uint64(k), lanes, part)
 
     return step

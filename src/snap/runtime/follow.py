@@ -201,10 +201,16 @@ class _Thread:
     def evaluated(self, s: ir.Stmt) -> None:
         for e in own_expressions(s):
             self.expression(e)
-        spared = s.source if isinstance(s, ir.AsyncCopy) and s.valid is not None and not self.truth(s.valid) else None
+        spared = s.source if isinstance(s, ir.AsyncCopy) and not self.reads(s) else None
         for access in elements(s):
             if access is not spared:
                 self.accessed(access)
+
+    def reads(self, s: ir.AsyncCopy) -> bool:
+        """Whether it certainly reads its source."""
+        if s.elements is not None:
+            return bool(self.value(s.elements))
+        return s.valid is None or bool(self.truth(s.valid))
 
     def expression(self, e: ir.Expr) -> None:
         match e:

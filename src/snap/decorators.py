@@ -9,9 +9,8 @@ import __future__ as future
 import builtins
 import contextlib
 import functools
-import sys
+import math
 from collections.abc import Callable, Iterator
-from contextvars import ContextVar
 from types import CellType, CodeType, FrameType, FunctionType
 from typing import Any
 
@@ -22,9 +21,7 @@ from snap.frontend.definition import Definition, Refused, Requires
 from snap.ir.depth import uncollected
 from snap.ir.types import Level, Privilege
 from snap.record import replace
-from snap.surface import LevelName, caller_span, whole_help
-
-_collected: ContextVar[list[SnapError] | None] = ContextVar("snap_collected", default=None)
+from snap.surface import LevelName, Wrong, caller, caller_span, collected, whole_help
 
 # An undecorated function is checked as a kernel of one block whose threads every usual group divides.
 UNDECORATED = (Privilege(Level.GRID, 1), Privilege(Level.BLOCK, 1), Privilege(Level.THREAD, 2**10 * 3**2 * 5 * 7 * 11))
@@ -70,11 +67,41 @@ def _completed(pending: Pending):
         with uncollected():
             return SnapFunction(define(pending.python, pending.kind, pending.requires), pending.python)
     except SnapError as error:
-        errors = _collected.get()
-        if errors is None:
-            raise error.without_frames() from None
-        errors.append(error)
-        return Refused(pending.__name__)
+        return _refused(error, pending)
+
+
+def _refused(error: SnapError, function: object) -> Refused:
+    """Raised without our own frames; or, where errors are collected, kept, and the function counts as refused."""
+    errors = collected.get()
+    if errors is None:
+        raise error.without_frames() from None
+    errors.append(error)
+    return Refused(getattr(function, "__name__", "?"))
+
+
+def _reporting(decorator: Callable[..., Any]) -> Callable[..., Any]:
+    """A decorator, or one with arguments, whose refusals are told by `_refused`, also those of its arguments: the rest
+    of the file goes on where errors are collected.
+    """
+
+    @functools.wraps(decorator)
+    def called(*given: Any, **options: Any) -> Any:
+        if given and isinstance(given[0], Refused):
+            return given[0]
+        if any(isinstance(one, Wrong) for one in given):
+            return lambda function: Refused(getattr(function, "__name__", "?"))
+        try:
+            made = decorator(*given, **options)
+        except SnapError as error:
+            if given and hasattr(given[0], "__code__") and not _is_lambda(given[0]):  # the function itself
+                return _refused(error, given[0])
+            refusal = error
+            if collected.get() is None:
+                raise error.without_frames() from None
+            return lambda function: _refused(refusal, function)
+        return _reporting(made) if type(made) is FunctionType else made
+
+    return called
 
 
 def define(python: Any, kind: str, requires: Requires) -> Definition:
@@ -177,6 +204,7 @@ def _pending(function: object, span: Span, what: str) -> Pending:
     return Pending(function)
 
 
+@_reporting
 def ccuda(kind: str):
     """`@ccuda("global")` makes a kernel, `@ccuda("device")` a device function; stacks with `@requires` in
     either order.
@@ -220,6 +248,7 @@ def _no_option(word: str, given: dict[str, object], options: str, example: str, 
         raise SnapError(Diagnostic("SNAP018", f"`@{word}` has no option `{name}`", span, help=help))
 
 
+@_reporting
 def kernel(
     *functions: object,
     threads: int | Callable[..., int] | None = None,
@@ -244,7 +273,7 @@ def kernel(
         return ccuda("global")(*functions)
     options = "`threads=`, `cluster=`, `smem=`, `cooperative=`, `resident=`, `blocks=`, `where=` and `proved=`"
     _no_option("kernel", unknown, options, "`@kernel(threads=256)`", caller_span())
-    _check_signature(sys._getframe(1))
+    _check_signature(caller())
     if threads is None:
         message = "`@kernel(...)` declares the number of threads per block"
         help = "`@kernel(threads=256)`; or `@kernel` alone, with `@requires(...)`"
@@ -253,6 +282,7 @@ def kernel(
     return _short("kernel", _launched(threads, cluster), smem, cooperative, asked)
 
 
+@_reporting
 def device(*given: Any, smem: int | None = None, cooperative: bool = False, **unknown: object):
     """`@device(warp)`: a device function that a warp calls, the same as `@device` with `@requires(thread[32])`;
     `cooperative=True`: one for cooperative kernels.
@@ -262,7 +292,7 @@ def device(*given: Any, smem: int | None = None, cooperative: bool = False, **un
     ):
         return ccuda("device")(*given)
     _no_option("device", unknown, "`smem=` and `cooperative=`", "`@device(block[1], thread[128])`", caller_span())
-    _check_signature(sys._getframe(1))
+    _check_signature(caller())
     if not given:
         message, help = "`@device(...)` says who calls it", "`@device(warp)`, `@device(block[1], thread[128])`"
         raise SnapError(Diagnostic("SNAP018", message, caller_span(), help=help))
@@ -282,7 +312,7 @@ def _short(
     word: str, privileges: Any, smem: int | None, cooperative: bool = False, asked: dict[str, Any] | None = None
 ):
     """Both decorators at once.  asked: what only kernels have."""
-    span, asked = caller_span(3), asked or {}
+    span, asked = caller_span(), asked or {}
     _check_launch(smem, asked.get("resident"), span)
     needs = Requires(privileges, smem, bool(cooperative), span=span, word=word, **asked)
 
@@ -302,12 +332,13 @@ def _launched(threads: int | Callable[..., int], cluster: int | None) -> object:
     def privileges(count: object) -> tuple[Privilege, ...]:
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             message = f"`threads` is a number of threads, 1 or more, not {count!r}"
-            raise SnapError(Diagnostic("SNAP018", message, span, help=whole_help(count) or "`@kernel(threads=256)`"))
+            help = whole_help(count) or (several(count) if isinstance(count, (tuple, list)) else "")
+            raise SnapError(Diagnostic("SNAP018", message, span, help=help or "`@kernel(threads=256)`"))
         clusters = () if cluster is None else (Privilege(Level.CLUSTER, 1),)
         blocks = Privilege(Level.BLOCK, 1 if cluster is None else cluster)
         return (Privilege(Level.GRID, 1), *clusters, blocks, Privilege(Level.THREAD, count))
 
-    span = caller_span(3)
+    span = caller_span()
     if cluster is not None and (isinstance(cluster, bool) or not isinstance(cluster, int) or cluster < 1):
         message = f"`cluster` is a number of blocks, 1 or more, not {cluster!r}"
         help = whole_help(cluster) or "`@kernel(threads=256, cluster=2)`"
@@ -318,6 +349,16 @@ def _launched(threads: int | Callable[..., int], cluster: int | None) -> object:
     return functools.wraps(made)(lambda **constexprs: privileges(made(**constexprs)))
 
 
+def several(counts: tuple | list) -> str:
+    """What to write instead of `threads=(8, 8)`."""
+    numbers = [n for n in counts if type(n) is int and n > 0]
+    known = len(numbers) == len(counts) > 0
+    total, shape = (math.prod(numbers), ", ".join(map(str, numbers))) if known else ("m * n", "m, n")
+    names = ", ".join("zyx"[-len(counts) :] if 1 < len(counts) < 4 else "yx")
+    return f"`@kernel(threads={total})`, and `{names} = ids(thread, shape=({shape}))` in `with each(block):`"
+
+
+@_reporting
 def requires(
     *privileges: Any,
     smem: int | None = None,
@@ -336,7 +377,7 @@ def requires(
     span = caller_span()
     options = "`smem=`, `cooperative=`, `resident=`, `blocks=`, `where=` and `proved=`"
     _no_option("requires", unknown, options, "`@requires(grid[1], block[1], thread[256])`", span)
-    _check_signature(sys._getframe(1))
+    _check_signature(caller())
     _check_launch(smem, resident, span)
     bare = (
         len(privileges) == 1
@@ -391,11 +432,11 @@ def _check_launch(smem: object, resident: object, span: Span) -> None:
 def collecting() -> Iterator[list[SnapError]]:
     """Decorators inside record their SnapErrors in the list instead of raising."""
     errors: list[SnapError] = []
-    token = _collected.set(errors)
+    token = collected.set(errors)
     try:
         yield errors
     finally:
-        _collected.reset(token)
+        collected.reset(token)
 
 
 def check(function: object, *privileges: Any, kind: str = "global") -> list[SnapError]:

@@ -10,6 +10,9 @@ from __future__ import annotations
 import builtins
 import math
 import sys
+from contextvars import ContextVar
+from types import FrameType
+from typing import cast
 
 from snap.diag.error import Diagnostic, SnapError
 from snap.diag.span import Span
@@ -23,11 +26,30 @@ from snap.words import STATEMENTS as STATEMENT_WORDS
 from snap.words import mathematics, members
 
 
-def caller_span(depth: int = 2) -> Span:
+def caller() -> FrameType:
+    """The frame of the Python code that called into this module or the decorators."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__") in (__name__, "snap.decorators"):
+        frame = frame.f_back
+    return frame
+
+
+def caller_span() -> Span:
     """The line of Python code that called into us: the best place there is for what was written in a decorator."""
-    frame = sys._getframe(depth)
+    frame = caller()
     line = frame.f_lineno
     return Span(frame.f_code.co_filename, line, 0, line, 0)
+
+
+# Where the errors of a file are collected instead of raised (`snap check`), the list of them.
+collected: ContextVar[list[SnapError] | None] = ContextVar("snap_collected", default=None)
+
+
+class Wrong:
+    """Stands for a privilege that was refused, where errors are collected: a function that names it is refused."""
+
+    def __rmatmul__(self, annotated: object) -> object:
+        return annotated
 
 
 def whole_help(n: object) -> str:
@@ -57,7 +79,7 @@ class LevelName:
     def __getitem__(self, n: int) -> Privilege:
         if isinstance(n, bool) or not isinstance(n, int) or n < 1:
             shown = ", ".join(map(str, n)) if isinstance(n, tuple) else repr(n)
-            raise SnapError(
+            error = SnapError(
                 Diagnostic(
                     "SNAP018",
                     f"`{self.word}[{shown}]` is no privilege: the count must be a positive integer",
@@ -69,6 +91,11 @@ class LevelName:
                     ),
                 )
             )
+            errors = collected.get()
+            if errors is None:
+                raise error
+            errors.append(error)
+            return cast(Privilege, Wrong())
         return Privilege(self.level, n * self.units)
 
     def __rmatmul__(self, annotated: object) -> object:
@@ -204,7 +231,7 @@ class ViewWord(Marker):
 
 def _no_view(message: str) -> SnapError:
     way_out = "`view=views.chunks(64) >> views.transposed()`"
-    return SnapError(Diagnostic("SNAP028", message, caller_span(3), help=way_out))
+    return SnapError(Diagnostic("SNAP028", message, caller_span(), help=way_out))
 
 
 class Namespace:

@@ -142,6 +142,8 @@ TAKEN = [
      TO_THREADS.format("256") + "with each(thread, s) as i:\n    s[i] = 1"),
     ("SNAP009", TO_THREADS.format("256") + "with each(thread) as i:\n    s[i] = 1", "name it where the threads are told apart: `with each(thread, s) as i:`",
      TO_THREADS.format("256") + "with each(thread, s) as i:\n    s[i] = 1"),
+    ("SNAP009", TO_THREADS.format("256") + "with each(warp), each(thread, disjoint=()) as lane:\n    s[lane] = 1", "`with each(thread, s, disjoint=()) as lane:`",
+     TO_THREADS.format("256") + "with each(warp), each(thread, s, disjoint=()) as lane:\n    s[lane] = 1"),
     ("SNAP005", TO_THREADS.format("256") + "with group(thread[32]):\n    with each(thread, s) as i:\n        s[i] = 1", "`with each(thread[32], s):`",
      TO_THREADS.format("256") + "with each(thread[32], s):\n    with each(thread, s) as i:\n        s[i] = 1"),
     ("SNAP014", TO_THREADS.format("256") + "with group(thread[64]):\n    with claim(s, p=thread[32]) as c:\n        pass",

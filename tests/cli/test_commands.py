@@ -104,6 +104,39 @@ def test_check_reports_all_errors_of_all_functions(snap_command):
     assert "bad.py:6:10" in out and "bad.py:14:" in out and err == "2 files: 3 errors\n"
 
 
+def test_what_is_wrong_with_a_decorator_hides_nothing_behind_it(snap_command):
+    text = """
+from snap import *
+
+@kernel(threads=(8, 8))
+def first(x: ptr(float)):
+    pass
+
+@kernel
+@requires(grid[1], block[1], thread[64.0])
+def second(x: ptr(float)):
+    pass
+
+@requires(grid[1], block[1], thread[64], resident=0)
+@kernel
+def third(x: ptr(float)):
+    pass
+
+@device(smem=-1)
+def fourth(x: float):
+    pass
+
+@kernel(threads=64)
+def fifth(x: ptr(float)):
+    x[0] = 1.0
+    fourth(1.0)
+"""
+    code, out, _ = snap_command("check", write("several.py", text))
+    places = [line.rpartition("several.py:")[2] for line in out.splitlines() if "several.py:" in line]
+    assert code == 1 and places == ["4:1", "9:1", "13:1", "18:1", "24:5", "25:5"], out
+    assert "`y, x = ids(thread, shape=(8, 8))`" in out
+
+
 def test_check_json(snap_command):
     code, out, err = snap_command("check", "--json", write("bad.py", BAD), write("worse.py", "def f(:\n"))
     found = json.loads(out)

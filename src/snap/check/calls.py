@@ -15,6 +15,7 @@ from snap.check.atomics import atomic_call
 from snap.check.bindings import IndexFunction, Memory, Variable
 from snap.check.boxes import box_copy, box_reduce
 from snap.check.explain import group_words, write_up
+from snap.check.foreign import of_cuda
 from snap.check.forms import level_of
 from snap.check.fragments import accumulator_place
 from snap.check.function import instantiate
@@ -39,6 +40,8 @@ from snap.ir.operations import MATH
 from snap.ir.types import BLOCK1, GRID1, I32, Level
 from snap.surface import Marker
 
+_CALLED = "call functions decorated with @device and @requires, intrinsics, casts and mathematical functions"
+
 
 def call(c: Checker, e: tree.Call, want: Want, used: bool = True) -> ir.Expr | None:
     if (
@@ -62,17 +65,18 @@ def call(c: Checker, e: tree.Call, want: Want, used: bool = True) -> ir.Expr | N
         return device_call(c, definition, getattr(found, "bound", {}), e, want, used)
     if isinstance(found, IndexFunction):
         raise c.fail("SNAP017", "an index function is used by `partition(..., f=...)`; it cannot be called", e.span)
-    if isinstance(found, (Variable, Memory)) or found is None:
-        raise c.type_error("this cannot be called", e.function.span)
     word = e.function.name if isinstance(e.function, tree.Attribute) else ""
+    if isinstance(found, (Variable, Memory)) or found is None:
+        barrier = of_cuda("__syncthreads") if word == "sync" else None  # `grid.sync()`, as cooperative groups have it
+        raise c.type_error(
+            "`sync` is not written: barriers are inferred" if barrier else "this cannot be called",
+            e.function.span,
+            help=barrier[1] if barrier else _CALLED,
+        )
     raise c.type_error(
         f"this cannot be called in Snap: it is {describe_object(found)}",
         e.function.span,
-        help=(
-            f"write `{word}(...)`"
-            if word in MATH
-            else "call functions decorated with @device and @requires, intrinsics, casts and mathematical functions"
-        ),
+        help=f"write `{word}(...)`" if word in MATH else _CALLED,
     )
 
 
@@ -161,7 +165,8 @@ def _id(c: Checker, e: tree.Call, want: Want) -> ir.Expr:
     return unit
 
 
-# count(p): how many units of p the current group has.  count(block, axis): an extent of the grid, as it was launched.
+# count(p): how many units of p the current group has; of its own one unit (`count(block[1])` in code of a block) the
+# silent 1 is a mistake, and refused.  count(block, axis): an extent of the grid, as it was launched.
 def _count(c: Checker, e: tree.Call) -> ir.Expr:
     if not 1 <= len(e.args) <= 2 or e.keywords:
         help = "`count(thread[1])`; `count(block, 1)` is an extent of the grid"
@@ -176,6 +181,16 @@ def _count(c: Checker, e: tree.Call) -> ir.Expr:
             help = f"ask before going down, where there are several: `n: int = count({p})`"
         write_up(c, p, "a count", e.args[0].span, note=note, help=help)
         raise c.poisoned()
+    if p == c.privilege and p.n == 1:
+        above = {Level.THREAD: "block", Level.GRID: ""}.get(p.level, "grid")
+        raise c.type_error(
+            f"this code is at `{p}`, one {p.level.word}: there is nothing to count",
+            e.span,
+            secondary=() if p.level is Level.GRID else (c.holding,),
+            help=f"ask in the code of the {above}, where there are several: `n: int = count({p})`"
+            if above
+            else "write 1",
+        )
     counts = [held for level, held in c.place.levels if level >= p.level]
     if any(held.count is None or held.open for held in counts):
         return ir.UnitCount(p, c.place, I32, span=e.span)

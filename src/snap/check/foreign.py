@@ -8,12 +8,30 @@ from __future__ import annotations
 
 from snap.ir.operations import COLLECTIVES, MATH
 
+_IN_THE_GRID = "in the grid, `with each(thread) as i:` has i = blockIdx.x * blockDim.x + threadIdx.x"
+_NUMBERS = {
+    "inf": "`math.inf`",
+    "infinity": "`math.inf`",
+    "INFINITY": "`math.inf`",
+    "NAN": "`math.nan`",
+    "nan": "`math.nan`",
+}
+FOREIGN_MODULES = (
+    "cuda",
+    "tl",
+    "cg",
+    "cooperative_groups",
+    "cute",
+    "ti",
+    "wp",
+)  # CuPy's and Numba's, Triton's, CUDA's own, ...
 # What a word is for, where Snap writes it differently.
 CUDA_NAMES = {
-    "threadIdx": "`t: int @ thread[1] = id()` in `with each(block):`; or `with each(thread) as i:`, in the grid",
-    "blockIdx": "`with each(block) as b:`",
-    "blockDim": "`count(thread[1])` in `with each(block):`",
-    "gridDim": "`count(block[1])`, in the code of the grid",
+    "threadIdx": f"in a block, `with each(thread) as t:` has t = threadIdx.x; {_IN_THE_GRID}",
+    "blockIdx": f"`with each(block) as b:` has b = blockIdx.x; {_IN_THE_GRID}",
+    "blockDim": f"`count(thread[1])` in `with each(block):`; {_IN_THE_GRID}",
+    "gridDim": "`count(block[1])`, in the code of the grid: before `with each(block):`",
+    "program_id": "`with each(block) as b:` has b = tl.program_id(0)",
     "warpSize": "32; `with each(warp) as w:` goes through the warps",
     "__shared__": "`x: shared(float[256])`",
     "printf": '`print("x =", x)`: values stand beside the text, and are shown by their type',
@@ -51,6 +69,12 @@ INFERRED = {
     "syncthreads": "syncthreads",
     "__syncwarp": "syncwarp",
     "syncwarp": "syncwarp",
+    "barrier": "syncthreads",
+    "debug_barrier": "syncthreads",
+    "sync_threads": "syncthreads",
+    "this_thread_block": "syncthreads",
+    "__barrier_sync": "syncthreads",
+    "this_grid": "sync_grid",
     "__threadfence": "",
     "__threadfence_block": "",
     "__threadfence_system": "",
@@ -79,17 +103,31 @@ FOREIGN_TYPES = {
 }
 
 
+_EXPERTS = "; for experts there is `intrinsic.{}()`, in code of the group that meets"
+
+
 def of_cuda(name: str) -> tuple[str, str] | None:
     """The message and the way out for a name of CUDA's."""
     if name in INFERRED:
-        expert = f"; for experts there is `intrinsic.{INFERRED[name]}()`" if INFERRED[name] else ""
+        expert = _EXPERTS.format(INFERRED[name]) if INFERRED[name] else ""
         what = "fences" if "fence" in name else "waits" if not expert else "barriers"
         ready = "where an `each`, `partition` or `claim` ends, what was written there is ready for all"
+        if what == "barriers":
+            ready += "; so end that scope before this line, and begin another"
         if what == "fences":
             expert = '; an atomic with `order="release"` publishes what was done before it'
         return f"`{name}` is not written: {what} are inferred", f"leave it out: {ready}{expert}"
+    if name in FOREIGN_MODULES:
+        return (
+            f"`{name}` is no part of Snap",
+            "`with each(thread) as i:` tells threads apart, and barriers are inferred",
+        )
+    if name in _NUMBERS:
+        return f"unknown name `{name}`", f"write {_NUMBERS[name]}, with `import math`"
     if name in CUDA_NAMES:
-        return f"`{name}` is CUDA's; Snap writes it differently", CUDA_NAMES[name]
+        return f"`{name}` is {'Triton' if name == 'program_id' else 'CUDA'}'s; Snap writes it differently", CUDA_NAMES[
+            name
+        ]
     bare = name.removeprefix("__")
     collective = bare.removesuffix("_sync")
     if bare != name and collective in COLLECTIVES:

@@ -104,6 +104,11 @@ def _way_out(c: Checker, op: CollectiveOp, held: Held | None) -> str:
             f"parts of a warp are 2, 4, 8 or 16 threads: `with group(thread[{divides[-1]}]):` divides these {count};"
             f" whole warps would take a multiple of {need.n}"
         )
+    if op.name in ("syncwarp", "syncthreads", "sync_cluster", "sync_grid"):
+        return (
+            "leave it out: barriers are inferred, where an `each`, `partition` or `claim` ends; so end that scope"
+            f" before this line, and begin another. By hand it is called where `{need}` acts as one"
+        )
     if count < need.n:
         return f"call it where `{need}` acts as one, before going down to `{c.privilege}`"
     return f"`{need}` must divide the {need.level.word}s: require a multiple of {need.n}"

@@ -7,6 +7,7 @@ access carries the handle, and so the privilege, it was made through.  Non-goals
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import partial
 
@@ -16,11 +17,14 @@ from snap.check.explain import const_label, declared, read_by_one_help, read_dow
 from snap.check.operands import in_order, may_change
 from snap.check.state import Abort, Checker, StableRead, Want
 from snap.diag.error import Label
+from snap.diag.source import written
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
-from snap.ir.types import BLOCK1, I32, THREAD1, Space
+from snap.ir.types import BLOCK1, I32, THREAD1, Level, Space
 from snap.ir.walk import statements, walk
+
+_EACH = re.compile(r"each\(\s*\w+(\[[^\]]*\])?")  # with its level
 
 
 def indices(c: Checker, items: tuple[tree.Expr, ...], want: Want) -> tuple[ir.Expr, ...]:
@@ -184,15 +188,17 @@ def writable(c: Checker, memory: Memory, span: Span) -> None:
 
 
 def _hand_out(c: Checker, memory: Memory) -> str:
-    """How the threads get to write it."""
+    """How the threads get to write it, in the words of the form that is written there."""
     name, around = memory.handle.name, c.innermost("group", "split", "function")
-    if c.privilege == THREAD1:
-        return (
-            f"name it where the threads are told apart: `with each(thread, {name}) as i:`"
-            if around.text.startswith("`each(")
-            else f"open this code with `with each(thread, {name}) as i:`, or hand `{name}` out with `partition`"
+    if c.privilege == THREAD1 and around.text.startswith("`each("):
+        form, found = _EACH.subn(
+            rf"\g<0>, {name}", written(around.span).removesuffix(":").removeprefix("with "), count=1
         )
-    return f"`with each(thread, {name}) as i:` for every thread, `with one(thread, {name}):` for the first alone"
+        return f"name it where the threads are told apart: `with {form if found else f'each(thread, {name}) as i'}:`"
+    if c.privilege == THREAD1:
+        return f"open this code with `with each(thread, {name}) as i:`, or hand `{name}` out with `partition`"
+    alone = f"one(block, {name}), one(thread, {name})" if c.privilege.level is Level.GRID else f"one(thread, {name})"
+    return f"`with each(thread, {name}) as i:` for every thread, `with {alone}:` for the first alone"
 
 
 # Memory of which every block holds a copy stays one value: only what writes all copies alike writes it.

@@ -11,7 +11,7 @@ import types
 
 from snap.check import convert
 from snap.check.bindings import Constant, Poison
-from snap.check.foreign import FOREIGN_TYPES, of_cuda
+from snap.check.foreign import FOREIGN_MODULES, FOREIGN_TYPES, of_cuda
 from snap.check.state import Abort, Checker
 from snap.diag.error import Label, SnapError
 from snap.diag.span import Span
@@ -108,6 +108,8 @@ def resolve(c: Checker, e: tree.Expr) -> object | None:
         case tree.Attribute(value, name):
             if not isinstance(value, (tree.Name, tree.Attribute)):
                 return None
+            if isinstance(value, tree.Name) and foreign_module(c, value.id) and (known_there := of_cuda(name)):
+                raise c.fail("SNAP019", known_there[0], e.span, help=known_there[1])
             base = resolve(c, value)
             if isinstance(base, (Namespace, types.ModuleType)):
                 found = getattr(base, name, None)
@@ -121,6 +123,11 @@ def resolve(c: Checker, e: tree.Expr) -> object | None:
             return None
         case _:
             return None
+
+
+def foreign_module(c: Checker, name: str) -> bool:
+    """Whether it is another language's module, which nothing here is called."""
+    return name in FOREIGN_MODULES and c.lookup(name) is None and name not in c.names
 
 
 def word_called(c: Checker, e: tree.Expr) -> str | None:

@@ -10,6 +10,8 @@ import linecache
 import os
 import re
 
+from snap.diag.span import Span
+
 _NEWLINE = re.compile(r"\r\n|\r|\n")
 _registered: dict[str, tuple[str, ...]] = {}
 _joined: dict[int, tuple[list[str], tuple[str, ...]]] = {}
@@ -72,3 +74,8 @@ def source_line(filename: str, line: int) -> str:
     """One line, counted from 1; empty when there is none."""
     lines = source_lines(filename)
     return lines[line - 1] if 1 <= line <= len(lines) else ""
+
+
+def written(span: Span) -> str:
+    """The text of a span that is on one line; empty where there is none."""
+    return source_line(span.filename, span.line)[span.column : span.end_column] if span.line == span.end_line else ""

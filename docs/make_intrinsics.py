@@ -110,7 +110,7 @@ Bare names, on values of any privilege. *float*: f16, bf16, f32, f64; integers a
 and integers. *int*: integers. *word*: all `i32`, or all `u32`. *single*: `f32`, to which others than `f64` are converted.
 *byte*: `u8`. Integers of fewer than 32 bits become `int` first, as in
 arithmetic: `brev(x)` of a `u8` reverses 32 bits, and `clz(x)` counts from bit 31. Where *fast* says so,
-`fast.name(...)` is the approximate form.
+`fast.name(...)` is the approximate form. Infinity, NaN and pi are Python's: `math.inf`, `math.nan`, `math.pi`, with `import math`.
 
 `dp4a(a, b, c)` is c plus the products of the four bytes of `a` with those of `b`; `dp2a_lo` and `dp2a_hi` multiply the two
 16-bit halves of `a` with the lower or the upper two bytes of `b`. What is packed is signed where the words are, and the sum

@@ -140,7 +140,7 @@ A signature shows types and privileges as Snap writes them: `v: T @ thread[1]` i
 thread, `-> T @ thread[32]` one on which a warp agrees. `level[n]` stands for a privilege such as `thread[1]` or `warp`.
 
 `from snap import *` brings all of them but those that are Python's own names (PYTHONS), and the mathematical functions; inside a
-Snap function these need no import.
+Snap function these need no import. Infinity is Python's `math.inf`, with `import math`.
 
 ## Editors and type checkers
 

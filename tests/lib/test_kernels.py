@@ -371,6 +371,8 @@ def test_own_operators_on_types_that_are_combined_in_wider_ones():
         (lambda: transpose(np.zeros(3, np.float32)), r"`x` of `snap.lib.transpose`.*2 dimensions"),
         (lambda: transpose(np.zeros((4, 6), np.float32).T), r"`x`.*not contiguous"),
         (lambda: transpose(np.empty((1, 2**31 - 5), np.uint8)), r"`x`.*longer than"),
+        (lambda: softmax(np.zeros((2, 2), np.uint16)), r'takes elements of f16, bf16, f32, f64, the array holds uint16; .*`type="bf16"`'),
+        (lambda: snap.lib.gelu(np.zeros(3, np.int16)), r"takes elements of f32, f16, bf16 \(its bits as uint16\), the array holds int16"),
         (lambda: histogram(np.zeros(3, np.int32)), r"`x` of `snap.lib.histogram`.*takes elements of u8"),
         (lambda: softmax(np.zeros(3, np.int32)), r"`x` of `snap.lib.softmax`.*holds int32"),
         (lambda: gemv(np.zeros((3, 4), np.float32), np.zeros(3, np.float32)), r"`x` of `snap.lib.gemv`.*3 elements.*4 columns"),

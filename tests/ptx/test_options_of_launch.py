@@ -49,6 +49,26 @@ def test_a_limit_ends_it():
         parted.launch(np.zeros(64, np.int32), blocks=1, target="ptx", limit=100)
 
 
+@kernel(threads=32)
+def endless(x: ptr(int)):
+    with each(thread, x) as i:
+        while x[i] >= 0:
+            x[i] = x[i] % 7 + 1
+
+
+def test_time_ends_it():
+    with pytest.raises(PtxFault, match="too long.*the time is over: `endless` on the PTX machine") as caught:
+        endless.launch(np.zeros(32, np.int32), blocks=1, target="ptx", seconds=0.05)
+    assert "raise it with `seconds=`" in str(caught.value)
+
+
+def test_any_integer_is_a_seed():
+    for seed in (-1, 0, 1 << 70):
+        x = np.zeros(64, np.int32)
+        parted.launch(x, blocks=1, target="ptx", seed=seed)
+        assert x.any()
+
+
 @pytest.mark.parametrize(
     "options, said",
     [
@@ -60,6 +80,7 @@ def test_a_limit_ends_it():
         ({"memory": "caches", "mode": "stack"}, 'memory="caches" goes with mode="independent"'),
         ({"memory": "caches", "checks": ("races",)}, "look at the flat memory"),
         ({"checks": ("race",)}, "there is no check 'race'"),
+        ({"checks": 5}, "checks= takes some of 'races', 'uninitialised', 'nc', not 5"),
     ],
 )
 def test_what_does_not_go_is_refused_before_anything_runs(options, said):

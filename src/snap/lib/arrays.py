@@ -115,6 +115,17 @@ def _in_cupy(make: Any, shape: tuple[int, ...], dtype: str, device: int) -> obje
         return make(shape, dtype)
 
 
+def _other_elements(types: tuple[Scalar, ...], info: ArrayInfo) -> str:
+    """What is taken, and what was given: of NumPy's arrays, uint16 may be the bits of bf16, of others it is itself."""
+    bits = BF16 in types and U16 in types and U32 not in types
+    names = [t.name for t in types if not (bits and t == U16)]
+    if bits and info.family == "numpy":
+        names[names.index("bf16")] = "bf16 (its bits as uint16)"
+    told = info.dtype == U16 and BF16 in types and U16 not in types
+    more = '; if these are the bits of bf16, say so: `type="bf16"`' if told else ""
+    return f"takes elements of {', '.join(names)}, the array holds {info.dtype_name}{more}"
+
+
 def argument(
     function: str,
     name: str,
@@ -147,7 +158,7 @@ def argument(
         raise refuse(f"the array is on `{info.device}`; Snap reaches the CPU's memory and NVIDIA GPUs")
     held = info.dtype if type is None else scalar(type)
     if held is None or held not in types:
-        raise refuse(f"takes elements of {', '.join(t.name for t in types)}, the array holds {info.dtype_name}")
+        raise refuse(_other_elements(types, info))
     if not info.holds(held):
         raise refuse(f"the array holds {info.dtype_name}, which is not {held}")
     if rank is not None and len(info.shape) != rank:

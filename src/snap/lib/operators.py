@@ -163,7 +163,7 @@ def _takes(type: Scalar, held: Scalar, inside: Scalar) -> bool:
 @functools.cache
 def _named(op: str, type: Scalar) -> Operator:
     if op in ("and", "or", "xor") and type.is_float:
-        raise TypeError(f"`{op}` combines integers and bools, not {type}")
+        raise TypeError(f"`{op}` combines integers and bools, not floats")
     each, together = (_MAKERS[op](element(type), element(_wrapping(type)), unit) for unit in (thread[1], block[1]))
     # The warp's own reductions cover everything but products; sums and bits of bools are not numbers to it.
     warp = op if op != "mul" and type.name != "bool" else None

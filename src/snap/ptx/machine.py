@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from snap.machine import watching
 from snap.ptx import reports
 from snap.ptx.barriers import Barriers
 from snap.ptx.counters import Counters
@@ -85,6 +86,8 @@ class Machine:
         self.program, self.entry, self.shape, self.memory = program, entry, shape, memory
         self.limit = limit
         self.counters = Counters()
+        self.ticking = watching.current()
+        watching.at(lambda: f"{self.counters.thread_instructions} instructions of threads")
         self.printed: list[str] = []
         self.width = -(-shape.threads // WARP) * WARP  # lanes of a block
         count = shape.blocks * self.width
@@ -234,7 +237,12 @@ class Machine:
             here, taken = (np.bincount(some // WARP, minlength=len(self.since)) for some in (lanes, acting))
             counters.divergent_branches += int(((taken > 0) & (taken < here)).sum())
         if self.limit is not None and counters.thread_instructions > self.limit:
-            raise reports.too_long(self, self.limit)
+            raise reports.too_long(self, f"more than {self.limit} instructions of threads")
+        if self.ticking is not None:
+            try:
+                self.ticking.tick()
+            except watching.OutOfTime:
+                raise reports.too_long(self, f"the time is over: {self.ticking.told()}", "seconds") from None
 
     # ---- who looks on -----------------------------------------------------------------------------------------------
 

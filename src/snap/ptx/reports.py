@@ -88,18 +88,18 @@ def stuck(m: Machine) -> PtxFault:
     return _report(m, kind, message, first, everyone, help)
 
 
-def too_long(m: Machine, limit: int) -> PtxFault:
-    """The limit of instructions is reached: where the threads are then."""
+def too_long(m: Machine, message: str, option: str = "limit") -> PtxFault:
+    """A limit, of instructions or of time, is reached: where the threads are then."""
     everyone = places(m)
     running = next((p for p in everyone if p.state == 0), everyone[0])
     here = [p for p in everyone if p is not running]
     return _report(
         m,
         "too long",
-        f"more than {limit} instructions of threads",
+        message,
         running,
         [running, *here],
-        "an endless loop, or a limit that is too small: raise it with `limit=`, on the command line `--limit`",
+        f"an endless loop, or a limit that is too small: raise it with `{option}=`, on the command line `--{option}`",
     )
 
 

@@ -98,7 +98,7 @@ class Launcher:
         handle = self._stream(args, stream)
         bound = self.bound(args, number, handle, extents)
         if target == "ptx":
-            return self._run_ptx(bound, number, stream, seed, of_ptx)
+            return self._run_ptx(bound, number, stream, seed, seconds, of_ptx)
         if of_ptx:
             more = "; `snap.races` looks for races on the CPU machine" if "checks" in of_ptx else ""
             raise LaunchError(kernel, f'{next(iter(of_ptx))}= is for target="ptx"{more}')
@@ -178,7 +178,9 @@ class Launcher:
             )
         return current
 
-    def _run_ptx(self, bound: Bound, blocks: int, stream: object, seed: int | None, of_ptx: Options = NONE) -> None:
+    def _run_ptx(
+        self, bound: Bound, blocks: int, stream: object, seed: int | None, seconds: float | None, of_ptx: Options
+    ) -> None:
         """What NVIDIA's compiler makes of the kernel, on the PTX machine."""
         kernel = self.signature.kernel
         if stream is not None:
@@ -186,10 +188,13 @@ class Launcher:
         if isinstance(bound.device, int):
             raise LaunchError(kernel, f'target="ptx" takes arrays in the CPU\'s memory, not on GPU {bound.device}')
         if blocks:
+            from snap.machine import watching
             from snap.runtime.simulate import run_ptx
 
             self._check_boxes(bound)
-            run_ptx(self.compiled, self.signature, bound.args, blocks, seed, **of_ptx)
+            what, left = f"`{kernel}` on the PTX machine", "its arrays hold what they held before"
+            with watching.watched(what, seconds, left=left):
+                run_ptx(self.compiled, self.signature, bound.args, blocks, seed, **of_ptx)
 
     def _run_on_cpu(self, bound: Bound, blocks: int, seed: int | None, seconds: float | None) -> None:
         if blocks == 0:

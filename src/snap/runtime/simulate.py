@@ -26,6 +26,9 @@ _ADDED_AS = {F16: "f2", F32: "f4", F64: "f8", I32: "i4", I64: "i8", BF16: "bf16"
 
 
 def _check_names(signature: Signature, checks: Sequence[str], known: Iterable[str]) -> None:
+    if not isinstance(checks, Iterable):
+        said = ", ".join(map(repr, known))
+        raise LaunchError(signature.kernel, f"checks= takes some of {said}, not {checks!r}")
     for name in [checks] if isinstance(checks, str) else checks:
         if name not in known:
             said = ", ".join(map(repr, known))

@@ -366,7 +366,7 @@ class SnapFunction:
 
         blocks: a number, or the shape of the grid.  target: where, "cpu", "gpu", "ptx" (what NVRTC makes of it, without
         a GPU) or, by the arrays, "auto".  stream: of a GPU.  seed: a schedule of the CPU or the PTX machine.
-        seconds: how long the CPU machine, or that of PTX, may take.  checks: what else target="ptx" looks for: "races", "uninitialised"
+        seconds: how long they may take.  checks: what else target="ptx" looks for: "races", "uninitialised"
         (shared memory), "nc" (memory that is written, read past coherence); its memory: "flat" or "caches"; its mode:
         "independent" threads or the "stack" of a warp; its limit: instructions of threads.
         """

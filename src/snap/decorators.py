@@ -79,6 +79,10 @@ def _refused(error: SnapError, function: object) -> Refused:
     return Refused(getattr(function, "__name__", "?"))
 
 
+class Unreachable(Exception):
+    """What follows cannot be run: Python itself stumbles over the signature next.  Its cause is the refusal."""
+
+
 def _reporting(decorator: Callable[..., Any]) -> Callable[..., Any]:
     """A decorator, or one with arguments, whose refusals are told by `_refused`, also those of its arguments: the rest
     of the file goes on where errors are collected.
@@ -92,6 +96,9 @@ def _reporting(decorator: Callable[..., Any]) -> Callable[..., Any]:
             return lambda function: Refused(getattr(function, "__name__", "?"))
         try:
             made = decorator(*given, **options)
+        except Unreachable as stop:
+            assert isinstance(stop.__cause__, SnapError)
+            raise stop.__cause__.without_frames() from None
         except SnapError as error:
             if given and hasattr(given[0], "__code__") and not _is_lambda(given[0]):  # the function itself
                 return _refused(error, given[0])
@@ -230,7 +237,10 @@ def _check_signature(frame: FrameType) -> None:
     if not frame.f_code.co_flags & future.annotations.compiler_flag:
         from snap.frontend.eager import check_signature
 
-        check_signature(frame)
+        try:
+            check_signature(frame)
+        except SnapError as error:
+            raise Unreachable from error
 
 
 def _no_option(word: str, given: dict[str, object], options: str, example: str, span: Span) -> None:

@@ -117,6 +117,8 @@ def _not_its_branch(c: Checker, name: str, claim: ClaimUse, inside: list[SplitBr
         message = f"`{name}` is claimed for {p}, and is used outside a split branch of that size"
         unit = word if p.n == 1 else str(p)
         way = f"use it in a `case {p.n}:` of `match split({word})`; `with one({unit}, ...):` is the claim and the case"
+        if p == c.privilege:
+            way = "leave the claim out: what this group has is its own already"
     elif branch.rest:
         message = (
             f"`{name}` is claimed for {p}, and is used in a `case _:`, whose size is whatever the other cases leave"

@@ -108,7 +108,8 @@ class Writer:
                     self.emit(depth, f"mine[{slot} + id() * 0] = id()")
                     answer = lambda g, b, t: g.index("thread", 1, b, t)
                 case "count":
-                    self.emit(depth, f"mine[{slot}] = count({level}[{n}])")
+                    alone = (level, n) == (levels[0], 1) and held.of(level) == 1  # a group's count of itself, refused
+                    self.emit(depth, f"mine[{slot}] = {1 if alone else f'count({level}[{n}])'}")
                     answer = lambda g, b, t, level=level, n=n: g.units(level, n)
                 case "nested":
                     self.emit(depth, f"{name}: int @ {level}[{n}] = id() * 3 + (1 if id() >= 0 else 0)")

@@ -55,7 +55,7 @@ def launched(kernel, blocks: int, A: np.ndarray, B: np.ndarray, C: np.ndarray, d
     (m, k), n = A.shape, B.shape[1]
     A, B = (np.ascontiguousarray(x.T) if flip else x for x, flip in zip((A, B), turned))
     exchange = np.zeros(blocks * 128 * 256, np.float32), np.zeros(blocks * 256, np.int32)
-    arguments = (A, B, C, A, *A.shape, *B.shape, n, m, n, k, *exchange, divided, share, 1)
+    arguments = (A, B, C, A, *A.shape, *B.shape, n, m, n, k, *exchange, divided, share, 1, A, A, A, 1)
     return snap.races(kernel, *arguments, blocks=blocks, seeds=1) if how.get("races") else kernel.launch(*arguments, blocks=blocks, **how)
 
 
@@ -289,8 +289,8 @@ def test_rows_in_the_middle_of_sectors_are_shared_by_clusters_or_copied():
 def test_which_rows_begin_in_the_middle_of_sectors(column, uneven):
     shifted = np.zeros(64 * 64 + 64, np.float16)
     start = -shifted.ctypes.data % 32 // 2 + column
-    assert module._operand("a", shifted[start:start + 64 * 64].reshape(64, 64)).uneven == uneven
-    assert module._operand("a", shifted[start - column:][:64 * 56].reshape(64, 56)).uneven
+    assert module.operand("a", shifted[start:start + 64 * 64].reshape(64, 64)).uneven == uneven
+    assert module.operand("a", shifted[start - column:][:64 * 56].reshape(64, 56)).uneven
 
 
 def test_kernels_compile_for_hopper_without_spills():

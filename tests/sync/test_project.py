@@ -75,6 +75,7 @@ CASES = {
     "plain": in_loop(HAND_OVER),
     "uniform code that all need": in_loop("u = u * 3 % 17\n", HAND_OVER),
     "uniform code that one needs": in_loop("w: int = k * 2\n", HAND_OVER, "match split(thread, 64):\n    case 0:\n        v += w\n"),
+    "uniform code that reads what nobody writes": in_loop("u = x[k] % 5 + 1\n", HAND_OVER),
     "thread's code between": in_loop(HAND_OVER, "v += t\n"),
     "positions": in_loop("p: int @ warp = id()\n", HAND_OVER, "v += p\n"),
     "a condition": in_loop("if k % 2 == 0:\n    u += 1\n", HAND_OVER),
@@ -104,6 +105,14 @@ def test_each_role_has_a_loop_of_its_own():
     assert list(roles) == [(0, 64), (64, 32)]
     assert all(len([s for s in statements(body) if isinstance(s, ir.For)]) == 1 for body in roles.values())
     assert not [s for body in roles.values() for s in statements(body) if isinstance(s, ir.Split)]
+
+
+def test_code_that_reads_what_nobody_writes_is_each_roles_own():
+    body = in_loop("u = x[k] % 5 + 1\n", HAND_OVER)
+    assert list(roles_of(define(body))) == [(0, 64), (64, 32), (96, 32)]
+    # What somebody writes is read once, where the text says.
+    written = define(in_loop("v += out[k]\n", HAND_OVER))
+    assert len([s for s in statements(written._the_one({}).synced.body) if isinstance(s, ir.For)]) == 1
 
 
 def test_threads_that_no_split_names_run_the_uniform_code():

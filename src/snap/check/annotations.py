@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from snap.check import convert
 from snap.check.bindings import Constant
-from snap.check.expressions import expression
+from snap.check.expressions import expression, scalar
 from snap.check.names import as_number, as_type, describe_object, foreign_type, resolve
 from snap.check.state import Abort, Checker, Want
 from snap.diag.error import Label
@@ -365,15 +365,34 @@ def _pointer(c: Checker, args: tuple[tree.Expr, ...], span: Span) -> Spec:
         )
     shape = None
     if len(args) == 2:
-        items = args[1].items if isinstance(args[1], tree.Sequence) else (args[1],)
+        items = chosen(c, args[1]) if _is_choice(args[1]) else (args[1],)
         if not items:
             raise c.type_error("a shape has at least one dimension", args[1].span)
         shape = tuple(_dimension(c, item) for item in items)
     return Spec("pointer", inner.type, shape, inner.const, inner.space)
 
 
-def _dimension(c: Checker, e: tree.Expr) -> ir.Expr:
+def chosen(c: Checker, e: tree.Expr | None) -> tuple[tree.Expr, ...]:
+    """What an option of a form names: one thing, several in parentheses, or what a constant chooses of the two sides of
+    an `if-else`; `()` is nothing.
+    """
+    while isinstance(e, tree.Conditional):
+        decides = scalar(c, e.cond, Want(c.place.privilege, "chooses between two ways to write a form"))
+        if not isinstance(decides, ir.Const):
+            message = "this is chosen when the kernel is compiled, and the condition is not a constant"
+            raise c.type_error(message, e.cond.span, help="decide it with a constant: `C if OWN else ()`")
+        e = e.then if decides.value else e.other
+    return () if e is None else e.items if isinstance(e, tree.Sequence) else (e,)
 
+
+def _is_choice(e: tree.Expr) -> bool:
+    """Whether it is several dimensions, or chooses between several; else it is one, which a launch may decide."""
+    if isinstance(e, tree.Conditional):
+        return _is_choice(e.then) or _is_choice(e.other)
+    return isinstance(e, tree.Sequence)
+
+
+def _dimension(c: Checker, e: tree.Expr) -> ir.Expr:
     held, c.no_calls = c.no_calls, "the shape of a pointer"
     try:
         value = expression(c, e, Want(c.place.privilege, "is a dimension of the array, one for everybody", agree=True))

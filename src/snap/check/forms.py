@@ -9,16 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from snap.check.annotations import constant_int, wanted_privilege
+from snap.check.annotations import chosen, constant_int, wanted_privilege
 from snap.check.bindings import Memory, Role
-from snap.check.expressions import scalar
 from snap.check.names import resolve
-from snap.check.state import Checker, Want
+from snap.check.state import Checker
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.frontend.text import expression as expression_text
-from snap.ir import nodes as ir
 from snap.ir.types import THREAD1, Level, Privilege
 from snap.record import record
 from snap.surface import WITHOUT_IMPORT, LevelName, Marker
@@ -95,19 +93,6 @@ def level_of(c: Checker, e: tree.Expr, word: str) -> Privilege:
     if isinstance(found, LevelName):
         return Privilege(found.level, found.units)
     return wanted_privilege(c, e, f"`{word}`")
-
-
-def chosen(c: Checker, e: tree.Expr | None) -> tuple[tree.Expr, ...]:
-    """What an option of a form names: one thing, several in parentheses, or what a constant chooses of the two sides of
-    an `if-else`; `()` is nothing.
-    """
-    while isinstance(e, tree.Conditional):
-        decides = scalar(c, e.cond, Want(c.privilege, "chooses between two ways to write a form"))
-        if not isinstance(decides, ir.Const):
-            message = "this is chosen when the kernel is compiled, and the condition is not a constant"
-            raise c.type_error(message, e.cond.span, help="decide it with a constant: `C if OWN else ()`")
-        e = e.then if decides.value else e.other
-    return () if e is None else e.items if isinstance(e, tree.Sequence) else (e,)
 
 
 def root_name(e: tree.Expr) -> str | None:

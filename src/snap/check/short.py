@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import functools
 
-from snap.check.annotations import constant_int
+from snap.check.annotations import chosen, constant_int
 from snap.check.bindings import Memory, Poison, Role, Variable
 from snap.check.declarations import new_names
 from snap.check.expressions import expression, scalar
@@ -37,7 +37,6 @@ from snap.check.forms import (
     binary_node,
     bodies_of,
     call_node,
-    chosen,
     declared_as,
     form_of,
     is_at,

@@ -1,8 +1,9 @@
 """Kernels to call, written in Snap, and a device-side library to write kernels with.
 
-`snap.lib.reduce(x)`, `scan`, `transpose`, `histogram`, `softmax`, `gemv`, `gemm`, `gemm_tf32`, `sgemm`, `attention`
-and a transformer's layers (`layer_norm`, `gelu`, `embedding`, `cross_entropy`, `adamw`, ...)
-take NumPy, CuPy and torch arrays and allocate their results beside them; NumPy arrays run on the CPU machine.
+`snap.lib.reduce(x)`, `scan`, `transpose`, `histogram`, `softmax`, `gemv`, `gemm`, `gemm_tf32`, `gemm_fp8`,
+`gemm_batched`, `gemm_grouped`, `sgemm`, `attention` and a transformer's layers (`layer_norm`, `gelu`, `embedding`,
+`cross_entropy`, `adamw`, ...) take NumPy, CuPy and torch arrays and allocate their results beside them; NumPy arrays
+run on the CPU machine.
 `snap.lib.warp` and `snap.lib.block` make device functions: `block.reduce(float, 256, "max")`.
 """
 
@@ -13,6 +14,8 @@ from snap.lib.columns import column_sums
 from snap.lib.dropouts import dropout_gradient
 from snap.lib.embeddings import embedding_gradient
 from snap.lib.gemm import gemm
+from snap.lib.gemm_fp8 import gemm_fp8
+from snap.lib.gemm_many import gemm_batched, gemm_grouped
 from snap.lib.gemm_tf32 import gemm_tf32
 from snap.lib.histograms import histogram
 from snap.lib.matvec import gemv
@@ -50,6 +53,9 @@ __all__ = [
     "gelu",
     "gelu_gradient",
     "gemm",
+    "gemm_batched",
+    "gemm_fp8",
+    "gemm_grouped",
     "gemm_tf32",
     "gemv",
     "global_norm",

@@ -192,6 +192,11 @@ def check_sides(function: str, name: str, given: Argument) -> None:
         )
 
 
+def check_choice(function: str, name: str, value: object, choices: tuple[str | None, ...]) -> None:
+    if value not in choices:
+        raise LaunchError(f"snap.lib.{function}", f"is one of {', '.join(map(repr, choices))}, not {value!r}", name)
+
+
 def same_place(function: str, first: Argument, name: str, second: Argument) -> None:
     """Arrays of one call are of one library and on one device, so that the result is where both are."""
     if (first.info.family, first.info.device) != (second.info.family, second.info.device):

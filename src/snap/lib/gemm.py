@@ -15,9 +15,20 @@ import functools
 import itertools
 from typing import Any
 
-from snap.ir.types import BF16, F16, F32, U16, Scalar
-from snap.lib.arrays import Argument, argument, check_apart, exchange, same_place
-from snap.lib.gemm_arrays import SECTOR, check_depth, copy, flipped, has_boxes, in_boxes, room_for_boxes, row_major
+from snap.ir.types import BF16, F16, F32
+from snap.lib.arrays import Argument, check_apart, check_choice, exchange, same_place
+from snap.lib.gemm_arrays import (
+    SECTOR,
+    bias_of,
+    check_depth,
+    copy,
+    flipped,
+    floats_of,
+    has_boxes,
+    in_boxes,
+    result_of,
+    room_for_boxes,
+)
 from snap.lib.gemm_arrays import columns as first_columns
 from snap.lib.gemm_choice import (
     COPIED,
@@ -50,20 +61,16 @@ def gemm(a, b, out=None, bias=None, activation=None):
     """`a @ b`, plus a bias for each column, then "relu", "gelu" (with erf) or "silu".  Bits of bf16 may come in NumPy's
     uint16.
     """
-    if activation not in ACTIVATIONS:
-        raise LaunchError(
-            "snap.lib.gemm",
-            f"is one of {', '.join(repr(name) for name in ACTIVATIONS)}, not {activation!r}",
-            "activation",
-        )
-    left, right = _operand("a", a), _operand("b", b)
+    check_choice("gemm", "activation", activation, ACTIVATIONS)
+    left, right = operand("a", a), operand("b", b)
     same_place("gemm", left.given, "b", right.given)
     if left.given.type != right.given.type:
         raise LaunchError("snap.lib.gemm", f"holds {right.given.type}, the first matrix {left.given.type}", "b")
     (rows, depth), (other, columns) = left.shape, right.shape
     check_depth("gemm", depth, other)
-    added = None if bias is None else _bias(bias, left.given, columns)
-    written = _result(left.given.new((rows, columns)) if out is None else out, left.given, (rows, columns))
+    added = None if bias is None else bias_of("gemm", bias, left.given, left.given.type, columns)
+    room = left.given.new((rows, columns)) if out is None else out
+    written = result_of("gemm", room, left.given, (left.given.type, F32), (rows, columns))
     if written.size == 0:
         return written.array
     plan = planned(
@@ -90,7 +97,7 @@ def gemm(a, b, out=None, bias=None, activation=None):
             launch(slices_kernel(*kinds, plan.slices), plan.blocks, *arguments, sums)
         case _:
             run = gemm_kernel(*kinds, plan.divided > 0, plan.team)
-            launch(run, plan.blocks, *arguments, sums, flags, plan.divided, plan.share, 1)
+            launch(run, plan.blocks, *arguments, sums, flags, plan.divided, plan.share, 1, A, A, A, 1)
     if C is not written.array:
         copy(written.info.family, written.array, first_columns(C, columns))
     return written.array
@@ -130,28 +137,22 @@ def planned(
 # ---- arrays ---------------------------------------------------------------------------------------------------------
 
 
-def _argument(name: str, value: object, types: tuple[Scalar, ...], rank: int) -> Argument:
-    """Arrays of 16-bit unsigned integers hold bits of bf16."""
-    given = argument("gemm", name, value, (*types, U16), rank=rank, strided=True)
-    return argument("gemm", name, value, types, rank=rank, type=BF16, strided=True) if given.type == U16 else given
-
-
 @record
 class Operand:
-    """given: the array that was passed or, where `turned`, its transpose"""
+    """given: the array that was passed, a matrix or several, or, where `turned`, its transpose"""
 
     given: Argument
     turned: bool
 
     @property
     def shape(self) -> tuple[int, int]:
-        rows, columns = self.given.shape
+        rows, columns = self.given.shape[-2:]
         return (columns, rows) if self.turned else (rows, columns)
 
     @property
     def uneven(self) -> bool:
         """Whether it can be read where it lies, but rows begin in the middle of sectors."""
-        row = self.given.shape[1] * self.given.type.bytes
+        row = self.given.shape[-1] * self.given.type.bytes
         return has_boxes(self.given) and (row % SECTOR > 0 or self.given.info.pointer % SECTOR > 0)
 
     def lies(self, copied: bool) -> bool:
@@ -163,28 +164,10 @@ class Operand:
         return self.given.array if self.lies(copied) else in_boxes(self.given).array
 
 
-def _operand(name: str, value: object) -> Operand:
-    given = _argument(name, value, TYPES, rank=2)
+def operand(name: str, value: object, function: str = "gemm", rank: int = 2) -> Operand:
+    given = floats_of(function, name, value, TYPES, rank)
     if has_boxes(given):
         return Operand(given, False)
     turned = flipped(given)
     reads_turned = has_boxes(turned) or (turned.info.contiguous and not given.info.contiguous)
     return Operand(turned, True) if reads_turned else Operand(given, False)
-
-
-def _bias(value: object, left: Argument, columns: int) -> Argument:
-    given = _argument("bias", value, (left.type, F32), rank=1)
-    same_place("gemm", left, "bias", given)
-    if given.shape != (columns,):
-        raise LaunchError("snap.lib.gemm", f"has {given.size} elements, and the result {columns} columns", "bias")
-    return row_major(given)
-
-
-def _result(value: object, left: Argument, shape: tuple[int, int]) -> Argument:
-    given = _argument("out", value, (left.type, F32), rank=2)
-    same_place("gemm", left, "out", given)
-    if given.shape != shape:
-        raise LaunchError("snap.lib.gemm", f"has the shape {given.shape}, and the result {shape}", "out")
-    if given.info.readonly:
-        raise LaunchError("snap.lib.gemm", "is written, and the array is read-only", "out")
-    return given

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from typing import Any, cast
 
-from snap.ir.types import F32
+from snap.ir.types import BF16, F32, U16, Scalar
 from snap.lib.arrays import Argument, argument, check_sides, same_place
 from snap.lib.recorded import step, view
 from snap.lib.transposition import transpose
@@ -26,6 +26,34 @@ LINE = 128  # bytes, of which the rows of copies are multiples
 def matrix(function: str, name: str, value: object) -> Argument:
     given = argument(function, name, value, (F32,), rank=2, strided=True)
     check_sides(function, name, given)
+    return given
+
+
+def floats_of(function: str, name: str, value: object, types: tuple[Scalar, ...], rank: int) -> Argument:
+    """Arrays of 16-bit unsigned integers hold bits of bf16."""
+    given = argument(function, name, value, (*types, U16), rank=rank, strided=True)
+    return argument(function, name, value, types, rank=rank, type=BF16, strided=True) if given.type == U16 else given
+
+
+def bias_of(function: str, value: object, left: Argument, type: Scalar, columns: int) -> Argument:
+    """One number for each column, of this type or f32."""
+    given = floats_of(function, "bias", value, (type, F32), rank=1)
+    same_place(function, left, "bias", given)
+    if given.shape != (columns,):
+        problem = f"has {given.size} elements, and the result {columns} columns"
+        raise LaunchError(f"snap.lib.{function}", problem, "bias")
+    return row_major(given)
+
+
+def result_of(
+    function: str, value: object, left: Argument, types: tuple[Scalar, ...], shape: tuple[int, ...]
+) -> Argument:
+    given = floats_of(function, "out", value, types, rank=len(shape))
+    same_place(function, left, "out", given)
+    if given.shape != shape:
+        raise LaunchError(f"snap.lib.{function}", f"has the shape {given.shape}, and the result {shape}", "out")
+    if given.info.readonly:
+        raise LaunchError(f"snap.lib.{function}", "is written, and the array is read-only", "out")
     return given
 
 
@@ -45,7 +73,7 @@ def of_type(given: Argument, array: Any) -> Argument:
 
 
 def flipped(given: Argument) -> Argument:
-    """The transpose, where it lies."""
+    """The transpose, or the transposes of several matrices, where they lie."""
     return of_type(given, turned_array(given.array))
 
 
@@ -67,22 +95,22 @@ def in_rows(given: Argument) -> Argument:
 
 
 def has_boxes(given: Argument) -> bool:
-    row = given.shape[1] * given.type.bytes
+    row = given.shape[-1] * given.type.bytes
     return given.info.contiguous and given.size > 0 and row % ROW == 0 and given.info.pointer % ROW == 0
 
 
 def room_for_boxes(given: Argument, shape: tuple[int, ...], zero: bool = False) -> Any:
     """Room for this shape, or a little more: rows of whole lines, and at least one of them."""
     step = LINE // given.type.bytes
-    return given.new((max(shape[0], 1), max(-(-shape[1] // step), 1) * step), zero=zero)
+    return given.new((*(max(side, 1) for side in shape[:-1]), max(-(-shape[-1] // step), 1) * step), zero=zero)
 
 
 def in_boxes(given: Argument) -> Argument:
     """A copy of the matrix, its rows filled up with zeros."""
-    room, filled = room_for_boxes(given, given.shape), given.shape[1] if given.size else 0
+    room, filled = room_for_boxes(given, given.shape), given.shape[-1] if given.size else 0
     if filled:
         copy(given.info.family, columns(room, filled), given.array)
-    if filled < room.shape[1]:
+    if filled < room.shape[-1]:
         step(_zeroed, room, filled)
     return of_type(given, room)
 
@@ -94,7 +122,7 @@ def turned_array(array: Any) -> Any:
 
 @view
 def _turned(array: Any) -> Any:
-    return array.T
+    return array.T if array.ndim == 2 else array.swapaxes(-1, -2)
 
 
 def columns(array: Any, count: int) -> Any:
@@ -104,11 +132,11 @@ def columns(array: Any, count: int) -> Any:
 
 @view
 def _columns(array: Any, count: int) -> Any:
-    return array[:, :count]
+    return array[..., :count]
 
 
 def _zeroed(array: Any, first: int) -> None:
-    array[:, first:] = 0
+    array[..., first:] = 0
 
 
 def copy(family: str, target: Any, source: Any) -> None:

@@ -26,7 +26,7 @@ MOST_PARTS = 8  # of a tile that is divided
 class Product:
     """Of a matrix of `rows` and one of `columns`; the rows of tiles are what warpgroups divide.  a_row, b_row: cycles
     to load a row of the first and a row, or column, of the second, as long as a step, when all multiprocessors do so;
-    along: whether the second lies along k.
+    along: whether the second lies along k; count: so many such products.
     """
 
     rows: int
@@ -36,6 +36,7 @@ class Product:
     a_row: float = 0.0
     b_row: float = 0.0
     along: bool = True
+    count: int = 1
 
 
 @record
@@ -161,7 +162,7 @@ def candidates(
         units = teams * tile.resident
         if not units:
             continue
-        tiles = -(-product.rows // (tile.height * tile.team)) * -(-product.columns // tile.width)
+        tiles = product.count * -(-product.rows // (tile.height * tile.team)) * -(-product.columns // tile.width)
         steps = -(-max(product.depth, 1) // tile.depth)
         besides = kind.tile + kind.sum * tile.height * tile.width
         begun = before + (kind.cluster if tile.team > 1 else 0)
@@ -229,7 +230,7 @@ THIN_STAGES = (
 def _delivered(product: Product, flight: float = IN_FLIGHT) -> float:
     """Cycles until memory has delivered everything, where it is asked for so many bytes at a time."""
     rows, columns, depth = product.rows, product.columns, product.depth
-    size = 2 * (rows * depth + depth * columns + rows * columns)
+    size = 2 * product.count * (rows * depth + depth * columns + rows * columns)
     return size / (MEMORY * math.sqrt(min(1, flight / IN_FLIGHT)))
 
 
@@ -270,6 +271,7 @@ _CUT = (64, 64), (128, 64), (64, 128), (128, 128), (128, 192), (128, 256)
 _STEP: dict[str, Any] = dict(products=30, issue=35, lone=60, least=325, power=6, half=0.77, outside=7.3, multicast=1.2)
 _SIXTEEN: dict[str, Any] = dict(cluster=CLUSTER, tile=TILE, floor=_as_long_as_memory, **_STEP)
 TILES = Kind("tiles", _tiles(64, (*_SMALL, *_LARGE), 1), division=(25000, 5000), **_SIXTEEN)
+GROUPS = Kind("tiles", _tiles(64, (*_SMALL, *_LARGE), 1), **_SIXTEEN)  # tiles are told by numbers in memory
 PAIRS = Kind("pairs", _tiles(64, _PAIRED, 2), **_SIXTEEN)
 SLICED = Kind("slices", _tiles(64, _CUT, 1), whole=False, slicings=_in_clusters, **_SIXTEEN)
 _THIN: dict[str, Any] = dict(least=200, whole=False, slicings=_of_few_rows, floor=_as_long_as_asked)
@@ -330,3 +332,20 @@ _ALONE = (  # on its multiprocessor, and among others
     Tile(128, 32, 32, resident=3, alone=2430, among=1880),
 )
 SIMPLE = Kind("simple", _ALONE, tile=2100, sum=1 / 8, slicings=_added_later)
+
+
+# ---- 8-bit floats ---------------------------------------------------------------------------------------------------
+
+# - A step is as many bytes, and takes as long, as one of 16-bit elements, and has twice as many products.
+# - Where sums of a step are added in f32, a thread has two sets of them: 128 x 256 has no room for that.
+
+
+def _as_long_as_bytes(product: Product, cycles: float, blocks: int) -> float:
+    rows, columns, depth = product.rows, product.columns, product.depth
+    return at_the_same_time(cycles, (depth * (rows + columns) + 2 * rows * columns) / MEMORY + TILE)
+
+
+_EIGHT: dict[str, Any] = {**_SIXTEEN, "floor": _as_long_as_bytes, "division": (25000, 5000)}
+BYTES = Kind("tiles", _tiles(128, (*_SMALL, *_LARGE), 1), **_EIGHT)
+_NARROW = tuple(side for side in (*_SMALL, *_LARGE) if side[1] <= 192)
+BYTES_PROMOTED = Kind("tiles", _tiles(128, _NARROW, 1), **{**_EIGHT, "products": 27, "lone": 200})

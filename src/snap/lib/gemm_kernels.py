@@ -35,8 +35,19 @@ import functools
 import math
 
 from snap import *
-from snap.ir.types import F32
-from snap.lib.gemm_parts import depth_of, finishing, fragments, handover, layout, leaving, loading, multiplying
+from snap.ir.types import F32, I32
+from snap.lib.gemm_parts import (
+    depth_of,
+    finishing,
+    fragments,
+    handover,
+    layout,
+    leaving,
+    loading,
+    multiplying,
+    scaling,
+    storing,
+)
 from snap.lib.operators import element, scalar
 
 SHARED = 192 * 1024  # bytes for stages; the rest of a multiprocessor's is for tiles that leave
@@ -56,6 +67,10 @@ def gemm_kernel(
     DIVIDED=False,
     TEAM=1,
     ADDED=False,
+    kind=None,
+    scaled=None,
+    PROMOTED=False,
+    many=None,
 ):
     """A_TURNED: A lies as [K, M]; B_TURNED: B lies as [N, K], as it does where elements are f32.  Where A is turned as
     well, f32's C lies as [N, M].  Blocks take tiles of BM x BN in bands of BAND tiles' height, down one column of the
@@ -66,8 +81,16 @@ def gemm_kernel(
     that copy boxes.
 
     DIVIDED, TEAM: see above.  The number of blocks is a multiple of TEAM.
+
+    kind, scaled: of floats of 8 bits, which lie along k: see gemm_parts.py.  Without scales any array stands for them.
+    PROMOTED: the tensor cores add up floats of 8 bits with fewer bits than f32 has, so their sums of a stage are added
+    in f32.
+
+    many: "batch", so many products of matrices, A, B and C have one dimension more; or "groups", B has, and group g of
+    A's rows, those from ends[g - 1] to ends[g], is multiplied by matrix g of B.  Otherwise any array stands for `ends`.
     """
     E, O, V, TF32 = element(type), element(out_type), element(bias_type or type), type == F32
+    F = element(F32) if scaled else E
     assert B_TURNED or not TF32
     C_TURNED = TF32 and A_TURNED  # then A goes through registers
     DEPTH = depth_of(type)
@@ -78,28 +101,34 @@ def gemm_kernel(
     T, C_THREADS = 128 * (CONSUMERS + 1), 128 * CONSUMERS
     A_PANELS, A_ROWS, A_WIDE = layout(type, BM, not A_TURNED)
     B_PANELS, B_ROWS, B_WIDE = layout(type, BN, B_TURNED)
-    STAGES = min(8, SHARED // ((BM + BN) * DEPTH * scalar(type).bytes))
+    STAGES = min(8, (SHARED - (48 * 1024 if many == "groups" else 0)) // ((BM + BN) * DEPTH * scalar(type).bytes))
     # Tiles leave in boxes, each of a unit of threads that has so many rows of A.
     HIGH = 32 if C_TURNED else 16 if TF32 else 64
     UNIT = thread[2 * HIGH]
     WIDE = math.gcd(BN, 128 // scalar(out_type).bytes)  # columns that leave at a time
     B_SWIZZLE, C_SWIZZLE = B_WIDE * scalar(type).bytes, WIDE * scalar(out_type).bytes
+    SCALED = scaled is not None
+    BATCH, GROUPED, G = many == "batch", many == "groups", element(I32) if many == "groups" else E
+    assert not (BY_TILES and many) and not (GROUPED and DIVIDED)
     FINISHED = bias_type is not None or activation is not None
+    PARTS, LEAVING = (BN // WIDE, 1) if GROUPED else (1, 2)  # boxes that leave together, and how often
     PIECES = 2 if DIVIDED else 0  # of divided tiles, for each team
     WHOLE = BY_TILES or (TF32 and not DIVIDED)  # there is nothing to ask before a tile leaves
     SUMS = BN // 2  # of a thread
     OWN = not ADDED  # a tile of C is one team's alone
-    load_a, load_next_a = (loading(type, BM, not A_TURNED, STEP, skip) for skip in (0, DEPTH))
-    multiply = None if C_TURNED else multiplying(type, BM, not A_TURNED, BN, B_TURNED)
+    load_a, load_next_a = (loading(type, BM, not A_TURNED, STEP, skip, BATCH) for skip in (0, DEPTH))
+    multiply = None if C_TURNED else multiplying(type, BM, not A_TURNED, BN, B_TURNED, kind)
     finish, (hand_over, collect) = finishing(SUMS, BN, type, bias_type, activation), handover(SUMS, C_THREADS)
-    leave = leaving(type, out_type, SUMS, HIGH, WIDE, C_TURNED, ADDED)
+    scale = scaling(SUMS, type, scaled)
+    leave = leaving(type, out_type, SUMS, HIGH, WIDE, C_TURNED, ADDED, BATCH)
+    store_rows = storing(out_type, SUMS)
     fragment = fragments(DEPTH, A_PANELS)
 
     @kernel(threads=T, cluster=TEAM, cooperative=DIVIDED)
     def gemm(
-        A: ptr(const(E), (A0, A1)),
-        B: ptr(const(E), (B0, B1)),
-        C: ptr(O, (N if C_TURNED else M, C1)),
+        A: ptr(const(E), (matrices, A0, A1) if BATCH else (A0, A1)),
+        B: ptr(const(E), (matrices, B0, B1) if BATCH or GROUPED else (B0, B1)),
+        C: ptr(O, (matrices, M, C1) if BATCH else (N if C_TURNED else M, C1)),
         bias: ptr(const(V)),
         A0: int,
         A1: int,
@@ -114,6 +143,10 @@ def gemm_kernel(
         divided: int,
         share: int,
         slices: int,
+        a_scale: ptr(const(F)),
+        b_scale: ptr(const(F)),
+        ends: ptr(const(G)),
+        matrices: int,
     ):
         teams: int = count(cluster[1])
         down: int = (M + TEAM * BM - 1) / (TEAM * BM)
@@ -122,7 +155,7 @@ def gemm_kernel(
         with each(cluster, C, disjoint=C if OWN else ()) as team:
             A_slots: pipeline(shared(E[A_PANELS, A_ROWS, A_WIDE], swizzle=128, across=block), STAGES)
             B_slots: pipeline(shared(E[B_PANELS, B_ROWS, B_WIDE], swizzle=B_SWIZZLE, copies=block), STAGES)
-            C_slots: pipeline(shared(O[BM // HIGH, HIGH, WIDE], swizzle=C_SWIZZLE, across=block), 2)
+            C_slots: pipeline(shared(O[PARTS, BM // HIGH, HIGH, WIDE], swizzle=C_SWIZZLE, across=block), LEAVING)
             rank: int @ block[1] = id()
             w: int @ warpgroup = id() % (CONSUMERS + 1) if TEAM > 1 or TF32 else id()
             u: int @ UNIT = id() % (T // (2 * HIGH)) if TEAM > 1 or TF32 else id()
@@ -132,13 +165,26 @@ def gemm_kernel(
             # chunks c and c ^ 5 of 4 rows, and writes those of 4 others.
             turned: int @ thread[1] = id() / 4 % 4 + id() / 16 % 2 * 20 + id() / 32 % 2 * 8
             place: int @ thread[1] = turned if C_TURNED else id() / 4 % 8
+            row: int @ thread[1] = id() % 128 / 32 * 16 + id() % 32 / 4  # its first of its warpgroup's
             acc: float[SUMS] @ thread[1]
+            stage_sums: float[SUMS if PROMOTED else 1] @ thread[1]
             x: float[DEPTH // 2] @ thread[1]
             y: float[DEPTH // 2] @ thread[1]
             compute, load = roles(C_THREADS, 128, registers=(232, 40) if CONSUMERS == 2 else ())
             begin: int = min(team * share, divided * steps)
             end: int = min(begin + share, divided * steps)
-            whole: int = (down * across * (slices if ADDED else 1) - divided - team + teams - 1) / teams
+            tiles: int = down * across * (slices if ADDED else matrices if BATCH else 1)
+            if GROUPED:
+                tiles = 0
+                covered: int = 0  # rows of groups so far
+                for g in range(matrices):
+                    tiles += (max(min(int(ends[g]), M) - covered, 0) + BM - 1) / BM * across
+                    covered = max(covered, min(int(ends[g]), M))
+            whole: int = (tiles - divided - team + teams - 1) / teams
+            matrix: int = 0  # the tile's
+            passed: int = 0  # tiles of those before it
+            top_row: int = 0
+            rows: int = M
             # A piece of work is a tile, a slice of one, or a part of a divided tile, of which a team has two.
             for job in range(
                 team if BY_TILES else 0, down * across if BY_TILES else whole + PIECES, teams if BY_TILES else 1
@@ -159,16 +205,33 @@ def gemm_kernel(
                         last = min(end - t * steps, steps)
                         if begin == end or (job == 1 and t == final):
                             last = first  # nothing is left to do
-                band: int = t / (BAND * across)
-                within: int = t % (BAND * across)
-                height: int = min(BAND, down - band * BAND)
-                m0: int @ block[1] = ((band * BAND + within % height) * TEAM + rank) * BM
+                if BATCH:
+                    matrix = t / (down * across)
+                    passed = matrix * (down * across)
+                if GROUPED:
+                    if job == 0:
+                        rows = max(min(int(ends[0]), M), 0)
+                    while t >= passed + (rows + BM - 1) / BM * across:
+                        passed += (rows + BM - 1) / BM * across
+                        top_row += rows
+                        matrix += 1
+                        rows = max(min(int(ends[matrix]), M) - top_row, 0)
+                limit: int = top_row + rows  # rows from here on are others'
+                downward: int = (rows + BM - 1) / BM if GROUPED else down
+                band: int = (t - passed) / (BAND * across)
+                within: int = (t - passed) % (BAND * across)
+                height: int = min(BAND, downward - band * BAND)
+                m0: int @ block[1] = top_row + ((band * BAND + within % height) * TEAM + rank) * BM
                 n0: int = within / height * BN
+                if PROMOTED:
+                    with compute(), each(thread):
+                        for j in unroll(range(SUMS)):
+                            acc[j] = 0.0
                 for k in range(first, last):
                     if C_TURNED:
                         with stage(A_slots) as a:
                             with load(a):
-                                load_a(a, A, A0, A1, k, m0)
+                                load_a(a, A, matrices, A0, A1, k, m0, matrix)
                             with compute(a):
                                 fragment(x, a, u, quad, place)
                         with stage(B_slots) as b:
@@ -178,7 +241,7 @@ def gemm_kernel(
                                 wgmma(acc, x, b, zero=(k == first))
                         with stage(A_slots) as a:
                             with load(a):
-                                load_next_a(a, A, A0, A1, k, m0)
+                                load_next_a(a, A, matrices, A0, A1, k, m0, matrix)
                             with compute(a):
                                 fragment(y, a, u, quad, place)
                         with stage(B_slots) as b:
@@ -189,15 +252,27 @@ def gemm_kernel(
                     else:
                         with stage(A_slots) as a, stage(B_slots) as b:
                             with load(a, b):
-                                load_a(a, A, A0, A1, k, m0)
-                                if TF32:
+                                load_a(a, A, matrices, A0, A1, k, m0, matrix)
+                                if (BATCH or GROUPED) and B_TURNED:
+                                    async_copy(b, B, at=(matrix, n0, k * STEP))
+                                elif BATCH or GROUPED:
+                                    for p in unroll(range(B_PANELS)):
+                                        async_copy(b[p], B, at=(matrix, k * STEP, n0 + p * B_WIDE))
+                                elif TF32:
                                     async_copy(b, B, at=(n0, k * STEP), type="tf32")
                                 elif B_TURNED:
                                     async_copy(b, B, at=(n0, k * STEP))
                                 else:
                                     async_copy(b, B, at=(k * STEP, n0))
-                            with compute(a, b), each(warpgroup):
-                                multiply(acc, a, b, w, k, first)
+                            if PROMOTED:
+                                with compute(a, b), each(warpgroup):
+                                    multiply(stage_sums, a, b, w, k, k)
+                                with compute(), each(thread):
+                                    for j in unroll(range(SUMS)):
+                                        acc[j] += stage_sums[j]
+                            else:
+                                with compute(a, b), each(warpgroup):
+                                    multiply(acc, a, b, w, k, first)
                 if DIVIDED:
                     with compute(), each(thread):
                         if first < last and last < steps:
@@ -206,13 +281,25 @@ def gemm_kernel(
                             for other in range(t * steps / share, team):
                                 collect(acc, parts, ready, other * TEAM + rank, me)
                 if WHOLE or (first < last and last == steps):
+                    if SCALED:
+                        with compute(), each(thread):
+                            scale(acc, a_scale, b_scale, m0 + 64 * w + row, M, n0 + 2 * quad, N)
                     if FINISHED:
                         with compute(), each(thread):
                             finish(acc, bias, n0 + 2 * quad, N)
                     top: int @ UNIT = n0 if C_TURNED else m0 + HIGH * u
                     side: int @ UNIT = m0 + HIGH * u if C_TURNED else n0
-                    for q in unroll(range(BN // WIDE)):
-                        with stage(C_slots) as c, compute(), each(UNIT, c, C, disjoint=C if OWN else ()):
-                            leave(C, M, C1, top, side, c[rank, u], acc, q, quad, place)
+                    if GROUPED:
+                        with stage(C_slots) as c, compute(), each(UNIT, c, C, disjoint=C):
+                            if top + HIGH > limit:
+                                with each(thread, C, disjoint=C):
+                                    store_rows(C, M, C1, top + row, limit, n0 + 2 * quad, acc)
+                            else:
+                                for q in unroll(range(BN // WIDE)):
+                                    leave(C, matrices, M, C1, top, side, c[rank, q, u], acc, q, quad, place, matrix)
+                    else:
+                        for q in unroll(range(BN // WIDE)):
+                            with stage(C_slots) as c, compute(), each(UNIT, c, C, disjoint=C if OWN else ()):
+                                leave(C, matrices, M, C1, top, side, c[rank, 0, u], acc, q, quad, place, matrix)
 
     return gemm

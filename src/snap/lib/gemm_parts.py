@@ -17,11 +17,12 @@ import functools
 import math
 
 from snap import *
-from snap.ir.types import F32, Scalar
+from snap.ir.types import BF16, F16, F32, Scalar
 from snap.lib.operators import element, scalar
 
 ACTIVATIONS = (None, "relu", "gelu", "silu")
 HALF_ROOT = math.sqrt(0.5)
+KINDS = {BF16: "bf16", F16: "f16", F32: "tf32"}  # as what the tensor cores multiply elements; u8 is told
 
 
 def depth_of(type: Scalar) -> int:
@@ -37,20 +38,29 @@ def layout(type: Scalar, extent: int, along: bool) -> tuple[int, int, int]:
 
 
 @functools.cache
-def loading(type, EXTENT, ALONG, STEP, LATER=0):
-    """load(to, array, its extents, k, at): the tile of an operand from k * STEP + LATER and row, or column, `at` on."""
+def loading(type, EXTENT, ALONG, STEP, LATER=0, PLACED=False):
+    """load(to, array, its extents, k, at, place): the tile of an operand from k * STEP + LATER and row, or column, `at`
+    on.  PLACED: the array is several matrices, of which `place` is meant.
+    """
     E, (PANELS, ROWS, WIDE), ROUNDED = element(type), layout(type, EXTENT, ALONG), type == F32
 
     @device(thread[128])
     def load(
         to: ptr(shared(E), (PANELS, ROWS, WIDE)),
-        array: ptr(const(E), (high, wide)) @ grid[1],
+        array: ptr(const(E), (places, high, wide) if PLACED else (high, wide)) @ grid[1],
+        places: int @ grid[1],
         high: int @ grid[1],
         wide: int @ grid[1],
         k: int,
         at: int,
+        place: int,
     ):
-        if ALONG and ROUNDED:
+        if PLACED and ALONG:
+            async_copy(to, array, at=(place, at, k * STEP + LATER))
+        elif PLACED:
+            for p in unroll(range(PANELS)):
+                async_copy(to[p], array, at=(place, k * STEP + LATER, at + p * WIDE))
+        elif ALONG and ROUNDED:
             async_copy(to, array, at=(at, k * STEP + LATER), type="tf32")
         elif ALONG:
             async_copy(to, array, at=(at, k * STEP + LATER))
@@ -63,11 +73,11 @@ def loading(type, EXTENT, ALONG, STEP, LATER=0):
 
 
 @functools.cache
-def multiplying(type, BM, A_ALONG, BN, B_ALONG):
+def multiplying(type, BM, A_ALONG, BN, B_ALONG, kind=None):
     """multiply(acc, a, b, w, k, first): what warpgroup w has of the product of two tiles, its 64 rows of `a` times `b`,
-    is added to its sums, which begin with step `first`.
+    is added to its sums, which begin with step `first`.  kind: of floats of 8 bits, that of `a` and `b`.
     """
-    E, DEPTH, SUMS = element(type), depth_of(type), BN // 2
+    E, DEPTH, SUMS, KIND = element(type), depth_of(type), BN // 2, kind or KINDS[type]
     (AP, AR, AW), (BP, BR, BW) = layout(type, BM, A_ALONG), layout(type, BN, B_ALONG)
 
     @device(warpgroup)
@@ -80,13 +90,13 @@ def multiplying(type, BM, A_ALONG, BN, B_ALONG):
         first: int,
     ):
         if A_ALONG and B_ALONG:
-            wgmma(acc, tile(a, (0, 64 * w, 0), (1, 64, DEPTH)), b, zero=(k == first))
+            wgmma(acc, tile(a, (0, 64 * w, 0), (1, 64, DEPTH)), b, zero=(k == first), type=KIND)
         elif A_ALONG:
-            wgmma(acc, tile(a, (0, 64 * w, 0), (1, 64, DEPTH)), b.T, zero=(k == first))
+            wgmma(acc, tile(a, (0, 64 * w, 0), (1, 64, DEPTH)), b.T, zero=(k == first), type=KIND)
         elif B_ALONG:
-            wgmma(acc, a[w].T, b, zero=(k == first))
+            wgmma(acc, a[w].T, b, zero=(k == first), type=KIND)
         else:
-            wgmma(acc, a[w].T, b.T, zero=(k == first))
+            wgmma(acc, a[w].T, b.T, zero=(k == first), type=KIND)
 
     return multiply
 
@@ -115,6 +125,42 @@ def fragments(DEPTH, PANELS):
 
 
 @functools.cache
+def scaling(SUMS, type, scaled):
+    """scale(acc, scales of a, scales of b, row, rows, pair, columns): sums of floats of 8 bits times what these stand
+    for.  scaled: "tensor", one number for each matrix, or "rows", one for each row of `a` and each column of `b`.
+    """
+    F, WHOLE = element(F32 if scaled else type), scaled == "tensor"
+
+    @device(thread)
+    def scale(
+        acc: ref(float[SUMS]),
+        of_a: ptr(const(F)) @ grid[1],
+        of_b: ptr(const(F)) @ grid[1],
+        row: int,
+        rows: int @ grid[1],
+        pair: int,
+        columns: int @ grid[1],
+    ):
+        high: float[2]
+        for v in unroll(range(2)):
+            high[v] = 0.0
+            if WHOLE:
+                high[v] = float(of_a[0]) * float(of_b[0])
+            elif row + 8 * v < rows:
+                high[v] = float(of_a[row + 8 * v])
+        for j in unroll(range(SUMS // 4)):
+            for h in unroll(range(2)):
+                factor: float = 1.0
+                if not WHOLE:
+                    if pair + 8 * j + h < columns:
+                        factor = float(of_b[pair + 8 * j + h])
+                for v in unroll(range(2)):
+                    acc[4 * j + 2 * v + h] = acc[4 * j + 2 * v + h] * high[v] * factor
+
+    return scale
+
+
+@functools.cache
 def finishing(SUMS, COLUMNS, type, bias_type, activation):
     """finish(acc, bias, pair, columns): the bias is added to the first sums of a thread, those of COLUMNS columns, and
     they go through the activation.  It holds columns pair + 8j and pair + 8j + 1 of two rows.
@@ -136,19 +182,21 @@ def finishing(SUMS, COLUMNS, type, bias_type, activation):
 
 
 @functools.cache
-def leaving(type, out_type, SUMS, HIGH, WIDE, TURNED=False, ADDED=False):
-    """leave(to, its extents, top, side, box, acc, q, quad, place): sums of columns WIDE * q and so on leave through a
-    box in shared memory, that of a unit of threads that has HIGH rows, from row `top` and column `side` on.  They are
-    stored, or added to what is there.  What was
+def leaving(type, out_type, SUMS, HIGH, WIDE, TURNED=False, ADDED=False, PLACED=False):
+    """leave(to, its extents, top, side, box, acc, q, quad, place, matrix): sums of columns WIDE * q and so on leave
+    through a box in shared memory, that of a unit of threads that has HIGH rows, from row `top` and column `side` on.
+    They are stored, or added to what is there.  What was
     multiplied as f32 goes without `store_acc`, so that threads which write together meet in no bank: a thread has row
-    `place` and that 8 further on or, TURNED, column `place` and `place ^ 4`.
+    `place` and that 8 further on or, TURNED, column `place` and `place ^ 4`.  PLACED: `to` is several matrices, of
+    which `matrix` is meant.
     """
     O, UNIT, TF32 = element(out_type), thread[2 * HIGH], type == F32
     DOWN, RIGHT = (WIDE, 0) if TURNED else (0, WIDE)
 
     @device(UNIT)
     def leave(
-        to: ptr(O, (high, wide)),
+        to: ptr(O, (places, high, wide) if PLACED else (high, wide)),
+        places: int @ grid[1],
         high: int @ grid[1],
         wide: int @ grid[1],
         top: int,
@@ -158,6 +206,7 @@ def leaving(type, out_type, SUMS, HIGH, WIDE, TURNED=False, ADDED=False):
         q: int,
         quad: int @ thread[1],
         place: int @ thread[1],
+        matrix: int,
     ):
         if not TF32:
             store_acc(box, acc, first=WIDE * q)
@@ -176,12 +225,41 @@ def leaving(type, out_type, SUMS, HIGH, WIDE, TURNED=False, ADDED=False):
                             even_sum: float = acc[WIDE // 2 * q + 4 * g + 2 * h]
                             odd_sum: float = acc[WIDE // 2 * q + 4 * g + 2 * h + 1]
                             box[place + 8 * h, 8 * g + 2 * quad + int(odd)] = odd_sum if odd else even_sum
-        if ADDED:
+        if PLACED:
+            async_copy(to, box, at=(matrix, top + DOWN * q, side + RIGHT * q))
+        elif ADDED:
             async_reduce(to, box, at=(top + DOWN * q, side + RIGHT * q), op="add")
         else:
             async_copy(to, box, at=(top + DOWN * q, side + RIGHT * q))
 
     return leave
+
+
+@functools.cache
+def storing(out_type, SUMS):
+    """store(to, its extents, row, limit, pair, acc): a thread's sums, of columns pair + 8j and pair + 8j + 1 of two
+    rows, are stored where a box would reach beyond row `limit`, to rows that are others'.
+    """
+    O = element(out_type)
+
+    @device(thread)
+    def store(
+        to: ptr(O, (high, wide)),
+        high: int @ grid[1],
+        wide: int @ grid[1],
+        row: int,
+        limit: int,
+        pair: int,
+        acc: ref(float[SUMS]),
+    ):
+        for v in unroll(range(2)):
+            if row + 8 * v < limit:
+                for j in unroll(range(SUMS // 4)):
+                    for h in unroll(range(2)):
+                        if pair + 8 * j + h < wide:
+                            to[row + 8 * v, pair + 8 * j + h] = O(acc[4 * j + 2 * v + h])
+
+    return store
 
 
 @functools.cache

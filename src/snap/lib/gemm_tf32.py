@@ -86,6 +86,8 @@ def gemm_tf32(a, b):
         plan.divided,
         plan.share,
         plan.slices,
+        *[first.array] * 3,
+        1,
     )
     return C if C.shape[1] == columns else row_major(of_type(left, first_columns(C, columns))).array
 

@@ -15,7 +15,7 @@ from snap.ir import synced
 from snap.ir.effects import accesses, assigned, effects, loads, passed
 from snap.ir.numbering import Numbers
 from snap.ir.rewrite import each, mapped, with_bodies, with_expressions
-from snap.ir.types import GRID1, Level, Place
+from snap.ir.types import GRID1, Level, Place, Space
 from snap.ir.walk import bodies, own_expressions, statements, variables, ways_out
 from snap.record import replace
 
@@ -243,7 +243,10 @@ def _both(first: tuple[ir.Case, ...], second: tuple[ir.Case, ...]) -> tuple[ir.C
 
 
 def _reads_memory(s: ir.Stmt) -> bool:
-    return bool(loads(s))
+    """Whether it loads what somebody may write; an array of the kernel's that is const stays the same as long as it
+    runs, so that it does not matter who loads it, or when.
+    """
+    return any(not (access.view.obj.const and access.view.obj.space is Space.GLOBAL) for access in loads(s))
 
 
 def _read_by(s: ir.Stmt) -> set[int]:
@@ -283,7 +286,7 @@ _BRANCHES = (ir.If, ir.For, ir.While, ir.Partition)
 
 def _only_gives(s: ir.Stmt) -> bool:
     """Whether it does nothing but give a variable a value."""
-    return isinstance(s, (ir.Declare, ir.Assign)) and bool(assigned(s)) and not _reads_memory(s)
+    return isinstance(s, (ir.Declare, ir.Assign)) and bool(assigned(s)) and not loads(s)
 
 
 def _effects(s: ir.Stmt) -> bool:

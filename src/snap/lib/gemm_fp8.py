@@ -1,0 +1,193 @@
+"""`snap.lib.gemm_fp8`: a product of matrices of 8-bit floats, with scales, on the tensor cores.
+
+Input:      a of M x K, b of K x N, each of e4m3 or e5m2: torch's and ml_dtypes' types, or their bits in bytes; scales
+            of f32, one for each matrix, or one for each row of a and each column of b; a bias of N, the name of an
+            activation
+Output:     M x N, in bf16, f16 or f32: activation((a @ b) * scales + bias)
+Invariant:  the tensor cores read 8-bit floats along k alone: a row-major a, and a b that is the transpose of a
+            row-major matrix, with rows and an address of whole 16 bytes, are read where they lie; any other is copied
+            first.  The same matrices give the same bits
+Non-goals:  GPUs other than Hopper's; gradients; choosing scales
+
+The tensor cores add products of 8-bit floats with some 14 bits.  Long sums lose digits by that, so the sums of each 128
+products are added in f32, unless the caller says that it need not be so (`fast=True`): then tiles may be wider.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import Any
+
+from snap.ir.types import BF16, F16, F32, U8, U16
+from snap.lib.arrays import Argument, argument, check_apart, check_choice, check_sides, exchange, same_place
+from snap.lib.gemm_arrays import (
+    bias_of,
+    check_depth,
+    copy,
+    flipped,
+    has_boxes,
+    in_boxes,
+    in_rows,
+    of_type,
+    result_of,
+    room_for_boxes,
+    row_major,
+)
+from snap.lib.gemm_arrays import columns as first_columns
+from snap.lib.gemm_choice import BYTES, BYTES_PROMOTED, EVEN, Plan, Product, best, candidates
+from snap.lib.gemm_kernels import gemm_kernel
+from snap.lib.gemm_parts import ACTIVATIONS
+from snap.lib.recorded import launch, recorded, step, view
+from snap.lib.torch_derivatives import refuse_derivatives
+from snap.runtime.errors import LaunchError
+
+TYPES = ("e4m3", "e5m2")
+HELD = {"float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2"}  # by the array's own word
+RESULTS = {"bf16": BF16, "f16": F16, "f32": F32}
+BAND = 1024  # rows of the result: the height of the bands in which tiles are taken
+
+
+@recorded
+def gemm_fp8(
+    a,
+    b,
+    scale_a=None,
+    scale_b=None,
+    out=None,
+    bias=None,
+    activation=None,
+    out_type="bf16",
+    fast=False,
+    a_type=None,
+    b_type=None,
+):
+    """`(a @ b) * scale_a * scale_b`, plus a bias for each column, then "relu", "gelu" or "silu".  Scales are one f32
+    each, or one for each row of a and each column of b.  a_type, b_type: what bytes are, "e4m3" where nothing is said.
+    """
+    refuse_derivatives(a=a, b=b, scale_a=scale_a, scale_b=scale_b, bias=bias)
+    check_choice("gemm_fp8", "activation", activation, ACTIVATIONS)
+    check_choice("gemm_fp8", "out_type", out_type, tuple(RESULTS))
+    if type(fast) is not bool:
+        raise LaunchError("snap.lib.gemm_fp8", f"is True or False, not {fast!r}", "fast")
+    (left, a_kind), (right, b_kind) = _operand("a", a, a_type), _operand("b", b, b_type)
+    same_place("gemm_fp8", left, "b", right)
+    if a_kind != b_kind:
+        raise LaunchError("snap.lib.gemm_fp8", f"holds {b_kind}, and `a` {a_kind}", "b")
+    (rows, depth), (other, columns) = left.shape, right.shape
+    check_depth("gemm_fp8", depth, other)
+    scaled, scales = _scales(left, scale_a, scale_b, rows, columns)
+    result_type = RESULTS[out_type]
+    added = None if bias is None else bias_of("gemm_fp8", bias, left, result_type, columns)
+    room: Any = out
+    if out is None:
+        bits = result_type == BF16 and left.info.family != "torch"  # the others have no such type
+        room = left.new((rows, columns), U16 if bits else result_type)
+    written = result_of("gemm_fp8", room, left, tuple(RESULTS.values()), (rows, columns))
+    if written.size == 0:
+        return written.array
+    if has_boxes(written):
+        check_apart("gemm_fp8", written, {"a": left, "b": right, "bias": added, **scales})
+    A, B = _along(left), _along(flipped(right))
+    C = written.array if has_boxes(written) else room_for_boxes(written, written.shape)
+    plan = planned(rows, columns, depth, left.multiprocessors(), fast)
+    run = fp8_kernel(
+        (a_kind, b_kind), written.type, scaled, fast, plan.height, plan.width, plan.band(BAND), plan.divided > 0,
+        added and added.type, activation,
+    )  # fmt: skip
+    launch(
+        run,
+        plan.blocks,
+        A.array,
+        B.array,
+        C,
+        added.array if added else A.array,
+        *A.shape,
+        *B.shape,
+        C.shape[1],
+        rows,
+        columns,
+        max(depth, 1),
+        *exchange(left, *plan.exchanged),
+        plan.divided,
+        plan.share,
+        1,
+        *([scale.array for scale in scales.values()] or [A.array] * 2),
+        A.array,
+        1,
+    )
+    if C is not written.array:
+        copy(written.info.family, written.array, first_columns(C, columns))
+    return written.array
+
+
+@functools.lru_cache(4096)
+def planned(rows: int, columns: int, depth: int, multiprocessors: int, fast: bool) -> Plan:
+    product = Product(rows, columns, depth, multiprocessors, EVEN, EVEN)
+    return best(candidates(BYTES if fast else BYTES_PROMOTED, product))
+
+
+@functools.cache
+def fp8_kernel(
+    kinds, out_type, scaled, fast, BM=128, BN=256, BAND=8, DIVIDED=False, bias_type=None, activation=None, TEAM=1
+):
+    """C = A @ B.T, of an A and a B that lie along k.  kinds: e4m3 or e5m2, of A and B."""
+    kind = kinds[0] if kinds[0] == kinds[1] else kinds
+    after = (bias_type, activation, DIVIDED, TEAM)
+    promoted = not fast
+    return gemm_kernel(U8, out_type, False, True, BM, BN, BAND, *after, kind=kind, scaled=scaled, PROMOTED=promoted)
+
+
+# ---- arrays ---------------------------------------------------------------------------------------------------------
+
+
+def _operand(name: str, value: object, kind: object) -> tuple[Argument, str]:
+    """The bits, and what they are."""
+    given = argument("gemm_fp8", name, value, (U8,), rank=2, strided=True)
+    check_sides("gemm_fp8", name, given)
+    held = HELD.get(given.info.dtype_name)
+    if kind is not None:
+        check_choice("gemm_fp8", f"{name}_type", kind, TYPES)
+        if held not in (None, kind):
+            raise LaunchError("snap.lib.gemm_fp8", f"is {kind!r}, and `{name}` holds {held}", f"{name}_type")
+    return (given if held is None else of_type(given, step(_bits, given.array))), held or str(kind or TYPES[0])
+
+
+@view
+def _bits(array: Any) -> Any:
+    """Of floats of 8 bits."""
+    return array.view(sys.modules["torch"].uint8 if hasattr(array, "untyped_storage") else "uint8")
+
+
+def _along(given: Argument) -> Argument:
+    """The matrix, or a copy of it, with rows of which boxes can be made."""
+    found = in_rows(given)
+    return found if has_boxes(found) else in_boxes(found)
+
+
+def _scales(left: Argument, of_a: Any, of_b: Any, rows: int, columns: int) -> tuple[str | None, dict[str, Argument]]:
+    """How sums are scaled, and by what."""
+    if of_a is None and of_b is None:
+        return None, {}
+    found = {}
+    for name, value in (("scale_a", of_a), ("scale_b", of_b)):
+        if value is None:
+            raise LaunchError("snap.lib.gemm_fp8", "is missing: both matrices are scaled, or none", name)
+        given = argument("gemm_fp8", name, value, (F32,), strided=True)
+        same_place("gemm_fp8", left, name, given)
+        found[name] = row_major(given)
+    first, second = found["scale_a"].shape, found["scale_b"].shape
+    if found["scale_a"].size == found["scale_b"].size == 1:
+        return "tensor", found
+    for name, shape, fits, what in (
+        ("scale_a", first, ((rows,), (rows, 1)), f"{rows} rows of `a`"),
+        ("scale_b", second, ((columns,), (1, columns)), f"{columns} columns of `b`"),
+    ):
+        if shape not in fits:
+            raise LaunchError(
+                "snap.lib.gemm_fp8",
+                f"has the shape {shape}; it is one number, as the other scale is, or one for each of the {what},"
+                f" {' or '.join(map(str, fits))}",
+                name,
+            )
+    return "rows", found

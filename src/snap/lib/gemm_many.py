@@ -1,0 +1,150 @@
+"""`snap.lib.gemm_batched` and `snap.lib.gemm_grouped`: several products of matrices in one launch, on the tensor cores.
+
+Input:      f16 or bf16.  Batched: a of Z x M x K, b of Z x K x N.  Grouped: a of M x K, whose rows belong to groups one
+            after another, as tokens that were sorted by expert; b of G x K x N, a matrix for each group; ends, G
+            numbers where the arrays are: group g is the rows from ends[g - 1] to ends[g]
+Output:     Z x M x N, or M x N, in the type of a or, where `out` is so, in f32; sums are f32
+Invariant:  matrices, or their transposes, that lie one after another in rows and at an address of whole 16 bytes, are
+            read where they lie; others are copied first.  The host never looks at `ends`: a recorded or captured call
+            takes what stands there when it runs.  The same matrices give the same bits
+Non-goals:  bias and activation; groups along k, of which the gradient of b is made (gemm_ragged); GPUs other than
+            Hopper's
+
+Rows of `a` behind the last end belong to nobody, and what stands in the result there is not written.  Ends that fall
+are groups without rows; those beyond `a` end where it does.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from snap.ir.types import F32, I32
+from snap.lib.arrays import Argument, argument, check_apart, check_sides, exchange, same_place
+from snap.lib.gemm import BAND, TYPES, Operand, operand
+from snap.lib.gemm_arrays import check_depth, copy, floats_of, has_boxes, result_of, room_for_boxes
+from snap.lib.gemm_arrays import columns as first_columns
+from snap.lib.gemm_choice import EVEN, GROUPS, TILES, Plan, Product, best, candidates
+from snap.lib.gemm_kernels import gemm_kernel
+from snap.lib.recorded import launch, recorded
+from snap.runtime.errors import LaunchError
+
+
+@recorded
+def gemm_batched(a, b, out=None):
+    """`a[z] @ b[z]` for every z.  Bits of bf16 may come in NumPy's uint16."""
+    left, right = _operands("gemm_batched", a, b, 3)
+    (rows, depth), (other, columns) = left.shape, right.shape
+    count = left.given.shape[0]
+    if right.given.shape[0] != count:
+        raise LaunchError("snap.lib.gemm_batched", f"holds {right.given.shape[0]} matrices, `a` {count}", "b")
+    check_depth("gemm_batched", depth, other)
+    written = _result("gemm_batched", out, left, (count, rows, columns))
+    if written.size:
+        plan = planned(rows, columns, depth, left.given.multiprocessors(), count, right.turned)
+        _multiply("gemm_batched", "batch", plan, written, left, right, None, count)
+    return written.array
+
+
+@recorded
+def gemm_grouped(a, b, ends, out=None):
+    """Rows ends[g - 1] to ends[g] of `a`, times `b[g]`.  Bits of bf16 may come in NumPy's uint16."""
+    left, right = _operands("gemm_grouped", a, b, 2)
+    (rows, depth), (other, columns) = left.shape, right.shape
+    count = right.given.shape[0]
+    check_depth("gemm_grouped", depth, other)
+    limits = group_ends("gemm_grouped", ends, left.given, count)
+    written = _result("gemm_grouped", out, left, (rows, columns))
+    if written.size and count:
+        plan = planned(rows, columns, depth, left.given.multiprocessors(), count, right.turned, True)
+        _multiply("gemm_grouped", "groups", plan, written, left, right, limits, count)
+    return written.array
+
+
+def _multiply(
+    function: str,
+    many: str,
+    plan: Plan,
+    written: Argument,
+    left: Operand,
+    right: Operand,
+    ends: Argument | None,
+    count: int,
+) -> None:
+    (rows, depth), columns = left.shape, right.shape[1]
+    if has_boxes(written):
+        read = {"a": left.given if left.lies(False) else None, "b": right.given if right.lies(False) else None}
+        check_apart(function, written, {**read, "ends": ends})
+    A, B = left.ready(False), right.ready(False)
+    C = written.array if has_boxes(written) else room_for_boxes(written, written.shape)
+    sizes = plan.height, plan.width, plan.band(BAND)
+    kinds = left.given.type, written.type, left.turned, right.turned, *sizes
+    launch(
+        gemm_kernel(*kinds, DIVIDED=plan.divided > 0, many=many),
+        plan.blocks,
+        A,
+        B,
+        C,
+        A,
+        *A.shape[-2:],
+        *B.shape[-2:],
+        C.shape[-1],
+        rows,
+        columns,
+        max(depth, 1),
+        *exchange(left.given, *plan.exchanged),
+        plan.divided,
+        plan.share,
+        1,
+        A,
+        A,
+        A if ends is None else ends.array,
+        count,
+    )
+    if C is not written.array:
+        copy(written.info.family, written.array, first_columns(C, columns))
+
+
+@functools.lru_cache(4096)
+def planned(
+    rows: int,
+    columns: int,
+    depth: int,
+    multiprocessors: int,
+    count: int,
+    b_turned: bool,
+    grouped: bool = False,
+) -> Plan:
+    """Of groups nobody knows how large they are: the plan is made for equal ones."""
+    kind, own = (GROUPS, -(-rows // count)) if grouped else (TILES, rows)
+    plan = best(candidates(kind, Product(own, columns, depth, multiprocessors, EVEN, EVEN, b_turned, count)))
+    most = (rows // plan.height + count) * -(-columns // plan.width)
+    return Plan(plan.cycles, plan.height, plan.width, min(multiprocessors, most)) if grouped else plan
+
+
+# ---- arrays ---------------------------------------------------------------------------------------------------------
+
+
+def _operands(function: str, a: object, b: object, rank: int) -> tuple[Operand, Operand]:
+    # Groups begin at any row, and a box at a multiple of 16 bytes in its row: rows of groups lie along k.
+    left = Operand(floats_of(function, "a", a, TYPES, 2), False) if rank == 2 else operand("a", a, function, rank)
+    right = operand("b", b, function, 3)
+    for name, given in (("a", left.given), ("b", right.given)):
+        check_sides(function, name, given)
+    same_place(function, left.given, "b", right.given)
+    if left.given.type != right.given.type:
+        raise LaunchError(f"snap.lib.{function}", f"holds {right.given.type}, `a` {left.given.type}", "b")
+    return left, right
+
+
+def group_ends(function: str, value: object, left: Argument, count: int) -> Argument:
+    given = argument(function, "ends", value, (I32,), rank=1)
+    same_place(function, left, "ends", given)
+    if given.shape != (count,):
+        raise LaunchError(f"snap.lib.{function}", f"has {given.size} numbers, and `b` {count} matrices", "ends")
+    return given
+
+
+def _result(function: str, out: Any, left: Operand, shape: tuple[int, ...]) -> Argument:
+    room = left.given.new(shape) if out is None else out
+    return result_of(function, room, left.given, (left.given.type, F32), shape)

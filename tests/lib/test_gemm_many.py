@@ -1,0 +1,143 @@
+"""`snap.lib.gemm_batched` and `gemm_grouped` on the CPU machine: layouts, tails, groups of any size, schedules, refusals."""
+
+from __future__ import annotations
+
+import importlib
+
+import numpy as np
+import pytest
+
+import snap
+from snap.ir.types import BF16, F16, F32
+from snap.lib import gemm_batched, gemm_grouped
+from snap.lib.gemm_choice import Plan
+from snap.lib.gemm_kernels import gemm_kernel
+from snap.lib.gemm_many import planned
+from snap.runtime.errors import LaunchError
+
+module = importlib.import_module("snap.lib.gemm_many")
+
+
+def matrices(*shape: int, seed: int = 0, turned: bool = False) -> np.ndarray:
+    """Small whole numbers, whose sums of products f16 holds exactly."""
+    shape = (*shape[:-2], shape[-1], shape[-2]) if turned else shape
+    drawn = np.random.default_rng(seed).integers(-2, 3, shape).astype(np.float16)
+    return drawn.swapaxes(-1, -2) if turned else drawn
+
+
+@pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
+def test_batches_in_every_layout(layout):
+    for z, m, n, k in ((3, 72, 40, 136), (2, 5, 7, 3), (1, 9, 8, 0)):
+        a, b = matrices(z, m, k, seed=1, turned=layout[0] == "t"), matrices(z, k, n, seed=2, turned=layout[1] == "t")
+        np.testing.assert_array_equal(gemm_batched(a, b), a.astype(float) @ b.astype(float))
+
+
+def test_batches_divided_among_blocks(monkeypatch):
+    """The first tile of the second matrix, too."""
+    monkeypatch.setattr(module, "planned", lambda *shape: Plan(0, 64, 64, 3, divided=3, share=7))
+    a, b = matrices(2, 72, 400, seed=3), matrices(2, 400, 64, seed=4)
+    np.testing.assert_array_equal(gemm_batched(a, b, out=np.zeros((2, 72, 64), np.float32)), a.astype(float) @ b.astype(float))
+
+
+def test_batches_of_any_strides():
+    a, b = matrices(4, 40, 24, seed=5), matrices(4, 24, 16, seed=6)
+    heads = np.ascontiguousarray(a.swapaxes(0, 1)).swapaxes(0, 1)
+    wide = np.zeros((4, 24, 50), np.float16)
+    wide[..., 3:19] = b
+    for left, right in ((heads, b), (a, wide[..., 3:19]), (a[::-1], b[::-1])):
+        np.testing.assert_array_equal(gemm_batched(left, right), left.astype(float) @ right.astype(float))
+    out = np.zeros((4, 16, 40), np.float16).swapaxes(1, 2)
+    assert gemm_batched(a, b, out=out) is out
+    np.testing.assert_array_equal(out, a.astype(float) @ b.astype(float))
+
+
+def by_groups(a: np.ndarray, b: np.ndarray, ends: list[int], beside: float) -> np.ndarray:
+    out, start = np.full((a.shape[0], b.shape[2]), beside), 0
+    for g, end in enumerate(min(end, a.shape[0]) for end in ends):
+        if end > start:
+            out[start:end] = a[start:end].astype(float) @ b[g].astype(float)
+            start = end
+    return out
+
+
+# Sizes of all kinds; none; one row; rows behind the last; ends that fall, and beyond the last row.
+@pytest.mark.parametrize("ends, rows", [((50, 50, 180, 200), 200), ((0, 0, 7), 7), ((129, 130, 257), 270), ((64, 128), 128),
+                                        ((30, 10, 500), 40), ((-3, 7, 5, 20), 20), ((0, 0), 9)], ids=str)
+@pytest.mark.parametrize("turned", [False, True])
+def test_groups(ends, rows, turned):
+    a, b = matrices(rows, 72, seed=7), matrices(len(ends), 72, 40, seed=8, turned=turned)
+    out = np.full((rows, 40), 9, np.float16)
+    assert gemm_grouped(a, b, np.array(ends, np.int32), out=out) is out
+    np.testing.assert_array_equal(out, by_groups(a, b, ends, 9))
+
+
+@pytest.mark.parametrize("tile", [(64, 64), (128, 96), (128, 256)], ids=str)
+@pytest.mark.parametrize("type", [BF16, F16, F32])
+def test_groups_in_tiles_of_every_kind(tile, type, monkeypatch):
+    monkeypatch.setattr(module, "planned", lambda *shape: Plan(0, *tile, 3))
+    a, b, ends = matrices(300, 40, seed=9), matrices(3, 40, 264, seed=10), [70, 200, 300]
+    expected = by_groups(a, b, ends, 0)
+    if type == BF16:
+        a, b = ((x.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16) for x in (a, b))
+    found = gemm_grouped(a, b, np.array(ends, np.int32), out=np.zeros((300, 264), np.float32) if type == F32 else None)
+    np.testing.assert_array_equal((found.astype(np.uint32) << 16).view(np.float32) if type == BF16 else found, expected)
+
+
+def test_ends_may_change_between_calls_of_one_signature():
+    a, b, ends = matrices(40, 24, seed=11), matrices(2, 24, 16, seed=12), np.array([10, 40], np.int32)
+    for cut in (10, 33, 0):
+        ends[0] = cut
+        np.testing.assert_array_equal(gemm_grouped(a, b, ends), by_groups(a, b, [cut, 40], 0))
+
+
+def test_a_schedule_at_random_finds_no_race():
+    nothing = np.zeros(1, np.float32), np.zeros(1, np.int32)
+    a, b, ends = matrices(200, 72, seed=13), matrices(3, 72, 72, seed=14), np.array([70, 75, 200], np.int32)
+    C, run = np.zeros((200, 72), np.float16), gemm_kernel(F16, F16, False, False, 64, 64, 2, many="groups")
+    arguments = (a, b, C, a, 200, 72, 72, 72, 72, 200, 72, 72, *nothing, 0, 1, 1, a, a, ends, 3)
+    assert not snap.races(run, *arguments, blocks=2, seeds=1)
+    run.launch(*arguments, blocks=2, seed=3)
+    np.testing.assert_array_equal(C, by_groups(a, b, ends.tolist(), 0))
+    a, C, run = matrices(3, 72, 72, seed=15), np.zeros((3, 72, 72), np.float16), gemm_kernel(F16, F16, True, False, 64, 64, 2, many="batch")
+    arguments = (a, b, C, a, 72, 72, 72, 72, 72, 72, 72, 72, *nothing, 0, 1, 1, a, a, a, 3)
+    assert not snap.races(run, *arguments, blocks=2, seeds=1)
+    run.launch(*arguments, blocks=2, seed=3)
+    np.testing.assert_array_equal(C, a.swapaxes(1, 2).astype(float) @ b.astype(float))
+
+
+def test_kernels_compile_for_hopper_without_spills():
+    for how in ({"many": "batch", "DIVIDED": True}, {"many": "groups"}):
+        used = gemm_kernel(BF16, BF16, False, True, **how).resources("sm_90a")
+        assert used.spill_stores == used.spill_loads == 0
+
+
+def test_plans():
+    assert (planned(2048, 2048, 2048, 132, 16, False).height, planned(2048, 2048, 2048, 132, 16, False).width) == (128, 256)
+    assert planned(8192, 1536, 2048, 132, 128, True, True).height == 64  # 64 rows of each
+    assert planned(8192, 1536, 2048, 132, 128, True, True).blocks == 132
+
+
+def test_what_does_not_fit_is_refused_by_name():
+    a, b, ends = matrices(2, 8, 16), matrices(2, 16, 8), np.array([3, 8], np.int32)
+    for name, arguments, words in [
+        ("a", {"a": np.zeros((2, 8, 16))}, "float64"),
+        ("a", {"a": a[0]}, "dimensions"),
+        ("b", {"b": b[:1]}, "1 matrices"),
+        ("b", {"b": np.zeros((2, 9, 8), np.float16)}, "9 rows"),
+        ("b", {"b": np.zeros((2, 16, 8), np.uint16)}, "bf16"),
+        ("out", {"out": np.zeros((2, 8, 9), np.float16)}, "shape"),
+    ]:
+        with pytest.raises(LaunchError, match=words) as refusal:
+            gemm_batched(**{"a": a, "b": b, **arguments})
+        assert f"`{name}`" in str(refusal.value), str(refusal.value)
+    for name, arguments, words in [
+        ("a", {"a": a}, "dimensions"),
+        ("b", {"b": b[0]}, "dimensions"),
+        ("ends", {"ends": np.array([3, 8])}, "int64"),
+        ("ends", {"ends": np.array([8], np.int32)}, "2 matrices"),
+        ("ends", {"ends": [3, 8]}, "list"),
+        ("out", {"out": np.zeros((8, 9), np.float16)}, "shape"),
+    ]:
+        with pytest.raises(LaunchError, match=words) as refusal:
+            gemm_grouped(**{"a": a[0], "b": b, "ends": ends, **arguments})
+        assert f"`{name}`" in str(refusal.value), str(refusal.value)

@@ -134,18 +134,27 @@ def kernel(*, threads: int | Callable[..., int], cluster: int | None = None, sme
 def device(function: Callable[..., Any], /) -> SnapFunction:
     """`@device(warp)`: a device function that a warp calls, the same as `@device` with `@requires(thread[32])`;
     `cooperative=True`: one for cooperative kernels.
+
+    A contract, for proofs. where: what every call keeps, a function of the arguments by name. ensures: what
+    holds when it returns, of the arguments, `result`, and `old` arrays. pairs: what holds of two threads of
+    one call, a function of both: `lambda a, b: a.result != b.result`; calls: of two threads in two calls.
     """
 @overload
 def device(*privileges: LevelName | Privilege, smem: int | None = None, cooperative: bool = False, _types: _T = no_type_check) -> _T:  # type: ignore[assignment]
     """`@device(warp)`: a device function that a warp calls, the same as `@device` with `@requires(thread[32])`;
     `cooperative=True`: one for cooperative kernels.
+
+    A contract, for proofs. where: what every call keeps, a function of the arguments by name. ensures: what
+    holds when it returns, of the arguments, `result`, and `old` arrays. pairs: what holds of two threads of
+    one call, a function of both: `lambda a, b: a.result != b.result`; calls: of two threads in two calls.
     """
 
 def requires(*privileges: LevelName | Privilege | Callable[..., Any], smem: int | None = None, cooperative: bool = False, resident: int | None = None, blocks: int | tuple[int, ...] | Callable[..., int | tuple[int, ...]] | None = None, where: Callable[..., object] | None = None, proved: bool = False, _types: _T = no_type_check) -> _T:  # type: ignore[assignment]
     """The privileges (and shared memory) a function must be given: `@requires(grid[1], block[1], thread[256])`.
 
     Of a kernel also how it is launched: all blocks at once (`cooperative`), so many blocks a multiprocessor
-    (`resident`); and `blocks`, `where`, `proved` as in `@kernel(...)`.
+    (`resident`); and `blocks`, `where`, `proved` as in `@kernel(...)`. Of a device function a contract, as in
+    `@device(...)`.
     """
 
 def ccuda(kind: str, _types: _T = no_type_check) -> _T:  # type: ignore[assignment]

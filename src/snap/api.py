@@ -96,9 +96,9 @@ class Compiled:
 
     def where_tree(self) -> tuple[tree.Lambda, dict[str, object]]:
         """`where=` of the decorator as its tree, with the names that it takes from outside."""
-        from snap.frontend.lambdas import lambda_tree
+        from snap.frontend.conditions import condition_tree
 
-        return lambda_tree(self.where)
+        return condition_tree(self.where)
 
     def where_texts(self) -> list[str]:
         """The text of each condition of `where=`; none where its source is not to be had."""

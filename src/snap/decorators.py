@@ -6,18 +6,18 @@ Input: a function, its kind and what it requires, in one decorator or two.  Outp
 from __future__ import annotations
 import __future__ as future
 
-import builtins
 import contextlib
 import functools
 import math
 from collections.abc import Callable, Iterator
-from types import CellType, CodeType, FrameType, FunctionType
-from typing import Any
+from types import FrameType, FunctionType
+from typing import Any, cast
 
 from snap.api import Compiled, SnapFunction
 from snap.diag.error import Diagnostic, SnapError
 from snap.diag.span import Span
 from snap.frontend.definition import Definition, Refused, Requires
+from snap.frontend.settled import settled
 from snap.ir.depth import uncollected
 from snap.ir.types import Level, Privilege
 from snap.record import replace
@@ -135,55 +135,49 @@ def _check_blocks(requires: Requires, names: list[str]) -> None:
     _check_asked("blocks", blocks, names, span, help)
 
 
-def _check_asked(word: str, function: object, names: list[str], span: Span, help: str) -> None:
-    """A function of a decorator's asks for parameters of the kernel by name."""
+def _check_asked(word: str, function: object, names: list[str], span: Span, help: str, of: str = "kernel") -> None:
+    """A function of a decorator's asks for parameters by name."""
     code = getattr(function, "__code__", None)
     asked = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code is not None else ()
     for name in asked[: len(asked) - len(getattr(function, "__defaults__", None) or ())]:
         if name not in names:
             known = f"it has {', '.join(f'`{n}`' for n in names)}" if names else help
-            message = f"`{word}` asks for `{name}`, and the kernel has no parameter of that name"
+            message = f"`{word}` asks for `{name}`, and the {of} has no parameter of that name"
             raise SnapError(Diagnostic("SNAP018", message, span, help=known))
 
 
 def _check_where(requires: Requires, kind: str, names: list[str]) -> None:
-    """`where=` of a decorator is a function of parameters, and of `blocks`, by name."""
-    span = requires.span
-    if span is None or requires.where is None and not requires.proved:
-        return
-    help = "`where=lambda n, x, blocks: (n % 256 == 0, len(x) >= n)`"
-    if kind != "global":
-        message = f"`{'where' if requires.where is not None else 'proved'}=` is for kernels: a launch checks it"
-        raise SnapError(Diagnostic("SNAP018", message, span, help="write `assert` in a device function"))
-    if requires.where is not None and not hasattr(requires.where, "__code__"):
-        message = f"`where` is a function of the arguments by name, not {requires.where!r}"
-        raise SnapError(Diagnostic("SNAP018", message, span, help=help))
-    _check_asked("where", requires.where, [*names, "blocks"], span, help)
-
-
-def _settled(where: Any) -> Any:
-    """`where=` with what its names mean now, as those of a kernel do: a proof and every launch ask the same thing.
-    Where one of them means nothing yet, it is left as it is.
+    """`where=` of a decorator is a function of parameters by name, and of `blocks`; contracts are for device functions,
+    what they name is looked at in check/contracts.py.
     """
-    code, cells = getattr(where, "__code__", None), getattr(where, "__closure__", None) or ()
-    if type(where) is not FunctionType or code is None:
-        return where
-    here, names = where.__globals__, _names_in(code)
-    try:
-        closure = tuple(CellType(cell.cell_contents) for cell in cells)
-    except ValueError:  # a cell that is filled later
-        return where
-    if any(name not in here and not hasattr(builtins, name) for name in names):
-        return where
-    kept = {name: here[name] for name in ("__name__", "__builtins__", "__file__", *names) if name in here}
-    made = FunctionType(code, kept, where.__name__, where.__defaults__, closure)
-    made.__kwdefaults__, made.__dict__ = where.__kwdefaults__, dict(where.__dict__)
-    return made
+    span = requires.span
+    if span is None:
+        return
+    if kind != "global" and requires.proved:
+        message = "`proved=` is for kernels: what they call is proved with them"
+        raise SnapError(Diagnostic("SNAP018", message, span, help="`proved=True` of a kernel that calls it"))
+    for word in ("where", "ensures", "pairs", "calls"):
+        given = getattr(requires, word)
+        if given is not None and not hasattr(given, "__code__"):
+            message = f"`{word}` is a function of the arguments by name, not {given!r}"
+            raise SnapError(Diagnostic("SNAP018", message, span, help=f"`{word}={EXAMPLES[word]}`"))
+        if given is not None and word != "where" and kind == "global":
+            message = f"`{word}=` is for device functions: nobody calls a kernel, and waits for what it returns"
+            raise SnapError(Diagnostic("SNAP018", message, span, help="`where=` says what a launch keeps"))
+    if requires.where is not None:
+        known = [*names, "blocks"] if kind == "global" else names
+        of = "kernel" if kind == "global" else "function"
+        _check_asked("where", requires.where, known, span, f"`where={EXAMPLES['where']}`", of)
+    if requires.ensures is not None:
+        _check_asked("ensures", requires.ensures, [*names, "result", "old", "id"], span, "", "function")
 
 
-def _names_in(code: CodeType) -> set[str]:
-    """Of outside, those of functions in it too; attributes may be among them."""
-    return set(code.co_names).union(*(_names_in(one) for one in code.co_consts if isinstance(one, CodeType)))
+EXAMPLES = {
+    "where": "lambda n, x, blocks: (n % 256 == 0, len(x) >= n)",
+    "ensures": "lambda n, result: 0 <= result < n",
+    "pairs": "lambda a, b: a.result != b.result",
+    "calls": "lambda a, b: a.result != b.result",
+}
 
 
 def _with_defaults(params: tuple, values: tuple) -> tuple:
@@ -288,26 +282,41 @@ def kernel(
         message = "`@kernel(...)` declares the number of threads per block"
         help = "`@kernel(threads=256)`; or `@kernel` alone, with `@requires(...)`"
         raise SnapError(Diagnostic("SNAP018", message, caller_span(), help=help))
-    asked = {"resident": resident, "blocks": blocks, "where": _settled(where), "proved": bool(proved)}
+    asked = {"resident": resident, "blocks": blocks, "where": settled(where), "proved": bool(proved)}
     return _short("kernel", _launched(threads, cluster), smem, cooperative, asked)
 
 
 @_reporting
-def device(*given: Any, smem: int | None = None, cooperative: bool = False, **unknown: object):
+def device(
+    *given: Any,
+    smem: int | None = None,
+    cooperative: bool = False,
+    where: Callable[..., object] | None = None,
+    ensures: Callable[..., object] | None = None,
+    pairs: Callable[..., object] | None = None,
+    calls: Callable[..., object] | None = None,
+    **unknown: object,
+):
     """`@device(warp)`: a device function that a warp calls, the same as `@device` with `@requires(thread[32])`;
     `cooperative=True`: one for cooperative kernels.
+
+    A contract, for proofs.  where: what every call keeps, a function of the arguments by name.  ensures: what holds
+    when it returns, of the arguments, `result`, and `old` arrays.  pairs: what holds of two threads of one call, a
+    function of both: `lambda a, b: a.result != b.result`; calls: of two threads in two calls.
     """
     if len(given) == 1 and (
         isinstance(given[0], Pending) or hasattr(given[0], "__code__") and not _is_lambda(given[0])
     ):
         return ccuda("device")(*given)
-    _no_option("device", unknown, "`smem=` and `cooperative=`", "`@device(block[1], thread[128])`", caller_span())
+    options = "`smem=`, `cooperative=`, `where=`, `ensures=`, `pairs=` and `calls=`"
+    _no_option("device", unknown, options, "`@device(block[1], thread[128])`", caller_span())
     _check_signature(caller())
     if not given:
         message, help = "`@device(...)` says who calls it", "`@device(warp)`, `@device(block[1], thread[128])`"
         raise SnapError(Diagnostic("SNAP018", message, caller_span(), help=help))
     privileges = given[0] if _is_lambda(given[0]) else tuple(p[1] if _is_level(p) else p for p in given)
-    return _short("device", privileges, smem, cooperative)
+    contract = {"where": where, "ensures": ensures, "pairs": pairs, "calls": calls}
+    return _short("device", privileges, smem, cooperative, {word: settled(one) for word, one in contract.items()})
 
 
 def _is_lambda(given: object) -> bool:
@@ -321,7 +330,7 @@ def _is_level(given: object) -> bool:
 def _short(
     word: str, privileges: Any, smem: int | None, cooperative: bool = False, asked: dict[str, Any] | None = None
 ):
-    """Both decorators at once.  asked: what only kernels have."""
+    """Both decorators at once.  asked: what only one of the two has."""
     span, asked = caller_span(), asked or {}
     _check_launch(smem, asked.get("resident"), span)
     needs = Requires(privileges, smem, bool(cooperative), span=span, word=word, **asked)
@@ -377,15 +386,19 @@ def requires(
     blocks: int | tuple[int, ...] | Callable[..., int | tuple[int, ...]] | None = None,
     where: Callable[..., object] | None = None,
     proved: bool = False,
+    ensures: Callable[..., object] | None = None,
+    pairs: Callable[..., object] | None = None,
+    calls: Callable[..., object] | None = None,
     **unknown: object,
 ):
     """The privileges (and shared memory) a function must be given: `@requires(grid[1], block[1], thread[256])`.
 
     Of a kernel also how it is launched: all blocks at once (`cooperative`), so many blocks a multiprocessor
-    (`resident`); and `blocks`, `where`, `proved` as in `@kernel(...)`.
+    (`resident`); and `blocks`, `where`, `proved` as in `@kernel(...)`.  Of a device function a contract, as in
+    `@device(...)`.
     """
     span = caller_span()
-    options = "`smem=`, `cooperative=`, `resident=`, `blocks=`, `where=` and `proved=`"
+    options = "`smem=`, `cooperative=`, `resident=`, `blocks=`, `where=`, `proved=`, `ensures=`, `pairs=` and `calls=`"
     _no_option("requires", unknown, options, "`@requires(grid[1], block[1], thread[256])`", span)
     _check_signature(caller())
     _check_launch(smem, resident, span)
@@ -415,9 +428,9 @@ def requires(
         pending = _pending(function, span, "@requires")
         if pending.requires is not None:
             raise SnapError(Diagnostic("SNAP018", "`@requires` is given twice", span))
-        needs = Requires(
-            given, smem, bool(cooperative), resident, span, blocks=blocks, where=_settled(where), proved=bool(proved)
-        )
+        contract = {"ensures": settled(ensures), "pairs": settled(pairs), "calls": settled(calls)}
+        asked = {"blocks": blocks, "where": settled(where), "proved": bool(proved), **contract}
+        needs = Requires(given, smem, bool(cooperative), resident, span, **cast(Any, asked))
         return _completed(Pending(pending.python, pending.kind, needs))
 
     return decorate

@@ -89,13 +89,41 @@ def test_refused_when_it_is_defined(options, message):
     assert message in str(caught.value)
 
 
-def test_a_device_function_has_none():
-    with pytest.raises(snap.SnapError, match="is for kernels"):
+def test_a_device_function_is_proved_with_its_callers():
+    with pytest.raises(snap.SnapError, match="`proved=` is for kernels"):
 
         @device
-        @requires(thread[1], where=lambda n: n > 0)
+        @requires(thread[1], where=lambda n: n > 0, proved=True)
         def f(n: int @ thread[1]):
             pass
+
+
+def test_a_kernel_promises_nothing():
+    with pytest.raises(snap.SnapError, match="`ensures=` is for device functions"):
+
+        @kernel
+        @requires(grid[1], block[1], thread[1], ensures=lambda n: n > 0)
+        def f(n: int):
+            pass
+
+
+@kernel(threads=32, where=lambda x, n, blocks: (n in (1, 2), blocks == 1, len(x) >= 32 * n))
+def one_of(x: ptr(int), n: int):
+    with each(thread, x) as i:
+        x[i * n] = 1
+
+
+@kernel(threads=32, where=lambda x, n, blocks, m=2: (n not in range(3, 9), m >= n >= 1, blocks == 1, len(x) >= 32 * n, f"{n}" != ""))
+def and_what_is_no_integer(x: ptr(int), n: int):
+    with each(thread, x) as i:
+        x[i * n] = 1
+
+
+@pytest.mark.parametrize("k", [one_of, and_what_is_no_integer])
+def test_python_that_snap_has_no_words_for(k):
+    assert k.prove(["bounds"]).verdict is Verdict.PROVED
+    with pytest.raises(snap.LaunchError, match="its `where=` asks for `n (not )?in "):
+        k[1](np.zeros(160, np.int32), 5)
 
 
 def test_the_generated_launch_asks_too():

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from snap.check import convert, rewrite
 from snap.check.arguments import Incoming
 from snap.check.bindings import IndexMap, Memory, Variable
+from snap.check.contracts import contract_of
 from snap.check.signatures import ParamSpec, keep_header, parameters, raise_errors, required, returns, starting_place
 from snap.check.state import Abort, Checker, Instance, Program
 from snap.check.whole import check_whole, watched
@@ -83,6 +84,7 @@ def elaborate(
     raise_errors(c.errors)
     keep_header(definition, constexprs, place, specs, c.returns)
     definition.made[EXPANSIONS, identity(constexprs)] = c.expansions
+    contract = contract_of(c, specs, constexprs, c.returns)
     function = ir.Function(
         program.uid(),
         definition.tree.name,
@@ -98,6 +100,7 @@ def elaborate(
         watched=meet,
         axes=axes,
         trusted=tuple(c.trusted),
+        contract=contract,
         span=definition.tree.head,
     )
     return Instance(function, tuple(c.touches), tuple(c.stable_reads), c.smem_align)

@@ -31,5 +31,5 @@ CODES: dict[str, str] = {
     "SNAP024": "read before it is written, in a launch that the kernel allows",
     "SNAP026": "not proved, though `proved=True` asks for it",
     "SNAP027": "a proof needs a precondition that `where=` does not say",
-    "SNAP028": "a view that does not fit the memory it is of",
+    "SNAP028": "a view or a contract that does not fit",
 }

@@ -18,8 +18,9 @@ class Requires:
 
     resident: how many blocks of a kernel are to fit one multiprocessor at a time; None where it is the compiler's
     choice.  word: the decorator that says it.  blocks: how many blocks a launch has, from its arguments by name.
-    where: what every launch keeps, a function of arguments by name to one condition or a tuple of them.  proved:
-    whether the kernel is refused unless it is proved.
+    where: what every launch keeps, a function of arguments by name to one condition or a tuple of them; of a device
+    function, every call.  proved: whether the kernel is refused unless it is proved.  ensures, pairs, calls: what a
+    device function promises (ir/contracts.py).
     """
 
     privileges: tuple[Privilege, ...] | Callable[..., object]
@@ -31,6 +32,9 @@ class Requires:
     blocks: int | tuple[int, ...] | Callable[..., int | tuple[int, ...]] | None = None
     where: Callable[..., object] | None = None
     proved: bool = False
+    ensures: Callable[..., object] | None = None
+    pairs: Callable[..., object] | None = None
+    calls: Callable[..., object] | None = None
 
 
 EXPANSIONS = "expansions"  # with a choice of constexpr values, in `made`: what each short form stands for, by its node

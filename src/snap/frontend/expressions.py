@@ -60,7 +60,7 @@ class ExpressionParser:
 
     # ---- reporting --------------------------------------------------------------------------------------------------
 
-    def refuse(self, refusal: Refusal, span: Span) -> tree.Number:
+    def refuse(self, refusal: Refusal, span: Span) -> tree.Expr:
         self.errors.append(refusal.at(span))
         return tree.Number(0, span=span)
 
@@ -128,7 +128,7 @@ class ExpressionParser:
             case other:
                 return self.refuse(refuse.refusal_of(type(other).__name__), span)
 
-    def _call(self, node: ast.Call, span: Span) -> tree.Call:
+    def _call(self, node: ast.Call, span: Span) -> tree.Expr:
         function = self.expression(node.func)
         if isinstance(function, tree.Name):
             self.calls.append((function.id, function.span))

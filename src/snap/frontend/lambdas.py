@@ -22,14 +22,15 @@ _NAMED = ((ast.Name, "id"), (ast.Attribute, "attr"), (ast.arg, "arg"))
 
 def lambda_tree(pyfunc: object) -> tuple[tree.Lambda, dict[str, object]]:
     function = as_function(pyfunc)
-    parsed = guarded(function, lambda: _parse(function))
+    parsed = guarded(function, lambda: parse_lambda(function, ExpressionParser))
     return parsed, captured_by_lambda(parsed, function)
 
 
-def _parse(pyfunc: FunctionType) -> tree.Lambda:
+def parse_lambda(pyfunc: FunctionType, expressions: type[ExpressionParser]) -> tree.Lambda:
+    """expressions: how its body is read."""
     is_lambda = pyfunc.__code__.co_name == "<lambda>"
     located = _only(pyfunc, locate_lambdas(pyfunc)) if is_lambda else locate(pyfunc)
-    parser = ExpressionParser(located.locator)
+    parser = expressions(located.locator)
     match located.node:
         case ast.Lambda() as node:
             parsed = parser.lambda_(node)
@@ -48,11 +49,11 @@ def _returned(parser: ExpressionParser, node: ast.FunctionDef | ast.AsyncFunctio
             return parser.lambda_(as_lambda)
         case _:
             instead = "an index function is a lambda, or a `def` whose body is one `return expression`"
-            parser.refuse(
+            refused = parser.refuse(
                 refuse.Refusal("this function as an index function", "does more than return an expression", instead),
                 parser.spans(node),
             )
-            return tree.Lambda((), tree.Number(0, span=parser.spans(node)), span=parser.spans(node))
+            return tree.Lambda((), refused, span=parser.spans(node))
 
 
 def _only(pyfunc: FunctionType, candidates: list[Located]) -> Located:
@@ -82,7 +83,7 @@ def _has_names(candidate: Located, code: CodeType) -> bool:
         current = pending.pop()
         compiled.update(current.co_names, current.co_varnames, current.co_freevars, current.co_cellvars)
         pending += [const for const in current.co_consts if isinstance(const, CodeType)]
-    return written == compiled
+    return written == {name for name in compiled if not name.startswith(".")}  # `.0` is what a comprehension goes over
 
 
 def _has_position(candidate: Located, code: CodeType) -> bool:

@@ -106,6 +106,10 @@ def _names(root: object) -> Iterator[str]:
                     yield node.id  # type: ignore[attr-defined]
             elif kind is tree.Lambda:
                 hidden.append((node.body, params.union(node.params)))  # type: ignore[attr-defined]
+            elif kind is tree.Each:
+                names, iterables = zip(*node.clauses)  # type: ignore[attr-defined]
+                hidden.append((node.value, params.union(names)))  # type: ignore[attr-defined]
+                hidden.append((tree.Sequence(iterables, span=node.span), params.union(names[:-1])))  # type: ignore[attr-defined]
             else:
                 pending += children(node)
         if not hidden:

@@ -134,6 +134,9 @@ def expression(e: tree.Expr, strength: int = 0) -> str:
             return _within(text, 0, strength)
         case tree.Lambda(params, inner):
             return _within(f"lambda {', '.join(params)}: {expression(inner)}", 0, strength)
+        case tree.Each(value, clauses):
+            over = "".join(f" for {name} in {expression(iterable)}" for name, iterable in clauses)
+            return expression(value) + over
         case tree.Sequence(items):
             return f"({', '.join(map(expression, items))}{',' if len(items) == 1 else ''})"
         case _:

@@ -136,6 +136,15 @@ class Lambda:
 
 
 @node
+class Each:
+    """`value for name in iterable ...`: in conditions of decorators alone."""
+
+    value: Expr
+    clauses: tuple[tuple[str, Expr], ...]
+    span: Span = field(compare=False, kw_only=True)
+
+
+@node
 class Sequence:
     """A tuple or a list display."""
 
@@ -158,6 +167,7 @@ Expr = (
     | Logical
     | Conditional
     | Lambda
+    | Each
     | Sequence
 )
 

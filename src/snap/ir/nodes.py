@@ -39,6 +39,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any, Union
 
 from snap.diag.span import Span
+from snap.ir.contracts import Contract
 from snap.ir.expressions import (  # noqa: F401  (all of them are found here)
     AT_LAUNCH,
     ArrayRef,
@@ -469,7 +470,8 @@ class Function:
     the most shared memory, in bytes, that it and all it calls hold at once.  `place` is the one it starts in.
     resident: how many blocks a kernel's registers leave room for on an SM.  watched: partitions (numbers of handles)
     whose units are not shown to be apart.  axes: dimensions of the grid whose extents are a kernel's last parameters.
-    trusted: scopes in which proofs take for granted what they do not show, with the reasons.
+    trusted: scopes in which proofs take for granted what they do not show, with the reasons.  contract: what a device
+    function asks for and promises, for proofs alone.
     """
 
     uid: int
@@ -486,4 +488,5 @@ class Function:
     watched: Set[int] = field(default=frozenset(), compare=False)
     axes: tuple[int, ...] = ()
     trusted: tuple[tuple[Span, str], ...] = field(default=(), compare=False)
+    contract: Contract | None = field(default=None, compare=False)
     span: Span = field(compare=False, kw_only=True)

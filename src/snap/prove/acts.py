@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from snap.ir import nodes as ir
-from snap.ir.effects import effects
+from snap.ir.effects import assigned, effects
 from snap.ir.hardware import WARP
 from snap.ir.types import BOOL, I32
 from snap.ir.walk import own_expressions
+from snap.prove import arrays
 from snap.prove.sites import Draw
 from snap.prove.terms import Poly
 from snap.prove.values import value
@@ -32,6 +33,12 @@ def _atomic(w: Walk, s: ir.Atomic) -> None:
 
 
 def act(w: Walk, s: ir.Stmt) -> None:
+    _act(w, s)
+    for var in assigned(s):
+        arrays.forget(w, var)
+
+
+def _act(w: Walk, s: ir.Stmt) -> None:
     match s:
         case ir.Collective():
             for arg in s.args:

@@ -24,7 +24,7 @@ from snap.diag.error import Label
 from snap.ir.effects import Extent
 from snap.ir.hardware import MATRIX_ROW, WARP, WARPGROUP
 from snap.ir.types import BLOCK1, THREAD1, Level, Privilege
-from snap.prove import Task, draws
+from snap.prove import Task, draws, pacts
 from snap.prove.context import Context, context
 from snap.prove.goals import shown
 from snap.prove.ladder import NO, Answer, Model
@@ -142,7 +142,26 @@ def _question(c: Context, pair: Pair) -> list[Cond]:
         index.append((site, tuple(map(side.poly, place)), shape, _rank(c, site, side.poly)))
         facts += [side.cond(one) for one in (*c.facts, *site.path, *inside)]
         sides.append((site, side))
-    return [*facts, *draws.facts(c, pair.entry, sides), *told_apart(), *_meet(index)]
+    return [*facts, *_learned(c, pair, sides), *told_apart(), *_meet(index)]
+
+
+def _learned(c: Context, pair: Pair, sides: list[tuple[Site, Renaming]]) -> list[Cond]:
+    """What functions promise of two threads, and what is known of numbers that they have drawn."""
+    entry = pair.entry
+    if entry is None:
+        return [*draws.facts(c, None, sides), *pacts.facts(c, None, 0, 0, sides)]
+    promised = pacts.facts(c, _outer(c, pair, entry), entry.stamp, 0 if entry.disjoint else -1, sides)
+    return [*draws.facts(c, entry.outer, sides), *promised]
+
+
+def _outer(c: Context, pair: Pair, entry: Entry) -> Privilege:
+    """The units whose parts are compared."""
+    outer = entry.outer
+    if pair.first.root.is_global and not c.task.typed.cooperative and outer.level > Level.BLOCK:
+        return BLOCK1  # of two blocks, the other question is asked
+    if pair.first.root.obj.spread == "copies" and outer.level > Level.BLOCK:
+        return BLOCK1  # only TMA loads write it, and those of its blocks are one: a part of it for all
+    return outer
 
 
 def _whole(s: Site, p: Privilege) -> bool:
@@ -193,11 +212,7 @@ def _shared(c: Context, pair: Pair) -> tuple[Callable[[Atom], bool], Callable[[]
     entry = pair.entry
     if entry is None:
         return (lambda atom: atom.per.level is Level.GRID and atom.depth == 0), lambda: [_other_block(c)]
-    outer = entry.outer
-    if pair.first.root.is_global and not c.task.typed.cooperative and outer.level > Level.BLOCK:
-        outer = BLOCK1  # of two blocks, the other question is asked
-    if pair.first.root.obj.spread == "copies" and outer.level > Level.BLOCK:
-        outer = BLOCK1  # only TMA loads write it, and those of its blocks are one: a part of it for all
+    outer = _outer(c, pair, entry)
     anyone = entry.disjoint
 
     def shared(atom: Atom) -> bool:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from snap.prove import Task
+from snap.prove import Task, pacts
 from snap.prove.context import Context, context
-from snap.prove.goals import Goal, of_arithmetic, of_inside, of_site
+from snap.prove.goals import Goal, of_arithmetic, of_inside, of_promise, of_site
 from snap.prove.ladder import NO, Answer, Model
 from snap.prove.needs import Need, needed, strongest_of
 from snap.prove.replay import confirmed
@@ -24,7 +24,8 @@ def bounds(task: Task) -> Findings:
     goals = [g for s in c.found.sites for g in of_site(s, c.cluster)]
     goals += [g for a in c.found.needed() for g in of_arithmetic(a)]
     goals += [g for i in c.found.insides for g in of_inside(c.terms, i)]
-    return Findings((*told(c, goals), *given_up(c)), c.assumed)
+    goals += [g for p in c.found.promises for g in of_promise(p)]
+    return Findings((*told(c, goals), *pacts.obligations(c), *given_up(c)), (*c.assumed, *c.trusted))
 
 
 def told(c: Context, goals: list[Goal]) -> list[Obligation]:
@@ -64,8 +65,8 @@ def _place(c: Context, goals: list[Goal]) -> tuple[Obligation, list[Need]]:
 # A launch that keeps what the kernel declares, and fails, refutes it.  Where nothing is declared, a precondition that
 # would do is offered first: most kernels count on the lengths of their arrays.
 def _refuted(c: Context, goal: Goal) -> Obligation | None:
-    if goal.kind == "overflow" or goal.goal == ("false",):
-        return None  # the machine's integers wrap, and CUDA text is not looked into
+    if goal.kind not in SEEN or goal.goal == ("false",):
+        return None  # the machine's integers wrap, it runs no contract, and CUDA text is not looked into
     launch = confirmed(c, [*c.facts, *goal.path, negated(goal.goal)], SEEN[goal.kind], goal.span.line)
     if launch is None:
         return None
@@ -79,10 +80,18 @@ SEEN = {"bounds": ("out of bounds",), "views": ("misaligned", "out of bounds")}
 
 
 def _open(goal: Goal, answer: Model | Answer) -> Obligation:
+    if goal.kind == "contract":
+        return _unkept(goal, answer)
     if goal.goal == ("false",):
         return Obligation(goal.kind, Verdict.UNKNOWN, goal.what, goal.span, "CUDA text is not looked into")
     reason = "the solvers do not decide it" if isinstance(answer, Answer) else "what is known here does not tell"
     help = "say what is known of the arguments with `where=`, or of a value with `assert`"
+    return Obligation(goal.kind, Verdict.UNKNOWN, goal.what, goal.span, reason, help=help)
+
+
+def _unkept(goal: Goal, answer: Model | Answer) -> Obligation:
+    reason = "the solvers do not decide it" if isinstance(answer, Answer) else "what is known here does not tell"
+    help = 'say what is known with `where=` or `assert`; or `with trust("why"):` around it, what only you can know'
     return Obligation(goal.kind, Verdict.UNKNOWN, goal.what, goal.span, reason, help=help)
 
 

@@ -8,23 +8,27 @@ takes anything off it, and it stays in its type, which is listed with the verdic
 
 from __future__ import annotations
 
-from snap.ir.types import Level
+from collections.abc import Sequence
+
+from snap.ir.types import Level, Privilege
 from snap.prove.context import Context
-from snap.prove.sites import Draw, Entry, Root, Site
+from snap.prove.sites import Draw, Pact, Root, Site
 from snap.prove.terms import Atom, Cond, Renaming, at_least, atoms_of, both, either, equal, negated
 
 ASSUMED = "the counter `{}` stays in its type (two draws of an `atomic.add` differ)"
 
 
-def facts(c: Context, entry: Entry | None, sides: list[tuple[Site, Renaming]]) -> list[Cond]:
-    """What holds of the numbers that the first and the second of two threads have drawn.  entry: as in apart.py."""
+def facts(c: Context, outer: Privilege | None, sides: Sequence[tuple[Site | Pact, Renaming]]) -> list[Cond]:
+    """What holds of the numbers that the first and the second of two threads have drawn.  outer: they are of one unit
+    of it; None: of any two blocks.
+    """
     found: list[Cond] = []
     used = [{a for a in atoms_of(site.path, site.index) if not a.defined} for site, _ in sides]
     (_, first), (_, second) = sides
     for a in c.found.draws:
         for b in c.found.draws:
             if a.site.root is b.site.root and _told(a, used[0]) and _told(b, used[1]) and _counts(c, a.site.root):
-                fact = _apart(entry, a, first, b, second)
+                fact = _apart(outer, a, first, b, second)
                 if fact is not None:
                     found.append(fact)
                     c.trusted.setdefault(ASSUMED.format(a.site.root.name))
@@ -35,9 +39,9 @@ def _told(d: Draw, atoms: set[Atom]) -> bool:
     return d.result is not None and d.result.atoms <= atoms
 
 
-def _apart(entry: Entry | None, a: Draw, first: Renaming, b: Draw, second: Renaming) -> Cond | None:
+def _apart(outer: Privilege | None, a: Draw, first: Renaming, b: Draw, second: Renaming) -> Cond | None:
     assert a.result is not None and b.result is not None
-    if not a.site.root.is_global and (entry is None or entry.outer.level > Level.BLOCK):
+    if not a.site.root.is_global and (outer is None or outer.level > Level.BLOCK):
         return None  # each block has its own counter
     x, y = first.poly(a.result), second.poly(b.result)
     if x == y or a.site.shape != b.site.shape:

@@ -17,10 +17,11 @@ from typing import Any
 
 from snap.ir import nodes as ir
 from snap.ir.effects import Effect, Kind
-from snap.ir.types import THREAD1, Privilege
+from snap.ir.types import THREAD1, Array, Privilege
 from snap.ir.walk import bodies, ways_out
-from snap.prove import loops
+from snap.prove import arrays, contracts, loops
 from snap.prove.acts import act
+from snap.prove.contracts import Called
 from snap.prove.sites import NEVER, NONE, Deps, Entry, Inside, Position, Root, Site, Walked
 from snap.prove.start import Key, Started
 from snap.prove.terms import FALSE, TRUE, Cond, Poly, at_least, atoms_of, below, both, equal, negated, number
@@ -49,25 +50,30 @@ class Walk(Started):
             self.path.append(v.term)
 
     def assign(self, var: ir.Var, v: Value) -> None:
+        self.put((self.frame, var.uid), self.named(v, var.privilege, var.name))
+
+    def put(self, key: Key, v: Value) -> None:
+        self.vars[key] = v
+        if not self.dry and v.deps:
+            self.stored[key] = self.stored.get(key, NONE) | v.deps
+
+    def named(self, v: Value, by: Privilege, name: str) -> Value:
         """What threads of a unit store, the checker has shown to be one value: it has a name that they share, where the
         term is made of values that nobody can compare.
         """
-        if isinstance(v.term, Poly) and var.privilege != THREAD1 and _unshared(v.term, var.privilege):
+        if isinstance(v.term, Poly) and by != THREAD1 and _unshared(v.term, by):
             low, high = v.term.span()
-            term, v = v.term, Value(self.terms.base("any", low, high, var.privilege, self.depth, var.name), v.deps)
+            term, v = v.term, Value(self.terms.base("any", low, high, by, self.depth, name), v.deps)
             if any(atom.defined for atom in term.atoms) or len(term.terms) > 1:
                 assert isinstance(v.term, Poly)
                 self.define(equal(v.term, term))
-        elif isinstance(v.term, tuple) and var.privilege != THREAD1:
-            atom = self.terms.base("any", 0, 1, var.privilege, self.depth, var.name)
+        elif isinstance(v.term, tuple) and by != THREAD1:
+            atom = self.terms.base("any", 0, 1, by, self.depth, name)
             if v.term[0] not in ("true", "false"):
                 c = v.term
                 self.define(("or", both(c, equal(atom, 1)), both(negated(c), equal(atom, 0))))
                 v = Value(equal(atom, 1), v.deps)
-        key = self.frame, var.uid
-        self.vars[key] = v
-        if not self.dry and v.deps:
-            self.stored[key] = self.stored.get(key, NONE) | v.deps
+        return v
 
     def define(self, c: Cond) -> None:
         """What an atom is that has just been made: it decides about nobody's way."""
@@ -92,10 +98,16 @@ class Walk(Started):
     def _any_index(self) -> Poly:
         return self.terms.base("any", -(1 << 63), (1 << 64) - 1, THREAD1, self.depth)
 
-    def registers(self, array: ir.ArrayRef, index: Iterable[ir.Expr], span: Any) -> None:
-        shape = (*array.around, *array.shape)
+    def registers(self, array: ir.ArrayRef, index: Iterable[ir.Expr], span: Any) -> list[Poly | None]:
+        shape, found = (*array.around, *array.shape), []
         for i, size in zip(index, shape):
-            self.inside(value(self, i), size, span, array.var.name)
+            v = value(self, i)
+            self.inside(v, size, span, array.var.name)
+            found.append(v.term if isinstance(v.term, Poly) else None)
+        return found
+
+    def element(self, array: ir.ArrayRef, index: Iterable[Poly | None]) -> Value | None:
+        return arrays.read(self, array, index)
 
     # ---- accesses ----
 
@@ -191,7 +203,7 @@ class Walk(Started):
                 if not self.dry:
                     self.out.asserted.append(s.span)
             case ir.Return(e):
-                self._return(e)
+                self._return(e, s.span)
             case ir.Call():
                 self._call(s)
             case ir.Break() | ir.Continue():
@@ -200,6 +212,8 @@ class Walk(Started):
                 act(self, s)
 
     def _declare(self, var: ir.Var, init: ir.Expr | None, zero: bool) -> None:
+        if isinstance(var.type, Array):
+            arrays.declared(self, var, zero and init is None)
         if init is not None:
             self.assign(var, value(self, init))
         elif zero and is_int(var.type):
@@ -216,8 +230,9 @@ class Walk(Started):
             case ir.VarTarget(var):
                 self.touch(var, True, t.span)
                 self.assign(var, v)
+                arrays.forget(self, var, v.deps)
             case ir.ElemTarget(array, index):
-                self.registers(array, index, t.span)
+                arrays.write(self, array, self.registers(array, index, t.span), v)
             case ir.MemTarget(access):
                 self.access(Effect(Kind.WRITE, access), t.span)
             case ir.ComponentTarget(ir.VarTarget(var), lane):
@@ -344,8 +359,10 @@ class Walk(Started):
 
     # ---- calls ----
 
-    def _return(self, e: ir.Expr | None) -> None:
+    def _return(self, e: ir.Expr | None, span: Any) -> None:
         v = None if e is None else value(self, e)
+        if self.called is not None:
+            contracts.returned(self, self.called, v, span)
         if self.returns:
             mark, depth = self.marks[-1]
             known = both(*self.path[mark:])
@@ -360,9 +377,14 @@ class Walk(Started):
                     assert not isinstance(a, (ir.ArrayRef, ir.MemView))
                     v = value(self, a)
                     self._bound(inner, var, v)
-                case ir.RefParam():
+                    if isinstance(a, ir.ArrayValue):
+                        at = self.registers(a.array, a.array.at, s.span)
+                        arrays.copied(self, inner, var, a.array, at)
+                case ir.RefParam(var):
                     if isinstance(a, ir.ArrayRef):
-                        self.registers(a, a.at, s.span)
+                        found = arrays.window(self, a, self.registers(a, a.at, s.span))
+                        if found is not None:
+                            self.refs[inner, var.uid] = found
                 case ir.MemParam(own):
                     assert isinstance(a, ir.MemView) and handle is not None
                     root = self.roots.get((self.frame, a.obj.uid))
@@ -370,15 +392,24 @@ class Walk(Started):
                     if root is not None and chain is not None:
                         self.roots[inner, own.obj.uid] = root
                         self.chains[inner, own.uid] = chain
-        outer = self.frame, self.at, self.unsure
-        self.frame, self.at = inner, self.at.called(s)
+        called = contracts.entered(self, s, inner)
+        outer = self.frame, self.at, self.unsure, self.called
+        self.frame, self.at, self.called = inner, self.at.called(s), called
         self.returns.append([])
         self.marks.append((len(self.path), self.depth))
-        self.body(s.function.body)
+        mark = len(self.path)
+        self.inline(s.function.body)
+        if called is not None and not leaves(s.function.body):
+            contracts.returned(self, called, None, (s.function.body[-1] if s.function.body else s.function).span)
+        del self.path[mark:]
         self.marks.pop()
-        found = self.returns.pop()
-        self.frame, self.at, self.unsure = outer
-        self._result(s, found)
+        found_ = self.returns.pop()
+        if called is not None:
+            contracts.left(self, called)
+        self.frame, self.at, self.unsure, self.called = outer
+        self._result(s, found_, called)
+        if called is not None:
+            contracts.kept(self, s, called)
 
     def _bound(self, frame: tuple[int, ...], var: ir.Var, v: Value) -> None:
         here, self.frame = self.frame, frame
@@ -386,8 +417,12 @@ class Walk(Started):
         self.initial[frame, var.uid] = self.vars[frame, var.uid]
         self.frame = here
 
-    def _result(self, s: ir.Call, found: list[tuple[Cond, Value | None, Deps]]) -> None:
+    def _result(self, s: ir.Call, found: list[tuple[Cond, Value | None, Deps]], called: Called | None) -> None:
+        """Of a function that promises something, that is all that is known of its result."""
         if s.target is None:
+            return
+        if called is not None and called.promises:
+            self.unknown(s.target)
             return
         t = s.function.returns
         rests = NONE.union(*(deps for _, _, deps in found))

@@ -14,7 +14,7 @@ from snap.diag.span import Span
 from snap.ir.effects import Extent
 from snap.ir.hardware import MATRIX_ROW
 from snap.ir.integers import held_by
-from snap.prove.sites import Arithmetic, Inside, Site
+from snap.prove.sites import Arithmetic, Inside, Promise, Site
 from snap.prove.terms import TRUE, Cond, Poly, Terms, at_least, equal, number
 
 
@@ -101,3 +101,9 @@ def of_inside(terms: Terms, i: Inside) -> list[Goal]:
         return [Goal("views", what, i.span, i.path, goal)] if goal != TRUE else []
     what = f"`{shown(i.span)}` is inside of `{i.name}`"
     return [_at_least("bounds", what, i.span, i.path, p) for p in (i.index, -i.index + (i.size - 1))]
+
+
+def of_promise(p: Promise) -> list[Goal]:
+    """A condition of a contract, part by part."""
+    parts = p.goal[1:] if p.goal[0] == "and" else (p.goal,)
+    return [Goal("contract", p.what, p.span, p.path, one, one[1] if one[0] == "ge" else None) for one in parts]

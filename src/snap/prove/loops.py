@@ -17,6 +17,7 @@ from snap.ir.effects import assigned
 from snap.ir.integers import held_by
 from snap.ir.types import I32, Scalar
 from snap.ir.walk import expressions, statements, ways_out
+from snap.prove import arrays
 from snap.prove.sites import Arithmetic, Loop
 from snap.prove.terms import FALSE, TRUE, Cond, Poly, at_least, atoms_of, below, both, either, negated, number
 from snap.prove.values import Value, anything, is_bool, is_int, value
@@ -62,7 +63,7 @@ def counted(w: Walk, s: ir.For) -> None:
         if not turns:
             return
         many = len(turns) > MOST_TURNS or w.turned * len(turns) > MOST_COPIES
-        if not out and not many and (carried or _shifts(s.body) or len(turns) == 1):
+        if not out and not many and (carried or _shifts(s.body) or _looks_up(w, s.body) or len(turns) == 1):
             _run_out(w, s, turns)
             return
     _with_counter(w, s, carried, start, stop, step)
@@ -182,8 +183,12 @@ def _carried(w: Walk, body: ir.Body) -> dict[Key, Carried]:
     found: dict[Key, Carried] = {}
     for s in statements(body):
         for var in assigned(s):
+            if var.uid in inside:
+                continue
+            for key, element in arrays.keys(w, var):
+                found[key] = Carried(element, w.vars[key])
             key = w.frame, var.uid
-            if key in w.vars and var.uid not in inside and (is_int(var.type) or is_bool(var.type)):
+            if key in w.vars and (is_int(var.type) or is_bool(var.type)):
                 found[key] = Carried(var, w.vars[key])
     return found
 
@@ -192,6 +197,15 @@ def _shifts(body: ir.Body) -> bool:
     """Whether it shifts by what is no number: by the counter, most likely."""
     return any(
         isinstance(e, ir.Binary) and e.op in ("<<", ">>") and not isinstance(e.right, ir.Const)
+        for s in statements(body)
+        for e in expressions(s)
+    )
+
+
+def _looks_up(w: Walk, body: ir.Body) -> bool:
+    """Whether it reads elements of arrays that are followed."""
+    return any(
+        isinstance(e, ir.Elem) and any(True for _ in arrays.keys(w, e.array.var))
         for s in statements(body)
         for e in expressions(s)
     )

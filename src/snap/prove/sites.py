@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 
 from snap.diag.span import Span
 from snap.ir import nodes as ir
+from snap.ir.contracts import Contract
 from snap.ir.effects import Extent, Kind
 from snap.ir.hardware import WARP
 from snap.ir.types import Element, Level, Place, Privilege, Scalar
-from snap.prove.terms import Cond, Poly, Terms, number
+from snap.prove.terms import Atom, Cond, Poly, Terms, number
 
 Deps = frozenset[int]
 NONE: Deps = frozenset()
@@ -169,6 +170,52 @@ class Inside:
     multiple: int = 0
 
 
+@dataclass(slots=True, eq=False)
+class Promise:
+    """A condition of a contract, at a call or where a function returns.  trusted: the author vouches for it."""
+
+    what: str
+    goal: Cond
+    path: tuple[Cond, ...]
+    span: Span
+    trusted: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Memory:
+    """What a function is given of arrays.  captured: by the functions through which it indexes them."""
+
+    roots: tuple[Root, ...]
+    captured: tuple[Poly, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Pact:
+    """A call of a function whose contract speaks of two threads, as one thread has it: where it returns, or behind it.
+
+    names    what conditions can name: numbers, conditions, arrays of them (where.py)
+    index    all polynomials in them
+    fresh    of the atoms, those of which nothing is known but what the contract says; none where it returns
+    unit     tells the unit that called it from others of the same block
+    count    how many atoms there were
+    """
+
+    contract: Contract
+    function: str
+    memory: Memory
+    names: dict[str, object]
+    index: tuple[Poly, ...]
+    fresh: frozenset[Atom]
+    by: Privilege
+    unit: Poly
+    path: tuple[Cond, ...]
+    depth: int
+    count: int
+    span: Span
+    trusted: bool = False
+    number: int = 0
+
+
 @dataclass(slots=True)
 class Walked:
     """All that a walk found.
@@ -177,6 +224,8 @@ class Walked:
     used     the arithmetic that indices and guards depend on
     defines  of the conditions in paths, those that only say what an atom is
     asserted, unsafe  places
+    promises, ends, pacts  of calls of functions with contracts: what one thread has to keep, how threads return, and
+             what holds behind
     """
 
     terms: Terms
@@ -191,6 +240,9 @@ class Walked:
     facts: list[Cond] = field(default_factory=list)  # of every launch
     params: dict[str, Poly] = field(default_factory=dict)  # integers, by name
     roots: dict[str, Root] = field(default_factory=dict)  # the kernel's arrays, by name
+    promises: list[Promise] = field(default_factory=list)
+    ends: list[Pact] = field(default_factory=list)
+    pacts: list[Pact] = field(default_factory=list)
     asserted: list[Span] = field(default_factory=list)
     unsafe: list[Span] = field(default_factory=list)
     gave_up: list[tuple[Span, str]] = field(default_factory=list)

@@ -7,19 +7,24 @@ every launch that is not refused before anything runs (runtime/validate.py).  No
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from snap.ir import nodes as ir
 from snap.ir.integers import held_by
 from snap.ir.launches import MOST as MOST_BLOCKS
 from snap.ir.launches import most_blocks
 from snap.ir.types import GRID1, THREAD1, Level, Place, Privilege, Scalar
+from snap.prove.arrays import Window
 from snap.prove.ladder import Ladder
 from snap.prove.sites import Arithmetic, Deps, Entry, Local, Loop, Position, Root, Walked, When
 from snap.prove.terms import Cond, Poly, at_least, below, equal, number
 from snap.prove.values import Value, anything, is_int, value
 
-Key = tuple[tuple[int, ...], int]  # a call, and a variable, object or handle of its function
+# A call, and a variable, object or handle of its function; of an element of an array, the array's number and its own.
+Key = tuple[tuple[int, ...], int | tuple[int, int]]
+if TYPE_CHECKING:
+    from snap.prove.contracts import Called
+
 MOST_BYTES = 1 << 56  # of an array: more than any address reaches
 
 
@@ -34,6 +39,7 @@ class Started:
         self.initial: dict[Key, Value] = {}
         self.chains: dict[Key, tuple[Entry, ...]] = {}
         self.roots: dict[Key, Root] = {}
+        self.refs: dict[Key, Window] = {}  # what parameters that are references are to
         self.frame: tuple[int, ...] = ()
         self.calls = 0
         self.depth = 0  # of loops with a counter
@@ -41,6 +47,7 @@ class Started:
         self.turned = 1  # how often loops that are run out repeat what is inside
         self.returns: list[list[tuple[Cond, Value | None, Deps]]] = []
         self.marks: list[tuple[int, int]] = []  # of calls: path, depth
+        self.called: Called | None = None  # the call that is walked, where its function has a contract
         self.clock = 0
         self.around: tuple[Loop, ...] = ()  # loops with a counter
         self.unsure = False  # somebody may have left, and no condition of the path says who

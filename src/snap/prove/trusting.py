@@ -31,10 +31,10 @@ def trusted(kernel: ir.Function, found: Findings) -> Findings:
 
 def _why(o: Obligation, scopes: list[tuple[Span, str]]) -> str | None:
     """The reason of the innermost scope around it."""
-    around = [(span, why) for span, why in scopes if _inside(o.span, span)]
+    around = [(span, why) for span, why in scopes if inside(o.span, span)]
     return max(around, key=lambda scope: (scope[0].line, scope[0].column))[1] if around else None
 
 
-def _inside(place: Span, scope: Span) -> bool:
+def inside(place: Span, scope: Span) -> bool:
     start, end = (scope.line, scope.column), (scope.end_line, scope.end_column)
     return place.filename == scope.filename and start <= (place.line, place.column) < end

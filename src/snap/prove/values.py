@@ -108,8 +108,8 @@ def value(w: Walk, e: ir.Expr) -> Value:
         case ir.Math(op, args):
             return _math(w, e, op, [value(w, arg) for arg in args])
         case ir.Elem(array, index):
-            w.registers(array, index, e.span)
-            return anything(w, e.type, array.var.privilege)
+            known = w.element(array, w.registers(array, index, e.span))
+            return anything(w, e.type, array.var.privilege) if known is None else known
         case ir.ArrayValue(array):
             w.registers(array, array.at, e.span)
             return OPAQUE

@@ -30,7 +30,7 @@ class Verdict(str, Enum):
 
 
 # The code of what refutes a property; of what is only not proved, `NOT_PROVED`.
-NUMBERS = {"races": 22, "bounds": 23, "overflow": 23, "init": 24, "order": 25, "views": 28}
+NUMBERS = {"races": 22, "bounds": 23, "overflow": 23, "init": 24, "order": 25, "views": 28, "contract": 28}
 CODES = {name: f"SNAP{n:03}" for name, n in NUMBERS.items()}
 NOT_PROVED, PRECONDITION = f"SNAP{26:03}", f"SNAP{27:03}"
 

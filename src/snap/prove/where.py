@@ -1,88 +1,231 @@
-"""`where=` of a kernel's decorator, as facts.
+"""Conditions of decorators, `where=` and what contracts of device functions say, as facts.
 
-Input: the tree of the function, and the parameters as polynomials.  Output: conditions.  Invariant: where Python says
-that a condition holds for a launch, the fact does.  What is not about integers is left out: a proof does not use it.
+Input: the tree of the function, and what its names mean: polynomials, conditions, arrays of them.  Output: conditions.
+Invariant: where Python says that a condition holds, the fact does.  What is not about integers is `Unknown`: of a
+kernel's `where=` it is left out, and a proof does not use it; a contract is refused for it (check/contracts.py).
 Non-goals: checking launches (runtime/preconditions.py).
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from snap.prove.terms import TRUE, Atom, Cond, Poly, Terms, at_least, atoms_of, both, either, equal, negated, number
+from snap.prove.terms import (
+    FALSE,
+    TRUE,
+    Atom,
+    Cond,
+    Poly,
+    Terms,
+    at_least,
+    atoms_of,
+    below,
+    both,
+    either,
+    equal,
+    negated,
+    number,
+)
 from snap.prove.values import compared
+
+MOST = 4096  # of what `all` or `any` goes through
 
 
 class Unknown(Exception):
     """Something that is not about integers."""
 
 
+class Elements(list):
+    """An array: its elements, or rows."""
+
+
+class Attributes(dict):
+    """What has attributes, by name."""
+
+
 class Where:
-    """names: what each name means: a number, a polynomial, or of an array `Sized`."""
+    """names: what each name means: a number, a polynomial, a condition, `Elements` or `Attributes` of such.  divisors:
+    those that Python divides by, with their text, where it certainly does: none of them is zero, or the launch is
+    refused.
+    """
 
     def __init__(self, terms: Terms, names: Mapping[str, Any]):
         self.terms, self.names = terms, names
+        self.divisors: list[tuple[Poly, Any]] = []
+        self._sure = True
 
     def facts(self, body: Any) -> list[Cond]:
         found = []
-        for one in body.items if type(body).__name__ == "Sequence" else (body,):
+        for one in conditions(body):
             try:
                 found.append(self.cond(one))
             except Unknown:
                 continue
+        found += [negated(equal(y, 0)) for y, _ in self.divisors]
         return [c for c in found if c != TRUE]
+
+    def understood(self, e: Any) -> bool:
+        try:
+            self.cond(e)
+        except Unknown:
+            return False
+        return True
+
+    # ---- conditions ----
 
     def cond(self, e: Any) -> Cond:
         match type(e).__name__:
+            case "Compare" if e.op in ("in", "not in"):
+                found = self._member(self.number(e.left), e.right)
+                return found if e.op == "in" else negated(found)
             case "Compare":
                 return compared(e.op, self.number(e.left), self.number(e.right))
             case "Chain":
-                values = [self.number(one) for one in e.operands]
+                first, second, *rest = e.operands
+                values = [self.number(first), self.number(second), *(self._maybe(self.number, one) for one in rest)]
                 return both(*(compared(op, a, b) for op, a, b in zip(e.ops, values, values[1:])))
             case "Logical":
                 join = both if e.op == "and" else either
-                return join(self.cond(e.left), self.cond(e.right))
+                return join(self.cond(e.left), self._maybe(self.cond, e.right))
             case "Unary" if e.op == "not":
                 return negated(self.cond(e.value))
+            case "Conditional":
+                c = self.cond(e.cond)
+                then, other = self._maybe(self.cond, e.then), self._maybe(self.cond, e.other)
+                return either(both(c, then), both(negated(c), other))
+            case "Call" if self._own(e, "all", "any"):
+                join = both if e.function.id == "all" else either
+                return join(*self._each(e.args[0]))
+            case "Name" | "Attribute" | "Subscript" if isinstance(found := self._meaning(e), tuple):
+                return found
             case _:
                 return negated(equal(self.number(e), 0))
+
+    def _maybe(self, ask: Callable[[Any], Any], e: Any) -> Any:
+        """Of what Python evaluates only sometimes."""
+        sure, self._sure = self._sure, False
+        try:
+            return ask(e)
+        finally:
+            self._sure = sure
+
+    def _own(self, e: Any, *words: str) -> bool:
+        """Whether it is a call of one of Python's own functions, with one argument."""
+        name = getattr(e.function, "id", None)
+        return name in words and name not in self.names and len(e.args) == 1 and not e.keywords
+
+    def _member(self, x: Poly, among: Any) -> Cond:
+        kind = type(among).__name__
+        if kind == "Call" and getattr(among.function, "id", "") == "range" and "range" not in self.names:
+            ends = [self.number(a) for a in among.args]
+            if len(ends) in (1, 2) and not among.keywords:
+                return both(at_least(x, ends[0] if len(ends) == 2 else 0), below(x, ends[-1]))
+        if kind == "Sequence":
+            return either(*(equal(x, self.number(one)) for one in among.items)) if among.items else FALSE
+        found = self._meaning(among) if kind == "Name" else None
+        if isinstance(found, (tuple, frozenset, range)):  # what nobody changes
+            if len(found) <= MOST and all(type(one) in (bool, int) for one in found):
+                return either(*(equal(x, int(one)) for one in found)) if found else FALSE
+        raise Unknown
+
+    def _each(self, e: Any) -> Iterator[Cond]:
+        """The conditions that `all` and `any` go through; Python may stop before the last one."""
+        if type(e).__name__ == "Sequence":
+            yield from (self._maybe(self.cond, one) for one in e.items)
+            return
+        if type(e).__name__ != "Each":
+            raise Unknown
+        yield from self._bound(e.value, e.clauses, 1)
+
+    def _bound(self, value: Any, clauses: tuple, size: int) -> Iterator[Cond]:
+        if not clauses:
+            yield self._maybe(self.cond, value)
+            return
+        (name, iterable), *rest = clauses
+        items = self._items(iterable)
+        if size * len(items) > MOST:
+            raise Unknown
+        outer = self.names
+        for item in items:
+            self.names = {**outer, name: item}
+            try:
+                yield from self._bound(value, tuple(rest), size * len(items))
+            finally:
+                self.names = outer
+
+    def _items(self, e: Any) -> list[Any]:
+        kind = type(e).__name__
+        if kind == "Sequence":
+            return [self.number(one) for one in e.items]
+        if kind == "Call" and getattr(e.function, "id", "") == "range" and "range" not in self.names:
+            ends = [self.number(a).value for a in e.args]
+            if None not in ends and 1 <= len(ends) <= 3 and not e.keywords and (len(ends) < 3 or ends[2] != 0):
+                return [number(n) for n in itertools.islice(range(*ends), MOST + 1)]  # type: ignore[arg-type]
+        elif kind in ("Name", "Attribute", "Subscript") and isinstance(found := self._meaning(e), Elements):
+            return found
+        raise Unknown
+
+    # ---- numbers ----
 
     def number(self, e: Any) -> Poly:
         match type(e).__name__:
             case "Number" if isinstance(e.value, (bool, int)):
                 return number(int(e.value))
-            case "Name":
-                return self._named(e.id)
+            case "Name" | "Attribute" | "Subscript":
+                return self._as_number(self._meaning(e))
             case "Unary" if e.op in "+-":
                 x = self.number(e.value)
                 return -x if e.op == "-" else x
             case "Binary":
-                return self._binary(e.op, self.number(e.left), self.number(e.right))
+                return self._binary(e, self.number(e.left), self.number(e.right))
             case "Conditional":
-                return self.terms.choose(self.cond(e.cond), self.number(e.then), self.number(e.other))
+                c = self.cond(e.cond)
+                return self.terms.choose(c, self._maybe(self.number, e.then), self._maybe(self.number, e.other))
             case "Call" if type(e.function).__name__ == "Name" and not e.keywords:
-                return self._call(e.function.id, e.args)
+                return self._call(e, e.function.id, e.args)
             case "Compare" | "Chain":
                 return self.terms.choose(self.cond(e), number(1), number(0))
+            case "Unary" if e.op == "not":
+                return self.terms.choose(self.cond(e), number(1), number(0))
             case "Logical":  # Python's: one of the two
-                first, second = self.number(e.left), self.number(e.right)
+                first, second = self.number(e.left), self._maybe(self.number, e.right)
                 then, other = (second, first) if e.op == "and" else (first, second)
-                return self.terms.choose(self.cond(e.left), then, other)
+                return self.terms.choose(self._maybe(self.cond, e.left), then, other)
             case _:
                 raise Unknown
 
-    def _named(self, name: str) -> Poly:
-        value = self.names.get(name)
+    def _meaning(self, e: Any) -> Any:
+        match type(e).__name__:
+            case "Name":
+                return self.names.get(e.id)
+            case "Attribute":
+                of = self._meaning(e.value)
+                return of.get(e.name) if isinstance(of, Attributes) else None
+            case "Subscript":
+                found = self._meaning(e.value)
+                for one in e.index:
+                    k = self.number(one).value
+                    if not isinstance(found, Elements) or k is None or not -len(found) <= k < len(found):
+                        raise Unknown
+                    found = found[k]
+                return found
+            case _:
+                return None
+
+    def _as_number(self, value: Any) -> Poly:
         if isinstance(value, Poly):
             return value
         if isinstance(value, (bool, int)):
             return number(int(value))
+        if type(value) is tuple and value and isinstance(value[0], str):
+            return self.terms.choose(value, number(1), number(0))
         raise Unknown
 
-    def _binary(self, op: str, x: Poly, y: Poly) -> Poly:
-        match op:
+    def _binary(self, e: Any, x: Poly, y: Poly) -> Poly:
+        match e.op:
             case "+":
                 return x + y
             case "-":
@@ -94,28 +237,32 @@ class Where:
             case "<<" if y.value is not None and 0 <= y.value < 128:
                 return x * (1 << y.value)
             case "//" | "%":
-                quotient = self._floor(x, y)
-                return quotient if op == "//" else x - y * quotient
+                quotient = self._floor(x, y, e.right)
+                return quotient if e.op == "//" else x - y * quotient
             case _:
                 raise Unknown
 
-    def _floor(self, x: Poly, y: Poly) -> Poly:
-        """Python's: rounded down.  Of what may be negative, nothing is said."""
+    def _floor(self, x: Poly, y: Poly, text: Any) -> Poly:
+        """Python's: rounded down.  By what may not be positive, nothing is said."""
         n = y.value
         if n is not None and n > 0:
             return self.terms.floor(x, n)
         if n is not None:
             raise Unknown
+        if self._sure:
+            self.divisors.append((y, text))
         low, high = x.span()
         most = max(abs(low), abs(high)) + 1
-        free = self.terms.base("any", -most, most)
-        return self.terms.choose(both(at_least(x, 0), at_least(y, 1)), self.terms.divide(x, y), free)
+        up = self.terms.divide(x, y)
+        if low < 0:
+            up = self.terms.choose(at_least(x, 0), up, -self.terms.divide(y - x - 1, y))
+        return self.terms.choose(at_least(y, 1), up, self.terms.base("any", -most, most))
 
-    def _call(self, name: str, args: tuple) -> Poly:
+    def _call(self, e: Any, name: str, args: tuple) -> Poly:
         if name in self.names:
             raise Unknown  # not Python's own
         if name == "len" and len(args) == 1 and type(args[0]).__name__ == "Name":
-            return self._named(f"len({args[0].id})")
+            return self._as_number(self.names.get(f"len({args[0].id})"))
         if name in ("min", "max") and len(args) > 1:
             first, *rest = (self.number(a) for a in args)
             for one in rest:
@@ -124,7 +271,14 @@ class Where:
         if name == "abs" and len(args) == 1:
             x = self.number(args[0])
             return self.terms.choose(at_least(x, 0), x, -x)
+        if name in ("all", "any") and self._own(e, "all", "any"):
+            return self.terms.choose(self.cond(e), number(1), number(0))
         raise Unknown
+
+
+def conditions(body: Any) -> tuple[Any, ...]:
+    """One, or a tuple of them."""
+    return body.items if type(body).__name__ == "Sequence" else (body,)
 
 
 def _each(facts: list[Cond]) -> list[Cond]:

@@ -1,0 +1,189 @@
+"""Contracts of device functions: asked of every call, shown where they return, and known behind."""
+
+from __future__ import annotations
+
+import pytest
+
+from snap import *
+from snap.prove.verdict import Verdict
+
+T = 32
+
+
+@device(thread, where=lambda n: n >= 1, ensures=lambda n, result: 0 <= result < n)
+def around(k: int, n: int) -> int:
+    with trust("remainders of what is not negative"):
+        return k % n
+
+
+@kernel(threads=T, where=lambda x, n: (n >= 1, len(x) >= n))
+def by_a_promise(x: ptr(const(int)), out: ptr(int), n: int):
+    with each(thread, x) as i:
+        v: int = x[0]
+        assert x[around(v, n)] == 0
+
+
+@device(thread, where=lambda k, n: (n >= 1, k >= 0), ensures=lambda n, result: 0 <= result < n)
+def shown(k: int, n: int) -> int:
+    if k < n:
+        return k
+    return k % n
+
+
+@kernel(threads=T, where=lambda x, n: (n >= 1, len(x) >= n))
+def by_what_is_shown(x: ptr(const(int)), n: int):
+    with each(thread) as i:
+        v: int = x[0]
+        if v > 0:
+            assert x[shown(v, n)] == 0
+
+
+@device(thread, where=lambda n: n >= 1, ensures=lambda n, result: 0 <= result < n - 1)
+def too_much(k: int, n: int) -> int:
+    return n - 1
+
+
+@kernel(threads=T, where=lambda x, n: (n >= 1, len(x) >= n))
+def promised_too_much(x: ptr(const(int)), n: int):
+    with each(thread) as i:
+        assert x[too_much(3, n) + 1] == 0
+
+
+@kernel(threads=T, where=lambda x, n: (n >= 0, len(x) >= n))
+def asked_too_much(x: ptr(const(int)), n: int):
+    with each(thread) as i:
+        if n >= 0:
+            assert x[shown(3, n)] == 0
+
+
+@device(block, thread[T], where=lambda v: 0 <= v <= 3, ensures=lambda v, result: 0 <= result <= 3 * T - v,
+        pairs=lambda a, b: a.result + a.v <= b.result or a.id >= b.id)  # fmt: skip
+def before(v: int @ thread[1]) -> int @ thread[1]:
+    cells: shared(int[T])
+    with each(thread, cells) as t:
+        cells[t] = v
+    found: int @ thread[1] = 0
+    with each(thread) as t:
+        for j in range(t):
+            found += cells[j]
+    with trust("what those before have adds up"):
+        return found
+
+
+@kernel(threads=T, where=lambda x, blocks: (len(x) >= T, blocks == 1))
+def packed(x: ptr(const(int)), out: ptr(int)):
+    with each(block, out):
+        s: shared(int[3 * T])
+        t: int @ thread[1] = id()
+        many: int @ thread[1] = max(0, min(x[t], 3))
+        at: int @ thread[1] = before(many)
+        with each(thread, s):
+            for k in range(many):
+                s[at + k] = t
+
+
+@kernel(threads=T, where=lambda x, blocks: (len(x) >= T, blocks == 1))
+def packed_too_wide(x: ptr(const(int)), out: ptr(int)):
+    with each(block, out):
+        s: shared(int[3 * T])
+        t: int @ thread[1] = id()
+        many: int @ thread[1] = max(0, min(x[t], 3))
+        at: int @ thread[1] = before(many)
+        with each(thread, s):
+            for k in range(many):
+                s[min(at + k + t % 2, 3 * T - 1)] = t
+
+
+@kernel(threads=T, where=lambda x, n, blocks: (len(x) >= T, blocks == 1, 0 <= n <= 8))
+def of_two_calls(x: ptr(const(int)), out: ptr(int), n: int):
+    """Two threads may have left the loop at different times: what they have is of two calls."""
+    with each(block, out):
+        s: shared(int[3 * T])
+        t: int @ thread[1] = id()
+        at: int @ thread[1] = 0
+        for k in range(n):
+            found: int @ thread[1] = before(1)
+            at = found if x[t] == k else at
+        with each(thread, s):
+            assert 0 <= at < 3 * T
+            s[at] = t
+
+
+@device(warp, calls=lambda a, b: a.result != b.result, pairs=lambda a, b: a.result != b.result)
+def ticket(c: ptr(int) @ grid[1]) -> int @ thread[1]:
+    first: int @ thread[1] = 0
+    with each(thread) as i:
+        if i == 0:
+            first = atomic.add(c, 0, 32)
+    lane: int @ thread[1] = id()
+    with trust("one thread draws for all of its warp"):
+        return intrinsic.shfl(first, 0) + lane
+
+
+@kernel(threads=2 * T, where=lambda c, out: (len(c) >= 1, len(out) >= 1))
+def drawn(c: ptr(int), out: ptr(int)):
+    with each(block, out):
+        at: int @ thread[1] = 0
+        with each(warp):
+            at = ticket(c)
+        with each(thread, out):
+            assert 0 <= at < 1
+            out[at] = 1
+
+
+@device(thread, calls=lambda a, b: a.result != b.result)
+def draw(c: ptr(int) @ grid[1]) -> int:
+    return atomic.add(c, 0, 1)
+
+
+@kernel(threads=T, where=lambda c, out: (len(c) >= 1, len(out) >= 1))
+def drawn_alone(c: ptr(int), out: ptr(int)):
+    with each(thread, out):
+        at: int = draw(c)
+        assert 0 <= at < 1
+        out[at] = 1
+
+
+@device(thread, ensures=lambda v, old, result: all(v[k] == old.v[k] + 1 for k in range(4)) and result == old.v[0])
+def one_more(v: ref(int[4])) -> int:
+    first: int = v[0]
+    for k in range(4):
+        v[k] += 1
+    return first
+
+
+@kernel(threads=T, where=lambda x, blocks: (len(x) >= 5 * T, blocks == 1))
+def by_reference(x: ptr(int)):
+    with each(thread, x) as i:
+        v: int[4]
+        for k in range(4):
+            v[k] = 4 * i + k
+        first: int = one_more(v)
+        for k in range(4):
+            x[v[k] - 1] = first
+        x[v[3] - 4] = x[first]
+
+
+GOOD = [by_a_promise, by_what_is_shown, packed, drawn_alone, drawn, by_reference]
+
+
+@pytest.mark.parametrize("k", GOOD, ids=lambda k: k.__name__)
+def test_proved(k):
+    found = k.prove(["races"])
+    assert found.verdict is Verdict.PROVED, found.render()
+
+
+@pytest.mark.parametrize(
+    ("k", "open_"),
+    [
+        (promised_too_much, "`too_much` ensures `0 <= result < n - 1`"),
+        (asked_too_much, "`n >= 1`, which `shown` asks for, holds in this call"),
+        (packed_too_wide, "no two threads meet in an element of `s` by `s[min(at + k"),
+        (of_two_calls, "two threads write one element of `s`"),
+    ],
+    ids=lambda one: getattr(one, "__name__", ""),
+)
+def test_not_proved(k, open_):
+    found = k.prove(["races"])
+    assert found.verdict is not Verdict.PROVED
+    assert any(o.what.startswith(open_) for o in found.open), found.render()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from functools import cache
 
 import pytest
@@ -44,6 +46,13 @@ def test_each_names_tests_that_are_there():
         for test in m.caught_by:
             file, _, name = test.partition("::")
             assert name.partition("[")[0] in defined_in(file), (m.name, test)
+
+
+def test_cases_that_are_named_are_there():
+    """A case that cannot be found is a test that does not run, which catches nothing."""
+    cases = sorted({test for m in MUTANTS for test in m.caught_by if "[" in test})
+    collected = subprocess.run([sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *cases], cwd=ROOT, capture_output=True, text=True)
+    assert collected.returncode == 0, collected.stdout[-2000:] + collected.stderr[-2000:]
 
 
 @pytest.mark.parametrize("name", SAMPLE)

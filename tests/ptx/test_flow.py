@@ -6,7 +6,7 @@ from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ptx.graphs import structured, text, unstructured
+from ptx.graphs import Block, Program, structured, text, unstructured
 from ptx.stacked import controlled, kernel, names
 
 from snap.ptx import load, parse
@@ -63,7 +63,16 @@ def test_dominators_and_loops(draw):
 @settings(derandomize=True, max_examples=40, deadline=None)
 @given(st.randoms(use_true_random=False), st.sampled_from([structured, unstructured]))
 def test_regions_are_nested_and_left_at_their_end(draw, make):
-    program = load(parse(text(make(draw, 0))))
+    nested_and_left_at_their_end(make(draw, 0))
+
+
+def test_regions_that_overlap_are_nested():
+    """Two loops between two blocks, each a way out of the other; the dispatch before them comes back to itself."""
+    nested_and_left_at_their_end(Program([[Block(("switch", (2, 1, 0, 2), None)), Block(("if", 1, 2)), Block(("if", 1, 1))]]))
+
+
+def nested_and_left_at_their_end(drawn: Program) -> None:
+    program = load(parse(text(drawn)))
     graph = Graph(program, program.functions["k"])
     found = list(regions(graph).values())
     for a in found:

@@ -16,7 +16,7 @@ from snap.ir.walk import own_expressions, statements, variables
 
 Edit = Callable[[ir.Stmt], Iterator[tuple[str, tuple[ir.Stmt, ...]]]]
 Mutants = Iterator[tuple[str, ir.Function]]
-POINTS = (synced.Sync, synced.BarrierWait, synced.BarrierArrive)
+POINTS = (synced.Sync, synced.MBarrierWait, synced.MBarrierArrive)
 
 
 # ---- one statement at a time ---------------------------------------------------------------------------------------------------------------
@@ -65,9 +65,9 @@ def _name(s: ir.Stmt) -> str:
     match s:
         case synced.Sync(point, _, part):
             return f"{point.kind} barrier for {point.object}" + ("" if part == "both" else f" ({part})")
-        case synced.BarrierWait(barrier):
+        case synced.MBarrierWait(barrier):
             return f"wait for {barrier.name}"
-        case synced.BarrierArrive(barrier):
+        case synced.MBarrierArrive(barrier):
             return f"arrival at {barrier.name}"
         case _:
             return type(s).__name__
@@ -79,7 +79,7 @@ def _name(s: ir.Stmt) -> str:
 def drop_points(function: ir.Function) -> Mutants:
     """Without one of its barriers or waits (arrivals have a function of their own)."""
     def edit(s):
-        if isinstance(s, (synced.Sync, synced.BarrierWait)) and not (isinstance(s, synced.Sync) and s.part == "arrive"):
+        if isinstance(s, (synced.Sync, synced.MBarrierWait)) and not (isinstance(s, synced.Sync) and s.part == "arrive"):
             yield f"drop {_name(s)}", ()
 
     return edited(function, edit)
@@ -87,7 +87,7 @@ def drop_points(function: ir.Function) -> Mutants:
 
 def drop_arrives(function: ir.Function) -> Mutants:
     def edit(s):
-        if isinstance(s, synced.BarrierArrive) or (isinstance(s, synced.Sync) and s.part == "arrive"):
+        if isinstance(s, synced.MBarrierArrive) or (isinstance(s, synced.Sync) and s.part == "arrive"):
             yield f"drop {_name(s)}", ()
 
     return edited(function, edit)
@@ -96,7 +96,7 @@ def drop_arrives(function: ir.Function) -> Mutants:
 def arrive_on_one_path(function: ir.Function) -> Mutants:
     """An arrival in all slots but the first."""
     def edit(s):
-        if isinstance(s, synced.BarrierArrive) and s.barrier.slots > 1:
+        if isinstance(s, synced.MBarrierArrive) and s.barrier.slots > 1:
             there = ir.Compare("!=", s.slot, ir.Const(0, I32, span=s.span), BOOL, span=s.span)
             yield f"{_name(s)}: not in slot 0", (ir.If(there, (s,), (), span=s.span),)
 
@@ -106,7 +106,7 @@ def arrive_on_one_path(function: ir.Function) -> Mutants:
 def drop_fences(function: ir.Function) -> Mutants:
     def edit(s):
         match s:
-            case (synced.Sync() | synced.BarrierArrive()) if s.point.fence:
+            case (synced.Sync() | synced.MBarrierArrive()) if s.point.fence:
                 yield f"drop the fence of {_name(s)}", (replace(s, point=replace(s.point, fence=False)),)
             case synced.FencedWgmma():
                 yield "drop the fence of registers", (ir.Wgmma(**{name: getattr(s, name) for name in ir.Wgmma._declared}),)
@@ -128,7 +128,7 @@ def drop_commits(function: ir.Function) -> Mutants:
 def shift_phases(function: ir.Function, by: tuple[int, ...] = (-1, 1)) -> Mutants:
     """A wait for another phase of the slot."""
     def edit(s):
-        if isinstance(s, synced.BarrierWait):
+        if isinstance(s, synced.MBarrierWait):
             for k in by:
                 phase = ir.Binary("+", s.phase, ir.Const(k, s.phase.type, span=s.span), s.phase.type, span=s.span)
                 yield f"{_name(s)} {k:+} phases", (replace(s, phase=phase),)
@@ -139,7 +139,7 @@ def shift_phases(function: ir.Function, by: tuple[int, ...] = (-1, 1)) -> Mutant
 def change_waits(function: ir.Function, by: int = 1) -> Mutants:
     """So many more of the youngest groups may be in flight."""
     def edit(s):
-        if isinstance(s, (synced.Sync, synced.BarrierArrive)):
+        if isinstance(s, (synced.Sync, synced.MBarrierArrive)):
             for k, (wait, number) in enumerate(s.point.waits):
                 if number + by >= 0:
                     waits = (*s.point.waits[:k], (wait, number + by), *s.point.waits[k + 1:])
@@ -151,7 +151,7 @@ def change_waits(function: ir.Function, by: int = 1) -> Mutants:
 def change_bytes(function: ir.Function, by: tuple[int, ...] = (-16, 16)) -> Mutants:
     """Fewer or more bytes are expected than come."""
     def edit(s):
-        if isinstance(s, (synced.BarrierArrive, synced.BarrierExpect)) and s.bytes:
+        if isinstance(s, (synced.MBarrierArrive, synced.MBarrierExpect)) and s.bytes:
             for k in by:
                 yield f"{s.bytes} bytes -> {s.bytes + k}", (replace(s, bytes=s.bytes + k),)
 
@@ -161,7 +161,7 @@ def change_bytes(function: ir.Function, by: tuple[int, ...] = (-16, 16)) -> Muta
 def change_slots(function: ir.Function) -> Mutants:
     """A wait or arrival at the next slot."""
     def edit(s):
-        if isinstance(s, (synced.BarrierWait, synced.BarrierArrive)) and s.barrier.slots > 1:
+        if isinstance(s, (synced.MBarrierWait, synced.MBarrierArrive)) and s.barrier.slots > 1:
             one, all_slots = ir.Const(1, I32, span=s.span), ir.Const(s.barrier.slots, I32, span=s.span)
             further = ir.Binary("%", ir.Binary("+", s.slot, one, I32, span=s.span), all_slots, I32, span=s.span)
             yield f"{_name(s)}: the next slot", (replace(s, slot=further),)
@@ -194,7 +194,7 @@ def shrink_participants(function: ir.Function) -> Mutants:
         match s:
             case synced.Sync(point, _, "both") if point.kind in ("block", "named") and _threads(point) > 32:
                 yield f"{_name(s)} of the warp only", (replace(s, point=replace(point, kind="warp", participants=WARP1)),)
-            case synced.BarrierArrive(barrier) if barrier.everywhere:
+            case synced.MBarrierArrive(barrier) if barrier.everywhere:
                 yield f"{_name(s)} in this block only", (replace(s, barrier=replace(barrier, everywhere=False)),)
 
     return edited(function, edit)

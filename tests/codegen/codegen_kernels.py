@@ -143,19 +143,19 @@ def sync(kind, participants, where, reason="written, then read", object="tile", 
 
 
 def barrier(name, slots=1, count=1, everywhere=False):
-    return synced.Barrier(next(_uids), name, slots, count, everywhere, span=SPAN)
+    return synced.MBarrier(next(_uids), name, slots, count, everywhere, span=SPAN)
 
 
 def wait(b, slot, phase, where, reason="filled, then read"):
-    return synced.BarrierWait(b, slot, phase, where, point("mbarrier", THREAD1, reason), span=SPAN)
+    return synced.MBarrierWait(b, slot, phase, where, point("mbarrier", THREAD1, reason), span=SPAN)
 
 
 def arrive(b, slot, by, where, bytes=0, reason="read, then filled again", fence=False):
-    return synced.BarrierArrive(b, slot, by, where, point("mbarrier", by, reason, fence=fence), bytes, span=SPAN)
+    return synced.MBarrierArrive(b, slot, by, where, point("mbarrier", by, reason, fence=fence), bytes, span=SPAN)
 
 
 def expect(b, slot, bytes, where):
-    return synced.BarrierExpect(b, slot, bytes, where, span=SPAN)
+    return synced.MBarrierExpect(b, slot, bytes, where, span=SPAN)
 
 
 def box(op, tile, origin, extents, where, b=None, slot=None):
@@ -195,7 +195,7 @@ def device(name, params, body, where, returns=None, smem=0):
 
 def kernel(params, body, where=None, name="kernel", smem=0, cooperative=False, barriers=()):
     where = where or place()
-    return synced.Function(next(_uids), name, True, tuple(map(_param, params)), None, where, tuple(body), smem, cooperative, barriers=tuple(barriers), span=SPAN)
+    return synced.Function(next(_uids), name, True, tuple(map(_param, params)), None, where, tuple(body), smem, cooperative, mbarriers=tuple(barriers), span=SPAN)
 
 
 def by_ref(v):

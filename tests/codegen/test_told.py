@@ -60,7 +60,7 @@ def told(kernel: SnapFunction) -> Counter:
                 case synced.Sync(point, part=part) if point.kind != "thread" and part != "arrive":
                     assert point in listed
                     found[point.kind] += 1
-                case synced.BarrierWait(point=point):
+                case synced.MBarrierWait(point=point):
                     assert point in listed
                     found["mbarrier"] += 1
                 case ir.Collective(op) if COLLECTIVES[op].barrier:

@@ -27,13 +27,13 @@ def cover(compiled, seen: Counter) -> None:
             match s:
                 case synced.Sync(point, part=part):
                     seen[f"part {part}"] += 1
-                case synced.BarrierWait() | synced.BarrierArrive() | synced.BarrierExpect() | synced.Elect() | synced.CountedLoad() | synced.FencedWgmma():
+                case synced.MBarrierWait() | synced.MBarrierArrive() | synced.MBarrierExpect() | synced.Elect() | synced.CountedLoad() | synced.FencedWgmma():
                     seen[type(s).__name__] += 1
-                    if isinstance(s, synced.BarrierArrive) and s.copies:
+                    if isinstance(s, synced.MBarrierArrive) and s.copies:
                         seen["copies arrive"] += 1
                 case synced.AsyncCommit(engine):
                     seen[f"commit {engine.value}"] += 1
-        for barrier in function.barriers:
+        for barrier in function.mbarriers:
             seen["barrier everywhere" if barrier.everywhere else "barrier"] += 1
     for point in points(compiled.synced):
         seen[f"sync {point.kind}"] += 1
@@ -97,7 +97,7 @@ def _body(body: ir.Body, seen: Counter) -> None:
 
 def kinds() -> list[str]:
     """All there is to reach: every node of the typed IR and of the synchronized one, every operation, every kind of point."""
-    added = [c.__name__ for c in get_args(synced.Stmt) if c not in (synced.Sync, synced.AsyncCommit)]
+    added = [c.__name__ for c in get_args(synced.OnlySynced) if c not in (synced.Sync, synced.AsyncCommit)]
     return [*(c.__name__ for c in get_args(ir.Typed)), *added, *(c.__name__ for c in (*get_args(ir.Expr), *get_args(ir.Target), *get_args(ir.Param))), "function", "kernel", "unrolled",
             *(f"collective {name}" for name in COLLECTIVES), *(f"atomic {name}" for name in ATOMICS), *(f"order {o}" for o in ORDERS), *(f"scope {s}" for s in SCOPES),
             *(f"math {name}" for name in MATH), *(f"Binary {op}" for op in "+ - * / % << >> & | ^".split()), *(f"Compare {op}" for op in "< <= > >= == !=".split()),

@@ -140,7 +140,7 @@ def sanitized(names: list[str], command: Callable[[list[str]], list[str]], limit
 
 def racecheck_understands(outcome: Outcome) -> bool:
     """Not so where some only arrive, or one lane arrives for its warp: it reports hazards there that are none (docs/sanitizers.md)."""
-    return not outcome.coverage["some only arrive"] and not outcome.coverage["BarrierArrive"]
+    return not outcome.coverage["some only arrive"] and not outcome.coverage["MBarrierArrive"]
 
 
 def sample(families: tuple[str, ...], first: int, count: int) -> list[Outcome]:

@@ -179,7 +179,7 @@ def test_the_sanitizer_s_reports_are_traced_to_their_program():
 def test_racecheck_is_not_asked_where_it_errs():
     quiet, roles = judge(case(RIGHT)), judge(generate("roles", 0), seeds=0)
     assert gpu.racecheck_understands(quiet)
-    roles.coverage["BarrierArrive"] += 1
+    roles.coverage["MBarrierArrive"] += 1
     assert not gpu.racecheck_understands(roles)
 
 

@@ -37,7 +37,7 @@ TILE, OTHER = ir.Tile(S, (64, 16)), ir.Tile(memory("t", Space.SHARED, BLOCK1), (
 TO_X, TO_REGS, TO_G = ir.VarTarget(X, span=AT), ir.ElemTarget(REGS, (BEGIN,), span=AT), ir.MemTarget(G, span=AT)
 LOADED = ir.Load(C, F32, span=AT)
 POINT = synced.SyncPoint(1, "block", BLOCK1, "s", "why", AT, AT, span=AT)
-BARRIER = synced.Barrier(1, "full", 2, 1, span=AT)
+BARRIER = synced.MBarrier(1, "full", 2, 1, span=AT)
 TAKES = ir.Function(1, "f", False, (ir.RefParam(REGS.var), ir.MemParam(G.handle)), None, PLACE, (), 0, False, span=AT)
 
 
@@ -141,9 +141,9 @@ TABLE: list[tuple[ir.Stmt, tuple[str, ...]]] = [
     ),
     (synced.AsyncCommit(span=AT), NOTHING),
     (synced.Sync(POINT, PLACE, span=AT), NOTHING),
-    (synced.BarrierWait(BARRIER, BEGIN, BEGIN, PLACE, POINT, span=AT), NOTHING),
-    (synced.BarrierArrive(BARRIER, BEGIN, BLOCK1, PLACE, POINT, span=AT), NOTHING),
-    (synced.BarrierExpect(BARRIER, BEGIN, 16, PLACE, span=AT), NOTHING),
+    (synced.MBarrierWait(BARRIER, BEGIN, BEGIN, PLACE, POINT, span=AT), NOTHING),
+    (synced.MBarrierArrive(BARRIER, BEGIN, BLOCK1, PLACE, POINT, span=AT), NOTHING),
+    (synced.MBarrierExpect(BARRIER, BEGIN, 16, PLACE, span=AT), NOTHING),
     (synced.Elect(PLACE, (), span=AT), NOTHING),
 ]
 # Two statements have a form of their own in the synchronized IR, which does what the other one does.
@@ -157,7 +157,7 @@ def test_effects(s: ir.Stmt, expected: tuple[str, ...]):
 
 
 def test_every_class_of_statement_has_a_row():
-    classes = {*typing.get_args(ir.Typed), *typing.get_args(synced.Stmt)}
+    classes = {*typing.get_args(ir.Typed), *typing.get_args(synced.OnlySynced)}
     assert classes == {type(s) for s, _ in TABLE}
     assert classes == set(table._ROWS)
 
@@ -207,7 +207,7 @@ NAMES = (
     ir.ArrayRef,
     ir.Function,
     ir.Case,
-    synced.Barrier,
+    synced.MBarrier,
     synced.SyncPoint,
 )
 

@@ -49,9 +49,9 @@ def test_every_node_has_a_text():
                 seen.add(type(s))
                 assert "\n" not in line(s)
     place, span = compiled.typed.place, compiled.typed.span
-    some = synced.BarrierExpect(synced.Barrier(1, "full", 2, 1, span=span), ir.Const(1, I32, span=span), 16, place, span=span)  # where bytes are not known before
+    some = synced.MBarrierExpect(synced.MBarrier(1, "full", 2, 1, span=span), ir.Const(1, I32, span=span), 16, place, span=span)  # where bytes are not known before
     assert line(some) == f"expect full[1], 16 bytes at {place}"
-    assert seen | {type(some)} == {*get_args(ir.Typed), *get_args(synced.Stmt)}
+    assert seen | {type(some)} == {*get_args(ir.Typed), *get_args(synced.OnlySynced)}
 
 
 def everything(function):

@@ -33,7 +33,7 @@ def typed(*body, params=(), smem=0, **more):
 
 def woven(*body, barriers=(), stage=Stage.WOVEN, **more):
     _, function = typed(*body, **more)
-    return stage, replace(begin(function, Numbers()), barriers=barriers)
+    return stage, replace(begin(function, Numbers()), mbarriers=barriers)
 
 
 def device(body, returns=I32, params=()):

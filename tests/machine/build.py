@@ -141,15 +141,15 @@ def local(name, elem, size):
 
 
 def barrier(name, slots, count, everywhere=False):
-    return synced.Barrier(next(_uid), name, slots, count, everywhere, span=SPAN)
+    return synced.MBarrier(next(_uid), name, slots, count, everywhere, span=SPAN)
 
 
 def wait(b, slot, phase, within, line=1):
-    return synced.BarrierWait(b, slot, phase, within, point("mbarrier", within.privilege, b.name, line), span=at(line))
+    return synced.MBarrierWait(b, slot, phase, within, point("mbarrier", within.privilege, b.name, line), span=at(line))
 
 
 def arrive(b, slot, by, within, line=1, bytes=0, fence=False, waits=()):
-    return synced.BarrierArrive(b, slot, by, within, point("mbarrier", by, b.name, line, fence=fence, waits=waits), bytes, span=at(line))
+    return synced.MBarrierArrive(b, slot, by, within, point("mbarrier", by, b.name, line, fence=fence, waits=waits), bytes, span=at(line))
 
 
 def split(within, *cases):

@@ -127,7 +127,7 @@ def gemm(groups=1, n=16, k=16, steps=5, slots=2, lag=0, blocks=1, producers=32):
 
 
 def with_barriers(kernel, *barriers):
-    return replace(begin(kernel, Numbers()), barriers=barriers)
+    return replace(begin(kernel, Numbers()), mbarriers=barriers)
 
 
 def generic_producer(steps=4, slots=2, n=8, k=16):

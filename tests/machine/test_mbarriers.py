@@ -59,7 +59,7 @@ def test_a_unit_larger_than_a_warp_hands_on_what_its_first_thread_did():
 
 def test_arrivals_beyond_the_count():
     full = b.barrier("full", 1, 1)
-    expects = synced.BarrierExpect(full, b.const(0), 16, WITHIN, span=b.at(2))
+    expects = synced.MBarrierExpect(full, b.const(0), 16, WITHIN, span=b.at(2))
     body = [expects, b.sync(within=WITHIN), b.arrive(full, b.const(0), WARP1, WITHIN, line=4)]
     with pytest.raises(MachineError, match="beyond the 1 that phase 0 counts") as caught:
         run(h.with_barriers(b.kernel([], body, threads=T, within=WITHIN), full), seeds=[0])

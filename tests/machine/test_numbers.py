@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snap.ir import nodes as ir
-from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, Kind
+from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, ScalarKind
 from snap.machine import numbers, run_reference
 
 INTEGERS = [I8, I16, I32, I64, U8, U16, U32, U64]
@@ -29,7 +29,7 @@ def run(expression, arrays, types, result):
 
 def wrap(value, type):
     value &= (1 << type.bits) - 1
-    return value - (1 << type.bits) if type.kind is Kind.INT and value >> (type.bits - 1) else value
+    return value - (1 << type.bits) if type.kind is ScalarKind.INT and value >> (type.bits - 1) else value
 
 
 def oracle(op, x, y, type):
@@ -95,7 +95,7 @@ def test_casts_to_integers(source, to):
         elif source.is_float:
             info = np.iinfo(numbers.REGISTER[to])
             low, high = int(info.min), int(info.max)
-            top = (low if to.kind is Kind.INT else 1 << (to.bits - 1) if to.bits >= 32 else high) if F64 == source or to.bits == 64 else 0  # what PTX makes of NaN
+            top = (low if to.kind is ScalarKind.INT else 1 << (to.bits - 1) if to.bits >= 32 else high) if F64 == source or to.bits == 64 else 0  # what PTX makes of NaN
             want = top if v != v else high if v >= float(high) else low if v <= float(low) else int(v)
         else:
             want = wrap(int(v), to)

@@ -6,8 +6,8 @@ from mutants.mutant import Mutant
 
 MUTANTS = (
     Mutant("where proofs are wanted nothing is assumed", "analysis/values.py",
-           "    if type.kind is Kind.INT and not values.proofs:",
-           "    if type.kind is Kind.INT:",
+           "    if type.kind is ScalarKind.INT and not values.proofs:",
+           "    if type.kind is ScalarKind.INT:",
            ("tests/analysis/test_values.py::test_what_is_assumed_is_not_proved",)),
     Mutant("a sum may wrap, and be negative", "analysis/text.py",
            "        super().__init__(proofs=proofs)",

@@ -99,9 +99,9 @@ def _goes_wrong(function, args, blocks, seed) -> bool:
 def test_a_count_of_arrivals_that_is_wrong_is_noticed():
     kernel, *_ = PROGRAMS["relay"]()
     function = kernel._the_one({}).synced
-    for b in function.barriers:
+    for b in function.mbarriers:
         for by in (-1, 1):
-            wrong = replace(function, barriers=tuple(replace(x, count=x.count + by) if x is b else x for x in function.barriers))
+            wrong = replace(function, mbarriers=tuple(replace(x, count=x.count + by) if x is b else x for x in function.mbarriers))
             assert any("count" in stuck.why for stuck in order(wrong).stuck), (b.name, by)
 
 

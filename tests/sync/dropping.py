@@ -8,7 +8,7 @@ import numpy as np
 
 from snap import machine
 from snap.ir import nodes as ir
-from snap.ir.synced import BarrierWait, Elect, Sync, SyncPoint
+from snap.ir.synced import Elect, MBarrierWait, Sync, SyncPoint
 from snap.ir.walk import statements
 from snap.machine import MachineError
 
@@ -23,7 +23,7 @@ def without(function: ir.Function, point: SyncPoint) -> ir.Function:
     """All parts of it are gone; arrivals at an mbarrier stay, since it counts them."""
 
     def is_it(s: ir.Stmt) -> bool:
-        return isinstance(s, (Sync, BarrierWait)) and s.point == point
+        return isinstance(s, (Sync, MBarrierWait)) and s.point == point
 
     def body(b: ir.Body) -> ir.Body:
         return tuple(statement(s) for s in b if not is_it(s))

@@ -14,7 +14,7 @@ from snap.diag.error import SnapError
 from snap.diag.source import register_source
 from snap.ir import nodes as ir
 from snap.ir.engines import Wait
-from snap.ir.synced import BarrierArrive, BarrierExpect, Elect, Sync
+from snap.ir.synced import Elect, MBarrierArrive, MBarrierExpect, Sync
 from snap.ir.types import Level
 from snap.ir.walk import statements
 
@@ -30,7 +30,7 @@ def synced(kernel) -> ir.Function:
 
 
 def barriers(f: ir.Function) -> dict[str, tuple[int, int, bool]]:
-    return {b.name: (b.slots, b.count, b.everywhere) for b in f.barriers}
+    return {b.name: (b.slots, b.count, b.everywhere) for b in f.mbarriers}
 
 
 def all_of(f: ir.Function, kind: type) -> list:
@@ -70,13 +70,13 @@ def clustered():
 
 def test_both_operands_share_one_pair_of_barriers(hgemm):
     assert barriers(hgemm) == {"At_Bt_full": (4, 1, False), "At_Bt_empty": (4, 2, False)}  # one arrival a warpgroup
-    announced = [s.bytes for s in all_of(hgemm, BarrierArrive) if s.bytes]
+    announced = [s.bytes for s in all_of(hgemm, MBarrierArrive) if s.bytes]
     assert announced == [128 * 64 * 2 + 256 * 64 * 2]
 
 
 def test_slots_are_given_back_by_both_blocks(clustered):
     assert barriers(clustered) == {"At_Bt_full": (4, 1, False), "At_Bt_empty": (4, 4, True)}
-    assert [s.bytes for s in all_of(clustered, BarrierArrive) if s.bytes] == [49152]
+    assert [s.bytes for s in all_of(clustered, MBarrierArrive) if s.bytes] == [49152]
     assert not [s for s in all_of(clustered, Sync) if s.point.kind in ("cluster", "block")]
 
 
@@ -123,7 +123,7 @@ def test_slots_with_names_of_their_own():
 def test_no_box_and_still_roles():
     f = synced(kernel_of("boxes", "relay"))
     assert barriers(f) == {"q_full": (2, 1, False), "q_empty": (2, 2, False)} and not all_of(f, Sync)
-    assert all(s.by.n == 32 and not s.point.fence for s in all_of(f, BarrierArrive))
+    assert all(s.by.n == 32 and not s.point.fence for s in all_of(f, MBarrierArrive))
 
 
 def test_numbered_fills():
@@ -151,7 +151,7 @@ with claim(a, p=thread[32]) as au:
     kernel = define(staged(text))
     waits = [(s.point.waits, depth_of(synced(kernel), s)) for s in all_of(synced(kernel), Sync)]
     assert waits == [(((Wait.BOXES_READ, 0),), 1)]
-    assert [s.point.fence for s in all_of(synced(kernel), BarrierArrive)].count(True) == 1  # what was written is read as a box
+    assert [s.point.fence for s in all_of(synced(kernel), MBarrierArrive)].count(True) == 1  # what was written is read as a box
     x, y, w = np.arange(160, dtype=np.float32).reshape(5, 32), np.zeros(64, np.float32), np.zeros((5, 32), np.float32)
     kernel[1](x, y, w, 5)
     np.testing.assert_array_equal(w, x + np.arange(5)[:, None])
@@ -225,7 +225,7 @@ def test_both_may_depend_on_something_each_for_itself():
     """Whoever does not use a fill waits for it and gives it back all the same."""
     sometimes = define(staged("if k % 3 > 0:\n" + indent(LOAD_A), "if k % 2 == 0:\n" + indent(USE_A)))
     f = synced(sometimes)
-    assert barriers(f) == {"q_full": (2, 1, False), "q_empty": (2, 1, False)} and [s.bytes for s in all_of(f, BarrierExpect)] == [128]
+    assert barriers(f) == {"q_full": (2, 1, False), "q_empty": (2, 1, False)} and [s.bytes for s in all_of(f, MBarrierExpect)] == [128]
 
 
 def test_what_is_refused_above_is_accepted_in_order():

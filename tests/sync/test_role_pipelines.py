@@ -13,7 +13,7 @@ import snap
 from snap import machine
 from snap.ir.engines import Engine, Wait
 from snap.ir.rewrite import with_bodies
-from snap.ir.synced import AsyncCommit, BarrierArrive, BarrierWait, Sync
+from snap.ir.synced import AsyncCommit, MBarrierArrive, MBarrierWait, Sync
 from snap.ir.types import THREAD1
 from snap.ir.walk import statements
 from snap.machine import MachineError
@@ -103,7 +103,7 @@ def test_a_slot_that_goes_round_three_roles_needs_no_barrier_of_the_block(depth)
     kernel = compiled(ROUND.format(depth=depth))
     f = synced(kernel)
     counts = {"slots_full": 2, "slots_handed1": 1, "slots_handed2": 1}
-    assert {b.name: b.count for b in f.barriers} == counts | ({"slots_empty": 2} if depth == 1 else {})
+    assert {b.name: b.count for b in f.mbarriers} == counts | ({"slots_empty": 2} if depth == 1 else {})
     assert not [s for s in statements(f.body) if isinstance(s, Sync)]
     x, out, rows = arguments()
     kernel[1](x, out, rows)
@@ -116,7 +116,7 @@ def test_each_of_its_waits_is_needed(depth):
     """With two slots those who fill one again have all come by the other since: they wait for nobody."""
     f = synced(compiled(ROUND.format(depth=depth)))
     waits = [p for p in points_of(f) if p.kind == "mbarrier"]
-    assert len(waits) == 5 - depth == len([s for s in statements(f.body) if isinstance(s, BarrierWait)])
+    assert len(waits) == 5 - depth == len([s for s in statements(f.body) if isinstance(s, MBarrierWait)])
     for point in waits:
         assert shows(without(f, point), arguments), point
 
@@ -129,7 +129,7 @@ def test_who_loads_by_tma_waits_until_the_whole_role_has_used_the_slot(depth):
     written = text[text.index("                            l: int") : text.index("                        case 1")]
     kernel = compiled(text.replace(written, "                            async_copy(first, x, at=(k, 0))\n", 1).format(depth=depth))
     f = synced(kernel)
-    assert {b.name: b.count for b in f.barriers} == {"slots_full": 1, "slots_handed1": 1, "slots_handed2": 1, "slots_empty": 2}
+    assert {b.name: b.count for b in f.mbarriers} == {"slots_full": 1, "slots_handed1": 1, "slots_handed2": 1, "slots_empty": 2}
     assert not snap.races(kernel, *arguments(), blocks=1, seeds=8)
     (empty,) = [p for p in points_of(f) if p.waiters.startswith("the thread that")]
     assert shows(without(f, empty), arguments)
@@ -182,11 +182,11 @@ def given(rows: int = 7) -> list:
 
 
 def arrivals(f) -> list[tuple[str, bool, int]]:
-    return [(s.barrier.name, s.copies, s.by.n) for s in statements(f.body) if isinstance(s, BarrierArrive)]
+    return [(s.barrier.name, s.copies, s.by.n) for s in statements(f.body) if isinstance(s, MBarrierArrive)]
 
 
 def counts(f) -> dict[str, int]:
-    return {b.name: b.count for b in f.barriers}
+    return {b.name: b.count for b in f.mbarriers}
 
 
 def waits(f) -> list[tuple]:
@@ -243,26 +243,26 @@ def test_copies_are_waited_for_where_they_cannot_arrive_by_themselves(what):
     assert ("thread", ((Wait.COPIES, 0),)) in waits(f)
     assert ("slots_full", False, 32) in arrivals(f) and not any(copies for _, copies, _ in arrivals(f))
     agrees(kernel, expected)
-    fences = [s.point.fence for s in statements(f.body) if isinstance(s, BarrierArrive) and s.barrier.name == "slots_full"]
+    fences = [s.point.fence for s in statements(f.body) if isinstance(s, MBarrierArrive) and s.barrier.name == "slots_full"]
     assert fences == [what == "stored by TMA"]
 
 
 def arriving(f):
     """The same program, with copies that arrive by themselves: nobody waits for them, and the fence comes before they do."""
-    full = next(b for b in f.barriers if b.name == "slots_full")
+    full = next(b for b in f.mbarriers if b.name == "slots_full")
     counted = replace(full, count=64)
 
     def statement(s):
-        if isinstance(s, (BarrierArrive, BarrierWait)) and s.barrier == full:
+        if isinstance(s, (MBarrierArrive, MBarrierWait)) and s.barrier == full:
             s = replace(s, barrier=counted)
-            return replace(s, copies=True, by=THREAD1) if isinstance(s, BarrierArrive) else s
+            return replace(s, copies=True, by=THREAD1) if isinstance(s, MBarrierArrive) else s
         return with_bodies(s, body)
 
     def body(b):
         waits = lambda s: isinstance(s, Sync) and s.point.waits == ((Wait.COPIES, 0),)
         return tuple(statement(s) for s in b if not waits(s) and s != AsyncCommit(Engine.COPIES, getattr(s, "place", None), span=s.span))
 
-    return replace(f, body=body(f.body), barriers=tuple(counted if b == full else b for b in f.barriers))
+    return replace(f, body=body(f.body), mbarriers=tuple(counted if b == full else b for b in f.mbarriers))
 
 
 def test_what_arrived_by_itself_is_not_fenced():

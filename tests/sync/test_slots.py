@@ -41,12 +41,12 @@ def product_waits(function) -> list[tuple[str, int]]:
 def test_attention():
     kernel = Program(ROOT / "tests" / "ok" / "attention.py").execute()["attention"]
     function = kernel._the_one({}).synced
-    counts = {b.name: (b.slots, b.count) for b in function.barriers}
+    counts = {b.name: (b.slots, b.count) for b in function.mbarriers}
     assert counts["Ks_full"] == counts["Vs_full"] == (2, 1) and counts["Ks_empty"] == counts["Vs_empty"] == (2, 2)
     assert product_waits(function) == [("s", 0), ("s", 1), ("acc", 0), ("acc", 0)]
     loop = next(s for s in statements(function.body) if isinstance(s, ir.For) and any(isinstance(x, ir.Wgmma) for x in statements(s.body)))
     order = [s.point.object if isinstance(s, synced.Sync) else s.barrier.name for s in statements(loop.body)
-             if isinstance(s, synced.Sync) and s.point.waits or isinstance(s, synced.BarrierArrive) and s.barrier.name.endswith("empty")]
+             if isinstance(s, synced.Sync) and s.point.waits or isinstance(s, synced.MBarrierArrive) and s.barrier.name.endswith("empty")]
     assert order == ["s", "Ks_empty", "acc", "Vs_empty"]  # each slot is given back by the wait for what was made of it
 
 

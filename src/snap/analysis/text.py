@@ -22,7 +22,7 @@ from snap.ir.integers import Range, held_by
 from snap.ir.types import THREAD1
 from snap.ir.walk import statements
 
-Declared = tuple[ir.Expr, ...]  # what a variable is: its value, or the bounds of its loop (start, stop, step)
+FirstValue = tuple[ir.Expr, ...]  # what a variable is: its value, or the bounds of its loop (start, stop, step)
 
 
 class Text(Values):
@@ -30,7 +30,7 @@ class Text(Values):
     anything.
     """
 
-    def __init__(self, declared: Callable[[ir.Var], Declared | None], proofs: bool):
+    def __init__(self, declared: Callable[[ir.Var], FirstValue | None], proofs: bool):
         super().__init__(proofs=proofs)
         self.declared = declared
         self.unknowns = itertools.count()  # names of those that no expression has
@@ -126,9 +126,9 @@ class SameText(Values):
         return self.anything(e, e.type)
 
 
-def first_values(body: ir.Body) -> dict[int, Declared]:
+def first_values(body: ir.Body) -> dict[int, FirstValue]:
     """The variables that keep the first value which these statements give them, and what it is."""
-    found: dict[int, Declared] = {}
+    found: dict[int, FirstValue] = {}
     times: dict[int, int] = {}
     for s in statements(body):
         for var in assigned(s):

@@ -33,7 +33,7 @@ from snap.analysis.solve import Systems
 from snap.ir import nodes as ir
 from snap.ir.hardware import BLOCK_THREADS
 from snap.ir.integers import Range, held_by
-from snap.ir.types import THREAD1, Kind, Level, Place, Privilege, Scalar, ValueType
+from snap.ir.types import THREAD1, Level, Place, Privilege, Scalar, ScalarKind, ValueType
 from snap.record import record
 
 Frame = tuple[int, ...]  # the calls we are in
@@ -330,7 +330,7 @@ def least_step(step: Form) -> int:
 
 
 def is_integer(type: object) -> bool:
-    return isinstance(type, Scalar) and type.kind in (Kind.INT, Kind.UINT, Kind.BOOL)
+    return isinstance(type, Scalar) and type.kind in (ScalarKind.INT, ScalarKind.UINT, ScalarKind.BOOL)
 
 
 def form(e: ir.Expr, values: Values, frame: Frame, at: Position | None) -> Form:
@@ -349,11 +349,11 @@ def form(e: ir.Expr, values: Values, frame: Frame, at: Position | None) -> Form:
             return linear.unknown(("count", str(target), str(e.place)))
         case ir.Cast() | ir.Unary() | ir.Binary() if not isinstance(e.type, Scalar):  # of vectors
             return values.beyond(e, frame, at)
-        case ir.Cast(value) if is_integer(value.type) and e.type.kind in (Kind.INT, Kind.UINT):
+        case ir.Cast(value) if is_integer(value.type) and e.type.kind in (ScalarKind.INT, ScalarKind.UINT):
             return wrapped(form(value, values, frame, at), e.type, values)
-        case ir.Unary("-", value) if e.type.kind in (Kind.INT, Kind.UINT):
+        case ir.Unary("-", value) if e.type.kind in (ScalarKind.INT, ScalarKind.UINT):
             return _held(linear.times(form(value, values, frame, at), -1), e.type, values)
-        case ir.Binary(op, left, right) if e.type.kind in (Kind.INT, Kind.UINT):
+        case ir.Binary(op, left, right) if e.type.kind in (ScalarKind.INT, ScalarKind.UINT):
             a, b = form(left, values, frame, at), form(right, values, frame, at)
             found = _binary(op, a, b, values, e.type)
             if found is None:
@@ -381,7 +381,7 @@ def _held(x: Form, type: Scalar, values: Values) -> Form:
     """The result of arithmetic.  Where a signed one may be far too large it is followed as it wraps in practice, too: a
     guess, and one on the safe side, since the program has no meaning where the two differ.
     """
-    if type.kind is Kind.INT and not values.proofs:
+    if type.kind is ScalarKind.INT and not values.proofs:
         reach = abs(x[0]) + sum(abs(k) * REACH.get(atom[0], LIKELY) for atom, k in x[1])
         if not reach >> (type.bits - 1):
             if x[1]:
@@ -426,7 +426,7 @@ def counted(x: Form, type: Scalar, values: Values) -> Form:
     """What a variable is that iterations, nobody knows how many, have counted up to x.  A signed one is taken not to
     leave its type.
     """
-    if type.kind is Kind.UINT or values.proofs:
+    if type.kind is ScalarKind.UINT or values.proofs:
         return wrapped(x, type, values)
     values.assumed[x] = type
     return x

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from snap.check.function import instantiate
 from snap.check.signatures import constexpr_names, required
-from snap.check.state import Program
+from snap.check.state import Elaboration
 from snap.diag.error import Diagnostic, SnapError
 from snap.frontend.definition import Definition
 from snap.ir import nodes as ir
@@ -26,7 +26,7 @@ def check(definition: Definition, constexprs: Mapping[str, object] | None = None
     constexprs = constexprs or {}
     try:
         with uncollected():
-            return roomy(lambda: instantiate(Program(), definition, constexprs, None, {}).function)
+            return roomy(lambda: instantiate(Elaboration(), definition, constexprs, None, {}).function)
     except RecursionError:
         raise SnapError(
             Diagnostic(

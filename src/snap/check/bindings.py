@@ -140,7 +140,7 @@ class SplitBranch:
 
 
 @record
-class Role:
+class RoleName:
     """A name for one case of a split of a block's threads: `compute, load = roles(256, 128)`."""
 
     name: str
@@ -149,4 +149,4 @@ class Role:
     span: Span
 
 
-Binding = Variable | Constant | IndexFunction | Memory | Pipeline | Role | Poison
+Binding = Variable | Constant | IndexFunction | Memory | Pipeline | RoleName | Poison

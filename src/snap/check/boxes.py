@@ -18,7 +18,7 @@ from snap.check.explain import declared, read_down
 from snap.check.hints import eviction
 from snap.check.memory import indices, mapped, not_const
 from snap.check.multicast import issued_alike
-from snap.check.state import Checker, Frame, Touch, Want
+from snap.check.state import Checker, Construct, Touch, Want
 from snap.check.storage import memory_argument
 from snap.check.tiles import aligned, contiguous, core, moved, tile_of
 from snap.diag.error import Label
@@ -179,9 +179,9 @@ def _written(c: Checker, side: Side) -> None:
     if handle.privilege == c.privilege:
         return
     deeper = c.privilege.at_least(handle.privilege)
-    frame = c.innermost("group", "split", "function")
-    if c.privilege == THREAD1 and frame.kind == "group" and BLOCK1.at_least(handle.privilege):
-        raise _by_single_threads(c, handle, frame, span)
+    construct = c.innermost("group", "split", "function")
+    if c.privilege == THREAD1 and construct.kind == "group" and BLOCK1.at_least(handle.privilege):
+        raise _by_single_threads(c, handle, construct, span)
     raise c.fail(
         "SNAP009",
         f"the destination of a TMA copy belongs to the group that issues it: `{handle.name}` is at"
@@ -195,8 +195,8 @@ def _written(c: Checker, side: Side) -> None:
 
 
 # CUDA's habit: one thread issues.  Here the group that owns the memory does, and the compiler picks the thread.
-def _by_single_threads(c: Checker, handle: ir.Handle, frame: Frame, span: Span) -> Exception:
-    chosen = any(f.kind == "if" for f in c.frames[c.frames.index(frame) :])
+def _by_single_threads(c: Checker, handle: ir.Handle, construct: Construct, span: Span) -> Exception:
+    chosen = any(f.kind == "if" for f in c.constructs[c.constructs.index(construct) :])
     return c.fail(
         "SNAP009",
         f"a TMA copy is issued once, by the group that its destination belongs to: `{handle.name}` is at"
@@ -205,7 +205,7 @@ def _by_single_threads(c: Checker, handle: ir.Handle, frame: Frame, span: Span) 
         "written here",
         (
             Label(handle.span, f"at privilege `{handle.privilege}` here"),
-            Label(frame.span, "from here each thread acts for itself"),
+            Label(construct.span, "from here each thread acts for itself"),
         ),
         note="the compiler elects the one thread of the group that issues it",
         help=(

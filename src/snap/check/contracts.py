@@ -19,7 +19,7 @@ from snap.frontend.conditions import condition_tree
 from snap.frontend.definition import Definition
 from snap.frontend.text import expression
 from snap.ir.contracts import Condition, Contract
-from snap.ir.types import Array, Element, Kind, Level, Scalar, ValueType
+from snap.ir.types import Array, Element, Level, Scalar, ScalarKind, ValueType
 
 CODE = "SNAP028"
 WORDS = ("where", "ensures", "pairs", "calls")
@@ -79,7 +79,7 @@ def _kind_of(kind: str, t: ValueType) -> str:
     elem = t.elem if isinstance(t, Array) else t
     if kind == "pointer":
         return "pointer"
-    if not isinstance(elem, Scalar) or not (elem.is_integer or elem.kind is Kind.BOOL):
+    if not isinstance(elem, Scalar) or not (elem.is_integer or elem.kind is ScalarKind.BOOL):
         return f"`{t}`"
     return "array" if isinstance(t, Array) else "integer"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from snap.check.assignments import declare
 from snap.check.bindings import Poison, Variable
-from snap.check.forms import Place, declares_memory, is_word, privilege_node
+from snap.check.forms import FormPlace, declares_memory, is_word, privilege_node
 from snap.check.names import as_type, resolve
 from snap.check.several import assign_several
 from snap.check.state import Checker
@@ -38,7 +38,7 @@ def declarations(c: Checker, s: tree.Assign) -> tree.Body:
     for name, span in names:
         if not isinstance(c.lookup(name) or Poison(), Poison):
             raise c.type_error(f"`{name}` is declared already", span, help=f"choose another name: {EXAMPLE}")
-    place, mark = Place(s.span, s.value), len(c.out)
+    place, mark = FormPlace(s.span, s.value), len(c.out)
     made: list[tree.Declare] = []
     first: list[tuple[int, tree.Expr]] = []  # registers that begin with a value
     for k, ((name, span), (e, in_registers)) in enumerate(zip(names, _made(c, s, len(names)))):

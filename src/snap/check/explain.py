@@ -136,9 +136,9 @@ def read_down(
                 f"varies per {have.level.word}" if have.n == 1 else f"varies per group of {have.n} {have.level.word}s",
             )
         )
-    frame = c.innermost("group", "split")
-    if frame is not None and p == c.privilege and want.head is None:
-        labels.append(Label(frame.span, f"from here {describe(p)} acts as one"))
+    construct = c.innermost("group", "split")
+    if construct is not None and p == c.privilege and want.head is None:
+        labels.append(Label(construct.span, f"from here {describe(p)} acts as one"))
     if want.head is not None and want.head != span:
         labels.append(Label(want.head, f"wants a value at `{p}`"))
     note = (
@@ -184,8 +184,8 @@ def write_up(
     help: str = "",
 ) -> bool:
     """Reports, and says whether it did.  `note`, `help`: for what is no assignment."""
-    frame = c.innermost("group", "split", "function")
-    inside = (Label(frame.span, f"this code runs at `{c.privilege}`"),) if frame is not None else ()
+    construct = c.innermost("group", "split", "function")
+    inside = (Label(construct.span, f"this code runs at `{c.privilege}`"),) if construct is not None else ()
     if not c.privilege.at_least(p):
         higher = p.level > c.privilege.level or p.n > c.privilege.n
         message = (

@@ -11,7 +11,7 @@ from functools import partial
 
 from snap.check import convert
 from snap.check.arithmetic import arithmetic, compared
-from snap.check.bindings import Constant, IndexFunction, Memory, Pipeline, Role, Variable
+from snap.check.bindings import Constant, IndexFunction, Memory, Pipeline, RoleName, Variable
 from snap.check.explain import declared, group_words, read_down
 from snap.check.memory import indices, load
 from snap.check.names import as_definition, constant_of, describe_object, resolve
@@ -154,7 +154,7 @@ def _name(c: Checker, e: tree.Name, want: Want) -> ir.Expr:
             raise c.type_error(f"`{e.id}` is memory, not a value", e.span, help=f"read an element: `{e.id}[...]`")
         case Pipeline():
             raise c.type_error(f"`{e.id}` is a pipeline, not a value", e.span, help=f"`with stage({e.id}) as s:`")
-        case Role():
+        case RoleName():
             raise c.type_error(f"`{e.id}` is a role, not a value", e.span, help=f"`with {e.id}(memory):`")
         case IndexFunction():
             raise c.type_error(
@@ -402,7 +402,7 @@ def _branch_value(c: Checker, e: tree.Expr, want: Want, result: ir.Var, adapt, s
 
 
 def _conditionally(c: Checker):
-    return c.frame("conditional", c.definition.tree.span, "")
+    return c.construct("conditional", c.definition.tree.span, "")
 
 
 def _unify(c: Checker, a: ir.Expr, b: ir.Expr, span: Span) -> tuple[ir.Expr, ir.Expr]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from snap.check.annotations import chosen, constant_int, wanted_privilege
-from snap.check.bindings import Memory, Role
+from snap.check.bindings import Memory, RoleName
 from snap.check.names import resolve
 from snap.check.state import Checker
 from snap.diag.error import Label
@@ -26,7 +26,7 @@ MEMORY = ("shared", "pipeline", "registers")
 
 
 @record
-class Place:
+class FormPlace:
     """Where a form stands that is no `with` statement."""
 
     head: Span
@@ -51,7 +51,7 @@ def declares_memory(c: Checker, e: tree.Expr) -> bool:
     return any(is_word(c, part, word) for part in parts for word in MEMORY)
 
 
-def form_of(c: Checker, e: tree.Expr) -> str | Role | None:
+def form_of(c: Checker, e: tree.Expr) -> str | RoleName | None:
     """Which short form a call opens: its word, or the role."""
     if not isinstance(e, tree.Call) or not isinstance(e.function, (tree.Name, tree.Attribute)):
         return None
@@ -60,14 +60,14 @@ def form_of(c: Checker, e: tree.Expr) -> str | Role | None:
             found = c.lookup(name) or c.names.get(name) or WITHOUT_IMPORT.get(name)
         case _:
             found = resolve(c, e.function)
-    if isinstance(found, Role):
+    if isinstance(found, RoleName):
         return found
     return found.word if isinstance(found, Marker) and found.word in FORMS else None
 
 
 def where(c: Checker) -> tuple[Label, ...]:
-    frame = c.innermost("group", "split", "function")
-    return (Label(frame.span, f"this code holds {c.place}"),)
+    construct = c.innermost("group", "split", "function")
+    return (Label(construct.span, f"this code holds {c.place}"),)
 
 
 # ---- arguments ------------------------------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ def named_inside(
 
 
 def named_freely(
-    c: Checker, body: tree.Body, bound: frozenset[str], roles: Mapping[str, Role] = MappingProxyType({})
+    c: Checker, body: tree.Body, bound: frozenset[str], roles: Mapping[str, RoleName] = MappingProxyType({})
 ) -> Iterator[tuple[str, Privilege, bool]]:
     """The memory that forms in the body name and that is declared outside of it, each with whom it goes to, and
     whether its parts are promised apart.  roles: those that are made on the way.
@@ -154,7 +154,7 @@ def named_freely(
             case tree.With(call, name, inner):
                 form = _role_of(call, roles) or form_of(c, call)
                 if form is not None:
-                    args = call.args if isinstance(form, Role) else call.args[1:]
+                    args = call.args if isinstance(form, RoleName) else call.args[1:]
                     named = {root for e in args if (root := root_name(e)) is not None and root not in bound}
                     to = handed_to(c, form, call)
                     apart = promises(c, call)
@@ -180,17 +180,19 @@ def bodies_of(s: tree.Stmt) -> tuple[tree.Body, ...]:
             return ()
 
 
-def _roles_made(c: Checker, names: tuple[tree.Expr, ...], call: tree.Call) -> dict[str, Role]:
+def _roles_made(c: Checker, names: tuple[tree.Expr, ...], call: tree.Call) -> dict[str, RoleName]:
     """The roles of an assignment that has not been checked yet; none where it is wrong."""
     with c.trial():
         sizes = tuple(constant_int(c, e, "the size of a role") for e in call.args)
         return {
-            e.id: Role(e.id, sizes, k, e.span) for k, (e, _) in enumerate(zip(names, sizes)) if isinstance(e, tree.Name)
+            e.id: RoleName(e.id, sizes, k, e.span)
+            for k, (e, _) in enumerate(zip(names, sizes))
+            if isinstance(e, tree.Name)
         }
     return {}
 
 
-def _role_of(call: tree.Expr, roles: Mapping[str, Role]) -> Role | None:
+def _role_of(call: tree.Expr, roles: Mapping[str, RoleName]) -> RoleName | None:
     match call:
         case tree.Call(tree.Name(name)):
             return roles.get(name)
@@ -204,9 +206,9 @@ def promises(c: Checker, call: tree.Call) -> set[str]:
     return set()
 
 
-def handed_to(c: Checker, form: str | Role, call: tree.Call) -> Privilege:
+def handed_to(c: Checker, form: str | RoleName, call: tree.Call) -> Privilege:
     """Whom a form inside of this one hands memory to."""
-    if isinstance(form, Role):
+    if isinstance(form, RoleName):
         return Privilege(Level.THREAD, form.sizes[form.number])
     with c.trial():
         return level_of(c, call.args[0], str(form))

@@ -16,7 +16,7 @@ from snap.check.arguments import Incoming
 from snap.check.bindings import IndexMap, Memory, Variable
 from snap.check.contracts import contract_of
 from snap.check.signatures import ParamSpec, keep_header, parameters, raise_errors, required, returns, starting_place
-from snap.check.state import Abort, Checker, Instance, Program
+from snap.check.state import Abort, Checker, Elaboration, Instance
 from snap.check.whole import check_whole, watched
 from snap.frontend.definition import EXPANSIONS, Definition, identity
 from snap.ir import nodes as ir
@@ -26,7 +26,7 @@ from snap.ir.walk import bodies
 
 
 def instantiate(
-    program: Program,
+    program: Elaboration,
     definition: Definition,
     constexprs: Mapping[str, object],
     caller: Place | None,
@@ -49,7 +49,7 @@ def instantiate(
 
 
 def elaborate(
-    program: Program,
+    program: Elaboration,
     definition: Definition,
     constexprs: Mapping[str, object],
     place: Place,

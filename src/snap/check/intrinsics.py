@@ -95,7 +95,7 @@ def allowed(c: Checker, op: CollectiveOp, span: Span) -> CollectiveOp:
 
 def _way_out(c: Checker, op: CollectiveOp, held: Held | None) -> str:
     need = op.requires
-    if need == CLUSTER1 and c.frames[0].place is not None and c.frames[0].place.held(Level.CLUSTER) is None:
+    if need == CLUSTER1 and c.constructs[0].place is not None and c.constructs[0].place.held(Level.CLUSTER) is None:
         return "there are no clusters here: `@kernel(threads=256, cluster=2)`, or `@requires(grid[1], cluster[1], ...)`"
     count = 0 if held is None else held.count or 0
     divides = [n for n in PARTS if count % n == 0 and held is not None and held.aligned_to(n)]
@@ -183,7 +183,7 @@ def _of_some(c: Checker, op: CollectiveOp, argument: tree.Expr, where: tree.Expr
     """`argument if where else neutral`: by an `if` where the value contains a call."""
     called = has_effect(c, argument)
     cond = condition(c, where, choosing(c, PER_THREAD) if called else PER_THREAD)
-    with c.block() as body, c.frame("conditional", argument.span, ""):
+    with c.block() as body, c.construct("conditional", argument.span, ""):
         value = _typed_argument(c, op, 0, scalar(c, argument, PER_THREAD), argument.span)
     nothing = ir.Const(neutral(op.name.removeprefix("reduce_"), value.type), value.type, span=where.span)
     if not called:

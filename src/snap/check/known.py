@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from snap.analysis.uniform import differs
-from snap.check.state import Checker, Frame
+from snap.check.state import Checker, Construct
 from snap.frontend import tree
 from snap.ir import nodes as ir
 from snap.ir.types import BLOCK1, CLUSTER1, THREAD1, Privilege
@@ -25,18 +25,18 @@ def note_value(c: Checker, var: ir.Var, value: ir.Expr | None, read_only: bool =
     c.declared[var.uid] = (value,)
 
 
-def decided_below(c: Checker, p: Privilege, frames: list[Frame]) -> tuple[Frame, ir.Expr | None] | None:
-    """The first loop or `if` of the frames that units of p may go through differently, and what decides it (None: a
+def decided_below(c: Checker, p: Privilege, constructs: list[Construct]) -> tuple[Construct, ir.Expr | None] | None:
+    """The first loop or `if` of the constructs that units of p may go through differently, and what decides it (None: a
     `break` or `continue`).
     """
-    for frame in frames:
-        if frame.kind not in ("if", "loop"):
+    for construct in constructs:
+        if construct.kind not in ("if", "loop"):
             continue
-        found = differs(p, c.ranges, *frame.decides)
+        found = differs(p, c.ranges, *construct.decides)
         if found is not None:
-            return frame, found
-        if frame.left_early and not frame.place.privilege.at_least(p):
-            return frame, None
+            return construct, found
+        if construct.left_early and not construct.place.privilege.at_least(p):
+            return construct, None
     return None
 
 
@@ -58,7 +58,7 @@ def unknown_when_compiled(c: Checker, e: ir.Expr) -> ir.Var | None:
                 if found is not None:
                     return found
             case ir.Read(var):
-                if not any(frame.var == var and frame.unrolled for frame in c.frames):
+                if not any(construct.var == var and construct.unrolled for construct in c.constructs):
                     return var
             case ir.Elem(ir.ArrayRef(var)):
                 return var

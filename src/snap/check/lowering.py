@@ -103,7 +103,7 @@ def _scope(c: Checker, s: tree.With, tail: bool, word: str, owner: Memory, *memo
     owner.lowered = Lowering(word, memories[0].handle.name, s.head)
     try:
         name = memories[0].handle.base.name
-        with c.block() as out, c.frame("memory", s.head, f"the {word} of `{name}`"):
+        with c.block() as out, c.construct("memory", s.head, f"the {word} of `{name}`"):
             for memory in memories:
                 c.bind(memory.handle.name, memory)
             body(c, s.body, tail)
@@ -141,13 +141,13 @@ def _cannot_lower(c: Checker, seen: Memory, p: Privilege, s: tree.With) -> Diagn
     base = seen.handle
     mark = len(c.errors)
     if not base.const and not c.privilege.at_least(base.privilege):
-        frame = c.innermost("group", "split", "function")
+        construct = c.innermost("group", "split", "function")
         c.report(
             "SNAP005",
             f"`{base.name}` is at `{base.privilege}`, above this code's `{c.privilege}`: it cannot be lowered here",
             s.head,
             "its owner is not here to take it back",
-            (Label(base.span, f"at `{base.privilege}`"), Label(frame.span, f"this code runs at `{c.privilege}`")),
+            (Label(base.span, f"at `{base.privilege}`"), Label(construct.span, f"this code runs at `{c.privilege}`")),
             help=_lower_outside(base, s, c.privilege),
         )
     elif not base.privilege.at_least(p):
@@ -286,7 +286,9 @@ def claim_statement(c: Checker, s: tree.With, tail: bool) -> None:
             + ", and take `tile(mine, ...)` of that",
         )
     part = part or seen  # the block's alone already, whichever part of the cluster's memory it is
-    claimed = Memory(handle, part.view, _at_entry(c, part.map, s), part.shape, claim=ClaimUse(p, len(c.frames), s.head))
+    claimed = Memory(
+        handle, part.view, _at_entry(c, part.map, s), part.shape, claim=ClaimUse(p, len(c.constructs), s.head)
+    )
     made = _scope(c, s, tail, "claim", owner, claimed)
     c.out.append(ir.Claim(base, handle, c.place, made, span=s.head))
 
@@ -295,9 +297,9 @@ def _claimed_too_late(c: Checker, base: ir.Handle, p: Privilege, s: tree.With) -
     """What to write where the memory is not the code's own."""
     if c.privilege.at_least(base.privilege):
         return f"claim it in `with group({base.privilege}):`"
-    frame = c.innermost("group", "split")
+    construct = c.innermost("group", "split")
     unit = p.level.word if p.n == 1 else str(p)
-    if p == c.privilege and frame is not None and frame.kind == "split":
+    if p == c.privilege and construct is not None and construct.kind == "split":
         return (
             f"claim it before the split, around `match split({p.level.word}):`; or `with one({unit}, {base.name}):`,"
             " which is both"

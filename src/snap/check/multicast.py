@@ -32,7 +32,7 @@ from snap.ir.walk import walk
 def issued_alike(
     c: Checker, tile: ir.Tile, origin: ir.MemAccess, box: tuple[int, ...], span: Span, tile_span: Span
 ) -> None:
-    obj, start = tile.access.view.obj, c.frames[0].place
+    obj, start = tile.access.view.obj, c.constructs[0].place
     holders = "every block" if obj.part is None else f"{obj.part[0]} blocks at a time"
     declared = Label(obj.span, f"{holders} of the cluster hold{'s' * (obj.part is None)} a copy")
     if start.held(Level.CLUSTER) is None:
@@ -43,19 +43,19 @@ def issued_alike(
             span,
             help="issue it in the kernel, or in a function that requires `cluster[1]`",
         )
-    for frame in c.frames:
-        if frame.branch is not None and frame.branch.level >= Level.BLOCK:
+    for construct in c.constructs:
+        if construct.branch is not None and construct.branch.level >= Level.BLOCK:
             raise c.fail(
                 "SNAP006",
                 f"a multicast TMA load of `{obj.name}` is issued by every block of the cluster, and only some of them"
                 " get here",
                 span,
-                secondary=(declared, Label(frame.span, "these blocks only")),
+                secondary=(declared, Label(construct.span, "these blocks only")),
                 help="issue it outside of this split",
             )
     blocks = start.held(Level.BLOCK).count
     part = part_of(obj, blocks)
-    apart = decided_below(c, CLUSTER1, c.frames)
+    apart = decided_below(c, CLUSTER1, c.constructs)
     seen = [_in_block(c, i, rank) for rank in range(blocks) for i in origin.index] if obj.part else origin.index
     where = differs(CLUSTER1, c.ranges, *seen, *tile.access.index)
     if apart is None and where is None and obj.part is not None:
@@ -72,7 +72,7 @@ def issued_alike(
             note="a block that does not issue its slice leaves a hole in all the others' copies",
             help=_same_box(obj, blocks) if apart is None else "decide it with values at `cluster[1]` or above",
         )
-    decides = (*(e for frame in c.frames for e in frame.decides), *seen, *tile.access.index)
+    decides = (*(e for construct in c.constructs for e in construct.decides), *seen, *tile.access.index)
     agreed_in(c, decides, Want(CLUSTER1, "decides about a multicast TMA load of all blocks of the cluster"))
     _slices(c, tile, box, part.size, declared, tile_span)
 

@@ -6,7 +6,7 @@ Input: a `Memory` and the constructs that are open.  Output: errors.
 from __future__ import annotations
 
 from snap.check.bindings import ClaimUse, Memory, SplitBranch
-from snap.check.state import Abort, Checker, Frame
+from snap.check.state import Abort, Checker, Construct
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.ir.types import Level, Place
@@ -35,12 +35,12 @@ def use(c: Checker, memory: Memory, span: Span) -> None:
 def _owned(c: Checker, name: str, memory: Memory, span: Span) -> None:
     claim = memory.claim
     p, offset = claim.privilege, 0
-    for outer, frame in zip(c.frames[claim.depth - 1 :], c.frames[claim.depth :]):
-        if frame.kind not in ("group", "split"):
+    for outer, construct in zip(c.constructs[claim.depth - 1 :], c.constructs[claim.depth :]):
+        if construct.kind not in ("group", "split"):
             continue
-        if _several(outer.place, frame, memory) and frame.place.holds(p):
-            raise _many_owners(c, name, memory, frame, span)
-        branch = frame.branch
+        if _several(outer.place, construct, memory) and construct.place.holds(p):
+            raise _many_owners(c, name, memory, construct, span)
+        branch = construct.branch
         if branch is None or branch.level != p.level:
             continue
         offset += branch.offset
@@ -48,7 +48,11 @@ def _owned(c: Checker, name: str, memory: Memory, span: Span) -> None:
             break
     else:
         raise _not_its_branch(
-            c, name, claim, [frame.branch for frame in c.frames[claim.depth :] if frame.branch is not None], span
+            c,
+            name,
+            claim,
+            [construct.branch for construct in c.constructs[claim.depth :] if construct.branch is not None],
+            span,
         )
     if claim.owner is None:
         claim.owner, claim.first_use = offset, span
@@ -64,32 +68,32 @@ def _owned(c: Checker, name: str, memory: Memory, span: Span) -> None:
         )
 
 
-def _several(outer: Place, frame: Frame, memory: Memory) -> bool:
+def _several(outer: Place, construct: Construct, memory: Memory) -> bool:
     """Whether a group or case opens more than one group of its kind for all that is around it.  Memory that is spread
     over a cluster is claimed by each block's threads: there the blocks do not count.
     """
-    level, inside = frame.place.levels[0]
+    level, inside = construct.place.levels[0]
     each_block = memory.handle.obj.spread and memory.claim.privilege.level is Level.THREAD
     above = [at for at, held in outer.levels if at > level and (held.count != 1 or held.open)]
     held = outer.held(level)
-    if frame.branch is None:
+    if construct.branch is None:
         alone = held.count == inside.count and not held.open
     else:
-        alone = not frame.branch.rest or held.count - frame.branch.offset == inside.count and not held.open
+        alone = not construct.branch.rest or held.count - construct.branch.offset == inside.count and not held.open
     return any(at is not Level.BLOCK or not each_block for at in (*above, *(() if alone else (level,))))
 
 
-def _many_owners(c: Checker, name: str, memory: Memory, frame: Frame, span: Span) -> Abort:
-    claim, inside = memory.claim, frame.place.privilege
+def _many_owners(c: Checker, name: str, memory: Memory, construct: Construct, span: Span) -> Abort:
+    claim, inside = memory.claim, construct.place.privilege
     base = memory.handle.base
     word = claim.privilege.level.word
-    if frame.branch is None and inside == claim.privilege:
+    if construct.branch is None and inside == claim.privilege:
         unit = word if inside.n == 1 else str(inside)
         help = (
             f"for one of them, `with one({unit}, {base.name}):` instead of the claim and the group; for each of them a"
             f" part of its own, `with each({unit}, {base.name}) as i:`"
         )
-    elif frame.branch is None:
+    elif construct.branch is None:
         help = (
             f"hand out parts, `with partition({base.name}, p={inside}, f=...) as part:`, and claim `part` in the group"
         )
@@ -102,7 +106,7 @@ def _many_owners(c: Checker, name: str, memory: Memory, frame: Frame, span: Span
         "used here",
         (
             Label(claim.span, f"claimed for `{claim.privilege}` here"),
-            Label(frame.span, f"makes several groups of `{inside}`, and each uses it"),
+            Label(construct.span, f"makes several groups of `{inside}`, and each uses it"),
         ),
         note="each of them would own all of it, and nothing orders their uses",
         help=help,

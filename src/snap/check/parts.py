@@ -27,20 +27,20 @@ from snap.ir.types import THREAD1, Level, Place, Privilege
 from snap.ir.walk import bodies, children, own_expressions, statements, variables
 
 # An access, its shape, its index, and what is known there.
-Where = tuple[ir.MemAccess, tuple[Form, ...] | None, tuple[Form, ...] | None, tuple[Form, ...]]
+PartitionAccess = tuple[ir.MemAccess, tuple[Form, ...] | None, tuple[Form, ...] | None, tuple[Form, ...]]
 Owner = tuple[Frame, int]  # a handle, in a call
 
 
 @dataclass(slots=True, eq=False)
-class Scope:
+class OpenPartition:
     """A partition whose units might meet.  shared: the unknowns that are settled when it is entered, and who agrees on
     each.
     """
 
     handle: ir.Handle
     shared: dict[Atom, Privilege]
-    reads: list[Where] = field(default_factory=list)
-    writes: list[Where] = field(default_factory=list)
+    reads: list[PartitionAccess] = field(default_factory=list)
+    writes: list[PartitionAccess] = field(default_factory=list)
     guards: int = 0  # around it: conditions, loops, splits, calls
     sure: set[int] = field(default_factory=set)  # the accesses that every thread makes each time that it is entered
 
@@ -66,7 +66,7 @@ def overwritten(
             yield read, scope.handle, write
 
 
-def scopes_of(place: Place, params: Iterable[ir.Param], body: ir.Body, parts: set[int]) -> list[Scope]:
+def scopes_of(place: Place, params: Iterable[ir.Param], body: ir.Body, parts: set[int]) -> list[OpenPartition]:
     """The scopes of these partitions, with all that is read and written in them."""
     walk = _Walk(place, params, body, None)
     walk.body(body)
@@ -87,7 +87,7 @@ def _writes_surely(body: ir.Body) -> bool:
     return any(_writes_surely(s.body) if isinstance(s, (ir.Group, ir.Partition)) else bool(written(s)) for s in body)
 
 
-def meeting(place: Place, scopes: Iterable[Scope]) -> Iterator[Scope]:
+def meeting(place: Place, scopes: Iterable[OpenPartition]) -> Iterator[OpenPartition]:
     """Those whose units nothing shows to be apart: two accesses, one of them a write, may meet in an element."""
     for scope in scopes:
         both = itertools.chain(
@@ -109,7 +109,7 @@ class Collision:
 
 
 # What is refused happens in every launch: two threads of block 0, accesses that nothing guards, indices that are known.
-def colliding(place: Place, scopes: Iterable[Scope]) -> Iterator[Collision]:
+def colliding(place: Place, scopes: Iterable[OpenPartition]) -> Iterator[Collision]:
     """Of partitions by single threads, those in which two threads certainly meet, with the first two that do."""
     held = place.held(Level.THREAD)
     if held is None or held.count is None:
@@ -120,7 +120,7 @@ def colliding(place: Place, scopes: Iterable[Scope]) -> Iterator[Collision]:
             yield from itertools.islice(_certain(scope, base.n if base.level is Level.THREAD else held.count), 1)
 
 
-def _certain(scope: Scope, threads: int) -> Iterator[Collision]:
+def _certain(scope: OpenPartition, threads: int) -> Iterator[Collision]:
     sure = [(a, index, w) for w in (True, False) for a, index in _sure(scope, w)]
     if _one_each(sure):
         return
@@ -148,7 +148,7 @@ def _one_each(sure: list[tuple[ir.MemAccess, tuple[Form, ...], bool]]) -> bool:
     )
 
 
-def _sure(scope: Scope, writes: bool) -> Iterator[tuple[ir.MemAccess, tuple[Form, ...]]]:
+def _sure(scope: OpenPartition, writes: bool) -> Iterator[tuple[ir.MemAccess, tuple[Form, ...]]]:
     for access, _, index, _ in scope.writes if writes else scope.reads:
         if id(access) in scope.sure and index is not None:
             yield access, index
@@ -188,7 +188,7 @@ def _number(f: Form, thread: int) -> int | None:
 
 
 def _pairs(
-    scope: Scope, place: Place, pairs: Iterable[tuple[Where, Where]]
+    scope: OpenPartition, place: Place, pairs: Iterable[tuple[PartitionAccess, PartitionAccess]]
 ) -> Iterator[tuple[ir.MemAccess, ir.MemAccess]]:
     """Those in which two units may meet."""
     held = place.held(Level.THREAD)
@@ -254,7 +254,7 @@ class _Walk:
             case ir.Partition(handle=handle) if (
                 handle.origin == "partition" and not handle.disjoint and self.frame == ()
             ):
-                scope = Scope(handle, dict(self.values.privileges), guards=self.guards)
+                scope = OpenPartition(handle, dict(self.values.privileges), guards=self.guards)
                 self.scopes.append(scope)
                 self.open.append(scope)
                 self.body(s.body)

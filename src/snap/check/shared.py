@@ -161,7 +161,7 @@ def own_part(memory: Memory) -> Memory | None:
 
 
 def _wrong_place(c: Checker, s: tree.Declare, spec: Spec) -> Exception:
-    clusters = c.frames[0].place.held(Level.CLUSTER) is not None
+    clusters = c.constructs[0].place.held(Level.CLUSTER) is not None
     if not spec.spread:
         belongs, help = "one block", "declare it directly in `with group(block[1]):`"
         if c.privilege == CLUSTER1:

@@ -28,11 +28,11 @@ from __future__ import annotations
 import functools
 
 from snap.check.annotations import chosen, constant_int
-from snap.check.bindings import Memory, Poison, Role, Variable
+from snap.check.bindings import Memory, Poison, RoleName, Variable
 from snap.check.declarations import new_names
 from snap.check.expressions import expression, scalar
 from snap.check.forms import (
-    Place,
+    FormPlace,
     arguments,
     binary_node,
     bodies_of,
@@ -67,7 +67,7 @@ from snap.ir.types import BLOCK1, Level, Privilege
 def expanded(c: Checker, s: tree.With, tail: bool) -> tree.Body:
     """What a short form stands for.  `tail`: nothing of the function follows it."""
     form = form_of(c, s.call)
-    if isinstance(form, Role):
+    if isinstance(form, RoleName):
         return _role(c, s, form)
     return _each(c, s, tail) if form == "each" else _one(c, s)
 
@@ -109,7 +109,7 @@ def _each(c: Checker, s: tree.With, tail: bool) -> tree.Body:
     return (tree.Block(made, declared, span=s.span),)
 
 
-def _index(c: Checker, name: str, span: Span, p: Privilege, s: tree.With | Place) -> tuple[str, Variable]:
+def _index(c: Checker, name: str, span: Span, p: Privilege, s: tree.With | FormPlace) -> tuple[str, Variable]:
     """The index of a unit, declared here, or by an earlier form in the same body."""
     return _once(c, name, span, p, s, call_node("id", s), ())
 
@@ -120,7 +120,7 @@ def unit_number(c: Checker, span: Span, p: Privilege, s: tree.With) -> tuple[str
 
 
 def _once(
-    c: Checker, name: str, span: Span, p: Privilege, s: tree.With | Place, value: tree.Expr, key: tuple
+    c: Checker, name: str, span: Span, p: Privilege, s: tree.With | FormPlace, value: tree.Expr, key: tuple
 ) -> tuple[str, Variable]:
     """A variable with that value, declared here, or by an earlier form in the same body.  key: what tells it from
     others of its name.
@@ -201,7 +201,7 @@ def _as_launched(c: Checker, shape: tree.Expr, names: int, p: Privilege) -> tupl
 
 
 def _digits(
-    c: Checker, s: tree.With | Place, p: Privilege, names: tuple, extents: list[tree.Expr], number: tree.Known
+    c: Checker, s: tree.With | FormPlace, p: Privilege, names: tuple, extents: list[tree.Expr], number: tree.Known
 ) -> list[tuple[str, Variable]]:
     """A unit's number taken apart."""
     return [_once(c, name, span, p, s, value, (value,)) for name, span, value in _radix(names, extents, number)]
@@ -303,7 +303,7 @@ def _ids(c: Checker, s: tree.Assign) -> tree.Body:
     example = "`y, x = ids(thread, shape=(T, T))`, or `t, w = ids(thread, warp)`"
     if not call.args or given.keys() - {"shape"} or given and len(call.args) > 1:
         raise c.type_error("`ids` takes a level and a shape, or several levels", call.span, help=example)
-    names, at = new_names(c, s, example), Place(s.span, s.value)
+    names, at = new_names(c, s, example), FormPlace(s.span, s.value)
     if not given:
         if len(names) != len(call.args):
             raise c.type_error(f"names: {len(names)}, levels: {len(call.args)}", s.span, help=example)
@@ -343,7 +343,7 @@ def persistent(c: Checker, s: tree.For) -> tree.Body:
             secondary=where(c),
             help=f"`with each({level.word}):` around the loop",
         )
-    names, at = s.names or ((s.name, s.name_span),), Place(s.span, call)
+    names, at = s.names or ((s.name, s.name_span),), FormPlace(s.span, call)
     extents = _extents(c, given["shape"], len(names))
     total = _product(extents)
     first, step = (tree.Known(found, found.var.name, span=call.span) for found in (number, count))
@@ -447,7 +447,7 @@ def _roles(c: Checker, s: tree.Assign) -> tree.Body:
     if not any(limits):
         del c.out[made:]
     for k, name in enumerate(names):
-        c.bind(name.id, Role(name.id, sizes, k, name.span) if len(c.errors) == wrong else Poison())
+        c.bind(name.id, RoleName(name.id, sizes, k, name.span) if len(c.errors) == wrong else Poison())
     return (split,) if any(limits) else ()
 
 
@@ -465,7 +465,7 @@ def _limits(c: Checker, registers: tree.Expr | None, roles: int) -> list[tree.Bo
     ]
 
 
-def _role(c: Checker, s: tree.With, role: Role) -> tree.Body:
+def _role(c: Checker, s: tree.With, role: RoleName) -> tree.Body:
     if s.call.keywords or s.name is not None or s.names:
         raise c.type_error(
             f"`{role.name}` takes the memory that the role is given, and gives no name",

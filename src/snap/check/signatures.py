@@ -14,7 +14,7 @@ from functools import partial
 from snap.check import convert
 from snap.check.annotations import Spec, annotation
 from snap.check.bindings import Constant, Poison, Variable
-from snap.check.state import Abort, Checker, Program
+from snap.check.state import Abort, Checker, Elaboration
 from snap.diag.error import Diagnostic, SnapError
 from snap.diag.span import Span
 from snap.frontend import tree
@@ -251,7 +251,7 @@ def keep_header(
 def _read_header(definition: Definition, constexprs: Mapping[str, object]) -> Header:
     requires = required(definition, constexprs)
     place = starting_place(definition, requires, None)
-    c = Checker(definition, Program(), place)
+    c = Checker(definition, Elaboration(), place)
     params = parameters(c, constexprs)
     try:
         returned = returns(c)

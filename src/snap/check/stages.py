@@ -15,7 +15,7 @@ from snap.check.expressions import scalar
 from snap.check.known import assigned_names, decided_below
 from snap.check.names import resolve
 from snap.check.shared import across
-from snap.check.state import Abort, Checker, Frame, NotOpened, Want
+from snap.check.state import Abort, Checker, Construct, NotOpened, Want
 from snap.check.statements import body
 from snap.diag.error import Label
 from snap.diag.span import Span
@@ -67,7 +67,7 @@ def stage_statement(c: Checker, s: tree.With, tail: bool) -> None:
     if found.blocks is not None:
         memory = across(c, memory, found.blocks, s.head)
     refused = len(c.errors)
-    with c.block() as out, c.frame("memory", s.head, f"a stage of `{base.name}`"):
+    with c.block() as out, c.construct("memory", s.head, f"a stage of `{base.name}`"):
         c.bind(s.name, memory)
         body(c, s.body, tail)
     if len(args) == 1 and len(c.errors) == refused:
@@ -144,7 +144,7 @@ def turn_statement(c: Checker, s: tree.With, tail: bool) -> None:
         raise c.not_opened("SNAP018", "`turn` takes nothing, and gives no name", s.head, help="`with turn():`")
     outer = _takers(c, s.head)
     place = c.place
-    with c.block() as out, c.frame("turn", s.head, "this turn"):
+    with c.block() as out, c.construct("turn", s.head, "this turn"):
         body(c, s.body, tail=False)
     c.out.append(ir.Turn(outer, place, tuple(out), span=s.head))
 
@@ -163,14 +163,14 @@ def _takers(c: Checker, span: Span) -> Place:
             (Label(around.span, "while only one of them has got in here"),),
             help="leave the outer turn first",
         )
-    k = max(i for i, frame in enumerate(c.frames) if frame.kind in ("group", "split", "function"))
-    frame, outer = c.frames[k], c.frames[k - 1].place if k else None
-    if frame.kind != "group":
+    k = max(i for i, construct in enumerate(c.constructs) if construct.kind in ("group", "split", "function"))
+    construct, outer = c.constructs[k], c.constructs[k - 1].place if k else None
+    if construct.kind != "group":
         raise c.not_opened(
             "SNAP020",
             "turns are taken by the groups of a `group(...)`, and there is none around this",
             span,
-            secondary=(Label(frame.span, "this is around it"),),
+            secondary=(Label(construct.span, "this is around it"),),
             help="`with group(warpgroup):` around it; its warpgroups then run the body one at a time",
         )
     several = [level for level, held in outer.levels if level >= Level.BLOCK and (held.count != 1 or held.open)]
@@ -181,7 +181,7 @@ def _takers(c: Checker, span: Span) -> Place:
             "only groups of threads of one block can take turns"
             + (", and here the block acts as one" if c.privilege == BLOCK1 else ""),
             span,
-            secondary=(Label(frame.span, f"divides {outer}"),),
+            secondary=(Label(construct.span, f"divides {outer}"),),
             note="blocks do not know when another one is done",
             help=_turn_help(c.place),
         )
@@ -190,16 +190,16 @@ def _takers(c: Checker, span: Span) -> Place:
             "SNAP020",
             f"groups of {held.count} threads cannot take turns: whole warps can",
             span,
-            secondary=(Label(frame.span, "the groups are made here"),),
+            secondary=(Label(construct.span, "the groups are made here"),),
             note="threads of one warp have one barrier between them, and would wait for themselves",
             help="`with group(warp):` or `with group(warpgroup):`",
         )
-    _equally_often(c, outer, c.frames[k + 1 :], span)
+    _equally_often(c, outer, c.constructs[k + 1 :], span)
     return outer
 
 
-def _equally_often(c: Checker, outer: Place, frames: list[Frame], span: Span) -> None:
-    apart = decided_below(c, outer.privilege, frames)
+def _equally_often(c: Checker, outer: Place, constructs: list[Construct], span: Span) -> None:
+    apart = decided_below(c, outer.privilege, constructs)
     if apart is not None:
         way, what = apart
         name = what.var.name if isinstance(what, ir.Read) else ""

@@ -39,7 +39,7 @@ class NotOpened(Abort):
 
 
 @dataclass(slots=True, eq=False)
-class Frame:
+class Construct:
     """One enclosing construct.  kind: 'function', 'loop', 'group', 'split', 'memory', 'if', 'turn'."""
 
     kind: str
@@ -108,7 +108,7 @@ class Instance:
 _numbers = itertools.count(1)
 
 
-class Program:
+class Elaboration:
     """Shared by a function and all it calls: the stack of calls being elaborated."""
 
     def __init__(self) -> None:
@@ -121,7 +121,7 @@ class Program:
 class Checker:
     """The checker of one function body."""
 
-    def __init__(self, definition: Definition, program: Program, place: Place):
+    def __init__(self, definition: Definition, program: Elaboration, place: Place):
         self.definition = definition
         self.names = dict(definition.names)
         self.program = program
@@ -131,7 +131,9 @@ class Checker:
         self.moves_boxes: bool | None = None
         self.scopes: list[dict[str, Binding]] = [{}]
         self.ended: dict[str, Span] = {}  # names of scopes that ended, for the error when they are used after all
-        self.frames: list[Frame] = [Frame("function", definition.tree.head, definition.tree.name, place=place)]
+        self.constructs: list[Construct] = [
+            Construct("function", definition.tree.head, definition.tree.name, place=place)
+        ]
         self.out: list[ir.Stmt] = []
         self.returns: tuple[Element, Privilege] | None = None
         self.smem_used = 0
@@ -297,14 +299,14 @@ class Checker:
             self.out = outer
 
     @contextmanager
-    def frame(
+    def construct(
         self, kind: str, span: Span, text: str, branch: SplitBranch | None = None, **known: object
-    ) -> Iterator[Frame]:
-        self.frames.append(Frame(kind, span, text, branch, self.place, **known))
+    ) -> Iterator[Construct]:
+        self.constructs.append(Construct(kind, span, text, branch, self.place, **known))
         try:
-            yield self.frames[-1]
+            yield self.constructs[-1]
         finally:
-            self.frames.pop()
+            self.constructs.pop()
 
     @contextmanager
     def at(self, place: Place) -> Iterator[None]:
@@ -334,7 +336,7 @@ class Checker:
         """
         if self.definition.kind != "global":
             return 0
-        declared, threads = self.definition.requires.smem, self.frames[0].place.held(Level.THREAD)
+        declared, threads = self.definition.requires.smem, self.constructs[0].place.held(Level.THREAD)
         return declared if declared is not None else FREE_BYTES * (threads.count or 0)
 
     def account(self, bytes: int, span: Span) -> None:
@@ -342,11 +344,11 @@ class Checker:
         if bytes > self.smem_peak:
             self.smem_peak, self.smem_peak_span = bytes, span
 
-    def innermost(self, *kinds: str) -> Frame | None:
-        for frame in reversed(self.frames):
-            if frame.kind in kinds:
-                return frame
+    def innermost(self, *kinds: str) -> Construct | None:
+        for construct in reversed(self.constructs):
+            if construct.kind in kinds:
+                return construct
         return None
 
     def branches(self) -> list[SplitBranch]:
-        return [frame.branch for frame in self.frames if frame.branch is not None]
+        return [construct.branch for construct in self.constructs if construct.branch is not None]

@@ -124,7 +124,7 @@ def _if(c: Checker, s: tree.If, tail: bool) -> None:
         pass  # the branches are still worth checking
     bodies = []
     for part in (s.then, s.other):
-        with c.block() as out, c.frame("if", s.cond.span, "if", decides=() if cond is None else (cond,)):
+        with c.block() as out, c.construct("if", s.cond.span, "if", decides=() if cond is None else (cond,)):
             if not isinstance(cond, ir.Const) or bool(cond.value) == (part is s.then):
                 body(c, part, tail)
         bodies.append(tuple(out))
@@ -144,7 +144,9 @@ def _while(c: Checker, s: tree.While) -> None:
             pass
     with (
         c.block() as out,
-        c.frame("loop", s.cond.span, "while", decides=() if cond is None else (cond,), left_early=leaves_early(s.body)),
+        c.construct(
+            "loop", s.cond.span, "while", decides=() if cond is None else (cond,), left_early=leaves_early(s.body)
+        ),
     ):
         body(c, s.body, tail=False)
     if cond is not None:
@@ -165,7 +167,9 @@ def _for(c: Checker, s: tree.For) -> None:
     can = count is not None and (unroll == -1 or unroll == 0 and count <= UNROLL_LIMIT)
     with (
         c.block() as out,
-        c.frame("loop", s.iterable.span, "for", decides=bounds, var=var, left_early=early, unrolled=can and not early),
+        c.construct(
+            "loop", s.iterable.span, "for", decides=bounds, var=var, left_early=early, unrolled=can and not early
+        ),
     ):
         c.bind(s.name, Variable(var, "a loop variable"))
         body(c, s.body, tail=False)
@@ -244,16 +248,16 @@ def _indexes_registers(body: ir.Body, var: ir.Var) -> bool:
 
 # A thread cannot leave its group behind.
 def _leave_loop(c: Checker, word: str, span: Span) -> None:
-    for frame in reversed(c.frames):
-        if frame.kind == "loop":
+    for construct in reversed(c.constructs):
+        if construct.kind == "loop":
             return
-        if frame.kind in ("group", "split", "turn"):
+        if construct.kind in ("group", "split", "turn"):
             raise c.fail(
                 "SNAP007",
-                f"`{word}` would leave its {'turn' if frame.kind == 'turn' else 'group'} behind",
+                f"`{word}` would leave its {'turn' if construct.kind == 'turn' else 'group'} behind",
                 span,
-                f"in the middle of {frame.text}",
-                (Label(frame.span, f"the {'turn' if frame.kind == 'turn' else 'group'} it would leave"),),
+                f"in the middle of {construct.text}",
+                (Label(construct.span, f"the {'turn' if construct.kind == 'turn' else 'group'} it would leave"),),
                 note="the other threads of the enclosing group would wait for this one forever",
                 help="let the whole group decide: agree on a condition, then leave outside of the group",
             )
@@ -298,15 +302,15 @@ def _return(c: Checker, s: tree.Return, tail: bool) -> None:
 # Which `return` is reached is a part of the result: whatever lets a thread come to this one, or pass it by, is the same
 # for all of p.
 def _reached_alike(c: Checker, p: Privilege, span: Span) -> None:
-    apart = decided_below(c, p, c.frames)
+    apart = decided_below(c, p, c.constructs)
     if apart is None:
         agreed_in(
             c,
-            (e for frame in c.frames for e in frame.decides),
+            (e for construct in c.constructs for e in construct.decides),
             Want(p, f"chooses a result that is one value for `{p}`"),
         )
         return
-    frame, what = apart
+    construct, what = apart
     name = f"`{what.var.name}`" if isinstance(what, ir.Read) else "this"
     raise c.fail(
         "SNAP006",
@@ -314,7 +318,7 @@ def _reached_alike(c: Checker, p: Privilege, span: Span) -> None:
         span,
         f"the result is one value for `{p}`",
         (
-            (Label(frame.span, "a `break` or `continue` in this loop may not be taken by all of them"),)
+            (Label(construct.span, "a `break` or `continue` in this loop may not be taken by all of them"),)
             if what is None
             else (Label(what.span, f"{name} may differ between them"),)
         ),

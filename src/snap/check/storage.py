@@ -21,7 +21,7 @@ from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
-from snap.ir.types import I32, I64, THREAD1, Array, Element, Kind, Privilege, Scalar, Space
+from snap.ir.types import I32, I64, THREAD1, Array, Element, Privilege, Scalar, ScalarKind, Space
 from snap.ir.walk import walk
 
 
@@ -229,7 +229,7 @@ def _multiplier(base: Memory, rest: ir.Expr, op: str, factor: int) -> Scalar:
 def _widens(narrow: Element, wide: Element) -> bool:
     """Whether neighbours stay neighbours in the wider integer: unsigned ones that wrap would not."""
     integers = isinstance(narrow, Scalar) and narrow.is_integer and isinstance(wide, Scalar) and wide.is_integer
-    return integers and (wide.bits == narrow.bits or wide.bits > narrow.bits and narrow.kind is Kind.INT)
+    return integers and (wide.bits == narrow.bits or wide.bits > narrow.bits and narrow.kind is ScalarKind.INT)
 
 
 def unit_stride(e: ir.Expr, var: ir.Var) -> ir.Expr | None:

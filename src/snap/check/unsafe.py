@@ -32,13 +32,13 @@ def unsafe_call(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> 
             e.function.span,
             help='`unsafe.cuda("...", x=x, type=int)`; PTX goes into an `asm(...)` inside it',
         )
-    frame = c.innermost("group", "split", "conditional")
-    if frame is not None:
+    construct = c.innermost("group", "split", "conditional")
+    if construct is not None:
         raise c.fail(
             "SNAP017",
             "`unsafe` stands directly in its function, with no group or split around it",
             e.span,
-            secondary=() if frame.kind == "conditional" else (Label(frame.span, "this is around it"),),
+            secondary=() if construct.kind == "conditional" else (Label(construct.span, "this is around it"),),
             help="wrap it in a function of its own, whose `@requires` states what the text needs, and call that here",
         )
     c.effects_allowed("`unsafe`", e.span)

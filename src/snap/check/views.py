@@ -125,11 +125,11 @@ def _after(c: Checker, step: Step, seen: Seen, name: str, memory: Memory) -> See
             step.span,
             labels=(Label(memory.handle.span, f"`{name}`"),),
         )
-    made = here.made(Asked(c, step, name), seen.extents)
+    made = here.show(Asked(c, step, name), seen.extents)
     return Seen(made.extents, lambda index: outer(made.place(index)))
 
 
-def _meaning(c: Checker, step: Step) -> Meaning:
+def _meaning(c: Checker, step: Step) -> ViewRule:
     if step.word in RULES:
         return RULES[step.word]
     why = "stands last" if step.word == "split_at" else "is no view of one array"
@@ -272,7 +272,7 @@ def _mapped(a: Asked, extents: Extents) -> Seen:
                 f"`views.{step.word}` is of {rule.rank} dimensions, and a row of `{a.name}` has {len(inner.extents)}",
                 step.span,
             )
-        made = rule.made(Asked(a.c, step, a.name), inner.extents)
+        made = rule.show(Asked(a.c, step, a.name), inner.extents)
         inner = Seen(made.extents, lambda i, before=before, made=made: before(made.place(i)))
     return Seen((extents[0], *inner.extents), lambda i: (i[0], *inner.place(i[1:])))
 
@@ -305,26 +305,26 @@ def _windows(a: Asked, extents: Extents) -> Seen:
 
 
 @record
-class Meaning:
+class ViewRule:
     """What a view does to extents and indices.  rank: how many dimensions it looks at."""
 
-    made: Rule
+    show: Rule
     rank: int
 
 
-RULES: dict[str, Meaning] = {
-    "chunks": Meaning(_chunks, 1),
-    "interleaved": Meaning(_interleaved, 1),
-    "tiles": Meaning(_tiles, 2),
-    "joined": Meaning(_joined, 2),
-    "transposed": Meaning(_transposed, 2),
-    "backwards": Meaning(_backwards, 1),
-    "upto": Meaning(_upto, 1),
-    "after": Meaning(_after_first, 1),
-    "mapped": Meaning(_mapped, 2),
-    "banded": Meaning(_banded, 2),
-    "swizzled": Meaning(_swizzled, 2),
-    "windows": Meaning(_windows, 1),
+RULES: dict[str, ViewRule] = {
+    "chunks": ViewRule(_chunks, 1),
+    "interleaved": ViewRule(_interleaved, 1),
+    "tiles": ViewRule(_tiles, 2),
+    "joined": ViewRule(_joined, 2),
+    "transposed": ViewRule(_transposed, 2),
+    "backwards": ViewRule(_backwards, 1),
+    "upto": ViewRule(_upto, 1),
+    "after": ViewRule(_after_first, 1),
+    "mapped": ViewRule(_mapped, 2),
+    "banded": ViewRule(_banded, 2),
+    "swizzled": ViewRule(_swizzled, 2),
+    "windows": ViewRule(_windows, 1),
 }
 
 
@@ -342,12 +342,12 @@ def overlapping(steps: tuple[Step, ...]) -> Step | None:
 
 # ---- whose part is whose --------------------------------------------------------------------------------------------
 
-Part = tuple[tuple["ir.Var", ...], Index, "tuple[ir.Expr, ...] | None"]
+Piece = tuple[tuple["ir.Var", ...], Index, "tuple[ir.Expr, ...] | None"]
 
 
 def selected(
     c: Checker, e: tree.Expr, memory: Memory, p: Privilege, s: tree.With, number: Callable[[tree.Expr], ir.Expr]
-) -> list[Part]:
+) -> list[Piece]:
     """What a unit of p gets: parameters, the memory's indices for them, and the extents where all are known."""
     chosen: tuple[tree.Expr, ...] | None = None
     if isinstance(e, tree.Subscript):
@@ -376,7 +376,7 @@ def selected(
     return [_part(c, half, select, s) for half in halves]
 
 
-def _part(c: Checker, seen: Seen, select: Index, s: tree.With) -> Part:
+def _part(c: Checker, seen: Seen, select: Index, s: tree.With) -> Piece:
     left = seen.extents[len(select) :]
     params = tuple(c.temp(name, I32, GRID1, s.head) for name in "ijklmn"[: max(len(left), 1)])
     inner = tuple(ir.Read(var, I32, span=s.head) for var in params) if left else ()

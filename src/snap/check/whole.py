@@ -10,7 +10,7 @@ import functools
 from collections.abc import Iterator, Set
 
 from snap.check.explain import read_by_one_help, units
-from snap.check.parts import Scope, colliding, may_collide, meeting, overwritten, scopes_of, unshown
+from snap.check.parts import OpenPartition, colliding, may_collide, meeting, overwritten, scopes_of, unshown
 from snap.check.state import Checker
 from snap.diag.error import Label
 from snap.ir import nodes as ir
@@ -172,8 +172,8 @@ def _moves_registers(body: ir.Body) -> ir.Collective | None:
 
 
 # In an `each` memory keeps its name: where two threads certainly meet in an element it is refused, as the long form is.
-def _collisions(c: Checker, scopes: list[Scope]) -> None:
-    for found in colliding(c.frames[0].place, scopes):
+def _collisions(c: Checker, scopes: list[OpenPartition]) -> None:
+    for found in colliding(c.constructs[0].place, scopes):
         name, both = found.write.handle.name, found.access is found.write
         touches = "writes" if found.writes else "reads"
         c.report(
@@ -200,7 +200,7 @@ def watched(c: Checker, params: list[ir.Param], made: ir.Body) -> Set[int]:
     """
     if not c.handed_out:
         return frozenset()
-    place = c.frames[0].place
+    place = c.constructs[0].place
     found = Unshown(place, params, made, c.handed_out)
     if may_collide(made, c.handed_out):
         _collisions(c, found.scopes)
@@ -216,7 +216,7 @@ class Unshown(Set[int]):
         self.place, self.params, self.body, self.parts = place, params, body, parts
 
     @functools.cached_property
-    def scopes(self) -> list[Scope]:
+    def scopes(self) -> list[OpenPartition]:
         return scopes_of(self.place, self.params, self.body, self.parts)
 
     @functools.cached_property

@@ -22,10 +22,10 @@ from snap.ir.points import brought, original, points
 from snap.ir.synced import (
     AnyFunction,
     AsyncCommit,
-    BarrierArrive,
-    BarrierExpect,
-    BarrierWait,
     Function,
+    MBarrierArrive,
+    MBarrierExpect,
+    MBarrierWait,
     Sync,
     SyncPoint,
 )
@@ -56,8 +56,8 @@ _COMMITS = {
 }
 
 # what the compiler has put in
-_ADDED = (Sync, AsyncCommit, BarrierWait, BarrierArrive, BarrierExpect)
-Added = Sync | AsyncCommit | BarrierWait | BarrierArrive | BarrierExpect
+_ADDED = (Sync, AsyncCommit, MBarrierWait, MBarrierArrive, MBarrierExpect)
+Added = Sync | AsyncCommit | MBarrierWait | MBarrierArrive | MBarrierExpect
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ def _listing(
                     source_line(typed.span.filename, min(max(added.span.line, first), last)),
                 )
             )
-    shown = {added.point for found in page.waits.values() for added in found if isinstance(added, (Sync, BarrierWait))}
+    shown = {added.point for found in page.waits.values() for added in found if isinstance(added, (Sync, MBarrierWait))}
     count, elsewhere = len(shown), len(set(points(synced, collectives=True)) - shown)
     found = (
         "no synchronization"
@@ -351,16 +351,16 @@ def _added_row(added: Added, privilege: str, near: str) -> Row:
     match added:
         case AsyncCommit(engine):
             text = f"{_COMMITS[engine]} since the last commit are one group"
-        case BarrierExpect(barrier, _, size):
+        case MBarrierExpect(barrier, _, size):
             text = f"{barrier.name} expects {size} more bytes (expect_tx)"
-        case BarrierArrive(barrier, point=point):
+        case MBarrierArrive(barrier, point=point):
             text = f"{barrier.name}: {_does(point.arrivals or 'these threads', 'arrive')}, for `{point.object}`"
         case Sync(point, part="arrive"):
             text = (
                 f"{_arrive_words(point)}: {_does(point.arrivals, 'arrive')} for `{point.object}`, without waiting; "
                 f"{_does(point.waiters, 'wait')} at line {point.span.line}"
             )
-        case Sync(point) | BarrierWait(point=point):
+        case Sync(point) | MBarrierWait(point=point):
             text = (
                 f"{_wait_primitive(point)}: {_does(point.waiters or str(point.participants), 'wait')} for"
                 f" `{point.object}`: {point.reason}{wait_words(point)}"

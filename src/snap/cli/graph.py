@@ -104,11 +104,11 @@ class Picture:
 
     def statement(self, s: ir.Stmt) -> None:
         match s:
-            case synced.Sync(point) | synced.BarrierWait(point=point):
+            case synced.Sync(point) | synced.MBarrierWait(point=point):
                 self._bar(point, s.span, "arrive" if isinstance(s, synced.Sync) and s.part == "arrive" else "")
-            case synced.BarrierArrive(point=point):
+            case synced.MBarrierArrive(point=point):
                 self._bar(point, s.span, "arrive")
-            case synced.AsyncCommit() | synced.BarrierExpect():
+            case synced.AsyncCommit() | synced.MBarrierExpect():
                 pass
             case synced.Elect(body=inner):
                 self.body(inner)

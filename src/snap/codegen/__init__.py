@@ -16,7 +16,7 @@ from dataclasses import field
 from snap.codegen import printer, tree
 from snap.codegen.barriers import rounds_declaration
 from snap.codegen.decisions import WORDS
-from snap.codegen.functions import Lowering
+from snap.codegen.functions import KernelLowering
 from snap.codegen.module import LaunchArray, Module, Places
 from snap.codegen.printing import PRINTF, quoted
 from snap.ir import nodes as ir
@@ -137,7 +137,7 @@ def _emit(function: synced.Function) -> CudaModule:
     )
     module.global_fences = _global_fences(function)
     module.accumulators = _accumulators(function)
-    kernel, uses, grid_barrier = Lowering(module).kernel(function)
+    kernel, uses, grid_barrier = KernelLowering(module).kernel(function)
     smem = module.buffer + module.static_bytes
     rounds = (rounds_declaration(module.round_count),) if module.round_count else ()
     file = tree.Module(

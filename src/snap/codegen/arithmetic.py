@@ -12,7 +12,7 @@ from __future__ import annotations
 from snap.codegen import fold, tree
 from snap.codegen.module import Module
 from snap.codegen.spelling import HEADERS, SCALAR_NAMES, integer, literal, type_name
-from snap.ir.types import BF16, BOOL, F16, F32, F64, I32, I64, U16, U32, U64, Kind, Scalar
+from snap.ir.types import BF16, BOOL, F16, F32, F64, I32, I64, U16, U32, U64, Scalar, ScalarKind
 
 WIDENED = {F16: "__half2float", BF16: "__bfloat162float"}
 NARROWED = {
@@ -77,7 +77,7 @@ def convert(module: Module, value: tree.Expr, source: Scalar, target: Scalar) ->
         return value
     if is_half(source):
         return convert(module, widened(module, value, source), F32, target)
-    if target.kind is Kind.BOOL:
+    if target.kind is ScalarKind.BOOL:
         return tree.Binary("!=", value, literal(module, 0, source))
     if is_half(target):
         type_name(module, target)
@@ -95,7 +95,7 @@ def convert(module: Module, value: tree.Expr, source: Scalar, target: Scalar) ->
 
 def _clamped(value: tree.Expr, t: Scalar) -> tree.Expr:
     """A float as the nearest integer of 8 or 16 bits, still held in 32: the instruction saturates at 32 only."""
-    if t.kind is Kind.UINT:
+    if t.kind is ScalarKind.UINT:
         return call("min", tree.Cast(SCALAR_NAMES[U32], value), integer((1 << t.bits) - 1, U32))
     top = 1 << (t.bits - 1)
     return call("max", call("min", tree.Cast(SCALAR_NAMES[I32], value), integer(top - 1, I32)), integer(-top, I32))
@@ -112,7 +112,7 @@ def bitcast(module: Module, value: tree.Expr, source: Scalar, target: Scalar) ->
     if target.is_float:
         function, bits = FROM_BITS[target]
         return call(function, bitcast(module, value, source, bits))
-    if target.kind is Kind.BOOL:
+    if target.kind is ScalarKind.BOOL:
         return tree.Binary("!=", value, tree.Integer(0))
     return tree.Cast(type_name(module, target), value, implicit=True)
 

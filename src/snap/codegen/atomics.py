@@ -18,7 +18,7 @@ from snap.codegen.module import Helper, Module
 from snap.codegen.printer import expression
 from snap.codegen.spelling import type_name
 from snap.ir.operations import ADDED
-from snap.ir.types import BF16, F16, F32, F64, I32, I64, U8, U16, U32, U64, Element, Kind, Scalar, Vector
+from snap.ir.types import BF16, F16, F32, F64, I32, I64, U8, U16, U32, U64, Element, Scalar, ScalarKind, Vector
 
 SCOPES = {"block": "cta", "cluster": "cluster", "gpu": "gpu", "system": "sys"}
 BUILTINS = {
@@ -62,7 +62,7 @@ def atomic(
         if t in BUILTIN_TYPES[op]:
             return call(BUILTINS[op], address, *args)
         bits = UNSIGNED[t.bits]
-        if t.kind is Kind.INT and bits in BUILTIN_TYPES[op]:  # the same bits, whatever the sign
+        if t.kind is ScalarKind.INT and bits in BUILTIN_TYPES[op]:  # the same bits, whatever the sign
             raw = type_name(module, bits)
             old = call(BUILTINS[op], tree.Reinterpret(f"{raw}*", address), *(tree.Cast(raw, arg) for arg in args))
             return tree.Cast(type_name(module, t), old, implicit=True)
@@ -168,7 +168,7 @@ def _instruction(op: str, t: Scalar) -> str | None:
         case "add":
             return f"add.f{t.bits}" if t.is_float else f"add.u{t.bits}"
         case "min" | "max" if not t.is_float:
-            return f"{op}.{'s' if t.kind is Kind.INT else 'u'}{t.bits}"
+            return f"{op}.{'s' if t.kind is ScalarKind.INT else 'u'}{t.bits}"
         case "and" | "or" | "xor" | "exch":
             return f"{op}.b{t.bits}"
         case "inc" | "dec":
@@ -274,7 +274,7 @@ static __device__ __forceinline__ {type} {name}({type}* address, {type} value) {
 def _byte_loop(module: Module, op: str, t: Scalar, order: str, scope: str) -> Helper:
     name, type = _name(op, t, order, scope), type_name(module, t)
     load, cas = _load(module, U32, "relaxed", scope), _compare_and_swap(module, U32, order, scope)
-    old = "(seen >> shift & 0xff) != 0" if t.kind is Kind.BOOL else f"({type})(seen >> shift)"
+    old = "(seen >> shift & 0xff) != 0" if t.kind is ScalarKind.BOOL else f"({type})(seen >> shift)"
     params = f"{type}* address, {type} compare, {type} value" if op == "cas" else f"{type}* address, {type} value"
     next_value = "old == compare ? value : old" if op == "cas" else _next(module, op, t)
     return Helper(

@@ -20,7 +20,7 @@ from snap.codegen.spelling import COMPONENTS, make_vector, type_name
 from snap.codegen.targets import target_lvalue
 from snap.ir import nodes as ir
 from snap.ir.hardware import MMA_FRAGMENTS, MMA_PACKED, REGISTER_UNIT, SM_REGISTERS, WARP
-from snap.ir.types import BF16, BOOL, F16, I32, U16, U32, U64, Element, Kind, Level, Scalar, Vector
+from snap.ir.types import BF16, BOOL, F16, I32, U16, U32, U64, Element, Level, Scalar, ScalarKind, Vector
 
 FULL = tree.Literal("0xffffffffu")
 SHUFFLES = {
@@ -197,7 +197,7 @@ static __device__ __forceinline__ unsigned int {name}({given}{type_name(module, 
 def _reduce(module: Module, op: str, type: Scalar, what: tree.Expr) -> tree.Expr:
     if type.is_float or type.bits == 64:
         return call(module.helper(_butterfly(module, op, type)), what)
-    signed = type.kind is Kind.INT or type == BOOL
+    signed = type.kind is ScalarKind.INT or type == BOOL
     if op in ("add", "min", "max"):
         # Narrow types are widened by C++ itself, but to `int` always: for the unsigned ones that is as good.
         result = call(f"__reduce_{op}_sync", FULL, what if type.bits == 32 else tree.Cast("int", what))
@@ -242,7 +242,7 @@ def _butterfly_of_parts(module: Module, op: str, type: Scalar) -> Helper:
     name, spelled = f"snap_reduce_{op}_{type}_of", type_name(module, type)
     carried = "value" if type.bits >= 32 or type.is_float else "(int)value"
     combined = _combined(module, op, type)
-    if op == "add" and type.kind is Kind.INT and type.bits >= 32:  # sums wrap, as those of a whole warp do
+    if op == "add" and type.kind is ScalarKind.INT and type.bits >= 32:  # sums wrap, as those of a whole warp do
         wraps = type_name(module, U32 if type.bits == 32 else U64)
         combined = f"({spelled})(({wraps})value + ({wraps})other)"
     return Helper(

@@ -16,7 +16,7 @@ from snap.codegen import barriers, boxes, mbarriers, tree
 from snap.codegen.expressions import lower
 from snap.codegen.module import LaunchArray, Module
 from snap.codegen.names import Namer, identifier
-from snap.codegen.positions import Position, Positions, start
+from snap.codegen.positions import LevelIndex, LevelIndices, start
 from snap.codegen.printer import function as print_function
 from snap.codegen.results import array_align
 from snap.codegen.scope import FunctionState, Lowered, Scope
@@ -33,14 +33,14 @@ from snap.ir.walk import bodies, statements
 from snap.record import replace
 
 
-class Lowering:
+class KernelLowering:
     """All functions of one kernel."""
 
     def __init__(self, module: Module):
         self.module = module
         self.done: dict[int, tuple[synced.Function, Lowered]] = {}
         self.by_body: dict[str, Lowered] = {}
-        self.barriers: dict[int, synced.Barrier] = {}
+        self.mbarriers: dict[int, synced.MBarrier] = {}
 
     def device(self, function: synced.Function) -> Lowered:
         known = self.done.get(id(function))
@@ -55,7 +55,7 @@ class Lowering:
         if state.uses_smem:
             params.append(tree.Param("unsigned char*", state.smem))
         params += [tree.Param(f"const {boxes.MAP}*", name) for name in state.tensors.values()]
-        params += [tree.Param(f"{mbarriers.WORD}*", name) for name in state.barriers.values()]
+        params += [tree.Param(f"{mbarriers.WORD}*", name) for name in state.mbarriers.values()]
         if state.uses_grid_barrier:
             params.append(tree.Param("unsigned int*", state.grid_barrier))
         returns = "void" if function.returns is None else type_name(self.module, function.returns)
@@ -82,7 +82,7 @@ class Lowering:
                 state.uses_smem,
                 state.uses_grid_barrier,
                 tensors,
-                tuple(state.barriers),
+                tuple(state.mbarriers),
                 into,
                 state.multicast,
             ),
@@ -105,7 +105,9 @@ class Lowering:
         module = self.module
         name = module.names.user(function.name)  # before any function that it calls takes it
         state, positions, _ = self._begin(function)
-        clustered = module.cluster > 1 and (state.multicast or any(barrier.everywhere for barrier in function.barriers))
+        clustered = module.cluster > 1 and (
+            state.multicast or any(barrier.everywhere for barrier in function.mbarriers)
+        )
         if clustered:
             state.leave = mbarriers.finish(module)
             module.exit.append(
@@ -125,7 +127,7 @@ class Lowering:
         if state.uses_grid_barrier:
             params.append(tree.Param("unsigned int*", state.grid_barrier))
         head = [*self._memory(state, clustered), *_at_launch(Scope(state, function.place, positions)), *copies]
-        if module.cluster > 1 and _reaches_out_first(function.body) and not (clustered and function.barriers):
+        if module.cluster > 1 and _reaches_out_first(function.body) and not (clustered and function.mbarriers):
             head += mbarriers.begin(module)
             module.entry.append(
                 _frame(function, "cluster", "its memory", "only blocks that have begun can be reached into")
@@ -144,9 +146,9 @@ class Lowering:
         module, function = self.module, state.function
         arrays = function.smem if state.uses_smem else 0
         behind = -(-arrays // mbarriers.BYTES) * mbarriers.BYTES
-        words = sum(barrier.slots for barrier in function.barriers)
-        named = mbarriers.declarations(state, function.barriers, behind)
-        made = mbarriers.start(state, function.barriers, clustered)
+        words = sum(barrier.slots for barrier in function.mbarriers)
+        named = mbarriers.declarations(state, function.mbarriers, behind)
+        made = mbarriers.start(state, function.mbarriers, clustered)
         module.buffer = behind + mbarriers.BYTES * words if words else arrays
         if state.at_launch:
             align = launch_align(module, state)
@@ -161,7 +163,7 @@ class Lowering:
             module.entry.append(
                 _frame(function, "block", "barriers", "their words are cleared before anyone uses them")
             )
-        if function.barriers:
+        if function.mbarriers:
             module.entry.append(
                 _frame(
                     function,
@@ -172,7 +174,7 @@ class Lowering:
             )
         return [*head, *named, *made]
 
-    def _begin(self, function: synced.Function) -> tuple[FunctionState, Positions, Position]:
+    def _begin(self, function: synced.Function) -> tuple[FunctionState, LevelIndices, LevelIndex]:
         usage = Usage.of(function)
         namer = Namer(avoid=frozenset(map(identifier, usage.names)))
         callees = [(call, self.device(call.function)) for call in usage.calls]
@@ -190,7 +192,7 @@ class Lowering:
             if isinstance(s, ir.DeclareShared) and s.obj.extent is not None:
                 state.launch_names[s.obj.uid] = namer.own(f"{s.obj.name}_at")
         self._background(state, callees)
-        top = Position(tree.Name(namer.own(function.place.top.word)))
+        top = LevelIndex(tree.Name(namer.own(function.place.top.word)))
         return state, start(self.module, function.place, None if function.kernel else top), top
 
     def _background(self, state: FunctionState, callees: list[tuple[ir.Call, Lowered]]) -> None:
@@ -199,20 +201,20 @@ class Lowering:
         """
         module, usage, function = self.module, state.usage, state.function
         uses = {boxes.tensor_use(s, module): s.origin.view.obj.name for s in usage.boxes}
-        wanted = dict(usage.barriers)
+        wanted = dict(usage.mbarriers)
         for call, callee in callees:
             views = {index: call.args[index] for index, _ in callee.tensors}
             uses.update(
                 (replace(use, array=views[index].obj.uid), views[index].obj.name) for index, use in callee.tensors
             )
             usage.accumulators.update(call.args[index].var.uid for index in callee.accumulators)
-            wanted |= {uid: self.barriers[uid] for uid in callee.barriers}
-        self.barriers |= wanted
+            wanted |= {uid: self.mbarriers[uid] for uid in callee.mbarriers}
+        self.mbarriers |= wanted
         if uses:
             module.structs[boxes.MAP] = boxes.MAP_STRUCT
         state.tensors = {use: state.namer.own(f"{name}_map") for use, name in uses.items()}
-        for barrier in function.barriers if function.kernel else wanted.values():
-            state.barriers[barrier.uid] = state.namer.own(barrier.name)
+        for barrier in function.mbarriers if function.kernel else wanted.values():
+            state.mbarriers[barrier.uid] = state.namer.own(barrier.name)
         state.multicast = any(boxes.multicast(s, module) for s in usage.boxes) or any(
             callee.multicast for _, callee in callees
         )
@@ -220,7 +222,7 @@ class Lowering:
             if isinstance(param, ir.RefParam) and param.var.uid in usage.accumulators:
                 state.declared(param.var)
 
-    def _body(self, state: FunctionState, positions: Positions) -> list[tree.Stmt]:
+    def _body(self, state: FunctionState, positions: LevelIndices) -> list[tree.Stmt]:
         for level, position in positions.items():
             position.reserve(state.namer, level.word)
         state.namer.open()

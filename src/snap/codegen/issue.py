@@ -10,7 +10,7 @@ Non-goals:  how many groups there are
 from __future__ import annotations
 
 from snap.codegen import tree
-from snap.codegen.positions import Position, within
+from snap.codegen.positions import LevelIndex, within
 from snap.codegen.scope import Scope
 from snap.ir import nodes as ir
 from snap.ir import synced
@@ -32,7 +32,7 @@ def index(scope: Scope, threads: int | None = None) -> tree.Expr:
     return inside.use(signed=False) if inside is scope.positions[Level.THREAD] else inside.formula()
 
 
-def _position(scope: Scope, threads: int | None) -> Position:
+def _position(scope: Scope, threads: int | None) -> LevelIndex:
     if threads is None or (scope.place.top is not Level.THREAD and threads >= scope.module.threads):
         return scope.positions[Level.THREAD]
     return within(scope.positions, scope.place, Level.THREAD, threads)
@@ -72,9 +72,9 @@ def gathered(scope: Scope, statements: ir.Body) -> ir.Body:
 
 def _issued(s: ir.Stmt) -> bool:
     match s:
-        case ir.BoxCopy() | ir.BoxPrefetch() | synced.BarrierExpect() | synced.AsyncCommit(engine=Engine.BOXES):
+        case ir.BoxCopy() | ir.BoxPrefetch() | synced.MBarrierExpect() | synced.AsyncCommit(engine=Engine.BOXES):
             return s.place is not None
-        case synced.BarrierArrive(barrier, _, by, place, point):
+        case synced.MBarrierArrive(barrier, _, by, place, point):
             return not barrier.everywhere and not point.fence and _whole(place, by)
         case _:
             return False

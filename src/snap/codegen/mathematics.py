@@ -14,7 +14,7 @@ from snap.codegen.arithmetic import call, fitted, is_half, is_narrow, narrowed, 
 from snap.codegen.module import Helper, Module
 from snap.codegen.spelling import literal, type_name
 from snap.ir.operations import MATH
-from snap.ir.types import F32, F64, Kind, Scalar
+from snap.ir.types import F32, F64, Scalar, ScalarKind
 
 FAST_F32 = {
     "exp": "__expf",
@@ -103,7 +103,7 @@ def _half(module: Module, op: str, args: tuple[tree.Expr, ...], t: Scalar, fast:
 
 def _integer(module: Module, op: str, args: tuple[tree.Expr, ...], t: Scalar) -> tree.Expr:
     wide = t.bits == 64
-    signed = t.kind is Kind.INT
+    signed = t.kind is ScalarKind.INT
     match op:
         case "abs":
             if not signed:

@@ -1,6 +1,6 @@
 """Barriers in shared memory (mbarrier): arrivals and bytes counted, phases waited for.
 
-Input:      `Barrier` and the statements that arrive, expect and wait
+Input:      `MBarrier` and the statements that arrive, expect and wait
 Output:     CUDA statements; the start of a kernel that makes the barriers, its end
 Invariant:  the parity of a fresh barrier's phase -1 is that of a phase already complete, so nothing is waited for there;
             a file without clusters, TMA and wgmma runs on sm_80, where a wait asks again and again (`test_wait`)
@@ -154,13 +154,13 @@ def _do(scope: Scope, helper: Helper, *args: tree.Expr) -> tree.Stmt:
     return tree.Evaluate(tree.Call(scope.module.helper(helper), args))
 
 
-def slot_of(scope: Scope, barrier: synced.Barrier, slot: ir.Expr) -> tree.Expr:
+def slot_of(scope: Scope, barrier: synced.MBarrier, slot: ir.Expr) -> tree.Expr:
     """A pointer to the barrier of one slot."""
-    name, at = tree.Name(scope.state.barriers[barrier.uid]), lower(scope, slot)
+    name, at = tree.Name(scope.state.mbarriers[barrier.uid]), lower(scope, slot)
     return name if at == tree.Integer(0) else tree.Unary("&", tree.Index(name, at))
 
 
-def wait(scope: Scope, s: synced.BarrierWait) -> list[tree.Stmt]:
+def wait(scope: Scope, s: synced.MBarrierWait) -> list[tree.Stmt]:
     """A thread that only issues for others reads nothing itself, so it need not see what other blocks wrote."""
     everywhere = s.barrier.everywhere and scope.module.cluster > 1 and not scope.elected
     return [
@@ -169,7 +169,7 @@ def wait(scope: Scope, s: synced.BarrierWait) -> list[tree.Stmt]:
     ]
 
 
-def expect(scope: Scope, s: synced.BarrierExpect) -> list[tree.Stmt]:
+def expect(scope: Scope, s: synced.MBarrierExpect) -> list[tree.Stmt]:
     return issue.only(
         issue.first_thread(scope), _do(scope, EXPECT, slot_of(scope, s.barrier, s.slot), tree.Integer(s.bytes))
     )
@@ -179,7 +179,7 @@ def fence(scope: Scope, wanted: bool) -> list[tree.Stmt]:
     return [_do(scope, FENCE if scope.module.global_fences else FENCE_SHARED)] if wanted else []
 
 
-def arrive(scope: Scope, s: synced.BarrierArrive) -> list[tree.Stmt]:
+def arrive(scope: Scope, s: synced.MBarrierArrive) -> list[tree.Stmt]:
     """The threads of a warp meet before one of them arrives; of larger units the first thread's arrival says enough.
     Copies are each thread's own, and so are their arrivals.
     """
@@ -225,24 +225,24 @@ def _everywhere(scope: Scope, target: tree.Expr, unit: int) -> list[tree.Stmt]:
 # ---- start and end of a kernel --------------------------------------------------------------------------------------
 
 
-def declarations(state: FunctionState, made: tuple[synced.Barrier, ...], offset: int) -> list[tree.Stmt]:
+def declarations(state: FunctionState, made: tuple[synced.MBarrier, ...], offset: int) -> list[tree.Stmt]:
     """Names for the barriers, which lie behind the arrays in the block's shared memory."""
     out: list[tree.Stmt] = []
     for barrier in made:
         start = tree.Reinterpret(f"{WORD}*", state.shared_base(offset))
-        out.append(tree.Declare(f"{WORD}* const", state.barriers[barrier.uid], start, const=True))
+        out.append(tree.Declare(f"{WORD}* const", state.mbarriers[barrier.uid], start, const=True))
         offset += BYTES * barrier.slots
     return out
 
 
-def start(state: FunctionState, made: tuple[synced.Barrier, ...], clustered: bool) -> list[tree.Stmt]:
+def start(state: FunctionState, made: tuple[synced.MBarrier, ...], clustered: bool) -> list[tree.Stmt]:
     """One thread makes the barriers and announces the tensor maps; everyone who may meet a barrier waits until they are
     made.
     """
     module = state.module
     prefetch = [_call(module, PREFETCH, state.tensor(use)) for use in state.tensors]
     init = [
-        _call(module, INIT, tree.Name(state.barriers[b.uid]), tree.Integer(b.slots), tree.Integer(b.count))
+        _call(module, INIT, tree.Name(state.mbarriers[b.uid]), tree.Integer(b.slots), tree.Integer(b.count))
         for b in made
     ]
     if not prefetch and not init:

@@ -22,19 +22,19 @@ THREAD_INDEX, BLOCK_INDEX, BLOCKS = tree.Name("threadIdx.x"), tree.Name("blockId
 
 
 @dataclass(slots=True, eq=False)
-class Position:
+class LevelIndex:
     """The index at one level.  `base` None is the index 0; `unsigned` says so of the base's C++ type; `original` is the
     hardware's own index; `source` is the position that the base was taken from.
 
     Its uses are counted while the scope is lowered; `settle` then decides whether it gets a name.
     """
 
-    base: tree.Expr | Position | None
+    base: tree.Expr | LevelIndex | None
     unsigned: bool = False
     offset: int = 0
     modulus: int = 0
     original: bool = False
-    source: Position | None = None
+    source: LevelIndex | None = None
     uses: int = 0
     name: str = ""
     settled: tree.Expr | None = None
@@ -48,21 +48,21 @@ class Position:
         """Nothing to compute: a name would be another name for a name."""
         return self.zero or (self.offset == 0 and self.modulus == 0 and isinstance(self.base, tree.Name))
 
-    def grouped(self, n: int) -> Position:
+    def grouped(self, n: int) -> LevelIndex:
         """The index within groups of n."""
         if n == 1 or self.zero:
             return ZERO
         if self.modulus and self.modulus % n:
-            return Position(self, False, 0, n)
-        return Position(self.base, self.unsigned, self.offset % n, n, source=self.source or self)
+            return LevelIndex(self, False, 0, n)
+        return LevelIndex(self.base, self.unsigned, self.offset % n, n, source=self.source or self)
 
-    def sharded(self, offset: int) -> Position:
+    def sharded(self, offset: int) -> LevelIndex:
         """The index counted from `offset`."""
         if offset == 0 or self.zero:
             return self
         if self.modulus:
-            return Position(self, False, offset)
-        return Position(self.base, self.unsigned, self.offset + offset, source=self.source or self)
+            return LevelIndex(self, False, offset)
+        return LevelIndex(self.base, self.unsigned, self.offset + offset, source=self.source or self)
 
     def use(self, signed: bool = True) -> tree.Expr:
         """The index as it stands in code; a plain one has the type of its base, any other is `signed` if asked
@@ -76,7 +76,7 @@ class Position:
     def formula(self) -> tree.Expr:
         if self.source is not None:
             self.source.uses += 1
-        base = self.base.use() if isinstance(self.base, Position) else self.base
+        base = self.base.use() if isinstance(self.base, LevelIndex) else self.base
         moved = fold.binary("-", base, tree.Integer(self.offset), I32)
         return fold.binary("%", moved, tree.Integer(self.modulus), I32) if self.modulus else moved
 
@@ -99,15 +99,15 @@ class Position:
         return tree.Cast("int", self.settled) if signed and self.unsigned and self.uses == 1 else self.settled
 
 
-ZERO = Position(None)
-Positions = dict[Level, Position]
+ZERO = LevelIndex(None)
+LevelIndices = dict[Level, LevelIndex]
 
 
-def start(module: Module, place: Place, top: Position | None) -> Positions:
+def start(module: Module, place: Place, top: LevelIndex | None) -> LevelIndices:
     """Positions at the start of a function; `top` is a device function's own index at its highest level, which its
     caller passes.
     """
-    found: Positions = {}
+    found: LevelIndices = {}
     for level, held in place.levels:
         if top is not None and level == place.top:
             found[level] = ZERO if held.count == 1 and not held.open else top
@@ -118,28 +118,28 @@ def start(module: Module, place: Place, top: Position | None) -> Positions:
     return found
 
 
-def _hardware(module: Module, level: Level) -> Position:
+def _hardware(module: Module, level: Level) -> LevelIndex:
     match level:
         case Level.THREAD:
-            return Position(THREAD_INDEX, True, original=True)
+            return LevelIndex(THREAD_INDEX, True, original=True)
         case Level.BLOCK if not module.cluster:
-            return Position(BLOCK_INDEX, True, original=True)
+            return LevelIndex(BLOCK_INDEX, True, original=True)
         case Level.BLOCK:
-            return Position(BLOCK_INDEX, True, modulus=module.cluster, original=True) if module.cluster > 1 else ZERO
+            return LevelIndex(BLOCK_INDEX, True, modulus=module.cluster, original=True) if module.cluster > 1 else ZERO
         case Level.CLUSTER:
-            return Position(fold.binary("/", BLOCK_INDEX, tree.Integer(module.cluster), I32), True, original=True)
+            return LevelIndex(fold.binary("/", BLOCK_INDEX, tree.Integer(module.cluster), I32), True, original=True)
         case Level.GRID:
             return ZERO
         case _:
             raise TypeError(level)
 
 
-def enter(positions: Positions, inside: Place, level: Level, position: Position) -> Positions:
+def enter(positions: LevelIndices, inside: Place, level: Level, position: LevelIndex) -> LevelIndices:
     """Positions under `inside`, where `level` has become the highest."""
     return {at: position if at == level else positions[at] for at, _ in inside.levels}
 
 
-def within(positions: Positions, place: Place, level: Level, n: int) -> Position:
+def within(positions: LevelIndices, place: Place, level: Level, n: int) -> LevelIndex:
     """The index at `level` in groups of n; where n is all there is, nothing changes."""
     held = place.held(level)
     return positions[level] if held.count == n and not held.open else positions[level].grouped(n)
@@ -159,7 +159,7 @@ def count(module: Module, place: Place, level: Level) -> tree.Expr:
             return BLOCKS
 
 
-def unit_id(module: Module, positions: Positions, e: ir.UnitId) -> tree.Expr:
+def unit_id(module: Module, positions: LevelIndices, e: ir.UnitId) -> tree.Expr:
     path = [level for level, _ in e.place.levels if level >= e.target.level]
     index: tree.Expr
     if (

@@ -112,7 +112,7 @@ def simple_statement(s: tree.Stmt) -> str:
             raise TypeError(s)
 
 
-Place = tuple[str, int] | None  # a file, as C quotes it, and a line
+SourceLine = tuple[str, int] | None  # a file, as C quotes it, and a line
 
 
 class Marks:
@@ -124,10 +124,10 @@ class Marks:
     def __init__(self, places: dict[int, tuple[str, int]] | None = None):
         self.places = places
 
-    def inside(self, node: tree.Stmt | tree.Function, around: Place) -> Place:
+    def inside(self, node: tree.Stmt | tree.Function, around: SourceLine) -> SourceLine:
         return around if self.places is None else self.places.get(id(node), around)
 
-    def before(self, place: Place, ahead: int = 0) -> list[str]:
+    def before(self, place: SourceLine, ahead: int = 0) -> list[str]:
         """The directive for a line that comes so many lines later."""
         return [] if place is None else [f"#line {max(place[1] - ahead, 1)} {place[0]}"]
 
@@ -135,14 +135,14 @@ class Marks:
 UNMARKED = Marks()
 
 
-def statements(body: tree.Body, depth: int, marks: Marks = UNMARKED, around: Place = None) -> list[str]:
+def statements(body: tree.Body, depth: int, marks: Marks = UNMARKED, around: SourceLine = None) -> list[str]:
     lines: list[str] = []
     for s in body:
         lines += _statement(s, depth, marks, around)
     return lines
 
 
-def _statement(s: tree.Stmt, depth: int, marks: Marks, around: Place) -> list[str]:
+def _statement(s: tree.Stmt, depth: int, marks: Marks, around: SourceLine) -> list[str]:
     pad = INDENT * depth
     at = marks.inside(s, around)
     match s:
@@ -174,7 +174,7 @@ def _ended(text: str) -> str:
     return f"{text}\n;" if "//" in text.rpartition("\n")[2] else f"{text};"
 
 
-def _if(s: tree.If, depth: int, marks: Marks, at: Place) -> list[str]:
+def _if(s: tree.If, depth: int, marks: Marks, at: SourceLine) -> list[str]:
     pad = INDENT * depth
     lines = [*marks.before(at), f"{pad}if ({expression(s.cond)}) {{", *statements(s.then, depth + 1, marks, at)]
     while len(s.other) == 1 and isinstance(s.other[0], tree.If):

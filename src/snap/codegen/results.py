@@ -47,7 +47,7 @@ def call(scope: Scope, s: ir.Call) -> tree.Expr:
     if callee.smem:
         args.append(state.shared_base(s.smem_offset))
     args += [state.tensor(replace(use, array=s.args[index].obj.uid)) for index, use in callee.tensors]
-    args += [tree.Name(state.barriers[uid]) for uid in callee.barriers]
+    args += [tree.Name(state.mbarriers[uid]) for uid in callee.mbarriers]
     if callee.grid_barrier:
         args.append(state.grid_barrier_word())
     return tree.Call(callee.name, tuple(args))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from snap.codegen import tree
 from snap.codegen.module import Module
 from snap.codegen.names import Namer
-from snap.codegen.positions import Positions
+from snap.codegen.positions import LevelIndices
 from snap.codegen.usage import TensorUse, Usage
 from snap.ir import nodes as ir
 from snap.ir import synced
@@ -21,7 +21,7 @@ class Lowered:
     takes.
 
     tensors       the tensor maps it takes: (index of the array among its parameters, what is moved)
-    barriers      the mbarriers it takes, by uid
+    mbarriers     the mbarriers it takes, by uid
     accumulators  indices of the local arrays it takes by reference and multiplies into
     multicast     whether it copies boxes for other blocks of its cluster
     """
@@ -31,7 +31,7 @@ class Lowered:
     smem: bool
     grid_barrier: bool
     tensors: tuple[tuple[int, TensorUse], ...] = ()
-    barriers: tuple[int, ...] = ()
+    mbarriers: tuple[int, ...] = ()
     accumulators: tuple[int, ...] = ()
     multicast: bool = False
 
@@ -45,7 +45,7 @@ class FunctionState:
     positive             those of them that are known to be above zero
     inline               temporaries that stand where they are used
     callee               lowers a device function, once
-    tensors, barriers    names of tensor maps and mbarriers
+    tensors, mbarriers    names of tensor maps and mbarriers
     accumulators         local arrays that wgmma writes, with the scope they are declared in
     leave                what a kernel does before it ends
     """
@@ -61,7 +61,7 @@ class FunctionState:
     positive: set[int] = field(default_factory=set)
     inline: dict[int, tree.Expr] = field(default_factory=dict)
     tensors: dict[TensorUse, str] = field(default_factory=dict)
-    barriers: dict[int, str] = field(default_factory=dict)
+    mbarriers: dict[int, str] = field(default_factory=dict)
     accumulators: dict[ir.Var, set[str]] = field(default_factory=dict)
     leave: tuple[tree.Stmt, ...] = ()
     multicast: bool = False
@@ -108,7 +108,7 @@ class Scope:
 
     state: FunctionState
     place: Place
-    positions: Positions
+    positions: LevelIndices
     elected: bool = False
 
     @property

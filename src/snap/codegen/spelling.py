@@ -15,7 +15,25 @@ from snap.codegen import tree
 from snap.codegen.module import Module
 from snap.ir.hardware import WIDEST
 from snap.ir.integers import wrap
-from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, Element, Kind, Scalar, Vector
+from snap.ir.types import (
+    BF16,
+    BOOL,
+    F16,
+    F32,
+    F64,
+    I8,
+    I16,
+    I32,
+    I64,
+    U8,
+    U16,
+    U32,
+    U64,
+    Element,
+    Scalar,
+    ScalarKind,
+    Vector,
+)
 
 SCALAR_NAMES = {
     BOOL: "bool",
@@ -99,7 +117,7 @@ def zero_value(module: Module, t: Element) -> tree.Expr:
 
 
 def literal(module: Module, value: int | float | bool, t: Scalar) -> tree.Expr:
-    if t.kind is Kind.BOOL:
+    if t.kind is ScalarKind.BOOL:
         return tree.Literal("true" if value else "false")
     if t.is_integer:
         return integer(int(value), t)

@@ -14,7 +14,7 @@ from typing import Any
 
 from snap.codegen import barriers, boxes, collectives, copies, hints, issue, mbarriers, printing, tensor, tree
 from snap.codegen.expressions import invariant, lower, positive, stored
-from snap.codegen.positions import ZERO, Position, enter, within
+from snap.codegen.positions import ZERO, LevelIndex, enter, within
 from snap.codegen.results import consumed_by, consumer_of, declaration, merged, result, store
 from snap.codegen.scope import Scope
 from snap.codegen.spelling import integer, type_name
@@ -70,9 +70,9 @@ BACKGROUND: dict[type, Callable[[Scope, Any], list[tree.Stmt]]] = {
     ir.BoxPrefetch: boxes.prefetch,
     **dict.fromkeys((ir.Wgmma, synced.FencedWgmma), tensor.multiply),
     ir.StoreAcc: tensor.store,
-    synced.BarrierWait: mbarriers.wait,
-    synced.BarrierArrive: mbarriers.arrive,
-    synced.BarrierExpect: mbarriers.expect,
+    synced.MBarrierWait: mbarriers.wait,
+    synced.MBarrierArrive: mbarriers.arrive,
+    synced.MBarrierExpect: mbarriers.expect,
 }
 COMMITS = {
     Engine.COPIES: lambda scope: [copies.commit(scope)],
@@ -288,11 +288,11 @@ def _spliced(inner: tuple[tree.Stmt, ...], last: bool) -> list[tree.Stmt]:
     return [tree.Block(inner)]
 
 
-def _inner(scope: Scope, place, level: Level, position: Position, statements: ir.Body, last: bool) -> list[tree.Stmt]:
+def _inner(scope: Scope, place, level: Level, position: LevelIndex, statements: ir.Body, last: bool) -> list[tree.Stmt]:
     return _spliced(_placed(scope, place, level, position, statements), last)
 
 
-def _placed(scope: Scope, place, level: Level, position: Position, statements: ir.Body) -> tuple[tree.Stmt, ...]:
+def _placed(scope: Scope, place, level: Level, position: LevelIndex, statements: ir.Body) -> tuple[tree.Stmt, ...]:
     """A body that runs under another place; its index is declared first if it is worth a name."""
     namer = scope.state.namer
     inside = Scope(scope.state, place, enter(scope.positions, place, level, position), scope.elected)

@@ -64,7 +64,7 @@ NOTED = frozenset(
     (
         *(ir.Elem, ir.ArrayValue, ir.ArrayRef, ir.VarTarget, ir.ElemTarget, ir.MemView, ir.DeclareShared, ir.Declare),
         *(ir.For, ir.Call, ir.BoxPrefetch, ir.BoxCopy, synced.CountedLoad, ir.Collective, ir.Unsafe),
-        *(synced.BarrierWait, synced.BarrierArrive, synced.BarrierExpect),
+        *(synced.MBarrierWait, synced.MBarrierArrive, synced.MBarrierExpect),
     )
 )  # what is looked at itself: of other nodes, only the parts
 
@@ -89,7 +89,7 @@ class Usage:
     names: set[str] = field(default_factory=set)
     accumulators: set[int] = field(default_factory=set)
     boxes: list[ir.BoxCopy | ir.BoxPrefetch] = field(default_factory=list)
-    barriers: dict[int, synced.Barrier] = field(default_factory=dict)
+    mbarriers: dict[int, synced.MBarrier] = field(default_factory=dict)
     calls: list[ir.Call] = field(default_factory=list)
 
     @staticmethod
@@ -163,9 +163,9 @@ class Usage:
             case ir.BoxCopy():
                 self.boxes.append(node)
                 if isinstance(node, synced.CountedLoad):
-                    self.barriers[node.barrier.uid] = node.barrier
-            case synced.BarrierWait(barrier) | synced.BarrierArrive(barrier) | synced.BarrierExpect(barrier):
-                self.barriers[barrier.uid] = barrier
+                    self.mbarriers[node.barrier.uid] = node.barrier
+            case synced.MBarrierWait(barrier) | synced.MBarrierArrive(barrier) | synced.MBarrierExpect(barrier):
+                self.mbarriers[barrier.uid] = barrier
             case ir.Collective(targets=targets) if len(targets) > 1:
                 self.pinned.update(var.uid for var in map(variable_of, targets) if var is not None)
             case ir.Unsafe(values=values):

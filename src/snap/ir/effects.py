@@ -173,7 +173,7 @@ _ROWS: dict[type, Callable[[Any], tuple[Effect, ...]]] = {
             *(ir.DeclareShared, ir.If, ir.While, ir.Break, ir.Continue, ir.Return, ir.Assert, ir.Print),
             *(ir.Group, ir.Split, ir.Partition, ir.Claim, ir.Turn, ir.Prefetch, ir.BoxPrefetch),
             *(synced.AsyncCommit, synced.Sync, synced.Elect),
-            *(synced.BarrierWait, synced.BarrierArrive, synced.BarrierExpect),
+            *(synced.MBarrierWait, synced.MBarrierArrive, synced.MBarrierExpect),
         ),
         lambda s: (),
     ),

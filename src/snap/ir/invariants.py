@@ -22,7 +22,7 @@ from snap.ir.walk import bytes_of, children, own_expressions, statements, variab
 from snap.record import record
 
 
-class Facts:
+class Mentioned:
     """What a statement uses and declares itself."""
 
     def __init__(self, s: ir.Stmt):
@@ -52,15 +52,15 @@ class Around:
     """Where we are."""
 
     def __init__(self, function: synced.AnyFunction, stage: Stage, barriers: frozenset[int], functions: Functions):
-        self.function, self.stage, self.barriers, self.functions = function, stage, barriers, functions
+        self.function, self.stage, self.mbarriers, self.functions = function, stage, barriers, functions
         self.place: Place = function.place
         self.known: set[int] = set()  # the numbers of variables, objects and handles that are in scope
         self.path: list[ir.Stmt | ir.Case] = []
-        self.facts: Facts  # of the statement that is looked at
+        self.facts: Mentioned  # of the statement that is looked at
 
 
 @record
-class Row:
+class Invariant:
     """name: for messages and tests; says: what holds; of: the classes it is about; broken: what is wrong, or ''.
     alone: whatever is around it.
     """
@@ -72,17 +72,17 @@ class Row:
     alone: bool = False
 
 
-TABLE: list[Row] = []
-EVERY = (*get_args(ir.Typed), *get_args(synced.Stmt))
+TABLE: list[Invariant] = []
+EVERY = (*get_args(ir.Typed), *get_args(synced.OnlySynced))
 WHOLE = (ir.Function, synced.Function)
-Counted = synced.CountedLoad | synced.BarrierWait | synced.BarrierArrive | synced.BarrierExpect
-Products = ir.Wgmma | synced.FencedWgmma
-Together = ir.Collective | ir.BoxCopy | Products | ir.StoreAcc | synced.Sync | synced.Elect | Counted
+OnMBarrier = synced.CountedLoad | synced.MBarrierWait | synced.MBarrierArrive | synced.MBarrierExpect
+AnyWgmma = ir.Wgmma | synced.FencedWgmma
+Together = ir.Collective | ir.BoxCopy | AnyWgmma | ir.StoreAcc | synced.Sync | synced.Elect | OnMBarrier
 
 
 def _row(name: str, says: str, *of: type, alone: bool = False) -> Callable:
     def entered(broken: Callable[..., str]) -> Callable[..., str]:
-        TABLE.append(Row(name, says, of, broken, alone))
+        TABLE.append(Invariant(name, says, of, broken, alone))
         return broken
 
     return entered
@@ -393,9 +393,9 @@ def _function_known(s: ir.Call, around: Around) -> str:
     return "" if known is s.function else f"{known.name} and {s.function.name} have one number"
 
 
-@_row("barriers", "an mbarrier is declared by the kernel, and a slot is one of its slots", *get_args(Counted))
-def _barrier_known(s: Counted, around: Around) -> str:
-    if s.barrier.uid not in around.barriers:
+@_row("barriers", "an mbarrier is declared by the kernel, and a slot is one of its slots", *get_args(OnMBarrier))
+def _barrier_known(s: OnMBarrier, around: Around) -> str:
+    if s.barrier.uid not in around.mbarriers:
         return f"{s.barrier.name} is not declared"
     slot, slots = s.slot, s.barrier.slots
     match slot:
@@ -485,16 +485,16 @@ def _paired(f: synced.AnyFunction, around: Around) -> str:
             case synced.Sync(point, part=part) if point.kind != "thread":
                 # Who waits at a named barrier arrives there, too; the others, where there are any, only arrive.
                 parts.setdefault(point.uid, set()).add("both" if point.kind == "named" and part == "wait" else part)
-            case synced.BarrierWait(barrier):
+            case synced.MBarrierWait(barrier):
                 waited.add(barrier.name)
-            case synced.BarrierArrive(barrier) | synced.BarrierExpect(barrier):
+            case synced.MBarrierArrive(barrier) | synced.MBarrierExpect(barrier):
                 arrived.add(barrier.name)
     if any(found not in ({"both"}, {"arrive", "wait"}, {"arrive", "both"}) for found in parts.values()):
         return "one part of a barrier is missing"
     return f"nobody arrives at {min(waited - arrived)}" if f.kernel and waited - arrived else ""
 
 
-ROWS: dict[type, tuple[list[Row], list[Row]]] = {
+ROWS: dict[type, tuple[list[Invariant], list[Invariant]]] = {
     of: ([r for r in TABLE if of in r.of and r.alone], [r for r in TABLE if of in r.of and not r.alone])
     for of in (*EVERY, *WHOLE, *get_args(ir.Expr))
 }

@@ -428,10 +428,10 @@ class Call(Statement):
 
 # The statements of the typed IR; those of the synchronized one stand in the same bodies.
 Plain = Declare | DeclareShared | Assign | If | While | For | Break | Continue | Return | Assert | Print
-Scope = Group | Split | Partition | Claim | Turn
 Act = Collective | Atomic | AsyncCopy | Prefetch | BoxCopy | BoxPrefetch | Wgmma | StoreAcc | Unsafe | Call
-Typed = Plain | Scope | Act
-Stmt = Union[Typed, "synced.Stmt"]
+Opening = Group | Split | Partition | Claim | Turn
+Typed = Plain | Opening | Act
+Stmt = Union[Typed, "synced.OnlySynced"]
 
 
 # ---- functions ------------------------------------------------------------------------------------------------------

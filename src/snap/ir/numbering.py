@@ -84,22 +84,22 @@ def _with_body(function: F, body: ir.Body) -> F:
     return replace(function, body=body)
 
 
-def with_numbers(function: F, numbers: Numbers, made: Callable[[Any, ir.Body], Any] = _with_body) -> Any:
+def with_numbers(function: F, numbers: Numbers, rebuild: Callable[[Any, ir.Body], Any] = _with_body) -> Any:
     """The function with every statement numbered, 1, 2, 3, ...; new numbers that follow are none of these, nor of what
-    the function declares.  `made` makes a function of another one and its new body.
+    the function declares.  `rebuild` makes a function of another one and its new body.
     """
-    return _Numbering(numbers, made).function(function)
+    return _Numbering(numbers, rebuild).function(function)
 
 
 class _Numbering:
-    def __init__(self, numbers: Numbers, made: Callable[[Any, ir.Body], Any]):
-        self.numbers, self.made = numbers, made
+    def __init__(self, numbers: Numbers, rebuild: Callable[[Any, ir.Body], Any]):
+        self.numbers, self.rebuild = numbers, rebuild
         self.known: dict[int, Any] = {}  # by the number of a function
         self.count = 0
 
     def function(self, f: synced.AnyFunction) -> Any:
         if f.uid not in self.known:
-            self.known[f.uid] = self.made(f, self.body(f.body))
+            self.known[f.uid] = self.rebuild(f, self.body(f.body))
             self.numbers.beyond((self.count, *declared(f)))
         return self.known[f.uid]
 

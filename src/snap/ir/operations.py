@@ -19,9 +19,9 @@ from snap.ir.types import (
     U32,
     WARP1,
     WARPGROUP1,
-    Kind,
     Privilege,
     Scalar,
+    ScalarKind,
     Vector,
 )
 from snap.record import record, replace
@@ -255,7 +255,7 @@ COLLECTIVES: dict[str, CollectiveOp] = {
 
 def neutral(op: str, type: Scalar) -> int | float:
     """What changes nothing when it is combined: the result of a reduction over no lanes."""
-    signed = type.kind is Kind.INT
+    signed = type.kind is ScalarKind.INT
     match op:
         case "add" | "or" | "xor":
             return 0.0 if type.is_float else 0

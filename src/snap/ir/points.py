@@ -35,7 +35,7 @@ def points(function: synced.AnyFunction, collectives: bool = False) -> list[sync
         seen.add(f.uid)
         for s in statements(f.body):
             match s:
-                case synced.Sync(point) | synced.BarrierWait(point=point):
+                case synced.Sync(point) | synced.MBarrierWait(point=point):
                     if point not in found:  # it may stand in two places
                         found.append(point)
                 case ir.Collective() if collectives:

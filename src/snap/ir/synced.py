@@ -1,6 +1,6 @@
 """The synchronized IR: the typed IR with what only synchronization puts in.
 
-Barriers and waits (`Sync`), barriers of shared memory with slots and phases (`Barrier` and the statements that name
+Barriers and waits (`Sync`), barriers of shared memory with slots and phases (`MBarrier` and the statements that name
 one), groups of asynchronous work (`AsyncCommit`) and code of one thread (`Elect`) stand among the statements of
 `nodes.py`.  Of two of those there are forms that only synchronization makes, with what it decided: a TMA load whose
 bytes an mbarrier counts (`CountedLoad`), and a wgmma with a fence before it (`FencedWgmma`).  A `Function` of this
@@ -86,7 +86,7 @@ class Sync(ir.Statement):
 
 
 @node
-class Barrier:
+class MBarrier:
     """Shared memory that counts (mbarrier), one for each slot.  A phase of a slot is complete when `count` arrivals
     have come and all bytes expected.
 
@@ -102,12 +102,12 @@ class Barrier:
 
 
 @node
-class BarrierWait(ir.Statement):
+class MBarrierWait(ir.Statement):
     """Every thread that runs this waits until phase `phase` of the slot is complete; phase -1 was complete from the
     start.
     """
 
-    barrier: Barrier
+    barrier: MBarrier
     slot: ir.Expr
     phase: ir.Expr
     place: Place
@@ -115,7 +115,7 @@ class BarrierWait(ir.Statement):
 
 
 @node
-class BarrierArrive(ir.Statement):
+class MBarrierArrive(ir.Statement):
     """One arrival for each unit of `by` in the current group (after what all its threads did), in this block or
     `everywhere`.
 
@@ -124,7 +124,7 @@ class BarrierArrive(ir.Statement):
     did it says nothing.
     """
 
-    barrier: Barrier
+    barrier: MBarrier
     slot: ir.Expr
     by: Privilege
     place: Place
@@ -134,10 +134,10 @@ class BarrierArrive(ir.Statement):
 
 
 @node
-class BarrierExpect(ir.Statement):
+class MBarrierExpect(ir.Statement):
     """`bytes` more are expected in the slot's phase; by the thread that issues for its group."""
 
-    barrier: Barrier
+    barrier: MBarrier
     slot: ir.Expr
     bytes: int
     place: Place
@@ -155,7 +155,7 @@ class Elect(ir.Statement):
 class CountedLoad(ir.BoxCopy):
     """A TMA load, and where its bytes are counted: in this slot of an mbarrier, whose phase ends when all have come."""
 
-    barrier: Barrier = field(kw_only=True)
+    barrier: MBarrier = field(kw_only=True)
     slot: ir.Expr = field(kw_only=True)
 
 
@@ -164,11 +164,11 @@ class FencedWgmma(ir.Wgmma):
     """A wgmma that may use registers which threads have touched since the last one: wgmma.fence comes before it."""
 
 
-Added = Sync | AsyncCommit | BarrierWait | BarrierArrive | BarrierExpect | Elect  # statements of no program
-Stmt = Added | CountedLoad | FencedWgmma
+Added = Sync | AsyncCommit | MBarrierWait | MBarrierArrive | MBarrierExpect | Elect  # statements of no program
+OnlySynced = Added | CountedLoad | FencedWgmma
 
 
-def counted(s: ir.BoxCopy, barrier: Barrier, slot: ir.Expr) -> CountedLoad:
+def counted(s: ir.BoxCopy, barrier: MBarrier, slot: ir.Expr) -> CountedLoad:
     return CountedLoad(**{name: getattr(s, name) for name in ir.BoxCopy._declared}, barrier=barrier, slot=slot)  # type: ignore[attr-defined]
 
 
@@ -178,7 +178,7 @@ def fenced(s: ir.Wgmma) -> FencedWgmma:
 
 @node
 class Function:
-    """`nodes.Function`, synchronized.  barriers: all that a kernel declares; a device function's are its kernel's."""
+    """`nodes.Function`, synchronized.  mbarriers: all that a kernel declares; a device function's are its kernel's."""
 
     uid: int
     name: str
@@ -192,7 +192,7 @@ class Function:
     uses_unsafe: bool = False
     resident: int | None = None
     axes: tuple[int, ...] = ()
-    barriers: tuple[Barrier, ...] = ()
+    mbarriers: tuple[MBarrier, ...] = ()
     span: Span = field(compare=False, kw_only=True)
 
 

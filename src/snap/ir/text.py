@@ -59,7 +59,7 @@ class _Printer:
         self.names: dict[tuple[type, int], str] = {}
         self.taken: dict[str, int] = {}
 
-    def name(self, one: ir.Var | ir.Handle | synced.Barrier) -> str:
+    def name(self, one: ir.Var | ir.Handle | synced.MBarrier) -> str:
         key = (type(one), one.uid)
         if key not in self.names:
             self.names[key] = _fresh(one.name, self.taken)
@@ -78,7 +78,7 @@ class _Printer:
             *([f"{f.resident} blocks resident"] if f.resident else []),
         ]
         yield f"{INDENT}at {'; '.join(facts)}:"
-        for b in f.barriers if isinstance(f, synced.Function) else ():
+        for b in f.mbarriers if isinstance(f, synced.Function) else ():
             everywhere = ", from every block of the cluster" if b.everywhere else ""
             yield f"{INDENT}barrier {self.name(b)}: slots {b.slots}, arrivals {b.count}{everywhere}"
         yield from self.body(f.body)
@@ -225,13 +225,13 @@ class _Printer:
                 return f"{'' if part == 'both' else part + ' at '}{self.point(point)} at {place}"
             case synced.AsyncCommit(engine, place):
                 return f"commit {Wait.all_of(engine).value}" + ("" if place is None else f" at {place}")
-            case synced.BarrierWait(barrier, slot, phase, place):
+            case synced.MBarrierWait(barrier, slot, phase, place):
                 return f"wait {self.slot(barrier, slot)} for phase {self.expr(phase)} at {place}"
-            case synced.BarrierArrive(barrier, slot, by, place, point, bytes, copies):
-                duties = self.duties(point) + (f", {bytes} bytes expected" if bytes else "")
-                duties += ", when its copies have come" if copies else ""
-                return f"arrive {self.slot(barrier, slot)} by {by} at {place}{duties}"
-            case synced.BarrierExpect(barrier, slot, bytes, place):
+            case synced.MBarrierArrive(barrier, slot, by, place, point, bytes, copies):
+                besides = self.besides(point) + (f", {bytes} bytes expected" if bytes else "")
+                besides += ", when its copies have come" if copies else ""
+                return f"arrive {self.slot(barrier, slot)} by {by} at {place}{besides}"
+            case synced.MBarrierExpect(barrier, slot, bytes, place):
                 return f"expect {self.slot(barrier, slot)}, {bytes} bytes at {place}"
         raise TypeError(type(s).__name__)
 
@@ -240,14 +240,15 @@ class _Printer:
         kind = "wait" if p.kind == "thread" else f"{p.kind} barrier"
         number = f" {p.number}" if p.kind == "named" else ""
         threads = f" of {p.threads} threads" if p.threads else ""
-        return f"{kind}{number}{threads} by {p.participants} for {p.object}{self.duties(p)}"
+        return f"{kind}{number}{threads} by {p.participants} for {p.object}{self.besides(p)}"
 
     @staticmethod
-    def duties(p: synced.SyncPoint) -> str:
+    def besides(p: synced.SyncPoint) -> str:
+        """What is waited for at the point besides other threads, and its fence."""
         waits = "".join(f", at most {n} {wait.value} in flight" for wait, n in p.waits)
         return waits + (", fence" if p.fence else "")
 
-    def slot(self, barrier: synced.Barrier, slot: ir.Expr | None) -> str:
+    def slot(self, barrier: synced.MBarrier, slot: ir.Expr | None) -> str:
         return f"{self.name(barrier)}[{'' if slot is None else self.expr(slot)}]"
 
     # ---- memory, targets, arguments ---------------------------------------------------------------------------------

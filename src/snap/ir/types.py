@@ -152,7 +152,7 @@ _privilege = kept("_privilege", lambda place: Privilege(place.levels[0][0], plac
 _hash = kept("_hash", lambda place: hash(place.levels))
 
 
-class Kind(Enum):
+class ScalarKind(Enum):
     BOOL = "bool"
     INT = "int"
     UINT = "uint"
@@ -162,7 +162,7 @@ class Kind(Enum):
 @record
 class Scalar:
     name: str
-    kind: Kind
+    kind: ScalarKind
     bits: int
 
     @property
@@ -171,11 +171,11 @@ class Scalar:
 
     @property
     def is_float(self) -> bool:
-        return self.kind is Kind.FLOAT
+        return self.kind is ScalarKind.FLOAT
 
     @property
     def is_integer(self) -> bool:
-        return self.kind in (Kind.INT, Kind.UINT)
+        return self.kind in (ScalarKind.INT, ScalarKind.UINT)
 
     def __str__(self) -> str:
         return self.name
@@ -184,11 +184,11 @@ class Scalar:
         return hash(self.name)
 
 
-BOOL = Scalar("bool", Kind.BOOL, 8)
-I8, I16, I32, I64 = (Scalar(f"i{b}", Kind.INT, b) for b in (8, 16, 32, 64))
-U8, U16, U32, U64 = (Scalar(f"u{b}", Kind.UINT, b) for b in (8, 16, 32, 64))
-F16, F32, F64 = (Scalar(f"f{b}", Kind.FLOAT, b) for b in (16, 32, 64))
-BF16 = Scalar("bf16", Kind.FLOAT, 16)
+BOOL = Scalar("bool", ScalarKind.BOOL, 8)
+I8, I16, I32, I64 = (Scalar(f"i{b}", ScalarKind.INT, b) for b in (8, 16, 32, 64))
+U8, U16, U32, U64 = (Scalar(f"u{b}", ScalarKind.UINT, b) for b in (8, 16, 32, 64))
+F16, F32, F64 = (Scalar(f"f{b}", ScalarKind.FLOAT, b) for b in (16, 32, 64))
+BF16 = Scalar("bf16", ScalarKind.FLOAT, 16)
 _STEMS = {
     **{I8: "char", I16: "short", I32: "int", I64: "long", U8: "uchar", U16: "ushort", U32: "uint", U64: "ulong"},
     **{F16: "half", BF16: "bf16_", F32: "float", F64: "double"},

@@ -13,7 +13,7 @@ from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.depth import deep
-from snap.ir.invariants import EVERY, ROWS, Around, Facts, Row
+from snap.ir.invariants import EVERY, ROWS, Around, Invariant, Mentioned
 from snap.ir.synced import Stage
 from snap.ir.text import line
 from snap.ir.walk import bodies, callees, children, own_expressions
@@ -35,10 +35,10 @@ class Verifier:
 
     def __init__(self) -> None:
         self.right: dict[int, ir.Expr] = {}  # by identity, which holding them keeps
-        self.facts: dict[int, tuple[ir.Stmt, Facts]] = {}
+        self.facts: dict[int, tuple[ir.Stmt, Mentioned]] = {}
         self.last: synced.AnyFunction | None = None
         self.name, self.stage = "", Stage.TYPED
-        self.barriers: frozenset[int] = frozenset()
+        self.mbarriers: frozenset[int] = frozenset()
         self.functions: dict[int, synced.AnyFunction] = {}  # of this program, by number
 
     def after(self, name: str, function: synced.AnyFunction, stage: Stage) -> None:
@@ -47,12 +47,12 @@ class Verifier:
             return
         self.last, self.name, self.stage, self.functions = function, name, stage, {function.uid: function}
         if isinstance(function, synced.Function):
-            self.barriers = frozenset(b.uid for b in function.barriers)
+            self.mbarriers = frozenset(b.uid for b in function.mbarriers)
         with deep():
             for one in callees(function):
                 self._function(one)
 
-    def _ask(self, rows: list[Row], one: Any, span: Span, *around: Around, shown: Any = None) -> None:
+    def _ask(self, rows: list[Invariant], one: Any, span: Span, *around: Around, shown: Any = None) -> None:
         for row in rows:
             wrong = row.broken(one, *around)
             if wrong:
@@ -64,7 +64,7 @@ class Verifier:
                 )
 
     def _function(self, f: synced.AnyFunction) -> None:
-        around = Around(f, self.stage, self.barriers, self.functions)
+        around = Around(f, self.stage, self.mbarriers, self.functions)
         for p in f.params:
             match p:
                 case ir.MemParam(handle):
@@ -114,12 +114,12 @@ class Verifier:
         around.place, around.known = place, before
         around.path.pop()
 
-    def _facts(self, s: ir.Stmt) -> Facts:
+    def _facts(self, s: ir.Stmt) -> Mentioned:
         if id(s) not in self.facts:
             for e in own_expressions(s):
                 self._expression(e, s)
             self._ask(ROWS[type(s)][0], s, s.span)
-            self.facts[id(s)] = s, Facts(s)
+            self.facts[id(s)] = s, Mentioned(s)
         return self.facts[id(s)][1]
 
     def _expression(self, e: ir.Expr, s: ir.Stmt) -> None:

@@ -26,7 +26,7 @@ from snap.machine.endings import ended_too_early
 from snap.machine.errors import MachineError, Race
 from snap.machine.flights import Air, Products
 from snap.machine.lanes import WAITING_HELP, Launch, Site
-from snap.machine.mbarriers import Gate, Meeting, Slot, Turns
+from snap.machine.mbarriers import Gate, Meeting, Slot, TurnGate
 from snap.machine.printing import Postponed, Say, say, silent
 from snap.machine.program import Program, program_for
 from snap.machine.races import RaceLog
@@ -158,7 +158,7 @@ class Schedule(Launch):
             SharedArena(max(self.behind + at_launch(kernel), WIDEST), self.blocks_per_cluster)
             for _ in range(-(-blocks // self.blocks_per_cluster))
         ]
-        self.published: dict[tuple, clocks.Known] = {}
+        self.published: dict[tuple, clocks.Released] = {}
         self.warps: list[Warp] = []
         self.barriers: dict[tuple, Gathering] = {}
         self.fuel_scale = rng.choice((1, 4, 30, 400, 4000))
@@ -166,7 +166,7 @@ class Schedule(Launch):
         self.copying: list[Copies] = []
         self.slots: dict[tuple[int, int, int], Slot] = {}
         self.meetings: dict[tuple, Meeting] = {}
-        self.turns: dict[tuple, Turns] = {}
+        self.turns: dict[tuple, TurnGate] = {}
         self.products: dict[tuple[int, int], Products] = {}
         self.numbers: dict[tuple[int, int], tuple] = {}  # of named barriers, by block: which was the last
         self.woken: list[Warp] = []
@@ -195,7 +195,7 @@ class Schedule(Launch):
         first = block // self.blocks_per_cluster * self.blocks_per_cluster
         return list(range(first, first + self.blocks_per_cluster))
 
-    def slot(self, barrier: synced.Barrier, block: int, number: int, site: Site) -> Slot:
+    def slot(self, barrier: synced.MBarrier, block: int, number: int, site: Site) -> Slot:
         if not 0 <= number < barrier.slots:
             raise MachineError(
                 "out of bounds", f"slot {number} of `{barrier.name}`, which has {barrier.slots}", site.span, block

@@ -138,17 +138,17 @@ class Asynchronous(Actions):
 
     # ---- barriers that count ----
 
-    def barrier(self, b: synced.Barrier) -> str:
+    def barrier(self, b: synced.MBarrier) -> str:
         return self.intern(b, ("barrier", b), "M")
 
-    def barrier_wait(self, s: synced.BarrierWait) -> None:
+    def barrier_wait(self, s: synced.MBarrierWait) -> None:
         if not self.stepwise:
             return
         where = f"{self.barrier(s.barrier)}, {self.expr(s.slot)}, {self.expr(s.phase)}"
         self.emit(f"yield from wait_barrier(C, {where}, {self.mask}, {self.site(s.span, s.point.object)})")
         self.pause()
 
-    def barrier_arrive(self, s: synced.BarrierArrive) -> None:
+    def barrier_arrive(self, s: synced.MBarrierArrive) -> None:
         if not self.stepwise:
             return
         for wait, younger in s.point.waits:
@@ -163,7 +163,7 @@ class Asynchronous(Actions):
         )
         self.pause()
 
-    def barrier_expect(self, s: synced.BarrierExpect) -> None:
+    def barrier_expect(self, s: synced.MBarrierExpect) -> None:
         if not self.stepwise:
             return
         chosen = self.issuer(s.place)

@@ -16,13 +16,13 @@ Foreign = dict[int, tuple[int, np.ndarray]]  # block -> its phase and, by thread
 
 
 @dataclass(slots=True, eq=False)
-class Known:
+class Released:
     """What a release hands on: knowledge of blocks, the releaser's own included, and of tokens."""
 
     blocks: Foreign = field(default_factory=dict)
     done: int = 0
 
-    def add(self, other: Known) -> None:
+    def add(self, other: Released) -> None:
         self.blocks = merged(self.blocks, other.blocks) if self.blocks else other.blocks
         self.done |= other.done
 
@@ -51,7 +51,7 @@ class Segment:
     def first(block: int, cluster: int, threads: np.ndarray) -> Segment:
         return Segment(block, cluster, threads, 0, 0, 0, np.ones(len(threads), np.int32))
 
-    def whole(self, *, cluster: bool, grid: bool, known: Known) -> Segment:
+    def whole(self, *, cluster: bool, grid: bool, known: Released) -> Segment:
         """After a barrier of at least the whole block, whose threads knew `known` of other blocks."""
         count = len(self.threads)
         spread = None if grid or not known.blocks else [known.blocks] * count
@@ -133,12 +133,12 @@ def merged(a: Foreign, b: Foreign) -> Foreign:
     return out
 
 
-def known_of_others(segments: list[Segment]) -> Known:
+def known_of_others(segments: list[Segment]) -> Released:
     """What any of the threads knows of other blocks, and of tokens."""
-    out = Known()
+    out = Released()
     for segment in segments:
         for one in {id(f): f for f in segment.foreign or ()}.values():
-            out.add(Known(one))
+            out.add(Released(one))
         for tokens in set(segment.done or ()):
             out.done |= tokens
     return out
@@ -148,11 +148,11 @@ def joined(members: list[tuple[Segment, np.ndarray]], size: int) -> list[Segment
     """After a barrier of some threads of a block: (segment, lanes that take part) of each warp -> its next segment."""
     tables = [segment.knowledge(size) for segment, _ in members]
     row = np.max([table[lanes].max(axis=0) for table, (_, lanes) in zip(tables, members)], axis=0)
-    known = Known()
+    known = Released()
     for segment, lanes in members:
         for lane in lanes if segment.foreign is not None or segment.done is not None else ():
             known.add(
-                Known(segment.foreign[lane] if segment.foreign else {}, segment.done[lane] if segment.done else 0)
+                Released(segment.foreign[lane] if segment.foreign else {}, segment.done[lane] if segment.done else 0)
             )
     out = []
     for table, (segment, lanes) in zip(tables, members):
@@ -166,13 +166,13 @@ def joined(members: list[tuple[Segment, np.ndarray]], size: int) -> list[Segment
     return out
 
 
-def released(segment: Segment, lanes: np.ndarray, size: int) -> Known:
+def released(segment: Segment, lanes: np.ndarray, size: int) -> Released:
     """What some threads know, for whoever acquires it."""
     row = np.zeros(size, np.int32) if segment.known is None else segment.known[lanes].max(axis=0)
     row[segment.threads[lanes]] = np.maximum(row[segment.threads[lanes]], segment.clock[lanes])
-    out = Known({segment.block: (segment.phase, row)})
+    out = Released({segment.block: (segment.phase, row)})
     for lane in lanes.tolist() if segment.foreign is not None or segment.done is not None else ():
-        out.add(Known(segment.foreign[lane] if segment.foreign else {}, segment.done[lane] if segment.done else 0))
+        out.add(Released(segment.foreign[lane] if segment.foreign else {}, segment.done[lane] if segment.done else 0))
     return out
 
 
@@ -181,7 +181,7 @@ def moved_on(segment: Segment, lanes: np.ndarray) -> Segment:
     return segment.next(lanes, segment.known, segment.foreign, segment.done)
 
 
-def acquired(segment: Segment, lanes: np.ndarray, known: Known, size: int) -> Segment:
+def acquired(segment: Segment, lanes: np.ndarray, known: Released, size: int) -> Segment:
     """Some threads learn what was released."""
     own, table = known.blocks.get(segment.block), segment.known
     if own is not None and own[0] == segment.phase:

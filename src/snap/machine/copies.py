@@ -16,7 +16,7 @@ import numpy as np
 
 from snap.ir import synced
 from snap.ir.types import Element
-from snap.machine.clocks import Known
+from snap.machine.clocks import Released
 from snap.machine.lanes import Site
 from snap.machine.races import READ, WRITE
 from snap.machine.storage import View
@@ -104,7 +104,7 @@ class Landing:
                 self.copies.cover(flight, self.active[flight.lanes] & ~flight.covered, self.token)
                 tokens |= flight.tokens
             warp, lanes = self.copies.warp, np.flatnonzero(self.active)
-            self.slot.arrive(Known(done=tokens), 0, warp, int(lanes[0]), self.site, len(lanes))
+            self.slot.arrive(Released(done=tokens), 0, warp, int(lanes[0]), self.site, len(lanes))
         return True
 
 
@@ -180,7 +180,7 @@ class Copies:
                 self.cover(flight, covered & ~flight.covered)
         self._forget()
 
-    def arrive(self, barrier: synced.Barrier, slot, m, site: Site) -> None:
+    def arrive(self, barrier: synced.MBarrier, slot, m, site: Site) -> None:
         """Each thread arrives when all that it has copied so far has come; it does not wait for that."""
         schedule, active = self.warp.launch, self.warp.active(m)[0]
         numbers = np.broadcast_to(slot, self.warp.shape)[0]

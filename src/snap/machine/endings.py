@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snap.machine import clocks
-from snap.machine.clocks import Known, Segment
+from snap.machine.clocks import Released, Segment
 from snap.machine.errors import Race, RaceAccess
 from snap.machine.races import Entry, element_of, side
 
@@ -23,7 +23,7 @@ class LastWords:
     """What the threads of a block knew at its end."""
 
     def __init__(self, segments: list[Segment]):
-        self.known: Known = clocks.known_of_others(segments)
+        self.known: Released = clocks.known_of_others(segments)
         self.cluster_epoch = max((s.cluster_epoch for s in segments), default=0)
         self.grid_epoch = max((s.grid_epoch for s in segments), default=0)
 

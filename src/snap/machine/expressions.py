@@ -15,7 +15,7 @@ from typing import cast
 
 from snap.ir import nodes as ir
 from snap.ir.rewrite import with_expressions
-from snap.ir.types import BF16, BOOL, Array, Kind, Privilege, Scalar, Vector, scalar_of
+from snap.ir.types import BF16, BOOL, Array, Privilege, Scalar, ScalarKind, Vector, scalar_of
 from snap.ir.walk import children
 from snap.machine import functions, numbers
 from snap.machine.facts import GRID
@@ -199,7 +199,7 @@ class Expressions(Writing):
         if (
             isinstance(e.right, ir.Const)
             and e.right.value > 0
-            and (e.type.kind is Kind.UINT or self.facts.natural(e.left))
+            and (e.type.kind is ScalarKind.UINT or self.facts.natural(e.left))
         ):
             n = int(e.right.value)
             if e.op == "/":

@@ -169,7 +169,7 @@ def stretches(cells: np.ndarray, item: int, base: int) -> tuple[np.ndarray, int]
 
 
 def issue(
-    warp: WarpLanes, spec: BoxSpec, tile: tuple, origin: tuple, m, claims: tuple, barrier: synced.Barrier | None, slot
+    warp: WarpLanes, spec: BoxSpec, tile: tuple, origin: tuple, m, claims: tuple, barrier: synced.MBarrier | None, slot
 ) -> None:
     """Each lane of `m` issues a box."""
     schedule: Schedule = warp.launch
@@ -251,7 +251,7 @@ def wait_bulk(warp: WarpLanes, younger: int, m, read_only: bool) -> None:
 
 
 @dataclass(slots=True, eq=False)
-class Part:
+class WarpShare:
     """One warp's part of a product: its registers, and where the tiles begin."""
 
     warp: WarpLanes
@@ -267,7 +267,7 @@ class Part:
 class Product:
     spec: WgmmaSpec
     token: int
-    parts: list[Part | None]
+    parts: list[WarpShare | None]
 
     @property
     def ready(self) -> bool:
@@ -325,7 +325,7 @@ class Products(Gate):
                 int(warp.thread[0, 0]),
                 secondary=((product.spec.site.span, "another warp is here"),),
             )
-        product.parts[w] = Part(warp, acc, a, b, zero)
+        product.parts[w] = WarpShare(warp, acc, a, b, zero)
         self.issued[w] += 1
         if product.ready:
             self.open()

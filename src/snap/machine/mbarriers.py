@@ -17,7 +17,7 @@ import numpy as np
 from snap.ir import synced
 from snap.ir.hardware import WARP
 from snap.machine import clocks
-from snap.machine.clocks import Known
+from snap.machine.clocks import Released
 from snap.machine.errors import MachineError
 from snap.machine.lanes import Site
 
@@ -50,11 +50,11 @@ class Slot(Gate):
     that of the one before.
     """
 
-    def __init__(self, schedule: Schedule, barrier: synced.Barrier, block: int, number: int):
+    def __init__(self, schedule: Schedule, barrier: synced.MBarrier, block: int, number: int):
         super().__init__(schedule)
         self.barrier, self.block, self.number = barrier, block, number
         self.phase, self.arrivals, self.bytes = 0, 0, 0
-        self.known, self.complete = Known(), Known()
+        self.known, self.complete = Released(), Released()
 
     @property
     def name(self) -> str:
@@ -72,7 +72,7 @@ class Slot(Gate):
             )
         return f"phase {self.phase} of {self.name} never completes: {' and '.join(missing)}"
 
-    def arrive(self, known: Known, bytes: int, warp: WarpLanes, lane: int, site: Site, arrivals: int = 1) -> None:
+    def arrive(self, known: Released, bytes: int, warp: WarpLanes, lane: int, site: Site, arrivals: int = 1) -> None:
         if self.arrivals + arrivals > self.barrier.count:
             text = f"an arrival at {self.name} beyond the {self.barrier.count} that phase {self.phase} counts"
             raise MachineError("barrier mismatch", text, site.span, self.block, int(warp.thread[0, lane]))
@@ -93,7 +93,7 @@ class Slot(Gate):
     def _look(self) -> None:
         if self.arrivals == self.barrier.count and self.bytes == 0:
             self.phase, self.arrivals = self.phase + 1, 0
-            self.known, self.complete = Known(), self.known
+            self.known, self.complete = Released(), self.known
             self.schedule.changes += 1
             self.open()
 
@@ -124,7 +124,7 @@ def _pairs(warp: WarpLanes, m, *values) -> list[tuple[tuple[int, ...], np.ndarra
     return [(key, np.array(members)) for key, members in found.items()]
 
 
-def wait(warp: WarpLanes, barrier: synced.Barrier, slot, phase, m, site: Site):
+def wait(warp: WarpLanes, barrier: synced.MBarrier, slot, phase, m, site: Site):
     """Every active thread waits until the phase of its slot is complete."""
     schedule: Schedule = warp.launch
     for (number, wanted), lanes in _pairs(warp, m, slot, phase):
@@ -137,7 +137,7 @@ def wait(warp: WarpLanes, barrier: synced.Barrier, slot, phase, m, site: Site):
 
 
 def arrive(
-    warp: WarpLanes, barrier: synced.Barrier, slot, index, n: int, m, bytes: int, fence: bool, site: Site
+    warp: WarpLanes, barrier: synced.MBarrier, slot, index, n: int, m, bytes: int, fence: bool, site: Site
 ) -> None:
     """One arrival a unit of n threads, by its first thread.  Within a warp the unit's threads meet before; a larger
     unit's do not.
@@ -162,7 +162,7 @@ def arrive(
             one.arrive(known, bytes if block == warp.number else 0, warp, lane, site)
 
 
-def expect(warp: WarpLanes, barrier: synced.Barrier, slot, bytes: int, m, site: Site) -> None:
+def expect(warp: WarpLanes, barrier: synced.MBarrier, slot, bytes: int, m, site: Site) -> None:
     for (number,), lanes in _pairs(warp, m, slot):
         for _ in lanes:
             warp.launch.slot(barrier, warp.number, number, site).expect(bytes)
@@ -175,7 +175,7 @@ def expect(warp: WarpLanes, barrier: synced.Barrier, slot, bytes: int, m, site: 
 class Generation:
     """One use of a barrier."""
 
-    known: Known = field(default_factory=Known)
+    known: Released = field(default_factory=Released)
     count: int = 0
     warps: set = field(default_factory=set)
     complete: bool = False
@@ -278,7 +278,7 @@ def meet_apart(warp: WarpLanes, kind: str, part: str, number: int, n: int, threa
 # ---- turns ----------------------------------------------------------------------------------------------------------
 
 
-class Turns(Gate):
+class TurnGate(Gate):
     """Units that take turns: `now` counts them; the turn is over when all threads of a unit have left."""
 
     def __init__(self, schedule: Schedule, units: int, size: int):
@@ -299,7 +299,7 @@ class Turns(Gate):
 
 def turn(warp: WarpLanes, key: object, parent: int, unit: int, units: int, size: int, site: Site):
     """Wait for a unit's turn; `parent`: the first thread of the group whose units take turns."""
-    turns = warp.launch.turns.setdefault((key, warp.number, parent), Turns(warp.launch, units, size))
+    turns = warp.launch.turns.setdefault((key, warp.number, parent), TurnGate(warp.launch, units, size))
     while turns.now % units != unit:
         turns.site = site
         yield turns

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, Kind, Scalar
+from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, Scalar, ScalarKind
 
 REGISTER = {
     BOOL: np.bool_,
@@ -258,11 +258,11 @@ def saturate(x, type: Scalar):
     dtype = REGISTER[type]
     range_ = np.iinfo(dtype)
     t = np.trunc(x.astype(np.float64))
-    above = t >= np.ldexp(1.0, type.bits - (type.kind is Kind.INT))
+    above = t >= np.ldexp(1.0, type.bits - (type.kind is ScalarKind.INT))
     inside = ~(above | (t < float(range_.min)) | np.isnan(t))
     out = np.where(inside, t, 0.0).astype(dtype)
     if type.bits == 64 or x.dtype == np.float64:
-        top = range_.min if type.kind is Kind.INT else 1 << (type.bits - 1) if type.bits >= 32 else range_.max
+        top = range_.min if type.kind is ScalarKind.INT else 1 << (type.bits - 1) if type.bits >= 32 else range_.max
         out = np.where(np.isnan(t), dtype(top), out)
     return np.where(above, dtype(range_.max), np.where(t < float(range_.min), dtype(range_.min), out))[()]
 
@@ -282,7 +282,7 @@ def convert(x, source: Scalar, to: Scalar):
     """The value as another type, by C's rules."""
     if source == to:
         return x
-    if to.kind is Kind.BOOL:
+    if to.kind is ScalarKind.BOOL:
         return x != source_zero(source)
     if to == BF16:
         return round_bf16(x.astype(np.float32) if source in (F16, F32) else _short(x, source).astype(np.float64))

@@ -60,7 +60,7 @@ class Program:
         inside = [s for f in functions for s in statements(f.body)]
         self.ends_together = (self.blocks_per_cluster or 1) > 1 and (
             isinstance(kernel, synced.Function)
-            and any(b.everywhere for b in kernel.barriers)
+            and any(b.everywhere for b in kernel.mbarriers)
             or any(isinstance(s, ir.BoxCopy) and s.tile.access.view.obj.spread == "copies" for s in inside)
         )
         arrays = (s.var for s in inside if isinstance(s, ir.Declare) and isinstance(s.var.type, Array))

@@ -25,9 +25,9 @@ _TOGETHER = (
     ir.Wgmma,
     ir.StoreAcc,
     ir.Turn,
-    synced.BarrierWait,
-    synced.BarrierArrive,
-    synced.BarrierExpect,
+    synced.MBarrierWait,
+    synced.MBarrierArrive,
+    synced.MBarrierExpect,
     synced.Elect,
     ir.Unsafe,
 )

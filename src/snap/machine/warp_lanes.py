@@ -270,7 +270,7 @@ class WarpLanes(Lanes, RegisterFile):
         """Acquire and release at each address."""
         published = self.launch.published
         for at, lane in zip(address.tolist(), lanes.tolist()):
-            cell, thread = published.setdefault((where, at), clocks.Known()), np.array([lane])
+            cell, thread = published.setdefault((where, at), clocks.Released()), np.array([lane])
             if order in ("acquire", "acq_rel", "seq_cst") and cell.blocks:
                 self.segment = clocks.acquired(self.segment, thread, cell, self.launch.threads)
             if order in ("release", "acq_rel", "seq_cst"):

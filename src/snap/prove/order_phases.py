@@ -76,7 +76,7 @@ class Phases:
 
     # ---- the rules ----
 
-    def say(self, e: Event | None, b: synced.Barrier, why: str, sound: bool = False) -> None:
+    def say(self, e: Event | None, b: synced.MBarrier, why: str, sound: bool = False) -> None:
         """sound: what is complete is complete, though it may never be."""
         if not sound:
             self.sound.discard(b.uid)
@@ -98,7 +98,7 @@ class Phases:
         self.circles()
         self.reached()
 
-    def counted(self, b: synced.Barrier) -> None:
+    def counted(self, b: synced.MBarrier) -> None:
         classes = self.of[b.uid]
         everywhere = any(e.barrier.everywhere for c in classes for e in self.arrivals[c])
         times = self.rings.cluster if everywhere else 1
@@ -113,7 +113,7 @@ class Phases:
             first = self.arrivals[classes[0]][0] if classes else None
             self.say(first, b, f"{total} arrive for a phase that counts {b.count}")
 
-    def not_early(self, b: synced.Barrier, events: list[Event]) -> None:
+    def not_early(self, b: synced.MBarrier, events: list[Event]) -> None:
         loads = [e for e in self.loads if e.barrier.uid == b.uid]
         if b.count == 1 and not loads:
             return
@@ -122,7 +122,7 @@ class Phases:
                 what = "loads" if e.kind == "load" else "arrives"
                 self.say(e, b, f"who {what} here may not know that the phase before is complete")
 
-    def parity(self, e: Event, b: synced.Barrier) -> None:
+    def parity(self, e: Event, b: synced.MBarrier) -> None:
         """Somebody that the next phase of the slot takes comes after this wait, whoever waits here."""
         facts, w = e.facts, e.index
         assert w is not None
@@ -143,7 +143,7 @@ class Phases:
         self.say(e, b, "two phases could go by before this wait looks: it sees the parity of a phase only")
 
     @staticmethod
-    def _last(x: Event, w: Form, b: synced.Barrier) -> bool:
+    def _last(x: Event, w: Form, b: synced.MBarrier) -> bool:
         """Whether an arrival is never for the next phase of that slot: it is made once, and early."""
         if x.index is None or not linear.is_number(x.index):
             return False

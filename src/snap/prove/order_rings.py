@@ -59,7 +59,7 @@ class Event:
 
     key: tuple
     kind: str
-    barrier: synced.Barrier
+    barrier: synced.MBarrier
     index: Form
     cls: tuple
     active: int
@@ -88,14 +88,14 @@ class Rings(Acts):
         self.role_ends: list[tuple[dict, list]] = []
         self._steps: dict[int, bool] = {}
         self.depth = 0  # cases entered, and not yet all left
-        self.barriers = {b.uid: b for b in kernel.barriers}
-        if not kernel.barriers:
+        self.barriers = {b.uid: b for b in kernel.mbarriers}
+        if not kernel.mbarriers:
             return
-        for b in kernel.barriers:
+        for b in kernel.mbarriers:
             self.follow(("waited", b.uid), -1)
             self.follow(("owed", b.uid), 0)
         for s in statements(kernel.body):
-            if isinstance(s, synced.BarrierArrive):
+            if isinstance(s, synced.MBarrierArrive):
                 self.follow(_class(s), 0)
         self.followed += [((), uid) for uid in counters(kernel)]
         self.followed += sorted(key for key in self.counters if key not in self.followed)
@@ -110,11 +110,11 @@ class Rings(Acts):
         found = set()
         for s in statements(body) if self.barriers else ():
             match s:
-                case synced.BarrierWait(barrier):
+                case synced.MBarrierWait(barrier):
                     found.add(((), ("waited", barrier.uid)))
-                case synced.BarrierArrive(barrier):
+                case synced.MBarrierArrive(barrier):
                     found |= {((), _class(s)), ((), ("owed", barrier.uid))}
-                case synced.BarrierExpect(barrier):
+                case synced.MBarrierExpect(barrier):
                     found.add(((), ("owed", barrier.uid)))
                 case synced.CountedLoad(barrier=barrier):
                     found.add(((), ("owed", barrier.uid)))
@@ -243,7 +243,7 @@ class Rings(Acts):
                 made.extra["loaded"] = (s.barrier.uid, self.index(s.barrier, s.slot, None))
         return made
 
-    def index(self, b: synced.Barrier, slot: ir.Expr, cls: tuple | None) -> Form | None:
+    def index(self, b: synced.MBarrier, slot: ir.Expr, cls: tuple | None) -> Form | None:
         """The index that an arrival or load is for, as its slot is written."""
         match slot:
             case ir.Binary("%", counter, ir.Const(n)) if n == b.slots:
@@ -255,7 +255,7 @@ class Rings(Acts):
                 return None if key is None else linear.add(self.values.known[key], linear.number(-back))
         return None
 
-    def after_arrival(self, b: synced.Barrier) -> int:
+    def after_arrival(self, b: synced.MBarrier) -> int:
         """1 where a load comes behind the arrival of its index."""
         return 1 if self.values.known[(), ("owed", b.uid)] != linear.ZERO else 0
 
@@ -265,11 +265,11 @@ class Rings(Acts):
         match s:
             case ir.Wgmma() if not self.dry:
                 self.change(lambda site, st: st.multiplied(self.acting(site)) if site.line is PASSED else st)
-            case synced.BarrierWait(barrier, slot, phase):
+            case synced.MBarrierWait(barrier, slot, phase):
                 self.waited(s, barrier, linear.add(self.form(slot), self.form(phase), barrier.slots))
-            case synced.BarrierArrive():
+            case synced.MBarrierArrive():
                 self.arrives(s)
-            case synced.BarrierExpect(barrier, slot, count):
+            case synced.MBarrierExpect(barrier, slot, count):
                 threads, _ = self.issuers(s.place)
                 self.owe(barrier, count * threads.bit_count())
             case synced.CountedLoad(barrier=barrier, slot=slot):
@@ -279,11 +279,11 @@ class Rings(Acts):
                 self.event(s, "load", barrier, index, (), threads, 1, True)
                 self.owe(barrier, -_bytes(s) * threads.bit_count())
 
-    def owe(self, b: synced.Barrier, count: int) -> None:
+    def owe(self, b: synced.MBarrier, count: int) -> None:
         key = ((), ("owed", b.uid))
         self.values.known[key] = linear.add(self.values.known[key], linear.number(count))
 
-    def waited(self, s: synced.BarrierWait, b: synced.Barrier, index: Form) -> None:
+    def waited(self, s: synced.MBarrierWait, b: synced.MBarrier, index: Form) -> None:
         self.event(s, "wait", b, index, (), self.active, 0, True)
         self.values.known[(), ("waited", b.uid)] = index
         if self.dry or not self.born or self.tokens is None:
@@ -297,7 +297,7 @@ class Rings(Acts):
         )  # fmt: skip
         self.tokens[site, ()] = begun(PASSED, self.units, site.made)
 
-    def arrives(self, s: synced.BarrierArrive) -> None:
+    def arrives(self, s: synced.MBarrierArrive) -> None:
         b, cls = s.barrier, _class(s)
         if not self.dry:
             self.waits(s.point)
@@ -315,7 +315,7 @@ class Rings(Acts):
         if s.bytes:
             self.owe(b, s.bytes * threads.bit_count())
 
-    def arriving(self, s: synced.BarrierArrive) -> int:
+    def arriving(self, s: synced.MBarrierArrive) -> int:
         n = s.by.n if s.by.level is Level.THREAD else 0
         found = 0
         for t in bits(self.active):
@@ -342,7 +342,7 @@ class Rings(Acts):
 
     # ---- what arrivals tell ----
 
-    def covers(self, s: synced.BarrierArrive, index: Form | None, threads: int) -> None:
+    def covers(self, s: synced.MBarrierArrive, index: Form | None, threads: int) -> None:
         """By access, how far behind an arrival it must lie so that the arrival tells of it (`lags`)."""
         units = self.unit_mask(threads)
         small = s.by.level is Level.THREAD and 1 < s.by.n <= WARP
@@ -394,7 +394,7 @@ class Rings(Acts):
             super().unordered(pair, state)
 
 
-def _class(s: synced.BarrierArrive) -> tuple:
+def _class(s: synced.MBarrierArrive) -> tuple:
     return ("arrived", s.barrier.uid, str(s.by), s.copies)
 
 

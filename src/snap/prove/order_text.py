@@ -63,7 +63,7 @@ def units_of(functions: list[synced.Function], threads: int) -> tuple[int, list[
             match s:
                 case synced.Sync(point) if point.participants.level is Level.THREAD and point.kind != "thread":
                     parts.add(point.participants.n)
-                case synced.BarrierArrive(by=by) if by.level is Level.THREAD and by.n > 1:
+                case synced.MBarrierArrive(by=by) if by.level is Level.THREAD and by.n > 1:
                     parts.add(by.n)
                 case ir.Collective() if COLLECTIVES[s.op].barrier and s.requires.level is Level.THREAD:
                     parts.add(s.requires.n)
@@ -88,7 +88,7 @@ def units_of(functions: list[synced.Function], threads: int) -> tuple[int, list[
     return unit, kept
 
 
-BARRIERS = (synced.Sync, synced.BarrierWait, synced.BarrierArrive, ir.Collective, ir.Call)
+BARRIERS = (synced.Sync, synced.MBarrierWait, synced.MBarrierArrive, ir.Collective, ir.Call)
 
 
 def counters(kernel: synced.Function) -> list[int]:
@@ -98,15 +98,17 @@ def counters(kernel: synced.Function) -> list[int]:
     stored: dict[int, list[ir.Expr]] = {}
     for s in statements(kernel.body):
         match s:
-            case synced.BarrierWait(_, slot, phase):
+            case synced.MBarrierWait(_, slot, phase):
                 todo += [slot, phase]
-            case synced.BarrierArrive(_, slot) | synced.BarrierExpect(_, slot):
+            case synced.MBarrierArrive(_, slot) | synced.MBarrierExpect(_, slot):
                 todo.append(slot)
             case ir.Declare(var, init) if init is not None:
                 stored.setdefault(var.uid, []).append(init)
             case ir.Assign(ir.VarTarget(var), value):
                 stored.setdefault(var.uid, []).append(value)
-            case ir.If(cond, then, other) if any(isinstance(x, synced.BarrierArrive) for x in statements(then + other)):
+            case ir.If(cond, then, other) if any(
+                isinstance(x, synced.MBarrierArrive) for x in statements(then + other)
+            ):
                 todo.append(cond)
     while todo:
         for var in variables(todo.pop()):
@@ -180,7 +182,7 @@ def increment(x: ir.Assign, uid: int) -> int | None:
 
 
 SYNCHRONIZING = (
-    *(synced.Sync, synced.AsyncCommit, synced.BarrierWait, synced.BarrierArrive, synced.BarrierExpect),
+    *(synced.Sync, synced.AsyncCommit, synced.MBarrierWait, synced.MBarrierArrive, synced.MBarrierExpect),
     *(ir.AsyncCopy, ir.BoxCopy, ir.Wgmma),
 )
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, TypeGuard
 from snap.ir import nodes as ir
 from snap.ir.effects import Effect, Kind
 from snap.ir.integers import held_by
-from snap.ir.types import BOOL, THREAD1, Privilege, Scalar, ValueType
-from snap.ir.types import Kind as Of
+from snap.ir.types import BOOL, THREAD1, Privilege, Scalar, ScalarKind, ValueType
 from snap.prove.sites import NONE, Deps
 from snap.prove.terms import FALSE, TRUE, Cond, Poly, at_least, below, both, either, equal, negated, number
 
@@ -38,7 +37,7 @@ def is_int(t: ValueType) -> TypeGuard[Scalar]:
 
 
 def is_bool(t: ValueType) -> TypeGuard[Scalar]:
-    return isinstance(t, Scalar) and t.kind is Of.BOOL
+    return isinstance(t, Scalar) and t.kind is ScalarKind.BOOL
 
 
 def anything(w: Walk, t: ValueType, per: Privilege = THREAD1, name: str = "", key: object = None) -> Value:
@@ -180,7 +179,7 @@ def held(w: Walk, x: Poly, t: Scalar, span: object, deps: Deps) -> Value:
     least, most = w.terms.span(x)
     if low <= least and most <= high:
         return Value(x, deps)
-    if t.kind is Of.UINT or t.bits < 32:
+    if t.kind is ScalarKind.UINT or t.bits < 32:
         return Value(w.terms.wrapped(x, low, high), deps)
     return Value(x, deps | {w.arithmetic(x, t, span)})
 
@@ -270,7 +269,7 @@ def _lookup(w: Walk, e: ir.Lookup, table: ir.Table, index: tuple[ir.Expr, ...]) 
         w.inside(value(w, i), size, e.span, table.name)
     if not is_int(table.elem) or table.bytes > 1 << 14:
         return anything(w, e.type)
-    width, signed = table.elem.bytes, table.elem.kind is Of.INT
+    width, signed = table.elem.bytes, table.elem.kind is ScalarKind.INT
     cells = [int.from_bytes(table.data[k : k + width], "little", signed=signed) for k in range(0, table.bytes, width)]
     return Value(w.terms.base("any", min(cells), max(cells), THREAD1, w.depth))
 

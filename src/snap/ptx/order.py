@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snap.machine import clocks
-from snap.machine.clocks import Known, Segment
+from snap.machine.clocks import Released, Segment
 
 if TYPE_CHECKING:
     from snap.ptx.machine import Lanes, Machine
@@ -48,7 +48,7 @@ class _Released:
     """What was released at a location: by whom last, and for each group that may acquire it."""
 
     owner: int
-    known: dict[Group, Known]
+    known: dict[Group, Released]
 
 
 @dataclass(slots=True)
@@ -57,8 +57,8 @@ class _Gate:
 
     barrier: Mbarrier
     phase: int = 0
-    known: Known = field(default_factory=Known)
-    complete: Known = field(default_factory=Known)
+    known: Released = field(default_factory=Released)
+    complete: Released = field(default_factory=Released)
 
 
 class Order:
@@ -73,10 +73,10 @@ class Order:
         self.warps = self.size // WARP  # of a block
         # By thread: what it knew at its last fence of each scope, and what it has read that a fence would acquire.
         self.fenced: dict[int, list[Segment | None]] = {}
-        self.seen: dict[int, list[Known]] = {}
+        self.seen: dict[int, list[Released]] = {}
         self.released: dict[Location, _Released] = {}
         self.met: dict[tuple[int, int], list[tuple[Segment, np.ndarray, np.ndarray]]] = {}  # at barriers
-        self.cluster: dict[tuple[int, int], Known] = {}  # by cluster and phase
+        self.cluster: dict[tuple[int, int], Released] = {}  # by cluster and phase
         self.gates: dict[Key, _Gate] = {}
         self.tokens = 0
 
@@ -123,7 +123,7 @@ class Order:
             if waiting[come].all() and len(come) == self._alive(block):
                 self._whole(block)
                 continue
-            known = Known()
+            known = Released()
             for segment, local, _ in arrivals:
                 known.add(clocks.released(segment, local, self.size))
             for w, local in self.by_warp(np.sort(come[waiting[come]])):
@@ -152,7 +152,7 @@ class Order:
     def arrived_at_cluster(self, lanes: Lanes) -> None:
         for w, local in self.by_warp(lanes):
             segment = self.segments[w]
-            known = self.cluster.setdefault(self._phase(w * WARP + int(local[0])), Known())
+            known = self.cluster.setdefault(self._phase(w * WARP + int(local[0])), Released())
             known.add(clocks.released(segment, local, self.size))
             self.segments[w] = clocks.moved_on(segment, local)
 
@@ -174,7 +174,7 @@ class Order:
             gate = self.gates[key] = _Gate(barrier)
         if gate.phase != barrier.phase:  # it has ended since
             gate.complete = _both(gate.complete, gate.known)
-            gate.phase, gate.known = barrier.phase, Known()
+            gate.phase, gate.known = barrier.phase, Released()
         return gate
 
     def counted(self, key: Key, barrier: Mbarrier, lane: int | None, tokens: int) -> None:
@@ -200,7 +200,7 @@ class Order:
             if seen is not None:
                 for level in range(scope + 1):
                     self._acquire(lane, seen[level])
-                    seen[level] = Known()
+                    seen[level] = Released()
         for w, local in self.by_warp(lanes):
             segment = self.segments[w]
             for lane in local.tolist():
@@ -224,7 +224,7 @@ class Order:
             if acquires:
                 self._acquire(lane, known)
             else:
-                seen = self.seen.setdefault(lane, [Known(), Known(), Known()])
+                seen = self.seen.setdefault(lane, [Released(), Released(), Released()])
                 seen[level] = _both(seen[level], known)
 
     def write_strong(self, lane: int, at: Location, releases: bool, scope: int, atomic: bool) -> None:
@@ -246,17 +246,17 @@ class Order:
         else:
             self.released.pop(at, None)
 
-    def _acquire(self, lane: int, known: Known) -> None:
+    def _acquire(self, lane: int, known: Released) -> None:
         if known.blocks or known.done:
             w = lane // WARP
             self.segments[w] = clocks.acquired(self.segments[w], np.array([lane % WARP]), known, self.size)
 
 
-def _both(a: Known, b: Known) -> Known:
+def _both(a: Released, b: Released) -> Released:
     """A new one: what was handed on is never changed."""
     if not b.blocks and not b.done:
         return a
-    out = Known(a.blocks, a.done)
+    out = Released(a.blocks, a.done)
     out.add(b)
     return out
 

@@ -17,7 +17,7 @@ from snap.ir import nodes as ir
 from snap.ir.hardware import WIDEST
 from snap.ir.integers import divide, remainder
 from snap.ir.launches import MOST, most_blocks
-from snap.ir.types import BF16, Array, Kind, Level, Scalar, ValueType, Vector, scalar_of
+from snap.ir.types import BF16, Array, Level, Scalar, ScalarKind, ValueType, Vector, scalar_of
 from snap.record import record
 from snap.runtime.alignment import whole_rows, widest
 from snap.runtime.errors import InternalError
@@ -190,7 +190,7 @@ def python_text(expr: ir.Expr, names: dict[int, str]) -> str:
             return repr(value)
         case ir.Read(var=var):
             return names[var.uid]
-        case ir.Cast(value=value, type=Scalar(kind=Kind.BOOL)):
+        case ir.Cast(value=value, type=Scalar(kind=ScalarKind.BOOL)):
             return f"({text(value)} != 0)"
         case ir.Cast(value=value):
             return f"int({text(value)})"

@@ -22,7 +22,7 @@ from snap.ir.engines import Engine
 from snap.ir.types import F32, THREAD1, WARPGROUP1, Level
 from snap.record import replace
 from snap.sync.context import Context, reading_parts
-from snap.sync.tokens import ObjectKey, Said, Site, Token, altered, registers
+from snap.sync.tokens import AccessKey, ObjectKey, Said, Token, altered, registers
 from snap.sync.variables import Variables
 from snap.sync.where import Moment
 
@@ -153,7 +153,7 @@ class Accesses:
         obj = self.objects[where.frame, a.view.obj.uid]
         if obj in self.context.constant or not self.visitor.wants(obj, e.engine, m):
             return
-        known = self.variables.told.made
+        known = self.variables.told.tokens
         asked = ((where.frame, m.s.number, self.nth), where.unrolled)
         made = known.get(asked)
         if made is None:
@@ -163,7 +163,7 @@ class Accesses:
         )  # what is loaded from, nobody writes
         self.visitor.access(altered(made, since=m.paths.crossed), m, stays)
 
-    def _token(self, site: Site, e: Effect, obj: ObjectKey, m: Moment) -> Token:
+    def _token(self, site: AccessKey, e: Effect, obj: ObjectKey, m: Moment) -> Token:
         a, where = e.access, m.where
         footprint = self._footprint(e, m)
         array = a.view.obj

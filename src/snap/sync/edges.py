@@ -178,7 +178,7 @@ class Finder(Visitor):
             have.late &= crossed & ~a.early
             have.younger = min(have.younger, younger)
 
-    def found(self) -> list[Edge]:
+    def settled_edges(self) -> list[Edge]:
         """A group that only some of a block's threads can form (128 of 192) meets in code of its own; where there is
         none in between, all wait.
         """

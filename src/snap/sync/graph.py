@@ -56,7 +56,7 @@ def graph_of(function: synced.Function, woven: Woven | None = None) -> Graph:
     gaps: dict[GapKey, Gap] = {}
     finder = Finder(context, gaps)
     Walk(context, finder, gaps, told).run()
-    return Graph(context, finder.found(), gaps, told)
+    return Graph(context, finder.settled_edges(), gaps, told)
 
 
 class Walk(Forward[Paths]):
@@ -154,7 +154,7 @@ class Walk(Forward[Paths]):
         self.accesses.evaluate(self._moment(s, paths))
         return paths
 
-    def _arrived(self, s: synced.BarrierWait, paths: Paths) -> Paths:
+    def _arrived(self, s: synced.MBarrierWait, paths: Paths) -> Paths:
         for uid in self.context.woven.awaited.get(s.barrier.uid, ()):
             self.accesses.arrived((self.where.frame, uid), self._moment(s, paths))
         return paths
@@ -473,5 +473,5 @@ _STEPS: dict[type, Callable[[Walk, Any, Paths], Paths | None] | None] = {
     **dict.fromkeys((synced.AsyncCommit, synced.Sync), Walk._waited_or_committed),
     ir.Call: Walk._call,
     ir.DeclareShared: Walk._declared,
-    synced.BarrierWait: Walk._arrived,
+    synced.MBarrierWait: Walk._arrived,
 }

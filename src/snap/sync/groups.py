@@ -25,13 +25,15 @@ from snap.sync.edges import Visitor
 from snap.sync.graph import Graph, Walk
 from snap.sync.loops import copies_in_turn, few
 from snap.sync.paths import Paths
-from snap.sync.tokens import Edge, Gap, GapKey, Here, ObjectKey, Said, Site, Token, altered, wait_for
+from snap.sync.tokens import AccessKey, Edge, Gap, GapKey, Here, ObjectKey, Said, Token, altered, wait_for
 from snap.sync.where import Moment
 
 
 @dataclass(frozen=True, slots=True)
 class Duty:
-    """waits  for each kind of asynchronous work, how many of the youngest groups may stay in flight"""
+    """What a gap's barriers wait for besides threads.  waits: for each kind of asynchronous work, how many of the
+    youngest groups may stay in flight.  fence: whether what threads wrote is put before what TMA and tensor cores read.
+    """
 
     waits: tuple[tuple[Wait, int], ...] = ()
     fence: bool = False
@@ -170,7 +172,7 @@ class _Parents:
                 return path
             here = above[0]
 
-    def commit(self, site: Site, gap: GapKey) -> Here:
+    def commit(self, site: AccessKey, gap: GapKey) -> Here:
         """The statement that contains the copy, in the innermost body that contains the gap as well; of a loop that
         fills buffers in turn, the one in its body.
         """

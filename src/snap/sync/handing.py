@@ -1,7 +1,7 @@
 """The operations of channels: who waits for which phase, who arrives, whose bytes are counted.
 
-Input: a kernel's channels, one after the other. Output: in `Added`, the statements that go before and after those of
-each episode; in `Woven`, where a channel's memory passes from one episode to the next. For fill f of a channel with n
+Input: a kernel's channels, one after the other. Output: in `Additions`, the statements that go before and after those
+of each episode; in `Woven`, where memory passes from one episode to the next. For fill f of a channel with n
 slots, in slot f % n: an episode waits for phase f / n of the episode before it, the first one for phase f / n - 1 of
 the last. A load counts its bytes; copies by threads arrive by themselves, one arrival for each thread; others arrive,
 one arrival for each warp, or for each warpgroup where only products read. Products may stay in flight for `lag` fills:
@@ -24,14 +24,14 @@ from snap.sync.channels import LOOPS, Channel, Episode, Fill, Leaf
 from snap.sync.counting import bytes_of, groups_of
 from snap.sync.terms import as_i32, binary, counted_up, number, read
 from snap.sync.uses import Role
-from snap.sync.woven import Added, Counted, Lagging, Woven, release
+from snap.sync.woven import Additions, ByteCount, Lagging, Woven, release
 
 # By episode, what says that it has ended; of the last one, None where the next fill need not wait for that.
-Ends = list[synced.Barrier | None]
+Ends = list[synced.MBarrier | None]
 
 
 class Handing:
-    def __init__(self, function: synced.Function, added: Added, woven: Woven):
+    def __init__(self, function: synced.Function, added: Additions, woven: Woven):
         self.function, self.added, self.woven = function, added, woven
         place = function.place
         held = place.held(Level.THREAD)
@@ -110,7 +110,7 @@ class Handing:
         self.added.before.setdefault(top.number, []).extend(counting)
         return read(now, span)
 
-    def _barrier(self, name: str, channel: Channel, e: Episode, then: Episode) -> synced.Barrier:
+    def _barrier(self, name: str, channel: Channel, e: Episode, then: Episode) -> synced.MBarrier:
         everywhere = then.loads and channel.copies
         threads = sum(n for _, n in e.roles)
         arrivals = threads // e.unit * e.arrives * (self.blocks if everywhere else 1) + threads * e.copies
@@ -136,7 +136,7 @@ class Handing:
                 else:
                     phase = binary("/", fill_number, channel.depth, span)
                     point = self._point(channel, load, e, False)
-                    begin, end = [synced.BarrierWait(full, slot, phase, self._place(e), point, span=span)], []
+                    begin, end = [synced.MBarrierWait(full, slot, phase, self._place(e), point, span=span)], []
                 self._around(channel, e, begin, end, False)
 
     def _episode(
@@ -151,7 +151,7 @@ class Handing:
             phase = binary("/", fill_number, channel.depth, span)
             phase = phase if k else binary("-", phase, 1, span)
             point = self._point(channel, fill.episodes[k - 1], e, False)
-            begin.append(synced.BarrierWait(incoming, slot, phase, self._place(e), point, span=span))
+            begin.append(synced.MBarrierWait(incoming, slot, phase, self._place(e), point, span=span))
         outgoing = ends[k]
         if outgoing is not None:
             then = fill.episodes[(k + 1) % len(fill.episodes)]
@@ -171,17 +171,17 @@ class Handing:
         ordered = incoming is not None and (channel.handed_back or not channel.repeated)
         self._around(channel, e, self._by_one(e, begin) if e.loads else begin, end, ordered)
 
-    def _arrivals(self, e: Episode, barrier: synced.Barrier, slot: ir.Expr, point: synced.SyncPoint) -> list[ir.Stmt]:
+    def _arrivals(self, e: Episode, barrier: synced.MBarrier, slot: ir.Expr, point: synced.SyncPoint) -> list[ir.Stmt]:
         """Of copies, which come later, and of the threads for what they have done."""
         made: list[ir.Stmt] = []
         place, span, by = self._place(e), e.uses.span, Privilege(Level.THREAD, e.unit)
         if e.copies:
             landing = replace(point, arrivals=_copies_of(e))
-            made.append(synced.BarrierArrive(barrier, slot, THREAD1, place, landing, copies=True, span=span))
+            made.append(synced.MBarrierArrive(barrier, slot, THREAD1, place, landing, copies=True, span=span))
         if e.arrives:
             besides = "its threads arrive as well, for their own accesses"
             own = replace(point, arrivals=_each_of(e), reason=besides) if e.copies else point
-            made.append(synced.BarrierArrive(barrier, slot, by, place, own, span=span))
+            made.append(synced.MBarrierArrive(barrier, slot, by, place, own, span=span))
         return made
 
     def _by_one(self, e: Episode, begin: list[ir.Stmt]) -> list[ir.Stmt]:
@@ -199,7 +199,7 @@ class Handing:
             if ordered or not e.loads:
                 (self.woven.passes if ordered else self.woven.lands)[made[0].number] = objects
             if not ordered and not e.loads:
-                self.woven.awaited.update((s.barrier.uid, objects) for s in begin if isinstance(s, synced.BarrierWait))
+                self.woven.awaited.update((s.barrier.uid, objects) for s in begin if isinstance(s, synced.MBarrierWait))
         self.added.after.setdefault(last.statement.number, [])[:0] = self._for_roles(e.roles, end, last)
 
     def _for_roles(self, roles: frozenset[Role], body: list[ir.Stmt], leaf: Leaf) -> list[ir.Stmt]:
@@ -265,7 +265,7 @@ class Handing:
     # Where it is known before how many bytes come, one arrival announces them ahead of the loads; else each load does
     # so for its own, and the arrival follows.
     def _load(
-        self, channel: Channel, e: Episode, barrier: synced.Barrier, slot: ir.Expr, point: synced.SyncPoint
+        self, channel: Channel, e: Episode, barrier: synced.MBarrier, slot: ir.Expr, point: synced.SyncPoint
     ) -> tuple[list[ir.Stmt], list[ir.Stmt]]:
         """What stands before the loads, and behind them."""
         objects = {o.uid for o in channel.objects}
@@ -275,9 +275,9 @@ class Handing:
             for s in statements((leaf.statement,)):
                 if isinstance(s, ir.BoxCopy) and s.op == "load" and s.tile.access.view.obj.uid in objects:
                     self._check_whole(s, leaf, next(iter(e.roles)))
-                    self.added.loads[s.number] = Counted(barrier, slot, known is not None)
+                    self.added.loads[s.number] = ByteCount(barrier, slot, known is not None)
         place = self._place(e)
-        arrive = synced.BarrierArrive(barrier, slot, place.privilege, place, point, known or 0, span=e.uses.span)
+        arrive = synced.MBarrierArrive(barrier, slot, place.privilege, place, point, known or 0, span=e.uses.span)
         return ([], [arrive]) if known is None else ([arrive], [])
 
     def _check_whole(self, s: ir.BoxCopy, leaf: Leaf, role: Role) -> None:
@@ -298,7 +298,7 @@ class Handing:
 
     # ---- asynchronous work, before memory is handed on ------------------------------------------------------------
 
-    def _lagging(self, channel: Channel, fill: Fill, empty: synced.Barrier, lag: int) -> Lagging:
+    def _lagging(self, channel: Channel, fill: Fill, empty: synced.MBarrier, lag: int) -> Lagging:
         last = fill.episodes[-1]
         place = self._place(last)
         released, used = (self._counter(channel, word, place.privilege) for word in ("released", "used"))

@@ -17,12 +17,12 @@ from snap.ir.hardware import NAMED_BARRIERS
 from snap.ir.types import BLOCK1, Level
 from snap.record import replace
 from snap.sync.barriers import Chosen, settled
-from snap.sync.text import Spot, Text
+from snap.sync.text import Outline, Spot
 
 Taken = dict[object, range]
 
 
-def allocate(text: Text, barriers: list[Chosen]) -> dict[Chosen, int]:
+def allocate(text: Outline, barriers: list[Chosen]) -> dict[Chosen, int]:
     while True:
         named = [b for b in barriers if b.number_needed]
         if not named or not text.threads:
@@ -50,11 +50,11 @@ def _key(b: Chosen) -> object:
     return b.mark.participants if b.whole else b
 
 
-def _size(text: Text, b: Chosen) -> int:
+def _size(text: Outline, b: Chosen) -> int:
     return b.group.n if b.group.level is Level.THREAD else text.threads
 
 
-def _groups(text: Text, barriers: list[Chosen]) -> range:
+def _groups(text: Outline, barriers: list[Chosen]) -> range:
     """The groups that come to one of these, of all of their size in the block."""
     size = _size(text, barriers[0])
     if size == text.threads:
@@ -70,7 +70,7 @@ def _first_free(groups: range, taken: list[range]) -> int | None:
     return None
 
 
-def _never_open_together(text: Text, barriers: list[Chosen]) -> set[tuple[Chosen, Chosen]]:
+def _never_open_together(text: Outline, barriers: list[Chosen]) -> set[tuple[Chosen, Chosen]]:
     """Pairs of barriers of the block, some only arriving, with a meeting of the whole block between them."""
     split = [b for b in barriers if b.number_needed and not b.whole and b.group == BLOCK1]
     if len(split) < 2:
@@ -86,7 +86,7 @@ def _never_open_together(text: Text, barriers: list[Chosen]) -> set[tuple[Chosen
     return {(a, b) for a in split for b in split if a is not b and (a, b) not in pairs and (b, a) not in pairs}
 
 
-def _give_up(text: Text, failed: Chosen, named: list[Chosen]) -> None:
+def _give_up(text: Outline, failed: Chosen, named: list[Chosen]) -> None:
     """Without a number."""
     if not failed.whole:
         failed.make_whole()
@@ -100,7 +100,7 @@ def _give_up(text: Text, failed: Chosen, named: list[Chosen]) -> None:
         b.mark = replace(b.mark, kind="block", arrivals=everyone, waiters=everyone)
 
 
-def _too_many(text: Text, b: Chosen, named: list[Chosen]) -> SnapError:
+def _too_many(text: Outline, b: Chosen, named: list[Chosen]) -> SnapError:
     mark = b.mark
     sizes = sorted({_size(text, other) for other in named if other.whole}, reverse=True)
     needs = " and ".join(f"{text.threads // n} for groups of {n} threads" for n in sizes)

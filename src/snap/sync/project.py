@@ -20,7 +20,7 @@ from snap.ir.walk import bodies, own_expressions, statements, variables, ways_ou
 from snap.record import replace
 
 LOOPS = (ir.For, ir.While)
-Range = tuple[int, int]  # threads of the block: first, number
+ThreadRange = tuple[int, int]  # threads of the block: first, number
 
 
 def project(function: synced.Function, numbers: Numbers) -> synced.Function:
@@ -87,7 +87,7 @@ class _Projector:
             case _:
                 return False
 
-    def _roles(self, run: ir.Body) -> list[Range]:
+    def _roles(self, run: ir.Body) -> list[ThreadRange]:
         """The largest sets of threads that splits of the run tell apart; none where they overlap in part."""
         found = sorted(
             {
@@ -98,7 +98,7 @@ class _Projector:
             },
             key=lambda r: (r[0], -r[1]),
         )
-        roles: list[Range] = []
+        roles: list[ThreadRange] = []
         for first, n in found:
             if roles and first < sum(roles[-1]):
                 if first + n > sum(roles[-1]):
@@ -109,7 +109,7 @@ class _Projector:
 
     # ---- projection -------------------------------------------------------------------------------------------------
 
-    def _projected(self, run: ir.Body, roles: list[Range]) -> list[ir.Stmt]:
+    def _projected(self, run: ir.Body, roles: list[ThreadRange]) -> list[ir.Stmt]:
         within = {s.number for s in statements(run)}
         elsewhere = [s for s in statements(self.function.body) if s.number not in within]
         used_later = {v for s in elsewhere for v in _read_by(s)}
@@ -130,7 +130,7 @@ class _Projector:
                 cases.append(ir.Case(role[0], role[1], False, place, body, span=run[0].span))
         return [*self.numbers.given((*hoisted, ir.Split(Level.THREAD, outer, tuple(cases), span=run[0].span)))]
 
-    def _others(self, roles: list[Range]) -> list[Range]:
+    def _others(self, roles: list[ThreadRange]) -> list[ThreadRange]:
         """The threads that no split of the run names: they go through the uniform code as well."""
         found, at = [], 0
         for first, n in [*roles, (self.threads, 0)]:
@@ -184,7 +184,7 @@ class _Projector:
                 out.append(s)
         return tuple(out)
 
-    def _for_role(self, body: ir.Body, role: Range, place: Place) -> list[ir.Stmt]:
+    def _for_role(self, body: ir.Body, role: ThreadRange, place: Place) -> list[ir.Stmt]:
         out: list[ir.Stmt] = []
         for s in body:
             if isinstance(s, ir.Split):
@@ -348,9 +348,9 @@ def _single(s: ir.Stmt) -> bool:
             ir.Partition()
             | ir.Claim()
             | synced.Elect()
-            | synced.BarrierWait()
-            | synced.BarrierArrive()
-            | synced.BarrierExpect()
+            | synced.MBarrierWait()
+            | synced.MBarrierArrive()
+            | synced.MBarrierExpect()
         ):
             return True
         case ir.Print(lead=lead):

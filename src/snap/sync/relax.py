@@ -27,8 +27,8 @@ from snap.sync.barriers import WAITING, Chosen, settled
 from snap.sync.cover import Mark, bits, mask_of, reason
 from snap.sync.groups import Duty
 from snap.sync.numbers import allocate
-from snap.sync.text import BodyKey, Here, Spot, Text
-from snap.sync.tokens import Edge, Gap, GapKey
+from snap.sync.text import BodyKey, Outline, Spot
+from snap.sync.tokens import Edge, Gap, GapKey, Here
 
 
 def relax(
@@ -43,7 +43,7 @@ def relax(
     """
     if not any(m.kind in WAITING for found in marks.values() for m in found):
         return marks
-    text = Text(function)
+    text = Outline(function)
     barriers = [
         Chosen(key, gaps[key].number, m, text.spot(key), key in duties, number=n)
         for n, (key, m) in enumerate(((key, m) for key, found in marks.items() for m in found), start=1)
@@ -57,7 +57,7 @@ def relax(
 
 
 class _Relaxer:
-    def __init__(self, text: Text, edges: list[Edge], barriers: list[Chosen]):
+    def __init__(self, text: Outline, edges: list[Edge], barriers: list[Chosen]):
         self.text, self.edges, self.barriers = text, edges, barriers
         at: dict[int, list[Chosen]] = {}
         for b in barriers:
@@ -287,7 +287,7 @@ def _words(warps: frozenset[int], group: Privilege, size: int) -> str:
 # ---- what comes out -------------------------------------------------------------------------------------------------
 
 
-def _marks(text: Text, barriers: list[Chosen], numbers: dict[Chosen, int]) -> dict[GapKey, list[Mark]]:
+def _marks(text: Outline, barriers: list[Chosen], numbers: dict[Chosen, int]) -> dict[GapKey, list[Mark]]:
     made: dict[GapKey, list[Mark]] = {}
     for b in sorted(barriers, key=lambda b: not b.whole):  # what waits for copies stands first at its gap
         if b.whole:
@@ -298,7 +298,7 @@ def _marks(text: Text, barriers: list[Chosen], numbers: dict[Chosen, int]) -> di
     return made
 
 
-def _parts(text: Text, b: Chosen, number: int) -> list[tuple[Spot, str, Mark]]:
+def _parts(text: Outline, b: Chosen, number: int) -> list[tuple[Spot, str, Mark]]:
     _, body = text.bodies[b.wait.body]
     at = body[min(b.wait.at, len(body) - 1)].span
     if b.mark.kind == "cluster":
@@ -331,7 +331,7 @@ def _parts(text: Text, b: Chosen, number: int) -> list[tuple[Spot, str, Mark]]:
     ]
 
 
-def _standing(text: Text, mark: Mark, b: Chosen, spot: Spot, warps: frozenset[int]) -> Mark:
+def _standing(text: Outline, mark: Mark, b: Chosen, spot: Spot, warps: frozenset[int]) -> Mark:
     """At its spot: in a case of just these threads, which it was moved into, or in one that is put around it."""
     body, around = spot.body, _bodies_around(text, b.spot)
     while body not in around:  # a body that the barrier stood in before is run by the whole group
@@ -342,7 +342,7 @@ def _standing(text: Text, mark: Mark, b: Chosen, spot: Spot, warps: frozenset[in
     return replace(mark, only=tuple(_threads(warps)))
 
 
-def _bodies_around(text: Text, spot: Spot) -> set[BodyKey]:
+def _bodies_around(text: Outline, spot: Spot) -> set[BodyKey]:
     """The bodies a spot stands in."""
     found, body = {spot.body}, spot.body
     while body[0] is not None:

@@ -175,7 +175,7 @@ def _rewritten(body: ir.Body, one: Lagging, flow: _Flow, role: tuple[int, int] |
 
 def _releases(s: ir.Stmt, one: Lagging) -> bool:
     return isinstance(s, (ir.If, ir.While)) and any(
-        isinstance(x, synced.BarrierArrive) and x.barrier == one.barrier for b in bodies(s) for x in b
+        isinstance(x, synced.MBarrierArrive) and x.barrier == one.barrier for b in bodies(s) for x in b
     )
 
 

@@ -1,8 +1,8 @@
 """The text of a kernel, calls entered: where each statement stands, which threads run it, and what orders what along
 its paths.
 
-Input: a typed function.  Output: `Text`.  Invariant: a *spot* is a place between two statements of one body, and every
-gap but that of a loop's condition has one.  Which threads run a body is read off groups and split cases alone;
+Input: a typed function.  Output: its `Outline`.  Invariant: a *spot* is a place between two statements of one body, and
+every gap but that of a loop's condition has one.  Which threads run a body is read off groups and split cases alone;
 conditions are not looked at, so the answer may be too large.
 """
 
@@ -19,9 +19,8 @@ from snap.ir.hardware import WARP
 from snap.ir.operations import COLLECTIVES
 from snap.ir.types import Level
 from snap.ir.walk import bodies
-from snap.sync.tokens import GapKey
+from snap.sync.tokens import GapKey, Here
 
-Here = tuple[Frame, int]  # a statement, in one call of its function
 BodyKey = tuple[Here | None, int]  # which of the bodies of a statement; a kernel's own stands in none
 Runners = tuple[tuple[int, int, int], ...]  # outer ones first: of every so many threads, those from .. to
 
@@ -34,7 +33,7 @@ class Spot:
     at: int
 
 
-class Text:
+class Outline:
     def __init__(self, function: synced.Function):
         self.function = function
         held = function.place.held(Level.THREAD)

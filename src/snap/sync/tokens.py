@@ -101,7 +101,7 @@ class Name:
 
 # Calls; the statement; which of its accesses, in the order in which it makes them, or what is said there.  Of
 # registers: what is done to them, the variable, and how many there are.
-Site = tuple[Frame, int, "int | Said | tuple[Kind, int, int]"]
+AccessKey = tuple[Frame, int, "int | Said | tuple[Kind, int, int]"]
 
 
 @dataclass(eq=False)
@@ -112,7 +112,7 @@ class Token:
     dataclass, and has no slots: a dictionary is copied at once.)
     """
 
-    site: Site
+    site: AccessKey
     obj: ObjectKey
     kind: Kind
     names: tuple[Name, ...]  # the handles it was made through, lowest first; those of scopes that ended are dropped

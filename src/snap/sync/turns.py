@@ -16,11 +16,11 @@ from snap.ir.hardware import WARP
 from snap.ir.types import BOOL, I32, THREAD1, Level, Privilege
 from snap.ir.walk import bodies
 from snap.sync.terms import binary, counted_up, number, read
-from snap.sync.woven import Added
+from snap.sync.woven import Additions
 
 
 class Turns:
-    def __init__(self, function: synced.Function, added: Added):
+    def __init__(self, function: synced.Function, added: Additions):
         self.function, self.added = function, added
         held = function.place.held(Level.THREAD)
         self.threads = None if held is None else held.count
@@ -59,8 +59,8 @@ class Turns:
             following = binary("+", binary("-", slot, unit, span), following, span)
         phase = binary("-", read(count, span), first, span)
         by = Privilege(Level.THREAD, WARP)
-        return [synced.BarrierWait(barrier, slot, phase, s.place, point, span=span)], [
-            synced.BarrierArrive(barrier, following, by, s.place, point, span=span),
+        return [synced.MBarrierWait(barrier, slot, phase, s.place, point, span=span)], [
+            synced.MBarrierArrive(barrier, following, by, s.place, point, span=span),
             counted_up(count, span),
         ]
 

@@ -14,8 +14,7 @@ from snap.ir.effects import Effect, effects, loads, passed
 from snap.ir.engines import Engine
 from snap.ir.types import Level, Space
 from snap.ir.walk import bodies, statements
-
-Role = tuple[int, int]  # first thread of the block, number of threads
+from snap.sync.tokens import Role
 
 
 @dataclass(slots=True)

@@ -17,23 +17,23 @@ from snap.sync.channels import Channel
 from snap.sync.counting import bytes_of
 from snap.sync.handing import Handing
 from snap.sync.turns import Turns, takes_turns
-from snap.sync.woven import Added, Woven
+from snap.sync.woven import Additions, Woven
 
 
 def weave(function: synced.Function, channels: list[Channel], numbers: Numbers) -> Woven:
-    added, woven = Added(numbers), Woven(function)
+    added, woven = Additions(numbers), Woven(function)
     handing = Handing(function, added, woven)
     for channel in channels:
         handing.channel(channel)
     body = _Weaver(function, added).body(function.body)
-    if added.top or added.barriers or body is not function.body:
+    if added.top or added.mbarriers or body is not function.body:
         top = numbers.given(added.top)
-        woven.function = replace(function, body=(*top, *body), barriers=tuple(added.barriers))
+        woven.function = replace(function, body=(*top, *body), mbarriers=tuple(added.mbarriers))
     return woven
 
 
 class _Weaver:
-    def __init__(self, function: synced.Function, added: Added):
+    def __init__(self, function: synced.Function, added: Additions):
         self.added, self.turns = added, Turns(function, added)
 
     def body(self, body: ir.Body) -> ir.Body:
@@ -46,7 +46,7 @@ class _Weaver:
             counted = self.added.loads.get(s.number)
             if counted is not None and not counted.announced:
                 size = bytes_of(s, {s.tile.access.view.obj.uid})
-                out.append(synced.BarrierExpect(counted.barrier, counted.slot, size, s.place, span=s.span))
+                out.append(synced.MBarrierExpect(counted.barrier, counted.slot, size, s.place, span=s.span))
             if takes_turns(s):
                 out.append(self.turns.unit(s))
             if isinstance(s, ir.Turn):

@@ -1,6 +1,6 @@
 """What weaving leaves for the passes behind it, and what it collects on the way.
 
-`Woven` goes on to the graph of accesses and to `slots.py`; `Added` is what is to be put into the text, found by the
+`Woven` goes on to the graph of accesses and to `slots.py`; `Additions` is what is to be put into the text, found by the
 numbers of the statements that are there.
 """
 
@@ -28,7 +28,7 @@ class Lagging:
     channel: Channel
     role: Role
     place: Place
-    barrier: synced.Barrier
+    barrier: synced.MBarrier
     released: ir.Var
     used: ir.Var
     point: synced.SyncPoint
@@ -41,7 +41,7 @@ def release(lagging: Lagging, until: ir.Expr, several: bool, span: Span) -> list
     released = read(lagging.released, span)
     slot = binary("%", released, lagging.channel.depth, span)
     by = Privilege(Level.THREAD, WARPGROUP)
-    arrive = synced.BarrierArrive(lagging.barrier, slot, by, lagging.place, lagging.point, span=span)
+    arrive = synced.MBarrierArrive(lagging.barrier, slot, by, lagging.place, lagging.point, span=span)
     body = (arrive, counted_up(lagging.released, span))
     cond = ir.Compare("<", released, until, BOOL, span=span)
     return [ir.While((), cond, body, span=span) if several else ir.If(cond, body, (), span=span)]
@@ -70,16 +70,16 @@ class Woven:
 
 
 @dataclass(slots=True)
-class Counted:
+class ByteCount:
     """Where the bytes of a load are counted.  announced: an arrival ahead of it says how many come; else it does."""
 
-    barrier: synced.Barrier
+    barrier: synced.MBarrier
     slot: ir.Expr
     announced: bool
 
 
 @dataclass(slots=True)
-class Added:
+class Additions:
     """What is put into the text: before and after statements, at the kernel's top, where it outlives everything, and
     into loads; and what is taken out.
     """
@@ -88,14 +88,14 @@ class Added:
     before: dict[int, list[ir.Stmt]] = field(default_factory=dict)
     after: dict[int, list[ir.Stmt]] = field(default_factory=dict)
     top: list[ir.Stmt] = field(default_factory=list)
-    loads: dict[int, Counted] = field(default_factory=dict)
+    loads: dict[int, ByteCount] = field(default_factory=dict)
     dropped: set[int] = field(default_factory=set)
-    barriers: list[synced.Barrier] = field(default_factory=list)
+    mbarriers: list[synced.MBarrier] = field(default_factory=list)
 
     def variable(self, name: str, privilege: Privilege, span: Span) -> ir.Var:
         return ir.Var(self.numbers.new(), name, I32, privilege, True, span=span)
 
-    def barrier(self, name: str, slots: int, count: int, span: Span, everywhere: bool = False) -> synced.Barrier:
-        made = synced.Barrier(self.numbers.new(), name, slots, count, everywhere, span=span)
-        self.barriers.append(made)
+    def barrier(self, name: str, slots: int, count: int, span: Span, everywhere: bool = False) -> synced.MBarrier:
+        made = synced.MBarrier(self.numbers.new(), name, slots, count, everywhere, span=span)
+        self.mbarriers.append(made)
         return made

@@ -40,25 +40,9 @@ HEIGHTS_AND_WIDTHS = (
     + [(128, w) for w in (64, 96, 128, 160, 192, 224, 256)]
     + [(192, 64), (192, 96), (192, 128), (256, 64), (256, 128)]
 )
-WIDER = {
-    "tiles": (HEIGHTS_AND_WIDTHS, (1,)),
-    "pairs": (HEIGHTS_AND_WIDTHS, (2, 4)),
-    "slices": (
-        (
-            (64, 64),
-            (64, 128),
-            (64, 256),
-            (128, 64),
-            (128, 128),
-            (128, 192),
-            (128, 256),
-            (192, 128),
-            (256, 64),
-            (256, 128),
-        ),
-        (1,),
-    ),
-}
+_CUT = [(64, w) for w in (64, 128, 256)] + [(128, w) for w in (64, 128, 192, 256)]
+_SPLIT = [(64, 128), (64, 192), (64, 256), (128, 128), (128, 192), (128, 256)]
+WIDER = {"tiles": (HEIGHTS_AND_WIDTHS, (1,)), "pairs": (HEIGHTS_AND_WIDTHS, (2,)), "slices": (_CUT, (1,)), "splits": (_SPLIT, (1,))}
 ROUNDS = 15
 
 
@@ -88,7 +72,7 @@ def reckoned(size: tuple[int, int, int, str], multiprocessors: int, near: float)
         ]
         product = choice.Product(m, n, k, multiprocessors, *rows, b_turned)
         before = sum(choice.COPY + extent * k / choice.COPIED for extent, there in zip((m, n), copied) if there)
-        for kind in (choice.TILES, choice.PAIRS, choice.SLICED):
+        for kind in (choice.TILES, choice.PAIRS, choice.SLICED, choice.SPLIT):
             sides, teams = WIDER[kind.name]
             wide = replace(kind, tiles=choice._tiles(64, tuple(sides), *teams))
             found += choice.candidates(wide, product, before, copied=(copied[0], copied[1]))
@@ -120,6 +104,7 @@ def compile_for(size, plan) -> None:
     from snap.ir.types import BF16
     from snap.lib.gemm_kernels import gemm_kernel
     from snap.lib.gemm_slices import slices_kernel
+    from snap.lib.gemm_splits import splits_kernel
     from snap.runtime.compile import compile_cubin
 
     kinds = (
@@ -133,11 +118,13 @@ def compile_for(size, plan) -> None:
         None,
         None,
     )
-    run = (
-        slices_kernel(*kinds, plan.slices)
-        if plan.kind == "slices"
-        else gemm_kernel(*kinds, plan.divided > 0, plan.team)
-    )
+    match plan.kind:
+        case "slices":
+            run = slices_kernel(*kinds, plan.slices)
+        case "splits":
+            run = splits_kernel(*kinds, plan.slices)
+        case _:
+            run = gemm_kernel(*kinds, plan.divided > 0, plan.team)
     compiled = run._specialised({})
     compile_cubin(compiled.module.text, "sm_90a", unsafe=compiled.typed.uses_unsafe, lined=compiled.lined)
 

@@ -84,6 +84,7 @@ def library() -> Iterator[tuple[str, SnapFunction]]:
         embedding_kernels,
         gemm_kernels,
         gemm_slices,
+        gemm_splits,
         gemm_thin,
         histograms,
         loss_kernels,
@@ -98,7 +99,8 @@ def library() -> Iterator[tuple[str, SnapFunction]]:
 
     sgemm = sys.modules["snap.lib.sgemm"]  # `snap.lib.sgemm` itself is the function
     yield "reduction", reduction.reduction(F32, F32, F32, 4, "add", 0.0)
-    yield "reduction by a cluster", reduction.reduction(F64, F64, F64, 2, "add", 0.0, 8, True)
+    yield "reduction by a block", reduction.reduction(F64, F64, F64, 2, "add", 0.0, True)
+    yield "scan in a round", scanning.scan_in_a_round(F32, F32, 4, "add", False, 0.0, 2)
     yield "scan", scanning.scan_kernel(F32, F32, 4, "add", False, 0.0)
     yield "scan by a cluster", scanning.scan_by_team(I32, I32, 4, "add", True, 0, 4, 8)
     yield "transpose", transposition.transpose_kernel(F32, 4, 64)
@@ -118,6 +120,7 @@ def library() -> Iterator[tuple[str, SnapFunction]]:
     yield "gemm", gemm_kernels.gemm_kernel(BF16, BF16, True, True, bias_type=F32, activation="gelu", DIVIDED=True)
     yield "gemm by clusters", gemm_kernels.gemm_kernel(BF16, BF16, False, True, 64, 128, bias_type=F32, activation="gelu", TEAM=2)
     yield "gemm in slices", gemm_slices.slices_kernel(BF16, BF16, False, False)
+    yield "gemm by blocks that meet", gemm_splits.splits_kernel(BF16, BF16, True, False)
     yield "gemm of few rows", gemm_thin.thin_kernel(BF16, BF16, True)
     yield "tf32 along", tf32_kernel(True, 128, 128)
     yield "tf32 rows, divided", tf32_kernel(False, 128, 256, 2, DIVIDED=True)

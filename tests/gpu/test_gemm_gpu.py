@@ -6,12 +6,14 @@ The error allowed is half a unit in the last place of the result's type, at the 
 from __future__ import annotations
 
 import itertools
+import sys
 
 import pytest
 import torch
 
 import snap
 from snap.lib.gemm import planned
+from snap.lib.gemm_choice import Plan
 
 pytestmark = pytest.mark.skipif(torch.cuda.get_device_capability() != (9, 0), reason="wgmma is Hopper's (sm_90a)")
 
@@ -139,6 +141,27 @@ def test_steps_that_are_divided_among_clusters(layout):
         expect(results[0], a, b, bias, "silu")
         assert all(torch.equal(results[0], other) for other in results[1:])
     assert {2, 4, 8} <= slices
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids="".join)
+def test_blocks_that_meet_anywhere(layout, monkeypatch):
+    """Whatever the model thinks of it; on the default stream, where counters are used again, and on another one."""
+    random = torch.Generator(device="cuda").manual_seed(12)
+    for height, width, slices in ((128, 128, 4), (128, 192, 6), (128, 256, 8)):
+        m, n, k = 250, 1000, 2104
+        tiles = -(-m // height) * -(-n // width)
+        plan = Plan(0.0, height, width, tiles * slices, "splits", slices=slices)
+        monkeypatch.setattr(sys.modules["snap.lib.gemm"], "planned", lambda *sizes, plan=plan: plan)
+        run = snap.lib.gemm.again()
+        a, b = matrix(m, k, layout[0], torch.bfloat16, random), matrix(k, n, layout[1], torch.bfloat16, random)
+        bias = torch.randn(n, device="cuda", generator=random)
+        results = [run(a, b, bias=bias, activation="silu", out=torch.empty(m, n, device="cuda")) for _ in range(10)]
+        torch.cuda.synchronize()
+        with torch.cuda.stream(torch.cuda.Stream()):
+            results += [run(a, b, bias=bias, activation="silu", out=torch.empty(m, n, device="cuda")) for _ in range(3)]
+        torch.cuda.synchronize()
+        expect(results[0], a, b, bias, "silu")
+        assert all(torch.equal(results[0], other) for other in results[1:])
 
 
 @pytest.mark.parametrize("b_layout", ["n", "t"])

@@ -16,11 +16,13 @@ from snap.lib.gemm import BAND, planned
 from snap.lib.gemm_choice import SLICES, Plan
 from snap.lib.gemm_kernels import gemm_kernel
 from snap.lib.gemm_slices import slices_kernel
+from snap.lib.gemm_splits import splits_kernel
 from snap.lib.gemm_thin import thin_kernel
 from snap.runtime.errors import LaunchError
 
 module = importlib.import_module("snap.lib.gemm")
-TILES, PAIRS, SLICED = ([(tile.height, tile.width) for tile in kind.tiles] for kind in (gemm_choice.TILES, gemm_choice.PAIRS, gemm_choice.SLICED))
+TILES, PAIRS, SLICED, SPLIT = ([(tile.height, tile.width) for tile in kind.tiles]
+                               for kind in (gemm_choice.TILES, gemm_choice.PAIRS, gemm_choice.SLICED, gemm_choice.SPLIT))
 LOW = tuple(gemm_choice.THIN)
 LAYOUTS = [(a, b) for a in "nt" for b in "nt"]
 SHAPES = [(1, 1, 1), (64, 64, 64), (129, 70, 33), (40, 256, 65), (16, 8, 128), (8, 9, 0), (131, 264, 72)]
@@ -100,6 +102,25 @@ def test_slices_in_every_layout(slicing, layout):
     tiles = -(-136 // height) * -(-264 // width)
     sliced(slices_kernel(BF16, BF16, *turned, height, width, 2, SLICES=slices), tiles, height, width, slices, A, B, C, turned)
     np.testing.assert_array_equal(unpacked(C), a @ b)
+
+
+def split(kernel, tiles: int, height: int, width: int, slices: int, A: np.ndarray, B: np.ndarray, C: np.ndarray, turned=(False, False), **how):
+    """As `sliced`; the counters are zero before and after."""
+    (m, k), n = A.shape, B.shape[1]
+    A, B = (np.ascontiguousarray(x.T) if flip else x for x, flip in zip((A, B), turned))
+    room, met = np.full(tiles * slices * height * width, np.nan, np.float32), np.zeros(tiles * 2 * height, np.int32)
+    kernel.launch(A, B, C, A, *A.shape, *B.shape, n, m, n, k, room, met, blocks=tiles * slices, **how)
+    assert not met.any()
+
+
+@pytest.mark.parametrize("splitting", [(128, 128, 4), (128, 192, 6), (128, 256, 8), (128, 192, 3)], ids=str)
+@pytest.mark.parametrize("layout", [LAYOUTS[0], LAYOUTS[-1]], ids="".join)
+def test_blocks_that_meet_anywhere(splitting, layout):
+    turned, (height, width, slices) = tuple(each == "t" for each in layout), splitting
+    (a, A), (b, B), C = matrix(136, 520, 3), matrix(520, 264, 4), np.zeros((136, 264), np.float32)
+    tiles = -(-136 // height) * -(-264 // width)
+    split(splits_kernel(BF16, F32, *turned, height, width, 2, None, None, slices), tiles, height, width, slices, A, B, C, turned)
+    np.testing.assert_array_equal(C, a @ b)
 
 
 @pytest.mark.parametrize("rows, width, slices", list(itertools.product(LOW, (64, 128), (1, *SLICES))), ids=str)
@@ -228,11 +249,15 @@ def test_a_schedule_at_random_finds_no_race():
         assert not sliced(kernel, tiles, *sizes, A, B, C, races=True)
         sliced(kernel, tiles, *sizes, A, B, C, seed=3)
         np.testing.assert_array_equal(unpacked(C), a @ b)
+    C = np.zeros((64, 64), np.uint16)  # one tile: threads that wait for each other take long
+    A, B = np.ascontiguousarray(A[:64]), np.ascontiguousarray(B[:, :64])
+    split(splits_kernel(BF16, BF16, False, False, 64, 64, 2, None, None, 4), 1, 64, 64, 4, A, B, C, seed=3)
+    np.testing.assert_array_equal(unpacked(C), (a @ b)[:64, :64])
 
 
 @pytest.mark.parametrize("multiprocessors", [1, 4, 132])
 def test_plans_can_be_launched(multiprocessors):
-    sizes = {"tiles": TILES, "pairs": PAIRS, "slices": SLICED, "thin": [(height, 64) for height in LOW]}
+    sizes = {"tiles": TILES, "pairs": PAIRS, "slices": SLICED, "splits": SPLIT, "thin": [(height, 64) for height in LOW]}
     for m, n, k, uneven, turned in itertools.product((1, 64, 500, 4096), (1, 65, 4096), (0, 512, 100_000), (False, True), (False, True)):
         plan = planned(m, n, k, multiprocessors, uneven, uneven, turned, turned)
         tiles, steps = -(-m // plan.height) * -(-n // plan.width), -(-max(k, 1) // 64)
@@ -246,7 +271,9 @@ def test_plans_can_be_launched(multiprocessors):
                 assert plan.blocks <= multiprocessors and plan.blocks % 2 == 0 and plan.blocks <= tiles + -(-n // plan.width)
             case "slices":
                 assert plan.blocks <= multiprocessors and (plan.height, plan.width, plan.slices) in SLICINGS
-        if plan.kind in ("slices", "thin"):
+            case "splits":
+                assert plan.blocks <= multiprocessors and plan.width % (16 * plan.slices) == 0
+        if plan.kind in ("slices", "splits", "thin"):
             assert plan.blocks == tiles * plan.slices and plan.slices <= steps and (plan.slices == 1 or plan.blocks <= multiprocessors)
         assert plan.kind != "thin" or not turned
 
@@ -297,6 +324,7 @@ def test_kernels_compile_for_hopper_without_spills():
     for kernel in (gemm_kernel(F16, F16, True, False, *TILES[-1], 16, F32, "gelu"), gemm_kernel(F16, F16, True, False, *TILES[0], 16, F32),
                    gemm_kernel(BF16, BF16, False, False, *TILES[-1], 8, DIVIDED=True), gemm_kernel(BF16, BF16, False, True, *PAIRS[-1], 4, TEAM=2),
                    slices_kernel(BF16, BF16, False, False, *SLICED[-1], 8, F32, "gelu", 2), slices_kernel(BF16, BF16, False, True, *SLICED[-1], 8, SLICES=8),
+                   splits_kernel(BF16, BF16, True, False, *SPLIT[-1], 8, F32, "gelu", 4),
                    thin_kernel(BF16, BF16, False, 32, 128, F32, "gelu", 2)):
         used = kernel.resources("sm_90a")
         assert used.spill_stores == used.spill_loads == 0

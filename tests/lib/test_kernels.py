@@ -15,7 +15,7 @@ from snap.lib.histograms import histogram_kernel
 from snap.lib.lookback import words
 from snap.lib.matvec import gemv_by_blocks, gemv_by_warps
 from snap.lib.reduction import reduction
-from snap.lib.scanning import scan_by_team, scan_kernel
+from snap.lib.scanning import scan_by_team, scan_in_a_round, scan_kernel
 from snap.lib.softmax_rows import softmax_by_blocks, softmax_by_warps, softmax_of_long_rows
 from snap.lib.transposition import ragged_transpose_kernel, transpose_kernel
 
@@ -154,29 +154,48 @@ def test_scan_of_floats_repeats():
 
 
 @pytest.mark.parametrize("blocks", (1, 2, 8))
-def test_scan_and_reduce_by_one_team(blocks):
-    """A block, or a cluster, that has the array to itself needs no status words and no ticket."""
+def test_scan_by_one_team_and_reduce_by_blocks(blocks):
+    """A block, or a cluster, that has the array to itself needs no status words; one block alone draws no ticket."""
     x = integers(64 * 2 * 4 * blocks - 3)
     of_team = scan_by_team(I32, I32, 4, "add", False, 0, K=2, C=blocks, T=64)
-    alone = reduction(I32, I32, I32, 4, "add", 0, C=blocks, SINGLE=True, T=64, U=1)
-    unused = lambda: (np.zeros(1, np.int32), np.full(1, 77, np.int32))
+    given = lambda: (np.zeros(blocks, np.int32), np.zeros(1, np.int32))
+    all_of_it = reduction(I32, I32, I32, 4, "add", 0, blocks == 1, T=64, U=1)
     for seed in range(3):
         out, total = np.zeros_like(x), np.zeros((), np.int32)
         of_team.launch(x, out, x.size, blocks=blocks, seed=seed)
-        alone.launch(x, total, *unused(), x.size, blocks=blocks, seed=seed)
+        all_of_it.launch(x, total, *given(), x.size, blocks=blocks, seed=seed)
         np.testing.assert_array_equal(out, np.cumsum(x, dtype=np.int32))
         assert total == x.sum()
     assert snap.races(of_team, x, out, x.size, blocks=blocks, seeds=2) == []
-    assert snap.races(alone, x, total, *unused(), x.size, blocks=blocks, seeds=2) == []
+    assert snap.races(all_of_it, x, total, *given(), x.size, blocks=blocks, seeds=2) == []
+
+
+@pytest.mark.parametrize("dtype, type", [(np.int32, I32), (np.float64, F64)])
+def test_scan_in_a_round(dtype, type):
+    """Blocks meet once, in whatever order they run; the last one leaves the counters as they were."""
+    run = scan_in_a_round(type, type, 16 // type.bytes, "add", False, type.bits == 64 and 0.0, K=2, T=64)
+    tile = 64 * 2 * 16 // type.bytes
+    for size in (3 * tile - 5, 3 * tile, 1):
+        x, met = integers(size).astype(dtype), np.zeros(2, np.int32)
+        given = lambda: (x, np.zeros_like(x), np.zeros(3, dtype), met, x.size)
+        for seed in range(2):
+            arguments = given()
+            run.launch(*arguments, blocks=-(-size // tile), seed=seed)
+            np.testing.assert_array_equal(arguments[1], np.cumsum(x, dtype=dtype))
+            assert not met.any()
+    assert snap.races(run, *given(), blocks=1, seeds=1) == []
+    x = integers(3 * tile).astype(dtype)
+    assert snap.races(run, *given(), blocks=3, seeds=2) == []
 
 
 def test_gpus_without_clusters(monkeypatch):
     """The same results where a team is one block at most."""
-    for module in ("matvec", "reduction", "scanning", "softmax_rows"):
+    for module in ("matvec", "scanning", "softmax_rows"):
         monkeypatch.setattr(f"snap.lib.{module}.most_blocks", lambda given: 1)
     x, a = integers(70_001), floats((2, 40_000))
     assert reduce(x) == x.sum()
-    np.testing.assert_array_equal(scan(x), np.cumsum(x, dtype=np.int32))
+    for some in (x, x[:50_000]):  # more tiles than blocks, and a round of them
+        np.testing.assert_array_equal(scan(some), np.cumsum(some, dtype=np.int32))
     np.testing.assert_allclose(softmax(a), exact_softmax(a), rtol=1e-5, atol=1e-7)
     np.testing.assert_allclose(gemv(a, a[0]), a.astype(np.float64) @ a[0].astype(np.float64), rtol=1e-4, atol=1e-2)
 
@@ -419,7 +438,7 @@ def test_kernels_compile_without_spills():
         softmax_by_blocks(F32, F32, 4, 4, 256), softmax_by_warps(F32, F32, 4, 4), gemv_by_warps(F32, F32, 4), gemv_by_blocks(F32, F32, 4, 8),
         gemv_by_blocks(F32, F32, 4, 8, 8), softmax_by_blocks(F32, F32, 4, 8, 512, True, 8), softmax_by_warps(F32, F32, 4, 1, 8),
         scan_by_team(F64, F64, 2, "add", False, 0.0, 4, 8), scan_by_team(I8, I32, 16, "add", True, 0, 1, 8),
-        reduction(F64, F64, F64, 2, "add", 0.0, 8, True),
+        reduction(F64, F64, F64, 2, "add", 0.0, True), scan_in_a_round(F64, F64, 2, "add", True, 0.0, 4),
     ):
         found = made.resources("sm_90a")
         assert found.spill_stores == found.spill_loads == 0
@@ -433,8 +452,9 @@ def test_synchronization_points():
     assert kinds(histogram_kernel(16)) == ["block", "block"]
     assert kinds(gemv_by_warps(F32, F32, 4)) == []
     assert kinds(reduction(F32, F32, F32, 4, "add", 0.0)) == ["block", "block"]  # in block.reduce, called twice, and for the ticket
-    assert kinds(reduction(F32, F32, F32, 4, "add", 0.0, 8, True)) == ["block", "cluster", "cluster"]  # the last: memory that others read stays
-    assert kinds(reduction(F32, F32, F32, 4, "add", 0.0, 1, True)) == kinds(scan_by_team(I32, I32, 4, "add", False, 0, 1)) == ["block"]
+    assert kinds(scan_by_team(F32, F32, 4, "add", False, 0.0, 1, 8)) == ["block", "block", "cluster", "cluster"]  # the last: memory that others read stays
+    assert kinds(scan_in_a_round(F32, F32, 4, "add", False, 0.0, 1)) == ["block"] * 3  # of warps' totals, of the meeting, of blocks' totals
+    assert kinds(reduction(F32, F32, F32, 4, "add", 0.0, True)) == kinds(scan_by_team(I32, I32, 4, "add", False, 0, 1)) == ["block"]
     assert kinds(softmax_by_warps(F32, F32, 4, 1, 8)) == []
 
 

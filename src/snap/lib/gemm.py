@@ -15,7 +15,7 @@ import functools
 import itertools
 from typing import Any
 
-from snap.ir.types import BF16, F16, F32
+from snap.ir.types import BF16, F16, F32, I32
 from snap.lib.arrays import Argument, check_apart, check_choice, exchange, same_place
 from snap.lib.gemm_arrays import (
     SECTOR,
@@ -36,6 +36,7 @@ from snap.lib.gemm_choice import (
     EVEN,
     PAIRS,
     SLICED,
+    SPLIT,
     THIN,
     TILES,
     UNEVEN,
@@ -47,6 +48,7 @@ from snap.lib.gemm_choice import (
 from snap.lib.gemm_kernels import gemm_kernel
 from snap.lib.gemm_parts import ACTIVATIONS
 from snap.lib.gemm_slices import slices_kernel
+from snap.lib.gemm_splits import splits_kernel
 from snap.lib.gemm_thin import thin_kernel
 from snap.lib.recorded import launch, recorded
 from snap.record import record
@@ -95,6 +97,9 @@ def gemm(a, b, out=None, bias=None, activation=None):
             launch(run, plan.blocks, *arguments, sums)
         case "slices":
             launch(slices_kernel(*kinds, plan.slices), plan.blocks, *arguments, sums)
+        case "splits":
+            met = left.given.zeros(plan.counters, I32)
+            launch(splits_kernel(*kinds, plan.slices), plan.blocks, *arguments, sums, met)
         case _:
             run = gemm_kernel(*kinds, plan.divided > 0, plan.team)
             launch(run, plan.blocks, *arguments, sums, flags, plan.divided, plan.share, 1, A, A, A, 1)
@@ -129,7 +134,7 @@ def planned(
     for copied in itertools.product(*((False, True) if uneven else (False,) for uneven in (a_uneven, b_uneven))):
         before = sum(COPY + size * depth / COPIED for size, there in zip((rows, columns), copied) if there)
         found += candidates(TILES, product(*copied), before, copied=(copied[0], copied[1]))
-    for kind in (PAIRS, SLICED) if b_uneven else (SLICED,):
+    for kind in (PAIRS, SLICED, SPLIT) if b_uneven else (SLICED, SPLIT):
         found += candidates(kind, product(False, False))
     return best(found)
 

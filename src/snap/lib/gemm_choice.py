@@ -77,6 +77,7 @@ class Kind:
     products: float = math.inf  # elements of a tile that are multiplied in a cycle
     issue: float = 0.0  # a step besides: as long as without any loads
     lone: float = 0.0  # and where one warpgroup multiplies
+    three: float = 0.0  # and where three do
     least: float = 0.0  # a step of the smallest tiles
     fragments: tuple[float, float] = (0.0, 0.0)  # a step at least, by the height and the width
     stages: int = 1  # of a step
@@ -98,7 +99,8 @@ class Kind:
         """f(together, busy): cycles of a step; together: blocks that share a multiprocessor; busy: how many work, of
         those that could.
         """
-        multiplied = tile.height * tile.width / self.products + self.issue + (tile.height == 64) * self.lone
+        multiplied = tile.height * tile.width / self.products + self.issue
+        multiplied += (tile.height == 64) * self.lone + (tile.height == 192) * self.three
         least = max(self.least, self.fragments[0] * tile.height + self.fragments[1] * tile.width, tile.alone)
         b_rows = tile.width if product.along or tile.width % 64 == 0 else self.half * 2 * tile.width
         asked = tile.height * product.a_row + b_rows / tile.team * product.b_row
@@ -141,13 +143,18 @@ class Plan:
         return max(1, rows // (self.height * self.team))
 
     @property
+    def counters(self) -> int:
+        """Of threads that meet, zero before and after: see gemm_splits.py."""
+        return self.blocks // self.slices * 2 * self.height
+
+    @property
     def exchanged(self) -> tuple[int, int]:
         """Sums that go from one block to another, and flags that say so."""
         sums = self.blocks * self.height * self.width
         match self.kind:
             case "thin":
                 return (sums if self.slices > 1 else 0), 0
-            case "slices":
+            case "slices" | "splits":
                 return sums // self.slices * (self.slices - 1), 0
             case _:
                 return (sums, self.blocks * 2 * self.height) if self.divided else (0, 0)
@@ -212,6 +219,10 @@ def best(found: Iterable[tuple[float, tuple[Any, ...]]]) -> Plan:
 #   takes 14% less time with them, and 3080^3 17%.  Otherwise B is copied, with whole lines.
 # - Few tiles and many steps, as 128 x 4096 x 14336: with the steps divided between two blocks, sums exchanged once, it
 #   takes 20% less time.
+# - Clusters of four leave multiprocessors without any.  Where that counts, blocks that share a tile lie anywhere, and
+#   meet through memory.
+# - Tiles of 192 x 128 are for products that nearly fit, too: 3072 x 1024 has 128 of them, and took 19% less time than
+#   with 128 x 224 (K = 8192, A transposed).
 # - Few rows, as 8 x 4096 x 14336, take 45% less time with tiles as high as A.
 EVEN, UNEVEN = 2.1, 3.7  # to load a row; UNEVEN where it does not begin at a sector
 COPY, COPIED = 6000, 600  # to begin a copy; elements that are copied in a cycle
@@ -219,8 +230,10 @@ COPY, COPIED = 6000, 600  # to begin a copy; elements that are copied in a cycle
 MEMORY, IN_FLIGHT = 2450, 5.5e6
 CLUSTER, TILE = 1300, 5000
 GIVEN = 0.5  # a sum that is given to another block of a cluster
+MEETING = 4500  # of blocks that lie anywhere
 LARGE_CLUSTERS = 12  # multiprocessors without any, where clusters have more than two blocks
 SLICES = (2, 4, 8)
+SPLITS = (3, 4, 6, 8)  # of blocks that lie anywhere
 STRIP = 64  # columns of tiles of few rows
 THIN_STAGES = (
     8  # 1 x 4096 x 4096 took 19 us with 12 of them in each of two blocks a multiprocessor, and 14 us with fewer
@@ -252,6 +265,14 @@ def _in_clusters(product: Product, tile: Tile, tiles: int, steps: int) -> Iterat
             yield Slicing(slices, tiles, after=2 * CLUSTER + given)
 
 
+def _anywhere(product: Product, tile: Tile, tiles: int, steps: int) -> Iterator[Slicing]:
+    """All tiles at once, by blocks that are no cluster."""
+    for slices in SPLITS:
+        if tiles * slices <= product.multiprocessors and slices <= steps and tile.width % (16 * slices) == 0:
+            given = GIVEN * tile.height * tile.width * (slices - 1) / slices
+            yield Slicing(slices, tiles, after=MEETING + given)
+
+
 def _of_few_rows(product: Product, tile: Tile, tiles: int, steps: int) -> Iterator[Slicing]:
     """More blocks than multiprocessors disturb each other, so k is not divided for that."""
     for slices in (1, *SLICES):
@@ -265,15 +286,19 @@ def _tiles(depth: int, sides: tuple[tuple[int, int], ...], *teams: int) -> tuple
 
 # Of tiles that take as long the smaller one is taken.
 _SMALL = (64, 64), (128, 64), (64, 128), (128, 96), (64, 192), (128, 128), (64, 256)
-_LARGE = (128, 160), (128, 192), (128, 224), (128, 256)
+_LARGE = (128, 160), (128, 192), (192, 128), (128, 224), (128, 256)
 _PAIRED = (64, 128), (128, 128), (128, 224), (128, 256)
 _CUT = (64, 64), (128, 64), (64, 128), (128, 128), (128, 192), (128, 256)
-_STEP: dict[str, Any] = dict(products=30, issue=35, lone=60, least=325, power=6, half=0.77, outside=7.3, multicast=1.2)
+_STEP: dict[str, Any] = dict(
+    products=30, issue=35, lone=60, three=120, least=325, power=6, half=0.77, outside=7.3, multicast=1.2
+)
 _SIXTEEN: dict[str, Any] = dict(cluster=CLUSTER, tile=TILE, floor=_as_long_as_memory, **_STEP)
 TILES = Kind("tiles", _tiles(64, (*_SMALL, *_LARGE), 1), division=(25000, 5000), **_SIXTEEN)
 GROUPS = Kind("tiles", _tiles(64, (*_SMALL, *_LARGE), 1), **_SIXTEEN)  # tiles are told by numbers in memory
 PAIRS = Kind("pairs", _tiles(64, _PAIRED, 2), **_SIXTEEN)
-SLICED = Kind("slices", _tiles(64, _CUT, 1), whole=False, slicings=_in_clusters, **_SIXTEEN)
+_PARTS: dict[str, Any] = dict(whole=False, **_SIXTEEN)
+SLICED = Kind("slices", _tiles(64, _CUT, 1), slicings=_in_clusters, **_PARTS)
+SPLIT = Kind("splits", _tiles(64, ((128, 128), (128, 192), (128, 256)), 1), slicings=_anywhere, **_PARTS)
 _THIN: dict[str, Any] = dict(least=200, whole=False, slicings=_of_few_rows, floor=_as_long_as_asked)
 THIN = {height: Kind("thin", (Tile(height, STRIP, 64, resident=2),), **_THIN) for height in (8, 16, 32)}
 

@@ -100,19 +100,80 @@ def norm_kernel(type, held, WIDTH, K, L, T, CENTRED, BIAS, RESIDUAL, STATISTICS)
 
 
 # The gradient of a row is rstd * (g - mean(g) - y * mean(g * y)), with g = grad * weight and y the normalised row; RMS
-# norm has no mean(g).  Each team adds up what its rows give to the weight's gradient (and the bias's) in registers, and
-# leaves it in a row of `partial`; columns.py adds those up.
+# norm has no mean(g).  Each team adds up what its rows give to the weight's gradient (and the bias's) in registers.
+# What the teams of a block have is added up in shared memory, and left in a row of `partial`; columns.py adds those up.
 
 
 @functools.cache
 def norm_gradient_kernel(type, held, WIDTH, K, L, T, CENTRED, BIAS, ADDED, RESIDENT=None):
     E, H = element(type), element(held)
     TEAM, PARTS, C = thread[L] if L <= 32 else block[1], 2 if BIAS else 1, 2 if CENTRED else 1
+    TEAMS = T // L  # of a block
     W, P = pieces(type, WIDTH)
     load, load_weight, store, keep = loader(type, WIDTH), loader(held, WIDTH), storer(type, WIDTH), storer(F32, WIDTH)
     totals = team_sums(L, T, C)
 
     # A row is kept as it was read, which for 16 bits takes half the registers.
+    @device(*((TEAM,) if L <= 32 else (TEAM, thread[T])))
+    def gradient_of_row(
+        grad: ptr(const(E)) @ grid[1],
+        x: ptr(const(E)) @ grid[1],
+        weight: ptr(const(H)) @ grid[1],
+        mean: ptr(const(float)) @ grid[1],
+        rstd: ptr(const(float)) @ grid[1],
+        added: ptr(const(E)) @ grid[1],
+        dx: ptr(E),
+        row: int,
+        words: int @ grid[1],
+        of_weight: ref(float[K, WIDTH]),
+        of_bias: ref(float[K, WIDTH]),
+    ):
+        t: int @ thread[1] = id()
+        of_x: E[K, WIDTH] @ thread[1]
+        of_grad: E[K, WIDTH] @ thread[1]
+        sums: float[C] @ thread[1]
+        first: i64 = i64(row) * words
+        centre: float = mean[row] if CENTRED else 0.0
+        scale: float = rstd[row]
+        for c in unroll(range(C)):
+            sums[c] = 0.0
+        with each(thread):
+            for k in unroll(range(K)):
+                if k * L + t < words:
+                    for p in unroll(range(P)):
+                        of_x.view(W)[k, p] = x.view(W)[(first + (k * L + t)) * P + p]
+                        of_grad.view(W)[k, p] = grad.view(W)[(first + (k * L + t)) * P + p]
+            for k in unroll(range(K)):
+                if k * L + t < words:
+                    by: float[WIDTH]
+                    load_weight(weight, k * L + t, by)
+                    for i in unroll(range(WIDTH)):
+                        y: float = (float(of_x[k, i]) - centre) * scale
+                        g: float = float(of_grad[k, i])
+                        of_weight[k, i] += g * y
+                        if BIAS:
+                            of_bias[k, i] += g
+                        sums[0] += g * by[i] * y
+                        if CENTRED:
+                            sums[1] += g * by[i]
+        totals(sums)
+        along: float @ thread[1] = sums[0] / float(words * WIDTH)
+        middle: float @ thread[1] = sums[C - 1] / float(words * WIDTH) if CENTRED else 0.0
+        with each(thread, dx, disjoint=dx):
+            for k in unroll(range(K)):
+                if k * L + t < words:
+                    v: float[WIDTH]
+                    load_weight(weight, k * L + t, v)
+                    for i in unroll(range(WIDTH)):
+                        y: float = (float(of_x[k, i]) - centre) * scale
+                        v[i] = (float(of_grad[k, i]) * v[i] - middle - y * along) * scale
+                    if ADDED:
+                        plus: float[WIDTH]
+                        load(added, first + (k * L + t), plus)
+                        for i in unroll(range(WIDTH)):
+                            v[i] += plus[i]
+                    store(dx, first + (k * L + t), v)
+
     @kernel(threads=T, resident=RESIDENT)
     def norm_gradient(
         grad: ptr(const(E)),
@@ -128,61 +189,37 @@ def norm_gradient_kernel(type, held, WIDTH, K, L, T, CENTRED, BIAS, ADDED, RESID
     ):
         teams: int = count(TEAM)
         words: int = N / WIDTH
-        with each(TEAM, dx, partial, disjoint=(dx, partial)) as own:
-            t: int @ thread[1] = id()
-            of_x: E[K, WIDTH] @ thread[1]
-            of_grad: E[K, WIDTH] @ thread[1]
+        with each(block, dx, partial, disjoint=(dx, partial)) as b:
             of_weight: float[K, WIDTH] @ thread[1]
             of_bias: float[K, WIDTH] @ thread[1]
-            sums: float[C] @ thread[1]
-            for row in range(own, M, teams):
-                first: i64 = i64(row) * words
-                centre: float = mean[row] if CENTRED else 0.0
-                scale: float = rstd[row]
-                for c in unroll(range(C)):
-                    sums[c] = 0.0
-                with each(thread):
-                    for k in unroll(range(K)):
-                        if k * L + t < words:
-                            for p in unroll(range(P)):
-                                of_x.view(W)[k, p] = x.view(W)[(first + (k * L + t)) * P + p]
-                                of_grad.view(W)[k, p] = grad.view(W)[(first + (k * L + t)) * P + p]
-                    for k in unroll(range(K)):
-                        if k * L + t < words:
-                            by: float[WIDTH]
-                            load_weight(weight, k * L + t, by)
+            if TEAMS > 1:
+                with each(TEAM, dx, disjoint=dx) as own:
+                    for row in range(b * TEAMS + own, M, teams):
+                        gradient_of_row(grad, x, weight, mean, rstd, added, dx, row, words, of_weight, of_bias)
+            else:
+                for row in range(b, M, teams):
+                    gradient_of_row(grad, x, weight, mean, rstd, added, dx, row, words, of_weight, of_bias)
+            if TEAMS > 1:
+                each_has: shared(float[TEAMS, K * L, WIDTH])
+                for part in unroll(range(PARTS)):
+                    with each(thread, each_has) as t:
+                        for k in unroll(range(K)):
                             for i in unroll(range(WIDTH)):
-                                y: float = (float(of_x[k, i]) - centre) * scale
-                                g: float = float(of_grad[k, i])
-                                of_weight[k, i] += g * y
-                                if BIAS:
-                                    of_bias[k, i] += g
-                                sums[0] += g * by[i] * y
-                                if CENTRED:
-                                    sums[1] += g * by[i]
-                totals(sums)
-                along: float @ thread[1] = sums[0] / float(N)
-                middle: float @ thread[1] = sums[C - 1] / float(N) if CENTRED else 0.0
-                with each(thread, dx, disjoint=dx):
-                    for k in unroll(range(K)):
-                        if k * L + t < words:
+                                each_has[t / L, k * L + t % L, i] = of_bias[k, i] if part == 1 else of_weight[k, i]
+                    with each(thread, partial, disjoint=partial) as t:
+                        for j in range(t, words, T):
                             v: float[WIDTH]
-                            load_weight(weight, k * L + t, v)
-                            for i in unroll(range(WIDTH)):
-                                y: float = (float(of_x[k, i]) - centre) * scale
-                                v[i] = (float(of_grad[k, i]) * v[i] - middle - y * along) * scale
-                            if ADDED:
-                                plus: float[WIDTH]
-                                load(added, first + (k * L + t), plus)
+                            for k in unroll(range(TEAMS)):
                                 for i in unroll(range(WIDTH)):
-                                    v[i] += plus[i]
-                            store(dx, first + (k * L + t), v)
-            with each(thread, partial, disjoint=partial):
-                for k in unroll(range(K)):
-                    if k * L + t < words:
-                        keep(partial, i64(own) * (PARTS * words) + (k * L + t), of_weight[k])
-                        if BIAS:
-                            keep(partial, (i64(own) * PARTS + 1) * words + (k * L + t), of_bias[k])
+                                    v[i] += each_has[k, j, i]
+                            keep(partial, (i64(b) * PARTS + part) * words + j, v)
+            else:
+                with each(thread, partial, disjoint=partial) as t:
+                    for k in unroll(range(K)):
+                        if k * L + t < words:
+                            keep(partial, i64(b) * (PARTS * words) + (k * L + t), of_weight[k])
+                            if BIAS:
+                                keep(partial, (i64(b) * PARTS + 1) * words + (k * L + t), of_bias[k])
 
     return norm_gradient
 

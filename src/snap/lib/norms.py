@@ -39,6 +39,7 @@ from snap.lib.recorded import launch, recorded
 from snap.lib.torch_derivatives import refuse_derivatives
 
 SMALL_BLOCK = 128  # threads a block where some lanes of a warp take a row
+GRADIENT_BLOCK = 256  # likewise, of gradients: what the teams of a block have is written once
 LANE_ELEMENTS = 32  # most elements a lane holds where a warp takes a row
 HELD, HELD_TWICE = 32, 16  # most elements a thread holds where a block does: of one array, and of two
 BLOCKS = (64, 128, 256, 512, 1024)
@@ -173,14 +174,14 @@ def _rows_of_gradient(
     if chosen is not None:
         words, lanes, threads = chosen
         by_blocks = lanes > 32
+        threads = threads if by_blocks else GRADIENT_BLOCK
         resident = RESIDENT if by_blocks else RESIDENT_WARPS[words * width <= 24]
         limit = resident // threads if by_blocks else None
         run = norm_gradient_kernel(given.type, held, width, words, lanes, threads, centred, bias, added, limit)
-        teams = threads // lanes
-        blocks = persistent(given, threads, -(-rows // teams), resident)
-        partial = given.new((blocks * teams, columns), F32)
+        blocks = persistent(given, threads, -(-rows // (threads // lanes)), resident)
+        partial = given.new((blocks, columns), F32)
         launch(run, blocks, *arrays, partial, rows, length)
-        return blocks * teams, partial
+        return blocks, partial
     run = long_norm_gradient_kernel(given.type, held, width, LONG_BLOCK, centred, added)
     launch(run, persistent(given, LONG_BLOCK, rows), *arrays, rows, length)
     tiles, splits = -(-length // (width * LONG_BLOCK)), min(SPLITS, rows)

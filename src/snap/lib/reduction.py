@@ -14,18 +14,16 @@ import functools
 from snap import *
 from snap.ir.types import BOOL, F32, F64, I32, I64, U32, U64, Scalar
 from snap.lib.arrays import FLOATS, NUMBERS, SIGNED, argument
+from snap.lib.block import reduce as block_reduce
 from snap.lib.operators import element, identity_of_call, operator, word
 from snap.lib.recorded import launch, recorded
-from snap.lib.teams import most_blocks, team
-from snap.lib.teams import reduce as team_reduce
 from snap.runtime.errors import LaunchError
 
 THREADS, WORDS = 1024, 4  # threads a block, words of 16 bytes that each of them has in flight
-FEW_THREADS, FEW_WORDS = 512, 2  # likewise, where else there would be fewer blocks than multiprocessors
+FEW_THREADS, FEW_WORDS = 512, 2  # likewise, where tiles are few: 2^24 of f32 take 10% less time
+MANY = 16  # tiles a multiprocessor
 RESIDENT = 2048  # threads a multiprocessor
-# one block, or one cluster, takes everything up to so many tiles a block: no tickets are drawn then.  Beyond, more
-# blocks are faster
-ALONE = 4
+ALONE = 4  # tiles that one block takes alone: no tickets are drawn then
 
 
 @recorded
@@ -43,12 +41,11 @@ def reduce(x, op="add", identity=None, type=None):
     width = given.width()
     tiles = -(-given.size // (THREADS * WORDS * width))
     out = given.new((), None if result == given.type else result)
-    blocks = 1 if tiles <= ALONE else most_blocks(given)
-    if tiles <= ALONE * blocks:
-        run = reduction(given.type, inside, result, width, op, nothing, blocks, True)
-        launch(run, blocks, given.array, out, given.new((1,), inside), given.new((1,), I32), given.size)
+    if tiles <= ALONE:
+        run = reduction(given.type, inside, result, width, op, nothing, True)
+        launch(run, 1, given.array, out, given.new((1,), inside), given.new((1,), I32), given.size)
         return out
-    threads, in_flight = (FEW_THREADS, FEW_WORDS) if tiles < given.multiprocessors() else (THREADS, WORDS)
+    threads, in_flight = (FEW_THREADS, FEW_WORDS) if tiles < MANY * given.multiprocessors() else (THREADS, WORDS)
     blocks = min(RESIDENT // threads * given.multiprocessors(), -(-given.size // (threads * in_flight * width)))
     run = reduction(given.type, inside, result, width, op, nothing, T=threads, U=in_flight)
     launch(run, blocks, given.array, out, given.new((blocks,), inside), given.zeros(1, I32), given.size)
@@ -67,34 +64,32 @@ def carried(type: Scalar, op: object, unsigned: bool) -> tuple[Scalar, Scalar]:
     return (type if type.bits >= 32 else I32 if type in SIGNED else U32), type
 
 
-# A team is one block, or a cluster of C.  SINGLE: it takes everything.  Else teams hand in what they have, and the last
-# one combines that, and leaves the ticket at zero as it was.
+# SINGLE: one block takes everything.  Else blocks hand in what they have, and the last one combines that, and leaves
+# the ticket at zero as it was.
 
 
 @functools.cache
-def reduction(type, inside, result, WIDTH, op, nothing, C=1, SINGLE=False, T=THREADS, U=WORDS):
-    E, A, R, W, S = element(type), element(inside), element(result), word(type, WIDTH), C * T
+def reduction(type, inside, result, WIDTH, op, nothing, SINGLE=False, T=THREADS, U=WORDS):
+    E, A, R, W = element(type), element(inside), element(result), word(type, WIDTH)
     combine = operator(op, inside, nothing).each
-    held = team(C, T)
-    TEAM, in_team = held[0], team_reduce(inside, C, T, op, None if isinstance(op, str) else nothing)
+    in_block = block_reduce(A, T, op, None if isinstance(op, str) else nothing)
 
     @kernel(
         threads=T,
-        cluster=C if C > 1 else None,
         where=lambda x, out, partial, ticket, n, blocks: (
             len(x) >= n >= 0,
             len(out) >= 1,
-            not SINGLE or blocks == C,
+            not SINGLE or blocks == 1,
             SINGLE or len(partial) >= blocks,
             len(ticket) >= 1,
             blocks <= 2**30,
         ),
     )
     def reduce_all(x: ptr(const(E)), out: ptr(R), partial: ptr(A), ticket: ptr(i32), n: i64):
-        teams: int = count(TEAM)
+        blocks: int = count(block[1])
         words: i64 = n / WIDTH
-        rounds: i64 = words / (i64(teams) * (S * U))  # in which every team has a whole tile
-        with each(TEAM, out, disjoint=out) as b:
+        rounds: i64 = words / (i64(blocks) * (T * U))  # in which every block has a whole tile
+        with each(block, out, disjoint=out) as b:
             t: int @ thread[1] = id()
             v: A[WIDTH] @ thread[1]
             raw: E[U, WIDTH] @ thread[1]
@@ -104,16 +99,16 @@ def reduction(type, inside, result, WIDTH, op, nothing, C=1, SINGLE=False, T=THR
                     v[i] = A(nothing)
                 for r in range(rounds):
                     for u in unroll(range(U)):
-                        raw.view(W)[u, 0] = x.view(W)[(r * teams + b) * (S * U) + (u * S + t)]
+                        raw.view(W)[u, 0] = x.view(W)[(r * blocks + b) * (T * U) + (u * T + t)]
                     for u in unroll(range(U)):
                         for i in unroll(range(WIDTH)):
                             v[i] = combine(v[i], A(raw[u, i]))
-                # The words that are left: no more than a tile for every team, so all are in flight at once, too.
+                # The words that are left: no more than a tile for every block, so all are in flight at once, too.
                 for u in unroll(range(U)):
-                    if (rounds * U + u) * teams * S + (i64(b) * S + t) < words:
-                        raw.view(W)[u, 0] = x.view(W)[(rounds * U + u) * teams * S + (i64(b) * S + t)]
+                    if (rounds * U + u) * blocks * T + (i64(b) * T + t) < words:
+                        raw.view(W)[u, 0] = x.view(W)[(rounds * U + u) * blocks * T + (i64(b) * T + t)]
                 for u in unroll(range(U)):
-                    if (rounds * U + u) * teams * S + (i64(b) * S + t) < words:
+                    if (rounds * U + u) * blocks * T + (i64(b) * T + t) < words:
                         for i in unroll(range(WIDTH)):
                             v[i] = combine(v[i], A(raw[u, i]))
                 if b == 0 and words * WIDTH + t < n:
@@ -122,20 +117,20 @@ def reduction(type, inside, result, WIDTH, op, nothing, C=1, SINGLE=False, T=THR
                     own = combine(own, v[i])
             last: bool = True
             if SINGLE:
-                own = in_team(own)
+                own = in_block(own)
             else:
                 order: shared(int[1])
-                own = in_team(own)
+                own = in_block(own)
                 with one(thread, order):
                     atomic.store(partial, b, own)
                     order[0] = atomic.add(ticket, 0, 1, order="acq_rel")
-                last = order[0] == teams - 1  # all the others have handed theirs in
+                last = order[0] == blocks - 1  # all the others have handed theirs in
                 if last:
                     own = A(nothing)
                     with each(thread):
-                        for k in range(t, teams, T):
+                        for k in range(t, blocks, T):
                             own = combine(own, atomic.load(partial, k))
-                    own = in_team(own)
+                    own = in_block(own)
                     with one(thread):
                         atomic.store(ticket, 0, 0)
             with each(thread, out, disjoint=out):

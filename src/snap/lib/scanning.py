@@ -3,9 +3,10 @@
 Input:      an array of one dimension, an operator
 Output:     an array like it
 Invariant:  every element is read once and written once.  A short array is one team's.  Of a longer one, all blocks run
-            at once, and take tiles in turn: block b has b, b + blocks, ...; each publishes a tile's total before it
-            waits for those before its previous tile, so that look-back always ends.  What is combined in which order
-            depends on the length and the number of blocks only: floats repeat bit for bit on one kind of GPU
+            at once.  Where each of them has a tile at most, they meet once, between reading and writing.  Else they
+            take tiles in turn: block b has b, b + blocks, ...; each publishes a tile's total before it waits for those
+            before its previous tile, so that look-back always ends.  What is combined in which order depends on the
+            length and the number of blocks only: floats repeat bit for bit on one kind of GPU
 Non-goals:  scans along an axis
 """
 
@@ -17,6 +18,7 @@ from snap import *
 from snap.ir.hardware import WARP
 from snap.ir.types import F32, F64, I32, I64, U32, Scalar
 from snap.lib.arrays import FLOATS, NUMBERS, SIGNED, argument
+from snap.lib.block import reduce as block_reduce
 from snap.lib.lookback import look_back, words
 from snap.lib.operators import element, identity_of_call, operator, word
 from snap.lib.recorded import launch, recorded
@@ -50,7 +52,14 @@ def scan(x, op="add", exclusive=False, identity=None, type=None):
             run = scan_by_team(given.type, inside, width, op, bool(exclusive), nothing, per_thread, blocks)
             launch(run, blocks, given.array, out, given.size)
             return out
-    tiles = -(-given.size // (THREADS * words_of_thread(inside, width) * width))
+    blocks = min(given.multiprocessors(), THREADS)
+    for per_thread in (1 << k for k in range(most.bit_length())):
+        tiles = -(-given.size // (THREADS * per_thread * width))
+        if tiles <= blocks:
+            run = scan_in_a_round(given.type, inside, width, op, bool(exclusive), nothing, per_thread)
+            launch(run, tiles, given.array, out, given.new((tiles,), inside), given.zeros(2, I32), given.size)
+            return out
+    tiles = -(-given.size // (THREADS * most * width))
     # A thread looks at one tile: those since the block's last one are no more than that.
     blocks = min(tiles, given.multiprocessors(), THREADS)
     run = scan_kernel(given.type, inside, width, op, bool(exclusive), nothing)
@@ -103,9 +112,11 @@ def scan_of_words(inside, op, EXCLUSIVE, nothing, K, WIDTH):
 
 
 @functools.cache
-def before_warp(inside, op, nothing, T, C=1):
-    """f(total: A @ thread[1]) -> A @ thread[1]: what the warps of a team before this one have in total."""
-    A, WARPS, held = element(inside), T // WARP, team(C, T)
+def before_warp_in_block(inside, op, nothing, T):
+    """f(total: A @ thread[1], all: ref(A[1])) -> A @ thread[1]: what the warps of a block before this one have in
+    total, and in `all` what all of them have.
+    """
+    A, WARPS = element(inside), T // WARP
     combine = operator(op, inside, nothing).each
 
     @device(block, thread[T])
@@ -120,6 +131,15 @@ def before_warp(inside, op, nothing, T, C=1):
             base = all[0] if i == w else base
             all[0] = combine(all[0], sums[i])
         return base
+
+    return in_block
+
+
+@functools.cache
+def before_warp(inside, op, nothing, T, C=1):
+    """f(total: A @ thread[1]) -> A @ thread[1]: what the warps of a team before this one have in total."""
+    A, held, in_block = element(inside), team(C, T), before_warp_in_block(inside, op, nothing, T)
+    combine = operator(op, inside, nothing).each
 
     @device(*held)
     def before(total: A @ thread[1]) -> A @ thread[1]:
@@ -189,6 +209,86 @@ def scan_by_team(type, inside, WIDTH, op, EXCLUSIVE, nothing, K, C=1, T=THREADS)
                                 out[at + (j * (32 * WIDTH) + i)] = raw[j, i]
 
     return scan_tile
+
+
+@functools.cache
+def scan_in_a_round(type, inside, WIDTH, op, EXCLUSIVE, nothing, K, T=THREADS):
+    """For an array of a tile a block.  Each holds its own in registers, tells its total, and waits until all have done
+    so.  `met`: how many have, and how many have seen it; the last one leaves zeros as they were.
+    """
+    E, A, W = element(type), element(inside), word(type, WIDTH)
+    combine = operator(op, inside, nothing).each
+    scan_words, in_block = (
+        scan_of_words(inside, op, EXCLUSIVE, nothing, K, WIDTH),
+        before_warp_in_block(inside, op, nothing, T),
+    )
+    of_those_before = block_reduce(A, T, op, None if isinstance(op, str) else nothing)
+    PART = WARP * K * WIDTH
+
+    @kernel(
+        threads=T,
+        cooperative=True,
+        where=lambda x, out, totals, met, n, blocks: (
+            len(x) >= n >= 0,
+            len(out) >= n,
+            len(totals) >= blocks,
+            len(met) >= 2,
+            blocks <= T,
+            n <= 2**30,
+        ),
+    )
+    def scan_round(x: ptr(const(E)), out: ptr(E), totals: ptr(A), met: ptr(i32), n: int):
+        blocks: int = count(block[1])
+        with each(block, out, disjoint=out) as b:
+            w: int @ warp = id()
+            t: int @ thread[1] = id()
+            # This thread's first element; its words lie 32 words apart.
+            at: int @ thread[1] = (b * (T // WARP) + w) * PART + t % 32 * WIDTH
+            raw: E[K, WIDTH] @ thread[1]
+            v: A[K, WIDTH] @ thread[1]
+            of_block: A[1] @ thread[1]
+            all_met: shared(int[1])
+            with each(thread):
+                for j in unroll(range(K)):
+                    if at + (j * (32 * WIDTH) + WIDTH) <= n:
+                        raw.view(W)[j, 0] = x.view(W)[at / WIDTH + j * 32]
+                    else:
+                        for i in unroll(range(WIDTH)):
+                            if at + (j * (32 * WIDTH) + i) < n:
+                                raw[j, i] = x[at + (j * (32 * WIDTH) + i)]
+                for j in unroll(range(K)):
+                    for i in unroll(range(WIDTH)):
+                        v[j, i] = A(raw[j, i]) if at + (j * (32 * WIDTH) + i) < n else A(nothing)
+            total: A @ thread[1] = scan_words(v)
+            base: A @ thread[1] = in_block(total, of_block)
+            with one(thread, all_met):
+                atomic.store(totals, b, of_block[0])
+                atomic.add(met, 0, 1, order="acq_rel")
+                while atomic.load(met, 0, order="acquire") < blocks:
+                    pass
+                all_met[0] = 1
+            before: A @ thread[1] = A(nothing)
+            with each(thread):
+                if t < b * all_met[0]:
+                    before = atomic.load(totals, t)
+            base = combine(of_those_before(before), base)
+            for j in unroll(range(K)):
+                for i in unroll(range(WIDTH)):
+                    raw[j, i] = E(combine(base, v[j, i]))
+            with each(thread, out, disjoint=out):
+                for j in unroll(range(K)):
+                    if at + (j * (32 * WIDTH) + WIDTH) <= n:
+                        out.view(W)[at / WIDTH + j * 32] = raw.view(W)[j, 0]
+                    else:
+                        for i in unroll(range(WIDTH)):
+                            if at + (j * (32 * WIDTH) + i) < n:
+                                out[at + (j * (32 * WIDTH) + i)] = raw[j, i]
+            with one(thread):
+                if atomic.add(met, 1, 1, order="acq_rel") == blocks - 1:
+                    atomic.store(met, 0, 0)
+                    atomic.store(met, 1, 0)
+
+    return scan_round
 
 
 # A block has two tiles in hand.  It scans one, in each warp, and publishes its total; only then it waits for what comes

@@ -51,7 +51,7 @@ _FOR_ALL_CONTEXTS, _MAPPED = 1, 2
 _POINTER_ORDINAL = 9
 
 ROOM = 16 << 20  # bytes that kernels on a device's default stream share for what each of them needs while it runs
-CLEAN = 4096  # bytes, likewise, that are zero whenever one begins: each leaves them so
+CLEAN = 1 << 17  # bytes, likewise, that are zero whenever one begins: each leaves them so
 
 
 @record

@@ -286,14 +286,15 @@ def _tiles(depth: int, sides: tuple[tuple[int, int], ...], *teams: int) -> tuple
 
 # Of tiles that take as long the smaller one is taken.
 _SMALL = (64, 64), (128, 64), (64, 128), (128, 96), (64, 192), (128, 128), (64, 256)
-_LARGE = (128, 160), (128, 192), (192, 128), (128, 224), (128, 256)
+_LARGE = (128, 160), (128, 192), (128, 224), (128, 256)
+_HIGH = ((192, 128),)
 _PAIRED = (64, 128), (128, 128), (128, 224), (128, 256)
 _CUT = (64, 64), (128, 64), (64, 128), (128, 128), (128, 192), (128, 256)
 _STEP: dict[str, Any] = dict(
     products=30, issue=35, lone=60, three=120, least=325, power=6, half=0.77, outside=7.3, multicast=1.2
 )
 _SIXTEEN: dict[str, Any] = dict(cluster=CLUSTER, tile=TILE, floor=_as_long_as_memory, **_STEP)
-TILES = Kind("tiles", _tiles(64, (*_SMALL, *_LARGE), 1), division=(25000, 5000), **_SIXTEEN)
+TILES = Kind("tiles", _tiles(64, (*_SMALL, *_HIGH, *_LARGE), 1), division=(25000, 5000), **_SIXTEEN)
 GROUPS = Kind("tiles", _tiles(64, (*_SMALL, *_LARGE), 1), **_SIXTEEN)  # tiles are told by numbers in memory
 PAIRS = Kind("pairs", _tiles(64, _PAIRED, 2), **_SIXTEEN)
 _PARTS: dict[str, Any] = dict(whole=False, **_SIXTEEN)

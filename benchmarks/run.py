@@ -63,7 +63,7 @@ def calls(device: harness.CudaDevice, surroundings: dict, folder: Path, quick: b
     from snap import lib
 
     rows, _ = bench.measure(torch, lib)
-    options = argparse.Namespace(layers=8, width=1024, batch=8, length=1024)
+    options = argparse.Namespace(layers=8, width=1024, batch=8, length=1024, rounds=gpt.ROUNDS)
     steps = [gpt.measured(torch, options, compiled) for compiled in ((False,) if quick else (False, True))]
     result = {"kind": "calls", "benchmark": CALLS, **surroundings, "loop": bench.LOOP, "rounds": bench.ROUNDS, "calls": rows, "steps": steps}
     print(f"written to {report.write(CALLS, result, folder)}")

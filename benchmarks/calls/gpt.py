@@ -1,10 +1,10 @@
 """A training step of a GPT by the clock: torch as it is, and the same model whose Linear layers are `snap.lib.gemm`; eager and compiled.
 
-    python benchmarks/calls/gpt.py [--compiled] [--layers 8] [--width 1024] [--batch 8] [--length 1024] [--json FILE]
+    python benchmarks/calls/gpt.py [--compiled | --only-compiled] [--rounds 7] [--layers 8] [--width 1024] [--batch 8] [--length 1024] [--json FILE]
 
 Needs a GPU and torch.  bf16 weights and activations, attention and all else torch's own; forward, backward and a fused AdamW.  Both take turns in rounds
 of steps, one after the other as in training; `host` is the time until the calls of a round have returned, `clock` until the GPU has finished, a step;
-medians over rounds.  Losses of both are compared.
+medians over rounds.  Losses of both are compared.  torch's compiler takes most of a minute: `--only-compiled --rounds 3` leaves out the rest.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def measured(torch, options, compiled) -> dict:
     steps = {"torch": stepper(torch, torch.nn.functional.linear, options, compiled), "snap": stepper(torch, by_snap, options, compiled)}
     times = {name: [] for name in steps}
     losses = {name: [step(number).item() for number in range(WARM)] for name, step in steps.items()}
-    for turn in range(ROUNDS):
+    for turn in range(options.rounds):
         order = list(steps.items())
         for name, step in order if turn % 2 else reversed(order):
             torch.cuda.synchronize()
@@ -145,15 +145,17 @@ def on_gpu(torch, call, runs: int = 20) -> float:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    for name, default in (("layers", 8), ("width", 1024), ("batch", 8), ("length", 1024)):
+    for name, default in (("layers", 8), ("width", 1024), ("batch", 8), ("length", 1024), ("rounds", ROUNDS)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--compiled", action="store_true", help="the compiled model too")
+    parser.add_argument("--only-compiled", action="store_true", help="the compiled model alone")
     parser.add_argument("--products", action="store_true", help="each product of a step alone, on the GPU")
     parser.add_argument("--json")
     options = parser.parse_args()
     import torch
 
-    rows = [measured(torch, options, compiled) for compiled in ((False, True) if options.compiled else (False,))]
+    kinds = (True,) if options.only_compiled else (False, True) if options.compiled else (False,)
+    rows = [measured(torch, options, compiled) for compiled in kinds]
     if options.products:
         products(torch, options)
     if options.json:

@@ -87,7 +87,7 @@ are at. [language.md](language.md) has their rules.
 | `acc_row(j, warp)`, `acc_column(j, warpgroup)` | any | none: where element j of an accumulator lies, at `thread[1]` |
 
 `async_reduce` can `add` i32, u32, u64, f16, bf16, f32, f64; `min` and `max` of i32, u32, i64, u64, f16, bf16; `and`,
-`or`, `xor` of i32, u32, i64, u64. `wgmma` multiplies bf16, f16, f32 (as tf32) and u8 (as e4m3 or e5m2); k is a
+`or`, `xor` of i32, u32, i64, u64. `wgmma` multiplies bf16, f16, f32 (as tf32) and u8 (as e4m3 or e5m2, each or both); k is a
 multiple of 16, 16, 8 and 32; n of 8, up to 256.
 
 ## Atomics

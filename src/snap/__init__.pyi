@@ -463,7 +463,8 @@ def wgmma(acc: Any, a: Any, b: Any, *, zero: Any=False, type: Any=None) -> Any:
     """wgmma(acc: float[n // 2] @ thread[1], a: shared, b: shared, *, zero: bool = False, type: str = None)
 
     `acc += a @ b.T` by the tensor cores, asynchronous: a warpgroup multiplies tiles of shared memory
-    (sm_90a). Where `zero` holds, `acc` starts from zero. `type="e4m3"` or `"e5m2"` says what u8 is.
+    (sm_90a). Where `zero` holds, `acc` starts from zero. `type="e4m3"` or `"e5m2"` says what u8 is,
+    `type=("e5m2", "e4m3")` what it is in a and in b.
     """
 
 def store_acc(tile: Any, acc: Any, *, first: Any=0) -> Any:

@@ -62,6 +62,7 @@ def test_a_product():
 
 @pytest.mark.parametrize("code, type, n, k", [
     ("wgmma(d, a32, b32)", "tf32", 16, 32), ('wgmma(d, a32, b32, type="tf32")', "tf32", 16, 32), ('wgmma(e, a8, b8, type="e4m3")', "e4m3", 8, 128), ('wgmma(e, a8, b8, type="e5m2")', "e5m2", 8, 128),
+    ('wgmma(e, a8, b8, type=("e5m2", "e4m3"))', "e5m2.e4m3", 8, 128), ('wgmma(e, a8, b8, type=("e5m2", "e5m2"))', "e5m2", 8, 128),
     ("wgmma(acc, ra, b)", "bf16", 256, 64), (f"wgmma(acc, {A}, bt.T)", "bf16", 256, 64), (f"wgmma(d, {A}, tile(b, (16, 0), (16, 64)))", "bf16", 16, 64),
     ("wgmma(acc, tile(a, (0, 0), (64, 64)).T, tile(bt, (0, 0, 0), (4, 64, 64)).T)", "bf16", 256, 64),
 ])
@@ -86,6 +87,10 @@ def test_panels_lie_side_by_side():
     ("wgmma(e, a8, b8)", "can be e4m3 or e5m2: say which"),
     ('wgmma(e, a8, b8, type="bf16")', "cannot be multiplied as bf16"),
     ('wgmma(e, a8, b8, type="fp8")', "`type` is one of"),
+    ('wgmma(e, a8, b8, type=("e4m3", "bf16"))', "cannot be multiplied as bf16"),
+    ('wgmma(e, a8, b8, type=("e4m3", "e5m2", "e4m3"))', "`type` is one of"),
+    ('wgmma(e, a8, b8, type=("e4m3", 3))', "`type` is one of"),
+    ('wgmma(e, a8, b8, type=n)', "`type` is one of"),
     ("wgmma(d, a32, b)", "a holds `f32`, and b `bf16`"),
     ("wgmma(d, a32, b32.T)", "only 16-bit elements can lie transposed"),
     ("wgmma(d, d, tile(b, (0, 0), (16, 64)))", "`a` in registers is 32 values of `bf16`"),

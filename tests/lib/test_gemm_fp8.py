@@ -35,7 +35,7 @@ def test_tails_and_layouts(shape, fast):
             np.testing.assert_array_equal(gemm_fp8(left, right, out_type="f32", fast=fast), a @ b.T)
 
 
-@pytest.mark.parametrize("kinds", [("e4m3", "e4m3"), ("e5m2", "e5m2")], ids=".".join)
+@pytest.mark.parametrize("kinds", [("e4m3", "e4m3"), ("e5m2", "e5m2"), ("e5m2", "e4m3"), ("e4m3", "e5m2")], ids=".".join)
 def test_types(kinds):
     (a, A), (b, B) = matrix(66, 130, 3, kinds[0]), matrix(24, 130, 4, kinds[1])
     np.testing.assert_array_equal(gemm_fp8(A, B.T, out_type="f32", a_type=kinds[0], b_type=kinds[1]), a @ b.T)

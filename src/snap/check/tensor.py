@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 
 from snap.check import convert
-from snap.check.annotations import text_option
 from snap.check.bindings import Memory
 from snap.check.explain import declared, read_down
 from snap.check.expressions import condition, scalar
 from snap.check.intrinsics import allowed
 from snap.check.memory import one_value
+from snap.check.names import resolve
 from snap.check.state import Checker, Want
 from snap.check.storage import LocalArray, fixed_registers, memory_argument, storage
 from snap.check.tiles import aligned, core, dimensions, tile_of
@@ -42,7 +42,7 @@ def wgmma(c: Checker, e: tree.Call) -> None:
     options = dict(e.keywords)
     zero = options.pop("zero", None)
     names = tuple(name for kinds in KINDS.values() for name in kinds)
-    kind = text_option(c, options, "type", names, "") if "type" in options else ""
+    given = _types(c, options, names)
     if len(e.args) != 3 or options:
         raise c.type_error("`wgmma` takes an accumulator, a and b, and `zero=`, `type=`", e.span, help=FORM)
     a_transposed = _is_transposed(e.args[1])
@@ -55,9 +55,10 @@ def wgmma(c: Checker, e: tree.Call) -> None:
             help="take a part of b with a multiple of 8 rows, at most 256: `tile(b, (0, 0), (n, k))`",
         )
     acc = _accumulator(c, e.args[0], "wgmma", n // 2)
-    kind = _kind(c, b.access.view.elem, kind, e.args[2].span)
+    a_kind, b_kind = (_kind(c, b.access.view.elem, kind, e.args[2].span) for kind in given)
+    kind = a_kind if a_kind == b_kind else f"{a_kind}.{b_kind}"
     for argument in e.args[1:]:
-        if _is_transposed(argument) and STEP[kind] != 16:
+        if _is_transposed(argument) and STEP[a_kind] != 16:
             raise c.type_error(
                 f"only 16-bit elements can lie transposed, and these are {kind}",
                 argument.span,
@@ -76,8 +77,8 @@ def wgmma(c: Checker, e: tree.Call) -> None:
             note="the product writes its accumulator while it reads a",
             help="copy a into an array of its own",
         )
-    if k % STEP[kind]:
-        raise c.type_error(f"for {kind}, k is a multiple of {STEP[kind]}, and here it is {k}", e.args[2].span)
+    if k % STEP[a_kind]:
+        raise c.type_error(f"for {kind}, k is a multiple of {STEP[a_kind]}, and here it is {k}", e.args[2].span)
     size = math.prod(acc.shape)
     if size * 2 != n:
         raise c.type_error(
@@ -282,6 +283,23 @@ def _not_swizzled(
         secondary=declared(obj),
         help=help,
     )
+
+
+def _types(c: Checker, options: dict[str, tree.Expr], names: tuple[str, ...]) -> tuple[str, str]:
+    """What `type=` says of a and of b: one name for both, or a pair of names; nothing where it says nothing."""
+    e = options.pop("type", None)
+    if e is None:
+        return "", ""
+    found = resolve(c, e) if isinstance(e, tree.Name) else e
+    parts = found.items if isinstance(found, tree.Sequence) else found if isinstance(found, tuple) else (found,)
+    said = tuple(part.value if isinstance(part, tree.Text) else part for part in parts)
+    if len(said) not in (1, 2) or any(part not in names for part in said):
+        raise c.type_error(
+            f"`type` is one of {', '.join(names)}",
+            e.span,
+            help='a and b of two kinds: `type=("e5m2", "e4m3")`',
+        )
+    return said[0], said[-1]
 
 
 def _kind(c: Checker, elem: Scalar, given: str, span: Span) -> str:

@@ -177,7 +177,7 @@ def wait(scope: Scope, younger: int) -> list[tree.Stmt]:
 
 def multiply(scope: Scope, s: ir.Wgmma) -> list[tree.Stmt]:
     module, namer = scope.module, scope.state.namer
-    steps = s.k * _bytes(s.type) // WGMMA_STEP
+    steps = s.k * _bytes(s.types[0]) // WGMMA_STEP
     helper = module.helper(_product(s, isinstance(s.a, ir.ArrayRef), s.acc.elem == F32))
     namer.open()
     step = tree.Name(namer.own("step")) if steps > 1 else tree.Integer(0)
@@ -266,10 +266,10 @@ def _bytes(type: str) -> int:
 
 def _product(s: ir.Wgmma, from_registers: bool, wide: bool) -> Helper:
     """One instruction.  tf32 operands are taken as they are: the hardware reads the upper 19 bits."""
-    k = WGMMA_STEP // _bytes(s.type)
+    k = WGMMA_STEP // _bytes(s.types[0])
     shape, sides = f"m64n{s.n}k{k}", f"{'t' if s.a_transposed else ''}{'u' if s.b_transposed else ''}"
     result = "f32" if wide else "f16"
-    name = f"snap_wgmma_{shape}_{result}_{s.type}{'_registers' if from_registers else ''}"
+    name = f"snap_wgmma_{shape}_{result}_{s.type.replace('.', '_')}{'_registers' if from_registers else ''}"
     name += {"": "", "t": "_a_transposed", "u": "_b_transposed", "tu": "_both_transposed"}[sides]
     count = s.n // 2 if wide else s.n // 4
     a_count = A_REGISTERS if from_registers else 1
@@ -277,7 +277,7 @@ def _product(s: ir.Wgmma, from_registers: bool, wide: bool) -> Helper:
     a = "{" + ", ".join(listed[count : count + a_count]) + "}" if from_registers else listed[count]
     b, keep = listed[-2:]
     majors = ""
-    if _bytes(s.type) == 2:
+    if _bytes(s.types[0]) == 2:
         majors = f", {int(s.b_transposed)}" if from_registers else f", {int(s.a_transposed)}, {int(s.b_transposed)}"
     element, letter = ("float", "f") if wide else ("unsigned int", "r")
     given = "const unsigned int* a" if from_registers else "unsigned long long a"
@@ -287,7 +287,7 @@ def _product(s: ir.Wgmma, from_registers: bool, wide: bool) -> Helper:
         f"""\
 static __device__ __forceinline__ void {name}({element} (&d)[{count}], {given}, unsigned long long b, bool keep) {{
 {_registers_of_their_own() if from_registers else ""}\
-    asm volatile("{{.reg .pred keep; setp.ne.b32 keep, {keep}, 0; wgmma.mma_async.sync.aligned.{shape}.{result}.{s.type}.{s.type} "
+    asm volatile("{{.reg .pred keep; setp.ne.b32 keep, {keep}, 0; wgmma.mma_async.sync.aligned.{shape}.{result}.{".".join(s.types)} "
 {_wrapped("{" + ", ".join(listed[:count]) + "}, ")}
                  "{a}, {b}, keep, 1, 1{majors};}}"
 {_wrapped_operands(f'"+{letter}"(d[{{}}])', count)}

@@ -354,7 +354,7 @@ class BoxCopy(Statement):
 class Wgmma(Statement):
     """acc = a @ b.T + (0 where `zero`, else acc), asynchronously, by a warpgroup: 64 rows, n columns.
 
-    type    'bf16', 'f16', 'tf32', 'e4m3', 'e5m2': of a and b
+    type    'bf16', 'f16', 'tf32', 'e4m3', 'e5m2': of a and b; 'e4m3.e5m2' where they differ
     acc     n/2 values of f32 (or f16) a thread, as PTX lays fragments out
     a       a tile [64, k] of shared memory (`a_transposed`: [k, 64]), or registers, k/2 values a thread
     b       a tile [n, k] (`b_transposed`: [k, n])
@@ -371,6 +371,12 @@ class Wgmma(Statement):
     b_transposed: bool
     zero: Expr | None
     place: Place
+
+    @property
+    def types(self) -> tuple[str, str]:
+        """Of a, and of b."""
+        a, _, b = self.type.partition(".")
+        return a, b or a
 
 
 @node

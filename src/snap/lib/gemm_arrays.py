@@ -1,4 +1,5 @@
-"""The matrices that are multiplied: what fits, where they lie, copies of those that no kernel can read where they lie.
+"""The matrices that are multiplied: what fits, where they lie, copies of those that no kernel can read where they lie,
+and launches of the kernel that most products share.
 
 Input:      what a user passes to `gemm`, `gemm_tf32` or `sgemm`
 Output:     `Argument`s, as they are or copied
@@ -12,8 +13,9 @@ import sys
 from typing import Any, cast
 
 from snap.ir.types import BF16, F32, U16, Scalar
-from snap.lib.arrays import Argument, argument, check_sides, same_place
-from snap.lib.recorded import step, view
+from snap.lib.arrays import Argument, argument, check_sides, exchange, same_place
+from snap.lib.gemm_choice import Plan
+from snap.lib.recorded import launch, step, view
 from snap.lib.transposition import transpose
 from snap.runtime.arrays import ArrayInfo, classify
 from snap.runtime.errors import LaunchError
@@ -159,4 +161,45 @@ def _has_words(array: Any) -> bool:
         return False
     return all(
         extent * array.element_size() % ROW == 0 for extent in (array.shape[1], array.stride(0), array.storage_offset())
+    )
+
+
+# ---- launches -------------------------------------------------------------------------------------------------------
+
+
+def multiply(
+    run: Any,
+    plan: Plan,
+    given: Argument,
+    A: Any,
+    B: Any,
+    C: Any,
+    extents: tuple[int, int, int],
+    bias: Any = None,
+    scales: tuple[Any, ...] = (),
+    ends: Any = None,
+    count: int = 1,
+) -> None:
+    """Launch the kernel of gemm_kernels.py; extents: M, N and K; given: where sums are exchanged.  A stands for arrays
+    that the kernel does not use.
+    """
+    launch(
+        run,
+        plan.blocks,
+        A,
+        B,
+        C,
+        A if bias is None else bias,
+        *A.shape[-2:],
+        *B.shape[-2:],
+        C.shape[-1],
+        *extents[:2],
+        max(extents[2], 1),
+        *exchange(given, *plan.exchanged),
+        plan.divided,
+        plan.share,
+        plan.slices,
+        *(scales or (A, A)),
+        A if ends is None else ends,
+        count,
     )

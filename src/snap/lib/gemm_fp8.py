@@ -20,7 +20,7 @@ import sys
 from typing import Any
 
 from snap.ir.types import BF16, F16, F32, U8, U16
-from snap.lib.arrays import Argument, argument, check_apart, check_choice, check_sides, exchange, same_place
+from snap.lib.arrays import Argument, argument, check_apart, check_choice, check_sides, same_place
 from snap.lib.gemm_arrays import (
     bias_of,
     check_depth,
@@ -29,6 +29,7 @@ from snap.lib.gemm_arrays import (
     has_boxes,
     in_boxes,
     in_rows,
+    multiply,
     of_type,
     result_of,
     room_for_boxes,
@@ -38,7 +39,7 @@ from snap.lib.gemm_arrays import columns as first_columns
 from snap.lib.gemm_choice import BYTES, BYTES_PROMOTED, EVEN, Plan, Product, best, candidates
 from snap.lib.gemm_kernels import gemm_kernel
 from snap.lib.gemm_parts import ACTIVATIONS
-from snap.lib.recorded import launch, recorded, step, view
+from snap.lib.recorded import recorded, step, view
 from snap.lib.torch_derivatives import refuse_derivatives
 from snap.runtime.errors import LaunchError
 
@@ -72,8 +73,6 @@ def gemm_fp8(
         raise LaunchError("snap.lib.gemm_fp8", f"is True or False, not {fast!r}", "fast")
     (left, a_kind), (right, b_kind) = _operand("a", a, a_type), _operand("b", b, b_type)
     same_place("gemm_fp8", left, "b", right)
-    if a_kind != b_kind:
-        raise LaunchError("snap.lib.gemm_fp8", f"holds {b_kind}, and `a` {a_kind}", "b")
     (rows, depth), (other, columns) = left.shape, right.shape
     check_depth("gemm_fp8", depth, other)
     scaled, scales = _scales(left, scale_a, scale_b, rows, columns)
@@ -95,27 +94,8 @@ def gemm_fp8(
         (a_kind, b_kind), written.type, scaled, fast, plan.height, plan.width, plan.band(BAND), plan.divided > 0,
         added and added.type, activation,
     )  # fmt: skip
-    launch(
-        run,
-        plan.blocks,
-        A.array,
-        B.array,
-        C,
-        added.array if added else A.array,
-        *A.shape,
-        *B.shape,
-        C.shape[1],
-        rows,
-        columns,
-        max(depth, 1),
-        *exchange(left, *plan.exchanged),
-        plan.divided,
-        plan.share,
-        1,
-        *([scale.array for scale in scales.values()] or [A.array] * 2),
-        A.array,
-        1,
-    )
+    after = added.array if added else None, tuple(scale.array for scale in scales.values())
+    multiply(run, plan, left, A.array, B.array, C, (rows, columns, depth), *after)
     if C is not written.array:
         copy(written.info.family, written.array, first_columns(C, columns))
     return written.array

@@ -101,7 +101,7 @@ def gemm_kernel(
     T, C_THREADS = 128 * (CONSUMERS + 1), 128 * CONSUMERS
     A_PANELS, A_ROWS, A_WIDE = layout(type, BM, not A_TURNED)
     B_PANELS, B_ROWS, B_WIDE = layout(type, BN, B_TURNED)
-    STAGES = min(8, (SHARED - (48 * 1024 if many == "groups" else 0)) // ((BM + BN) * DEPTH * scalar(type).bytes))
+    STAGES = min(8, SHARED // ((BM + BN) * DEPTH * scalar(type).bytes))
     # Tiles leave in boxes, each of a unit of threads that has so many rows of A.
     HIGH = 32 if C_TURNED else 16 if TF32 else 64
     UNIT = thread[2 * HIGH]
@@ -111,7 +111,7 @@ def gemm_kernel(
     BATCH, GROUPED, G = many == "batch", many == "groups", element(I32) if many == "groups" else E
     assert not (BY_TILES and many) and not (GROUPED and DIVIDED)
     FINISHED = bias_type is not None or activation is not None
-    PARTS, LEAVING = (BN // WIDE, 1) if GROUPED else (1, 2)  # boxes that leave together, and how often
+    PARTS, LEAVING = (2, 1) if GROUPED else (1, 2)  # boxes of a slot, and slots, in which tiles leave
     PIECES = 2 if DIVIDED else 0  # of divided tiles, for each team
     WHOLE = BY_TILES or (TF32 and not DIVIDED)  # there is nothing to ask before a tile leaves
     SUMS = BN // 2  # of a thread
@@ -296,7 +296,7 @@ def gemm_kernel(
                                     store_rows(C, M, C1, top + row, limit, n0 + 2 * quad, acc)
                             else:
                                 for q in unroll(range(BN // WIDE)):
-                                    leave(C, matrices, M, C1, top, side, c[rank, q, u], acc, q, quad, place, matrix)
+                                    leave(C, matrices, M, C1, top, side, c[rank, q % 2, u], acc, q, quad, place, matrix)
                     else:
                         for q in unroll(range(BN // WIDE)):
                             with stage(C_slots) as c, compute(), each(UNIT, c, C, disjoint=C if OWN else ()):

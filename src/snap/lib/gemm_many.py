@@ -20,13 +20,13 @@ import functools
 from typing import Any
 
 from snap.ir.types import F32, I32
-from snap.lib.arrays import Argument, argument, check_apart, check_sides, exchange, same_place
+from snap.lib.arrays import Argument, argument, check_apart, check_sides, same_place
 from snap.lib.gemm import BAND, TYPES, Operand, operand
-from snap.lib.gemm_arrays import check_depth, copy, floats_of, has_boxes, result_of, room_for_boxes
+from snap.lib.gemm_arrays import check_depth, copy, floats_of, has_boxes, multiply, result_of, room_for_boxes
 from snap.lib.gemm_arrays import columns as first_columns
 from snap.lib.gemm_choice import EVEN, GROUPS, TILES, Plan, Product, best, candidates
 from snap.lib.gemm_kernels import gemm_kernel
-from snap.lib.recorded import launch, recorded
+from snap.lib.recorded import recorded
 from snap.runtime.errors import LaunchError
 
 
@@ -79,28 +79,9 @@ def _multiply(
     C = written.array if has_boxes(written) else room_for_boxes(written, written.shape)
     sizes = plan.height, plan.width, plan.band(BAND)
     kinds = left.given.type, written.type, left.turned, right.turned, *sizes
-    launch(
-        gemm_kernel(*kinds, DIVIDED=plan.divided > 0, many=many),
-        plan.blocks,
-        A,
-        B,
-        C,
-        A,
-        *A.shape[-2:],
-        *B.shape[-2:],
-        C.shape[-1],
-        rows,
-        columns,
-        max(depth, 1),
-        *exchange(left.given, *plan.exchanged),
-        plan.divided,
-        plan.share,
-        1,
-        A,
-        A,
-        A if ends is None else ends.array,
-        count,
-    )
+    run = gemm_kernel(*kinds, DIVIDED=plan.divided > 0, many=many)
+    told = None if ends is None else ends.array
+    multiply(run, plan, left.given, A, B, C, (rows, columns, depth), ends=told, count=count)
     if C is not written.array:
         copy(written.info.family, written.array, first_columns(C, columns))
 

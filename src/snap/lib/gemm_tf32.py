@@ -18,7 +18,7 @@ from __future__ import annotations
 import functools
 
 from snap.ir.types import F32
-from snap.lib.arrays import Argument, exchange
+from snap.lib.arrays import Argument
 from snap.lib.gemm_arrays import (
     LINE,
     SECTOR,
@@ -27,6 +27,7 @@ from snap.lib.gemm_arrays import (
     in_boxes,
     in_rows,
     matrix,
+    multiply,
     of_type,
     product_shape,
     room_for_boxes,
@@ -45,7 +46,7 @@ from snap.lib.gemm_choice import (
     candidates,
 )
 from snap.lib.gemm_kernels import gemm_kernel
-from snap.lib.recorded import launch, recorded
+from snap.lib.recorded import recorded
 
 BAND = 2048  # rows of a band, or columns where b goes through registers: blocks that run together share what they load
 
@@ -70,25 +71,7 @@ def gemm_tf32(a, b):
     new = left.new if columns % 4 == 0 else functools.partial(room_for_boxes, left)
     C = new((rows, columns), zero=plan.slices > 1)
     run = tf32_kernel(lies_along, plan.height, plan.width, plan.team, plan.slices > 1, plan.divided > 0)
-    launch(
-        run,
-        plan.blocks,
-        first.array,
-        second.array,
-        C,
-        first.array,
-        *first.shape,
-        *second.shape,
-        C.shape[1],
-        *extents,
-        depth,
-        *exchange(left, *plan.exchanged),
-        plan.divided,
-        plan.share,
-        plan.slices,
-        *[first.array] * 3,
-        1,
-    )
+    multiply(run, plan, left, first.array, second.array, C, (*extents, depth))
     return C if C.shape[1] == columns else row_major(of_type(left, first_columns(C, columns))).array
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from snap.lib.gemm import gemm
 from snap.lib.gemm_arrays import turned_array
+from snap.lib.gemm_many import gemm_batched
 from snap.lib.gemm_tf32 import gemm_tf32
 from snap.lib.recorded import recorded, step
 from snap.lib.sgemm import sgemm
@@ -22,6 +23,11 @@ from snap.lib.sgemm import sgemm
 @recorded
 def gemm_gradients(grad, a, b, of_a, of_b):
     return _gradients(gemm, grad, a, b, of_a, of_b)
+
+
+@recorded
+def batched_gradients(grad, a, b, of_a, of_b):
+    return _gradients(gemm_batched, grad, a, b, of_a, of_b)
 
 
 @recorded
@@ -50,7 +56,7 @@ def _copied(array: Any) -> Any:
 
 
 def _turned(matrix: Any) -> bool:
-    """Whether it is the transpose of a row-major matrix, and no row-major one itself."""
+    """Whether it is the transpose of a row-major matrix, or several, and no row-major one itself."""
     if hasattr(matrix, "stride"):
-        return matrix.stride(0) == 1 and matrix.stride(1) > 1
-    return matrix.strides[0] == matrix.itemsize and matrix.strides[1] > matrix.itemsize
+        return matrix.stride(-2) == 1 and matrix.stride(-1) > 1
+    return matrix.strides[-2] == matrix.itemsize and matrix.strides[-1] > matrix.itemsize

@@ -23,11 +23,19 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from snap.lib.product_gradients import gemm_gradients, sgemm_gradients, tf32_gradients
+from snap.lib.product_gradients import batched_gradients, gemm_gradients, sgemm_gradients, tf32_gradients
 from snap.lib.recorded import entry as recorded_entry
 from snap.lib.recorded import torch_is_there
 from snap.lib.replays import MISS
-from snap.lib.torch_derivatives import differentiable, guard, has_tangent, reverse, transformed, wants_gradient
+from snap.lib.torch_derivatives import (
+    differentiable,
+    guard,
+    has_tangent,
+    refuse_derivatives,
+    reverse,
+    transformed,
+    wants_gradient,
+)
 from snap.lib.torch_eager import Way
 from snap.record import record
 from snap.runtime.errors import LaunchError
@@ -188,13 +196,13 @@ def _before(activation: str) -> Callable:
 def _product_backward(operator, grad, result, a, b, *alpha):
     """A gradient lies as its matrix does: what is the transpose of a row-major matrix gets the transpose of one."""
     grad = grad.contiguous()
-    of_a = operator(b, grad.t(), *alpha).t() if _lies_turned(a) else operator(grad, b.t(), *alpha)
-    of_b = operator(grad.t(), a, *alpha).t() if _lies_turned(b) else operator(a.t(), grad, *alpha)
+    of_a = operator(b, grad.mT, *alpha).mT if _lies_turned(a) else operator(grad, b.mT, *alpha)
+    of_b = operator(grad.mT, a, *alpha).mT if _lies_turned(b) else operator(a.mT, grad, *alpha)
     return of_a, of_b
 
 
 def _lies_turned(matrix) -> bool:
-    return matrix.stride(0) == 1 and matrix.stride(1) > 1
+    return matrix.stride(-2) == 1 and matrix.stride(-1) > 1
 
 
 def _product_tangent(operator, tangents, result, a, b, *alpha):
@@ -206,6 +214,23 @@ def _product_tangent(operator, tangents, result, a, b, *alpha):
 
 def _like(x, *rest):
     return x.new_empty(x.shape)
+
+
+def _batched_direct(needed, grad, result, a, b):
+    return batched_gradients(grad, a, b, needed[0], needed[1])
+
+
+_FP8 = (
+    "Tensor a, Tensor b, Tensor? scale_a=None, Tensor? scale_b=None, Tensor? bias=None, str? activation=None,"
+    ' str out_type="bf16", bool fast=False, str? a_type=None, str? b_type=None'
+)
+
+
+def _fp8_result(a, b, *rest, out_type="bf16", **others):
+    torch = sys.modules["torch"]
+    name = rest[4] if len(rest) > 4 else out_type
+    dtypes = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
+    return a.new_empty((a.shape[0], b.shape[1]), dtype=dtypes[name])
 
 
 OPERATORS: dict[str, Operator] = {
@@ -235,6 +260,15 @@ OPERATORS: dict[str, Operator] = {
         _gemm_backward,
         _gemm_tangent,
         _gemm_direct,
+        keeps_result=False,
+    ),
+    "gemm_fp8": Operator(_FP8, _fp8_result, keeps_result=False),
+    "gemm_batched": Operator(
+        "Tensor a, Tensor b",
+        lambda a, b: a.new_empty((a.shape[0], a.shape[1], b.shape[2])),
+        _product_backward,
+        _product_tangent,
+        _batched_direct,
         keeps_result=False,
     ),
     "gemm_tf32": Operator(
@@ -347,6 +381,8 @@ def _watched(name: str, parameters: list[str], args: tuple) -> object:
     if strange:
         _refuse_derivative(name, entry, strange, given)
         return function(*args)
+    if entry.backward is None:
+        refuse_derivatives(**given)
     if name in _derivable and not _torch.compiler.is_compiling() and transformed():
         return _derivable[name](*(given.get(word, default) for word, default in zip(entry.names, _defaults[name])))
     return _registered[name](**given)

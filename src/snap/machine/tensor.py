@@ -133,7 +133,7 @@ class TileSpec:
 class WgmmaSpec:
     """What a product's statement says; `a` None where registers hold it."""
 
-    type: str
+    types: tuple[str, str]
     n: int
     k: int
     a: TileSpec | None
@@ -150,7 +150,7 @@ class WgmmaSpec:
     def of(s: ir.Wgmma, sites: tuple[Site, Site, Site]) -> WgmmaSpec:
         in_memory = isinstance(s.a, ir.Tile)
         return WgmmaSpec(
-            s.type,
+            s.types,
             s.n,
             s.k,
             TileSpec(s.a.shape, sites[0]) if in_memory else None,
@@ -166,26 +166,27 @@ class WgmmaSpec:
 
     def from_tile(self, bits: np.ndarray, tile: TileSpec, transposed: bool) -> np.ndarray:
         """(N, rows, k) in f32."""
-        found = matrix(decoded(bits, self.type), tile.shape)
+        found = matrix(decoded(bits, self.types[tile is self.b]), tile.shape)
         return found.swapaxes(1, 2) if transposed else found
 
     def from_registers(self, values: np.ndarray) -> np.ndarray:
         """(k/2, N, 128) values -> (N, 64, k)."""
         out = np.empty((values.shape[1], WGMMA_ROWS, self.k), np.float32)
-        row, column = operand(self.type, self.k)
+        row, column = operand(self.types[0], self.k)
         out[:, row, column] = values.swapaxes(0, 1)
         return out
 
     def a_values(self, registers: list) -> list:
         """A's elements, each a value of all lanes, as f32."""
         seen = [x for v in self.a_layout.as_seen(registers) for x in (v if type(v) is tuple else (v,))]
-        have, want = scalar_of(self.a_layout.seen), ELEMENT[self.type]
+        have, want = scalar_of(self.a_layout.seen), ELEMENT[self.types[0]]
         if have != want:
             seen = reinterpret(seen, have, want)
-        if self.type == "tf32":
+        if self.types[0] == "tf32":
             return [_truncated(np.asarray(x)) for x in seen]
         return [
-            BYTES[self.type][np.asarray(x).view(np.uint8)] if want == U8 else np.asarray(x, np.float32) for x in seen
+            BYTES[self.types[0]][np.asarray(x).view(np.uint8)] if want == U8 else np.asarray(x, np.float32)
+            for x in seen
         ]
 
     def total(self, a: np.ndarray, b: np.ndarray, before: np.ndarray, zero: np.ndarray) -> np.ndarray:

@@ -17,6 +17,9 @@ KERNELS = {
     "sgemm": ("sgemm", "warp_tiled", "*module.LARGE, module.STAGES, WIDTH=4"),
     "gemm": ("gemm_kernels", "gemm_kernel", "BF16, BF16, True, True, bias_type=F32, activation='gelu', DIVIDED=True"),
     "gemm by clusters": ("gemm_kernels", "gemm_kernel", "BF16, BF16, False, True, 64, 128, bias_type=F32, activation='gelu', TEAM=2"),
+    "gemm of 8-bit floats": ("gemm_fp8", "fp8_kernel", "('e4m3', 'e4m3'), BF16, 'rows', False, 128, 192, DIVIDED=True"),
+    "gemm, batched": ("gemm_kernels", "gemm_kernel", "BF16, BF16, True, False, many='batch', DIVIDED=True"),
+    "gemm, grouped": ("gemm_kernels", "gemm_kernel", "BF16, BF16, False, True, many='groups'"),
     "gemm in slices": ("gemm_slices", "slices_kernel", "BF16, BF16, False, False"),
     "gemm of few rows": ("gemm_thin", "thin_kernel", "BF16, BF16, True"),
 }

@@ -13,6 +13,7 @@ from snap.lib import gemm_batched, gemm_grouped
 from snap.lib.gemm_choice import Plan
 from snap.lib.gemm_kernels import gemm_kernel
 from snap.lib.gemm_many import planned
+from snap.lib.gemm_ragged import grouped_gradients
 from snap.runtime.errors import LaunchError
 
 module = importlib.import_module("snap.lib.gemm_many")
@@ -103,6 +104,21 @@ def test_a_schedule_at_random_finds_no_race():
     assert not snap.races(run, *arguments, blocks=2, seeds=1)
     run.launch(*arguments, blocks=2, seed=3)
     np.testing.assert_array_equal(C, a.swapaxes(1, 2).astype(float) @ b.astype(float))
+
+
+@pytest.mark.parametrize("ends", [(50, 50, 130), (0, 0, 7), (64, 128, 128), (30, 10, 500)], ids=str)
+def test_gradients_of_groups(ends):
+    """Rows of no group, and matrices without rows, have the gradient zero."""
+    a, b, grad = matrices(140, 24, seed=16), matrices(3, 24, 40, seed=17), matrices(140, 40, seed=18)
+    of_a, of_b = grouped_gradients(grad, a, b, np.array(ends, np.int32), True, True)
+    first, rows, wanted = 0, np.zeros((140, 24)), np.zeros((3, 24, 40))
+    for g, end in enumerate(min(end, 140) for end in ends):
+        if end > first:
+            rows[first:end] = grad[first:end].astype(float) @ b[g].astype(float).T
+            wanted[g] = a[first:end].astype(float).T @ grad[first:end].astype(float)
+            first = end
+    np.testing.assert_array_equal(of_a, rows)
+    np.testing.assert_array_equal(of_b, wanted)
 
 
 def test_kernels_compile_for_hopper_without_spills():

@@ -27,6 +27,20 @@ tiles, so bands are BAND columns high.  Each block loads its part of B's tile fo
 asked for.  That counts where rows do not begin at multiples of 32 bytes: each costs nearly twice as much.  Large
 products of whole rows of 16-bit elements win nothing: there a multiprocessor multiplies all the time already, and
 blocks that wait for each other do so less often.
+
+DIVIDED, TEAM: as said; the number of blocks is a multiple of TEAM.
+
+ADDED: a piece of work is a tile and one of `slices` parts of K, and what comes of it is added to C by the units that
+copy boxes.
+
+8-bit floats (`kind`, `scaled`: see gemm_parts.py) lie along k.  PROMOTED: the tensor cores add them up with fewer bits
+than f32 has, so the sums of a stage are added in f32.
+
+Several matrices (`many`): "batch": A, B and C have one dimension more.  "groups": B has, and group g of A's rows, those
+from ends[g - 1] to ends[g], is multiplied by matrix g of B.  Ends never fall: one that does is taken as the one before.
+Each role finds the group of its next tile from that of the tile before.  A tile that reaches into the next group leaves
+by threads, row by row.  "ragged": C has one dimension more, and for its matrix g k goes from ends[g - 1] to ends[g],
+multiples of a step.
 """
 
 from __future__ import annotations
@@ -72,31 +86,18 @@ def gemm_kernel(
     PROMOTED=False,
     many=None,
 ):
-    """A_TURNED: A lies as [K, M]; B_TURNED: B lies as [N, K], as it does where elements are f32.  Where A is turned as
-    well, f32's C lies as [N, M].  Blocks take tiles of BM x BN in bands of BAND tiles' height, down one column of the
-    band and then the next, so that what runs at the same time reads few rows and columns.  Without a bias any array
-    stands for it.
-
-    ADDED: a piece of work is a tile and one of `slices` parts of K, and what comes of it is added to C by the units
-    that copy boxes.
-
-    DIVIDED, TEAM: see above.  The number of blocks is a multiple of TEAM.
-
-    kind, scaled: of floats of 8 bits, which lie along k: see gemm_parts.py.  Without scales any array stands for them.
-    PROMOTED: the tensor cores add up floats of 8 bits with fewer bits than f32 has, so their sums of a stage are added
-    in f32.
-
-    many: "batch", so many products of matrices, A, B and C have one dimension more; or "groups", B has, and group g of
-    A's rows, those from ends[g - 1] to ends[g], is multiplied by matrix g of B.  Otherwise any array stands for `ends`.
+    """A_TURNED: A lies as [K, M]; B_TURNED: B lies as [N, K], as it does where elements are f32 or 8-bit floats.  Where
+    A is turned as well, f32's C lies as [N, M].  Blocks take tiles of BM x BN in bands of BAND tiles' height, down one
+    column of the band and then the next, so that what runs at the same time reads few rows and columns.  For arrays
+    that it does not use (a bias, scales, ends) any array stands.  Other parameters: see above.
     """
     E, O, V, TF32 = element(type), element(out_type), element(bias_type or type), type == F32
-    F = element(F32) if scaled else E
+    F, G = element(F32) if scaled else E, element(I32) if many in ("groups", "ragged") else E
     assert B_TURNED or not TF32
     C_TURNED = TF32 and A_TURNED  # then A goes through registers
     DEPTH = depth_of(type)
     STEP = 2 * DEPTH if C_TURNED else DEPTH  # of k in a turn of the loop: a stage for each set of registers
     BY_TILES = TEAM > 1 and not TF32  # a team counts tiles, all of which are whole, and not pieces of work
-    assert not (BY_TILES and DIVIDED)
     CONSUMERS = BM // 64  # warpgroups that multiply
     T, C_THREADS = 128 * (CONSUMERS + 1), 128 * CONSUMERS
     A_PANELS, A_ROWS, A_WIDE = layout(type, BM, not A_TURNED)
@@ -108,19 +109,19 @@ def gemm_kernel(
     WIDE = math.gcd(BN, 128 // scalar(out_type).bytes)  # columns that leave at a time
     B_SWIZZLE, C_SWIZZLE = B_WIDE * scalar(type).bytes, WIDE * scalar(out_type).bytes
     SCALED = scaled is not None
-    BATCH, GROUPED, G = many == "batch", many == "groups", element(I32) if many == "groups" else E
-    assert not (BY_TILES and many) and not (GROUPED and DIVIDED)
+    BATCH, GROUPED, RAGGED = (many == word for word in ("batch", "groups", "ragged"))
+    assert not (BY_TILES and (DIVIDED or many)) and not ((GROUPED or RAGGED) and DIVIDED)
     FINISHED = bias_type is not None or activation is not None
     PARTS, LEAVING = (2, 1) if GROUPED else (1, 2)  # boxes of a slot, and slots, in which tiles leave
     PIECES = 2 if DIVIDED else 0  # of divided tiles, for each team
-    WHOLE = BY_TILES or (TF32 and not DIVIDED)  # there is nothing to ask before a tile leaves
+    WHOLE = BY_TILES or RAGGED or (TF32 and not DIVIDED)  # there is nothing to ask before a tile leaves
     SUMS = BN // 2  # of a thread
     OWN = not ADDED  # a tile of C is one team's alone
     load_a, load_next_a = (loading(type, BM, not A_TURNED, STEP, skip, BATCH) for skip in (0, DEPTH))
     multiply = None if C_TURNED else multiplying(type, BM, not A_TURNED, BN, B_TURNED, kind)
     finish, (hand_over, collect) = finishing(SUMS, BN, type, bias_type, activation), handover(SUMS, C_THREADS)
     scale = scaling(SUMS, type, scaled)
-    leave = leaving(type, out_type, SUMS, HIGH, WIDE, C_TURNED, ADDED, BATCH)
+    leave = leaving(type, out_type, SUMS, HIGH, WIDE, C_TURNED, ADDED, BATCH or RAGGED)
     store_rows = storing(out_type, SUMS)
     fragment = fragments(DEPTH, A_PANELS)
 
@@ -128,7 +129,7 @@ def gemm_kernel(
     def gemm(
         A: ptr(const(E), (matrices, A0, A1) if BATCH else (A0, A1)),
         B: ptr(const(E), (matrices, B0, B1) if BATCH or GROUPED else (B0, B1)),
-        C: ptr(O, (matrices, M, C1) if BATCH else (N if C_TURNED else M, C1)),
+        C: ptr(O, (matrices, M, C1) if BATCH or RAGGED else (N if C_TURNED else M, C1)),
         bias: ptr(const(V)),
         A0: int,
         A1: int,
@@ -173,7 +174,7 @@ def gemm_kernel(
             compute, load = roles(C_THREADS, 128, registers=(232, 40) if CONSUMERS == 2 else ())
             begin: int = min(team * share, divided * steps)
             end: int = min(begin + share, divided * steps)
-            tiles: int = down * across * (slices if ADDED else matrices if BATCH else 1)
+            tiles: int = down * across * (slices if ADDED else matrices if BATCH or RAGGED else 1)
             if GROUPED:
                 tiles = 0
                 covered: int = 0  # rows of groups so far
@@ -205,9 +206,16 @@ def gemm_kernel(
                         last = min(end - t * steps, steps)
                         if begin == end or (job == 1 and t == final):
                             last = first  # nothing is left to do
-                if BATCH:
+                if BATCH or RAGGED:
                     matrix = t / (down * across)
                     passed = matrix * (down * across)
+                if RAGGED:
+                    first = int(ends[matrix - 1]) / STEP if matrix > 0 else 0
+                    last = int(ends[matrix]) / STEP
+                    if first == last:
+                        with compute(), each(thread):
+                            for j in unroll(range(SUMS)):
+                                acc[j] = 0.0
                 if GROUPED:
                     if job == 0:
                         rows = max(min(int(ends[0]), M), 0)

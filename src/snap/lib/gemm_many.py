@@ -95,9 +95,10 @@ def planned(
     count: int,
     b_turned: bool,
     grouped: bool = False,
+    whole: bool = False,
 ) -> Plan:
-    """Of groups nobody knows how large they are: the plan is made for equal ones."""
-    kind, own = (GROUPS, -(-rows // count)) if grouped else (TILES, rows)
+    """Of groups nobody knows how large they are: the plan is made for equal ones.  whole: no tile is divided."""
+    kind, own = GROUPS if grouped or whole else TILES, -(-rows // count) if grouped else rows
     plan = best(candidates(kind, Product(own, columns, depth, multiprocessors, EVEN, EVEN, b_turned, count)))
     most = (rows // plan.height + count) * -(-columns // plan.width)
     return Plan(plan.cycles, plan.height, plan.width, min(multiprocessors, most)) if grouped else plan

@@ -15,7 +15,6 @@ result, its gradient and its forward derivative.  What is made of the last two: 
 from __future__ import annotations
 
 import contextlib
-import functools
 import importlib.abc
 import importlib.util
 import inspect
@@ -23,7 +22,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from snap.lib.product_gradients import batched_gradients, gemm_gradients, sgemm_gradients, tf32_gradients
 from snap.lib.recorded import entry as recorded_entry
 from snap.lib.recorded import torch_is_there
 from snap.lib.replays import MISS
@@ -37,6 +35,22 @@ from snap.lib.torch_derivatives import (
     wants_gradient,
 )
 from snap.lib.torch_eager import Way
+from snap.lib.torch_products import (
+    FP8_ARGUMENTS,
+    batched_direct,
+    fp8_result,
+    gemm_backward,
+    gemm_direct,
+    gemm_tangent,
+    grouped_backward,
+    grouped_direct,
+    grouped_tangent,
+    product_backward,
+    product_tangent,
+    sgemm_direct,
+    sum_of,
+    tf32_direct,
+)
 from snap.record import record
 from snap.runtime.errors import LaunchError
 
@@ -86,11 +100,6 @@ class Operator:
 def _sums_only(name: str, op: str) -> None:
     if op != "add":
         raise NotImplementedError(f'snap::{name} has a gradient for op="add"; for {op!r} use torch\'s own')
-
-
-def _sum(parts: list) -> object:
-    """Of the tangents that there are."""
-    return functools.reduce(lambda a, b: a + b, parts)
 
 
 def _reduced(x, op="add"):
@@ -143,94 +152,14 @@ def _gemv_backward(operator, grad, result, a, x):
 
 def _gemv_tangent(operator, tangents, result, a, x):
     of_a, of_x = tangents
-    return _sum(
+    return sum_of(
         ([] if of_a is None else [operator(of_a.contiguous(), x)])
         + ([] if of_x is None else [operator(a, of_x.contiguous())])
     )
 
 
-def _gemm_backward(operator, grad, result, a, b, bias, activation):
-    """The values before the activation are multiplied out again: keeping them would cost as much memory as the
-    result.
-    """
-    if activation is not None:
-        grad = _before(activation)(grad, operator(a, b, bias))
-    of_a, of_b = _product_backward(operator, grad, result, a, b)
-    return of_a, of_b, None if bias is None else grad.sum(0).to(bias.dtype)
-
-
-def _gemm_direct(needed, grad, result, a, b, bias, activation):
-    if activation is not None:
-        grad = _before(activation)(grad, sys.modules["snap.lib"].gemm(a, b, None, bias))
-    of_a, of_b = gemm_gradients(grad, a, b, needed[0], needed[1]) if needed[0] or needed[1] else (None, None)
-    return of_a, of_b, grad.sum(0).to(bias.dtype) if bias is not None and needed[2] else None
-
-
-def _tf32_direct(needed, grad, result, a, b):
-    return tf32_gradients(grad, a, b, needed[0], needed[1])
-
-
-def _sgemm_direct(needed, grad, result, a, b, alpha):
-    return sgemm_gradients(grad, a, b, alpha, needed[0], needed[1])
-
-
-def _gemm_tangent(operator, tangents, result, a, b, bias, activation):
-    of_a, of_b, of_bias = tangents
-    parts = ([] if of_a is None else [operator(of_a, b)]) + ([] if of_b is None else [operator(a, of_b)])
-    parts += [] if of_bias is None else [of_bias.to(result.dtype).expand_as(result)]
-    return _sum(parts) if activation is None else _before(activation)(_sum(parts), operator(a, b, bias))
-
-
-def _before(activation: str) -> Callable:
-    """(gradient behind the activation, values before it) -> gradient before it; the same for tangents, the
-    other way.
-    """
-    aten = sys.modules["torch"].ops.aten
-    return {
-        "relu": lambda grad, z: aten.threshold_backward(grad, z, 0),
-        "gelu": aten.gelu_backward,
-        "silu": aten.silu_backward,
-    }[activation]
-
-
-def _product_backward(operator, grad, result, a, b, *alpha):
-    """A gradient lies as its matrix does: what is the transpose of a row-major matrix gets the transpose of one."""
-    grad = grad.contiguous()
-    of_a = operator(b, grad.mT, *alpha).mT if _lies_turned(a) else operator(grad, b.mT, *alpha)
-    of_b = operator(grad.mT, a, *alpha).mT if _lies_turned(b) else operator(a.mT, grad, *alpha)
-    return of_a, of_b
-
-
-def _lies_turned(matrix) -> bool:
-    return matrix.stride(-2) == 1 and matrix.stride(-1) > 1
-
-
-def _product_tangent(operator, tangents, result, a, b, *alpha):
-    of_a, of_b = tangents
-    return _sum(
-        ([] if of_a is None else [operator(of_a, b, *alpha)]) + ([] if of_b is None else [operator(a, of_b, *alpha)])
-    )
-
-
 def _like(x, *rest):
     return x.new_empty(x.shape)
-
-
-def _batched_direct(needed, grad, result, a, b):
-    return batched_gradients(grad, a, b, needed[0], needed[1])
-
-
-_FP8 = (
-    "Tensor a, Tensor b, Tensor? scale_a=None, Tensor? scale_b=None, Tensor? bias=None, str? activation=None,"
-    ' str out_type="bf16", bool fast=False, str? a_type=None, str? b_type=None'
-)
-
-
-def _fp8_result(a, b, *rest, out_type="bf16", **others):
-    torch = sys.modules["torch"]
-    name = rest[4] if len(rest) > 4 else out_type
-    dtypes = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
-    return a.new_empty((a.shape[0], b.shape[1]), dtype=dtypes[name])
 
 
 OPERATORS: dict[str, Operator] = {
@@ -257,34 +186,42 @@ OPERATORS: dict[str, Operator] = {
     "gemm": Operator(
         "Tensor a, Tensor b, Tensor? bias=None, str? activation=None",
         lambda a, b, bias=None, activation=None: a.new_empty((a.shape[0], b.shape[1])),
-        _gemm_backward,
-        _gemm_tangent,
-        _gemm_direct,
+        gemm_backward,
+        gemm_tangent,
+        gemm_direct,
         keeps_result=False,
     ),
-    "gemm_fp8": Operator(_FP8, _fp8_result, keeps_result=False),
+    "gemm_fp8": Operator(FP8_ARGUMENTS, fp8_result, keeps_result=False),
     "gemm_batched": Operator(
         "Tensor a, Tensor b",
         lambda a, b: a.new_empty((a.shape[0], a.shape[1], b.shape[2])),
-        _product_backward,
-        _product_tangent,
-        _batched_direct,
+        product_backward,
+        product_tangent,
+        batched_direct,
+        keeps_result=False,
+    ),
+    "gemm_grouped": Operator(
+        "Tensor a, Tensor b, Tensor ends",
+        lambda a, b, ends: a.new_empty((a.shape[0], b.shape[2])),
+        grouped_backward,
+        grouped_tangent,
+        grouped_direct,
         keeps_result=False,
     ),
     "gemm_tf32": Operator(
         "Tensor a, Tensor b",
         lambda a, b: a.new_empty((a.shape[0], b.shape[1])),
-        _product_backward,
-        _product_tangent,
-        _tf32_direct,
+        product_backward,
+        product_tangent,
+        tf32_direct,
         keeps_result=False,
     ),
     "sgemm": Operator(
         "Tensor a, Tensor b, float alpha=1.0",
         lambda a, b, alpha=1.0: a.new_empty((a.shape[0], b.shape[1])),
-        _product_backward,
-        _product_tangent,
-        _sgemm_direct,
+        product_backward,
+        product_tangent,
+        sgemm_direct,
         keeps_result=False,
     ),
 }

@@ -8,7 +8,6 @@ import __future__ as future
 
 import contextlib
 import functools
-import math
 from collections.abc import Callable, Iterator
 from types import FrameType, FunctionType
 from typing import Any, cast
@@ -21,7 +20,7 @@ from snap.frontend.settled import settled
 from snap.ir.depth import uncollected
 from snap.ir.types import Level, Privilege
 from snap.record import replace
-from snap.surface import LevelName, Wrong, caller, caller_span, collected, whole_help
+from snap.surface import LevelName, Wrong, caller, caller_span, collected, several, whole_help
 
 # An undecorated function is checked as a kernel of one block whose threads every usual group divides.
 UNDECORATED = (Privilege(Level.GRID, 1), Privilege(Level.BLOCK, 1), Privilege(Level.THREAD, 2**10 * 3**2 * 5 * 7 * 11))
@@ -197,10 +196,15 @@ def _pending(function: object, span: Span, what: str) -> Pending:
     if isinstance(function, Pending):
         return function
     if isinstance(function, (SnapFunction, Refused)):
-        raise SnapError(Diagnostic("SNAP018", f"{what} is given twice", span))
+        raise SnapError(Diagnostic("SNAP018", f"{what} is given twice", span, help="leave one of them out"))
     if not callable(function) or not hasattr(function, "__code__"):
         raise SnapError(
-            Diagnostic("SNAP018", f"{what} decorates a Python function, not {type(function).__name__}", span)
+            Diagnostic(
+                "SNAP018",
+                f"{what} decorates a Python function, not {type(function).__name__}",
+                span,
+                help="put it above a `def`",
+            )
         )
     return Pending(function)
 
@@ -212,12 +216,26 @@ def ccuda(kind: str):
     """
     span = caller_span()
     if kind not in ("global", "device"):
-        raise SnapError(Diagnostic("SNAP018", f'`ccuda` takes "global" or "device", not {kind!r}', span))
+        raise SnapError(
+            Diagnostic(
+                "SNAP018",
+                f'`ccuda` takes "global" or "device", not {kind!r}',
+                span,
+                help="`@kernel` and `@device` say the same",
+            )
+        )
 
     def decorate(function: object):
         pending = _pending(function, span, f"@ccuda({kind!r})")
         if pending.kind is not None:
-            raise SnapError(Diagnostic("SNAP018", "a function is a kernel or a device function, once", span))
+            raise SnapError(
+                Diagnostic(
+                    "SNAP018",
+                    "a function is a kernel or a device function, once",
+                    span,
+                    help="leave one of `@kernel` and `@device` out",
+                )
+            )
         return _completed(Pending(pending.python, kind, pending.requires))
 
     return decorate
@@ -339,7 +357,11 @@ def _short(
         pending = _pending(function, span, f"@{word}")
         if pending.kind is not None or pending.requires is not None:
             given = "@requires" if pending.requires is not None else "@kernel or @device"
-            raise SnapError(Diagnostic("SNAP018", f"`@{word}(...)` says what `{given}` says again", span))
+            raise SnapError(
+                Diagnostic(
+                    "SNAP018", f"`@{word}(...)` says what `{given}` says again", span, help="leave one of the two out"
+                )
+            )
         return _completed(Pending(pending.python, "global" if word == "kernel" else "device", needs))
 
     return decorate
@@ -366,15 +388,6 @@ def _launched(threads: int | Callable[..., int], cluster: int | None) -> object:
         return privileges(threads)
     made: Callable[..., int] = threads
     return functools.wraps(made)(lambda **constexprs: privileges(made(**constexprs)))
-
-
-def several(counts: tuple | list) -> str:
-    """What to write instead of `threads=(8, 8)`."""
-    numbers = [n for n in counts if type(n) is int and n > 0]
-    known = len(numbers) == len(counts) > 0
-    total, shape = (math.prod(numbers), ", ".join(map(str, numbers))) if known else ("m * n", "m, n")
-    names = ", ".join("zyx"[-len(counts) :] if 1 < len(counts) < 4 else "yx")
-    return f"`@kernel(threads={total})`, and `{names} = ids(thread, shape=({shape}))` in `with each(block):`"
 
 
 @_reporting
@@ -427,7 +440,8 @@ def requires(
     def decorate(function: object):
         pending = _pending(function, span, "@requires")
         if pending.requires is not None:
-            raise SnapError(Diagnostic("SNAP018", "`@requires` is given twice", span))
+            help = "name all privileges in one `@requires(...)`"
+            raise SnapError(Diagnostic("SNAP018", "`@requires` is given twice", span, help=help))
         contract = {"ensures": settled(ensures), "pairs": settled(pairs), "calls": settled(calls)}
         asked = {"blocks": blocks, "where": settled(where), "proved": bool(proved), **contract}
         needs = Requires(given, smem, bool(cooperative), resident, span, **cast(Any, asked))

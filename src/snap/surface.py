@@ -69,6 +69,15 @@ def one_dimension(word: str, counts: tuple[object, ...]) -> str:
     )
 
 
+def several(counts: tuple | list) -> str:
+    """What to write instead of `threads=(8, 8)`."""
+    numbers = [n for n in counts if type(n) is int and n > 0]
+    known = len(numbers) == len(counts) > 0
+    total, shape = (math.prod(numbers), ", ".join(map(str, numbers))) if known else ("m * n", "m, n")
+    names = ", ".join("zyx"[-len(counts) :] if 1 < len(counts) < 4 else "yx")
+    return f"`@kernel(threads={total})`, and `{names} = ids(thread, shape=({shape}))` in `with each(block):`"
+
+
 class LevelName:
     """`grid`, `cluster`, `block`, `thread`, and the groupings `warp` and `warpgroup`; `[n]` makes a privilege."""
 

@@ -60,7 +60,7 @@ def test_memory_is_accounted_for_one_block():
 ])
 def test_where_it_is_declared(type, message):
     refused(f"with group(grid[1]):\n    with group(block[1]):\n        z: {type}", "SNAP012", message, "require clusters")
-    refused(f"with group(grid[1]):\n    with group(block[1]):\n        z: {type}", "SNAP012", "`with group(cluster[1]):`", requires=REQUIRES)
+    refused(f"with group(grid[1]):\n    with group(block[1]):\n        z: {type}", "SNAP012", "`with each(cluster):`", requires=REQUIRES)
     refused(f"with group(grid[1]):\n    z: {type}", "SNAP012", "grid[1]", requires=REQUIRES)
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import textwrap
+from pathlib import Path
 
 import pytest
 import test_boxes
 import test_tensor
 from checking import accepted, errors, refused
 
+import snap
 from snap.lib import block, warp
 
 B = "tile(b, (0, 0), (64, 64))"
@@ -215,3 +218,26 @@ def test_types_of_numpy_are_told_as_snap_calls_them():
     for name, snaps in (("float32", "`f32`, or `float`"), ("double", "`f64`"), ("uint16", "`u16`")):
         [error] = errors(f"x: np.{name} = 0", before="import numpy as np")
         assert error.code == "SNAP018" and f"help: write {snaps}; scalars: bool" in error.render()
+
+
+# ---- everything that is refused has a way out ------------------------------------------------------------------------------------------------------
+
+
+FORWARDED = {"check/state.py", "check/explain.py", "check/order.py"}  # what others give them they hand on, by position
+
+
+def refusals():
+    """Every place in the checker and the decorators that refuses something: file, line, and whether it says what to do."""
+    source = Path(snap.__file__).parent
+    for path in sorted([*source.glob("check/*.py"), source / "decorators.py", source / "surface.py"]):
+        name = path.relative_to(source).as_posix()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            called = getattr(node, "func", None)
+            if getattr(called, "attr", getattr(called, "id", "")) in ("fail", "type_error", "report", "not_opened", "Diagnostic"):
+                yield name, node.lineno, any(word.arg == "help" for word in node.keywords)
+
+
+def test_every_refusal_says_what_to_do():
+    found = list(refusals())
+    assert len(found) > 350
+    assert [(name, line) for name, line, helps in found if not helps and name not in FORWARDED] == []

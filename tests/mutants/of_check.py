@@ -6,8 +6,8 @@ from mutants.mutant import Mutant
 
 MUTANTS = (
     Mutant("a privilege counts at least one unit", "check/annotations.py",
-           "            if n < 1:\n                raise c.type_error(\"the count of a privilege",
-           "            if n < 0:\n                raise c.type_error(\"the count of a privilege",
+           "            if n < 1:\n                raise c.type_error(\n                    \"the count of a privilege",
+           "            if n < 0:\n                raise c.type_error(\n                    \"the count of a privilege",
            ("tests/check/test_groups.py::test_group_of_what_a_kernel_holds",)),
     Mutant("a pipeline's lag is less than its depth", "check/annotations.py",
            "if not 0 <= lag < depth:",

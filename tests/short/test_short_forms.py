@@ -256,7 +256,7 @@ REFUSED = {
     "an index and memory": ("with each(thread, y) as y:\n    pass", "SNAP018", "`y` is the memory that is handed out already"),
     "a role twice": ("with each(block):\n    a, a = roles(32, 32)\n    with a():\n        pass", "SNAP018", "a role has a name of its own"),
     "twice": ("with each(thread, y, y) as i:\n    pass", "SNAP018", "`y` is given twice"),
-    "a value": ("with each(thread, n) as i:\n    pass", "SNAP018", "takes memory"),
+    "a value": ("with each(thread, n) as i:\n    pass", "SNAP018", "is no memory"),
     "no level": ("with each(y) as i:\n    pass", "SNAP018", "wants a privilege"),
     "nothing": ("with each() as i:\n    pass", "SNAP018", "says of which level"),
     "an option": ("with each(thread, y, offset=3) as i:\n    pass", "SNAP018", "`disjoint=` and `shape=`"),

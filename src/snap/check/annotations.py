@@ -64,7 +64,11 @@ def privilege_of(c: Checker, e: tree.Expr) -> Privilege | None:
                 )
             n = constant_int(c, index[0], f"the count of `{found}[...]`")
             if n < 1:
-                raise c.type_error("the count of a privilege is one positive constant", e.span)
+                raise c.type_error(
+                    "the count of a privilege is one positive constant",
+                    e.span,
+                    help=f"write `{found.word}[1]`, or another positive constant",
+                )
             return Privilege(found.level, n * found.units)
         case _:
             return None
@@ -73,7 +77,11 @@ def privilege_of(c: Checker, e: tree.Expr) -> Privilege | None:
 def wanted_privilege(c: Checker, e: tree.Expr, where: str) -> Privilege:
     p = privilege_of(c, e)
     if p is None:
-        raise c.type_error(f"{where} wants a privilege such as `thread[32]`", e.span)
+        raise c.type_error(
+            f"{where} wants a privilege such as `thread[32]`",
+            e.span,
+            help="`thread[1]`, `warp`, `block[1]`: a level, and in brackets how many units of it",
+        )
     return p
 
 
@@ -94,7 +102,9 @@ def constant_value(c: Checker, e: tree.Expr, what: str, help: str = "") -> ir.Co
 def constant_int(c: Checker, e: tree.Expr, what: str, help: str = "") -> int:
     value = constant_value(c, e, what, help)
     if not value.type.is_integer:
-        raise c.type_error(f"{what} must be an integer", e.span)
+        raise c.type_error(
+            f"{what} must be an integer", e.span, help="write a whole number; `//` divides without a fraction"
+        )
     return value.value
 
 
@@ -160,17 +170,25 @@ def _constructed(
         case "const" if len(args) == 1 and not options:
             inner = type_spec(c, args[0])
             if inner.kind not in ("value", "shared"):
-                raise c.type_error("`const(...)` wraps a scalar, vector or array type", span)
+                raise c.type_error("`const(...)` wraps a scalar, vector or array type", span, help=_FORMS["const"])
             return replace(inner, const=True)
         case "constexpr" if len(args) == 1 and not options:
             inner = type_spec(c, args[0])
             if not (inner.kind == "value" and isinstance(inner.type, Scalar)):
-                raise c.type_error("`constexpr(...)` wraps a scalar type", span)
+                raise c.type_error(
+                    "`constexpr(...)` wraps a scalar type",
+                    span,
+                    help="`constexpr(int)`; a table of constants is a NumPy array bound outside of the function",
+                )
             return Spec("constexpr", inner.type, const=True)
         case "ref" if len(args) == 1 and not options:
             inner = type_spec(c, args[0])
             if not (inner.kind == "value" and isinstance(inner.type, Array)):
-                raise c.type_error("`ref(...)` takes a local array type, such as `ref(float[4])`", span)
+                raise c.type_error(
+                    "`ref(...)` takes a local array type, such as `ref(float[4])`",
+                    span,
+                    help="`ref(float[4])`; a scalar is given by value, and returned",
+                )
             return Spec("ref", inner.type)
         case "shared" if len(args) == 1:
             return _shared(c, args[0], options, span)
@@ -207,7 +225,9 @@ def _shared(c: Checker, arg: tree.Expr, options: dict[str, tree.Expr], span: Spa
         if name == "swizzle":
             swizzle = constant_int(c, value, "`swizzle`")
             if swizzle not in SWIZZLES:
-                raise c.type_error("a swizzle is 32, 64 or 128 bytes", value.span)
+                raise c.type_error(
+                    "a swizzle is 32, 64 or 128 bytes", value.span, help="`swizzle=128`, where rows are 128 bytes long"
+                )
         elif name in ("across", "copies"):
             if not (part is not None and name == "copies" or _is_block(c, value)):
                 raise c.type_error(
@@ -215,13 +235,17 @@ def _shared(c: Checker, arg: tree.Expr, options: dict[str, tree.Expr], span: Spa
                 )
             if spread:
                 raise c.type_error(
-                    "memory is either `across` the blocks, a part each, or `copies`, the same for each", value.span
+                    "memory is either `across` the blocks, a part each, or `copies`, the same for each",
+                    value.span,
+                    help="leave one of the two out",
                 )
             spread = name
         elif name not in ("upto", "every"):
-            raise c.type_error(f"`shared` has no option `{name}`", value.span)
+            raise c.type_error(f"`shared` has no option `{name}`", value.span, help=_FORMS["shared"])
     if inner.kind != "value":
-        raise c.type_error("`shared(...)` takes an array type, such as `shared(float[16, 8])`", span)
+        raise c.type_error(
+            "`shared(...)` takes an array type, such as `shared(float[16, 8])`", span, help=_FORMS["shared"]
+        )
     if extent is not None and upto is not None and spread:
         raise c.type_error(
             f"memory of a cluster, `{spread}=block`, has the same size in every launch",
@@ -272,7 +296,9 @@ def _at_launch(c: Checker, arg: tree.Expr, upto: tree.Expr) -> tuple[ir.Expr | N
         raise c.type_error("`upto=` bounds the first extent of an array", upto.span, help=_UPTO)
     extent = expression(c, arg.index[0], Want(GRID1, "is decided once for a launch"))
     if not extent.type.is_integer:
-        raise c.type_error("the size of an array must be an integer", arg.index[0].span)
+        raise c.type_error(
+            "the size of an array must be an integer", arg.index[0].span, help=f"cast it, `int(...)`; {_UPTO}"
+        )
     rest = tuple(size_of_dimension(c, n, "; a launch decides the first extent only") for n in arg.index[1:])
     if isinstance(extent, ir.Const):
         if not 1 <= extent.value <= most:
@@ -367,7 +393,7 @@ def _pointer(c: Checker, args: tuple[tree.Expr, ...], span: Span) -> Spec:
     if len(args) == 2:
         items = chosen(c, args[1]) if _is_choice(args[1]) else (args[1],)
         if not items:
-            raise c.type_error("a shape has at least one dimension", args[1].span)
+            raise c.type_error("a shape has at least one dimension", args[1].span, help=_FORMS["ptr"])
         shape = tuple(_dimension(c, item) for item in items)
     return Spec("pointer", inner.type, shape, inner.const, inner.space)
 
@@ -399,9 +425,17 @@ def _dimension(c: Checker, e: tree.Expr) -> ir.Expr:
     finally:
         c.no_calls = held
     if not isinstance(value.type, Scalar) or not value.type.is_integer:
-        raise c.type_error("a dimension is an integer", e.span)
+        raise c.type_error(
+            "a dimension is an integer",
+            e.span,
+            help="a dimension is a number, or an integer parameter: `ptr(float, (M, N))`",
+        )
     if isinstance(value, ir.Const) and value.value < 1:
-        raise c.type_error(f"an array cannot have a dimension of {value.value}", e.span)
+        raise c.type_error(
+            f"an array cannot have a dimension of {value.value}",
+            e.span,
+            help="dimensions are 1 or more; a pointer without a shape takes any length: `ptr(float)`",
+        )
     return value
 
 
@@ -411,5 +445,5 @@ def text_option(c: Checker, options: dict[str, tree.Expr], name: str, choices: t
     e = options.pop(name)
     value = e.value if isinstance(e, tree.Text) else resolve(c, e) if isinstance(e, tree.Name) else None
     if value not in choices:
-        raise c.type_error(f"`{name}` is one of {', '.join(choices)}", e.span)
+        raise c.type_error(f"`{name}` is one of {', '.join(choices)}", e.span, help=f'write `{name}="{choices[0]}"`')
     return value

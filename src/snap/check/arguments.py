@@ -51,7 +51,12 @@ def bound(c: Checker, definition: Definition, fixed: Mapping[str, object], e: tr
     params = [p for p in definition.tree.params if p.name not in fixed]
     name, head = definition.tree.name, Label(definition.tree.head, "defined here")
     if len(e.args) > len(params):
-        raise c.type_error(f"`{name}` takes {len(params)} argument(s), not {len(e.args)}", e.span, secondary=(head,))
+        raise c.type_error(
+            f"`{name}` takes {len(params)} argument(s), not {len(e.args)}",
+            e.span,
+            secondary=(head,),
+            help=f"it takes {', '.join(f'`{p.name}`' for p in params) or 'nothing'}",
+        )
     given = {p.name: a for p, a in zip(params, e.args)}
     for key, value in e.keywords:
         if key in given or key not in {p.name for p in params}:
@@ -59,6 +64,7 @@ def bound(c: Checker, definition: Definition, fixed: Mapping[str, object], e: tr
                 f"`{name}` has no parameter `{key}`" if key not in given else f"`{key}` is given twice",
                 value.span,
                 secondary=(head,),
+                help=f"it takes {', '.join(f'`{p.name}`' for p in params) or 'nothing'}",
             )
         given[key] = value
     for p in params:
@@ -66,7 +72,12 @@ def bound(c: Checker, definition: Definition, fixed: Mapping[str, object], e: tr
             given[p.name] = p.default
     missing = [p.name for p in params if p.name not in given]
     if missing:
-        raise c.type_error(f"`{name}` is missing {', '.join(f'`{m}`' for m in missing)}", e.span, secondary=(head,))
+        raise c.type_error(
+            f"`{name}` is missing {', '.join(f'`{m}`' for m in missing)}",
+            e.span,
+            secondary=(head,),
+            help=f"give it: `{name}(..., {missing[0]}=...)`",
+        )
     return given
 
 
@@ -94,6 +105,7 @@ def satisfied(c: Checker, header: Header, span: Span, name: str) -> None:
             span,
             "misaligned",
             labels(),
+            help=f"open a group of that size around the call: `with group({top}):`",
         )
     for p in named:
         below = c.place.held(p.level)
@@ -155,7 +167,11 @@ def _by_reference(c: Checker, p, item: tree.Expr, name: str) -> ir.ArrayRef:
     # Its own elements, not those of a view: the function writes them.
     own = None if ref is None else Array(ref.var.type.elem, ref.var.type.shape[len(ref.at) :])
     if ref is None or own != p.spec.type or Array(ref.elem, ref.shape) != own:
-        raise c.type_error(f"`{p.name}` of `{name}` takes a local array `{p.spec.type}` by reference", item.span)
+        raise c.type_error(
+            f"`{p.name}` of `{name}` takes a local array `{p.spec.type}` by reference",
+            item.span,
+            help=f"declare one, `a: {p.spec.type}`, and pass it whole: `{name}(a)`",
+        )
     if found.ref.var.privilege != p.privilege or found.variable.read_only:
         raise c.fail(
             "SNAP015",
@@ -163,6 +179,7 @@ def _by_reference(c: Checker, p, item: tree.Expr, name: str) -> ir.ArrayRef:
             f" `{found.ref.var.privilege}`",
             item.span,
             secondary=(Label(found.ref.var.span, "declared here"), Label(p.span, "the parameter")),
+            help=f"declare it so: `{found.ref.var.name}: {p.spec.type} @ {p.privilege}`",
         )
     return fixed_registers(c, found, f"`{name}`")
 
@@ -172,7 +189,11 @@ def _by_value(c: Checker, p, item: tree.Expr, name: str) -> ir.Expr:
         return converted(c, expression(c, item, _parameter(p, name)), p.spec.type, item.span, f"`{p.name}` of `{name}`")
     found = storage(c, item)
     if not isinstance(found, LocalArray) or found.ref.elem != p.spec.type.elem or found.ref.shape != p.spec.type.shape:
-        raise c.type_error(f"`{p.name}` of `{name}` is `{p.spec.type}`", item.span)
+        raise c.type_error(
+            f"`{p.name}` of `{name}` is `{p.spec.type}`",
+            item.span,
+            help=f"pass a local array of that type and shape: `a: {p.spec.type}`",
+        )
     if not found.ref.var.privilege.at_least(p.privilege):
         raise read_down(
             c, f"`{found.ref.var.name}`", found.ref.var.privilege, found.ref.var.span, _parameter(p, name), item.span
@@ -193,6 +214,7 @@ def _once(c: Checker, used: dict[int, tuple[Span, bool]], uid: int, written: boo
             "a second time",
             (Label(used[uid][0], "the first time"),),
             note="the function could not tell that the two are the same memory",
+            help="pass it once, and let the function reach both parts through one parameter",
         )
     used[uid] = (span, written or used.get(uid, (span, False))[1])
 
@@ -215,10 +237,14 @@ def _fits_pointer(c: Checker, p, memory: Memory, span: Span, name: str) -> None:
             f"`{p.name}` of `{name}` points to `{p.spec.type}`, and `{handle.name}` holds `{memory.elem}`",
             span,
             secondary=labels,
+            help=f"view it: `{handle.name}.view({p.spec.type})`; or let the parameter point to `{memory.elem}`",
         )
     if p.spec.space is Space.SHARED and handle.obj.space is Space.GLOBAL:
         raise c.type_error(
-            f"`{p.name}` of `{name}` points to shared memory, and `{handle.name}` is global", span, secondary=labels
+            f"`{p.name}` of `{name}` points to shared memory, and `{handle.name}` is global",
+            span,
+            secondary=labels,
+            help=f"declare the parameter without `shared`: `ptr({p.spec.type})`",
         )
     if p.spec.const:
         if not handle.privilege.at_least(p.privilege):
@@ -228,6 +254,7 @@ def _fits_pointer(c: Checker, p, memory: Memory, span: Span, name: str) -> None:
                 " wants",
                 span,
                 secondary=labels,
+                help=f"call it before the memory is handed out; or let the parameter take `{handle.privilege}`",
             )
         return
     if handle.const:
@@ -264,7 +291,9 @@ def _incoming(c: Checker, memory: Memory, spec: Spec, span: Span) -> tuple[Incom
             flat = True
         else:
             raise c.type_error(
-                f"`{memory.handle.name}` has {memory.rank} dimensions here, and the parameter {wanted}", span
+                f"`{memory.handle.name}` has {memory.rank} dimensions here, and the parameter {wanted}",
+                span,
+                help="declare the parameter with as many dimensions, `ptr(float, (M, N))`; or pass a row of it",
             )
     if map is not None and foreign(c, map.block) is not None:
         raise c.type_error(

@@ -19,7 +19,7 @@ def converted(c: Checker, value: ir.Expr, type: object, span: Span, what: str) -
     if not isinstance(type, Scalar) or not isinstance(value.type, Scalar):
         if value.type == type:
             return value
-        raise c.type_error(f"{what} is `{type}`, and this is `{value.type}`", span)
+        raise c.type_error(f"{what} is `{type}`, and this is `{value.type}`", span, help=f"give it a `{type}`")
     if not convert.implicit(value, type):
         raise c.type_error(
             f"{what} is `{type}`, and this is `{value.type}`",
@@ -75,9 +75,15 @@ def arithmetic(c: Checker, op: str, a: ir.Expr, b: ir.Expr, span: Span) -> ir.Ex
     if op not in ("<<", ">>") and convert.common_type(a, b) is None:
         raise no_common_type(c, a, b, span)
     if op in "/%" and not floating and isinstance(b, ir.Const) and b.value == 0:
-        raise c.type_error("division by zero", span)
+        raise c.type_error(
+            "division by zero", span, help="where the divisor may be zero at run time, guard it with an `if`"
+        )
     if op in ("<<", ">>") and isinstance(b, ir.Const) and not 0 <= b.value < max(32, a.type.bits):
-        raise c.type_error(f"a shift by {b.value} is outside of `{convert.promoted(a.type)}`", span)
+        raise c.type_error(
+            f"a shift by {b.value} is outside of `{convert.promoted(a.type)}`",
+            span,
+            help="shift by less than the width; a wider type is a cast: `i64(x) << 40`",
+        )
     return convert.binary(op, a, b, span)
 
 

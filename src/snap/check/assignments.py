@@ -53,10 +53,18 @@ def declare(c: Checker, s: tree.Declare) -> None:
     match spec.kind:
         case "constexpr":
             if s.value is None:
-                raise c.type_error(f"constexpr `{s.name}` has no value", s.span)
+                raise c.type_error(
+                    f"constexpr `{s.name}` has no value",
+                    s.span,
+                    help=f"give it where it is declared: `{s.name}: constexpr(int) = 4`",
+                )
             value = constant_value(c, s.value, f"`{s.name}`")
             if not convert.implicit(value, spec.type):
-                raise c.type_error(f"`{s.name}` is `{spec.type}`, and this is `{value.type}`", s.value.span)
+                raise c.type_error(
+                    f"`{s.name}` is `{spec.type}`, and this is `{value.type}`",
+                    s.value.span,
+                    help="cast it, or declare the other type",
+                )
             c.bind(s.name, Constant(convert.constant(value.value, spec.type, s.span)))
         case "shared" | "pipeline":
             declare_shared(c, s, spec, written)
@@ -97,7 +105,9 @@ def _declare_value(c: Checker, s: tree.Declare, spec: Spec, p: Privilege, span: 
     finally:
         c.bind(s.name, Variable(var, "const" if spec.const else ""))
     if value is None and spec.const:
-        raise c.type_error(f"const `{s.name}` has no value", s.span)
+        raise c.type_error(
+            f"const `{s.name}` has no value", s.span, help=f"give it where it is declared: `{s.name}: const(int) = ...`"
+        )
     note_value(c, var, value)
     _emit_declaration(c, var, value, s.span)
 
@@ -248,7 +258,11 @@ def augment(c: Checker, s: tree.Augment) -> None:
     (target,) = kept(c, mark, (target, p))  # the place, then what it holds, then the value
     (current,) = kept(c, mark + len(c.out) - end, (_current(c, target, type, s.target, p), p))
     if not isinstance(type, (Scalar, Vector)) or not isinstance(value.type, (Scalar, Vector)):
-        raise c.type_error(f"`{s.op}=` works on scalars and vectors, and {name} is `{type}`", s.span)
+        raise c.type_error(
+            f"`{s.op}=` works on scalars and vectors, and {name} is `{type}`",
+            s.span,
+            help="assign its elements one by one",
+        )
     result = arithmetic(c, s.op, current, value, s.span)
     if isinstance(type, Vector) or isinstance(result.type, Vector):
         c.out.append(ir.Assign(target, converted(c, result, type, s.span, name), span=s.span))
@@ -307,9 +321,17 @@ def target_of(c: Checker, e: tree.Expr) -> tuple[ir.Target, Element, Privilege]:
                     f"`{id}` is an index function of an enclosing block", e.span, help="choose another name"
                 )
             if not isinstance(found, Variable):
-                raise c.type_error(f"`{id}` is a compile-time constant and cannot be assigned", e.span)
+                raise c.type_error(
+                    f"`{id}` is a compile-time constant and cannot be assigned",
+                    e.span,
+                    help="declare a variable of another name, and assign that",
+                )
             if isinstance(found.var.type, Array):
-                raise c.type_error(f"`{id}` is an array; it is assigned element by element", e.span)
+                raise c.type_error(
+                    f"`{id}` is an array; it is assigned element by element",
+                    e.span,
+                    help=f"`{id}[i] = ...`; in its declaration it takes a list of values",
+                )
             _assignable(c, found, e.span)
             return ir.VarTarget(found.var, span=e.span), found.var.type, found.var.privilege
         case tree.Subscript(value, index):
@@ -332,7 +354,11 @@ def target_of(c: Checker, e: tree.Expr) -> tuple[ir.Target, Element, Privilege]:
         case tree.Attribute(value, name):
             of, type, p = target_of(c, value)
             if not isinstance(type, Vector) or COMPONENTS.get(name, 9) >= type.lanes:
-                raise c.type_error(f"`{type}` has no component `{name}`", e.span)
+                raise c.type_error(
+                    f"`{type}` has no component `{name}`",
+                    e.span,
+                    help="components are `.x`, `.y`, `.z`, `.w`, as many as the vector has",
+                )
             return ir.ComponentTarget(of, COMPONENTS[name], span=e.span), type.elem, p
         case _:
             raise c.fail(
@@ -346,7 +372,12 @@ def target_of(c: Checker, e: tree.Expr) -> tuple[ir.Target, Element, Privilege]:
 def _assignable(c: Checker, found: Variable, span: Span) -> None:
     var = found.var
     if found.read_only:
-        raise c.type_error(f"`{var.name}` is {found.read_only} and cannot be assigned", span, secondary=declared(var))
+        raise c.type_error(
+            f"`{var.name}` is {found.read_only} and cannot be assigned",
+            span,
+            secondary=declared(var),
+            help=f"declare a variable of your own: `j: {var.type} = {var.name}`",
+        )
     write_up(c, var.privilege, f"`{var.name}`", span, (Label(var.span, f"`{var.name}` is at `{var.privilege}`"),))
 
 

@@ -40,7 +40,11 @@ def atomic_call(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> 
             f"`atomic.{word}` has no option `{next(iter(options))}`", e.span, help="options: order=, scope="
         )
     if name == "load" and order in ("release", "acq_rel") or name == "store" and order in ("acquire", "acq_rel"):
-        raise c.type_error(f"an atomic {name} cannot be `{order}`", e.span)
+        raise c.type_error(
+            f"an atomic {name} cannot be `{order}`",
+            e.span,
+            help='a load acquires, a store releases: `order="acquire"`, `order="release"`, or leave it out',
+        )
     form = f"`atomic.{word}(memory, index{('', ', value', ', expected, new')[ATOMICS[name].values]})`"
     if not e.args:
         raise c.type_error(f"`atomic.{word}` takes memory", e.span, help=form)

@@ -150,7 +150,7 @@ def _arguments(c: Checker, e: tree.Call, word: str) -> tuple[Side, Side, tuple[i
             e.span,
             "issued here",
             (c.holding,),
-            help="claim the memory for a group of threads, or open `with group(block[1]):`",
+            help="claim the memory for a group of threads, or copy in `with each(block):`",
         )
     to, source = (Side(memory_argument(c, a, f"`{word}` of a TMA box", c.privilege), a.span) for a in e.args)
     place = options.pop("at")
@@ -310,6 +310,7 @@ def _extents(c: Checker, tile: ir.Tile, tile_side: Side, array_side: Side, moves
                 f"`{array.handle.name}` has a fixed index in dimension {k}, where the TMA box extends over {extent}",
                 array_side.span,
                 secondary=(Label(array.handle.span, "its index function has no index there"),),
+                help="let the tile have an extent of 1 there, or hand the array out without fixing that index",
             )
     return box
 
@@ -363,7 +364,11 @@ def _origin(c: Checker, side: Side, at: tuple[ir.Expr, ...], whole: Span) -> tup
     index = mapped(array, at)
     for i in index:
         if isinstance(i, ir.Const) and not convert.fits(i.value, I32):
-            raise c.type_error(f"a coordinate of a TMA box is an `i32`, which cannot hold {i.value}", whole)
+            raise c.type_error(
+                f"a coordinate of a TMA box is an `i32`, which cannot hold {i.value}",
+                whole,
+                help="pass the part of the array that is meant, or a partition of it that moves there",
+            )
     return ir.MemAccess(view, tuple(convert.cast(i, I32) for i in index), handle, span=side.span), moves
 
 
@@ -388,7 +393,9 @@ def _array_of_boxes(c: Checker, array: Memory, span: Span) -> None:
         )
     if len(view.shape) > BOX_RANK:
         raise c.type_error(
-            f"a TMA box has at most {BOX_RANK} dimensions, and `{handle.name}` has {len(view.shape)}", span
+            f"a TMA box has at most {BOX_RANK} dimensions, and `{handle.name}` has {len(view.shape)}",
+            span,
+            help="copy it in parts, or let the pointer have fewer dimensions",
         )
     last = view.shape[-1]
     if isinstance(last, ir.Const) and len(view.shape) > 1 and last.value * view.elem.bytes % BOX_BYTES:
@@ -418,4 +425,5 @@ def _begins(c: Checker, op: str, origin: ir.MemAccess, array: Memory, span: Span
             f"a TMA store starts inside of its array, and this one of `{name}` at index {before[0]}",
             span,
             note="it may end outside, where nothing is written; a TMA load may start outside as well",
+            help="start at 0 or behind, and leave out of the tile what lies before the array",
         )

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from snap.check.annotations import constant_int, constant_value, wanted_privilege
 from snap.check.arguments import arguments, bound, inherit, satisfied
 from snap.check.atomics import atomic_call
-from snap.check.bindings import IndexFunction, Memory, Variable
+from snap.check.bindings import IndexFunction, Memory, RoleName, Variable
 from snap.check.boxes import box_copy, box_reduce
 from snap.check.explain import group_words, write_up
 from snap.check.foreign import of_cuda
@@ -64,7 +64,19 @@ def call(c: Checker, e: tree.Call, want: Want, used: bool = True) -> ir.Expr | N
     if definition is not None:
         return device_call(c, definition, getattr(found, "bound", {}), e, want, used)
     if isinstance(found, IndexFunction):
-        raise c.fail("SNAP017", "an index function is used by `partition(..., f=...)`; it cannot be called", e.span)
+        raise c.fail(
+            "SNAP017",
+            "an index function is used by `partition(..., f=...)`; it cannot be called",
+            e.span,
+            help="write a function of its own: `@device(thread)`",
+        )
+    if isinstance(found, RoleName):
+        raise c.fail(
+            "SNAP017",
+            f"`{found.name}` is a role: it belongs to a `with` statement",
+            e.span,
+            help=f"`with {found.name}(...):`",
+        )
     word = e.function.name if isinstance(e.function, tree.Attribute) else ""
     if isinstance(found, (Variable, Memory)) or found is None:
         barrier = of_cuda("__syncthreads") if word == "sync" else None  # `grid.sync()`, as cooperative groups have it
@@ -114,7 +126,7 @@ def _word(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> ir.Exp
         case "acc_row" | "acc_column":
             return accumulator_place(c, word, e, want)
         case "range" | "unroll" | "strided":
-            raise c.fail("SNAP017", f"`{word}(...)` belongs to a `for` loop", e.span)
+            raise c.fail("SNAP017", f"`{word}(...)` belongs to a `for` loop", e.span, help=f"`for i in {word}(...):`")
         case "roles" | "ids" | "registers":
             help = {
                 "roles": "`compute, load = roles(256, 128)`",
@@ -250,6 +262,7 @@ def device_call(
             f"`{name}` cannot be called so: {error.message}",
             e.span,
             secondary=(Label(definition.tree.head, "defined here"),),
+            help="mend the call, or the requirements of the function",
         ) from None
     satisfied(c, header, e.span, name)
     args, handles, incoming, captured = arguments(c, header, given, e)

@@ -173,6 +173,13 @@ def read_down(
 
 
 # SNAP005: the privilege is not one that this code can declare or assign.
+def level_missing(p: Privilege) -> str:
+    """Where units of a level are found, for code that holds none."""
+    if p.level is Level.CLUSTER:
+        return "there are no clusters here: `@kernel(threads=256, cluster=2)`, or `@requires(grid[1], cluster[1], ...)`"
+    return f"go through them in code that has several: `with each({p.level.word}):` in that of the grid"
+
+
 def write_up(
     c: Checker,
     p: Privilege,
@@ -212,6 +219,7 @@ def write_up(
                 span,
                 f"this code holds {c.place}",
                 secondary + inside,
+                help=level_missing(p),
             )
         else:
             count = "a number its caller decides" if held.count is None else str(held.count)

@@ -14,7 +14,7 @@ from snap.check.arithmetic import arithmetic, compared
 from snap.check.bindings import Constant, IndexFunction, Memory, Pipeline, RoleName, Variable
 from snap.check.explain import declared, group_words, read_down
 from snap.check.memory import indices, load
-from snap.check.names import as_definition, constant_of, describe_object, resolve
+from snap.check.names import TOO_LONG, as_definition, constant_of, describe_object, resolve
 from snap.check.operands import in_order, kept
 from snap.check.state import Checker, Want
 from snap.check.storage import LocalArray, inside, no_pipeline, storage
@@ -35,7 +35,7 @@ def expression(c: Checker, e: tree.Expr, want: Want) -> ir.Expr:
         case tree.Number(value):
             const = convert.literal(value, e.span)
             if const is None:
-                raise c.type_error(f"no integer type holds {value}", e.span)
+                raise c.type_error(f"no integer type holds {value}", e.span, help=TOO_LONG)
             return const
         case tree.Text(text):
             number = text.lower().strip("+-") in ("inf", "infinity", "nan")
@@ -67,7 +67,8 @@ def expression(c: Checker, e: tree.Expr, want: Want) -> ir.Expr:
 
             value = call(c, e, want)
             if value is None:
-                raise c.type_error("this call returns nothing", e.span, "used as a value")
+                help = "call it on a line of its own; a function that gives something back says so: `-> int`"
+                raise c.type_error("this call returns nothing", e.span, "used as a value", help=help)
             return value
         case tree.Lambda():
             raise c.fail(
@@ -146,7 +147,9 @@ def _name(c: Checker, e: tree.Name, want: Want) -> ir.Expr:
     match found:
         case Variable(var):
             if isinstance(var.type, Array):
-                raise c.type_error(f"`{e.id}` is an array; index it", e.span, secondary=declared(var))
+                raise c.type_error(
+                    f"`{e.id}` is an array; index it", e.span, secondary=declared(var), help=f"`{e.id}[i]`"
+                )
             if not var.privilege.at_least(want.privilege):
                 raise read_down(c, f"`{e.id}`", var.privilege, var.span, want, e.span)
             return ir.Read(var, var.type, span=e.span)
@@ -182,7 +185,11 @@ def _attribute(c: Checker, e: tree.Attribute, want: Want) -> ir.Expr:
     if found is not None:
         const = constant_of(c, found, e.span)
         if const is None:
-            raise c.type_error(f"this is not a value: it is {describe_object(found)}", e.span)
+            raise c.type_error(
+                f"this is not a value: it is {describe_object(found)}",
+                e.span,
+                help="write a number, a variable, or an element of memory",
+            )
         return const
     if (
         isinstance(e.value, tree.Name)
@@ -259,7 +266,11 @@ def _unary(c: Checker, op: str, operand: tree.Expr, e: tree.Unary, want: Want) -
         return convert.unary("not", condition(c, operand, want), e.span)
     value = number(c, operand, want)
     if op == "~" and scalar_of(value.type).is_float:
-        raise c.type_error(f"`~` takes an integer, not `{value.type}`", e.span)
+        raise c.type_error(
+            f"`~` takes an integer, not `{value.type}`",
+            e.span,
+            help="`not` negates a condition; the bits of a float are `intrinsic.bitcast(x, u32)`",
+        )
     if isinstance(value.type, Vector):
         return value if op == "+" else ir.Unary(op, value, value.type, span=e.span)
     if op == "+":
@@ -417,4 +428,4 @@ def _unify(c: Checker, a: ir.Expr, b: ir.Expr, span: Span) -> tuple[ir.Expr, ir.
             return tuple((convert.weakly if free else convert.cast)(v, type) for v in (a, b))
     elif a.type == b.type:
         return a, b
-    raise c.type_error(f"the two sides of `if-else` are `{a.type}` and `{b.type}`", span)
+    raise c.type_error(f"the two sides of `if-else` are `{a.type}` and `{b.type}`", span, help="cast one of them")

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from snap.check.annotations import chosen, constant_int, wanted_privilege
-from snap.check.bindings import Memory, RoleName
-from snap.check.names import resolve
+from snap.check.bindings import Memory, Pipeline, Poison, RoleName
+from snap.check.names import resolve, resolve_name
 from snap.check.state import Checker
 from snap.diag.error import Label
 from snap.diag.span import Span
@@ -113,6 +113,13 @@ def memory_named(c: Checker, args: tuple[tree.Expr, ...], s: tree.With) -> dict[
             raise c.type_error(
                 f"`{root}` is given twice", e.span, help="name it once: it is one memory, seen in one way"
             )
+        if not isinstance(c.lookup(root), (Memory, Pipeline, Poison)):
+            resolve_name(c, root, e.span)  # unknown names have an error of their own
+            raise c.type_error(
+                f"`{root}` is no memory, and memory is what `{s.call.function.id}` hands out",
+                e.span,
+                help="name pointers and shared arrays that are written here; what is only read needs no name",
+            )
         found[root] = e
     return found
 
@@ -204,6 +211,20 @@ def promises(c: Checker, call: tree.Call) -> set[str]:
     with c.trial():
         return {item.id for item in chosen(c, dict(call.keywords).get("disjoint")) if isinstance(item, tree.Name)}
     return set()
+
+
+def all_here(c: Checker, s: tree.With, role: RoleName) -> None:
+    """A role stands where the roles were made: not in one of them."""
+    held = c.place.held(Level.THREAD)
+    if held is not None and held.count is not None and sum(role.sizes) > held.count:
+        raise c.fail(
+            "SNAP003",
+            f"`{role.name}` is one of the roles of {sum(role.sizes)} threads, and this code holds {held.count}",
+            s.call.span,
+            "not all of the roles' threads are here",
+            (c.holding, Label(role.span, "the role")),
+            help=f"use it where the roles were made, beside the others, not in one of them: `with {role.name}(...):`",
+        )
 
 
 def handed_to(c: Checker, form: str | RoleName, call: tree.Call) -> Privilege:

@@ -38,9 +38,17 @@ def accumulator_place(c: Checker, word: str, e: tree.Call, want: Want) -> ir.Exp
         raise read_down(c, f"the result of `{word}`", THREAD1, None, want, e.span)
     j = scalar(c, e.args[0], want)
     if not j.type.is_integer:
-        raise c.type_error(f"the number of an element is an integer, and this is `{j.type}`", e.args[0].span)
+        raise c.type_error(
+            f"the number of an element is an integer, and this is `{j.type}`",
+            e.args[0].span,
+            help="cast it: `int(...)`",
+        )
     if isinstance(j, ir.Const) and j.value < 0:
-        raise c.type_error(f"elements are numbered from 0, and this is {j.value}", e.args[0].span)
+        raise c.type_error(
+            f"elements are numbered from 0, and this is {j.value}",
+            e.args[0].span,
+            help="`acc_row(0, warpgroup)` is the row of `acc[0]`",
+        )
     j = convert.cast(j, I32)
     return _row(j, group.n, e.span) if word == "acc_row" else _column(j, e.span)
 

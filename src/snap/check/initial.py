@@ -89,7 +89,11 @@ def _copied(c: Checker, var: ir.Var, array: LocalArray, e: tree.Expr, want: Want
     """The element of another array that goes to each position, all of them in one dimension."""
     type, source = var.type, array.ref.var
     if (array.ref.elem, array.ref.shape) != (type.elem, type.shape):
-        raise c.type_error(f"`{var.name}` is `{type}`, and this is `{Array(array.ref.elem, array.ref.shape)}`", e.span)
+        raise c.type_error(
+            f"`{var.name}` is `{type}`, and this is `{Array(array.ref.elem, array.ref.shape)}`",
+            e.span,
+            help="an array is copied from one of the same type and shape; otherwise give its elements: `[a, b, c, d]`",
+        )
     if not source.privilege.at_least(want.privilege):
         raise read_down(c, f"`{source.name}`", source.privilege, source.span, want, e.span)
     return lambda index: array.ref.element(index, e.span)

@@ -82,6 +82,7 @@ def allowed(c: Checker, op: CollectiveOp, span: Span) -> CollectiveOp:
             span,
             f"needs `{need}`",
             (c.holding,),
+            help=f"open a group that starts at multiples of {need.n}, `with group({need}):`, or make cases as large",
         )
     if op.requires == GRID1 and not c.cooperative:
         raise c.fail(
@@ -120,7 +121,11 @@ def _plain(c: Checker, op: CollectiveOp, e: tree.Call, want: Want) -> ir.Expr | 
     if op.name.startswith("shfl") and "width" in options:
         width = constant_int(c, options.pop("width"), "`width`")
         if width not in SHUFFLE_WIDTHS:
-            raise c.type_error("a shuffle's width is 2, 4, 8, 16 or 32", e.span)
+            raise c.type_error(
+                "a shuffle's width is 2, 4, 8, 16 or 32",
+                e.span,
+                help="`width=16`; or open a group of so many threads, `with group(thread[16]):`, and leave it out",
+            )
         if width > op.requires.n:
             raise c.type_error(
                 f"a width of {width} reaches beyond the {op.requires.n} threads that shuffle here",
@@ -201,11 +206,15 @@ def _typed_argument(c: Checker, op: CollectiveOp, i: int, value: ir.Expr, span: 
         return convert.cast(value, BOOL)
     if op.name.startswith("shfl") and i == 1:
         if not value.type.is_integer:
-            raise c.type_error("a lane is an integer", span)
+            raise c.type_error("a lane is an integer", span, help="cast it: `int(...)`")
         return convert.cast(value, I32)
     value = convert.cast(value, value.type)
     if op.name in ("reduce_and", "reduce_or", "reduce_xor") and not value.type.is_integer:
-        raise c.type_error(f"`{op.name}` takes integers, not `{value.type}`", span)
+        raise c.type_error(
+            f"`{op.name}` takes integers, not `{value.type}`",
+            span,
+            help="`reduce_add`, `reduce_min` and `reduce_max` take floats",
+        )
     if op.name.startswith("reduce_") and value.type == BOOL:
         return convert.cast(value, I32)
     if op.name.startswith("match") and value.type.bits < 32:
@@ -218,7 +227,11 @@ def _setmaxnreg(c: Checker, op: CollectiveOp, e: tree.Call) -> None:
         raise c.type_error("`setmaxnreg` takes the number of registers", e.span, help="`intrinsic.setmaxnreg(240)`")
     n = constant_int(c, e.args[0], "the number of registers")
     if not SET_REGISTERS[0] <= n <= SET_REGISTERS[1] or n % REGISTER_UNIT:
-        raise c.type_error(f"a thread can have 24, 32, ... 256 registers, a multiple of 8, not {n}", e.args[0].span)
+        raise c.type_error(
+            f"a thread can have 24, 32, ... 256 registers, a multiple of 8, not {n}",
+            e.args[0].span,
+            help="`intrinsic.setmaxnreg(232)`",
+        )
     c.out.append(ir.Collective("setmaxnreg", op.requires, c.place, (), (), attrs=(("n", n),), span=e.span))
 
 
@@ -250,7 +263,11 @@ def async_copy(c: Checker, e: tree.Call) -> None:
     source_memory, source = element_argument(c, e.args[1], PER_THREAD, "`async_copy`")
     (target,) = kept(c, mark, (target, THREAD1))
     if to.handle.obj.space is Space.GLOBAL or source_memory.handle.obj.space is Space.SHARED:
-        raise c.type_error("`async_copy` of an element goes from global to shared memory", e.span)
+        raise c.type_error(
+            "`async_copy` of an element goes from global to shared memory",
+            e.span,
+            help="`async_copy(mine[i], x[j])`: shared memory first, then global memory; the other way is an assignment",
+        )
     if to.elem != source_memory.elem or to.elem.bytes not in COPIED:
         raise c.type_error(
             f"`async_copy` moves equal elements of 4, 8 or 16 bytes, not `{source_memory.elem}` to `{to.elem}`",

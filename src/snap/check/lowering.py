@@ -156,6 +156,7 @@ def _cannot_lower(c: Checker, seen: Memory, p: Privilege, s: tree.With) -> Diagn
             f"`{base.name}` is at `{base.privilege}`, which cannot be lowered to `{p}`",
             s.head,
             secondary=declared(base),
+            help=f"hand it out to units of `{base.privilege}` or below, of a size that divides",
         )
     else:
         write_up(c, p, f"a part of `{base.name}`", s.head)
@@ -180,7 +181,7 @@ def _index_function(
         lam, names, scopes = _lambda(c, given["f"])
         params = tuple(c.temp(n, I32, GRID1, lam.span) for n in lam.params)
         if not params:
-            raise c.type_error("an index function takes at least one index", lam.span)
+            raise c.type_error("an index function takes at least one index", lam.span, help="`f=lambda i: offset + i`")
         held = c.names, c.scopes
         c.names, c.scopes = names, [*scopes, {n: Variable(v, "an index") for n, v in zip(lam.params, params)}]
         try:
@@ -207,7 +208,7 @@ def _index_value(c: Checker, e: tree.Expr, p: Privilege) -> ir.Expr:
     finally:
         c.no_calls, c.index_privilege = held
     if not value.type.is_integer:
-        raise c.type_error(f"an index is an integer, not `{value.type}`", e.span)
+        raise c.type_error(f"an index is an integer, not `{value.type}`", e.span, help="cast it: `int(...)`")
     return convert.settled(value)
 
 

@@ -162,7 +162,9 @@ def _matrix_attrs(c: Checker, e: tree.Call, fragment: tree.Expr) -> tuple[LocalA
     count = size // 4
     if count not in MATRICES or size % 4:
         raise c.type_error(
-            "a matrix load or store moves 1, 2 or 4 matrices: 2, 4 or 8 elements per thread", fragment.span
+            "a matrix load or store moves 1, 2 or 4 matrices: 2, 4 or 8 elements per thread",
+            fragment.span,
+            help="`frag: bf16[8]` is 4 matrices",
         )
     return found, (("count", count), ("trans", trans))
 
@@ -170,9 +172,17 @@ def _matrix_attrs(c: Checker, e: tree.Call, fragment: tree.Expr) -> tuple[LocalA
 def _shared_row(c: Checker, e: tree.Expr, op: str, elem: Scalar) -> tuple[Memory, ir.MemAccess]:
     memory, row = element_argument(c, e, PER_THREAD, f"`{op}`")
     if memory.handle.obj.space is Space.GLOBAL:
-        raise c.type_error(f"`{op}` works on shared memory, and `{memory.handle.name}` is global", e.span)
+        raise c.type_error(
+            f"`{op}` works on shared memory, and `{memory.handle.name}` is global",
+            e.span,
+            help="load it to shared memory first; fragments of `mma` may also be read element by element",
+        )
     if memory.elem != elem:
-        raise c.type_error(f"`{op}` moves `{elem}`, and `{memory.handle.name}` holds `{memory.elem}`", e.span)
+        raise c.type_error(
+            f"`{op}` moves `{elem}`, and `{memory.handle.name}` holds `{memory.elem}`",
+            e.span,
+            help=f"let the local array have elements of `{memory.elem}`",
+        )
     own_memory(c, row, f"`{op}`")
     return memory, row
 
@@ -221,7 +231,11 @@ def _in_words(c: Checker, array: LocalArray, span: Span) -> LocalArray:
     if array.ref.elem not in BYTES:
         return array
     if last % 4:
-        raise c.type_error(f"rows of {last} bytes are not whole words of 32 bits, which `mma` takes", span)
+        raise c.type_error(
+            f"rows of {last} bytes are not whole words of 32 bits, which `mma` takes",
+            span,
+            help="let rows have a multiple of 4 bytes",
+        )
     return LocalArray(array.variable, ir.ArrayRef(array.ref.var, U32, (*rest, last // 4), array.ref.at), span)
 
 
@@ -237,11 +251,16 @@ def _register_targets(c: Checker, e: tree.Expr, count: int, type: Scalar, op: st
         pairs = [register_target(c, item) for item in e.items]
         targets, types = tuple(t for t, _ in pairs), {t for _, t in pairs}
     else:
-        raise c.type_error(f"`{op}` delivers into a local array or a list of registers", e.span)
+        raise c.type_error(
+            f"`{op}` delivers into a local array or a list of registers",
+            e.span,
+            help="`frag: bf16[8]`, and `intrinsic.ldmatrix(frag, s[row, col])`",
+        )
     if len(targets) != count or types != {type}:
         raise c.type_error(
             f"`{op}` delivers {count} values of type `{type}`, and this holds {len(targets)} of"
             f" `{', '.join(map(str, types))}`",
             e.span,
+            help="declare a local array of that type and size",
         )
     return targets

@@ -66,6 +66,7 @@ def access(c: Checker, memory: Memory, items: tuple[tree.Expr, ...], want: Want,
             f"`{memory.handle.name}` takes {memory.rank} index(es), not {len(items)}",
             span,
             secondary=declared(memory.handle),
+            help="give one index for each dimension; all of them in one pair of brackets: `x[i, j]`",
         )
     mark = len(c.out)
     index = indices(c, items, want)
@@ -76,6 +77,7 @@ def access(c: Checker, memory: Memory, items: tuple[tree.Expr, ...], want: Want,
                 raise c.type_error(
                     f"index {i.value} is outside of `{memory.handle.name}`, whose dimension here is {n.value}",
                     item.span,
+                    help="indices count from 0",
                 )
     return ir.MemAccess(
         memory.view, mapped(memory, index), memory.handle, foreign(c, mapped_block(memory, index)), span=span

@@ -24,6 +24,8 @@ from snap.ir.operations import COLLECTIVES, MATH
 from snap.ir.types import Element, Privilege
 from snap.surface import PYTHON_TYPES, WITHOUT_IMPORT, LevelName, Marker, Namespace, TypeName
 
+TOO_LONG = "integers have at most 64 bits; a float is written with a point: `1e30`"
+
 
 def resolve_name(c: Checker, name: str, span: Span) -> object:
     """A local binding, else the captured object, else a word of the language.  SNAP019 where there is none."""
@@ -35,7 +37,12 @@ def resolve_name(c: Checker, name: str, span: Span) -> object:
     if name in c.names:
         found = c.names[name]
         if isinstance(found, Refused):
-            raise c.fail("SNAP019", f"`{name}` was refused; see its own errors", span)
+            raise c.fail(
+                "SNAP019",
+                f"`{name}` was refused; see its own errors",
+                span,
+                help="mend that function first: this error may go away with it",
+            )
         return found
     if name in WITHOUT_IMPORT:
         return WITHOUT_IMPORT[name]
@@ -118,6 +125,7 @@ def resolve(c: Checker, e: tree.Expr) -> object | None:
                         "SNAP019",
                         f"`{base.__name__ if isinstance(base, types.ModuleType) else base}` has no `{name}`",
                         e.span,
+                        help="mathematical functions are written without a module; `help(snap)` lists the words",
                     )
                 return found
             return None
@@ -189,7 +197,11 @@ def constant_of(c: Checker, found: object, span: Span) -> ir.Const | None:
         return None
     const = convert.literal(number, span)
     if const is None:
-        raise c.type_error(f"no integer type holds {number}", span)
+        raise c.type_error(
+            f"no integer type holds {number}",
+            span,
+            help=TOO_LONG,
+        )
     return const
 
 

@@ -19,24 +19,32 @@ from snap.ir.types import BOOL, F32, F64, I32, U8, U32, Scalar, Vector
 
 def cast_call(c: Checker, type: object, e: tree.Call, want: Want) -> ir.Expr:
     if e.keywords:
-        raise c.type_error("a cast takes no keywords", e.span)
+        raise c.type_error("a cast takes no keywords", e.span, help="`int(x)`: the value alone")
     if isinstance(type, Vector):
         if len(e.args) not in (1, type.lanes):
-            raise c.type_error(f"`{type}` takes {type.lanes} components, one for all, or a vector", e.span)
+            raise c.type_error(
+                f"`{type}` takes {type.lanes} components, one for all, or a vector",
+                e.span,
+                help=f"`{type}({', '.join('abcd'[: type.lanes])})`, or `{type}(x)` for all of them",
+            )
         given = numbers(c, want, *e.args) if len(e.args) == 1 else scalars(c, want, *e.args)
         if isinstance(given[0].type, Vector):
             return _converted_vector(c, given[0], type, e.span)
         items = [converted(c, value, type.elem, a.span, "a component") for value, a in zip(given, e.args)]
         return ir.MakeVector(tuple(items * type.lanes if len(items) == 1 else items), type, span=e.span)
     if len(e.args) != 1:
-        raise c.type_error(f"the cast `{type}(...)` takes one value", e.span)
+        raise c.type_error(f"the cast `{type}(...)` takes one value", e.span, help=f"`{type}(x)`")
     return convert.cast(scalar(c, e.args[0], want), type, e.span)
 
 
 def _converted_vector(c: Checker, value: ir.Expr, type: Vector, span: Span) -> ir.Expr:
     """`float4(v)`: each component is cast."""
     if value.type.lanes != type.lanes:
-        raise c.type_error(f"a `{value.type}` has {value.type.lanes} components, and `{type}` has {type.lanes}", span)
+        raise c.type_error(
+            f"a `{value.type}` has {value.type.lanes} components, and `{type}` has {type.lanes}",
+            span,
+            help="take components, and make a vector of them: `float2(v.x, v.y)`",
+        )
     return value if value.type == type else ir.Cast(value, type, span=span)
 
 
@@ -51,13 +59,15 @@ def math_call(c: Checker, name: str, e: tree.Call, want: Want, fast: bool = Fals
     variadic = name in ("min", "max")
     if e.keywords or (len(e.args) != op.arity if not variadic else len(e.args) < 2):
         raise c.type_error(
-            f"`{name}` takes {op.arity} argument{'s' if op.arity > 1 else ''}{' or more' if variadic else ''}", e.span
+            f"`{name}` takes {op.arity} argument{'s' if op.arity > 1 else ''}{' or more' if variadic else ''}",
+            e.span,
+            help=f"`help({name})` shows what it takes",
         )
     args = numbers(c, want, *e.args)
     if any(isinstance(a.type, Vector) for a in args):
         return _of_vectors(c, name, args, e.span, fast)
     if op.domain in ("int", "word") and any(not a.type.is_integer for a in args):
-        raise c.type_error(f"`{name}` takes integers", e.span)
+        raise c.type_error(f"`{name}` takes integers", e.span, help="cast them: `int(...)`")
     while len(args) > 2 and variadic:
         args[:2] = [_math(c, name, args[:2], e.span, fast)]
     return _math(c, name, args, e.span, fast)
@@ -71,7 +81,9 @@ def _of_vectors(c: Checker, name: str, args: list[ir.Expr], span: Span, fast: bo
     *args, type = meeting(c, span, *args)
     if op.domain == "float" and not type.elem.is_float or op.domain == "int" and not type.elem.is_integer:
         raise c.type_error(
-            f"`{name}` takes {'floats' if op.domain == 'float' else 'integers'}, and these are `{type}`", span
+            f"`{name}` takes {'floats' if op.domain == 'float' else 'integers'}, and these are `{type}`",
+            span,
+            help="cast them, `float(...)` or `int(...)`",
         )
     while len(args) > op.arity:  # of `min` and `max`: one after another
         args[:2] = [ir.Math(name, _vector_first(args[0], args[1], type), type, fast, span=span)]
@@ -118,7 +130,11 @@ def _of_eight_bits(c: Checker, name: str, given: ir.Expr, span: Span) -> Scalar:
         return F32
     fits = isinstance(given, ir.Const) and given.type.is_integer and 0 <= given.value < 256
     if given.type != U8 and not (convert.is_weak(given) and fits):
-        raise c.type_error(f"`{name}` takes the bits of a float in a `u8`, not `{given.type}`", span)
+        raise c.type_error(
+            f"`{name}` takes the bits of a float in a `u8`, not `{given.type}`",
+            span,
+            help=f"cast it, if its lowest 8 bits are meant: `{name}(u8(...))`",
+        )
     return U8
 
 
@@ -137,5 +153,9 @@ def bitcast_call(c: Checker, e: tree.Call, want: Want) -> ir.Expr:
     value = scalar(c, e.args[0], want)
     type = as_type(resolve(c, e.args[1]))
     if not isinstance(type, Scalar) or type.bits != value.type.bits or BOOL in (type, value.type):
-        raise c.type_error(f"`{value.type}` has no bitcast to `{type}`: the sizes must agree", e.span)
+        raise c.type_error(
+            f"`{value.type}` has no bitcast to `{type}`: the sizes must agree",
+            e.span,
+            help="cast it to a type of the other size first",
+        )
     return ir.Bitcast(convert.cast(value, value.type), type, span=e.span)

@@ -11,6 +11,7 @@ import math
 
 from snap.check.annotations import constant_int, wanted_privilege
 from snap.check.bindings import Memory, Poison, SplitBranch
+from snap.check.explain import level_missing
 from snap.check.names import resolve, word_called
 from snap.check.short import expanded, form_of
 from snap.check.state import Abort, Checker, NotOpened
@@ -57,11 +58,11 @@ def with_statement(c: Checker, s: tree.With, tail: bool) -> None:
             case _:
                 raise c.fail(
                     "SNAP017",
-                    "`with` opens a group, a partition, a claim, a stage or a turn",
+                    "`with` tells units apart, hands out memory, or opens a role, a stage or a turn",
                     s.head,
                     help=(
-                        "`with group(thread[32]):`, `with partition(x, p=thread[1], f=...) as mine:`, `with claim(x,"
-                        " p=thread[32]) as all:`"
+                        "`with each(thread, x) as i:`, `with one(thread, x):`, a role, `with compute(a):`, `with"
+                        " stage(t) as s:`; and the words that these stand for: `group`, `partition`, `claim`"
                     ),
                 )
     except NotOpened as refused:
@@ -118,7 +119,7 @@ def _group(c: Checker, s: tree.With, tail: bool) -> None:
             f"holds {c.place}",
             (c.holding,),
             note="a group can only be made of units that the code has",
-            help=f"open `group({p})` outside of this one" if not below else "",
+            help=f"open `group({p})` outside of this one" if not below else level_missing(p),
             place=as_if,
         )
     if not held.multiple_of(p.n):
@@ -167,6 +168,7 @@ def split_statement(c: Checker, s: tree.Match, tail: bool) -> None:
                 "SNAP003",
                 f"nothing is left for `case _`: the cases before it take all {held.count} {level.word}s",
                 case.head,
+                help="leave it out, or make the cases before it smaller",
             )
             continue
         place = c.place.sharded(level, offset, size)
@@ -202,7 +204,14 @@ def _what_is_split(c: Checker, s: tree.Match) -> tuple[Level, int]:
     held, word = c.place.held(name.level), name.level.word
     if held is None:
         message = f"there is no level `{word}` here to split"
-        raise c.fail("SNAP001", message, s.subject.span, f"holds {c.place}", (c.holding,))
+        raise c.fail(
+            "SNAP001",
+            message,
+            s.subject.span,
+            f"holds {c.place}",
+            (c.holding,),
+            help="split what this code holds; to split blocks, stay in the code of the grid or cluster",
+        )
     if held.count is None:
         message = f"how many {word}s there are is the caller's to decide"
         raise c.fail("SNAP003", message, s.subject.span, help=f"name the level in `@requires`: `{word}[...]`")
@@ -271,7 +280,7 @@ def _sizes(c: Checker, s: tree.Match, unit: int) -> list[int | None]:
     for k, case in enumerate(s.cases):
         if case.size is None:
             if k != len(s.cases) - 1:
-                raise c.fail("SNAP017", "`case _` comes last", case.head)
+                raise c.fail("SNAP017", "`case _` comes last", case.head, help="put it behind the others")
             sizes.append(None)
             continue
         value = constant_int(c, case.size, "the size of a case")
@@ -285,12 +294,13 @@ def _sizes(c: Checker, s: tree.Match, unit: int) -> list[int | None]:
                         else f"there are {len(named)} sizes, and this is one case more"
                     ),
                     case.head,
+                    help="`match split(thread, 64, 64):`, `case 0:`, `case 1:`",
                 )
             value = named[k]
         else:
             value *= unit
         if value < 1:
-            raise c.type_error(f"a case takes a positive number of units, not {value}", case.head)
+            raise c.type_error(f"a case takes a positive number of units, not {value}", case.head, help="`case 64:`")
         sizes.append(value)
     if named and len([x for x in sizes if x is not None]) < len(named):
         raise c.fail(

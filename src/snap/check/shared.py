@@ -163,18 +163,15 @@ def own_part(memory: Memory) -> Memory | None:
 def _wrong_place(c: Checker, s: tree.Declare, spec: Spec) -> Exception:
     clusters = c.constructs[0].place.held(Level.CLUSTER) is not None
     if not spec.spread:
-        belongs, help = "one block", "declare it directly in `with group(block[1]):`"
+        belongs, help = "one block", "declare it directly in `with each(block):`"
         if c.privilege == CLUSTER1:
             help += "; or spread it over the cluster: `shared(float[256], across=block)`"
     else:
         belongs = "one cluster"
         help = (
-            "declare it directly in `with group(cluster[1]):`"
+            "declare it directly in `with each(cluster):`"
             if clusters
-            else (
-                "require clusters, `@requires(grid[1], cluster[1], block[2], thread[256])`, and declare it in `with"
-                " group(cluster[1]):`"
-            )
+            else ("require clusters, `@kernel(threads=256, cluster=2)`, and declare it in `with each(cluster):`")
         )
     return c.fail(
         "SNAP012",

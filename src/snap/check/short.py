@@ -33,6 +33,7 @@ from snap.check.declarations import new_names
 from snap.check.expressions import expression, scalar
 from snap.check.forms import (
     FormPlace,
+    all_here,
     arguments,
     binary_node,
     bodies_of,
@@ -180,7 +181,8 @@ def _extents(c: Checker, shape: tree.Expr, names: int, p: Privilege | None = Non
             f"the shape has {len(items)} dimension{'s' if len(items) > 1 else ''}, and there"
             + (" is one name" if names == 1 else f" are {names} names"),
             shape.span,
-            help="a name for each dimension, in parentheses: `as (i, j)`",
+            help="a name for each dimension: `with each(thread, shape=(8, 4)) as (i, j):`,"
+            " `i, j = ids(thread, shape=(8, 4))`",
         )
     return [e if isinstance(e, tree.Known) else _kept(c, e, least) for e in items]
 
@@ -472,6 +474,7 @@ def _role(c: Checker, s: tree.With, role: RoleName) -> tree.Body:
             s.head,
             help=f"`with {role.name}(a, b):`",
         )
+    all_here(c, s, role)
     p = Privilege(Level.THREAD, role.sizes[role.number])
     memory = memory_named(c, s.call.args, s)
     made: tree.Body = (split_of(s, Level.THREAD, role.sizes, role.number, s.body, numbered=True),)

@@ -144,9 +144,15 @@ def constexpr_value(c: Checker, p: tree.Parameter, type: Scalar, value: object) 
 
     number = as_number(value)
     if number is None or (isinstance(number, float) and not type.is_float):
-        raise c.type_error(f"`{p.name}` is a constexpr `{type}`, and is given {value!r}", p.span)
+        raise c.type_error(
+            f"`{p.name}` is a constexpr `{type}`, and is given {value!r}", p.span, help=f"give it a value of `{type}`"
+        )
     if type.is_integer and not convert.fits(int(number), type):
-        raise c.type_error(f"`{p.name}` is a constexpr `{type}`, which does not hold {value!r}", p.span)
+        raise c.type_error(
+            f"`{p.name}` is a constexpr `{type}`, which does not hold {value!r}",
+            p.span,
+            help="declare a wider type, or give a value that it holds",
+        )
     return convert.constant(number, type, p.span)
 
 
@@ -165,9 +171,14 @@ def parameters(c: Checker, constexprs: Mapping[str, object]) -> tuple[ParamSpec,
         spec, privilege, _ = annotation(c, p.annotation)
         privilege = privilege or (THREAD1 if spec.kind == "ref" else c.privilege)
         if p.default is not None and spec.kind != "constexpr":
-            raise c.fail("SNAP017", f"parameter `{p.name}` has a default; only constexpr parameters may", p.span)
+            raise c.fail(
+                "SNAP017",
+                f"parameter `{p.name}` has a default; only constexpr parameters may",
+                p.span,
+                help="leave the default out, and pass the value; or make it `constexpr(...)`",
+            )
         if p.name in specs:
-            raise c.type_error(f"two parameters are called `{p.name}`", p.span)
+            raise c.type_error(f"two parameters are called `{p.name}`", p.span, help="give one of them another name")
         if spec.kind == "shared":
             raise c.type_error(
                 f"`{p.name}` is passed as a pointer", p.span, help="write `ptr(shared(float)) @ block[1]`"
@@ -177,7 +188,11 @@ def parameters(c: Checker, constexprs: Mapping[str, object]) -> tuple[ParamSpec,
         specs[p.name] = ParamSpec(p.name, spec, privilege, p.span)
         if spec.kind == "constexpr":
             if p.name not in constexprs:
-                raise c.type_error(f"constexpr parameter `{p.name}` has no value", p.span)
+                raise c.type_error(
+                    f"constexpr parameter `{p.name}` has no value",
+                    p.span,
+                    help=f"pass it in the call, or fix it: `.specialize({p.name}=...)`",
+                )
             c.bind(p.name, Constant(constexpr_value(c, p, spec.type, constexprs[p.name])))
         elif spec.kind in ("value", "ref"):
             c.bind(p.name, Variable(c.var(p.name, spec.type, privilege, p.span), "const" if spec.const else ""))

@@ -81,9 +81,14 @@ def _fill(c: Checker, pipeline: Pipeline, args: tuple[tree.Expr, ...], s: tree.W
     if len(args) == 2:
         value = scalar(c, args[1], Want(p, f"names one fill for `{p}`", agree=True))
         if not value.type.is_integer:
-            raise c.type_error("the number of a fill is an integer", args[1].span)
+            raise c.type_error("the number of a fill is an integer", args[1].span, help="cast it: `int(...)`")
         if isinstance(value, ir.Const) and value.value < 0:
-            raise c.fail("SNAP021", f"fills are numbered from 0, and this is {value.value}", args[1].span)
+            raise c.fail(
+                "SNAP021",
+                f"fills are numbered from 0, and this is {value.value}",
+                args[1].span,
+                help="`with stage(t, k) as s:` with k from 0 on",
+            )
         return convert.settled(value)
     count = ir.Read(pipeline.fills, I32, span=s.head)
     number = c.remembered(f"{s.name}_fill", count, p, s.head)

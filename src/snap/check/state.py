@@ -217,7 +217,9 @@ class Checker:
 
     def effects_allowed(self, what: str, span: Span) -> None:
         if self.no_calls:
-            raise self.type_error(f"{self.no_calls} cannot contain {what}", span)
+            raise self.type_error(
+                f"{self.no_calls} cannot contain {what}", span, help="compute it before, and use the variable there"
+            )
 
     @cached_property
     def assigned(self) -> set[str]:
@@ -290,8 +292,8 @@ class Checker:
             yield self.out
         finally:
             for name, binding in self.scopes.pop().items():
-                declared = getattr(binding, "var", None) or getattr(binding, "handle", None)
-                if declared is not None:
+                declared = getattr(binding, "var", None) or getattr(binding, "handle", None) or binding
+                if isinstance(getattr(declared, "span", None), Span):
                     self.ended[name] = declared.span
             if self.smem_used > used:
                 self.smem_left = (used, max(self.smem_used, self.smem_left[1] if self.smem_left[0] >= used else 0))

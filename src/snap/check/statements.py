@@ -157,10 +157,14 @@ def _for(c: Checker, s: tree.For) -> None:
     bounds, unroll = _range(c, s.iterable)
     kind = I64 if any(b.type == I64 for b in bounds) else I32
     if any(not b.type.is_integer or b.type.bits == 64 and b.type != I64 for b in bounds):
-        raise c.type_error("the bounds of `range` are integers (i64 at most)", s.iterable.span)
+        raise c.type_error(
+            "the bounds of `range` are integers (i64 at most)", s.iterable.span, help="cast them: `range(int(n))`"
+        )
     start, stop, step = (convert.cast(b, kind) for b in bounds)
     if isinstance(step, ir.Const) and step.value == 0:
-        raise c.type_error("the step of `range` is zero", s.iterable.span)
+        raise c.type_error(
+            "the step of `range` is zero", s.iterable.span, help="a step of 1 is left out; -1 counts down"
+        )
     var = c.var(s.name.rstrip(), kind, c.privilege, s.name_span)
     bounds = c.ranges[var.uid] = (start, stop, step)
     count, early = trips(bounds), leaves_early(s.body)
@@ -188,7 +192,11 @@ def _range(c: Checker, e: tree.Call) -> tuple[list[ir.Expr], int]:
         if len(e.args) == 2:
             unroll = constant_int(c, e.args[1], "the factor of `unroll`")
             if unroll < 1:
-                raise c.type_error("the factor of `unroll` is positive", e.args[1].span)
+                raise c.type_error(
+                    "the factor of `unroll` is positive",
+                    e.args[1].span,
+                    help="`unroll(range(n), 4)`; without a number all of it is written out",
+                )
         e = e.args[0]
         word = word_called(c, e)
     if word != "range" or not 1 <= len(e.args) <= 3 or e.keywords:
@@ -202,7 +210,7 @@ def _range(c: Checker, e: tree.Call) -> tuple[list[ir.Expr], int]:
     def bound(a: tree.Expr) -> ir.Expr:
         value = expression(c, a, deciding(c))
         if not isinstance(value.type, Scalar):
-            raise c.type_error("the bounds of `range` are integers", a.span)
+            raise c.type_error("the bounds of `range` are integers", a.span, help="cast them: `range(int(n))`")
         return value
 
     bounds = in_order(c, c.privilege, *(partial(bound, a) for a in e.args))
@@ -261,7 +269,12 @@ def _leave_loop(c: Checker, word: str, span: Span) -> None:
                 note="the other threads of the enclosing group would wait for this one forever",
                 help="let the whole group decide: agree on a condition, then leave outside of the group",
             )
-    raise c.fail("SNAP007", f"`{word}` stands outside of a loop", span)
+    raise c.fail(
+        "SNAP007",
+        f"`{word}` stands outside of a loop",
+        span,
+        help="put it into a loop; to leave out the rest of a body, use an `if`",
+    )
 
 
 def _return(c: Checker, s: tree.Return, tail: bool) -> None:
@@ -293,7 +306,12 @@ def _return(c: Checker, s: tree.Return, tail: bool) -> None:
     else:
         type, p = c.returns
         if s.value is None:
-            raise c.type_error(f"`{c.definition.tree.name}` returns `{type} @ {p}`", s.span, "returns nothing here")
+            raise c.type_error(
+                f"`{c.definition.tree.name}` returns `{type} @ {p}`",
+                s.span,
+                "returns nothing here",
+                help="`return x`, with a value of that type",
+            )
         value = value_for(c, s.value, Want(p, f"the result is one value for `{p}`"), type, "the result")
         _reached_alike(c, p, s.span)
     c.out.append(ir.Return(value, span=s.span))

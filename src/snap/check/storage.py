@@ -121,7 +121,11 @@ def inside(
     """A constant index is inside of its array."""
     for i, n, item in zip(index, shape, items):
         if isinstance(i, ir.Const) and not 0 <= i.value < n:
-            raise c.type_error(f"index {i.value} is outside of `{var.name}`, whose dimension here is {n}", item.span)
+            raise c.type_error(
+                f"index {i.value} is outside of `{var.name}`, whose dimension here is {n}",
+                item.span,
+                help="indices count from 0",
+            )
 
 
 # An instruction names its registers: which ones a window is must be known when the kernel is compiled, by constants and
@@ -157,7 +161,11 @@ def scaled_shape(
         return None
     last = shape[-1]
     if isinstance(last, ir.Const) and last.value * old.bytes % new.bytes:
-        raise c.type_error(f"rows of {last.value} x `{old}` do not divide into `{new}`", span)
+        raise c.type_error(
+            f"rows of {last.value} x `{old}` do not divide into `{new}`",
+            span,
+            help="let rows have a multiple of as many elements, or view it as a narrower type",
+        )
     if new.bytes % old.bytes == 0:
         last = convert.binary("/", last, ir.Const(new.bytes // old.bytes, I32, span=span), span)
     else:
@@ -170,11 +178,19 @@ def scaled_shape(
 def _view(c: Checker, base: Storage, elem: Element, span: Span) -> Storage:
     old = base.ref.elem if isinstance(base, LocalArray) else base.elem
     if old.bytes % elem.bytes and elem.bytes % old.bytes:
-        raise c.type_error(f"`{old}` cannot be viewed as `{elem}`: neither size divides the other", span)
+        raise c.type_error(
+            f"`{old}` cannot be viewed as `{elem}`: neither size divides the other",
+            span,
+            help="view it as a type whose size is a multiple or a divisor",
+        )
     if isinstance(base, LocalArray):
         *rest, last = base.ref.shape
         if last * old.bytes % elem.bytes:
-            raise c.type_error(f"rows of {last} x `{old}` do not divide into `{elem}`", span)
+            raise c.type_error(
+                f"rows of {last} x `{old}` do not divide into `{elem}`",
+                span,
+                help="let rows have a multiple of as many elements, or view it as a narrower type",
+            )
         shape = (*rest, last * old.bytes // elem.bytes)
         return LocalArray(base.variable, ir.ArrayRef(base.ref.var, elem, shape, base.ref.at), span)
     view = ir.MemView(base.view.obj, elem, scaled_shape(c, base.view.shape, old, elem, span))
@@ -268,11 +284,17 @@ def _tile(
     base = storage(c, args[0], target, kept)
     if not isinstance(base, Memory):
         no_pipeline(c, args[0], "`tile`")
-        raise c.type_error("`tile` takes memory: a pointer, a shared array, or a part of one", args[0].span)
+        raise c.type_error(
+            "`tile` takes memory: a pointer, a shared array, or a part of one",
+            args[0].span,
+            help="`tile(s, (0, 0), (16, 16))` of a shared array, a pointer, or a part of one",
+        )
     items = [e.items if isinstance(e, tree.Sequence) else (e,) for e in args[1:]]
     if any(len(given) != base.rank for given in items):
         raise c.type_error(
-            f"`{base.handle.name}` has {base.rank} dimension(s): position and shape must have as many", span
+            f"`{base.handle.name}` has {base.rank} dimension(s): position and shape must have as many",
+            span,
+            help="`tile(s, (i, j), (16, 16))`: of two dimensions, two numbers each",
         )
     p = target or base.handle.privilege
     at = indices(c, items[0], Want(p, "places a tile of memory that is one for its whole group", agree=True))
@@ -310,7 +332,7 @@ def memory_argument(c: Checker, e: tree.Expr, what: str, target: Privilege | Non
             help=(
                 "the index is an argument of its own: `memory, index, value`"
                 if what.startswith("`atomic.") and isinstance(e, tree.Subscript)
-                else ""
+                else "name a `ptr(...)` parameter or a `shared(...)` array, without an index"
             ),
         )
     return found
@@ -337,5 +359,5 @@ def element_argument(c: Checker, e: tree.Expr, want: Want, what: str) -> tuple[M
     raise c.type_error(
         f"{what} takes an element of memory, such as `tile[row, column]`",
         e.span,
-        help="TMA copies a whole box: `async_copy(tile, a, at=(i, j))`" if what == "`async_copy`" else "",
+        help="TMA copies a whole box: `async_copy(tile, a, at=(i, j))`" if what == "`async_copy`" else "`x[i]`",
     )

@@ -33,13 +33,21 @@ def element(c: Checker, array: Any, e: tree.Subscript, want: Want) -> ir.Expr:
     """One element of a captured array, evaluated for whom its indices are."""
     table = _table(c, array, spelled(e.value), e.value.span)
     if len(e.index) != len(table.shape):
-        raise c.type_error(f"`{table.name}` takes {len(table.shape)} index(es), not {len(e.index)}", e.span)
+        raise c.type_error(
+            f"`{table.name}` takes {len(table.shape)} index(es), not {len(e.index)}",
+            e.span,
+            help="give one index for each dimension: `T[i, j]`",
+        )
     if c.no_calls:
         raise c.type_error(f"{c.no_calls} cannot read a table", e.span, help="read it into a variable first")
     index = indices(c, e.index, want)
     for i, n, item in zip(index, table.shape, e.index):
         if isinstance(i, ir.Const) and not 0 <= i.value < n:
-            raise c.type_error(f"index {i.value} is outside of `{table.name}`, whose dimension here is {n}", item.span)
+            raise c.type_error(
+                f"index {i.value} is outside of `{table.name}`, whose dimension here is {n}",
+                item.span,
+                help="indices count from 0",
+            )
     if all(isinstance(i, ir.Const) for i in index):
         return _number(array, ir.extents(index), table.elem, e.span)
     return ir.Lookup(table, index, table.elem, span=e.span)
@@ -65,7 +73,7 @@ def _table(c: Checker, array: Any, name: str, span: Span) -> ir.Table:
             help=f"convert it outside: `{name}.astype(np.float32)`; tables hold {', '.join(DTYPES)}",
         )
     if array.size == 0:
-        raise c.type_error(f"`{name}` is empty", span)
+        raise c.type_error(f"`{name}` is empty", span, help="give it an element, or leave it out where there is none")
     if array.nbytes > TABLE_LARGEST:
         raise c.type_error(
             f"`{name}` has {array.nbytes} bytes, and a table has at most {TABLE_LARGEST}",

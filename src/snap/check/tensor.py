@@ -78,7 +78,11 @@ def wgmma(c: Checker, e: tree.Call) -> None:
             help="copy a into an array of its own",
         )
     if k % STEP[a_kind]:
-        raise c.type_error(f"for {kind}, k is a multiple of {STEP[a_kind]}, and here it is {k}", e.args[2].span)
+        raise c.type_error(
+            f"for {kind}, k is a multiple of {STEP[a_kind]}, and here it is {k}",
+            e.args[2].span,
+            help="choose tiles of such a k; what is missing may be zeros",
+        )
     size = math.prod(acc.shape)
     if size * 2 != n:
         raise c.type_error(
@@ -99,7 +103,11 @@ def _left_tile(c: Checker, e: tree.Call, found: Memory | None, elem: Scalar, k: 
     """The tile a of a product, 64 rows, with the k and the elements of b."""
     tile, rows, own_k, transposed = _operand(c, e.args[1], "a", found)
     if tile.access.view.elem != elem:
-        raise c.type_error(f"a holds `{tile.access.view.elem}`, and b `{elem}`: they must be the same", e.span)
+        raise c.type_error(
+            f"a holds `{tile.access.view.elem}`, and b `{elem}`: they must be the same",
+            e.span,
+            help="cast one of them as it is stored to shared memory",
+        )
     if rows != WGMMA_ROWS or own_k != k:
         shown = f"[{own_k}, {rows}]" if transposed else f"[{rows}, {own_k}]"
         raise c.type_error(
@@ -134,7 +142,9 @@ def store_acc(c: Checker, e: tree.Call) -> None:
     shape = core(tile.shape, 2)
     if tile.access.view.elem not in (F32, F16, BF16):
         raise c.type_error(
-            f"`store_acc` converts to float, f16 or bf16, not to `{tile.access.view.elem}`", e.args[0].span
+            f"`store_acc` converts to float, f16 or bf16, not to `{tile.access.view.elem}`",
+            e.args[0].span,
+            help="let the tile hold one of these",
         )
     if len(shape) != 2 or shape[0] != WGMMA_ROWS or shape[1] % 8 or shape[1] > columns:
         raise c.type_error(
@@ -211,7 +221,11 @@ def _accumulator(c: Checker, e: tree.Expr, word: str, size: int) -> ir.ArrayRef:
             help=f"declare it `{name}: float[{size}] @ thread[1]`",
         )
     if word == "wgmma" and found.variable.read_only:
-        raise c.type_error(f"`{found.ref.var.name}` is {found.variable.read_only} and cannot be assigned", e.span)
+        raise c.type_error(
+            f"`{found.ref.var.name}` is {found.variable.read_only} and cannot be assigned",
+            e.span,
+            help="declare a local array of your own, and copy it",
+        )
     return fixed_registers(c, found, f"`{word}`")
 
 
@@ -255,11 +269,16 @@ def _operand(c: Checker, e: tree.Expr, role: str, found: Memory | None = None) -
         raise c.type_error(
             f"{role} of `wgmma` is a tile, or panels of tiles, and `{handle.name}` is {' x '.join(map(str, shape))}",
             e.span,
+            help="tiles have two dimensions, `[64, k]` and `[n, k]`; panels three, `[p, rows, w]`",
         )
     if obj.uid not in c.unknown_layout and (obj.swizzle != row or dimensions(tile)[-1] != shape[-1]):
         raise _not_swizzled(c, obj, handle, row, elem, shape[-1], e.span)
     if elem not in KINDS:
-        raise c.type_error(f"`wgmma` multiplies bf16, f16, f32 (as tf32), and u8 (as fp8), not `{elem}`", e.span)
+        raise c.type_error(
+            f"`wgmma` multiplies bf16, f16, f32 (as tf32), and u8 (as fp8), not `{elem}`",
+            e.span,
+            help="cast the tiles; `intrinsic.mma` multiplies further types",
+        )
     aligned(c, tile, memory, "`wgmma`", e.span)
     panels, rows, width = (1, *shape) if len(shape) == 2 else shape
     wide = panels * width

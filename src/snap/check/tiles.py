@@ -43,7 +43,11 @@ def tile_of(c: Checker, memory: Memory, what: str, span: Span) -> ir.Tile:
 def _own_scalars(c: Checker, memory: Memory, what: str, span: Span) -> None:
     handle, elem = memory.handle, memory.view.elem
     if handle.obj.space is Space.GLOBAL:
-        raise c.type_error(f"{what} works on shared memory, and `{handle.name}` is global", span)
+        raise c.type_error(
+            f"{what} works on shared memory, and `{handle.name}` is global",
+            span,
+            help="copy it there first: `async_copy(tile, a, at=(i, j))`",
+        )
     if not isinstance(elem, Scalar) or elem == BOOL:
         raise c.type_error(
             f"{what} works on scalars, and `{handle.name}` holds `{elem}`", span, help="take the tile without `.view`"
@@ -95,6 +99,7 @@ def _window(c: Checker, memory: Memory, span: Span) -> Iterator[tuple[ir.Expr, i
             f"`{handle.name}` is not a box: one of its indices selects nothing",
             span,
             secondary=(Label(handle.span, "made here"),),
+            help="let the index function only move the indices: `lambda i, j: (m0 + i, n0 + j)`",
         )
 
 

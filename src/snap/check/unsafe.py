@@ -49,13 +49,17 @@ def unsafe_call(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> 
         type_tree = options.pop("type")
         type = as_type(resolve(c, type_tree))
         if type is None:
-            raise c.type_error("`type=` is a scalar or vector type", type_tree.span)
+            raise c.type_error("`type=` is a scalar or vector type", type_tree.span, help="`type=int`, `type=float4`")
     cpu = None
     if "cpu" in options:
         cpu_tree = options.pop("cpu")
         cpu = resolve(c, cpu_tree)
         if not callable(cpu):
-            raise c.type_error("`cpu=` is a Python function that stands for the text on the CPU machine", cpu_tree.span)
+            raise c.type_error(
+                "`cpu=` is a Python function that stands for the text on the CPU machine",
+                cpu_tree.span,
+                help="`cpu=lambda x: x + 1`: it takes NumPy arrays, one element a thread",
+            )
     values, memory = _operands(c, options, e.span)
     _holes(c, text, {name for name, _ in values} | {name for name, _ in memory}, e.args[0].span)
     target = result = None
@@ -118,4 +122,8 @@ def _holes(c: Checker, text: str, names: set[str], span: Span) -> None:
             help=f"add `{hole or 'name'}=...`; a brace of CUDA's own is written twice: `{{{{`",
         )
     for name in sorted(names - holes):
-        raise c.type_error(f"`{name}` is given and the text does not use it", span)
+        raise c.type_error(
+            f"`{name}` is given and the text does not use it",
+            span,
+            help=f"name it in the text, `{{{name}}}`, or leave it out",
+        )

@@ -80,6 +80,7 @@ def _shared_limit(c: Checker) -> None:
             "SNAP013",
             f"`smem={declared}` is more than a block can have: {MOST_BLOCK_SHARED} bytes",
             c.definition.requires.span or c.definition.tree.head,
+            help="leave `smem=` out, and it is computed",
         )
     elif declared is not None and c.smem_at_launch > ir.AT_LAUNCH and c.smem_peak + _at_most(c) > declared:
         c.report(

@@ -75,9 +75,6 @@ class Invariant:
 TABLE: list[Invariant] = []
 EVERY = (*get_args(ir.Typed), *get_args(synced.OnlySynced))
 WHOLE = (ir.Function, synced.Function)
-OnMBarrier = synced.CountedLoad | synced.MBarrierWait | synced.MBarrierArrive | synced.MBarrierExpect
-AnyWgmma = ir.Wgmma | synced.FencedWgmma
-Together = ir.Collective | ir.BoxCopy | AnyWgmma | ir.StoreAcc | synced.Sync | synced.Elect | OnMBarrier
 
 
 def _row(name: str, says: str, *of: type, alone: bool = False) -> Callable:
@@ -312,8 +309,8 @@ def _loop_around(s: ir.Break | ir.Continue, around: Around) -> str:
     return "" if any(isinstance(x, (ir.For, ir.While)) for x in around.path) else "there is no loop"
 
 
-@_row("privileges", "what threads do together stands where the group of it is held", *get_args(Together))
-def _held(s: Together, around: Around) -> str:
+@_row("privileges", "what threads do together stands where the group of it is held", *get_args(synced.Together))
+def _held(s: synced.Together, around: Around) -> str:
     """What the program says stands at the code's place, until roles run code of the whole block; what is put in may be
     for fewer.
     """
@@ -393,8 +390,8 @@ def _function_known(s: ir.Call, around: Around) -> str:
     return "" if known is s.function else f"{known.name} and {s.function.name} have one number"
 
 
-@_row("barriers", "an mbarrier is declared by the kernel, and a slot is one of its slots", *get_args(OnMBarrier))
-def _barrier_known(s: OnMBarrier, around: Around) -> str:
+@_row("barriers", "an mbarrier is declared by the kernel, and a slot is one of its slots", *get_args(synced.OnMBarrier))
+def _barrier_known(s: synced.OnMBarrier, around: Around) -> str:
     if s.barrier.uid not in around.mbarriers:
         return f"{s.barrier.name} is not declared"
     slot, slots = s.slot, s.barrier.slots

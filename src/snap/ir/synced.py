@@ -167,6 +167,10 @@ class FencedWgmma(ir.Wgmma):
 Added = Sync | AsyncCommit | MBarrierWait | MBarrierArrive | MBarrierExpect | Elect  # statements of no program
 OnlySynced = Added | CountedLoad | FencedWgmma
 
+# What the threads of a group do together: it stands where the group is held, and none of them does it alone.
+OnMBarrier = CountedLoad | MBarrierWait | MBarrierArrive | MBarrierExpect
+Together = ir.Collective | ir.BoxCopy | ir.Wgmma | FencedWgmma | ir.StoreAcc | Sync | Elect | OnMBarrier
+
 
 def counted(s: ir.BoxCopy, barrier: MBarrier, slot: ir.Expr) -> CountedLoad:
     return CountedLoad(**{name: getattr(s, name) for name in ir.BoxCopy._declared}, barrier=barrier, slot=slot)  # type: ignore[attr-defined]

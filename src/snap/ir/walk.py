@@ -162,17 +162,14 @@ expressions = kept("_expressions", _expressions)
 
 def window_indices(s: ir.Stmt) -> Iterator[ir.Expr]:
     """What chooses the windows of local arrays that a statement takes as a whole."""
-    match s:
-        case ir.Wgmma(_, acc, a):
-            given: tuple[Any, ...] = (acc, a)
-        case ir.StoreAcc(_, acc):
-            given = (acc,)
-        case ir.Call(_, args):
-            given = tuple(a.array if isinstance(a, ir.ArrayValue) else a for a in args)
-        case _:
-            given = ()
-    for array in given:
-        yield from array.at if isinstance(array, ir.ArrayRef) else ()
+    for name, _ in holding(s, _ARRAYS):
+        value = getattr(s, name)
+        for given in value if isinstance(value, tuple) else (value,):
+            array = given.array if isinstance(given, ir.ArrayValue) else given
+            yield from array.at if isinstance(array, ir.ArrayRef) else ()
+
+
+_ARRAYS = frozenset(("ArrayRef",))
 
 
 def ways_out(body: ir.Body) -> list[ir.Stmt]:

@@ -8,6 +8,7 @@ than those that stay together.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import get_args
 
 from snap.ir import nodes as ir
 from snap.ir import synced
@@ -17,20 +18,7 @@ from snap.ir.types import Level, Privilege
 from snap.ir.walk import bodies, callees, own_expressions, statements, walk
 from snap.machine.facts import leaves
 
-_TOGETHER = (
-    ir.Collective,
-    synced.Sync,
-    synced.AsyncCommit,
-    ir.BoxCopy,
-    ir.Wgmma,
-    ir.StoreAcc,
-    ir.Turn,
-    synced.MBarrierWait,
-    synced.MBarrierArrive,
-    synced.MBarrierExpect,
-    synced.Elect,
-    ir.Unsafe,
-)
+_TOGETHER = (*get_args(synced.Together), synced.AsyncCommit, ir.Turn, ir.Unsafe)
 
 
 def waiting_loops(kernel: synced.AnyFunction) -> set[int]:

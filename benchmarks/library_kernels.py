@@ -35,3 +35,23 @@ LATER = {
     "gemm_tf32, divided": ("gemm_tf32", "tf32_kernel", "False, 128, 256, 2, DIVIDED=True"),
     "gemm_tf32, slices": ("gemm_tf32", "tf32_kernel", "False, 128, 256, 1, ADDED=True"),
 }
+# The layers of a transformer, and attention.
+LAYERS = {
+    "layer norm": ("norm_kernels", "norm_kernel", "BF16, BF16, 8, 3, 32, 128, True, True, True, True"),
+    "layer norm, of long rows": ("norm_kernels", "long_norm_kernel", "BF16, BF16, 8, 512, True, True, True, True"),
+    "layer norm, gradient": ("norm_kernels", "norm_gradient_kernel", "BF16, BF16, 8, 3, 32, 128, True, True, True"),
+    "sums of columns": ("columns", "columns_kernel", "BF16, F32, 8"),
+    "gelu": ("activations", "map_kernel", "BF16, 8, 'tanh'"),
+    "gelu, gradient": ("activations", "map_two_kernel", "BF16, 8, 'tanh'"),
+    "swiglu": ("activations", "swiglu_kernel", "BF16, 8, True, I32"),
+    "swiglu, gradient": ("activations", "swiglu_gradient_kernel", "BF16, 8, True, I32"),
+    "cross entropy": ("loss_kernels", "held_loss_kernel", "BF16, I64, 8, True, True, False"),
+    "cross entropy, of long rows": ("loss_kernels", "long_loss_kernel", "BF16, I64, 8, True, True, False"),
+    "embedding": ("embedding_kernels", "lookup_kernel", "BF16, I64, BF16, I32, 8, True"),
+    "rotary": ("rotations", "rotary_kernel", "BF16, F32, 8, False, False, False, I32"),
+    "dropout": ("dropouts", "dropout_kernel", "BF16, 8, True, True"),
+    "adamw": ("optimizers", "adamw_kernel", "F32, BF16, 8, True, True, True"),
+    "global norm": ("optimizers", "squares_kernel", "F32, 4"),
+    "attention": ("attention_kernels", "forward_kernel", "BF16, 64, True, False, True"),
+    "attention, gradient": ("attention_one_pass", "one_pass_kernel", "BF16, 64, True, False, True"),
+}

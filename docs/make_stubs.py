@@ -53,7 +53,7 @@ DECORATORS = {
         "(function: object, /) -> SnapFunction",
         "(*, threads: int | Callable[..., int], cluster: int | None = None, smem: int | None = None, cooperative: bool = False,"
         " resident: int | None = None, blocks: int | tuple[int, ...] | Callable[..., int | tuple[int, ...]] | None = None,"
-        " where: Callable[..., object] | None = None, proved: bool = False, _types: _T = no_type_check) -> _T",
+        " where: Callable[..., object] | None = None, proved: bool = False, lean: bool = False, _types: _T = no_type_check) -> _T",
     ),
     "device": (
         "(function: Callable[..., Any], /) -> SnapFunction",
@@ -62,7 +62,7 @@ DECORATORS = {
     "requires": (
         "(*privileges: LevelName | Privilege | Callable[..., Any], smem: int | None = None, cooperative: bool = False,"
         " resident: int | None = None, blocks: int | tuple[int, ...] | Callable[..., int | tuple[int, ...]] | None = None,"
-        " where: Callable[..., object] | None = None, proved: bool = False, _types: _T = no_type_check) -> _T",
+        " where: Callable[..., object] | None = None, proved: bool = False, lean: bool = False, _types: _T = no_type_check) -> _T",
     ),
     "ccuda": ("(kind: str, _types: _T = no_type_check) -> _T",),
     "check": ('(function: object, *privileges: LevelName | Privilege, kind: str = "global") -> list[SnapError]',),

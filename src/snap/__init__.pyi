@@ -117,17 +117,19 @@ def kernel(function: object, /) -> SnapFunction:
     threads: a number, or a function of constexpr parameters. cluster: so many blocks per cluster. blocks: how
     many a launch has, or the shape of its grid, a function of the arguments by name; then `k(*args)` needs no
     count. where: what every launch must keep, a function of the arguments by name. proved: the kernel is
-    refused unless `k.prove()` proves it. The others are those of `@requires`.
+    refused unless `k.prove()` proves it. lean: barriers that a proof shows to be needless are left out. The
+    others are those of `@requires`.
     """
 @overload
-def kernel(*, threads: int | Callable[..., int], cluster: int | None = None, smem: int | None = None, cooperative: bool = False, resident: int | None = None, blocks: int | tuple[int, ...] | Callable[..., int | tuple[int, ...]] | None = None, where: Callable[..., object] | None = None, proved: bool = False, _types: _T = no_type_check) -> _T:  # type: ignore[assignment]
+def kernel(*, threads: int | Callable[..., int], cluster: int | None = None, smem: int | None = None, cooperative: bool = False, resident: int | None = None, blocks: int | tuple[int, ...] | Callable[..., int | tuple[int, ...]] | None = None, where: Callable[..., object] | None = None, proved: bool = False, lean: bool = False, _types: _T = no_type_check) -> _T:  # type: ignore[assignment]
     """`@kernel(threads=256)`: a kernel of 256 threads per block, the same as `@kernel` with `@requires(grid[1],
     block[1], thread[256])`.
 
     threads: a number, or a function of constexpr parameters. cluster: so many blocks per cluster. blocks: how
     many a launch has, or the shape of its grid, a function of the arguments by name; then `k(*args)` needs no
     count. where: what every launch must keep, a function of the arguments by name. proved: the kernel is
-    refused unless `k.prove()` proves it. The others are those of `@requires`.
+    refused unless `k.prove()` proves it. lean: barriers that a proof shows to be needless are left out. The
+    others are those of `@requires`.
     """
 
 @overload
@@ -149,12 +151,12 @@ def device(*privileges: LevelName | Privilege, smem: int | None = None, cooperat
     one call, a function of both: `lambda a, b: a.result != b.result`; calls: of two threads in two calls.
     """
 
-def requires(*privileges: LevelName | Privilege | Callable[..., Any], smem: int | None = None, cooperative: bool = False, resident: int | None = None, blocks: int | tuple[int, ...] | Callable[..., int | tuple[int, ...]] | None = None, where: Callable[..., object] | None = None, proved: bool = False, _types: _T = no_type_check) -> _T:  # type: ignore[assignment]
+def requires(*privileges: LevelName | Privilege | Callable[..., Any], smem: int | None = None, cooperative: bool = False, resident: int | None = None, blocks: int | tuple[int, ...] | Callable[..., int | tuple[int, ...]] | None = None, where: Callable[..., object] | None = None, proved: bool = False, lean: bool = False, _types: _T = no_type_check) -> _T:  # type: ignore[assignment]
     """The privileges (and shared memory) a function must be given: `@requires(grid[1], block[1], thread[256])`.
 
     Of a kernel also how it is launched: all blocks at once (`cooperative`), so many blocks a multiprocessor
-    (`resident`); and `blocks`, `where`, `proved` as in `@kernel(...)`. Of a device function a contract, as in
-    `@device(...)`.
+    (`resident`); and `blocks`, `where`, `proved`, `lean` as in `@kernel(...)`. Of a device function a
+    contract, as in `@device(...)`.
     """
 
 def ccuda(kind: str, _types: _T = no_type_check) -> _T:  # type: ignore[assignment]

@@ -9,118 +9,17 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from snap.compiled import Compiled
 from snap.diag.error import SnapError
 from snap.frontend.definition import Definition, identity
-from snap.ir import nodes as ir
 from snap.ir.depth import deep
-from snap.ir.synced import Function as Synced
 from snap.ir.synced import SyncPoint
 from snap.ir.types import Privilege
 
 if TYPE_CHECKING:
-    from snap.frontend import tree
-    from snap.prove import Task
-    from snap.prove.verdict import Launch, Proof
+    from snap.prove.verdict import Proof
 
 Method = TypeVar("Method", bound=Callable[..., Any])
-
-
-def _kept() -> Any:
-    """Where proofs are kept: beside compiled code."""
-    from snap.runtime.cache import Cache
-
-    return Cache.default()
-
-
-class Compiled:
-    """One specialisation on its way through the stages."""
-
-    def __init__(self, definition: Definition, constexprs: dict[str, object]):
-        self.definition, self.constexprs = definition, constexprs
-
-    @functools.cached_property
-    def typed(self) -> ir.Function:
-        from snap.check import check
-
-        return check(self.definition, self.constexprs)
-
-    @functools.cached_property
-    def synced(self) -> Synced:
-        from snap.sync import synchronize
-
-        return synchronize(self.typed)
-
-    def checked(self) -> Compiled:
-        """All that can refuse a program has looked at it."""
-        if self.definition.kind == "device":
-            from snap.sync import probe
-
-            probe(self.typed)
-        else:
-            _ = self.synced
-            if self.definition.requires.proved:
-                from snap.prove import refuse
-
-                refuse(self.task, self.definition.requires.span or self.typed.span)
-        return self
-
-    @functools.cached_property
-    def module(self):
-        from snap.codegen import emit
-
-        return emit(self.synced)
-
-    @functools.cached_property
-    def task(self) -> Task:
-        """What a proof is given."""
-        import hashlib
-
-        from snap.prove import Task
-
-        where = None if self.where is None else self.where_tree()
-        key = hashlib.sha256(repr((self.typed, where, self.constexprs)).encode("utf-8", "replace")).hexdigest()
-        constants = dict(self.constexprs)
-        return Task(self.typed, lambda: self.synced, where, constants, key, self._replayed, store=_kept)
-
-    def _replayed(self, launch: Launch) -> tuple[str, str, tuple[int, ...]] | None:
-        """What the CPU machine sees in a launch that a proof has found."""
-        from snap.ir.types import Level
-        from snap.runtime.replaying import replay
-
-        return replay(self, launch.blocks, cast(Any, dict(launch.args)), self.typed.place.known(Level.THREAD))
-
-    @property
-    def where(self) -> Callable[..., object] | None:
-        """What every launch keeps."""
-        return self.definition.requires.where
-
-    def where_tree(self) -> tuple[tree.Lambda, dict[str, object]]:
-        """`where=` of the decorator as its tree, with the names that it takes from outside."""
-        from snap.frontend.conditions import condition_tree
-
-        return condition_tree(self.where)
-
-    def where_texts(self) -> list[str]:
-        """The text of each condition of `where=`; none where its source is not to be had."""
-        from snap.frontend import tree
-        from snap.frontend.text import expression
-
-        try:
-            body = self.where_tree()[0].body
-        except SnapError:
-            return []
-        return [expression(one) for one in (body.items if isinstance(body, tree.Sequence) else (body,))]
-
-    @property
-    def lined(self) -> str:
-        """The module's text as it is compiled, with the lines of the source; empty where that is switched off."""
-        from snap.runtime.lines import generated_file, source_file, wanted
-
-        if not wanted():
-            return ""
-        from snap.codegen import lined
-
-        return lined(self.module, generated_file(self.module.kernel, self.module.text), source_file)
 
 
 def _told(method: Method) -> Method:
@@ -232,6 +131,13 @@ class SnapFunction:
         compiled = self._the_one(constexprs)
         found = points(compiled.synced, collectives=True)
         return [*compiled.module.entry, *found, *compiled.module.exit] if self.is_kernel else found
+
+    @_told
+    def left_out(self, **constexprs: object) -> tuple[list[SyncPoint], str]:
+        """Of a kernel with `lean=True`: the barriers that were inferred, and left out since a proof shows that nobody
+        meets there; where there are none, why.
+        """
+        return self._the_one(constexprs).left_out()
 
     @_told
     def ir(self, stage: str = "synchronized", /, **constexprs: object) -> str:

@@ -152,9 +152,10 @@ def _check_where(requires: Requires, kind: str, names: list[str]) -> None:
     span = requires.span
     if span is None:
         return
-    if kind != "global" and requires.proved:
-        message = "`proved=` is for kernels: what they call is proved with them"
-        raise SnapError(Diagnostic("SNAP018", message, span, help="`proved=True` of a kernel that calls it"))
+    if kind != "global" and (requires.proved or requires.lean):
+        word = "proved" if requires.proved else "lean"
+        message = f"`{word}=` is for kernels: what they call is proved with them"
+        raise SnapError(Diagnostic("SNAP018", message, span, help=f"`{word}=True` of a kernel that calls it"))
     for word in ("where", "ensures", "pairs", "calls"):
         given = getattr(requires, word)
         if given is not None and not hasattr(given, "__code__"):
@@ -281,6 +282,7 @@ def kernel(
     blocks: int | tuple[int, ...] | Callable[..., int | tuple[int, ...]] | None = None,
     where: Callable[..., object] | None = None,
     proved: bool = False,
+    lean: bool = False,
     **unknown: object,
 ):
     """`@kernel(threads=256)`: a kernel of 256 threads per block, the same as `@kernel` with `@requires(grid[1],
@@ -289,18 +291,19 @@ def kernel(
     threads: a number, or a function of constexpr parameters.  cluster: so many blocks per cluster.  blocks: how many a
     launch has, or the shape of its grid, a function of the arguments by name; then `k(*args)` needs no count.  where:
     what every launch must keep, a function of the arguments by name.  proved: the kernel is refused unless `k.prove()`
-    proves it.  The others are those of `@requires`.
+    proves it.  lean: barriers that a proof shows to be needless are left out.  The others are those of `@requires`.
     """
     if functions:
         return ccuda("global")(*functions)
-    options = "`threads=`, `cluster=`, `smem=`, `cooperative=`, `resident=`, `blocks=`, `where=` and `proved=`"
+    options = "`threads=`, `cluster=`, `smem=`, `cooperative=`, `resident=`, `blocks=`, `where=`, `proved=` and `lean=`"
     _no_option("kernel", unknown, options, "`@kernel(threads=256)`", caller_span())
     _check_signature(caller())
     if threads is None:
         message = "`@kernel(...)` declares the number of threads per block"
         help = "`@kernel(threads=256)`; or `@kernel` alone, with `@requires(...)`"
         raise SnapError(Diagnostic("SNAP018", message, caller_span(), help=help))
-    asked = {"resident": resident, "blocks": blocks, "where": settled(where), "proved": bool(proved)}
+    asked = {"resident": resident, "blocks": blocks, "where": settled(where)}
+    asked |= {"proved": bool(proved), "lean": bool(lean)}
     return _short("kernel", _launched(threads, cluster), smem, cooperative, asked)
 
 
@@ -399,6 +402,7 @@ def requires(
     blocks: int | tuple[int, ...] | Callable[..., int | tuple[int, ...]] | None = None,
     where: Callable[..., object] | None = None,
     proved: bool = False,
+    lean: bool = False,
     ensures: Callable[..., object] | None = None,
     pairs: Callable[..., object] | None = None,
     calls: Callable[..., object] | None = None,
@@ -407,11 +411,13 @@ def requires(
     """The privileges (and shared memory) a function must be given: `@requires(grid[1], block[1], thread[256])`.
 
     Of a kernel also how it is launched: all blocks at once (`cooperative`), so many blocks a multiprocessor
-    (`resident`); and `blocks`, `where`, `proved` as in `@kernel(...)`.  Of a device function a contract, as in
-    `@device(...)`.
+    (`resident`); and `blocks`, `where`, `proved`, `lean` as in `@kernel(...)`.  Of a device function a contract, as
+    in `@device(...)`.
     """
     span = caller_span()
-    options = "`smem=`, `cooperative=`, `resident=`, `blocks=`, `where=`, `proved=`, `ensures=`, `pairs=` and `calls=`"
+    options = (
+        "`smem=`, `cooperative=`, `resident=`, `blocks=`, `where=`, `proved=`, `lean=`, `ensures=`, `pairs=`, `calls=`"
+    )
     _no_option("requires", unknown, options, "`@requires(grid[1], block[1], thread[256])`", span)
     _check_signature(caller())
     _check_launch(smem, resident, span)
@@ -443,7 +449,7 @@ def requires(
             help = "name all privileges in one `@requires(...)`"
             raise SnapError(Diagnostic("SNAP018", "`@requires` is given twice", span, help=help))
         contract = {"ensures": settled(ensures), "pairs": settled(pairs), "calls": settled(calls)}
-        asked = {"blocks": blocks, "where": settled(where), "proved": bool(proved), **contract}
+        asked = {"blocks": blocks, "where": settled(where), "proved": bool(proved), "lean": bool(lean), **contract}
         needs = Requires(given, smem, bool(cooperative), resident, span, **cast(Any, asked))
         return _completed(Pending(pending.python, pending.kind, needs))
 

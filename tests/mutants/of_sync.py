@@ -499,4 +499,8 @@ MUTANTS = (
            "                    kept[now.key] = now",
            "                    pass",
            ("tests/sync/test_reused_bytes.py::test_an_array_that_nobody_touches_does_not_end_what_came_before",)),
+    Mutant("a proof speaks of what threads do at its places, and of nothing else", "sync/conflict.py",
+           "    if not places or not is_plain(a) or not is_plain(b):",
+           "    if places:\n        return True\n    if not places:",
+           ("tests/prove/test_lean.py::test_figure_6_has_two_barriers_instead_of_three",)),
 )

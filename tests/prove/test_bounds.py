@@ -148,7 +148,7 @@ def slower(x: ptr(float), n: int):
 
 def test_what_grows_by_another_amount_each_time():
     """It comes to 36, and eight times (8 - k) does not."""
-    assert open_of(slower, "bounds") == ["`x[at]` is inside of `x`"]
+    assert open_of(slower, "bounds") == ["`x[at]` is outside of `x`"]
 
 
 @device(thread)

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from snap.analysis import solve
 from snap.prove.cases import Cases, decided
 from snap.prove.ladder import NO, UNKNOWN, Answer, Ladder
+from snap.prove.models import evaluated, holds
 from snap.prove.presburger import isl_ask
 from snap.prove.smt import Z3
 from snap.prove.system import System
-from snap.prove.terms import Cond, Poly, Terms, at_least, both, either, equal, evaluated, holds, negated, number
+from snap.prove.terms import Cond, Poly, Terms, at_least, both, either, equal, negated, number
 
 pytest.importorskip("z3"), pytest.importorskip("islpy")
 SMALL = st.integers(-4, 4)

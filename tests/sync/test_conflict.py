@@ -52,7 +52,7 @@ def context():
     memo = Memo()
     values.systems = memo.systems
     overlap = Overlap(values, 256, False, (128,), memo)
-    return SimpleNamespace(overlap=overlap, memo=memo, woven=SimpleNamespace(numbered=set()))
+    return SimpleNamespace(overlap=overlap, memo=memo, woven=SimpleNamespace(numbered=set()), function=SimpleNamespace(apart=frozenset()))
 
 
 def token(context, index, names=(WHOLE,), **parts) -> Token:

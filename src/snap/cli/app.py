@@ -115,6 +115,8 @@ def explain(
             continue
         for listing in explained(*chosen.stages()):
             show_listing(listing)
+        for line in chosen.left_out():
+            print(line)
 
 
 @app.command()

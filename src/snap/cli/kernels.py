@@ -25,6 +25,14 @@ class Chosen:
         compiled = self.function._the_one(self.values)
         return compiled.typed, compiled.synced, compiled.module.entry, compiled.module.exit
 
+    def left_out(self) -> list[str]:
+        """Of a kernel with `lean=True`: the barriers that were left out, each with the reason; or why none was."""
+        if not self.function.definition.requires.lean:
+            return []
+        points, why = self.function.left_out(**self.values)
+        shown = "left out, proved: no two threads touch one element by these"
+        return [f"{shown}: {point!r}" for point in points] or [f"no barrier was left out: {why}"]
+
     def graph(self) -> str:
         """Its data-control-flow graph, as an SVG."""
         from snap.cli.graph import graph_svg

@@ -20,7 +20,7 @@ class Requires:
     choice.  word: the decorator that says it.  blocks: how many blocks a launch has, from its arguments by name.
     where: what every launch keeps, a function of arguments by name to one condition or a tuple of them; of a device
     function, every call.  proved: whether the kernel is refused unless it is proved.  ensures, pairs, calls: what a
-    device function promises (ir/contracts.py).
+    device function promises (ir/contracts.py).  lean: whether barriers are left out that a proof makes needless.
     """
 
     privileges: tuple[Privilege, ...] | Callable[..., object]
@@ -35,6 +35,7 @@ class Requires:
     ensures: Callable[..., object] | None = None
     pairs: Callable[..., object] | None = None
     calls: Callable[..., object] | None = None
+    lean: bool = False
 
 
 EXPANSIONS = "expansions"  # with a choice of constexpr values, in `made`: what each short form stands for, by its node

@@ -477,7 +477,8 @@ class Function:
     resident: how many blocks a kernel's registers leave room for on an SM.  watched: partitions (numbers of handles)
     whose units are not shown to be apart.  axes: dimensions of the grid whose extents are a kernel's last parameters.
     trusted: scopes in which proofs take for granted what they do not show, with the reasons.  contract: what a device
-    function asks for and promises, for proofs alone.
+    function asks for and promises, for proofs alone.  apart: pairs of places by which no two threads touch one element,
+    as a proof has shown; there are none unless the kernel asks for it.
     """
 
     uid: int
@@ -495,4 +496,5 @@ class Function:
     axes: tuple[int, ...] = ()
     trusted: tuple[tuple[Span, str], ...] = field(default=(), compare=False)
     contract: Contract | None = field(default=None, compare=False)
+    apart: frozenset[tuple[Span, Span]] = field(default=frozenset(), compare=False)
     span: Span = field(compare=False, kw_only=True)

@@ -182,7 +182,9 @@ def fenced(s: ir.Wgmma) -> FencedWgmma:
 
 @node
 class Function:
-    """`nodes.Function`, synchronized.  mbarriers: all that a kernel declares; a device function's are its kernel's."""
+    """`nodes.Function`, synchronized.  mbarriers: all that a kernel declares; a device function's are its kernel's.
+    apart: of a kernel, what its barriers were chosen by.
+    """
 
     uid: int
     name: str
@@ -197,6 +199,7 @@ class Function:
     resident: int | None = None
     axes: tuple[int, ...] = ()
     mbarriers: tuple[MBarrier, ...] = ()
+    apart: frozenset[tuple[Span, Span]] = field(default=frozenset(), compare=False)
     span: Span = field(compare=False, kw_only=True)
 
 

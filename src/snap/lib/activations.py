@@ -18,6 +18,7 @@ from snap.lib.layer_arrays import (
     floats,
     like,
     loader,
+    most_counted,
     new,
     nothing,
     one_of,
@@ -185,7 +186,7 @@ def map_kernel(type, WIDTH, approximate):
     E, (load, store, load_one, store_one) = element(type), moves(type, WIDTH)
     apply = GELU[approximate]
 
-    @kernel(threads=THREADS)
+    @kernel(threads=THREADS, where=lambda x, out, n: (0 <= n <= 2**40, len(x) >= n, len(out) >= n))
     def gelu(x: ptr(const(E)), out: ptr(E), n: i64):
         threads: int = count(thread[1])
         words: i64 = n / WIDTH
@@ -214,7 +215,10 @@ def map_two_kernel(type, WIDTH, approximate):
     E, (load, store, load_one, store_one) = element(type), moves(type, WIDTH)
     apply = GELU_GRADIENT[approximate]
 
-    @kernel(threads=THREADS)
+    @kernel(
+        threads=THREADS,
+        where=lambda grad, x, out, n: (0 <= n <= 2**40, len(grad) >= n, len(x) >= n, len(out) >= n),
+    )
     def gelu_gradient(grad: ptr(const(E)), x: ptr(const(E)), out: ptr(E), n: i64):
         threads: int = count(thread[1])
         words: i64 = n / WIDTH
@@ -244,10 +248,21 @@ def map_two_kernel(type, WIDTH, approximate):
 
 @functools.cache
 def swiglu_kernel(type, WIDTH, HALVES, index):
-    E, I = element(type), element(index)
+    E, I, MOST = element(type), element(index), most_counted(index)
     load, store, load_one, store_one = moves(type, WIDTH)
 
-    @kernel(threads=THREADS)
+    @kernel(
+        threads=THREADS,
+        where=lambda gate, up, out, n, half: (
+            0 <= n <= MOST,
+            WIDTH <= half <= MOST,
+            not HALVES or half % WIDTH == 0,
+            not HALVES or n % half == 0,
+            len(gate) >= (2 * n if HALVES else n),
+            len(up) >= (2 * n if HALVES else n),
+            len(out) >= n,
+        ),
+    )
     def swiglu(gate: ptr(const(E)), up: ptr(const(E)), out: ptr(E), n: i64, half: i64):
         threads: int = count(thread[1])
         words: I = I(n / WIDTH)
@@ -275,10 +290,23 @@ def swiglu_kernel(type, WIDTH, HALVES, index):
 
 @functools.cache
 def swiglu_gradient_kernel(type, WIDTH, HALVES, index):
-    E, I = element(type), element(index)
+    E, I, MOST = element(type), element(index), most_counted(index)
     load, store, load_one, store_one = moves(type, WIDTH)
 
-    @kernel(threads=THREADS)
+    @kernel(
+        threads=THREADS,
+        where=lambda grad, gate, up, dgate, dup, n, half: (
+            0 <= n <= MOST,
+            WIDTH <= half <= MOST,
+            not HALVES or half % WIDTH == 0,
+            not HALVES or n % half == 0,
+            len(grad) >= n,
+            len(gate) >= (2 * n if HALVES else n),
+            len(up) >= (2 * n if HALVES else n),
+            len(dgate) >= (2 * n if HALVES else n),
+            HALVES or len(dup) >= n,
+        ),
+    )
     def swiglu_gradient(
         grad: ptr(const(E)),
         gate: ptr(const(E)),

@@ -79,7 +79,22 @@ def columns_kernel(type, result, WIDTH, L=LANES, T=THREADS):
     E, R = element(type), element(result)
     load, COLUMNS, GROUPS = loader(type, WIDTH), L * WIDTH, T // L
 
-    @kernel(threads=T)
+    @kernel(
+        threads=T,
+        where=lambda x, out, second, M, N, tiles, first, blocks: (
+            0 <= M <= 2**30,
+            1 <= N <= 2**30,
+            N % WIDTH == 0,
+            tiles == (N + COLUMNS - 1) // COLUMNS,
+            blocks % tiles == 0,
+            blocks <= 2**16 + tiles,
+            0 <= first <= N,
+            first == N or blocks == tiles,
+            len(x) >= M * N,
+            len(out) >= (blocks // tiles - 1) * N + first,
+            len(second) >= N - first,
+        ),
+    )
     def column_sums(x: ptr(const(E)), out: ptr(R), second: ptr(R), M: int, N: int, tiles: int, first: int):
         words: int = N / WIDTH
         splits: int = count(block[1]) / tiles

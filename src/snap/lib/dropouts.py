@@ -125,7 +125,16 @@ def dropout_kernel(type, WIDTH, KEY_THERE, FIRST_THERE, T=THREADS):
     E, FOURS, TAKEN = element(type), max(1, WIDTH // 4), min(WIDTH, 4)
     load, store, load_one, store_one = loader(type, WIDTH), storer(type, WIDTH), loader(type, 1), storer(type, 1)
 
-    @kernel(threads=T)
+    @kernel(
+        threads=T,
+        where=lambda x, out, key_there, first_there, n: (
+            0 <= n <= 2**40,
+            len(x) >= n,
+            len(out) >= n,
+            len(key_there) >= 1,
+            len(first_there) >= 1,
+        ),
+    )
     def dropout(
         x: ptr(const(E)),
         out: ptr(E),

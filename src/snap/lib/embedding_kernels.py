@@ -13,7 +13,7 @@ import functools
 
 from snap import *
 from snap.ir.types import F32
-from snap.lib.layer_arrays import loader, storer
+from snap.lib.layer_arrays import loader, most_counted, storer
 from snap.lib.operators import element
 
 LOOKUP_THREADS = CAST_THREADS = 256
@@ -25,10 +25,24 @@ SLICE = 64  # places that a warp adds up
 @functools.cache
 def lookup_kernel(type, index, result, counted, WIDTH, PLACED, T=LOOKUP_THREADS):
     """`counted`: integers that hold the number of all words."""
-    J, E, I, R = element(counted), element(type), element(index), element(result)
+    J, E, I, R, MOST = element(counted), element(type), element(index), element(result), most_counted(counted)
     load, store = loader(type, WIDTH), storer(result, WIDTH)
 
-    @kernel(threads=T)
+    @kernel(
+        threads=T,
+        where=lambda tokens, table, positions, out, n, last, rows, N: (
+            0 <= n <= 2**30,
+            WIDTH <= N <= 2**30,
+            N % WIDTH == 0,
+            n * N <= MOST,
+            rows >= 0,
+            last >= 1,
+            len(tokens) >= n,
+            len(table) >= rows * N,
+            not PLACED or len(positions) >= last * N,
+            len(out) >= n * N,
+        ),
+    )
     def embedding(
         tokens: ptr(const(I)),
         table: ptr(const(E)),

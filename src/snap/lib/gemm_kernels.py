@@ -111,7 +111,8 @@ def gemm_kernel(
     SCALED = scaled is not None
     BATCH, GROUPED, RAGGED = (many == word for word in ("batch", "groups", "ragged"))
     assert not (BY_TILES and (DIVIDED or many)) and not ((GROUPED or RAGGED) and DIVIDED)
-    FINISHED = bias_type is not None or activation is not None
+    BIASED = bias_type is not None
+    FINISHED = BIASED or activation is not None
     PARTS, LEAVING = (2, 1) if GROUPED else (1, 2)  # boxes of a slot, and slots, in which tiles leave
     PIECES = 2 if DIVIDED else 0  # of divided tiles, for each team
     WHOLE = BY_TILES or RAGGED or (TF32 and not DIVIDED)  # there is nothing to ask before a tile leaves
@@ -125,7 +126,23 @@ def gemm_kernel(
     store_rows = storing(out_type, SUMS)
     fragment = fragments(DEPTH, A_PANELS)
 
-    @kernel(threads=T, cluster=TEAM, cooperative=DIVIDED)
+    counts_on = lambda bias, parts, ready, M, N, K, C1, divided, share, slices, blocks: (
+        1 <= M <= (min(C1, 2**30) if C_TURNED else 2**30),
+        1 <= N <= (2**30 if C_TURNED else min(C1, 2**30)),
+        1 <= K <= 2**30,
+        blocks <= 2**16,
+        not BIASED or len(bias) >= N,
+        1 <= slices <= (2**10 if ADDED else 1),
+        ((M + TEAM * BM - 1) // (TEAM * BM)) * ((N + BN - 1) // BN) * slices <= 2**27,
+        ((M + TEAM * BM - 1) // (TEAM * BM)) * ((N + BN - 1) // BN) * slices * ((K + STEP - 1) // STEP) <= 2**30,
+        0 <= divided <= (((M + TEAM * BM - 1) // (TEAM * BM)) * ((N + BN - 1) // BN) if DIVIDED else 0),
+        not DIVIDED or 1 <= share <= (K + STEP - 1) // STEP,
+        not DIVIDED or divided * ((K + STEP - 1) // STEP) <= blocks // TEAM * share <= 2**30,
+        not DIVIDED or blocks * (BM * BN) <= min(len(parts), 2**30),
+        not DIVIDED or blocks * (2 * BM) <= len(ready),
+    )
+
+    @kernel(threads=T, cluster=TEAM, cooperative=DIVIDED, where=None if many else counts_on)
     def gemm(
         A: ptr(const(E), (matrices, A0, A1) if BATCH else (A0, A1)),
         B: ptr(const(E), (matrices, B0, B1) if BATCH or GROUPED else (B0, B1)),

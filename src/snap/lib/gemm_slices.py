@@ -45,7 +45,8 @@ def slices_kernel(type, out_type, A_TURNED, B_TURNED, BM=64, BN=64, BAND=16, bia
     STAGES = min(MOST_STAGES, SHARED // ((BM + BN) * DEPTH * scalar(type).bytes))
     WIDE = math.gcd(OWN, 128 // scalar(out_type).bytes)  # columns that leave at a time
     C_SWIZZLE = WIDE * scalar(out_type).bytes
-    FINISHED = bias_type is not None or activation is not None
+    BIASED = bias_type is not None
+    FINISHED = BIASED or activation is not None
     SUMS = BN // 2  # of a thread
     FEW = SUMS // SLICES  # of a part
     T, C_THREADS = 128 * (CONSUMERS + 1), 128 * CONSUMERS
@@ -53,7 +54,18 @@ def slices_kernel(type, out_type, A_TURNED, B_TURNED, BM=64, BN=64, BAND=16, bia
     multiply = multiplying(type, BM, not A_TURNED, BN, B_TURNED)
     finish = finishing(SUMS, OWN, type, bias_type, activation)
 
-    @kernel(threads=T, cluster=SLICES)
+    @kernel(
+        threads=T,
+        cluster=SLICES,
+        where=lambda bias, room, M, N, K, C1, blocks: (
+            1 <= M <= 2**30,
+            1 <= N <= min(C1, 2**30),
+            1 <= K <= 2**30,
+            not BIASED or len(bias) >= N,
+            blocks == SLICES * ((M + BM - 1) // BM) * ((N + BN - 1) // BN),
+            blocks * ((SLICES - 1) * BM * OWN) <= min(len(room), 2**30),
+        ),
+    )
     def gemm(
         A: ptr(const(E), (A0, A1)),
         B: ptr(const(E), (B0, B1)),

@@ -37,7 +37,18 @@ def thin_kernel(type, out_type, B_TURNED, ROWS=8, BN=64, bias_type=None, activat
     BIASED, active = bias_type is not None, activation_function(activation)
     T, C_THREADS = 128 * (CONSUMERS + 1), 128 * CONSUMERS
 
-    @kernel(threads=T, cluster=SLICES)
+    @kernel(
+        threads=T,
+        cluster=SLICES,
+        where=lambda bias, room, M, N, K, C1, blocks: (
+            1 <= M <= 2**30,
+            1 <= N <= min(C1, 2**30),
+            1 <= K <= 2**30,
+            not BIASED or len(bias) >= N,
+            blocks == SLICES * ((M + ROWS - 1) // ROWS) * ((N + BN - 1) // BN),
+            SLICES == 1 or blocks * (ROWS * BN) <= min(len(room), 2**30),
+        ),
+    )
     def gemm(
         A: ptr(const(E), (A0, A1)),
         B: ptr(const(E), (B0, B1)),

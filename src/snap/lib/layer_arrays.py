@@ -203,7 +203,12 @@ def persistent(given: Argument, threads: int, units: int, resident: int = 2048) 
 
 def counting(size: int) -> Scalar:
     """The integers that count so many elements, and go a grid beyond them."""
-    return I32 if size < 2**31 - 2**24 else I64
+    return I32 if size < most_counted(I32) else I64
+
+
+def most_counted(index: Scalar) -> int:
+    """Of what these integers count, so many at most: a grid beyond them stays in their type."""
+    return 2**31 - 2**24 if index == I32 else 2**40
 
 
 def next_power(count: int) -> int:

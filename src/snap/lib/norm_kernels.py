@@ -23,7 +23,23 @@ def norm_kernel(type, held, WIDTH, K, L, T, CENTRED, BIAS, RESIDUAL, STATISTICS)
     TEAM = thread[L] if L <= 32 else block[1]
     load, load_weight, store, total = loader(type, WIDTH), loader(held, WIDTH), storer(type, WIDTH), team_sums(L, T, 1)
 
-    @kernel(threads=T)
+    @kernel(
+        threads=T,
+        where=lambda x, residual, weight, bias, out, s, mean, rstd, M, N, blocks: (
+            1 <= M <= 2**30,
+            0 <= N <= K * L * WIDTH,
+            N % WIDTH == 0,
+            blocks * (T // L) <= M + T,
+            len(x) >= M * N,
+            len(weight) >= N,
+            not BIAS or len(bias) >= N,
+            len(out) >= M * N,
+            not RESIDUAL or len(residual) >= M * N,
+            not RESIDUAL or len(s) >= M * N,
+            not STATISTICS or len(rstd) >= M,
+            not STATISTICS or not CENTRED or len(mean) >= M,
+        ),
+    )
     def norm(
         x: ptr(const(E)),
         residual: ptr(const(E)),
@@ -232,7 +248,23 @@ def long_norm_kernel(type, held, WIDTH, T, CENTRED, BIAS, RESIDUAL, STATISTICS):
     E, H = element(type), element(held)
     load, load_weight, store, total = loader(type, WIDTH), loader(held, WIDTH), storer(type, WIDTH), team_sums(T, T, 1)
 
-    @kernel(threads=T)
+    @kernel(
+        threads=T,
+        where=lambda x, residual, weight, bias, out, s, mean, rstd, M, N, blocks: (
+            1 <= M <= 2**30,
+            0 <= N <= 2**31 - 2**16,
+            N % WIDTH == 0,
+            blocks <= M,
+            len(x) >= M * N,
+            len(weight) >= N,
+            not BIAS or len(bias) >= N,
+            len(out) >= M * N,
+            not RESIDUAL or len(residual) >= M * N,
+            not RESIDUAL or len(s) >= M * N,
+            not STATISTICS or len(rstd) >= M,
+            not STATISTICS or not CENTRED or len(mean) >= M,
+        ),
+    )
     def norm(
         x: ptr(const(E)),
         residual: ptr(const(E)),

@@ -149,7 +149,20 @@ def adamw_kernel(type, copied, WIDTH, RATE_THERE, FACTOR_THERE, STEP_THERE, T=TH
         kept: float = p - p * numbers[3] if decays else p
         return kept - numbers[0] * both[0] / (sqrt(both[1]) * numbers[1] + eps)
 
-    @kernel(threads=T)
+    @kernel(
+        threads=T,
+        where=lambda parameters, gradients, first, second, copy, lr_there, factor_there, step_there, n: (
+            0 <= n <= 2**40,
+            len(parameters) >= n,
+            len(gradients) >= n,
+            len(first) >= n,
+            len(second) >= n,
+            not COPY or len(copy) >= n,
+            len(lr_there) >= 1,
+            len(factor_there) >= 1,
+            len(step_there) >= 1,
+        ),
+    )
     def adamw(
         parameters: ptr(float),
         gradients: ptr(const(G)),
@@ -255,7 +268,7 @@ def _global_norm(x, clip):
 def squares_kernel(type, WIDTH, T=NORM_THREADS):
     E, load, load_one, total = element(type), loader(type, WIDTH), loader(type, 1), block_reduce(float, T)
 
-    @kernel(threads=T)
+    @kernel(threads=T, where=lambda x, partial, n, blocks: (0 <= n <= 2**40, len(x) >= n, len(partial) >= blocks))
     def sum_of_squares(x: ptr(const(E)), partial: ptr(float), n: i64):
         threads: int = count(thread[1])
         words: i64 = n / WIDTH

@@ -109,7 +109,21 @@ def warp_tiled(BM, BN, BK, TM, TN, STAGES, WIDTH, SLICED=False, GROUP=BAND):
     )  # copies there, and the depth that is multiplied after them
     PARTS = 4 // WIDTH  # words a float4
 
-    @kernel(threads=T)
+    @kernel(
+        threads=T,
+        where=lambda P, M, N, K, whole, slices, blocks: (
+            1 <= M <= 2**30,
+            1 <= N <= 2**30,
+            N % WIDTH == 0,
+            0 <= K <= 2**30,
+            SLICED or blocks == ((M + BM - 1) // BM) * ((N + BN - 1) // BN),
+            not SLICED or 0 <= whole <= ((M + BM - 1) // BM) * ((N + BN - 1) // BN),
+            not SLICED or blocks == whole + (((M + BM - 1) // BM) * ((N + BN - 1) // BN) - whole) * slices,
+            blocks <= 2**24,
+            slices >= 1,
+            not SLICED or len(P) >= (blocks - whole) * (BM * BN),
+        ),
+    )
     def sgemm(
         A: ptr(const(float), (M, K)),
         B: ptr(const(float), (K, N)),

@@ -67,6 +67,7 @@ def transpose_kernel(type, WIDTH, TILE, T=THREADS, GROUP=BAND):
             M % WIDTH == 0,
             len(x) >= M * N,
             len(out) >= M * N,
+            blocks == ((N + TILE - 1) // TILE) * ((M + TILE - 1) // TILE),
             blocks <= 2**24,
         ),
     )

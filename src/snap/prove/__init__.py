@@ -53,6 +53,7 @@ class Task:
     run      runs a launch on the CPU machine, and says what it saw that is wrong: its kind, a text, and lines
     store    gives what keeps proofs on disk
     memo     what one property has found out and another one may use
+    lean     whether barriers were left out of the synchronized program that a proof makes needless
     """
 
     typed: ir.Function
@@ -64,6 +65,7 @@ class Task:
     steps: int = 2_000_000
     store: Callable[[], Store] | None = None
     memo: dict[str, Any] = field(default_factory=dict)
+    lean: bool = False
 
 
 def chosen(properties: Iterable[str]) -> tuple[str, ...]:

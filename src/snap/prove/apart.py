@@ -5,10 +5,11 @@ not both atomically.  Invariant: where all are proved (and bounds are), then in 
 
   * two different units of p, of one unit of q, that a partition or claim from q to p gave memory to, touch no element
     in common while they are in one entry of its scope (with `disjoint=True`: in any entries), and
-  * two blocks touch no element of global memory in common, whenever, unless the kernel is cooperative.
+  * two blocks touch no element of global memory in common, whenever, unless the kernel is cooperative; of what came to
+    both through one name of their cluster, two blocks of different clusters.
 
-What one block does in different scopes is ordered by the barriers that `sync/` puts between them; that they suffice is
-the property `order`.  So is, in cooperative kernels, what blocks do in different entries.  Non-goals: that.
+What one cluster or block does in different scopes is ordered by the barriers that `sync/` puts between them; that they
+suffice is the property `order`.  So is, in cooperative kernels, what blocks do in different entries.  Non-goals: that.
 
 What is known of both threads: values that were settled when the scope was entered, and on which units of q agree, are
 one value for both; all others are two.
@@ -23,7 +24,7 @@ from dataclasses import dataclass, replace
 from snap.diag.error import Label
 from snap.ir.effects import Extent
 from snap.ir.hardware import MATRIX_ROW, WARP, WARPGROUP
-from snap.ir.types import BLOCK1, THREAD1, Level, Privilege
+from snap.ir.types import BLOCK1, CLUSTER1, THREAD1, Level, Privilege
 from snap.prove import Task, draws, pacts
 from snap.prove.context import Context, context
 from snap.prove.goals import shown
@@ -49,12 +50,15 @@ from snap.prove.verdict import Findings, Obligation, Verdict
 
 @dataclass(slots=True)
 class Pair:
-    """Two sites that must be apart.  entry: in one entry of this scope; None: two blocks, whenever."""
+    """Two sites that must be apart.  entry: in one entry of this scope; None: two blocks, whenever.  team: how far what
+    is asked here reaches: units of different teams are asked about with no entry, those of one team with one.
+    """
 
     first: Site
     second: Site
     entry: Entry | None
     who: str
+    team: Privilege = BLOCK1
 
 
 def races(task: Task) -> Findings:
@@ -65,6 +69,8 @@ def races(task: Task) -> Findings:
     assumed: tuple[str, ...] = ("barriers order what a block does in different scopes (the property order)",)
     if task.typed.cooperative:
         assumed += ("barriers of the grid order what blocks do in different entries of a scope (the property order)",)
+    if any(pair.team != BLOCK1 for group in places.values() for pair in group):
+        assumed += ("barriers of a cluster order what its blocks do in different scopes (the property order)",)
     found = tuple(_obligation(c, group) for group in places.values())
     return Findings(found, (*c.assumed, *assumed, *c.trusted))
 
@@ -92,15 +98,24 @@ def _distinct(sites: list[Site]) -> list[Site]:
 
 def _asked(c: Context, a: Site, b: Site) -> Iterator[Pair]:
     free = a.root.is_global and not c.task.typed.cooperative
+    team = _team(a, b) if free else BLOCK1
     if free:
-        yield Pair(a, b, None, "blocks")
+        yield Pair(a, b, None, f"{team.level.word}s", team)
     for one, other in zip(a.chain, b.chain):
         if one is not other:
             if one.disjoint and one.handle is other.handle:
-                yield Pair(a, b, one, _units(one.inner))
+                yield Pair(a, b, one, _units(one.inner), team)
             break
-        if one.divides and not (free and one.inner.level >= Level.BLOCK):
-            yield Pair(a, b, one, _units(one.inner))
+        if one.divides and not (free and one.inner.level >= team.level):
+            yield Pair(a, b, one, _units(one.inner), team)
+
+
+def _team(a: Site, b: Site) -> Privilege:
+    """Blocks that the barriers of their scopes order, as far as global memory goes: those of a cluster, where both
+    sites came through one name that clusters have; else each block for itself.
+    """
+    common = itertools.takewhile(lambda pair: pair[0] is pair[1], zip(a.chain, b.chain))
+    return CLUSTER1 if any(one.inner == CLUSTER1 for one, _ in common) else BLOCK1
 
 
 def _units(p: Privilege) -> str:
@@ -137,12 +152,12 @@ def _question(c: Context, pair: Pair) -> list[Cond]:
         side = c.notes.setdefault(("side", id(pair.entry), number_), None)
         if not isinstance(side, Renaming):
             side = c.notes["side", id(pair.entry), number_] = c.terms.side(number_, shared)
-        place, inside = _elements(c, site, number_)
+        place, inside = elements(c, site, number_)
         shape = None if site.shape is None else tuple(map(side.poly, site.shape))
         index.append((site, tuple(map(side.poly, place)), shape, _rank(c, site, side.poly)))
         facts += [side.cond(one) for one in (*c.facts, *site.path, *inside)]
         sides.append((site, side))
-    return [*facts, *_learned(c, pair, sides), *told_apart(), *_meet(index)]
+    return [*facts, *_learned(c, pair, sides), *told_apart(), *meet(index)]
 
 
 def _learned(c: Context, pair: Pair, sides: list[tuple[Site, Renaming]]) -> list[Cond]:
@@ -157,8 +172,8 @@ def _learned(c: Context, pair: Pair, sides: list[tuple[Site, Renaming]]) -> list
 def _outer(c: Context, pair: Pair, entry: Entry) -> Privilege:
     """The units whose parts are compared."""
     outer = entry.outer
-    if pair.first.root.is_global and not c.task.typed.cooperative and outer.level > Level.BLOCK:
-        return BLOCK1  # of two blocks, the other question is asked
+    if pair.first.root.is_global and not c.task.typed.cooperative and outer.level > pair.team.level:
+        return pair.team  # of two teams, the other question is asked
     if pair.first.root.obj.spread == "copies" and outer.level > Level.BLOCK:
         return BLOCK1  # only TMA loads write it, and those of its blocks are one: a part of it for all
     return outer
@@ -176,7 +191,7 @@ def _rank(c: Context, s: Site, side: Callable[[Poly], Poly]) -> Poly | None:
     return side(c.walk.block if s.block is None else s.block)
 
 
-def _elements(c: Context, s: Site, side: int) -> tuple[tuple[Poly, ...], list[Cond]]:
+def elements(c: Context, s: Site, side: int) -> tuple[tuple[Poly, ...], list[Cond]]:
     """Any element that the access touches, which lies in the array."""
     sizes = s.box if s.box is not None and s.extent in (Extent.BOX, Extent.FRAGMENT) else (1,) * len(s.index)
     if s.extent is Extent.ROWS:
@@ -191,7 +206,7 @@ def _elements(c: Context, s: Site, side: int) -> tuple[tuple[Poly, ...], list[Co
     return tuple(index), inside
 
 
-def _meet(index: list) -> list[Cond]:
+def meet(index: list) -> list[Cond]:
     (a, i, n, rank), (b, j, m, other) = index
     same = [equal(rank, other)] if rank is not None and other is not None else []
     if a.elem == b.elem and n == m:
@@ -211,7 +226,7 @@ def _shared(c: Context, pair: Pair) -> tuple[Callable[[Atom], bool], Callable[[]
     """Which atoms are one for both, and what tells the two threads apart."""
     entry = pair.entry
     if entry is None:
-        return (lambda atom: atom.per.level is Level.GRID and atom.depth == 0), lambda: [_other_block(c)]
+        return (lambda atom: atom.per.level is Level.GRID and atom.depth == 0), lambda: [other_team(c, pair.team)]
     outer = _outer(c, pair, entry)
     anyone = entry.disjoint
 
@@ -222,7 +237,7 @@ def _shared(c: Context, pair: Pair) -> tuple[Callable[[Atom], bool], Callable[[]
     return shared, lambda: [*_same_unit(c, outer), _other_unit(c, outer, entry.inner)]
 
 
-def _sides(c: Context, p: Poly) -> tuple[Poly, Poly]:
+def sides_of(c: Context, p: Poly) -> tuple[Poly, Poly]:
     """The two threads' own."""
     atom = next(iter(p.atoms)) if p.atoms else None
     return (p, p) if atom is None else (c.terms.of_side(1, atom), c.terms.of_side(2, atom))
@@ -230,11 +245,11 @@ def _sides(c: Context, p: Poly) -> tuple[Poly, Poly]:
 
 def _same_unit(c: Context, p: Privilege) -> list[Cond]:
     """Of what is not one value for both by its name already."""
-    t1, t2 = _sides(c, c.walk.thread)
+    t1, t2 = sides_of(c, c.walk.thread)
     if p.level is Level.THREAD:
         return [equal(c.terms.floor(t1, p.n), c.terms.floor(t2, p.n))]
     if p.level is Level.BLOCK and p.n > 1:
-        b1, b2 = _sides(c, c.walk.block)
+        b1, b2 = sides_of(c, c.walk.block)
         return [equal(c.terms.floor(b1, p.n), c.terms.floor(b2, p.n))]
     return []
 
@@ -243,24 +258,24 @@ def _other_unit(c: Context, outer: Privilege, p: Privilege) -> Cond:
     """Different units of p, in one unit of `outer`."""
     apart: list[Cond] = []
     if p.level is Level.THREAD:
-        t1, t2 = _sides(c, c.walk.thread)
+        t1, t2 = sides_of(c, c.walk.thread)
         apart.append(negated(equal(c.terms.floor(t1, p.n), c.terms.floor(t2, p.n))))
     if outer.level > Level.BLOCK or outer.level is Level.BLOCK and outer.n > 1:
-        b1, b2 = _sides(c, c.walk.block)
+        b1, b2 = sides_of(c, c.walk.block)
         n = p.n if p.level is Level.BLOCK else 1
         if p.level <= Level.BLOCK:
             apart.append(negated(equal(c.terms.floor(b1, n), c.terms.floor(b2, n))))
     if outer.level is Level.GRID and c.walk.cluster is not None:
-        c1, c2 = _sides(c, c.walk.cluster)
+        c1, c2 = sides_of(c, c.walk.cluster)
         apart.append(negated(equal(c1, c2)))
     return either(*apart) if apart else FALSE
 
 
-def _other_block(c: Context) -> Cond:
-    b1, b2 = _sides(c, c.walk.block)
-    apart = [negated(equal(b1, b2))]
+def other_team(c: Context, team: Privilege) -> Cond:
+    b1, b2 = sides_of(c, c.walk.block)
+    apart = [negated(equal(b1, b2))] if team == BLOCK1 else []
     if c.walk.cluster is not None:
-        c1, c2 = _sides(c, c.walk.cluster)
+        c1, c2 = sides_of(c, c.walk.cluster)
         apart.append(negated(equal(c1, c2)))
     return either(*apart)
 

@@ -64,6 +64,7 @@ def _made(task: Task) -> Context:
     if whole:  # a number that is a multiple of 8 is 8 times another one: then quotients by 8 are no unknowns
         walk, facts = _begun(task, whole)
     refine(facts)
+    walk.terms.tighten()
     walk.out.facts += facts
     _blocks_solved(walk, facts)
     names = names_of(walk)

@@ -315,6 +315,6 @@ def _parts(part: object) -> Iterable[Poly]:
 
 def _defining(c: Context, atom: Atom) -> list[Cond]:
     """What a defined atom is, exactly: bits, and quotients by what may be zero, are not said in linear terms."""
-    if atom.kind == "and" or atom.kind == "div" and atom.parts[1].value is None:
+    if atom.kind in ("and", "mod") or atom.kind == "div" and atom.parts[1].value is None:
         raise Beyond
     return defining(c.terms, atom)

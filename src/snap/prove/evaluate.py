@@ -17,8 +17,8 @@ from typing import Any
 
 from snap.ir import nodes as ir
 from snap.ir.effects import Effect, Kind
-from snap.ir.types import THREAD1, Array, Privilege
-from snap.ir.walk import bodies, ways_out
+from snap.ir.types import GRID1, THREAD1, Array, Privilege
+from snap.ir.walk import bodies
 from snap.prove import arrays, contracts, loops
 from snap.prove.acts import act
 from snap.prove.contracts import Called
@@ -26,6 +26,7 @@ from snap.prove.sites import NEVER, NONE, Deps, Entry, Inside, Position, Root, S
 from snap.prove.start import Key, Started
 from snap.prove.terms import FALSE, TRUE, Cond, Poly, at_least, atoms_of, below, both, equal, negated, number
 from snap.prove.values import OPAQUE, Value, anything, is_bool, is_int, value
+from snap.prove.ways import escapes, leaves
 
 
 class Walk(Started):
@@ -74,6 +75,25 @@ class Walk(Started):
                 self.define(("or", both(c, equal(atom, 1)), both(negated(c), equal(atom, 0))))
                 v = Value(equal(atom, 1), v.deps)
         return v
+
+    def certain(self, c: Cond) -> bool:
+        """Whether it follows from what is known here."""
+        return self.ladder.follows([*self.out.facts, *self.path], c)
+
+    def above(self, p: Poly, least: int) -> Poly:
+        """The same number; where it is certain that it is so much at least, though its range does not say so, by a name
+        whose range does: so a quotient needs no cases.  The name is as settled, and as shared, as the number.
+        """
+        low, high = self.terms.span(p)
+        if low >= least or high < least or not self.certain(at_least(p, least)):
+            return p
+        inside = [atom for atom in atoms_of([], [p]) if not atom.defined]
+        per, depth = GRID1, max(atom.depth for atom in inside)
+        for atom in inside:
+            per = atom.per if per.at_least(atom.per) else per if atom.per.at_least(per) else THREAD1
+        found = self.terms.base("any", least, high, per, depth, key=("above", p, least))
+        self.define(equal(found, p))
+        return found
 
     def define(self, c: Cond) -> None:
         """What an atom is that has just been made: it decides about nobody's way."""
@@ -440,32 +460,6 @@ class Walk(Started):
                 self.unknown(s.target, rests)
                 return
         self.target(s.target, last)
-
-
-def leaves(body: ir.Body) -> bool:
-    """Whether nobody comes out of its end."""
-    match body[-1] if body else None:
-        case ir.Return() | ir.Break() | ir.Continue():
-            return True
-        case ir.If(_, then, other):
-            return leaves(then) and leaves(other)
-        case ir.Group(body=inner) | ir.Partition(body=inner) | ir.Claim(body=inner):
-            return leaves(inner)
-        case _:
-            return False
-
-
-def escapes(s: ir.Stmt) -> bool:
-    """Whether somebody may leave in it for good, and no condition that stays in the path says who.  Of an `if`, a side
-    that nobody comes out of has left its condition there.
-    """
-    inner = bodies(s)
-    if isinstance(s, ir.If):
-        inner = tuple(body for body in inner if not leaves(body))
-        if not inner:
-            return True
-    found = [way for body in inner for way in ways_out(body)]
-    return any(isinstance(way, ir.Return) or not isinstance(s, (ir.For, ir.While)) for way in found)
 
 
 def _unshared(p: Poly, by: Privilege) -> bool:

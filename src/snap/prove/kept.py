@@ -53,7 +53,7 @@ def key_of(task: Task, names: tuple[str, ...]) -> str:
 
     contents = re.sub(r"\buid=\d+", counted, repr((task.typed, task.where, sorted(task.constants.items()))))
     contents = re.sub(r" at 0x[0-9a-f]+", "", contents)
-    parts = [contents, *names, str(task.steps), _versions()]
+    parts = [contents, *names, str(task.steps), str(task.lean), _versions()]
     return hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 MOST_TURNS, MOST_COPIES, MOST_ROUNDS = 64, 256, 5
 FOREVER = 1 << 63
+FEW, MANY = 64, 1 << 20  # what a loop's iteration may add, as a number
 
 # What may hold of a variable in every iteration, given what it was on entry.
 CANDIDATES: tuple[Callable[[Poly, Poly], Cond], ...] = (
@@ -39,11 +40,14 @@ CANDIDATES: tuple[Callable[[Poly, Poly], Cond], ...] = (
 
 @dataclass(slots=True)
 class Carried:
-    """A variable that a loop assigns.  step: what each iteration adds; None where that is not one amount."""
+    """A variable that a loop assigns.  step: what each iteration adds; None where that is not one amount.  most: no
+    iteration adds more than any of these.
+    """
 
     var: ir.Var
     entry: Value
     step: Poly | None = None
+    most: tuple[Poly, ...] = ()
     holds: tuple[Callable[[Poly, Poly], Cond], ...] = ()
     group: int = -1  # the arithmetic that its form rests on
 
@@ -264,6 +268,8 @@ def _set(w: Walk, carried: dict[Key, Carried], turn: Poly) -> dict[Key, Poly]:
             if isinstance(entry, Poly):
                 for candidate in c.holds:
                     w.define(candidate(v.term, entry))
+                for most in c.most:
+                    w.define(at_least(entry + most * turn, v.term))
     return free
 
 
@@ -289,7 +295,7 @@ def _learn(
     if any(isinstance(way, ir.Continue) for way in ways_out(text)):
         return
     settled = len(w.terms.atoms)
-    free, ends, _ = _tried(w, carried, head, body, turn)
+    free, ends, known = _tried(w, carried, head, body, turn)
     for key, c in carried.items():
         end, start = ends[key].term, free.get(key)
         if isinstance(end, Poly) and start is not None:
@@ -297,6 +303,8 @@ def _learn(
             if all(a.number < settled and a not in turn.atoms for a in atoms_of([], [step]) if not a.defined):
                 c.step = step
                 c.group = _group(w)
+            elif is_int(c.var.type):
+                c.most = _most(w, step, known, settled)
     left = {key: c for key, c in carried.items() if c.step is None and is_int(c.var.type)}
     for c in left.values():
         entry = c.entry.term
@@ -312,6 +320,19 @@ def _learn(
             return
     for c in left.values():
         c.holds = ()
+
+
+def _most(w: Walk, step: Poly, known: list[Cond], settled: int) -> tuple[Poly, ...]:
+    """What an iteration adds at most: a number, and what variables of outside are, a few of them."""
+    most = step.span()[1]
+    found = (number(max(most, 0)),) if most <= MANY else ()
+    if most <= FEW or not w.ladder.follows(known, at_least(step, 0)):
+        return found
+    outside = [v.term for v in w.vars.values() if isinstance(v.term, Poly) and v.term.value is None]
+    for x in dict.fromkeys(outside):
+        if all(atom.number < settled for atom in atoms_of([], [x])) and w.ladder.follows(known, at_least(x, step)):
+            found = (*found, x)
+    return found[:MOST_ROUNDS]
 
 
 def _group(w: Walk) -> int:

@@ -38,10 +38,12 @@ class Order:
         return "unknown" if self.open or self.stuck or self.unknown else "ordered"
 
 
-def order(kernel: synced.Function) -> Order:
+def order(kernel: synced.Function, apart: frozenset = frozenset()) -> Order:
+    """apart: pairs of places by which no two threads touch one element (needless.py)."""
     result = Order(kernel.name)
     try:
         acts = Rings(kernel)
+        acts.questions.apart = apart
         acts.returns.append([])
         acts.body(kernel.body)
     except TooMuch as much:

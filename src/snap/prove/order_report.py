@@ -19,7 +19,16 @@ from snap.prove.verdict import Findings, Obligation, Verdict
 def orders(task: Any) -> Findings:
     """The property *order* of a `Task`."""
     kernel = task.synced()
-    return findings(order(kernel), kernel.span)
+    return findings(order(kernel, _apart(task, kernel)), kernel.span)
+
+
+def _apart(task: Any, kernel: Any) -> frozenset:
+    """Where barriers were left out: the pairs of places that are apart, shown anew."""
+    if not kernel.apart:
+        return frozenset()
+    from snap.prove.needless import needless
+
+    return needless(task, kernel.apart)[0]
 
 
 def findings(found: Order, span: Any) -> Findings:

@@ -149,6 +149,7 @@ class Questions:
         self.memo: dict[tuple, Meeting | None] = {}
         self.besides: Besides = NOTHING
         self.privileges: dict[tuple, Privilege] = {}  # of the variables that `Site.counters` names
+        self.apart: frozenset[tuple[Span, Span]] = frozenset()  # places by which no two threads touch one element
 
     def meets(
         self,
@@ -176,7 +177,7 @@ class Questions:
             return found
         if a.register:
             return None
-        if unit == THREAD1:
+        if unit == THREAD1 or self._shown_apart(a, b):
             return None
         rows = [0] * (-(-self.threads // self.unit)) if ordered is None else ordered
         for region in _unordered(rows, a.made, b.made, self.unit):
@@ -194,6 +195,15 @@ class Questions:
             if wide < reach and (found := self._ask(a, b, ages, shared, facts, who)):
                 return found
         return None
+
+    def _shown_apart(self, a: Site, b: Site) -> bool:
+        """Of what threads do themselves."""
+        if not self.apart or a.line.begun or b.line.begun or a.memory != b.memory:
+            return False
+        if (a.span, b.span) not in self.apart and (b.span, a.span) not in self.apart:
+            return False
+        self.assumed.add(f"no two threads meet in an element of `{a.name}` (shown: a barrier was left out)")
+        return True
 
     # ---- who ----
 

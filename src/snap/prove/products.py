@@ -3,11 +3,12 @@
 Input: conditions (terms.py), with those that define atoms.  Output: lemmas: conditions that follow from them, over the
 products that stand in them.  Invariant: they follow, over the integers.  Non-goals: completeness.
 
-  quotients   `q = x / y` and `x < P*y` makes `q < P`
+  quotients   `q = x / (k*d)` and `x < P*d` makes `k*q < P`
   factors     `g*t <= P` and g >= 1, t >= 0 makes `t <= P`
   ends        x >= 2 and y >= 3 makes (x - 2) * (y - 3) >= 0, and so on
   signs       x > 0 makes x*y >= y for y >= 0, and so on; x = 0 makes x*y = 0
   pairs       `x < y` makes `x*c + c <= y*c` for c >= 0; x = y makes the products equal
+  alike       x = x' and y = y' makes `x*y = x'*y'`
   multiples   what is not negative, times a factor that is not
   digits      `r*S + c = 0` told apart by r < 0, r = 0, r > 0
 """
@@ -42,7 +43,7 @@ def lemmas(conds: list[Cond], axioms: list[Cond], atoms: list[Atom]) -> tuple[li
     found += _multiples([*bounds, *known], monos)
     cases: list[Cond] = []
     for one, other in itertools.combinations(ordered, 2):
-        cases += _pair(one, other)
+        cases += _pair(one, other) or _alike(one, other)
     for c in flat:
         if c[0] == "eq":
             cases += _digits(c[1])
@@ -54,7 +55,7 @@ def lemmas(conds: list[Cond], axioms: list[Cond], atoms: list[Atom]) -> tuple[li
 
 
 def _quotient(q: Atom, known: list[Poly]) -> list[Poly]:
-    """q = x / y, and x < P*y: then q < P."""
+    """q = x / y, y = k*d, and x < P*d: then k*q < P."""
     x, y = q.parts
     if x.span()[0] < 0 or y.span()[0] < 1 or len(y.terms) != 1 or y.constant:
         return []
@@ -63,11 +64,11 @@ def _quotient(q: Atom, known: list[Poly]) -> list[Poly]:
     limits = [p for p in known if all(p.terms.get(mono, 0) == -n for mono, n in x.terms.items() if mono)]
     further = [p + q for p in limits for q in known if len((p + q).terms) < len(p.terms) + len(q.terms) - 1]
     for p in dict.fromkeys([*limits, *further]):
-        above = p + x  # P*y - constant, constant >= 1
+        above = p + x  # P*d - constant, constant >= 1
         rest = {mono: n for mono, n in above.terms.items() if mono}
-        if above.constant < 0 and all(Counter(divisor) <= Counter(mono) and n % k == 0 for mono, n in rest.items()):
-            times = Poly({_without(mono, divisor): n // k for mono, n in rest.items()})
-            found.append(times - Poly({(q,): 1}) - 1)
+        if k > 0 > above.constant and all(Counter(divisor) <= Counter(mono) for mono in rest):
+            times = Poly({_without(mono, divisor): n for mono, n in rest.items()})
+            found.append(times - Poly({(q,): k}) - 1)
     return found
 
 
@@ -141,6 +142,14 @@ def _pair(one: Mono, other: Mono) -> list[Cond]:
         ("or", *guard, ge(y - x), ge(m - n - c)),
         ("or", ("ne", x - y), ("eq", m - n)),
     ]
+
+
+def _alike(one: Mono, other: Mono) -> list[Cond]:
+    """x*y and x'*y', of the same kinds: equal where the factors are."""
+    if len(one) != len(other) or any(a.kind != b.kind for a, b in zip(one, other)):
+        return []
+    apart: list[Cond] = [("ne", Poly({(a,): 1}) - Poly({(b,): 1})) for a, b in zip(one, other)]
+    return [("or", *apart, ("eq", Poly({one: 1}) - Poly({other: 1})))]
 
 
 def _digits(p: Poly) -> list[Cond]:

@@ -12,7 +12,8 @@ from dataclasses import replace
 
 from snap.prove.context import Context
 from snap.prove.ladder import Answer, Model
-from snap.prove.terms import Cond, Poly, at_least, equal, evaluated, number
+from snap.prove.models import evaluated
+from snap.prove.terms import Cond, Poly, at_least, equal, number
 from snap.prove.verdict import Launch
 
 # The most that a parameter, the number of blocks, and an array's length may be: small launches first.

@@ -12,8 +12,9 @@ from collections.abc import Iterable
 from enum import Enum, auto
 from functools import cached_property
 
+from snap.prove.models import holds
 from snap.prove.products import ge, lemmas
-from snap.prove.terms import Atom, Cond, Mono, Poly, Terms, atoms_of, holds, negated, polys
+from snap.prove.terms import Atom, Cond, Mono, Poly, Terms, atoms_of, negated, polys
 
 Model = dict[Atom, int]
 
@@ -95,7 +96,7 @@ def defining(terms: Terms, atom: Atom) -> list[Cond]:
         case "div", (x, y):
             rest = x - a * y
             n = y.value
-            if x.span()[0] >= 0 and y.span()[0] >= 1:
+            if terms.span(x)[0] >= 0 and terms.span(y)[0] >= 1:
                 return [ge(rest), ge(y - rest - 1), ge(a)]
             cases: list[Cond] = []
             for sign in (1, -1) if y.span()[0] <= 0 and (n is None or n < 0) else (1,):
@@ -106,6 +107,8 @@ def defining(terms: Terms, atom: Atom) -> list[Cond]:
             if y.span()[0] <= 0 <= y.span()[1]:
                 cases.append(("eq", y))
             return [("or", *cases)]
+        case "mod", (x, y):
+            return [("eq", x - terms.divide(x, y) * y - a), ge(y - a - 1)]
         case "ite", (c, x, y):
             return [("or", ("and", c, ("eq", a - x)), ("and", negated(c), ("eq", a - y)))]
         case ("min" | "max") as kind, (x, y):

@@ -4,6 +4,7 @@ A `Poly` is a sum of products of atoms with integer factors.  An `Atom` is a num
 position, a parameter, a loop's counter, a value that was read), or defined by other polynomials (`DEFINED`):
 
     ("div", x, y)        x / y, rounded toward zero, y != 0; where y is 0, any number
+    ("mod", x, y)        what x / y leaves; x is not negative, and y is positive, by their ranges
     ("floor", x, n)      x / n rounded down; n is a positive number
     ("and", x, y, bits)  x & y of two numbers of so many bits
     ("ite", c, x, y)     x where the condition holds, else y
@@ -54,7 +55,7 @@ class Atom:
         return f"{self.kind}({', '.join(map(str, self.parts))})"
 
 
-DEFINED = frozenset(("div", "floor", "and", "ite", "min", "max"))
+DEFINED = frozenset(("div", "mod", "floor", "and", "ite", "min", "max"))
 
 
 def _number(atom: Atom) -> int:
@@ -247,6 +248,8 @@ class Terms:
         if n is not None and n > 0:
             low, high = self.span(x)
             self._spans[rest] = (0 if low >= 0 else -n + 1, 0 if high <= 0 else n - 1)
+        elif n is None and self.span(x)[0] >= 0 and self.span(y)[0] >= 1:
+            return self._defined("mod", (x, y), 0, min(self.span(x)[1], self.span(y)[1] - 1))
         return rest
 
     def bitand(self, x: Poly, y: Poly) -> Poly | None:
@@ -289,6 +292,21 @@ class Terms:
         """The number from low to high that is x up to a multiple of their distance."""
         least, most = self.span(x)
         return x if low <= least and most <= high else self.modulo(x - low, high - low + 1) + low
+
+    def tighten(self) -> None:
+        """Ranges of base atoms have become narrower: so do those of what is defined by them."""
+        for atom in self.atoms:
+            match atom.kind, atom.parts:
+                case "floor", (x, n):
+                    low, high = (end // n for end in self.span(x))
+                case "div", (x, y) if self.span(x)[0] >= 0 and self.span(y)[0] >= 1:
+                    low, high = 0, self.span(x)[1] // self.span(y)[0]
+                case ("min" | "max") as kind, (x, y):
+                    of = min if kind == "min" else max
+                    low, high = (of(ends) for ends in zip(self.span(x), self.span(y)))
+                case _:
+                    continue
+            atom.low, atom.high = max(atom.low, low), min(atom.high, high)
 
     def defining(self, atom: Atom, define: Callable[[Terms, Atom], list[Cond]]) -> list[Cond]:
         """What holds of a defined atom: worked out once."""
@@ -448,51 +466,3 @@ def atoms_of(conds: Iterable[Cond], more: Iterable[Poly] = ()) -> list[Atom]:
 def from_memory(conds: Iterable[Cond], more: Iterable[Poly] = ()) -> bool:
     """Whether values decide that no launch gives, and that were not computed from such: what memory holds."""
     return any(atom.kind == "any" and atom.per.level is not Level.GRID for atom in atoms_of(conds, more))
-
-
-def evaluated(p: Poly, at: dict[Atom, int]) -> int:
-    """Its value where the base atoms are these numbers; a quotient by zero is 0."""
-    total = 0
-    for mono, k in p.terms.items():
-        for atom in mono:
-            k *= _value(atom, at)
-        total += k
-    return total
-
-
-def _value(atom: Atom, at: dict[Atom, int]) -> int:
-    if atom in at:
-        return at[atom]
-    match atom.kind, atom.parts:
-        case "floor", (x, n):
-            found = evaluated(x, at) // n
-        case "div", (x, y):
-            a, b = evaluated(x, at), evaluated(y, at)
-            found = 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-        case "and", (x, y, _):
-            found = evaluated(x, at) & evaluated(y, at)
-        case "ite", (c, x, y):
-            found = evaluated(x if holds(c, at) else y, at)
-        case (("min" | "max"), (x, y)):
-            found = (min if atom.kind == "min" else max)(evaluated(x, at), evaluated(y, at))
-        case _:
-            raise KeyError(atom)
-    at[atom] = found
-    return found
-
-
-def holds(c: Cond, at: dict[Atom, int]) -> bool:
-    match c:
-        case ("true",):
-            return True
-        case ("false",):
-            return False
-        case ("and", *inner):
-            return all(holds(one, at) for one in inner)
-        case ("or", *inner):
-            return any(holds(one, at) for one in inner)
-        case (kind, p):
-            value = evaluated(p, at)
-            return value >= 0 if kind == "ge" else value == 0 if kind == "eq" else value != 0
-        case _:
-            raise ValueError(c)

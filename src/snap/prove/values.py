@@ -80,7 +80,7 @@ def value(w: Walk, e: ir.Expr) -> Value:
         case ir.Lane(among):
             return Value(w.terms.modulo(w.thread, among))
         case ir.Cast(inner):
-            return _cast(w, e, value(w, inner))
+            return _cast(w, e, inner.type, value(w, inner))
         case ir.Bitcast(inner):
             v = value(w, inner)
             if is_int(e.type) and is_int(inner.type) and isinstance(v.term, Poly):
@@ -150,7 +150,7 @@ def compared(op: str, x: Poly, y: Poly) -> Cond:
             return negated(equal(x, y))
 
 
-def _cast(w: Walk, e: ir.Cast, v: Value) -> Value:
+def _cast(w: Walk, e: ir.Cast, of: ValueType, v: Value) -> Value:
     if e.type == BOOL:
         if isinstance(v.term, Poly):
             return Value(negated(equal(v.term, 0)), v.deps)
@@ -158,7 +158,11 @@ def _cast(w: Walk, e: ir.Cast, v: Value) -> Value:
     x = as_int(w, v)
     if not is_int(e.type) or x is None:
         return loose(w, e.type, v)
-    return Value(w.terms.wrapped(x, *held_by(e.type)), v.deps)
+    low, high = held_by(e.type)
+    least, most = held_by(of) if is_int(of) else (0, 1)
+    if low <= least and most <= high:
+        return Value(x, v.deps)  # all that its type holds
+    return Value(w.terms.wrapped(x, low, high), v.deps)
 
 
 def _unary(w: Walk, e: ir.Unary, op: str, v: Value) -> Value:
@@ -197,11 +201,15 @@ def _binary(w: Walk, e: ir.Binary, op: str, x: Poly, y: Poly, deps: Deps) -> Val
         case "*":
             return held(w, x * y, t, e.span, deps)
         case "/" | "%":
-            least, most = w.terms.span(y)
             if e.exact and n is not None and n > 1:
                 w.exact(x, n, e.span)
+            if n is None:
+                x, y = w.above(x, 0), w.above(y, 1)
+            least, most = w.terms.span(y)
             if n == 0 or low < 0 and least <= -1 <= most and w.terms.span(x)[0] == low:
                 return Value(anything(w, t).term, deps)
+            if n is not None and n > 0 and w.terms.span(x)[0] < 0 and w.certain(at_least(x, 0)):
+                return Value(w.terms.floor(x, n) if op == "/" else w.terms.modulo(x, n), deps)  # rounded down is enough
             if op == "/":
                 return Value(w.terms.divide(x, y, (low, high)), deps)
             rest = w.terms.remainder(x, y, (low, high))

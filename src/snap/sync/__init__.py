@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from snap.analysis.values import Frame
+from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.depth import deep, roomy, uncollected
@@ -29,6 +30,7 @@ from snap.ir.walk import statements
 from snap.record import record, replace
 from snap.sync.begin import begin
 from snap.sync.channels import find
+from snap.sync.conflict import is_plain
 from snap.sync.cover import Mark, cover
 from snap.sync.dependences import dependences
 from snap.sync.flight import without_idle_waits
@@ -43,7 +45,7 @@ from snap.sync.slots import give_back
 from snap.sync.tokens import GapKey
 from snap.sync.weave import Woven, weave
 
-__all__ = ["GATE", "PASSES", "Pass", "graph", "probe", "synchronize"]
+__all__ = ["GATE", "PASSES", "Pass", "conflicts", "graph", "probe", "synchronize"]
 
 
 @record
@@ -212,6 +214,12 @@ def graph(function: ir.Function) -> tuple[synced.AnyFunction, tuple[Dependence, 
     synchronize(function, lambda name, program, _: shown.update({name: program}))
     planned = roomy(lambda: _run(PASSES[:GATE], function))
     return shown["give back"], dependences(planned.graph, planned.marks)
+
+
+def conflicts(function: ir.Function) -> frozenset[tuple[Span, Span]]:
+    """The pairs of places that barriers are for, by what threads do there: what a proof may find to be apart."""
+    edges = roomy(lambda: _run(PASSES[:GATE], function)).graph.edges
+    return frozenset((e.first.span, e.second.span) for e in edges if is_plain(e.first) and is_plain(e.second))
 
 
 def probe(function: ir.Function) -> None:

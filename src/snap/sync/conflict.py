@@ -16,7 +16,8 @@ accesses are its base's.  The first line that applies decides:
   both are atomic                                                             no; but see OPERATIONS
   both through one thread's own name                                          no; but see ITSELF
   both are a thread's part of one accumulator, stored to equal tiles          no
-  one unit's threads can touch one element (analysis/overlap.py)              OTHERS
+  one unit's threads can touch one element (analysis/overlap.py), and no      OTHERS
+  proof says otherwise (`apart` of a kernel that asks for it)
   one thread can touch an element by both, and a must be waited for, or       ITSELF
   fenced, even by who did it
   else                                                                        no
@@ -117,7 +118,7 @@ def _participants(a: Token, b: Token, owner: Name, unit: Privilege, context: Con
     if alone and not itself or a.fragment is not None and a.fragment == b.fragment:
         return None, Why.OTHERS
     need = None if alone else overlap.group(a.footprint, b.footprint, unit, a.ages)
-    if need is not None:
+    if need is not None and not shown_apart(a, b, context):
         if one_thread and a.issuer.at_least(need) or _multiplied_as_one(a, need, overlap.threads):
             need = THREAD1
         return need, Why.OTHERS
@@ -125,6 +126,20 @@ def _participants(a: Token, b: Token, owner: Name, unit: Privilege, context: Con
     if itself and overlap.own(a.footprint, b.footprint, a.ages):
         return THREAD1, Why.ITSELF
     return None, Why.OTHERS
+
+
+def shown_apart(a: Token, b: Token, context: Context) -> bool:
+    """Whether a proof has shown that no two threads touch one element by what threads do at these places."""
+    places = context.function.apart
+    if not places or not is_plain(a) or not is_plain(b):
+        return False
+    return (a.span, b.span) in places or (b.span, a.span) in places
+
+
+def is_plain(t: Token) -> bool:
+    """Whether it is an access, and one that threads make themselves; others stand for more than their place says."""
+    over = t.known_to_be_over or t.remote or t.fragment is not None
+    return t.engine is Engine.THREADS and isinstance(t.site[2], int) and not over
 
 
 def _multiplied_as_one(a: Token, need: Privilege, threads: int | None) -> bool:

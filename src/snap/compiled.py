@@ -1,0 +1,151 @@
+"""One specialisation of a Snap function on its way through the stages.
+
+Input: a definition, and values for its constexpr parameters.  Output: one attribute a stage, each worked out when it is
+first asked for.  Invariant: stages are imported when they are needed.  Non-goals: what users hold (api.py).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+from snap.diag.error import SnapError
+from snap.frontend.definition import Definition
+from snap.ir import nodes as ir
+from snap.ir.synced import Function as Synced
+from snap.ir.synced import SyncPoint
+from snap.record import replace
+
+if TYPE_CHECKING:
+    from snap.frontend import tree
+    from snap.prove import Task
+    from snap.prove.verdict import Launch
+
+
+def _kept() -> Any:
+    """Where proofs are kept: beside compiled code."""
+    from snap.runtime.cache import Cache
+
+    return Cache.default()
+
+
+class Compiled:
+    """One specialisation on its way through the stages."""
+
+    def __init__(self, definition: Definition, constexprs: dict[str, object]):
+        self.definition, self.constexprs = definition, constexprs
+
+    @functools.cached_property
+    def typed(self) -> ir.Function:
+        from snap.check import check
+
+        return check(self.definition, self.constexprs)
+
+    @functools.cached_property
+    def synced(self) -> Synced:
+        from snap.sync import synchronize
+
+        if not self.definition.requires.lean:
+            return synchronize(self.typed)
+        return synchronize(replace(self.typed, apart=self.apart[0]))
+
+    @functools.cached_property
+    def apart(self) -> tuple[frozenset, str]:
+        """`lean=True` of a decorator: the pairs of places that a proof has shown to be apart; or why there are none."""
+        from snap.prove.needless import needless
+        from snap.sync import conflicts
+
+        return needless(self.task, conflicts(self.typed))
+
+    def left_out(self) -> tuple[list[SyncPoint], str]:
+        """The barriers that were inferred and left out; where there are none, why."""
+        from snap.ir.points import points
+        from snap.sync import synchronize
+
+        if not self.definition.requires.lean:
+            return [], "the kernel does not ask for it: `lean=True`"
+        left = points(synchronize(self.typed))
+        for there in points(self.synced):
+            same = next((k for k, point in enumerate(left) if _alike(point) == _alike(there)), None)
+            if same is not None:
+                del left[same]
+        return left, "" if left else self.apart[1] or "each barrier orders something else, too"
+
+    def checked(self) -> Compiled:
+        """All that can refuse a program has looked at it."""
+        if self.definition.kind == "device":
+            from snap.sync import probe
+
+            probe(self.typed)
+        else:
+            _ = self.synced
+            if self.definition.requires.proved:
+                from snap.prove import refuse
+
+                refuse(self.task, self.definition.requires.span or self.typed.span)
+        return self
+
+    @functools.cached_property
+    def module(self):
+        from snap.codegen import emit
+
+        return emit(self.synced)
+
+    @functools.cached_property
+    def task(self) -> Task:
+        """What a proof is given."""
+        import hashlib
+
+        from snap.prove import Task
+
+        where = None if self.where is None else self.where_tree()
+        constants, lean = dict(self.constexprs), self.definition.requires.lean
+        contents = repr((self.typed, where, self.constexprs, lean))
+        key = hashlib.sha256(contents.encode("utf-8", "replace")).hexdigest()
+        return Task(self.typed, lambda: self.synced, where, constants, key, self._replayed, store=_kept, lean=lean)
+
+    def _replayed(self, launch: Launch) -> tuple[str, str, tuple[int, ...]] | None:
+        """What the CPU machine sees in a launch that a proof has found."""
+        from snap.ir.types import Level
+        from snap.runtime.replaying import replay
+
+        return replay(self, launch.blocks, cast(Any, dict(launch.args)), self.typed.place.known(Level.THREAD))
+
+    @property
+    def where(self) -> Callable[..., object] | None:
+        """What every launch keeps."""
+        return self.definition.requires.where
+
+    def where_tree(self) -> tuple[tree.Lambda, dict[str, object]]:
+        """`where=` of the decorator as its tree, with the names that it takes from outside."""
+        from snap.frontend.conditions import condition_tree
+
+        return condition_tree(self.where)
+
+    def where_texts(self) -> list[str]:
+        """The text of each condition of `where=`; none where its source is not to be had."""
+        from snap.frontend import tree
+        from snap.frontend.text import expression
+
+        try:
+            body = self.where_tree()[0].body
+        except SnapError:
+            return []
+        return [expression(one) for one in (body.items if isinstance(body, tree.Sequence) else (body,))]
+
+    @property
+    def lined(self) -> str:
+        """The module's text as it is compiled, with the lines of the source; empty where that is switched off."""
+        from snap.runtime.lines import generated_file, source_file, wanted
+
+        if not wanted():
+            return ""
+        from snap.codegen import lined
+
+        return lined(self.module, generated_file(self.module.kernel, self.module.text), source_file)
+
+
+def _alike(point: SyncPoint) -> tuple:
+    """Where it is, and for whom; what else it is for may be less."""
+    return point.kind, point.span, point.participants

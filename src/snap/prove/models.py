@@ -1,0 +1,59 @@
+"""What polynomials and conditions are, where base atoms are given numbers.
+
+Input: a polynomial or condition (terms.py), and numbers.  Output: its value, by plain evaluation.  Invariant: defined
+atoms are what their definitions say; a quotient by zero is 0.  Non-goals: finding numbers (ladder.py).
+"""
+
+from __future__ import annotations
+
+from snap.prove.terms import Atom, Cond, Poly
+
+
+def evaluated(p: Poly, at: dict[Atom, int]) -> int:
+    """Its value where the base atoms are these numbers; a quotient by zero is 0."""
+    total = 0
+    for mono, k in p.terms.items():
+        for atom in mono:
+            k *= _value(atom, at)
+        total += k
+    return total
+
+
+def _value(atom: Atom, at: dict[Atom, int]) -> int:
+    if atom in at:
+        return at[atom]
+    match atom.kind, atom.parts:
+        case "floor", (x, n):
+            found = evaluated(x, at) // n
+        case "div", (x, y):
+            a, b = evaluated(x, at), evaluated(y, at)
+            found = 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+        case "mod", (x, y):
+            found = evaluated(x, at) % evaluated(y, at)
+        case "and", (x, y, _):
+            found = evaluated(x, at) & evaluated(y, at)
+        case "ite", (c, x, y):
+            found = evaluated(x if holds(c, at) else y, at)
+        case (("min" | "max"), (x, y)):
+            found = (min if atom.kind == "min" else max)(evaluated(x, at), evaluated(y, at))
+        case _:
+            raise KeyError(atom)
+    at[atom] = found
+    return found
+
+
+def holds(c: Cond, at: dict[Atom, int]) -> bool:
+    match c:
+        case ("true",):
+            return True
+        case ("false",):
+            return False
+        case ("and", *inner):
+            return all(holds(one, at) for one in inner)
+        case ("or", *inner):
+            return any(holds(one, at) for one in inner)
+        case (kind, p):
+            value = evaluated(p, at)
+            return value >= 0 if kind == "ge" else value == 0 if kind == "eq" else value != 0
+        case _:
+            raise ValueError(c)

@@ -120,6 +120,27 @@ def k(x: ptr(const(int)), y: ptr(int)):
     assert "256 bytes of shared memory" in k.cuda()
 
 
+def test_a_constant_chooses_where_a_copy_begins():
+    """`at=(i, j) if C else (j, i)`: one kernel for two layouts; a condition of the launch is refused."""
+    text = """
+@kernel(threads=64)
+def k(x: ptr(const(float), (64, 64)), y: ptr(float, (8, 8)), TURNED: constexpr(bool)):
+    with each(block):
+        s = shared(float[8, 8])
+        async_copy(s, x, at=(8, 16) if TURNED else (16, 8))
+        with each(thread, y, shape=(8, 8)) as (i, j):
+            y[i, j] = s[i, j]
+"""
+    x = np.arange(64 * 64, dtype=np.float32).reshape(64, 64)
+    for turned, at in ((True, (8, 16)), (False, (16, 8))):
+        y = np.zeros((8, 8), np.float32)
+        defined(text)[1](x, y, turned)
+        np.testing.assert_array_equal(y, x[at[0] : at[0] + 8, at[1] : at[1] + 8])
+    with pytest.raises(SnapError) as refused:
+        defined(text.replace("constexpr(bool)", "bool"))
+    assert "the condition is not a constant" in refused.value.all[0].render()
+
+
 def test_what_keeps_its_first_value_is_known():
     """A name that is assigned once, where it begins, is as well known as one that is declared: this view begins inside of an element."""
     text = """

@@ -15,6 +15,7 @@ from snap.check import convert
 from snap.check.annotations import text_option
 from snap.check.bindings import Memory
 from snap.check.explain import declared, read_down
+from snap.check.forms import chosen
 from snap.check.hints import eviction
 from snap.check.memory import indices, mapped, not_const
 from snap.check.multicast import issued_alike
@@ -154,7 +155,8 @@ def _arguments(c: Checker, e: tree.Call, word: str) -> tuple[Side, Side, tuple[i
         )
     to, source = (Side(memory_argument(c, a, f"`{word}` of a TMA box", c.privilege), a.span) for a in e.args)
     place = options.pop("at")
-    items = place.items if isinstance(place, tree.Sequence) else (place,)
+    chooses = isinstance(place, tree.Conditional) and isinstance(place.then, tree.Sequence)
+    items = place.items if isinstance(place, tree.Sequence) else chosen(c, place) if chooses else (place,)
     at = indices(c, items, Want(c.privilege, f"is a coordinate of the TMA box that `{c.privilege}` copies", agree=True))
     return to, source, at, options
 

@@ -94,3 +94,8 @@ def test_import_snap_brings_nothing_heavy():
     code = f"import sys; sys.path.insert(0, {str(SOURCE.parent)!r}); import snap; print([m for m in sys.modules if m.startswith({heavy!r})])"
     printed = subprocess.run([sys.executable, "-c", code], check=True, timeout=60, capture_output=True, text=True).stdout
     assert printed == "[]\n"
+
+
+def test_the_page_of_the_inference_names_every_file_of_it():
+    told = re.findall(r"`(?:sync/)?(\w+\.py)`", (ROOT / "docs" / "inference.md").read_text(encoding="utf-8").split("## Every file")[1].split("\n## ")[0])
+    assert sorted(told) == sorted(file.name for file in (ROOT / "src" / "snap" / "sync").glob("*.py"))

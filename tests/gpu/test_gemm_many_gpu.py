@@ -31,7 +31,7 @@ def exactly(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return a.to(torch.float32).double() @ b.to(torch.float32).double()
 
 
-@pytest.mark.parametrize("types", itertools.product((E4M3, E5M2), repeat=2), ids=str)
+@pytest.mark.parametrize("types", list(itertools.product((E4M3, E5M2), repeat=2)), ids=str)
 @pytest.mark.parametrize("fast", [False, True])
 def test_fp8_of_every_type(types, fast):
     """Sums of 13 bits behind the point, of which some are cut off at every step of 32."""
@@ -60,7 +60,7 @@ def test_long_sums_keep_their_digits():
     near(snap.lib.gemm_fp8(a, b.mT, out_type="f32"), exactly(a, b.mT), 1e-3)
 
 
-@pytest.mark.parametrize("layout", itertools.product("nt", "nt"), ids="".join)
+@pytest.mark.parametrize("layout", list(itertools.product("nt", "nt")), ids="".join)
 def test_batches(layout):
     for z, m, n, k in ((3, 200, 136, 72), (5, 64, 64, 64), (2, 33, 7, 5), (40, 520, 264, 200)):
         a, b = (drawn(z, *sides, seed=seed, turned=one == "t") for seed, sides, one in ((8, (m, k), layout[0]), (9, (k, n), layout[1])))

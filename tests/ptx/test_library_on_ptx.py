@@ -19,6 +19,11 @@ def bf16(x: np.ndarray) -> np.ndarray:
     return (x.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
 
 
+def fp8(shape) -> np.ndarray:
+    """Bits of 0, 1, 2 and -1 in e4m3, of 0, 0.5, 2 and -0.5 in e5m2."""
+    return np.random.default_rng(int(np.prod(shape))).choice(np.array([0, 0x38, 0x40, 0xB8], np.uint8), shape)
+
+
 CALLS = {
     "reduce f32": lambda: lib.reduce(whole(1500)),
     "reduce i32 max": lambda: lib.reduce(whole(1000, np.int32), op="max"),
@@ -36,6 +41,10 @@ CALLS = {
     "gemv f16": lambda: lib.gemv(whole((20, 128), np.float16), whole(128, np.float16)),
     "sgemm": lambda: lib.sgemm(whole((40, 17)), whole((17, 30)), alpha=2.0),
     "gemm_tf32": lambda: lib.gemm_tf32(whole((64, 24)), whole((24, 40))),
+    "gemm_fp8": lambda: lib.gemm_fp8(fp8((40, 40)), fp8((24, 40)).T, whole(1, low=1), whole(1, low=2)),
+    "gemm_fp8 of two types, rows": lambda: lib.gemm_fp8(fp8((9, 40)), fp8((24, 40)).T, whole(9), whole(24), fast=True, a_type="e5m2"),
+    "gemm_batched": lambda: lib.gemm_batched(whole((2, 40, 24), np.float16), whole((2, 24, 16), np.float16)),
+    "gemm_grouped": lambda: lib.gemm_grouped(whole((90, 24), np.float16), whole((3, 24, 16), np.float16), np.array([10, 10, 90], np.int32)),
     "gemm bf16": lambda: lib.gemm(bf16(whole((128, 64))), bf16(whole((64, 128)))),
     "gemm bf16 thin": lambda: lib.gemm(bf16(whole((3, 256))), bf16(whole((256, 64)))),
     "gemm f16 bias": lambda: lib.gemm(whole((64, 64), np.float16), whole((64, 64), np.float16), bias=whole(64, np.float16), activation="relu"),

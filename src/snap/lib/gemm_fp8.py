@@ -46,7 +46,7 @@ from snap.runtime.errors import LaunchError
 TYPES = ("e4m3", "e5m2")
 HELD = {"float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2"}  # by the array's own word
 RESULTS = {"bf16": BF16, "f16": F16, "f32": F32}
-BAND = 1024  # rows of the result: the height of the bands in which tiles are taken
+BAND = 2048  # rows of the result: the height of the bands in which tiles are taken
 
 
 @recorded

@@ -77,6 +77,8 @@ def _multiply(
         check_apart(function, written, {**read, "ends": ends})
     A, B = left.ready(False), right.ready(False)
     C = written.array if has_boxes(written) else room_for_boxes(written, written.shape)
+    if C is not written.array and many == "groups":  # rows that belong to nobody stay as they are
+        copy(written.info.family, first_columns(C, columns), written.array)
     sizes = plan.height, plan.width, plan.band(BAND)
     kinds = left.given.type, written.type, left.turned, right.turned, *sizes
     run = gemm_kernel(*kinds, DIVIDED=plan.divided > 0, many=many)

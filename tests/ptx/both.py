@@ -27,7 +27,7 @@ def compared(monkeypatch, within: float = 0, seeded: bool = True) -> list[int]:
         for arg, old in zip(arrays, before):
             _put(arg, old)
         drawn = len(blocks_of) if seeded and len(blocks_of) % 2 else None
-        self._run_ptx(bound, blocks, None, drawn)
+        self._run_ptx(bound, blocks, None, drawn, None, {})
         for (arg, type), expected in zip(given, after):
             _same(_copy(arg), expected, within, type)
             _put(arg, expected)

@@ -273,7 +273,7 @@ def _checked(monkeypatch, checks) -> None:
 
     def instead(self, bound, blocks, seed, seconds):
         if blocks and seed is None:
-            self._run_ptx(bound, blocks, None, None)
+            self._run_ptx(bound, blocks, None, None, None, {})
         else:
             on_cpu(self, bound, blocks, seed, seconds)
 

@@ -362,8 +362,8 @@ SIMPLE = Kind("simple", _ALONE, tile=2100, sum=1 / 8, slicings=_added_later)
 
 # ---- 8-bit floats ---------------------------------------------------------------------------------------------------
 
-# - A step is as many bytes, and takes as long, as one of 16-bit elements, and has twice as many products.  Tiles are not
-#   divided: 8192^3 has 15.5 rounds of 128 x 256, and takes 3% longer with the last one divided.
+# - A step is as many bytes, and takes as long, as one of 16-bit elements, and has twice as many products.  Tiles are
+#   not divided: 8192^3 has 15.5 rounds of 128 x 256, and takes 3% longer with the last one divided.
 # - Where sums of a step are added in f32, a thread has two sets of them: 128 x 256 has no room for that.  Products wait
 #   for the sums, so a step takes long even where it is small: 8192^3 reaches 1377 TFLOP/s with 128 x 192, 1094 with 128
 #   x 128.

@@ -300,9 +300,10 @@ def test_few_rows_have_low_tiles():
     assert planned(33, 4096, 4096, 132).kind != "thin" != planned(8, 4096, 4096, 132, a_turned=True).kind
 
 
-def test_few_tiles_of_many_steps_are_divided_among_clusters():
-    plan = planned(128, 4096, 14336, 132)
-    assert (plan.kind, plan.slices) == ("slices", 2)
+def test_few_tiles_of_many_steps_are_divided_among_blocks():
+    """Of a cluster; or of four and more anywhere, where clusters of them would not fill the GPU."""
+    two, four = planned(64, 4096, 14336, 132), planned(128, 4096, 14336, 132)
+    assert (two.kind, two.slices) == ("slices", 2) and (four.kind, four.slices, four.blocks) == ("splits", 4, 128)
     assert planned(4096, 4096, 14336, 132).kind == planned(256, 256, 64, 132).kind == "tiles"
 
 

@@ -86,6 +86,7 @@ class Kind:
     half: float = 1.0  # to load a row that is half as long
     outside: float = 0.0  # to load a row of a box that lies outside of the matrix
     multicast: float = 1.0  # loads of a cluster take so much longer than their rows
+    once: float = 1.0  # and of blocks whose rows nobody loads again soon
     cluster: float = 0.0  # blocks of a cluster wait for each other when they begin and end
     tile: float = 0.0  # a tile besides its steps: filling the pipeline, writing the result
     sum: float = 0.0  # and each element of it
@@ -104,7 +105,7 @@ class Kind:
         least = max(self.least, self.fragments[0] * tile.height + self.fragments[1] * tile.width, tile.alone)
         b_rows = tile.width if product.along or tile.width % 64 == 0 else self.half * 2 * tile.width
         asked = tile.height * product.a_row + b_rows / tile.team * product.b_row
-        asked *= self.multicast if tile.team > 1 else 1
+        asked *= self.once * (self.multicast if tile.team > 1 else 1)
         outside = -product.rows % tile.height * self.outside
 
         def cycles(together: int, busy: float) -> float:
@@ -229,8 +230,8 @@ COPY, COPIED = 6000, 600  # to begin a copy; elements that are copied in a cycle
 # bytes that memory delivers to all of them in a cycle, when it is asked for so many at a time
 MEMORY, IN_FLIGHT = 2450, 5.5e6
 CLUSTER, TILE = 1300, 5000
-GIVEN = 0.5  # a sum that is given to another block of a cluster
-MEETING = 4500  # of blocks that lie anywhere
+GIVEN = 0.3  # a sum that is given to another block of a cluster
+MEETING = 3000  # of blocks that lie anywhere
 LARGE_CLUSTERS = 12  # multiprocessors without any, where clusters have more than two blocks
 SLICES = (2, 4, 8)
 SPLITS = (3, 4, 6, 8)  # of blocks that lie anywhere
@@ -297,7 +298,7 @@ _SIXTEEN: dict[str, Any] = dict(cluster=CLUSTER, tile=TILE, floor=_as_long_as_me
 TILES = Kind("tiles", _tiles(64, (*_SMALL, *_HIGH, *_LARGE), 1), division=(25000, 5000), **_SIXTEEN)
 GROUPS = Kind("tiles", _tiles(64, (*_SMALL, *_LARGE), 1), **_SIXTEEN)  # tiles are told by numbers in memory
 PAIRS = Kind("pairs", _tiles(64, _PAIRED, 2), **_SIXTEEN)
-_PARTS: dict[str, Any] = dict(whole=False, **_SIXTEEN)
+_PARTS: dict[str, Any] = dict(whole=False, once=1.18, **_SIXTEEN)
 SLICED = Kind("slices", _tiles(64, _CUT, 1), slicings=_in_clusters, **_PARTS)
 SPLIT = Kind("splits", _tiles(64, ((128, 128), (128, 192), (128, 256)), 1), slicings=_anywhere, **_PARTS)
 _THIN: dict[str, Any] = dict(least=200, whole=False, slicings=_of_few_rows, floor=_as_long_as_asked)

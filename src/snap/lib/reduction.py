@@ -19,11 +19,10 @@ from snap.lib.operators import element, identity_of_call, operator, word
 from snap.lib.recorded import launch, recorded
 from snap.runtime.errors import LaunchError
 
-THREADS, WORDS = 1024, 4  # threads a block, words of 16 bytes that each of them has in flight
-FEW_THREADS, FEW_WORDS = 512, 2  # likewise, where tiles are few: 2^24 of f32 take 10% less time
-MANY = 16  # tiles a multiprocessor
+THREADS, WORDS = 512, 2  # threads a block, words of 16 bytes that each of them has in flight
+ONE_THREADS, ONE_WORDS = 1024, 4  # likewise, of a block that takes everything
 RESIDENT = 2048  # threads a multiprocessor
-ALONE = 4  # tiles that one block takes alone: no tickets are drawn then
+ALONE = 2  # tiles that one block takes alone: no tickets are drawn then
 
 
 @recorded
@@ -39,15 +38,14 @@ def reduce(x, op="add", identity=None, type=None):
     if given.size == 0 and op in ("min", "max"):
         raise LaunchError("snap.lib.reduce", f"is empty, and nothing has no {op}", "x")
     width = given.width()
-    tiles = -(-given.size // (THREADS * WORDS * width))
+    tiles = -(-given.size // (ONE_THREADS * ONE_WORDS * width))
     out = given.new((), None if result == given.type else result)
     if tiles <= ALONE:
-        run = reduction(given.type, inside, result, width, op, nothing, True)
+        run = reduction(given.type, inside, result, width, op, nothing, True, ONE_THREADS, ONE_WORDS)
         launch(run, 1, given.array, out, given.new((1,), inside), given.new((1,), I32), given.size)
         return out
-    threads, in_flight = (FEW_THREADS, FEW_WORDS) if tiles < MANY * given.multiprocessors() else (THREADS, WORDS)
-    blocks = min(RESIDENT // threads * given.multiprocessors(), -(-given.size // (threads * in_flight * width)))
-    run = reduction(given.type, inside, result, width, op, nothing, T=threads, U=in_flight)
+    blocks = min(RESIDENT // THREADS * given.multiprocessors(), -(-given.size // (THREADS * WORDS * width)))
+    run = reduction(given.type, inside, result, width, op, nothing)
     launch(run, blocks, given.array, out, given.new((blocks,), inside), given.zeros(1, I32), given.size)
     return out
 

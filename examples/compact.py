@@ -22,7 +22,7 @@ PART = T * ITEMS
 
 load = of_block.load(int, T, ITEMS, "direct")
 total = of_block.reduce(int, T)
-places = of_block.scan(int, T, items=ITEMS, exclusive=True)  # in place; what it returns is the block's total
+places = of_block.scan(int, T, items=ITEMS, exclusive=True, most=1)  # in place; what it returns is the block's total
 
 
 @device(thread)
@@ -43,7 +43,7 @@ def count_wanted(x: ptr(const(int)), counts: ptr(int), n: int):
             counts[b] = kept
 
 
-@kernel(threads=T)
+@kernel(threads=T, where=lambda x, counts, n, blocks: (len(x) >= n, len(counts) >= blocks, blocks <= 2**21))
 def compact(x: ptr(const(int)), counts: ptr(const(int)), out: ptr(int), n: int):
     with each(block, out, disjoint=out) as b:
         chosen: shared(int[PART])
@@ -64,7 +64,8 @@ def compact(x: ptr(const(int)), counts: ptr(const(int)), out: ptr(int), n: int):
         start: int = total(before)
         with each(thread, out) as t:
             for j in range(t, kept, T):
-                out[start + j] = chosen[j]
+                with trust("`counts` is what each block keeps, `out` holds all of it, and the first `kept` places are filled"):
+                    out[start + j] = chosen[j]
 
 
 def main():

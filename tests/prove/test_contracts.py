@@ -164,6 +164,91 @@ def by_reference(x: ptr(int)):
         x[v[3] - 4] = x[first]
 
 
+@kernel(threads=T, where=lambda x, n, blocks: (len(x) >= T, blocks == 1, 0 <= n <= 8))
+def called_in_the_scope(x: ptr(const(int)), n: int):
+    """Of two threads in one entry, one may be in a later call."""
+    with each(block, x):
+        s: shared(int[4 * T])
+        with partition(s, p=thread[1]) as mine:
+            for k in range(n):
+                at: int @ thread[1] = before(1)
+                with group(thread[1]):
+                    mine[at + k] = 1
+
+
+@kernel(threads=T, where=lambda x, n, blocks: (len(x) >= T, blocks == 1, 0 <= n <= 8))
+def in_any_entries(x: ptr(const(int)), n: int):
+    with each(block, x):
+        s: shared(int[4 * T])
+        for k in range(n):
+            at: int @ thread[1] = before(1)
+            with partition(s, p=thread[1], disjoint=True) as mine, group(thread[1]):
+                mine[at + k] = 1
+
+
+@device(block, thread[T], pairs=lambda a, b: a.result != b.result)
+def not_apart(v: int @ thread[1]) -> int @ thread[1]:
+    t: int @ thread[1] = id()
+    return t / 2
+
+
+@kernel(threads=T, where=lambda x, blocks: (len(x) >= T, blocks == 1))
+def wrong_of_two(x: ptr(int)):
+    with each(block, x):
+        at: int @ thread[1] = not_apart(1)
+        with each(thread, x):
+            assert 0 <= at < T
+            x[at] = 1
+
+
+@device(thread, calls=lambda a, b: a.result != b.result)
+def drawn_twice(c: ptr(int) @ grid[1]) -> int:
+    return atomic.add(c, 0, 1) / 2
+
+
+@kernel(threads=T, where=lambda c, out: (len(c) >= 1, len(out) >= 1))
+def wrong_of_two_calls(c: ptr(int), out: ptr(int)):
+    with each(thread, out):
+        at: int = drawn_twice(c)
+        assert 0 <= at < 1
+        out[at] = 1
+
+
+@kernel(threads=T, where=lambda x, m, blocks: (len(x) >= T, blocks == 1, 0 <= m <= 4))
+def somewhere(x: ptr(int), m: int):
+    """Which element is written, is not known."""
+    with each(thread, x) as i:
+        v: int[4]
+        v[m % 4] = 100
+        x[v[0]] = 1
+
+
+@kernel(threads=T, where=lambda x, n, blocks: (len(x) >= T, blocks == 1, 0 <= n <= 4))
+def in_a_loop(x: ptr(int), n: int):
+    with each(thread, x) as i:
+        v: int[2]
+        for k in range(n):
+            v[1] += 50
+        x[v[1]] = 1
+
+
+@kernel(threads=T, where=lambda x, n, blocks: (len(x) >= T, blocks == 1, 0 <= n <= 4))
+def vectors_in_a_loop(x: ptr(int), n: int):
+    with each(thread, x) as i:
+        v: int2 = int2(0, 0)
+        for k in range(n):
+            v = v + int2(50, 50)
+        x[v.x] = 1
+
+
+@kernel(threads=T, where=lambda x, n, blocks: (len(x) >= 2 * T, blocks == 1, 0 <= n))
+def vectors(x: ptr(int), n: int):
+    with each(thread, x) as i:
+        v: int4 = int4(i, n, i, n) + int4(i, n, 0, 0)
+        if v.y >= 0:
+            x[v.x + 1 - 1] = -v.z
+
+
 GOOD = [by_a_promise, by_what_is_shown, packed, drawn_alone, drawn, by_reference]
 
 
@@ -180,6 +265,14 @@ def test_proved(k):
         (asked_too_much, "`n >= 1`, which `shown` asks for, holds in this call"),
         (packed_too_wide, "no two threads meet in an element of `s` by `s[min(at + k"),
         (of_two_calls, "two threads write one element of `s`"),
+        (called_in_the_scope, "no two threads meet in an element of `s`"),
+        (in_any_entries, "no two threads meet in an element of `s`"),
+        (wrong_of_two, "of two threads in one call of `not_apart`, `a.result != b.result`"),
+        (wrong_of_two_calls, "of two calls of `drawn_twice`, `a.result != b.result`"),
+        (somewhere, "`x[v[0]]` is outside of `x`"),
+        (in_a_loop, "`x[v[1]]` is outside of `x`"),
+        (vectors_in_a_loop, "`x[v.x]` is "),
+        (vectors, "`int4(i, n, i, n) + int4(i, n, 0, 0)` does not overflow `i32`"),
     ],
     ids=lambda one: getattr(one, "__name__", ""),
 )
@@ -187,3 +280,54 @@ def test_not_proved(k, open_):
     found = k.prove(["races"])
     assert found.verdict is not Verdict.PROVED
     assert any(o.what.startswith(open_) for o in found.open), found.render()
+
+
+def test_what_the_library_promises():
+    """Scans keep their contracts, of which a proof takes their authors' word."""
+    from types import SimpleNamespace as Of
+
+    import numpy as np
+
+    from snap.lib import block as of_block
+
+    rng, ITEMS = np.random.default_rng(1), 2
+    for exclusive in (False, True):
+        each_one = of_block.scan(int, T, exclusive=exclusive, most=3)
+        several = of_block.scan(int, T, items=ITEMS, exclusive=exclusive, most=3)
+
+        @kernel(threads=T)
+        def run(x: ptr(const(int), (T, ITEMS)), y: ptr(int, (T, ITEMS)), z: ptr(int, (T,)), total: ptr(int, (T,))):
+            with each(block, y, z, total):
+                t: int @ thread[1] = id()
+                v: int[ITEMS] @ thread[1]
+                for k in range(ITEMS):
+                    v[k] = x[t, k]
+                found: int @ thread[1] = each_one(v[0])
+                whole: int = several(v)
+                with each(thread, y, z, total):
+                    for k in range(ITEMS):
+                        y[t, k] = v[k]
+                    z[t] = found
+                    total[t] = whole
+
+        for most in (0, 1, 3):
+            x = rng.integers(0, most + 1, (T, ITEMS), dtype=np.int32)
+            y, z, total = np.zeros_like(x), np.zeros(T, np.int32), np.zeros(T, np.int32)
+            run[1](x, y, z, total)
+            ones = [Of(id=t, v=int(x[t, 0]), result=int(z[t])) for t in range(T)]
+            many = [Of(id=t, v=y[t].tolist(), old=Of(v=x[t].tolist()), result=int(total[t])) for t in range(T)]
+            for f, threads in ((each_one, ones), (several, many)):
+                contract = f.definition.requires
+                asked = contract.ensures.__code__.co_varnames[: contract.ensures.__code__.co_argcount]
+                for a in threads:
+                    kept = contract.ensures(**{name: getattr(a, name) for name in asked})
+                    assert all(kept) if isinstance(kept, tuple) else kept
+                    assert all(contract.pairs(a, b) for b in threads if a is not b)
+
+
+@pytest.mark.parametrize(("options", "message"), [({"op": "max"}, "sums of integers"), ({"most": -1}, "0 or more"), ({"most": 2**27}, "does not hold")])
+def test_scans_that_promise_nothing(options, message):
+    from snap.lib import block as of_block
+
+    with pytest.raises(ValueError, match=message):
+        of_block.scan(int, T, **{"most": 1, **options})

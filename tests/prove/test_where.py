@@ -184,3 +184,49 @@ def by_another_max(x: ptr(int), n: int):
 @pytest.mark.parametrize("k", [one_of_two, by_another_max], ids=lambda k: k.__name__)
 def test_as_python_means_it(k):
     assert k.prove(["bounds"]).verdict is not Verdict.PROVED
+
+
+@kernel(threads=32, where=lambda x, n, m, blocks: (n % m == 0, len(x) >= n, blocks == 1))
+def divided(x: ptr(int), n: int, m: int):
+    with each(thread, x) as i:
+        if i < n / m:
+            for j in range(m):
+                x[i * m + j] = 1
+
+
+def test_a_divisor_that_may_be_negative_is_named_alone():
+    found = divided.prove()
+    assert found.verdict is Verdict.UNKNOWN
+    told = found.render()
+    assert told.count("error[") == 1 and "not shown: `m`, by which `where=` divides, is positive" in told
+    assert "add `m >= 1` to `where=`" in told and "3 more are open, and may follow from that" in told
+
+
+@kernel(threads=32, where=lambda x, n, m, blocks: (m >= 1, n % m == 0, len(x) >= n, blocks == 1))
+def divided_by_a_positive_number(x: ptr(int), n: int, m: int):
+    with each(thread, x) as i:
+        if i < n / m:
+            for j in range(m):
+                x[i * m + j] = 1
+
+
+@kernel(threads=32, where=lambda x, m, blocks: (m >= 0, 8 % m == 0, len(x) >= m, blocks == 1))
+def never_by_zero(x: ptr(int), m: int):
+    """A launch with m = 0 is refused: Python does not divide by it."""
+    with one(block, x):
+        with one(thread, x):
+            x[m - 1] = 1
+
+
+@kernel(threads=32, where=lambda x, n, m, blocks: (m >= 0, n == 1 or 8 % m == 0, len(x) >= m, blocks == 1))
+def perhaps_by_zero(x: ptr(int), n: int, m: int):
+    """With n = 1 nothing is divided."""
+    with one(block, x):
+        with one(thread, x):
+            x[m - 1] = 1
+
+
+def test_who_divides_has_a_divisor():
+    assert divided_by_a_positive_number.prove(["bounds"]).verdict is Verdict.PROVED
+    assert never_by_zero.prove(["bounds"]).verdict is Verdict.PROVED
+    assert perhaps_by_zero.prove(["bounds"]).verdict is Verdict.REFUTED

@@ -16,6 +16,7 @@ from typing import Any
 from snap import *
 from snap.ir.hardware import BLOCK_THREADS, WARP
 from snap.lib import warp as of_warp
+from snap.lib.block_promises import promised_scan
 from snap.lib.operators import cached_factory, operator, widest, word
 from snap.lib.warp import BLOCKED_TO_STRIPED, STRIPED_TO_BLOCKED, check_how, positive, strides, ways, with_identity
 
@@ -31,15 +32,20 @@ def reduce(type, threads, op="add", identity=None):
 
 
 @cached_factory
-def scan(type, threads, op="add", items=None, exclusive=False, identity=None):
+def scan(type, threads, op="add", items=None, exclusive=False, identity=None, most=None):
     """The values of this thread and all before it combined; exclusive: of those before.
 
     Without `items` f(v: T @ thread[1]) -> T @ thread[1].  With it f(v: ref(T[items]) @ thread[1]) -> T @ block[1]: the
     items of a thread are consecutive, they are scanned in place, and what comes back is all values of the block
     combined.
+
+    most: of sums of integers, that each value is from 0 to it.  Proofs then ask that of every call, and know how large
+    the sums are, and that those of a later thread begin where those of an earlier one end.
     """
     combine = operator(op, type, identity)
     nothing = with_identity(combine, op) if exclusive else 0
+    if most is not None:
+        return promised_scan(type, whole_warps(threads), op, items, exclusive, most, scan)
     upto = _scan(type, whole_warps(threads), of_warp.scan(type, op), combine.each)
     if items is None:
         return _shifted(type, threads, upto, nothing) if exclusive else upto

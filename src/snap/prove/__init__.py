@@ -27,7 +27,7 @@ from snap.ir import nodes as ir
 from snap.ir.synced import Function as Synced
 from snap.prove import kept
 from snap.prove.kept import Store
-from snap.prove.verdict import PRECONDITION, Findings, Launch, Obligation, Proof, Seen, Verdict
+from snap.prove.verdict import PRECONDITION, Findings, Launch, Obligation, Proof, Seen, Verdict, worth_telling
 
 # Where each property is: a module of this folder, and its function.  `overflow` and `views` come with `bounds`.
 PROPERTIES: dict[str, tuple[str, str]] = {
@@ -124,7 +124,7 @@ def refuse(task: Task, span: Span) -> None:
     proof = prove(task)
     if proof.verdict is Verdict.PROVED:
         return
-    found = [o.diagnostic() for o in proof.open if not o.needs]
+    found = [o.diagnostic() for o in worth_telling(proof.open) if not o.needs]
     if proof.needs:
         message = f"`{proof.kernel}` is proved only for launches that keep what `where=` does not say"
         help = f"write `where={proof.offered}`"

@@ -25,7 +25,25 @@ def bounds(task: Task) -> Findings:
     goals += [g for a in c.found.needed() for g in of_arithmetic(a)]
     goals += [g for i in c.found.insides for g in of_inside(c.terms, i)]
     goals += [g for p in c.found.promises for g in of_promise(p)]
-    return Findings((*told(c, goals), *pacts.obligations(c), *given_up(c)), (*c.assumed, *c.trusted))
+    found = [*told(c, goals), *pacts.obligations(c), *given_up(c)]
+    return Findings((*divided(c, found), *found), (*c.assumed, *c.trusted))
+
+
+def divided(c: Context, found: list[Obligation]) -> list[Obligation]:
+    """Where something is open: by what `where=` divides is positive, or it says nothing."""
+    if all(o.verdict is not Verdict.UNKNOWN for o in found):
+        return []
+    return [
+        Obligation(
+            "precondition",
+            Verdict.UNKNOWN,
+            f"`{text}`, by which `where=` divides, is positive",
+            span,
+            "where it is zero or negative, nothing is known of the quotient",
+            help=f"add `{text} >= 1` to `where=`, and ask again: what else is open may follow from it",
+        )
+        for text, span in c.divisors.items()
+    ]
 
 
 def told(c: Context, goals: list[Goal]) -> list[Obligation]:

@@ -17,13 +17,13 @@ from snap.prove.evaluate import Walk
 from snap.prove.ladder import Ladder
 from snap.prove.sites import Walked
 from snap.prove.terms import Cond, Poly, Terms, at_least, number
-from snap.prove.where import Where, multiples, refine, solved
+from snap.prove.where import Where, conditions, multiples, refine, solved
 
 
 @dataclass(slots=True)
 class Context:
     """names: what a precondition can speak of, by the words for it: parameters, `len(x)`, `blocks`.  trusted: what else
-    was taken for granted on the way.
+    was taken for granted on the way.  divisors: numbers by which `where=` divides, and which may be negative.
     """
 
     task: Task
@@ -35,6 +35,7 @@ class Context:
     assumed: tuple[str, ...] = ()
     trusted: dict[str, None] = field(default_factory=dict)
     notes: dict[object, object] = field(default_factory=dict)
+    divisors: dict[str, Span] = field(default_factory=dict)
 
     @property
     def facts(self) -> list[Cond]:
@@ -59,10 +60,10 @@ def context(task: Task) -> Context:
 
 
 def _made(task: Task) -> Context:
-    walk, facts = _begun(task, {})
+    walk, facts, where = _begun(task, {})
     whole = multiples(facts, names_of(walk))
     if whole:  # a number that is a multiple of 8 is 8 times another one: then quotients by 8 are no unknowns
-        walk, facts = _begun(task, whole)
+        walk, facts, where = _begun(task, whole)
     refine(facts)
     walk.terms.tighten()
     walk.out.facts += facts
@@ -70,22 +71,26 @@ def _made(task: Task) -> Context:
     names = names_of(walk)
     assumed: list[str] = []
     if task.where is not None:
-        body = task.where[0].body
-        items = body.items if type(body).__name__ == "Sequence" else (body,)
-        assumed += [f"where {expression(one)} (checked at every launch)" for one in items]
+        for one in conditions(task.where[0].body):
+            unused = "" if where is None or one not in where.left_out else ", and not used"
+            assumed.append(f"where {expression(one)} (checked at every launch{unused})")
     found = walk.run()
     assumed += [f"the assertion in line {span.line} holds (checked when it runs)" for span in found.asserted]
-    return Context(task, walk.terms, walk.ladder, walk, found, names, tuple(dict.fromkeys(assumed)))
+    made = Context(task, walk.terms, walk.ladder, walk, found, names, tuple(dict.fromkeys(assumed)))
+    divisors = [] if where is None else where.divisors
+    made.divisors = {expression(e): e.span for y, e in divisors if not walk.ladder.follows(found.facts, at_least(y, 1))}
+    return made
 
 
-def _begun(task: Task, whole: dict[str, int]) -> tuple[Walk, list[Cond]]:
-    """A walk that has not begun, and what `where=` says of its numbers."""
+def _begun(task: Task, whole: dict[str, int]) -> tuple[Walk, list[Cond], Where | None]:
+    """A walk that has not begun, what `where=` says of its numbers, and how it was read."""
     walk = Walk(task.typed, Ladder(Terms()), whole)
     if task.where is None:
-        return walk, []
+        return walk, [], None
     tree, outside = task.where
     where = Where(walk.terms, {**outside, **task.constants, **names_of(walk)})
-    return walk, where.facts(tree.body)
+    facts = where.facts(tree.body)
+    return walk, facts, where
 
 
 def _blocks_solved(walk: Walk, facts: list[Cond]) -> None:

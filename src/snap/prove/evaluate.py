@@ -25,7 +25,7 @@ from snap.prove.contracts import Called
 from snap.prove.sites import NEVER, NONE, Deps, Entry, Inside, Position, Root, Site, Walked
 from snap.prove.start import Key, Started
 from snap.prove.terms import FALSE, TRUE, Cond, Poly, at_least, atoms_of, below, both, equal, negated, number
-from snap.prove.values import OPAQUE, Value, anything, is_bool, is_int, value
+from snap.prove.values import OPAQUE, Lanes, Value, anything, is_bool, is_int, value
 from snap.prove.ways import escapes, leaves
 
 
@@ -257,7 +257,7 @@ class Walk(Started):
                 self.access(Effect(Kind.WRITE, access), t.span)
             case ir.ComponentTarget(ir.VarTarget(var), lane):
                 self.touch(var, True, t.span, lane)
-                self.assign(var, Value(None, self.read(var).deps | v.deps))
+                self.assign(var, _with_lane(self.read(var), lane, v))
             case ir.ComponentTarget(ir.MemTarget(access), lane):
                 self.access(Effect(Kind.WRITE, access), t.span, part=lane)
             case ir.ComponentTarget(inner):
@@ -315,7 +315,7 @@ class Walk(Started):
             elif isinstance(a.term, tuple) and isinstance(b.term, tuple):
                 self.vars[key] = Value(("or", both(cond, a.term), both(negated(cond), b.term)), deps)
             else:
-                self.vars[key] = OPAQUE
+                self.vars[key] = Value(None, deps)
 
     def _placed(self, at: Position, body: ir.Body) -> None:
         outer, self.at = self.at, at
@@ -351,7 +351,7 @@ class Walk(Started):
             return Value(self.terms.base("any", min(low, least), max(high, most), THREAD1, self.depth), deps)
         if isinstance(a.term, tuple):
             return Value(equal(self.terms.base("any", 0, 1, THREAD1, self.depth), 1))
-        return OPAQUE
+        return Value(None, deps)
 
     def _lowered(self, s: ir.Partition | ir.Claim, base: ir.Handle, handle: ir.Handle) -> None:
         if isinstance(s, ir.Partition) and s.fill is not None:
@@ -460,6 +460,14 @@ class Walk(Started):
                 self.unknown(s.target, rests)
                 return
         self.target(s.target, last)
+
+
+def _with_lane(v: Value, lane: int, part: Value) -> Value:
+    """A vector, with another component."""
+    deps = v.deps | part.deps
+    if not isinstance(v.term, Lanes) or not isinstance(part.term, Poly):
+        return Value(None, deps)
+    return Value(Lanes((*v.term.terms[:lane], part.term, *v.term.terms[lane + 1 :])), deps)
 
 
 def _unshared(p: Poly, by: Privilege) -> bool:

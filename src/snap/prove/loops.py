@@ -20,7 +20,7 @@ from snap.ir.walk import expressions, statements, ways_out
 from snap.prove import arrays
 from snap.prove.sites import Arithmetic, Loop
 from snap.prove.terms import FALSE, TRUE, Cond, Poly, at_least, atoms_of, below, both, either, negated, number
-from snap.prove.values import Value, anything, is_bool, is_int, value
+from snap.prove.values import Value, anything, is_bool, is_int, of_integers, value
 
 if TYPE_CHECKING:
     from snap.prove.evaluate import Key, Walk
@@ -194,6 +194,8 @@ def _carried(w: Walk, body: ir.Body) -> dict[Key, Carried]:
             key = w.frame, var.uid
             if key in w.vars and (is_int(var.type) or is_bool(var.type)):
                 found[key] = Carried(var, w.vars[key])
+            elif key in w.vars and of_integers(var.type):
+                found[key] = Carried(var, w.vars[key], group=_group(w))
     return found
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeGuard
 from snap.ir import nodes as ir
 from snap.ir.effects import Effect, Kind
 from snap.ir.integers import held_by
-from snap.ir.types import BOOL, THREAD1, Privilege, Scalar, ScalarKind, ValueType
+from snap.ir.types import BOOL, THREAD1, Privilege, Scalar, ScalarKind, ValueType, Vector
 from snap.prove.sites import NONE, Deps
 from snap.prove.terms import FALSE, TRUE, Cond, Poly, at_least, below, both, either, equal, negated, number
 
@@ -22,10 +22,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
-    """term: of integers a polynomial, of bools a condition, else None."""
+class Lanes:
+    """The components of a vector of integers."""
 
-    term: Poly | Cond | None
+    terms: tuple[Poly, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """term: of integers a polynomial, of bools a condition, of vectors of integers their components; else None."""
+
+    term: Poly | Cond | Lanes | None
     deps: Deps = NONE
 
 
@@ -48,6 +55,9 @@ def anything(w: Walk, t: ValueType, per: Privilege = THREAD1, name: str = "", ke
     if is_bool(t):
         atom = w.terms.base("any", 0, 1, per, w.depth, name, key)
         return Value(negated(equal(atom, 0)))
+    if of_integers(t):
+        low, high = held_by(t.elem)
+        return Value(Lanes(tuple(w.terms.base("any", low, high, per, w.depth, name) for _ in range(t.lanes))))
     return OPAQUE
 
 
@@ -60,7 +70,18 @@ def loose(w: Walk, t: ValueType, *of: Value) -> Value:
 def as_int(w: Walk, v: Value) -> Poly | None:
     if isinstance(v.term, tuple):
         return w.terms.choose(v.term, number(1), number(0))
-    return v.term
+    return v.term if isinstance(v.term, Poly) else None
+
+
+def of_integers(t: ValueType) -> TypeGuard[Vector]:
+    return isinstance(t, Vector) and t.elem.is_integer
+
+
+def lanes(w: Walk, t: Vector, v: Value) -> tuple[Poly, ...]:
+    """The components; of what is not known, any numbers."""
+    known = v if isinstance(v.term, Lanes) else anything(w, t)
+    assert isinstance(known.term, Lanes)
+    return known.term.terms
 
 
 def value(w: Walk, e: ir.Expr) -> Value:
@@ -90,9 +111,11 @@ def value(w: Walk, e: ir.Expr) -> Value:
             return _unary(w, e, op, value(w, inner))
         case ir.Binary(op, left, right):
             a, b = value(w, left), value(w, right)
+            if of_integers(e.type):
+                return _of_lanes(w, e, op, a, b)
             if not isinstance(e.type, Scalar) or not isinstance(a.term, Poly) or not isinstance(b.term, Poly):
                 return loose(w, e.type, a, b)
-            return _binary(w, e, op, a.term, b.term, a.deps | b.deps)
+            return _binary(w, e, e.type, op, a.term, b.term, a.deps | b.deps)
         case ir.Compare(op, left, right):
             a, b = value(w, left), value(w, right)
             x, y = as_int(w, a), as_int(w, b)
@@ -119,14 +142,15 @@ def value(w: Walk, e: ir.Expr) -> Value:
         case ir.Component():
             return _component(w, e)
         case ir.MakeVector(items):
-            return loose(w, e.type, *[value(w, item) for item in items])
+            parts = [value(w, item) for item in items]
+            return _joined(w, e.type, parts) if of_integers(e.type) else loose(w, e.type, *parts)
 
 
 def _component(w: Walk, e: ir.Component) -> Value:
     if isinstance(e.value, ir.Read):
         w.touch(e.value.var, False, e.span, e.lane)
-        return loose(w, e.type, w.read(e.value.var))
-    return loose(w, e.type, value(w, e.value))
+    v = w.read(e.value.var) if isinstance(e.value, ir.Read) else value(w, e.value)
+    return Value(v.term.terms[e.lane], v.deps) if isinstance(v.term, Lanes) else loose(w, e.type, v)
 
 
 def _cond(v: Value) -> Cond:
@@ -168,13 +192,15 @@ def _cast(w: Walk, e: ir.Cast, of: ValueType, v: Value) -> Value:
 def _unary(w: Walk, e: ir.Unary, op: str, v: Value) -> Value:
     if op == "not":
         return Value(negated(_cond(v)), v.deps)
+    if op == "-" and of_integers(e.type):
+        t = e.type
+        return _joined(w, t, [held(w, -x, t.elem, e.span, v.deps) for x in lanes(w, t, v)])
     if not isinstance(v.term, Poly) or not is_int(e.type):
         return loose(w, e.type, v)
-    t: Scalar = e.type
-    low, high = held_by(t)
+    low, high = held_by(e.type)
     if op == "~":
         return Value(-v.term - 1 if low < 0 else -v.term + high, v.deps)
-    return held(w, -v.term, t, e.span, v.deps)
+    return held(w, -v.term, e.type, e.span, v.deps)
 
 
 def held(w: Walk, x: Poly, t: Scalar, span: object, deps: Deps) -> Value:
@@ -188,9 +214,22 @@ def held(w: Walk, x: Poly, t: Scalar, span: object, deps: Deps) -> Value:
     return Value(x, deps | {w.arithmetic(x, t, span)})
 
 
-def _binary(w: Walk, e: ir.Binary, op: str, x: Poly, y: Poly, deps: Deps) -> Value:
-    t = e.type
-    assert isinstance(t, Scalar)
+def _of_lanes(w: Walk, e: ir.Binary, op: str, a: Value, b: Value) -> Value:
+    """Component by component; a scalar beside a vector is one for all of them."""
+    assert of_integers(e.type)
+    t, deps = e.type, a.deps | b.deps
+    pairs = [(v.term,) * t.lanes if isinstance(v.term, Poly) else lanes(w, t, v) for v in (a, b)]
+    found = [_binary(w, e, t.elem, op, x, y, deps) for x, y in zip(*pairs)]
+    return _joined(w, t, found)
+
+
+def _joined(w: Walk, t: Vector, found: list[Value]) -> Value:
+    terms = tuple(v.term for v in found if isinstance(v.term, Poly))
+    deps = NONE.union(*(v.deps for v in found))
+    return Value(Lanes(terms) if len(terms) == t.lanes else None, deps)
+
+
+def _binary(w: Walk, e: ir.Binary, t: Scalar, op: str, x: Poly, y: Poly, deps: Deps) -> Value:
     low, high = held_by(t)
     n = y.value
     match op:

@@ -30,7 +30,16 @@ class Verdict(str, Enum):
 
 
 # The code of what refutes a property; of what is only not proved, `NOT_PROVED`.
-NUMBERS = {"races": 22, "bounds": 23, "overflow": 23, "init": 24, "order": 25, "views": 28, "contract": 28}
+NUMBERS = {
+    "races": 22,
+    "bounds": 23,
+    "overflow": 23,
+    "init": 24,
+    "order": 25,
+    "views": 28,
+    "contract": 28,
+    "precondition": 27,
+}
 CODES = {name: f"SNAP{n:03}" for name, n in NUMBERS.items()}
 NOT_PROVED, PRECONDITION = f"SNAP{26:03}", f"SNAP{27:03}"
 
@@ -165,7 +174,10 @@ class Proof:
         parts = [head]
         if self.verdict is Verdict.PROVED and self.assumed:
             parts[0] += "\n" + "\n".join(f"  assumed: {text}" for text in self.assumed)
-        parts += [render_diagnostic(o.diagnostic(), color) for o in _told(self.open)]
+        parts += [render_diagnostic(o.diagnostic(), color) for o in worth_telling(self.open)]
+        left = len([o for o in self.open if not o.needs]) - len(worth_telling(self.open))
+        if left > 0 and any(o.kind == "precondition" for o in self.open):
+            parts.append(f"{left} more {'is' if left == 1 else 'are'} open, and may follow from that")
         if self.needs:
             last = "this" if self.proved_with_needs else "among others this"
             parts.append(f"what is missing is {last}:\n  where={self.offered}")
@@ -185,8 +197,13 @@ class Proof:
     __str__ = render
 
 
-def _told(found: Iterable[Obligation]) -> list[Obligation]:
-    """What is worth a page: of an index that a precondition settles, the precondition says it all."""
+def worth_telling(found: Iterable[Obligation]) -> list[Obligation]:
+    """What is worth a page: of an index that a precondition settles, the precondition says it all; and where a
+    condition of `where=` says nothing, that comes first.
+    """
+    silent = [o for o in found if o.kind == "precondition"]
+    if silent:
+        return silent
     return [o for o in found if not o.needs or o.kind == "races"]
 
 

@@ -55,6 +55,7 @@ class Where:
     def __init__(self, terms: Terms, names: Mapping[str, Any]):
         self.terms, self.names = terms, names
         self.divisors: list[tuple[Poly, Any]] = []
+        self.left_out: list[Any] = []  # conditions that no proof uses
         self._sure = True
 
     def facts(self, body: Any) -> list[Cond]:
@@ -63,16 +64,9 @@ class Where:
             try:
                 found.append(self.cond(one))
             except Unknown:
-                continue
+                self.left_out.append(one)
         found += [negated(equal(y, 0)) for y, _ in self.divisors]
         return [c for c in found if c != TRUE]
-
-    def understood(self, e: Any) -> bool:
-        try:
-            self.cond(e)
-        except Unknown:
-            return False
-        return True
 
     # ---- conditions ----
 

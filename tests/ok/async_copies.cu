@@ -146,15 +146,15 @@ extern "C" __global__ void __launch_bounds__(64) next_fill(const int* __restrict
     const int b = blockIdx.x;
     int* const tiles = reinterpret_cast<int*>(smem);
     int tiles_fill = 0;
-    const int t = threadIdx.x;
     int v = 0;
+    const int t = threadIdx.x;
     for (int turn = 0; turn < turns; ++turn) {
         const int s_fill = tiles_fill;
         ++tiles_fill;
         const int s_slot = s_fill % 2;
         snap_copy_async_4(&tiles[s_slot * 64 + t], &x[turn * 64 + t]);
         snap_copy_commit();
-        // tiles: written (cp.async) at line 69, read at line 70 by a thread of another warp
+        // tiles: written (cp.async) at line 68, read at line 69 by a thread of another warp
         snap_copy_wait<0>();
         __syncthreads();
         v = v * 3 + tiles[s_slot * 64 + (t + 1) % 64];

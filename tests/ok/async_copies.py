@@ -60,9 +60,8 @@ def sizes(x: ptr(const(float)), y: ptr(float), n: int):
 def next_fill(x: ptr(const(int)), y: ptr(int), turns: int):
     """Every turn takes the next of two stages, fills it and reads it."""
     with each(block) as b:
-        tiles: pipeline(shared(int[T]), 2)
-        t: int @ thread[1] = id()
-        v: int @ thread[1] = 0
+        tiles, v = pipeline(shared(int[T]), 2), registers(0)
+        t = ids(thread)
         for turn in range(turns):
             with stage(tiles) as s:
                 with each(thread, s):

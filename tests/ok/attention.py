@@ -20,13 +20,11 @@ def softmax(s: ref(float[64]), m: ref(float[2]), l: ref(float[2]), shrink: ref(f
             top = max(top, max(s[4 * i + 2 * r], s[4 * i + 2 * r + 1]))
         top = max(top, intrinsic.shfl_xor(top, 1))
         top = max(top, intrinsic.shfl_xor(top, 2))
-        shrink[r] = fast.exp2((m[r] - top) * scale)
-        m[r] = top
+        shrink[r], m[r] = fast.exp2((m[r] - top) * scale), top
         row: float @ thread[1] = 0.0
-        for i in range(16):
-            for c in range(2):
-                s[4 * i + 2 * r + c] = fast.exp2((s[4 * i + 2 * r + c] - top) * scale)
-                row += s[4 * i + 2 * r + c]
+        for i, c in range(shape=(16, 2)):
+            s[4 * i + 2 * r + c] = fast.exp2((s[4 * i + 2 * r + c] - top) * scale)
+            row += s[4 * i + 2 * r + c]
         l[r] = l[r] * shrink[r] + row
 
 
@@ -34,22 +32,13 @@ def softmax(s: ref(float[64]), m: ref(float[2]), l: ref(float[2]), shrink: ref(f
 def attention(Q: ptr(const(bf16), (H * L, 128)), K: ptr(const(bf16), (H * L, 128)), V: ptr(const(bf16), (H * L, 128)), O: ptr(bf16, (H * L, 128)),
               H: int, L: int, scale: float):
     with each(block) as b:
-        q0: int = b * 128
-        head: int = b * 128 / L * L
+        q0, head = b * 128, b * 128 / L * L
         Qs: shared(bf16[2, 128, 64], swizzle=128)
-        Ks: pipeline(shared(bf16[2, 128, 64], swizzle=128), 2)
-        Vs: pipeline(shared(bf16[2, 128, 64], swizzle=128), 2)
-        w: int @ warpgroup = id()
-        acc: float[64] @ thread[1]
-        s: float[64] @ thread[1]
-        p: bf16[64] @ thread[1]
-        m: float[2] @ thread[1]
-        l: float[2] @ thread[1]
-        shrink: float[2] @ thread[1]
+        Ks, Vs = pipeline(shared(bf16[2, 128, 64], swizzle=128), 2), pipeline(shared(bf16[2, 128, 64], swizzle=128), 2)
+        w = ids(warpgroup)
+        acc, s, p, l, shrink = registers(float[64], float[64], bf16[64], float[2], float[2])
+        m: float[2] @ thread[1] = -1e30
         compute, load = roles(256, 128, registers=(240, 24))
-        with compute():
-            for r in range(2):
-                m[r] = -1e30
         with load(Qs):
             async_copy(Qs, Q, at=(q0, 0))
         with stage(Ks) as k:
@@ -87,9 +76,8 @@ def attention(Q: ptr(const(bf16), (H * L, 128)), K: ptr(const(bf16), (H * L, 128
                 for r in range(2):
                     whole: float @ thread[1] = l[r] + intrinsic.shfl_xor(l[r], 1)
                     whole += intrinsic.shfl_xor(whole, 2)
-                    for i in range(16):
-                        for c in range(2):
-                            acc[4 * i + 2 * r + c] /= whole
+                    for i, c in range(shape=(16, 2)):
+                        acc[4 * i + 2 * r + c] /= whole
             for h in range(2):
                 store_acc(tile(Qs, (h, 64 * w, 0), (1, 64, 64)), acc, first=64 * h)
                 async_copy(O, tile(Qs, (h, 64 * w, 0), (1, 64, 64)), at=(q0 + 64 * w, 64 * h))

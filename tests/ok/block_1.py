@@ -15,22 +15,21 @@ def rotate(x: ptr(const(int)) @ grid[1], out: ptr(int) @ grid[1], total: ptr(int
     with group(grid[1]):
         i: int @ thread[1] = id()
         b: int @ block[1] = id()
-        with partition(out, p=thread[1], offset=i) as mine, partition(total, p=block[1], offset=b) as cell:
-            with group(block[1]):
-                s: shared(int[T])
-                t: int @ thread[1] = id()
-                with partition(s, p=thread[1], offset=t) as slot:
-                    slot[0] = x[i] if i < n else 0
-                with group(thread[1]):
-                    if i < n:
-                        mine[0] = s[(t + 1) % T]
-                with claim(cell, p=thread[1]) as one:
-                    match split(thread):
-                        case 1:
-                            sum: int = 0
-                            for k in range(T):
-                                sum += s[k]
-                            one[0] = sum
+        with partition(out, p=thread[1], offset=i) as mine, partition(total, p=block[1], offset=b) as cell, group(block[1]):
+            s: shared(int[T])
+            t: int @ thread[1] = id()
+            with partition(s, p=thread[1], offset=t) as slot:
+                slot[0] = x[i] if i < n else 0
+            with group(thread[1]):
+                if i < n:
+                    mine[0] = s[(t + 1) % T]
+            with claim(cell, p=thread[1]) as one:
+                match split(thread):
+                    case 1:
+                        sum: int = 0
+                        for k in range(T):
+                            sum += s[k]
+                        one[0] = sum
 
 
 def check():

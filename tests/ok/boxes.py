@@ -23,10 +23,8 @@ def transpose(x: ptr(const(float), (M, N)), y: ptr(float, (N, M)), M: int, N: in
 def column_sums(x: ptr(const(float), (M, 128)), sums: ptr(float, (1, 128)), M: int):
     """Each block takes 64 rows in boxes of 16, one in flight while the one before is added up."""
     with each(block) as b:
-        rows: pipeline(shared(float[16, 128]), 2)
-        total: shared(float[128])
-        t: int @ thread[1] = id()
-        acc: float @ thread[1] = 0.0
+        rows, total, acc = pipeline(shared(float[16, 128]), 2), shared(float[128]), registers(0.0)
+        t = ids(thread)
         for k in range(5):
             if k < 4:
                 with stage(rows, k) as s:
@@ -45,8 +43,7 @@ def scaled(x: ptr(const(float), (M, 128)), y: ptr(float, (M, 128)), M: int):
     """A warp loads, four warps use; two slots with names, taken in turn."""
     with each(block) as b:
         r: int = b * 32
-        even: shared(float[4, 128])
-        odd: shared(float[4, 128])
+        even, odd = shared(float[4, 128]), shared(float[4, 128])
         use, load = roles(128, 32)
         for k in range(0, 8, 2):
             with load(even):
@@ -70,8 +67,7 @@ def relay(x: ptr(const(int)), y: ptr(int), n: int):
         for k in range(n):
             with stage(q) as s:
                 with fill(s), each(thread, s) as l:
-                    s[l] = x[64 * k + l] + 1
-                    s[32 + l] = x[64 * k + 32 + l] + 1
+                    s[l], s[32 + l] = x[64 * k + l] + 1, x[64 * k + 32 + l] + 1
                 with use(s), each(thread, y) as t:
                     y[64 * k + t] = s[63 - t]
 

@@ -19,8 +19,7 @@ def step(src: ptr(const(int)), dst: ptr(int), d: int):
 @kernel(threads=T, where=lambda blocks, x: (len(x) >= 64 * blocks, blocks <= 2**25))
 def scan(x: ptr(int)):
     with each(block, x) as b:
-        even: shared(int[T])
-        odd: shared(int[T])
+        even, odd = shared(int[T]), shared(int[T])
         with each(thread, even) as t:
             even[t] = x[b * T + t]
         d: int = 1

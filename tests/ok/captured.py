@@ -15,12 +15,11 @@ VERBOSE = False
 def make(bias):
     @kernel(threads=64, where=lambda blocks, out: len(out) >= 64 * blocks)
     def stamp(out: ptr(ELEMENT)):
-        with each(TEAM, out) as team:
-            with each(thread, out) as t:
-                if VERBOSE:
-                    out[16 * team + t] = ELEMENT(0)
-                else:
-                    out[16 * team + t] = ELEMENT(SCALE * t + bias)
+        with each(TEAM, out) as team, each(thread, out) as t:
+            if VERBOSE:
+                out[16 * team + t] = ELEMENT(0)
+            else:
+                out[16 * team + t] = ELEMENT(SCALE * t + bias)
 
     return stamp
 

@@ -18,11 +18,11 @@ extern "C" __global__ void __launch_bounds__(96) relay(int* out) {
     if (threadIdx.x >= 64) {
         const int l = threadIdx.x - 64;
         s[l] = l * l;
-        // s: written at line 25 by warp 2, read at line 30 by warp 0 alone
+        // s: written at line 24 by warp 2, read at line 29 by warp 0 alone
         snap_named_arrive(1, 64);
     }
     if (threadIdx.x < 32) {
-        // s: written at line 25 by warp 2, read at line 30 by warp 0 alone
+        // s: written at line 24 by warp 2, read at line 29 by warp 0 alone
         snap_named_sync(1, 64);
     }
     if (threadIdx.x == 0) {
@@ -30,7 +30,7 @@ extern "C" __global__ void __launch_bounds__(96) relay(int* out) {
             s[k] += s[k - 1];
         }
     }
-    // s: written at line 30, read at line 31 by a thread of another warp
+    // s: written at line 29, read at line 30 by a thread of another warp
     __syncthreads();
     out[i] = s[31 - i % 32];
 }

@@ -192,11 +192,11 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(256) prod
         __nv_bfloat16* const C_tile = reinterpret_cast<__nv_bfloat16*>(smem + 73728);
         const int block_index = blockIdx.x % 2;
         if (threadIdx.x < 128) {
+            float acc[64] = {};
+            snap_settled(acc);
             const int r = block_index;
             const int m0 = (c / (N / 128) * 2 + r) * 64;
             const int n0 = c % (N / 128) * 128;
-            float acc[64] = {};
-            snap_settled(acc);
             for (int k = 0; k < K / 64; ++k) {
                 const int a_fill = A_slots_fill;
                 ++A_slots_fill;
@@ -204,7 +204,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(256) prod
                 const int b_fill = B_slots_fill;
                 ++B_slots_fill;
                 const int b_slot = b_fill % 3;
-                // A_slots, B_slots: loaded (TMA) at line 25, read (wgmma) at line 28 by threads 0 to 127; an mbarrier: the bytes of the TMA load complete its phase
+                // A_slots, B_slots: loaded (TMA) at line 22, read (wgmma) at line 25 by threads 0 to 127; an mbarrier: the bytes of the TMA load complete its phase
                 snap_barrier_wait(&A_slots_B_slots_full[a_fill % 3], a_fill / 3);
                 snap_wgmma_fence();
                 // wgmma 64 x 128 x 64, bf16, asynchronous
@@ -217,10 +217,10 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(256) prod
                     }
                 }
                 snap_wgmma_commit();
-                // A_slots, B_slots: the wgmma of line 28 has read its operands before the slot is released
+                // A_slots, B_slots: the wgmma of line 25 has read its operands before the slot is released
                 snap_wgmma_wait<1>(acc);
                 if (A_slots_released < a_fill) {
-                    // A_slots, B_slots: read (wgmma) at line 28, loaded (TMA) at line 25 by threads 128 to 255; an mbarrier: arriving does not block, so roles run up to 3 stages ahead
+                    // A_slots, B_slots: read (wgmma) at line 25, loaded (TMA) at line 22 by threads 128 to 255; an mbarrier: arriving does not block, so roles run up to 3 stages ahead
                     if (threadIdx.x < 2) {
                         snap_barrier_arrive_at(&A_slots_B_slots_empty[A_slots_released % 3], threadIdx.x);
                     }
@@ -228,10 +228,10 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(256) prod
                 }
                 A_slots_used = a_fill + 1;
             }
-            // acc: accumulated into (wgmma) at line 28, read at line 31 by the same thread
+            // acc: accumulated into (wgmma) at line 25, read at line 28 by the same thread
             snap_wgmma_wait<0>(acc);
             if (A_slots_released < A_slots_used) {
-                // A_slots, B_slots: read (wgmma) at line 28, loaded (TMA) at line 25 by threads 128 to 255; an mbarrier: arriving does not block, so roles run up to 3 stages ahead
+                // A_slots, B_slots: read (wgmma) at line 25, loaded (TMA) at line 22 by threads 128 to 255; an mbarrier: arriving does not block, so roles run up to 3 stages ahead
                 if (threadIdx.x < 2) {
                     snap_barrier_arrive_at(&A_slots_B_slots_empty[A_slots_released % 3], threadIdx.x);
                 }
@@ -241,7 +241,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(256) prod
             for (int p = 0; p < 2; ++p) {
                 snap_store_f32_as_bf16_128<64, 64>(C_tile, p * 64 * 64, acc, p * 64, threadIdx.x);
             }
-            // C_tile: written at line 31, read (TMA) at line 32 by another of 128 threads
+            // C_tile: written at line 28, read (TMA) at line 29 by another of 128 threads
             snap_fence_async_shared();
             snap_named_sync(threadIdx.x / 128 + 1, 128);
             if (threadIdx.x == 0) {
@@ -264,9 +264,9 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(256) prod
                 const int b_fill = B_slots_fill;
                 ++B_slots_fill;
                 const int b_slot = b_fill % 3;
-                // A_slots, B_slots: read (wgmma) at line 28, loaded (TMA) at line 25 by threads 128 to 255; an mbarrier: arriving does not block, so roles run up to 3 stages ahead
+                // A_slots, B_slots: read (wgmma) at line 25, loaded (TMA) at line 22 by threads 128 to 255; an mbarrier: arriving does not block, so roles run up to 3 stages ahead
                 snap_barrier_wait(&A_slots_B_slots_empty[a_fill % 3], a_fill / 3 - 1);
-                // A_slots, B_slots: loaded (TMA) at line 25, read (wgmma) at line 28 by threads 0 to 127; an mbarrier: the bytes of the TMA load complete its phase
+                // A_slots, B_slots: loaded (TMA) at line 22, read (wgmma) at line 25 by threads 0 to 127; an mbarrier: the bytes of the TMA load complete its phase
                 snap_barrier_arrive_expect(&A_slots_B_slots_full[a_fill % 3], 24576);
                 // TMA load of a 64 x 64 bf16 box, asynchronous
                 snap_box_load_2d(A_slots + a_slot * 64 * 64, &A_map, k * 64, m0, &A_slots_B_slots_full[a_fill % 3]);
@@ -277,7 +277,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(256) prod
             }
         }
     }
-    // C_tile: read (TMA) at line 32, and gone when its block exits (lines 32 and 13)
+    // C_tile: read (TMA) at line 29, and gone when its block exits (lines 29 and 13)
     snap_box_wait_read<0>();
     // other blocks of the cluster may still access this one's shared memory
     snap_cluster_sync();

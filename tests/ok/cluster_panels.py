@@ -11,13 +11,10 @@ from snap import *
 @kernel(threads=256, cluster=2, where=lambda M, N, K, blocks: (M % 128 == 0, 128 <= M <= 2**30, N % 128 == 0, 128 <= N <= 2**30, 8192 * blocks <= M * N))
 def product(A: ptr(const(bf16), (K, M)), B: ptr(const(bf16), (K, N)), C: ptr(bf16, (M, N)), M: int, N: int, K: int):
     with each(cluster, C, disjoint=C) as c:
-        A_slots: pipeline(shared(bf16[64, 64], swizzle=128, across=block), 3)
-        B_slots: pipeline(shared(bf16[2, 64, 64], swizzle=128, copies=block), 3)
-        C_tile: shared(bf16[2, 64, 64], swizzle=128, across=block)
-        r: int @ block[1] = id()
-        m0: int @ block[1] = (c / (N / 128) * 2 + r) * 64
-        n0: int = c % (N / 128) * 128
-        acc: float[64] @ thread[1]
+        A_slots, B_slots = pipeline(shared(bf16[64, 64], swizzle=128, across=block), 3), pipeline(shared(bf16[2, 64, 64], swizzle=128, copies=block), 3)
+        C_tile, acc = shared(bf16[2, 64, 64], swizzle=128, across=block), registers(float[64])
+        r = ids(block)
+        m0, n0 = (c / (N / 128) * 2 + r) * 64, c % (N / 128) * 128
         compute, load = roles(128, 128)
         for k in range(K / 64):
             with stage(A_slots) as a, stage(B_slots) as b:

@@ -41,11 +41,11 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(64) stenc
             const int e_slot = s % 2;
             edge[e_slot * 2 * 64 + t] = u;
             edge[(e_slot * 2 + 1) * 64 + t] = v;
-            // edge: written at line 23, read at line 31 by another block of the cluster
+            // edge: written at line 22, read at line 26 by another block of the cluster
             snap_cluster_arrive();
             float up = 0.0f;
             float down = 0.0f;
-            // edge: written at line 23, read at line 31 by another block of the cluster
+            // edge: written at line 22, read at line 26 by another block of the cluster
             snap_cluster_wait();
             if (b > 0) {
                 up = snap_at_block(edge, b - 1)[(e_slot * 2 + 1) * 64 + t];
@@ -53,13 +53,13 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(64) stenc
             if (b < 3) {
                 down = snap_at_block(edge, b + 1)[e_slot * 2 * 64 + t];
             }
-            const float nu = (up + u + v) / 3.0f;
-            v = (u + v + down) / 3.0f;
-            u = nu;
+            const float before = (u + v + down) / 3.0f;
+            u = (up + u + v) / 3.0f;
+            v = before;
         }
         y[(long long)row * 64 + t] = u;
         y[(long long)(row + 1) * 64 + t] = v;
     }
-    // edge: read at line 29, and gone when its block exits (lines 29 and 13)
+    // edge: read at line 26, and gone when its block exits (lines 26 and 13)
     snap_cluster_sync();
 }

@@ -15,26 +15,20 @@ def stencil(x: ptr(const(float), (R, 64)), y: ptr(float, (R, 64)), R: int, steps
         b: int @ block[1] = id()
         row: int @ block[1] = 8 * c + 2 * b
         t: int @ thread[1] = id() % 64
-        u: float @ thread[1] = x[row, t]
-        v: float @ thread[1] = x[row + 1, t]
+        u, v = x[row, t], x[row + 1, t]
         for s in range(steps):
             with stage(edge, s) as e:
                 with each(thread, e):
-                    e[b, 0, t] = u
-                    e[b, 1, t] = v
-                up: float @ thread[1] = 0.0
-                down: float @ thread[1] = 0.0
+                    e[b, 0, t], e[b, 1, t] = u, v
+                up, down = registers(0.0, 0.0)
                 with each(block):
                     if b > 0:
                         up = e[b - 1, 1, t]
                     if b < 3:
                         down = e[b + 1, 0, t]
-                nu: float @ thread[1] = (up + u + v) / 3.0
-                v = (u + v + down) / 3.0
-                u = nu
+                u, v = (up + u + v) / 3.0, (u + v + down) / 3.0
         with each(thread, y):
-            y[row, t] = u
-            y[row + 1, t] = v
+            y[row, t], y[row + 1, t] = u, v
 
 
 def check():

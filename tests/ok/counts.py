@@ -38,10 +38,9 @@ def strided(out: ptr(int) @ grid[1], n: int @ grid[1]):
     with group(grid[1]):
         i: int @ thread[1] = id()
         step: int = count(thread[1])
-        with partition(out, p=thread[1], f=lambda k: k) as mine:
-            with group(thread[1]):
-                for j in range(i, n, step):
-                    mine[j] = j * j
+        with partition(out, p=thread[1], f=lambda k: k) as mine, group(thread[1]):
+            for j in range(i, n, step):
+                mine[j] = j * j
 
 
 def check():

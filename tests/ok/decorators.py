@@ -30,9 +30,8 @@ def three(x: int @ thread[1]) -> int @ thread[1]:
 def first(out: ptr(int) @ grid[1]):
     with group(grid[1]):
         i: int @ thread[1] = id()
-        with partition(out, p=thread[1], offset=i) as mine:
-            with group(thread[1]):
-                mine[0] = three(i)
+        with partition(out, p=thread[1], offset=i) as mine, group(thread[1]):
+            mine[0] = three(i)
 
 
 @requires(grid[1], block[1], thread[8], where=lambda blocks, out: len(out) >= 8 * blocks)
@@ -40,9 +39,8 @@ def first(out: ptr(int) @ grid[1]):
 def second(out: ptr(int) @ grid[1]):
     with group(grid[1]):
         i: int @ thread[1] = id()
-        with partition(out, p=thread[1], offset=i) as mine:
-            with group(thread[1]):
-                mine[0] = two(i)
+        with partition(out, p=thread[1], offset=i) as mine, group(thread[1]):
+            mine[0] = two(i)
 
 
 def check():

@@ -24,9 +24,8 @@ def volume(out: ptr(int, (n, 32)), n: int):
     h, i, j = ids(block, shape=...)
     deep: int = count(block, 0)
     b: int @ block[1] = id()
-    with each(block):
-        with each(thread, out) as t:
-            out[b, t] = 10000 * deep + 100 * h + 10 * i + j
+    with each(block), each(thread, out) as t:
+        out[b, t] = 10000 * deep + 100 * h + 10 * i + j
 
 
 @kernel(threads=32, where=lambda blocks, out: len(out) >= 32 * blocks)

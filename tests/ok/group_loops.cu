@@ -13,15 +13,15 @@ extern "C" __global__ void __launch_bounds__(64) scan(const int* __restrict__ x,
     int d = 1;
     bool from_a = true;
     while (d < 64) {
-        // a: written at line 17, read at line 23 by a thread of another warp; also for b (lines 23, 26)
+        // a: written at line 16, read at line 21 by a thread of another warp; also for b (lines 21, 24)
         __syncthreads();
         if (from_a) {
             b[t] = a[t] + (t >= d ? a[t - d] : 0);
         } else {
             a[t] = b[t] + (t >= d ? b[t - d] : 0);
         }
-        from_a = !from_a;
         d *= 2;
+        from_a = !from_a;
     }
     out[64 * b0 + t] = from_a ? a[t] : b[t];
 }

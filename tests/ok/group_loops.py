@@ -10,13 +10,11 @@ from snap import *
 @kernel(threads=64, where=lambda blocks, out, x: (len(x) >= 64 * blocks, len(out) >= 64 * blocks, blocks <= 2**25))
 def scan(x: ptr(const(int)), out: ptr(int)):
     with each(block) as b0:
-        a: shared(int[64])
-        b: shared(int[64])
+        a, b = shared(int[64]), shared(int[64])
         t: int @ thread[1] = id()
         with each(thread, a):
             a[t] = x[64 * b0 + t]
-        d: int = 1
-        from_a: bool = True
+        d, from_a = 1, True
         while d < 64:
             if from_a:
                 with each(thread, b):
@@ -24,8 +22,7 @@ def scan(x: ptr(const(int)), out: ptr(int)):
             else:
                 with each(thread, a):
                     a[t] = b[t] + (b[t - d] if t >= d else 0)
-            from_a = not from_a
-            d *= 2
+            d, from_a = d * 2, not from_a
         with each(thread, out):
             out[64 * b0 + t] = a[t] if from_a else b[t]
 

@@ -225,7 +225,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) hgemm(
                     const int b_fill = Bt_fill;
                     ++Bt_fill;
                     const int b_slot = b_fill % 4;
-                    // At, Bt: loaded (TMA) at line 23, read (wgmma) at line 26 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
+                    // At, Bt: loaded (TMA) at line 21, read (wgmma) at line 24 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
                     snap_barrier_wait(&At_Bt_full[a_fill % 4], a_fill / 4);
                     const int w = threadIdx.x / 128;
                     snap_wgmma_fence();
@@ -239,10 +239,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) hgemm(
                         }
                     }
                     snap_wgmma_commit();
-                    // At, Bt: the wgmma of line 26 has read its operands before the slot is released
+                    // At, Bt: the wgmma of line 24 has read its operands before the slot is released
                     snap_wgmma_wait<1>(acc);
                     if (At_released < a_fill) {
-                        // At, Bt: read (wgmma) at line 26, loaded (TMA) at line 23 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 4 stages ahead
+                        // At, Bt: read (wgmma) at line 24, loaded (TMA) at line 21 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 4 stages ahead
                         if (threadIdx.x % 128 == 0) {
                             snap_barrier_arrive(&At_Bt_empty[At_released % 4]);
                         }
@@ -250,11 +250,11 @@ extern "C" __global__ void __launch_bounds__(384, 1) hgemm(
                     }
                     At_used = a_fill + 1;
                 }
-                // C: written (TMA) at line 30, written (TMA) at line 30 by the same thread
+                // C: written (TMA) at line 28, written (TMA) at line 28 by the same thread
                 snap_box_wait<0>();
                 snap_wgmma_wait<0>(acc);
                 if (At_released < At_used) {
-                    // At, Bt: read (wgmma) at line 26, loaded (TMA) at line 23 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 4 stages ahead
+                    // At, Bt: read (wgmma) at line 24, loaded (TMA) at line 21 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 4 stages ahead
                     if (threadIdx.x % 128 == 0) {
                         snap_barrier_arrive(&At_Bt_empty[At_released % 4]);
                     }
@@ -267,11 +267,11 @@ extern "C" __global__ void __launch_bounds__(384, 1) hgemm(
                     const int ct_slot = ct_fill % 2;
                     const int w = threadIdx.x / 128;
                     const int thread = threadIdx.x % 128;
-                    // Ct: read (TMA) at line 30, written at line 29 by another of 128 threads
+                    // Ct: read (TMA) at line 28, written at line 27 by another of 128 threads
                     snap_box_wait_read<1>();
                     snap_named_sync(threadIdx.x / 128 + 1, 128);
                     snap_store_f32_as_bf16_128<64, 64>(Ct, (ct_slot * 2 + w) * 64 * 64, acc, 64 * q, thread);
-                    // Ct: written at line 29, read (TMA) at line 30 by another of 128 threads
+                    // Ct: written at line 27, read (TMA) at line 28 by another of 128 threads
                     snap_fence_async_shared();
                     snap_named_sync(threadIdx.x / 128 + 1, 128);
                     if (thread == 0) {
@@ -298,9 +298,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) hgemm(
                         const int b_fill = Bt_fill;
                         ++Bt_fill;
                         const int b_slot = b_fill % 4;
-                        // At, Bt: read (wgmma) at line 26, loaded (TMA) at line 23 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 4 stages ahead
+                        // At, Bt: read (wgmma) at line 24, loaded (TMA) at line 21 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 4 stages ahead
                         snap_barrier_wait(&At_Bt_empty[a_fill % 4], a_fill / 4 - 1);
-                        // At, Bt: loaded (TMA) at line 23, read (wgmma) at line 26 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
+                        // At, Bt: loaded (TMA) at line 21, read (wgmma) at line 24 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
                         snap_barrier_arrive_expect(&At_Bt_full[a_fill % 4], 49152);
                         // TMA load of a 128 x 64 bf16 box, asynchronous
                         snap_box_load_2d(At + a_slot * 128 * 64, &A_map, m * 128, k * 64, &At_Bt_full[a_fill % 4]);
@@ -311,6 +311,6 @@ extern "C" __global__ void __launch_bounds__(384, 1) hgemm(
             }
         }
     }
-    // Ct: read (TMA) at line 30, and gone when its block exits (lines 30 and 13)
+    // Ct: read (TMA) at line 28, and gone when its block exits (lines 28 and 13)
     snap_box_wait_read<0>();
 }

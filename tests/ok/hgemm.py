@@ -11,10 +11,8 @@ from snap import *
 @kernel(threads=384, where=lambda M, N, K, blocks: (M % 128 == 0, 128 <= M <= 2**30, N % 256 == 0, 256 <= N <= 2**30, K % 64 == 0, 64 <= K <= 2**30, M * N <= 2**42, M * N * K <= 2**50, blocks <= 2**20))
 def hgemm(A: ptr(const(bf16), (M, K)), B: ptr(const(bf16), (N, K)), C: ptr(bf16, (M, N)), M: int, N: int, K: int):
     with each(block, C, disjoint=C):
-        At: pipeline(shared(bf16[128, 64], swizzle=128), 4)
-        Bt: pipeline(shared(bf16[256, 64], swizzle=128), 4)
-        Ct: pipeline(shared(bf16[2, 64, 64], swizzle=128), 2)
-        acc: float[128] @ thread[1]
+        At, Bt = pipeline(shared(bf16[128, 64], swizzle=128), 4), pipeline(shared(bf16[256, 64], swizzle=128), 4)
+        Ct, acc = pipeline(shared(bf16[2, 64, 64], swizzle=128), 2), registers(float[128])
         compute, load = roles(256, 128, registers=(240, 24))
         for m, n in strided(block, shape=(M / 128, N / 256)):
             for k in range(K / 64):

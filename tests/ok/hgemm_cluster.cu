@@ -223,10 +223,10 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1) h
         const int thread_index = (block * 384 + threadIdx.x) / 128;
         if (threadIdx.x < 256) {
             int Ct_fill = 0;
-            const int b = block_index;
-            const int w = thread_index % 3;
             float acc[128] = {};
             snap_settled(acc);
+            const int b = block_index;
+            const int w = thread_index % 3;
             snap_more_registers<240>();
             const int extent = M / 256;
             const int extent_1 = N / 256;
@@ -241,7 +241,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1) h
                     const int bt_fill = Bt_fill;
                     ++Bt_fill;
                     const int bt_slot = bt_fill % 4;
-                    // At, Bt: loaded (TMA) at line 26, read (wgmma) at line 29 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
+                    // At, Bt: loaded (TMA) at line 24, read (wgmma) at line 27 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
                     snap_barrier_wait(&At_Bt_full[a_fill % 4], a_fill / 4);
                     snap_wgmma_fence();
                     // wgmma 64 x 256 x 64, bf16, asynchronous
@@ -254,10 +254,10 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1) h
                         }
                     }
                     snap_wgmma_commit();
-                    // At, Bt: the wgmma of line 29 has read its operands before the slot is released
+                    // At, Bt: the wgmma of line 27 has read its operands before the slot is released
                     snap_wgmma_wait<1>(acc);
                     if (At_released < a_fill) {
-                        // At, Bt: read (wgmma) at line 29, loaded (TMA) at line 26 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 4 stages ahead
+                        // At, Bt: read (wgmma) at line 27, loaded (TMA) at line 24 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 4 stages ahead
                         if (threadIdx.x % 128 < 2) {
                             snap_barrier_arrive_at(&At_Bt_empty[At_released % 4], threadIdx.x % 128);
                         }
@@ -265,11 +265,11 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1) h
                     }
                     At_used = a_fill + 1;
                 }
-                // C: written (TMA) at line 33, written (TMA) at line 33 by the same thread
+                // C: written (TMA) at line 31, written (TMA) at line 31 by the same thread
                 snap_box_wait<0>();
                 snap_wgmma_wait<0>(acc);
                 if (At_released < At_used) {
-                    // At, Bt: read (wgmma) at line 29, loaded (TMA) at line 26 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 4 stages ahead
+                    // At, Bt: read (wgmma) at line 27, loaded (TMA) at line 24 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 4 stages ahead
                     if (threadIdx.x % 128 < 2) {
                         snap_barrier_arrive_at(&At_Bt_empty[At_released % 4], threadIdx.x % 128);
                     }
@@ -281,11 +281,11 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1) h
                     ++Ct_fill;
                     const int ct_slot = ct_fill % 2;
                     const int thread = threadIdx.x % 128;
-                    // Ct: read (TMA) at line 33, written at line 32 by another of 128 threads
+                    // Ct: read (TMA) at line 31, written at line 30 by another of 128 threads
                     snap_box_wait_read<1>();
                     snap_named_sync(threadIdx.x / 128 + 1, 128);
                     snap_store_f32_as_bf16_128<64, 64>(Ct, (ct_slot * 2 + w) * 64 * 64, acc, 64 * q, thread);
-                    // Ct: written at line 32, read (TMA) at line 33 by another of 128 threads
+                    // Ct: written at line 30, read (TMA) at line 31 by another of 128 threads
                     snap_fence_async_shared();
                     snap_named_sync(threadIdx.x / 128 + 1, 128);
                     if (thread == 0) {
@@ -314,9 +314,9 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1) h
                         const int bt_fill = Bt_fill;
                         ++Bt_fill;
                         const int bt_slot = bt_fill % 4;
-                        // At, Bt: read (wgmma) at line 29, loaded (TMA) at line 26 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 4 stages ahead
+                        // At, Bt: read (wgmma) at line 27, loaded (TMA) at line 24 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 4 stages ahead
                         snap_barrier_wait(&At_Bt_empty[a_fill % 4], a_fill / 4 - 1);
-                        // At, Bt: loaded (TMA) at line 26, read (wgmma) at line 29 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
+                        // At, Bt: loaded (TMA) at line 24, read (wgmma) at line 27 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
                         snap_barrier_arrive_expect(&At_Bt_full[a_fill % 4], 49152);
                         // TMA load of a 128 x 64 bf16 box, asynchronous
                         snap_box_load_2d(At + a_slot * 128 * 64, &A_map, m0, k * 64, &At_Bt_full[a_fill % 4]);
@@ -327,7 +327,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1) h
             }
         }
     }
-    // Ct: read (TMA) at line 33, and gone when its block exits (lines 33 and 13)
+    // Ct: read (TMA) at line 31, and gone when its block exits (lines 31 and 13)
     snap_box_wait_read<0>();
     // other blocks of the cluster may still access this one's shared memory
     snap_cluster_sync();

@@ -19,9 +19,8 @@ def scatter(flat: ptr(int) @ grid[1], square: ptr(int, (4, 4)) @ grid[1], even: 
             mine[0, 0] = t
         with partition(square, p=thread[1], f=lambda k: (t % 4, t / 4 + k)) as mine:
             mine[0] = t
-        with partition(even, p=block[1], f=spread) as evens:
-            with partition(evens, p=thread[1], offset=t) as mine:
-                mine[0] = t
+        with partition(even, p=block[1], f=spread) as evens, partition(evens, p=thread[1], offset=t) as mine:
+            mine[0] = t
 
 
 def check():

@@ -10,14 +10,8 @@ from snap import *
 @kernel(threads=1, where=lambda blocks, o16, o32, o64, o8, p16, p32, p64, p8: (len(o8) >= blocks, len(o16) >= blocks, len(o32) >= blocks, len(o64) >= blocks, len(p8) >= blocks, len(p16) >= blocks, len(p32) >= blocks, len(p64) >= blocks))
 def widths(o8: ptr(i8), o16: ptr(i16), o32: ptr(i32), o64: ptr(i64), p8: ptr(u8), p16: ptr(u16), p32: ptr(u32), p64: ptr(u64), big: i64):
     with each(thread, o8, o16, o32, o64, p8, p16, p32, p64) as t:
-        o8[t] = i8(big)
-        o16[t] = i16(big)
-        o32[t] = i32(big)
-        o64[t] = big * 3
-        p8[t] = u8(big)
-        p16[t] = u16(big)
-        p32[t] = u32(big)
-        p64[t] = u64(big)
+        o8[t], o16[t], o32[t], o64[t] = i8(big), i16(big), i32(big), big * 3
+        p8[t], p16[t], p32[t], p64[t] = u8(big), u16(big), u32(big), u64(big)
 
 
 @kernel(threads=64, where=lambda a, b, blocks: (len(a) >= 64 * blocks, len(b) >= 64 * blocks, blocks <= 1))

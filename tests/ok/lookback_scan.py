@@ -26,8 +26,7 @@ def lookback(status: ptr(u64) @ grid[1], tile_id: int, total: int) -> int:
     before: int = 0
     if tile_id > 0:
         publish(status, tile_id, 1, total)
-        j: int = tile_id - 1
-        go: bool = True
+        j, go = tile_id - 1, True
         while go:
             d: u64 @ thread[1] = atomic.load(status, max(j - l, -1) + 32)
             while intrinsic.any(u32(d >> 32) == 0):
@@ -35,8 +34,7 @@ def lookback(status: ptr(u64) @ grid[1], tile_id: int, total: int) -> int:
             done: u32 = intrinsic.ballot(u32(d >> 32) == 2)
             first: int = 31 if done == 0 else ffs(done) - 1
             before += intrinsic.reduce_add(int(u32(d)) if l <= first else 0)
-            go = done == 0
-            j -= 32
+            j, go = j - 32, done == 0
     publish(status, tile_id, 2, before + total)
     return before
 
@@ -54,18 +52,15 @@ def warp_scan(value: int @ thread[1]) -> int @ thread[1]:
 @kernel(threads=T, where=lambda ticket, x, out, status, n, blocks: (len(ticket) >= 1, len(x) >= n, len(out) >= n, len(status) >= blocks + 32))
 def scan(x: ptr(const(int)), out: ptr(int), status: ptr(u64), ticket: ptr(int), n: int):
     with each(block, out, disjoint=out):
-        slot: shared(int[1])  # the tile's number
-        trade: shared(int[WARPS, PART])  # between the order of memory and that of the scan, a part for each warp
-        sums: shared(int[WARPS])
-        prefix: shared(int[WARPS])  # what comes before each warp
+        # The tile's number; room between the order of memory and that of the scan, a part for each warp; what each warp has, and what comes before it.
+        slot, trade, sums, prefix = shared(int[1]), shared(int[WARPS, PART]), shared(int[WARPS]), shared(int[WARPS])
         w: int @ warp = id()
         with one(thread, slot):
             slot[0] = atomic.add(ticket, 0, 1)
         tile_id: int = slot[0]
         start: int @ warp = (tile_id * WARPS + w) * PART
-        v: int[ITEMS] @ thread[1]
-        own: int @ thread[1] = 0  # of this thread's elements
-        upto: int @ thread[1] = 0  # of this warp's, up to this thread's
+        # This thread's elements, their sum, and that of the warp's up to them.
+        v, own, upto = registers(int[ITEMS], 0, 0)
         with each(warp, trade, sums):
             with each(thread, trade) as l:
                 for k in range(ITEMS):

@@ -10,15 +10,12 @@ from snap import *
 @kernel(threads=32, where=lambda blocks: blocks == 1)
 def count_up(out: ptr(int, (6, 32)), n: int):
     with each(thread, out) as t:
-        steps: int = 0
-        v: int = t + 1
+        steps, v = 0, t + 1
         while v != 1:  # Collatz: every thread its own number of steps
             if v % 2 == 0:
-                v /= 2
-                steps += 1
+                v, steps = v / 2, steps + 1
                 continue
-            v = 3 * v + 1
-            steps += 1
+            v, steps = 3 * v + 1, steps + 1
             if steps > 1000:
                 break
         out[0, t] = steps
@@ -38,8 +35,7 @@ def count_up(out: ptr(int, (6, 32)), n: int):
                 s += j
         out[2, t] = s
 
-        stop: int = t
-        s = 0
+        stop, s = t, 0
         for i in range(stop):
             stop = 0  # too late: the bound is taken once
             s += i

@@ -75,14 +75,14 @@ extern "C" __global__ void __launch_bounds__(128) matmul(
     const int col0 = n * 32;
     __nv_bfloat16* const sa = reinterpret_cast<__nv_bfloat16*>(smem);
     __nv_bfloat16* const sb = reinterpret_cast<__nv_bfloat16*>(smem + 1536);
+    float acc[2][4] = {};
     const int l = (int)threadIdx.x % 32;
     const int wm = (int)(threadIdx.x / 32) / 2 * 16;
     const int wn = (int)(threadIdx.x / 32) % 2 * 16;
-    float acc[2][4] = {};
     for (int k0 = 0; k0 < K; k0 += 16) {
         load_tile(a, sa, M, K, row0, k0, M, K);
         load_tile_1(b, sb, K, N, k0, col0, K, N);
-        // sa: written at line 18, read at line 37 by a thread of another warp; also for sb (lines 18, 40)
+        // sa: written at line 18, read at line 34 by a thread of another warp; also for sb (lines 18, 37)
         __syncthreads();
         {
             alignas(4) __nv_bfloat16 fa[8] = {};
@@ -94,7 +94,7 @@ extern "C" __global__ void __launch_bounds__(128) matmul(
                 snap_mma_m16n8k16_bf16(acc[j][0], acc[j][1], acc[j][2], acc[j][3], fa[0], fa[1], fa[2], fa[3], fa[4], fa[5], fa[6], fa[7], fb[0], fb[1], fb[2], fb[3], acc[j][0], acc[j][1], acc[j][2], acc[j][3]);
             }
         }
-        // sa: read at line 37, written at line 18 by a thread of another warp; also for sb (lines 40, 18)
+        // sa: read at line 34, written at line 18 by a thread of another warp; also for sb (lines 37, 18)
         __syncthreads();
     }
     const int g = row0 + wm + l / 4;

@@ -21,14 +21,11 @@ def load_tile(src: ptr(const(float), (R, C)), dst: ptr(bf16, (ROWS, COLS + PAD))
 @kernel(threads=T, where=lambda N, K, blocks: (1 <= N <= 2**30, K <= 2**30, blocks <= 2**24))
 def matmul(a: ptr(const(float), (M, K)), b: ptr(const(float), (K, N)), c: ptr(float, (M, N)), M: int, N: int, K: int):
     with each(block, shape=(..., (N + BN - 1) / BN)) as (m, n):
-        row0: int = m * BM
-        col0: int = n * BN
-        sa: shared(bf16[BM, BK + PAD])
-        sb: shared(bf16[BK, BN + PAD])
+        row0, col0 = m * BM, n * BN
+        sa, sb, acc = shared(bf16[BM, BK + PAD]), shared(bf16[BK, BN + PAD]), registers(float[2, 4])
         l: int @ thread[1] = id() % 32
         wm: int @ warp = id() / 2 * 16
         wn: int @ warp = id() % 2 * 16
-        acc: float[2, 4] @ thread[1]
         for k0 in range(0, K, BK):
             load_tile(a, sa, M, K, row0, k0, BM, BK)
             load_tile(b, sb, K, N, k0, col0, BK, BN)
@@ -44,12 +41,10 @@ def matmul(a: ptr(const(float), (M, K)), b: ptr(const(float), (K, N)), c: ptr(fl
                         acc[j, 0], acc[j, 1], acc[j, 2], acc[j, 3],
                         out=[acc[j, 0], acc[j, 1], acc[j, 2], acc[j, 3]])
         with each(thread, c):
-            g: int = row0 + wm + l / 4
-            q: int = col0 + wn + l % 4 * 2
-            for j in range(2):
-                for e in range(4):
-                    if g + e / 2 * 8 < M and q + 8 * j + e % 2 < N:
-                        c[g + e / 2 * 8, q + 8 * j + e % 2] = acc[j, e]
+            g, q = row0 + wm + l / 4, col0 + wn + l % 4 * 2
+            for j, e in range(shape=(2, 4)):
+                if g + e / 2 * 8 < M and q + 8 * j + e % 2 < N:
+                    c[g + e / 2 * 8, q + 8 * j + e % 2] = acc[j, e]
 
 
 def check():

@@ -59,7 +59,7 @@ extern "C" __global__ void __launch_bounds__(32) product(const float* __restrict
     }
     {
         const int l = threadIdx.x;
-        // sa: written at line 20, read at line 26 by another thread of the warp; also for sb (lines 22, 27)
+        // sa: written at line 17, read at line 23 by another thread of the warp; also for sb (lines 19, 24)
         __syncwarp();
         snap_ldmatrix_x4_bf16(fa[0], fa[1], fa[2], fa[3], fa[4], fa[5], fa[6], fa[7], &sa[l % 16 * 16 + l / 16 * 8]);
         snap_ldmatrix_x2_trans_bf16(fb[0], fb[1], fb[2], fb[3], &sb[l % 16 * 8]);

@@ -10,11 +10,8 @@ from snap import *
 @kernel(threads=32, where=lambda blocks: blocks == 1)
 def product(a: ptr(const(float), (16, 16)), b: ptr(const(float), (16, 8)), c: ptr(float, (16, 8))):
     with each(block):
-        sa: shared(bf16[16, 16])
-        sb: shared(bf16[16, 8])
-        fa: bf16[8] @ thread[1]
-        fb: bf16[4] @ thread[1]
-        acc: float[4] @ thread[1]
+        sa, sb = shared(bf16[16, 16]), shared(bf16[16, 8])
+        fa, fb, acc = registers(bf16[8], bf16[4], float[4])
         with each(thread, sa, sb, shape=(..., 2)) as (i, half):
             for k in range(8):
                 sa[i, half * 8 + k] = bf16(a[i, half * 8 + k])

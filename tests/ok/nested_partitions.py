@@ -12,14 +12,12 @@ from snap import *
 def stamp(out: ptr(int, (B, 2, 32)) @ grid[1], B: int @ grid[1]):
     with group(grid[1]):
         b: int @ block[1] = id()
-        with partition(out, p=block[1], f=lambda w, l: (b, w, l)) as of_block:
-            with group(block[1]):
-                w: int @ warp = id()
-                with partition(of_block, p=warp, f=lambda l: (w, l)) as of_warp:
-                    with group(warp):
-                        l: int @ thread[1] = id()
-                        with partition(of_warp, p=thread[1], f=lambda k: 31 - l - k) as mine:
-                            mine[0] = b * 10000 + w * 100 + l
+        with partition(out, p=block[1], f=lambda w, l: (b, w, l)) as of_block, group(block[1]):
+            w: int @ warp = id()
+            with partition(of_block, p=warp, f=lambda l: (w, l)) as of_warp, group(warp):
+                l: int @ thread[1] = id()
+                with partition(of_warp, p=thread[1], f=lambda k: 31 - l - k) as mine:
+                    mine[0] = b * 10000 + w * 100 + l
 
 
 def check():

@@ -12,24 +12,23 @@ from snap import *
 def shadows(out: ptr(int, (4, 32)) @ grid[1]):
     with group(grid[1]):
         t: int @ thread[1] = id()
-        with partition(out, p=thread[1], f=lambda k: (k, t)) as mine:
-            with group(thread[1]):
-                v: int = 1
-                if t % 2 == 0:
-                    v: int = 100
-                    v += t
-                    mine[0] = v
-                mine[1] = v
-                for i in range(3):
-                    w: int = i
-                    v += w
-                for i in range(2):
-                    w: float = 0.5
-                    v += int(w * 2.0)
-                mine[2] = v
-                sum = 0  # without annotation: declared here, at the code's privilege
-                sum += v
-                mine[3] = sum
+        with partition(out, p=thread[1], f=lambda k: (k, t)) as mine, group(thread[1]):
+            v: int = 1
+            if t % 2 == 0:
+                v: int = 100
+                v += t
+                mine[0] = v
+            mine[1] = v
+            for i in range(3):
+                w: int = i
+                v += w
+            for i in range(2):
+                w: float = 0.5
+                v += int(w * 2.0)
+            mine[2] = v
+            sum = 0  # without annotation: declared here, at the code's privilege
+            sum += v
+            mine[3] = sum
 
 
 def check():

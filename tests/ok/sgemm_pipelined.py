@@ -13,11 +13,9 @@ BM, BN, BK = 32, 32, 8
 @kernel(threads=64, where=lambda M, N, K, blocks: (M % 32 == 0, 32 <= M <= 2**30, N % 32 == 0, 32 <= N <= 2**30, K % 8 == 0, 0 <= K <= 2**30, 1024 * blocks <= M * N))
 def three_stages(A: ptr(const(float), (M, K)), B: ptr(const(float), (K, N)), C: ptr(float, (M, N)), M: int, N: int, K: int):
     with each(block, shape=(..., N / BN)) as (m, n):
-        As: pipeline(shared(float[BM, BK + 4]), 3)
-        Bs: pipeline(shared(float[BK, BN]), 3)
+        As, Bs, acc = pipeline(shared(float[BM, BK + 4]), 3), pipeline(shared(float[BK, BN]), 3), registers(float[4, 4])
         y, x = ids(thread, shape=(..., 8))
         t: int @ thread[1] = id()
-        acc: float[4, 4] @ thread[1]
         for k in range(K / BK + 2):
             if k < K / BK:
                 with stage(As, k) as a, stage(Bs, k) as b, each(thread, a.view(float4), b.view(float4)):
@@ -32,20 +30,17 @@ def three_stages(A: ptr(const(float), (M, K)), B: ptr(const(float), (K, N)), C: 
                         for e in range(16):
                             acc[e / 4, e % 4] += column[e / 4] * b[kk, x * 4 + e % 4]
         with each(thread, C):
-            for i in range(4):
-                for j in range(4):
-                    C[m * BM + y * 4 + i, n * BN + x * 4 + j] = acc[i, j]
+            for i, j in range(shape=(4, 4)):
+                C[m * BM + y * 4 + i, n * BN + x * 4 + j] = acc[i, j]
 
 
 @kernel(threads=64, where=lambda M, N, K, blocks: (M % 32 == 0, 32 <= M <= 2**30, N % 32 == 0, 32 <= N <= 2**30, K % 8 == 0, 0 <= K <= 2**30, 1024 * blocks <= M * N))
 def two_stages(A: ptr(const(float), (M, K)), B: ptr(const(float), (K, N)), C: ptr(float, (M, N)), M: int, N: int, K: int):
     """Double-buffered: tile k is multiplied while tile k + 1 is on its way."""
     with each(block, shape=(..., N / BN)) as (m, n):
-        As: pipeline(shared(float[BM, BK + 4]), 2)
-        Bs: pipeline(shared(float[BK, BN]), 2)
+        As, Bs, acc = pipeline(shared(float[BM, BK + 4]), 2), pipeline(shared(float[BK, BN]), 2), registers(float[4, 4])
         y, x = ids(thread, shape=(..., 8))
         t: int @ thread[1] = id()
-        acc: float[4, 4] @ thread[1]
         for k in range(K / BK + 1):
             if k < K / BK:
                 with stage(As, k) as a, stage(Bs, k) as b, each(thread, a.view(float4), b.view(float4)):
@@ -60,9 +55,8 @@ def two_stages(A: ptr(const(float), (M, K)), B: ptr(const(float), (K, N)), C: pt
                         for e in range(16):
                             acc[e / 4, e % 4] += column[e / 4] * b[kk, x * 4 + e % 4]
         with each(thread, C):
-            for i in range(4):
-                for j in range(4):
-                    C[m * BM + y * 4 + i, n * BN + x * 4 + j] = acc[i, j]
+            for i, j in range(shape=(4, 4)):
+                C[m * BM + y * 4 + i, n * BN + x * 4 + j] = acc[i, j]
 
 
 def check():

@@ -7,7 +7,7 @@ static __device__ __forceinline__ int reversed_in_block(int v, unsigned char* sm
     int* const s = reinterpret_cast<int*>(smem);
     const int t = threadIdx.x;
     s[t] = v;
-    // s: written at line 16, read at line 17 by a thread of another warp; also for b (lines 36, 37)
+    // s: written at line 16, read at line 17 by a thread of another warp; also for b (lines 35, 36)
     __syncthreads();
     return s[63 - t];
 }
@@ -22,7 +22,7 @@ extern "C" __global__ void __launch_bounds__(64) reuse(int* out) {
             int* const a = reinterpret_cast<int*>(smem);
             a[2 * t] = v;
             a[2 * t + 1] = -v;
-            // a: written at line 30, read at line 32 by a thread of another warp
+            // a: written at line 30, read at line 31 by a thread of another warp
             __syncthreads();
             v = a[127 - t];
         } else {
@@ -31,7 +31,7 @@ extern "C" __global__ void __launch_bounds__(64) reuse(int* out) {
             const int reversed_in_block_result = reversed_in_block(v, smem + 256);
             v = b[(t + 1) % 64] + reversed_in_block_result;
         }
-        // s: read at line 17, written at line 16 by a thread of another warp; also for a (lines 17, 30), b (lines 32, 36)
+        // s: read at line 17, written at line 16 by a thread of another warp; also for a (lines 17, 30), b (lines 31, 35)
         __syncthreads();
     }
     out[i] = v;

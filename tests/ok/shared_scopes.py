@@ -27,8 +27,7 @@ def reuse(out: ptr(int)):
             if round == 0:
                 a: shared(int[128])
                 with each(thread, a):
-                    a[2 * t] = v
-                    a[2 * t + 1] = -v
+                    a[2 * t], a[2 * t + 1] = v, -v
                 v = a[127 - t]
             else:
                 b: shared(int[64])

@@ -14,15 +14,14 @@ PRODUCERS = 32
 def roles(out: ptr(int) @ grid[1], CONSUMERS: constexpr(int)):
     with group(grid[1]):
         i: int @ thread[1] = id()
-        with partition(out, p=thread[1], offset=i) as mine:
-            with group(block[1]):
-                match split(thread, CONSUMERS, PRODUCERS):
-                    case 0:
-                        with group(warp):
-                            mine[0] = 1
-                    case 1:
-                        lane: int @ thread[1] = id()
-                        mine[0] = 100 + lane
+        with partition(out, p=thread[1], offset=i) as mine, group(block[1]):
+            match split(thread, CONSUMERS, PRODUCERS):
+                case 0:
+                    with group(warp):
+                        mine[0] = 1
+                case 1:
+                    lane: int @ thread[1] = id()
+                    mine[0] = 100 + lane
 
 
 def check():

@@ -12,15 +12,14 @@ from snap import *
 def roles(out: ptr(int) @ grid[1]):
     with group(grid[1]):
         i: int @ thread[1] = id()
-        with partition(out, p=thread[1], offset=i) as mine:
-            with group(block[1]):
-                match split(thread):
-                    case 64:
-                        t: int @ thread[1] = id()  # relative to the branch
-                        mine[0] = 1000 + t
-                    case 32:
-                        t: int @ thread[1] = id()
-                        mine[0] = 2000 + t
+        with partition(out, p=thread[1], offset=i) as mine, group(block[1]):
+            match split(thread):
+                case 64:
+                    t: int @ thread[1] = id()  # relative to the branch
+                    mine[0] = 1000 + t
+                case 32:
+                    t: int @ thread[1] = id()
+                    mine[0] = 2000 + t
 
 
 def check():

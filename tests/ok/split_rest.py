@@ -12,15 +12,14 @@ from snap import *
 def threads(out: ptr(int) @ grid[1]):
     with group(grid[1]):
         i: int @ thread[1] = id()
-        with partition(out, p=thread[1], offset=i) as mine:
-            with group(block[1]):
-                match split(thread):
-                    case 32:
-                        mine[0] = 0
-                    case _:  # 64 threads from thread 32 on: two warps
-                        n: int = count(thread[1])
-                        lane: int @ thread[1] = id()
-                        mine[0] = 100 * n + lane
+        with partition(out, p=thread[1], offset=i) as mine, group(block[1]):
+            match split(thread):
+                case 32:
+                    mine[0] = 0
+                case _:  # 64 threads from thread 32 on: two warps
+                    n: int = count(thread[1])
+                    lane: int @ thread[1] = id()
+                    mine[0] = 100 * n + lane
 
 
 @kernel

@@ -16,22 +16,22 @@ extern "C" __global__ void __launch_bounds__(96) exchange(const int* __restrict_
     const int b = blockIdx.x;
     int* const box = reinterpret_cast<int*>(smem);
     int* const back = reinterpret_cast<int*>(smem + 256);
-    const int t = threadIdx.x;
     int acc = 0;
+    const int t = threadIdx.x;
     for (int r = 0; r < rounds; ++r) {
         if (threadIdx.x < 64) {
             const int l = threadIdx.x;
             box[l] = x[b * 96 + l] + r;
-            // box: written at line 21 by all 96 threads, read at line 23 by warp 2 alone; also for back (lines 24, 23)
+            // box: written at line 19 by all 96 threads, read at line 21 by warp 2 alone; also for back (lines 22, 21)
             snap_named_arrive(1, 96);
         }
         if (threadIdx.x >= 64) {
             const int l = threadIdx.x - 64;
-            // box: written at line 21 by all 96 threads, read at line 23 by warp 2 alone; also for back (lines 24, 23)
+            // box: written at line 19 by all 96 threads, read at line 21 by warp 2 alone; also for back (lines 22, 21)
             snap_named_sync(1, 96);
             back[l] = box[l] + box[63 - l];
         }
-        // box: read at line 23, written at line 21 by a thread of another warp; also for back (lines 23, 24)
+        // box: read at line 21, written at line 19 by a thread of another warp; also for back (lines 21, 22)
         __syncthreads();
         acc += back[t % 32];
     }

@@ -11,10 +11,8 @@ from snap import *
 @kernel(threads=96, where=lambda blocks, out, x: (len(x) + 32 >= 96 * blocks, len(out) >= 96 * blocks, blocks <= 2**24))
 def exchange(x: ptr(const(int)), out: ptr(int), rounds: int):
     with each(block) as b:
-        box: shared(int[64])
-        back: shared(int[32])
-        t: int @ thread[1] = id()
-        acc: int @ thread[1] = 0
+        box, back, acc = shared(int[64]), shared(int[32]), registers(0)
+        t = ids(thread)
         ask, answer = roles(64, 32)
         for r in range(rounds):
             with ask(box), each(thread, box) as l:

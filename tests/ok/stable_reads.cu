@@ -14,7 +14,7 @@ extern "C" __global__ void __launch_bounds__(32) choose(const int* __restrict__ 
         s[0] = mode + limit;
     }
     int chosen = -1;
-    // state: read at line 14, written at line 25 by another thread of the warp; also for s (lines 18, 20)
+    // state: read at line 13, written at line 24 by another thread of the warp; also for s (lines 17, 19)
     __syncwarp();
     if (s[0] > 10) {
         chosen = __reduce_add_sync(0xffffffffu, i);

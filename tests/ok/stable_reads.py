@@ -10,8 +10,7 @@ from snap import *
 @kernel(threads=32, where=lambda blocks, modes, out, state: (len(modes) >= blocks, len(state) >= blocks, len(out) >= 32 * blocks, blocks <= 2**26))
 def choose(modes: ptr(const(int)), state: ptr(int), out: ptr(int)):
     with each(block, state, disjoint=state) as b:
-        mode: int = modes[b]
-        limit: int = state[b]
+        mode, limit = modes[b], state[b]
         s: shared(int[1])
         i: int @ thread[1] = 32 * b + id()
         with one(thread, s):

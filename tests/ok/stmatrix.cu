@@ -39,11 +39,11 @@ extern "C" __global__ void __launch_bounds__(32) move(const __half* __restrict__
     }
     {
         alignas(4) __half frag[4] = {};
-        // s: written at line 22, read at line 27 by another thread of the warp
+        // s: written at line 21, read at line 26 by another thread of the warp
         __syncwarp();
         snap_ldmatrix_x2_f16(frag[0], frag[1], frag[2], frag[3], &s[l % 16 * 8]);
         snap_stmatrix_x2_f16(&d[l % 16 * 8], frag[0], frag[1], frag[2], frag[3]);
-        // d: written at line 28, read at line 30 by another thread of the warp
+        // d: written at line 27, read at line 29 by another thread of the warp
         __syncwarp();
     }
     for (int k = 0; k < 4; ++k) {
@@ -51,11 +51,11 @@ extern "C" __global__ void __launch_bounds__(32) move(const __half* __restrict__
     }
     {
         alignas(4) __half frag[4] = {};
-        // s: written at line 22, read at line 35 by another thread of the warp; also for d (lines 30, 36)
+        // s: written at line 21, read at line 34 by another thread of the warp; also for d (lines 29, 35)
         __syncwarp();
         snap_ldmatrix_x2_f16(frag[0], frag[1], frag[2], frag[3], &s[l % 16 * 8]);
         snap_stmatrix_x2_trans_f16(&d[l % 16 * 8], frag[0], frag[1], frag[2], frag[3]);
-        // d: written at line 36, read at line 38 by another thread of the warp
+        // d: written at line 35, read at line 37 by another thread of the warp
         __syncwarp();
     }
     for (int k = 0; k < 4; ++k) {

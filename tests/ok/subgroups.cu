@@ -15,15 +15,15 @@ extern "C" __global__ void __launch_bounds__(256) within(const int* __restrict__
     const int thread = threadIdx.x % 64;
     const int t = thread;
     s[q * 64 + t] = x[i];
-    // s: written at line 23, read at line 24 by another of 64 threads
+    // s: written at line 21, read at line 22 by another of 64 threads
     snap_named_sync(threadIdx.x / 64 + 1, 64);
     out[i] = s[q * 64 + (63 - t)];
     const int h = thread / 16;
-    // s: read at line 24, written at line 31 by another of 64 threads
+    // s: read at line 22, written at line 28 by another of 64 threads
     snap_named_sync(threadIdx.x / 64 + 1, 64);
     const int u = threadIdx.x % 16;
     s[q * 64 + (h * 16 + u)] = 1000 * u;
-    // s: written at line 31, read at line 32 by another of 16 threads
+    // s: written at line 28, read at line 29 by another of 16 threads
     __syncwarp(0xffffu << (threadIdx.x & 16));
     out[i] += s[q * 64 + (h * 16 + (15 - u))];
 }

@@ -12,8 +12,7 @@ from snap import *
 def differences(x: ptr(const(float), (M, 32)), y: ptr(float, (M, 32)), M: int):
     """What rounding leaves out."""
     with each(block) as b:
-        rounded: shared(float[16, 32])
-        given: shared(float[16, 32])
+        rounded, given = shared(float[16, 32]), shared(float[16, 32])
         async_copy(rounded, x, at=(16 * b, 0), type="tf32")
         async_copy(given, x, at=(16 * b, 0))
         with each(thread, y, shape=(..., 32)) as (i, j):

@@ -18,11 +18,11 @@ extern "C" __global__ void __launch_bounds__(64) sums(const int* __restrict__ a,
         }
     }
     const int w = threadIdx.x / 32;
-    // s: written at line 23, read at line 25 by a thread of another warp
+    // s: written at line 23, read at line 13 by a thread of another warp
     __syncthreads();
     const int lane = threadIdx.x % 32;
-    const int near = s[16 + (8 * w + 2)];
     const int v = total(s, w, lane);
+    const int near = s[16 + (8 * w + 2)];
     if (lane == 0) {
         out[2 * w] = v;
         out[2 * w + 1] = near;

@@ -22,11 +22,9 @@ def sums(a: ptr(const(int), (8, 16)), out: ptr(int)):
                 for k in range(8):
                     s[k, t] = a[k, t]
         with each(warp, out) as w:
-            near: int = tile(s, (0, 8 * w), (4, 8))[1, 2]
-            v: int = total(tile(s, (4, 8 * w), (4, 8)))
+            v, near = total(tile(s, (4, 8 * w), (4, 8))), tile(s, (0, 8 * w), (4, 8))[1, 2]
             with one(thread, out):
-                out[2 * w] = v
-                out[2 * w + 1] = near
+                out[2 * w], out[2 * w + 1] = v, near
 
 
 def check():

@@ -12,13 +12,10 @@ from snap import *
 def powers(x: ptr(const(bf16), (128, 64)), y: ptr(const(bf16), (64, 64)), out: ptr(float, (128, 64)), n: int):
     """A tile of 64 rows each: it is multiplied by y again and again, and halved in between."""
     with each(block, out, disjoint=out):
-        ys: shared(bf16[64, 64], swizzle=128)
-        os: shared(float[2, 2, 64, 32], swizzle=128)
-        xs: shared(bf16[128, 64], swizzle=128)
+        ys, os, xs = shared(bf16[64, 64], swizzle=128), shared(float[2, 2, 64, 32], swizzle=128), shared(bf16[128, 64], swizzle=128)
         async_copy(ys, y, at=(0, 0))
         async_copy(xs, x, at=(0, 0))
-        acc: float[32] @ thread[1]
-        a: bf16[32] @ thread[1]
+        acc, a = registers(float[32], bf16[32])
         with each(warpgroup) as w:
             wgmma(acc, tile(xs, (64 * w, 0), (64, 64)), ys, zero=True)
             for i in range(n):

@@ -12,9 +12,7 @@ N = 4
 @kernel(threads=32, where=lambda blocks, half, x: (len(x) >= 128 * blocks, blocks <= 1, len(half) >= 32 * blocks))
 def outer_products(x: ptr(const(int)), out: ptr(int, (32, N, N)), half: ptr(float)):
     with each(thread, out, half) as t:
-        v: int[N]
-        m: int[N, N]
-        h: f16[2 * N]
+        v, m, h = registers(int[N], int[N, N], f16[2 * N])
         for i in range(N):
             v[i] = x[t * N + i]
         for i in unroll(range(N), 2):
@@ -23,8 +21,7 @@ def outer_products(x: ptr(const(int)), out: ptr(int, (32, N, N)), half: ptr(floa
         for i in range(N):
             for j in range(N):
                 out[t, i, j] = m[i, j]
-            h[2 * i] = f16(v[i])
-            h[2 * i + 1] = f16(0.25)
+            h[2 * i], h[2 * i + 1] = f16(v[i]), f16(0.25)
         s: float = 0.0
         for i in range(2 * N):
             s += float(h[i])

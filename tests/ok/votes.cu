@@ -12,8 +12,10 @@ extern "C" __global__ void __launch_bounds__(64) vote(const int* __restrict__ x,
     const int i = blockIdx.x * 64 + threadIdx.x;
     const int v = x[i];
     {
-        const bool some = __any_sync(0xffffffffu, v == 3) != 0;
-        const bool every = __all_sync(0xffffffffu, v < 8) != 0;
+        const bool any = __any_sync(0xffffffffu, v == 3) != 0;
+        const bool all = __all_sync(0xffffffffu, v < 8) != 0;
+        const bool some = any;
+        const bool every = all;
         if (some) {
             out[i] = 1;
         }

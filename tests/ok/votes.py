@@ -13,8 +13,7 @@ def vote(x: ptr(const(int)), out: ptr(int, (8, 64))):
     v: int @ thread[1] = x[i]
     with partition(out, p=thread[1], f=lambda k: (k, i)) as mine, each(block):
         with each(warp):
-            some: bool = intrinsic.any(v == 3)
-            every: bool = intrinsic.all(v < 8)
+            some, every = intrinsic.any(v == 3), intrinsic.all(v < 8)
             if some:  # the warp agrees, so the warp may branch
                 mine[0] = 1
             mine[1] = int(every)

@@ -74,8 +74,8 @@ static __device__ __forceinline__ int warp_scan(int v, int thread) {
     const int l = thread;
     #pragma unroll
     for (int step = 0; step < 2; ++step) {
-        const int below = __shfl_up_sync(0xfu << (threadIdx.x & 28), v, 1 << step, 4);
-        const int both = add(below, v);
+        const int shfl_up = __shfl_up_sync(0xfu << (threadIdx.x & 28), v, 1 << step, 4);
+        const int both = add(shfl_up, v);
         v = l >= 1 << step ? both : v;
     }
     return v;

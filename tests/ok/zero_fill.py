@@ -16,18 +16,17 @@ T = 64
 def smooth(x: ptr(const(float)) @ grid[1], y: ptr(float) @ grid[1], n: int @ grid[1]):
     """y[i] = x[i - 1] + x[i] + x[i + 1], zero outside: nothing outside of x is read, and no thread takes another way."""
     i: int @ thread[1] = id()
-    with partition(y, p=thread[1]) as out:
-        with group(block[1]):
-            s: shared(float[T + 2])
-            t: int @ thread[1] = id()
-            with partition(s, p=thread[1], offset=t) as mine:
-                async_copy(mine[0], x[i - 1], valid=i >= 1 and i <= n)
-                with group(thread[1]):
-                    if t < 2:
-                        async_copy(mine[T], x[i - 1 + T], valid=i - 1 + T < n)
+    with partition(y, p=thread[1]) as out, group(block[1]):
+        s: shared(float[T + 2])
+        t: int @ thread[1] = id()
+        with partition(s, p=thread[1], offset=t) as mine:
+            async_copy(mine[0], x[i - 1], valid=i >= 1 and i <= n)
             with group(thread[1]):
-                if i < n:
-                    out[i] = s[t] + s[t + 1] + s[t + 2]
+                if t < 2:
+                    async_copy(mine[T], x[i - 1 + T], valid=i - 1 + T < n)
+        with group(thread[1]):
+            if i < n:
+                out[i] = s[t] + s[t + 1] + s[t + 2]
 
 
 @kernel

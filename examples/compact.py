@@ -47,8 +47,7 @@ def count_wanted(x: ptr(const(int)), counts: ptr(int), n: int):
 def compact(x: ptr(const(int)), counts: ptr(const(int)), out: ptr(int), n: int):
     with each(block, out, disjoint=out) as b:
         chosen: shared(int[PART])
-        v: int[ITEMS] @ thread[1]
-        at: int[ITEMS] @ thread[1]
+        v, at = registers(int[ITEMS], int[ITEMS])
         load(x, b * PART, n, 0, v)
         for k in range(ITEMS):
             at[k] = int(wanted(v[k]))

@@ -36,13 +36,11 @@ def load_b(s: ptr(const(float), (BK, BN + PAD_B)), k: int, col: int, frag: ref(f
 @kernel(threads=T, where=lambda N, K, blocks: (1 <= N <= 2**30, K <= 2**30, blocks <= 2**24))
 def matmul_tf32(a: ptr(const(float), (M, K)), b: ptr(const(float), (K, N)), c: ptr(float, (M, N)), M: int, N: int, K: int):
     with each(block, shape=(..., (N + BN - 1) / BN)) as (m, n):
-        row0: int = m * BM
-        col0: int = n * BN
-        a_tile: shared(float[BM, BK + PAD_A])
-        b_tile: shared(float[BK, BN + PAD_B])
-        wm: int @ warp = id() / 2 * WM
-        wn: int @ warp = id() % 2 * WN
-        acc: float[2, 4, 4] @ thread[1]  # local arrays start at zero
+        row0, col0 = m * BM, n * BN
+        a_tile, b_tile = shared(float[BM, BK + PAD_A]), shared(float[BK, BN + PAD_B])
+        acc = registers(float[2, 4, 4])  # local arrays start at zero
+        w = ids(warp)
+        wm, wn = w / 2 * WM, w % 2 * WN
 
         for k0 in range(0, K, BK):
             # 128 threads fill 64x16 of A, 16 columns wide, and 16x64 of B, 64 columns wide; zeros beyond the edge.
@@ -55,26 +53,18 @@ def matmul_tf32(a: ptr(const(float), (M, K)), b: ptr(const(float), (K, N)), c: p
 
             with each(warp):
                 for k in range(0, BK, 8):
-                    fa: float[4] @ thread[1]
-                    fb: float[2] @ thread[1]
+                    fa, fb = registers(float[4], float[2])
                     for i in range(2):
                         load_a(a_tile, wm + 16 * i, k, fa)
                         for j in range(4):
                             load_b(b_tile, k, wn + 8 * j, fb)
-                            intrinsic.mma(
-                                fa[0], fa[1], fa[2], fa[3],
-                                fb[0], fb[1],
-                                acc[i, j, 0], acc[i, j, 1], acc[i, j, 2], acc[i, j, 3],
-                                out=[acc[i, j, 0], acc[i, j, 1], acc[i, j, 2], acc[i, j, 3]])
+                            intrinsic.mma(fa, fb, acc[i, j], out=acc[i, j])
 
         with each(thread, c) as t:
-            for i in range(2):
-                for j in range(4):
-                    for e in range(4):
-                        row: int = row0 + wm + t % 32 / 4 + 16 * i + e / 2 * 8
-                        column: int = col0 + wn + t % 4 * 2 + 8 * j + e % 2
-                        if row < M and column < N:
-                            c[row, column] = acc[i, j, e]
+            for i, j, e in range(shape=(2, 4, 4)):
+                row, column = row0 + wm + t % 32 / 4 + 16 * i + e / 2 * 8, col0 + wn + t % 4 * 2 + 8 * j + e % 2
+                if row < M and column < N:
+                    c[row, column] = acc[i, j, e]
 
 
 def main():

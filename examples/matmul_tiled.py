@@ -17,12 +17,9 @@ def matmul_tiled(
     a: ptr(const(float), (M, K)), b: ptr(const(float), (K, N)), c: ptr(float, (M, N)), M: int, N: int, K: int, TILE: constexpr(int)
 ):
     with each(block, shape=(..., (N + TILE - 1) / TILE)) as (bi, bj):
-        a_tile: shared(float[TILE, TILE])
-        b_tile: shared(float[TILE, TILE])
+        a_tile, b_tile, acc = shared(float[TILE, TILE]), shared(float[TILE, TILE]), registers(0.0)
         y, x = ids(thread, shape=(TILE, TILE))
-        row: int @ thread[1] = bi * TILE + y
-        col: int @ thread[1] = bj * TILE + x
-        acc: float @ thread[1] = 0.0
+        row, col = bi * TILE + y, bj * TILE + x
         for k0 in range(0, K, TILE):
             with each(thread, a_tile, b_tile):
                 # Beyond the edge of the matrix the tiles hold zeros, so the loop below needs no guard.

@@ -17,21 +17,20 @@ WARPS = 4
 @kernel(threads=32 * WARPS, where=lambda N, blocks: (blocks <= 2**28, N <= 2**30))
 def softmax(x: ptr(const(float), (M, N)), y: ptr(float, (M, N)), M: int, N: int):
     with each(warp) as row:
-        lane: int @ thread[1] = id()
         if row < M:
             largest: float @ thread[1] = -3.402823466e38
-            with each(thread):
+            with each(thread) as lane:
                 for j in range(lane, N, 32):
                     largest = max(largest, x[row, j])
             top: float = intrinsic.reduce_max(largest)  # no `@`: declared at the code's privilege, thread[32]
 
             part: float @ thread[1] = 0.0
-            with each(thread):
+            with each(thread) as lane:
                 for j in range(lane, N, 32):
                     part += exp(x[row, j] - top)
             total: float = intrinsic.reduce_add(part)
 
-            with each(thread, y):
+            with each(thread, y) as lane:
                 for j in range(lane, N, 32):
                     y[row, j] = exp(x[row, j] - top) / total
 

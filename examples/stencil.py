@@ -21,10 +21,9 @@ def stencil(x: ptr(const(float)), y: ptr(float), n: int):
         s: shared(float[T + 2])  # s[k] is x[start - 1 + k]
         with each(thread, s) as t:
             s[t + 1] = x[start + t] if start + t < n else 0.0
-        with one(thread[2], s):
-            with each(thread, s) as e:  # 0: left, 1: right
-                at: int = start - 1 + e * (T + 1)
-                s[e * (T + 1)] = x[at] if at >= 0 and at < n else 0.0
+        with one(thread[2], s), each(thread, s) as e:  # 0: left, 1: right
+            at: int = start - 1 + e * (T + 1)
+            s[e * (T + 1)] = x[at] if at >= 0 and at < n else 0.0
         with each(thread, y) as t:
             if start + t < n:
                 y[start + t] = 0.25 * (s[t] + 2.0 * s[t + 1] + s[t + 2])

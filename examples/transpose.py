@@ -15,8 +15,7 @@ from snap import *
 @kernel(threads=lambda TILE, ROWS: TILE * ROWS, where=lambda M, N, blocks: (1 <= N <= 2**30, M <= 2**30, blocks <= 2**24))
 def transpose(a: ptr(const(float), (M, N)), b: ptr(float, (N, M)), M: int, N: int, TILE: constexpr(int), ROWS: constexpr(int)):
     with each(block, shape=(..., (N + TILE - 1) / TILE)) as (bi, bj):
-        row0: int = bi * TILE
-        col0: int = bj * TILE
+        row0, col0 = bi * TILE, bj * TILE
         tile: shared(float[TILE, TILE + 1])
         y, x = ids(thread, shape=(ROWS, TILE))
         with each(thread, tile):

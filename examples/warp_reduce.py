@@ -15,10 +15,8 @@ WARPS = 4
 
 @device(warp)
 def warp_sum(v: float @ thread[1]) -> float:
-    mask: int = 16
-    while mask > 0:
-        v += intrinsic.shfl_xor(v, mask)
-        mask = mask / 2
+    for step in range(5):
+        v += intrinsic.shfl_xor(v, 16 >> step)
     # After the butterfly all lanes hold the sum.  A shuffle from one lane says so in the type: its result is the warp's.
     return intrinsic.shfl(v, 0)
 
@@ -26,10 +24,9 @@ def warp_sum(v: float @ thread[1]) -> float:
 @kernel(threads=32 * WARPS, where=lambda out, M, N, blocks: (len(out) >= M, blocks <= 2**28, N <= 2**30))
 def row_sums(a: ptr(const(float), (M, N)), out: ptr(float), M: int, N: int):
     with each(warp) as row:  # index of this warp in the grid
-        lane: int @ thread[1] = id()
         if row < M:  # the same for all 32 lanes: a warp may decide it
             v: float @ thread[1] = 0.0
-            with each(thread):
+            with each(thread) as lane:
                 for j in range(lane, N, 32):
                     v += a[row, j]
             total: float = warp_sum(v)

@@ -65,6 +65,5 @@ extern "C" __global__ void __launch_bounds__(32) exchange(int* out, int* flag) {
         snap_atomic_store_i32_release_gpu(flag, 41);
         atomicExch(&flag[1], 42);
     }
-    const int sum = snap_atomic_load_i32_relaxed_gpu(s);
-    out[i] = won + 100 * sum;
+    out[i] = won + 100 * snap_atomic_load_i32_relaxed_gpu(s);
 }

@@ -35,9 +35,8 @@ def exchange(out: ptr(int), flag: ptr(int)):
             if t == 5:
                 atomic.store(flag, 0, 41, order="release")
                 atomic.exch(flag, 1, 42)
-        sum: int @ thread[1] = atomic.load(s, 0)
         with each(thread, out):
-            out[i] = won + 100 * sum
+            out[i] = won + 100 * atomic.load(s, 0)
 
 
 def check():

@@ -35,7 +35,6 @@ def attention(Q: ptr(const(bf16), (H * L, 128)), K: ptr(const(bf16), (H * L, 128
         q0, head = b * 128, b * 128 / L * L
         Qs: shared(bf16[2, 128, 64], swizzle=128)
         Ks, Vs = pipeline(shared(bf16[2, 128, 64], swizzle=128), 2), pipeline(shared(bf16[2, 128, 64], swizzle=128), 2)
-        w = ids(warpgroup)
         acc, s, p, l, shrink = registers(float[64], float[64], bf16[64], float[2], float[2])
         m: float[2] @ thread[1] = -1e30
         compute, load = roles(256, 128, registers=(240, 24))
@@ -44,7 +43,7 @@ def attention(Q: ptr(const(bf16), (H * L, 128)), K: ptr(const(bf16), (H * L, 128
         with stage(Ks) as k:
             with load(k):
                 async_copy(k, K, at=(head, 0))
-            with compute(k, Qs), each(warpgroup):
+            with compute(k, Qs), each(warpgroup) as w:
                 wgmma(s, tile(Qs, (0, 64 * w, 0), (2, 64, 64)), k, zero=True)
         with compute():
             softmax(s, m, l, shrink, scale)
@@ -54,7 +53,7 @@ def attention(Q: ptr(const(bf16), (H * L, 128)), K: ptr(const(bf16), (H * L, 128
             with stage(Ks) as k:
                 with load(k):
                     async_copy(k, K, at=(head + 128 * j, 0))
-                with compute(k, Qs), each(warpgroup), turn():
+                with compute(k, Qs), each(warpgroup) as w, turn():
                     wgmma(s, tile(Qs, (0, 64 * w, 0), (2, 64, 64)), k, zero=True)
             with stage(Vs) as v:
                 with load(v):
@@ -71,7 +70,7 @@ def attention(Q: ptr(const(bf16), (H * L, 128)), K: ptr(const(bf16), (H * L, 128
                 async_copy(v, V, at=(head + L - 128, 0))
             with compute(v), each(warpgroup):
                 wgmma(acc, p, v.T)
-        with compute(), each(warpgroup, Qs, O):
+        with compute(), each(warpgroup, Qs, O) as w:
             with each(warp):
                 for r in range(2):
                     whole: float @ thread[1] = l[r] + intrinsic.shfl_xor(l[r], 1)

@@ -11,10 +11,8 @@ static __device__ __forceinline__ int bump(int* log_1, int t, int value) {
 extern "C" __global__ void __launch_bounds__(32) lazy(const int* __restrict__ x, int* log_1, int* out, int n) {
     const int t = blockIdx.x * 32 + threadIdx.x;
     out[t] = t < n ? x[t] : -1;
-    const bool inside = t < n && x[t] > 0;
-    out[32 + t] = (int)inside;
-    const bool outside = t >= n || x[t] <= 0;
-    out[64 + t] = (int)outside;
+    out[32 + t] = (int)(t < n && x[t] > 0);
+    out[64 + t] = (int)(t >= n || x[t] <= 0);
     int chosen;
     if (t % 2 == 0) {
         chosen = bump(log_1, t, 5);

@@ -18,10 +18,8 @@ def lazy(x: ptr(const(int)), log: ptr(int), out: ptr(int, (5, 32)), n: int):
     with each(thread, log, out) as t:
         # x has n elements; beyond them it must not be read
         out[0, t] = x[t] if t < n else -1
-        inside: bool = t < n and x[t] > 0
-        out[1, t] = int(inside)
-        outside: bool = t >= n or x[t] <= 0
-        out[2, t] = int(outside)
+        out[1, t] = int(t < n and x[t] > 0)
+        out[2, t] = int(t >= n or x[t] <= 0)
         out[3, t] = bump(log, t, 5) if t % 2 == 0 else bump(log, t, 6) + bump(log, t, 7)
         if t % 4 == 0 and bump(log, t, t) > 0 or bump(log, t, 0) > 0:
             out[4, t] = 1

@@ -14,8 +14,7 @@ def numbers(out: ptr(int, (7, T)) @ grid[1], T: int @ grid[1]):
         i: int @ thread[1] = id()
         b: int @ block[1] = id()
         w: int @ warp = id()
-        blocks: int = count(block[1])
-        warps: int = count(warp)
+        blocks, warps = count(block[1]), count(warp)
         with partition(out, p=thread[1], f=lambda k: (k, i)) as mine:
             mine[0] = i
             mine[1] = b

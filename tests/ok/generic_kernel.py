@@ -10,10 +10,7 @@ from snap import *
 @kernel(threads=lambda T: T)
 def fill(out: ptr(int), n: int, T: constexpr(int), UP: constexpr(bool)):
     with each(thread, out, shape=n) as i:
-        if UP:
-            out[i] = i
-        else:
-            out[i] = n - i
+        out[i] = i if UP else n - i
 
 
 def check():

@@ -34,8 +34,7 @@ def ring(x: ptr(int), n: int):
         while r < n:
             with each(thread, s):
                 s[r % 3 * T + t] = v
-            v = s[r % 3 * T + (t + 1) % T] + r
-            r += 1
+            v, r = s[r % 3 * T + (t + 1) % T] + r, r + 1
         with each(thread, x):
             x[t] = v
 

@@ -26,17 +26,14 @@ static __device__ __forceinline__ int snap_broadcast_i32(int value, int source) 
 extern "C" __global__ void __launch_bounds__(64) reduce(const int* __restrict__ x, int* out, float* real) {
     const int i = blockIdx.x * 64 + threadIdx.x;
     const int v = x[i];
-    {
-        out[i] = __reduce_add_sync(0xffffffffu, v);
-        out[64 + i] = __reduce_min_sync(0xffffffffu, v);
-        out[128 + i] = __reduce_max_sync(0xffffffffu, v);
-        out[192 + i] = (int)__reduce_and_sync(0xffffffffu, (unsigned int)v);
-        out[256 + i] = (int)__reduce_or_sync(0xffffffffu, (unsigned int)v);
-        out[320 + i] = (int)__reduce_xor_sync(0xffffffffu, (unsigned int)v);
-        real[i] = snap_reduce_add_f32((float)v * 0.5f);
-        const bool chosen = threadIdx.x % 32 == 0;
-        out[384 + i] = (int)chosen;
-    }
+    out[i] = __reduce_add_sync(0xffffffffu, v);
+    out[64 + i] = __reduce_min_sync(0xffffffffu, v);
+    out[128 + i] = __reduce_max_sync(0xffffffffu, v);
+    out[192 + i] = (int)__reduce_and_sync(0xffffffffu, (unsigned int)v);
+    out[256 + i] = (int)__reduce_or_sync(0xffffffffu, (unsigned int)v);
+    out[320 + i] = (int)__reduce_xor_sync(0xffffffffu, (unsigned int)v);
+    real[i] = snap_reduce_add_f32((float)v * 0.5f);
+    out[384 + i] = (int)(threadIdx.x % 32 == 0);
     const int of_thread_40 = snap_broadcast_i32(v, 40);
     if (of_thread_40 > -1000000) {
         out[448 + i] = of_thread_40 + snap_broadcast_i32(v, 0);

@@ -20,8 +20,7 @@ def reduce(x: ptr(const(int)), out: ptr(int, (8, 64)), real: ptr(float)):
             mine[4] = int(intrinsic.reduce_or(u32(v)))
             mine[5] = int(intrinsic.reduce_xor(u32(v)))
             r[0] = intrinsic.reduce_add(float(v) * 0.5)
-            chosen: bool @ thread[1] = intrinsic.elect()
-            mine[6] = int(chosen)
+            mine[6] = int(intrinsic.elect())
         of_thread_40: int = intrinsic.broadcast(v, source=40)
         if of_thread_40 > -1000000:
             mine[7] = of_thread_40 + intrinsic.broadcast(v)

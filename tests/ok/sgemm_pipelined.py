@@ -24,9 +24,7 @@ def three_stages(A: ptr(const(float), (M, K)), B: ptr(const(float), (K, N)), C: 
             if k >= 2:
                 with stage(As, k - 2) as a, stage(Bs, k - 2) as b, each(thread):
                     for kk in range(BK):
-                        column: float[4]
-                        for i in range(4):
-                            column[i] = a[y * 4 + i, kk]
+                        column: float[4] = [a[y * 4, kk], a[y * 4 + 1, kk], a[y * 4 + 2, kk], a[y * 4 + 3, kk]]
                         for e in range(16):
                             acc[e / 4, e % 4] += column[e / 4] * b[kk, x * 4 + e % 4]
         with each(thread, C):
@@ -49,9 +47,7 @@ def two_stages(A: ptr(const(float), (M, K)), B: ptr(const(float), (K, N)), C: pt
             if k >= 1:
                 with stage(As, k - 1) as a, stage(Bs, k - 1) as b, each(thread):
                     for kk in range(BK):
-                        column: float[4]
-                        for i in range(4):
-                            column[i] = a[y * 4 + i, kk]
+                        column: float[4] = [a[y * 4, kk], a[y * 4 + 1, kk], a[y * 4 + 2, kk], a[y * 4 + 3, kk]]
                         for e in range(16):
                             acc[e / 4, e % 4] += column[e / 4] * b[kk, x * 4 + e % 4]
         with each(thread, C):

@@ -7,34 +7,26 @@ import numpy as np
 from snap import *
 
 
-@kernel
-@requires(grid[1], block[1], thread[32], where=lambda blocks: blocks <= 1)
-def move(x: ptr(const(f16), (16, 8)) @ grid[1], y: ptr(f16, (16, 8)) @ grid[1], z: ptr(f16, (16, 8)) @ grid[1]):
-    with group(grid[1]):
-        l: int @ thread[1] = id()
-        part_of = lambda k: (l / 2, l % 2 * 4 + k)
-        with partition(y, p=thread[1], f=part_of) as y_part, partition(z, p=thread[1], f=part_of) as z_part, group(block[1]):
-            s: shared(f16[16, 8])
-            d: shared(f16[16, 8])
-            with partition(s, p=thread[1], f=part_of) as part:
-                for k in range(4):
-                    part[k] = x[l / 2, l % 2 * 4 + k]
-            with claim(d, p=thread[32]) as of_warp:
-                match split(thread):
-                    case 32:
-                        frag: f16[4] @ thread[1]
-                        intrinsic.ldmatrix(frag, s[l % 16, 0])
-                        intrinsic.stmatrix(of_warp[l % 16, 0], frag)
+@kernel(threads=32, where=lambda blocks: blocks <= 1)
+def move(x: ptr(const(f16), (16, 8)), y: ptr(f16, (16, 8)), z: ptr(f16, (16, 8))):
+    with each(block):
+        s, d, frag = shared(f16[16, 8]), shared(f16[16, 8]), registers(f16[4])
+        l = ids(thread)
+        with each(thread, s, shape=(..., 2)) as (i, j):
             for k in range(4):
-                y_part[k] = d[l / 2, l % 2 * 4 + k]
-            with claim(d, p=thread[32]) as of_warp:
-                match split(thread):
-                    case 32:
-                        frag: f16[4] @ thread[1]
-                        intrinsic.ldmatrix(frag, s[l % 16, 0])
-                        intrinsic.stmatrix(of_warp[l % 16, 0], frag, trans=True)
+                s[i, j * 4 + k] = x[i, j * 4 + k]
+        with each(warp, d):
+            intrinsic.ldmatrix(frag, s[l % 16, 0])
+            intrinsic.stmatrix(d[l % 16, 0], frag)
+        with each(thread, y, shape=(..., 2)) as (i, j):
             for k in range(4):
-                z_part[k] = d[l / 2, l % 2 * 4 + k]
+                y[i, j * 4 + k] = d[i, j * 4 + k]
+        with each(warp, d):
+            intrinsic.ldmatrix(frag, s[l % 16, 0])
+            intrinsic.stmatrix(d[l % 16, 0], frag, trans=True)
+        with each(thread, z, shape=(..., 2)) as (i, j):
+            for k in range(4):
+                z[i, j * 4 + k] = d[i, j * 4 + k]
 
 
 def check():

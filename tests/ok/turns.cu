@@ -311,8 +311,8 @@ extern "C" __global__ void __launch_bounds__(128) queue(int* order, int n) {
         // turn: units of thread[32] take turns, line 42
         snap_barrier_wait(&turn[unit], turns - (int)(unit == 0));
         if (lane == 0) {
-            const int number = atomicAdd(next_number, 1);
-            snap_atomic_store_i32_relaxed_gpu(&order[number], 100 * i + w);
+            const int old = atomicAdd(next_number, 1);
+            snap_atomic_store_i32_relaxed_gpu(&order[old], 100 * i + w);
         }
         // turn: units of thread[32] take turns, line 42
         __syncwarp();

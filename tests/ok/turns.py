@@ -40,8 +40,7 @@ def queue(order: ptr(int), n: int):
         with each(warp) as w:
             for i in range(n):
                 with turn(), one(thread):
-                    number: int = atomic.add(next_number, 0, 1)
-                    atomic.store(order, number, 100 * i + w)
+                    atomic.store(order, atomic.add(next_number, 0, 1), 100 * i + w)
 
 
 def check():

@@ -22,16 +22,12 @@ extern "C" __global__ void __launch_bounds__(32) scale(const float* __restrict__
 extern "C" __global__ void __launch_bounds__(32) through_registers(const int2* __restrict__ x, int2* y) {
     const int i = blockIdx.x * 32 + threadIdx.x;
     alignas(8) int a[4] = {};
-    #pragma unroll
-    for (int k = 0; k < 2; ++k) {
-        reinterpret_cast<int2*>(a)[k] = x[2 * i + k];
-    }
+    reinterpret_cast<int2*>(a)[0] = x[2 * i];
+    reinterpret_cast<int2*>(a)[1] = x[2 * i + 1];
     #pragma unroll
     for (int k = 0; k < 4; ++k) {
         a[k] += k;
     }
-    #pragma unroll
-    for (int k = 0; k < 2; ++k) {
-        y[2 * i + k] = reinterpret_cast<int2*>(a)[k];
-    }
+    y[2 * i] = reinterpret_cast<int2*>(a)[0];
+    y[2 * i + 1] = reinterpret_cast<int2*>(a)[1];
 }

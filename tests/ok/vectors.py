@@ -20,12 +20,10 @@ def scale(x: ptr(const(float)), y: ptr(float), n4: int):
 def through_registers(x: ptr(const(int2)), y: ptr(int2)):
     with each(thread, y) as i:
         a: int[4]
-        for k in range(2):
-            a.view(int2)[k] = x[2 * i + k]
+        a.view(int2)[0], a.view(int2)[1] = x[2 * i], x[2 * i + 1]
         for k in range(4):
             a[k] += k
-        for k in range(2):
-            y[2 * i + k] = a.view(int2)[k]
+        y[2 * i], y[2 * i + 1] = a.view(int2)[0], a.view(int2)[1]
 
 
 def check():

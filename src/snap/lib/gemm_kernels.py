@@ -166,9 +166,7 @@ def gemm_kernel(
         ends: ptr(const(G)),
         matrices: int,
     ):
-        teams: int = count(cluster[1])
-        down: int = (M + TEAM * BM - 1) / (TEAM * BM)
-        across: int = (N + BN - 1) / BN
+        teams, down, across = count(cluster[1]), (M + TEAM * BM - 1) / (TEAM * BM), (N + BN - 1) / BN
         steps: int = (K + STEP - 1) / STEP
         with each(cluster, C, disjoint=C if OWN else ()) as team:
             A_slots: pipeline(shared(E[A_PANELS, A_ROWS, A_WIDE], swizzle=128, across=block), STAGES)
@@ -181,13 +179,10 @@ def gemm_kernel(
             quad: int @ thread[1] = id() % 4
             # Its row of a box that leaves.  Of a box of A, and of C turned round, its column: a warp reads
             # chunks c and c ^ 5 of 4 rows, and writes those of 4 others.
-            turned: int @ thread[1] = id() / 4 % 4 + id() / 16 % 2 * 20 + id() / 32 % 2 * 8
-            place: int @ thread[1] = turned if C_TURNED else id() / 4 % 8
+            place: int @ thread[1] = id() / 4 % 4 + id() / 16 % 2 * 20 + id() / 32 % 2 * 8 if C_TURNED else id() / 4 % 8
             row: int @ thread[1] = id() % 128 / 32 * 16 + id() % 32 / 4  # its first of its warpgroup's
-            acc: float[SUMS] @ thread[1]
-            stage_sums: float[SUMS if PROMOTED else 1] @ thread[1]
-            x: float[DEPTH // 2] @ thread[1]
-            y: float[DEPTH // 2] @ thread[1]
+            acc, stage_sums = registers(float[SUMS], float[SUMS if PROMOTED else 1])
+            x, y = registers(float[DEPTH // 2], float[DEPTH // 2])
             compute, load = roles(C_THREADS, 128, registers=(232, 40) if CONSUMERS == 2 else ())
             begin: int = min(team * share, divided * steps)
             end: int = min(begin + share, divided * steps)
@@ -199,36 +194,28 @@ def gemm_kernel(
                     tiles += (max(min(int(ends[g]), M) - covered, 0) + BM - 1) / BM * across
                     covered = max(covered, min(int(ends[g]), M))
             whole: int = (tiles - divided - team + teams - 1) / teams
-            matrix: int = 0  # the tile's
-            passed: int = 0  # tiles of those before it
-            top_row: int = 0
-            rows: int = M
+            # Of a tile: its matrix, the tiles of those before it, its group's first row, and rows.
+            matrix, passed, top_row, rows = 0, 0, 0, M
             # A piece of work is a tile, a slice of one, or a part of a divided tile, of which a team has two.
             for job in range(
                 team if BY_TILES else 0, down * across if BY_TILES else whole + PIECES, teams if BY_TILES else 1
             ):
-                t: int = job if BY_TILES else divided + team + (job - PIECES) * teams
-                first: int = 0
-                last: int = (K + STEP - 1) / STEP if BY_TILES else steps  # computed where it is used
+                t = job if BY_TILES else divided + team + (job - PIECES) * teams
+                first, last = 0, (K + STEP - 1) / STEP if BY_TILES else steps  # computed where it is used
                 if ADDED:
-                    slice: int = t / (down * across)
-                    t = t % (down * across)
-                    first = int(i64(steps) * slice / slices)
-                    last = int(i64(steps) * (slice + 1) / slices)
-                if DIVIDED:
-                    if job < PIECES:
-                        final: int = (end - 1) / steps
-                        t = final if job == 0 else begin / steps
-                        first = max(begin - t * steps, 0)
-                        last = min(end - t * steps, steps)
-                        if begin == end or (job == 1 and t == final):
-                            last = first  # nothing is left to do
+                    slice, t = t / (down * across), t % (down * across)
+                    first, last = int(i64(steps) * slice / slices), int(i64(steps) * (slice + 1) / slices)
+                if DIVIDED and job < PIECES:
+                    final: int = (end - 1) / steps
+                    t = final if job == 0 else begin / steps
+                    first, last = max(begin - t * steps, 0), min(end - t * steps, steps)
+                    if begin == end or (job == 1 and t == final):
+                        last = first  # nothing is left to do
                 if BATCH or RAGGED:
                     matrix = t / (down * across)
                     passed = matrix * (down * across)
                 if RAGGED:
-                    first = int(ends[matrix - 1]) / STEP if matrix > 0 else 0
-                    last = int(ends[matrix]) / STEP
+                    first, last = int(ends[matrix - 1]) / STEP if matrix > 0 else 0, int(ends[matrix]) / STEP
                     if first == last:
                         with compute(), each(thread):
                             for j in unroll(range(SUMS)):
@@ -238,16 +225,13 @@ def gemm_kernel(
                         rows = max(min(int(ends[0]), M), 0)
                     while t >= passed + (rows + BM - 1) / BM * across:
                         passed += (rows + BM - 1) / BM * across
-                        top_row += rows
-                        matrix += 1
+                        matrix, top_row = matrix + 1, top_row + rows
                         rows = max(min(int(ends[matrix]), M) - top_row, 0)
-                limit: int = top_row + rows  # rows from here on are others'
-                downward: int = (rows + BM - 1) / BM if GROUPED else down
-                band: int = (t - passed) / (BAND * across)
-                within: int = (t - passed) % (BAND * across)
+                # Rows from `limit` on are others'.
+                limit, downward = top_row + rows, (rows + BM - 1) / BM if GROUPED else down
+                band, within = (t - passed) / (BAND * across), (t - passed) % (BAND * across)
                 height: int = min(BAND, downward - band * BAND)
-                m0: int @ block[1] = top_row + ((band * BAND + within % height) * TEAM + rank) * BM
-                n0: int = within / height * BN
+                m0, n0 = top_row + ((band * BAND + within % height) * TEAM + rank) * BM, within / height * BN
                 if PROMOTED:
                     with compute(), each(thread):
                         for j in unroll(range(SUMS)):
@@ -285,10 +269,8 @@ def gemm_kernel(
                                         async_copy(b[p], B, at=(matrix, k * STEP, n0 + p * B_WIDE))
                                 elif TF32:
                                     async_copy(b, B, at=(n0, k * STEP), type="tf32")
-                                elif B_TURNED:
-                                    async_copy(b, B, at=(n0, k * STEP))
                                 else:
-                                    async_copy(b, B, at=(k * STEP, n0))
+                                    async_copy(b, B, at=(n0, k * STEP) if B_TURNED else (k * STEP, n0))
                             if PROMOTED:
                                 with compute(a, b), each(warpgroup):
                                     multiply(stage_sums, a, b, w, k, k)
@@ -312,8 +294,7 @@ def gemm_kernel(
                     if FINISHED:
                         with compute(), each(thread):
                             finish(acc, bias, n0 + 2 * quad, N)
-                    top: int @ UNIT = n0 if C_TURNED else m0 + HIGH * u
-                    side: int @ UNIT = m0 + HIGH * u if C_TURNED else n0
+                    top, side = n0 if C_TURNED else m0 + HIGH * u, m0 + HIGH * u if C_TURNED else n0
                     if GROUPED:
                         with stage(C_slots) as c, compute(), each(UNIT, c, C, disjoint=C):
                             if top + HIGH > limit:

@@ -81,9 +81,7 @@ def slices_kernel(type, out_type, A_TURNED, B_TURNED, BM=64, BN=64, BAND=16, bia
         K: int,
         room: ptr(float),
     ):
-        down: int = (M + BM - 1) / BM
-        across: int = (N + BN - 1) / BN
-        steps: int = (K + DEPTH - 1) / DEPTH
+        down, across, steps = (M + BM - 1) / BM, (N + BN - 1) / BN, (K + DEPTH - 1) / DEPTH
         t: int @ cluster[1] = id()
         with (
             partition(room, p=cluster[1], offset=t * (SLICES * (SLICES - 1) * FEW * C_THREADS), disjoint=True) as parts,
@@ -92,28 +90,20 @@ def slices_kernel(type, out_type, A_TURNED, B_TURNED, BM=64, BN=64, BAND=16, bia
             rank: int @ block[1] = id()
             w: int @ warpgroup = id() % (CONSUMERS + 1)
             me: int @ thread[1] = id() % T
-            acc: float[SUMS] @ thread[1]
-            given: float[SUMS - FEW] @ thread[1]
+            acc, given = registers(float[SUMS], float[SUMS - FEW])
             compute, load = roles(C_THREADS, 128)
-            band: int = t / (BAND * across)
-            within: int = t % (BAND * across)
+            band, within = t / (BAND * across), t % (BAND * across)
             height: int = min(BAND, down - band * BAND)
-            m0: int = (band * BAND + within % height) * BM
-            n0: int = within / height * BN
-            own: int @ block[1] = rank * OWN  # its first column
-            skip: int @ block[1] = own if ORDERS == 1 else 0
-            begin: int @ block[1] = rank * steps / SLICES
-            end: int @ block[1] = (rank + 1) * steps / SLICES
+            m0, n0 = (band * BAND + within % height) * BM, within / height * BN
+            own, skip = rank * OWN, rank * OWN if ORDERS == 1 else 0  # its first column
+            begin, end = rank * steps / SLICES, (rank + 1) * steps / SLICES
             with each(block, parts.view(float4), disjoint=parts):
                 A_slots: pipeline(shared(E[A_PANELS, A_ROWS, DEPTH], swizzle=128), STAGES)
                 B_slots: pipeline(shared(E[B_PANELS, B_ROWS, DEPTH], swizzle=128), STAGES)
                 for k in range(begin, end):
                     with stage(A_slots) as a, stage(B_slots) as b:
                         with load(a, b):
-                            if A_TURNED:
-                                async_copy(a, A, at=(k * DEPTH, m0))
-                            else:
-                                async_copy(a, A, at=(m0, k * DEPTH))
+                            async_copy(a, A, at=(k * DEPTH, m0) if A_TURNED else (m0, k * DEPTH))
                             for p in unroll(range(B_PARTS)):
                                 at: int = n0 + (skip + p * B_WIDE) % BN
                                 if B_TURNED:
@@ -137,9 +127,8 @@ def slices_kernel(type, out_type, A_TURNED, B_TURNED, BM=64, BN=64, BAND=16, bia
             with each(block), compute(), each(thread):
                 for j in unroll(range((SUMS - FEW) // 4)):
                     given.view(float4)[j] = parts.view(float4)[(rank * ((SLICES - 1) * FEW // 4) + j) * C_THREADS + me]
-                for i in unroll(range(SLICES - 1)):
-                    for j in unroll(range(FEW)):
-                        acc[j] += given[i * FEW + j]
+                for i, j in unroll(range(shape=(SLICES - 1, FEW))):
+                    acc[j] += given[i * FEW + j]
             if FINISHED:
                 with compute(), each(thread):
                     finish(acc, bias, n0 + own + me % 4 * 2, N)

@@ -64,8 +64,7 @@ def thin_kernel(type, out_type, B_TURNED, ROWS=8, BN=64, bias_type=None, activat
         K: int,
         room: ptr(float),
     ):
-        down: int = (M + ROWS - 1) / ROWS
-        steps: int = (K + DEPTH - 1) / DEPTH
+        down, steps = (M + ROWS - 1) / ROWS, (K + DEPTH - 1) / DEPTH
         t: int @ cluster[1] = id()
         with (
             partition(room, p=cluster[1], offset=t * (SLICES * ROWS * BN), disjoint=True) as parts,
@@ -74,12 +73,10 @@ def thin_kernel(type, out_type, B_TURNED, ROWS=8, BN=64, bias_type=None, activat
             rank: int @ block[1] = id()
             w: int @ warpgroup = id() % (CONSUMERS + 1)
             me: int @ thread[1] = id() % T
-            m0: int = t % down * ROWS
-            n0: int = t / down * BN
-            begin: int @ block[1] = rank * steps / SLICES
-            end: int @ block[1] = (rank + 1) * steps / SLICES
-            column: int @ thread[1] = me / 32 * 16 + me % 32 / 4  # it holds columns column and column + 8
-            row: int @ thread[1] = me % 4 * 2  # and rows row + 8i and row + 8i + 1
+            m0, n0 = t % down * ROWS, t / down * BN
+            begin, end = rank * steps / SLICES, (rank + 1) * steps / SLICES
+            # A thread holds columns column and column + 8, and rows row + 8i and row + 8i + 1.
+            column, row = me / 32 * 16 + me % 32 / 4, me % 4 * 2
             compute, load = roles(C_THREADS, 128)
             with each(block, parts, C, disjoint=(parts, C)):
                 acc: float[ROWS // 2] @ thread[1]
@@ -90,10 +87,8 @@ def thin_kernel(type, out_type, B_TURNED, ROWS=8, BN=64, bias_type=None, activat
                         with load(a, b):
                             async_copy(a, A, at=(m0, k * DEPTH))
                             for p in unroll(range(CONSUMERS)):
-                                if B_TURNED:
-                                    async_copy(b[p], B, at=(n0 + p * STRIP, k * DEPTH))
-                                else:
-                                    async_copy(b[p], B, at=(k * DEPTH, n0 + p * STRIP))
+                                at: int = n0 + p * STRIP
+                                async_copy(b[p], B, at=(at, k * DEPTH) if B_TURNED else (k * DEPTH, at))
                         with compute(a, b), each(warpgroup):
                             if B_TURNED:
                                 wgmma(acc, b[w], a, zero=(k == begin))
@@ -101,20 +96,16 @@ def thin_kernel(type, out_type, B_TURNED, ROWS=8, BN=64, bias_type=None, activat
                                 wgmma(acc, b[w].T, a, zero=(k == begin))
                 with compute(), each(thread, parts, C, disjoint=(parts, C)):
                     for e in unroll(range(ROWS // 2)):
-                        i: int = row + 8 * (e / 4) + e % 2
-                        j: int = column + 8 * (e / 2 % 2)
+                        i, j = row + 8 * (e / 4) + e % 2, column + 8 * (e / 2 % 2)
                         if SLICES > 1:
                             parts[(rank * ROWS + i) * BN + j] = acc[e]
                         elif m0 + i < M and n0 + j < N:
-                            plus: float = 0.0
-                            if BIASED:
-                                plus = float(bias[n0 + j])
+                            plus = float(bias[n0 + j]) if BIASED else 0.0
                             C[m0 + i, n0 + j] = O(active(acc[e] + plus))
             if SLICES > 1:
                 with each(block, C, disjoint=C), each(thread, C, disjoint=C):
                     for e in range(me, ROWS * OWN, T):
-                        i: int = e / OWN
-                        j: int = rank * OWN + e % OWN
+                        i, j = e / OWN, rank * OWN + e % OWN
                         if m0 + i < M and n0 + j < N:
                             x: float = parts[i * BN + j]
                             for r in unroll(range(1, SLICES)):

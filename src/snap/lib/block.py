@@ -231,8 +231,7 @@ def _scan_items(T, THREADS, ITEMS, upto, op, EXCLUSIVE, nothing):
         for k in unroll(range(ITEMS)):
             more: T @ thread[1] = op(before, v[k])
             now: T @ thread[1] = more if t > 0 or k > 0 else v[k]  # without an identity the first item stands alone
-            v[k] = before if EXCLUSIVE else now
-            before = now
+            v[k], before = before if EXCLUSIVE else now, now
         return cells[THREADS - 1]
 
     return block_scan_items

@@ -45,12 +45,10 @@ def histogram_kernel(WIDTH, T=THREADS, U=WORDS, LANES=COUNTERS):
 
     @kernel(threads=T, where=lambda x, counts, n: (len(x) >= n >= 0, len(counts) >= 256))
     def histogram(x: ptr(const(u8)), counts: ptr(i64), n: i64):
-        blocks: int = count(block[1])
-        words: i64 = n / WIDTH
-        rounds: i64 = words / (i64(blocks) * (T * U))
+        blocks, words = count(block[1]), n / WIDTH
+        rounds = words / (i64(blocks) * (T * U))
         with each(block) as b:
-            bins: shared(u32[256, LANES])
-            raw: u8[U, WIDTH] @ thread[1]
+            bins, raw = shared(u32[256, LANES]), registers(u8[U, WIDTH])
             with each(thread, bins, shape=(..., LANES)) as (i, l):
                 for k in unroll(range(ROWS)):
                     bins[k * (T // LANES) + i, l] = 0
@@ -59,9 +57,8 @@ def histogram_kernel(WIDTH, T=THREADS, U=WORDS, LANES=COUNTERS):
                 for r in range(rounds):
                     for u in unroll(range(U)):
                         raw.view(W)[u, 0] = x.view(W)[(r * blocks + b) * (T * U) + (u * T + t)]
-                    for u in unroll(range(U)):
-                        for i in unroll(range(WIDTH)):
-                            atomic.add(bins, (int(raw[u, i]), l), 1, scope="block")
+                    for u, i in unroll(range(shape=(U, WIDTH))):
+                        atomic.add(bins, (int(raw[u, i]), l), 1, scope="block")
                 for j in range(rounds * blocks * (T * U) + (i64(b) * T + t), words, i64(blocks) * T):
                     raw.view(W)[0, 0] = x.view(W)[j]
                     for i in unroll(range(WIDTH)):

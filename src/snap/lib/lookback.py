@@ -38,11 +38,8 @@ def look_back(type: Scalar, op, nothing):
 
     @device(thread)
     def glance(status: ptr(i64) @ grid[1], tile: int, end: int, value: ref(A[1])) -> bool:
-        there: bool = True
         value[0] = A(nothing)
-        if tile < end:
-            there = peek(status, tile, value)
-        return there
+        return peek(status, tile, value) if tile < end else True
 
     @device(warp)
     def gather(status: ptr(i64) @ grid[1], tile: int @ thread[1], there: bool @ thread[1], value: ref(A[1])) -> A:

@@ -74,27 +74,21 @@ def gemv_by_warps(type, inside, WIDTH, R=ROWS, U=WORDS, T=THREADS):
         where=lambda a, x, y, M, N: (M >= 1, N >= 0, N % WIDTH == 0, len(a) >= M * N, len(x) >= N, len(y) >= M),
     )
     def gemv(a: ptr(const(E)), x: ptr(const(E)), y: ptr(E), M: int, N: int):
-        words: int = N / WIDTH
+        words, whole = N / WIDTH, N / WIDTH / (32 * U) * (32 * U)
         with each(warp, y) as w:
             row: int = w * R
             first: i64[R]
             for r in unroll(range(R)):
                 first[r] = i64(min(row + r, M - 1)) * words
-            sums: A[R] @ thread[1]
-            line: E[R, U, WIDTH] @ thread[1]
-            part: E[U, WIDTH] @ thread[1]
-            whole: int = words / (32 * U) * (32 * U)
+            sums, line, part = registers(A[R], E[R, U, WIDTH], E[U, WIDTH])
             with each(thread) as l:
                 for j in range(l, whole, 32 * U):
-                    for r in unroll(range(R)):
-                        for u in unroll(range(U)):
-                            line.view(W)[r, u, 0] = a.view(W)[first[r] + (j + u * 32)]
+                    for r, u in unroll(range(shape=(R, U))):
+                        line.view(W)[r, u, 0] = a.view(W)[first[r] + (j + u * 32)]
                     for u in unroll(range(U)):
                         part.view(W)[u, 0] = x.view(W)[j + u * 32]
-                    for r in unroll(range(R)):
-                        for u in unroll(range(U)):
-                            for i in unroll(range(WIDTH)):
-                                sums[r] += A(line[r, u, i]) * A(part[u, i])
+                    for r, u, i in unroll(range(shape=(R, U, WIDTH))):
+                        sums[r] += A(line[r, u, i]) * A(part[u, i])
                 for j in range(whole + l, words, 32):
                     part.view(W)[0, 0] = x.view(W)[j]
                     for r in unroll(range(R)):
@@ -132,23 +126,18 @@ def gemv_by_blocks(type, inside, WIDTH, U, C=1, T=BLOCK_THREADS, REST=True):
         ),
     )
     def gemv(a: ptr(const(E)), x: ptr(const(E)), y: ptr(E), M: int, N: int):
-        words: int = N / WIDTH
-        whole: int = words / (S * U) * (S * U)
+        words, whole = N / WIDTH, N / WIDTH / (S * U) * (S * U)
         with each(TEAM, y) as row:
-            t: int @ thread[1] = id()
-            first: i64 = i64(row) * words
-            own: A @ thread[1] = A(0)
-            line: E[U, WIDTH] @ thread[1]
-            part: E[U, WIDTH] @ thread[1]
-            with each(thread):
+            first = i64(row) * words
+            own, line, part = registers(A(0), E[U, WIDTH], E[U, WIDTH])
+            with each(thread) as t:
                 for j in range(t, whole, S * U):
                     for u in unroll(range(U)):
                         line.view(W)[u, 0] = a.view(W)[first + (j + u * S)]
                     for u in unroll(range(U)):
                         part.view(W)[u, 0] = x.view(W)[j + u * S]
-                    for u in unroll(range(U)):
-                        for i in unroll(range(WIDTH)):
-                            own += A(line[u, i]) * A(part[u, i])
+                    for u, i in unroll(range(shape=(U, WIDTH))):
+                        own += A(line[u, i]) * A(part[u, i])
                 if REST:
                     for u in unroll(range(U)):
                         if whole + (t + u * S) < words:
@@ -159,7 +148,7 @@ def gemv_by_blocks(type, inside, WIDTH, U, C=1, T=BLOCK_THREADS, REST=True):
                             for i in unroll(range(WIDTH)):
                                 own += A(line[u, i]) * A(part[u, i])
             total: A @ thread[1] = in_team(own)
-            with each(thread, y):
+            with each(thread, y) as t:
                 if t == 0:
                     y[row] = E(total)
 

@@ -89,18 +89,15 @@ def reduction(type, inside, result, WIDTH, op, nothing, SINGLE=False, T=THREADS,
         rounds: i64 = words / (i64(blocks) * (T * U))  # in which every block has a whole tile
         with each(block, out, disjoint=out) as b:
             t: int @ thread[1] = id()
-            v: A[WIDTH] @ thread[1]
-            raw: E[U, WIDTH] @ thread[1]
-            own: A @ thread[1] = A(nothing)
+            v, raw, own = registers(A[WIDTH], E[U, WIDTH], A(nothing))
             with each(thread):
                 for i in unroll(range(WIDTH)):
                     v[i] = A(nothing)
                 for r in range(rounds):
                     for u in unroll(range(U)):
                         raw.view(W)[u, 0] = x.view(W)[(r * blocks + b) * (T * U) + (u * T + t)]
-                    for u in unroll(range(U)):
-                        for i in unroll(range(WIDTH)):
-                            v[i] = combine(v[i], A(raw[u, i]))
+                    for u, i in unroll(range(shape=(U, WIDTH))):
+                        v[i] = combine(v[i], A(raw[u, i]))
                 # The words that are left: no more than a tile for every block, so all are in flight at once, too.
                 for u in unroll(range(U)):
                     if (rounds * U + u) * blocks * T + (i64(b) * T + t) < words:

@@ -102,10 +102,8 @@ def scan_of_words(inside, op, EXCLUSIVE, nothing, K, WIDTH):
             last: A @ thread[1] = before
             for i in unroll(range(WIDTH)):
                 now: A @ thread[1] = combine(before, v[j, i])
-                v[j, i] = last if EXCLUSIVE else now
-                last = now
-            of_word: A = intrinsic.shfl(of_lanes, 31)
-            total = combine(total, of_word)
+                v[j, i], last = last if EXCLUSIVE else now, now
+            total = combine(total, intrinsic.shfl(of_lanes, 31))
         return total
 
     return scan_words
@@ -128,8 +126,7 @@ def before_warp_in_block(inside, op, nothing, T):
         base: A @ thread[1] = A(nothing)
         all[0] = A(nothing)
         for i in unroll(range(WARPS)):
-            base = all[0] if i == w else base
-            all[0] = combine(all[0], sums[i])
+            base, all[0] = all[0] if i == w else base, combine(all[0], sums[i])
         return base
 
     return in_block
@@ -177,12 +174,9 @@ def scan_by_team(type, inside, WIDTH, op, EXCLUSIVE, nothing, K, C=1, T=THREADS)
     )
     def scan_tile(x: ptr(const(E)), out: ptr(E), n: int):
         with each(TEAM, out, disjoint=out):
-            w: int @ warp = id()
-            l: int @ thread[1] = id() % 32
-            # This thread's first element; its words lie 32 words apart.
-            at: int @ thread[1] = w * PART + l * WIDTH
-            raw: E[K, WIDTH] @ thread[1]
-            v: A[K, WIDTH] @ thread[1]
+            w, t = ids(warp, thread)
+            at = w * PART + t % 32 * WIDTH  # this thread's first element; its words lie 32 words apart
+            raw, v = registers(E[K, WIDTH], A[K, WIDTH])
             with each(thread):
                 for j in unroll(range(K)):
                     if at + (j * (32 * WIDTH) + WIDTH) <= n:
@@ -191,14 +185,11 @@ def scan_by_team(type, inside, WIDTH, op, EXCLUSIVE, nothing, K, C=1, T=THREADS)
                         for i in unroll(range(WIDTH)):
                             if at + (j * (32 * WIDTH) + i) < n:
                                 raw[j, i] = x[at + (j * (32 * WIDTH) + i)]
-                for j in unroll(range(K)):
-                    for i in unroll(range(WIDTH)):
-                        v[j, i] = A(raw[j, i]) if at + (j * (32 * WIDTH) + i) < n else A(nothing)
-            total: A @ thread[1] = scan_words(v)
-            base: A @ thread[1] = before(total)
-            for j in unroll(range(K)):
-                for i in unroll(range(WIDTH)):
-                    raw[j, i] = E(combine(base, v[j, i]))
+                for j, i in unroll(range(shape=(K, WIDTH))):
+                    v[j, i] = A(raw[j, i]) if at + (j * (32 * WIDTH) + i) < n else A(nothing)
+            base = before(scan_words(v))
+            for j, i in unroll(range(shape=(K, WIDTH))):
+                raw[j, i] = E(combine(base, v[j, i]))
             with each(thread, out, disjoint=out):
                 for j in unroll(range(K)):
                     if at + (j * (32 * WIDTH) + WIDTH) <= n:
@@ -311,46 +302,35 @@ def scan_kernel(type, inside, WIDTH, op, EXCLUSIVE, nothing, T=THREADS, K=None, 
 
     @kernel(threads=T, cooperative=True, where=lambda x, out, n: (len(x) >= n >= 0, len(out) >= n, n <= 2**40))
     def scan_tiles(x: ptr(const(E)), out: ptr(E), status: ptr(i64), n: i64):
-        blocks: int = count(block[1])
-        tiles: int = int((n + (TILE - 1)) / TILE)
+        blocks, tiles = count(block[1]), int((n + (TILE - 1)) / TILE)
         with each(block, out, disjoint=out) as b:
-            slots: pipeline(shared(E[SLOT, T, WIDTH]), D)
-            sums: shared(A[WARPS])
-            passed: shared(A[WARPS])  # what each warp found of the tiles since the block's last one
-            t: int @ thread[1] = id()
-            w: int @ warp = id()
-            l: int @ thread[1] = t % 32
-            # This thread's first element in a tile; its words lie 32 words apart.
-            at: int @ thread[1] = w * PART + l * WIDTH
+            # The last: what each warp found of the tiles since the block's last one.
+            slots, sums, passed = pipeline(shared(E[SLOT, T, WIDTH]), D), shared(A[WARPS]), shared(A[WARPS])
+            t, w = ids(thread, warp)
+            # Of this thread: its lane, and its first element in a tile; its words lie 32 words apart.
+            l, at = t % 32, w * PART + t % 32 * WIDTH
             rounds: int = (tiles - b + blocks - 1) / blocks
-            upto: A @ thread[1] = A(nothing)  # everything up to the block's last tile
-            held: A[K, WIDTH] @ thread[1]  # the tile that is to be written: scanned in each warp,
-            held_base: A @ thread[1] = A(nothing)  # what comes before the warp in it, and its total
-            held_total: A @ thread[1] = A(nothing)
+            # Everything up to the block's last tile; the tile that is to be written, scanned in each warp, what comes
+            # before the warp in it, and its total.
+            upto, held, held_base, held_total = registers(A(nothing), A[K, WIDTH], A(nothing), A(nothing))
             for k in range(rounds + (D + 1)):
                 next_id: int = (k - D) * blocks + b
-                tile_id: int = next_id - blocks
-                begin: i64 = i64(next_id) * TILE
-                raw: E[K, WIDTH] @ thread[1]
-                v: A[K, WIDTH] @ thread[1]
-                value: A[1] @ thread[1]
+                tile_id, begin = next_id - blocks, i64(next_id) * TILE
+                raw, v, value = registers(E[K, WIDTH], A[K, WIDTH], A[1])
                 since: int @ thread[1] = max(tile_id - blocks + 1, 0) + t
                 there: bool @ thread[1] = glance(status, since, tile_id, value)
                 if BACKGROUND and k >= D and begin + TILE <= n:
                     with stage(slots, k - D) as s, each(thread, s.view(W)):
                         for j in unroll(range(K)):
                             raw.view(W)[j, 0] = s[j, t, 0]
-                    for j in unroll(range(K)):
-                        for i in unroll(range(WIDTH)):
-                            v[j, i] = A(raw[j, i])
+                    for j, i in unroll(range(shape=(K, WIDTH))):
+                        v[j, i] = A(raw[j, i])
                 elif k >= D:
                     with each(thread):
                         rest: int = int(min(n - begin, i64(TILE))) - at
-                        for j in unroll(range(K)):
-                            for i in unroll(range(WIDTH)):
-                                v[j, i] = A(nothing)
-                                if j * (32 * WIDTH) + i < rest:
-                                    v[j, i] = A(x[begin + at + (j * (32 * WIDTH) + i)])
+                        for j, i in unroll(range(shape=(K, WIDTH))):
+                            at_hand = j * (32 * WIDTH) + i < rest
+                            v[j, i] = A(x[begin + at + (j * (32 * WIDTH) + i)]) if at_hand else A(nothing)
                 if BACKGROUND:
                     ahead: i64 = i64(k * blocks + b) * TILE
                     if ahead + TILE <= n:
@@ -360,25 +340,20 @@ def scan_kernel(type, inside, WIDTH, op, EXCLUSIVE, nothing, T=THREADS, K=None, 
                 if k < D:
                     continue
                 total: A @ thread[1] = scan_words(v)
-                with each(thread, sums):
-                    if l == 0:
-                        sums[w] = total
-                base: A @ thread[1] = A(nothing)
-                of_tile: A @ thread[1] = A(nothing)
+                with each(warp, sums), one(thread, sums):
+                    sums[w] = total
+                base, of_tile = registers(A(nothing), A(nothing))
                 for i in unroll(range(WARPS)):
-                    base = of_tile if i == w else base
-                    of_tile = combine(of_tile, sums[i])
+                    base, of_tile = of_tile if i == w else base, combine(of_tile, sums[i])
                 with one(thread):
                     if begin < n:
                         publish(status, next_id, of_tile)
                 come: A @ warp = gather(status, since, there, value)
-                with each(thread, passed):
-                    if l == 0:
-                        passed[w] = come
+                with each(warp, passed), one(thread, passed):
+                    passed[w] = come
                 for i in unroll(range(WARPS)):
                     upto = combine(upto, passed[i])
-                held_base = combine(upto, held_base)
-                upto = combine(upto, held_total)
+                held_base, upto = combine(upto, held_base), combine(upto, held_total)
                 start: i64 = i64(tile_id) * TILE
                 if k > D and start + TILE <= n:
                     with each(thread, out.view(W)):
@@ -389,14 +364,11 @@ def scan_kernel(type, inside, WIDTH, op, EXCLUSIVE, nothing, T=THREADS, K=None, 
                 elif k > D:
                     with each(thread, out):
                         rest: int = int(n - start) - at
-                        for j in unroll(range(K)):
-                            for i in unroll(range(WIDTH)):
-                                if j * (32 * WIDTH) + i < rest:
-                                    out[start + at + (j * (32 * WIDTH) + i)] = E(combine(held_base, held[j, i]))
-                held_base = base
-                held_total = of_tile
-                for j in unroll(range(K)):
-                    for i in unroll(range(WIDTH)):
-                        held[j, i] = v[j, i]
+                        for j, i in unroll(range(shape=(K, WIDTH))):
+                            if j * (32 * WIDTH) + i < rest:
+                                out[start + at + (j * (32 * WIDTH) + i)] = E(combine(held_base, held[j, i]))
+                held_base, held_total = base, of_tile
+                for j, i in unroll(range(shape=(K, WIDTH))):
+                    held[j, i] = v[j, i]
 
     return scan_tiles

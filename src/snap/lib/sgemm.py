@@ -136,43 +136,26 @@ def warp_tiled(BM, BN, BK, TM, TN, STAGES, WIDTH, SLICED=False, GROUP=BAND):
         whole: int,
         slices: int,
     ):
-        across: int = (N + BN - 1) / BN
-        down: int = (M + BM - 1) / BM
+        across, down = (N + BN - 1) / BN, (M + BM - 1) / BM
         with each(block, C.view(W), P.view(float4), disjoint=(C, P)) as number:
-            place: int = number
-            slice: int = 0
-            piece: int = -1
-            if SLICED:
-                piece = place - whole
-                slice = max(piece, 0) % slices
-                place = place if piece < 0 else whole + piece / slices
-            band: int = place / (across * GROUP)
-            within: int = place % (across * GROUP)
+            piece = number - whole if SLICED else -1
+            slice, place = max(piece, 0) % slices, number if piece < 0 else whole + piece / slices
+            band, within = place / (across * GROUP), place % (across * GROUP)
             height: int = min(GROUP, down - band * GROUP)
-            m0: int = (band * GROUP + within % height) * BM
-            n0: int = within / height * BN
-            first: int = 0
-            last: int = K / BK
-            rest: int = K / BK * BK
-            if SLICED:
-                first = int(i64(K / BK) * slice / slices) if piece >= 0 else 0
-                last = int(i64(K / BK) * (slice + 1) / slices) if piece >= 0 else K / BK
-                rest = rest if piece < 0 or slice == slices - 1 else K
-            As: pipeline(shared(float[BK, BM + 4]), STAGES)
-            Bs: pipeline(shared(float[BK, BN]), STAGES)
-            t: int @ thread[1] = id()
-            w: int @ warp = id()
-            row: int @ thread[1] = w / ACROSS * TM + t % 2 + t % 32 / 16 * 2
-            column: int @ thread[1] = w % ACROSS * (2 * TN) + t % 16 / 2
-            bcolumn: int[BACROSS] @ thread[1]
+            m0, n0 = (band * GROUP + within % height) * BM, within / height * BN
+            first, last, rest = 0, K / BK, K / BK * BK
+            if SLICED and piece >= 0:
+                first, last = int(i64(K / BK) * slice / slices), int(i64(K / BK) * (slice + 1) / slices)
+                rest = rest if slice == slices - 1 else K
+            As, Bs = pipeline(shared(float[BK, BM + 4]), STAGES), pipeline(shared(float[BK, BN]), STAGES)
+            t, w = ids(thread, warp)
+            row, column = w / ACROSS * TM + t % 2 + t % 32 / 16 * 2, w % ACROSS * (2 * TN) + t % 16 / 2
+            arow, bcolumn = registers(int[ACOPIES], int[BACROSS])
             for q in unroll(range(BACROSS)):
                 bcolumn[q] = min(n0 / WIDTH + t % WORDS + q * T, N / WIDTH - 1)
-            arow: int[ACOPIES] @ thread[1]
             for q in unroll(range(ACOPIES)):
                 arow[q] = min(m0 + t / BK + q * ASTEP, M - 1)
-            acc: float[TM, TN] @ thread[1]
-            x: float[TM] @ thread[1]
-            y: float[TN] @ thread[1]
+            acc, x, y = registers(float[TM, TN], float[TM], float[TN])
             steps: int = last - first
             if steps > 0:
                 with stage(As, 0) as a, stage(Bs, 0) as b, each(thread, a, b.view(W)):
@@ -214,9 +197,8 @@ def warp_tiled(BM, BN, BK, TM, TN, STAGES, WIDTH, SLICED=False, GROUP=BAND):
                     x[i] = A[min(m0 + (row + i / 4 * 4) * 4 + i % 4, M - 1), k]
                 for j in unroll(range(TN)):
                     y[j] = B[k, min(n0 + (column + j / 4 * 8) * 4 + j % 4, N - 1)]
-                for i in unroll(range(TM)):
-                    for j in unroll(range(TN)):
-                        acc[i, j] += x[i] * y[j]
+                for i, j in unroll(range(shape=(TM, TN))):
+                    acc[i, j] += x[i] * y[j]
             if SLICED and piece >= 0:
                 with each(thread, P):
                     for i in unroll(range(TM)):
@@ -225,9 +207,8 @@ def warp_tiled(BM, BN, BK, TM, TN, STAGES, WIDTH, SLICED=False, GROUP=BAND):
                             if m0 + below < M:
                                 P[i64(piece * BM + below) * (BN // 4) + (column + j * 8)] = acc.view(float4)[i, j]
             else:
-                for i in unroll(range(TM)):
-                    for j in unroll(range(TN)):
-                        acc[i, j] *= alpha
+                for i, j in unroll(range(shape=(TM, TN))):
+                    acc[i, j] *= alpha
                 with each(thread, C):
                     for i in unroll(range(TM)):
                         to: int = m0 + (row + i / 4 * 4) * 4 + i % 4
@@ -247,26 +228,17 @@ def added(BM, BN, WIDTH, GROUP=BAND, T=ADDERS):
 
     @kernel(threads=T)
     def sgemm_add(P: ptr(const(float)), C: ptr(float, (M, N)), M: int, N: int, alpha: float, whole: int, slices: int):
-        across: int = (N + BN - 1) / BN
-        down: int = (M + BM - 1) / BM
+        across, down = (N + BN - 1) / BN, (M + BM - 1) / BM
         with each(thread, C.view(W), disjoint=C) as i:
-            piece: int = i / (BM * WORDS)
-            at: int = i % (BM * WORDS)
-            band: int = (whole + piece) / (across * GROUP)
-            within: int = (whole + piece) % (across * GROUP)
+            piece, at = i / (BM * WORDS), i % (BM * WORDS)
+            band, within = (whole + piece) / (across * GROUP), (whole + piece) % (across * GROUP)
             height: int = min(GROUP, down - band * GROUP)
-            row: int = (band * GROUP + within % height) * BM + at / WORDS
-            column: int = within / height * WORDS + at % WORDS
+            row, column = (band * GROUP + within % height) * BM + at / WORDS, within / height * WORDS + at % WORDS
             if row >= M or column >= N / WIDTH:
                 return
-            total: float[WIDTH]
-            part: float[WIDTH]
+            total = W(0)
             for s in unroll(range(slices), 8):
-                part.view(W)[0] = P.view(W)[i64(piece * slices + s) * (BM * WORDS) + at]
-                for j in unroll(range(WIDTH)):
-                    total[j] += part[j]
-            for j in unroll(range(WIDTH)):
-                total[j] *= alpha
-            C[row, column] = total.view(W)[0]
+                total += P.view(W)[i64(piece * slices + s) * (BM * WORDS) + at]
+            C[row, column] = total * alpha
 
     return sgemm_add

@@ -33,8 +33,7 @@ def naive(T=256):
         A: ptr(const(float), (M, K)), B: ptr(const(float), (K, N)), C: ptr(float, (M, N)), M: int, N: int, K: int
     ):
         with each(thread, C) as i:
-            row: int = i % M
-            column: int = i / M
+            row, column = i % M, i / M
             if column >= N:
                 return
             sum: float = 0.0
@@ -76,18 +75,12 @@ def blocked(BM=128, BN=128, BK=8, TM=8, TN=8):
     def sgemm_blocked(
         A: ptr(const(float), (M, K)), B: ptr(const(float), (K, N)), C: ptr(float, (M, N)), M: int, N: int, K: int
     ):
-        tiles: int = (N + BN - 1) / BN
-        with each(block, C, disjoint=C, shape=(..., tiles)) as (m, n):
-            m0: int = m * BM
-            n0: int = n * BN
-            As: shared(float[BM, BK])
-            Bs: shared(float[BK, BN])
+        with each(block, C, disjoint=C, shape=(..., (N + BN - 1) / BN)) as (m, n):
+            m0, n0 = m * BM, n * BN
+            As, Bs = shared(float[BM, BK]), shared(float[BK, BN])
             t: int @ thread[1] = id()
-            row: int @ thread[1] = t / ACROSS * TM
-            column: int @ thread[1] = t % ACROSS * TN
-            acc: float[TM, TN] @ thread[1]
-            x: float[TM] @ thread[1]
-            y: float[TN] @ thread[1]
+            row, column = t / ACROSS * TM, t % ACROSS * TN
+            acc, x, y = registers(float[TM, TN], float[TM], float[TN])
             for k0 in range(0, K, BK):
                 with each(thread, As, shape=(..., BK)) as (i, k):
                     for q in unroll(range(BM * BK // T)):
@@ -95,22 +88,19 @@ def blocked(BM=128, BN=128, BK=8, TM=8, TN=8):
                         As[q * (T // BK) + i, k] = A[at, k0 + k] if at < M and k0 + k < K else 0.0
                 with each(thread, Bs):
                     for q in unroll(range(BN * BK // T)):
-                        k: int = (q * T + t) / BN
-                        j: int = (q * T + t) % BN
+                        k, j = (q * T + t) / BN, (q * T + t) % BN
                         Bs[k, j] = B[k0 + k, n0 + j] if k0 + k < K and n0 + j < N else 0.0
                 for k in range(BK):
                     for i in unroll(range(TM)):
                         x[i] = As[row + i, k]
                     for j in unroll(range(TN)):
                         y[j] = Bs[k, column + j]
-                    for i in unroll(range(TM)):
-                        for j in unroll(range(TN)):
-                            acc[i, j] += x[i] * y[j]
+                    for i, j in unroll(range(shape=(TM, TN))):
+                        acc[i, j] += x[i] * y[j]
             with each(thread, C):
-                for i in unroll(range(TM)):
-                    for j in unroll(range(TN)):
-                        if m0 + row + i < M and n0 + column + j < N:
-                            C[m0 + row + i, n0 + column + j] = acc[i, j]
+                for i, j in unroll(range(shape=(TM, TN))):
+                    if m0 + row + i < M and n0 + column + j < N:
+                        C[m0 + row + i, n0 + column + j] = acc[i, j]
 
     return sgemm_blocked
 
@@ -129,32 +119,23 @@ def vectorised(WIDTH=4, BM=128, BN=128, BK=8, TM=8, TN=8):
     def sgemm_vectorised(
         A: ptr(const(float), (M, K)), B: ptr(const(float), (K, N)), C: ptr(float, (M, N)), M: int, N: int, K: int
     ):
-        tiles: int = (N + BN - 1) / BN
-        with each(block, C.view(W), disjoint=C, shape=(..., tiles)) as (m, n):
-            m0: int = m * BM
-            n0: int = n * BN
-            As: shared(float[BK, BM])
-            Bs: shared(float[BK, BN])
+        with each(block, C.view(W), disjoint=C, shape=(..., (N + BN - 1) / BN)) as (m, n):
+            m0, n0 = m * BM, n * BN
+            As, Bs = shared(float[BK, BM]), shared(float[BK, BN])
             t: int @ thread[1] = id()
-            row: int @ thread[1] = t / ACROSS * TM
-            column: int @ thread[1] = t % ACROSS * TN
-            acc: float[TM, TN] @ thread[1]
-            x: float[TM] @ thread[1]
-            y: float[TN] @ thread[1]
-            word: float[WIDTH] @ thread[1]
+            row, column = t / ACROSS * TM, t % ACROSS * TN
+            acc, x, y, word = registers(float[TM, TN], float[TM], float[TN], float[WIDTH])
             for k0 in range(0, K, BK):
                 for q in unroll(range(BM * AWORDS // T)):
                     with each(thread, As):
-                        i: int = (q * T + t) / AWORDS
-                        k: int = (q * T + t) % AWORDS
+                        i, k = (q * T + t) / AWORDS, (q * T + t) % AWORDS
                         inside: bool = m0 + i < M and k0 / WIDTH + k < K / WIDTH
                         word.view(W)[0] = A.view(W)[m0 + i, k0 / WIDTH + k] if inside else W(0)
                         for e in unroll(range(WIDTH)):
                             As[k * WIDTH + e, i] = word[e]
                 for q in unroll(range(BK * BWORDS // T)):
                     with each(thread, Bs.view(W)):
-                        k: int = (q * T + t) / BWORDS
-                        j: int = (q * T + t) % BWORDS
+                        k, j = (q * T + t) / BWORDS, (q * T + t) % BWORDS
                         inside: bool = k0 + k < K and n0 / WIDTH + j < N / WIDTH
                         Bs[k, j] = B.view(W)[k0 + k, n0 / WIDTH + j] if inside else W(0)
                 for k in unroll(range(BK)):
@@ -162,13 +143,11 @@ def vectorised(WIDTH=4, BM=128, BN=128, BK=8, TM=8, TN=8):
                         x.view(float4)[i] = As.view(float4)[k, row / 4 + i]
                     for j in unroll(range(TN // 4)):
                         y.view(float4)[j] = Bs.view(float4)[k, column / 4 + j]
-                    for i in unroll(range(TM)):
-                        for j in unroll(range(TN)):
-                            acc[i, j] += x[i] * y[j]
+                    for i, j in unroll(range(shape=(TM, TN))):
+                        acc[i, j] += x[i] * y[j]
             with each(thread, C):
-                for i in unroll(range(TM)):
-                    for j in unroll(range(TN // WIDTH)):
-                        if m0 + row + i < M and (n0 + column) / WIDTH + j < N / WIDTH:
-                            C[m0 + row + i, (n0 + column) / WIDTH + j] = acc.view(W)[i, j]
+                for i, j in unroll(range(shape=(TM, TN // WIDTH))):
+                    if m0 + row + i < M and (n0 + column) / WIDTH + j < N / WIDTH:
+                        C[m0 + row + i, (n0 + column) / WIDTH + j] = acc.view(W)[i, j]
 
     return sgemm_vectorised

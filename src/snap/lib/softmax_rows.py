@@ -121,32 +121,25 @@ def softmax_by_warps(type, inside, WIDTH, K, L=32, T=WARP_THREADS):
         words: int = N / WIDTH
         with each(warp, out.view(W), disjoint=out):
             l: int @ thread[1] = id() % L
-            first: i64 @ thread[L] = i64(row) * words
-            there: int @ thread[L] = words if row < M else 0
-            raw: E[K, WIDTH] @ thread[1]
-            v: A[K, WIDTH] @ thread[1]
-            top: A @ thread[1] = A(low)
-            total: A @ thread[1] = A(0)
+            first, there = i64(row) * words, words if row < M else 0
+            raw, v, top, total = registers(E[K, WIDTH], A[K, WIDTH], A(low), A(0))
             with each(thread):
                 for k in unroll(range(K)):
                     if k * L + l < there:
                         raw.view(W)[k, 0] = x.view(W)[first + (k * L + l)]
-                for k in unroll(range(K)):
-                    for i in unroll(range(WIDTH)):
-                        v[k, i] = A(raw[k, i]) if k * L + l < there else A(nothing)
-                        top = max(top, v[k, i])
+                for k, i in unroll(range(shape=(K, WIDTH))):
+                    v[k, i] = A(raw[k, i]) if k * L + l < there else A(nothing)
+                    top = max(top, v[k, i])
             for s in unroll(range(STEPS)):
                 top = max(top, intrinsic.shfl_xor(top, L >> (s + 1)))
-            for k in unroll(range(K)):
-                for i in unroll(range(WIDTH)):
-                    v[k, i] = power_of_two((v[k, i] - top) * A(LOG2E))
-                    total += v[k, i]
+            for k, i in unroll(range(shape=(K, WIDTH))):
+                v[k, i] = power_of_two((v[k, i] - top) * A(LOG2E))
+                total += v[k, i]
             for s in unroll(range(STEPS)):
                 total += intrinsic.shfl_xor(total, L >> (s + 1))
             scale: A @ thread[1] = A(1) / total
-            for k in unroll(range(K)):
-                for i in unroll(range(WIDTH)):
-                    raw[k, i] = E(v[k, i] * scale)
+            for k, i in unroll(range(shape=(K, WIDTH))):
+                raw[k, i] = E(v[k, i] * scale)
             with each(thread, out, disjoint=out):
                 for k in unroll(range(K)):
                     if k * L + l < there:
@@ -167,42 +160,33 @@ def agreement(inside, T, C=1):
 
     @device(block, thread[T])
     def of_block(both: ref(A[2])):
-        tops: shared(A[WARPS])
-        totals: shared(A[WARPS])
+        tops, totals = shared(A[WARPS]), shared(A[WARPS])
         with each(warp, tops, totals) as w:
             highest: A = intrinsic.reduce_max(both[0])
             scaled: A @ thread[1] = power_of_two((both[0] - highest) * A(LOG2E))
             sum: A = intrinsic.reduce_add(both[1] * scaled)
             with one(thread, tops, totals):
-                tops[w] = highest
-                totals[w] = sum
-        both[0] = A(low)
+                tops[w], totals[w] = highest, sum
+        both[0], both[1] = A(low), A(0)
         for k in unroll(range(WARPS)):
             both[0] = max(both[0], tops[k])
-        both[1] = A(0)
         for k in unroll(range(WARPS)):
-            part: A @ thread[1] = power_of_two((tops[k] - both[0]) * A(LOG2E))
-            both[1] += totals[k] * part
+            both[1] += totals[k] * power_of_two((tops[k] - both[0]) * A(LOG2E))
 
     @device(*held)
     def agree(top: A @ thread[1], total: A @ thread[1]) -> A @ thread[1]:
-        both: A[2] @ thread[1]
-        both[0] = top
-        both[1] = total
+        both: A[2] @ thread[1] = [top, total]
         of_block(both)
         if C > 1:
             of_blocks: shared(A[2], across=block)
             with each(block, of_blocks), one(thread, of_blocks):
-                of_blocks[0] = both[0]
-                of_blocks[1] = both[1]
+                of_blocks[0], of_blocks[1] = both[0], both[1]
             for k in unroll(range(C)):
                 both[0] = max(both[0], of_blocks[k, 0])
             both[1] = A(0)
             for k in unroll(range(C)):
-                part: A @ thread[1] = power_of_two((of_blocks[k, 0] - both[0]) * A(LOG2E))
-                both[1] += of_blocks[k, 1] * part
-        own: A @ thread[1] = power_of_two((top - both[0]) * A(LOG2E))
-        return own / both[1]
+                both[1] += of_blocks[k, 1] * power_of_two((of_blocks[k, 0] - both[0]) * A(LOG2E))
+        return power_of_two((top - both[0]) * A(LOG2E)) / both[1]
 
     return agree
 
@@ -232,16 +216,11 @@ def softmax_by_blocks(type, inside, WIDTH, K, T, RAGGED=False, C=1):
     )
     def softmax(x: ptr(const(E)), out: ptr(E), M: int, N: int):
         with each(TEAM, out, disjoint=out) as row:
-            t: int @ thread[1] = id()
-            first: i64 = i64(row) * N / WIDTH
-            lead: int = int(i64(row) * N - first * WIDTH) if RAGGED else 0
-            words: int = (lead + N + (WIDTH - 1)) / WIDTH
-            there: i64 = i64(M) * N / WIDTH  # whole words of the array
-            raw: E[K, WIDTH] @ thread[1]
-            v: A[K, WIDTH] @ thread[1]
-            top: A @ thread[1] = A(low)
-            total: A @ thread[1] = A(0)
-            with each(thread):
+            first, there = i64(row) * N / WIDTH, i64(M) * N / WIDTH  # whole words before the row, and of the array
+            lead = int(i64(row) * N - first * WIDTH) if RAGGED else 0
+            words = (lead + N + (WIDTH - 1)) / WIDTH
+            raw, v, top, total = registers(E[K, WIDTH], A[K, WIDTH], A(low), A(0))
+            with each(thread) as t:
                 for k in unroll(range(K)):
                     if k * S + t < words:
                         if not RAGGED or first + (k * S + t) < there:
@@ -250,22 +229,18 @@ def softmax_by_blocks(type, inside, WIDTH, K, T, RAGGED=False, C=1):
                             for i in unroll(range(WIDTH)):
                                 if (k * S + t) * WIDTH + i < lead + N:
                                     raw[k, i] = x[(first + (k * S + t)) * WIDTH + i]
-                for k in unroll(range(K)):
-                    for i in unroll(range(WIDTH)):
-                        ours: bool = k * S + t < words
-                        if RAGGED:
-                            ours = (k * S + t) * WIDTH + i >= lead and (k * S + t) * WIDTH + i < lead + N
-                        v[k, i] = A(raw[k, i]) if ours else A(nothing)
-                        top = max(top, v[k, i])
-                for k in unroll(range(K)):
-                    for i in unroll(range(WIDTH)):
-                        v[k, i] = power_of_two((v[k, i] - top) * A(LOG2E))
-                        total += v[k, i]
+                for k, i in unroll(range(shape=(K, WIDTH))):
+                    at = (k * S + t) * WIDTH + i
+                    ours = at >= lead and at < lead + N if RAGGED else k * S + t < words
+                    v[k, i] = A(raw[k, i]) if ours else A(nothing)
+                    top = max(top, v[k, i])
+                for k, i in unroll(range(shape=(K, WIDTH))):
+                    v[k, i] = power_of_two((v[k, i] - top) * A(LOG2E))
+                    total += v[k, i]
             scale: A @ thread[1] = agree(top, total)
-            for k in unroll(range(K)):
-                for i in unroll(range(WIDTH)):
-                    raw[k, i] = E(v[k, i] * scale)
-            with each(thread, out, disjoint=out):
+            for k, i in unroll(range(shape=(K, WIDTH))):
+                raw[k, i] = E(v[k, i] * scale)
+            with each(thread, out, disjoint=out) as t:
                 for k in unroll(range(K)):
                     if k * S + t < words:
                         if not RAGGED or (k * S + t) * WIDTH >= lead and (k * S + t + 1) * WIDTH <= lead + N:
@@ -297,9 +272,8 @@ def softmax_of_long_rows(type, inside, WIDTH, U=4, T=512):
                     for i in unroll(range(WIDTH)):
                         if u * (T * WIDTH) + i < left:
                             raw[u, i] = x[(first + u * T) * WIDTH + i]
-        for u in unroll(range(U)):
-            for i in unroll(range(WIDTH)):
-                v[u, i] = A(raw[u, i]) if u * (T * WIDTH) + i >= lead and u * (T * WIDTH) + i < left else A(nothing)
+        for u, i in unroll(range(shape=(U, WIDTH))):
+            v[u, i] = A(raw[u, i]) if u * (T * WIDTH) + i >= lead and u * (T * WIDTH) + i < left else A(nothing)
 
     @kernel(
         threads=T,
@@ -307,35 +281,27 @@ def softmax_of_long_rows(type, inside, WIDTH, U=4, T=512):
     )
     def softmax(x: ptr(const(E)), out: ptr(E), M: int, N: int):
         with each(block, out, disjoint=out) as row:
-            first: i64 = i64(row) * N / WIDTH
-            start: int = int(i64(row) * N - first * WIDTH)
-            words: int = (start + N + (WIDTH - 1)) / WIDTH
-            there: i64 = i64(M) * N / WIDTH
-            v: A[U, WIDTH] @ thread[1]
-            done: E[U, WIDTH] @ thread[1]
-            top: A @ thread[1] = A(low)
-            total: A @ thread[1] = A(0)
+            first, there = i64(row) * N / WIDTH, i64(M) * N / WIDTH
+            start = int(i64(row) * N - first * WIDTH)
+            words = (start + N + (WIDTH - 1)) / WIDTH
+            v, done, top, total = registers(A[U, WIDTH], E[U, WIDTH], A(low), A(0))
             with each(thread) as t:
                 for j in range(t, words, T * U):
                     load(x, first + j, there, start + N - j * WIDTH, start - j * WIDTH, v)
                     higher: A = top
-                    for u in unroll(range(U)):
-                        for i in unroll(range(WIDTH)):
-                            higher = max(higher, v[u, i])
+                    for u, i in unroll(range(shape=(U, WIDTH))):
+                        higher = max(higher, v[u, i])
                     total *= power_of_two((top - higher) * A(LOG2E))
-                    for u in unroll(range(U)):
-                        for i in unroll(range(WIDTH)):
-                            total += power_of_two((v[u, i] - higher) * A(LOG2E))
+                    for u, i in unroll(range(shape=(U, WIDTH))):
+                        total += power_of_two((v[u, i] - higher) * A(LOG2E))
                     top = higher
             scale: A @ thread[1] = agree(top, total)
             with each(thread, out, disjoint=out) as t:
                 for j in range(t, words, T * U):
                     load(x, first + j, there, start + N - j * WIDTH, start - j * WIDTH, v)
-                    left: int = start + N - j * WIDTH
-                    lead: int = start - j * WIDTH
-                    for u in unroll(range(U)):
-                        for i in unroll(range(WIDTH)):
-                            done[u, i] = E(power_of_two((v[u, i] - top) * A(LOG2E)) * scale)
+                    left, lead = start + N - j * WIDTH, start - j * WIDTH
+                    for u, i in unroll(range(shape=(U, WIDTH))):
+                        done[u, i] = E(power_of_two((v[u, i] - top) * A(LOG2E)) * scale)
                     for u in unroll(range(U)):
                         if u * (T * WIDTH) >= lead and u * (T * WIDTH) + WIDTH <= left:
                             out.view(W)[first + (j + u * T)] = done.view(W)[u, 0]

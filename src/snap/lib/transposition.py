@@ -72,28 +72,22 @@ def transpose_kernel(type, WIDTH, TILE, T=THREADS, GROUP=BAND):
         ),
     )
     def transpose(x: ptr(const(E)), out: ptr(E), M: int, N: int):
-        across: int = (N + TILE - 1) / TILE
-        down: int = (M + TILE - 1) / TILE
+        across, down = (N + TILE - 1) / TILE, (M + TILE - 1) / TILE
         with each(block, out.view(W), disjoint=out) as b:
-            band: int = b / (down * GROUP)
-            within: int = b % (down * GROUP)
+            band, within = b / (down * GROUP), b % (down * GROUP)
             width: int = min(GROUP, across - band * GROUP)
-            row: int = within / width * TILE
-            column: int = (band * GROUP + within % width) * TILE
-            s: shared(E[TILE, TILE + 1])
+            row, column = within / width * TILE, (band * GROUP + within % width) * TILE
+            s, raw = shared(E[TILE, TILE + 1]), registers(E[U, WIDTH])
             i, j = ids(thread, shape=(..., ALONG))
-            raw: E[U, WIDTH] @ thread[1]
             with each(thread):
                 for u in unroll(range(U)):
                     if row + i + u * STEP < M and column + j * WIDTH < N:
                         raw.view(W)[u, 0] = x.view(W)[i64(row + i + u * STEP) * (N / WIDTH) + (column / WIDTH + j)]
             with each(thread, s):
-                for u in unroll(range(U)):
-                    for k in unroll(range(WIDTH)):
-                        s[i + u * STEP, j * WIDTH + k] = raw[u, k]
-            for u in unroll(range(U)):
-                for k in unroll(range(WIDTH)):
-                    raw[u, k] = s[j * WIDTH + k, i + u * STEP]
+                for u, k in unroll(range(shape=(U, WIDTH))):
+                    s[i + u * STEP, j * WIDTH + k] = raw[u, k]
+            for u, k in unroll(range(shape=(U, WIDTH))):
+                raw[u, k] = s[j * WIDTH + k, i + u * STEP]
             with each(thread, out):
                 for u in unroll(range(U)):
                     if column + i + u * STEP < N and row + j * WIDTH < M:
@@ -117,21 +111,17 @@ def ragged_transpose_kernel(type, WIDTH, TILE, T=THREADS, GROUP=RAGGED_BAND):
 
     @kernel(threads=T)
     def transpose(x: ptr(const(E)), out: ptr(E), M: int, N: int):
-        across: int = (N + TILE - 1) / TILE
-        down: int = (M + (MORE + TILE - 1)) / TILE
+        across, down = (N + TILE - 1) / TILE, (M + (MORE + TILE - 1)) / TILE
         there: i64 = i64(M) * N / WIDTH  # whole words of the array
         with each(block, out, disjoint=out) as b:
-            band: int = b / (down * GROUP)
-            within: int = b % (down * GROUP)
+            band, within = b / (down * GROUP), b % (down * GROUP)
             width: int = min(GROUP, across - band * GROUP)
-            row: int = within / width * TILE
-            column: int = (band * GROUP + within % width) * TILE
-            s: shared(E[ROWS, TILE + 1])
-            raw: E[LOADS, WIDTH] @ thread[1]
+            row, column = within / width * TILE, (band * GROUP + within % width) * TILE
+            s, raw = shared(E[ROWS, TILE + 1]), registers(E[LOADS, WIDTH])
             with each(thread, s) as t:
                 for u in unroll(range(LOADS)):
-                    i: int = row - MORE + (t + u * T) / (ALONG + 1)
-                    j: int = (t + u * T) % (ALONG + 1) * WIDTH  # in the tile
+                    # The row of the array, and the column in the tile.
+                    i, j = row - MORE + (t + u * T) / (ALONG + 1), (t + u * T) % (ALONG + 1) * WIDTH
                     j -= ((i & (WIDTH - 1)) * (N % WIDTH) + column) % WIDTH
                     if i >= 0 and i < M and j < min(TILE, N - column) and t + u * T < ROWS * (ALONG + 1):
                         first: i64 = (i64(i) * N + (column + j)) / WIDTH
@@ -142,8 +132,7 @@ def ragged_transpose_kernel(type, WIDTH, TILE, T=THREADS, GROUP=RAGGED_BAND):
                                 if column + j + k < N:
                                     raw[u, k] = x[first * WIDTH + k]
                 for u in unroll(range(LOADS)):
-                    i: int = (t + u * T) / (ALONG + 1)
-                    j: int = (t + u * T) % (ALONG + 1) * WIDTH
+                    i, j = (t + u * T) / (ALONG + 1), (t + u * T) % (ALONG + 1) * WIDTH
                     j -= ((row - MORE + i & (WIDTH - 1)) * (N % WIDTH) + column) % WIDTH
                     for k in unroll(range(WIDTH)):
                         if j + k >= 0 and j + k < TILE and t + u * T < ROWS * (ALONG + 1):

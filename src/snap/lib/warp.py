@@ -156,8 +156,7 @@ def _reduce_tree(T, op, N):
     @device(thread[N])
     def warp_reduce(v: T @ thread[1]) -> T:
         for step in unroll(range(STEPS)):  # lane 0 combines neighbours, then pairs of neighbours: their order is kept
-            above: T @ thread[1] = intrinsic.shfl_down(v, 1 << step)
-            v = op(v, above)
+            v = op(v, intrinsic.shfl_down(v, 1 << step))
         return intrinsic.shfl(v, 0)
 
     return warp_reduce
@@ -229,8 +228,7 @@ def _scan(T, op, N):
     def warp_scan(v: T @ thread[1]) -> T @ thread[1]:
         l: int @ thread[1] = id()
         for step in unroll(range(STEPS)):
-            below: T @ thread[1] = intrinsic.shfl_up(v, 1 << step)
-            both: T @ thread[1] = op(below, v)
+            both = op(intrinsic.shfl_up(v, 1 << step), v)
             v = both if l >= 1 << step else v
         return v
 
@@ -241,8 +239,7 @@ def _exclusive(T, inclusive, nothing, N):
     @device(thread[N])
     def warp_scan_exclusive(v: T @ thread[1]) -> T @ thread[1]:
         l: int @ thread[1] = id()
-        upto: T @ thread[1] = inclusive(v)
-        below: T @ thread[1] = intrinsic.shfl_up(upto, 1)
+        below = intrinsic.shfl_up(inclusive(v), 1)
         return below if l > 0 else T(nothing)
 
     return warp_scan_exclusive

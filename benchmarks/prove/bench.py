@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "examples")]
 os.environ["SNAP_CACHE_DIR"] = ""
 
-from library_kernels import CONSTANTS, KERNELS, LATER  # noqa: E402
+from library_kernels import CONSTANTS, KERNELS, LATER, LAYERS  # noqa: E402
 from report import RESULTS, surroundings, write  # noqa: E402
 
 from snap.api import SnapFunction  # noqa: E402
@@ -50,7 +50,7 @@ def in_files(group: str, folder: Path) -> Iterator[tuple[str, str, object]]:
 
 
 def in_library() -> Iterator[tuple[str, str, object]]:
-    for name, (of, maker, arguments) in {**KERNELS, **LATER}.items():
+    for name, (of, maker, arguments) in {**KERNELS, **LATER, **LAYERS}.items():
         def ask(of=of, maker=maker, arguments=arguments):
             module = importlib.import_module(f"snap.lib.{of}")
             given = {**vars(importlib.import_module("snap.ir.types")), "module": module, "make": getattr(module, maker)}

@@ -117,6 +117,9 @@ class Overlap:
         # A block of a warp or less waits as its threads do.
         self.small = Privilege(Level.THREAD, threads) if threads is not None and threads <= WARP1.n else None
         self.ages: dict[int, int] = {}
+        self.wide: set[tuple[int, int]] = (
+            set()
+        )  # arrays, by shape, that threads of different warps were found to meet in
         self.pair = tuple(linear.unknown(("side", side, ("thread",))) for side in (1, 2))  # the two threads
         self.last: tuple[tuple, tuple[list[Form], list[Form]]] | None = None
         self.block = (
@@ -166,17 +169,25 @@ class Overlap:
             if self._conflict(a, b, owner, across_blocks=True, unit=1):
                 return owner
             owner = BLOCK1
-        if not self._conflict(a, b, owner, across_blocks=False, unit=1):
-            return None
-        if owner.level is Level.THREAD and owner.n <= WARP:
-            return owner
-        if owner == BLOCK1 and self.small is not None:
-            return self.small
         of_warps = owner.level is Level.BLOCK or owner.n % WARP == 0
         whole_warps = self.threads is not None and self.threads % WARP == 0 and of_warps
-        if whole_warps and not self._conflict(a, b, owner, across_blocks=False, unit=WARP):
-            return WARP1
+        within = owner if owner.level is Level.THREAD and owner.n <= WARP else self.small if owner == BLOCK1 else None
+        # Where threads of different warps meet, threads do: of an array of which that was so before, it is asked first.
+        arrays = (id(a.shape), id(b.shape))  # which the memo keeps
+        across = None
+        if within is None and whole_warps and arrays in self.wide:
+            across = self._conflict(a, b, owner, across_blocks=False, unit=WARP)
+        if not across and not self._conflict(a, b, owner, across_blocks=False, unit=1):
+            self.wide.discard(arrays)
+            return None
+        if within is not None:
+            return within
         if whole_warps:
+            if across is None:
+                across = self._conflict(a, b, owner, across_blocks=False, unit=WARP)
+            if not across:
+                return WARP1
+            self.wide.add(arrays)
             most = self.threads or 0 if owner.level is Level.BLOCK else owner.n
             for n in self.sizes:
                 if n < most and not self._conflict(a, b, owner, across_blocks=False, unit=n):

@@ -92,19 +92,22 @@ class Systems:
         return found
 
     def feasible_with_one(self, zero: list[Form], positive: list[Form], choices: list[Form]) -> bool:
-        """Whether it is with one of the choices among what is not negative.  What they share is worked out once."""
-        key = (frozenset(zero), frozenset(positive), tuple(choices))
-        found = self.known.get(key)
-        if found is None:
-            found = self.known[key] = self._hold_with_one(zero, positive, choices)
-        return found
-
-    def _hold_with_one(self, zero: list[Form], positive: list[Form], choices: list[Form]) -> bool:
+        """Whether it is with one of the choices among what is not negative.  What they share is worked out once: parts
+        of the system that none of them has to do with, and all of it where it has no solution even without them.
+        """
         rows = _without_equalities(zero, [*choices, *positive], None)
         shared: dict[frozenset, Row] = {}
         if rows is None or not _tighten(shared, rows[len(choices) :]):
             return False
-        return any(self._hold([row], shared) for row in rows[: len(choices)])
+        chosen = rows[: len(choices)]
+        named = {a for _, terms in chosen for a in terms}
+        for part in _apart(list(shared.values())):
+            if all(named.isdisjoint(terms) for _, terms in part):
+                if not self._hold(part):
+                    return False
+                for _, terms in part:
+                    del shared[frozenset(terms.items())]
+        return any(self._hold([row], shared) for row in chosen)
 
     def _hold(self, rows: list[Row], shared: dict[frozenset, Row] | None = None) -> bool:
         """shared: more rows, tight already."""

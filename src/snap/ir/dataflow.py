@@ -103,12 +103,14 @@ class Forward(Generic[S]):
         return self.after(body, state) if body and state is not None else state
 
     def statement(self, s: ir.Stmt, state: S) -> S | None:
+        if type(s) not in _FORKING:
+            return self.transfer(s, state)
         if isinstance(s, (ir.For, ir.While)):
             found = self.loop(s, state)
             return None if found is None else self.behind(s, found)
         found = self.transfer(s, state)
-        if found is None or type(s) not in _FORKING:
-            return None if found is None else self.behind(s, found)
+        if found is None:
+            return None
         match s:
             case ir.If():
                 then = self.inside(s, 0, s.then, self.fork(found))

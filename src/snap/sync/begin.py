@@ -7,6 +7,7 @@ its number (`snap.ir.numbering`); no synchronization is in it yet.  Invariant: c
 from __future__ import annotations
 
 from dataclasses import fields
+from functools import cache
 
 from snap.ir import nodes as ir
 from snap.ir import synced
@@ -18,6 +19,11 @@ def begin(function: ir.Function, numbers: Numbers) -> synced.Function:
 
 
 def _synced(function: ir.Function, body: ir.Body) -> synced.Function:
-    kept = {part.name for part in fields(synced.Function)}  # `watched` is for the reference alone
-    same = {part.name: getattr(function, part.name) for part in fields(ir.Function) if part.name in kept}
-    return synced.Function(**{**same, "body": body})
+    return synced.Function(**{name: getattr(function, name) for name in _kept()}, body=body)
+
+
+@cache
+def _kept() -> tuple[str, ...]:
+    """What both have but the body: `watched` is for the reference alone."""
+    both = {part.name for part in fields(synced.Function)}
+    return tuple(part.name for part in fields(ir.Function) if part.name in both and part.name != "body")

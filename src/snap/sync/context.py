@@ -124,6 +124,7 @@ class Context:
     registers_in_flight: bool
     copies: bool
     _kept: dict[object, object] = field(default_factory=dict)  # answers to questions about the text
+    _computed: dict[int, ir.Var | None] = field(default_factory=dict)
 
     # ---- questions about the text -----------------------------------------------------------------------------------
 
@@ -151,6 +152,22 @@ class Context:
                 done = [e for e in done if e.var is None]
             found = self._kept[s.number] = reading, done
         return found
+
+    def computes(self, s: ir.Stmt) -> ir.Var | None:
+        """The variable that it gives a value, where it does nothing else: a walk that knows what variables are has
+        nothing to see in it, and if it is no integer, no walk has.
+        """
+        found: Any = self._computed.get(s.number, self)
+        if found is self:
+            found = self._computed[s.number] = self._computes(s) if self.deeds(s) == ([], []) else None
+        return found
+
+    def _computes(self, s: ir.Stmt) -> ir.Var | None:
+        match s:
+            case ir.Declare(var) | ir.Assign(ir.VarTarget(var)):
+                return None if s.number in self.woven.passes or s.number in self.woven.lands else var
+            case _:
+                return None
 
     def loop(self, s: ir.While | ir.For) -> LoopText:
         return self._once(("loop", s.number), lambda: self._loop(s))

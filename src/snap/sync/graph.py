@@ -17,7 +17,7 @@ from typing import Any
 
 from snap.analysis import linear
 from snap.analysis.trips import loop_values
-from snap.analysis.values import Frame, called
+from snap.analysis.values import Frame, called, is_integer
 from snap.diag.error import Diagnostic, SnapError
 from snap.ir import nodes as ir
 from snap.ir import synced
@@ -39,6 +39,7 @@ from snap.sync.weave import Woven
 from snap.sync.where import Moment, Where, into_roles
 
 MOST_LOOPS = 10
+_NOT_TOLD: Any = object()
 
 
 @record
@@ -72,6 +73,7 @@ class Walk(Forward[Paths]):
         self.variables = Variables(context, told)
         self.accesses = Accesses(context, self.variables, visitor)
         self.where = Where((), context.start)
+        self.handing = context.woven.passes.keys() | context.woven.lands.keys()
         self.around = False
         self.ages: set[int] = set()
         self.path: list[Here] = []
@@ -123,18 +125,21 @@ class Walk(Forward[Paths]):
         """Walked again, a statement is passed over where nothing that came around reaches it; what variables are after
         it, the first walk told.
         """
+        computed = self.context.computes(s)
+        if computed is not None and not is_integer(computed.type):
+            return paths
         here, crossed = self.where.here(s), paths.crossed
         result: Paths | None = paths
-        passing = self.around or self.visitor.passes_over
-        if not (passing and self.context.bare(s)) and (not self.around or any(paths.tokens.values())):
+        if self._reaches(s, paths, computed):
             self.path.append(here[0])
-            self._handed_on(s, paths)
+            if s.number in self.handing:
+                self._handed_on(s, paths)
             result = super().statement(s, paths)
             if result is not None:
                 self.visitor.ended(self.path[-1:], result)
             self.path.pop()
-        if here in self.told.after:
-            known = self.told.after[here]
+        known = self.told.after.get(here, _NOT_TOLD)
+        if known is not _NOT_TOLD:
             if known is None:
                 return None
             if result is None:  # the ways out that the statement has were not gone: nothing came there
@@ -143,6 +148,12 @@ class Walk(Forward[Paths]):
         elif self.where.loops:
             self.told.after[here] = None if result is None else result.shared()
         return result
+
+    def _reaches(self, s: ir.Stmt, paths: Paths, computed: ir.Var | None) -> bool:
+        """Whether there is something to see in a statement."""
+        if self.around:
+            return computed is None and any(paths.tokens.values()) and not self.context.bare(s)
+        return not (self.visitor.passes_over and self.context.bare(s))
 
     def transfer(self, s: ir.Stmt, paths: Paths) -> Paths | None:
         step = _STEPS.get(type(s), Walk._plain)
@@ -174,7 +185,7 @@ class Walk(Forward[Paths]):
             self.visitor.atomic(m)
         if isinstance(s, ir.Collective) and COLLECTIVES[s.op].barrier:
             self._met(paths, s.requires)
-        elif self.where.here(s) not in self.told.after:
+        elif not self.where.loops or self.where.here(s) not in self.told.after:
             self.variables.update(m)
         return paths
 

@@ -79,9 +79,12 @@ class _Inserter:
         return variant
 
     def syncs(self, kind: str, s: ir.Stmt) -> ir.Body:
+        here = (self.frame, kind, s.number)
+        if here not in self.marks:
+            return ()
         made: list[ir.Stmt] = []
-        for k, mark in enumerate(self.marks.get((self.frame, kind, s.number), ())):
-            duty = self.duties.get((self.frame, kind, s.number), NONE) if k == 0 else NONE
+        for k, mark in enumerate(self.marks[here]):
+            duty = self.duties.get(here, NONE) if k == 0 else NONE
             point = self.point(mark, duty, s)
             made.append(
                 _for_some(point, mark, s) if mark.only else synced.Sync(point, mark.place, mark.part, span=s.span)

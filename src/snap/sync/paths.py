@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from operator import is_
 from typing import TYPE_CHECKING
 
 from snap.analysis.footprints import Footprint
@@ -101,15 +102,14 @@ class Paths:
     def regrouped(self, obj: ObjectKey, change: Callable[[Token], Token]) -> None:
         """Change an object's tokens, in what tells them apart, too."""
         held = self.tokens[obj]
+        new = [change(t) for t in held.values()]
+        if all(map(is_, new, held.values())):
+            return
         changed: dict[tuple, Token] = {}
-        same = True
-        for t in held.values():
-            new = change(t)
-            same = same and new is t
-            have = changed.get(new.key)
-            changed[new.key] = new if have is None else self.both(new, have)
-        if not same:
-            self.put(obj, changed)
+        for t in new:
+            have = changed.get(t.key)
+            changed[t.key] = t if have is None else self.both(t, have)
+        self.put(obj, changed)
 
     def only(self, keep: Callable[[Token], bool]) -> None:
         for obj, held in self.tokens.items():

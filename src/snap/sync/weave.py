@@ -12,6 +12,7 @@ from snap.ir import synced
 from snap.ir.engines import Engine
 from snap.ir.numbering import Numbers
 from snap.ir.rewrite import with_bodies
+from snap.ir.walk import statements
 from snap.record import replace
 from snap.sync.channels import Channel
 from snap.sync.counting import bytes_of
@@ -19,12 +20,16 @@ from snap.sync.handing import Handing
 from snap.sync.turns import Turns, takes_turns
 from snap.sync.woven import Additions, Woven
 
+WOVEN = (ir.Turn, ir.Wgmma, ir.BoxCopy)  # beside these, or in their place, something is put even without channels
+
 
 def weave(function: synced.Function, channels: list[Channel], numbers: Numbers) -> Woven:
     added, woven = Additions(numbers), Woven(function)
     handing = Handing(function, added, woven)
     for channel in channels:
         handing.channel(channel)
+    if not channels and not any(isinstance(s, WOVEN) for s in statements(function.body)):
+        return woven
     body = _Weaver(function, added).body(function.body)
     if added.top or added.mbarriers or body is not function.body:
         top = numbers.given(added.top)

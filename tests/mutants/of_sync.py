@@ -166,7 +166,7 @@ MUTANTS = (
            "            if True:",
            ("tests/sync/test_others_know.py::test_who_loads_does_not_run_ahead_of_those_who_may_multiply",)),
     Mutant("a function with loops is looked at when it is defined", "sync/__init__.py",
-           "    if _only_computes(function):",
+           "    if _orders_nothing(function):",
            "    if True:",
            ("tests/sync/test_call_trees.py::test_a_function_is_looked_at_when_it_is_defined",)),
     Mutant("products have ended when the kernel does", "sync/graph.py",

@@ -20,13 +20,15 @@ from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.depth import deep, roomy, uncollected
+from snap.ir.effects import effects
+from snap.ir.engines import Engine
 from snap.ir.hardware import WARP
 from snap.ir.numbering import Numbers
 from snap.ir.points import Dependence
 from snap.ir.rewrite import with_bodies
 from snap.ir.synced import Stage
 from snap.ir.types import Level
-from snap.ir.walk import statements
+from snap.ir.walk import callees, statements
 from snap.record import record, replace
 from snap.sync.begin import begin
 from snap.sync.channels import find
@@ -34,7 +36,7 @@ from snap.sync.conflict import is_plain
 from snap.sync.cover import Mark, cover
 from snap.sync.dependences import dependences
 from snap.sync.flight import without_idle_waits
-from snap.sync.graph import Graph, graph_of
+from snap.sync.graph import MOST_LOOPS, Graph, graph_of
 from snap.sync.groups import Duty, plan_copies
 from snap.sync.inline import inline, must_be_inlined
 from snap.sync.insert import insert
@@ -229,20 +231,28 @@ def probe(function: ir.Function) -> None:
     common, the calls are not entered again, so that functions that call functions take as long as their own texts.  The
     kernel is synchronized as a whole in any case.
     """
-    if _only_computes(function):
+    if _orders_nothing(function):
         return
     text = _without_callees(function) if _meets_beside_calls(function) else function
     roomy(lambda: _run(PASSES[:GATE], text))
 
 
-_COMPUTING = (ir.Declare, ir.Assign, ir.If, ir.Return, ir.Assert, ir.Print)
+_HARMLESS = (ir.Declare, ir.Assign, ir.If, ir.For, ir.While, ir.Break, ir.Continue, ir.Return, ir.Call, ir.Group)
+_HARMLESS += (ir.Collective, ir.Assert, ir.Print)
 
 
-def _only_computes(function: ir.Function) -> bool:
-    """Without memory, calls, loops and collectives there is nothing that could be refused."""
-    if any(isinstance(p, ir.MemParam) for p in function.params):
-        return False
-    return all(isinstance(s, _COMPUTING) for s in statements(function.body))
+def _orders_nothing(function: ir.Function) -> bool:
+    """Where nothing writes memory and nothing is asynchronous, in what it calls neither, no two accesses must be
+    ordered; and loops that are so few are not nested too deep: there is nothing that could be refused.
+    """
+    every = [s for f in callees(function) for s in statements(f.body)]
+    return (
+        all(isinstance(s, _HARMLESS) for s in every)
+        and sum(isinstance(s, (ir.For, ir.While)) for s in every) <= MOST_LOOPS
+        and not any(
+            e.access is not None and e.kind.writes or e.engine is not Engine.THREADS for s in every for e in effects(s)
+        )
+    )
 
 
 def _without_callees(function: ir.Function) -> ir.Function:

@@ -421,27 +421,7 @@ def requires(
     _no_option("requires", unknown, options, "`@requires(grid[1], block[1], thread[256])`", span)
     _check_signature(caller())
     _check_launch(smem, resident, span)
-    bare = (
-        len(privileges) == 1
-        and hasattr(privileges[0], "__code__")
-        and privileges[0].__name__ != "<lambda>"
-        or len(privileges) == 1
-        and isinstance(privileges[0], Pending)
-    )
-    if not privileges or bare:
-        raise SnapError(
-            Diagnostic(
-                "SNAP018", "`@requires` names no privilege", span, help="`@requires(grid[1], block[1], thread[256])`"
-            )
-        )
-    given = (
-        privileges[0]
-        if len(privileges) == 1
-        and callable(privileges[0])
-        and not isinstance(privileges[0], type)
-        and hasattr(privileges[0], "__code__")
-        else privileges
-    )
+    given = _named(privileges, span)
 
     def decorate(function: object):
         pending = _pending(function, span, "@requires")
@@ -454,6 +434,16 @@ def requires(
         return _completed(Pending(pending.python, pending.kind, needs))
 
     return decorate
+
+
+def _named(privileges: tuple[Any, ...], span: Span) -> Any:
+    """What `@requires` was given: privileges, or the function that makes them from a generic kernel's constants."""
+    one = privileges[0] if len(privileges) == 1 else None
+    function = hasattr(one, "__code__")
+    if not privileges or isinstance(one, Pending) or (function and not _is_lambda(one)):
+        help = "`@requires(grid[1], block[1], thread[256])`"
+        raise SnapError(Diagnostic("SNAP018", "`@requires` names no privilege", span, help=help))
+    return one if function else privileges
 
 
 def _check_launch(smem: object, resident: object, span: Span) -> None:

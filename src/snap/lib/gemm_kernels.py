@@ -67,6 +67,25 @@ from snap.lib.operators import element, scalar
 SHARED = 192 * 1024  # bytes for stages; the rest of a multiprocessor's is for tiles that leave
 
 
+def counting_on(BM, BN, STEP, TEAM, C_TURNED, BIASED, ADDED, DIVIDED):
+    """What every launch of the kernel of one matrix keeps."""
+    return lambda bias, parts, ready, M, N, K, C1, divided, share, slices, blocks: (
+        1 <= M <= (min(C1, 2**30) if C_TURNED else 2**30),
+        1 <= N <= (2**30 if C_TURNED else min(C1, 2**30)),
+        1 <= K <= 2**30,
+        blocks <= 2**16,
+        not BIASED or len(bias) >= N,
+        1 <= slices <= (2**10 if ADDED else 1),
+        ((M + TEAM * BM - 1) // (TEAM * BM)) * ((N + BN - 1) // BN) * slices <= 2**27,
+        ((M + TEAM * BM - 1) // (TEAM * BM)) * ((N + BN - 1) // BN) * slices * ((K + STEP - 1) // STEP) <= 2**30,
+        0 <= divided <= (((M + TEAM * BM - 1) // (TEAM * BM)) * ((N + BN - 1) // BN) if DIVIDED else 0),
+        not DIVIDED or 1 <= share <= (K + STEP - 1) // STEP,
+        not DIVIDED or divided * ((K + STEP - 1) // STEP) <= blocks // TEAM * share <= 2**30,
+        not DIVIDED or blocks * (BM * BN) <= min(len(parts), 2**30),
+        not DIVIDED or blocks * (2 * BM) <= len(ready),
+    )
+
+
 @functools.cache
 def gemm_kernel(
     type,
@@ -93,13 +112,11 @@ def gemm_kernel(
     """
     E, O, V, TF32 = element(type), element(out_type), element(bias_type or type), type == F32
     F, G = element(F32) if scaled else E, element(I32) if many in ("groups", "ragged") else E
-    assert B_TURNED or not TF32
     C_TURNED = TF32 and A_TURNED  # then A goes through registers
     DEPTH = depth_of(type)
     STEP = 2 * DEPTH if C_TURNED else DEPTH  # of k in a turn of the loop: a stage for each set of registers
     BY_TILES = TEAM > 1 and not TF32  # a team counts tiles, all of which are whole, and not pieces of work
-    CONSUMERS = BM // 64  # warpgroups that multiply
-    T, C_THREADS = 128 * (CONSUMERS + 1), 128 * CONSUMERS
+    CONSUMERS, C_THREADS, T = BM // 64, 2 * BM, 2 * BM + 128  # warpgroups that multiply, their threads, and all
     A_PANELS, A_ROWS, A_WIDE = layout(type, BM, not A_TURNED)
     B_PANELS, B_ROWS, B_WIDE = layout(type, BN, B_TURNED)
     STAGES = min(8, SHARED // ((BM + BN) * DEPTH * scalar(type).bytes))
@@ -110,9 +127,8 @@ def gemm_kernel(
     B_SWIZZLE, C_SWIZZLE = B_WIDE * scalar(type).bytes, WIDE * scalar(out_type).bytes
     SCALED = scaled is not None
     BATCH, GROUPED, RAGGED = (many == word for word in ("batch", "groups", "ragged"))
-    assert not (BY_TILES and (DIVIDED or many)) and not ((GROUPED or RAGGED) and DIVIDED)
-    BIASED = bias_type is not None
-    FINISHED = BIASED or activation is not None
+    assert (B_TURNED or not TF32) and not (BY_TILES and (DIVIDED or many)) and not ((GROUPED or RAGGED) and DIVIDED)
+    BIASED, FINISHED = bias_type is not None, bias_type is not None or activation is not None
     PARTS, LEAVING = (2, 1) if GROUPED else (1, 2)  # boxes of a slot, and slots, in which tiles leave
     PIECES = 2 if DIVIDED else 0  # of divided tiles, for each team
     WHOLE = BY_TILES or RAGGED or (TF32 and not DIVIDED)  # there is nothing to ask before a tile leaves
@@ -125,24 +141,9 @@ def gemm_kernel(
     leave = leaving(type, out_type, SUMS, HIGH, WIDE, C_TURNED, ADDED, BATCH or RAGGED)
     store_rows = storing(out_type, SUMS)
     fragment = fragments(DEPTH, A_PANELS)
+    where = None if many else counting_on(BM, BN, STEP, TEAM, C_TURNED, BIASED, ADDED, DIVIDED)
 
-    counts_on = lambda bias, parts, ready, M, N, K, C1, divided, share, slices, blocks: (
-        1 <= M <= (min(C1, 2**30) if C_TURNED else 2**30),
-        1 <= N <= (2**30 if C_TURNED else min(C1, 2**30)),
-        1 <= K <= 2**30,
-        blocks <= 2**16,
-        not BIASED or len(bias) >= N,
-        1 <= slices <= (2**10 if ADDED else 1),
-        ((M + TEAM * BM - 1) // (TEAM * BM)) * ((N + BN - 1) // BN) * slices <= 2**27,
-        ((M + TEAM * BM - 1) // (TEAM * BM)) * ((N + BN - 1) // BN) * slices * ((K + STEP - 1) // STEP) <= 2**30,
-        0 <= divided <= (((M + TEAM * BM - 1) // (TEAM * BM)) * ((N + BN - 1) // BN) if DIVIDED else 0),
-        not DIVIDED or 1 <= share <= (K + STEP - 1) // STEP,
-        not DIVIDED or divided * ((K + STEP - 1) // STEP) <= blocks // TEAM * share <= 2**30,
-        not DIVIDED or blocks * (BM * BN) <= min(len(parts), 2**30),
-        not DIVIDED or blocks * (2 * BM) <= len(ready),
-    )
-
-    @kernel(threads=T, cluster=TEAM, cooperative=DIVIDED, where=None if many else counts_on)
+    @kernel(threads=T, cluster=TEAM, cooperative=DIVIDED, where=where)
     def gemm(
         A: ptr(const(E), (matrices, A0, A1) if BATCH else (A0, A1)),
         B: ptr(const(E), (matrices, B0, B1) if BATCH or GROUPED else (B0, B1)),

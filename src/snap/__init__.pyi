@@ -1164,7 +1164,8 @@ class _intrinsic:
 
         How many registers each thread of the warpgroup may have from here on (sm_90). Executed by
         `thread[128]` together. n is a constant, a multiple of 8 from 24 to 256. A warpgroup that needs few
-        registers gives its own to those that need many.
+        registers gives its own to those that need many: together they ask for no more than the block has, and
+        none asks twice.
         """
     @staticmethod
     def stmatrix(row: Any, frag: Any, trans: Any=False) -> Any:

@@ -326,7 +326,7 @@ OPERANDS = {
     "setmaxnreg": (
         "n",
         "n is a constant, a multiple of 8 from 24 to 256. A warpgroup that needs few registers gives its own to those that"
-        " need many.",
+        " need many: together they ask for no more than the block has, and none asks twice.",
     ),
 }
 _TYPES = {"condition": "bool", "lane": "int", "delta": "int", "mask": "int", "n": "constexpr(int)", "row": "shared"}

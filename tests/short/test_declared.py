@@ -182,6 +182,7 @@ REFUSED = {
     "a shape and a bound": ("for i, j in range(3, shape=(2, 2)):\n    pass", "SNAP018", "the shape alone"),
     "a factor": ("for i, j in unroll(range(shape=(2, 2)), 2):\n    pass", "SNAP018", "the shape alone"),
     "a name short": ("for i in range(shape=(2, 2)):\n    pass", "SNAP018", "2 dimensions, and there is one name"),
+    "no extent": ("for i in range(shape=()):\n    pass", "SNAP018", "0 dimensions, and there is one name"),
     "a name twice": ("for i, i in range(shape=(2, 2)):\n    pass", "SNAP018", "`i` is another index already"),
     "an extent below zero": ("for i, j in range(shape=(2, -1)):\n    pass", "SNAP018", "0 or more, and this is -1"),
     "an extent left out": ("for i, j in range(shape=(..., 2)):\n    pass", "SNAP018", "none of the extents"),

@@ -167,7 +167,7 @@ def _extents(c: Checker, shape: tree.Expr, names: int, p: Privilege | None = Non
     every extent is needed.  least: that an extent may be.
     """
     items = shape.items if isinstance(shape, tree.Sequence) else (shape,)
-    if isinstance(items[0], tree.Known) and items[0].value is ...:
+    if items and isinstance(items[0], tree.Known) and items[0].value is ...:
         if p is None:
             raise c.type_error(
                 "a loop goes through all of its shape: none of the extents can be left out",
@@ -178,7 +178,7 @@ def _extents(c: Checker, shape: tree.Expr, names: int, p: Privilege | None = Non
             items = _as_launched(c, shape, names, p)
     if len(items) != names:
         raise c.type_error(
-            f"the shape has {len(items)} dimension{'s' if len(items) > 1 else ''}, and there"
+            f"the shape has {len(items)} dimension{'s' if len(items) != 1 else ''}, and there"
             + (" is one name" if names == 1 else f" are {names} names"),
             shape.span,
             help="a name for each dimension: `with each(thread, shape=(8, 4)) as (i, j):`,"

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Set
 
 from snap.check.explain import read_by_one_help, units
 from snap.check.parts import OpenPartition, colliding, may_collide, meeting, overwritten, scopes_of, unshown
+from snap.check.registers import check_registers
 from snap.check.state import Checker
 from snap.diag.error import Label
 from snap.ir import nodes as ir
@@ -24,6 +25,7 @@ def check_whole(c: Checker, params: list[ir.Param], made: ir.Body) -> None:
     _parts(c, params, made)
     _shared_limit(c)
     _residency(c, made)
+    check_registers(c, made)
 
 
 # Memory read above thread[1] must be stable: nothing in the kernel touches it by atomics or unsafe.

@@ -11,6 +11,8 @@ from importlib import import_module
 
 import numpy as np
 
+from fuzz.declared import declared
+
 FAMILIES = ("memory", "loops", "calls", "pipelines", "boxes", "products", "roles", "clusters", "grid", "scalars", "forms")
 HEADER = "from __future__ import annotations\nfrom snap import *\n"
 _numbers = itertools.count()
@@ -42,6 +44,9 @@ def generate(family: str, seed: int) -> Case:
     make: Callable[[random.Random], tuple[str, tuple[str, ...], int, set[str]]] = import_module(f"fuzz.{family}").make
     rng = random.Random(f"{family}:{seed}")
     source, arguments, blocks, tags = make(rng)
+    if rng.random() < 0.6:
+        source, forms = declared(source, rng)
+        tags = {*tags, *forms}
     if rng.random() < 0.05:
         tags = {*tags, "hostile names"}
         for name, new in zip(("v", "t", "mine", "s1", "b"), rng.sample(NAMES, 5)):

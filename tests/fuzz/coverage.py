@@ -1,10 +1,11 @@
-"""What has been generated: kinds of IR nodes, operations, types, and kinds of synchronization that the compiler put in."""
+"""What has been generated: kinds of IR nodes, operations, types, short declarations, and kinds of synchronization that the compiler put in."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import get_args
 
+from fuzz.declared import FORMS
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.engines import Engine, Wait
@@ -68,6 +69,8 @@ def _body(body: ir.Body, seen: Counter) -> None:
                 seen[f"scope {s.scope}"] += 1
             case ir.AsyncCopy(valid=valid) if valid is not None:
                 seen["zero fill"] += 1
+            case ir.AsyncCopy(elements=elements) if elements is not None:
+                seen["partial fill"] += 1
             case ir.BoxCopy():
                 seen[f"box {s.op}"] += 1
             case ir.Wgmma():
@@ -101,8 +104,8 @@ def kinds() -> list[str]:
     return [*(c.__name__ for c in get_args(ir.Typed)), *added, *(c.__name__ for c in (*get_args(ir.Expr), *get_args(ir.Target), *get_args(ir.Param))), "function", "kernel", "unrolled",
             *(f"collective {name}" for name in COLLECTIVES), *(f"atomic {name}" for name in ATOMICS), *(f"order {o}" for o in ORDERS), *(f"scope {s}" for s in SCOPES),
             *(f"math {name}" for name in MATH), *(f"Binary {op}" for op in "+ - * / % << >> & | ^".split()), *(f"Compare {op}" for op in "< <= > >= == !=".split()),
-            *(f"Unary {op}" for op in ("-", "~", "not")), "Logical and", "Logical or", "zero fill", *(f"box {op}" for op in "load store add min max and or xor".split()),
-            *(f"wgmma {t}" for t in "bf16 f16 tf32 e4m3 e5m2".split()), *(f"sync {kind}" for kind in SYNC_KINDS),
+            *(f"Unary {op}" for op in ("-", "~", "not")), "Logical and", "Logical or", "zero fill", "partial fill", *(f"box {op}" for op in "load store add min max and or xor".split()),
+            *(f"wgmma {t}" for t in "bf16 f16 tf32 e4m3 e5m2 e4m3.e5m2 e5m2.e4m3".split()), *(f"sync {kind}" for kind in SYNC_KINDS),
             *(f"wait {wait.value}{some}" for wait in Wait for some in ("", ", some stay in flight")), *(f"commit {engine.value}" for engine in Engine if engine is not Engine.THREADS),
             "part both", "part arrive", "part wait", "barrier", "barrier everywhere", "copies arrive", "proxy fence", "some only arrive",
-            "memory: spread", "memory: swizzle", "memory: depth", "memory: lag"]
+            "memory: spread", "memory: swizzle", "memory: depth", "memory: lag", *(f"form: {form}" for form in FORMS)]

@@ -111,6 +111,11 @@ class FormWriter(Writer):
 
     def loop(self, here: Here) -> None:
         k = self.fresh("k")
+        if self.chance(4):
+            q = self.fresh("q")
+            self.tags.add("range(shape=)")
+            with self.block(f"for {k}, {q} in range(shape=({self.pick(['2', 'n'])}, {1 + self.below(2)})):"):
+                return self.body(here.deeper(loops=(*here.loops, k, q)), 1 + self.below(2))
         if here.unit.word == "block" and self.chance(3):
             q = self.fresh("q")
             self.tags.add("strided")

@@ -333,6 +333,8 @@ class MemoryWriter(Writer):
     def loop_(self, here: Here) -> None:
         i = self.fresh("i")
         inner = here.deeper(loops=(*here.loops, i), breakable=True)
+        if self.chance(6):
+            return self.shaped_loop(here, i, self.fresh("j"))
         if not self.chance(4):
             with self.block(f"for {i} in {self.head(here, i)}:"):
                 self.statements(inner)
@@ -341,6 +343,17 @@ class MemoryWriter(Writer):
             with self.block(f"while {i} < 3:"):
                 self.say(f"{i} += 1")
                 self.statements(inner)
+
+    def shaped_loop(self, here: Here, i: str, j: str) -> None:
+        """Two indices in one loop: constant extents, or those of the launch; the extents are evaluated once."""
+        self.tags.add("range(shape=)")
+        first, second = self.pick(["2", "3", "n", f"{here.unit.same} % 3"]), self.pick(["1", "2", "2", "n"])
+        turns = f"range(shape=({first}, {second}))"
+        with self.block(f"for {i}, {j} in {f'unroll({turns})' if (first + second).isdigit() and self.chance(3) else turns}:"):
+            self.statements(here.deeper(loops=(*here.loops, i, j)), 2)
+            if self.chance(4):
+                with self.block(f"if ({here.unit.same} + {i}) % 2 == {j}:"):
+                    self.say("continue")
 
     def branch_(self, here: Here) -> None:
         u = here.unit.same

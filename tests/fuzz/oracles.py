@@ -18,6 +18,7 @@ import numpy as np
 
 from fuzz.case import HEADER, Case, load, made
 from fuzz.coverage import cover
+from fuzz.declared import FORMS
 from snap import SnapError
 from snap.machine import MachineError, run_adversarial
 
@@ -93,6 +94,7 @@ def _judge(case: Case, outcome: Outcome, seeds: range, slow: bool) -> None:
         return
     compiled = kernel._the_one({})
     cover(compiled, outcome.coverage)
+    outcome.coverage.update(f"form: {form}" for form in FORMS if form in case.tags)
     with _stage("the CUDA text"):
         kernel.cuda()
     want = made(case)

@@ -149,7 +149,12 @@ class PipelineWriter(MemoryWriter):
         k = self.fresh("i")
         with self.block(f"for {k} in range({self.pick(['2', 'n'])}):"):
             with self.block(f"with partition({base}, p=thread[1], {self.owned(here, seen)}) as {part}:"):
-                self.say(f"async_copy({part}[{self.below(seen.size // here.unit.size)}], {source}[({here.unit.rank} + {k}) % {1024 // width}])")
+                at, some = f"({here.unit.rank} + {k}) % {1024 // width}", ""
+                if width > 1 and self.chance(2):  # less than nothing, some, or more than there are
+                    self.tags.add("partial fill")
+                    at = self.pick([at, f"{at} + {self.below(1024 // width)}"])
+                    some = f", elements={1024 - self.below(3)} - {width} * ({at})" if "% " not in at[-8:] or self.chance(2) else f", elements=({here.unit.rank} + {k}) % {width + 3} - 1"
+                self.say(f"async_copy({part}[{self.below(seen.size // here.unit.size)}], {source}[{at}]{some})")
             if self.chance(2):
                 self.say(f"v = v * 3 + {self.loaded(m, self.anywhere(here, m.size))}")
 

@@ -14,14 +14,16 @@ TYPES = {  # element: (its word, k of one tile, what an array of small whole num
     "f32": ("float", 8, lambda *shape: f"np.random.default_rng(2).integers(-2, 3, {shape}).astype(np.float32)"),
     "e5m2": ("u8", 32, lambda *shape: f"np.random.default_rng(4).choice(np.array([0, 0x3C, 0x40, 0xBC], np.uint8), {shape})"),
     "u8": ("u8", 32, lambda *shape: f"np.random.default_rng(3).choice(np.array([0, 0x38, 0x40, 0xB8], np.uint8), {shape})"),
+    "mixed": ("u8", 32, lambda *shape: f"np.random.default_rng(5).choice(np.array([0, 0x38, 0x3C, 0x40, 0xBC], np.uint8), {shape})"),  # both e4m3 and e5m2 make of these: 0, 0.5 to 2
 }
+TYPES["mixed back"] = TYPES["mixed"]
 
 
 class ProductWriter(Writer):
     def __init__(self, rng: random.Random):
         self.groups = rng.choice([1, 1, 1, 2])
         super().__init__(rng, 128 * self.groups)
-        self.kind = rng.choice(["bf16"] * 5 + ["f16", "f32", "u8", "e5m2"])
+        self.kind = rng.choice(["bf16"] * 5 + ["f16", "f32", "u8", "e5m2", "mixed", "mixed back"])
         self.n = rng.choice([8, 8, 8, 16])
         self.word, self.k, self.array = TYPES[self.kind]
         self.loops: list[str] = []
@@ -31,7 +33,7 @@ class ProductWriter(Writer):
 
     def multiply(self, a: str, b: str) -> None:
         """Products and what touches their registers, in a warpgroup."""
-        extra = {"u8": ', type="e4m3"', "e5m2": ', type="e5m2"'}.get(self.kind, "")
+        extra = {"u8": ', type="e4m3"', "e5m2": ', type="e5m2"', "mixed": ', type=("e5m2", "e4m3")', "mixed back": ', type=("e4m3", "e5m2")'}.get(self.kind, "")
         for turn in range(1 + self.below(3)):
             acc, what = self.pick(self.accs), self.below(11)
             if turn == 0 and what in (5, 6, 8, 9):

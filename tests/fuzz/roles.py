@@ -94,7 +94,8 @@ class RoleWriter(Writer):
                 self.body(1, deep - 1)
 
     def uniform(self) -> None:
-        self.say(self.pick(["v = mixed(v, t)", "v += 1", f"{self.fresh('u')}: int = n * 2", f"v = v * 3 + u32({self.pick(['n', *self.loops])})"]))
+        self.say(self.pick(["v = mixed(v, t)", "v += 1", f"{self.fresh('u')}: int = n * 2", f"v = v * 3 + u32({self.pick(['n', *self.loops])})",
+                            f"v = v * 3 + x[({self.pick(['3', 'n', *self.loops])} + {self.below(5)}) % {ROWS}, {self.pick(['t', str(self.below(COLS))])} % {COLS}]"]))
 
     def counted_alone(self) -> None:
         """Roles that hand nothing over; what one of them finds out nobody reads."""

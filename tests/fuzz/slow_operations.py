@@ -422,22 +422,36 @@ def _once(G, L) -> list[int]:
     return [unit[0] for unit in in_units(L, None)]
 
 
+def _counted(c: Expressions, source: ast.expr) -> int:
+    """The bytes of one element of the array that a subscript of a view names."""
+    base = source.value
+    while isinstance(base, ast.Call):
+        base = base.func.value
+    return sv.size_of(c.memory(base).element)
+
+
 def async_copy(c: Expressions, node: ast.Call) -> E:
     if "at" not in words_of(node):
         with c.aimed(THREAD):
             (t, into), (source, out) = c.element(node.args[0]), c.element(node.args[1])
-            valid = c.condition(c.expression(words_of(node)["valid"])) if node.keywords else None
+            words = words_of(node)
+            valid = c.condition(c.expression(words["valid"])) if "valid" in words else None
+            count = converted(c.expression(words["elements"]), "i64").run if "elements" in words else None
         if sv.size_of(t) != sv.size_of(source):
             raise Unsupported("an element copied to one of another size")
-        size = sv.size_of(t)
+        size, counted = sv.size_of(t), _counted(c, node.args[1]) if count is not None else 0
 
         def element(G, L):
             targets, sources = into(G, L), out(G, L)
-            read = [True] * len(L) if valid is None else valid(G, L)
+            if count is not None:  # of the elements of what is copied from, not of how it is seen
+                read = [max(0, min(size, n * counted)) for n in count(G, L)]
+            else:
+                read = [size if there else 0 for there in ([True] * len(L) if valid is None else valid(G, L))]
             for (h, i), (g, j), there in zip(targets, sources, read):
                 at = h.at(i)
                 start = g.at(j) if there else 0
-                h.memory.data[at:at + size] = g.memory.data[start:start + size] if there else 0
+                h.memory.data[at:at + size] = 0
+                h.memory.data[at:at + there] = g.memory.data[start:start + there]
             return [None] * len(L)
         return E(NOTHING, element)
     first, second, at, words = _moves(c, node)
@@ -564,7 +578,8 @@ def wgmma(c: Expressions, node: ast.Call) -> E:
     with c.aimed(WARPGROUP):
         (a, a_turned), (b, b_turned) = (_transposable(c, n) for n in node.args[1:3])
         zero = c.condition(c.expression(words["zero"])) if "zero" in words else constant(False).run
-    kind = words["type"].value if "type" in words else None
+    kinds = [None] if "type" not in words else [w.value for w in words["type"].elts] if isinstance(words["type"], ast.Tuple) else [words["type"].value]
+    kind, of_b = kinds[0], kinds[-1]
 
     def run(G, L):
         sums, left, right, fresh = acc.run(G, L), a.run(G, L), b.run(G, L), zero(G, L)
@@ -577,7 +592,7 @@ def wgmma(c: Expressions, node: ast.Call) -> E:
                 A[rows, columns] = numbers(raw, h.element, kind)
             else:
                 A = _tile(h, kind).T if a_turned else _tile(h, kind)
-            B = _tile(right[unit[0]], kind)
+            B = _tile(right[unit[0]], of_b)
             B = B if b_turned else B.T
             old = np.stack([_registers(sums[p], "f32") for p in unit])
             rows, columns = _places(2, old.shape[1])

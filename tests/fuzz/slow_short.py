@@ -1,6 +1,7 @@
 """Short forms, for the slow interpreter: an expansion of its own, by `ast`, that shares nothing with src/snap.
 
-Input: the text of a module, parsed.  Output: the same with `each`, `one`, roles, `strided`, `ids` and early returns written out.  Since memory keeps its name and
+Input: the text of a module, parsed.  Output: the same with `each`, `one`, roles, `strided`, `ids`, `registers`, names for
+shared memory, loops over a shape and early returns written out.  Since memory keeps its name and
 its indices in a form, and the slow interpreter asks nobody for a privilege, a form that hands memory out changes nothing but who acts.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import ast
 
+TYPES = "bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 int float".split()  # that `registers` may be given alone
 LEVELS = ("grid", "cluster", "block", "thread", "warp", "warpgroup")
 
 
@@ -23,6 +25,28 @@ def expand(module: ast.Module) -> ast.Module:
 def _word(node: ast.AST) -> str:
     node = node.func if isinstance(node, ast.Call) else node
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def _items(node: ast.expr) -> list[ast.expr]:
+    return node.elts if isinstance(node, ast.Tuple) else [node]
+
+
+def _names(target: ast.expr) -> list[str]:
+    return [n.id for n in _items(target)]
+
+
+def _over_a_shape(call: ast.Call) -> list[ast.expr] | None:
+    """The extents of `range(shape=...)`, unrolled or not."""
+    if _word(call) == "unroll" and isinstance(call.args[0], ast.Call):
+        call = call.args[0]
+    return _items(call.keywords[0].value) if _word(call) == "range" and call.keywords else None
+
+
+def _register(name: str, first: ast.expr) -> ast.stmt:
+    """A thread's own: an array or a scalar of a type, or `auto`, the type of its first value."""
+    is_type = isinstance(first, ast.Subscript) and _word(first.value) in TYPES or isinstance(first, ast.Name) and first.id in TYPES
+    kind = first if is_type else ast.Name("auto", ast.Load())
+    return ast.AnnAssign(ast.Name(name, ast.Store()), ast.BinOp(kind, ast.MatMult(), _at("thread", ast.Constant(1))), None if is_type else first, 1)
 
 
 def _decorators(node: ast.FunctionDef) -> None:
@@ -76,8 +100,18 @@ class _Forms:
                 for k, n in enumerate(names):
                     self.roles[n.id] = (call.args, k)
                 return []
-            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Call() as call) if _word(call) == "ids":
-                return self.indices([n.id for n in names], call.args[0], call.keywords[0].value)[0]
+            case ast.Assign(targets=[target], value=ast.Call() as call) if _word(call) == "ids":
+                names = _names(target)
+                if call.keywords:
+                    return self.indices(names, call.args[0], call.keywords[0].value)[0]
+                return [self.declare(name, self.privilege(level), "id") for name, level in zip(names, call.args, strict=True)]
+            case ast.Assign(targets=[target], value=ast.Call() as call) if _word(call) == "registers":
+                return [_register(name, first) for name, first in zip(_names(target), call.args, strict=True)]
+            case ast.Assign(targets=[target], value=value) if all(_word(item) in ("shared", "pipeline", "registers") for item in _items(value)):
+                return [_register(name, kind.args[0]) if _word(kind) == "registers" else ast.AnnAssign(ast.Name(name, ast.Store()), kind, None, 1)
+                        for name, kind in zip(_names(target), _items(value), strict=True)]
+            case ast.For(iter=ast.Call() as call) if (turns := _over_a_shape(call)) is not None:
+                return self.over_a_shape(s, turns)
             case ast.For(target=target, iter=ast.Call() as call) if _word(call) == "strided":
                 number, count = self.blocks[-1]
                 names = [n.id for n in target.elts] if isinstance(target, ast.Tuple) else [target.id]
@@ -96,6 +130,14 @@ class _Forms:
                     case.body = self.body(case.body, tail, loop)
         return [s]
 
+    def over_a_shape(self, s: ast.For, extents: list[ast.expr]) -> list[ast.stmt]:
+        """A loop for each extent, all of which are evaluated before the first turn."""
+        known = [self.name("extent") for _ in extents]
+        inside = self.body(s.body, False, True)
+        for name, bound in reversed(list(zip(_names(s.target), known, strict=True))):
+            inside = [ast.For(ast.Name(name, ast.Store()), ast.Call(ast.Name("range", ast.Load()), [ast.Name(bound, ast.Load())], []), inside, [])]
+        return [*(ast.Assign([ast.Name(bound, ast.Store())], extent) for bound, extent in zip(known, extents)), *inside]
+
     def items(self, items: list[ast.withitem], body: list[ast.stmt], tail: bool, loop: bool) -> list[ast.stmt]:
         if not items:
             return self.body(body, tail, loop)
@@ -104,6 +146,8 @@ class _Forms:
         word = _word(call)
         if word == "each":
             return self.each(call, item.optional_vars, rest, body, tail, loop)
+        if word == "trust":  # asks for nothing at run time
+            return [ast.If(ast.Constant(True), self.items(rest, body, tail, loop), [])]
         if word == "one":
             level, n = self.level(call.args[0])
             units = {"warp": 32, "warpgroup": 128}.get(level)

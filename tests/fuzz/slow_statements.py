@@ -98,6 +98,11 @@ class Statements(Expressions):
             return self._name_function(node.target, node.value)
         kind, privilege = annotation(node.annotation)
         p = self.privilege(privilege) if privilege is not None else None
+        if isinstance(kind, ast.Name) and kind.id == "auto":  # the type of its first value
+            with self.aimed(p):
+                e = settled(self.expression(node.value))
+            self.scope.names[name] = Value(slot := self.new_slot(), e.type, p)
+            return self._setting(slot, e)
         t = self.type(kind)
         match t:
             case Shared():

@@ -350,7 +350,7 @@ class MemoryWriter(Writer):
         first, second = self.pick(["2", "3", "n", f"{here.unit.same} % 3"]), self.pick(["1", "2", "2", "n"])
         turns = f"range(shape=({first}, {second}))"
         with self.block(f"for {i}, {j} in {f'unroll({turns})' if (first + second).isdigit() and self.chance(3) else turns}:"):
-            self.statements(here.deeper(loops=(*here.loops, i, j)), 2)
+            self.statements(here.deeper(loops=(*here.loops, i, j), breakable=False), 2)
             if self.chance(4):
                 with self.block(f"if ({here.unit.same} + {i}) % 2 == {j}:"):
                     self.say("continue")

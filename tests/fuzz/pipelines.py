@@ -10,7 +10,7 @@ from fuzz.writer import Here, Memory
 
 
 class PipelineWriter(MemoryWriter):
-    weights = dict(write=4, read=3, uniform_read=1, register=2, lower=1, view_read=1, numbered_=8, prologue_form_=8, counted_=10, pair_=4, plain_copies_=4,
+    weights = dict(write=4, read=3, uniform_read=1, register=2, lower=1, view_read=1, numbered_=8, prologue_form_=8, counted_=10, pair_=4, plain_copies_=4, partial_=4,
                    loop_=5, branch_=3, scratch_=3, toggle_=2, carry_=1)
 
     def declared(self, here: Here) -> tuple[str, Memory, int]:
@@ -149,14 +149,28 @@ class PipelineWriter(MemoryWriter):
         k = self.fresh("i")
         with self.block(f"for {k} in range({self.pick(['2', 'n'])}):"):
             with self.block(f"with partition({base}, p=thread[1], {self.owned(here, seen)}) as {part}:"):
-                at, some = f"({here.unit.rank} + {k}) % {1024 // width}", ""
-                if width > 1 and self.chance(2):  # less than nothing, some, or more than there are
-                    self.tags.add("partial fill")
-                    at = self.pick([at, f"{at} + {self.below(1024 // width)}"])
-                    some = f", elements={1024 - self.below(3)} - {width} * ({at})" if "% " not in at[-8:] or self.chance(2) else f", elements=({here.unit.rank} + {k}) % {width + 3} - 1"
-                self.say(f"async_copy({part}[{self.below(seen.size // here.unit.size)}], {source}[{at}]{some})")
+                self.say(f"async_copy({part}[{self.below(seen.size // here.unit.size)}], {source}[({here.unit.rank} + {k}) % {1024 // width}])")
             if self.chance(2):
                 self.say(f"v = v * 3 + {self.loaded(m, self.anywhere(here, m.size))}")
+
+    def partial_(self, here: Here) -> None:
+        """Vectors of which the first elements are read: none and fewer, some, all and more; what is not read may lie outside."""
+        if not self.block_only(here):
+            return self.write(here)
+        kind, width = self.pick([("uint2", 2), ("uint4", 4), ("uint4", 4)])
+        name, part, per = self.fresh("s"), self.fresh("m"), 1 + self.below(2)
+        m, seen = Memory(name, here.unit.size * width * per), Memory(part, here.unit.size * per)
+        self.tags.add("partial fill")
+        self.say(f"{name}: shared(u32[{m.size}])")
+        with self.block(f"with partition({name}.view({kind}), p=thread[1], {self.owned(here, seen)}) as {part}:"):
+            for e in range(per):
+                at = f"({self.outside(here)} + {self.below(9)}) % {1024 // width}"
+                some = self.pick([f"{here.unit.rank} % {width + 3} - 1", f"int(v % {width + 1})", f"i64({here.unit.same} % {width + 2})"])
+                if self.chance(2):  # the ragged end of an array
+                    at = f"({here.unit.rank} + {self.pick([0, 1024 // width - 9, 1024 // width])})"
+                    some = f"{1024 - self.below(3)} - {width} * {at}"
+                self.say(f"async_copy({part}[{e}], src.view({kind})[{at}], elements={some})")
+        self.say(f"v = v * 3 + {self.loaded(m, self.anywhere(here, m.size))}")
 
 
 def make(rng: random.Random):

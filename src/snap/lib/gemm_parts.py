@@ -125,23 +125,6 @@ def fragments(DEPTH, PANELS):
 
 
 @functools.cache
-def clearing(SUMS):
-    """clear(acc): sums begin at zero.  add(acc, others): others are added to them."""
-
-    @device(thread)
-    def clear(acc: ref(float[SUMS])):
-        for j in unroll(range(SUMS)):
-            acc[j] = 0.0
-
-    @device(thread)
-    def add(acc: ref(float[SUMS]), others: ref(float[SUMS])):
-        for j in unroll(range(SUMS)):
-            acc[j] += others[j]
-
-    return clear, add
-
-
-@functools.cache
 def scaling(SUMS, type, scaled):
     """scale(acc, scales of a, scales of b, row, rows, pair, columns): sums of floats of 8 bits times what these stand
     for.  scaled: "tensor", one number for each matrix, or "rows", one for each row of `a` and each column of `b`.
@@ -199,34 +182,6 @@ def finishing(SUMS, COLUMNS, type, bias_type, activation):
 
 
 @functools.cache
-def completing(SUMS, COLUMNS, type, scaled, bias_type, activation):
-    """complete(acc, scales of a, scales of b, bias, row, rows, pair, columns): sums are scaled, where there are scales,
-    and finished.
-    """
-    F, V, SCALED = element(F32 if scaled else type), element(bias_type or type), scaled is not None
-    FINISHED = bias_type is not None or activation is not None
-    scale, finish = scaling(SUMS, type, scaled), finishing(SUMS, COLUMNS, type, bias_type, activation)
-
-    @device(thread)
-    def complete(
-        acc: ref(float[SUMS]),
-        of_a: ptr(const(F)) @ grid[1],
-        of_b: ptr(const(F)) @ grid[1],
-        bias: ptr(const(V)) @ grid[1],
-        row: int,
-        rows: int @ grid[1],
-        pair: int,
-        columns: int @ grid[1],
-    ):
-        if SCALED:
-            scale(acc, of_a, of_b, row, rows, pair, columns)
-        if FINISHED:
-            finish(acc, bias, pair, columns)
-
-    return complete
-
-
-@functools.cache
 def leaving(type, out_type, SUMS, HIGH, WIDE, TURNED=False, ADDED=False, PLACED=False):
     """leave(to, its extents, top, side, box, acc, q, quad, place, matrix): sums of columns WIDE * q and so on leave
     through a box in shared memory, that of a unit of threads that has HIGH rows, from row `top` and column `side` on.
@@ -281,40 +236,30 @@ def leaving(type, out_type, SUMS, HIGH, WIDE, TURNED=False, ADDED=False, PLACED=
 
 
 @functools.cache
-def leaving_rows(out_type, SUMS, WIDE):
-    """leave(to, its extents, top, side, limit, boxes, acc, row, quad): the 64 rows of a warpgroup, through two
-    boxes in turn; or by threads, row by row, where a box would reach beyond row `limit`, to rows that are others'.
-    row: a thread's first of its warpgroup's; it has columns 2 quad + 8j and 2 quad + 8j + 1 of that and of the row 8
-    further on.
+def storing(out_type, SUMS):
+    """store(to, its extents, row, limit, pair, acc): a thread's sums, of columns pair + 8j and pair + 8j + 1 of two
+    rows, are stored where a box would reach beyond row `limit`, to rows that are others'.
     """
     O = element(out_type)
 
-    @device(warpgroup)
-    def leave(
+    @device(thread)
+    def store(
         to: ptr(O, (high, wide)),
         high: int @ grid[1],
         wide: int @ grid[1],
-        top: int,
-        side: int,
+        row: int,
         limit: int,
-        boxes: ptr(shared(O), (2, 64, WIDE)),
+        pair: int,
         acc: ref(float[SUMS]),
-        row: int @ thread[1],
-        quad: int @ thread[1],
     ):
-        if top + 64 > limit:
-            with each(thread, to, disjoint=to):
-                for v in unroll(range(2)):
-                    if top + row + 8 * v < limit:
-                        for j, h in unroll(range(shape=(SUMS // 4, 2))):
-                            if side + 2 * quad + 8 * j + h < wide:
-                                to[top + row + 8 * v, side + 2 * quad + 8 * j + h] = O(acc[4 * j + 2 * v + h])
-        else:
-            for q in unroll(range(2 * SUMS // WIDE)):
-                store_acc(boxes[q % 2], acc, first=WIDE * q)
-                async_copy(to, boxes[q % 2], at=(top, side + WIDE * q))
+        for v in unroll(range(2)):
+            if row + 8 * v < limit:
+                for j in unroll(range(SUMS // 4)):
+                    for h in unroll(range(2)):
+                        if pair + 8 * j + h < wide:
+                            to[row + 8 * v, pair + 8 * j + h] = O(acc[4 * j + 2 * v + h])
 
-    return leave
+    return store
 
 
 @functools.cache
@@ -341,7 +286,7 @@ def activation_function(name):
 
 
 @functools.cache
-def handover(SUMS, THREADS, TEAM):
+def handover(SUMS, THREADS):
     """How a thread leaves its sums for the thread in its place of another block, which waits for them and adds them."""
     READ = SUMS if SUMS <= 64 else SUMS // 2  # at a time
 
@@ -352,23 +297,14 @@ def handover(SUMS, THREADS, TEAM):
         atomic.store(ready, block * THREADS + me, 1, order="release")
 
     @device(thread)
-    def collect(
-        acc: ref(float[SUMS]),
-        parts: ptr(float) @ grid[1],
-        ready: ptr(int) @ grid[1],
-        first: int,
-        end: int,
-        rank: int,
-        me: int,
-    ):
-        for team in range(first, end):
-            while atomic.load(ready, (team * TEAM + rank) * THREADS + me, order="acquire") == 0:
-                pass
-            for c in unroll(range(SUMS // READ)):
-                part: float[READ]
-                for j in unroll(range(READ)):
-                    part[j] = atomic.load(parts, ((team * TEAM + rank) * SUMS + c * READ + j) * THREADS + me)
-                for j in unroll(range(READ)):
-                    acc[c * READ + j] += part[j]
+    def collect(acc: ref(float[SUMS]), parts: ptr(float) @ grid[1], ready: ptr(int) @ grid[1], block: int, me: int):
+        while atomic.load(ready, block * THREADS + me, order="acquire") == 0:
+            pass
+        for c in unroll(range(SUMS // READ)):
+            part: float[READ]
+            for j in unroll(range(READ)):
+                part[j] = atomic.load(parts, (block * SUMS + c * READ + j) * THREADS + me)
+            for j in unroll(range(READ)):
+                acc[c * READ + j] += part[j]
 
     return leave, collect

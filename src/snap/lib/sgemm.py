@@ -189,7 +189,8 @@ def warp_tiled(BM, BN, BK, TM, TN, STAGES, WIDTH, SLICED=False, GROUP=BAND):
                                 for j in unroll(range(TN // 4)):
                                     y.view(float4)[j] = b.view(float4)[h, column + 8 * j]
                                 for e in unroll(range(TM * TN)):
-                                    i, j = e / TN, e % TN + e / TN % 2 * (TN - 1 - 2 * (e % TN))
+                                    i: int = e / TN
+                                    j: int = e % TN + i % 2 * (TN - 1 - 2 * (e % TN))
                                     acc[i, j] += x[i] * y[j]
             for k in range(rest, K):
                 for i in unroll(range(TM)):

@@ -40,7 +40,7 @@ def arguments(layout: str, a, b, c, slices: int = 1, divided: int = 0, share: in
     B = np.ascontiguousarray(b.T) if layout == "along" else b
     exchange = (np.zeros(blocks * 128 * 256, np.float32), np.zeros(blocks * 256, np.int32)) if divided else (np.zeros(1, np.float32), np.zeros(1, np.int32))
     first, second, extents = (a, B, (c.shape[0], b.shape[1])) if layout == "along" else (B, a, (b.shape[1], c.shape[0]))
-    return first, second, c, first, *first.shape, *second.shape, c.shape[1], *extents, b.shape[0], *exchange, divided, share, slices
+    return first, second, c, first, *first.shape, *second.shape, c.shape[1], *extents, b.shape[0], *exchange, divided, share, slices, a, a, a, 1
 
 
 def sides_of(layout: str, short: int, long: int) -> tuple[int, int]:

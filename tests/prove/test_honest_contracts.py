@@ -13,7 +13,8 @@ import numpy as np
 import snap
 from snap.prove.verdict import Verdict
 
-COUNT, T, SIZES = 12, 8, (1, 3, 8)
+# Few of those that are drawn prove the kernel that uses them: 12 and 25 do.
+SEEDS, T, SIZES = (*range(9), 11, 12, 25), 8, (1, 3, 8)
 
 
 # What a function returns, what it asks for, and what it may promise then of one thread and of two.
@@ -92,7 +93,7 @@ def unkept(contract, asked, unit: int, n: int, ks: list[int]) -> str:
 
 def test_proved_is_never_wrong():
     seen = {"kept": 0, "used": 0, "not": 0}
-    for seed in range(COUNT):
+    for seed in SEEDS:
         written, contract, used, asked, unit = drawn(seed)
         if used.prove(["races"]).verdict is Verdict.PROVED:
             seen["used"] += 1

@@ -14,7 +14,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "snap"
 FOLDERS = ("sync", "check", "ir", "machine", "analysis")
 # file: how often, and why
 SOUND = {
-    "analysis/overlap.py": (5, "forms that are shared: the table that hands them out keeps them"),
+    "analysis/overlap.py": (7, "forms that are shared: the table that hands them out keeps them; shapes of footprints, which only decide what is asked first"),
     "analysis/solve.py": (2, "lists that are compared within one call"),
     "analysis/values.py": (1, "an expression gets a number when it is first met, and is kept with it"),
     "check/parts.py": (4, "accesses of a body that is held while it is walked"),

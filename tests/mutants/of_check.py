@@ -260,7 +260,7 @@ MUTANTS = (
            "one.n",
            ("tests/check/test_moved_registers.py::test_who_may_not_come_there_keeps_a_share",)),
     Mutant("registers are set once", "check/registers.py",
-           "        if one.again is not None:",
+           "        if one.second is not None:",
            "        if False:",
            ("tests/check/test_moved_registers.py::test_registers_are_set_once",)),
     Mutant("a kernel's pointers are at grid[1]", "check/signatures.py",

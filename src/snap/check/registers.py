@@ -24,16 +24,16 @@ EXAMPLE = "`roles(256, 128, registers=(240, 24))`"
 
 
 @record
-class Asked:
+class RegisterRequest:
     """What a warpgroup asks for.  sure: it certainly comes there."""
 
     n: int
     sure: bool
     span: Span
-    again: Span | None = None  # where it asks another time
+    second: Span | None = None  # where it asks another time
 
 
-Asking = dict[int, Asked]  # by a warpgroup's first thread
+Asking = dict[int, RegisterRequest]  # by a warpgroup's first thread
 
 
 def check_registers(c: Checker, made: ir.Body) -> None:
@@ -42,12 +42,12 @@ def check_registers(c: Checker, made: ir.Body) -> None:
     threads = c.place.held(Level.THREAD).count
     asked = _asked(made, ((0,), threads), threads)
     for one in asked.values():
-        if one.again is not None:
+        if one.second is not None:
             c.report(
                 "SNAP018",
                 "these threads may have set their registers before",
-                one.again,
-                secondary=(Label(one.span, "set here"),) if one.again != one.span else (),
+                one.second,
+                secondary=(Label(one.span, "set here"),) if one.second != one.span else (),
                 note="a warpgroup takes registers, or gives them back, once: by `setmaxnreg` in straight code",
                 help=f"say it once, before the loops of the roles: {EXAMPLE}",
             )
@@ -72,7 +72,7 @@ def _asked(body: ir.Body, here: Units, threads: int) -> Asking:
     for s in body:
         for first, one in _by(s, here, threads).items():
             before = found.get(first)
-            found[first] = one if before is None else Asked(max(before.n, one.n), True, before.span, one.span)
+            found[first] = one if before is None else RegisterRequest(max(before.n, one.n), True, before.span, one.span)
     return found
 
 
@@ -80,7 +80,11 @@ def _by(s: ir.Stmt, here: Units, threads: int) -> Asking:
     starts, size = here
     match s:
         case ir.Collective("setmaxnreg"):
-            return {first + k: Asked(s.attr("n"), True, s.span) for first in starts for k in range(0, size, WARPGROUP)}
+            return {
+                first + k: RegisterRequest(s.attr("n"), True, s.span)
+                for first in starts
+                for k in range(0, size, WARPGROUP)
+            }
         case ir.Call(callee):
             return _asked(callee.body, here, threads)
         case ir.Group() if s.privilege.level is Level.THREAD:
@@ -94,7 +98,7 @@ def _by(s: ir.Stmt, here: Units, threads: int) -> Asking:
             }
         case ir.For() | ir.While():
             return {
-                first: Asked(one.n, False, one.span, one.again or one.span)
+                first: RegisterRequest(one.n, False, one.span, one.second or one.span)
                 for first, one in _asked(s.body, here, threads).items()
             }
         case ir.If() | ir.Split():
@@ -117,6 +121,8 @@ def _either(ways: Iterable[Asking]) -> Asking:
     for first in {first for way in ways for first in way}:
         ones = [way[first] for way in ways if first in way]
         most = max(ones, key=lambda one: one.n)
-        again = next((one.again for one in ones if one.again is not None), None)
-        found[first] = Asked(most.n, len(ones) == len(ways) and all(one.sure for one in ones), most.span, again)
+        second = next((one.second for one in ones if one.second is not None), None)
+        found[first] = RegisterRequest(
+            most.n, len(ones) == len(ways) and all(one.sure for one in ones), most.span, second
+        )
     return found

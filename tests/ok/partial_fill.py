@@ -11,7 +11,7 @@ from snap import *
 T = 64
 
 
-@kernel(threads=T, blocks=lambda n: max(1, -(-n // (4 * T))), where=lambda n, x, total: (n >= 0, len(x) >= n, len(total) >= 1))
+@kernel(threads=T, blocks=lambda n: max(1, -(-n // (4 * T))), where=lambda n, x, total, blocks: (n >= 0, len(x) >= n, len(total) >= 1, blocks == max(1, (n + 4 * T - 1) // (4 * T))))
 def ragged_sum(x: ptr(const(float)), total: ptr(float), n: int):
     """The sum of n floats: the last vector may end anywhere, and nothing behind it is read."""
     with each(block) as b:
@@ -24,7 +24,7 @@ def ragged_sum(x: ptr(const(float)), total: ptr(float), n: int):
             atomic.add(total, 0, v.x + v.y + v.z + v.w)
 
 
-@kernel(threads=T, where=lambda rows, columns, pitch: (columns <= 8 * pitch,))
+@kernel(threads=T, where=lambda rows, columns, pitch, blocks: (blocks <= rows, 0 <= columns <= 8 * pitch, pitch <= 2**20))
 def rows_of_halves(x: ptr(f16, (rows, 8 * pitch)), y: ptr(f16, (rows, 8 * pitch)), rows: int, columns: i64, pitch: int):
     """Rows with a pitch: what lies behind a row's columns is there, and comes as zeros; x is not const."""
     with each(block, y) as row:

@@ -213,3 +213,26 @@ def through_a_float(y: ptr(int), n: int):
 @pytest.mark.parametrize("k", [through_a_vector, through_a_component, through_a_float], ids=lambda k: k.__name__)
 def test_what_is_no_number_carries_its_arithmetic_too(k):
     assert "`n * 1000000000` does not overflow `i32`" in [o.what for o in k.prove(["bounds"]).open]
+
+
+@pytest.mark.parametrize("many", ["n - 4 * i", "n - 4 * i + 1", "n - 3 * i", "4 if 4 * i < n else 0"])
+def test_of_a_vector_that_is_read_in_part_the_part_is_inside(many):
+    text = f'''
+from __future__ import annotations
+from snap import *
+@kernel(threads=32, where=lambda n, x, blocks: (0 <= n <= 2**20, len(x) >= n, blocks == (n + 127) // 128))
+def k(x: ptr(const(float)), n: int):
+    with each(block) as b:
+        s: shared(float4[32])
+        with each(thread, s) as t:
+            i: int = 32 * b + t
+            async_copy(s[t], x.view(float4)[i], elements={many})
+'''
+    import snap
+
+    name = f"<in part {many}>"
+    snap.register_source(name, text)
+    names: dict = {}
+    exec(compile(text, name, "exec"), names)
+    found = names["k"].prove(["bounds"])
+    assert (found.verdict is Verdict.PROVED) == (many == "n - 4 * i"), found.render()

@@ -52,11 +52,15 @@ def _act(w: Walk, s: ir.Stmt) -> None:
             _atomic(w, s)
         case ir.AsyncCopy():
             valid = () if s.valid is None else (value(w, s.valid),)
-            if s.elements is not None:  # as if all of the element were read, where any is
+            first = None
+            if s.elements is not None:  # where any of its elements are read, those
                 some = ir.Compare(">", s.elements, ir.Const(0, I32, span=s.span), BOOL, span=s.span)
                 valid = (value(w, some),)
+                many = value(w, s.elements)
+                w.use(many)
+                first = many.term * s.source.view.obj.elem.bytes if isinstance(many.term, Poly) else None
             source, target = effects(s)
-            w.access(source, s.span, valid)
+            w.access(source, s.span, valid, first=first)
             w.access(target, s.span)
         case ir.BoxCopy():
             for e in effects(s):

@@ -66,6 +66,8 @@ def of_site(s: Site, cluster: int) -> list[Goal]:
 
 def _room(s: Site, first: Poly, size: int) -> Poly:
     """What is left of a view of one dimension behind so many elements from the first one on."""
+    if s.first is not None:  # it begins there, and ends within the first of them
+        return s.root.bytes - first * s.elem.bytes - s.first
     if s.root.length is not None and s.elem == s.root.obj.elem:
         return s.root.length - first - size
     return s.root.bytes - (first + size) * s.elem.bytes

@@ -96,6 +96,7 @@ class Site:
     shape  the extents of the array that `index` addresses; None for one dimension
     block  of memory spread over a cluster, the rank of the block that is meant
     part   of an element that is a vector, the component that is meant; None for all of it
+    first  of an element of which a part is read, so many bytes from its beginning; None for all of it
     lanes  of rows that a warp moves, how many of its threads name one
     when   and of shared memory, when it came to life
     """
@@ -117,6 +118,7 @@ class Site:
     starts: bool = False  # ... but the first one is not before it
     text: str = ""
     part: int | None = None
+    first: Poly | None = None
     lanes: int = WARP
     when: When = NEVER
     life: When = NEVER

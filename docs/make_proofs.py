@@ -24,7 +24,7 @@ REASONS = {
     "x[i + 7]": "memory decides what is copied",
     "abs(int(row[k]))": "a value from memory: of the least `int`, `abs` overflows",
     "step += 1": "a loop that only values from memory end: its counter could overflow",
-    "steps += 1": "a loop that only its values end: its counter could overflow",
+    "steps + 1": "a loop that only its values end: its counter could overflow",
     "tile_id * WARPS": "a tile's number is what an atomic returns",
     "chosen[at[k]]": "a scan decides about the indices",
 }

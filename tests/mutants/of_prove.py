@@ -132,7 +132,7 @@ MUTANTS = (
     Mutant("a name for what is positive says so only where it is", "prove/evaluate.py",
            "        if low >= least or high < least or not self.certain(at_least(p, least)):",
            "        if low >= least or high < least:",
-           ("tests/prove/test_bands.py::test_more_blocks_than_tiles_are_not",)),
+           ("tests/prove/test_bands.py::test_a_divisor_may_be_negative",)),
     Mutant("a counter grows by no more than was shown", "prove/loops.py",
            "and w.ladder.follows(known, at_least(x, step)):\n            found",
            "and True:\n            found",

@@ -63,6 +63,19 @@ def test_more_blocks_than_tiles_are_not():
     assert too_many.prove(("races",)).verdict is not Verdict.PROVED
 
 
+def test_a_divisor_may_be_negative():
+    """What is said of a divisor that is positive does not hold of this one."""
+
+    @kernel(threads=T, where=lambda out, d, blocks: (len(out) >= 1, -5 <= d <= 2**20, d != 0, blocks == 1))
+    def shares(out: ptr(int), d: int):
+        with each(thread, out) as t:
+            share: int = t / d
+            if d < 0:
+                out[5] = share
+
+    assert shares.prove(("races",)).verdict is Verdict.REFUTED
+
+
 # ---- integers in local arrays ---------------------------------------------------------------------------------------
 
 W = lambda out, n, blocks: (len(out) >= 4 * T, 0 <= n <= 2**20, blocks == 1)

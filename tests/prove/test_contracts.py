@@ -173,7 +173,7 @@ def called_in_the_scope(x: ptr(const(int)), n: int):
             for k in range(n):
                 at: int @ thread[1] = before(1)
                 with group(thread[1]):
-                    mine[at + k] = 1
+                    mine[at] = k
 
 
 @kernel(threads=T, where=lambda x, n, blocks: (len(x) >= T, blocks == 1, 0 <= n <= 8))

@@ -242,7 +242,7 @@ void box_wait(int younger, bool read);
 void load_matrix(int count, bool transposed, unsigned int row, unsigned int* const* to);
 void store_matrix(int count, bool transposed, unsigned int row, const unsigned int* from);
 void mma(const char* type, float* const* d, const unsigned int* a, const unsigned int* b, const float* c);
-void wgmma(const char* type, int n, void* d, bool wide, const unsigned int* registers, unsigned long long a, unsigned long long b, bool keep, int a_major, int b_major);
+void wgmma(const char* type, const char* other, int n, void* d, bool wide, const unsigned int* registers, unsigned long long a, unsigned long long b, bool keep, int a_major, int b_major);
 void wgmma_commit();
 void wgmma_wait(int younger);
 void mma_of(const char* left, const char* right, const char* sums, int k, int na, int nb, int nc, bool saturate, void* const* d, const void* a, const void* b, const void* c);

@@ -210,7 +210,7 @@ void multiply(const Block& block, const Product& p) {
     if (!p.from_registers) {
         operand(block, p.type, p.a, p.a_major, 0, 64, k, left.data());
     }
-    operand(block, p.type, p.b, p.b_major, 0, p.n, k, right.data());
+    operand(block, p.other, p.b, p.b_major, 0, p.n, k, right.data());
     for (int thread = 0; p.from_registers && thread < 128; ++thread) {
         for (int v = 0; v < 4 * per; ++v) {
             int row, column;
@@ -252,7 +252,7 @@ bool happens(Warpgroup& g, long long upto) {
 
 }  // namespace
 
-void wgmma(const char* type, int n, void* d, bool wide, const unsigned int* registers, unsigned long long a, unsigned long long b, bool keep, int a_major, int b_major) {
+void wgmma(const char* type, const char* other, int n, void* d, bool wide, const unsigned int* registers, unsigned long long a, unsigned long long b, bool keep, int a_major, int b_major) {
     struct Mine { void* d; const unsigned int* registers; unsigned long long a, b; bool keep; } mine{d, registers, a, b, keep};
     together("wgmma", 0xffffffffu, &mine, [&](void** lanes) {
         Warpgroup& g = this_warpgroup();
@@ -260,11 +260,11 @@ void wgmma(const char* type, int n, void* d, bool wide, const unsigned int* regi
         const int number = m.now->thread / 32 % 4;
         const long long which = warp.asked++ - g.happened;
         if (which == (long long)g.products.size()) {
-            g.products.push_back(Product{type, n, a_major, b_major, wide, registers != nullptr, keep, a, b, {}, {}, 0});
+            g.products.push_back(Product{type, other, n, a_major, b_major, wide, registers != nullptr, keep, a, b, {}, {}, 0});
         }
         Product& p = g.products[which];
         ++p.warps;
-        if (strcmp(p.type, type) || p.n != n || p.wide != wide || p.a_major != a_major || p.b_major != b_major) {
+        if (strcmp(p.type, type) || strcmp(p.other, other) || p.n != n || p.wide != wide || p.a_major != a_major || p.b_major != b_major) {
             fail("wgmma", "warps of a warpgroup ask for different products");
         }
         for (int lane = 0; lane < 32; ++lane) {

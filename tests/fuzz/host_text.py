@@ -315,11 +315,11 @@ def _wgmma(m: re.Match, o: Operands) -> str:
     majors = o[6:] if _WGMMA_K[type] == 16 else ["0", "0"]
     majors = ["0", *majors] if registers and _WGMMA_K[type] == 16 else majors
     count = int(n) // 2 if result == "f32" else int(n) // 4
-    if type != other or int(k) != _WGMMA_K[type] or o[0] != [f"(d[{i}])" for i in range(count)] or o[4:6] != ["1", "1"] or len(majors) != 2 \
+    if type != other and {type, other} != {"e4m3", "e5m2"} or int(k) != _WGMMA_K[type] or o[0] != [f"(d[{i}])" for i in range(count)] or o[4:6] != ["1", "1"] or len(majors) != 2 \
             or registers and len(o[1]) != 4:
         raise Unsupported(f"operands of {m.group(0)}")
     a = f"const unsigned int a_[] = {{{', '.join(o[1])}}}; " if registers else ""
-    args = f'"{type}"', n, "d", "true" if result == "f32" else "false", *(("a_", "0") if registers else ("nullptr", o[1])), o[2], o[3], *majors
+    args = f'"{type}"', f'"{other}"', n, "d", "true" if result == "f32" else "false", *(("a_", "0") if registers else ("nullptr", o[1])), o[2], o[3], *majors
     return a + _call("wgmma", *args)
 
 

@@ -74,7 +74,8 @@ struct Fiber {
 
 // A product of a warpgroup: it happens once its four warps have asked for it, and for all of them at once.
 struct Product {
-    const char* type;
+    const char* type;  // of a
+    const char* other;  // of b, of as many bytes
     int n, a_major, b_major;
     bool wide, from_registers, keep;
     unsigned long long a, b;

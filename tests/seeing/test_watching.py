@@ -210,7 +210,9 @@ if __name__ == "__main__":
 def started(tmp_path, *options: str) -> subprocess.Popen:
     (tmp_path / "slow.py").write_text(PROGRAM)
     environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
-    return subprocess.Popen([sys.executable, "-m", "snap", "run", *options, "slow.py"], cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command = [sys.executable, "-m", "snap", "run", *options, "slow.py"]
+    heard = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell's background jobs ignore it, and what they start does, too
+    return subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heard)
 
 
 def test_the_command_ends_cleanly(tmp_path):

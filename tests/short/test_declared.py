@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from short.test_short_forms import defined, instructions, points
+from short.test_short_forms import defined, instructions, is_refused, points
 
 import snap
 from snap import SnapError
@@ -193,13 +193,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused(name):
-    body, code, words = REFUSED[name]
-    lines = "\n".join("    " + line for line in body.splitlines())
-    with pytest.raises(SnapError) as refused:
-        defined(f"@kernel(threads=64)\ndef k(x: ptr(const(float)), y: ptr(float), n: int):\n{lines}\n")
-    first = refused.value.all[0]
-    assert first.code == code, first.render()
-    assert words in first.render(), first.render()
+    is_refused(*REFUSED[name])
 
 
 def test_a_loop_over_a_shape_may_be_empty_and_goes_on():

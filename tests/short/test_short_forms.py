@@ -289,13 +289,17 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused(name):
-    body, code, words = REFUSED[name]
+    is_refused(*REFUSED[name])
+
+
+def is_refused(body: str, code: str, words: str) -> None:
+    """As the body of a kernel, first of all with this code, and these words in what is shown."""
     lines = "\n".join("    " + line for line in body.splitlines())
     with pytest.raises(SnapError) as refused:
         defined(f"@kernel(threads=64)\ndef k(x: ptr(const(float)), y: ptr(float), n: int):\n{lines}\n")
     first = refused.value.all[0]
-    assert first.code == code
-    assert words in first.render()
+    assert first.code == code, first.render()
+    assert words in first.render(), first.render()
 
 
 # ---- units that meet ---------------------------------------------------------------------------------------------------------------------------

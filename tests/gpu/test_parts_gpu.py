@@ -121,6 +121,33 @@ def test_a_full_grid_votes_again_and_again_on_two_streams():
     assert np.array_equal(out.cpu().numpy(), want)
 
 
+def test_votes_of_a_grid_in_graphs():
+    """Captured on a stream that no launch has seen; two graphs of one stream run side by side, beside launches on that stream."""
+    x = torch.randint(0, 4096, (4 * 128,), dtype=torch.int32, device="cuda")
+    want = torch.zeros_like(x)
+    long_vote[4](x, want, 300)
+    torch.cuda.synchronize()
+    stream, graphs = torch.cuda.Stream(), []
+    for _ in range(2):
+        out, graph = torch.zeros_like(x), torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream):
+            for _ in range(3):
+                long_vote[4](x, out, 300)
+        graphs.append((graph, out, torch.cuda.Stream()))
+    torch.cuda.synchronize()
+    eager = torch.zeros_like(x)
+    torch.cuda.synchronize()
+    for _ in range(5):
+        for graph, _, own in graphs:
+            with torch.cuda.stream(own):
+                graph.replay()
+        with torch.cuda.stream(stream):
+            long_vote[4](x, eager, 300)
+    torch.cuda.synchronize()
+    for out in (eager, *(out for _, out, _ in graphs)):
+        assert torch.equal(out, want)
+
+
 @kernel(threads=64, cluster=4)
 def clusters(x: ptr(const(int)), out: ptr(int), rounds: int):
     i: int @ thread[1] = id()

@@ -6,6 +6,7 @@ The launch itself is recorded, not made: the memory that the driver would be giv
 from __future__ import annotations
 
 import ctypes
+import itertools
 import math
 import struct
 import threading
@@ -21,6 +22,7 @@ from snap.runtime.errors import LaunchError
 from snap.runtime.gpu import GpuKernel, Layout, formats_of, function_argument, numbers_of
 from snap.runtime.signature import Signature, bf16_bits
 from snap.runtime.tensors import TensorMaps
+from snap.runtime.words import Words
 
 
 class Tensor:
@@ -48,7 +50,14 @@ class Recorder:
     def __init__(self, formats, count=2):
         self.formats, self.count, self.result, self.launches = formats, count, 0, []
         self.lock = threading.Lock()
-        self.encoded = []
+        self.encoded, self.captures, self.zeros = [], set(), 0xB000
+
+    def capturing(self, stream):
+        return stream in self.captures
+
+    def zeroed(self, size):
+        self.zeros += 0x10000
+        return self.zeros
 
     def ensure_context(self, device):
         pass
@@ -79,11 +88,12 @@ def gpu_kernel(signature, cooperative=False, barrier=False, count=2, tensors=())
     kernel = object.__new__(GpuKernel)
     module = SimpleNamespace(threads=128, dynamic_smem=4096, at_launch=(), cooperative=cooperative, grid_barrier=barrier, tensors=tensors)
     formats = formats_of(signature, module)
-    kernel.signature, kernel.layout, kernel.barriers, kernel.most_blocks = signature, Layout.of(formats, cooperative), {}, None
+    kernel.signature, kernel.layout, kernel.most_blocks = signature, Layout.of(formats, cooperative), None
     kernel.compiled = SimpleNamespace(module=module)
     kernel.device = SimpleNamespace(number=0)
     kernel.argument = function_argument(ctypes.c_void_p(0xF00))
     kernel.driver = Recorder(formats, count)
+    kernel.words = Words(kernel.driver, 32)
     kernel.maps = tuple(TensorMaps(kernel.driver, signature.kernel, signature.params[tensor.param].name, tensor) for tensor in tensors)
     return kernel
 
@@ -246,13 +256,22 @@ def test_fixed_stream(make, monkeypatch):
 
 
 def test_cooperative(make, monkeypatch):
+    """Blocks meet in words that the stream has; a launch that is captured has its own, also where it is like one before."""
     kernel, call = prepare(monkeypatch, make.kernel(make.pointer("x", F32)), cooperative=True, barrier=True)
-    with pytest.raises(Handed):
-        call(X)  # the slow path makes the barrier's memory
-    kernel.barriers[0x5000] = 0xB000
-    call(X)
-    launch, = kernel.driver.launches
-    assert launch.values == (X.pointer, 0xB000) and launch.attributes == [(2, 1)]
+
+    def words(stream, captured=False):
+        monkeypatch.setattr(family, "stream", stream)
+        kernel.driver.captures = {stream} if captured else set()
+        call(X)
+        launch = kernel.driver.launches[-1]
+        assert launch.values[0] == X.pointer and launch.attributes == [(2, 1)] and launch.stream == stream
+        return launch.values[1]
+
+    one, other = words(1), words(2)
+    captured = [words(1, captured=True) for _ in range(200)]
+    assert {words(1) for _ in range(5)} == {one} and {words(2) for _ in range(5)} == {other}
+    apart = sorted({one, other, *captured})
+    assert len(apart) == 202 and all(second - first >= 128 for first, second in itertools.pairwise(apart))
 
 
 def boxes(make, monkeypatch, **options):
@@ -265,11 +284,10 @@ def boxes(make, monkeypatch, **options):
 
 def test_tensor_maps_follow_the_parameters(make, monkeypatch):
     kernel, call = boxes(make, monkeypatch, barrier=True)
-    kernel.barriers[0x5000] = 0xB000
     x, y = Tensor(0x10000, 640, shape=(20, 8)), Tensor(0x20000, 640, shape=(160,))
     call(x, 20, y)
     *users, first, second, third, barrier = kernel.driver.launches[0].values
-    assert users == [0x10000, 20, 0x20000] and barrier == 0xB000
+    assert users == [0x10000, 20, 0x20000] and barrier == kernel.words.of(0x5000)
     assert [map.rstrip(b"\0") for map in (first, second, third)] == [b"10000 (8, 20) (8, 16)", b"20000 (8, 20) (4, 4)", b"10000 (8, 20) (8, 8)"]
     arrays = [ArrayInfo("torch", tensor.pointer, F32, "float32", tensor.shape, True, False, 0, tensor) for tensor in (x, y)]
     kernel.launch(4, 0x5000, (arrays[0], 20, arrays[1]))  # the whole way, with the same maps
@@ -300,7 +318,7 @@ def test_what_no_map_describes_is_handed_over(make, monkeypatch):
 
 def test_kernels_without_maps_pay_nothing(make, monkeypatch):
     signature = Signature.of(make.kernel(make.pointer("x", F32, (make.const(8),))).typed)
-    assert "maps" not in fastpath.source(signature, family(signature), True, False, False)
+    assert "maps" not in fastpath.source(signature, family(signature), 0, True, False, False)
 
 
 def test_failed_launch_is_reported(saxpy):

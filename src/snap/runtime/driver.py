@@ -8,11 +8,13 @@ raises `ToolchainError` where there is no driver or no GPU.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import functools
 import os
 import sys
 import threading
+from collections.abc import Iterator
 from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
 
 from snap.diag.render import render
@@ -47,6 +49,8 @@ _MULTIPROCESSORS, _MAJOR, _MINOR, _COOPERATIVE, _SHARED_OPTIN = 16, 75, 76, 95, 
 _MAX_DYNAMIC_SHARED, _LARGE_CLUSTERS = 8, 14
 # CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_DEVICEMAP
 _FOR_ALL_CONTEXTS, _MAPPED = 1, 2
+# CUstream_flags, CUstreamCaptureMode
+_NON_BLOCKING, _RELAXED = 1, 2
 # CUpointer_attribute
 _POINTER_ORDINAL = 9
 
@@ -297,25 +301,55 @@ class Driver:
             with self._lock:
                 found = self._rooms.get((device.number, size))
                 if found is None:
-                    pointer = c_void_p()
                     try:
                         self.ensure_context(device)
-                        self.call("cuMemAlloc_v2", byref(pointer), c_size_t(size))
-                        if size == CLEAN:
-                            self.call("cuMemsetD32_v2", pointer, c_uint(0), c_size_t(size // 4))
+                        found = self.zeroed(size) if size == CLEAN else self.allocated(size)
                     except LostGpuError:
                         raise
-                    except GpuError:  # no memory, or somebody captures a graph
+                    except GpuError:  # no memory
                         return 0
-                    found = self._rooms[device.number, size] = pointer.value or 0
+                    self._rooms[device.number, size] = found
         return found
 
-    def zeroed(self, size: int, stream: int) -> int:
-        """Device memory of `size` bytes (a multiple of 4), zero before anything later on the stream."""
+    def allocated(self, size: int) -> int:
+        """Device memory of `size` bytes."""
         pointer = c_void_p()
-        self.call("cuMemAlloc_v2", byref(pointer), c_size_t(size))
-        self.call("cuMemsetD32Async", pointer, c_uint(0), c_size_t(size // 4), c_void_p(stream))
+        with self._beside_captures():
+            self.call("cuMemAlloc_v2", byref(pointer), c_size_t(size))
         return pointer.value or 0
+
+    def zeroed(self, size: int) -> int:
+        """Device memory of `size` bytes (a multiple of 4), which is zero by now: zeroed on a stream of its own, that no
+        graph captures.
+        """
+        pointer, stream = self.allocated(size), c_void_p()
+        with self._beside_captures():
+            self.call("cuStreamCreate", byref(stream), c_uint(_NON_BLOCKING))
+            try:
+                self.call("cuMemsetD32Async", c_void_p(pointer), c_uint(0), c_size_t(size // 4), stream)
+                self.call("cuStreamSynchronize", stream)
+            finally:
+                self.call("cuStreamDestroy_v2", stream)
+        return pointer
+
+    @contextlib.contextmanager
+    def _beside_captures(self) -> Iterator[None]:
+        """Memory may be allocated, and a stream waited for, while some stream captures a graph: this thread says that
+        it knows what it does; else the call would fail, and the capture with it.
+        """
+        mode = c_int(_RELAXED)
+        self.call("cuThreadExchangeStreamCaptureMode", byref(mode))
+        try:
+            yield
+        finally:
+            self.call("cuThreadExchangeStreamCaptureMode", byref(mode))
+
+    def capturing(self, stream: int) -> bool:
+        """Whether what is launched on the stream goes into a graph.  Where the driver does not say, as of the default
+        stream while another one captures, the launch itself is told why.
+        """
+        status = c_int()
+        return not self._library.cuStreamIsCapturing(c_void_p(stream), byref(status)) and status.value != 0
 
 
 @functools.cache

@@ -157,7 +157,7 @@ def make(blocks, slow, current_stream, dynamic):
             {known}if ({checks}):
                 {learn}slot = pop() if pool else new_slot(blocks, dynamic)
                 buffer, arguments{attributes} = slot
-                stream = current_stream(DEVICE)
+                stream = current_stream({device})
                 pack(buffer, {at}, stream{attributes}, {packed})
             else:
                 slot = None
@@ -187,37 +187,42 @@ _BEFORE = """\
             missed, wait = 0, 2 * wait
             found = compare(({arrays}))
             if found is not None:
-                like = found, {sizes}
+                like = found, {numbers}{unknown}({sizes})
 
-    def keep(said, stream, *values):
+    def keep(said, stream, sizes, *values):
         nonlocal like, changed, patience
         changed, patience = 0, 2 * patience
         buffer, arguments{attributes} = new_slot(blocks, dynamic)
         pack(buffer, {at}, stream{attributes}, *values)
-        like = *said, stream, arguments
+        like = *said, stream, arguments, sizes
 """
 _KNOWN = """\
-alike, {kept}again, arguments = like
+alike, {kept}again, arguments, sizes = like
             if ({same_arrays}):
-                stream = current_stream(DEVICE)
                 {addresses}
+                stream = current_stream({device})
                 if ({same}):
                     slot = ()
-                elif ({checks}):
-                    slot = pop() if pool else new_slot(blocks, dynamic)
-                    buffer, arguments{attributes} = slot
-                    pack(buffer, {at}, stream{attributes}, {packed})
-                    changed += 1
-                    if changed >= patience:
-                        keep((alike, {now}), stream, {packed})
                 else:
-                    slot = None
+                    {sizes}= sizes
+                    if ({checks}):
+                        slot = pop() if pool else new_slot(blocks, dynamic)
+                        buffer, arguments{attributes} = slot
+                        pack(buffer, {at}, stream{attributes}, {packed}){kept_again}
+                    else:
+                        slot = None
             el"""
+# Not where blocks meet in words that are chosen at every launch.
+_KEPT_AGAIN = """
+                        changed += 1
+                        if changed >= patience:
+                            keep((alike, {now}), stream, sizes, {packed})"""
 
 
 def source(
     signature: Signature,
     family: _Family,
+    device: int,
     alone: bool,
     cooperative: bool,
     barrier: bool,
@@ -225,9 +230,9 @@ def source(
     where: bool = False,
     decides: tuple[int, ...] | None = None,
 ) -> str:
-    """The text of the function.  `alone`: there is one GPU, so that the current device is it.  `tensors`: the parameter
-    of each tensor map.  `where`: it has preconditions; `decides`: the arguments that decide them, where they are known
-    to, so that what held is not asked again.
+    """The text of the function, for a device.  `alone`: there is one GPU, so that the current device is it.  `tensors`:
+    the parameter of each tensor map.  `where`: it has preconditions; `decides`: the arguments that decide them, where
+    they are known to, so that what held is not asked again.
 
     One question after the other, each put to all arrays: the second time its code is in the processor's caches.
     """
@@ -245,12 +250,13 @@ def source(
     shared = {
         "attributes": ", attributes, attribute_count" if cooperative else "",
         "at": STREAM_AT,
+        "device": device,
         "packed": ", ".join(_all_packed(signature, barrier, tensors)),
     }
     condition = _condition(signature, decides) if where else None
     before = known = learn = outer = ""
     if family.compare is not None:
-        before, known = _remembering(signature, family, alone, decides if where else None, condition, shared)
+        before, known = _remembering(signature, family, alone, barrier, decides if where else None, condition, shared)
         learn, outer = f"learn({', '.join(args)})\n                ", "nonlocal changed\n        "
     return _TEMPLATE.format(
         params=", ".join(f"{arg}=NOTHING" for arg in args),
@@ -268,6 +274,7 @@ def _remembering(
     signature: Signature,
     family: _Family,
     alone: bool,
+    barrier: bool,
     decides: tuple[int, ...] | None,
     condition: str | None,
     shared: dict[str, Any],
@@ -279,44 +286,46 @@ def _remembering(
     values = [(index, param) for index, param in enumerate(signature.params) if isinstance(param, Value)]
     shaped = [index for index in arrays if signature.params[index].dims is not None]  # type: ignore[union-attr]
     given = "".join(f"a{index}, " for index in arrays)
-    sizes, shapes = ("".join(f"{letter}{k}, " for k in which) for letter, which in (("n", arrays), ("s", shaped)))
-    numbers = "".join(f"a{k}, " for k, _ in values)
+    numbers, addresses = "".join(f"a{k}, " for k, _ in values), "".join(f"p{k}, " for k in arrays)
     if decides is not None:  # lengths are what they were: where numbers are, too, it holds
         unchanged = " and ".join(f"a{k} == k{k}" for k in decides if k not in arrays)
         condition = f"({unchanged} or {condition})" if unchanged else None
-    said = [f"a{k}.nbytes, " for k in arrays] + [f"tuple(a{k}.shape), " for k in shaped]
     before = _BEFORE.format(
-        nothing="None, " * (len(signature.params) + len(said) + 2),
+        nothing="None, " * (len(signature.params) + 3),
         arrays=given,
         taken=", ".join(f"a{index}" for index in range(len(signature.params))),
-        sizes="".join(said) + numbers + "None, " * (len(arrays) + 2),
+        numbers=numbers,
+        unknown="None, " * (len(arrays) + 2),
+        sizes="".join([f"a{k}.nbytes, " for k in arrays] + [f"tuple(a{k}.shape), " for k in shaped]),
         **shared,
     )
     same = [f"p{k} == q{k}" for k in arrays] + ["stream == again"]
     same += [_same_value(k, param.scalar) for k, param in values]
-    fitting = ["not rest and not keywords"]
-    fitting += [f"(a{k} is k{k} or {_value_check(f'a{k}', param.scalar)})" for k, param in values]  # those were right
-    fitting += [f"alike({given})", *([] if alone else ["current_device() == DEVICE"])]
-    checks = _checks(signature, [f"not p{k} % {signature.params[k].widest}" for k in arrays], "s{i}", condition)  # type: ignore[union-attr]
+    fitting = [f"(a{k} is k{k} or {_value_check(f'a{k}', param.scalar)})" for k, param in values]  # those were right
+    fitting += _checks(signature, [f"not p{k} % {signature.params[k].widest}" for k in arrays], "s{i}", condition)  # type: ignore[union-attr]
     known = _KNOWN.format(
-        kept=sizes + shapes + numbers.replace("a", "k") + "".join(f"q{k}, " for k in arrays),
-        same_arrays=_joined(fitting),
+        kept=numbers.replace("a", "k") + addresses.replace("p", "q"),
+        same_arrays=_joined(
+            [f"alike({given})", *([] if alone else ["current_device() == DEVICE"]), "not rest and not keywords"]
+        ),
         addresses="; ".join(f"p{k} = {family.pointer.format(a=f'a{k}', i=k)}" for k in arrays),
         same=_joined(same),
-        checks=_joined(checks),
-        now=sizes + shapes + numbers + "".join(f"p{k}, " for k in arrays),
+        sizes="".join([f"n{k}, " for k in arrays] + [f"s{k}, " for k in shaped]),
+        checks=_joined(fitting),
+        kept_again="" if barrier else _KEPT_AGAIN.format(now=numbers + addresses, **shared),
         **shared,
     )
     return before, known
 
 
 def _same_value(index: int, scalar: Scalar) -> str:
-    """Of values that passed the check of their type: whether they are packed as the one that is remembered.  Zeros
-    have signs, and NaNs are equal to nothing.
+    """Whether a value is packed as the one that is remembered, which was right.  Zeros have signs, and NaNs are equal
+    to nothing.
     """
     if scalar == BOOL:
         return f"a{index} is k{index}"
-    return f"(a{index} is k{index} or a{index} == k{index} != 0)" if scalar.is_float else f"a{index} == k{index}"
+    equal = f"a{index} == k{index} != 0" if scalar.is_float else f"a{index} == k{index}"
+    return f"(a{index} is k{index} or {_value_check(f'a{index}', scalar)} and {equal})"
 
 
 def _all_packed(signature: Signature, barrier: bool, tensors: tuple[int, ...]) -> list[str]:
@@ -326,7 +335,7 @@ def _all_packed(signature: Signature, barrier: bool, tensors: tuple[int, ...]) -
         for index, param in enumerate(signature.params)
     ]
     packed += [f"maps{number}[p{index}, d{index}]" for number, index in enumerate(tensors)]
-    return packed + ["barriers[stream]"] * barrier
+    return packed + ["words(stream)"] * barrier
 
 
 def _joined(checks: list[str]) -> str:
@@ -437,6 +446,7 @@ def maker(kernel: GpuKernel, family: str, where: Precondition | None = None) -> 
     text = source(
         signature,
         spelled,
+        kernel.device.number,
         kernel.driver.count == 1,
         module.cooperative,
         bool(module.grid_barrier),
@@ -452,7 +462,7 @@ def maker(kernel: GpuKernel, family: str, where: Precondition | None = None) -> 
         "failed": kernel.failed,
         "pack": kernel.layout.pack.pack_into,
         "new_slot": kernel.slot,
-        "barriers": kernel.barriers,
+        "words": kernel.words.of,
         "bf16_bits": bf16_bits,
         "NOTHING": object(),
         "prod": math.prod,

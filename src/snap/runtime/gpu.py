@@ -24,6 +24,7 @@ from snap.runtime.errors import GpuError, LaunchError, LostGpuError, ToolchainEr
 from snap.runtime.signature import Pointer, Signature, bf16_bits
 from snap.runtime.sizes import bytes_at_launch, rows_at_launch, upto_of
 from snap.runtime.tensors import TensorMaps
+from snap.runtime.words import Words
 
 # CUlaunchConfig: three unsigned for the grid, three for the block, one for dynamic shared memory, padding, the stream,
 # the attributes, their number.
@@ -93,7 +94,7 @@ class GpuKernel:
         self.function = self._load(compiled, device)
         self.argument = function_argument(self.function)
         self.layout = Layout.of(formats_of(signature, module), module.cooperative)
-        self.barriers: dict[int, int] = {}
+        self.words = Words(self.driver, module.grid_barrier)
         self.maps = tuple(
             TensorMaps(self.driver, signature.kernel, signature.params[tensor.param].name, tensor)
             for tensor in module.tensors
@@ -192,15 +193,6 @@ class GpuKernel:
             *attributes,
         )
 
-    def barrier(self, stream: int) -> int:
-        """The words in which the blocks of a grid meet, one set a stream: launches on one stream follow each other, and
-        those on two may overlap.
-        """
-        found = self.barriers.get(stream)
-        if found is None:
-            found = self.barriers[stream] = self.driver.zeroed(4 * self.compiled.module.grid_barrier, stream)
-        return found
-
     def launch(self, blocks: int, stream: int, args: tuple[object, ...]) -> None:
         dynamic = self.dynamic(args) if self.compiled.module.at_launch else None
         self.check_blocks(blocks, dynamic)
@@ -208,7 +200,7 @@ class GpuKernel:
         values = [number for param, arg in zip(self.signature.params, args) for number in numbers_of(param, arg)]
         values += self._tensor_maps(args)
         if self.compiled.module.grid_barrier:
-            values.append(self.barrier(stream))
+            values.append(self.words.of(stream))
         buffer, arguments, *attributes = self.slot(blocks, dynamic)
         self.layout.pack.pack_into(buffer, STREAM_AT, stream, *attributes, *values)
         result = self.driver.launch(*arguments)

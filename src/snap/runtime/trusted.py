@@ -69,8 +69,8 @@ class Trusted:
         packed = [addresses[index] for index in self.arrays]
         packed += [f"maps{number}_{k}[{addresses[index]}]" for k, (index, _) in enumerate(self.maps)]
         if module.grid_barrier:
-            names[f"barrier{number}"] = self.kernel.barrier
-            packed.append(f"barrier{number}(stream)")
+            names[f"words{number}"] = self.kernel.words.of
+            packed.append(f"words{number}(stream)")
         attributes = ", slot[2], slot[3]" if module.cooperative else ""
         lines = [
             "try:",

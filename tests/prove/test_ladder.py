@@ -165,3 +165,13 @@ def test_what_is_left_open_is_open(monkeypatch):
     """Elimination is not complete: where it does not know, there may be a solution."""
     monkeypatch.setattr("snap.analysis.solve.solve", lambda zero, positive: solve.UNKNOWN)
     assert Cases().search([], [], []) is UNKNOWN
+
+
+def test_the_order_of_a_question_is_that_of_the_program(monkeypatch):
+    """Not that of sets, which differs between processes: what a solver's steps decide would be proved in one of them only."""
+    terms, asked = Terms(), []
+    numbers = [terms.base("any", -9, 9, name="x") for _ in range(20)]  # all print alike
+    assert list(sum(numbers, number(0)).atoms) == [atom for x in numbers for atom in x.atoms]
+    monkeypatch.setattr(Ladder, "_decide", lambda self, system: asked.append(system.conds) or UNKNOWN)
+    Ladder(terms).solve([("ge", x) for x in numbers])
+    assert asked == [[("ge", x) for x in numbers]]

@@ -47,12 +47,13 @@ class Ladder:
     _z3: Z3 = field(default_factory=Z3)
 
     def solve(self, conds: Iterable[Cond]) -> Model | Answer:
-        kept = frozenset(c for one in conds for c in (one[1:] if one[0] == "and" else (one,)) if c[0] != "true")
-        if FALSE in kept:
+        said = [c for one in conds for c in (one[1:] if one[0] == "and" else (one,)) if c[0] != "true"]
+        if FALSE in said:
             self.asked["ranges"] += 1
             return NO
+        kept = frozenset(said)
         if kept not in self._memo:
-            self._memo[kept] = self._decide(System(self.terms, sorted(kept, key=repr)))
+            self._memo[kept] = self._decide(System(self.terms, sorted(dict.fromkeys(said), key=repr)))
         return self._memo[kept]
 
     def follows(self, facts: Iterable[Cond], goal: Cond) -> bool:

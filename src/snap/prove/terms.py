@@ -19,7 +19,7 @@ depends on several facts (ladder.py).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, KeysView
 from typing import Any
 
 from snap.ir.types import GRID1, Level, Privilege
@@ -120,8 +120,9 @@ class Poly:
         return self.constant if not self.terms or len(self.terms) == 1 and () in self.terms else None
 
     @property
-    def atoms(self) -> set[Atom]:
-        return {atom for mono in self.terms for atom in mono}
+    def atoms(self) -> KeysView[Atom]:
+        """In the order of the terms: that of a set would be another one in each process."""
+        return dict.fromkeys(atom for mono in self.terms for atom in mono).keys()
 
     def span(self) -> Range:
         low = high = 0

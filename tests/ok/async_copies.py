@@ -30,6 +30,7 @@ def before_loop(x: ptr(const(int)), y: ptr(int), turns: int):
         with each(thread, y) as t:
             v: int = t
             for turn in range(turns):
+                assert 0 <= v < T
                 v = table[v]
             y[b * T + t] = v
 

@@ -7,8 +7,9 @@ import numpy as np
 from snap import *
 
 
-@kernel(threads=64, where=lambda blocks, bits, cells, real, ticket: (len(cells) >= 3, len(bits) >= 3, len(real) >= 1, len(ticket) >= 64 * blocks))
+@kernel(threads=64, where=lambda blocks, bits, cells, real, ticket: (len(cells) >= 3, len(bits) >= 3, len(real) >= 1, len(ticket) >= 64 * blocks, blocks <= 2**24))
 def all_kinds(cells: ptr(int), bits: ptr(u32), real: ptr(float), ticket: ptr(int)):
+    threads: int = count(thread[1])
     with each(thread, ticket) as i:
         old: int = atomic.add(cells, 0, 1)
         atomic.min(cells, 1, i - 20)
@@ -17,6 +18,7 @@ def all_kinds(cells: ptr(int), bits: ptr(u32), real: ptr(float), ticket: ptr(int
         atomic.or_(bits, 1, u32(1) << u32(i % 8))
         atomic.xor(bits, 2, u32(i))
         atomic.add(real, 0, 0.5)
+        assert 0 <= old < threads
         ticket[old] = i
 
 

@@ -10,11 +10,12 @@ from snap import *
 T = 64
 
 
-@kernel(threads=T, where=lambda ring, taken, slots: (len(ring) >= 2, len(taken) >= slots >= 1))
+@kernel(threads=T, where=lambda ring, taken, slots: (len(ring) >= 2, len(taken) >= slots >= 1, slots < 2**31))
 def tickets(ring: ptr(u32), taken: ptr(u32), slots: u32):
     """Tickets 0 to slots - 1, again and again, and how often each was drawn; and as many counted down."""
     with group(thread[1]):
         ticket: u32 = atomic.inc(ring, 0, slots - 1)
+        assert ticket < slots
         atomic.add(taken, int(ticket), 1)
         atomic.dec(ring, 1, slots, order="acq_rel", scope="gpu")
 

@@ -8,6 +8,9 @@ extern "C" __global__ void __launch_bounds__(32) count_up(int* out, int n) {
     int steps = 0;
     int v = t + 1;
     while (v != 1) {
+        if (steps > 1000 || v > 100000) {
+            break;
+        }
         if (v % 2 == 0) {
             v /= 2;
             ++steps;
@@ -15,9 +18,6 @@ extern "C" __global__ void __launch_bounds__(32) count_up(int* out, int n) {
         }
         v = 3 * v + 1;
         ++steps;
-        if (steps > 1000) {
-            break;
-        }
     }
     out[t] = steps;
     int s = 0;

@@ -12,12 +12,12 @@ def count_up(out: ptr(int, (6, 32)), n: int):
     with each(thread, out) as t:
         steps, v = 0, t + 1
         while v != 1:  # Collatz: every thread its own number of steps
+            if steps > 1000 or v > 100000:
+                break
             if v % 2 == 0:
                 v, steps = v / 2, steps + 1
                 continue
             v, steps = 3 * v + 1, steps + 1
-            if steps > 1000:
-                break
         out[0, t] = steps
 
         s: int = 0

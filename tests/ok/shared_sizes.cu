@@ -35,7 +35,7 @@ extern "C" __global__ void __launch_bounds__(64) reversed_rows(
     // counts: written at line 23, changed by atomics at line 27 maybe by a thread of another warp
     __syncthreads();
     for (int k = t; k < n; k += 64) {
-        atomicAdd(&counts[abs((int)row[k]) % (int)bins * 2], 1);
+        atomicAdd(&counts[abs((int)row[k] % (int)bins) * 2], 1);
     }
     if (threadIdx.x < 32) {
         // counts: changed by atomics at line 27 by all 64 threads, read at line 29 maybe by warp 0 alone

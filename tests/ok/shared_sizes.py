@@ -24,7 +24,7 @@ def reversed_rows(x: ptr(const(float), (rows, n)), out: ptr(float, (rows, n)), r
                 counts[k, 1] = k
         with each(thread) as t:
             for k in range(t, n, 64):
-                atomic.add(counts, abs(int(row[k])) % int(bins), 0, 1)
+                atomic.add(counts, abs(int(row[k]) % int(bins)), 0, 1)
         with one(thread, total):
             total[0] = float(counts[0, 0])
             total[1] = float(counts[int(bins) - 1, 1])

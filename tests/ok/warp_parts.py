@@ -12,15 +12,19 @@ from snap.lib import warp as of_warp
 upto = of_warp.scan(int, threads=4)
 
 
-@kernel(threads=64, blocks=lambda rows: -(-rows // 8), where=lambda first, rows, y: (len(first) >= rows + 1, len(y) >= rows))
-def spmv(first: ptr(const(int)), column: ptr(const(int)), a: ptr(const(float)), x: ptr(const(float)), y: ptr(float), rows: int):
+@kernel(threads=64, blocks=lambda rows: -(-rows // 8),
+        where=lambda first, rows, n, y: (len(first) >= rows + 1, len(y) >= rows, rows <= 2**30, n <= 2**30))
+def spmv(first: ptr(const(int)), column: ptr(const(int), (n,)), a: ptr(const(float), (n,)), x: ptr(const(float), (m,)), y: ptr(float), rows: int, n: int, m: int):
+    """What memory has to hold, it says by assertions: rows begin and end in the matrix, which holds columns of x."""
     row: int @ thread[8] = id()
     with partition(y, p=thread[8]) as mine, group(thread[8]):
         lane: int @ thread[1] = id()
         if row < rows:
+            assert 0 <= first[row] and first[row + 1] <= n
             total: float = 0.0
             for k in range(first[row], first[row + 1], 8):  # how often, each part decides for itself
                 j: int @ thread[1] = k + lane
+                assert j >= first[row + 1] or 0 <= column[j] < m
                 total += intrinsic.reduce_add(a[j] * x[column[j]], where=j < first[row + 1])
             with one(thread, mine):
                 mine[row] = total
@@ -67,7 +71,7 @@ def check():
     column = rng.integers(0, 50, first[-1]).astype(np.int32)
     a, x = (rng.integers(-4, 5, n).astype(np.float32) for n in (first[-1], 50))
     y = np.zeros(rows, np.float32)
-    spmv(first, column, a, x, y, rows)
+    spmv(first, column, a, x, y, rows, len(a), len(x))
     np.testing.assert_array_equal(y, [(a[s:e] * x[column[s:e]]).sum() for s, e in zip(first, first[1:])])
 
     x = rng.integers(0, 8, 64).astype(np.int32)

@@ -112,7 +112,7 @@ extern "C" __global__ void __launch_bounds__(64) nothing(const long long* __rest
     const int unit = threadIdx.x;
     snap_copy_async_8_or_zero(&s[unit], &x[i + 7], there[i] != 0);
     snap_copy_commit();
-    // s: written (cp.async) at line 67, read at line 68 by the same thread
+    // s: written (cp.async) at line 68, read at line 69 by the same thread
     snap_copy_wait<0>();
     y[i] = s[unit];
 }

@@ -54,7 +54,16 @@ def as_many_as_wanted(x: ptr(const(int)), out: ptr(int), c: ptr(int), n: int):
                 out[at + k] = i
 
 
-@pytest.mark.parametrize("k", [appended, pairs_of_two, in_the_block, as_many_as_wanted], ids=lambda k: k.__name__)
+@kernel(threads=64, where=W)
+def beside_another_number(x: ptr(const(int)), out: ptr(int), c: ptr(int), n: int):
+    with each(thread, out) as i:
+        atomic.exch(c, 1, i)
+        at: int = atomic.add(c, 0, 1)
+        assert 0 <= at < n
+        out[at] = i
+
+
+@pytest.mark.parametrize("k", [appended, pairs_of_two, in_the_block, as_many_as_wanted, beside_another_number], ids=lambda k: k.__name__)
 def test_apart(k):
     found = k.prove(["races"]).of("races")
     assert found.verdict is Verdict.PROVED, found.render()

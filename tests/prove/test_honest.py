@@ -17,7 +17,7 @@ COUNT, TRIED = 60, 40
 def drawn(seed: int):
     """The kernel of a seed, or None where the compiler refuses it."""
     writer = Writer(seed)
-    text, name = writer.text(), f"<drawn {seed}>"
+    text, name = writer.text, f"<drawn {seed}>"
     snap.register_source(name, text)
     names: dict = {}
     try:
@@ -29,7 +29,7 @@ def drawn(seed: int):
 
 def faults(writer: Writer, k, most: int):
     """What launches that keep `where=` show, one after the other."""
-    shaped = "(n" in writer.text().split("def k")[1].split(")")[0] + ")"
+    shaped = "(n" in writer.text.split("def k")[1].split(")")[0] + ")"
     tried = 0
     for n, m, blocks in sorted(writer.launches(), key=lambda one: hash((one, writer.threads)) & 0xFFFF):
         for length in sorted(lengths(n, m, blocks, writer.threads)):
@@ -60,7 +60,7 @@ def test_proved_is_never_wrong(part):
         seen[found.verdict] += 1
         if found.verdict is Verdict.PROVED:
             wrong = next(iter(itertools.islice(faults(writer, k, TRIED), 1)), None)
-            assert wrong is None, f"seed {seed}: proved, and {wrong}\n{writer.text()}\n{found.render()}"
+            assert wrong is None, f"seed {seed}: proved, and {wrong}\n{writer.text}\n{found.render()}"
         elif found.verdict is Verdict.REFUTED:
-            assert "nothing" not in found.replay(), f"seed {seed}\n{writer.text()}"
+            assert "nothing" not in found.replay(), f"seed {seed}\n{writer.text}"
     assert seen[Verdict.PROVED] and seen[Verdict.REFUTED], seen

@@ -167,6 +167,15 @@ def test_what_is_left_open_is_open(monkeypatch):
     assert Cases().search([], [], []) is UNKNOWN
 
 
+def test_a_quotient_by_a_number_that_has_another_name():
+    """block / k < n where block < n * n and k = n; not where k <= n only."""
+    terms = Terms()
+    n, k, block = (terms.base("any", low, 1 << 10, name=name) for low, name in ((0, "n"), (1, "k"), (0, "block")))
+    known = [at_least(n * n, block + 1), at_least(terms.divide(block, k), n)]
+    assert Ladder(terms).solve([equal(n, k), *known]) is NO
+    assert Ladder(terms).solve([at_least(n, k), *known]) is not NO
+
+
 def test_the_order_of_a_question_is_that_of_the_program(monkeypatch):
     """Not that of sets, which differs between processes: what a solver's steps decide would be proved in one of them only."""
     terms, asked = Terms(), []

@@ -1,7 +1,8 @@
 """Statements that do something: collectives, atomics, copies, products (evaluate.py walks all others).
 
 Input: a statement of the typed IR, and where the walk stands.  Output: its accesses are recorded, and what it assigns
-is any value.  Invariant: everything that it touches is among the recorded accesses.
+is any value; of a vote it is known what it says of this thread.  Invariant: everything that it touches is among the
+recorded accesses.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from snap.ir.hardware import WARP
 from snap.ir.types import BOOL, I32
 from snap.ir.walk import own_expressions
 from snap.prove import arrays
-from snap.prove.sites import Draw
-from snap.prove.terms import Poly
+from snap.prove.sites import NONE, Draw
+from snap.prove.terms import Poly, atoms_of, either, negated
 from snap.prove.values import value
 
 if TYPE_CHECKING:
@@ -32,6 +33,25 @@ def _atomic(w: Walk, s: ir.Atomic) -> None:
         w.out.draws.append(Draw(site, args[0], drawn if isinstance(drawn, Poly) else None))
 
 
+SOME = ("any", "syncthreads_or", "any_cluster", "any_grid")
+EVERY = ("all", "syncthreads_and", "all_cluster", "all_grid")
+
+
+def _voted(w: Walk, s: ir.Collective, said: object, found: object) -> None:
+    """Where all say yes, this thread does.  Where some do, what the units that vote agree on holds for all of them; and
+    where nobody does, this thread does not.
+    """
+    if not isinstance(said, tuple) or not isinstance(found, tuple):
+        return
+    if s.op in EVERY:
+        w.define(either(negated(found), said))
+        return
+    w.define(either(found, negated(said)))
+    for one in said[1:] if said[0] == "and" else (said,):
+        if all(atom.per.at_least(s.requires) for atom in atoms_of([one]) if not atom.defined):
+            w.define(either(negated(found), one))
+
+
 def act(w: Walk, s: ir.Stmt) -> None:
     _act(w, s)
     for var in assigned(s):
@@ -41,13 +61,14 @@ def act(w: Walk, s: ir.Stmt) -> None:
 def _act(w: Walk, s: ir.Stmt) -> None:
     match s:
         case ir.Collective():
-            for arg in s.args:
-                value(w, arg)
+            args = [value(w, arg) for arg in s.args]
             for e in effects(s):
                 if e.access is not None:
                     w.access(e, s.span, lanes=8 * s.attr("count", WARP // 8))
             for t in s.targets:
-                w.unknown(t)
+                w.unknown(t, args[0].deps if s.op in (*SOME, *EVERY) else NONE)
+                if s.op in (*SOME, *EVERY) and isinstance(t, ir.VarTarget):
+                    _voted(w, s, args[0].term, w.read(t.var).term)
         case ir.Atomic():
             _atomic(w, s)
         case ir.AsyncCopy():

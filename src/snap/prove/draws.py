@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from snap.ir.effects import Extent
 from snap.ir.types import Level, Privilege
 from snap.prove.context import Context
 from snap.prove.sites import Draw, Pact, Root, Site
@@ -52,7 +53,7 @@ def _apart(outer: Privilege | None, a: Draw, first: Renaming, b: Draw, second: R
 
 def _counts(c: Context, root: Root) -> bool:
     """Whether it only grows while it is drawn from: all that writes it adds what is not negative; shared memory may be
-    set before the first draw, once.
+    set before the first draw, once.  What is written to another element does not count.
     """
     draws = [d for d in c.found.draws if d.site.root is root]
     if any(d.site.elem != draws[0].site.elem for d in draws):
@@ -60,8 +61,15 @@ def _counts(c: Context, root: Root) -> bool:
     start = min(d.site.when.order for d in draws)
     known = {id(d.site) for d in draws if d.amount.span()[0] >= 0}
     for site in c.found.sites:
-        if site.root is root and site.kind.writes and id(site) not in known:
+        elsewhere = all(_other_element(site, d.site) for d in draws)
+        if site.root is root and site.kind.writes and id(site) not in known and not elsewhere:
             once = not site.when.loops and not site.life.loops and site.when.order < start
             if root.is_global or site.atomic or not once:
                 return False
     return all(id(d.site) in known for d in draws)
+
+
+def _other_element(a: Site, b: Site) -> bool:
+    """Of one array of one type, by indices that are numbers."""
+    alike = a.elem == b.elem and a.shape == b.shape and a.extent is b.extent is Extent.ELEMENT and a.part == b.part
+    return alike and any(None not in (i.value, j.value) and i.value != j.value for i, j in zip(a.index, b.index))

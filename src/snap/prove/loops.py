@@ -9,7 +9,7 @@ what holds on entry and is kept by each iteration holds in all of them).  Non-go
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from snap.ir import nodes as ir
@@ -18,9 +18,10 @@ from snap.ir.integers import held_by
 from snap.ir.types import I32, Scalar
 from snap.ir.walk import expressions, statements, ways_out
 from snap.prove import arrays
-from snap.prove.sites import Arithmetic, Loop
-from snap.prove.terms import FALSE, TRUE, Cond, Poly, at_least, atoms_of, below, both, either, negated, number
+from snap.prove.sites import NONE, Arithmetic, Loop
+from snap.prove.terms import FALSE, TRUE, Cond, Poly, at_least, atoms_of, below, both, either, equal, negated, number
 from snap.prove.values import Value, anything, is_bool, is_int, of_integers, value
+from snap.prove.ways import straight
 
 if TYPE_CHECKING:
     from snap.prove.evaluate import Key, Walk
@@ -54,6 +55,7 @@ class Carried:
 
 def counted(w: Walk, s: ir.For) -> None:
     """`for`: Python's range."""
+    s = replace(s, body=straight(s.body))
     given = [value(w, e) for e in (s.start, s.stop, s.step)]
     for v in given:
         w.use(v)
@@ -99,8 +101,7 @@ def _with_counter(w: Walk, s: ir.For, carried: dict[Key, Carried], start: Poly, 
             w.use(Value(None, frozenset((w.arithmetic(at + step, of, s.span),))))
 
     def body() -> list[Cond]:
-        w.body(s.body)
-        return []
+        return _passed(w, s.body)
 
     _iterate(w, carried, head, body, Loop(turn, not _stopped(ways)), s.body)
     _behind(w, carried, _turns(w, s, start, stop, step), any(isinstance(way, ir.Break) for way in ways), ways)
@@ -138,6 +139,7 @@ def _runs(at: Poly, stop: Poly, step: Poly) -> Cond:
 
 def repeated(w: Walk, s: ir.While) -> None:
     """`while`: as long as its condition is known, it is run out."""
+    s = replace(s, body=straight(s.body))
     ways, copies = ways_out((*s.pre, *s.body)), w.turned
     if not ways:
         for _ in range(MOST_TURNS):
@@ -161,10 +163,7 @@ def repeated(w: Walk, s: ir.While) -> None:
 
     def body() -> list[Cond]:
         w.inline(s.pre)
-        runs = value(w, s.cond)
-        with w.given(runs):
-            w.body(s.body)
-        return [runs.term] if isinstance(runs.term, tuple) else []
+        return _passed(w, s.body, value(w, s.cond))
 
     _iterate(w, carried, lambda: None, body, Loop(turn, False), (*s.pre, *s.body))
     breaks = any(isinstance(way, ir.Break) for way in ways)
@@ -176,6 +175,17 @@ def repeated(w: Walk, s: ir.While) -> None:
         w.dry -= 1
         if isinstance(cond.term, tuple):
             w.fact(Value(negated(cond.term), cond.deps))
+
+
+def _passed(w: Walk, body: ir.Body, *given: Value) -> list[Cond]:
+    """Walks it where these hold; what is known of whoever comes to its end."""
+    mark = len(w.path)
+    for v in given:
+        w.fact(v)
+    w.inline(body)
+    known = w.path[mark:]
+    del w.path[mark:]
+    return known
 
 
 # ---- what iterations carry ------------------------------------------------------------------------------------------
@@ -230,23 +240,41 @@ def _iterate(
     text: ir.Body,
 ) -> None:
     """Walks the body once, for any iteration."""
-    turn, outside, unsure = loop.turn, w.around, w.unsure
+    turn, outside, unsure, settled = loop.turn, w.around, w.unsure, len(w.terms.atoms)
     w.depth += 1
     w.around = (*outside, loop)
     if carried:
         _learn(w, carried, head, body, turn, text)
-        w.unsure = unsure
     mark, before = len(w.path), dict(w.vars)
+    ways = {type(way) for way in ways_out(text)}
+    if ir.Break in ways and ir.Continue not in ways:
+        _went_on(w, turn, settled, _tried(w, carried, head, body, turn)[2][len(w.out.facts) + mark :])
+    w.unsure = unsure
     _set(w, carried, turn)
     head()
     body()
     for key, c in carried.items():
-        if c.group >= 0:
-            w.out.aliases[c.group] = w.out.aliases.get(c.group, frozenset()) | w.vars[key].deps
+        if c.group >= 0:  # what a `continue` brings along was assigned on the way
+            ends = w.vars[key].deps | (w.stored.get(key, NONE) if ir.Continue in ways else NONE)
+            w.out.aliases[c.group] = w.out.aliases.get(c.group, NONE) | ends
     del w.path[mark:]
     w.vars = before
     w.around, w.unsure = outside, unsure
     w.depth -= 1
+
+
+def _went_on(w: Walk, turn: Poly, settled: int, known: list[Cond]) -> None:
+    """What is known of whoever comes to the end of the body holds of the iteration before, if there was one.  That has
+    a number of its own, and everything else in these conditions was settled before the loop.
+    """
+    (counter,) = turn.atoms
+    inside = {c: [atom for atom in atoms_of([c]) if not atom.defined] for c in known}
+    of = [c for c, atoms in inside.items() if counter in atoms and all(atom.number < settled for atom in atoms)]
+    if of:
+        last = w.terms.base(counter.kind, 0, counter.high, counter.per, counter.depth, "turn before")
+        renamed = w.terms.side(0, lambda atom: True)
+        renamed.put(counter, last)
+        w.define(either(equal(turn, 0), both(equal(last, turn - 1), *map(renamed.cond, of))))
 
 
 def _stopped(ways: list[ir.Stmt]) -> bool:
@@ -295,6 +323,8 @@ def _learn(
 ) -> None:
     """How each iteration changes the variables: walks that record nothing."""
     if any(isinstance(way, ir.Continue) for way in ways_out(text)):
+        for c in carried.values():  # any numbers; the arithmetic in them counts
+            c.group = _group(w)
         return
     settled = len(w.terms.atoms)
     free, ends, known = _tried(w, carried, head, body, turn)

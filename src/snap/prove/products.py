@@ -3,7 +3,7 @@
 Input: conditions (terms.py), with those that define atoms.  Output: lemmas: conditions that follow from them, over the
 products that stand in them.  Invariant: they follow, over the integers.  Non-goals: completeness.
 
-  quotients   `q = x / (k*d)` and `x < P*d` makes `k*q < P`
+  quotients   `q = x / (k*d)` and `x < P*d` makes `k*q < P`, whichever of two equal numbers d is called by
   factors     `g*t <= P` and g >= 1, t >= 0 makes `t <= P`
   ends        x >= 2 and y >= 3 makes (x - 2) * (y - 3) >= 0, and so on
   signs       x > 0 makes x*y >= y for y >= 0, and so on; x = 0 makes x*y = 0
@@ -34,7 +34,9 @@ def lemmas(conds: list[Cond], axioms: list[Cond], atoms: list[Atom]) -> tuple[li
     ordered = sorted(monos, key=lambda mono: [atom.number for atom in mono])
     flat = [one for c in (*conds, *axioms) for one in (c[1:] if c[0] == "and" else (c,))]
     known = [p for c in flat for p in ([c[1]] if c[0] == "ge" else [c[1], -c[1]] if c[0] == "eq" else [])]
-    bounds = [p for atom in atoms if atom.kind == "div" for p in _quotient(atom, known)]
+    quotients = [atom for atom in atoms if atom.kind == "div"]
+    limits = [*known, *_renamed(flat, known)] if quotients else known
+    bounds = [p for atom in quotients for p in _quotient(atom, limits)]
     bounds += [less for p in known for less in _without_factors(p)]
     found: list[Cond] = [ge(p) for p in bounds]
     for mono in ordered:
@@ -69,6 +71,23 @@ def _quotient(q: Atom, known: list[Poly]) -> list[Poly]:
         if k > 0 > above.constant and all(Counter(divisor) <= Counter(mono) for mono in rest):
             times = Poly({_without(mono, divisor): n for mono, n in rest.items()})
             found.append(times - Poly({(q,): k}) - 1)
+    return found
+
+
+def _renamed(flat: list[Cond], known: list[Poly]) -> list[Poly]:
+    """Of two atoms that are equal, the one that was named later stands for both: what is known of products, so said."""
+    names: dict[Atom, Atom] = {}
+    for c in flat:
+        if c[0] == "eq" and sorted(c[1].terms.values()) == [-1, 1] and all(len(mono) == 1 for mono in c[1].terms):
+            one, other = sorted((mono[0] for mono in c[1].terms), key=lambda atom: atom.number)
+            names[one] = other
+    found = []
+    for p in known if names else ():
+        said = Poly({})
+        for mono, k in p.terms.items():
+            said = said + Poly({tuple(sorted((names.get(a, a) for a in mono), key=lambda a: a.number)): k})
+        if said.terms and said != p and any(len(mono) > 1 for mono in said.terms):
+            found.append(said)
     return found
 
 

@@ -37,7 +37,7 @@ class Benchmark:
     ours        name -> function of the inputs, or `Prepared`
     baselines   likewise; the first is the one that `must` and `aim` speak of
     unlike      baselines that do something else (a copy of the same bytes), so that their results are not compared
-    reference   function of the inputs: the result in float64, or exactly
+    reference   function of the inputs: the result in float64, or exactly; a tuple, where there are several results
     tolerance   the largest |result - reference| allowed, as a part of the largest |reference|; 0: equal
     bytes       size -> bytes that must be read and written; flops: size -> operations
     rate        "bytes" or "flops": what the op is limited by, and so reported in
@@ -69,7 +69,11 @@ class Mismatch(Exception):
 
 
 def error_of(result: object, reference: object) -> float:
-    """max |result - reference| / max |reference|; NaN and infinity must stand where the reference has them."""
+    """max |result - reference| / max |reference|; NaN and infinity must stand where the reference has them.  Of several results the largest."""
+    if isinstance(reference, tuple):
+        if not isinstance(result, tuple | list) or len(result) != len(reference):
+            raise Mismatch(f"there should be {len(reference)} results")
+        return max(error_of(one, other) for one, other in zip(result, reference))
     if tuple(result.shape) != tuple(reference.shape):
         raise Mismatch(f"the result has the shape {tuple(result.shape)}, the reference {tuple(reference.shape)}")
     if math.prod(result.shape) == 0:
@@ -87,7 +91,7 @@ def error_of(result: object, reference: object) -> float:
 
 
 def check(result: object, reference: object, tolerance: float, who: str) -> float:
-    if tolerance == 0 and tuple(result.shape) == tuple(reference.shape):
+    if tolerance == 0 and not isinstance(reference, tuple) and tuple(result.shape) == tuple(reference.shape):
         if not bool((result == reference).all()):
             raise Mismatch(f"{who}: the result is not the reference's, and it must be equal")
         return 0.0

@@ -30,9 +30,10 @@ def row(size):
     return size[-1:]
 
 
-def against(name, eager, ours, inputs, reference, bytes, sizes, tolerance=2.0**-6, **more):
+def against(name, eager, ours, inputs, reference, bytes, sizes, tolerance=2.0**-6, compiles=None, **more):
+    """compiles: by torch.compile, where that is not of what runs eagerly."""
     return Benchmark(
-        name=name, sizes=sizes, inputs=inputs, ours={"snap": ours}, baselines={"torch": eager, "torch.compile": compiled(eager)},
+        name=name, sizes=sizes, inputs=inputs, ours={"snap": ours}, baselines={"torch": eager, "torch.compile": compiles or compiled(eager)},
         reference=reference, tolerance=tolerance, bytes=bytes, label=lambda size: " x ".join(map(str, size)), **more,
     )
 
@@ -55,11 +56,18 @@ def with_statistics(size, random):
     return g, x, w, b, mean, (x.float().var(-1, unbiased=False) + 1e-5).rsqrt()
 
 
+# All of the results are taken of everybody: what is not returned, torch.compile does not compute.
+
+
 def norm_backward(g, x, w, b, mean, rstd):
-    return aten.native_layer_norm_backward(g, x, [x.shape[-1]], mean[:, None], rstd[:, None], w, b, [True, True, True])[0]
+    return aten.native_layer_norm_backward(g, x, [x.shape[-1]], mean[:, None], rstd[:, None], w, b, [True, True, True])
 
 
 def rms_backward(g, x, w, b, mean, rstd):
+    return aten._fused_rms_norm_backward(g, x, [x.shape[-1]], rstd[:, None], w, [True, True])
+
+
+def rms_formula(g, x, w, b, mean, rstd):
     y = x.float() * rstd[:, None]
     by = g.float() * w.float()
     dx = (by - y * (by * y).mean(-1, keepdim=True)) * rstd[:, None]
@@ -68,12 +76,13 @@ def rms_backward(g, x, w, b, mean, rstd):
 
 def exact_norm_backward(g, x, w, b, mean, rstd):
     y, by = (x.double() - mean[:, None]) * rstd[:, None], g.double() * w.double()
-    return rstd[:, None] * (by - by.mean(-1, keepdim=True) - y * (by * y).mean(-1, keepdim=True))
+    dx = rstd[:, None] * (by - by.mean(-1, keepdim=True) - y * (by * y).mean(-1, keepdim=True))
+    return dx, (g.double() * y).sum(0), g.double().sum(0)
 
 
 def exact_rms_backward(g, x, w, b, mean, rstd):
     y, by = x.double() * rstd[:, None], g.double() * w.double()
-    return rstd[:, None] * (by - y * (by * y).mean(-1, keepdim=True))
+    return rstd[:, None] * (by - y * (by * y).mean(-1, keepdim=True)), (g.double() * y).sum(0)
 
 
 def exact_rms_norm(x, w):
@@ -81,20 +90,24 @@ def exact_rms_norm(x, w):
     return x * (x.square().mean(-1, keepdim=True) + 1e-6).rsqrt() * w.double()
 
 
+def with_residual(x, r, w, b):
+    s = x + r
+    return F.layer_norm(s, x.shape[-1:], w, b), s
+
+
 OF_NORMS = [
     against("layer_norm", lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b), lambda x, w, b: snap.lib.layer_norm(x, w, b),
             randoms(whole, row, row), lambda x, w, b: F.layer_norm(x.double(), x.shape[-1:], w.double(), b.double()),
             lambda size: 4 * count(size), NORMS),
-    against("layer_norm_residual", lambda x, r, w, b: F.layer_norm(x + r, x.shape[-1:], w, b),
-            lambda x, r, w, b: snap.lib.layer_norm(x, w, b, residual=r)[0], randoms(whole, whole, row, row),
-            lambda x, r, w, b: F.layer_norm((x + r).double(), x.shape[-1:], w.double(), b.double()), lambda size: 8 * count(size), NORMS),
-    against("layer_norm_gradient", norm_backward, lambda g, x, w, b, mean, rstd: snap.lib.layer_norm_gradient(g, x, w, mean, rstd)[0],
+    against("layer_norm_residual", with_residual, lambda x, r, w, b: snap.lib.layer_norm(x, w, b, residual=r), randoms(whole, whole, row, row),
+            lambda x, r, w, b: (F.layer_norm((x + r).double(), x.shape[-1:], w.double(), b.double()), (x + r).double()),
+            lambda size: 8 * count(size), NORMS),
+    against("layer_norm_gradient", norm_backward, lambda g, x, w, b, mean, rstd: snap.lib.layer_norm_gradient(g, x, w, mean, rstd),
             with_statistics, exact_norm_backward, lambda size: 6 * count(size), NORMS),
     against("rms_norm", lambda x, w: F.rms_norm(x, x.shape[-1:], w, 1e-6), lambda x, w: snap.lib.rms_norm(x, w), randoms(whole, row),
             exact_rms_norm, lambda size: 4 * count(size), NORMS),
-    against("rms_norm_gradient", lambda *given: rms_backward(*given)[0],
-            lambda g, x, w, b, mean, rstd: snap.lib.rms_norm_gradient(g, x, w, rstd)[0], with_statistics, exact_rms_backward,
-            lambda size: 6 * count(size), NORMS),
+    against("rms_norm_gradient", rms_backward, lambda g, x, w, b, mean, rstd: snap.lib.rms_norm_gradient(g, x, w, rstd), with_statistics,
+            exact_rms_backward, lambda size: 6 * count(size), NORMS, compiles=compiled(rms_formula)),
 ]
 
 # ---- elements ---------------------------------------------------------------------------------------------------------------------------
@@ -104,6 +117,11 @@ WIDE = [(ROWS, 3072)]
 
 def exact_gelu_gradient(g, x):
     return aten.gelu_backward(g.double(), x.double(), approximate="tanh")
+
+
+def gelu_and_sums(g, x):
+    dx = aten.gelu_backward(g, x, approximate="tanh")
+    return dx, dx.float().sum(0)
 
 
 def swiglu_backward(g, gate, up):
@@ -118,9 +136,10 @@ OF_ELEMENTS = [
             lambda size: 6 * count(size), WIDE),
     against("swiglu", lambda gate, up: F.silu(gate) * up, lambda gate, up: snap.lib.swiglu(gate, up), randoms(whole, whole),
             lambda gate, up: F.silu(gate.double()) * up.double(), lambda size: 6 * count(size), WIDE),
-    against("swiglu_gradient", lambda g, gate, up: swiglu_backward(g, gate, up)[0],
-            lambda g, gate, up: snap.lib.swiglu_gradient(g, gate, up)[0], randoms(whole, whole, whole),
-            lambda g, gate, up: aten.silu_backward(g.double() * up.double(), gate.double()), lambda size: 10 * count(size), WIDE),
+    against("swiglu_gradient", swiglu_backward, snap.lib.swiglu_gradient, randoms(whole, whole, whole),
+            lambda g, gate, up: swiglu_backward(g.double(), gate.double(), up.double()), lambda size: 10 * count(size), WIDE),
+    against("gelu_gradient_sums", gelu_and_sums, lambda g, x: snap.lib.gelu_gradient(g, x, approximate="tanh", sums=True), randoms(whole, whole),
+            lambda g, x: (exact_gelu_gradient(g, x), exact_gelu_gradient(g, x).sum(0)), lambda size: 6 * count(size), WIDE),
     against("column_sums", lambda x: x.sum(0), lambda x: snap.lib.column_sums(x), randoms(whole), lambda x: x.double().sum(0),
             lambda size: 2 * count(size), WIDE),
     Benchmark(  # not the same elements, so nothing is compared but the share that is left
@@ -182,13 +201,26 @@ def logits(size, random):
 
 def loss_backward(x, targets):
     wants = x.detach().requires_grad_()
-    return torch.autograd.grad(F.cross_entropy(wants, targets), wants)[0]
+    loss = F.cross_entropy(wants, targets)
+    return loss.detach(), torch.autograd.grad(loss, wants)[0]
+
+
+def loss_compiled(size):
+    forward = torch.compile(lambda x, targets: F.cross_entropy(x, targets), dynamic=False)
+
+    def both(x, targets):
+        wants = x.detach().requires_grad_()
+        loss = forward(wants, targets)
+        return loss.detach(), torch.autograd.grad(loss, wants)[0]
+
+    return both
 
 
 def exact_gradient(x, targets):
     found = x.float().softmax(-1)  # float64 of all logits would be 6.6 GB
+    loss = -found[torch.arange(len(x), device="cuda"), targets].double().log().mean()
     found[torch.arange(len(x), device="cuda"), targets] -= 1
-    return found / len(x)
+    return loss, found / len(x)
 
 
 def buffers(size, random):
@@ -212,8 +244,8 @@ def adamw_by_snap(p, g, m, v):
 
 
 OF_TRAINING = [
-    against("cross_entropy", loss_backward, lambda x, targets: snap.lib.cross_entropy(x, targets, gradient=True)[1], logits, exact_gradient,
-            lambda size: 4 * count(size), [(16384, 50304), (4096, 50257)]),
+    against("cross_entropy", loss_backward, lambda x, targets: snap.lib.cross_entropy(x, targets, gradient=True), logits, exact_gradient,
+            lambda size: 4 * count(size), [(16384, 50304), (4096, 50257)], compiles=Prepared(loss_compiled)),
     Benchmark(
         name="adamw", sizes=[(124_439_808,)], inputs=buffers, ours={"snap": adamw_by_snap}, baselines={"torch fused": Prepared(adamw_by_torch)},
         reference=lambda p, g, m, v: p.double(), tolerance=0, bytes=lambda size: 28 * size[0], label=lambda size: str(size[0]),

@@ -89,6 +89,13 @@ def test_the_error_is_a_part_of_the_largest_value():
     assert harness.error_of(np.zeros(0), np.zeros(0)) == 0
 
 
+def test_of_several_results_each_is_compared():
+    reference = np.float64([1, 2]), np.float64([4, 8])
+    assert harness.error_of((np.float32([1, 2]), np.float32([4, 6])), reference) == 0.25
+    with pytest.raises(harness.Mismatch, match="2 results"):
+        harness.error_of(np.float32([1, 2]), reference)
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy warns of inf - inf, torch does not
 def test_nan_and_infinity_stand_where_the_reference_has_them():
     nan, inf = float("nan"), float("inf")

@@ -10,11 +10,15 @@ from __future__ import annotations
 
 import functools
 import math
+from typing import Any
 
 from snap import *
+from snap.ir.types import F32
 from snap.lib.arrays import Argument
+from snap.lib.columns import add_columns
 from snap.lib.layer_arrays import (
     counting,
+    flag,
     floats,
     like,
     loader,
@@ -33,6 +37,7 @@ from snap.lib.recorded import launch, recorded
 from snap.lib.torch_derivatives import refuse_derivatives
 
 THREADS = 256
+SIDE, RESIDENT = 32, 1024  # where columns are added up: words side by side, and threads a multiprocessor
 WORDS = 4  # a thread goes through so many at a time
 WAYS = ("none", "tanh")
 LOG2E = math.log2(math.e)
@@ -48,10 +53,12 @@ def gelu(x, *, approximate="none"):
     return _gelu(x, approximate)
 
 
-def gelu_gradient(grad, x, *, approximate="none"):
-    """The gradient of `gelu(x)`, for that of its result."""
+def gelu_gradient(grad, x, *, approximate="none", sums=False):
+    """The gradient of `gelu(x)`, for that of its result.  `sums=True`: and the sum of all its rows, f32, which is the
+    gradient of a bias that was added to `x`.
+    """
     refuse_derivatives(grad=grad, x=x)
-    return _gelu_gradient(grad, x, approximate)
+    return _gelu_gradient(grad, x, approximate, sums)
 
 
 def swiglu(gate, up=None):
@@ -81,16 +88,33 @@ def _gelu(x, approximate):
 
 
 @recorded
-def _gelu_gradient(grad, x, approximate):
+def _gelu_gradient(grad, x, approximate, sums):
     given = floats("gelu_gradient", "x", x)
     back = like("gelu_gradient", given, "grad", grad)
     one_of("gelu_gradient", "approximate", approximate, WAYS)
+    if flag("gelu_gradient", "sums", sums):
+        return _gelu_gradient_and_sums(given, back, approximate)
     out = new(given, given.shape, given.type)
     if given.size:
         width = _flat_width(given, back)
         run = map_two_kernel(given.type, width, approximate)
         launch(run, _blocks(given, given.size, width), back.array, given.array, out, given.size)
     return out
+
+
+def _gelu_gradient_and_sums(given: Argument, back: Argument, approximate: str) -> tuple[Any, Any]:
+    rows, length = rows_of("gelu_gradient", "x", given)
+    out, total = new(given, given.shape, given.type), given.new((length,), F32, not given.size)
+    if given.size:
+        width = shared_width(length, given, back)
+        tiles = -(-length // (SIDE * width))
+        at_once = THREADS // SIDE
+        splits = max(1, min(RESIDENT // THREADS * given.multiprocessors() // tiles, -(-rows // at_once)))
+        partial = given.new((splits, length), F32)
+        run = gelu_sums_kernel(given.type, width, approximate)
+        launch(run, tiles * splits, back.array, given.array, out, partial, rows, length, tiles)
+        add_columns(given, partial, F32, math.gcd(4, length), splits, length, total, F32)
+    return out, total
 
 
 @recorded
@@ -242,6 +266,61 @@ def map_two_kernel(type, WIDTH, approximate):
     return gelu_gradient
 
 
+@functools.cache
+def gelu_sums_kernel(type, WIDTH, approximate, L=SIDE, T=THREADS):
+    """A block takes L words of columns, and rows from its split on, T / L of them at a time.  What it adds up of each
+    column is left in the split's row of `partial`.
+    """
+    E, load, store = element(type), loader(type, WIDTH), storer(type, WIDTH)
+    COLUMNS, GROUPS, apply = L * WIDTH, T // L, GELU_GRADIENT[approximate]
+
+    @kernel(
+        threads=T,
+        where=lambda grad, x, out, partial, M, N, tiles, blocks: (
+            1 <= M <= 2**30,
+            1 <= N <= 2**30,
+            N % WIDTH == 0,
+            tiles == (N + COLUMNS - 1) // COLUMNS,
+            blocks % tiles == 0,
+            blocks <= 2**16 + tiles,
+            len(grad) >= M * N,
+            len(x) >= M * N,
+            len(out) >= M * N,
+            len(partial) >= blocks // tiles * N,
+        ),
+    )
+    def gelu_gradient(
+        grad: ptr(const(E)), x: ptr(const(E)), out: ptr(E), partial: ptr(float), M: int, N: int, tiles: int
+    ):
+        words: int = N / WIDTH
+        splits: int = count(block[1]) / tiles
+        with each(block, out, partial, disjoint=(out, partial)) as b:
+            split: int = b / tiles
+            tile: int = b % tiles
+            sums: shared(float[GROUPS, COLUMNS])
+            with each(thread, sums, out, disjoint=out) as t:
+                j: int = tile * L + t % L
+                g, v, total = registers(float[WIDTH], float[WIDTH], float[WIDTH])
+                if j < words:
+                    for row in unroll(range(split * GROUPS + t / L, M, splits * GROUPS), 2):
+                        load(grad, i64(row) * words + j, g)
+                        load(x, i64(row) * words + j, v)
+                        for i in unroll(range(WIDTH)):
+                            v[i] = apply(g[i], v[i])
+                            total[i] += v[i]
+                        store(out, i64(row) * words + j, v)
+                for i in unroll(range(WIDTH)):
+                    sums[t / L, t % L * WIDTH + i] = total[i]
+            with each(thread, partial, disjoint=partial) as t:
+                for c in range(t, min(COLUMNS, N - tile * COLUMNS), T):
+                    all: float = 0.0
+                    for k in unroll(range(GROUPS)):
+                        all += sums[k, c]
+                    partial[i64(split) * N + (tile * COLUMNS + c)] = all
+
+    return gelu_gradient
+
+
 # Of HALVES, rows of `half` elements of the result lie in rows of twice as many: `half` is a multiple of WIDTH, and
 # nothing is left behind the words.
 
@@ -253,8 +332,9 @@ def swiglu_kernel(type, WIDTH, HALVES, index):
 
     @kernel(
         threads=THREADS,
-        where=lambda gate, up, out, n, half: (
+        where=lambda gate, up, out, n, half, blocks: (
             0 <= n <= MOST,
+            blocks <= 2**15,
             WIDTH <= half <= MOST,
             not HALVES or half % WIDTH == 0,
             not HALVES or n % half == 0,
@@ -295,8 +375,9 @@ def swiglu_gradient_kernel(type, WIDTH, HALVES, index):
 
     @kernel(
         threads=THREADS,
-        where=lambda grad, gate, up, dgate, dup, n, half: (
+        where=lambda grad, gate, up, dgate, dup, n, half, blocks: (
             0 <= n <= MOST,
+            blocks <= 2**15,
             WIDTH <= half <= MOST,
             not HALVES or half % WIDTH == 0,
             not HALVES or n % half == 0,

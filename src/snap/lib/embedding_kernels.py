@@ -30,8 +30,9 @@ def lookup_kernel(type, index, result, counted, WIDTH, PLACED, T=LOOKUP_THREADS)
 
     @kernel(
         threads=T,
-        where=lambda tokens, table, positions, out, n, last, rows, N: (
+        where=lambda tokens, table, positions, out, n, last, rows, N, blocks: (
             0 <= n <= 2**30,
+            blocks <= 2**13,
             WIDTH <= N <= 2**30,
             N % WIDTH == 0,
             n * N <= MOST,

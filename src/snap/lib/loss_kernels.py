@@ -29,7 +29,11 @@ def factor_kernel(index, T=SUM_THREADS):
     """`scale`, divided by the number of rows that count where the loss is their mean."""
     I, total = element(index), block_reduce(int, T)
 
-    @kernel(threads=T)
+    @kernel(
+        threads=T,
+        blocks=1,
+        where=lambda targets, factor, M: (0 <= M <= 2**30, len(targets) >= M, len(factor) >= 1),
+    )
     def factor_of_rows(targets: ptr(const(I)), factor: ptr(float), M: int, ignore: int, mean: bool, scale: float):
         with each(block, factor):
             own: int @ thread[1] = 0
@@ -48,7 +52,11 @@ def factor_kernel(index, T=SUM_THREADS):
 def loss_sum_kernel(T=SUM_THREADS):
     total = block_reduce(float, T)
 
-    @kernel(threads=T)
+    @kernel(
+        threads=T,
+        blocks=1,
+        where=lambda losses, factor, loss, M: (0 <= M <= 2**30, len(losses) >= M, len(factor) >= 1, len(loss) >= 1),
+    )
     def sum_of_losses(losses: ptr(const(float)), factor: ptr(const(float)), loss: ptr(float), M: int):
         with each(block, loss):
             own: float @ thread[1] = 0.0
@@ -155,7 +163,25 @@ def held_loss_kernel(type, index, WIDTH, GRADIENT, IN_PLACE, EACH, T=THREADS):
     load, store, agree, take = loader(type, WIDTH), storer(type, WIDTH), row_sum(T), row_word(WIDTH)
     pick, turn, LINE = logit_of(WIDTH), gradient_of(WIDTH), 128 // (WIDTH * type.bytes)  # words a line of the L2 cache
 
-    @kernel(threads=T)
+    @kernel(
+        threads=T,
+        where=lambda logits, targets, factor, out, losses, M, N, stride, out_stride, blocks: (
+            1 <= M <= 2**30,
+            1 <= N <= MOST,
+            N % WIDTH == 0,
+            stride % WIDTH == 0,
+            out_stride % WIDTH == 0,
+            N <= stride <= 2**40,
+            N <= out_stride <= 2**40,
+            not IN_PLACE or stride == out_stride,
+            blocks <= M,
+            len(targets) >= M,
+            len(factor) >= 1,
+            len(losses) >= M,
+            IN_PLACE or len(logits) >= (M - 1) * stride + N,
+            not GRADIENT or len(out) >= (M - 1) * out_stride + N,
+        ),
+    )
     def cross_entropy(
         logits: ptr(const(E)),
         targets: ptr(const(I)),
@@ -183,6 +209,7 @@ def held_loss_kernel(type, index, WIDTH, GRADIENT, IN_PLACE, EACH, T=THREADS):
             for row in range(own, M, blocks):
                 target: I = targets[row]
                 at: int = int(target) / WIDTH if target != ignore else -1
+                owner: int = at % T if target != ignore else 0  # the thread whose word has the target
                 next: i64 = i64(row + blocks) * stride / WIDTH
                 to: i64 = i64(row) * out_stride / WIDTH
                 assert target == ignore or target >= 0 and target < N, "a target of `cross_entropy` is no class"
@@ -195,6 +222,7 @@ def held_loss_kernel(type, index, WIDTH, GRADIENT, IN_PLACE, EACH, T=THREADS):
                         take(v, both)
                 lse: float @ thread[1] = agree(both[0], both[1])
                 part: float @ thread[1] = factor[0] if target != ignore else 0.0
+                loss: float @ thread[1] = 0.0
                 with each(thread, held, out, losses, disjoint=(out, losses)):
                     for j in unroll(range(t, words, T), 2):
                         v: float[WIDTH]
@@ -205,12 +233,12 @@ def held_loss_kernel(type, index, WIDTH, GRADIENT, IN_PLACE, EACH, T=THREADS):
                             intrinsic.prefetch(out.view(W)[next + j])
                         hit: int = int(target) % WIDTH if j == at else -1
                         if hit >= 0:
-                            losses[row] = (lse - pick(v, hit)) * (part if EACH else 1.0)
+                            loss = (lse - pick(v, hit)) * (part if EACH else 1.0)
                         if GRADIENT:
                             turn(v, lse, part, hit)
                             store(out, to + j, v)
-                    if target == ignore and t == 0:
-                        losses[row] = 0.0
+                    if t == owner:
+                        losses[row] = loss
                 if IN_PLACE and row + blocks < M:
                     with each(thread, held, out, disjoint=out):
                         for j in range(t, words, T):
@@ -226,7 +254,25 @@ def long_loss_kernel(type, index, WIDTH, GRADIENT, IN_PLACE, EACH, T=THREADS):
     load, store, agree, take = loader(type, WIDTH), storer(type, WIDTH), row_sum(T), row_word(WIDTH)
     pick, turn = logit_of(WIDTH), gradient_of(WIDTH)
 
-    @kernel(threads=T)
+    @kernel(
+        threads=T,
+        where=lambda logits, targets, factor, out, losses, M, N, stride, out_stride, blocks: (
+            1 <= M <= 2**30,
+            1 <= N <= 2**30,
+            N % WIDTH == 0,
+            stride % WIDTH == 0,
+            out_stride % WIDTH == 0,
+            N <= stride <= 2**40,
+            N <= out_stride <= 2**40,
+            not IN_PLACE or stride == out_stride,
+            blocks <= M,
+            len(targets) >= M,
+            len(factor) >= 1,
+            len(losses) >= M,
+            IN_PLACE or len(logits) >= (M - 1) * stride + N,
+            not GRADIENT or len(out) >= (M - 1) * out_stride + N,
+        ),
+    )
     def cross_entropy(
         logits: ptr(const(E)),
         targets: ptr(const(I)),
@@ -248,6 +294,7 @@ def long_loss_kernel(type, index, WIDTH, GRADIENT, IN_PLACE, EACH, T=THREADS):
             for row in range(own, M, blocks):
                 target: I = targets[row]
                 at: int = int(target) / WIDTH
+                owner: int = at % T  # the thread whose word has the target
                 first: i64 = i64(row) * stride / WIDTH
                 to: i64 = i64(row) * out_stride / WIDTH
                 assert target == ignore or target >= 0 and target < N, "a target of `cross_entropy` is no class"
@@ -263,6 +310,7 @@ def long_loss_kernel(type, index, WIDTH, GRADIENT, IN_PLACE, EACH, T=THREADS):
                             take(v, both)
                     lse: float @ thread[1] = agree(both[0], both[1])
                     part: float @ thread[1] = factor[0]
+                    loss: float @ thread[1] = 0.0
                     with each(thread, out, losses, disjoint=(out, losses)):
                         for j in unroll(range(t, words, T), 4):
                             if IN_PLACE:
@@ -271,10 +319,12 @@ def long_loss_kernel(type, index, WIDTH, GRADIENT, IN_PLACE, EACH, T=THREADS):
                                 load(logits, first + j, v)
                             hit: int = int(target) % WIDTH if j == at else -1
                             if hit >= 0:
-                                losses[row] = (lse - pick(v, hit)) * (part if EACH else 1.0)
+                                loss = (lse - pick(v, hit)) * (part if EACH else 1.0)
                             if GRADIENT:
                                 turn(v, lse, part, hit)
                                 store(out, to + j, v)
+                        if t == owner:
+                            losses[row] = loss
                 else:
                     with each(thread, out, losses, disjoint=(out, losses)):
                         if GRADIENT:
@@ -294,7 +344,10 @@ def scaling_kernel(type, WIDTH, T=THREADS):
     E = element(type)
     load, store, load_one, store_one = loader(type, WIDTH), storer(type, WIDTH), loader(type, 1), storer(type, 1)
 
-    @kernel(threads=T)
+    @kernel(
+        threads=T,
+        where=lambda x, factor, n, blocks: (0 <= n <= 2**40, blocks <= 2**16, len(x) >= n, len(factor) >= 1),
+    )
     def scale(x: ptr(E), factor: ptr(const(float)), n: i64):
         threads: int = count(thread[1])
         words: i64 = n / WIDTH

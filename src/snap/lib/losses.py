@@ -121,7 +121,7 @@ def _row_stride(function: str, given: Argument) -> int:
     of_row, of_column = strides(given)
     if (classes > 1 and of_column != 1) or (rows > 1 and of_row < classes):
         raise refuse(function, "logits", "has columns that do not lie side by side; pass a copy in row-major order")
-    return of_row
+    return of_row if rows > 1 else classes
 
 
 def scaled_in_place(x: Any, factor: Any) -> None:

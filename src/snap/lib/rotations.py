@@ -22,6 +22,7 @@ from snap.lib.layer_arrays import (
     floats,
     like,
     loader,
+    most_counted,
     new,
     persistent,
     refuse,
@@ -102,7 +103,32 @@ def rotary_kernel(type, held, WIDTH, INTERLEAVED, SINGLE, BACK, counted):
     load, store, load_angles = loader(type, WIDTH), storer(type, WIDTH), loader(held, ANGLES)
     sign = -1.0 if BACK else 1.0
 
-    @kernel(threads=THREADS)
+    @kernel(
+        threads=THREADS,
+        where=lambda x, cos, sin, out, n, length, size, heads, of_batch, of_head, of_row, blocks: (
+            1 <= length <= 2**30,
+            2 <= size <= 2**30,
+            1 <= heads <= 2**30,
+            size % (2 * ANGLES) == 0,
+            0 <= n <= most_counted(counted),
+            n % (size // 2 // ANGLES * length * heads) == 0,
+            blocks <= 2**16,
+            0 <= of_batch <= 2**40,
+            0 <= of_head <= 2**40,
+            0 <= of_row <= 2**40,
+            SINGLE or of_batch % WIDTH == 0,
+            SINGLE or of_head % WIDTH == 0,
+            SINGLE or of_row % WIDTH == 0,
+            len(x)
+            >= (n // (size // 2 // ANGLES * length * heads) - 1) * of_batch
+            + (heads - 1) * of_head
+            + (length - 1) * of_row
+            + size,
+            len(cos) >= length * (size // 2),
+            len(sin) >= length * (size // 2),
+            len(out) >= 2 * ANGLES * n,
+        ),
+    )
     def rotary(
         x: ptr(const(E)),
         cos: ptr(const(H)),

@@ -2,9 +2,9 @@
 
     python benchmarks/run.py [op...] [--quick] [--list]
 
-Each op is a folder benchmarks/<op>/ whose bench.py declares BENCHMARK (or BENCHMARKS, a list): its kernels are timed on the GPU.  `calls` is what a
-caller sees: host time and time by the clock of the library's functions, and of a training step, beside torch.  Results go to benchmarks/results/ as JSON;
-docs/make_performance.py makes the page and the plot from them.  The exit status is 1 where a result was wrong.
+Each op is a folder benchmarks/<op>/ whose bench.py declares BENCHMARK (or BENCHMARKS, a list, of which `op/name` is one): its kernels are timed on the
+GPU.  `calls` is what a caller sees: host time and time by the clock of the library's functions, and of a training step, beside torch.  Results go to
+benchmarks/results/ as JSON; docs/make_performance.py makes the page and the plot from them.  The exit status is 1 where a result was wrong.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def main(words: list[str] | None = None) -> int:
     arguments.add_argument("--commit", help="what is measured, where git here does not say (no checkout, or another one)")
     chosen = arguments.parse_args(words)
     known = declared()
-    unknown = [op for op in chosen.ops if op not in (*known, CALLS)]
+    unknown = [op for op in chosen.ops if op.partition("/")[0] not in (*known, CALLS)]
     if unknown:
         arguments.error(f"there is no benchmarks/{unknown[0]}/bench.py that declares a benchmark; there is {', '.join(known) or 'none'}")
     if chosen.list:
@@ -91,7 +91,8 @@ def main(words: list[str] | None = None) -> int:
     print(f"{device.name}, driver {surroundings['driver']}: device copy {surroundings['copy_bytes_per_s'] / 1e12:.2f} TB/s")
     wrong = False
     for op in [op for op in chosen.ops or known if op != CALLS]:
-        for benchmark in load(known[op]):
+        folder, _, only = op.partition("/")
+        for benchmark in [found for found in load(known[folder]) if only in ("", found.name)]:
             sizes, rounds = (list(benchmark.sizes)[:1], harness.LEAST_ROUNDS) if chosen.quick else (None, None)
             result = {**surroundings, **harness.run(benchmark, device, sizes, rounds)}
             wrong |= bool(result["failed"])

@@ -175,7 +175,7 @@ class Model(torch.nn.Module):
         p, h, g, C = self.p, self.h, self.g, self.config.width
         d_active = lib.gemm(d_stream, h[f"{k}.down"])
         lib.gemm(d_stream.t(), kept.active, out=g[f"{k}.down"])
-        d_up = lib.gelu_gradient(d_active, kept.up, approximate="tanh")
+        d_up, up_b = lib.gelu_gradient(d_active, kept.up, approximate="tanh", sums=True)
         d_n2 = lib.gemm(d_up, h[f"{k}.up"])
         lib.gemm(d_up.t(), kept.n2, out=g[f"{k}.up"])
         d_between, ln2_w, ln2_b = lib.layer_norm_gradient(
@@ -199,7 +199,7 @@ class Model(torch.nn.Module):
         d_into, ln1_w, ln1_b = lib.layer_norm_gradient(
             d_n1, kept.into, p[f"{k}.ln1_w"], kept.mean1, kept.rstd1, grad_residual=d_between
         )
-        qkv_b, out_b, up_b, down_b = (lib.column_sums(x, dtype="f32") for x in (d_qkv, d_between, d_up, d_stream))
+        qkv_b, out_b, down_b = (lib.column_sums(x, dtype="f32") for x in (d_qkv, d_between, d_stream))
         start = g[f"{k}.ln1_w"].storage_offset()
         to = self.grads[start : start + 13 * C]
         kernels.gather(ln1_w, ln1_b, qkv_b, out_b, ln2_w, ln2_b, up_b, down_b, to, C)

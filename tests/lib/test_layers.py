@@ -154,6 +154,16 @@ def test_gelu_and_swiglu(name, size):
     np.testing.assert_array_equal(swiglu_gradient(np.stack([g] * 3), both)[2], np.concatenate([of_gate, of_up]))
 
 
+@pytest.mark.parametrize("name, shape", [("f32", (7, 3)), ("bf16", (2, 35, 264)), ("f16", (300, 13)), ("f32", (0, 5))])
+def test_sums_of_the_gradient_of_gelu(name, shape):
+    (x, X), (g, G) = (drawn(name, *shape, first=shape[0] % 2) for _ in range(2))
+    dx, sums = gelu_gradient(g, x, approximate="tanh", sums=True)
+    np.testing.assert_array_equal(dx, gelu_gradient(g, x, approximate="tanh"))
+    want = (G * slope(lambda v: exact_gelu(v, "tanh"), X)).reshape(-1, shape[-1]).sum(0)
+    assert sums.dtype == np.float32
+    np.testing.assert_allclose(sums, want, atol=2e-4)
+
+
 def test_activations_far_out():
     x = np.array([-1e30, -100.0, 0.0, 100.0, 1e18], np.float32)
     for way in ("none", "tanh"):

@@ -119,7 +119,7 @@ CALLS = {
         grad=(zeros(2, 7), X.astype(np.float16)), mean=(zeros(3), N.astype(np.float16)), rstd=(zeros(2, 1),), grad_residual=(zeros(8),), bias=(0,))),
     "rms_norm_gradient": (dict(grad=X, x=X, weight=W, rstd=N), dict(rstd=(zeros(3),), grad_residual=(zeros(2, 9),))),
     "gelu": (dict(x=X), dict(x=(X.astype(np.int32), [1.0]), approximate=("erf", None, 3))),
-    "gelu_gradient": (dict(grad=X, x=X), dict(grad=(zeros(3, 8),), approximate=("x",))),
+    "gelu_gradient": (dict(grad=X, x=X), dict(grad=(zeros(3, 8),), approximate=("x",), sums=(1,))),
     "swiglu": (dict(gate=X, up=X), dict(up=(zeros(2, 4), X.astype(np.float16)), gate=(X.astype(np.int8),))),
     "swiglu_gradient": (dict(grad=X, gate=X, up=X), dict(grad=(zeros(2, 4),))),
     "rotary": (dict(x=zeros(2, 3, 4, 8), cos=zeros(4, 4), sin=zeros(4, 4)), dict(

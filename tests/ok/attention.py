@@ -28,7 +28,7 @@ def softmax(s: ref(float[64]), m: ref(float[2]), l: ref(float[2]), shrink: ref(f
         l[r] = l[r] * shrink[r] + row
 
 
-@kernel(threads=384)
+@kernel(threads=384, where=lambda H, L, blocks: (H >= 1, L >= 128, L % 128 == 0, 128 * blocks <= H * L < 2**31))
 def attention(Q: ptr(const(bf16), (H * L, 128)), K: ptr(const(bf16), (H * L, 128)), V: ptr(const(bf16), (H * L, 128)), O: ptr(bf16, (H * L, 128)),
               H: int, L: int, scale: float):
     with each(block) as b:

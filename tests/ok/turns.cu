@@ -275,6 +275,27 @@ static __device__ __forceinline__ void snap_barrier_wait(unsigned long long* bar
 #endif
 }
 
+#ifndef __CUDACC_RTC__
+#include <assert.h>
+#endif
+
+__device__ unsigned long long* snap_failed;
+
+static __device__ __forceinline__ void snap_fail(unsigned int which, const char* text, const char* file, unsigned int line) {
+    if (snap_failed != nullptr) {
+        *(volatile unsigned long long*)snap_failed =
+            (unsigned long long)which << 42 | (unsigned long long)threadIdx.x << 32 | blockIdx.x;
+        __threadfence_system();
+    }
+#ifdef __CUDACC_RTC__
+    __assertfail(text, file, line, "a Snap kernel", sizeof(char));
+#else
+    __assert_fail(text, file, line, "a Snap kernel");
+#endif
+    __trap();
+    __builtin_unreachable();
+}
+
 static __device__ __forceinline__ void snap_atomic_store_i32_relaxed_gpu(int* address, int value) {
     asm volatile("st.relaxed.gpu.u32 [%0], %1;" :: "l"(address), "r"((unsigned int)value) : "memory");
 }
@@ -311,8 +332,11 @@ extern "C" __global__ void __launch_bounds__(128) queue(int* order, int n) {
         // turn: units of thread[32] take turns, line 42
         snap_barrier_wait(&turn[unit], turns - (int)(unit == 0));
         if (lane == 0) {
-            const int old = atomicAdd(next_number, 1);
-            snap_atomic_store_i32_relaxed_gpu(&order[old], 100 * i + w);
+            const int number = atomicAdd(next_number, 1);
+            if (!(0 <= number && number < 4 * n)) {
+                snap_fail(1, "assertion failed", "turns.py", 44);
+            }
+            snap_atomic_store_i32_relaxed_gpu(&order[number], 100 * i + w);
         }
         // turn: units of thread[32] take turns, line 42
         __syncwarp();

@@ -40,7 +40,9 @@ def queue(order: ptr(int), n: int):
         with each(warp) as w:
             for i in range(n):
                 with turn(), one(thread):
-                    atomic.store(order, atomic.add(next_number, 0, 1), 100 * i + w)
+                    number: int = atomic.add(next_number, 0, 1)
+                    assert 0 <= number < 4 * n
+                    atomic.store(order, number, 100 * i + w)
 
 
 def check():

@@ -22,6 +22,7 @@ from snap.prove.order_counts import least, most
 from snap.prove.order_reach import State
 from snap.prove.order_rings import NEVER, Event, Key, Rings
 from snap.prove.order_sites import Besides, Meeting, Site
+from snap.prove.order_turns import wrong
 
 Told = dict[tuple, dict[tuple, int]]
 MOST_WAYS = 5  # that have alternatives, each of which is asked about with all of the others
@@ -52,7 +53,8 @@ class Phases:
         """
         told: Told = {}
         for uid, classes in self.of.items():
-            told["phase", uid] = {("phase", uid): 0, **dict.fromkeys(classes, 0)}
+            heard = () if uid in self.rings.turns else classes
+            told["phase", uid] = {("phase", uid): 0, **dict.fromkeys(heard, 0)}
         for cls, found in self.arrivals.items():
             own = {cls: -1} if found[0].units == 1 and self.rings.cluster == 1 else {}
             told[cls] = own
@@ -84,7 +86,14 @@ class Phases:
         self.wrong.setdefault((span, b.uid, why), Stuck(span, b.name, why))
 
     def rules(self) -> None:
+        for uid, turn in self.rings.turns.items():
+            self.sound.discard(uid)
+            why = wrong(self.rings.kernel, turn, self.rings.ranges)
+            if why:
+                self.wrong[turn.wait.span, uid, why] = Stuck(turn.wait.span, turn.barrier.name, why)
         for uid, b in self.rings.barriers.items():
+            if uid in self.rings.turns:
+                continue
             events = [e for c in self.of[uid] for e in self.arrivals[c]]
             for e in events:
                 if not e.in_turn:
@@ -171,10 +180,10 @@ class Phases:
         for cls, found in self.arrivals.items():
             needs[cls] = {}
             for uid in self.rings.barriers:
-                d = max(e.needs[uid] for e in found)
-                never = all(e.counters.get(((), ("waited", uid))) == linear.number(-1) for e in found)
-                for other in self.of[uid] if not never else ():
-                    needs[cls][other] = d
+                waited = [e for e in found if e.counters.get(((), ("waited", uid))) != linear.number(-1)]
+                alone = uid in self.rings.turns and cls[1] == uid  # which order_turns.py has asked about
+                for other in self.of[uid] if waited and not alone else ():
+                    needs[cls][other] = max(e.needs[uid] for e in waited)
         for k in needs:
             for i in needs:
                 for j in needs:
@@ -189,7 +198,7 @@ class Phases:
         """Every phase that is waited for is one that all arrive for: at the end, they have arrived as often."""
         for uid, b in self.rings.barriers.items():
             waited = [e for e in self.waits if e.barrier.uid == uid]
-            if not waited:
+            if not waited or uid in self.rings.turns:
                 continue
             arrived = [e for c in self.of[uid] for e in self.arrivals[c]]
             ends = self.rings.role_ends if any(e.in_role for e in (*waited, *arrived)) else self.ends()[-1:]

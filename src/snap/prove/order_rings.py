@@ -43,6 +43,7 @@ from snap.prove.order_counts import Bounds, least, most
 from snap.prove.order_reach import State, begun
 from snap.prove.order_sites import Ages, Site
 from snap.prove.order_text import alike, bits, counters, given, paths, roles, turned
+from snap.prove.order_turns import Turn, turns
 from snap.prove.timelines import COPY, PASSED
 
 Key = tuple  # of a variable, or of a counter of ours
@@ -89,6 +90,7 @@ class Rings(Acts):
         self._steps: dict[int, bool] = {}
         self.depth = 0  # cases entered, and not yet all left
         self.barriers = {b.uid: b for b in kernel.mbarriers}
+        self.turns = turns(kernel)
         if not kernel.mbarriers:
             return
         for b in kernel.mbarriers:
@@ -245,6 +247,8 @@ class Rings(Acts):
 
     def index(self, b: synced.MBarrier, slot: ir.Expr, cls: tuple | None) -> Form | None:
         """The index that an arrival or load is for, as its slot is written."""
+        if b.uid in self.turns:
+            return self.values.known.get(((), self.turns[b.uid].counter.uid))
         match slot:
             case ir.Binary("%", counter, ir.Const(n)) if n == b.slots:
                 return self.form(counter)
@@ -265,6 +269,8 @@ class Rings(Acts):
         match s:
             case ir.Wgmma() if not self.dry:
                 self.change(lambda site, st: st.multiplied(self.acting(site)) if site.line is PASSED else st)
+            case synced.MBarrierWait(barrier, slot) if barrier.uid in self.turns:
+                self.turn(s, self.turns[barrier.uid])
             case synced.MBarrierWait(barrier, slot, phase):
                 self.waited(s, barrier, linear.add(self.form(slot), self.form(phase), barrier.slots))
             case synced.MBarrierArrive():
@@ -297,8 +303,18 @@ class Rings(Acts):
         )  # fmt: skip
         self.tokens[site, ()] = begun(PASSED, self.units, site.made)
 
+    def turn(self, s: synced.MBarrierWait, turn: Turn) -> None:
+        """In the rule of circles it counts as a wait for the turn of this number of some other unit."""
+        if not self.dry:
+            turn.waited(self.active, self.form(s.slot), self.form(turn.unit))
+        count = self.values.known[(), turn.counter.uid]
+        self.event(s, "wait", s.barrier, count, (), self.active, 0, True)
+        self.values.known[(), ("waited", s.barrier.uid)] = count
+
     def arrives(self, s: synced.MBarrierArrive) -> None:
         b, cls = s.barrier, _class(s)
+        if b.uid in self.turns and not self.dry:
+            self.turns[b.uid].arrived(self.active, self.form(s.slot), self.arriving(s))
         if not self.dry:
             self.waits(s.point)
         threads = self.arriving(s)

@@ -19,7 +19,7 @@ SOUND = {
     "analysis/values.py": (1, "an expression gets a number when it is first met, and is kept with it"),
     "check/parts.py": (4, "accesses of a body that is held while it is walked"),
     "check/scopes.py": (4, "statements of the untyped tree, which the definition holds"),
-    "check/statements.py": (3, "statements of the untyped tree, which the definition holds"),
+    "check/statements.py": (2, "statements of the untyped tree, which the definition holds"),
     "check/shared.py": (2, "definitions, held by the modules they stand in; the set lasts for one question"),
     "check/short.py": (1, "the body that is being made, kept in the table"),
     "ir/verify.py": (5, "expressions, and typed statements, which have no number yet; kept in the table"),

@@ -1,4 +1,4 @@
-"""Local arrays and vectors as values: tuple assignment, first values of arrays; what is refused, with its way out."""
+"""Local arrays and vectors as values: tuple assignment, first values of arrays, arrays as a whole; what is refused, with its way out."""
 
 from __future__ import annotations
 
@@ -167,6 +167,97 @@ def test_a_list_is_one_declaration():
     assert "float a[2] = {x[i], 1.0f};" in made("a: float[2] = [x[i], 1.0]\ny[i] = a[0]").cuda()
 
 
+SHOW = "\nz[i] = a[0] + 100 * a[1] + 10000 * a[2]"
+
+
+# ---- arrays as a whole ----------------------------------------------------------------------------------------------------
+
+
+def test_one_value_for_all_is_evaluated_once():
+    _, z = ran("a: int[3] = [i, 2, 3]\na = a[0] + 1" + SHOW)
+    np.testing.assert_array_equal(z, (T + 1) * 10101)
+
+
+def test_an_array_is_copied():
+    _, z = ran("a: int[3]\nb: int[3] = [i, 5, 6]\na = b\nb = 0" + SHOW)
+    np.testing.assert_array_equal(z, T + 60500)
+
+
+def test_a_list_is_evaluated_before_the_array_changes():
+    _, z = ran("a: int[3] = [1, 2, 3]\na = [a[2], a[0], a[1] + i]" + SHOW)
+    np.testing.assert_array_equal(z, 3 + 100 + 10000 * (T + 2))
+
+
+def test_windows_are_assigned_and_combined():
+    y, _ = ran("a: float[2, 3]\na[1] = 2.0\na[0] = a[1]\na[0] += a[1]\nfor r in range(2):\n    a[r] *= x[i]\ny[i] = a[0, 2] + 100.0 * a[1, 0]")
+    np.testing.assert_array_equal(y, 204 * T)
+
+
+@pytest.mark.parametrize("op, want", [("+", 7), ("-", 3), ("*", 10), ("//", 2), ("%", 1), ("<<", 20), ("^", 7)])
+def test_each_operator_meets_each_element(op, want):
+    _, z = ran(f"a: int[3] = [5, 5, i]\nb: int[3] = [2, 2, 2]\nc: int[3] = a\na {op}= 2\nc {op}= b\nz[i] = a[0] + 1000 * c[1] + 1000000 * int(a[2] == c[2])")
+    np.testing.assert_array_equal(z, np.full(32, 1001 * want + 1000000))
+
+
+def test_the_value_that_combines_is_evaluated_once_and_before():
+    y, _ = ran("a: float[2] = [x[i] + 1.0, 8.0]\na /= a[0]\ny[i] = a[0] * 100.0 + a[1] * (x[i] + 1.0)")
+    np.testing.assert_allclose(y, np.full(32, 108.0), rtol=1e-6)
+
+
+def test_elements_are_converted_as_one_by_one():
+    y, z = ran("a: f64[2] = 1.0\na *= 0.1 if 0.5 < a[0] else 3.0\nb: u8[2] = 250\nb += 10\nh: f16[2] = 1.0\nh += f16(2.0)\ny[i] = float(a[1]) + float(h[0])\nz[i] = b[1] + int(a[0] == 0.1)")
+    np.testing.assert_allclose(y, np.full(32, 3.1), rtol=1e-6)
+    np.testing.assert_array_equal(z, np.full(32, 5))
+
+
+def test_arrays_of_vectors():
+    y, _ = ran("a: float2[2] = float2(1.0, x[i])\na *= 2.0\na += a\ny[i] = a[1].x + a[0].y")
+    np.testing.assert_array_equal(y, 4 + 4 * T)
+
+
+def test_a_ref_is_assigned_and_a_group_assigns_for_its_threads():
+    before = "@device(warp)\ndef fill(a: ref(int[3]), by: int):\n    l: int @ thread[1] = id()\n    a = [l * k for k in range(3)]\n    a += by\n"
+    k = defined(f"{before}@kernel(threads=32)\ndef k(z: ptr(int)):\n    with each(warp, z):\n        a: int[3] @ thread[1]\n        fill(a, 7)\n        with each(thread, z) as i:\n            z[i] = a[0] + 100 * a[2]\n")
+    z = np.zeros(32, np.int32)
+    k[1](z)
+    np.testing.assert_array_equal(z, 7 + 100 * (2 * T + 7))
+
+
+# ---- comprehensions -------------------------------------------------------------------------------------------------
+
+
+def test_a_comprehension_is_the_loop():
+    body = "a: float[4]{}\ny[i] = a[3]"
+    listed, looped = (made(body.format(how)).cuda() for how in (" = [x[i + k] for k in range(4)]", "\nfor k in range(4):\n    a[k] = x[i + k]"))
+    assert listed.splitlines()[1:] == looped.splitlines()[1:]
+
+
+def test_lists_in_lists():
+    y, _ = ran("N = 3\na: float[2, 3] = [[x[i] * r + k for k in range(3)] for r in range(2)]\nb: float[2, 2] = [[x[i], r] for r in range(2)]\ny[i] = a[1, 2] + 1000.0 * b[1, 1]")
+    np.testing.assert_array_equal(y, T + 2 + 1000)
+
+
+def test_a_list_that_reads_its_array_is_made_beside_it():
+    _, z = ran("a: int[3] = [i, 2, 3]\na = [a[2 - k] for k in range(3)]" + SHOW)
+    np.testing.assert_array_equal(z, 203 + 10000 * T)
+
+
+def test_calls_in_a_list():
+    before = "@device(thread)\ndef bump(q: ref(int[1])) -> int:\n    q[0] = q[0] + 1\n    return q[0]\n"
+    _, z = ran("q: int[1]\na: int[3] = [bump(q) for k in range(3)]" + SHOW, before=before)
+    np.testing.assert_array_equal(z, np.full(32, 30201))
+
+
+def test_the_index_is_the_lists_own():
+    _, z = ran("k = 50\na: int[3] = [k for k in range(3)]\nz[i] = k + a[2]")
+    np.testing.assert_array_equal(z, np.full(32, 52))
+
+
+def test_what_it_stands_for():
+    core = made("a: float[2] = [x[k] for k in range(2)]\na = [a[1 - k] for k in range(2)]\ny[i] = a[0]").core()
+    assert "for k in unroll(range(2)):" in core and "a[k] = x[k]" in core and "a = values" in core
+
+
 # ---- refused --------------------------------------------------------------------------------------------------------
 
 REFUSED = {
@@ -193,9 +284,37 @@ REFUSED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", REFUSED)
+A = "a: float[4]\n"
+WHOLE = {
+    "another shape": (f"{A}b: float[3]\na += b", "SNAP018", "`a` is `f32[4]`, and this is `f32[3]`"),
+    "another shape assigned": (f"{A}b: float[2, 2]\na = b", "SNAP018", "`a` is `f32[4]`, and this is `f32[2, 2]`"),
+    "another type assigned": (f"{A}b: int[4]\na = b", "SNAP018", "`a` is `f32[4]`, and this is `i32[4]`"),
+    "a fraction": ("a: int[4]\na *= 0.5", "SNAP018", "would drop the fraction"),
+    "precision": (f"{A}b: f64[4]\na += b", "SNAP018", "would lose precision"),
+    "a list too short": (f"{A}a = [1.0, 2.0]", "SNAP018", "4 items here, and this is 2"),
+    "too few are counted": (f"{A}a = [x[k] for k in range(3)]", "SNAP018", "4 items here, and this has 3"),
+    "a length that is not known": (f"{A}a = [x[k] for k in range(n)]", "SNAP018", "compile-time constant"),
+    "from one on": (f"{A}a = [x[k] for k in range(1, 5)]", "SNAP018", "counted by `range(n)`"),
+    "over an array": (f"{A}a = [v for v in x]", "SNAP018", "counted by `range(n)`"),
+    "too flat": ("a: float[2, 2] = [x[k] for k in range(2)]", "SNAP018", "has lists as its items"),
+    "too deep": ("a: float[2] = [[x[k] for k in range(2)] for j in range(2)]", "SNAP017", "gives a local array its elements"),
+    "of a scalar": ("a: float = [x[k] for k in range(2)]", "SNAP018", "gives a local array its elements"),
+    "without a type": ("a = [x[k] for k in range(2)]", "SNAP017", "declare the array, with its type"),
+    "in an expression": ("y[i] = max([x[k] for k in range(2)], 1.0)", "SNAP017", "gives a local array its elements"),
+    "one index twice": ("a: float[2, 2] = [[x[k] for k in range(2)] for k in range(2)]", "SNAP018", "another index or array already"),
+    "the array's own name": (f"{A}a = [x[a] for a in range(4)]", "SNAP018", "another index or array already"),
+    "the window's index": ("a: float[2, 2]\nfor r in range(2):\n    a[r] = [x[r] for r in range(2)]", "SNAP018", "another index or array already"),
+    "of itself": ("a: float[2] = [a[k] for k in range(2)]", "SNAP018", "is not there yet"),
+    "a window that is not known": ("a: float[2, 2]\na[n % 2] = 0.0", "SNAP018", "must be known when it is compiled"),
+    "memory": (f"{A}y = a", "SNAP018", "pointers cannot be assigned"),
+    "memory combined": ("y += 1.0", "SNAP018", "pointers cannot be assigned"),
+    "with memory": (f"{A}a += y", "SNAP018", "`y` is memory"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*REFUSED, *WHOLE])
 def test_refused(name):
-    body, code, words = REFUSED[name]
+    body, code, words = {**REFUSED, **WHOLE}[name]
     with pytest.raises(SnapError) as refused:
         made(body)
     first = refused.value.all[0]
@@ -213,3 +332,23 @@ def test_a_value_is_for_the_privilege_of_its_target():
     with pytest.raises(SnapError) as refused:
         defined("@kernel(threads=64)\ndef k(z: ptr(int)):\n    with each(block):\n        a, b = 1, 2\n        t: int @ thread[1] = id()\n        t, a = 1, t\n")
     assert refused.value.all[0].code == "SNAP006"
+
+
+SHARED = "@kernel(threads=64)\ndef k(z: ptr(int)):\n    with each(block):\n        {}\n"
+FOR_WHOM = {
+    "a thread's value for a block's array": ("a: int[2]\n        t: int @ thread[1] = id()\n        a += t", "SNAP006"),
+    "a thread's array for a block's": ("a: int[2]\n        b: int[2] @ thread[1]\n        a = b", "SNAP006"),
+    "a thread's list for a block's array": ("a: int[2]\n        t: int @ thread[1] = id()\n        a = [t + k for k in range(2)]", "SNAP006"),
+    "a block's array in a thread": ("a: int[2]\n        with each(thread):\n            a = 1", "SNAP005"),
+    "a block's array combined in a thread": ("a: int[2]\n        with each(thread):\n            a += 1", "SNAP005"),
+    "a shared array": ("s: shared(int[2])\n        s = 1", "SNAP018"),
+    "a shared array combined": ("s: shared(int[2])\n        s += 1", "SNAP018"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FOR_WHOM)
+def test_for_whom(name):
+    body, code = FOR_WHOM[name]
+    with pytest.raises(SnapError) as refused:
+        defined(SHARED.format(body))
+    assert refused.value.all[0].code == code, refused.value.all[0].render()

@@ -14,8 +14,9 @@ SCALARS = "bool|i8|i16|i32|i64|u8|u16|u32|u64|f16|bf16|f32|f64|int|float"
 SCALAR = re.compile(rf"( *)(\w+): ({SCALARS})(?: @ ([\w\[\]]+))? = (.+)")
 ARRAY = re.compile(rf"( *)(\w+): ((?:{SCALARS})\[[\d, ]+\]) @ thread\[1\]")
 MEMORY = re.compile(r"( *)(\w+): ((?:shared|pipeline)\([^@]*\))")
+LOCAL = re.compile(rf"(\w+): ({SCALARS})\[(\d+)\]")
 LOOP = re.compile(r"( *)for (\w+) in (unroll\()?range\((\w+)\)\)?:")
-FORMS = ("no annotation", "several declared", "ids", "several ids", "registers", "several registers", "memory by a name", "several of memory", "range(shape=)")
+FORMS = ("no annotation", "several declared", "ids", "several ids", "registers", "several registers", "memory by a name", "several of memory", "range(shape=)", "a list", "arrays as a whole")
 
 
 def declared(source: str, rng: random.Random) -> tuple[str, set[str]]:
@@ -35,7 +36,7 @@ class _Function:
         self.alone: int | None = None  # the indent of the head whose code is single threads'
 
     def text(self) -> str:
-        for line in self.looped(self.source.split("\n")):
+        for line in self.looped(self.listed(self.source.split("\n"))):
             if self.alone is not None and line.strip() and len(line) - len(line.lstrip()) <= self.alone:
                 self.alone = None
             short = self.short(line)
@@ -118,3 +119,32 @@ class _Function:
             made.append(lines[k])
             k += 1
         return made
+
+    def listed(self, lines: list[str]) -> list[str]:
+        """A loop that gives every element of a local array a value, which does not read the array, as a list; and, after some of them, what goes over the whole array."""
+        local = {m[1]: (m[2], m[3]) for m in LOCAL.finditer(self.source)}
+        rng = random.Random(self.source)  # draws of its own: the other forms stay as they were
+        made, k = [], 0
+        while k < len(lines):
+            loop, body = LOOP.fullmatch(lines[k]), lines[k + 1] if k + 1 < len(lines) else ""
+            stored = re.fullmatch(rf"{loop[1]}    (\w+)\[{loop[2]}\] = (.+)", body) if loop else None
+            whole = stored and local.get(stored[1], ("", ""))[1] == loop[4] and not re.search(rf"\b{stored[1]}\b", stored[2])
+            if not whole or k + 2 < len(lines) and lines[k + 2].startswith(loop[1] + "    ") or rng.random() < 0.3:
+                made.append(lines[k])
+                k += 1
+                continue
+            made.append(f"{loop[1]}{stored[1]} = [{stored[2]} for {loop[2]} in range({loop[4]})]")
+            self.tags.add("a list")
+            for one in rng.sample(_over_all(stored[1], *local[stored[1]]), rng.choice((0, 1, 2))):
+                made.append(loop[1] + one)
+                self.tags.add("arrays as a whole")
+            k += 2
+        return made
+
+
+def _over_all(name: str, kind: str, n: str) -> list[str]:
+    """Statements that give all elements of an array other values, small ones where they are floats."""
+    backwards = f"{name} = [{name}[{int(n) - 1} - q] for q in range({n})]"
+    if kind in ("f16", "bf16", "f32", "f64", "float"):
+        return [backwards, f"{name} += {name}", f"{name} *= {kind}(0.5)", f"{name} -= {name}[0]", f"{name} = {kind}(1)"]
+    return [backwards, f"{name} += {name}", f"{name} *= 3", f"{name} ^= {name}[{int(n) - 1}]", f"{name} = {name}[0]"]

@@ -158,9 +158,9 @@ class Compiled(Statements):
                 self.scope.names[a.arg] = Named(slot, t.element)
                 shapes.append((slot, t.shape))
             elif isinstance(t, Registers):
-                self.scope.names[a.arg] = Named(slot, t.element)
+                self.scope.names[a.arg] = Named(slot, t.element, rank=len(t.shape))
             elif isinstance(t, Reference):
-                self.scope.names[a.arg] = Named(slot, t.registers.element)
+                self.scope.names[a.arg] = Named(slot, t.registers.element, rank=len(t.registers.shape))
             else:
                 self.scope.names[a.arg] = Value(slot, t, self.parameters[-1].privilege)
         self.shapes = [(slot, None if shape is None else [self.expression(n).run for n in shape]) for slot, shape in shapes]

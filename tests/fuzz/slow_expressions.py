@@ -79,6 +79,7 @@ class Named:
     across: bool = False
     privilege: Privilege | None = None
     held: Privilege | None = None  # of memory, whose it is, where that is known
+    rank: int = 0  # of a local array
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,7 @@ class Statements(Expressions):
                 return None
             case Registers():
                 slot = self.new_slot()
-                self.scope.names[name] = Named(slot, t.element, privilege=p)
+                self.scope.names[name] = Named(slot, t.element, privilege=p, rank=len(t.shape))
                 size = int(np.prod(t.shape)) * sv.size_of(t.element)
                 first = self._first_values(node.value, t)
 
@@ -145,6 +145,8 @@ class Statements(Expressions):
         """What each element of a local array starts as, row by row; one for all of them, or none."""
         if node is None:
             return []
+        if isinstance(node, ast.ListComp):
+            return [run for _, run in self._elements(node, (), t.element)]
         items = [node]
         for _ in t.shape:
             items = [inner for item in items for inner in (item.elts if isinstance(item, (ast.List, ast.Tuple)) else [item])]
@@ -198,10 +200,82 @@ class Statements(Expressions):
                 lane.v[slot] = pipeline
         return execute
 
+    # ---- local arrays as a whole: all that goes into one is there before the first element changes
+
+    def _elements(self, node: ast.expr, at: tuple, t) -> list[tuple[tuple, Callable]]:
+        """The elements of a list, each with its index: those of a comprehension one after the other, its name a constant."""
+        match node:
+            case ast.ListComp(elt=item, generators=[ast.comprehension(target=ast.Name(id=name), iter=ast.Call(func=ast.Name(id="range"), args=[n]))]):
+                found, outer = [], self.scope
+                for k in range(self.number(n)):
+                    self.scope = Scope(outer)
+                    self.scope.names[name] = Fixed(k, "i32")
+                    found += self._elements(item, (*at, k), t)
+                self.scope = outer
+                return found
+            case ast.List(elts=items):
+                return [pair for k, item in enumerate(items) for pair in self._elements(item, (*at, k), t)]
+        return [(at, converted(self.expression(node), t).run)]
+
+    def _whole(self, target: ast.expr) -> Named | None:
+        """A local array, or rows of one, as a target: none where it is an element or something else."""
+        root = target
+        while isinstance(root, ast.Subscript):
+            root = root.value
+        found = self.scope.find(root.id) if isinstance(root, ast.Name) else None
+        if not isinstance(found, Named) or not found.rank:
+            return None
+        given = 0
+        while isinstance(target, ast.Subscript):
+            given += len(target.slice.elts) if isinstance(target.slice, ast.Tuple) else 1
+            target = target.value
+        return found if given < found.rank else None
+
+    def _assign_whole(self, target: ast.expr, found: Named, node: ast.expr) -> Callable:
+        to = self.memory(target)
+        with self.aimed(found.privilege):
+            listed = self._elements(node, (), to.element) if isinstance(node, (ast.ListComp, ast.List)) else None
+            other = self.memory(node) if listed is None and self._whole(node) else None
+            one = converted(self.expression(node), to.element).run if listed is None and other is None else None
+
+        def execute(G):
+            L = G.lanes
+            if listed is not None:
+                rows = {at: run(G, L) for at, run in listed}
+                values = [{at: row[k] for at, row in rows.items()} for k in range(len(L))]
+            elif other is not None:
+                values = [{at: h.load(at) for at in np.ndindex(*h.shape)} for h in other.run(G, L)]
+            else:
+                values = [{None: v} for v in one(G, L)]
+            for h, own in zip(to.run(G, L), values):
+                for at in np.ndindex(*h.shape):
+                    h.store(at, own[at] if None not in own else own[None])
+        return execute
+
+    def _combine_whole(self, target: ast.expr, found: Named, op: str, node: ast.expr) -> Callable:
+        to, here = self.memory(target), {}
+        with self.aimed(found.privilege):
+            other = self.memory(node) if self._whole(node) else None
+            one = self.expression(node) if other is None else None
+            given = E(one.type if other is None else other.element, lambda G, L: here["given"], None if other is not None else one.const, () if other is not None else one.numbers)
+            e = converted(self.binary(op, E(to.element, lambda G, L: here["held"]), given), to.element)
+
+        def execute(G):
+            L = G.lanes
+            once = None if other is not None else one.run(G, L)
+            handles, sources = to.run(G, L), None if other is None else other.run(G, L)
+            for at in np.ndindex(*handles[0].shape):
+                here.update(held=[h.load(at) for h in handles], given=once if sources is None else [h.load(at) for h in sources])
+                for h, v in zip(handles, e.run(G, L)):
+                    h.store(at, v)
+        return execute
+
     def _Assign(self, node):
         if len(node.targets) != 1:
             raise Unsupported("several targets")
         target = node.targets[0]
+        if (found := self._whole(target)) is not None:
+            return self._assign_whole(target, found, node.value)
         if isinstance(target, ast.Tuple):
             return self._several(target.elts, self._dealt_out(node.value))
         if isinstance(node.value, ast.Lambda):
@@ -257,6 +331,8 @@ class Statements(Expressions):
 
     def _AugAssign(self, node):
         op = ast.unparse(ast.BinOp(ast.Name("a"), node.op, ast.Name("b"))).split()[1]
+        if (found := self._whole(node.target)) is not None:
+            return self._combine_whole(node.target, found, op, node.value)
         return self._store(node.target, lambda old: self.binary(op, old, self.expression(node.value)), reads=True)
 
     def _store(self, target: ast.expr, value: Callable, reads: bool) -> Callable:

@@ -257,6 +257,11 @@ def augment(c: Checker, s: tree.Augment) -> None:
     end = len(c.out)
     (target,) = kept(c, mark, (target, p))  # the place, then what it holds, then the value
     (current,) = kept(c, mark + len(c.out) - end, (_current(c, target, type, s.target, p), p))
+    c.out.append(ir.Assign(target, combined(c, s, current, value, type, name), span=s.span))
+
+
+def combined(c: Checker, s: tree.Augment, current: ir.Expr, value: ir.Expr, type: Element, name: str) -> ir.Expr:
+    """What `op=` makes of what a target of this type holds and of a value."""
     if not isinstance(type, (Scalar, Vector)) or not isinstance(value.type, (Scalar, Vector)):
         raise c.type_error(
             f"`{s.op}=` works on scalars and vectors, and {name} is `{type}`",
@@ -265,8 +270,7 @@ def augment(c: Checker, s: tree.Augment) -> None:
         )
     result = arithmetic(c, s.op, current, value, s.span)
     if isinstance(type, Vector) or isinstance(result.type, Vector):
-        c.out.append(ir.Assign(target, converted(c, result, type, s.span, name), span=s.span))
-        return
+        return converted(c, result, type, s.span, name)
     if not (type.is_integer and result.type.is_integer) and not convert.implicit(result, type):
         raise c.type_error(
             f"{name} is `{type}`, and the result is `{result.type}`",
@@ -274,7 +278,7 @@ def augment(c: Checker, s: tree.Augment) -> None:
             "would lose precision in silence" if type.is_float else "would drop the fraction in silence",
             help="cast the right-hand side",
         )
-    c.out.append(ir.Assign(target, convert.cast(result, type), span=s.span))
+    return convert.cast(result, type)
 
 
 def _current(c: Checker, target: ir.Target, type: Element, e: tree.Expr, p: Privilege) -> ir.Expr:
@@ -328,11 +332,11 @@ def target_of(c: Checker, e: tree.Expr) -> tuple[ir.Target, Element, Privilege]:
                 )
             if isinstance(found.var.type, Array):
                 raise c.type_error(
-                    f"`{id}` is an array; it is assigned element by element",
+                    f"`{id}` is an array, and an element is wanted here",
                     e.span,
-                    help=f"`{id}[i] = ...`; in its declaration it takes a list of values",
+                    help=f"`{id}[i]`; as a whole it is assigned alone: `{id} = 0.0`, `{id} = [f(i) for i in range(n)]`",
                 )
-            _assignable(c, found, e.span)
+            assignable(c, found, e.span)
             return ir.VarTarget(found.var, span=e.span), found.var.type, found.var.privilege
         case tree.Subscript(value, index):
             found = storage(c, value)
@@ -341,7 +345,7 @@ def target_of(c: Checker, e: tree.Expr) -> tuple[ir.Target, Element, Privilege]:
                 made = access(c, found, index, Want(THREAD1, "is one thread's own index"), e.span)
                 return ir.MemTarget(made, span=e.span), found.elem, THREAD1
             if isinstance(found, LocalArray):
-                _assignable(c, found.variable, e.span)
+                assignable(c, found.variable, e.span)
                 p = found.ref.var.privilege
                 where = array_index(
                     c, found, index, Want(p, f"chooses an element for `{p}`", found.ref.var.span), e.span
@@ -369,7 +373,7 @@ def target_of(c: Checker, e: tree.Expr) -> tuple[ir.Target, Element, Privilege]:
             )
 
 
-def _assignable(c: Checker, found: Variable, span: Span) -> None:
+def assignable(c: Checker, found: Variable, span: Span) -> None:
     var = found.var
     if found.read_only:
         raise c.type_error(
@@ -383,7 +387,7 @@ def _assignable(c: Checker, found: Variable, span: Span) -> None:
 
 def assignable_register(c: Checker, found: Variable, span: Span) -> None:
     """An operation may deliver each thread's own value into it."""
-    _assignable(c, found, span)
+    assignable(c, found, span)
     if found.var.privilege != THREAD1:
         raise c.fail(
             "SNAP005",

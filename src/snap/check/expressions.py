@@ -16,7 +16,7 @@ from snap.check.explain import declared, group_words, read_down
 from snap.check.memory import indices, load
 from snap.check.names import TOO_LONG, as_definition, constant_of, describe_object, resolve
 from snap.check.operands import in_order, kept
-from snap.check.state import Checker, Want
+from snap.check.state import Abort, Checker, Want
 from snap.check.storage import LocalArray, inside, no_pipeline, storage
 from snap.check.tables import element as table_element
 from snap.check.tables import is_array
@@ -77,15 +77,18 @@ def expression(c: Checker, e: tree.Expr, want: Want) -> ir.Expr:
                 e.span,
                 help="give it to `partition(..., f=...)`",
             )
-        case tree.Sequence():
-            raise c.fail(
-                "SNAP017",
-                "tuples and lists are not values in Snap",
-                e.span,
-                help="use a local array: `x: float[4] @ thread[1]`",
-            )
+        case tree.Sequence() | tree.Each():
+            raise _no_value(c, e)
         case _:
             raise TypeError(type(e).__name__)
+
+
+def _no_value(c: Checker, e: tree.Sequence | tree.Each) -> Abort:
+    if isinstance(e, tree.Sequence):
+        help = "use a local array: `x: float[4] @ thread[1]`"
+        return c.fail("SNAP017", "tuples and lists are not values in Snap", e.span, help=help)
+    help = "declare the array, with its type: `x: float[4] = [f(i) for i in range(4)]`"
+    return c.fail("SNAP017", "a list is no value: it gives a local array its elements", e.span, help=help)
 
 
 def scalar(c: Checker, e: tree.Expr, want: Want) -> ir.Expr:

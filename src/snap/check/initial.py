@@ -2,12 +2,12 @@
 
 Input: the declaration of a local array.  Output: a `Declare`, and the loop that fills or copies, in `c.out`.
 Invariant: values are evaluated before the array exists, from left to right, for the array's privilege.  Non-goals:
-assignments to an array that exists: these are element by element.
+arrays that exist, and lists that a comprehension makes (check/wholes.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from snap.check import convert
 from snap.check.arithmetic import converted
@@ -34,19 +34,19 @@ def declare_array(c: Checker, var: ir.Var, s: tree.Declare) -> None:
 
 def _first(c: Checker, var: ir.Var, e: tree.Expr, want: Want) -> list[ir.Stmt]:
     """The declaration with its first value."""
-    type = var.type
     if isinstance(e, tree.Sequence):
-        items = tuple(_elements(c, type, list(_listed(c, e, type.shape, type)), want))
-        return [ir.Declare(var, ir.MakeVector(items, type, span=e.span), span=e.span)]
-    array = storage(c, e) if isinstance(e, (tree.Name, tree.Subscript, tree.Call)) else None
-    if isinstance(array, LocalArray):
-        return _loop(c, var, _copied(c, var, array, e, want), e.span)
-    value = converted(c, expression(c, e, want), type.elem, e.span, f"an element of `{var.name}`")
+        return [declared_list(c, var, e, want)]
+    whole = ir.ArrayRef(var, var.type.elem, var.type.shape)
+    value = element_value(c, whole, e, want)
     if isinstance(value, ir.Const) and convert.same(value, 0):
         return [ir.Declare(var, None, zero=True, span=e.span)]
-    if not isinstance(value, (ir.Const, ir.Read)):
-        value = c.remembered("first", value, var.privilege)
-    return _loop(c, var, lambda _: value, e.span)
+    return [ir.Declare(var, None, zero=True, span=e.span), each_element(c, whole, value, e.span)]
+
+
+def declared_list(c: Checker, var: ir.Var, e: tree.Sequence, want: Want) -> ir.Declare:
+    type = var.type
+    items = tuple(_elements(c, type, list(_listed(c, e, type.shape, type)), want))
+    return ir.Declare(var, ir.MakeVector(items, type, span=e.span), span=e.span)
 
 
 # ---- lists ----------------------------------------------------------------------------------------------------------
@@ -85,27 +85,53 @@ def _elements(c: Checker, type: Array, items: list[tree.Expr], want: Want) -> li
 # ---- one value for all, and copies ----------------------------------------------------------------------------------
 
 
-def _copied(c: Checker, var: ir.Var, array: LocalArray, e: tree.Expr, want: Want):
-    """The element of another array that goes to each position, all of them in one dimension."""
-    type, source = var.type, array.ref.var
-    if (array.ref.elem, array.ref.shape) != (type.elem, type.shape):
-        raise c.type_error(
-            f"`{var.name}` is `{type}`, and this is `{Array(array.ref.elem, array.ref.shape)}`",
-            e.span,
-            help="an array is copied from one of the same type and shape; otherwise give its elements: `[a, b, c, d]`",
-        )
+def operand(c: Checker, e: tree.Expr, want: Want) -> LocalArray | None:
+    """The local array, or window of one, that an expression is."""
+    array = storage(c, e) if isinstance(e, (tree.Name, tree.Subscript, tree.Call)) else None
+    if not isinstance(array, LocalArray):
+        return None
+    source = array.ref.var
     if not source.privilege.at_least(want.privilege):
         raise read_down(c, f"`{source.name}`", source.privilege, source.span, want, e.span)
-    return lambda index: array.ref.element(index, e.span)
+    return array
 
 
-def _loop(c: Checker, var: ir.Var, value, span: Span) -> list[ir.Stmt]:
-    """The declaration, and loops over all dimensions, unrolled, that give each element its value."""
-    type, number = var.type, lambda n: ir.Const(n, I32, span=span)
-    each = [c.temp("each", I32, var.privilege, span) for _ in type.shape]
+def element_value(c: Checker, to: ir.ArrayRef, e: tree.Expr, want: Want) -> ir.ArrayRef | ir.Expr:
+    """What the elements of an array are given: those of another one, or one value, evaluated once."""
+    array = operand(c, e, want)
+    if array is not None:
+        own, given = Array(to.elem, to.shape), Array(array.ref.elem, array.ref.shape)
+        if own != given:
+            raise c.type_error(
+                f"`{to.var.name}` is `{own}`, and this is `{given}`",
+                e.span,
+                help="an array is copied from one of the same type and shape; otherwise give its elements: "
+                "`[a, b, c, d]`, `[f(i) for i in range(4)]`",
+            )
+        return array.ref
+    return once(c, converted(c, expression(c, e, want), to.elem, e.span, f"an element of `{to.var.name}`"), want)
+
+
+def once(c: Checker, value: ir.Expr, want: Want) -> ir.Expr:
+    return value if isinstance(value, (ir.Const, ir.Read)) else c.remembered("first", value, want.privilege)
+
+
+def each_element(
+    c: Checker,
+    to: ir.ArrayRef,
+    value: ir.ArrayRef | ir.Expr,
+    span: Span,
+    combined: Callable[[ir.Expr, ir.Expr], ir.Expr] = lambda _, given: given,
+) -> ir.Stmt:
+    """Loops over all dimensions, unrolled, that give each element its value, the element of another array or one for
+    all.  combined: with what it holds.
+    """
+    number = lambda n: ir.Const(n, I32, span=span)  # noqa: E731
+    each = [c.temp("each", I32, to.var.privilege, span) for _ in to.shape]
     index = tuple(ir.Read(one, I32, span=span) for one in each)
-    target = ir.ElemTarget(ir.ArrayRef(var, type.elem, type.shape), index, span=span)
-    made: ir.Stmt = ir.Assign(target, value(index), span=span)
-    for one, size in zip(reversed(each), reversed(type.shape)):
+    given = value.element(index, span) if isinstance(value, ir.ArrayRef) else value
+    target = ir.ElemTarget(to.whole(), (*to.at, *index), span=span)
+    made: ir.Stmt = ir.Assign(target, combined(to.element(index, span), given), span=span)
+    for one, size in zip(reversed(each), reversed(to.shape)):
         made = ir.For(one, number(0), number(size), number(1), (made,), -1, span=span)
-    return [ir.Declare(var, None, zero=True, span=span), made]
+    return made

@@ -24,6 +24,7 @@ from snap.check.operands import in_order
 from snap.check.several import assign_several
 from snap.check.short import is_shaped, is_word, nested, persistent, several
 from snap.check.state import Abort, Checker, Want
+from snap.check.wholes import assign_listed, assign_whole, augment_whole, declare_listed, whole
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree
@@ -56,23 +57,14 @@ def statement(c: Checker, s: tree.Stmt, tail: bool) -> None:
     from snap.check.scopes import split_statement, with_statement
 
     match s:
-        case tree.Declare():
-            declare(c, s)
-        case tree.Assign(_, value) if isinstance(value, (tree.Call, tree.Sequence)) and _gives_meaning(c, s):
-            c.expansions[id(s)] = declarations(c, s) if declares_memory(c, value) else several(c, s)
-        case tree.Assign(tree.Sequence()):
-            assign_several(c, s)
-        case tree.Assign():
-            assign(c, s)
-        case tree.Augment():
-            augment(c, s)
+        case tree.Declare() | tree.Assign() | tree.Augment():
+            _gives_value(c, s)
         case tree.If():
             _if(c, s, tail)
         case tree.While():
             _while(c, s)
         case tree.For() if is_word(c, s.iterable, "strided") or is_shaped(c, s.iterable):
-            c.expansions[id(s)] = persistent(c, s) if is_word(c, s.iterable, "strided") else nested(c, s)
-            body(c, c.expansions[id(s)], tail=False)
+            _stands_for(c, s, persistent(c, s) if is_word(c, s.iterable, "strided") else nested(c, s))
         case tree.For():
             _for(c, s)
         case tree.With():
@@ -105,6 +97,34 @@ def statement(c: Checker, s: tree.Stmt, tail: bool) -> None:
                 c.out.append(ir.Assert(holds, message, span=s.span))
         case _:
             raise TypeError(type(s).__name__)
+
+
+def _gives_value(c: Checker, s: tree.Declare | tree.Assign | tree.Augment) -> None:
+    match s:
+        case tree.Declare(value=tree.Each()):
+            _stands_for(c, s, declare_listed(c, s))
+        case tree.Declare():
+            declare(c, s)
+        case tree.Assign(_, value) if isinstance(value, (tree.Call, tree.Sequence)) and _gives_meaning(c, s):
+            c.expansions[id(s)] = declarations(c, s) if declares_memory(c, value) else several(c, s)
+        case tree.Assign(tree.Sequence()):
+            assign_several(c, s)
+        case tree.Assign(target, value) if (array := whole(c, target)) is not None:
+            if isinstance(value, tree.Each):
+                _stands_for(c, s, assign_listed(c, s, array))
+            else:
+                assign_whole(c, s, array)
+        case tree.Assign():
+            assign(c, s)
+        case tree.Augment(target) if (array := whole(c, target)) is not None:
+            augment_whole(c, s, array)
+        case tree.Augment():
+            augment(c, s)
+
+
+def _stands_for(c: Checker, s: tree.Stmt, made: tree.Body) -> None:
+    c.expansions[id(s)] = made
+    body(c, made, tail=False)
 
 
 def _gives_meaning(c: Checker, s: tree.Assign) -> bool:

@@ -78,7 +78,7 @@ def storage(c: Checker, e: tree.Expr, target: Privilege | None = None, kept: boo
 def _window(
     c: Checker, base: tree.Expr, index: tuple[tree.Expr, ...], span: Span, target: Privilege | None, kept: bool
 ) -> Storage | None:
-    if _is_local(c, base):
+    if is_local(c, base):
         return _registers(c, storage(c, base), index, span)
     found = c.lookup(base.id) if isinstance(base, tree.Name) else None
     shape = found.shape if isinstance(found, Memory) else None
@@ -92,7 +92,7 @@ def _window(
     return _tile(c, asked, (), span, target, kept, len(index))
 
 
-def _is_local(c: Checker, e: tree.Expr) -> bool:
+def is_local(c: Checker, e: tree.Expr) -> bool:
     """Whether an expression is a local array, a view or a window of one: nothing is evaluated to tell."""
     while True:
         match e:

@@ -112,6 +112,8 @@ class ExpressionParser:
                 return self.lambda_(node)
             case ast.Tuple(elts=items) | ast.List(elts=items):
                 return tree.Sequence(tuple(self.expression(item, text) for item in items), span=span)
+            case ast.ListComp(generators=[ast.comprehension(target=ast.Name(id=name), iter=over, ifs=[], is_async=0)]):
+                return tree.Each(self.expression(node.elt), ((name, self.expression(over)),), span=span)
             case _:
                 return self.refuse(refuse.refusal_of(type(node).__name__), span)
 

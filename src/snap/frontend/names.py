@@ -32,8 +32,8 @@ def as_it_is(found: Any) -> object:
 
 def captured_names(function: tree.Function, pyfunc: FunctionType) -> dict[str, object]:
     own = assigned_names(function)
-    annotations = {name for annotation in _annotations(function) for name in _names(annotation)}
-    uses = {name for name in _names(function) if name not in own}
+    annotations = {name for annotation in _annotations(function) for name in used_names(annotation)}
+    uses = {name for name in used_names(function) if name not in own}
     around = _defining_locals(pyfunc.__code__) if annotations else {}
     found = {
         name: _bound_value(name, pyfunc, around if name in annotations else {}) for name in sorted(uses | annotations)
@@ -42,7 +42,7 @@ def captured_names(function: tree.Function, pyfunc: FunctionType) -> dict[str, o
 
 
 def captured_by_lambda(function: tree.Lambda, pyfunc: FunctionType) -> dict[str, object]:
-    found = {name: _bound_value(name, pyfunc) for name in sorted(set(_names(function)))}
+    found = {name: _bound_value(name, pyfunc) for name in sorted(set(used_names(function)))}
     return {name: value for name, value in found.items() if value is not _MISSING}
 
 
@@ -91,7 +91,7 @@ def _statements(function: tree.Function) -> Iterator[tree.Stmt]:
                 pass
 
 
-def _names(root: object) -> Iterator[str]:
+def used_names(root: object) -> Iterator[str]:
     """Names used, without those that are parameters of a lambda around the use."""
     pending = [root]
     hidden: list[tuple[object, frozenset[str]]] = []  # bodies of lambdas, with the names that are theirs

@@ -28,7 +28,7 @@ class Refusal:
 _COMPREHENSION = Refusal(
     "a comprehension",
     "builds a Python object",
-    "write a `for i in range(...)` loop that stores into a local array: `x: float[4] @ thread[1]`",
+    "a list gives a local array its elements, one loop a list: `x: float[4] = [f(i) for i in range(4)]`",
 )
 _TRY = Refusal("`try`", "nothing raises on a GPU", "test the condition with `if`, or state it with `assert`")
 _IMPORT = Refusal(

@@ -137,7 +137,9 @@ class Lambda:
 
 @node
 class Each:
-    """`value for name in iterable ...`: in conditions of decorators alone."""
+    """`value for name in iterable ...`: in conditions of decorators; with one clause, a list of the elements of a
+    local array.
+    """
 
     value: Expr
     clauses: tuple[tuple[str, Expr], ...]

@@ -18,6 +18,35 @@ _numbers = itertools.count()
 PROGRAM = """from __future__ import annotations
 from snap import *
 
+@device(block)
+def twice(u: int) -> int:
+    return 2 * u if u > 3 else u
+
+@device(block)
+def mixed(k: int, u: int) -> int:
+    w: int[2] = [k, u]
+    for i in range(k):
+        w[i % 2] += i * twice(u)
+    return (w[0] + w[1]) % 17
+
+@device(block)
+def found(x: ptr(const(int)) @ grid[1], k: int) -> int:
+    return x[k] % 5 + 1
+
+@device(block, thread[128])
+def numbered(k: int) -> int @ thread[1]:
+    own: int @ thread[1] = id()
+    return own + k
+
+@device(block)
+def raised(a: ref(int[2]) @ block[1], k: int) -> int:
+    a[0] += k
+    return a[0]
+
+@device(block)
+def sum_of(x: ptr(const(int)) @ thread[1], k: int) -> int @ thread[1]:
+    return x[k]
+
 @kernel
 @requires(grid[1], block[1], thread[128])
 def k(x: ptr(const(int)) @ grid[1], y: ptr(int) @ grid[1], n: int @ grid[1]):
@@ -71,6 +100,12 @@ def roles_of(kernel) -> dict[tuple[int, int], ir.Body]:
     return {(c.offset, c.size): c.body for c in found.cases}
 
 
+# Calls that do more than compute.
+BY_THE_BLOCK = {
+    "a call that asks where its threads are": in_loop(HAND_OVER, "v += numbered(k)\n"),
+    "a call that changes an array": "a: int[2]\n" + in_loop("u = raised(a, k) % 7\n", HAND_OVER),
+    "a call that reads what somebody writes": in_loop(HAND_OVER, "v += sum_of(out, k)\n"),
+}
 CASES = {
     "plain": in_loop(HAND_OVER),
     "uniform code that all need": in_loop("u = u * 3 % 17\n", HAND_OVER),
@@ -78,6 +113,10 @@ CASES = {
     "uniform code that reads what nobody writes": in_loop("u = x[k] % 5 + 1\n", HAND_OVER),
     "thread's code between": in_loop(HAND_OVER, "v += t\n"),
     "positions": in_loop("p: int @ warp = id()\n", HAND_OVER, "v += p\n"),
+    "a call that all need": in_loop("u = mixed(k, u)\n", HAND_OVER),
+    "a call that one needs": in_loop("w: int = mixed(k, 5)\n", HAND_OVER, "match split(thread, 64):\n    case 0:\n        v += w\n"),
+    "a call that reads what nobody writes": in_loop("u = found(x, k) + mixed(k, u)\n", HAND_OVER),
+    **BY_THE_BLOCK,
     "a condition": in_loop("if k % 2 == 0:\n    u += 1\n", HAND_OVER),
     "left early": in_loop("if k == 3:\n    break\n", HAND_OVER),
     "skipped": in_loop("if k == 2:\n    continue\n", HAND_OVER),
@@ -95,6 +134,7 @@ def test_every_thread_does_what_it_did(what, n):
     wanted, got = np.zeros(256, np.int32), np.zeros(256, np.int32)
     kernel.launch(x, wanted, n, blocks=2)
     for seed in range(3):
+        got[:] = 0
         kernel.launch(x, got, n, blocks=2, seed=seed)
         np.testing.assert_array_equal(got, wanted)
     assert not snap.races(kernel, x, got, n, blocks=2, seeds=2)
@@ -113,6 +153,20 @@ def test_code_that_reads_what_nobody_writes_is_each_roles_own():
     # What somebody writes is read once, where the text says.
     written = define(in_loop("v += out[k]\n", HAND_OVER))
     assert len([s for s in statements(written._the_one({}).synced.body) if isinstance(s, ir.For)]) == 1
+
+
+def test_a_call_that_only_computes_is_each_roles_own():
+    every, one, const = (roles_of(define(CASES[f"a call that {what}"])) for what in ("all need", "one needs", "reads what nobody writes"))
+    calls = lambda roles: [sum(isinstance(s, ir.Call) for s in statements(body)) for body in roles.values()]  # noqa: E731
+    assert calls(every) == [1, 1, 1] and list(every) == [(0, 64), (64, 32), (96, 32)]
+    assert calls(one) == [1, 0]
+    assert calls(const) == [2, 2, 2]
+
+
+@pytest.mark.parametrize("what", BY_THE_BLOCK)
+def test_what_more_than_computes_is_called_by_the_block(what):
+    body = define(BY_THE_BLOCK[what])._the_one({}).synced.body
+    assert len([s for s in statements(body) if isinstance(s, (ir.For, ir.While))]) == 1
 
 
 def test_threads_that_no_split_names_run_the_uniform_code():

@@ -3,9 +3,9 @@
 Input: a synchronized kernel.  Output: the same, with runs of statements of the block's (or cluster's) code in which
 splits stand in loops turned inside out, so that each role is a program of its own.  The cases of a split are disjoint
 sets of threads; uniform code between the splits works on registers, of which each thread has its own, so each role gets
-what it needs of it.  A role that only issues boxes and waits for mbarriers runs in one thread.  Invariant: each thread
-executes the same accesses and synchronization in the same order as before. Non-goals: runs that hold a barrier of the
-whole block stay as they are.
+what it needs of it, calls of functions that only compute included.  A role that only issues boxes and waits for
+mbarriers runs in one thread.  Invariant: each thread executes the same accesses and synchronization in the same order
+as before. Non-goals: runs that hold a barrier of the whole block stay as they are.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from snap.ir.effects import accesses, assigned, effects, loads, passed
 from snap.ir.numbering import Numbers
 from snap.ir.rewrite import each, mapped, with_bodies, with_expressions
 from snap.ir.types import GRID1, Level, Place, Space
-from snap.ir.walk import bodies, own_expressions, statements, variables, ways_out
+from snap.ir.walk import bodies, callees, expressions, own_expressions, statements, variables, ways_out
 from snap.record import replace
 
 LOOPS = (ir.For, ir.While)
@@ -82,6 +82,8 @@ class _Projector:
                 return not _reads_memory(s)
             case ir.If() | ir.While() | ir.For() | ir.Partition() | ir.Claim():
                 return not _reads_memory(s) and all(self._projectable(inner) for b in bodies(s) for inner in b)
+            case ir.Call():
+                return _computes(s)
             case synced.Sync(point):
                 return point.kind == "thread"
             case _:
@@ -246,7 +248,32 @@ def _reads_memory(s: ir.Stmt) -> bool:
     """Whether it loads what somebody may write; an array of the kernel's that is const stays the same as long as it
     runs, so that it does not matter who loads it, or when.
     """
-    return any(not (access.view.obj.const and access.view.obj.space is Space.GLOBAL) for access in loads(s))
+    return any(not _is_constant(access.view.obj) for access in loads(s))
+
+
+def _is_constant(obj: ir.MemObject) -> bool:
+    return obj.const and obj.space is Space.GLOBAL
+
+
+# Such a function may run in any threads of the group it asks for, and as often as one likes.
+def _computes(s: ir.Call) -> bool:
+    """Whether a call computes one value, of values and of const memory of the kernel's, and does nothing else."""
+    functions = callees(s.function)
+    return (
+        isinstance(s.target, ir.VarTarget)
+        and not any(isinstance(param, ir.RefParam) for f in functions for param in f.params)
+        and all(_is_constant(view.obj) for _, view, _ in passed(s))
+        and all(isinstance(inner, _COMPUTING) for f in functions for inner in statements(f.body))
+        and not any(
+            isinstance(e, (ir.UnitId, ir.UnitCount))
+            for f in functions
+            for inner in statements(f.body)
+            for e in expressions(inner)
+        )
+    )
+
+
+_COMPUTING = (ir.Declare, ir.Assign, ir.If, ir.For, ir.While, ir.Break, ir.Continue, ir.Return, ir.Call)
 
 
 def _read_by(s: ir.Stmt) -> set[int]:
@@ -286,6 +313,8 @@ _BRANCHES = (ir.If, ir.For, ir.While, ir.Partition)
 
 def _only_gives(s: ir.Stmt) -> bool:
     """Whether it does nothing but give a variable a value."""
+    if isinstance(s, ir.Call):
+        return _computes(s) and not any(passed(s))
     return isinstance(s, (ir.Declare, ir.Assign)) and bool(assigned(s)) and not loads(s)
 
 
@@ -323,7 +352,7 @@ def _elected(body: ir.Body, place: Place, used_later: set[int]) -> ir.Body:
     rest = body[first:]
     if not any(isinstance(s, ir.BoxCopy) for s in statements(rest)) or not all(_single(s) for s in statements(rest)):
         return body
-    if any(isinstance(s, ir.Assign) and s.target.var.uid in used_later for s in statements(rest)):
+    if any(isinstance(s, (ir.Assign, ir.Call)) and s.target.var.uid in used_later for s in statements(rest)):
         return body  # what all threads use later, all compute
     return (*body[:first], synced.Elect(place, _not_elected_again(rest), span=rest[0].span))
 
@@ -344,6 +373,8 @@ def _single(s: ir.Stmt) -> bool:
             return True
         case ir.Declare() | ir.Assign(ir.VarTarget()) | ir.If() | ir.For() | ir.While() | ir.Break() | ir.Continue():
             return not _reads_memory(s)
+        case ir.Call():
+            return _computes(s)
         case (
             ir.Partition()
             | ir.Claim()

@@ -47,10 +47,9 @@ def count_wanted(x: ptr(const(int)), counts: ptr(int), n: int):
 def compact(x: ptr(const(int)), counts: ptr(const(int)), out: ptr(int), n: int):
     with each(block, out, disjoint=out) as b:
         chosen: shared(int[PART])
-        v, at = registers(int[ITEMS], int[ITEMS])
+        v: int[ITEMS] @ thread[1]
         load(x, b * PART, n, 0, v)
-        for k in range(ITEMS):
-            at[k] = int(wanted(v[k]))
+        at: int[ITEMS] @ thread[1] = [int(wanted(v[k])) for k in range(ITEMS)]
         kept: int = places(at)  # how many come before each element
         with each(thread, chosen):
             for k in range(ITEMS):

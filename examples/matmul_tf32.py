@@ -21,16 +21,14 @@ PAD_A, PAD_B = 4, 8
 def load_a(s: ptr(const(float), (BM, BK + PAD_A)), row: int, k: int, frag: ref(float[4])):
     """The 16x8 fragment of A that starts at s[row, k]."""
     g, t = ids(thread, shape=(..., 4))
-    for i in range(4):
-        frag[i] = s[row + g + i % 2 * 8, k + t + i / 2 * 4]
+    frag = [s[row + g + i % 2 * 8, k + t + i / 2 * 4] for i in range(4)]
 
 
 @device(warp)
 def load_b(s: ptr(const(float), (BK, BN + PAD_B)), k: int, col: int, frag: ref(float[2])):
     """The 8x8 fragment of B that starts at s[k, col]."""
     g, t = ids(thread, shape=(..., 4))
-    for i in range(2):
-        frag[i] = s[k + t + i * 4, col + g]
+    frag = [s[k + t + i * 4, col + g] for i in range(2)]
 
 
 @kernel(threads=T, where=lambda N, K, blocks: (1 <= N <= 2**30, K <= 2**30, blocks <= 2**24))

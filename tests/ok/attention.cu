@@ -312,11 +312,11 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
                 ++Ks_fill;
                 const int k_slot_1 = k_fill_1 % 2;
                 {
-                    // Ks: loaded (TMA) at line 55, read (wgmma) at line 57 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
+                    // Ks: loaded (TMA) at line 54, read (wgmma) at line 56 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
                     snap_barrier_wait(&Ks_full[k_fill_1 % 2], k_fill_1 / 2);
                     const int w = threadIdx.x / 128;
                     const int unit = threadIdx.x / 128;
-                    // turn: units of thread[128] take turns, line 56
+                    // turn: units of thread[128] take turns, line 55
                     snap_barrier_wait(&turn[unit_of_block], turns - (int)(unit == 0));
                     snap_wgmma_fence();
                     // wgmma 64 x 128 x 128, bf16, asynchronous
@@ -329,7 +329,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
                         }
                     }
                     snap_wgmma_commit();
-                    // turn: units of thread[128] take turns, line 56
+                    // turn: units of thread[128] take turns, line 55
                     __syncwarp();
                     if (threadIdx.x % 32 == 0) {
                         snap_barrier_arrive(&turn[unit_of_block - unit + (unit + 1) % 2]);
@@ -340,7 +340,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
                 const int v_fill = Vs_fill;
                 ++Vs_fill;
                 const int v_slot = v_fill % 2;
-                // Vs: loaded (TMA) at line 60, read (wgmma) at line 62 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
+                // Vs: loaded (TMA) at line 59, read (wgmma) at line 61 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
                 snap_barrier_wait(&Vs_full[v_fill % 2], v_fill / 2);
                 snap_settled(reinterpret_cast<unsigned int (&)[32]>(p));
                 snap_wgmma_fence();
@@ -354,7 +354,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
                 }
                 snap_wgmma_commit();
                 Vs_used = v_fill + 1;
-                // s: accumulated into (wgmma) at line 57, written at line 64 by the same thread
+                // s: accumulated into (wgmma) at line 56, written at line 63 by the same thread
                 snap_wgmma_wait<1>(acc, s);
                 if (Ks_released < Ks_used) {
                     // Ks: read (wgmma) at line 47, loaded (TMA) at line 45 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
@@ -364,10 +364,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
                     ++Ks_released;
                 }
                 softmax(s, m, l, shrink, scale);
-                // acc: accumulated into (wgmma) at line 62, read at line 66 by the same thread; also for p (lines 62, 67)
+                // acc: accumulated into (wgmma) at line 61, read at line 65 by the same thread; also for p (lines 61, 66)
                 snap_wgmma_wait<0>(acc, s);
                 if (Vs_released < Vs_used) {
-                    // Vs: read (wgmma) at line 62, loaded (TMA) at line 60 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
+                    // Vs: read (wgmma) at line 61, loaded (TMA) at line 59 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
                     if (threadIdx.x % 128 == 0) {
                         snap_barrier_arrive(&Vs_empty[Vs_released % 2]);
                     }
@@ -382,7 +382,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
             const int v_fill = Vs_fill;
             ++Vs_fill;
             const int v_slot = v_fill % 2;
-            // Vs: loaded (TMA) at line 70, read (wgmma) at line 72 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
+            // Vs: loaded (TMA) at line 69, read (wgmma) at line 71 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
             snap_barrier_wait(&Vs_full[v_fill % 2], v_fill / 2);
             snap_settled(reinterpret_cast<unsigned int (&)[32]>(p));
             snap_wgmma_fence();
@@ -397,10 +397,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
             snap_wgmma_commit();
             Vs_used = v_fill + 1;
             const int w = threadIdx.x / 128;
-            // acc: accumulated into (wgmma) at line 72, read at line 79 by the same thread
+            // acc: accumulated into (wgmma) at line 71, read at line 78 by the same thread
             snap_wgmma_wait<0>(acc, s);
             if (Vs_released < Vs_used) {
-                // Vs: read (wgmma) at line 62, loaded (TMA) at line 60 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
+                // Vs: read (wgmma) at line 61, loaded (TMA) at line 59 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
                 if (threadIdx.x % 128 == 0) {
                     snap_barrier_arrive(&Vs_empty[Vs_released % 2]);
                 }
@@ -423,7 +423,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
             #pragma unroll
             for (int h = 0; h < 2; ++h) {
                 snap_store_f32_as_bf16_128<64, 64>(Qs, (h * 128 + 64 * w) * 64, acc, 64 * h, thread);
-                // Qs: written at line 81, read (TMA) at line 82 by another of 128 threads
+                // Qs: written at line 80, read (TMA) at line 81 by another of 128 threads
                 snap_fence_async_shared();
                 snap_named_sync(threadIdx.x / 128 + 1, 128);
                 if (thread == 0) {
@@ -456,9 +456,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
                     const int k_fill_1 = Ks_fill;
                     ++Ks_fill;
                     const int k_slot_1 = k_fill_1 % 2;
-                    // Ks: read (wgmma) at line 57, loaded (TMA) at line 55 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
+                    // Ks: read (wgmma) at line 56, loaded (TMA) at line 54 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
                     snap_barrier_wait(&Ks_empty[k_fill_1 % 2], k_fill_1 / 2 - 1);
-                    // Ks: loaded (TMA) at line 55, read (wgmma) at line 57 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
+                    // Ks: loaded (TMA) at line 54, read (wgmma) at line 56 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
                     snap_barrier_arrive_expect(&Ks_full[k_fill_1 % 2], 32768);
                     // TMA load of a 128 x 64 bf16 box, asynchronous
                     snap_box_load_2d(Ks + k_slot_1 * 2 * 128 * 64, &K_map, head + 128 * j, 0, &Ks_full[k_fill_1 % 2]);
@@ -467,9 +467,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
                     const int v_fill = Vs_fill;
                     ++Vs_fill;
                     const int v_slot = v_fill % 2;
-                    // Vs: read (wgmma) at line 62, loaded (TMA) at line 60 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
+                    // Vs: read (wgmma) at line 61, loaded (TMA) at line 59 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
                     snap_barrier_wait(&Vs_empty[v_fill % 2], v_fill / 2 - 1);
-                    // Vs: loaded (TMA) at line 60, read (wgmma) at line 62 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
+                    // Vs: loaded (TMA) at line 59, read (wgmma) at line 61 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
                     snap_barrier_arrive_expect(&Vs_full[v_fill % 2], 32768);
                     // TMA load of a 128 x 64 bf16 box, asynchronous
                     snap_box_load_2d(Vs + v_slot * 2 * 128 * 64, &V_map, head + 128 * j - 128, 0, &Vs_full[v_fill % 2]);
@@ -479,9 +479,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
                 const int v_fill = Vs_fill;
                 ++Vs_fill;
                 const int v_slot = v_fill % 2;
-                // Vs: read (wgmma) at line 72, loaded (TMA) at line 70 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
+                // Vs: read (wgmma) at line 71, loaded (TMA) at line 69 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
                 snap_barrier_wait(&Vs_empty[v_fill % 2], v_fill / 2 - 1);
-                // Vs: loaded (TMA) at line 70, read (wgmma) at line 72 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
+                // Vs: loaded (TMA) at line 69, read (wgmma) at line 71 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
                 snap_barrier_arrive_expect(&Vs_full[v_fill % 2], 32768);
                 // TMA load of a 128 x 64 bf16 box, asynchronous
                 snap_box_load_2d(Vs + v_slot * 2 * 128 * 64, &V_map, head + L - 128, 0, &Vs_full[v_fill % 2]);
@@ -490,6 +490,6 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
             }
         }
     }
-    // Qs: read (TMA) at line 82, and gone when its block exits (lines 82 and 34)
+    // Qs: read (TMA) at line 81, and gone when its block exits (lines 81 and 34)
     snap_box_wait_read<0>();
 }

@@ -47,8 +47,7 @@ def attention(Q: ptr(const(bf16), (H * L, 128)), K: ptr(const(bf16), (H * L, 128
                 wgmma(s, tile(Qs, (0, 64 * w, 0), (2, 64, 64)), k, zero=True)
         with compute():
             softmax(s, m, l, shrink, scale)
-            for i in range(64):
-                p[i] = bf16(s[i])
+            p = [bf16(s[i]) for i in range(64)]
         for j in range(1, L / 128):
             with stage(Ks) as k:
                 with load(k):

@@ -12,9 +12,7 @@ T, ITEMS = 256, 16
 @kernel(threads=T, resident=4, where=lambda blocks, x, y: (len(x) >= 4096 * blocks, len(y) >= 4096 * blocks, blocks <= 2**19))
 def four_a_multiprocessor(x: ptr(const(float)), y: ptr(float)):
     with each(thread, y) as i:
-        v: float[ITEMS]
-        for k in range(ITEMS):
-            v[k] = x[i * ITEMS + k]
+        v: float[ITEMS] = [x[i * ITEMS + k] for k in range(ITEMS)]
         for k in range(ITEMS):
             y[i * ITEMS + k] = fma(v[k], v[ITEMS - 1 - k], v[0])
 

@@ -19,8 +19,7 @@ def powers(x: ptr(const(bf16), (128, 64)), y: ptr(const(bf16), (64, 64)), out: p
         with each(warpgroup) as w:
             wgmma(acc, tile(xs, (64 * w, 0), (64, 64)), ys, zero=True)
             for i in range(n):
-                for j in range(32):
-                    a[j] = bf16(acc[j] / 2.0)
+                a = [bf16(acc[j] / 2.0) for j in range(32)]
                 with turn():
                     wgmma(acc, a, ys, zero=True)
         with each(warpgroup, os, out) as w:

@@ -245,11 +245,12 @@ def _load_items(T, THREADS, ITEMS, across, along):
     def block_load(src: ptr(const(T)), start: i64, n: i64, fill: T, v: ref(T[ITEMS])):
         t: int @ thread[1] = id()
         if start + THREADS * ITEMS <= n:
-            for k in unroll(range(ITEMS)):
-                v[k] = src[start + (t * across + k * along)]
+            v = [src[start + (t * across + k * along)] for k in range(ITEMS)]
         else:
-            for k in unroll(range(ITEMS)):
-                v[k] = src[start + (t * across + k * along)] if start + (t * across + k * along) < n else fill
+            v = [
+                src[start + (t * across + k * along)] if start + (t * across + k * along) < n else fill
+                for k in range(ITEMS)
+            ]
 
     return block_load
 

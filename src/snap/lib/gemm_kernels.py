@@ -51,16 +51,17 @@ import math
 from snap import *
 from snap.ir.types import F32, I32
 from snap.lib.gemm_parts import (
+    banded,
+    completing,
     depth_of,
-    finishing,
     fragments,
+    grouping,
     handover,
     layout,
     leaving,
+    leaving_rows,
     loading,
     multiplying,
-    scaling,
-    storing,
 )
 from snap.lib.operators import element, scalar
 
@@ -125,10 +126,11 @@ def gemm_kernel(
     UNIT = thread[2 * HIGH]
     WIDE = math.gcd(BN, 128 // scalar(out_type).bytes)  # columns that leave at a time
     B_SWIZZLE, C_SWIZZLE = B_WIDE * scalar(type).bytes, WIDE * scalar(out_type).bytes
-    SCALED = scaled is not None
     BATCH, GROUPED, RAGGED = (many == word for word in ("batch", "groups", "ragged"))
+    SEVERAL, PLACED = BATCH or GROUPED, BATCH or RAGGED  # whether B, and C, is several matrices
     assert (B_TURNED or not TF32) and not (BY_TILES and (DIVIDED or many)) and not ((GROUPED or RAGGED) and DIVIDED)
-    BIASED, FINISHED = bias_type is not None, bias_type is not None or activation is not None
+    BIASED = bias_type is not None
+    COMPLETED = BIASED or activation is not None or scaled is not None  # something is done to sums before they leave
     PARTS, LEAVING = (2, 1) if GROUPED else (1, 2)  # boxes of a slot, and slots, in which tiles leave
     PIECES = 2 if DIVIDED else 0  # of divided tiles, for each team
     WHOLE = BY_TILES or RAGGED or (TF32 and not DIVIDED)  # there is nothing to ask before a tile leaves
@@ -136,18 +138,18 @@ def gemm_kernel(
     OWN = not ADDED  # a tile of C is one team's alone
     load_a, load_next_a = (loading(type, BM, not A_TURNED, STEP, skip, BATCH) for skip in (0, DEPTH))
     multiply = None if C_TURNED else multiplying(type, BM, not A_TURNED, BN, B_TURNED, kind)
-    finish, (hand_over, collect) = finishing(SUMS, BN, type, bias_type, activation), handover(SUMS, C_THREADS)
-    scale = scaling(SUMS, type, scaled)
-    leave = leaving(type, out_type, SUMS, HIGH, WIDE, C_TURNED, ADDED, BATCH or RAGGED)
-    store_rows = storing(out_type, SUMS)
-    fragment = fragments(DEPTH, A_PANELS)
+    complete = completing(SUMS, BN, type, scaled, bias_type, activation)
+    hand_over, collect = handover(SUMS, C_THREADS, TEAM)
+    leave = leaving(type, out_type, SUMS, HIGH, WIDE, C_TURNED, ADDED, PLACED)
+    leave_rows = leaving_rows(out_type, SUMS, WIDE)
+    fragment, tile_at, (tiles_of_groups, group_of) = fragments(DEPTH, A_PANELS), banded(cluster, BAND), grouping(BM)
     where = None if many else counting_on(BM, BN, STEP, TEAM, C_TURNED, BIASED, ADDED, DIVIDED)
 
     @kernel(threads=T, cluster=TEAM, cooperative=DIVIDED, where=where)
     def gemm(
         A: ptr(const(E), (matrices, A0, A1) if BATCH else (A0, A1)),
-        B: ptr(const(E), (matrices, B0, B1) if BATCH or GROUPED else (B0, B1)),
-        C: ptr(O, (matrices, M, C1) if BATCH or RAGGED else (N if C_TURNED else M, C1)),
+        B: ptr(const(E), (matrices, B0, B1) if SEVERAL else (B0, B1)),
+        C: ptr(O, (matrices, M, C1) if PLACED else (N if C_TURNED else M, C1)),
         bias: ptr(const(V)),
         A0: int,
         A1: int,
@@ -167,12 +169,12 @@ def gemm_kernel(
         ends: ptr(const(G)),
         matrices: int,
     ):
-        teams, down, across = count(cluster[1]), (M + TEAM * BM - 1) / (TEAM * BM), (N + BN - 1) / BN
-        steps: int = (K + STEP - 1) / STEP
+        teams, steps = count(cluster[1]), (K + STEP - 1) / STEP
+        down, across = (M + TEAM * BM - 1) / (TEAM * BM), (N + BN - 1) / BN
         with each(cluster, C, disjoint=C if OWN else ()) as team:
             A_slots: pipeline(shared(E[A_PANELS, A_ROWS, A_WIDE], swizzle=128, across=block), STAGES)
             B_slots: pipeline(shared(E[B_PANELS, B_ROWS, B_WIDE], swizzle=B_SWIZZLE, copies=block), STAGES)
-            C_slots: pipeline(shared(O[PARTS, BM // HIGH, HIGH, WIDE], swizzle=C_SWIZZLE, across=block), LEAVING)
+            C_slots: pipeline(shared(O[BM // HIGH, PARTS, HIGH, WIDE], swizzle=C_SWIZZLE, across=block), LEAVING)
             rank: int @ block[1] = id()
             w: int @ warpgroup = id() % (CONSUMERS + 1) if TEAM > 1 or TF32 else id()
             u: int @ UNIT = id() % (T // (2 * HIGH)) if TEAM > 1 or TF32 else id()
@@ -185,18 +187,13 @@ def gemm_kernel(
             acc, stage_sums = registers(float[SUMS], float[SUMS if PROMOTED else 1])
             x, y = registers(float[DEPTH // 2], float[DEPTH // 2])
             compute, load = roles(C_THREADS, 128, registers=(232, 40) if CONSUMERS == 2 else ())
-            begin: int = min(team * share, divided * steps)
-            end: int = min(begin + share, divided * steps)
-            tiles: int = down * across * (slices if ADDED else matrices if BATCH or RAGGED else 1)
+            begin, end = min(team * share, divided * steps), min((team + 1) * share, divided * steps)
+            tiles: int = down * across * (slices if ADDED else matrices if PLACED else 1)
             if GROUPED:
-                tiles = 0
-                covered: int = 0  # rows of groups so far
-                for g in range(matrices):
-                    tiles += (max(min(int(ends[g]), M) - covered, 0) + BM - 1) / BM * across
-                    covered = max(covered, min(int(ends[g]), M))
+                tiles = tiles_of_groups(ends, matrices, M, across)
             whole: int = (tiles - divided - team + teams - 1) / teams
             # Of a tile: its matrix, the tiles of those before it, its group's first row, and rows.
-            matrix, passed, top_row, rows = 0, 0, 0, M
+            matrix, passed, top_row, rows = -1 if GROUPED else 0, 0, 0, 0 if GROUPED else M
             # A piece of work is a tile, a slice of one, or a part of a divided tile, of which a team has two.
             for job in range(
                 team if BY_TILES else 0, down * across if BY_TILES else whole + PIECES, teams if BY_TILES else 1
@@ -207,36 +204,21 @@ def gemm_kernel(
                     slice, t = t / (down * across), t % (down * across)
                     first, last = int(i64(steps) * slice / slices), int(i64(steps) * (slice + 1) / slices)
                 if DIVIDED and job < PIECES:
-                    final: int = (end - 1) / steps
-                    t = final if job == 0 else begin / steps
+                    t = (end - 1) / steps if job == 0 else begin / steps
                     first, last = max(begin - t * steps, 0), min(end - t * steps, steps)
-                    if begin == end or (job == 1 and t == final):
+                    if begin == end or (job == 1 and t == (end - 1) / steps):
                         last = first  # nothing is left to do
-                if BATCH or RAGGED:
-                    matrix = t / (down * across)
-                    passed = matrix * (down * across)
+                if PLACED:
+                    matrix, passed = t / (down * across), t / (down * across) * (down * across)
                 if RAGGED:
                     first, last = int(ends[matrix - 1]) / STEP if matrix > 0 else 0, int(ends[matrix]) / STEP
-                    if first == last:
-                        with compute(), each(thread):
-                            for j in unroll(range(SUMS)):
-                                acc[j] = 0.0
                 if GROUPED:
-                    if job == 0:
-                        rows = max(min(int(ends[0]), M), 0)
-                    while t >= passed + (rows + BM - 1) / BM * across:
-                        passed += (rows + BM - 1) / BM * across
-                        matrix, top_row = matrix + 1, top_row + rows
-                        rows = max(min(int(ends[matrix]), M) - top_row, 0)
-                # Rows from `limit` on are others'.
-                limit, downward = top_row + rows, (rows + BM - 1) / BM if GROUPED else down
-                band, within = (t - passed) / (BAND * across), (t - passed) % (BAND * across)
-                height: int = min(BAND, downward - band * BAND)
-                m0, n0 = top_row + ((band * BAND + within % height) * TEAM + rank) * BM, within / height * BN
-                if PROMOTED:
-                    with compute(), each(thread):
-                        for j in unroll(range(SUMS)):
-                            acc[j] = 0.0
+                    matrix, passed, top_row, rows = group_of(t, ends, M, across, matrix, passed, top_row, rows)
+                i, j = tile_at(t - passed, (rows + BM - 1) / BM if GROUPED else down, across)
+                m0, n0 = top_row + (i * TEAM + rank) * BM, j * BN
+                if PROMOTED or (RAGGED and first == last):
+                    with compute():
+                        acc = 0.0
                 for k in range(first, last):
                     if C_TURNED:
                         with stage(A_slots) as a:
@@ -263,11 +245,15 @@ def gemm_kernel(
                         with stage(A_slots) as a, stage(B_slots) as b:
                             with load(a, b):
                                 load_a(a, A, matrices, A0, A1, k, m0, matrix)
-                                if (BATCH or GROUPED) and B_TURNED:
-                                    async_copy(b, B, at=(matrix, n0, k * STEP))
-                                elif BATCH or GROUPED:
+                                if SEVERAL:
                                     for p in unroll(range(B_PANELS)):
-                                        async_copy(b[p], B, at=(matrix, k * STEP, n0 + p * B_WIDE))
+                                        async_copy(
+                                            b[p],
+                                            B,
+                                            at=(matrix, n0, k * STEP)
+                                            if B_TURNED
+                                            else (matrix, k * STEP, n0 + p * B_WIDE),
+                                        )
                                 elif TF32:
                                     async_copy(b, B, at=(n0, k * STEP), type="tf32")
                                 else:
@@ -275,9 +261,8 @@ def gemm_kernel(
                             if PROMOTED:
                                 with compute(a, b), each(warpgroup):
                                     multiply(stage_sums, a, b, w, k, k)
-                                with compute(), each(thread):
-                                    for j in unroll(range(SUMS)):
-                                        acc[j] += stage_sums[j]
+                                with compute():
+                                    acc += stage_sums
                             else:
                                 with compute(a, b), each(warpgroup):
                                     multiply(acc, a, b, w, k, first)
@@ -285,28 +270,19 @@ def gemm_kernel(
                     with compute(), each(thread):
                         if first < last and last < steps:
                             hand_over(acc, parts, ready, team * TEAM + rank, me)
-                        if 0 < first and first < last and last == steps:
-                            for other in range(t * steps / share, team):
-                                collect(acc, parts, ready, other * TEAM + rank, me)
+                        elif 0 < first and first < last:
+                            collect(acc, parts, ready, t * steps / share, team, rank, me)
                 if WHOLE or (first < last and last == steps):
-                    if SCALED:
+                    if COMPLETED:
                         with compute(), each(thread):
-                            scale(acc, a_scale, b_scale, m0 + 64 * w + row, M, n0 + 2 * quad, N)
-                    if FINISHED:
-                        with compute(), each(thread):
-                            finish(acc, bias, n0 + 2 * quad, N)
+                            complete(acc, a_scale, b_scale, bias, m0 + 64 * w + row, M, n0 + 2 * quad, N)
                     top, side = n0 if C_TURNED else m0 + HIGH * u, m0 + HIGH * u if C_TURNED else n0
                     if GROUPED:
                         with stage(C_slots) as c, compute(), each(UNIT, c, C, disjoint=C):
-                            if top + HIGH > limit:
-                                with each(thread, C, disjoint=C):
-                                    store_rows(C, M, C1, top + row, limit, n0 + 2 * quad, acc)
-                            else:
-                                for q in unroll(range(BN // WIDE)):
-                                    leave(C, matrices, M, C1, top, side, c[rank, q % 2, u], acc, q, quad, place, matrix)
+                            leave_rows(C, M, C1, top, side, top_row + rows, c[rank, u], acc, row, quad)
                     else:
                         for q in unroll(range(BN // WIDE)):
                             with stage(C_slots) as c, compute(), each(UNIT, c, C, disjoint=C if OWN else ()):
-                                leave(C, matrices, M, C1, top, side, c[rank, 0, u], acc, q, quad, place, matrix)
+                                leave(C, matrices, M, C1, top, side, c[rank, u, 0], acc, q, quad, place, matrix)
 
     return gemm

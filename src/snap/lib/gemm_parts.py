@@ -37,6 +37,63 @@ def layout(type: Scalar, extent: int, along: bool) -> tuple[int, int, int]:
     return (1, extent, depth) if along else (extent // wide, depth, wide)
 
 
+# ---- which tile -----------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def banded(LEVEL, BAND):
+    """tile_at(t, down, across): the row and the column of tile t, of so many down and across.  Tiles are counted in
+    bands of BAND tiles' height, down one column of the band and then the next, so that what runs at the same time
+    reads few rows and columns.
+    """
+
+    @device(LEVEL)
+    def tile_at(t: int, down: int, across: int) -> int2:
+        band, within = t / (BAND * across), t % (BAND * across)
+        height = min(BAND, down - band * BAND)
+        return int2(band * BAND + within % height, within / height)
+
+    return tile_at
+
+
+@functools.cache
+def grouping(BM):
+    """tiles_of_groups(ends, groups, rows of all, across): how many tiles there are, BM rows high, of groups of rows
+    that end there.  group_of(t, ..., group, passed, top, rows): the group of tile t, which is this one or a later one:
+    its number, the tiles of those before it, its first row, and how many it has.
+    """
+
+    @device(cluster)
+    def tiles_of_groups(ends: ptr(const(int)) @ grid[1], groups: int, M: int, across: int) -> int:
+        tiles, covered = 0, 0
+        for g in range(groups):
+            tiles += (max(min(int(ends[g]), M) - covered, 0) + BM - 1) / BM * across
+            covered = max(covered, min(int(ends[g]), M))
+        return tiles
+
+    @device(cluster)
+    def group_of(
+        t: int,
+        ends: ptr(const(int)) @ grid[1],
+        M: int,
+        across: int,
+        group: int,
+        passed: int,
+        top: int,
+        rows: int,
+    ) -> int4:
+        while t >= passed + (rows + BM - 1) / BM * across:
+            passed += (rows + BM - 1) / BM * across
+            group, top = group + 1, top + rows
+            rows = max(min(int(ends[group]), M) - top, 0)
+        return int4(group, passed, top, rows)
+
+    return tiles_of_groups, group_of
+
+
+# ---- operands -------------------------------------------------------------------------------------------------------
+
+
 @functools.cache
 def loading(type, EXTENT, ALONG, STEP, LATER=0, PLACED=False):
     """load(to, array, its extents, k, at, place): the tile of an operand from k * STEP + LATER and row, or column, `at`
@@ -182,6 +239,34 @@ def finishing(SUMS, COLUMNS, type, bias_type, activation):
 
 
 @functools.cache
+def completing(SUMS, COLUMNS, type, scaled, bias_type, activation):
+    """complete(acc, scales of a, scales of b, bias, row, rows, pair, columns): sums are scaled, where there are scales,
+    and finished.
+    """
+    F, V, SCALED = element(F32 if scaled else type), element(bias_type or type), scaled is not None
+    FINISHED = bias_type is not None or activation is not None
+    scale, finish = scaling(SUMS, type, scaled), finishing(SUMS, COLUMNS, type, bias_type, activation)
+
+    @device(thread)
+    def complete(
+        acc: ref(float[SUMS]),
+        of_a: ptr(const(F)) @ grid[1],
+        of_b: ptr(const(F)) @ grid[1],
+        bias: ptr(const(V)) @ grid[1],
+        row: int,
+        rows: int @ grid[1],
+        pair: int,
+        columns: int @ grid[1],
+    ):
+        if SCALED:
+            scale(acc, of_a, of_b, row, rows, pair, columns)
+        if FINISHED:
+            finish(acc, bias, pair, columns)
+
+    return complete
+
+
+@functools.cache
 def leaving(type, out_type, SUMS, HIGH, WIDE, TURNED=False, ADDED=False, PLACED=False):
     """leave(to, its extents, top, side, box, acc, q, quad, place, matrix): sums of columns WIDE * q and so on leave
     through a box in shared memory, that of a unit of threads that has HIGH rows, from row `top` and column `side` on.
@@ -236,30 +321,40 @@ def leaving(type, out_type, SUMS, HIGH, WIDE, TURNED=False, ADDED=False, PLACED=
 
 
 @functools.cache
-def storing(out_type, SUMS):
-    """store(to, its extents, row, limit, pair, acc): a thread's sums, of columns pair + 8j and pair + 8j + 1 of two
-    rows, are stored where a box would reach beyond row `limit`, to rows that are others'.
+def leaving_rows(out_type, SUMS, WIDE):
+    """leave(to, its extents, top, side, limit, boxes, acc, row, quad): the 64 rows of a warpgroup, through two
+    boxes in turn; or by threads, row by row, where a box would reach beyond row `limit`, to rows that are others'.
+    row: a thread's first of its warpgroup's; it has columns 2 quad + 8j and 2 quad + 8j + 1 of that and of the row 8
+    further on.
     """
     O = element(out_type)
 
-    @device(thread)
-    def store(
+    @device(warpgroup)
+    def leave(
         to: ptr(O, (high, wide)),
         high: int @ grid[1],
         wide: int @ grid[1],
-        row: int,
+        top: int,
+        side: int,
         limit: int,
-        pair: int,
+        boxes: ptr(shared(O), (2, 64, WIDE)),
         acc: ref(float[SUMS]),
+        row: int @ thread[1],
+        quad: int @ thread[1],
     ):
-        for v in unroll(range(2)):
-            if row + 8 * v < limit:
-                for j in unroll(range(SUMS // 4)):
-                    for h in unroll(range(2)):
-                        if pair + 8 * j + h < wide:
-                            to[row + 8 * v, pair + 8 * j + h] = O(acc[4 * j + 2 * v + h])
+        if top + 64 > limit:
+            with each(thread, to, disjoint=to):
+                for v in unroll(range(2)):
+                    if top + row + 8 * v < limit:
+                        for j, h in unroll(range(shape=(SUMS // 4, 2))):
+                            if side + 2 * quad + 8 * j + h < wide:
+                                to[top + row + 8 * v, side + 2 * quad + 8 * j + h] = O(acc[4 * j + 2 * v + h])
+        else:
+            for q in unroll(range(2 * SUMS // WIDE)):
+                store_acc(boxes[q % 2], acc, first=WIDE * q)
+                async_copy(to, boxes[q % 2], at=(top, side + WIDE * q))
 
-    return store
+    return leave
 
 
 @functools.cache
@@ -286,7 +381,7 @@ def activation_function(name):
 
 
 @functools.cache
-def handover(SUMS, THREADS):
+def handover(SUMS, THREADS, TEAM):
     """How a thread leaves its sums for the thread in its place of another block, which waits for them and adds them."""
     READ = SUMS if SUMS <= 64 else SUMS // 2  # at a time
 
@@ -297,14 +392,22 @@ def handover(SUMS, THREADS):
         atomic.store(ready, block * THREADS + me, 1, order="release")
 
     @device(thread)
-    def collect(acc: ref(float[SUMS]), parts: ptr(float) @ grid[1], ready: ptr(int) @ grid[1], block: int, me: int):
-        while atomic.load(ready, block * THREADS + me, order="acquire") == 0:
-            pass
-        for c in unroll(range(SUMS // READ)):
-            part: float[READ]
-            for j in unroll(range(READ)):
-                part[j] = atomic.load(parts, (block * SUMS + c * READ + j) * THREADS + me)
-            for j in unroll(range(READ)):
-                acc[c * READ + j] += part[j]
+    def collect(
+        acc: ref(float[SUMS]),
+        parts: ptr(float) @ grid[1],
+        ready: ptr(int) @ grid[1],
+        first: int,
+        end: int,
+        rank: int,
+        me: int,
+    ):
+        for team in range(first, end):
+            while atomic.load(ready, (team * TEAM + rank) * THREADS + me, order="acquire") == 0:
+                pass
+            for c in unroll(range(SUMS // READ)):
+                at = (team * TEAM + rank) * SUMS + c * READ
+                part: float[READ] = [atomic.load(parts, (at + j) * THREADS + me) for j in range(READ)]
+                for j in unroll(range(READ)):
+                    acc[c * READ + j] += part[j]
 
     return leave, collect

@@ -77,9 +77,7 @@ def gemv_by_warps(type, inside, WIDTH, R=ROWS, U=WORDS, T=THREADS):
         words, whole = N / WIDTH, N / WIDTH / (32 * U) * (32 * U)
         with each(warp, y) as w:
             row: int = w * R
-            first: i64[R]
-            for r in unroll(range(R)):
-                first[r] = i64(min(row + r, M - 1)) * words
+            first: i64[R] = [i64(min(row + r, M - 1)) * words for r in range(R)]
             sums, line, part = registers(A[R], E[R, U, WIDTH], E[U, WIDTH])
             with each(thread) as l:
                 for j in range(l, whole, 32 * U):

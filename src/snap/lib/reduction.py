@@ -84,15 +84,13 @@ def reduction(type, inside, result, WIDTH, op, nothing, SINGLE=False, T=THREADS,
         ),
     )
     def reduce_all(x: ptr(const(E)), out: ptr(R), partial: ptr(A), ticket: ptr(i32), n: i64):
-        blocks: int = count(block[1])
-        words: i64 = n / WIDTH
+        blocks, words = count(block[1]), n / WIDTH
         rounds: i64 = words / (i64(blocks) * (T * U))  # in which every block has a whole tile
         with each(block, out, disjoint=out) as b:
             t: int @ thread[1] = id()
             v, raw, own = registers(A[WIDTH], E[U, WIDTH], A(nothing))
             with each(thread):
-                for i in unroll(range(WIDTH)):
-                    v[i] = A(nothing)
+                v = A(nothing)
                 for r in range(rounds):
                     for u in unroll(range(U)):
                         raw.view(W)[u, 0] = x.view(W)[(r * blocks + b) * (T * U) + (u * T + t)]
@@ -111,11 +109,9 @@ def reduction(type, inside, result, WIDTH, op, nothing, SINGLE=False, T=THREADS,
                 for i in unroll(range(WIDTH)):
                     own = combine(own, v[i])
             last: bool = True
-            if SINGLE:
-                own = in_block(own)
-            else:
+            own = in_block(own)
+            if not SINGLE:
                 order: shared(int[1])
-                own = in_block(own)
                 with one(thread, order):
                     atomic.store(partial, b, own)
                     order[0] = atomic.add(ticket, 0, 1, order="acq_rel")

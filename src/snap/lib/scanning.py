@@ -188,8 +188,7 @@ def scan_by_team(type, inside, WIDTH, op, EXCLUSIVE, nothing, K, C=1, T=THREADS)
                 for j, i in unroll(range(shape=(K, WIDTH))):
                     v[j, i] = A(raw[j, i]) if at + (j * (32 * WIDTH) + i) < n else A(nothing)
             base = before(scan_words(v))
-            for j, i in unroll(range(shape=(K, WIDTH))):
-                raw[j, i] = E(combine(base, v[j, i]))
+            raw = [[E(combine(base, v[j, i])) for i in range(WIDTH)] for j in range(K)]
             with each(thread, out, disjoint=out):
                 for j in unroll(range(K)):
                     if at + (j * (32 * WIDTH) + WIDTH) <= n:
@@ -323,8 +322,7 @@ def scan_kernel(type, inside, WIDTH, op, EXCLUSIVE, nothing, T=THREADS, K=None, 
                     with stage(slots, k - D) as s, each(thread, s.view(W)):
                         for j in unroll(range(K)):
                             raw.view(W)[j, 0] = s[j, t, 0]
-                    for j, i in unroll(range(shape=(K, WIDTH))):
-                        v[j, i] = A(raw[j, i])
+                    v = [[A(raw[j, i]) for i in range(WIDTH)] for j in range(K)]
                 elif k >= D:
                     with each(thread):
                         rest: int = int(min(n - begin, i64(TILE))) - at
@@ -358,8 +356,7 @@ def scan_kernel(type, inside, WIDTH, op, EXCLUSIVE, nothing, T=THREADS, K=None, 
                 if k > D and start + TILE <= n:
                     with each(thread, out.view(W)):
                         for j in unroll(range(K)):
-                            for i in unroll(range(WIDTH)):
-                                raw[j, i] = E(combine(held_base, held[j, i]))
+                            raw[j] = [E(combine(held_base, held[j, i])) for i in range(WIDTH)]
                             out[start / WIDTH + (w * (32 * K) + j * 32 + l)] = raw.view(W)[j, 0]
                 elif k > D:
                     with each(thread, out):
@@ -368,7 +365,6 @@ def scan_kernel(type, inside, WIDTH, op, EXCLUSIVE, nothing, T=THREADS, K=None, 
                             if j * (32 * WIDTH) + i < rest:
                                 out[start + at + (j * (32 * WIDTH) + i)] = E(combine(held_base, held[j, i]))
                 held_base, held_total = base, of_tile
-                for j, i in unroll(range(shape=(K, WIDTH))):
-                    held[j, i] = v[j, i]
+                held = v
 
     return scan_tiles

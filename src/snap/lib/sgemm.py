@@ -150,11 +150,10 @@ def warp_tiled(BM, BN, BK, TM, TN, STAGES, WIDTH, SLICED=False, GROUP=BAND):
             As, Bs = pipeline(shared(float[BK, BM + 4]), STAGES), pipeline(shared(float[BK, BN]), STAGES)
             t, w = ids(thread, warp)
             row, column = w / ACROSS * TM + t % 2 + t % 32 / 16 * 2, w % ACROSS * (2 * TN) + t % 16 / 2
-            arow, bcolumn = registers(int[ACOPIES], int[BACROSS])
-            for q in unroll(range(BACROSS)):
-                bcolumn[q] = min(n0 / WIDTH + t % WORDS + q * T, N / WIDTH - 1)
-            for q in unroll(range(ACOPIES)):
-                arow[q] = min(m0 + t / BK + q * ASTEP, M - 1)
+            arow: int[ACOPIES] @ thread[1] = [min(m0 + t / BK + q * ASTEP, M - 1) for q in range(ACOPIES)]
+            bcolumn: int[BACROSS] @ thread[1] = [
+                min(n0 / WIDTH + t % WORDS + q * T, N / WIDTH - 1) for q in range(BACROSS)
+            ]
             acc, x, y = registers(float[TM, TN], float[TM], float[TN])
             steps: int = last - first
             if steps > 0:
@@ -189,14 +188,11 @@ def warp_tiled(BM, BN, BK, TM, TN, STAGES, WIDTH, SLICED=False, GROUP=BAND):
                                 for j in unroll(range(TN // 4)):
                                     y.view(float4)[j] = b.view(float4)[h, column + 8 * j]
                                 for e in unroll(range(TM * TN)):
-                                    i: int = e / TN
-                                    j: int = e % TN + i % 2 * (TN - 1 - 2 * (e % TN))
+                                    i, j = e / TN, e % TN + e / TN % 2 * (TN - 1 - 2 * (e % TN))
                                     acc[i, j] += x[i] * y[j]
             for k in range(rest, K):
-                for i in unroll(range(TM)):
-                    x[i] = A[min(m0 + (row + i / 4 * 4) * 4 + i % 4, M - 1), k]
-                for j in unroll(range(TN)):
-                    y[j] = B[k, min(n0 + (column + j / 4 * 8) * 4 + j % 4, N - 1)]
+                x = [A[min(m0 + (row + i / 4 * 4) * 4 + i % 4, M - 1), k] for i in range(TM)]
+                y = [B[k, min(n0 + (column + j / 4 * 8) * 4 + j % 4, N - 1)] for j in range(TN)]
                 for i, j in unroll(range(shape=(TM, TN))):
                     acc[i, j] += x[i] * y[j]
             if SLICED and piece >= 0:
@@ -207,8 +203,7 @@ def warp_tiled(BM, BN, BK, TM, TN, STAGES, WIDTH, SLICED=False, GROUP=BAND):
                             if m0 + below < M:
                                 P[i64(piece * BM + below) * (BN // 4) + (column + j * 8)] = acc.view(float4)[i, j]
             else:
-                for i, j in unroll(range(shape=(TM, TN))):
-                    acc[i, j] *= alpha
+                acc *= alpha
                 with each(thread, C):
                     for i in unroll(range(TM)):
                         to: int = m0 + (row + i / 4 * 4) * 4 + i % 4

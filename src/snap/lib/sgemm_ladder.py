@@ -91,10 +91,8 @@ def blocked(BM=128, BN=128, BK=8, TM=8, TN=8):
                         k, j = (q * T + t) / BN, (q * T + t) % BN
                         Bs[k, j] = B[k0 + k, n0 + j] if k0 + k < K and n0 + j < N else 0.0
                 for k in range(BK):
-                    for i in unroll(range(TM)):
-                        x[i] = As[row + i, k]
-                    for j in unroll(range(TN)):
-                        y[j] = Bs[k, column + j]
+                    x = [As[row + i, k] for i in range(TM)]
+                    y = [Bs[k, column + j] for j in range(TN)]
                     for i, j in unroll(range(shape=(TM, TN))):
                         acc[i, j] += x[i] * y[j]
             with each(thread, C):

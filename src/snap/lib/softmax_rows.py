@@ -138,8 +138,7 @@ def softmax_by_warps(type, inside, WIDTH, K, L=32, T=WARP_THREADS):
             for s in unroll(range(STEPS)):
                 total += intrinsic.shfl_xor(total, L >> (s + 1))
             scale: A @ thread[1] = A(1) / total
-            for k, i in unroll(range(shape=(K, WIDTH))):
-                raw[k, i] = E(v[k, i] * scale)
+            raw = [[E(v[k, i] * scale) for i in range(WIDTH)] for k in range(K)]
             with each(thread, out, disjoint=out):
                 for k in unroll(range(K)):
                     if k * L + l < there:
@@ -238,8 +237,7 @@ def softmax_by_blocks(type, inside, WIDTH, K, T, RAGGED=False, C=1):
                     v[k, i] = power_of_two((v[k, i] - top) * A(LOG2E))
                     total += v[k, i]
             scale: A @ thread[1] = agree(top, total)
-            for k, i in unroll(range(shape=(K, WIDTH))):
-                raw[k, i] = E(v[k, i] * scale)
+            raw = [[E(v[k, i] * scale) for i in range(WIDTH)] for k in range(K)]
             with each(thread, out, disjoint=out) as t:
                 for k in unroll(range(K)):
                     if k * S + t < words:

@@ -86,8 +86,7 @@ def transpose_kernel(type, WIDTH, TILE, T=THREADS, GROUP=BAND):
             with each(thread, s):
                 for u, k in unroll(range(shape=(U, WIDTH))):
                     s[i + u * STEP, j * WIDTH + k] = raw[u, k]
-            for u, k in unroll(range(shape=(U, WIDTH))):
-                raw[u, k] = s[j * WIDTH + k, i + u * STEP]
+            raw = [[s[j * WIDTH + k, i + u * STEP] for k in range(WIDTH)] for u in range(U)]
             with each(thread, out):
                 for u in unroll(range(U)):
                     if column + i + u * STEP < N and row + j * WIDTH < M:
@@ -142,9 +141,7 @@ def ragged_transpose_kernel(type, WIDTH, TILE, T=THREADS, GROUP=RAGGED_BAND):
                     i: int = (t + u * T) / ALONG  # the row of the result, in the tile
                     back: int = (column + i) % EDGE * (M % EDGE) % EDGE
                     j: int = (t + u * T) % ALONG * WIDTH - back
-                    done: E[WIDTH]
-                    for k in unroll(range(WIDTH)):
-                        done[k] = s[MORE + j + k, i]
+                    done: E[WIDTH] = [s[MORE + j + k, i] for k in range(WIDTH)]
                     if column + i < N:
                         if row + j >= 0 and row + j + WIDTH <= M:
                             out.view(W)[(i64(column + i) * M + (row + j)) / WIDTH] = done.view(W)[0]

@@ -253,11 +253,12 @@ def _load_items(T, ITEMS, across, along):
     def warp_load(src: ptr(const(T)), start: i64, n: i64, fill: T, v: ref(T[ITEMS])):
         l: int @ thread[1] = id()
         if start + 32 * ITEMS <= n:
-            for k in unroll(range(ITEMS)):
-                v[k] = src[start + (l * across + k * along)]
+            v = [src[start + (l * across + k * along)] for k in range(ITEMS)]
         else:
-            for k in unroll(range(ITEMS)):
-                v[k] = src[start + (l * across + k * along)] if start + (l * across + k * along) < n else fill
+            v = [
+                src[start + (l * across + k * along)] if start + (l * across + k * along) < n else fill
+                for k in range(ITEMS)
+            ]
 
     return warp_load
 

@@ -57,6 +57,7 @@ class ExpressionParser:
         self.depth = 0
         self.calls: list[tuple[str, Span]] = []
         self.in_annotation = False
+        self.in_lambda = False
 
     # ---- reporting --------------------------------------------------------------------------------------------------
 
@@ -112,7 +113,9 @@ class ExpressionParser:
                 return self.lambda_(node)
             case ast.Tuple(elts=items) | ast.List(elts=items):
                 return tree.Sequence(tuple(self.expression(item, text) for item in items), span=span)
-            case ast.ListComp(generators=[ast.comprehension(target=ast.Name(id=name), iter=over, ifs=[], is_async=0)]):
+            case ast.ListComp(
+                generators=[ast.comprehension(target=ast.Name(id=name), iter=over, ifs=[], is_async=0)]
+            ) if not self.in_lambda:
                 return tree.Each(self.expression(node.elt), ((name, self.expression(over)),), span=span)
             case _:
                 return self.refuse(refuse.refusal_of(type(node).__name__), span)
@@ -181,7 +184,10 @@ class ExpressionParser:
         if arguments.defaults or arguments.vararg or arguments.kwarg or arguments.kwonlyargs:
             self.refuse(refuse.LAMBDA_PARAMETER, self.spans(node))
         params = tuple(argument.arg for argument in (*arguments.posonlyargs, *arguments.args))
-        return tree.Lambda(params, self.expression(node.body), span=self.spans(node))
+        outer, self.in_lambda = self.in_lambda, True
+        made = tree.Lambda(params, self.expression(node.body), span=self.spans(node))
+        self.in_lambda = outer
+        return made
 
     # ---- annotations ------------------------------------------------------------------------------------------------
 

@@ -240,6 +240,23 @@ def test_no_plan_is_for_another_signature(gpu, what, change):
         right(lib.sgemm(a, b), a @ b)
 
 
+def test_one_tensor_under_two_names(gpu):
+    """It is a signature of its own, as quick as others; which of the two names is meant does not matter then."""
+    a, b = filled(16, 16), filled(16, 16)
+    for _ in range(3):
+        right(lib.sgemm(a, a), a @ a)
+    twice, known = lib.sgemm.calls.last, len(gpu.launched)
+    assert known and twice.run(a, b, 1.0) is twice.run(b, a, 1.0) is replays.MISS and len(gpu.launched) == known
+    right(twice.run(b, b, 1.0), b @ b)
+    for _ in range(3):
+        right(lib.sgemm(a, b), a @ b)
+    assert lib.sgemm.calls.last.run(b, b, 1.0) is replays.MISS
+    w = filled(16, 16).requires_grad_()
+    for _ in range(3):
+        (found,) = torch.autograd.grad(lib.sgemm(w, w).sum(), w)
+        right(found, w.detach().sum(1) + w.detach().sum(0)[:, None])
+
+
 def test_values_count_with_their_types_and_signs(gpu):
     a, b = filled(16, 32), filled(32, 16)
     for alpha in (2.0, -2.0, 0.0, -0.0, 1, 1.0):

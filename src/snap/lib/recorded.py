@@ -47,15 +47,16 @@ _recording: list[object] = []  # the calls that are being written down: while th
 
 
 class Tape:
-    """The steps of one call.  Arrays are told apart by identity, and are held while they are written down.  An array
-    that came from nowhere, which no step made, would be the first call's for ever: then the call is not repeated.
+    """The steps of one call.  Arrays are told apart by identity, and are held while they are written down; one that was
+    given twice has its first name.  An array that came from nowhere, which no step made, would be the first call's for
+    ever: then the call is not repeated.
     """
 
     def __init__(self, values: tuple[object, ...]):
-        self.names = {id(value): f"a{k}" for k, value in enumerate(values) if is_array(value)}
+        self.names = {id(values[k]): f"a{k}" for k in reversed(range(len(values))) if is_array(values[k])}
         self.values: dict[str, object] = {}
         self.steps: list[Step] = []
-        self.whole = len(self.names) == sum(map(is_array, values))  # two names of one array: which one is meant?
+        self.whole = True
 
     def run(self, function: Callable, args: tuple[object, ...], keywords: dict[str, object]) -> Any:
         given = [self.spelled(arg) for arg in args]
@@ -179,6 +180,13 @@ def _itself(value: Any) -> Hashable:
     return type(value), value, math.copysign(1.0, value) if type(value) is float else None
 
 
+def _given_twice(signatures: list, values: tuple[object, ...]) -> Hashable:
+    """Which of the arguments are one array."""
+    first: dict[int, int] = {}
+    arrays = (k for k, of in enumerate(signatures) if of is not _itself)
+    return tuple((k, at) for k in arrays if (at := first.setdefault(id(values[k]), k)) != k)
+
+
 class Signatures(dict):
     """From a type to the function that tells what counts of a value of it; None: an argument without a signature."""
 
@@ -282,7 +290,8 @@ def recorded(function: Callable | None = None, *, offsets: bool = False) -> Call
         if None in signatures:
             return function(*args, **keywords)
         try:
-            key: Hashable = (*[of(value) for of, value in zip(signatures, values)], *keywords)
+            own = [of(value) for of, value in zip(signatures, values)]
+            key: Hashable = (*own, *keywords, _given_twice(signatures, values))
             if offsets:
                 key = key, *map(_offset, values)
         except RuntimeError:  # a tensor of torch without memory, as of the compiler's: the function says so
@@ -380,8 +389,8 @@ def _written_down(
         text = replay_text(tape.steps, len(values), said)
         replay = _made(function.__name__, text, tape.values)
         calls.keep(key, replay, quick(function.__name__, tape, values, said, offsets))
-    elif len({id(value) for value in values if is_array(value)}) == sum(map(is_array, values)):
-        calls.keep(key, None, None)  # and not tried again; of one array under two names nothing is known
+    else:
+        calls.keep(key, None, None)  # and not tried again
     return result
 
 

@@ -124,8 +124,8 @@ def state_conditions(torch: Any, values: tuple[object, ...]) -> tuple[tuple[str,
     negated tensors and the like among them), type, shape, strides, device, gradient, in one call of torch's own; modes;
     forward mode.  None where a mode or a transform is active, which has to see the call.
     """
-    tensors = [k for k, value in enumerate(values) if isinstance(value, torch.Tensor)]
-    check = likeness([values[k] for k in tensors])
+    given, again = _given(torch, values)
+    check = likeness(list(given.values()))
     try:
         watched = (
             torch._C._len_torch_dispatch_stack() > 0
@@ -137,16 +137,30 @@ def state_conditions(torch: Any, values: tuple[object, ...]) -> tuple[tuple[str,
         return None
     if check is None or watched:
         return None
-    conditions = [f"check({', '.join(f'a{k}' for k in tensors)})", "not modes()", "forward._current_level < 0"]
+    conditions = [*again, f"check({', '.join(given)})", "not modes()", "forward._current_level < 0"]
     names: dict[str, object] = {
         "check": check,
         "modes": torch._C._len_torch_dispatch_stack,
         "forward": torch.autograd.forward_ad,
     }
-    if any(values[k].requires_grad for k in tensors):  # type: ignore[attr-defined]
+    if any(tensor.requires_grad for tensor in given.values()):
         conditions.append(f"{'' if torch.is_grad_enabled() else 'not '}grad_enabled()")
         names["grad_enabled"] = torch.is_grad_enabled
     return tuple(conditions), names
+
+
+def _given(torch: Any, values: tuple[object, ...]) -> tuple[dict[str, Any], list[str]]:
+    """The tensors by name, each once, and that those are the same which were; `check` says that no others are."""
+    names: dict[int, str] = {}
+    given, again = {}, []
+    for k, value in enumerate(values):
+        if isinstance(value, torch.Tensor):
+            first = names.setdefault(id(value), f"a{k}")
+            if first == f"a{k}":
+                given[first] = value
+            else:
+                again.append(f"a{k} is {first}")
+    return given, again
 
 
 def value_conditions(values: tuple[object, ...]) -> tuple[list[str], dict[str, object]] | None:
@@ -220,7 +234,7 @@ def quick(name: str, tape: Any, values: tuple[object, ...], result: str, offsets
     torch = sys.modules.get("torch")
     if torch is None or getattr(torch._C, "_dynamo", None) is None:
         return None
-    given = {f"a{k}": value for k, value in enumerate(values) if isinstance(value, torch.Tensor)}
+    given, _ = _given(torch, values)
     devices = {tensor.get_device() if tensor.is_cuda else -1 for tensor in given.values()}
     if len(devices) != 1 or -1 in devices:
         return None
@@ -234,7 +248,7 @@ def quick_at(
     compared = value_conditions(values)
     if compared is None:
         return None
-    given = {f"a{k}": value for k, value in enumerate(values) if isinstance(value, torch.Tensor)}
+    given, _ = _given(torch, values)
     text = _Text(place, torch, given, tape, result)
     if not text.possible():
         return None

@@ -236,7 +236,7 @@ def test_gradients_refused():
     q, k, v = arrays(1, 1, 1, 40, 40, 64)
     out, logs = attention(q, k, v, lse=True)
     for name, args in (("grad", (q[:, :, :5], q, k, v, out, logs)), ("lse", (q, q, k, v, out, logs[:, :, :5])), ("out", (q, q, k, v, out[:, :, :5], logs))):
-        with pytest.raises(LaunchError, match=f"`{name}` of `snap.lib.attention`"):
+        with pytest.raises(LaunchError, match=f"`{name}` of `snap.lib.attention_gradients`"):
             attention_gradients(*args)
 
 

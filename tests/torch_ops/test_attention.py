@@ -99,9 +99,9 @@ def test_refused(device):
         with pytest.raises(LaunchError, match=f"`{name}` of `snap.lib.attention`"):
             snap.lib.attention(**{"q": q, "k": k, "v": v, **change})
     out, logs = torch.ops.snap.attention(q.detach(), k.detach(), v.detach())
-    with pytest.raises(LaunchError, match="`grad` of `snap.lib.attention`"):
+    with pytest.raises(LaunchError, match="`grad` of `snap.lib.attention_gradients`"):
         torch.ops.snap.attention_gradients(out[:, :, :5], q.detach(), k.detach(), v.detach(), out, logs)
-    with pytest.raises(LaunchError, match="`grad` of `snap.lib.attention`"):
+    with pytest.raises(LaunchError, match="`grad` of `snap.lib.attention_gradients`"):
         torch.ops.snap.attention_gradients(out.half(), q.detach(), k.detach(), v.detach(), out, logs)
 
 
@@ -136,5 +136,5 @@ def test_into_is_refused_by_name(device):
     q, k, v = (x.detach() for x in given(device, 1, 1, 10, 64))
     out, logs = snap.lib.attention(q, k, v, lse=True)
     for into in ((q.clone(), k.clone()), (q.clone(), k.clone(), v[:, :, :5].clone()), (q, k.clone(), v.clone()), 7):
-        with pytest.raises(LaunchError, match="`(into|out)` of `snap.lib.attention`"):
+        with pytest.raises(LaunchError, match="`(into|out)` of `snap.lib.attention_gradients`"):
             snap.lib.attention_gradients(out, q, k, v, out, logs, into=into)

@@ -185,12 +185,23 @@ def attention_gradients(
 
 def _three(into: object) -> tuple:
     if not isinstance(into, tuple | list) or len(into) != 3:
-        raise LaunchError("snap.lib.attention", "is three arrays, for the gradients of q, k and v", "into")
+        raise LaunchError("snap.lib.attention_gradients", "is three arrays, for the gradients of q, k and v", "into")
     return tuple(into)
 
 
 @recorded(offsets=True)
 def _gradients(grad, q, k, v, out, lse, causal, scale, window, grad_lse, deterministic, into_q, into_k, into_v, shares):
+    """What it shares with `attention` is checked by the same functions, which refuse in `attention`'s name."""
+    into = into_q, into_k, into_v, shares
+    try:
+        return _all_three(grad, q, k, v, out, lse, causal, scale, window, grad_lse, deterministic, *into)
+    except LaunchError as refused:
+        if refused.kernel != "snap.lib.attention":
+            raise
+        raise LaunchError("snap.lib.attention_gradients", refused.problem, refused.parameter) from refused.__cause__
+
+
+def _all_three(grad, q, k, v, out, lse, causal, scale, window, grad_lse, deterministic, into_q, into_k, into_v, shares):
     given = _given(q, k, v, causal, scale, window)
     queries, shape = given.queries, given.queries.shape
     if type(deterministic) is not bool:

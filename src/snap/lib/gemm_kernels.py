@@ -270,7 +270,7 @@ def gemm_kernel(
                     with compute(), each(thread):
                         if first < last and last < steps:
                             hand_over(acc, parts, ready, team * TEAM + rank, me)
-                        elif 0 < first and first < last:
+                        if 0 < first and first < last and last == steps:
                             collect(acc, parts, ready, t * steps / share, team, rank, me)
                 if WHOLE or (first < last and last == steps):
                     if COMPLETED:

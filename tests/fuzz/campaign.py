@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import platform
@@ -26,7 +27,7 @@ FOUND = ROOT / "build" / "fuzz"
 class Tally:
     """Counts of all that has been run."""
 
-    status: dict[str, Counter] = field(default_factory=lambda: defaultdict(Counter))  # family -> status
+    status: defaultdict[str, Counter] = field(default_factory=functools.partial(defaultdict, Counter))  # family -> status
     refused: Counter = field(default_factory=Counter)
     failures: list[Outcome] = field(default_factory=list)
     seen: Counter = field(default_factory=Counter)

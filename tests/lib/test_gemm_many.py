@@ -121,8 +121,9 @@ def test_gradients_of_groups(ends):
 
 
 def test_kernels_compile_for_hopper_without_spills():
-    used = gemm_kernel(BF16, BF16, False, True, many="groups").resources("sm_90a")
-    assert used.spill_stores == used.spill_loads == 0
+    for kernel in (gemm_kernel(BF16, BF16, False, True, many="groups"), gemm_kernel(BF16, BF16, True, False, many="ragged")):
+        used = kernel.resources("sm_90a")
+        assert used.spill_stores == used.spill_loads == 0 and not used.serialized
 
 
 def test_plans():

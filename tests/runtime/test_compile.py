@@ -64,6 +64,13 @@ def test_resources(needs_nvrtc):
         resources(SAXPY, "sm_90a", "other")
 
 
+def test_why_products_are_serialized():
+    said = "(C7515) Potential Performance Loss: wgmma.mma_async instructions are serialized due to non wgmma instructions defining accumulator registers in the function '{}' in line 9\n"
+    log = said.format("k") + "".join(f"Compiling entry function '{name}' for 'sm_90a'\nUsed 8 registers\n" for name in ("k", "k2"))
+    assert parse_resources(log, "k").serialized == "non wgmma instructions defining accumulator registers"
+    assert parse_resources(log, "k2").serialized == ""
+
+
 def test_log_of_several_kernels():
     log = """\
 ptxas info    : 0 bytes gmem

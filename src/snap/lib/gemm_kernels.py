@@ -216,7 +216,7 @@ def gemm_kernel(
                     matrix, passed, top_row, rows = group_of(t, ends, M, across, matrix, passed, top_row, rows)
                 i, j = tile_at(t - passed, (rows + BM - 1) / BM if GROUPED else down, across)
                 m0, n0 = top_row + (i * TEAM + rank) * BM, j * BN
-                if PROMOTED or (RAGGED and first == last):
+                if PROMOTED or RAGGED:
                     with compute():
                         acc = 0.0
                 for k in range(first, last):

@@ -28,7 +28,9 @@ _LINES = "--generate-line-info"
 
 @record
 class Resources:
-    """What one thread, or one block, of the kernel takes.  Bytes, except registers (per thread) and barriers."""
+    """What one thread, or one block, of the kernel takes.  Bytes, except registers (per thread) and barriers.
+    serialized: why the assembler lets no two `wgmma` be in flight, "" where it does not say so.
+    """
 
     registers: int
     spill_stores: int
@@ -36,6 +38,7 @@ class Resources:
     smem: int
     barriers: int
     stack: int
+    serialized: str = ""
 
 
 def compile_ptx(text: str, arch: str = "sm_90a", unsafe: bool = False, lined: str = "") -> str:
@@ -71,6 +74,7 @@ def parse_resources(log: str, kernel: str, dynamic_smem: int = 0) -> Resources:
         found = re.search(pattern, sections[kernel])
         return int(found.group(1)) if found else 0
 
+    serialized = re.search(rf"wgmma\S* instructions are serialized due to (.+?) in the function '{kernel}'", log)
     return Resources(
         registers=number(r"Used (\d+) registers"),
         spill_stores=number(r"(\d+) bytes spill stores"),
@@ -78,6 +82,7 @@ def parse_resources(log: str, kernel: str, dynamic_smem: int = 0) -> Resources:
         smem=number(r"(\d+) bytes smem") + dynamic_smem,
         barriers=number(r"used (\d+) barriers"),
         stack=number(r"(\d+) bytes stack frame"),
+        serialized=serialized.group(1) if serialized else "",
     )
 
 

@@ -28,6 +28,7 @@ def lookback(status: ptr(u64) @ grid[1], tile_id: int, total: int) -> int:
         publish(status, tile_id, 1, total)
         j, go = tile_id - 1, True
         while go:
+            assert j >= 0
             d: u64 @ thread[1] = atomic.load(status, max(j - l, -1) + 32)
             while intrinsic.any(u32(d >> 32) == 0):
                 d = atomic.load(status, max(j - l, -1) + 32)
@@ -49,8 +50,9 @@ def warp_scan(value: int @ thread[1]) -> int @ thread[1]:
     return total
 
 
-@kernel(threads=T, where=lambda ticket, x, out, status, n, blocks: (len(ticket) >= 1, len(x) >= n, len(out) >= n, len(status) >= blocks + 32))
+@kernel(threads=T, where=lambda ticket, x, out, status, n, blocks: (len(ticket) >= 1, len(x) >= n, len(out) >= n, len(status) >= blocks + 32, blocks <= 2**20))
 def scan(x: ptr(const(int)), out: ptr(int), status: ptr(u64), ticket: ptr(int), n: int):
+    tiles: int = count(block[1])
     with each(block, out, disjoint=out):
         # The tile's number; room between the order of memory and that of the scan, a part for each warp; what each warp has, and what comes before it.
         slot, trade, sums, prefix = shared(int[1]), shared(int[WARPS, PART]), shared(int[WARPS]), shared(int[WARPS])
@@ -58,6 +60,7 @@ def scan(x: ptr(const(int)), out: ptr(int), status: ptr(u64), ticket: ptr(int), 
         with one(thread, slot):
             slot[0] = atomic.add(ticket, 0, 1)
         tile_id: int = slot[0]
+        assert 0 <= tile_id < tiles
         start: int @ warp = (tile_id * WARPS + w) * PART
         # This thread's elements, their sum, and that of the warp's up to them.
         v, own, upto = registers(int[ITEMS], 0, 0)

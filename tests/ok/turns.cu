@@ -334,7 +334,7 @@ extern "C" __global__ void __launch_bounds__(128) queue(int* order, int n) {
         if (lane == 0) {
             const int number = atomicAdd(next_number, 1);
             if (!(0 <= number && number < 4 * n)) {
-                snap_fail(1, "assertion failed", "turns.py", 44);
+                snap_fail(1, "assertion failed", "turns.py", 43);
             }
             snap_atomic_store_i32_relaxed_gpu(&order[number], 100 * i + w);
         }

@@ -55,6 +55,19 @@ def as_many_as_wanted(x: ptr(const(int)), out: ptr(int), c: ptr(int), n: int):
 
 
 @kernel(threads=64, where=W)
+def by_way_of_a_cell(x: ptr(const(int)), out: ptr(int), c: ptr(int), n: int):
+    """One thread draws, and all of its block read what it has drawn."""
+    with each(block, out):
+        cell: shared(int[1])
+        with one(thread, cell):
+            cell[0] = atomic.add(c, 0, 1)
+        tile: int = cell[0]
+        assert 0 <= tile < n / 64
+        with each(thread, out) as t:
+            out[64 * tile + t] = t
+
+
+@kernel(threads=64, where=W)
 def beside_another_number(x: ptr(const(int)), out: ptr(int), c: ptr(int), n: int):
     with each(thread, out) as i:
         atomic.exch(c, 1, i)
@@ -63,7 +76,7 @@ def beside_another_number(x: ptr(const(int)), out: ptr(int), c: ptr(int), n: int
         out[at] = i
 
 
-@pytest.mark.parametrize("k", [appended, pairs_of_two, in_the_block, as_many_as_wanted, beside_another_number], ids=lambda k: k.__name__)
+@pytest.mark.parametrize("k", [appended, pairs_of_two, in_the_block, as_many_as_wanted, beside_another_number, by_way_of_a_cell], ids=lambda k: k.__name__)
 def test_apart(k):
     found = k.prove(["races"]).of("races")
     assert found.verdict is Verdict.PROVED, found.render()
@@ -143,9 +156,37 @@ def set_in_a_loop(x: ptr(const(int)), out: ptr(int), c: ptr(int), n: int):
             s[at] = 1
 
 
+@kernel(threads=64, where=W)
+def one_cell_for_all(x: ptr(const(int)), out: ptr(int), c: ptr(int), n: int):
+    """Threads of a block have read the same number."""
+    with each(block, out):
+        cell: shared(int[1])
+        with one(thread, cell):
+            cell[0] = atomic.add(c, 0, 1)
+        with each(thread, out):
+            tile: int = cell[0]
+            assert 0 <= tile < n
+            out[tile] = 1
+
+
+@kernel(threads=64, where=W)
+def a_cell_that_is_written_again(x: ptr(const(int)), out: ptr(int), c: ptr(int), n: int):
+    with each(block, out):
+        cell: shared(int[1])
+        with one(thread, cell):
+            cell[0] = n / 65
+        if n > 1000:
+            with one(thread, cell):
+                cell[0] = atomic.add(c, 0, 1)
+        tile: int = cell[0]
+        assert 0 <= tile < n / 64
+        with each(thread, out) as t:
+            out[64 * tile + t] = t
+
+
 @pytest.mark.parametrize(
     "k",
-    [one_too_many, taken_off, set_again, two_counters, nothing_is_added, each_block_its_own, set_in_a_loop],
+    [one_cell_for_all, a_cell_that_is_written_again, one_too_many, taken_off, set_again, two_counters, nothing_is_added, each_block_its_own, set_in_a_loop],
     ids=lambda k: k.__name__,
 )
 def test_not_apart(k):

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from snap.ir.effects import Extent
 from snap.ir.types import Level, Privilege
+from snap.prove import cells
 from snap.prove.context import Context
 from snap.prove.sites import Draw, Pact, Root, Site
 from snap.prove.terms import Atom, Cond, Renaming, at_least, atoms_of, both, either, equal, negated
@@ -32,6 +33,9 @@ def facts(c: Context, outer: Privilege | None, sides: Sequence[tuple[Site | Pact
                 fact = _apart(outer, a, first, b, second)
                 if fact is not None:
                     found.append(fact)
+                    for cell in (a.cell, b.cell):
+                        if cell is not None:
+                            c.trusted.setdefault(cells.ASSUMED.format(cell.name))
                     c.trusted.setdefault(ASSUMED.format(a.site.root.name))
     return found
 
@@ -44,6 +48,8 @@ def _apart(outer: Privilege | None, a: Draw, first: Renaming, b: Draw, second: R
     assert a.result is not None and b.result is not None
     if not a.site.root.is_global and (outer is None or outer.level > Level.BLOCK):
         return None  # each block has its own counter
+    if outer is not None and (a.cell is not None or b.cell is not None):
+        return None  # threads of one block have read one number
     x, y = first.poly(a.result), second.poly(b.result)
     if x == y or a.site.shape != b.site.shape:
         return None  # one draw, which both know

@@ -17,9 +17,9 @@ from typing import Any
 
 from snap.ir import nodes as ir
 from snap.ir.effects import Effect, Kind
-from snap.ir.types import GRID1, THREAD1, Array, Privilege
+from snap.ir.types import GRID1, THREAD1, Array, Privilege, ValueType
 from snap.ir.walk import bodies
-from snap.prove import arrays, contracts, loops
+from snap.prove import arrays, cells, contracts, loops
 from snap.prove.acts import act
 from snap.prove.contracts import Called
 from snap.prove.sites import NEVER, NONE, Deps, Entry, Inside, Position, Root, Site, Walked
@@ -128,6 +128,9 @@ class Walk(Started):
 
     def element(self, array: ir.ArrayRef, index: Iterable[Poly | None]) -> Value | None:
         return arrays.read(self, array, index)
+
+    def cell(self, site: Site | None, of: ValueType) -> Value | None:
+        return cells.read(self, site, of)
 
     # ---- accesses ----
 
@@ -254,7 +257,7 @@ class Walk(Started):
             case ir.ElemTarget(array, index):
                 arrays.write(self, array, self.registers(array, index, t.span), v)
             case ir.MemTarget(access):
-                self.access(Effect(Kind.WRITE, access), t.span)
+                cells.written(self, self.access(Effect(Kind.WRITE, access), t.span), v)
             case ir.ComponentTarget(ir.VarTarget(var), lane):
                 self.touch(var, True, t.span, lane)
                 self.assign(var, _with_lane(self.read(var), lane, v))

@@ -126,11 +126,14 @@ class Site:
 
 @dataclass(slots=True, eq=False)
 class Draw:
-    """An atomic addition.  result: what it gives back, where that has a name."""
+    """An atomic addition.  result: what it gives back, where that has a name.  cell: where a thread of the block has
+    put it, once, if it is what was read there.
+    """
 
     site: Site
     amount: Poly
     result: Poly | None
+    cell: Root | None = None
 
 
 @dataclass(slots=True, eq=False)

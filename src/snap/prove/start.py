@@ -14,9 +14,10 @@ from snap.ir.integers import held_by
 from snap.ir.launches import MOST as MOST_BLOCKS
 from snap.ir.launches import most_blocks
 from snap.ir.types import GRID1, THREAD1, Level, Place, Privilege, Scalar
+from snap.prove import cells
 from snap.prove.arrays import Window
 from snap.prove.ladder import Ladder
-from snap.prove.sites import Arithmetic, Deps, Entry, Local, Loop, Position, Root, Walked, When
+from snap.prove.sites import Arithmetic, Deps, Entry, Local, Loop, Position, Root, Site, Walked, When
 from snap.prove.terms import Cond, Poly, at_least, below, equal, number
 from snap.prove.values import Value, anything, is_int, value
 
@@ -54,6 +55,8 @@ class Started:
         self.lives: dict[int, When] = {}  # of shared arrays, by their roots: when they came to life
         self.bare: dict[Key, When] = {}  # variables that were declared without a value, and when
         self.stored: dict[Key, Deps] = {}  # the arithmetic of all that a variable was given
+        self.once = cells.once(function)  # shared arrays that are written once
+        self.cells: dict[int, tuple[Site, Value]] = {}  # by their roots: what was written
         self._start(function)
 
     # ---- the launch ----

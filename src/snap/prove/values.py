@@ -323,6 +323,9 @@ def _lookup(w: Walk, e: ir.Lookup, table: ir.Table, index: tuple[ir.Expr, ...]) 
 
 def _load(w: Walk, e: ir.Load, access: ir.MemAccess) -> Value:
     site = w.access(Effect(Kind.READ, access), e.span)
+    known = w.cell(site, e.type)
+    if known is not None:
+        return known
     # Nobody writes const memory while the kernel runs: an element is the same number each time that it is read.
     key = (id(site.root), e.type, site.index, site.shape) if site is not None and site.root.obj.const else None
     return anything(w, e.type, key=key) if is_int(e.type) else anything(w, e.type)

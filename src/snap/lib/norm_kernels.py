@@ -116,81 +116,41 @@ def norm_kernel(type, held, WIDTH, K, L, T, CENTRED, BIAS, RESIDUAL, STATISTICS)
 
 
 # The gradient of a row is rstd * (g - mean(g) - y * mean(g * y)), with g = grad * weight and y the normalised row; RMS
-# norm has no mean(g).  Each team adds up what its rows give to the weight's gradient (and the bias's) in registers.
-# What the teams of a block have is added up in shared memory, and left in a row of `partial`; columns.py adds those up.
+# norm has no mean(g).  While a team turns one row, its next one is copied asynchronously, each word to a place that one
+# thread alone uses: nobody waits for the copies of others.  Each thread adds up in registers what its columns give to
+# the weight's gradient (and the bias's).  What the teams of a block have is added up in shared memory, and left in a
+# row of `partial`; columns.py adds those up.
 
 
 @functools.cache
-def norm_gradient_kernel(type, held, WIDTH, K, L, T, CENTRED, BIAS, ADDED, RESIDENT=None):
+def norm_gradient_kernel(type, held, WIDTH, K, L, T, CENTRED, BIAS, ADDED, RESIDENT=None, SLOTS=2):
+    """SLOTS: rows that a team has in shared memory: the one it turns, and those that come next."""
     E, H = element(type), element(held)
-    TEAM, PARTS, C = thread[L] if L <= 32 else block[1], 2 if BIAS else 1, 2 if CENTRED else 1
-    TEAMS = T // L  # of a block
+    PARTS, C, ARRAYS = 2 if BIAS else 1, 2 if CENTRED else 1, 3 if ADDED else 2
+    TEAMS, AHEAD = T // L, SLOTS - 1
     W, P = pieces(type, WIDTH)
-    load, load_weight, store, keep = loader(type, WIDTH), loader(held, WIDTH), storer(type, WIDTH), storer(F32, WIDTH)
+    COPIED = WIDTH * type.bytes >= 4  # what cp.async copies
+    load_weight, store, keep = loader(held, WIDTH), storer(type, WIDTH), storer(F32, WIDTH)
     totals = team_sums(L, T, C)
 
-    # A row is kept as it was read, which for 16 bits takes half the registers.
-    @device(*((TEAM,) if L <= 32 else (TEAM, thread[T])))
-    def gradient_of_row(
-        grad: ptr(const(E)) @ grid[1],
-        x: ptr(const(E)) @ grid[1],
-        weight: ptr(const(H)) @ grid[1],
-        mean: ptr(const(float)) @ grid[1],
-        rstd: ptr(const(float)) @ grid[1],
-        added: ptr(const(E)) @ grid[1],
-        dx: ptr(E),
-        row: int,
-        words: int @ grid[1],
-        of_weight: ref(float[K, WIDTH]),
-        of_bias: ref(float[K, WIDTH]),
-    ):
-        t: int @ thread[1] = id()
-        of_x: E[K, WIDTH] @ thread[1]
-        of_grad: E[K, WIDTH] @ thread[1]
-        sums: float[C] @ thread[1]
-        first: i64 = i64(row) * words
-        centre: float = mean[row] if CENTRED else 0.0
-        scale: float = rstd[row]
-        for c in unroll(range(C)):
-            sums[c] = 0.0
-        with each(thread):
-            for k in unroll(range(K)):
-                if k * L + t < words:
-                    for p in unroll(range(P)):
-                        of_x.view(W)[k, p] = x.view(W)[(first + (k * L + t)) * P + p]
-                        of_grad.view(W)[k, p] = grad.view(W)[(first + (k * L + t)) * P + p]
-            for k in unroll(range(K)):
-                if k * L + t < words:
-                    by: float[WIDTH]
-                    load_weight(weight, k * L + t, by)
-                    for i in unroll(range(WIDTH)):
-                        y: float = (float(of_x[k, i]) - centre) * scale
-                        g: float = float(of_grad[k, i])
-                        of_weight[k, i] += g * y
-                        if BIAS:
-                            of_bias[k, i] += g
-                        sums[0] += g * by[i] * y
-                        if CENTRED:
-                            sums[1] += g * by[i]
-        totals(sums)
-        along: float @ thread[1] = sums[0] / float(words * WIDTH)
-        middle: float @ thread[1] = sums[C - 1] / float(words * WIDTH) if CENTRED else 0.0
-        with each(thread, dx, disjoint=dx):
-            for k in unroll(range(K)):
-                if k * L + t < words:
-                    v: float[WIDTH]
-                    load_weight(weight, k * L + t, v)
-                    for i in unroll(range(WIDTH)):
-                        y: float = (float(of_x[k, i]) - centre) * scale
-                        v[i] = (float(of_grad[k, i]) * v[i] - middle - y * along) * scale
-                    if ADDED:
-                        plus: float[WIDTH]
-                        load(added, first + (k * L + t), plus)
-                        for i in unroll(range(WIDTH)):
-                            v[i] += plus[i]
-                    store(dx, first + (k * L + t), v)
-
-    @kernel(threads=T, resident=RESIDENT)
+    @kernel(
+        threads=T,
+        resident=RESIDENT,
+        where=lambda grad, x, weight, mean, rstd, added, dx, partial, M, N, blocks: (
+            1 <= M <= 2**30,
+            0 <= N <= K * L * WIDTH,
+            N % WIDTH == 0,
+            blocks <= 2**16,
+            len(grad) >= M * N,
+            len(x) >= M * N,
+            len(weight) >= N,
+            not CENTRED or len(mean) >= M,
+            len(rstd) >= M,
+            not ADDED or len(added) >= M * N,
+            len(dx) >= M * N,
+            len(partial) >= blocks * PARTS * N,
+        ),
+    )
     def norm_gradient(
         grad: ptr(const(E)),
         x: ptr(const(E)),
@@ -203,26 +163,92 @@ def norm_gradient_kernel(type, held, WIDTH, K, L, T, CENTRED, BIAS, ADDED, RESID
         M: int,
         N: int,
     ):
-        teams: int = count(TEAM)
-        words: int = N / WIDTH
-        with each(block, dx, partial, disjoint=(dx, partial)) as b:
-            of_weight: float[K, WIDTH] @ thread[1]
-            of_bias: float[K, WIDTH] @ thread[1]
-            if TEAMS > 1:
-                with each(TEAM, dx, disjoint=dx) as own:
-                    for row in range(b * TEAMS + own, M, teams):
-                        gradient_of_row(grad, x, weight, mean, rstd, added, dx, row, words, of_weight, of_bias)
-            else:
-                for row in range(b, M, teams):
-                    gradient_of_row(grad, x, weight, mean, rstd, added, dx, row, words, of_weight, of_bias)
+        blocks, words = count(block[1]), N / WIDTH
+        of_weight, of_bias = registers(float[K, WIDTH], float[K, WIDTH])
+        with each(block, dx, disjoint=dx) as b:
+            rows: pipeline(shared(E[ARRAYS, K, T, WIDTH]), SLOTS)
+            t: int @ thread[1] = id()
+            sums: float[C] @ thread[1]
+            coming: float[2] @ thread[1]  # mean and scale of the row that was copied last
+            for r in range((M - b * TEAMS + blocks * TEAMS - 1) / (blocks * TEAMS) + AHEAD):
+                centre, scale = registers(coming[0], coming[1])
+                with stage(rows, r) as s, each(thread, s):
+                    row: int = (r * blocks + b) * TEAMS + t / L
+                    if row < M:
+                        coming[0] = mean[row] if CENTRED else 0.0
+                        coming[1] = rstd[row]
+                    for k, p in unroll(range(shape=(K, P))):
+                        at: i64 = (i64(row) * words + (k * L + t % L)) * P + p
+                        there: bool = row < M and k * L + t % L < words
+                        if COPIED:
+                            async_copy(s.view(W)[0, k, t, p], x.view(W)[at], valid=there)
+                            async_copy(s.view(W)[1, k, t, p], grad.view(W)[at], valid=there)
+                            if ADDED:
+                                async_copy(s.view(W)[2, k, t, p], added.view(W)[at], valid=there)
+                        else:
+                            s[0, k, t, p] = x[at] if there else E(0.0)
+                            s[1, k, t, p] = grad[at] if there else E(0.0)
+                            if ADDED:
+                                s[2, k, t, p] = added[at] if there else E(0.0)
+                if AHEAD == 0:
+                    centre = coming[0]
+                    scale = coming[1]
+                if r >= AHEAD:
+                    row: int @ thread[1] = ((r - AHEAD) * blocks + b) * TEAMS + t / L
+                    for c in unroll(range(C)):
+                        sums[c] = 0.0
+                    with stage(rows, r - AHEAD) as s:
+                        with each(thread):
+                            if row < M:
+                                for k in unroll(range(K)):
+                                    if k * L + t % L < words:
+                                        by, v, g = registers(float[WIDTH], E[WIDTH], E[WIDTH])
+                                        load_weight(weight, k * L + t % L, by)
+                                        for p in unroll(range(P)):
+                                            v.view(W)[p] = s.view(W)[0, k, t, p]
+                                            g.view(W)[p] = s.view(W)[1, k, t, p]
+                                        for i in unroll(range(WIDTH)):
+                                            y: float = (float(v[i]) - centre) * scale
+                                            of_weight[k, i] += float(g[i]) * y
+                                            if BIAS:
+                                                of_bias[k, i] += float(g[i])
+                                            sums[0] += float(g[i]) * by[i] * y
+                                            if CENTRED:
+                                                sums[1] += float(g[i]) * by[i]
+                        if L <= 32:
+                            with each(thread[L]):
+                                totals(sums)
+                        else:
+                            totals(sums)
+                        with each(thread, dx, disjoint=dx):
+                            along: float = sums[0] / float(N)
+                            middle: float = sums[C - 1] / float(N) if CENTRED else 0.0
+                            if row < M:
+                                for k in unroll(range(K)):
+                                    if k * L + t % L < words:
+                                        by, v, g, plus = registers(float[WIDTH], E[WIDTH], E[WIDTH], E[WIDTH])
+                                        load_weight(weight, k * L + t % L, by)
+                                        for p in unroll(range(P)):
+                                            v.view(W)[p] = s.view(W)[0, k, t, p]
+                                            g.view(W)[p] = s.view(W)[1, k, t, p]
+                                            if ADDED:
+                                                plus.view(W)[p] = s.view(W)[2, k, t, p]
+                                        for i in unroll(range(WIDTH)):
+                                            y: float = (float(v[i]) - centre) * scale
+                                            by[i] = (float(g[i]) * by[i] - middle - y * along) * scale
+                                            if ADDED:
+                                                by[i] += float(plus[i])
+                                        store(dx, i64(row) * words + (k * L + t % L), by)
+        with each(block, partial, disjoint=partial) as b:
+            t: int @ thread[1] = id()
             if TEAMS > 1:
                 each_has: shared(float[TEAMS, K * L, WIDTH])
                 for part in unroll(range(PARTS)):
-                    with each(thread, each_has) as t:
+                    with each(thread, each_has):
                         for k in unroll(range(K)):
                             for i in unroll(range(WIDTH)):
                                 each_has[t / L, k * L + t % L, i] = of_bias[k, i] if part == 1 else of_weight[k, i]
-                    with each(thread, partial, disjoint=partial) as t:
+                    with each(thread, partial, disjoint=partial):
                         for j in range(t, words, T):
                             v: float[WIDTH]
                             for k in unroll(range(TEAMS)):
@@ -230,7 +256,7 @@ def norm_gradient_kernel(type, held, WIDTH, K, L, T, CENTRED, BIAS, ADDED, RESID
                                     v[i] += each_has[k, j, i]
                             keep(partial, (i64(b) * PARTS + part) * words + j, v)
             else:
-                with each(thread, partial, disjoint=partial) as t:
+                with each(thread, partial, disjoint=partial):
                     for k in unroll(range(K)):
                         if k * L + t < words:
                             keep(partial, i64(b) * (PARTS * words) + (k * L + t), of_weight[k])

@@ -46,6 +46,7 @@ BLOCKS = (64, 128, 256, 512, 1024)
 RESIDENT = 1024  # threads a multiprocessor that gradients have registers for; by warps, with few words a lane, more
 RESIDENT_WARPS = {True: 640, False: 512}
 LONG_BLOCK = 512
+SHARED_BYTES = 208 * 1024  # of rows, a multiprocessor
 SPLITS = 16  # parts that the rows of long ones are added up in
 
 
@@ -176,8 +177,11 @@ def _rows_of_gradient(
         by_blocks = lanes > 32
         threads = threads if by_blocks else GRADIENT_BLOCK
         resident = RESIDENT if by_blocks else RESIDENT_WARPS[words * width <= 24]
-        limit = resident // threads if by_blocks else None
-        run = norm_gradient_kernel(given.type, held, width, words, lanes, threads, centred, bias, added, limit)
+        bytes = (3 if added else 2) * words * width * threads * given.type.bytes
+        slots = 2 if 2 * bytes <= SHARED_BYTES else 1
+        limit = resident // threads if by_blocks and slots * bytes * (resident // threads) <= SHARED_BYTES else None
+        flags = centred, bias, added, limit, slots
+        run = norm_gradient_kernel(given.type, held, width, words, lanes, threads, *flags)
         blocks = persistent(given, threads, -(-rows // (threads // lanes)), resident)
         partial = given.new((blocks, columns), F32)
         launch(run, blocks, *arrays, partial, rows, length)

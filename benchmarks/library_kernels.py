@@ -48,7 +48,7 @@ LAYERS = {
     "cross entropy": ("loss_kernels", "held_loss_kernel", "BF16, I64, 8, True, True, False"),
     "cross entropy, of long rows": ("loss_kernels", "long_loss_kernel", "BF16, I64, 8, True, True, False"),
     "embedding": ("embedding_kernels", "lookup_kernel", "BF16, I64, BF16, I32, 8, True"),
-    "rotary": ("rotations", "rotary_kernel", "BF16, F32, 8, False, False, False, I32"),
+    "rotary": ("rotations", "rotary_kernel", "BF16, F32, 8, 4, False, False, False, I32"),
     "dropout": ("dropouts", "dropout_kernel", "BF16, 8, True, True"),
     "adamw": ("optimizers", "adamw_kernel", "F32, BF16, 8, True, True, True"),
     "global norm": ("optimizers", "squares_kernel", "F32, 4"),

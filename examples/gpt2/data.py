@@ -47,3 +47,8 @@ class Text:
         starts = random.integers(0, len(tokens) - self.length, self.batch_size)
         rows = np.stack([tokens[s : s + self.length + 1] for s in starts]).astype(np.int64)
         return torch.from_numpy(rows[:, :-1].copy()), torch.from_numpy(rows[:, 1:].copy())
+
+    def on(self, device: str, step: int, validation: bool = False) -> list[torch.Tensor]:
+        """The batch on a device; the host does not wait for the copy."""
+        both = self.batch(step, validation)
+        return list(both) if device == "cpu" else [x.pin_memory().to(device, non_blocking=True) for x in both]

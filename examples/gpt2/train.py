@@ -16,6 +16,7 @@ import math
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ import torch
 from data import Text, text
 from model import TINY, AdamW, Config, Model
 from picture import curve
+
+from snap import lib
 
 
 def learning_rate(step: int, steps: int, most: float, warm: int) -> float:
@@ -97,29 +100,55 @@ class Training:
 
 
 class Report:
-    """Losses and times, printed and kept."""
+    """Losses and times, printed and kept.  Losses stay on the GPU until a line is printed: no step waits for them."""
 
-    def __init__(self, names: list[str], tokens: int, every: int, losses: dict[str, list] | None = None):
-        self.losses: dict[str, list] = losses or {name: [] for name in names}
-        self.tokens, self.every = tokens, every
-        self.seconds = dict.fromkeys(names, 0.0)
-        self.counted = dict.fromkeys(names, 0)
+    def __init__(self, tokens: int, losses: dict[str, list]):
+        self.tokens, self.losses = tokens, losses
+        self.held: list[tuple[int, torch.Tensor]] = []
+        self.rates: dict[str, float] = {}
 
-    def note(self, name: str, step: int, loss: float, seconds: float, first: bool) -> None:
-        """Of the first steps, which compile, the time does not count."""
-        self.losses.setdefault(name, []).append((step, loss))
-        if not first:
-            self.seconds[name] += seconds
-            self.counted[name] += 1
+    def begin(self, name: str) -> None:
+        self.name, self.since, self.counted = name, 0.0, 0
+        self.losses.setdefault(name, [])
 
-    def rate(self, name: str) -> float:
-        return self.tokens * self.counted[name] / self.seconds[name] if self.seconds[name] else 0.0
+    def note(self, step: int, loss: torch.Tensor) -> None:
+        self.held.append((step, loss.clone()))
+        self.counted += 1
+
+    def start_the_clock(self) -> None:
+        """The first steps compile: their time does not count."""
+        self._read()
+        self.since, self.counted = time.perf_counter(), 0
+
+    def paused(self, work: Callable[[], None]) -> None:
+        """What is no part of the training takes time of its own."""
+        self._read()
+        begin = time.perf_counter()
+        work()
+        self.since += time.perf_counter() - begin
 
     def line(self, step: int) -> str:
-        parts = [
-            f"{name} loss {self.losses[name][-1][1]:.4f}, {self.rate(name):,.0f} tokens/s" for name in self.seconds
-        ]
-        return f"step {step:5}: " + "; ".join(parts)
+        self._read()
+        if self.counted and self.since:
+            self.rates[self.name] = self.tokens * self.counted / (time.perf_counter() - self.since)
+        return f"step {step:5}: {self.name} loss {self.losses[self.name][-1][1]:.4f}, {self.rate(self.name):,.0f} tokens/s"
+
+    def rate(self, name: str) -> float:
+        return self.rates.get(name, 0.0)
+
+    def _read(self) -> None:
+        self.losses[self.name] += [(step, float(loss)) for step, loss in self.held]
+        self.held.clear()
+
+
+def held_back(model: Model, words: Text, device: str, batches: int = 1) -> float:
+    """The mean loss of text that no step has seen."""
+    total = 0.0
+    for k in range(batches):
+        tokens, targets = words.on(device, k, validation=True)
+        with torch.no_grad():
+            total += float(lib.cross_entropy(model.logits(tokens), targets.reshape(-1)))
+    return total / batches
 
 
 def sample(model: Model, prompt: bytes, count: int, temperature: float, seed: int) -> bytes:
@@ -153,7 +182,8 @@ def options(given: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--no-graph", action="store_true", help="launch every kernel from Python")
     parser.add_argument("--every", type=int, default=10, help="steps between two lines")
     parser.add_argument("--out", default="build/gpt2", help="where losses, picture and checkpoint go")
-    parser.add_argument("--resume", action="store_true")
+    parser.add_argument("--save", type=int, default=250, metavar="N", help="steps between two checkpoints")
+    parser.add_argument("--resume", action="store_true", help="go on from the checkpoint in `--out`")
     parser.add_argument("--sample", type=int, default=0, metavar="N", help="write N bytes at the end")
     parser.add_argument("--prompt", default="def ")
     return parser.parse_args(given)
@@ -180,12 +210,21 @@ def save(path: Path, training: Training, report: Report, step: int) -> None:
     state = {"parameters": training.model.flat, "step": step, "losses": report.losses, **training.optimizer.state()}
     torch.save(state, path / "checkpoint.pt.new")
     os.replace(path / "checkpoint.pt.new", path / "checkpoint.pt")
+    draw(path, report)
+
+
+def draw(path: Path, report: Report) -> None:
     (path / "losses.json").write_text(json.dumps(report.losses))
     curve(path / "loss.svg", report.losses)
 
 
 def load(path: Path, training: Training) -> dict[str, Any]:
+    if not (path / "checkpoint.pt").exists():
+        raise SystemExit(f"there is no {path / 'checkpoint.pt'} to go on from: leave `--resume` out, or name `--out`")
     state = torch.load(path / "checkpoint.pt", map_location=training.model.flat.device, weights_only=True)
+    if state["parameters"].shape != training.model.flat.shape:
+        held, wanted = state["parameters"].numel(), training.model.flat.numel()
+        raise SystemExit(f"the checkpoint has {held:,} parameters, and the model {wanted:,}: use the options of before")
     training.model.flat.copy_(state["parameters"])
     training.model.half.copy_(training.model.flat)
     training.optimizer.load(state)
@@ -204,24 +243,33 @@ def main(given: list[str] | None = None) -> Report:
     words = Text(text(o.file), batch, config.length, o.seed, rank)
     training = Training(Model(config, device, o.seed), device != "cpu" and not o.no_graph, processes)
     sides: dict[str, Any] = {"snap": training}
+    if o.twin and o.resume:
+        raise SystemExit("`--twin` has no checkpoint, so that it cannot go on: leave `--resume` or `--twin` out")
     if o.twin and processes == 1:
         from twin import TwinTraining
 
         sides[f"torch {o.twin}"] = TwinTraining(config, training.model.flat, o.twin)
-    state = load(Path(o.out), training) if o.resume else {"step": 0, "losses": None}
-    report = Report(list(sides), processes * batch * config.length, o.every, state["losses"])
-    peak = o.lr or (3e-3 if o.tiny else 6e-4)
-    for step in range(state["step"], steps):
-        lr = learning_rate(step, steps, peak, min(100, steps // 5 + 1))
-        tokens, targets = (x.to(device) for x in words.batch(step))
-        for name, side in sides.items():
-            begin = time.perf_counter()
-            loss = float(side.step(tokens, targets, lr))
-            report.note(name, step, loss, time.perf_counter() - begin, first=step < state["step"] + 3)
-        if rank == 0 and (step % o.every == 0 or step == steps - 1):
-            print(report.line(step), flush=True)
+    state = load(Path(o.out), training) if o.resume else {"step": 0, "losses": {}}
+    report = Report(processes * batch * config.length, state["losses"])
+    peak, first = o.lr or (3e-3 if o.tiny else 6e-4), state["step"]
+    for name, side in sides.items():
+        report.begin(name)
+        for step in range(first, steps):
+            rate = learning_rate(step, steps, peak, min(100, steps // 5 + 1))
+            report.note(step, side.step(*words.on(device, step), rate))
+            if step == first + 2:
+                report.start_the_clock()
+            if rank == 0 and (step % o.every == 0 or step == steps - 1):
+                print(report.line(step), flush=True)
+            if rank == 0 and side is training and ((step + 1) % max(1, o.save) == 0 or step == steps - 1):
+                report.paused(lambda: save(Path(o.out), training, report, step + 1))
+    if rank == 0 and len(sides) > 1:
+        draw(Path(o.out), report)
+        ours, theirs = (report.losses[name] for name in sides)
+        most = max(abs(one[1] - other[1]) for one, other in zip(ours, theirs))
+        print(f"the losses of {len(ours)} steps differ by at most {most:.4f}")
     if rank == 0:
-        save(Path(o.out), training, report, max(steps, state["step"]))
+        print(f"loss of text that was held back: {held_back(training.model, words, device):.4f}")
         if o.sample:
             print(sample(training.model, o.prompt.encode(), o.sample, 0.8, o.seed).decode(errors="replace"))
     if processes > 1:

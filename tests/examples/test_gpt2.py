@@ -33,7 +33,8 @@ def test_beside_the_twin(program, tmp_path, capsys):
     ours, theirs = (dict(report.losses[name]) for name in ("snap", "torch eager"))
     assert ours.keys() == theirs.keys() == {0, 1} and ours[1] < ours[0]
     assert all(abs(ours[k] - theirs[k]) < 0.01 for k in ours), (ours, theirs)
-    assert "snap loss" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "snap loss" in shown and "held back" in shown
     assert "<polyline" in (tmp_path / "loss.svg").read_text()
     again = program.main(["--tiny", "--steps", "3", "--resume", "--sample", "1", "--out", str(tmp_path)])
     assert [step for step, _ in again.losses["snap"]] == [0, 1, 2]
@@ -65,6 +66,16 @@ def test_a_text_that_is_too_short(program, tmp_path):
     (tmp_path / "short").write_text("abc")
     with pytest.raises(SystemExit, match="too few"):
         program.main(["--tiny", "--file", str(tmp_path / "short")])
+
+
+def test_nothing_to_go_on_from(program, tmp_path):
+    with pytest.raises(SystemExit, match="there is no .*checkpoint.pt to go on from"):
+        program.main(["--tiny", "--resume", "--out", str(tmp_path)])
+    with pytest.raises(SystemExit, match="has no checkpoint"):
+        program.main(["--tiny", "--resume", "--twin", "eager", "--out", str(tmp_path)])
+    torch.save({"parameters": torch.zeros(3)}, tmp_path / "checkpoint.pt")
+    with pytest.raises(SystemExit, match="has 3 parameters, and the model"):
+        program.main(["--tiny", "--resume", "--out", str(tmp_path)])
 
 
 def test_two_processes(tmp_path):

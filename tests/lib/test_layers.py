@@ -240,6 +240,15 @@ def test_cross_entropy(name, rows, classes):
     assert not wide[:, classes:].any()
 
 
+def test_cross_entropy_of_logits_that_begin_anywhere():
+    x, X = drawn("f16", 3, 45, first=3)
+    targets = np.array([44, 0, 7])
+    losses, gradient, _ = exact_loss(X, targets, -1)
+    loss, dlogits = cross_entropy(x, targets, gradient=True)
+    np.testing.assert_allclose(loss, losses.mean(), rtol=1e-5)
+    np.testing.assert_allclose(dlogits, gradient / 3, atol=1e-3)
+
+
 def test_cross_entropy_without_rows_that_count():
     x = np.ones((3, 16), np.float32)
     loss, dlogits = cross_entropy(x, np.full(3, -100), gradient=True)

@@ -14,7 +14,7 @@ from snap.lib.activations import map_kernel, map_two_kernel, swiglu_gradient_ker
 from snap.lib.columns import columns_kernel
 from snap.lib.dropouts import dropout_kernel, philox
 from snap.lib.embedding_kernels import lookup_kernel, ordering_kernel, slices_kernel
-from snap.lib.loss_kernels import held_loss_kernel, long_loss_kernel
+from snap.lib.loss_kernels import held_loss_kernel, long_loss_kernel, ragged_loss_kernel
 from snap.lib.norm_kernels import long_norm_kernel, norm_gradient_kernel, norm_kernel
 from snap.lib.optimizers import adamw_kernel, squares_kernel
 from snap.lib.rotations import rotary_kernel
@@ -81,7 +81,7 @@ def test_dropout_takes_the_elements_it_says():
 # ---- rotary ---------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shape", [(2, 3, 5, 8), (3, 4, 6), (5, 10), (2, 2, 3, 64), (1, 1, 1, 2)])
+@pytest.mark.parametrize("shape", [(2, 3, 5, 8), (4, 4, 6), (5, 10), (2, 2, 3, 64), (1, 1, 1, 2)])
 @pytest.mark.parametrize("interleaved", [False, True])
 def test_rotary(shape, interleaved):
     length, size = shape[-2:]
@@ -205,6 +205,8 @@ def test_no_races_under_schedules():
         (norm_gradient_kernel(F32, F32, 4, 1, 64, 64, True, True, True), (x, x, w, rows, rows, x, zeros(5, 256), zeros(2, 2, 256), 5, 256), 2),
         (columns_kernel(F32, F32, 4, 8, 64), (x, zeros(2, 256), zeros(1), 5, 256, 8, 256), 16),
         (held_loss_kernel(F32, I32, 4, True, False, False, 64), (x, tokens[:5], np.ones(1, np.float32), zeros(5, 256), rows, 5, 256, 256, 256, -1), 5),
+        (ragged_loss_kernel(F32, I32, 4, True, False, False, 64), (x, tokens[:4], np.ones(1, np.float32), zeros(5, 256), rows, 4, 251, 251, -1), 2),
+        (ragged_loss_kernel(F32, I32, 4, True, True, False, 64), (zeros(1), tokens[:4], np.ones(1, np.float32), x.copy(), rows, 4, 251, 253, -1), 2),
         (long_loss_kernel(F32, I32, 4, True, True, False, 64), (zeros(1), tokens[:5], np.ones(1, np.float32), x.copy(), rows, 5, 256, 256, 256, -1), 2),
         (ordering_kernel(I32, 64), (many, begins, zeros(130, dtype=np.int32), 130, 3, 128), 2),
         (slices_kernel(F32, I32, F32, 4, 2, 2, 64), (zeros(7, 8), tokens, order, starts, counts, zeros(3, 8), zeros(8, 8), 7, 8, 1), 2),
@@ -216,10 +218,10 @@ def test_kernels_compile_without_spills():
     pytest.importorskip("cuda.bindings")
     for made in (
         norm_kernel(BF16, BF16, 8, 4, 256, 256, True, True, True, True), norm_kernel(BF16, F32, 8, 3, 32, 128, True, True, True, True),
-        norm_gradient_kernel(BF16, BF16, 8, 2, 512, 512, True, True, True), norm_gradient_kernel(BF16, F32, 8, 3, 32, 128, True, True, True),
+        norm_gradient_kernel(BF16, BF16, 8, 4, 256, 256, True, True, True, 2), norm_gradient_kernel(BF16, F32, 8, 3, 32, 256, True, True, True),
         columns_kernel(BF16, F32, 8), map_kernel(BF16, 8, "tanh"), map_two_kernel(BF16, 8, "none"), swiglu_gradient_kernel(BF16, 8, True, I32),
         lookup_kernel(BF16, I64, BF16, I32, 8, True), slices_kernel(BF16, I64, BF16, 8), dropout_kernel(BF16, 8, True, True),
-        rotary_kernel(BF16, F32, 8, False, False, False, I32), adamw_kernel(F32, BF16, 8, True, True, True), squares_kernel(F32, 4),
+        ragged_loss_kernel(BF16, I64, 8, True, False, False), rotary_kernel(BF16, F32, 8, 4, False, False, False, I32), adamw_kernel(F32, BF16, 8, True, True, True), squares_kernel(F32, 4),
     ):
         found = made.resources("sm_90a")
         assert found.spill_stores == found.spill_loads == 0, made

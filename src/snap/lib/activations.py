@@ -37,7 +37,7 @@ from snap.lib.recorded import launch, recorded
 from snap.lib.torch_derivatives import refuse_derivatives
 
 THREADS = 256
-SIDE, RESIDENT = 32, 1024  # where columns are added up: words side by side, and threads a multiprocessor
+SIDE, RESIDENT = 32, 1536  # where columns are added up: words side by side, and threads a multiprocessor
 WORDS = 4  # a thread goes through so many at a time
 WAYS = ("none", "tanh")
 LOG2E = math.log2(math.e)

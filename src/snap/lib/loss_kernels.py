@@ -10,6 +10,7 @@ Non-goals:  choosing among them (losses.py)
 from __future__ import annotations
 
 import functools
+import math
 
 from snap import *
 from snap.ir.types import F32
@@ -243,6 +244,125 @@ def held_loss_kernel(type, index, WIDTH, GRADIENT, IN_PLACE, EACH, T=THREADS):
                     with each(thread, held, out, disjoint=out):
                         for j in range(t, words, T):
                             async_copy(held.view(W)[j], out.view(W)[next + j])
+
+    return cross_entropy
+
+
+# Rows that begin anywhere.  A row's words are those of memory: the first and the last of them may have elements of the
+# rows beside it, which stand as -inf in shared memory, and are not written.  They are moved element by element, all
+# others as words.  Word j of every row is of the same thread.
+
+
+@functools.cache
+def ragged_fetch(type, WIDTH):
+    """f(held, x, base, j, shift, N): word j of the row whose elements are `shift` to `shift + N` from `base` on."""
+    E, W, NOTHING = element(type), pieces(type, WIDTH)[0], -math.inf
+
+    @device(thread)
+    def fetch(held: ptr(shared(E)), x: ptr(const(E)), base: i64, j: int, shift: int, N: int):
+        if j * WIDTH >= shift and (j + 1) * WIDTH <= shift + N:
+            async_copy(held.view(W)[j], x.view(W)[base / WIDTH + j])
+        else:
+            for i in unroll(range(WIDTH)):
+                e: int = j * WIDTH + i
+                held[e] = x[base + e] if e >= shift and e < shift + N else E(NOTHING)
+
+    return fetch
+
+
+@functools.cache
+def ragged_loss_kernel(type, index, WIDTH, GRADIENT, IN_PLACE, EACH, T=THREADS):
+    E, I, MOST = element(type), element(index), HELD[type.bytes] - 2 * WIDTH
+    load, store, agree, take = loader(type, WIDTH), storer(type, WIDTH), row_sum(T), row_word(WIDTH)
+    pick, turn, fetch, LINE = (
+        logit_of(WIDTH),
+        gradient_of(WIDTH),
+        ragged_fetch(type, WIDTH),
+        128 // (WIDTH * type.bytes),
+    )
+
+    @kernel(
+        threads=T,
+        where=lambda logits, targets, factor, out, losses, M, N, stride, blocks: (
+            1 <= M <= 2**30,
+            1 <= N <= MOST,
+            N <= stride <= 2**40,
+            blocks <= M,
+            len(targets) >= M,
+            len(factor) >= 1,
+            len(losses) >= M,
+            IN_PLACE or len(logits) >= (M - 1) * stride + N,
+            not GRADIENT or len(out) >= (M - 1) * stride + N,
+        ),
+    )
+    def cross_entropy(
+        logits: ptr(const(E)),
+        targets: ptr(const(I)),
+        factor: ptr(const(float)),
+        out: ptr(E),
+        losses: ptr(float),
+        M: int,
+        N: int,
+        stride: i64,
+        ignore: int,
+    ):
+        blocks: int = count(block[1])
+        words: int = (N + (WIDTH - 2)) / WIDTH + 1  # of the row that begins with the last element of a word
+        with each(block, out, losses, disjoint=(out, losses)) as own:
+            held: shared(E[N + 2 * WIDTH], upto=MOST + 2 * WIDTH)
+            t: int @ thread[1] = id()
+            both: float[2] @ thread[1]
+            at_first: int = int(i64(own) * stride % WIDTH)
+            with each(thread, held, out, disjoint=out):
+                for j in range(t, words, T):
+                    if IN_PLACE:
+                        fetch(held, out, i64(own) * stride - at_first, j, at_first, N)
+                    else:
+                        fetch(held, logits, i64(own) * stride - at_first, j, at_first, N)
+            for row in range(own, M, blocks):
+                target: I = targets[row]
+                shift: int = int(i64(row) * stride % WIDTH)
+                base: i64 = i64(row) * stride - shift
+                shift_next: int = int(i64(row + blocks) * stride % WIDTH)
+                next: i64 = i64(row + blocks) * stride - shift_next
+                at: int = (int(target) + shift) / WIDTH if target != ignore else -1
+                owner: int = at % T if target != ignore else 0
+                assert target == ignore or target >= 0 and target < N, "a target of `cross_entropy` is no class"
+                both[0] = LOW
+                both[1] = 0.0
+                with each(thread):
+                    for j in unroll(range(t, words, T), 2):
+                        v: float[WIDTH]
+                        load(held, j, v)
+                        take(v, both)
+                lse: float @ thread[1] = agree(both[0], both[1])
+                part: float @ thread[1] = factor[0] if target != ignore else 0.0
+                loss: float @ thread[1] = 0.0
+                with each(thread, held, out, losses, disjoint=(out, losses)):
+                    for j in unroll(range(t, words, T), 2):
+                        v: float[WIDTH]
+                        load(held, j, v)
+                        if not IN_PLACE and row + blocks < M:
+                            fetch(held, logits, next, j, shift_next, N)
+                        if IN_PLACE and row + blocks < M and t % LINE == 0 and (j + 1) * WIDTH <= N:
+                            intrinsic.prefetch(out[next + (shift_next + j * WIDTH)])
+                        hit: int = (int(target) + shift) % WIDTH if j == at else -1
+                        if hit >= 0:
+                            loss = (lse - pick(v, hit)) * (part if EACH else 1.0)
+                        if GRADIENT:
+                            turn(v, lse, part, hit)
+                            if j * WIDTH >= shift and (j + 1) * WIDTH <= shift + N:
+                                store(out, base / WIDTH + j, v)
+                            else:
+                                for i in unroll(range(WIDTH)):
+                                    if j * WIDTH + i >= shift and j * WIDTH + i < shift + N:
+                                        out[base + (j * WIDTH + i)] = E(v[i])
+                    if t == owner:
+                        losses[row] = loss
+                if IN_PLACE and row + blocks < M:
+                    with each(thread, held, out, disjoint=out):
+                        for j in range(t, words, T):
+                            fetch(held, out, next, j, shift_next, N)
 
     return cross_entropy
 

@@ -2,8 +2,9 @@
 
 Input:      logits, (rows, classes) of f32, f16 or bf16, rows in any stride; a target a row, i32 or i64
 Output:     the loss, f32: mean or sum of the rows that count, or one a row; where asked for the gradient of the logits
-Invariant:  a block takes a row.  Where the row fits in shared memory it is read once, and its gradient written once;
-            else it is read twice.  Sums are f32; a row's loss is lse - logit, with the lse taken of f32
+Invariant:  a block takes a row.  Where the row fits in shared memory it is read once, and its gradient written once,
+            in words of 16 bytes wherever rows begin; else it is read twice.  Sums are f32; a row's loss is lse - logit,
+            with the lse taken of f32
 Non-goals:  label smoothing, weights of classes; classes that are divided among GPUs
 """
 
@@ -15,6 +16,7 @@ from typing import Any
 from snap.ir.types import F32
 from snap.lib.arrays import Argument
 from snap.lib.layer_arrays import (
+    WORD,
     flag,
     floats,
     integers,
@@ -31,18 +33,19 @@ from snap.lib.layer_arrays import (
     whole,
 )
 from snap.lib.loss_kernels import (
+    HELD,
     THREADS,
     factor_kernel,
     held_loss_kernel,
     long_loss_kernel,
     loss_sum_kernel,
+    ragged_loss_kernel,
     scaling_kernel,
 )
 from snap.lib.recorded import launch, recorded
 from snap.lib.torch_derivatives import refuse_derivatives
 
 WAYS = ("mean", "sum", "none")
-HELD_BYTES = 208 * 1024  # of a row in shared memory
 
 
 def cross_entropy(logits, targets, *, ignore_index=-100, reduction="mean", scale=1.0, gradient=False, in_place=False):
@@ -102,15 +105,18 @@ def _launch_rows(
     gradient, each = out is not None, reduction == "none"
     source = nothing(given, given.type, 1) if in_place else span(given)
     target = nothing(given, given.type) if out is None else span(given) if in_place else out
-    out_stride = stride if in_place else classes
-    bytes, words = classes * given.type.bytes, classes // width
-    held = width * given.type.bytes >= 4 and bytes <= HELD_BYTES
-    threads = 128 if words <= 1024 else 256 if words <= 2048 else THREADS
-    make = held_loss_kernel if held else long_loss_kernel
-    run = make(given.type, wanted.type, width, gradient, in_place, each, threads)
-    numbers = rows, classes, stride, out_stride, ignore_index
+    out_stride = stride if in_place or not gradient else classes
     arrays = source, wanted.array, factor, target, losses
-    launch(run, persistent(given, threads, rows), *arrays, *numbers)
+    most = WORD // given.type.bytes
+    ragged = width < most == given.width() and stride == out_stride and classes + 2 * most <= HELD[given.type.bytes]
+    width = most if ragged else width
+    held = width * given.type.bytes >= 4 and classes <= HELD[given.type.bytes]
+    words = -(-classes // width)
+    threads = 128 if words <= 1024 else 256 if words <= 2048 else THREADS
+    make = ragged_loss_kernel if ragged else held_loss_kernel if held else long_loss_kernel
+    run = make(given.type, wanted.type, width, gradient, in_place, each, threads)
+    numbers = (rows, classes, stride) if ragged else (rows, classes, stride, out_stride)
+    launch(run, persistent(given, threads, rows), *arrays, *numbers, ignore_index)
 
 
 def _row_stride(function: str, given: Argument) -> int:

@@ -43,7 +43,7 @@ GRADIENT_BLOCK = 256  # likewise, of gradients: what the teams of a block have i
 LANE_ELEMENTS = 32  # most elements a lane holds where a warp takes a row
 HELD, HELD_TWICE = 32, 16  # most elements a thread holds where a block does: of one array, and of two
 BLOCKS = (64, 128, 256, 512, 1024)
-RESIDENT = 1024  # threads a multiprocessor that gradients have registers for; by warps, with few words a lane, more
+RESIDENT = {True: 1024, False: 512}  # threads a multiprocessor that gradients have registers for, with few words each
 RESIDENT_WARPS = {True: 640, False: 512}
 LONG_BLOCK = 512
 SHARED_BYTES = 208 * 1024  # of rows, a multiprocessor
@@ -174,13 +174,13 @@ def _rows_of_gradient(
     chosen = _team(length, width, HELD_TWICE)
     if chosen is not None:
         words, lanes, threads = chosen
-        by_blocks = lanes > 32
-        threads = threads if by_blocks else GRADIENT_BLOCK
-        resident = RESIDENT if by_blocks else RESIDENT_WARPS[words * width <= 24]
-        bytes = (3 if added else 2) * words * width * threads * given.type.bytes
-        slots = 2 if 2 * bytes <= SHARED_BYTES else 1
-        limit = resident // threads if by_blocks and slots * bytes * (resident // threads) <= SHARED_BYTES else None
-        flags = centred, bias, added, limit, slots
+        if lanes > 32 and threads >= 512:  # in half of them no registers are spilled
+            words, lanes, threads = -(-length // width // (threads // 2)), threads // 2, threads // 2
+        threads = threads if lanes > 32 else GRADIENT_BLOCK
+        resident = RESIDENT[words * width <= HELD_TWICE] if lanes > 32 else RESIDENT_WARPS[words * width <= 24]
+        fit, bytes = resident // threads, (3 if added else 2) * words * width * threads * given.type.bytes
+        slots = 2 if 2 * bytes * fit <= SHARED_BYTES else 1
+        flags = centred, bias, added, fit if lanes > 32 else None, slots
         run = norm_gradient_kernel(given.type, held, width, words, lanes, threads, *flags)
         blocks = persistent(given, threads, -(-rows // (threads // lanes)), resident)
         partial = given.new((blocks, columns), F32)

@@ -36,6 +36,7 @@ from snap.lib.recorded import launch, recorded
 from snap.lib.torch_derivatives import refuse_derivatives
 
 THREADS = 256
+TOGETHER = 4  # heads that a thread turns by the angles that it has read
 
 
 def rotary(x, cos, sin, *, interleaved=False):
@@ -73,12 +74,13 @@ def _rotary(function, name, x, cos, sin, interleaved, back):
         whole_word = math.gcd(shared_width(size if turned else size // 2, given), *steps)
         width = min(2 * narrow, max(whole_word, 2)) if turned else min(narrow, whole_word)
         single = turned and whole_word == 1
-        pairs = given.size // 2
-        count = -(-pairs // (width // 2 if turned else width))
-        run = rotary_kernel(given.type, cosines.type, width, turned, single, back, counting(pairs))
         heads = given.shape[-3] if len(given.shape) > 2 else 1
-        numbers = count, length, size, heads, *steps
+        together = math.gcd(heads, TOGETHER)
+        count = given.size // (2 * together * (width // 2 if turned else width))
+        flags = turned, single, back, counting(given.size)
+        run = rotary_kernel(given.type, cosines.type, width, together, *flags)
         blocks = persistent(given, THREADS, -(-count // THREADS))
+        numbers = count, length, size, heads, *steps
         launch(run, blocks, span(given), cosines.array, sines.array, out, *numbers)
     return out
 
@@ -94,9 +96,9 @@ def _steps(function: str, name: str, given: Argument) -> tuple[int, int, int]:
 
 
 @functools.cache
-def rotary_kernel(type, held, WIDTH, INTERLEAVED, SINGLE, BACK, counted):
-    """A thread turns WIDTH pairs, a word of each half of a row; interleaved, the WIDTH / 2 pairs of a word (of SINGLE
-    elements, where rows begin anywhere).
+def rotary_kernel(type, held, WIDTH, TOGETHER, INTERLEAVED, SINGLE, BACK, counted):
+    """A thread turns WIDTH pairs, a word of each half of a row, of TOGETHER heads, which have one angle; interleaved,
+    the WIDTH / 2 pairs of a word (of SINGLE elements, where rows begin anywhere).
     """
     E, H, J = element(type), element(held), element(counted)
     ANGLES = WIDTH // 2 if INTERLEAVED else WIDTH
@@ -108,10 +110,11 @@ def rotary_kernel(type, held, WIDTH, INTERLEAVED, SINGLE, BACK, counted):
         where=lambda x, cos, sin, out, n, length, size, heads, of_batch, of_head, of_row, blocks: (
             1 <= length <= 2**30,
             2 <= size <= 2**30,
-            1 <= heads <= 2**30,
+            TOGETHER <= heads <= 2**30,
+            heads % TOGETHER == 0,
             size % (2 * ANGLES) == 0,
             0 <= n <= most_counted(counted),
-            n % (size // 2 // ANGLES * length * heads) == 0,
+            n % (size // 2 // ANGLES * length * (heads // TOGETHER)) == 0,
             blocks <= 2**16,
             0 <= of_batch <= 2**40,
             0 <= of_head <= 2**40,
@@ -120,13 +123,13 @@ def rotary_kernel(type, held, WIDTH, INTERLEAVED, SINGLE, BACK, counted):
             SINGLE or of_head % WIDTH == 0,
             SINGLE or of_row % WIDTH == 0,
             len(x)
-            >= (n // (size // 2 // ANGLES * length * heads) - 1) * of_batch
+            >= (n // (size // 2 // ANGLES * length * (heads // TOGETHER)) - 1) * of_batch
             + (heads - 1) * of_head
             + (length - 1) * of_row
             + size,
             len(cos) >= length * (size // 2),
             len(sin) >= length * (size // 2),
-            len(out) >= 2 * ANGLES * n,
+            len(out) >= 2 * ANGLES * TOGETHER * n,
         ),
     )
     def rotary(
@@ -144,39 +147,39 @@ def rotary_kernel(type, held, WIDTH, INTERLEAVED, SINGLE, BACK, counted):
     ):
         threads: int = count(thread[1])
         words: int = size / 2 / ANGLES
+        groups: int = heads / TOGETHER
         with each(thread, out, disjoint=out) as t:
-            a: float[WIDTH]
-            b: float[WIDTH]
-            c: float[ANGLES]
-            s: float[ANGLES]
-            for j in unroll(range(J(t), J(n), threads), 2):
+            a, b, c, s = registers(float[WIDTH], float[WIDTH], float[ANGLES], float[ANGLES])
+            for j in range(J(t), J(n), threads):
                 word: int = int(j % words)
                 row: J = j / words
                 place: int = int(row % length)
-                head: J = row / length
-                first: i64 = i64(head / heads) * of_batch + i64(head % heads) * of_head + i64(place) * of_row
-                to: i64 = i64(row) * size
+                group: J = row / length
                 load_angles(cos, i64(place) * words + word, c)
                 load_angles(sin, i64(place) * words + word, s)
-                if INTERLEAVED:
-                    if SINGLE:
-                        for i in unroll(range(WIDTH)):
-                            a[i] = float(x[first + (word * WIDTH + i)])
+                for h in unroll(range(TOGETHER)):
+                    head: J = group * TOGETHER + h
+                    first: i64 = i64(head / heads) * of_batch + i64(head % heads) * of_head + i64(place) * of_row
+                    to: i64 = (i64(head) * length + place) * size
+                    if INTERLEAVED:
+                        if SINGLE:
+                            for i in unroll(range(WIDTH)):
+                                a[i] = float(x[first + (word * WIDTH + i)])
+                        else:
+                            load(x, first / WIDTH + word, a)
+                        for i in unroll(range(ANGLES)):
+                            turned: float = a[2 * i] * c[i] - a[2 * i + 1] * (sign * s[i])
+                            a[2 * i + 1] = a[2 * i + 1] * c[i] + a[2 * i] * (sign * s[i])
+                            a[2 * i] = turned
+                        store(out, to / WIDTH + word, a)
                     else:
                         load(x, first / WIDTH + word, a)
-                    for i in unroll(range(ANGLES)):
-                        turned: float = a[2 * i] * c[i] - a[2 * i + 1] * (sign * s[i])
-                        a[2 * i + 1] = a[2 * i + 1] * c[i] + a[2 * i] * (sign * s[i])
-                        a[2 * i] = turned
-                    store(out, to / WIDTH + word, a)
-                else:
-                    load(x, first / WIDTH + word, a)
-                    load(x, (first + size / 2) / WIDTH + word, b)
-                    for i in unroll(range(WIDTH)):
-                        left: float = a[i] * c[i] - b[i] * (sign * s[i])
-                        b[i] = b[i] * c[i] + a[i] * (sign * s[i])
-                        a[i] = left
-                    store(out, to / WIDTH + word, a)
-                    store(out, (to + size / 2) / WIDTH + word, b)
+                        load(x, (first + size / 2) / WIDTH + word, b)
+                        for i in unroll(range(WIDTH)):
+                            left: float = a[i] * c[i] - b[i] * (sign * s[i])
+                            b[i] = b[i] * c[i] + a[i] * (sign * s[i])
+                            a[i] = left
+                        store(out, to / WIDTH + word, a)
+                        store(out, (to + size / 2) / WIDTH + word, b)
 
     return rotary

@@ -162,24 +162,27 @@ class Model(torch.nn.Module):
         normal, stream, mean, rstd = kept.pop()
         d_normal = lib.gemm(d_logits, h["tokens"])
         lib.gemm(d_logits.t(), normal, out=g["tokens"])
-        d_stream, d_weight, d_bias = lib.layer_norm_gradient(d_normal, stream, self.p["ln_w"], mean, rstd)
+        d_stream, d_weight, d_bias, d_down = lib.layer_norm_gradient(
+            d_normal, stream, self.p["ln_w"], mean, rstd, sums=True
+        )
         self._put(d_weight, g["ln_w"])
         self._put(d_bias, g["ln_b"])
         del logits, d_logits, d_normal, normal, stream
         for k in reversed(range(self.config.layers)):
-            d_stream = self._back(k, kept.pop(), d_stream, *tokens.shape)
+            d_stream, d_down = self._back(k, kept.pop(), d_stream, d_down, *tokens.shape)
         self._back_to_tokens(tokens, d_stream)
         return loss
 
-    def _back(self, k: int, kept: Layer, d_stream: torch.Tensor, batch: int, length: int) -> torch.Tensor:
+    def _back(self, k: int, kept: Layer, d_stream: Any, down_b: Any, batch: int, length: int) -> tuple[Any, Any]:
+        """The gradient of the stream before layer k, and the sum of its rows: that of the bias before it."""
         p, h, g, C = self.p, self.h, self.g, self.config.width
         d_active = lib.gemm(d_stream, h[f"{k}.down"])
         lib.gemm(d_stream.t(), kept.active, out=g[f"{k}.down"])
         d_up, up_b = lib.gelu_gradient(d_active, kept.up, approximate="tanh", sums=True)
         d_n2 = lib.gemm(d_up, h[f"{k}.up"])
         lib.gemm(d_up.t(), kept.n2, out=g[f"{k}.up"])
-        d_between, ln2_w, ln2_b = lib.layer_norm_gradient(
-            d_n2, kept.between, p[f"{k}.ln2_w"], kept.mean2, kept.rstd2, grad_residual=d_stream
+        d_between, ln2_w, ln2_b, out_b = lib.layer_norm_gradient(
+            d_n2, kept.between, p[f"{k}.ln2_w"], kept.mean2, kept.rstd2, grad_residual=d_stream, sums=True
         )
         d_seen = lib.gemm(d_between, h[f"{k}.out"])
         lib.gemm(d_between.t(), kept.seen, out=g[f"{k}.out"])
@@ -196,14 +199,14 @@ class Model(torch.nn.Module):
         )
         d_n1 = lib.gemm(d_qkv, h[f"{k}.qkv"])
         lib.gemm(d_qkv.t(), kept.n1, out=g[f"{k}.qkv"])
-        d_into, ln1_w, ln1_b = lib.layer_norm_gradient(
-            d_n1, kept.into, p[f"{k}.ln1_w"], kept.mean1, kept.rstd1, grad_residual=d_between
+        d_into, ln1_w, ln1_b, before = lib.layer_norm_gradient(
+            d_n1, kept.into, p[f"{k}.ln1_w"], kept.mean1, kept.rstd1, grad_residual=d_between, sums=True
         )
-        qkv_b, out_b, down_b = (lib.column_sums(x, dtype="f32") for x in (d_qkv, d_between, d_stream))
+        qkv_b = lib.column_sums(d_qkv, dtype="f32")
         start = g[f"{k}.ln1_w"].storage_offset()
         to = self.grads[start : start + 13 * C]
         kernels.gather(ln1_w, ln1_b, qkv_b, out_b, ln2_w, ln2_b, up_b, down_b, to, C)
-        return d_into
+        return d_into, before
 
     def _back_to_tokens(self, tokens: torch.Tensor, d_stream: torch.Tensor) -> None:
         """The table of tokens has the gradient of the logits already.  Where there are few tokens, so that each of them

@@ -43,8 +43,9 @@ def test_norms(dtype, rows, length, first):
     near(dx, of_s + a.double(), 2)
     torch.testing.assert_close(dw.double(), of_w, rtol=1e-4, atol=1e-3 * rows**0.5)
     torch.testing.assert_close(db.double(), of_b, rtol=1e-4, atol=1e-3 * rows**0.5)
-    again = snap.lib.layer_norm_gradient(g, s, w, mean, rstd, grad_residual=a)
+    again = snap.lib.layer_norm_gradient(g, s, w, mean, rstd, grad_residual=a, sums=True)
     assert all(torch.equal(one, other) for one, other in zip((dx, dw, db), again))
+    torch.testing.assert_close(again[3].double(), (of_s + a.double()).sum(0), rtol=1e-3, atol=1e-3 * rows**0.5)
     out, rstd = snap.lib.rms_norm(x, w, statistics=True, eps=1e-5)
     leaves = [t.double().requires_grad_() for t in (x, w)]
     want = F.rms_norm(leaves[0], (length,), leaves[1], eps=1e-5)
@@ -69,6 +70,12 @@ def test_activations(size, first):
         near(snap.lib.swiglu(x, u), want, 2)
         for got, exact in zip(snap.lib.swiglu_gradient(g, x, u), torch.autograd.grad(want, (gate, up), g.double())):
             near(got, exact, 2)
+        x, g = (drawn(dtype, 5000 + first, 3 * 257, first=first) for _ in range(2))
+        dx, sums = snap.lib.gelu_gradient(g, x, approximate="tanh", sums=True)
+        leaf = x.double().requires_grad_()
+        (want,) = torch.autograd.grad(F.gelu(leaf, approximate="tanh"), leaf, g.double())
+        near(dx, want, 2)
+        torch.testing.assert_close(sums.double(), want.sum(0), rtol=1e-4, atol=1e-2)
     both = drawn(torch.bfloat16, 77, 512)
     near(snap.lib.swiglu(both), F.silu(both[:, :256].double()) * both[:, 256:].double(), 2)
 
@@ -90,7 +97,7 @@ def test_embedding(rows, length, shape):
         near(snap.lib.embedding_gradient(g, tokens, rows, deterministic=False), exact, 50 if dtype == torch.float32 else 1)
 
 
-@pytest.mark.parametrize("rows, classes", [(300, 50_304), (65, 50_257), (1000, 1000), (7, 200_000)])
+@pytest.mark.parametrize("rows, classes", [(300, 50_304), (1100, 50_257), (1000, 1000), (7, 200_000)])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
 def test_cross_entropy(dtype, rows, classes):
     x = drawn(dtype, rows, classes)
@@ -122,10 +129,10 @@ def test_dropout_repeats_and_keeps_its_share():
 
 def test_rotary_of_heads_in_strides():
     for dtype in (torch.bfloat16, torch.float32):
-        x = drawn(dtype, 3, 257, 5, 64).transpose(1, 2)
         angles = torch.randn(257, 32, device=DEVICE)
         c, s = angles.cos(), angles.sin()
-        for interleaved in (False, True):
+        for interleaved, heads in ((False, 5), (True, 5), (False, 12), (True, 12)):
+            x = drawn(dtype, 3, 257, heads, 64).transpose(1, 2)
             a, b = (x[..., ::2], x[..., 1::2]) if interleaved else x.chunk(2, -1)
             left, right = (t.double() for t in (a * c.double() - b * s.double(), b * c.double() + a * s.double()))
             want = torch.stack([left, right], -1).flatten(-2) if interleaved else torch.cat([left, right], -1)

@@ -78,6 +78,10 @@ def test_layer_norm_and_its_gradient(name, rows, length):
     near(name, dx, want + A, 2)
     near(weight_type, dw, of_weight, 4)
     near(weight_type, db, of_bias, 4)
+    again = layer_norm_gradient(g, s, w, mean, rstd, grad_residual=a, bias=rows % 2 == 0, sums=True)
+    assert rows % 2 == 0 or again[2] is None
+    np.testing.assert_array_equal(again[0], dx)
+    near(weight_type, again[3], (want + A).sum(0), 4)
     near(name, layer_norm(x, w), normal(X, True, 1e-5)[0] * W, 2)
 
 

@@ -116,7 +116,7 @@ CALLS = {
         statistics=(1, None))),
     "rms_norm": (dict(x=X, weight=W), dict(weight=(zeros(9),), residual=(zeros(1, 8),), eps=(-1,))),
     "layer_norm_gradient": (dict(grad=X, x=X, weight=W, mean=N, rstd=N), dict(
-        grad=(zeros(2, 7), X.astype(np.float16)), mean=(zeros(3), N.astype(np.float16)), rstd=(zeros(2, 1),), grad_residual=(zeros(8),), bias=(0,))),
+        grad=(zeros(2, 7), X.astype(np.float16)), mean=(zeros(3), N.astype(np.float16)), rstd=(zeros(2, 1),), grad_residual=(zeros(8),), bias=(0,), sums=(None,))),
     "rms_norm_gradient": (dict(grad=X, x=X, weight=W, rstd=N), dict(rstd=(zeros(3),), grad_residual=(zeros(2, 9),))),
     "gelu": (dict(x=X), dict(x=(X.astype(np.int32), [1.0]), approximate=("erf", None, 3))),
     "gelu_gradient": (dict(grad=X, x=X), dict(grad=(zeros(3, 8),), approximate=("x",), sums=(1,))),
@@ -218,7 +218,7 @@ def test_kernels_compile_without_spills():
     pytest.importorskip("cuda.bindings")
     for made in (
         norm_kernel(BF16, BF16, 8, 4, 256, 256, True, True, True, True), norm_kernel(BF16, F32, 8, 3, 32, 128, True, True, True, True),
-        norm_gradient_kernel(BF16, BF16, 8, 4, 256, 256, True, True, True, 2), norm_gradient_kernel(BF16, F32, 8, 3, 32, 256, True, True, True),
+        norm_gradient_kernel(BF16, BF16, 8, 4, 256, 256, True, True, True, 2), norm_gradient_kernel(BF16, F32, 8, 3, 32, 256, True, True, True, SUMS=True),
         columns_kernel(BF16, F32, 8), map_kernel(BF16, 8, "tanh"), map_two_kernel(BF16, 8, "none"), swiglu_gradient_kernel(BF16, 8, True, I32),
         lookup_kernel(BF16, I64, BF16, I32, 8, True), slices_kernel(BF16, I64, BF16, 8), dropout_kernel(BF16, 8, True, True),
         ragged_loss_kernel(BF16, I64, 8, True, False, False), rotary_kernel(BF16, F32, 8, 4, False, False, False, I32), adamw_kernel(F32, BF16, 8, True, True, True), squares_kernel(F32, 4),

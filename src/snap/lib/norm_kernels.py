@@ -118,15 +118,17 @@ def norm_kernel(type, held, WIDTH, K, L, T, CENTRED, BIAS, RESIDUAL, STATISTICS)
 # The gradient of a row is rstd * (g - mean(g) - y * mean(g * y)), with g = grad * weight and y the normalised row; RMS
 # norm has no mean(g).  While a team turns one row, its next one is copied asynchronously, each word to a place that one
 # thread alone uses: nobody waits for the copies of others.  Each thread adds up in registers what its columns give to
-# the weight's gradient (and the bias's).  What the teams of a block have is added up in shared memory, and left in a
-# row of `partial`; columns.py adds those up.
+# the weight's gradient (and the bias's, and the sums of dx).  What the teams of a block have is added up in shared
+# memory, and left in a row of `partial`; columns.py adds those up.
 
 
 @functools.cache
-def norm_gradient_kernel(type, held, WIDTH, K, L, T, CENTRED, BIAS, ADDED, RESIDENT=None, SLOTS=2):
-    """SLOTS: rows that a team has in shared memory: the one it turns, and those that come next."""
+def norm_gradient_kernel(type, held, WIDTH, K, L, T, CENTRED, BIAS, ADDED, RESIDENT=None, SLOTS=2, SUMS=False):
+    """SLOTS: rows that a team has in shared memory: the one it turns, and those that come next.  SUMS: the rows of dx
+    are added up, too.
+    """
     E, H = element(type), element(held)
-    PARTS, C, ARRAYS = 2 if BIAS else 1, 2 if CENTRED else 1, 3 if ADDED else 2
+    PARTS, C, ARRAYS = 1 + BIAS + SUMS, 2 if CENTRED else 1, 3 if ADDED else 2
     TEAMS, AHEAD = T // L, SLOTS - 1
     W, P = pieces(type, WIDTH)
     COPIED = WIDTH * type.bytes >= 4  # what cp.async copies
@@ -164,7 +166,7 @@ def norm_gradient_kernel(type, held, WIDTH, K, L, T, CENTRED, BIAS, ADDED, RESID
         N: int,
     ):
         blocks, words = count(block[1]), N / WIDTH
-        of_weight, of_bias = registers(float[K, WIDTH], float[K, WIDTH])
+        columns: float[PARTS, K, WIDTH] @ thread[1]  # what is added up of each: for weight, bias and dx
         with each(block, dx, disjoint=dx) as b:
             rows: pipeline(shared(E[ARRAYS, K, T, WIDTH]), SLOTS)
             t: int @ thread[1] = id()
@@ -209,9 +211,9 @@ def norm_gradient_kernel(type, held, WIDTH, K, L, T, CENTRED, BIAS, ADDED, RESID
                                             g.view(W)[p] = s.view(W)[1, k, t, p]
                                         for i in unroll(range(WIDTH)):
                                             y: float = (float(v[i]) - centre) * scale
-                                            of_weight[k, i] += float(g[i]) * y
+                                            columns[0, k, i] += float(g[i]) * y
                                             if BIAS:
-                                                of_bias[k, i] += float(g[i])
+                                                columns[1, k, i] += float(g[i])
                                             sums[0] += float(g[i]) * by[i] * y
                                             if CENTRED:
                                                 sums[1] += float(g[i]) * by[i]
@@ -238,6 +240,8 @@ def norm_gradient_kernel(type, held, WIDTH, K, L, T, CENTRED, BIAS, ADDED, RESID
                                             by[i] = (float(g[i]) * by[i] - middle - y * along) * scale
                                             if ADDED:
                                                 by[i] += float(plus[i])
+                                            if SUMS:
+                                                columns[PARTS - 1, k, i] += by[i]
                                         store(dx, i64(row) * words + (k * L + t % L), by)
         with each(block, partial, disjoint=partial) as b:
             t: int @ thread[1] = id()
@@ -247,7 +251,7 @@ def norm_gradient_kernel(type, held, WIDTH, K, L, T, CENTRED, BIAS, ADDED, RESID
                     with each(thread, each_has):
                         for k in unroll(range(K)):
                             for i in unroll(range(WIDTH)):
-                                each_has[t / L, k * L + t % L, i] = of_bias[k, i] if part == 1 else of_weight[k, i]
+                                each_has[t / L, k * L + t % L, i] = columns[part, k, i]
                     with each(thread, partial, disjoint=partial):
                         for j in range(t, words, T):
                             v: float[WIDTH]
@@ -257,11 +261,9 @@ def norm_gradient_kernel(type, held, WIDTH, K, L, T, CENTRED, BIAS, ADDED, RESID
                             keep(partial, (i64(b) * PARTS + part) * words + j, v)
             else:
                 with each(thread, partial, disjoint=partial):
-                    for k in unroll(range(K)):
+                    for part, k in unroll(range(shape=(PARTS, K))):
                         if k * L + t < words:
-                            keep(partial, i64(b) * (PARTS * words) + (k * L + t), of_weight[k])
-                            if BIAS:
-                                keep(partial, (i64(b) * PARTS + 1) * words + (k * L + t), of_bias[k])
+                            keep(partial, (i64(b) * PARTS + part) * words + (k * L + t), columns[part, k])
 
     return norm_gradient
 
@@ -421,17 +423,36 @@ def long_norm_gradient_kernel(type, held, WIDTH, T, CENTRED, ADDED):
 
 
 @functools.cache
-def norm_weight_kernel(type, WIDTH, T, CENTRED, BIAS):
-    """What rows of a split give to the gradients of weight and bias: a thread takes a word of columns."""
-    E, PARTS = element(type), 2 if BIAS else 1
+def norm_weight_kernel(type, WIDTH, T, CENTRED, BIAS, SUMS=False):
+    """What rows of a split give to the gradients of weight and bias, and the sums of their dx: a thread takes a word of
+    columns.
+    """
+    E, PARTS = element(type), 1 + BIAS + SUMS
     load, keep = loader(type, WIDTH), storer(F32, WIDTH)
 
-    @kernel(threads=T)
+    @kernel(
+        threads=T,
+        where=lambda grad, x, mean, rstd, dx, partial, M, N, tiles, blocks: (
+            1 <= M <= 2**30,
+            1 <= N <= 2**30,
+            N % WIDTH == 0,
+            tiles == (N // WIDTH + T - 1) // T,
+            blocks % tiles == 0,
+            blocks // tiles <= 2**16,
+            len(grad) >= M * N,
+            len(x) >= M * N,
+            not CENTRED or len(mean) >= M,
+            len(rstd) >= M,
+            not SUMS or len(dx) >= M * N,
+            len(partial) >= blocks // tiles * PARTS * N,
+        ),
+    )
     def norm_weight(
         grad: ptr(const(E)),
         x: ptr(const(E)),
         mean: ptr(const(float)),
         rstd: ptr(const(float)),
+        dx: ptr(const(E)),
         partial: ptr(float),
         M: int,
         N: int,
@@ -444,19 +465,20 @@ def norm_weight_kernel(type, WIDTH, T, CENTRED, BIAS):
             with each(thread, partial, disjoint=partial) as t:
                 j: int = b % tiles * T + t
                 if j < words:
-                    y: float[WIDTH]
-                    g: float[WIDTH]
-                    of_weight: float[WIDTH]
-                    of_bias: float[WIDTH]
+                    y, g, d, columns = registers(float[WIDTH], float[WIDTH], float[WIDTH], float[PARTS, WIDTH])
                     for row in range(split, M, splits):
                         load(x, i64(row) * words + j, y)
                         load(grad, i64(row) * words + j, g)
+                        if SUMS:
+                            load(dx, i64(row) * words + j, d)
                         centre: float = mean[row] if CENTRED else 0.0
                         for i in unroll(range(WIDTH)):
-                            of_weight[i] += g[i] * ((y[i] - centre) * rstd[row])
-                            of_bias[i] += g[i]
-                    keep(partial, i64(split) * (PARTS * words) + j, of_weight)
-                    if BIAS:
-                        keep(partial, (i64(split) * PARTS + 1) * words + j, of_bias)
+                            columns[0, i] += g[i] * ((y[i] - centre) * rstd[row])
+                            if BIAS:
+                                columns[1, i] += g[i]
+                            if SUMS:
+                                columns[PARTS - 1, i] += d[i]
+                    for part in unroll(range(PARTS)):
+                        keep(partial, (i64(split) * PARTS + part) * words + j, columns[part])
 
     return norm_weight

@@ -35,7 +35,7 @@ from snap.lib.norm_kernels import (
     norm_kernel,
     norm_weight_kernel,
 )
-from snap.lib.recorded import launch, recorded
+from snap.lib.recorded import launch, recorded, step, view
 from snap.lib.torch_derivatives import refuse_derivatives
 
 SMALL_BLOCK = 128  # threads a block where some lanes of a warp take a row
@@ -66,18 +66,19 @@ def rms_norm(x, weight, *, residual=None, eps=1e-6, statistics=False):
     return _norm("rms_norm", x, weight, None, residual, eps, statistics)
 
 
-def layer_norm_gradient(grad, x, weight, mean, rstd, *, grad_residual=None, bias=True):
+def layer_norm_gradient(grad, x, weight, mean, rstd, *, grad_residual=None, bias=True, sums=False):
     """(dx, dweight, dbias), where `x` is what was normalised, and `mean` and `rstd` are its statistics.
     `grad_residual`, the gradient that x + residual has from elsewhere, is added to dx.  `bias=False`: dbias is None.
+    `sums=True` appends the sum of all rows of dx: the gradient of a bias that was added to what was normalised.
     """
     refuse_derivatives(grad=grad, x=x, weight=weight, grad_residual=grad_residual)
-    return _gradient("layer_norm_gradient", grad, x, weight, mean, rstd, grad_residual, bias)
+    return _gradient("layer_norm_gradient", grad, x, weight, mean, rstd, grad_residual, bias, sums)
 
 
 def rms_norm_gradient(grad, x, weight, rstd, *, grad_residual=None):
     """(dx, dweight), as `layer_norm_gradient`."""
     refuse_derivatives(grad=grad, x=x, weight=weight, grad_residual=grad_residual)
-    return _gradient("rms_norm_gradient", grad, x, weight, None, rstd, grad_residual, False)
+    return _gradient("rms_norm_gradient", grad, x, weight, None, rstd, grad_residual, False, False)
 
 
 @recorded
@@ -125,7 +126,7 @@ def _norm(function, x, weight, bias, residual, eps, statistics):
 
 
 @recorded
-def _gradient(function, grad, x, weight, mean, rstd, grad_residual, bias):
+def _gradient(function, grad, x, weight, mean, rstd, grad_residual, bias, sums):
     given = floats(function, "x", x)
     rows, length = rows_of(function, "x", given)
     centred = function == "layer_norm_gradient"
@@ -134,10 +135,11 @@ def _gradient(function, grad, x, weight, mean, rstd, grad_residual, bias):
     middle = like(function, given, "mean", mean, given.shape[:-1], (F32,)) if centred else None
     spread = like(function, given, "rstd", rstd, given.shape[:-1], (F32,))
     added = None if grad_residual is None else like(function, given, "grad_residual", grad_residual)
-    flag(function, "bias", bias)
+    parts = 1 + flag(function, "bias", bias) + flag(function, "sums", sums)
     dx = new(given, given.shape, given.type)
     dweight = new(given, (length,), scale.type, zero=rows == 0)
-    dbias = new(given, (length,), scale.type, zero=rows == 0) if bias else None
+    shape = (length,) if parts == 2 else (parts - 1, length)
+    others = new(given, shape, scale.type, zero=rows == 0) if parts > 1 else None
     if given.size:
         arrays = (
             back.array,
@@ -149,13 +151,17 @@ def _gradient(function, grad, x, weight, mean, rstd, grad_residual, bias):
             dx,
         )
         width = shared_width(length, *(array for array in (given, back, scale, added) if array is not None))
-        parts, partial = _rows_of_gradient(
-            given, arrays, scale.type, width, rows, length, centred, bias, added is not None
-        )
-        columns = length * (2 if bias else 1)
+        flags = centred, bias, added is not None, sums
+        lines, partial = _rows_of_gradient(given, arrays, scale.type, width, rows, length, *flags)
         wide = 4 if length % 4 == 0 else 1
-        add_columns(given, partial, F32, wide, parts, columns, dweight, scale.type, dbias, length)
-    return (dx, dweight, dbias) if centred else (dx, dweight)
+        add_columns(given, partial, F32, wide, lines, length * parts, dweight, scale.type, others, length)
+    sums_of = (others,) if parts == 2 else tuple(step(_line, others, k) for k in range(parts - 1))
+    return (dx, dweight, *(sums_of if bias or not centred else (None, *sums_of)))
+
+
+@view
+def _line(array: Any, k: int) -> Any:
+    return array[k]
 
 
 def _rows_of_gradient(
@@ -168,9 +174,10 @@ def _rows_of_gradient(
     centred: bool,
     bias: bool,
     added: bool,
+    sums: bool,
 ) -> tuple[int, Any]:
-    """dx, and so many rows of partial sums of the gradients of weight and bias."""
-    columns = length * (2 if bias else 1)
+    """dx, and so many rows of partial sums: of the gradients of weight and bias, and of dx."""
+    columns = length * (1 + bias + sums)
     chosen = _team(length, width, HELD_TWICE)
     if chosen is not None:
         words, lanes, threads = chosen
@@ -180,7 +187,7 @@ def _rows_of_gradient(
         resident = RESIDENT[words * width <= HELD_TWICE] if lanes > 32 else RESIDENT_WARPS[words * width <= 24]
         fit, bytes = resident // threads, (3 if added else 2) * words * width * threads * given.type.bytes
         slots = 2 if 2 * bytes * fit <= SHARED_BYTES else 1
-        flags = centred, bias, added, fit if lanes > 32 else None, slots
+        flags = centred, bias, added, fit if lanes > 32 else None, slots, sums
         run = norm_gradient_kernel(given.type, held, width, words, lanes, threads, *flags)
         blocks = persistent(given, threads, -(-rows // (threads // lanes)), resident)
         partial = given.new((blocks, columns), F32)
@@ -190,8 +197,8 @@ def _rows_of_gradient(
     launch(run, persistent(given, LONG_BLOCK, rows), *arrays, rows, length)
     tiles, splits = -(-length // (width * LONG_BLOCK)), min(SPLITS, rows)
     partial = given.new((splits, columns), F32)
-    run = norm_weight_kernel(given.type, width, LONG_BLOCK, centred, bias)
-    launch(run, tiles * splits, *arrays[:2], *arrays[3:5], partial, rows, length, tiles)
+    run = norm_weight_kernel(given.type, width, LONG_BLOCK, centred, bias, sums)
+    launch(run, tiles * splits, *arrays[:2], *arrays[3:5], arrays[6], partial, rows, length, tiles)
     return splits, partial
 
 

@@ -304,22 +304,28 @@ class SnapFunction:
         if blocks is not None and self.is_kernel:
             self.launch(*args, blocks=self._blocks(blocks, args, keywords), **cast(Any, keywords))
             return
-        raise TypeError(
-            f"launch a kernel with the number of blocks: {name}[blocks](...)"
-            if self.is_kernel
-            else f"`{name}` is a device function: Snap functions call it"
-        )
+        if not self.is_kernel:
+            raise TypeError(f"`{name}` is a device function: Snap functions call it")
+        from snap.runtime.errors import LaunchError
+
+        problem = f"how many blocks? Launch it as `{name}[blocks](...)`, or give its decorator `blocks=lambda n: ...`"
+        raise LaunchError(name, problem)
 
     def _blocks(self, blocks: object, args: tuple, keywords: dict[str, object]) -> int | tuple[int, ...]:
         """What `blocks=` of the decorator makes of the arguments."""
         from snap.runtime.byname import resolve, wanted
+        from snap.runtime.errors import LaunchError
 
+        name = self.definition.tree.name
         given = dict(zip((p.name for p in self.definition.tree.params if p.name not in self.bound), args))
         given = {**self._defaults(), **self.bound, **given, **keywords}
         missing = [n for n, needed in wanted(blocks) if needed and n not in given] if callable(blocks) else ()
         if missing:
-            raise TypeError(f"`blocks=` of `{self.definition.tree.name}` asks for `{missing[0]}`, which is not given")
-        return resolve(blocks, given)
+            raise LaunchError(name, f"`blocks=` of its decorator asks for `{missing[0]}`, which is not given")
+        try:
+            return resolve(blocks, given)
+        except Exception as error:
+            raise LaunchError(name, f"`blocks=` of its decorator failed: {type(error).__name__}: {error}") from error
 
     def __repr__(self) -> str:
         return f"<snap {'kernel' if self.is_kernel else 'device function'} {self.definition.tree.name}>"

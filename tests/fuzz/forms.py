@@ -98,7 +98,8 @@ class FormWriter(Writer):
     def shared_out(self, here: Here) -> None:
         if self.threads < 64 or self.threads % 32:
             return self.write(here)
-        a, b = self.pick([(32, 32), (self.threads // 2, self.threads // 2)]) if self.threads % 64 == 0 else (32, 32)
+        last = self.pick([32, self.threads // 2]) if self.threads % 64 == 0 else 32
+        a, b = self.threads - last, last
         front, back = self.fresh("front"), self.fresh("back")
         self.tags.add("roles")
         self.say(f"{front}, {back} = roles({a}, {b})")

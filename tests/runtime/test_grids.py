@@ -94,6 +94,24 @@ def test_blocks_of_the_decorator():
     assert grid[:2, :3].all() and grid.sum() == 6
 
 
+def test_blocks_of_the_decorator_say_ceil_and_fail_as_launches():
+    @kernel(threads=32, blocks=lambda n: ceil(n / 32))  # as in kernels, it needs no import
+    def numbers(out: ptr(int), n: int):
+        with each(thread, out) as i:
+            if i < n:
+                out[i] = i
+
+    out = np.zeros(70, np.int32)
+    numbers(out, 70)
+    assert (out == np.arange(70)).all()
+    with pytest.raises(snap.LaunchError, match="`blocks=` of its decorator failed: TypeError"):
+        numbers(out, "70")
+    with pytest.raises(snap.LaunchError, match="asks for `n`, which is not given"):
+        numbers(out)
+    with pytest.raises(snap.LaunchError, match=r"how many blocks\? Launch it as `two\[blocks\]"):
+        two()
+
+
 def test_generic_kernels():
     out = zeros(8)
     generic[2, 2, 2](out, 64)

@@ -13,7 +13,7 @@ from typing import TypeVar
 from snap.check import convert
 from snap.check.annotations import Spec, annotation, constant_value
 from snap.check.arithmetic import arithmetic, converted
-from snap.check.bindings import Constant, IndexFunction, Memory, Poison, Variable
+from snap.check.bindings import Constant, IndexFunction, Memory, Poison, RoleName, Variable
 from snap.check.explain import declared, write_up
 from snap.check.expressions import COMPONENTS, array_index, expression
 from snap.check.initial import declare_array
@@ -325,8 +325,9 @@ def target_of(c: Checker, e: tree.Expr) -> tuple[ir.Target, Element, Privilege]:
                     f"`{id}` is an index function of an enclosing block", e.span, help="choose another name"
                 )
             if not isinstance(found, Variable):
+                what = "a role" if isinstance(found, RoleName) else "a compile-time constant"
                 raise c.type_error(
-                    f"`{id}` is a compile-time constant and cannot be assigned",
+                    f"`{id}` is {what} and cannot be assigned",
                     e.span,
                     help="declare a variable of another name, and assign that",
                 )

@@ -133,7 +133,7 @@ def _word(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> ir.Exp
                 "ids": "`i, j = ids(thread, shape=(16, 16))`",
                 "registers": "`x, y = registers(float[4], float[8])`",
             }
-            raise c.fail("SNAP017", f"`{word}(...)` gives several names their meaning", e.span, help=help[word])
+            raise c.fail("SNAP017", f"`{word}(...)` is the whole right side of an assignment", e.span, help=help[word])
         case "divmod":
             raise c.type_error("`divmod(...)` gives two values", e.span, help="`i, j = divmod(t, 8)`")
         case "group" | "partition" | "claim" | "stage" | "turn" | "each" | "one":

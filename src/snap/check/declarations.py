@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from snap.check.assignments import declare
 from snap.check.bindings import Poison, Variable
-from snap.check.forms import FormPlace, declares_memory, is_word, privilege_node
+from snap.check.forms import FormPlace, declares_memory, is_word, names_for, privilege_node
 from snap.check.names import as_type, resolve
 from snap.check.several import assign_several
 from snap.check.state import Checker
@@ -25,7 +25,7 @@ def new_names(c: Checker, s: tree.Assign, example: str) -> tuple[tuple[str, Span
     items = s.target.items if isinstance(s.target, tree.Sequence) else (s.target,)
     for k, e in enumerate(items):
         if not isinstance(e, tree.Name) or any(isinstance(o, tree.Name) and o.id == e.id for o in items[:k]):
-            raise c.type_error("a new name stands here, each once", e.span, help=example)
+            raise c.type_error("each name here is a new one, and stands once", e.span, help=example)
         if not isinstance(c.scopes[-1].get(e.id, Poison()), Poison):
             message = f"`{e.id}` is already declared in this block"
             raise c.type_error(message, e.span, help=f"choose another name: {example}")
@@ -81,7 +81,7 @@ def _made(c: Checker, s: tree.Assign, names: int) -> list[tuple[tree.Expr, bool]
         else:
             found += ((given, True) for given in e.args)
     if len(found) != names:
-        raise c.type_error(f"names: {names}, and memory for {len(found)}", s.span, help=EXAMPLE)
+        raise c.type_error(names_for(names, len(found), "declaration"), s.span, help=EXAMPLE)
     return found
 
 

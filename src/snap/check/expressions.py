@@ -27,6 +27,7 @@ from snap.ir.operations import MATH
 from snap.ir.types import BOOL, Array, Privilege, Scalar, Vector, scalar_of
 from snap.surface import LevelName, Marker
 
+_TEXTS = 'text stands in `print`, `assert`, `trust` and in options, such as `order="acquire"`'
 COMPONENTS = {"x": 0, "y": 1, "z": 2, "w": 3}
 
 
@@ -39,7 +40,7 @@ def expression(c: Checker, e: tree.Expr, want: Want) -> ir.Expr:
             return const
         case tree.Text(text):
             number = text.lower().strip("+-") in ("inf", "infinity", "nan")
-            help = "write `math.inf`, `-math.inf` or `math.nan`, with `import math`" if number else ""
+            help = "write `math.inf`, `-math.inf` or `math.nan`, with `import math`" if number else _TEXTS
             raise c.fail("SNAP017", "text is not a value in Snap", e.span, help=help)
         case tree.Name():
             return _name(c, e, want)

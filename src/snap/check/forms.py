@@ -6,6 +6,7 @@ that are put in are `tree.Known`, which no variable of the user's hides; every n
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
@@ -68,6 +69,50 @@ def form_of(c: Checker, e: tree.Expr) -> str | RoleName | None:
 def where(c: Checker) -> tuple[Label, ...]:
     construct = c.innermost("group", "split", "function")
     return (Label(construct.span, f"this code holds {c.place}"),)
+
+
+# ---- shapes ---------------------------------------------------------------------------------------------------------
+
+
+def units_here(c: Checker, p: Privilege) -> int | None:
+    """How many units of `p` the current group has; None where a launch, or the caller, decides."""
+    held = [of for at, of in c.place.levels if at >= p.level]
+    if any(of.open or of.count is None for of in held):
+        return None
+    return math.prod(of.count or 0 for of in held) // p.n
+
+
+# A shape that takes numbers apart has a place for each unit: its rows are whole, and no place is nobody's.
+def check_fits(c: Checker, shape: tree.Expr, extents: list, p: Privilege, guarded: bool) -> None:
+    """extents: constants, None where a launch decides, the first maybe `...`.  guarded: units beyond do nothing."""
+    units, (first, *others) = units_here(c, p), extents
+    if units is None or None in extents:
+        return
+    columns, here = math.prod(others), f"{units} {'threads' if p == THREAD1 else f'units of `{p}`'}"
+    places = units if first is ... else first * columns
+    if units % columns and (first is ... or not guarded):
+        wrong, way = f"rows of {columns} do not divide the {here} here", "choose extents whose product does"
+    elif places > units or places < units and not guarded:
+        wrong = f"the shape has {places} places, and there are {here} here"
+        way = f"`shape=({', '.join(['...', *map(str, others)])})` has as many rows as they fill"
+    else:
+        return
+    note = "a place beyond the last unit would be nobody's, and units beyond the last place would have an index outside"
+    help = f"{way}; or take the number apart by `/` and `%`"
+    raise c.type_error(wrong, shape.span, secondary=where(c), note=note, help=help)
+
+
+def names_for(names: int, given: int, word: str) -> str:
+    return f"{names} name{'s' if names != 1 else ''}, and {given} {word}{'s' if given != 1 else ''}"
+
+
+def digits_of(names: tuple, extents: list[tree.Expr], number: tree.Expr) -> list[tuple[str, Span, tree.Expr]]:
+    """A number in mixed radix, the last digit the fastest."""
+    rest, digits = number, []
+    for (name, span), extent in reversed(list(zip(names, extents))[1:]):
+        digits.append((name, span, binary_node("%", rest, extent)))
+        rest = binary_node("/", rest, extent)
+    return [(*names[0], rest), *reversed(digits)]
 
 
 # ---- arguments ------------------------------------------------------------------------------------------------------
@@ -211,6 +256,20 @@ def promises(c: Checker, call: tree.Call) -> set[str]:
     with c.trial():
         return {item.id for item in chosen(c, dict(call.keywords).get("disjoint")) if isinstance(item, tree.Name)}
     return set()
+
+
+# Roles share out all of the block's threads: a thread without one would be a mistake in the numbers.
+def all_have_roles(c: Checker, s: tree.Assign, sizes: tuple[int, ...]) -> None:
+    there, left = c.place.known(Level.THREAD), c.place.known(Level.THREAD) - sum(sizes)
+    if left:
+        c.report(
+            "SNAP003",
+            f"the roles take {sum(sizes)} threads, and there are {there}: {left} would have no role",
+            s.value.span,
+            secondary=(c.holding,),
+            help=f"make the roles larger, or the block smaller (`threads={sum(sizes)}`); or give the others a role of"
+            " their own, which may do nothing",
+        )
 
 
 def all_here(c: Checker, s: tree.With, role: RoleName) -> None:

@@ -230,7 +230,7 @@ def _setmaxnreg(c: Checker, op: CollectiveOp, e: tree.Call) -> None:
         raise c.type_error(
             f"a thread can have 24, 32, ... 256 registers, a multiple of 8, not {n}",
             e.args[0].span,
-            help="`intrinsic.setmaxnreg(232)`",
+            help="`registers=(232, 40)` of `roles`, or `intrinsic.setmaxnreg(232)`",
         )
     c.out.append(ir.Collective("setmaxnreg", op.requires, c.place, (), (), attrs=(("n", n),), span=e.span))
 

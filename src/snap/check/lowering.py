@@ -270,6 +270,8 @@ def claim_statement(c: Checker, s: tree.With, tail: bool) -> None:
         )
     elif c.place.held(p.level).count is None or p.n > c.place.held(p.level).count:
         problem = f"there are not {p.n} {p.level.word}s here to claim memory for"
+        there = c.place.held(p.level).count
+        help = f"there are {there}: choose at most as many" if there else f"name the level in `@requires`: `{p}`"
     if problem:
         raise c.not_opened("SNAP014", problem, s.head, secondary=labels, help=help)
     handle = ir.Handle(c.program.uid(), s.name, base.obj, p, base.const, "claim", base, span=s.name_span or s.head)

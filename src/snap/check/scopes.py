@@ -300,7 +300,8 @@ def _sizes(c: Checker, s: tree.Match, unit: int) -> list[int | None]:
         else:
             value *= unit
         if value < 1:
-            raise c.type_error(f"a case takes a positive number of units, not {value}", case.head, help="`case 64:`")
+            what, way = ("role", "`roles(256, 128)`") if s.part == "role" else ("case", "`case 64:`")
+            raise c.type_error(f"a {what} takes a positive number of units, not {value}", case.head, help=way)
         sizes.append(value)
     if named and len([x for x in sizes if x is not None]) < len(named):
         raise c.fail(

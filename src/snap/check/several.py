@@ -150,7 +150,9 @@ def _fitting(c: Checker, w: Wanted, value: ir.Expr, span: Span) -> ir.Expr:
 def _as_many(c: Checker, s: tree.Assign, targets: int, values: int, what: str) -> None:
     if targets != values:
         raise c.type_error(
-            f"{targets} target(s), and {values} {what}{'s' if values != 1 else ''}", s.span, help="`a, b = b, a`"
+            f"{targets} target{'s' * (targets != 1)}, and {values} {what}{'s' * (values != 1)}",
+            s.span,
+            help="`a, b = b, a`",
         )
 
 

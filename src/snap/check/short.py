@@ -33,12 +33,15 @@ from snap.check.declarations import new_names
 from snap.check.expressions import expression, scalar
 from snap.check.forms import (
     FormPlace,
+    all_have_roles,
     all_here,
     arguments,
     binary_node,
     bodies_of,
     call_node,
+    check_fits,
     declared_as,
+    digits_of,
     form_of,
     is_at,
     is_word,
@@ -46,6 +49,7 @@ from snap.check.forms import (
     memory_named,
     named_freely,
     named_inside,
+    names_for,
     options_of,
     privilege_node,
     split_of,
@@ -133,7 +137,7 @@ def _once(
         var = c.var(name.rstrip(), index.type, p, span)
         c.out.append(ir.Declare(var, index, span=s.head))
         note_value(c, var, index, read_only=True)
-        known[at] = Variable(var, "the index of an `each`", expression_text(value))
+        known[at] = Variable(var, "an index", expression_text(value))
     return name, known[at]
 
 
@@ -144,12 +148,12 @@ def _indices(c: Checker, s: tree.With, p: Privilege, names: tuple, shape: tree.E
     if shape is None:
         if len(names) > 1:
             raise c.type_error(
-                f"one number a unit, and {len(names)} names",
+                f"a unit has one index, and there are {len(names)} names",
                 names[0][1].to(names[-1][1]),
-                help="say how the numbers are taken apart: `with each(thread, shape=(rows, columns)) as (i, j):`",
+                help="say how it is taken apart: `with each(thread, shape=(rows, columns)) as (i, j):`",
             )
         return tuple(_index(c, name, span, p, s) for name, span in names), inside
-    extents = _extents(c, shape, len(names), p)
+    extents = _extents(c, shape, len(names), p, guarded=True)
     unit = _index(c, _UNIT, s.head, p, s)
     declared = (unit, *_digits(c, s, p, names, extents, tree.Known(unit[1], _UNIT.rstrip(), span=s.head)))
     if isinstance(extents[0], tree.Known) and extents[0].value is ...:
@@ -162,9 +166,11 @@ def _indices(c: Checker, s: tree.With, p: Privilege, names: tuple, shape: tree.E
 _UNIT = "unit "  # ends in a blank, so that no variable of that name is hidden
 
 
-def _extents(c: Checker, shape: tree.Expr, names: int, p: Privilege | None = None, least: int = 1) -> list[tree.Expr]:
+def _extents(
+    c: Checker, shape: tree.Expr, names: int, p: Privilege | None = None, least: int = 1, guarded: bool = False
+) -> list[tree.Expr]:
     """The extents of a shape, each evaluated once.  p: whose numbers are taken apart; None: those of no unit, so that
-    every extent is needed.  least: that an extent may be.
+    every extent is needed.  least: that an extent may be.  guarded: units beyond the shape do nothing.
     """
     items = shape.items if isinstance(shape, tree.Sequence) else (shape,)
     if items and isinstance(items[0], tree.Known) and items[0].value is ...:
@@ -182,9 +188,12 @@ def _extents(c: Checker, shape: tree.Expr, names: int, p: Privilege | None = Non
             + (" is one name" if names == 1 else f" are {names} names"),
             shape.span,
             help="a name for each dimension: `with each(thread, shape=(8, 4)) as (i, j):`,"
-            " `i, j = ids(thread, shape=(8, 4))`",
+            " `i, j = ids(thread, shape=(8, 4))`, `for i, j in range(shape=(8, 4)):`",
         )
-    return [e if isinstance(e, tree.Known) else _kept(c, e, least) for e in items]
+    kept = [(e, ...) if isinstance(e, tree.Known) else _kept(c, e, least) for e in items]
+    if p is not None:
+        check_fits(c, shape, [constant for _, constant in kept], p, guarded)
+    return [e for e, _ in kept]
 
 
 def _as_launched(c: Checker, shape: tree.Expr, names: int, p: Privilege) -> tuple[tree.Expr, ...]:
@@ -206,24 +215,15 @@ def _digits(
     c: Checker, s: tree.With | FormPlace, p: Privilege, names: tuple, extents: list[tree.Expr], number: tree.Known
 ) -> list[tuple[str, Variable]]:
     """A unit's number taken apart."""
-    return [_once(c, name, span, p, s, value, (value,)) for name, span, value in _radix(names, extents, number)]
-
-
-def _radix(names: tuple, extents: list[tree.Expr], number: tree.Expr) -> list[tuple[str, Span, tree.Expr]]:
-    """The digits of a number in mixed radix, the last the fastest."""
-    rest, digits = number, []
-    for (name, span), extent in reversed(list(zip(names, extents))[1:]):
-        digits.append((name, span, binary_node("%", rest, extent)))
-        rest = binary_node("/", rest, extent)
-    return [(*names[0], rest), *reversed(digits)]
+    return [_once(c, name, span, p, s, value, (value,)) for name, span, value in digits_of(names, extents, number)]
 
 
 def _product(extents: list[tree.Expr]) -> tree.Expr:
     return functools.reduce(functools.partial(binary_node, "*"), extents)
 
 
-def _kept(c: Checker, e: tree.Expr, least: int) -> tree.Expr:
-    """An extent, evaluated once, for the code as a whole."""
+def _kept(c: Checker, e: tree.Expr, least: int) -> tuple[tree.Expr, int | None]:
+    """An extent, evaluated once, for the code as a whole; and which constant it is."""
     value = scalar(c, e, Want(c.privilege, "is one extent for all units"))
     if not value.type.is_integer or isinstance(value, ir.Const) and value.value < least:
         found = str(value.value) if isinstance(value, ir.Const) else f"`{value.type}`"
@@ -233,10 +233,10 @@ def _kept(c: Checker, e: tree.Expr, least: int) -> tree.Expr:
             help="`shape=(rows, columns)`; a first extent that is not needed is left out, `shape=(..., columns)`",
         )
     if isinstance(value, ir.Const) or isinstance(value, ir.Read) and value.var.name not in c.assigned:
-        return e
+        return e, value.value if isinstance(value, ir.Const) else None
     var = c.temp("extent", value.type, c.privilege, e.span)
     c.out.append(ir.Declare(var, value, span=e.span))
-    return tree.Known(Variable(var, "an extent"), f"({expression_text(e)})", span=e.span)
+    return tree.Known(Variable(var, "an extent"), f"({expression_text(e)})", span=e.span), None
 
 
 def _promised(c: Checker, e: tree.Expr | None, memory: dict[str, tree.Expr], s: tree.With) -> set[str]:
@@ -308,7 +308,7 @@ def _ids(c: Checker, s: tree.Assign) -> tree.Body:
     names, at = new_names(c, s, example), FormPlace(s.span, s.value)
     if not given:
         if len(names) != len(call.args):
-            raise c.type_error(f"names: {len(names)}, levels: {len(call.args)}", s.span, help=example)
+            raise c.type_error(names_for(len(names), len(call.args), "level"), s.span, help=example)
         levels = [level_of(c, e, "ids") for e in call.args]
         for p, e in zip(levels, call.args):
             if p == c.privilege and p.n == 1:
@@ -350,7 +350,7 @@ def persistent(c: Checker, s: tree.For) -> tree.Body:
     total = _product(extents)
     first, step = (tree.Known(found, found.var.name, span=call.span) for found in (number, count))
     tile = "tile_number "
-    digits = _radix(names, extents, tree.Name(tile, span=call.span))
+    digits = digits_of(names, extents, tree.Name(tile, span=call.span))
     inside = [declared_as(name, span, c.privilege, value, at) for name, span, value in digits]
     turns = tree.Call(word_node("range", call.span), (first, total, step), (), span=call.span)
     return (tree.For(tile, turns, (*inside, *s.body), s.name_span, span=s.span),)
@@ -429,7 +429,7 @@ def _roles(c: Checker, s: tree.Assign) -> tree.Body:
     sizes = tuple(constant_int(c, e, "the size of a role") for e in call.args)
     if len(sizes) != len(names) or not sizes:
         raise c.type_error(
-            f"{len(names)} names, and {len(sizes)} size{'s' if len(sizes) != 1 else ''}",
+            names_for(len(names), len(sizes), "size"),
             s.span,
             help="`compute, load = roles(256, 128)`: a number of threads for each",
         )
@@ -446,6 +446,8 @@ def _roles(c: Checker, s: tree.Assign) -> tree.Body:
     wrong, made = len(c.errors), len(c.out)
     split = tree.Match(subject_of(sizes, call.span), cases, call.span, part="role", span=s.span)
     split_statement(c, split, tail=False)
+    if len(c.errors) == wrong:
+        all_have_roles(c, s, sizes)
     if not any(limits):
         del c.out[made:]
     for k, name in enumerate(names):

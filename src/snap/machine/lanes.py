@@ -259,8 +259,9 @@ class Lanes:
                 block,
                 thread,
                 secondary=((self.launch.site(int(sites[first])).span, f"{who}, in the same scope"),),
-                note="nothing orders the units of one `each` with each other",
-                help="end the `each` in between, so that a barrier can stand there; or let them write somewhere else",
+                note="no barrier stands between the units of one `each`",
+                help="end the `each` in between, so that a barrier can stand there; or let them write somewhere else;"
+                " what release and acquire order is stored and loaded by `atomic.store` and `atomic.load`",
             )
         raise MachineError(
             "overlap",
@@ -269,7 +270,7 @@ class Lanes:
             block,
             thread,
             note=f"the other one is {who}",
-            help="drop `disjoint=True`, or mend the index function",
+            help="leave `disjoint=` out, or mend the index",
         )
 
     def _unit(self, lane, unit: Privilege):

@@ -10,8 +10,13 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from types import FunctionType
+from typing import Any, TypeGuard
+
+# What such a function may say without an import, as a kernel may: `blocks=lambda n: ceil(n / 256)`.
+_MATHEMATICS = {"ceil": math.ceil, "floor": math.floor}
 
 
 @functools.lru_cache(maxsize=1024)
@@ -39,7 +44,24 @@ def resolve(value: object, values: Mapping[str, object]) -> Any:
     if not callable(value):
         return value
     check_names(_word(value), value, values)
-    return value(**{name: values[name] for name, needed in wanted(value) if needed or name in values})
+    return called(value, **{name: values[name] for name, needed in wanted(value) if needed or name in values})
+
+
+def called(function: Callable, **values: object) -> Any:
+    """What the function returns; `ceil` and `floor` are Python's where its module has none of its own."""
+    if not lacks_mathematics(function):
+        return function(**values)
+    known = _MATHEMATICS | function.__globals__
+    full = FunctionType(function.__code__, known, function.__name__, function.__defaults__, function.__closure__)
+    full.__kwdefaults__ = function.__kwdefaults__
+    return full(**values)
+
+
+def lacks_mathematics(function: Callable) -> TypeGuard[FunctionType]:
+    """Whether it says `ceil` or `floor`, and nothing in its module has that name."""
+    return isinstance(function, FunctionType) and any(
+        name in _MATHEMATICS and name not in function.__globals__ for name in function.__code__.co_names
+    )
 
 
 def _word(function: Callable) -> str:

@@ -11,12 +11,13 @@ Non-goals:  registering the operator
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 
 from snap.lib.replays import MISS, Plan, no_plan, state_conditions
-from snap.runtime.byname import wanted
+from snap.runtime.byname import called, lacks_mathematics, wanted
 
 _MOST_PLANS = 16  # of one operator
 
@@ -35,7 +36,7 @@ def written(
     lines, known = [f"def run({', '.join(given)}):"], list(given)
 
     def value(word: str, one: object) -> str:
-        names[word] = one
+        names[word] = partial(called, one) if callable(one) and lacks_mathematics(one) else one
         if not callable(one):
             return word
         asked = (f"{n}={n}" for n, needed in wanted(one) if needed or n in known)

@@ -40,8 +40,16 @@ class Pending:
         return "@kernel or @device" if self.kind is None else "@requires(...)"
 
     def __call__(self, *args: object, **keywords: object) -> None:
-        example = ", such as @requires(grid[1], block[1], thread[256])" if self.kind == "global" else ""
-        raise TypeError(f"`{self.__name__}` lacks {self.missing_decorator}{example}")
+        raise TypeError(self._lacks)
+
+    def __getattr__(self, name: str) -> object:
+        """Of a kernel: `k.cuda()`."""
+        raise AttributeError(self.__dict__.get("__name__") and f"no `{name}`: {self._lacks}")
+
+    @property
+    def _lacks(self) -> str:
+        example = ": `@kernel(threads=256)`, or both `@kernel` and `@requires(grid[1], block[1], thread[256])`"
+        return f"`{self.__name__}` lacks {self.missing_decorator}{example if self.kind == 'global' else ''}"
 
     __getitem__ = __call__
 
@@ -204,7 +212,7 @@ def _pending(function: object, span: Span, what: str) -> Pending:
                 "SNAP018",
                 f"{what} decorates a Python function, not {type(function).__name__}",
                 span,
-                help="put it above a `def`",
+                help=f"`@kernel(threads={function})`" if type(function) is int else "put it above a `def`",
             )
         )
     return Pending(function)
@@ -227,7 +235,7 @@ def ccuda(kind: str):
         )
 
     def decorate(function: object):
-        pending = _pending(function, span, f"@ccuda({kind!r})")
+        pending = _pending(function, span, "`@kernel`" if kind == "global" else "`@device`")
         if pending.kind is not None:
             raise SnapError(
                 Diagnostic(
@@ -357,7 +365,7 @@ def _short(
     needs = Requires(privileges, smem, bool(cooperative), span=span, word=word, **asked)
 
     def decorate(function: object):
-        pending = _pending(function, span, f"@{word}")
+        pending = _pending(function, span, f"`@{word}`")
         if pending.kind is not None or pending.requires is not None:
             given = "@requires" if pending.requires is not None else "@kernel or @device"
             raise SnapError(
@@ -424,7 +432,7 @@ def requires(
     given = _named(privileges, span)
 
     def decorate(function: object):
-        pending = _pending(function, span, "@requires")
+        pending = _pending(function, span, "`@requires`")
         if pending.requires is not None:
             help = "name all privileges in one `@requires(...)`"
             raise SnapError(Diagnostic("SNAP018", "`@requires` is given twice", span, help=help))

@@ -12,7 +12,7 @@ from snap.ir.walk import statements
 START = """\
 with group(cluster[1]):
     s: shared(bf16[{rows}, 64], swizzle=128, {copies})
-    i, j = ids(block, shape=(2, 2))
+    i, j = ids(block, shape=(..., 2))
     r: int @ block[1] = id()
     with group(cluster[1]):
 {body}"""

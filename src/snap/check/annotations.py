@@ -18,7 +18,7 @@ from snap.frontend import tree
 from snap.frontend.text import expression as expression_text
 from snap.ir import nodes as ir
 from snap.ir.hardware import SWIZZLES
-from snap.ir.types import GRID1, THREAD1, Array, Element, Level, Privilege, Scalar, Space, ValueType
+from snap.ir.types import THREAD1, Array, Element, Level, Privilege, Scalar, Space, ValueType
 from snap.ir.walk import walk
 from snap.record import record, replace
 from snap.surface import LevelName, Marker, one_dimension
@@ -294,7 +294,7 @@ def _at_launch(c: Checker, arg: tree.Expr, upto: tree.Expr) -> tuple[ir.Expr | N
         raise c.type_error(f"`upto={most}`: an array has at least one element", upto.span, help=_UPTO)
     if not isinstance(arg, tree.Subscript):
         raise c.type_error("`upto=` bounds the first extent of an array", upto.span, help=_UPTO)
-    extent = expression(c, arg.index[0], Want(GRID1, "is decided once for a launch"))
+    extent = expression(c, arg.index[0], Want(c.privilege, "is decided once for a launch"))
     if not extent.type.is_integer:
         raise c.type_error(
             "the size of an array must be an integer", arg.index[0].span, help=f"cast it, `int(...)`; {_UPTO}"

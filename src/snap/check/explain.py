@@ -161,6 +161,7 @@ def read_down(
             help += f", or agree first{_where_grid(p)}: `intrinsic.broadcast_{p.level.word}({bare})`"
         elif any(op.returns == p and op.result is not None for op in COLLECTIVES.values()) or p.level is Level.THREAD:
             help += f", or agree first with a collective that returns `{p}`"
+            help += f": `intrinsic.broadcast({bare})`, or `lib.block.reduce`" if p == BLOCK1 else ""
     return c.fail(
         want.code,
         f"{name} may differ between {units(have)} of {group_words(p)}",

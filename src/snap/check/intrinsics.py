@@ -9,6 +9,8 @@ names; the result has the privilege its signature gives.  Non-goals: operations 
 
 from __future__ import annotations
 
+import difflib
+
 from snap.check import convert
 from snap.check.annotations import constant_int
 from snap.check.boxes import box_prefetch
@@ -41,9 +43,10 @@ def intrinsic_call(c: Checker, name: str, e: tree.Call, want: Want) -> ir.Expr |
         return box_prefetch(c, e) if "at" in dict(e.keywords) else prefetch(c, e)
     op = COLLECTIVES.get(ALIASES.get(name, name))
     if op is None:
-        raise c.type_error(
-            f"there is no intrinsic `{name}`", e.function.span, help=f"collectives: {', '.join(COLLECTIVES)}"
-        )
+        close = difflib.get_close_matches(name.replace("sum", "add"), (*COLLECTIVES, *ALIASES), n=1)
+        help = f"did you mean `intrinsic.{close[0]}`? " if close else ""
+        help += f"collectives: {', '.join(COLLECTIVES)}"
+        raise c.type_error(f"there is no intrinsic `{name}`", e.function.span, help=help)
     op = allowed(c, op, e.span)
     own = {"mma": mma, "ldmatrix": ldmatrix, "stmatrix": stmatrix, "setmaxnreg": _setmaxnreg}.get(name)
     return _plain(c, op, e, want) if own is None else own(c, op, e)

@@ -44,7 +44,7 @@ class Header:
     returns: tuple[Element, Privilege] | None
 
 
-def _wrong_requirement(definition: Definition, message: str, help: str = "") -> SnapError:
+def _wrong_requirement(definition: Definition, message: str, help: str) -> SnapError:
     return SnapError(Diagnostic("SNAP018", message, definition.requires.span or definition.tree.head, help=help))
 
 
@@ -60,13 +60,15 @@ def required(definition: Definition, constexprs: Mapping[str, object]) -> tuple[
         wanted = () if code is None else code.co_varnames[: code.co_argcount]
         missing = [n for n in wanted if n not in constexprs]
         if missing:
-            raise wrong(f"`@{definition.requires.word}` asks for `{missing[0]}`, which is no constexpr parameter")
+            message = f"`@{definition.requires.word}` asks for `{missing[0]}`, which is no constexpr parameter"
+            raise wrong(message, f"declare it: `def {definition.tree.name}(..., {missing[0]}: constexpr(int)):`")
         try:
             given = given(**{n: constexprs[n] for n in wanted})
         except SnapError:
             raise
         except Exception as error:
-            raise wrong(f"`@{definition.requires.word}` failed: {type(error).__name__}: {error}") from None
+            message = f"`@{definition.requires.word}` failed: {type(error).__name__}: {error}"
+            raise wrong(message, "it is Python, which gets the constexpr parameters by name") from None
         given = given if isinstance(given, (tuple, list)) else (given,)
     privileges = []
     for p in given:
@@ -77,7 +79,7 @@ def required(definition: Definition, constexprs: Mapping[str, object]) -> tuple[
         privileges.append(p)
     levels = [p.level for p in privileges]
     if len(set(levels)) != len(levels):
-        raise wrong("`@requires` names a level twice")
+        raise wrong("`@requires` names a level twice", "each level once, with how many units of it there are")
     if not privileges:
         raise wrong("`@requires` names no privilege", "`@requires(grid[1], block[1], thread[256])`")
     return tuple(sorted(privileges, key=lambda p: -p.level))
@@ -88,11 +90,13 @@ def starting_place(definition: Definition, requires: tuple[Privilege, ...], call
     named = {p.level: p.n for p in requires}
 
     if named.get(Level.GRID, 1) != 1:
-        raise wrong("there is one grid: write `grid[1]`")
+        raise wrong("there is one grid", "write `grid[1]`")
     if named.get(Level.THREAD, 1) > BLOCK_THREADS and definition.requires.span is not None:
-        raise wrong(f"a block has at most {BLOCK_THREADS} threads, not {named[Level.THREAD]}")
+        message = f"a block has at most {BLOCK_THREADS} threads, not {named[Level.THREAD]}"
+        raise wrong(message, "use fewer, each of which does more: `for k in range(...):`; or more blocks")
     if Level.CLUSTER in named and named.get(Level.BLOCK, 1) > CLUSTER_BLOCKS:
-        raise wrong(f"a cluster has at most {CLUSTER_BLOCKS} blocks, not {named[Level.BLOCK]}")
+        message = f"a cluster has at most {CLUSTER_BLOCKS} blocks, not {named[Level.BLOCK]}"
+        raise wrong(message, "use smaller clusters: more than 8 blocks need a GPU that allows it")
     if definition.kind == "global":
         if Level.THREAD not in named:
             raise wrong("a kernel declares its number of threads per block", "add `thread[256]` to `@requires`")

@@ -114,7 +114,11 @@ REFUSED: dict[str, Refusal] = {
         "every value is a number, a vector or memory",
         "keep a `bool` beside the value; end with plain `return`",
     ),
-    "ellipsis": Refusal("`...`", "stands for nothing here", "write `pass` for an empty body; in a shape it is the first extent, `shape=(..., 8)`"),
+    "ellipsis": Refusal(
+        "`...`",
+        "stands for nothing here",
+        "write `pass` for an empty body; in a shape it is the first extent, `shape=(..., 8)`",
+    ),
     "complex": Refusal("a complex number", "there is no complex type", "keep two floats, or a `float2`"),
     "bytes": Refusal(
         "a bytes literal", "there are no strings in a kernel", "write integers, and pass data as a `ptr(u8)` parameter"

@@ -61,6 +61,7 @@ def run(command: str, folder: Path) -> str | None:
 
 def shown(text: str, folder: Path) -> str:
     text = text.replace(f"{folder}/", "").replace(sys.executable, "python").replace(str(SOURCE), "src")
+    text = text.replace(str(Path.home()), "~")
     text = re.sub(r"==\d+==", "==1==", text)
     text = re.sub(r"^(==PROF==|\[\d+\]).*\n", "", text, flags=re.MULTILINE)  # what Nsight Compute says of itself
     lines = [line.rstrip()[:MOST_COLUMNS] for line in text.strip("\n").splitlines()]

@@ -30,7 +30,6 @@ from typing_extensions import TypeVar
 
 from snap import lib as lib
 from snap import torch as torch
-from snap import tune as tune
 from snap.api import SnapFunction as SnapFunction
 from snap.api import races as races
 from snap.diag.error import SnapError as SnapError
@@ -41,13 +40,32 @@ from snap.machine.watching import Stopped as Stopped
 from snap.runtime.errors import GpuError as GpuError
 from snap.runtime.errors import LaunchError as LaunchError
 from snap.surface import LevelName, TypeName
+from snap.tune import search as _search
 from snap.typing_extensions import no_type_check
 
 _T = TypeVar("_T", default=Callable[[object], SnapFunction])
 
 __version__: str
+
+
+class _Tune:  # the module, which answers calls as well
+    Trial = _search.Trial
+    TuneError = _search.TuneError
+    Tuned = _search.Tuned
+    Tuner = _search.Tuner
+    tune = staticmethod(_search.tune)
+
+    def __call__(self, kernel: object, candidates: object, *args: object, **options: Any) -> _search.Tuned:
+        """snap.tune(kernel, candidates, *args, blocks=...)
+
+        The kernel with the constexpr values, of those given, that are fastest for these arguments.
+        """
+
+
+tune: _Tune
 '''
 
+CONTRACT = "".join(f" {word}: Callable[..., object] | None = None," for word in ("where", "ensures", "pairs", "calls"))
 DECORATORS = {
     "kernel": (
         "(function: object, /) -> SnapFunction",
@@ -57,12 +75,13 @@ DECORATORS = {
     ),
     "device": (
         "(function: Callable[..., Any], /) -> SnapFunction",
-        "(*privileges: LevelName | Privilege, smem: int | None = None, cooperative: bool = False, _types: _T = no_type_check) -> _T",
+        "(*privileges: LevelName | Privilege | Callable[..., Any], smem: int | None = None, cooperative: bool = False," + CONTRACT
+        + " _types: _T = no_type_check) -> _T",
     ),
     "requires": (
         "(*privileges: LevelName | Privilege | Callable[..., Any], smem: int | None = None, cooperative: bool = False,"
         " resident: int | None = None, blocks: int | tuple[int, ...] | Callable[..., int | tuple[int, ...]] | None = None,"
-        " where: Callable[..., object] | None = None, proved: bool = False, lean: bool = False, _types: _T = no_type_check) -> _T",
+        " proved: bool = False, lean: bool = False," + CONTRACT + " _types: _T = no_type_check) -> _T",
     ),
     "ccuda": ("(kind: str, _types: _T = no_type_check) -> _T",),
     "check": ('(function: object, *privileges: LevelName | Privilege, kind: str = "global") -> list[SnapError]',),

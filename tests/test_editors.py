@@ -51,6 +51,7 @@ from __future__ import annotations
 import snap
 from snap import *
 from snap import kernel as entry
+from snap.lib import block as of_block
 
 
 @device(warp)
@@ -86,8 +87,16 @@ class Holder:
         return inner
 
 
+@device(warp, where=lambda v: v >= 0, ensures=lambda v, result: result >= v, pairs=lambda a, b: True, calls=lambda a, b: True)
+def most(v: int @ thread[1], w: int @ thread[1]) -> int @ thread[1]:
+    return max(v, w)
+
+
 layernorm[1](None, None, 4, 64)
-text: str = layernorm.cuda()
+text: str = layernorm.cuda() + layernorm.__name__
+best = snap.tune(layernorm, {"B": [1, 2]}, None, blocks=3)
+tuner = snap.tune.Tuner(layernorm, {})
+greatest = of_block.reduce(int, 128, most)
 '''
 
 

@@ -10,7 +10,6 @@ from typing_extensions import TypeVar
 
 from snap import lib as lib
 from snap import torch as torch
-from snap import tune as tune
 from snap.api import SnapFunction as SnapFunction
 from snap.api import races as races
 from snap.diag.error import SnapError as SnapError
@@ -21,11 +20,29 @@ from snap.machine.watching import Stopped as Stopped
 from snap.runtime.errors import GpuError as GpuError
 from snap.runtime.errors import LaunchError as LaunchError
 from snap.surface import LevelName, TypeName
+from snap.tune import search as _search
 from snap.typing_extensions import no_type_check
 
 _T = TypeVar("_T", default=Callable[[object], SnapFunction])
 
 __version__: str
+
+
+class _Tune:  # the module, which answers calls as well
+    Trial = _search.Trial
+    TuneError = _search.TuneError
+    Tuned = _search.Tuned
+    Tuner = _search.Tuner
+    tune = staticmethod(_search.tune)
+
+    def __call__(self, kernel: object, candidates: object, *args: object, **options: Any) -> _search.Tuned:
+        """snap.tune(kernel, candidates, *args, blocks=...)
+
+        The kernel with the constexpr values, of those given, that are fastest for these arguments.
+        """
+
+
+tune: _Tune
 __all__ = [
     "SnapError",
     "ccuda",
@@ -142,7 +159,7 @@ def device(function: Callable[..., Any], /) -> SnapFunction:
     one call, a function of both: `lambda a, b: a.result != b.result`; calls: of two threads in two calls.
     """
 @overload
-def device(*privileges: LevelName | Privilege, smem: int | None = None, cooperative: bool = False, _types: _T = no_type_check) -> _T:  # type: ignore[assignment]
+def device(*privileges: LevelName | Privilege | Callable[..., Any], smem: int | None = None, cooperative: bool = False, where: Callable[..., object] | None = None, ensures: Callable[..., object] | None = None, pairs: Callable[..., object] | None = None, calls: Callable[..., object] | None = None, _types: _T = no_type_check) -> _T:  # type: ignore[assignment]
     """`@device(warp)`: a device function that a warp calls, the same as `@device` with `@requires(thread[32])`;
     `cooperative=True`: one for cooperative kernels.
 
@@ -151,7 +168,7 @@ def device(*privileges: LevelName | Privilege, smem: int | None = None, cooperat
     one call, a function of both: `lambda a, b: a.result != b.result`; calls: of two threads in two calls.
     """
 
-def requires(*privileges: LevelName | Privilege | Callable[..., Any], smem: int | None = None, cooperative: bool = False, resident: int | None = None, blocks: int | tuple[int, ...] | Callable[..., int | tuple[int, ...]] | None = None, where: Callable[..., object] | None = None, proved: bool = False, lean: bool = False, _types: _T = no_type_check) -> _T:  # type: ignore[assignment]
+def requires(*privileges: LevelName | Privilege | Callable[..., Any], smem: int | None = None, cooperative: bool = False, resident: int | None = None, blocks: int | tuple[int, ...] | Callable[..., int | tuple[int, ...]] | None = None, proved: bool = False, lean: bool = False, where: Callable[..., object] | None = None, ensures: Callable[..., object] | None = None, pairs: Callable[..., object] | None = None, calls: Callable[..., object] | None = None, _types: _T = no_type_check) -> _T:  # type: ignore[assignment]
     """The privileges (and shared memory) a function must be given: `@requires(grid[1], block[1], thread[256])`.
 
     Of a kernel also how it is launched: all blocks at once (`cooperative`), so many blocks a multiprocessor

@@ -40,7 +40,8 @@ class SnapFunction:
     functions.
     """
 
-    __wrapped__: Any  # these two are the Python function's, by functools.update_wrapper
+    __wrapped__: Any  # these three are the Python function's, by functools.update_wrapper
+    __name__: str
     __qualname__: str
 
     def __init__(self, definition: Definition, python: Any, bound: dict[str, object] | None = None):

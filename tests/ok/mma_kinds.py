@@ -142,7 +142,7 @@ def check():
     np.testing.assert_array_equal(d[2], half.astype(np.int32))
 
     a4, b4 = rng.integers(0, 16, (16, 64)), rng.integers(0, 16, (8, 64))
-    words = lambda m: sum(m.reshape(len(m), 8, 8)[:, :, k].astype(np.uint32) << np.uint32(4 * k) for k in range(8)).astype(np.uint32)
+    words = lambda m: np.array(sum(m.reshape(len(m), 8, 8)[:, :, k].astype(np.uint32) << np.uint32(4 * k) for k in range(8)), np.uint32)
     d = np.zeros((2, 16, 8), np.int32)
     of_nibbles[1](words(a4), words(b4), d)
     signed = lambda m: np.where(m > 7, m - 16, m)

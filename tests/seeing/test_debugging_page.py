@@ -19,7 +19,7 @@ PAGE = make_debugging.PAGE.read_text()
 PROGRAMS = make_debugging.programs(PAGE)
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", [name for name, text in PROGRAMS.items() if "import torch" in text])
 def test_its_kernels_compile(name):
     text = PROGRAMS[name].replace("import torch\n", "\n")
     text = text[: next(re.finditer(r"^.*torch\.", text, re.MULTILINE)).start()]
@@ -33,7 +33,7 @@ def test_its_kernels_compile(name):
 def test_every_program_is_run():
     commands = [command for command, _ in make_debugging.OUTPUT.findall(PAGE)]
     assert len(commands) == PAGE.count("```console") == len(PROGRAMS)
-    assert {command.split()[-1] for command in commands} == set(PROGRAMS)
+    assert {word for command in commands for word in command.split() if word.endswith(".py")} == set(PROGRAMS)
 
 
 def test_a_command_runs_in_its_folder(tmp_path, monkeypatch):

@@ -22,7 +22,7 @@ from snap.lib.warp import BLOCKED_TO_STRIPED, STRIPED_TO_BLOCKED, check_how, pos
 
 
 @cached_factory
-def reduce(type, threads, op="add", identity=None):
+def reduce(type, threads, op: object = "add", identity=None):
     """f(v: T @ thread[1]) -> T @ block[1]: all values of the block combined, in every thread."""
     combine = operator(op, type, identity)
     in_warp = of_warp.reduce(type, op, identity)
@@ -32,7 +32,7 @@ def reduce(type, threads, op="add", identity=None):
 
 
 @cached_factory
-def scan(type, threads, op="add", items=None, exclusive=False, identity=None, most=None):
+def scan(type, threads, op: object = "add", items=None, exclusive=False, identity=None, most=None):
     """The values of this thread and all before it combined; exclusive: of those before.
 
     Without `items` f(v: T @ thread[1]) -> T @ thread[1].  With it f(v: ref(T[items]) @ thread[1]) -> T @ block[1]: the

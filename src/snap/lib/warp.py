@@ -20,14 +20,14 @@ STRIPED_TO_BLOCKED, BLOCKED_TO_STRIPED = "striped to blocked", "blocked to strip
 
 
 @cached_factory
-def reduce(type, op="add", identity=None, threads=WARP):
+def reduce(type, op: object = "add", identity=None, threads=WARP):
     """f(v: T @ thread[1]) -> T @ thread[threads]: all values of the warp, or of its part, combined, in every lane."""
     combine, n = operator(op, type, identity), part_of_warp(threads)
     return _reduce_native(type, combine.warp, n) if combine.warp else _reduce_tree(type, combine.each, n)
 
 
 @cached_factory
-def scan(type, op="add", exclusive=False, identity=None, threads=WARP):
+def scan(type, op: object = "add", exclusive=False, identity=None, threads=WARP):
     """f(v: T @ thread[1]) -> T @ thread[1]: the values of this lane and all below it combined; exclusive: of those
     below.  Lanes of another part count for nothing where `threads` is less than a warp.
     """

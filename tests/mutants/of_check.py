@@ -5,6 +5,18 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 MUTANTS = (
+    Mutant("what a role was not given is the role's, one scope after the other", "check/forms.py",
+           "            wanted = {name: to if promised[name] else None for name, to in wanted.items()}\n",
+           "            pass\n",
+           ("tests/short/test_short_forms.py::test_scopes_of_a_role_are_ordered_though_it_was_not_given_the_memory",)),
+    Mutant("a role that is one each hands memory to the units of that each", "check/forms.py",
+           "            wanted = dict.fromkeys(wanted, handed_to(c, \"each\", call))\n",
+           "            pass\n",
+           ("tests/short/test_short_forms.py::test_scopes_of_a_role_are_ordered_though_it_was_not_given_the_memory",)),
+    Mutant("the CPU machine watches what roles hand out", "check/lowering.py",
+           "        if s.form and not disjoint and not base.const:",
+           "        if s.form.startswith(\"each\") and not disjoint and not base.const:",
+           ("tests/short/test_short_forms.py::test_what_roles_hand_out_is_watched_like_what_an_each_does",)),
     Mutant("a list that reads the array it goes to is made beside it", "check/wholes.py",
            "    if array.ref.var.name not in used_names(s.value):\n",
            "    if True:\n",

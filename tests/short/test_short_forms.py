@@ -335,6 +335,7 @@ def test_units_of_one_scope_do_not_meet(at, meet):
 @pytest.mark.parametrize("body, meet", [
     ("y[i] = y[i + 1]", "thread 0 reads what thread 1 writes"), ("y[i / 2] = 1.0", "thread 1 writes what thread 0 writes"), ("y[i ^ 1] = y[i]", "reads what thread"),
     ("y[3] = 1.0", "thread 1 writes what thread 0 writes"), ("y[i] = y[i] + 1.0", ""), ("y[2 * i] = y[2 * i + 1]", ""), ("y[i] = y[i + n]", ""), ("y[i] = y[i + 64]", ""),
+    ("y[n] = 1.0", "thread 1 writes what thread 0 writes"), ("y[n + i] = y[n + i + 1]", "thread 0 reads what thread 1 writes"), ("y[n * i] = 1.0", ""),
     ("if n > 2:\n            y[i] = y[i + 1]", ""), ("for k in range(n):\n            y[i] = y[i + 1]", ""), ("y[i] = y[i + 1] if n > 2 else 0.0", ""), ("atomic.add(y, 0, 1.0)", ""),
 ])  # fmt: skip
 def test_threads_that_certainly_meet_are_refused(body, meet):
@@ -463,6 +464,44 @@ def k(y: ptr(int)):
     y = np.zeros(2, np.int32)
     defined(text)[1](y)
     assert y.tolist() == [7, 0]
+
+
+NOT_GIVEN = """
+@kernel(threads=128)
+def k(y: ptr(int), n: int):
+    with each(block):
+        s: shared(int[64])
+        front, back = roles(64, 64)
+        with front():
+            {0}
+"""
+IN_TURN = {
+    "two scopes": "with each(thread, s) as t:\n                s[t] = t\n            with each(thread, s) as t:\n                s[63 - t] += n",
+    "a loop": "for k in range(n):\n                with each(thread, s) as t:\n                    s[(t + k) % 64] = t",
+    "of one warp": "with each(warp) as w:\n                with each(thread, s) as t:\n                    s[32 * w + t] = t\n"
+    "                with each(thread, s) as t:\n                    s[32 * w + 31 - t] = n",
+    "one, then all": "with each(warp) as w, one(thread, s):\n                s[w] = n\n            with each(thread, s) as t:\n                s[t] = t",
+}
+
+
+@pytest.mark.parametrize("body", IN_TURN)
+def test_scopes_of_a_role_are_ordered_though_it_was_not_given_the_memory(body):
+    k = defined(NOT_GIVEN.format(IN_TURN[body]))
+    assert k.syncs() and not snap.races(k, np.zeros(64, np.int32), 3, blocks=1, seeds=3)
+
+
+def test_what_roles_hand_out_is_watched_like_what_an_each_does():
+    meet = NOT_GIVEN.replace("        with front():\n            {0}", "        with front(), each(thread, y) as t:\n            y[t * n] = t")
+    defined(meet)[1](np.zeros(64, np.int32), 1)
+    with pytest.raises(MachineError, match="two units of thread.1. meet in one element of `y`"):
+        defined(meet)[1](np.zeros(64, np.int32), 0)
+
+
+def test_one_thread_in_a_role_that_was_not_given_the_memory():
+    for body, want in (("with one(thread, y):\n                y[0] = n", [3, 0]), ("with each(warp) as w, one(thread, y):\n                y[w] = n", [3, 3])):
+        y = np.zeros(2, np.int32)
+        defined(NOT_GIVEN.format(body))[1](y, 3)
+        assert y.tolist() == want
 
 
 def test_fewer_indices_than_dimensions_are_a_part_with_the_others():

@@ -7,6 +7,7 @@ Input: a name that is not bound.  Output: a message and a help line, or None.  N
 from __future__ import annotations
 
 from snap.ir.operations import COLLECTIVES, MATH
+from snap.surface import TYPES
 
 _IN_THE_GRID = "in the grid, `with each(thread) as i:` has i = blockIdx.x * blockDim.x + threadIdx.x"
 _NUMBERS = {
@@ -128,6 +129,8 @@ def of_cuda(name: str) -> tuple[str, str] | None:
         return f"`{name}` is {'Triton' if name == 'program_id' else 'CUDA'}'s; Snap writes it differently", CUDA_NAMES[
             name
         ]
+    if name[-1:] == "3" and f"{name[:-1]}4" in TYPES:
+        return f"there is no `{name}`: vectors have 2 or 4 components", f"`{name[:-1]}4`, or a local array of 3"
     bare = name.removeprefix("__")
     collective = bare.removesuffix("_sync")
     if bare != name and collective in COLLECTIVES:

@@ -179,7 +179,7 @@ def named_inside(
     c: Checker, body: tree.Body, own: dict[str, tree.Expr], p: Privilege, s: tree.With
 ) -> Iterator[tuple[str, tree.Expr]]:
     """What forms inside of the body name that is above `p` here, and this form does not name itself."""
-    for name in dict.fromkeys(name for name, _, _ in named_freely(c, body, frozenset())):
+    for name in dict.fromkeys(name for name, _, _ in named_freely(c, body, frozenset(), p)):
         binding = c.lookup(name)
         if name in own or not isinstance(binding, Memory) or binding.lowered is not None or binding.handle.const:
             continue
@@ -188,11 +188,38 @@ def named_inside(
             yield name, tree.Name(name, span=s.head)
 
 
+# What a role was not given belongs to others as well.  Where all of the role is one `each`, or no two units ever meet,
+# it is handed out outside of the split; else the role claims it, so that its forms are scopes one after the other.
+def unnamed(
+    c: Checker, s: tree.With, own: dict[str, tree.Expr], p: Privilege
+) -> Iterator[tuple[str, tree.Expr, Privilege | None, bool]]:
+    """The memory that forms in a role's body name, and the role, which is `p`, does not: each with whom it is handed to
+    (None: claimed), and whether its parts are promised apart.
+    """
+    wanted: dict[str, Privilege | None] = {}
+    promised: dict[str, bool] = {}
+    for name, to, apart in named_freely(c, s.body, frozenset(), p):
+        wanted[name] = max(wanted.get(name) or to, to, key=lambda q: (q.level, q.n))
+        promised[name] = promised.get(name, True) and apart
+    match s.body:
+        case (tree.With(call),) if form_of(c, call) == "each":
+            wanted = dict.fromkeys(wanted, handed_to(c, "each", call))
+        case _:
+            wanted = {name: to if promised[name] else None for name, to in wanted.items()}
+    for name, what in named_inside(c, s.body, own, p, s):
+        yield name, what, wanted[name], promised[name]
+
+
 def named_freely(
-    c: Checker, body: tree.Body, bound: frozenset[str], roles: Mapping[str, RoleName] = MappingProxyType({})
+    c: Checker,
+    body: tree.Body,
+    bound: frozenset[str],
+    at: Privilege,
+    roles: Mapping[str, RoleName] = MappingProxyType({}),
 ) -> Iterator[tuple[str, Privilege, bool]]:
     """The memory that forms in the body name and that is declared outside of it, each with whom it goes to, and
-    whether its parts are promised apart.  roles: those that are made on the way.
+    whether its parts are promised apart.  at: whose code the body is; it keeps what a `one` gives to its first unit.
+    roles: those that are made on the way.
     """
     for s in body:
         match s:
@@ -210,13 +237,13 @@ def named_freely(
                     named = {root for e in args if (root := root_name(e)) is not None and root not in bound}
                     to = handed_to(c, form, call)
                     apart = promises(c, call)
-                    yield from ((root, to, root in apart) for root in sorted(named))
-                    yield from named_freely(c, inner, bound | named, roles)
+                    yield from ((root, at if form == "one" else to, root in apart) for root in sorted(named))
+                    yield from named_freely(c, inner, bound | named, to, roles)
                 else:
-                    yield from named_freely(c, inner, bound | ({name} if name else set()), roles)
+                    yield from named_freely(c, inner, bound | ({name} if name else set()), at, roles)
             case _:
                 for inner in bodies_of(s):
-                    yield from named_freely(c, inner, bound, roles)
+                    yield from named_freely(c, inner, bound, at, roles)
 
 
 def bodies_of(s: tree.Stmt) -> tuple[tree.Body, ...]:

@@ -89,7 +89,7 @@ def partition_statement(c: Checker, s: tree.With, tail: bool) -> None:
     lowered = []
     for (name, span), (map, shape) in zip(names, parts):
         handle = ir.Handle(c.program.uid(), name, base.obj, p, base.const, "partition", base, disjoint, span=span)
-        if s.form.startswith("each") and not disjoint and not base.const:
+        if s.form and not disjoint and not base.const:  # by a short form, under the name that it has
             c.handed_out.add(handle.uid)
         lowered.append(Memory(handle, seen.view, map, shape))
     made = _scope(c, s, tail, "partition", owner, *lowered)

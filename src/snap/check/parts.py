@@ -29,6 +29,7 @@ from snap.ir.walk import bodies, children, own_expressions, statements, variable
 # An access, its shape, its index, and what is known there.
 PartitionAccess = tuple[ir.MemAccess, tuple[Form, ...] | None, tuple[Form, ...] | None, tuple[Form, ...]]
 Owner = tuple[Frame, int]  # a handle, in a call
+Element = tuple[tuple[int | None, ...], tuple]  # of a thread: numbers, and what is added to them
 
 
 @dataclass(slots=True, eq=False)
@@ -124,11 +125,12 @@ def _certain(scope: OpenPartition, threads: int) -> Iterator[Collision]:
     sure = [(a, index, w) for w in (True, False) for a, index in _sure(scope, w)]
     if _one_each(sure):
         return
-    known = [(a, _elements(index, threads), w) for a, index, w in sure]
+    agreed = {atom for atom, p in scope.shared.items() if p.level > Level.THREAD}
+    known = [(a, _elements(index, threads, agreed), w) for a, index, w in sure]
     for write, elements, writes in known:
         if not writes or elements is None:
             continue
-        owner: dict[tuple[int, ...], int] = {}
+        owner: dict[Element, int] = {}
         for t, at in enumerate(elements):
             if owner.setdefault(at, t) != t:
                 yield Collision(write, owner[at], write, t, True)
@@ -154,14 +156,18 @@ def _sure(scope: OpenPartition, writes: bool) -> Iterator[tuple[ir.MemAccess, tu
             yield access, index
 
 
-def _elements(index: tuple[Form, ...], threads: int) -> list[tuple[int, ...]] | None:
-    """Which element each thread of the first block touches; None where more than its number decides."""
-    found = []
+def _elements(index: tuple[Form, ...], threads: int, agreed: set[Atom]) -> list[Element] | None:
+    """Which element each thread of the first block touches: a number in each dimension, and what is added to it that
+    all threads agree on, whatever it is.  None where more than the thread's number decides.
+    """
+    added = tuple(tuple(part for part in i[1] if part[0] in agreed) for i in index)
+    rest = [(i[0], tuple(part for part in i[1] if part[0] not in agreed)) for i in index]
+    found: list[Element] = []
     for t in range(threads):
-        at = tuple(_number(i, t) for i in index)
+        at = tuple(_number(i, t) for i in rest)
         if None in at:
             return None
-        found.append(at)
+        found.append((at, added))
     return found
 
 

@@ -47,13 +47,13 @@ from snap.check.forms import (
     is_word,
     level_of,
     memory_named,
-    named_freely,
     named_inside,
     names_for,
     options_of,
     privilege_node,
     split_of,
     subject_of,
+    unnamed,
     where,
     with_,
     word_node,
@@ -485,14 +485,9 @@ def _role(c: Checker, s: tree.With, role: RoleName) -> tree.Body:
         if isinstance(binding, Memory) and binding.handle.const:
             continue
         made = (with_(s, "claim", (what,), made, name, (("p", privilege_node(p, s)),)),)
-    # What the role was not given belongs to others as well: it is handed out outside of the split.
-    wanted: dict[str, Privilege] = {}
-    promised: set[str] = set()
-    for name, to, apart in named_freely(c, s.body, frozenset()):
-        wanted[name] = max(wanted.get(name, to), to, key=lambda q: (q.level, q.n))
-        promised |= {name} if apart else set()
-    for name, what in reversed(list(named_inside(c, s.body, memory, p, s))):
-        made = (with_(s, "partition", (what,), made, name, options_of(wanted[name], name in promised, s)),)
+    for name, what, to, apart in reversed(list(unnamed(c, s, memory, p))):
+        word, options = ("partition", options_of(to, apart, s)) if to else ("claim", options_of(p, False, s))
+        made = (with_(s, word, (what,), made, name, options),)
     return (tree.Block(made, span=s.span),)
 
 

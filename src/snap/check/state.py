@@ -157,7 +157,7 @@ class Checker:
         self.indices: dict[int, tuple[list[ir.Stmt], dict[tuple, Variable]]] = {}
         self.grid_extents: dict[int, ir.Var] = {}  # of a kernel: the extents of its grid that it asks for, by dimension
         self.trusted: list[tuple[Span, str]] = []  # scopes of `trust`, with the reason
-        self.handed_out: set[int] = set()  # the partitions that `each` made
+        self.handed_out: set[int] = set()  # the partitions that `each` and roles made
         self.no_calls = ""  # names what is being checked where calls and memory reads may not stand
         self.index_privilege: Privilege | None = None  # inside an index function: the privilege it lowers to
 

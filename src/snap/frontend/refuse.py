@@ -148,7 +148,9 @@ STRANGE_TARGET = Refusal(
 ANNOTATED_TARGET = Refusal(
     "an annotation on an element", "only names are declared", "declare the array once, then assign: `x[i] = value`"
 )
-WITH_TARGET = Refusal("unpacking in `with`", "a scope gives one name", "write `with partition(...) as name:`")
+WITH_TARGET = Refusal(
+    "unpacking in `with`", "a scope gives one name", "write `as name`; an `each` with a shape has several, `as (i, j)`"
+)
 EXTRA_PARAMETER = Refusal(
     "a `*`, `**` or keyword-only parameter",
     "parameters are passed by position",

@@ -7,6 +7,10 @@ from mutants.mutant import Mutant
 PROGRAMS, LITMUS, CACHING = (f"tests/ptx/test_{name}.py" for name in ("memory_programs", "litmus", "caching"))
 
 MUTANTS = (
+    Mutant("of those who read an element, the first one counts, and not the last one alone", "machine/lanes.py",
+           "(writer, first, last) if write",
+           "(writer, last) if write",
+           ("tests/short/test_short_forms.py::test_what_all_units_read_none_of_them_writes",)),
     Mutant("a thread's accesses to the same bytes keep their order", "ptx/environment/manager.py",
            "    return meet and (earlier.writes or later.writes or earlier.strong)",
            "    return meet and earlier.strong",

@@ -332,6 +332,13 @@ def test_units_of_one_scope_do_not_meet(at, meet):
         k[2](np.zeros(256, np.float32), 128)
 
 
+@pytest.mark.parametrize("by", [0, 1, 33])
+def test_what_all_units_read_none_of_them_writes(by):
+    k = defined("@kernel(threads=64)\ndef k(y: ptr(float), n: int):\n    with each(thread, y) as i:\n        y[(i + n) % 64] = y[0] + 1.0\n")
+    with pytest.raises(MachineError, match="two units of thread.1. meet in one element of `y`"):
+        k[1](np.zeros(64, np.float32), by)
+
+
 @pytest.mark.parametrize("body, meet", [
     ("y[i] = y[i + 1]", "thread 0 reads what thread 1 writes"), ("y[i / 2] = 1.0", "thread 1 writes what thread 0 writes"), ("y[i ^ 1] = y[i]", "reads what thread"),
     ("y[3] = 1.0", "thread 1 writes what thread 0 writes"), ("y[i] = y[i] + 1.0", ""), ("y[2 * i] = y[2 * i + 1]", ""), ("y[i] = y[i + n]", ""), ("y[i] = y[i + 64]", ""),

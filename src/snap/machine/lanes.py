@@ -73,14 +73,14 @@ class Launch:
             del self._owners[key]
 
     def owners_of(self, key: tuple, count: int) -> np.ndarray:
-        """For each element the lane that wrote it, one that read it, and where the two did, within a scope; few scopes
-        are remembered.
+        """For each element the lane that wrote it, the first and the last lane that read it, and where the three did,
+        within a scope; few scopes are remembered.
         """
         if key not in self._owners:
             if len(self._owners) >= _SCOPES:
                 del self._owners[next(iter(self._owners))]
             small = self.blocks * self.threads < 1 << 31
-            self._owners[key] = np.full((4, count), -1, np.int32 if small else np.int64)
+            self._owners[key] = np.full((6, count), -1, np.int32 if small else np.int64)
         return self._owners[key]
 
 
@@ -230,14 +230,21 @@ class Lanes:
         """The same for elements (of one block's array after the other's) and lanes side by side."""
         whole = scope.level is Level.GRID and view.stride == 0
         key = (handle, view.size, None if whole else id(view.flat))
-        writer, reader, written, read = self.launch.owners_of(key, view.size * (self.shape[0] if view.stride else 1))
-        number = self.launch.site_number(site)
-        for table, sites in ((writer, written), (reader, read)) if write else ((writer, written),):
+        owners = self.launch.owners_of(key, view.size * (self.shape[0] if view.stride else 1))
+        writer, number = (owners[0], owners[3]), self.launch.site_number(site)
+        # Units are neighbouring lanes: if all lanes that read an element are of one unit, the first and the last are.
+        first, last = (owners[1], owners[4]), (owners[2], owners[5])
+        for table, sites in (writer, first, last) if write else (writer,):
             self._refuse_others(handle, table[cells], sites[cells], lane, unit, scope, site)
-        table, sites = (writer, written) if write else (reader, read)
-        table[cells], sites[cells] = lane, number
         if write:
-            self._refuse_others(handle, table[cells], sites[cells], lane, unit, scope, site)
+            writer[0][cells], writer[1][cells] = lane, number
+            self._refuse_others(handle, writer[0][cells], writer[1][cells], lane, unit, scope, site)
+            return
+        for (table, sites), order in ((first, slice(None, None, -1)), (last, slice(None))):  # the last assignment stays
+            known, at = table[cells], sites[cells]
+            table[cells[order]], sites[cells[order]] = lane[order], number
+            before = (known >= 0) & (known < table[cells] if table is first[0] else known > table[cells])
+            table[cells[before]], sites[cells[before]] = known[before], at[before]
 
     def _refuse_others(self, part, owner, sites, lane, unit: Privilege, scope: Privilege, site: Site) -> None:
         clash = (

@@ -9,8 +9,7 @@ from snap import *
 
 @device(thread)
 def fill(a: ref(int[4]), start: int):
-    for i in range(4):
-        a[i] = start + i
+    a = [start + i for i in range(4)]
 
 
 @device(thread)

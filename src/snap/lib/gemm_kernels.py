@@ -51,7 +51,6 @@ import math
 from snap import *
 from snap.ir.types import F32, I32
 from snap.lib.gemm_parts import (
-    banded,
     completing,
     depth_of,
     fragments,
@@ -142,7 +141,7 @@ def gemm_kernel(
     hand_over, collect = handover(SUMS, C_THREADS, TEAM)
     leave = leaving(type, out_type, SUMS, HIGH, WIDE, C_TURNED, ADDED, PLACED)
     leave_rows = leaving_rows(out_type, SUMS, WIDE)
-    fragment, tile_at, (tiles_of_groups, group_of) = fragments(DEPTH, A_PANELS), banded(cluster, BAND), grouping(BM)
+    fragment, (tiles_of_groups, group_of) = fragments(DEPTH, A_PANELS), grouping(BM)
     where = None if many else counting_on(BM, BN, STEP, TEAM, C_TURNED, BIASED, ADDED, DIVIDED)
 
     @kernel(threads=T, cluster=TEAM, cooperative=DIVIDED, where=where)
@@ -214,8 +213,9 @@ def gemm_kernel(
                     first, last = int(ends[matrix - 1]) / STEP if matrix > 0 else 0, int(ends[matrix]) / STEP
                 if GROUPED:
                     matrix, passed, top_row, rows = group_of(t, ends, M, across, matrix, passed, top_row, rows)
-                i, j = tile_at(t - passed, (rows + BM - 1) / BM if GROUPED else down, across)
-                m0, n0 = top_row + (i * TEAM + rank) * BM, j * BN
+                band, within = (t - passed) / (BAND * across), (t - passed) % (BAND * across)
+                height: int = min(BAND, ((rows + BM - 1) / BM if GROUPED else down) - band * BAND)
+                m0, n0 = top_row + ((band * BAND + within % height) * TEAM + rank) * BM, within / height * BN
                 if PROMOTED or RAGGED:
                     with compute():
                         acc = 0.0

@@ -41,22 +41,6 @@ def layout(type: Scalar, extent: int, along: bool) -> tuple[int, int, int]:
 
 
 @functools.cache
-def banded(LEVEL, BAND):
-    """tile_at(t, down, across): the row and the column of tile t, of so many down and across.  Tiles are counted in
-    bands of BAND tiles' height, down one column of the band and then the next, so that what runs at the same time
-    reads few rows and columns.
-    """
-
-    @device(LEVEL)
-    def tile_at(t: int, down: int, across: int) -> int2:
-        band, within = t / (BAND * across), t % (BAND * across)
-        height = min(BAND, down - band * BAND)
-        return int2(band * BAND + within % height, within / height)
-
-    return tile_at
-
-
-@functools.cache
 def grouping(BM):
     """tiles_of_groups(ends, groups, rows of all, across): how many tiles there are, BM rows high, of groups of rows
     that end there.  group_of(t, ..., group, passed, top, rows): the group of tile t, which is this one or a later one:

@@ -185,8 +185,10 @@ def scan_by_team(type, inside, WIDTH, op, EXCLUSIVE, nothing, K, C=1, T=THREADS)
                         for i in unroll(range(WIDTH)):
                             if at + (j * (32 * WIDTH) + i) < n:
                                 raw[j, i] = x[at + (j * (32 * WIDTH) + i)]
-                for j, i in unroll(range(shape=(K, WIDTH))):
-                    v[j, i] = A(raw[j, i]) if at + (j * (32 * WIDTH) + i) < n else A(nothing)
+                v = [
+                    [A(raw[j, i]) if at + (j * (32 * WIDTH) + i) < n else A(nothing) for i in range(WIDTH)]
+                    for j in range(K)
+                ]
             base = before(scan_words(v))
             raw = [[E(combine(base, v[j, i])) for i in range(WIDTH)] for j in range(K)]
             with each(thread, out, disjoint=out):

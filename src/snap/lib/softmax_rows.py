@@ -298,8 +298,9 @@ def softmax_of_long_rows(type, inside, WIDTH, U=4, T=512):
                 for j in range(t, words, T * U):
                     load(x, first + j, there, start + N - j * WIDTH, start - j * WIDTH, v)
                     left, lead = start + N - j * WIDTH, start - j * WIDTH
-                    for u, i in unroll(range(shape=(U, WIDTH))):
-                        done[u, i] = E(power_of_two((v[u, i] - top) * A(LOG2E)) * scale)
+                    done = [
+                        [E(power_of_two((v[u, i] - top) * A(LOG2E)) * scale) for i in range(WIDTH)] for u in range(U)
+                    ]
                     for u in unroll(range(U)):
                         if u * (T * WIDTH) >= lead and u * (T * WIDTH) + WIDTH <= left:
                             out.view(W)[first + (j + u * T)] = done.view(W)[u, 0]

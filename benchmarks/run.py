@@ -3,8 +3,9 @@
     python benchmarks/run.py [op...] [--quick] [--list]
 
 Each op is a folder benchmarks/<op>/ whose bench.py declares BENCHMARK (or BENCHMARKS, a list, of which `op/name` is one): its kernels are timed on the
-GPU.  `calls` is what a caller sees: host time and time by the clock of the library's functions, and of a training step, beside torch.  Results go to
-benchmarks/results/ as JSON; docs/make_performance.py makes the page and the plot from them.  The exit status is 1 where a result was wrong.
+GPU.  `calls`, `steps` and `launch` are what a caller sees: host time and time by the clock of the library's functions, beside torch's; training steps of
+two models, beside torch's; launches of a kernel of one's own, beside the bare call of the driver.  Results go to benchmarks/results/ as JSON, each when it
+is measured; docs/make_performance.py makes the page and the plot from them.  The exit status is 1 where a result was wrong.
 """
 
 from __future__ import annotations
@@ -52,22 +53,41 @@ def driver_version() -> str | None:
         return None
 
 
-CALLS = "calls"
-
-
-def calls(device: harness.CudaDevice, surroundings: dict, folder: Path, quick: bool) -> bool:
-    """Whether a result was wrong."""
-    bench, gpt = (_module(HERE / CALLS / f"{name}.py") for name in ("bench", "gpt"))
+def calls(surroundings: dict, folder: Path, quick: bool) -> bool:
+    bench = _module(HERE / "calls" / "bench.py")
     import torch
 
     from snap import lib
 
     rows, _ = bench.measure(torch, lib)
-    options = argparse.Namespace(layers=8, width=1024, batch=8, length=1024, rounds=gpt.ROUNDS)
-    steps = [gpt.measured(torch, options, compiled) for compiled in ((False,) if quick else (False, True))]
-    result = {"kind": "calls", "benchmark": CALLS, **surroundings, "loop": bench.LOOP, "rounds": bench.ROUNDS, "calls": rows, "steps": steps}
-    print(f"written to {report.write(CALLS, result, folder)}")
+    print(f"written to {report.write('calls', {**surroundings, **bench.record(rows)}, folder)}")
     return not all(row["right"] for row in rows)
+
+
+def steps(surroundings: dict, folder: Path, quick: bool) -> bool:
+    """One after the other, each written down when it is measured: torch's compiler takes most of a minute for each."""
+    gpt = _module(HERE / "calls" / "gpt.py")
+    import torch
+
+    options = argparse.Namespace(layers=8, width=1024, batch=8, length=1024, rounds=gpt.ROUNDS)
+    measures = [lambda: gpt.measured(torch, options, False)]
+    if not quick:
+        measures += [lambda: gpt.measured(torch, options, True), lambda: gpt.gpt2("eager"), lambda: gpt.gpt2("compile")]
+    rows = []
+    for measure in measures:
+        rows.append(measure())
+        print(f"written to {report.write('steps', {**surroundings, 'kind': 'steps', 'benchmark': 'steps', 'steps': rows}, folder)}")
+    return any(row["losses_apart"] > gpt.APART for row in rows)
+
+
+def launches(surroundings: dict, folder: Path, quick: bool) -> bool:
+    bench = _module(HERE / "launch" / "bench.py")
+    found = bench.measured(quick)
+    print(f"written to {report.write('launch', {**surroundings, **found}, folder)}")
+    return False
+
+
+AS_CALLED = {"calls": calls, "steps": steps, "launch": launches}  # each tells whether a result was wrong
 
 
 def main(words: list[str] | None = None) -> int:
@@ -79,26 +99,27 @@ def main(words: list[str] | None = None) -> int:
     arguments.add_argument("--commit", help="what is measured, where git here does not say (no checkout, or another one)")
     chosen = arguments.parse_args(words)
     known = declared()
-    unknown = [op for op in chosen.ops if op.partition("/")[0] not in (*known, CALLS)]
+    unknown = [op for op in chosen.ops if op.partition("/")[0] not in (*known, *AS_CALLED)]
     if unknown:
         arguments.error(f"there is no benchmarks/{unknown[0]}/bench.py that declares a benchmark; there is {', '.join(known) or 'none'}")
     if chosen.list:
-        print("\n".join([*known, CALLS]))
+        print("\n".join([*known, *AS_CALLED]))
         return 0
     device = harness.CudaDevice()
     surroundings = {**report.surroundings(PACKAGES, chosen.commit), "gpu": device.name, "driver": driver_version(), "l2_bytes": device.l2}
     surroundings["copy_bytes_per_s"] = device.copy_speed()
     print(f"{device.name}, driver {surroundings['driver']}: device copy {surroundings['copy_bytes_per_s'] / 1e12:.2f} TB/s")
     wrong = False
-    for op in [op for op in chosen.ops or known if op != CALLS]:
+    for op in chosen.ops or [*known, *AS_CALLED]:
+        if op in AS_CALLED:
+            wrong |= AS_CALLED[op](surroundings, chosen.results, chosen.quick)
+            continue
         folder, _, only = op.partition("/")
         for benchmark in [found for found in load(known[folder]) if only in ("", found.name)]:
             sizes, rounds = (list(benchmark.sizes)[:1], harness.LEAST_ROUNDS) if chosen.quick else (None, None)
             result = {**surroundings, **harness.run(benchmark, device, sizes, rounds)}
             wrong |= bool(result["failed"])
             print(f"written to {report.write(benchmark.name, result, chosen.results)}")
-    if not chosen.ops or CALLS in chosen.ops:
-        wrong |= calls(device, surroundings, chosen.results, chosen.quick)
     return int(wrong)
 
 

@@ -29,9 +29,10 @@ events; the median is reported. Baseline and Snap take turns in one process. Eve
 after timing; *error* is the largest difference as a part of the largest value, and a result above the stated tolerance is not reported.
 
 *Calls* are timed as a caller sees them. *Host* is the time until a call returns, in a loop of small calls that the GPU keeps up with; *clock* is the
-time of the loop until the GPU has finished, a call. A step is forward, backward and a fused AdamW of a GPT in bf16 (8 layers of 1,024, batch
-8 x 1,024) whose Linear layers are `snap.lib.gemm`, all else torch's; the two take turns. A launch is one of a user's own kernel (saxpy); *driver* is the
-same foreign call with everything prepared and nothing checked, in the same run.
+time of the loop until the GPU has finished, a call. A step is forward, backward and optimizer: *Linear layers* is a GPT in bf16 (8 layers of 1,024,
+batch 8 x 1,024) whose Linear layers are `snap.lib.gemm`, all else torch's; *GPT-2 124M* is examples/gpt2, in which all is Snap's, beside torch's own
+model (batch 32 x 1,024); both take turns. A launch is one of a user's own kernel (saxpy); *driver* is the same foreign call with everything prepared and
+nothing checked, in the same run.
 """
 
 
@@ -49,37 +50,48 @@ def results(folder: Path) -> list[dict]:
 
 
 def as_called(folder: Path) -> list[dict]:
-    """The newest records of calls and of launches, of each GPU."""
+    """The newest records of calls, of steps and of launches, of each GPU."""
     newest: dict[tuple[str, str], dict] = {}
     for path in sorted(folder.glob("*.json")):
         record = json.loads(path.read_text())
-        kind = "launches" if "Snap (us)" in record.get("figures", {}) else record.get("kind")
-        key = record.get("gpu"), kind
-        if kind in ("calls", "launches") and (key not in newest or newest[key]["date"] <= record["date"]):
-            newest[key] = record
-    return [newest[key] for key in sorted(newest)]
+        kind = record.get("kind")
+        if kind in AS_CALLED:
+            key = record["gpu"], kind
+            newest[key] = max(newest.get(key, record), record, key=lambda one: one["date"])
+    return [newest[key] for key in sorted(newest, key=lambda key: (key[0], list(AS_CALLED).index(key[1])))]
 
 
 def calls_page(record: dict) -> str:
     commit = (record["commit"] or "unknown")[:12] + (" with changes" if record.get("modified") else "")
-    head = f"### {'launches' if 'figures' in record else 'calls'}\n\n{record['gpu']}, {record['date'][:10]}, commit {commit}.\n\n"
-    if "figures" in record:
-        return head + _table(("", ""), [(name, f"{value:,.3f}") for name, value in record["figures"].items()])
-    text = head + _table(
+    return f"### {record['kind']}\n\n{record['gpu']}, {record['date'][:10]}, commit {commit}.\n\n" + AS_CALLED[record["kind"]](record)
+
+
+def _calls(record: dict) -> str:
+    return _table(
         ("call", "host us", "torch", "of torch", "clock us", "torch", "of torch"),
         [(row["call"], *_pair(row, "host_us"), *_pair(row, "clock_us")) for row in record["calls"]],
     )
-    if record.get("steps"):
-        text += "\n" + _table(
-            ("step", "host ms", "torch", "of torch", "clock ms", "torch", "of torch", "losses differ by"),
-            [(row["model"], *_pair(row, "host_ms"), *_pair(row, "clock_ms"), f"{row['losses_apart']:.0e}") for row in record["steps"]],
-        )
-    return text
+
+
+def _steps(record: dict) -> str:
+    return _table(
+        ("step", "host ms", "torch", "of torch", "clock ms", "torch", "of torch", "losses differ by"),
+        [(row["model"], *_pair(row, "host_ms"), *_pair(row, "clock_ms"), f"{row['losses_apart']:.0e}") for row in record["steps"]],
+    )
+
+
+def _launches(record: dict) -> str:
+    return _table(("", ""), [(name, f"{value:,.3f}") for name, value in record["figures"].items()])
+
+
+AS_CALLED = {"calls": _calls, "steps": _steps, "launches": _launches}
 
 
 def _pair(row: dict, what: str) -> tuple[str, str, str]:
+    if what not in row:
+        return "-", "-", "-"
     ours, theirs = row[what], row[f"torch_{what}"]
-    return f"{ours:,.1f}", f"{theirs:,.1f}", f"{ours / theirs:.2f}"
+    return f"{ours:,.1f}", f"{theirs:,.1f}", f"{ours / theirs:.3f}" if what == "clock_ms" else f"{ours / theirs:.2f}"
 
 
 def page(records: list[dict], plotted: bool, called: list[dict] = ()) -> str:

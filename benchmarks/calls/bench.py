@@ -107,10 +107,8 @@ def profiled(call, name: str) -> None:
     pstats.Stats(profile).sort_stats("tottime").print_stats(14)
 
 
-def record(rows: list[dict], gpu: str, commit: str = "") -> dict:
-    from report import surroundings
-
-    return {"kind": "calls", "benchmark": "calls", **surroundings(("torch",), commit or None), "gpu": gpu, "loop": LOOP, "rounds": ROUNDS, "calls": rows}
+def record(rows: list[dict]) -> dict:
+    return {"kind": "calls", "benchmark": "calls", "loop": LOOP, "rounds": ROUNDS, "calls": rows}
 
 
 def main() -> int:
@@ -129,7 +127,10 @@ def main() -> int:
         for row in sorted(rows, key=lambda row: -row["host_us"] / row["torch_host_us"])[:2]:
             profiled(calls[row["call"]], row["call"])
     if options.json:
-        Path(options.json).write_text(json.dumps(record(rows, torch.cuda.get_device_name(), options.commit), indent=1) + "\n")
+        from report import surroundings
+
+        told = {**surroundings(("torch",), options.commit or None), "gpu": torch.cuda.get_device_name(), **record(rows)}
+        Path(options.json).write_text(json.dumps(told, indent=1) + "\n")
     return not all(row["right"] for row in rows)
 
 

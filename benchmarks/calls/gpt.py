@@ -1,6 +1,6 @@
 """A training step of a GPT by the clock: torch as it is, and the same model whose Linear layers are `snap.lib.gemm`; eager and compiled.
 
-    python benchmarks/calls/gpt.py [--compiled | --only-compiled] [--rounds 7] [--layers 8] [--width 1024] [--batch 8] [--length 1024] [--json FILE]
+    python benchmarks/calls/gpt.py [--compiled | --only-compiled | --gpt2 eager | --gpt2 compile] [--rounds 7] [--layers 8] [--width 1024] [--batch 8] [--length 1024] [--json FILE]
 
 Needs a GPU and torch.  bf16 weights and activations, attention and all else torch's own; forward, backward and a fused AdamW.  Both take turns in rounds
 of steps, one after the other as in training; `host` is the time until the calls of a round have returned, `clock` until the GPU has finished, a step;
@@ -20,6 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "benchmarks")]
 
 ROUNDS, STEPS, WARM, VOCABULARY = 7, 5, 4, 50304
+APART = 0.02  # losses of both models, from the same parameters and batches
+GPT2_STEPS = 40
 
 
 def model(torch, product, options):
@@ -102,10 +104,26 @@ def measured(torch, options, compiled) -> dict:
     found = {name: tuple(statistics.median(column) for column in zip(*runs)) for name, runs in times.items()}
     apart = max(abs(one - other) for one, other in zip(*losses.values()))
     (host, clock), (their_host, their_clock) = found["snap"], found["torch"]
-    name = "compiled" if compiled else "eager"
-    print(f"gpt {name:9} host {host:6.2f} ms, torch {their_host:6.2f} ({host / their_host:4.2f})   clock {clock:6.2f}, torch {their_clock:6.2f} ({clock / their_clock:5.3f})"
+    name = f"Linear layers, {'compiled' if compiled else 'eager'}"
+    print(f"{name:23} host {host:6.2f} ms, torch {their_host:6.2f} ({host / their_host:4.2f})   clock {clock:6.2f}, torch {their_clock:6.2f} ({clock / their_clock:5.3f})"
           f"   losses differ by at most {apart:.1e} (last {losses['snap'][-1]:.4f})", flush=True)
     return {"model": name, "host_ms": host, "torch_host_ms": their_host, "clock_ms": clock, "torch_clock_ms": their_clock, "losses_apart": apart}
+
+
+def gpt2(kind: str) -> dict:
+    """A step of examples/gpt2, 124M parameters and batch 32 x 1024, in which all is Snap's, beside torch's model, eager or compiled."""
+    import tempfile
+
+    sys.path.insert(0, str(ROOT / "examples" / "gpt2"))
+    import train
+
+    with tempfile.TemporaryDirectory() as folder:
+        report = train.main(["--steps", str(GPT2_STEPS), "--twin", kind, "--every", "20", "--out", folder])
+    (ours, clock), (theirs, their_clock) = ((name, report.seconds[name] / report.counted[name] * 1e3) for name in report.seconds)
+    apart = max(abs(one - other) for (_, one), (_, other) in zip(report.losses[ours], report.losses[theirs]))
+    name = f"GPT-2 124M, torch {'compiled' if kind == 'compile' else kind}"
+    print(f"{name:23} clock {clock:6.2f}, torch {their_clock:6.2f} ({clock / their_clock:5.3f})   losses differ by at most {apart:.1e}", flush=True)
+    return {"model": name, "clock_ms": clock, "torch_clock_ms": their_clock, "losses_apart": apart}
 
 
 def products(torch, options) -> None:
@@ -149,19 +167,20 @@ def main() -> int:
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--compiled", action="store_true", help="the compiled model too")
     parser.add_argument("--only-compiled", action="store_true", help="the compiled model alone")
+    parser.add_argument("--gpt2", choices=["eager", "compile"], help="GPT-2 124M of examples/gpt2 alone, beside torch's")
     parser.add_argument("--products", action="store_true", help="each product of a step alone, on the GPU")
     parser.add_argument("--json")
     options = parser.parse_args()
     import torch
 
-    kinds = (True,) if options.only_compiled else (False, True) if options.compiled else (False,)
-    rows = [measured(torch, options, compiled) for compiled in kinds]
+    kinds = () if options.gpt2 else (True,) if options.only_compiled else (False, True) if options.compiled else (False,)
+    rows = [gpt2(options.gpt2)] if options.gpt2 else [measured(torch, options, compiled) for compiled in kinds]
     if options.products:
         products(torch, options)
     if options.json:
         from report import surroundings
 
-        told = {"kind": "steps", "benchmark": "gpt", **surroundings(("torch",)), "gpu": torch.cuda.get_device_name(), "steps": rows}
+        told = {"kind": "steps", "benchmark": "steps", **surroundings(("torch",)), "gpu": torch.cuda.get_device_name(), "steps": rows}
         Path(options.json).write_text(json.dumps(told, indent=1) + "\n")
     return 0
 

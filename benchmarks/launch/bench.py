@@ -156,6 +156,18 @@ def warm(torch) -> dict[str, float]:
     return figures
 
 
+def measured(only_warm: bool = False) -> dict:
+    import torch
+
+    sys.path[:0] = [str(ROOT / "examples"), str(ROOT / "benchmarks" / "launch")]
+    figures = {**({} if only_warm else first_calls()), **warm(torch)}
+    for name, value in figures.items():
+        limit = TARGETS.get(name)
+        verdict = "" if limit is None else f"   at most {limit:.3g}: {'yes' if value <= limit else 'NO'}"
+        print(f"{name:<36}{value:>8.3f}{verdict}")
+    return {"kind": "launches", "benchmark": "launch", "loop": LOOP, "rounds": ROUNDS, "processes": PROCESSES, "figures": figures}
+
+
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--json", type=Path, metavar="FILE", help="where to write the figures; else benchmarks/results/")
@@ -169,13 +181,8 @@ def main() -> None:
     import torch
     from report import surroundings, write
 
-    figures = {**({} if chosen.warm else first_calls()), **warm(torch)}
-    for name, value in figures.items():
-        limit = TARGETS.get(name)
-        verdict = "" if limit is None else f"   at most {limit:.3g}: {'yes' if value <= limit else 'NO'}"
-        print(f"{name:<36}{value:>8.3f}{verdict}")
-    record = {**surroundings(("torch", "cupy-cuda13x", "triton")), "gpu": torch.cuda.get_device_name(),
-              "loop": LOOP, "rounds": ROUNDS, "processes": PROCESSES, "figures": figures}
+    found = measured(chosen.warm)
+    record = {**surroundings(("torch", "cupy-cuda13x", "triton")), "gpu": torch.cuda.get_device_name(), **found}
     if chosen.json:
         chosen.json.write_text(json.dumps(record, indent=2) + "\n")
     else:

@@ -301,17 +301,18 @@ def test_failures_and_missing_baselines_stay_visible(tmp_path):
 
 
 def test_the_page_has_what_a_caller_sees(tmp_path):
-    """The newest record of calls and of launches."""
+    """The newest records of calls, of steps and of launches."""
     row = {"call": "gemm", "right": True, "host_us": 9.0, "torch_host_us": 18.0, "clock_us": 10.0, "torch_clock_us": 20.0}
     step = {"model": "eager", "host_ms": 3.0, "torch_host_ms": 2.0, "clock_ms": 21.0, "torch_clock_ms": 20.0, "losses_apart": 1e-4}
+    whole = {"model": "GPT-2", "clock_ms": 30.0, "torch_clock_ms": 40.0, "losses_apart": 2e-3}
     for date, factor in (("2026-01-01", 2), ("2026-01-02", 1)):
         told = {"gpu": "a GPU", "date": date, "commit": "0123456789abcdef"}
-        calls = {**told, "kind": "calls", "benchmark": "calls", "calls": [{**row, "host_us": 9.0 * factor}], "steps": [step]}
-        (tmp_path / f"calls-{date}.json").write_text(json.dumps(calls))
-        (tmp_path / f"launch-{date}.json").write_text(json.dumps({**told, "figures": {"Snap (us)": 5.0 * factor}}))
+        for kind, own in (("calls", {"calls": [{**row, "host_us": 9.0 * factor}]}), ("steps", {"steps": [step, whole]}),
+                          ("launches", {"figures": {"Snap (us)": 5.0 * factor}})):
+            (tmp_path / f"{kind}-{date}.json").write_text(json.dumps({**told, "kind": kind, **own}))
     text = make_performance.page([], False, make_performance.as_called(tmp_path))
     assert "| gemm | 9.0 | 18.0 | 0.50 | 10.0 | 20.0 | 0.50 |" in text and "18.0 | 18.0" not in text
-    assert "| eager | 3.0 | 2.0 | 1.50 | 21.0 | 20.0 | 1.05 | 1e-04 |" in text
+    assert "| eager | 3.0 | 2.0 | 1.50 | 21.0 | 20.0 | 1.050 | 1e-04 |" in text and "| GPT-2 | - | - | - | 30.0 | 40.0 | 0.750 | 2e-03 |" in text
     assert "| Snap (us) | 5.000 |" in text and "10.000" not in text
 
 

@@ -51,7 +51,9 @@ class SnapFunction:
         self.bound = bound or {}
         self.generic = [n for n in constexpr_names(definition) if n not in self.bound]
         self.compiled: dict[tuple, Compiled] = {}
-        self._at: dict = _Unlaunched(self)  # an attribute and no property: `k[blocks]` is looked up at every launch
+        # Attributes and no properties: `k[blocks]` is looked up at every launch.
+        self._ready: dict[int, Callable] = {}
+        self._at: dict = _Unlaunched(self)
         functools.update_wrapper(self, python, updated=())
         defaults = self._defaults()
         # It is checked now; a generic one without defaults is checked when it is specialised.
@@ -288,10 +290,16 @@ class SnapFunction:
         launch(compiled, rest, blocks, target, stream, seed, seconds, of_ptx)
 
     def __getitem__(self, blocks: object):
-        """What launches with that number of blocks, or a grid of that shape: `k[x, y]`.  This is the hot path: one
-        table, filled by the runtime.
+        """What launches with that number of blocks, or a grid of that shape: `k[x, y]`.  This is the hot path: a plain
+        dict, filled by the runtime; what it does not have is made by another.
         """
-        if type(blocks) is int or type(blocks) is tuple and all(type(extent) is int for extent in blocks):
+        if type(blocks) is int:
+            try:
+                return self._ready[blocks]
+            except KeyError:
+                pass
+            return self._at[blocks]
+        if type(blocks) is tuple and all(type(extent) is int for extent in blocks):
             return self._at[blocks]
         return functools.partial(self.launch, blocks=cast(int, blocks))  # refused there, or an integer of another kind
 
@@ -375,11 +383,51 @@ class _Unlaunched(dict):
         function = self.function
         function._kernel_only("are launched")
         if function.generic:
-            return functools.partial(function.launch, blocks=blocks)
+            if len(self) >= _MOST_KEPT:
+                self.clear()
+            made = self[blocks] = _generic(function, blocks)
+            return made
         from snap.runtime.launch import launcher
 
-        function._at = launcher(function._specialised({})).at
+        launches = launcher(function._specialised({}))
+        function._ready, function._at = launches.ready, launches.at
         return function._at[blocks]
+
+
+def _generic(function: SnapFunction, blocks: int | tuple[int, ...]) -> Callable:
+    """Launches of a generic kernel.  Where its constexpr parameters are the last ones, and are whole numbers that were
+    given before in the same way, by position or all by name, the table of their specialisation is asked at once.
+    """
+    names = [p.name for p in function.definition.tree.params if p.name not in function.bound]
+    count = len(names) - len(function.generic)
+    last = set(names[count:]) == set(function.generic)
+    known: dict[tuple, dict] = {}
+
+    @_told
+    def call(*args: Any, **keywords: Any) -> None:
+        values = tuple(keywords.values()) if keywords else args[count:]
+        key = (len(args), *keywords, *values, *map(type, values)) if last else ()
+        try:
+            found = known.get(key)
+        except TypeError:  # not a number, and said so below
+            found = None
+        if found is not None:
+            return found[blocks](*args[:count])
+        function.launch(*args, blocks=blocks, **keywords)
+        whole = all(type(value) is int or type(value) is bool for value in values)
+        if last and whole and len(args) == (count if keywords else len(names)) and len(values) == len(names) - count:
+            from snap.runtime.launch import launcher
+
+            if len(known) >= _MOST_KEPT:
+                known.clear()
+            given = dict(zip(keywords or names[count:], values))
+            known[key] = launcher(function._specialised({name: given[name] for name in function.generic})).at
+        return None
+
+    return call
+
+
+_MOST_KEPT = 1024  # of numbers of blocks, and of choices of constexpr parameters
 
 
 def _number(name: str, value: Any) -> bool | int | float:

@@ -164,3 +164,27 @@ def test_the_fast_path_is_given_the_extents(monkeypatch):
 def test_cuda_text_says_what_the_parameters_are():
     text = two.cuda()
     assert "int n, int grid_1)" in text and "grid of 2 dimensions, row by row; extents: grid_1" in text
+
+
+@kernel(threads=32)
+def plus(x: ptr(int), n: int, K: constexpr(int), TWICE: constexpr(bool) = False):
+    with each(thread, x) as t:
+        if t < n:
+            x[t] = x[t] + (2 * K if TWICE else K)
+
+
+def test_a_generic_kernel_repeated():
+    """By position and by name; what was looked up for some values is not served for others, nor for arguments that do not fit."""
+    x, want = np.zeros(32, np.int32), 0
+    for _ in range(3):
+        for args, keywords, more in (((2, True), {}, 4), ((), {"K": 2, "TWICE": True}, 4), ((), {"TWICE": True, "K": 2}, 4), ((2, False), {}, 2),
+                                     ((2,), {}, 2), ((1,), {}, 1), ((), {"K": 1}, 1), ((True,), {}, 1), ((np.int32(5),), {}, 5)):
+            plus[1](x, 32, *args, **keywords)
+            want += more
+            assert (x == want).all()
+    for wrong in (lambda: plus[1](x, 32, 2, True, 1), lambda: plus[1](x, 32, 2, K=2, TWICE=True), lambda: plus[1](x, K=2, TWICE=True), lambda: plus[1](x, 32),
+                  lambda: plus[1](x, 32, K=2, TWICE=True, n=3), lambda: plus[1](x, 32, K=[2], TWICE=True), lambda: plus[1](32, x, 2, True),
+                  lambda: plus[True](x, 32, 2, True), lambda: plus[1.0](x, 32, 2, True), lambda: plus[1](x, 32, 2.5, True)):
+        with pytest.raises((TypeError, snap.SnapError)):
+            wrong()
+    assert (x == want).all()

@@ -46,13 +46,14 @@ class Launcher:
     """All launches of one specialised kernel.
 
     `at[blocks]` is a function that launches with that number of blocks; after the first launch with GPU arrays it is
-    the generated fast path.
+    the generated fast path.  `ready` has these alone, by number: a plain dict, which is looked up faster.
     """
 
     def __init__(self, compiled):
         self.compiled = compiled
         self.signature = Signature.of(compiled.typed)
         self.at = _At(self)
+        self.ready: dict[int, Callable] = {}
         self._kernels: dict[int, GpuKernel] = {}
         self._makers: dict[tuple[int, str], Callable | None] = {}
         self._ready: dict[tuple[object, str, object], tuple[Callable, Callable]] = {}
@@ -289,6 +290,8 @@ class Launcher:
         _keep(self._ready, key, (make, function))
         if target == "auto" and stream is None:
             _keep(self.at, blocks, function)
+            if type(blocks) is int:
+                _keep(self.ready, blocks, function)
 
     def _with(self, function: Callable, extents: tuple[int, ...]) -> Callable:
         """The fast path of a kernel that asks for extents of its grid."""

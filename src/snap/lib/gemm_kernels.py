@@ -206,7 +206,7 @@ def gemm_kernel(
                     t = (end - 1) / steps if job == 0 else begin / steps
                     first, last = max(begin - t * steps, 0), min(end - t * steps, steps)
                     if begin == end or (job == 1 and t == (end - 1) / steps):
-                        last = first  # nothing is left to do
+                        t, last = 0, first  # nothing is left to do, and `begin` may be behind the last tile
                 if PLACED:
                     matrix, passed = t / (down * across), t / (down * across) * (down * across)
                 if RAGGED:

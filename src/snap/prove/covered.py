@@ -76,9 +76,11 @@ def common(a: Touch, b: Touch) -> int:
 
 
 def before(read: Touch, writes: list[Touch]) -> list[Before]:
-    """The writes that come before, the nearest first, and for each how it does."""
+    """The writes that come before, the nearest first, but those last of which memory decides what they reach; and for
+    each how it does.
+    """
     found: list[Before] = []
-    near = sorted(writes, key=lambda w: (w.when.order >= read.when.order, -w.when.order))
+    near = sorted(writes, key=lambda w: (w.vague, w.when.order >= read.when.order, -w.when.order))
     for w in near[:MOST_WRITES]:
         if w.life is not read.life:
             continue

@@ -13,17 +13,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from snap.ir.types import THREAD1
 from snap.prove.context import Context
 from snap.prove.covered import Before
 from snap.prove.replay import SIZES
-from snap.prove.system import defining
+from snap.prove.slices import Slices
+from snap.prove.system import alternatives, defining
 from snap.prove.terms import Atom, Cond, Poly, at_least, atoms_of, below, number, polys
 from snap.prove.touches import Touch
 
-MOST_OPERATIONS = 2_000_000
+MOST_OPERATIONS = 1_000_000  # of isl, for one question
+MOST_ALTERNATIVES = 64  # of which a read is made
 NEAR = (0, 1, 2, 3, 4, 5, -1, 7, 8, -2)  # numbers of a launch, in the order in which they are tried
 Namer = Callable[[Atom], str]
 
@@ -36,14 +39,32 @@ def given(atom: Atom) -> str:
     return f"a{atom.number}"
 
 
+@contextmanager
+def limited() -> Iterator[None]:
+    """isl takes no more than so many steps; what is not found until then is not found."""
+    import islpy as isl
+
+    at = isl.DEFAULT_CONTEXT
+    at.reset_operations()
+    at.set_max_operations(MOST_OPERATIONS)
+    try:
+        yield
+    except isl.Error:
+        pass
+    finally:
+        at.set_max_operations(0)
+
+
 class Sets:
-    """One read, and what is known of the numbers in it.
+    """One read, and what is known of the numbers in it.  coarse: only what its way says, without alternatives, which
+    does where it is read on the same way that it was written, and is asked first.
 
     universe  names of numbers that are given, each with its range
     said      what holds of them
     """
 
-    def __init__(self, c: Context, read: Touch):
+    def __init__(self, c: Context, read: Touch, ways: Iterable[Before], coarse: bool = False):
+        self.coarse, self.alternatives = coarse, 1
         self.c, self.read = c, read
         self.universe: dict[str, tuple[int, int]] = {}
         self.said: dict[str, None] = {}
@@ -52,8 +73,23 @@ class Sets:
         self.all: Any = None
         self.left: Any = None
         self.element = _element(c, read)
-        conds = [*c.facts, *read.path, *_inside(read, self.element)]
-        self.say(conds, self.element)
+        facts = [] if coarse else c.facts
+        conds = [*facts, *read.path, *_inside(read, self.element)]
+        self.say(Slices(conds, self._asked(ways)).left, self.element)
+        for b in ways:
+            self.add(b)
+
+    def _asked(self, ways: Iterable[Before]) -> list[Atom]:
+        """The numbers on which it depends what is left.  Of others, only that there are some: to isl each is a
+        dimension, and a loop over registers has many.
+        """
+        conds: list[Cond] = []
+        more = [*self.element, *self.c.names.values(), *((self.read.rank,) if self.read.rank is not None else ())]
+        more += [loop.turn for loop in self.read.when.loops]
+        for w in (b.write for b in ways):
+            conds += [one for one in w.path if one not in self.c.found.defines]
+            more += [*w.index, *((w.rank,) if w.rank is not None else ())]
+        return atoms_of(conds, more)
 
     # ---- what is given ----
 
@@ -61,7 +97,11 @@ class Sets:
         conds = list(conds)
         self.learn(atoms_of(conds, more))
         for one in conds:
-            self.said[self.cond(one, given)] = None
+            # isl writes alternatives out; the set of the read may be too large, never too small.
+            many = self.alternatives * alternatives(one)
+            if many <= (1 if self.coarse else MOST_ALTERNATIVES):
+                self.alternatives = many
+                self.said[self.cond(one, given)] = None
 
     def learn(self, atoms: Iterable[Atom]) -> None:
         """Atoms of the read, with what defines them."""
@@ -70,7 +110,7 @@ class Sets:
         for atom in new:
             self.universe[given(atom)] = (atom.low, atom.high)
         for atom in new:
-            if atom.defined and atom.kind != "and":  # the set of the read may be too large, never too small
+            if atom.defined and atom.kind != "and" and (not self.coarse or atom.kind == "floor"):
                 self.say(defining(self.c.terms, atom))
 
     # ---- text ----
@@ -116,8 +156,10 @@ class Sets:
 
     # ---- the question ----
 
-    def solve(self, isl: Any) -> None:
+    def solve(self) -> None:
         """Finds what no write covers."""
+        import islpy as isl
+
         ranges = [f"{low} <= {one} <= {high}" for one, (low, high) in self.universe.items()]
         rest = self._set(isl, " and ".join([*self.said, *ranges]) or "0 = 0")
         self.all = rest

@@ -14,7 +14,7 @@ from snap.diag.error import Label
 from snap.prove import Task
 from snap.prove.context import Context, context
 from snap.prove.covered import Before, before, plainly
-from snap.prove.covered_sets import MOST_OPERATIONS, Beyond, Sets
+from snap.prove.covered_sets import Beyond, Sets, limited
 from snap.prove.goals import shown
 from snap.prove.ladder import NO
 from snap.prove.replay import launch_of, seen
@@ -22,6 +22,7 @@ from snap.prove.terms import Cond, both, equal, from_memory, negated
 from snap.prove.touches import Touch, touches
 from snap.prove.verdict import Findings, Launch, Obligation, Verdict
 
+PATIENCE = 8  # so often isl may give a kernel's sets up: then it is not asked any more
 OTHERS = "what other threads have written is there when it is read (the properties races and order)"
 
 
@@ -64,23 +65,33 @@ def _place(c: Context, reads: list[Touch], writes: dict[object, list[Touch]]) ->
 
 
 def by_sets(c: Context, read: Touch, ways: list[Before]) -> Sets | None:
-    """What isl leaves of the read; None where it cannot be asked."""
-    import islpy as isl
+    """What isl leaves of the read; None where it cannot be asked.  Writes that reach what memory decides come in only
+    where the others do not do: each takes many pieces away, and most kernels fill their memory first.
+    """
+    clear = [b for b in ways if not b.write.vague]
+    found: Sets | None = None
+    rounds = [(clear, True), (clear, False)] if clear else []
+    if len(clear) < len(ways) or not ways:
+        rounds.append((ways, False))
+    for some, coarse in rounds:
+        found = _subtracted(c, read, some, coarse)
+        if found is not None and found.left is not None and found.left.is_empty():
+            break
+    return found
 
-    at = isl.DEFAULT_CONTEXT
+
+def _subtracted(c: Context, read: Touch, ways: list[Before], coarse: bool) -> Sets | None:
+    failed = c.notes.setdefault("sets", 0)
+    if isinstance(failed, int) and failed >= PATIENCE:
+        return None
     try:
-        sets = Sets(c, read)
-        for b in ways:
-            sets.add(b)
-        at.reset_operations()
-        at.set_max_operations(MOST_OPERATIONS)
-        sets.solve(isl)
+        sets = Sets(c, read, ways, coarse)
     except Beyond:
         return None
-    except isl.Error:
-        pass
-    finally:
-        at.set_max_operations(0)
+    with limited():
+        sets.solve()
+    if sets.left is None and not coarse:
+        c.notes["sets"] = failed + 1 if isinstance(failed, int) else 1
     return sets
 
 
@@ -105,7 +116,10 @@ def by_solver(c: Context, read: Touch, ways: list[Before]) -> bool:
 # A launch that keeps what the kernel declares, and fails, refutes it.  Where nothing is declared, a precondition that
 # would do is offered first.
 def _open(c: Context, read: Touch, what: str, ways: list[Before], sets: Sets | None) -> Obligation:
-    need = "" if sets is None else sets.needs()
+    need = ""
+    if sets is not None:
+        with limited():
+            need = sets.needs()
     wrong = None if need and c.task.where is None else _refuted(c, read, sets)
     if wrong is not None:
         return wrong
@@ -126,8 +140,9 @@ def _open(c: Context, read: Touch, what: str, ways: list[Before], sets: Sets | N
 def _refuted(c: Context, read: Touch, sets: Sets | None) -> Obligation | None:
     """Only with a launch in which the CPU machine has seen it."""
     launch: Launch | None = None
-    for point in () if sets is None else sets.points():
-        launch = launch or seen(c, launch_of(c, point), ("uninitialised",), read.span.line)
+    with limited():
+        for point in () if sets is None else sets.points():
+            launch = launch or seen(c, launch_of(c, point), ("uninitialised",), read.span.line)
     if launch is None:
         return None
     what = f"`{shown(read.span)}` is read before it is written"

@@ -11,8 +11,9 @@ The steps of the ladder, each tried where the one before did not decide:
   2. linear arithmetic by elimination, a few cases (cases.py); each product of unknowns is an unknown of its own
   3. the same with what is known of products (products.py)
   4. linear arithmetic by isl, where there are no products and few alternatives (presburger.py)
-  5. linear arithmetic by z3, with what is known of products (smt.py)
-  6. arithmetic with products (z3)
+  5. each way of its choices by itself, by all steps (choices.py)
+  6. linear arithmetic by z3, with what is known of products (smt.py)
+  7. arithmetic with products (z3)
 """
 
 from __future__ import annotations
@@ -22,21 +23,23 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from snap.prove.cases import decided
+from snap.prove.choices import Ways
 from snap.prove.presburger import isl_ask
+from snap.prove.slices import Canon, Slices, completed
 from snap.prove.smt import Z3
 from snap.prove.system import NO, UNKNOWN, Answer, Model, System
 from snap.prove.terms import FALSE, Cond, Terms, negated
 
 __all__ = ["NO", "UNKNOWN", "Answer", "Ladder", "Model"]
 LINEAR_STEPS, PRODUCT_STEPS = 1_500_000, 1_500_000  # of z3, for one question
-PATIENCE = 16  # so often z3 may leave a kernel's questions open, of each kind: then it is not asked any more
+PATIENCE = 16  # z3 may spend the steps of so many questions on what it leaves open, of each kind: then it is not asked
 ISL_STEPS, MOST_ALTERNATIVES = 300_000, 64  # isl writes alternatives out: of as many sets a question is made at most
 
 
 @dataclass(slots=True)
 class Ladder:
     """The solvers for one kernel.  steps: what z3 may take for one question, of linear arithmetic and of products.
-    asked: by step of the ladder, how many questions it answered; failed: of z3, how many it did not.
+    asked: by step of the ladder, how many questions it answered; failed: of z3, steps that led to no answer.
     """
 
     terms: Terms
@@ -44,17 +47,48 @@ class Ladder:
     asked: Counter[str] = field(default_factory=Counter)
     failed: Counter[str] = field(default_factory=Counter)
     _memo: dict[frozenset[Cond], Model | Answer] = field(default_factory=dict)
+    _parts: dict[tuple, tuple[int, ...] | Answer] = field(default_factory=dict)
     _z3: Z3 = field(default_factory=Z3)
 
     def solve(self, conds: Iterable[Cond]) -> Model | Answer:
-        said = [c for one in conds for c in (one[1:] if one[0] == "and" else (one,)) if c[0] != "true"]
-        if FALSE in said:
+        kept = {c: None for one in conds for c in (one[1:] if one[0] == "and" else (one,)) if c[0] != "true"}
+        if FALSE in kept:
             self.asked["ranges"] += 1
             return NO
-        kept = frozenset(said)
-        if kept not in self._memo:
-            self._memo[kept] = self._decide(System(self.terms, sorted(dict.fromkeys(said), key=repr)))
-        return self._memo[kept]
+        key = frozenset(kept)
+        if key not in self._memo:
+            self._memo[key] = self._sliced(list(kept))
+        return self._memo[key]
+
+    def _sliced(self, conds: list[Cond]) -> Model | Answer:
+        """Each part is asked by itself, the smallest first: where one has no numbers, all have none."""
+        slices = Slices(conds)
+        if slices.impossible:
+            self.asked["ranges"] += 1
+            return NO
+        found: Model = {}
+        unknown = False
+        for part in sorted(slices.parts, key=len):
+            answer = self._part(part)
+            if answer is NO:
+                return NO
+            if isinstance(answer, Answer):
+                unknown = True
+            else:
+                found |= answer
+        return UNKNOWN if unknown else completed(conds, slices, found)
+
+    def _part(self, conds: list[Cond]) -> Model | Answer:
+        """What was asked before in other names has the same answer."""
+        canon = Canon(conds)
+        told = self._parts.get(canon.key)
+        if told is None:
+            answer = self._decide(System(self.terms, conds))
+            told = answer if isinstance(answer, Answer) else tuple(answer.get(a, a.low) for a in canon.order)
+            self._parts[canon.key] = told
+        if isinstance(told, Answer):
+            return told
+        return {atom: n for atom, n in zip(canon.order, told) if not atom.defined}
 
     def follows(self, facts: Iterable[Cond], goal: Cond) -> bool:
         return self.solve([*facts, negated(goal)]) is NO
@@ -66,6 +100,9 @@ class Ladder:
         elif found is UNKNOWN and system.alternatives <= MOST_ALTERNATIVES:
             found = isl_ask(system, ISL_STEPS)
             self.asked["isl"] += found is not UNKNOWN
+        if found is UNKNOWN and any(atom.kind == "ite" for atom in system.atoms):
+            found = Ways(self.terms, lambda conds: self.solve(conds) is NO).none(system.conds)
+            self.asked["ways"] += found is NO
         if found is UNKNOWN:
             found = self._ask(system, True)
         if found is UNKNOWN and system.products:
@@ -80,9 +117,10 @@ class Ladder:
 
     def _ask(self, system: System, linear: bool) -> Model | Answer:
         name = "linear" if linear else "products"
-        if self.failed[name] >= PATIENCE:
+        steps = self.steps[0 if linear else 1]
+        if self.failed[name] >= PATIENCE * steps:
             return UNKNOWN
-        found = self._z3.ask(system, linear, self.steps[0 if linear else 1])
+        found = self._z3.ask(system, linear, steps)
         self.asked[name] += found is not UNKNOWN
-        self.failed[name] += found is UNKNOWN
+        self.failed[name] += 0 if found is not UNKNOWN else max(self._z3.took, 1)
         return found

@@ -336,7 +336,8 @@ def _learn(
                 c.step = step
                 c.group = _group(w)
             elif is_int(c.var.type):
-                c.most = _most(w, step, known, settled)
+                assert isinstance(c.var.type, Scalar)
+                c.most = _most(w, step, known, settled, c.var.type)
     left = {key: c for key, c in carried.items() if c.step is None and is_int(c.var.type)}
     for c in left.values():
         entry = c.entry.term
@@ -354,9 +355,14 @@ def _learn(
         c.holds = ()
 
 
-def _most(w: Walk, step: Poly, known: list[Cond], settled: int) -> tuple[Poly, ...]:
-    """What an iteration adds at most: a number, and what variables of outside are, a few of them."""
-    most = step.span()[1]
+def _most(w: Walk, step: Poly, known: list[Cond], settled: int, of: Scalar) -> tuple[Poly, ...]:
+    """What an iteration adds at most: a number, and what variables of outside are, a few of them.  Nothing, where one
+    iteration may go through all numbers of the type: a byte that is read anew each time.
+    """
+    most = max(p.span()[1] for p in _leaves(step))
+    low, high = held_by(of)
+    if high - low <= most <= MANY:
+        return ()
     found = (number(max(most, 0)),) if most <= MANY else ()
     if most <= FEW or not w.ladder.follows(known, at_least(step, 0)):
         return found
@@ -365,6 +371,16 @@ def _most(w: Walk, step: Poly, known: list[Cond], settled: int) -> tuple[Poly, .
         if all(atom.number < settled for atom in atoms_of([], [x])) and w.ladder.follows(known, at_least(x, step)):
             found = (*found, x)
     return found[:MOST_ROUNDS]
+
+
+def _leaves(p: Poly, deep: int = 4) -> list[Poly]:
+    """What it is by each way of its choices: one of these."""
+    for mono in p.terms:
+        if deep and len(mono) == 1 and mono[0].kind in ("ite", "min", "max"):
+            x, y = mono[0].parts[-2:]
+            rest, k = p - Poly({mono: p.terms[mono]}), p.terms[mono]
+            return [*_leaves(rest + x * k, deep - 1), *_leaves(rest + y * k, deep - 1)]
+    return [p]
 
 
 def _group(w: Walk) -> int:

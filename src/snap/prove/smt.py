@@ -14,10 +14,11 @@ from snap.prove.terms import Cond, Mono, Poly
 
 class Z3:
     """Texts are kept: the facts of a kernel are in all of its questions.  It is imported when it is asked: most kernels
-    need it for nothing.
+    need it for nothing.  took: the steps of the last question.
     """
 
     def __init__(self) -> None:
+        self.took = 0
         self._texts: tuple[dict[Cond, str], dict[Cond, str]] = ({}, {})
 
     def ask(self, system: System, linear: bool, steps: int) -> Model | Answer:
@@ -32,7 +33,9 @@ class Z3:
         solver: Any = z3.SolverFor("QF_LIA" if linear else "QF_NIA")
         solver.set("rlimit", steps)
         solver.from_string("\n".join(lines))
+        before = _steps(solver)
         answer = solver.check()
+        self.took = _steps(solver) - before
         if answer == z3.unsat:
             return NO
         if answer != z3.sat:
@@ -59,6 +62,12 @@ class Z3:
                 return f"({word} {' '.join(self._text(one, linear) for one in inner)})"
             case _:
                 return "true" if c[0] == "true" else "false"
+
+
+def _steps(solver: Any) -> int:
+    """All that z3 has taken in this process until now."""
+    told = solver.statistics()
+    return int(told.get_key_value("rlimit count")) if "rlimit count" in told.keys() else 0
 
 
 def _mono(mono: Mono) -> str:

@@ -55,7 +55,7 @@ class System:
     @property
     def alternatives(self) -> int:
         """How many cases there are, if all are told apart."""
-        return math.prod(_alternatives(c) for c in self.said)
+        return math.prod(alternatives(c) for c in self.said)
 
     def ends(self, conds: Iterable[Cond]) -> Iterable[tuple[Mono, int, int]]:
         """Of each atom and each product in them, between which numbers it is."""
@@ -76,12 +76,13 @@ class System:
         return at if all(holds(c, values) for c in self.conds) else UNKNOWN
 
 
-def _alternatives(c: Cond) -> int:
+def alternatives(c: Cond) -> int:
+    """How many cases a condition has."""
     match c:
         case ("or", *inner):
-            return sum(map(_alternatives, inner))
+            return sum(map(alternatives, inner))
         case ("and", *inner):
-            return math.prod(map(_alternatives, inner))
+            return math.prod(map(alternatives, inner))
         case _:
             return 2 if c[0] == "ne" else 1
 

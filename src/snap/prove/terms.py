@@ -45,6 +45,10 @@ class Atom:
         self.number, self.kind, self.parts, (self.low, self.high) = number, kind, parts, span
         self.per, self.depth, self.name = per, depth, name
 
+    def __hash__(self) -> int:
+        """So that sets of atoms have one order in every process."""
+        return self.number
+
     @property
     def defined(self) -> bool:
         return self.kind in DEFINED

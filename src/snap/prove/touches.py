@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from snap.diag.span import Span
 from snap.ir.effects import Extent
 from snap.ir.hardware import MATRIX_ROW, WARP
-from snap.ir.types import Vector
+from snap.ir.types import BLOCK1, Vector
 from snap.prove.context import Context
 from snap.prove.sites import Local, Site, When
-from snap.prove.terms import Cond, Poly, below
+from snap.prove.terms import Cond, Poly, atoms_of, below
 
 
 @dataclass(slots=True, eq=False)
@@ -31,6 +31,7 @@ class Touch:
     rank    of memory spread over a cluster, the block whose part is meant
     known   whether it is known where it is; else it may be anywhere
     atomic  no barrier orders it with another one
+    vague   what a thread has read, or made of that, decides where it is, or whether
     """
 
     store: object
@@ -50,6 +51,7 @@ class Touch:
     rank: Poly | None = None
     known: bool = True
     atomic: bool = False
+    vague: bool = False
 
     def like(self, other: Touch) -> bool:
         """Whether both count in the same elements."""
@@ -97,7 +99,12 @@ def _site(c: Context, s: Site) -> Touch:
         rank=rank,
         known=known,
         atomic=bool(s.atomic),
+        vague=_vague([one for one in path if one not in c.found.defines], s.index),
     )
+
+
+def _vague(path: list[Cond], index: tuple[Poly, ...]) -> bool:
+    return any(atom.kind == "any" and not atom.per.at_least(BLOCK1) for atom in atoms_of(path, index))
 
 
 def _local(one: Local) -> Touch:

@@ -1,0 +1,183 @@
+"""A question made smaller before a solver sees it, and known again where it was asked before in other names.
+
+Input: conditions (terms.py) that hold together.  Output: parts that share no number, each without the numbers that
+decide nothing, and for each part a key.  Invariant: exact: the conditions can be satisfied where all parts can, and
+numbers for the parts, with those that `Slices.completed` adds, satisfy the conditions; parts with equal keys are the
+same but for the names of numbers.  Non-goals: answers (ladder.py).
+
+A number that stands in one condition alone, and there by itself, is chosen best for it:
+
+    p + k*x >= 0   holds for some x of its range where it holds for the end that makes it largest
+    p + x == 0     holds for some x of its range where -p lies in the range
+    c and x == 1 or not c and x == 0   holds for some x
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from snap.prove.models import evaluated, holds
+from snap.prove.system import UNKNOWN, Answer, Model
+from snap.prove.terms import FALSE, TRUE, Atom, Cond, Poly, at_least, atoms_of, both, negated, number
+
+Key = tuple
+
+
+class Slices:
+    """left: what is left; parts: the same, taken apart.  impossible: nothing satisfies it, by ranges alone.  chosen:
+    numbers that were taken out, in this order, each with what it is: a number, or 1 where a condition holds.
+    """
+
+    def __init__(self, conds: Iterable[Cond], kept: Iterable[Atom] = ()):
+        """kept: numbers that are not taken out."""
+        self.kept = set(kept)
+        self.chosen: list[tuple[Atom, Poly | Cond]] = []
+        self.parts: list[list[Cond]] = []
+        self.left = self._without_loose(list(conds))
+        self.impossible = FALSE in self.left
+        if not self.impossible:
+            self.parts = _apart(self.left)
+
+    def completed(self, at: Model) -> Model:
+        """Numbers for all that stands in the conditions, given those for the parts."""
+        found = dict(at)
+        for atom, it in reversed(self.chosen):
+            inside = atoms_of([], [it]) if isinstance(it, Poly) else atoms_of([it])
+            values = {other: found.get(other, other.low) for other in inside if not other.defined}
+            found[atom] = evaluated(it, values) if isinstance(it, Poly) else int(holds(it, values))
+        return found
+
+    def _without_loose(self, conds: list[Cond]) -> list[Cond]:
+        """Takes out numbers that stand in one condition alone, until there are none."""
+        inside = [atoms_of([c]) for c in conds]
+        often: Counter[Atom] = Counter(atom for atoms in inside for atom in atoms)
+        todo = list(range(len(conds)))
+        while todo:
+            k = todo.pop()
+            for atom in inside[k]:
+                if atom.defined or often[atom] != 1 or atom in self.kept:
+                    continue
+                less = self._chosen(conds[k], atom)
+                if less is None:
+                    continue
+                before, conds[k] = inside[k], less
+                inside[k] = atoms_of([less])
+                for one in before:
+                    often[one] -= one not in inside[k]
+                lost = {one for one in before if often[one] == 1}
+                todo += [k, *(j for j, atoms in enumerate(inside) if j != k and not lost.isdisjoint(atoms))]
+                break
+        return list(dict.fromkeys(one for c in conds for one in (c[1:] if c[0] == "and" else (c,)) if one != TRUE))
+
+    def _chosen(self, c: Cond, atom: Atom) -> Cond | None:
+        """The condition for the best choice of the atom, which stands nowhere else; None where that is not one."""
+        match c:
+            case ("ge", p):
+                k = _alone(p, atom)
+                if k:
+                    best = number(atom.high if k > 0 else atom.low)
+                    self.chosen.append((atom, best))
+                    return at_least(p - Poly({(atom,): k}) + best * k, 0)
+            case ("eq", p):
+                k = _alone(p, atom)
+                if k in (1, -1):
+                    best = (p - Poly({(atom,): k})) * -k
+                    self.chosen.append((atom, best))
+                    return both(at_least(best, atom.low), at_least(number(atom.high), best))
+            case ("or", ("and", *one), ("and", *other)):
+                told = _told(one, other, atom)
+                if told is not None and atom not in atoms_of([told]):
+                    self.chosen.append((atom, told))
+                    return TRUE
+        return None
+
+
+def _told(one: list[Cond], other: list[Cond], atom: Atom) -> Cond | None:
+    """Of `c and x == 1 or not c and x == 0`, which says what x is and no more: c."""
+    if len(one) != 2 or len(other) != 2 or negated(one[0]) != other[0] or (atom.low, atom.high) != (0, 1):
+        return None
+    x = Poly({(atom,): 1})
+    set_, clear = (("eq", x - 1), ("eq", -x + 1)), (("eq", x), ("eq", -x))
+    if one[1] in set_ and other[1] in clear:
+        return one[0]
+    return other[0] if one[1] in clear and other[1] in set_ else None
+
+
+def _alone(p: Poly, atom: Atom) -> int:
+    """Its factor, where it stands in no product and inside of no other atom; else 0."""
+    k = p.terms.get((atom,), 0)
+    if not k or any(atom in mono for mono in p.terms if mono != (atom,)):
+        return 0
+    rest = [other for other in p.atoms if other is not atom]
+    return 0 if atom in atoms_of([], [Poly({(other,): 1}) for other in rest]) else k
+
+
+def _apart(conds: list[Cond]) -> list[list[Cond]]:
+    """Parts that share no number, in the order of their first conditions."""
+    parent: dict[Atom, Atom] = {}
+
+    def root(atom: Atom) -> Atom:
+        while parent.setdefault(atom, atom) is not atom:
+            parent[atom] = parent[parent[atom]]
+            atom = parent[atom]
+        return atom
+
+    firsts: list[Atom | None] = []
+    for c in conds:
+        atoms = atoms_of([c])
+        firsts.append(atoms[0] if atoms else None)
+        for atom in atoms[1:]:
+            parent[root(atom)] = root(atoms[0])
+    parts: dict[Atom | None, list[Cond]] = {}
+    for c, first in zip(conds, firsts):
+        parts.setdefault(None if first is None else root(first), []).append(c)
+    return list(parts.values())
+
+
+def completed(conds: list[Cond], slices: Slices, at: Model) -> Model | Answer:
+    """The model of all conditions, if plain evaluation says that it is one."""
+    found = slices.completed(at)
+    for atom in atoms_of(conds):
+        if not atom.defined:
+            found.setdefault(atom, atom.low)
+    if not all(atom.low <= n <= atom.high for atom, n in found.items()):
+        return UNKNOWN
+    values = dict(found)
+    return found if all(holds(c, values) for c in conds) else UNKNOWN
+
+
+class Canon:
+    """The key of a part: its conditions, with the numbers in them counted as they come.
+
+    order  the atoms, as they were counted
+    """
+
+    def __init__(self, conds: Iterable[Cond]):
+        self.order: list[Atom] = []
+        self._numbers: dict[Atom, int] = {}
+        self._what: list[object] = []
+        said = tuple(map(self._cond, conds))
+        self.key: Key = (said, tuple(self._what))
+
+    def _cond(self, c: Cond) -> Key:
+        match c:
+            case ("ge" | "eq" | "ne", p):
+                return c[0], self._poly(p)
+            case _:
+                return c[0], *map(self._cond, c[1:])
+
+    def _poly(self, p: Poly) -> Key:
+        return tuple((tuple(map(self._atom, mono)), k) for mono, k in p.terms.items())
+
+    def _atom(self, atom: Atom) -> int:
+        found = self._numbers.get(atom)
+        if found is None:
+            parts = tuple(
+                self._poly(part) if isinstance(part, Poly) else self._cond(part) if isinstance(part, tuple) else part
+                for part in atom.parts
+            )
+            found = self._numbers[atom] = len(self.order)
+            self.order.append(atom)
+            self._what.append((atom.kind, atom.low, atom.high, parts))
+        return found

@@ -18,14 +18,14 @@ from typing import Any
 from snap.ir import nodes as ir
 from snap.ir.effects import Effect, Kind
 from snap.ir.types import GRID1, THREAD1, Array, Privilege, ValueType
-from snap.ir.walk import bodies
+from snap.ir.walk import bodies, statements
 from snap.prove import arrays, cells, contracts, loops
 from snap.prove.acts import act
 from snap.prove.contracts import Called
 from snap.prove.sites import NEVER, NONE, Deps, Entry, Inside, Position, Root, Site, Walked
 from snap.prove.start import Key, Started
 from snap.prove.terms import FALSE, TRUE, Cond, Poly, at_least, atoms_of, below, both, equal, negated, number
-from snap.prove.values import OPAQUE, Lanes, Value, anything, is_bool, is_int, value
+from snap.prove.values import OPAQUE, Lanes, Value, anything, is_bool, is_int, of_integers, value
 from snap.prove.ways import escapes, leaves
 
 
@@ -424,7 +424,9 @@ class Walk(Started):
         self.inline(s.function.body)
         if called is not None and not leaves(s.function.body):
             contracts.returned(self, called, None, (s.function.body[-1] if s.function.body else s.function).span)
-        del self.path[mark:]
+        # Whoever comes behind the call has come to the end of a function that has no other: what names are stays known.
+        ended = not any(isinstance(one, ir.Return) for one in statements(s.function.body[:-1]))
+        self.path[mark:] = [c for c in self.path[mark:] if ended and c in self.out.defines]
         self.marks.pop()
         found_ = self.returns.pop()
         if called is not None:
@@ -449,7 +451,8 @@ class Walk(Started):
             return
         t = s.function.returns
         rests = NONE.union(*(deps for _, _, deps in found))
-        if t is None or not found or any(v is None for _, v, _ in found) or not (is_int(t) or is_bool(t)):
+        known = t is not None and (is_int(t) or is_bool(t) or of_integers(t))
+        if not known or not found or any(v is None for _, v, _ in found):
             self.unknown(s.target, rests)
             return
         (_, last, _), *others = reversed(found)
@@ -459,6 +462,9 @@ class Walk(Started):
             deps = v.deps | last.deps
             if isinstance(v.term, Poly) and isinstance(last.term, Poly):
                 last = Value(self.terms.choose(cond, v.term, last.term), deps)
+            elif isinstance(v.term, Lanes) and isinstance(last.term, Lanes):
+                pairs = zip(v.term.terms, last.term.terms)
+                last = Value(Lanes(tuple(self.terms.choose(cond, a, b) for a, b in pairs)), deps)
             else:
                 self.unknown(s.target, rests)
                 return

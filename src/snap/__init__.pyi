@@ -1192,6 +1192,31 @@ class _intrinsic:
         `stmatrix(s[row, col], frag)`: the reverse of `ldmatrix`.
         """
     @staticmethod
+    def any_block(condition: Any) -> Any:
+        """intrinsic.any_block(condition: bool @ thread[1]) -> bool @ block[1]
+
+        Whether any thread says yes. Executed by `block[1]` together.
+        """
+    @staticmethod
+    def all_block(condition: Any) -> Any:
+        """intrinsic.all_block(condition: bool @ thread[1]) -> bool @ block[1]
+
+        Whether all threads say yes. Executed by `block[1]` together.
+        """
+    @staticmethod
+    def count_block(condition: Any) -> Any:
+        """intrinsic.count_block(condition: bool @ thread[1]) -> i32 @ block[1]
+
+        How many threads say yes. Executed by `block[1]` together.
+        """
+    @staticmethod
+    def broadcast_block(v: Any, source: Any=0) -> Any:
+        """intrinsic.broadcast_block(v: T @ thread[1], source=0) -> T @ block[1]
+
+        One thread's value for the whole block. Executed by `block[1]` together. `source` is the number of a
+        thread of the block.
+        """
+    @staticmethod
     def bitcast(x: Any, type: Any) -> Any:
         """intrinsic.bitcast(x: T, type: type) -> type
 

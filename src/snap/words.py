@@ -10,6 +10,7 @@ Invariant: a signature is a Python signature whose annotations are Snap's, privi
 from __future__ import annotations
 
 from snap.ir.operations import (
+    ALIASES,
     ATOMICS,
     COLLECTIVES,
     L2_EVICTION,
@@ -479,7 +480,8 @@ def members(namespace: str) -> dict[str, tuple[str, str]]:
     """What `intrinsic.`, `atomic.`, `fast.`, `unsafe.` and `views.` have."""
     match namespace:
         case "intrinsic":
-            return {**{op.name: collective(op) for op in COLLECTIVES.values()}, **SINGLE}
+            of_block = {word: collective(COLLECTIVES[op]) for word, op in ALIASES.items() if word.endswith("_block")}
+            return {**{op.name: collective(op) for op in COLLECTIVES.values()}, **of_block, **SINGLE}
         case "atomic":
             return {f"{name}_" if name in ("and", "or") else name: atomic(name) for name in ATOMICS}
         case "fast":

@@ -426,6 +426,10 @@ def test_explain_shows_roles_as_they_are_written(snap_command):
         word = text.split("#")[0].strip()
         if word.startswith(("At:", "Ct:", "compute, load", "for m, n in", "for k in", "with stage(", "with load(", "with compute(")):
             assert privilege == "block[1]", word
+        if word.startswith("wgmma("):
+            assert privilege == "thread[128]", word  # the other role's empty case says nothing of this line
+        if word.startswith("with load("):
+            assert "threads 256 .. 383" in text and "threads 0 .. 255" not in text
     added = [text.strip() for left, text in rows if not left.split()[-1].isdigit()]
     assert sum(text.startswith("== mbarrier") for text in added) == 2
 

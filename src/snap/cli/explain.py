@@ -268,7 +268,10 @@ def _statement(page: _Page, stmt: ir.Stmt, place: Place) -> None:
             page.paint(stmt.span.end_line + 1, _end(stmt.span, inner), inside)
             _walk(page, inner, inside, stmt.span.end_line)
         case ir.Split(cases=cases):
+            lines = {case.span.line for case in cases if case.body}
             for case in cases:
+                if not case.body and case.span.line in lines:  # a role: what the others do stands elsewhere
+                    continue
                 page.note(case.span, _case_words(case))
                 page.paint(case.span.line + 1, _end(case.span, case.body), case.place)
                 _walk(page, case.body, case.place, case.span.line)

@@ -9,14 +9,14 @@ import snap
 from prove.writing_init import Writer
 from snap.prove.verdict import Verdict
 
-COUNT, PARTS = 80, 4
+COUNT, PARTS = 72, 4
 LAUNCHES = [(n, m) for n in (0, 1, 2, 3, 4, 5, 8, 9, 17) for m in (1, 2, 3, 6)]
 
 
 def drawn(seed: int):
     """The kernel of a seed, or None where the compiler refuses it."""
     writer = Writer(seed)
-    text, name = writer.text(), f"<drawn init {seed}>"
+    text, name = writer.text, f"<drawn init {seed}>"
     snap.register_source(name, text)
     names: dict = {}
     try:
@@ -48,7 +48,7 @@ def test_proved_is_never_wrong(part):
         seen[found.verdict] += 1
         if found.verdict is Verdict.PROVED:
             wrong = unwritten(writer, k)
-            assert wrong is None, f"seed {seed}: proved, and {wrong}\n{writer.text()}"
+            assert wrong is None, f"seed {seed}: proved, and {wrong}\n{writer.text}"
         elif found.verdict is Verdict.REFUTED:
-            assert "uninitialised" in found.replay(), f"seed {seed}\n{writer.text()}"
+            assert "uninitialised" in found.replay(), f"seed {seed}\n{writer.text}"
     assert seen[Verdict.PROVED] and seen[Verdict.REFUTED] > seen[Verdict.UNKNOWN], seen

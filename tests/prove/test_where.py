@@ -132,7 +132,7 @@ def test_the_generated_launch_asks_too():
 
     calls = launcher(add_one._the_one({}))
     family = _Family(("{a} is {a}",), "True", "True", "{a}", "{a}.shape", {})
-    text = source(calls.signature, family, True, False, False, (), True)
+    text = source(calls.signature, family, 0, True, False, False, (), True)
     assert "and where(blocks, n0 // 4, a1)" in text
     assert calls.where.quick(2, 128, 128) and not calls.where.quick(2, 100, 128)
 
@@ -195,7 +195,7 @@ def divided(x: ptr(int), n: int, m: int):
 
 
 def test_a_divisor_that_may_be_negative_is_named_alone():
-    found = divided.prove()
+    found = divided.prove(["bounds"])
     assert found.verdict is Verdict.UNKNOWN
     told = found.render()
     assert told.count("error[") == 1 and "not shown: `m`, by which `where=` divides, is positive" in told

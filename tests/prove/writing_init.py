@@ -7,6 +7,7 @@ branches and loops.  Indices stay inside, so that what a launch can show is one 
 from __future__ import annotations
 
 import random
+from functools import cached_property
 
 
 class Writer:
@@ -154,6 +155,7 @@ class Writer:
                 found += self.phase(indent, kind if kind in ("fill", "use", "local") else "fill")
         return found
 
+    @cached_property
     def text(self) -> str:
         T = self.threads
         first = self.pick([], self.phase(" " * 8, "fill"))

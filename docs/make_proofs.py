@@ -16,16 +16,6 @@ BEGIN, END = "<!-- tables: python docs/make_proofs.py -->\n", "<!-- end of the t
 
 # Why a kernel is not proved, by the first of these that stands in the text of an open obligation, or in its name.
 REASONS = {
-    "turn": "units take turns (`with turn():`), which `order` does not follow",
-    "table[v]": "an index is read from memory",
-    "x[column[j]]": "indices are read from memory: the rows of a sparse matrix",
-    "ticket[old]": "indices are what an atomic returns",
-    "int(ticket)": "indices are what an atomic returns",
-    "x[i + 7]": "memory decides what is copied",
-    "abs(int(row[k]))": "a value from memory: of the least `int`, `abs` overflows",
-    "step += 1": "a loop that only values from memory end: its counter could overflow",
-    "steps + 1": "a loop that only its values end: its counter could overflow",
-    "tile_id * WARPS": "a tile's number is what an atomic returns",
     "chosen[at[k]]": "a scan decides about the indices",
 }
 

@@ -274,8 +274,8 @@ def gemm_kernel(
                             collect(acc, parts, ready, t * steps / share, team, rank, me)
                 if WHOLE or (first < last and last == steps):
                     if COMPLETED:
-                        with compute(), each(thread):
-                            complete(acc, a_scale, b_scale, bias, m0 + 64 * w + row, M, n0 + 2 * quad, N)
+                        with compute(), each(warp):
+                            complete(acc, a_scale, b_scale, bias, m0 + 64 * w + row, M, n0, N)
                     top, side = n0 if C_TURNED else m0 + HIGH * u, m0 + HIGH * u if C_TURNED else n0
                     if GROUPED:
                         with stage(C_slots) as c, compute(), each(UNIT, c, C, disjoint=C):

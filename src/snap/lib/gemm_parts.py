@@ -203,19 +203,30 @@ def scaling(SUMS, type, scaled):
 
 @functools.cache
 def finishing(SUMS, COLUMNS, type, bias_type, activation):
-    """finish(acc, bias, pair, columns): the bias is added to the first sums of a thread, those of COLUMNS columns, and
-    they go through the activation.  It holds columns pair + 8j and pair + 8j + 1 of two rows.
+    """finish(acc, bias, first, columns): the bias of columns `first` and so on is added to the first sums of a warp's
+    threads, those of COLUMNS columns, and they go through the activation.  Lane 4r + q has columns 8j + 2q and
+    8j + 2q + 1 of two rows.  It loads the numbers of every eighth j, from r on, and gets the others from the lanes that
+    loaded them: beside the sums there are no registers for all of them, and a thread that loads them one after the
+    other waits for memory again and again.
     """
     V, BIASED, active = element(bias_type or type), bias_type is not None, activation_function(activation)
+    LOADS = -(-COLUMNS // 64)
 
-    @device(thread)
-    def finish(acc: ref(float[SUMS]), bias: ptr(const(V)) @ grid[1], pair: int, columns: int @ grid[1]):
-        for j in unroll(range(COLUMNS // 8)):
-            for h in unroll(range(2)):
-                plus: float = 0.0
-                if BIASED:
-                    if pair + 8 * j + h < columns:
-                        plus = float(bias[pair + 8 * j + h])
+    @device(warp)
+    def finish(acc: ref(float[SUMS]) @ thread[1], bias: ptr(const(V)) @ grid[1], first: int, columns: int @ grid[1]):
+        lane: int @ thread[1] = id()
+        own: float[2 * LOADS] @ thread[1]
+        if BIASED:
+            with each(thread):
+                for i, h in unroll(range(shape=(LOADS, 2))):
+                    own[2 * i + h] = 0.0
+                    if first + 64 * i + 2 * lane + h < columns:
+                        own[2 * i + h] = float(bias[first + 64 * i + 2 * lane + h])
+        for j, h in unroll(range(shape=(COLUMNS // 8, 2))):
+            plus: float @ thread[1] = 0.0
+            if BIASED:
+                plus = intrinsic.shfl(own[2 * (j / 8) + h], j % 8 * 4 + lane % 4)
+            with each(thread):
                 for v in unroll(range(2)):
                     acc[4 * j + 2 * v + h] = active(acc[4 * j + 2 * v + h] + plus)
 
@@ -224,28 +235,29 @@ def finishing(SUMS, COLUMNS, type, bias_type, activation):
 
 @functools.cache
 def completing(SUMS, COLUMNS, type, scaled, bias_type, activation):
-    """complete(acc, scales of a, scales of b, bias, row, rows, pair, columns): sums are scaled, where there are scales,
-    and finished.
+    """complete(acc, scales of a, scales of b, bias, row, rows, first, columns): a warp's sums are scaled, where there
+    are scales, and finished.
     """
     F, V, SCALED = element(F32 if scaled else type), element(bias_type or type), scaled is not None
     FINISHED = bias_type is not None or activation is not None
     scale, finish = scaling(SUMS, type, scaled), finishing(SUMS, COLUMNS, type, bias_type, activation)
 
-    @device(thread)
+    @device(warp)
     def complete(
-        acc: ref(float[SUMS]),
+        acc: ref(float[SUMS]) @ thread[1],
         of_a: ptr(const(F)) @ grid[1],
         of_b: ptr(const(F)) @ grid[1],
         bias: ptr(const(V)) @ grid[1],
-        row: int,
+        row: int @ thread[1],
         rows: int @ grid[1],
-        pair: int,
+        first: int,
         columns: int @ grid[1],
     ):
         if SCALED:
-            scale(acc, of_a, of_b, row, rows, pair, columns)
+            with each(thread) as lane:
+                scale(acc, of_a, of_b, row, rows, first + lane % 4 * 2, columns)
         if FINISHED:
-            finish(acc, bias, pair, columns)
+            finish(acc, bias, first, columns)
 
     return complete
 

@@ -130,8 +130,8 @@ def slices_kernel(type, out_type, A_TURNED, B_TURNED, BM=64, BN=64, BAND=16, bia
                 for i, j in unroll(range(shape=(SLICES - 1, FEW))):
                     acc[j] += given[i * FEW + j]
             if FINISHED:
-                with compute(), each(thread):
-                    finish(acc, bias, n0 + own + me % 4 * 2, N)
+                with compute(), each(warp):
+                    finish(acc, bias, n0 + own, N)
             C_tiles: shared(O[OWN // WIDE, CONSUMERS, 64, WIDE], swizzle=C_SWIZZLE, across=block)
             with compute(), each(warpgroup, C_tiles, C, disjoint=C):
                 for q in unroll(range(OWN // WIDE)):

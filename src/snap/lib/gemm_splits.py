@@ -124,8 +124,8 @@ def splits_kernel(
         with each(block, C, disjoint=C):
             compute, rest = roles(C_THREADS, 128)
             if FINISHED:
-                with compute(), each(thread):
-                    finish(acc, bias, n0 + own + me % 4 * 2, N)
+                with compute(), each(warp):
+                    finish(acc, bias, n0 + own, N)
             C_tiles: shared(O[OWN // WIDE, CONSUMERS, 64, WIDE], swizzle=C_SWIZZLE)
             with compute(), each(warpgroup, C_tiles, C, disjoint=C):
                 for q in unroll(range(OWN // WIDE)):

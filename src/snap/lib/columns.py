@@ -28,11 +28,11 @@ def column_sums(x, *, dtype=None):
     that of `x`.
     """
     refuse_derivatives(x=x)
-    return _column_sums(x, dtype)
+    return summed(x, dtype)
 
 
 @recorded
-def _column_sums(x, dtype):
+def summed(x, dtype):
     given = floats("column_sums", "x", x, rank=2)
     rows, length = rows_of("column_sums", "x", given)
     type = stored("column_sums", "dtype", dtype, given.type)

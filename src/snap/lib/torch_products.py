@@ -12,6 +12,7 @@ import functools
 import sys
 from collections.abc import Callable
 
+from snap.lib.columns import summed
 from snap.lib.gemm_ragged import grouped_gradients
 from snap.lib.product_gradients import batched_gradients, gemm_gradients, sgemm_gradients, tf32_gradients
 from snap.lib.torch_derivatives import refuse_derivatives
@@ -36,7 +37,13 @@ def gemm_direct(needed, grad, result, a, b, bias, activation):
     if activation is not None:
         grad = before_activation(activation)(grad, sys.modules["snap.lib"].gemm(a, b, None, bias))
     of_a, of_b = gemm_gradients(grad, a, b, needed[0], needed[1]) if needed[0] or needed[1] else (None, None)
-    return of_a, of_b, grad.sum(0).to(bias.dtype) if bias is not None and needed[2] else None
+    return of_a, of_b, bias_gradient(grad, bias) if bias is not None and needed[2] else None
+
+
+def bias_gradient(grad, bias):
+    """By our own kernel where it reads the gradient as it lies, on a GPU."""
+    found = summed(grad, None) if grad.is_cuda and grad.is_contiguous() else grad.sum(0)
+    return found if found.dtype == bias.dtype else found.to(bias.dtype)
 
 
 def tf32_direct(needed, grad, result, a, b):

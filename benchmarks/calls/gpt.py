@@ -119,7 +119,7 @@ def gpt2(kind: str) -> dict:
 
     with tempfile.TemporaryDirectory() as folder:
         report = train.main(["--steps", str(GPT2_STEPS), "--twin", kind, "--every", "20", "--out", folder])
-    (ours, clock), (theirs, their_clock) = ((name, report.seconds[name] / report.counted[name] * 1e3) for name in report.seconds)
+    (ours, clock), (theirs, their_clock) = ((name, report.tokens / report.rate(name) * 1e3) for name in report.losses)
     apart = max(abs(one - other) for (_, one), (_, other) in zip(report.losses[ours], report.losses[theirs]))
     name = f"GPT-2 124M, torch {'compiled' if kind == 'compile' else kind}"
     print(f"{name:23} clock {clock:6.2f}, torch {their_clock:6.2f} ({clock / their_clock:5.3f})   losses differ by at most {apart:.1e}", flush=True)

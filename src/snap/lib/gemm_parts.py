@@ -1,10 +1,10 @@
 """What the GEMM kernels of Hopper have in common: how operands lie in shared memory, how they are loaded and
-multiplied, what happens to sums, and how blocks hand them to each other.
+multiplied, what happens to sums, how blocks hand them to each other, and which group of rows a tile belongs to.
 
 Input:      element types, the layouts of operands, sizes of tiles
 Output:     device functions, which kernels (gemm_kernels.py, gemm_slices.py) call
 Invariant:  what lies outside of a matrix is read as zero.  f32 is rounded to tf32 while it is loaded
-Non-goals:  which tiles there are, and whose they are
+Non-goals:  which team computes which tile
 
 An operand that lies *along* k, with k along its rows, is loaded as one tile [rows, k]; one that lies across it as
 panels [k, columns], each as wide as a swizzled row, 128 bytes, or half as wide where that is what tiles are multiples

@@ -197,20 +197,18 @@ def warp_tiled(BM, BN, BK, TM, TN, STAGES, WIDTH, SLICED=False, GROUP=BAND):
                     acc[i, j] += x[i] * y[j]
             if SLICED and piece >= 0:
                 with each(thread, P):
-                    for i in unroll(range(TM)):
+                    for i, j in unroll(range(shape=(TM, TN // 4))):
                         below: int = (row + i / 4 * 4) * 4 + i % 4
-                        for j in unroll(range(TN // 4)):
-                            if m0 + below < M:
-                                P[i64(piece * BM + below) * (BN // 4) + (column + j * 8)] = acc.view(float4)[i, j]
+                        if m0 + below < M:
+                            P[i64(piece * BM + below) * (BN // 4) + (column + j * 8)] = acc.view(float4)[i, j]
             else:
                 acc *= alpha
                 with each(thread, C):
-                    for i in unroll(range(TM)):
+                    for i, j in unroll(range(shape=(TM, TN // WIDTH))):
                         to: int = m0 + (row + i / 4 * 4) * 4 + i % 4
-                        for j in unroll(range(TN // WIDTH)):
-                            at: int = n0 / WIDTH + (column + j / PARTS * 8) * PARTS + j % PARTS
-                            if to < M and at < N / WIDTH:
-                                C[to, at] = acc.view(W)[i, j]
+                        at: int = n0 / WIDTH + (column + j / PARTS * 8) * PARTS + j % PARTS
+                        if to < M and at < N / WIDTH:
+                            C[to, at] = acc.view(W)[i, j]
 
     return sgemm
 

@@ -15,7 +15,6 @@ FOLDERS = ("sync", "check", "ir", "machine", "analysis")
 # file: how often, and why
 SOUND = {
     "analysis/overlap.py": (7, "forms that are shared: the table that hands them out keeps them; shapes of footprints, which only decide what is asked first"),
-    "analysis/solve.py": (2, "lists that are compared within one call"),
     "analysis/values.py": (1, "an expression gets a number when it is first met, and is kept with it"),
     "check/parts.py": (4, "accesses of a body that is held while it is walked"),
     "check/scopes.py": (4, "statements of the untyped tree, which the definition holds"),

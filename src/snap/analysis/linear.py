@@ -52,6 +52,8 @@ def add(a: Form, b: Form, scale: int = 1) -> Form:
     """a + scale * b"""
     if not b[1]:
         return (a[0] + scale * b[0], a[1])
+    if not a[1]:
+        return (a[0] + scale * b[0], times(b, scale)[1])
     terms = dict(a[1])
     for atom, k in b[1]:
         terms[atom] = terms.get(atom, 0) + scale * k

@@ -14,7 +14,7 @@ analysis/oracles.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from enum import Enum
 from typing import Any
 
@@ -88,7 +88,7 @@ class Systems:
         found = self.known.get(key)
         if found is None:
             rows = _without_equalities(zero, positive, None)
-            found = self.known[key] = rows is not None and self._hold(rows)
+            found = self.known[key] = rows is not None and self._hold(rows, {})
         return found
 
     def feasible_with_one(self, zero: list[Form], positive: list[Form], choices: list[Form]) -> bool:
@@ -97,22 +97,24 @@ class Systems:
         """
         rows = _without_equalities(zero, [*choices, *positive], None)
         shared: dict[frozenset, Row] = {}
-        if rows is None or not _tighten(shared, rows[len(choices) :]):
+        if rows is None:
             return False
-        chosen = rows[: len(choices)]
+        chosen = [row for row in rows[: len(choices)] if row[1] or row[0] >= 0]
+        if not chosen or not _tighten(shared, rows[len(choices) :]):
+            return False
         named = {a for _, terms in chosen for a in terms}
-        for part in _apart(list(shared.values())):
-            if all(named.isdisjoint(terms) for _, terms in part):
-                if not self._hold(part):
-                    return False
-                for _, terms in part:
-                    del shared[frozenset(terms.items())]
-        return any(self._hold([row], shared) for row in chosen)
+        open_: dict[frozenset, Row] = {}
+        for part in _apart(_pruned(shared, None, named).values()):
+            if any(not named.isdisjoint(terms) for _, terms in part):
+                open_.update((frozenset(terms.items()), (c, terms)) for c, terms in part)
+            elif not self._part(part):
+                return False
+        return any(self._hold([row], open_) for row in chosen)
 
-    def _hold(self, rows: list[Row], shared: dict[frozenset, Row] | None = None) -> bool:
-        """shared: more rows, tight already."""
-        best = dict(shared or ())
-        return _tighten(best, rows) and all(map(self._part, _apart(list(_pruned(best, None).values()))))
+    def _hold(self, rows: list[Row], tight: dict[frozenset, Row]) -> bool:
+        """Of rows, and others that are tight already."""
+        best = dict(tight)
+        return _tighten(best, rows) and all(map(self._part, _apart(_pruned(best, None).values())))
 
     def _part(self, rows: list[Row]) -> bool:
         names: dict[int, int] = {}
@@ -124,18 +126,19 @@ class Systems:
         return found
 
 
-def _apart(rows: list[Row]) -> list[list[Row]]:
+def _apart(rows: Iterable[Row]) -> list[list[Row]]:
     """Parts that have no unknown in common."""
-    home: dict[int, list[Row]] = {}  # by unknown, the part that it is in
+    parts: list[tuple[set[int], list[Row]]] = []  # the unknowns of each, and its rows
     for row in rows:
-        mine = [row]
-        for part in {id(part): part for a in row[1] if (part := home.get(a)) is not None}.values():
-            mine, part = (part, mine) if len(part) > len(mine) else (mine, part)
-            mine += part
-            for _, terms in part:
-                home.update(dict.fromkeys(terms, mine))
-        home.update(dict.fromkeys(row[1], mine))
-    return list({id(part): part for part in home.values()}.values())
+        names, mine, others = set(row[1]), [row], []
+        for part in parts:
+            if names.isdisjoint(part[0]):
+                others.append(part)
+            else:
+                names |= part[0]
+                mine = part[1] + mine
+        parts = [*others, (names, mine)]
+    return [mine for _, mine in parts]
 
 
 def _atoms(zero: list[Form], positive: list[Form]) -> tuple[dict[Atom, None], list[Form]]:
@@ -231,9 +234,9 @@ def _tighten(best: dict[frozenset, Row], rows: Iterable[Row]) -> bool:
     return True
 
 
-def _pruned(best: dict[frozenset, Row], trail: Trail | None) -> dict[frozenset, Row]:
+def _pruned(best: dict[frozenset, Row], trail: Trail | None, held: Set[int] = frozenset()) -> dict[frozenset, Row]:
     """Without the rows of unknowns that are bounded on one side only: these rows hold, whatever the other
-    unknowns are.
+    unknowns are.  held: those of which more rows are to come.
     """
     lower: dict[int, int] = {}  # how many rows bound it on this side
     upper: dict[int, int] = {}
@@ -241,7 +244,7 @@ def _pruned(best: dict[frozenset, Row], trail: Trail | None) -> dict[frozenset, 
         for a, k in terms.items():
             side = lower if k > 0 else upper
             side[a] = side[a] + 1 if a in side else 1
-    free = lower.keys() ^ upper.keys()
+    free = (lower.keys() ^ upper.keys()) - held
     while free:
         gone = [(key, row) for key, row in best.items() if not free.isdisjoint(row[1])]
         if trail is not None:
@@ -252,7 +255,7 @@ def _pruned(best: dict[frozenset, Row], trail: Trail | None) -> dict[frozenset, 
             for a, k in terms.items():
                 side, other = (lower, upper) if k > 0 else (upper, lower)
                 side[a] -= 1
-                if not side[a] and other.get(a):
+                if not side[a] and other.get(a) and a not in held:
                     next_free.add(a)
         free = {a for a in next_free if lower[a] or upper[a]}
     return best

@@ -14,8 +14,9 @@ from typing import Any, TypeVar
 
 from snap.ir import nodes as ir
 from snap.ir import synced
+from snap.ir.effects import effects
 from snap.ir.rewrite import changed, each, with_bodies
-from snap.ir.walk import bodies, statements
+from snap.ir.walk import BRANCHED, expressions, own_expressions, statements
 from snap.record import replace
 
 F = TypeVar("F", bound=synced.AnyFunction)
@@ -50,21 +51,32 @@ class Numbers:
         def one(s: ir.Stmt) -> ir.Stmt:
             number = self.new() if s.number in taken or not s.number else s.number
             taken.add(number)
-            s = with_bodies(s, lambda inner: self.apart(inner, taken)) if bodies(s) else s
-            return s if s.number == number else _called(s, number)
+            inside = lambda inner: self.apart(inner, taken)  # noqa: E731
+            return with_bodies(s, inside) if s.number == number else _called(s, number, inside)
 
         return each(body, one)
 
     def _anew(self, s: ir.Stmt, inside: Callable[[ir.Body], ir.Body]) -> ir.Stmt:
-        number = self.new()
-        return _called(with_bodies(s, inside) if bodies(s) else s, number)
+        return _called(s, self.new(), inside)
 
 
 _SLOTS: dict[type, list[tuple[Callable, Callable]]] = {}
 
 
-def _called(s: ir.Stmt, number: int) -> ir.Stmt:
-    """`replace(s, number=number)`, in a third of its time: a program has thousands of statements."""
+def _called(s: ir.Stmt, number: int, inside: Callable[[ir.Body], ir.Body]) -> ir.Stmt:
+    """The statement by another number, its bodies changed.  What it does itself is the same, so what is kept of that is
+    kept of both: a program has thousands of statements, and each is asked again and again.
+    """
+    made = with_bodies(s, inside) if type(s) in BRANCHED else s
+    made = _copied(s) if made is s else made
+    _put_number(made, number)
+    for put, ask in _KEPT:
+        put(made, ask(s))
+    return made
+
+
+def _copied(s: ir.Stmt) -> ir.Stmt:
+    """`replace(s)`, in a third of its time."""
     cls: Any = type(s)
     slots = _SLOTS.get(cls)
     if slots is None:
@@ -73,11 +85,16 @@ def _called(s: ir.Stmt, number: int) -> ir.Stmt:
     made = cls.__new__(cls)
     for get, put in slots:
         put(made, get(s))
-    _put_number(made, number)
     return made
 
 
-_put_number = ir.Statement.number.__set__  # type: ignore[attr-defined]
+_of: Any = ir.Statement
+_put_number = _of.number.__set__
+_KEPT = (
+    (_of._effects.__set__, effects),
+    (_of._own_expressions.__set__, own_expressions),
+    (_of._expressions.__set__, expressions),
+)
 
 
 def _with_body(function: F, body: ir.Body) -> F:
@@ -111,7 +128,7 @@ class _Numbering:
         number = self.count
         if isinstance(s, ir.Call):
             return changed(s, function=self.function(s.function), number=number)
-        return _called(with_bodies(s, self.body) if bodies(s) else s, number)
+        return _called(s, number, self.body)
 
 
 def declared(f: synced.AnyFunction) -> Iterable[int]:

@@ -36,8 +36,8 @@ DEEPEST = 5  # loops around an access beyond which its index is not followed: ev
 class Accesses:
     """What statements do, told to a visitor."""
 
-    def __init__(self, context: Context, variables: Variables, visitor: Visitor):
-        self.context, self.variables, self.visitor = context, variables, visitor
+    def __init__(self, context: Context, variables: Variables, visitor: Visitor, first: bool):
+        self.context, self.variables, self.visitor, self.first = context, variables, visitor, first
         self.objects, self.names = context.declared.objects, context.declared.names
         self.nth = 0  # of the accesses that the statement makes, which one comes next
 
@@ -79,8 +79,10 @@ class Accesses:
             self._reads(part, m)
 
     def _reads_where(self, cond: ir.Expr, truth: bool, e: ir.Expr, m: Moment) -> None:
-        known = self.variables.facts(cond, truth, m.where, m.paths)
-        self._reads_in(e, replace(m, where=m.where.knowing(known)))
+        if self.first and not m.around:  # else the access is known
+            known = self.variables.facts(cond, truth, m.where, m.paths)
+            m = replace(m, where=m.where.knowing(known))
+        self._reads_in(e, m)
 
     # Boxes are loaded from memory that this kernel does not write: nothing says when the source has been read.
     def _read_only(self, m: Moment) -> None:
@@ -248,6 +250,14 @@ class Accesses:
     def arrived(self, obj: ObjectKey, m: Moment) -> None:
         if m.around and not m.paths.tokens.get(obj):
             return
+        known = self.variables.told.tokens
+        asked = ((m.where.frame, m.s.number, Said.WAITED), obj, m.where.unrolled)
+        made = known.get(asked)
+        if made is None:
+            made = known[asked] = self._waiting(asked[0], obj, m)
+        self.visitor.waited(altered(made, since=m.paths.crossed), m)
+
+    def _waiting(self, site: AccessKey, obj: ObjectKey, m: Moment) -> Token:
         where, declared = m.where, self.context.declared.shared[obj]
         array = declared.obj
         there = self.variables.at(where, m.paths)
@@ -257,8 +267,8 @@ class Accesses:
             for k in range(len(array.shape) - len(slot))
         ]
         shape = tuple(self.variables.form(n, where, m.paths) for n in array.shape)
-        t = Token(
-            (where.frame, m.s.number, Said.WAITED),
+        return Token(
+            site,
             obj,
             Kind.READ,
             self.names[where.frame, declared.handle.uid],
@@ -271,4 +281,3 @@ class Accesses:
             born=where.loops,
             aging=0 if array.uid in self.context.counted else array.depth,
         )
-        self.visitor.waited(t, m)

@@ -13,7 +13,7 @@ from typing import Any
 
 from snap.analysis import linear
 from snap.analysis.overlap import Memo, Overlap, reached
-from snap.analysis.values import Frame, Position, Values, called, is_integer
+from snap.analysis.values import Frame, Position, Values, called
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir import synced
@@ -24,6 +24,7 @@ from snap.ir.walk import bodies, bytes_of, callees, children, own_expressions, s
 from snap.sync.arrays import first_uses, handed, nested_stages, reused, sizes, written
 from snap.sync.loops import assigned, copies_in_turn, cycling, growing, writes
 from snap.sync.tokens import Here, Name, ObjectKey
+from snap.sync.touches import Touching
 from snap.sync.weave import Woven
 
 
@@ -180,29 +181,9 @@ class Context:
     def writes(self, s: ir.For) -> bool:
         return self._once(("writes", s.number), lambda: writes(s, self._once(("writes",), dict)))
 
-    def bare(self, s: ir.Stmt) -> bool:
-        """Whether it is a loop in which nothing happens that matters where it is walked again: arithmetic on a thread's
-        own values.  (That no barrier stands in there is why: it would not order anything.)
-        """
-        if not isinstance(s, ir.For):
-            return False
-        return self._once(("bare", s.number), lambda: all(self._arithmetic(inner) for inner in statements((s,))))
-
-    def _arithmetic(self, s: ir.Stmt) -> bool:
-        match s:
-            case ir.For() | ir.If() | ir.Declare():
-                pass
-            case ir.Assign(ir.VarTarget(var)) if is_integer(var.type):
-                return False
-            case ir.Assign(
-                ir.VarTarget() | ir.ElemTarget() | ir.ComponentTarget(ir.VarTarget() | ir.ElemTarget()) as target
-            ):
-                if not isinstance(target, ir.VarTarget) and self.multiplies:
-                    return False
-            case _:
-                return False
-        registers = () if self.multiplies else (ir.Elem, ir.ArrayValue)
-        return all(isinstance(part, registers) for part in self.reading(s))
+    @property
+    def touching(self) -> Touching:
+        return self._once(("touching",), lambda: Touching(self))
 
     def _once(self, asked: tuple, answer):
         found = self._kept.get(asked)

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 
+from snap.analysis.values import Frame
 from snap.diag.error import Diagnostic, Label, SnapError
+from snap.ir import nodes as ir
 from snap.ir.engines import Engine
 from snap.ir.types import BLOCK1, Level, Place, Privilege
 from snap.sync.beside import Beside
@@ -24,12 +26,7 @@ from snap.sync.where import Moment
 
 
 class Visitor:
-    """What is asked and done at the steps of a walk; a step that says nothing here is nobody's matter.
-
-    passes_over  whether loops that only compute are left out at once
-    """
-
-    passes_over = False
+    """What is asked and done at the steps of a walk; a step that says nothing here is nobody's matter."""
 
     def __init__(self, context: Context, gaps: dict[GapKey, Gap]):
         self.context, self.gaps = context, gaps
@@ -58,6 +55,10 @@ class Visitor:
 
     def goes_around(self, begun: object) -> None:
         """A loop goes around."""
+
+    def concerned(self, s: ir.Stmt, frame: Frame, paths: Paths) -> bool:
+        """Whether there is something to see in a statement that has been walked before."""
+        return self.context.touching.concerned(frame, s, paths.tokens)
 
     # ---- accesses ---------------------------------------------------------------------------------------------------
 

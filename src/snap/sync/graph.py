@@ -32,9 +32,8 @@ from snap.sync.context import Context, context_of
 from snap.sync.edges import Finder, Visitor
 from snap.sync.loops import few
 from snap.sync.paths import Paths, one_iteration_older
-from snap.sync.publish import ACQUIRED
-from snap.sync.tokens import Edge, Gap, GapKey, Here, ObjectKey, Said, Token, altered
-from snap.sync.variables import Told, Variables
+from snap.sync.tokens import ACQUIRED, Edge, Gap, GapKey, Here, ObjectKey, Said, Token, altered
+from snap.sync.variables import Told, Variables, Written
 from snap.sync.weave import Woven
 from snap.sync.where import Moment, Where, into_roles
 
@@ -61,17 +60,18 @@ def graph_of(function: synced.Function, woven: Woven | None = None) -> Graph:
 
 
 class Walk(Forward[Paths]):
-    """around  whether a loop is walked again, with what came around: all accesses in it have been made
+    """first   whether it is the first over this function: what variables are, it finds out, and later ones do not ask
+    around  whether a loop is walked again, with what came around: all accesses in it have been made
     ages    loops whose iterations are counted for what was there before
     path    the statements we are in
     opened  of the loops, and of the functions, we are in: how many scopes and statements were open where each began
     """
 
-    def __init__(self, context: Context, visitor: Visitor, gaps: dict[GapKey, Gap], told: Told):
+    def __init__(self, context: Context, visitor: Visitor, gaps: dict[GapKey, Gap], told: Told, first: bool = True):
         super().__init__()
-        self.context, self.visitor, self.gaps, self.told = context, visitor, gaps, told
+        self.context, self.visitor, self.gaps, self.told, self.first = context, visitor, gaps, told, first
         self.variables = Variables(context, told)
-        self.accesses = Accesses(context, self.variables, visitor)
+        self.accesses = Accesses(context, self.variables, visitor, first)
         self.where = Where((), context.start)
         self.handing = context.woven.passes.keys() | context.woven.lands.keys()
         self.around = False
@@ -130,13 +130,15 @@ class Walk(Forward[Paths]):
             return paths
         here, crossed = self.where.here(s), paths.crossed
         result: Paths | None = paths
-        if self._reaches(s, paths, computed):
+        if self._reaches(s, paths, computed, here):
             self.path.append(here[0])
             if s.number in self.handing:
                 self._handed_on(s, paths)
             result = super().statement(s, paths)
             if result is not None:
                 self.visitor.ended(self.path[-1:], result)
+                if self.first and result.crossed != crossed and here not in self.told.gained:
+                    self.told.gained[here] = result.crossed & ~crossed
             self.path.pop()
         known = self.told.after.get(here, _NOT_TOLD)
         if known is not _NOT_TOLD:
@@ -145,15 +147,18 @@ class Walk(Forward[Paths]):
             if result is None:  # the ways out that the statement has were not gone: nothing came there
                 result = Paths({}, known, crossed)
             result.share(known)
-        elif self.where.loops:
+        elif self.first and (self.where.loops or result is None):
             self.told.after[here] = None if result is None else result.shared()
         return result
 
-    def _reaches(self, s: ir.Stmt, paths: Paths, computed: ir.Var | None) -> bool:
-        """Whether there is something to see in a statement."""
-        if self.around:
-            return computed is None and any(paths.tokens.values()) and not self.context.bare(s)
-        return not (self.visitor.passes_over and self.context.bare(s))
+    def _reaches(self, s: ir.Stmt, paths: Paths, computed: ir.Var | None, here: Written) -> bool:
+        """Whether there is something to see in a statement; if not, it is passed over."""
+        if self.first and not self.around:
+            return True
+        if computed is None and self.visitor.concerned(s, here[0][0], paths):
+            return True
+        paths.crossed |= self.told.gained.get(here, 0)
+        return False
 
     def transfer(self, s: ir.Stmt, paths: Paths) -> Paths | None:
         step = _STEPS.get(type(s), Walk._plain)
@@ -185,7 +190,7 @@ class Walk(Forward[Paths]):
             self.visitor.atomic(m)
         if isinstance(s, ir.Collective) and COLLECTIVES[s.op].barrier:
             self._met(paths, s.requires)
-        elif not self.where.loops or self.where.here(s) not in self.told.after:
+        elif self.first and (not self.where.loops or self.where.here(s) not in self.told.after):
             self.variables.update(m)
         return paths
 
@@ -337,7 +342,7 @@ class Walk(Forward[Paths]):
 
     def join(self, paths: Paths, other: Paths, s: ir.Stmt) -> Paths:
         paths.absorb(other)
-        if not self.around:  # else the first walk has told
+        if self.first and not self.around:  # else the first walk has told
             self.variables.join(paths, other, self.where, s.number)
         return paths
 
@@ -367,11 +372,12 @@ class Walk(Forward[Paths]):
     def _call(self, s: ir.Call, paths: Paths) -> Paths | None:
         m = self._moment(s, paths)
         self.accesses.evaluate(m)
-        self.variables.bind(s, called(self.where.frame, s.number), m)
+        if self.first:
+            self.variables.bind(s, called(self.where.frame, s.number), m)
         self.opened[1].append((len(self.where.scopes), len(self.path)))
         result = self.called(s, paths)
         self.opened[1].pop()
-        if result is not None and isinstance(s.target, ir.VarTarget):
+        if self.first and result is not None and isinstance(s.target, ir.VarTarget):
             self.variables.store(s.target.var, None, self._moment(s, result))
         return result
 
@@ -458,12 +464,14 @@ class Walk(Forward[Paths]):
         current: Paths | None = paths
         for turn in range(len(values) + 1):
             inside = replace(outside, loops=(*outside.loops, loop), unrolled=(*outside.unrolled, turn))
-            self.variables.at(inside, current)
-            current.learn({variable: self.variables.unknown_at_top(variable, loop) for variable in written})
-            current.learn(self.variables.counted(entry_known, s, frame, linear.number(turn)))
+            if self.first:
+                self.variables.at(inside, current)
+                current.learn({variable: self.variables.unknown_at_top(variable, loop) for variable in written})
+                current.learn(self.variables.counted(entry_known, s, frame, linear.number(turn)))
             if turn == len(values):
                 break
-            current.learn({(frame, s.var.uid): linear.number(values[turn])})
+            if self.first:
+                current.learn({(frame, s.var.uid): linear.number(values[turn])})
             found = self._round(s, current, inside)
             left += found.breaks
             current = None

@@ -47,9 +47,11 @@ def plan_copies(graph: Graph, marks: dict[GapKey, list[Mark]]) -> tuple[frozense
     fences = _fences(graph.edges, gaps, marks)
     if not any(e.first.in_flight for e in graph.edges):
         return frozenset(), {gap: Duty(fence=True) for gap in fences}
-    commits = _commits(graph, gaps)
-    counter = Counter(graph, {n: [m.participants for m in marks[gap]] for n, gap in gaps.items()}, commits)
-    Walk(graph.context, counter, graph.gaps, graph.told).run()
+    parents = _Parents(graph.context.function)
+    commits = _commits(graph, gaps, parents)
+    counting = parents.around([*commits, *((gap[0], gap[2]) for gap in marks)])
+    counter = Counter(graph, {n: [m.participants for m in marks[gap]] for n, gap in gaps.items()}, commits, counting)
+    Walk(graph.context, counter, graph.gaps, graph.told, first=False).run()
     waits: dict[GapKey, dict[Wait, int]] = {}
     for (n, wait), younger in counter.younger.items():
         waits.setdefault(gaps[n], {})[wait] = max(0, younger)
@@ -60,9 +62,8 @@ def _in_order(waits: dict[Wait, int]) -> tuple[tuple[Wait, int], ...]:
     return tuple(sorted(waits.items(), key=lambda one: one[0].value))
 
 
-def _commits(graph: Graph, gaps: dict[int, GapKey]) -> frozenset[Here]:
+def _commits(graph: Graph, gaps: dict[int, GapKey], parents: _Parents) -> frozenset[Here]:
     """The statements after which copies are committed."""
-    parents = _Parents(graph.context.function)
     commits: set[Here] = set()
     for edge in graph.edges:
         if edge.first.engine is Engine.COPIES:
@@ -93,14 +94,15 @@ class Counter(Visitor):
     """Counts, at the barriers that are chosen, the groups that were begun since each that is waited for there.
 
     Nothing but work in flight, and who has waited for loads, is remembered.  Of each it is known how many groups were
-    committed since, and how many there were at each barrier crossed since.
+    committed since, and how many there were at each barrier crossed since.  counting: the statements in which there is
+    a barrier or a commit.
     """
 
-    passes_over = True
-
-    def __init__(self, graph: Graph, barriers: dict[int, list[Privilege]], commits: frozenset[Here]):
+    def __init__(
+        self, graph: Graph, barriers: dict[int, list[Privilege]], commits: frozenset[Here], counting: set[Here]
+    ):
         super().__init__(graph.context, graph.gaps)
-        self.barriers, self.commits = barriers, commits
+        self.barriers, self.commits, self.counting = barriers, commits, counting
         self.younger: dict[tuple[int, Wait], int] = {}  # by gap: the fewest on any path, of what is waited for there
 
     def crossing(self, gap: Gap, paths: Paths) -> None:
@@ -112,6 +114,14 @@ class Counter(Visitor):
         more = sum(here in self.commits for here in statements)
         if more:
             paths.each_in_flight(lambda t: altered(t, commits=t.commits + more), Wait.COPIES)
+
+    def concerned(self, s: ir.Stmt, frame: Frame, paths: Paths) -> bool:
+        """Barriers and commits inside of a statement count what is in flight."""
+        touching = self.context.touching
+        if touching.of(frame, s).begins:
+            return True
+        in_flight = any(paths.tokens.values())
+        return in_flight and ((frame, s.number) in self.counting or touching.concerned(frame, s, paths.tokens))
 
     def wants(self, obj: ObjectKey, engine: Engine, m: Moment) -> bool:
         return bool(m.paths.tokens.get(obj)) or not m.around and engine is not Engine.THREADS
@@ -185,6 +195,10 @@ class _Parents:
         while at and path[at][0] in self.turning:
             at -= 1
         return path[at][0]
+
+    def around(self, statements: list[Here]) -> set[Here]:
+        """The statements, and all that they stand in."""
+        return {here for s in statements for here, _ in self._path(s)}
 
     def contains(self, outer: Here, inner: Here) -> bool:
         return any(statement == outer for statement, _ in self._path(inner))

@@ -25,13 +25,8 @@ from snap.ir.effects import Kind
 from snap.ir.types import BLOCK1, THREAD1, Level, Privilege
 from snap.sync.arrays import READS_AND_WRITES
 from snap.sync.context import Context
-from snap.sync.tokens import Gap, GapKey, Name, ObjectKey, Said, Token
+from snap.sync.tokens import ACQUIRED, ACQUIRES, RELEASES, Gap, GapKey, Name, ObjectKey, Said, Token
 from snap.sync.where import Moment
-
-RELEASES = ("release", "acq_rel", "seq_cst")
-ACQUIRES = ("acquire", "acq_rel", "seq_cst")
-# Hold the acquires that have happened; of those that only say what threads of the same block did, the one of True.
-ACQUIRED: dict[bool, ObjectKey] = {False: ((), "acquired"), True: ((), "acquired inside")}
 
 
 class Publishing:

@@ -44,6 +44,12 @@ GapKey = tuple[Frame, str, int]  # calls, 'before' | 'after' | 'condition', the 
 Role = tuple[int, int]  # the case of a split of the block's threads: its first thread, and how many
 
 
+RELEASES = ("release", "acq_rel", "seq_cst")
+ACQUIRES = ("acquire", "acq_rel", "seq_cst")
+# Hold the acquires that have happened; of those that only say what threads of the same block did, the one of True.
+ACQUIRED: dict[bool, ObjectKey] = {False: ((), "acquired"), True: ((), "acquired inside")}
+
+
 def registers(frame: Frame, var: ir.Var) -> ObjectKey:
     """A thread's own array as an object that products in flight use."""
     return (frame, ("registers", var.uid))

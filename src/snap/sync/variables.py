@@ -18,7 +18,7 @@ from snap.ir.types import THREAD1, Privilege
 from snap.sync.context import Context
 from snap.sync.loops import cycle
 from snap.sync.paths import Known, Paths
-from snap.sync.tokens import AccessKey, Here, Token
+from snap.sync.tokens import Here, Token
 from snap.sync.where import Moment, Where
 
 Written = tuple[Here, tuple[int, ...]]  # a statement, each time it is written out (`Where.here`)
@@ -31,14 +31,16 @@ class Told:
     after   what is known after a statement in a loop; None: the way ends there
     top     what is known at the top of an iteration, and of the loop's own variable
     inside  where its bodies are
-    tokens  the access that was made
+    gained  the gaps that every path through it crosses, of those in it
+    tokens  the access that was made, or what was said
     privileges  of variables, by call and number: a later walk passes their declarations over
     """
 
     after: dict[Written, Known | None] = field(default_factory=dict)
     top: dict[Written, tuple[Known, list[Form]]] = field(default_factory=dict)
     inside: dict[tuple[Written, int], Where] = field(default_factory=dict)
-    tokens: dict[tuple[AccessKey, tuple[int, ...]], Token] = field(default_factory=dict)
+    gained: dict[Written, int] = field(default_factory=dict)
+    tokens: dict[tuple, Token] = field(default_factory=dict)
     privileges: dict[tuple[Frame, int], Privilege] = field(default_factory=dict)
 
 

@@ -353,7 +353,7 @@ MUTANTS = (
            ("tests/sync/test_relax.py::test_more_than_there_are_is_refused",)),
     Mutant("the grid waits only in a cooperative launch", "sync/primitive.py",
            ('            return (\n'
-            '                ("grid", "")\n'
+            '                (PointKind.GRID, "")\n'
             '                if function.cooperative\n'
             '                else (None, "only a cooperative launch can make the whole grid wait")\n'
             '            )\n'),
@@ -364,8 +364,8 @@ MUTANTS = (
            "if True:",
            ("tests/sync/test_rules.py::test_several_blocks_that_are_no_cluster_cannot_wait",)),
     Mutant("groups that share a warp have no barrier", "sync/primitive.py",
-           "    if place.top >= Level.BLOCK:\n        return \"block\", \"\"\n    return None, f\"groups",
-           "    if True:\n        return \"block\", \"\"\n    return None, f\"groups",
+           "    if place.top >= Level.BLOCK:\n        return PointKind.BLOCK, \"\"\n    return None, f\"groups",
+           "    if True:\n        return PointKind.BLOCK, \"\"\n    return None, f\"groups",
            ("tests/sync/test_rules.py::test_groups_that_no_barrier_can_tell_apart",)),
     Mutant("a part of a warp is a divisor of 32", "sync/primitive.py",
            "    if WARP % p.n == 0:",

@@ -26,6 +26,7 @@ from snap.ir.synced import (
     MBarrierArrive,
     MBarrierExpect,
     MBarrierWait,
+    PointKind,
     Sync,
     SyncPoint,
 )
@@ -378,18 +379,18 @@ def point_words(point: SyncPoint) -> str:
     """A point in a line: with what, who, for what, why."""
     how = _wait_primitive(point)
     who = _does(point.waiters or str(point.participants), "wait")
-    if point.arrivals and point.arrivals != point.waiters and point.kind != "thread":
+    if point.arrivals and point.arrivals != point.waiters and point.kind != PointKind.THREAD:
         who = f"{_does(point.arrivals, 'arrive')}, {who}"
-        how = how if point.kind == "mbarrier" else f"{_arrive_words(point)}, {how}"
+        how = how if point.kind == PointKind.MBARRIER else f"{_arrive_words(point)}, {how}"
     return f"{how}: {who} for `{point.object}`: {point.reason}{wait_words(point)}"
 
 
 def _arrive_words(point: SyncPoint) -> str:
-    return f"bar.arrive {point.number}" if point.kind == "named" else f"{PRIMITIVES[point.kind]}, arrival"
+    return f"bar.arrive {point.number}" if point.kind == PointKind.NAMED else f"{PRIMITIVES[point.kind]}, arrival"
 
 
 def _wait_primitive(point: SyncPoint) -> str:
-    return PRIMITIVES[point.kind] + (f" {point.number}" if point.kind == "named" else "")
+    return PRIMITIVES[point.kind] + (f" {point.number}" if point.kind == PointKind.NAMED else "")
 
 
 def _does(who: str, verb: str) -> str:

@@ -22,6 +22,7 @@ from snap.ir import synced
 from snap.ir.effects import Effect, effects, loads
 from snap.ir.engines import Engine
 from snap.ir.points import GONE, Dependence, PointKey, key_of, points
+from snap.ir.synced import PointKind
 from snap.ir.walk import bodies, statements
 
 ROW, CHARACTER, INDENT, LANE, MARGIN = 20, 7.2, 10, 14, 12  # pixels
@@ -169,7 +170,7 @@ class Picture:
     def _bar(self, point: synced.SyncPoint, span: Span, part: str = "") -> None:
         words = [f"{WAITS[engine]} {younger}" for engine, younger in point.waits]
         words += ["proxy fence"] * point.fence
-        words += [PRIMITIVES[point.kind] + " arrive" * bool(part)] if point.kind != "thread" else []
+        words += [PRIMITIVES[point.kind] + " arrive" * bool(part)] if point.kind != PointKind.THREAD else []
         if not words and (wait := self._wait_here()) is not None:  # one wait is for both
             wait.points += (key_of(point),)
             wait.text += f", {point.object}"

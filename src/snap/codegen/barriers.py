@@ -17,6 +17,7 @@ from snap.codegen.positions import THREAD_INDEX, within
 from snap.codegen.scope import Scope
 from snap.ir import synced
 from snap.ir.hardware import NAMED_BARRIERS, WARP
+from snap.ir.synced import PointKind
 from snap.ir.types import I32, Level, Privilege
 
 CLUSTER_SYNC = Helper(
@@ -106,11 +107,11 @@ ROUNDS = "snap_rounds"
 def at(scope: Scope, point: synced.SyncPoint, part: str) -> tree.Stmt:
     """The barrier of a point, or one half of it."""
     match point.kind, part:
-        case "cluster", "arrive":
+        case PointKind.CLUSTER, "arrive":
             return _evaluate(scope.module.helper(CLUSTER_ARRIVE))
-        case "cluster", "wait":
+        case PointKind.CLUSTER, "wait":
             return _evaluate(scope.module.helper(CLUSTER_WAIT))
-        case "named", _ if part != "both" or point.number or point.threads:
+        case PointKind.NAMED, _ if part != "both" or point.number or point.threads:
             return _numbered(scope, point, part)
         case _, "both":
             return sync(scope, point.kind, point.participants)
@@ -118,17 +119,17 @@ def at(scope: Scope, point: synced.SyncPoint, part: str) -> tree.Stmt:
             raise ValueError(f"a barrier of kind {point.kind} has no part {part}")
 
 
-def sync(scope: Scope, kind: str, participants: Privilege) -> tree.Stmt:
+def sync(scope: Scope, kind: PointKind, participants: Privilege) -> tree.Stmt:
     match kind:
-        case "warp":
+        case PointKind.WARP:
             return _evaluate("__syncwarp", *mask(scope, participants.n))
-        case "block":
+        case PointKind.BLOCK:
             return _evaluate("__syncthreads")
-        case "named":
+        case PointKind.NAMED:
             return _named(scope, participants.n)
-        case "cluster":
+        case PointKind.CLUSTER:
             return _evaluate(scope.module.helper(CLUSTER_SYNC))
-        case "grid":
+        case PointKind.GRID:
             return _evaluate(scope.module.helper(GRID_SYNC), scope.state.grid_barrier_word())
         case _:
             raise ValueError(f"unknown kind of barrier {kind}")

@@ -20,6 +20,7 @@ from snap.codegen.spelling import COMPONENTS, make_vector, type_name
 from snap.codegen.targets import target_lvalue
 from snap.ir import nodes as ir
 from snap.ir.hardware import MMA_FRAGMENTS, MMA_PACKED, REGISTER_UNIT, SM_REGISTERS, WARP
+from snap.ir.synced import PointKind
 from snap.ir.types import BF16, BOOL, F16, I32, U16, U32, U64, Element, Level, Scalar, ScalarKind, Vector
 
 FULL = tree.Literal("0xffffffffu")
@@ -94,13 +95,13 @@ def statement(scope: Scope, s: ir.Collective) -> tree.Stmt:
     module = scope.module
     match s.op:
         case "syncwarp":
-            return barriers.sync(scope, "warp", s.requires)
+            return barriers.sync(scope, PointKind.WARP, s.requires)
         case "syncthreads":
-            return barriers.sync(scope, "block", s.requires)
+            return barriers.sync(scope, PointKind.BLOCK, s.requires)
         case "sync_cluster":
-            return barriers.sync(scope, "cluster", s.requires)
+            return barriers.sync(scope, PointKind.CLUSTER, s.requires)
         case "sync_grid":
-            return barriers.sync(scope, "grid", s.requires)
+            return barriers.sync(scope, PointKind.GRID, s.requires)
         case "setmaxnreg":
             return _registers(module, s)
         case "mma":

@@ -28,6 +28,7 @@ from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.effects import accesses
 from snap.ir.hardware import BOX_ALIGN, STATIC_SHARED, SWIZZLE_PERIOD, WIDEST
+from snap.ir.synced import PointKind
 from snap.ir.types import BLOCK1, CLUSTER1, Array
 from snap.ir.walk import bodies, statements
 from snap.record import replace
@@ -113,7 +114,7 @@ class KernelLowering:
             module.exit.append(
                 _frame(
                     function,
-                    "cluster",
+                    PointKind.CLUSTER,
                     "its memory",
                     "other blocks of the cluster may still access this one's shared memory",
                 )
@@ -130,7 +131,7 @@ class KernelLowering:
         if module.cluster > 1 and _reaches_out_first(function.body) and not (clustered and function.mbarriers):
             head += mbarriers.begin(module)
             module.entry.append(
-                _frame(function, "cluster", "its memory", "only blocks that have begun can be reached into")
+                _frame(function, PointKind.CLUSTER, "its memory", "only blocks that have begun can be reached into")
             )
         cluster = f"__cluster_dims__({module.cluster}, 1, 1) " if module.cluster > 1 else ""
         least = function.resident or (1 if module.fixed_registers else 0)
@@ -161,13 +162,13 @@ class KernelLowering:
         if module.round_count:
             head += barriers.start_rounds(module.round_count, module.threads)
             module.entry.append(
-                _frame(function, "block", "barriers", "their words are cleared before anyone uses them")
+                _frame(function, PointKind.BLOCK, "barriers", "their words are cleared before anyone uses them")
             )
         if function.mbarriers:
             module.entry.append(
                 _frame(
                     function,
-                    "cluster" if clustered else "block",
+                    PointKind.CLUSTER if clustered else PointKind.BLOCK,
                     "mbarriers",
                     "initialised before any thread uses them",
                 )
@@ -299,9 +300,9 @@ def _at_launch(scope: Scope) -> list[tree.Stmt]:
 # ---- the start and the end of a kernel ------------------------------------------------------------------------------
 
 
-def _frame(function: synced.Function, kind: str, object: str, reason: str) -> synced.SyncPoint:
+def _frame(function: synced.Function, kind: PointKind, object: str, reason: str) -> synced.SyncPoint:
     """A barrier that the kernel needs whatever it computes."""
-    group = CLUSTER1 if kind == "cluster" else BLOCK1
+    group = CLUSTER1 if kind == PointKind.CLUSTER else BLOCK1
     return synced.SyncPoint(
         0,
         kind,
@@ -321,7 +322,7 @@ def _reaches_out_first(body: ir.Body) -> bool | None:
     where there is neither.
     """
     for s in body:
-        if isinstance(s, synced.Sync) and s.point.kind == "cluster" and s.part != "arrive":
+        if isinstance(s, synced.Sync) and s.point.kind == PointKind.CLUSTER and s.part != "arrive":
             return False
         found = [_reaches_out_first(inner) for inner in bodies(s)]
         if True in found or _reaches_out(s):

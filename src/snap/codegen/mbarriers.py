@@ -17,6 +17,7 @@ from snap.codegen.scope import FunctionState, Scope
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.hardware import WARP
+from snap.ir.synced import PointKind
 from snap.ir.types import Level
 
 WORD = "unsigned long long"
@@ -188,7 +189,7 @@ def arrive(scope: Scope, s: synced.MBarrierArrive) -> list[tree.Stmt]:
     unit = issue.threads_of(scope, s.by)
     before = [barriers.comment(s.point), *fence(scope, s.point.fence)]
     if unit <= WARP and unit > 1 and not scope.elected:
-        before.append(barriers.sync(scope, "warp", s.by))
+        before.append(barriers.sync(scope, PointKind.WARP, s.by))
     target = slot_of(scope, s.barrier, s.slot)
     if s.barrier.everywhere and scope.module.cluster > 1:
         return [*before, *_everywhere(scope, target, unit)]

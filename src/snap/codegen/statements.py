@@ -23,6 +23,7 @@ from snap.codegen.unsafe import raw
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.engines import Engine, Wait
+from snap.ir.synced import PointKind
 from snap.ir.types import Level, Scalar
 from snap.record import replace
 
@@ -184,7 +185,11 @@ def _sync(scope: Scope, s: synced.Sync) -> list[tree.Stmt]:
                 case Wait.BOXES | Wait.BOXES_READ:
                     before += boxes.wait(scope, younger, wait is Wait.BOXES_READ)
         before += mbarriers.fence(scope, point.fence)
-    return [barriers.comment(point), *before, *([] if point.kind == "thread" else [barriers.at(scope, point, s.part)])]
+    return [
+        barriers.comment(point),
+        *before,
+        *([] if point.kind == PointKind.THREAD else [barriers.at(scope, point, s.part)]),
+    ]
 
 
 def _returned(scope: Scope, value: ir.Expr) -> tree.Expr:

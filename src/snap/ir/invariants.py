@@ -16,7 +16,7 @@ from snap.ir.effects import accesses, assigned, effects
 from snap.ir.engines import Engine, Wait
 from snap.ir.hardware import NAMED_BARRIERS, WARP
 from snap.ir.operations import ATOMICS, COLLECTIVES, MATH
-from snap.ir.synced import Stage
+from snap.ir.synced import PointKind, Stage
 from snap.ir.types import BOOL, GRID1, THREAD1, Array, Level, Place, Privilege, Scalar, ValueType, Vector, scalar_of
 from snap.ir.walk import bytes_of, children, own_expressions, statements, variables, ways_out
 from snap.record import record
@@ -417,13 +417,13 @@ def _point_fits(s: synced.Sync, around: Around) -> str:
     threads = around.function.place.held(Level.THREAD)
     everyone = None if threads is None else threads.count  # of the block, or of all that a function is called by
     fits = {
-        "thread": p == THREAD1,
-        "warp": p.level is Level.THREAD and p.n <= WARP,
-        "named": 0 < point.number < NAMED_BARRIERS
+        PointKind.THREAD: p == THREAD1,
+        PointKind.WARP: p.level is Level.THREAD and p.n <= WARP,
+        PointKind.NAMED: 0 < point.number < NAMED_BARRIERS
         and (p.n % WARP == 0 if p.level is Level.THREAD else bool(point.threads)),
-        "block": p.level is Level.BLOCK or p.level is Level.THREAD and p.n == everyone,
-        "cluster": p.level in (Level.CLUSTER, Level.BLOCK),
-        "grid": p.level in (Level.GRID, Level.BLOCK) and around.function.cooperative,
+        PointKind.BLOCK: p.level is Level.BLOCK or p.level is Level.THREAD and p.n == everyone,
+        PointKind.CLUSTER: p.level in (Level.CLUSTER, Level.BLOCK),
+        PointKind.GRID: p.level in (Level.GRID, Level.BLOCK) and around.function.cooperative,
     }
     return "" if fits.get(point.kind, False) else f"a barrier of kind {point.kind} for {p}"
 
@@ -434,7 +434,7 @@ def _one_thread(s: synced.Elect, around: Around) -> str:
     for x in statements(s.body):
         if isinstance(x, ir.Group) and x.is_all:
             continue
-        if isinstance(x, together) or isinstance(x, synced.Sync) and x.point.kind != "thread":
+        if isinstance(x, together) or isinstance(x, synced.Sync) and x.point.kind != PointKind.THREAD:
             return f"{type(x).__name__} in it is done by many"
     return ""
 
@@ -479,9 +479,11 @@ def _paired(f: synced.AnyFunction, around: Around) -> str:
     waited, arrived = set(), set()
     for s in statements(f.body):
         match s:
-            case synced.Sync(point, part=part) if point.kind != "thread":
+            case synced.Sync(point, part=part) if point.kind != PointKind.THREAD:
                 # Who waits at a named barrier arrives there, too; the others, where there are any, only arrive.
-                parts.setdefault(point.uid, set()).add("both" if point.kind == "named" and part == "wait" else part)
+                parts.setdefault(point.uid, set()).add(
+                    "both" if point.kind == PointKind.NAMED and part == "wait" else part
+                )
             case synced.MBarrierWait(barrier):
                 waited.add(barrier.name)
             case synced.MBarrierArrive(barrier) | synced.MBarrierExpect(barrier):

@@ -53,7 +53,7 @@ def brought(s: ir.Collective) -> list[synced.SyncPoint]:
     """
     if not COLLECTIVES[s.op].barrier:
         return []
-    kind = {Level.THREAD: "warp", Level.BLOCK: "block", Level.CLUSTER: "cluster", Level.GRID: "grid"}[s.requires.level]
+    kind = _OF_LEVEL[s.requires.level]
     reasons = _BROUGHT.get(s.op, ("the program asks for it",))
     number = -(s.span.line << 16 | s.span.column << 1)  # which no inferred point has
     who = str(s.requires)
@@ -65,6 +65,12 @@ def brought(s: ir.Collective) -> list[synced.SyncPoint]:
     ]
 
 
+_OF_LEVEL = {
+    Level.THREAD: synced.PointKind.WARP,
+    Level.BLOCK: synced.PointKind.BLOCK,
+    Level.CLUSTER: synced.PointKind.CLUSTER,
+    Level.GRID: synced.PointKind.GRID,
+}
 _BROUGHT = {
     "broadcast": (
         "the value is written before it is read",

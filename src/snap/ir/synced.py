@@ -12,7 +12,7 @@ Every node is immutable and has a span; spans do not count in comparisons.
 from __future__ import annotations
 
 from dataclasses import field
-from enum import IntEnum
+from enum import Enum, IntEnum
 
 from snap.diag.span import Span
 from snap.ir import nodes as ir
@@ -31,12 +31,24 @@ class AsyncCommit(ir.Statement):
     place: Place | None = None
 
 
+class PointKind(str, Enum):
+    """By what a point makes threads wait.  To users it is the word: `point.kind == "block"`."""
+
+    THREAD = "thread"  # no barrier: for what the thread itself has in flight
+    WARP = "warp"
+    BLOCK = "block"
+    NAMED = "named"  # whole warps of a block
+    CLUSTER = "cluster"
+    GRID = "grid"
+    MBARRIER = "mbarrier"
+
+    __str__, __repr__, __hash__ = str.__str__, str.__repr__, str.__hash__
+
+
 @node
 class SyncPoint:
     """One point of synchronization that the compiler put in.
 
-    kind          'thread' (waits for what the thread itself has in flight, no barrier) | 'warp' | 'block' | 'named' |
-                  'cluster' | 'grid' | 'mbarrier'
     participants  the group that waits for each other; `object` and `reason` say why; `arrivals` and `waiters` say who,
                   in words
     waits         before the barrier, each thread waits until at most so many of the youngest groups are in flight:
@@ -44,12 +56,12 @@ class SyncPoint:
                   (BOXES_READ, n) it waits until their memory has been read
     fence         before the barrier (or arrival), what threads did is put before what the units that copy boxes and
                   multiply tiles do
-    number        of a 'named' barrier: that of the first group; the groups of one size in a block have consecutive ones
-    threads       of a 'named' barrier at which some only arrive: how many take part, 0 for all of the group
+    number        of a named barrier: that of the first group; the groups of one size in a block have consecutive ones
+    threads       of a named barrier at which some only arrive: how many take part, 0 for all of the group
     """
 
     uid: int
-    kind: str
+    kind: PointKind
     participants: Privilege
     object: str
     reason: str

@@ -15,6 +15,7 @@ from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.depth import deep
 from snap.ir.engines import Wait
+from snap.ir.synced import PointKind
 from snap.ir.types import BOOL, F32, I32, Array, Space
 from snap.ir.walk import callees
 
@@ -237,8 +238,8 @@ class _Printer:
 
     def point(self, p: synced.SyncPoint) -> str:
         """Of the thread alone there is no barrier: it waits for what it has in flight."""
-        kind = "wait" if p.kind == "thread" else f"{p.kind} barrier"
-        number = f" {p.number}" if p.kind == "named" else ""
+        kind = "wait" if p.kind == PointKind.THREAD else f"{p.kind} barrier"
+        number = f" {p.number}" if p.kind == PointKind.NAMED else ""
         threads = f" of {p.threads} threads" if p.threads else ""
         return f"{kind}{number}{threads} by {p.participants} for {p.object}{self.besides(p)}"
 

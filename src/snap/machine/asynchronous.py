@@ -10,6 +10,7 @@ from __future__ import annotations
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.engines import Engine, Wait
+from snap.ir.synced import PointKind
 from snap.ir.types import Level, Place
 from snap.machine.actions import Actions
 from snap.machine.boxes import BoxSpec
@@ -112,7 +113,7 @@ class Asynchronous(Actions):
                 self.wait_for(wait, younger, site)
             if p.fence:
                 self.emit(f"C.fence({self.mask})")
-        if p.kind == "thread":
+        if p.kind == PointKind.THREAD:
             return
         if s.part == "both":
             self.emit(

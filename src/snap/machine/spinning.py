@@ -14,6 +14,7 @@ from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.effects import effects
 from snap.ir.hardware import PARTS, WARP
+from snap.ir.synced import PointKind
 from snap.ir.types import Level, Privilege
 from snap.ir.walk import bodies, callees, own_expressions, statements, walk
 from snap.machine.facts import leaves
@@ -102,7 +103,7 @@ def _part(s: ir.Stmt) -> int:
     match s:
         case ir.Collective(requires=Privilege(level=Level.THREAD, n=n)) if n in PARTS:
             return n
-        case synced.Sync(point, place, "both") if point.kind == "warp":
+        case synced.Sync(point, place, "both") if point.kind == PointKind.WARP:
             n = point.participants.n
             return n if n in PARTS and place[Level.THREAD].aligned_to(n) else WARP
     return WARP if isinstance(s, _TOGETHER) else 1

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from snap.ir import nodes as ir
+from snap.ir.synced import PointKind
 from snap.ir.types import BLOCK1, Privilege
 from snap.sync.cover import Mark
 from snap.sync.text import Spot
 from snap.sync.tokens import Edge, GapKey
 
-WAITING = ("block", "named", "cluster", "grid")  # kinds at which more than a warp waits
+WAITING = (PointKind.BLOCK, PointKind.NAMED, PointKind.CLUSTER, PointKind.GRID)  # kinds at which more than a warp waits
 
 
 @dataclass(slots=True, eq=False)
@@ -40,7 +41,7 @@ class Chosen:
 
     @property
     def group(self) -> Privilege:
-        return BLOCK1 if self.mark.kind == "block" else self.mark.participants
+        return BLOCK1 if self.mark.kind == PointKind.BLOCK else self.mark.participants
 
     @property
     def arriving(self) -> frozenset[int]:
@@ -65,9 +66,9 @@ class Chosen:
     def number_needed(self) -> bool:
         """Whether it is a named barrier: of a part of the block, or of two parts."""
         return (
-            self.mark.kind == "named"
+            self.mark.kind == PointKind.NAMED
             if self.whole
-            else self.mark.kind in ("block", "named") and len(self.coming | self.waiting) > 1
+            else self.mark.kind in (PointKind.BLOCK, PointKind.NAMED) and len(self.coming | self.waiting) > 1
         )
 
     def settles(self, other: Chosen) -> bool:

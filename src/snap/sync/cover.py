@@ -18,6 +18,7 @@ from snap.diag.span import Span, lines
 from snap.ir import synced
 from snap.ir.engines import Engine
 from snap.ir.hardware import WARP
+from snap.ir.synced import PointKind
 from snap.ir.types import BLOCK1, THREAD1, Level, Place, Privilege
 from snap.record import record
 from snap.sync.primitive import participants_in_words, primitive
@@ -50,7 +51,7 @@ class Mark:
     """
 
     participants: Privilege
-    kind: str
+    kind: PointKind
     object: str
     reason: str
     place: Place
@@ -135,7 +136,7 @@ def _mark(edges: list[Edge], gap: Gap, p: Privilege, function: synced.Function) 
     everyone = participants_in_words(p, kind, function)
     a, b = first.first.span, first.second.span
     # For want of a barrier that 48 of 96 threads have, the block's: all of it takes part, not every 48.
-    if kind == "block" and gap.place.top >= Level.BLOCK:
+    if kind == PointKind.BLOCK and gap.place.top >= Level.BLOCK:
         p = BLOCK1
     return Mark(p, kind, first.object, text, gap.place, a, b, arrivals=everyone, waiters=everyone)
 

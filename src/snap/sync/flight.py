@@ -13,6 +13,7 @@ from snap.ir import synced
 from snap.ir.dataflow import Forward
 from snap.ir.engines import Engine, Wait
 from snap.ir.rewrite import with_bodies
+from snap.ir.synced import PointKind
 from snap.ir.walk import statements
 from snap.record import replace
 
@@ -32,7 +33,7 @@ def _waits(s: ir.Stmt) -> bool:
     """Whether it waits for products and does nothing else."""
     return (
         isinstance(s, synced.Sync)
-        and s.point.kind == "thread"
+        and s.point.kind == PointKind.THREAD
         and not s.point.fence
         and [wait for wait, _ in s.point.waits] == [Wait.PRODUCTS]
     )

@@ -17,6 +17,7 @@ from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.engines import Engine, Wait
 from snap.ir.hardware import WARP, WARPGROUP
+from snap.ir.synced import PointKind
 from snap.ir.types import BLOCK1, THREAD1, Level, Place, Privilege
 from snap.ir.walk import bodies, statements
 from snap.record import replace
@@ -248,7 +249,7 @@ class Handing:
             arrivals += ", of every block of the cluster"
         return synced.SyncPoint(
             self.added.numbers.new(),
-            "mbarrier",
+            PointKind.MBARRIER,
             participants,
             channel.name,
             text,
@@ -342,7 +343,7 @@ class Handing:
         arrivals, waiters = who
         point = synced.SyncPoint(
             self.added.numbers.new(),
-            "thread",
+            PointKind.THREAD,
             THREAD1,
             channel.name,
             text,

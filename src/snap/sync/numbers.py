@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from snap.diag.error import Diagnostic, Label, SnapError
 from snap.ir.hardware import NAMED_BARRIERS
+from snap.ir.synced import PointKind
 from snap.ir.types import BLOCK1, Level
 from snap.record import replace
 from snap.sync.barriers import Chosen, settled
@@ -97,7 +98,7 @@ def _give_up(text: Outline, failed: Chosen, named: list[Chosen]) -> None:
         raise _too_many(text, stuck, named)
     for b in same:
         everyone = f"all {text.threads} threads"
-        b.mark = replace(b.mark, kind="block", arrivals=everyone, waiters=everyone)
+        b.mark = replace(b.mark, kind=PointKind.BLOCK, arrivals=everyone, waiters=everyone)
 
 
 def _too_many(text: Outline, b: Chosen, named: list[Chosen]) -> SnapError:

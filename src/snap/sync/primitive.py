@@ -8,41 +8,42 @@ from __future__ import annotations
 
 from snap.ir import synced
 from snap.ir.hardware import BLOCK_THREADS, NAMED_BARRIERS, WARP
+from snap.ir.synced import PointKind
 from snap.ir.types import Level, Place, Privilege
 
 
-def primitive(p: Privilege, place: Place, function: synced.Function) -> tuple[str | None, str]:
+def primitive(p: Privilege, place: Place, function: synced.Function) -> tuple[PointKind | None, str]:
     """(kind, "") or (None, why not), for code at `place`, which contains the group p."""
     match p.level:
         case Level.GRID:
             return (
-                ("grid", "")
+                (PointKind.GRID, "")
                 if function.cooperative
                 else (None, "only a cooperative launch can make the whole grid wait")
             )
         case Level.CLUSTER:
-            return ("cluster", "") if p.n == 1 else (None, "several clusters cannot wait for each other")
+            return (PointKind.CLUSTER, "") if p.n == 1 else (None, "several clusters cannot wait for each other")
         case Level.BLOCK:
             if p.n == 1:
-                return "block", ""
+                return PointKind.BLOCK, ""
             cluster = function.place.held(Level.CLUSTER)
             if cluster is not None and function.place.held(Level.BLOCK).count == p.n:
-                return "cluster", ""
+                return PointKind.CLUSTER, ""
             return None, f"{p.n} blocks cannot wait for each other unless they are a cluster"
     if p.n == 1:
-        return "thread", ""
+        return PointKind.THREAD, ""
     threads = function.place.held(Level.THREAD)
     if WARP % p.n == 0:
-        return "warp", ""
+        return PointKind.WARP, ""
     if function.kernel and threads.count == p.n:
-        return "block", ""
+        return PointKind.BLOCK, ""
     if p.n % WARP == 0:
         held = place.held(Level.THREAD)
         groups = (threads.count or BLOCK_THREADS) // p.n
         if groups < NAMED_BARRIERS:  # number 0 is __syncthreads'
-            return "named", ""
+            return PointKind.NAMED, ""
         if place.top >= Level.BLOCK:
-            return "block", ""
+            return PointKind.BLOCK, ""
         return (
             None,
             (
@@ -51,27 +52,27 @@ def primitive(p: Privilege, place: Place, function: synced.Function) -> tuple[st
             ),
         )
     if place.top >= Level.BLOCK:
-        return "block", ""
+        return PointKind.BLOCK, ""
     return None, f"groups of {p.n} threads share warps with their neighbours, and no barrier can tell them apart"
 
 
-def participants_in_words(p: Privilege, kind: str, function: synced.Function) -> str:
+def participants_in_words(p: Privilege, kind: PointKind, function: synced.Function) -> str:
     """Who takes part in a barrier that everybody waits at."""
     threads = function.place.held(Level.THREAD)
     match kind:
-        case "thread":
+        case PointKind.THREAD:
             return "each thread by itself"
-        case "warp":
+        case PointKind.WARP:
             return "the threads of each warp" if p.n == WARP else f"every {p.n} threads"
-        case "block":
+        case PointKind.BLOCK:
             return (
                 f"all {threads.count} threads"
                 if function.kernel and threads is not None
                 else "all threads of the block"
             )
-        case "named":
+        case PointKind.NAMED:
             return f"every {p.n} threads"
-        case "cluster":
+        case PointKind.CLUSTER:
             return "all threads of the cluster"
         case _:
             return "all threads of the grid"

@@ -15,6 +15,7 @@ from snap.ir import synced
 from snap.ir.effects import accesses, assigned, effects, loads, passed
 from snap.ir.numbering import Numbers
 from snap.ir.rewrite import each, mapped, with_bodies, with_expressions
+from snap.ir.synced import PointKind
 from snap.ir.types import GRID1, Level, Place, Space
 from snap.ir.walk import bodies, callees, expressions, own_expressions, statements, variables, ways_out
 from snap.record import replace
@@ -85,7 +86,7 @@ class _Projector:
             case ir.Call():
                 return _computes(s)
             case synced.Sync(point):
-                return point.kind == "thread"
+                return point.kind == PointKind.THREAD
             case _:
                 return False
 
@@ -331,7 +332,7 @@ def _without(body: ir.Body, read: set[int], engines: set[str]) -> ir.Body:
             continue
         if (
             isinstance(s, synced.Sync)
-            and s.point.kind == "thread"
+            and s.point.kind == PointKind.THREAD
             and not any(wait.engine in engines for wait, _ in s.point.waits)
         ):
             continue

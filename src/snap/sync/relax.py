@@ -21,6 +21,7 @@ from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.hardware import WARP
 from snap.ir.operations import COLLECTIVES
+from snap.ir.synced import PointKind
 from snap.ir.types import BLOCK1, CLUSTER1, WARP1, Level, Privilege
 from snap.record import replace
 from snap.sync.barriers import WAITING, Chosen, settled
@@ -71,7 +72,11 @@ class _Relaxer:
                 self.ordered[b.number].append((e, by))
 
     def consider(self, b: Chosen) -> None:
-        if b.spot is None or b.waits_for_copies or b.mark.kind not in ("block", "named", "cluster"):
+        if (
+            b.spot is None
+            or b.waits_for_copies
+            or b.mark.kind not in (PointKind.BLOCK, PointKind.NAMED, PointKind.CLUSTER)
+        ):
             return
         alone = [
             e
@@ -86,7 +91,7 @@ class _Relaxer:
         firsts, seconds = (
             {here for first_or_second in pairs for here in self.text.around(first_or_second)} for pairs in zip(*sides)
         )
-        if b.mark.kind == "cluster":
+        if b.mark.kind == PointKind.CLUSTER:
             self._in_two(b, alone, firsts, seconds)
         else:
             self._for_some(b, alone, sides, firsts, seconds)
@@ -104,7 +109,7 @@ class _Relaxer:
     def _for_some(
         self, b: Chosen, alone: list[Edge], sides: list[tuple[Here, Here]], firsts: set[Here], seconds: set[Here]
     ) -> None:
-        size = self.text.threads if b.mark.kind == "block" else b.mark.participants.n
+        size = self.text.threads if b.mark.kind == PointKind.BLOCK else b.mark.participants.n
         held = b.mark.place.held(Level.THREAD)
         if not size or size % WARP or held is None or held.count != size:
             return
@@ -261,7 +266,7 @@ class _Relaxer:
 
 
 def _same_kind(mark: Mark, group: Privilege) -> bool:
-    return mark.kind in (("cluster", "grid") if group == CLUSTER1 else WAITING)
+    return mark.kind in ((PointKind.CLUSTER, PointKind.GRID) if group == CLUSTER1 else WAITING)
 
 
 def _threads(warps: frozenset[int]) -> list[tuple[int, int]]:
@@ -301,7 +306,7 @@ def _marks(text: Outline, barriers: list[Chosen], numbers: dict[Chosen, int]) ->
 def _parts(text: Outline, b: Chosen, number: int) -> list[tuple[Spot, str, Mark]]:
     _, body = text.bodies[b.wait.body]
     at = body[min(b.wait.at, len(body) - 1)].span
-    if b.mark.kind == "cluster":
+    if b.mark.kind == PointKind.CLUSTER:
         mark = replace(b.mark, pair=b.number, at=at)
         return [(b.arrive, "arrive", mark), (b.wait, "wait", mark)]
     size = text.threads if b.group == BLOCK1 else b.group.n
@@ -314,7 +319,7 @@ def _parts(text: Outline, b: Chosen, number: int) -> list[tuple[Spot, str, Mark]
         reason=why,
         first=first.first.span,
         second=first.second.span,
-        kind="named",
+        kind=PointKind.NAMED,
         number=number,
         pair=b.number,
         threads=len(b.coming | b.waiting) * WARP,
@@ -324,7 +329,7 @@ def _parts(text: Outline, b: Chosen, number: int) -> list[tuple[Spot, str, Mark]
     )
     wait = _standing(text, mark, b, b.wait, b.waiting)
     if len(b.coming | b.waiting) == 1:
-        return [(b.wait, "both", replace(wait, kind="warp", participants=WARP1, number=0, threads=0, pair=0))]
+        return [(b.wait, "both", replace(wait, kind=PointKind.WARP, participants=WARP1, number=0, threads=0, pair=0))]
     return [
         *([(b.arrive, "arrive", _standing(text, mark, b, b.arrive, b.arriving))] if b.arriving else []),
         (b.wait, "wait", wait),

@@ -20,6 +20,7 @@ from snap.ir.effects import effects
 from snap.ir.engines import Engine, Wait
 from snap.ir.numbering import Numbers
 from snap.ir.rewrite import with_bodies
+from snap.ir.synced import PointKind
 from snap.ir.types import I32, WARPGROUP1, Level, Place
 from snap.ir.walk import bodies
 from snap.record import replace
@@ -144,7 +145,7 @@ def _waits_first(body: ir.Body) -> ir.Body:
 def _only_waits(s: ir.Stmt) -> bool:
     return (
         isinstance(s, synced.Sync)
-        and s.point.kind == "thread"
+        and s.point.kind == PointKind.THREAD
         and all(wait is Wait.PRODUCTS for wait, _ in s.point.waits)
     )
 

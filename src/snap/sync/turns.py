@@ -13,6 +13,7 @@ from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.hardware import WARP
+from snap.ir.synced import PointKind
 from snap.ir.types import BOOL, I32, THREAD1, Level, Privilege
 from snap.ir.walk import bodies
 from snap.sync.terms import binary, counted_up, number, read
@@ -67,7 +68,9 @@ class Turns:
     def _point(self, p: Privilege, span: Span) -> synced.SyncPoint:
         text = f"units of {p} take turns, line {span.line}"
         who = {"arrivals": "the unit before", "waiters": "the next unit"}
-        return synced.SyncPoint(self.added.numbers.new(), "mbarrier", p, "turn", text, span, span, **who, span=span)
+        return synced.SyncPoint(
+            self.added.numbers.new(), PointKind.MBARRIER, p, "turn", text, span, span, **who, span=span
+        )
 
     def _place_in_block(self, p: Privilege, span: Span) -> ir.Var:
         """Which group of that size this is in its block, taken where nothing has been grouped yet."""

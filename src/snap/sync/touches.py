@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _ACQUIRED = frozenset(ACQUIRED.values())
 
 
-class Acts(Enum):
+class ActsOn(Enum):
     """On what a statement acts besides its objects."""
 
     ALL = auto()  # whatever has happened: a barrier orders it, a loop counts its iterations for it
@@ -40,9 +40,9 @@ class Acts(Enum):
     __hash__ = object.__hash__
 
 
-_NOTHING: frozenset[Acts] = frozenset()
-_ALL = frozenset((Acts.ALL,))
-_ON_ANY = frozenset((Acts.ALL, Acts.LEAVES_LOOP, Acts.RETURNS))  # whatever it is that has happened
+_NOTHING: frozenset[ActsOn] = frozenset()
+_ALL = frozenset((ActsOn.ALL,))
+_ON_ANY = frozenset((ActsOn.ALL, ActsOn.LEAVES_LOOP, ActsOn.RETURNS))  # whatever it is that has happened
 
 
 @record
@@ -52,14 +52,14 @@ class Touches:
     """
 
     objects: frozenset[ObjectKey]
-    acts: frozenset[Acts]
+    acts: frozenset[ActsOn]
     begins: bool
 
 
 _ACTS = {
-    **dict.fromkeys((synced.Sync, synced.AsyncCommit), frozenset((Acts.IN_FLIGHT,))),
-    **dict.fromkeys((ir.Break, ir.Continue), frozenset((Acts.LEAVES_LOOP,))),
-    ir.Return: frozenset((Acts.RETURNS,)),
+    **dict.fromkeys((synced.Sync, synced.AsyncCommit), frozenset((ActsOn.IN_FLIGHT,))),
+    **dict.fromkeys((ir.Break, ir.Continue), frozenset((ActsOn.LEAVES_LOOP,))),
+    ir.Return: frozenset((ActsOn.RETURNS,)),
     ir.Turn: _ALL,
 }
 
@@ -87,9 +87,9 @@ class Touching:
                 objects |= found.objects
                 acts, begins = acts | found.acts, begins or found.begins
         if isinstance(s, (ir.For, ir.While)):
-            acts -= {Acts.LEAVES_LOOP}
+            acts -= {ActsOn.LEAVES_LOOP}
         elif isinstance(s, ir.Call):
-            acts -= {Acts.RETURNS}
+            acts -= {ActsOn.RETURNS}
         return Touches(frozenset(objects), acts, begins)
 
     def concerned(self, frame: Frame, s: ir.Stmt, tokens: dict[ObjectKey, dict[tuple, Token]]) -> bool:
@@ -101,7 +101,7 @@ class Touching:
             if held and (any_ or obj in objects or obj in _ACQUIRED):
                 return True
         return bool(acts) and any(
-            Acts.IN_FLIGHT in acts and t.in_flight or Acts.OF_ROLES in acts and t.role is not None
+            ActsOn.IN_FLIGHT in acts and t.in_flight or ActsOn.OF_ROLES in acts and t.role is not None
             for held in tokens.values()
             for t in held.values()
         )
@@ -135,7 +135,7 @@ class Touching:
         low, high = ranges[obj]
         return {obj, *(other for other, (first, end) in ranges.items() if first < high and low < end)}
 
-    def _acts(self, s: ir.Stmt) -> frozenset[Acts]:
+    def _acts(self, s: ir.Stmt) -> frozenset[ActsOn]:
         match s:
             case ir.Collective(op):
                 acts = COLLECTIVES[op].barrier
@@ -144,7 +144,7 @@ class Touching:
             case ir.For() | ir.While():
                 acts = self.context.loop(s).copies_in_turn
             case ir.Split() if into_roles(s):
-                return frozenset((Acts.OF_ROLES,))
+                return frozenset((ActsOn.OF_ROLES,))
             case _:
                 return _ACTS.get(type(s), _NOTHING)
         return _ALL if acts else _NOTHING

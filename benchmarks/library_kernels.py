@@ -22,7 +22,7 @@ KERNELS = {
 }
 # Those that other commits, with which compile/against.py compares, make otherwise, or do not have.
 LATER = {
-    "gemm of 8-bit floats": ("gemm_fp8", "fp8_kernel", "('e4m3', 'e4m3'), BF16, 'rows', False, 128, 192, DIVIDED=True"),
+    "gemm of 8-bit floats": ("gemm_fp8_kernel", "promoted_kernel", "'e4m3', BF16, 'rows', 128, 192"),
     "gemm, batched": ("gemm_kernels", "gemm_kernel", "BF16, BF16, True, False, many='batch', DIVIDED=True"),
     "gemm, grouped": ("gemm_kernels", "gemm_kernel", "BF16, BF16, False, True, many='groups'"),
     "reduction by a block": ("reduction", "reduction", "F64, F64, F64, 2, 'add', 0.0, True"),

@@ -22,6 +22,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "src")]
 
 import harness  # noqa: E402
 import report  # noqa: E402
+import side_by_side  # noqa: E402
 
 PACKAGES = ("torch", "cupy-cuda13x", "cupy-cuda12x", "triton", "numpy")
 _DECLARES = re.compile(r"^BENCHMARKS?\b", re.MULTILINE)
@@ -90,6 +91,17 @@ def launches(surroundings: dict, folder: Path, quick: bool) -> bool:
 AS_CALLED = {"calls": calls, "steps": steps, "launch": launches}  # each tells whether a result was wrong
 
 
+def several(chosen: argparse.Namespace, benchmarks: list[harness.Benchmark]) -> int:
+    """Processes part before the GPU is touched, which no process can share with one that it was made of."""
+    found = side_by_side.run(benchmarks, chosen.processes, chosen.seconds)
+    device = harness.CudaDevice()
+    surroundings = {**report.surroundings(PACKAGES, chosen.commit), "gpu": device.name, "driver": driver_version(), "l2_bytes": device.l2}
+    surroundings["copy_bytes_per_s"] = device.copy_speed()
+    for result in found:
+        print(f"written to {report.write(result['benchmark'], {**surroundings, **result}, chosen.results)}")
+    return int(any(result["failed"] for result in found))
+
+
 def main(words: list[str] | None = None) -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("ops", nargs="*", metavar="op", help="which to measure; all where none is named")
@@ -97,6 +109,8 @@ def main(words: list[str] | None = None) -> int:
     arguments.add_argument("--list", action="store_true", help="name the ops and stop")
     arguments.add_argument("--results", type=Path, default=report.RESULTS, metavar="FOLDER", help="where to write; default benchmarks/results")
     arguments.add_argument("--commit", help="what is measured, where git here does not say (no checkout, or another one)")
+    arguments.add_argument("--processes", type=int, default=1, help="so many compile at the same time, before anything is timed")
+    arguments.add_argument("--seconds", type=float, default=600, help="with --processes: what is not timed by then is left out")
     chosen = arguments.parse_args(words)
     known = declared()
     unknown = [op for op in chosen.ops if op.partition("/")[0] not in (*known, *AS_CALLED)]
@@ -105,6 +119,9 @@ def main(words: list[str] | None = None) -> int:
     if chosen.list:
         print("\n".join([*known, *AS_CALLED]))
         return 0
+    if chosen.processes > 1:
+        asked = [op.partition("/") for op in chosen.ops or known if op not in AS_CALLED]
+        return several(chosen, [found for folder, _, only in asked for found in load(known[folder]) if only in ("", found.name)])
     device = harness.CudaDevice()
     surroundings = {**report.surroundings(PACKAGES, chosen.commit), "gpu": device.name, "driver": driver_version(), "l2_bytes": device.l2}
     surroundings["copy_bytes_per_s"] = device.copy_speed()

@@ -124,6 +124,17 @@ def test_a_wrong_size_fails_and_the_others_go_on():
     assert lines[0].startswith("FAILED doubling 50")
 
 
+def test_several_processes_give_the_records_of_one(monkeypatch):
+    device = FakeDevice()
+    monkeypatch.setitem(sys.modules, "harness", harness)
+    monkeypatch.setattr(harness, "CudaDevice", lambda: device)
+    several = [doubling(device, sizes=(50, 100, 200)), doubling(device, ours=lambda x: x * (2 if x.size == 100 else 3), sizes=(100, 50))]
+    found = load(ROOT / "benchmarks" / "side_by_side.py").run(several, 2, 60, say=lambda text: None)
+    for record, benchmark in zip(found, several):
+        alone = harness.run(benchmark, device, say=lambda text: None)
+        assert [entry["size"] for entry in record["sizes"]] == [entry["size"] for entry in alone["sizes"]] and record["failed"] == alone["failed"]
+
+
 def test_a_result_that_goes_wrong_while_timing_is_found():
     device = FakeDevice()
     calls = []

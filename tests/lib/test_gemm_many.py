@@ -14,6 +14,7 @@ from snap.lib.gemm_choice import Plan
 from snap.lib.gemm_kernels import gemm_kernel
 from snap.lib.gemm_many import planned
 from snap.lib.gemm_ragged import grouped_gradients
+from snap.lib.gemm_ragged_kernel import ragged_kernel
 from snap.runtime.errors import LaunchError
 
 module = importlib.import_module("snap.lib.gemm_many")
@@ -105,19 +106,38 @@ def test_a_schedule_at_random_finds_no_race():
     np.testing.assert_array_equal(C, a.swapaxes(1, 2).astype(float) @ b.astype(float))
 
 
+def products_of_groups(a, b, ends):
+    """Of each group its rows of a, turned round, times its rows of b."""
+    first, found = 0, np.zeros((len(ends), a.shape[1], b.shape[1]))
+    for g, end in enumerate(min(end, len(a)) for end in ends):
+        if end > first:
+            found[g] = a[first:end].astype(float).T @ b[first:end].astype(float)
+            first = end
+    return found
+
+
+@pytest.mark.parametrize(("tile", "ends"), [((64, 64), (5, 5, 80, 200, 190)), ((128, 96), (64, 128, 147))], ids=str)
+def test_groups_along_k_begin_at_any_row(tile, ends):
+    """Of a box that has rows of no group as well, those count for nothing, even where they are no numbers."""
+    a, b, limits = matrices(206, 136, seed=19), matrices(206, 104, seed=20), np.array(ends, np.int32)
+    a[max(ends) :], b[max(ends) :] = np.inf, np.nan
+    C, run = np.zeros((len(ends), 136, 104), np.float16), ragged_kernel(F16, *tile, 2)
+    run.launch(a, b, C, limits, len(ends), 136, 104, 206, 136, 104, 104, blocks=3, seed=3)
+    np.testing.assert_array_equal(C, products_of_groups(a, b, ends))
+
+
 @pytest.mark.parametrize("ends", [(50, 50, 130), (0, 0, 7), (64, 128, 128), (30, 10, 500)], ids=str)
 def test_gradients_of_groups(ends):
     """Rows of no group, and matrices without rows, have the gradient zero."""
     a, b, grad = matrices(140, 24, seed=16), matrices(3, 24, 40, seed=17), matrices(140, 40, seed=18)
     of_a, of_b = grouped_gradients(grad, a, b, np.array(ends, np.int32), True, True)
-    first, rows, wanted = 0, np.zeros((140, 24)), np.zeros((3, 24, 40))
+    first, rows = 0, np.zeros((140, 24))
     for g, end in enumerate(min(end, 140) for end in ends):
         if end > first:
             rows[first:end] = grad[first:end].astype(float) @ b[g].astype(float).T
-            wanted[g] = a[first:end].astype(float).T @ grad[first:end].astype(float)
             first = end
     np.testing.assert_array_equal(of_a, rows)
-    np.testing.assert_array_equal(of_b, wanted)
+    np.testing.assert_array_equal(of_b, products_of_groups(a, grad, ends))
 
 
 def test_kernels_compile_for_hopper_without_spills():

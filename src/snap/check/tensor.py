@@ -47,7 +47,8 @@ def wgmma(c: Checker, e: tree.Call) -> None:
         raise c.type_error("`wgmma` takes an accumulator, a and b, and `zero=`, `type=`", e.span, help=FORM)
     a_transposed = _is_transposed(e.args[1])
     left = storage(c, e.args[1].value if a_transposed else e.args[1], WARPGROUP1, kept=True)
-    b, n, k, b_transposed = _operand(c, e.args[2], "b")
+    b, wide, k, b_transposed = _operand(c, e.args[2], "b")
+    n = _columns(c, e.args[0], b, wide, b_transposed)
     if n not in WGMMA_COLUMNS:
         raise c.type_error(
             f"`wgmma` has 8, 16, ... 256 columns, and this b has {n}",
@@ -97,6 +98,16 @@ def wgmma(c: Checker, e: tree.Call) -> None:
     _by_warpgroups(
         c, lambda place: ir.Wgmma(kind, acc, a, b, n, k, a_transposed, b_transposed, start, place, span=e.span), e.span
     )
+
+
+# Panels are as wide as a swizzled row, so columns that are no multiple of that leave a part of the last panel over.
+def _columns(c: Checker, acc: tree.Expr, b: ir.Tile, wide: int, transposed: bool) -> int:
+    """How many columns a product has: all of b's, or as many as its accumulator where that leaves less than a panel."""
+    found = storage(c, acc)
+    if not transposed or wide == b.shape[-1] or not isinstance(found, LocalArray):
+        return wide
+    asked = 2 * math.prod(found.ref.shape)
+    return asked if wide - b.shape[-1] < asked < wide and asked % 8 == 0 else wide
 
 
 def _left_tile(c: Checker, e: tree.Call, found: Memory | None, elem: Scalar, k: int) -> ir.Tile:

@@ -20,6 +20,7 @@ from typing import Any
 from snap.record import record
 
 MOST_PARTS = 8  # of a tile that is divided
+PANEL = 64  # columns of b that are loaded at a time where it does not lie along k
 
 
 @record
@@ -83,7 +84,6 @@ class Kind:
     stages: int = 1  # of a step
     power: float = math.inf  # how sharply the longer of loads and products decides
     weight: float = 0.0  # of loads that nothing waits for: they take power
-    half: float = 1.0  # to load a row that is half as long
     outside: float = 0.0  # to load a row of a box that lies outside of the matrix
     multicast: float = 1.0  # loads of a cluster take so much longer than their rows
     once: float = 1.0  # and of blocks whose rows nobody loads again soon
@@ -92,6 +92,7 @@ class Kind:
     sum: float = 0.0  # and each element of it
     division: tuple[float, float] | None = None  # the last round's tiles divided; each part that is added
     busy: float = 0.0  # of the blocks, so many load then at least
+    apart: float = 1.0  # steps take so much longer where all tiles are divided: nobody loads the same rows at that time
     whole: bool = True  # tiles may be computed by one block each
     slicings: Callable[[Product, Tile, int, int], Iterator[Slicing]] = lambda *work: iter(())
     floor: Callable[[Product, float, int], float] = lambda product, cycles, blocks: cycles  # what memory takes
@@ -103,7 +104,7 @@ class Kind:
         multiplied = tile.height * tile.width / self.products + self.issue
         multiplied += (tile.height == 64) * self.lone + (tile.height == 192) * self.three
         least = max(self.least, self.fragments[0] * tile.height + self.fragments[1] * tile.width, tile.alone)
-        b_rows = tile.width if product.along or tile.width % 64 == 0 else self.half * 2 * tile.width
+        b_rows = tile.width if product.along else -(-tile.width // PANEL) * PANEL
         asked = tile.height * product.a_row + b_rows / tile.team * product.b_row
         asked *= self.once * (self.multicast if tile.team > 1 else 1)
         outside = -product.rows % tile.height * self.outside
@@ -192,7 +193,8 @@ def candidates(
         share = max(-(-left * steps // units), -(-steps // MOST_PARTS))
         if kind.division and left and share < steps:
             division, part = kind.division
-            last = share * step(1, max(busy, kind.busy)) + besides + division + part * -(-steps // share)
+            apart = kind.apart if left == tiles else 1
+            last = share * step(1, max(busy, kind.busy)) * apart + besides + division + part * -(-steps // share)
             yield plan(begun + rounds(tiles - left, steps, busy) + last, units, 0, left, share, 1, tiles)
         for cut in kind.slicings(product, tile, tiles, steps):
             whole, parts = tiles - cut.rest, cut.rest * cut.slices
@@ -215,21 +217,22 @@ def best(found: Iterable[tuple[float, tuple[Any, ...]]]) -> Plan:
 #   1.7% less time at 8192^3.  Exchanging sums takes some 15 us, so at 4096^3, where an eighth of a round would be
 #   saved, dividing loses 6%.
 # - Tiles of 224 and 160 columns are for products that nearly fit: 5000^3 has 6.06 rounds of 128 x 256, and 6.97 of 128
-#   x 224.  A B that is not transposed is loaded in panels of 32 columns then, which take nearly as long as those of 64.
+#   x 224.  A B that is not transposed is loaded in panels of 64 columns, of which the last is multiplied in part.
 # - Rows that begin in the middle of a sector take nearly twice as long to load, and clusters ask for fewer: 1000^3
-#   takes 14% less time with them, and 3080^3 17%.  Otherwise B is copied, with whole lines.
+#   takes 14% less time with them, 3080^3 17%, and 5000^3 2% less than with B copied, with whole lines.
 # - Few tiles and many steps, as 128 x 4096 x 14336: with the steps divided between two blocks, sums exchanged once, it
 #   takes 20% less time.
 # - Clusters of four leave multiprocessors without any.  Where that counts, blocks that share a tile lie anywhere, and
 #   meet through memory.
 # - Tiles of 192 x 128 are for products that nearly fit, too: 3072 x 1024 has 128 of them, and took 19% less time than
-#   with 128 x 224 (K = 8192, A transposed).
+#   with 128 x 224 (K = 8192, A transposed).  Those of 192 x 192, in two slices of k, are for 3072 x 768.
 # - Few rows, as 8 x 4096 x 14336, take 45% less time with tiles as high as A.
 EVEN, UNEVEN = 2.1, 3.7  # to load a row; UNEVEN where it does not begin at a sector
-COPY, COPIED = 6000, 600  # to begin a copy; elements that are copied in a cycle
+COPY, COPIED = 6000, 360  # to begin a copy; elements that are copied in a cycle
 # bytes that memory delivers to all of them in a cycle, when it is asked for so many at a time
 MEMORY, IN_FLIGHT = 2450, 5.5e6
 CLUSTER, TILE = 1300, 5000
+ONCE = 1.18  # times as long, to load rows that nobody else loads at about the same time
 GIVEN = 0.3  # a sum that is given to another block of a cluster
 MEETING = 3000  # of blocks that lie anywhere
 LARGE_CLUSTERS = 12  # multiprocessors without any, where clusters have more than two blocks
@@ -290,15 +293,13 @@ _SMALL = (64, 64), (128, 64), (64, 128), (128, 96), (64, 192), (128, 128), (64, 
 _LARGE = (128, 160), (128, 192), (128, 224), (128, 256)
 _HIGH = ((192, 128),)
 _PAIRED = (64, 128), (128, 128), (128, 224), (128, 256)
-_CUT = (64, 64), (128, 64), (64, 128), (128, 128), (128, 192), (128, 256)
-_STEP: dict[str, Any] = dict(
-    products=30, issue=35, lone=60, three=120, least=325, power=6, half=0.77, outside=7.3, multicast=1.2
-)
+_CUT = (64, 64), (128, 64), (64, 128), (128, 128), (128, 192), (192, 192), (128, 256)
+_STEP: dict[str, Any] = dict(products=30, issue=35, lone=60, three=60, least=325, power=6, outside=7.3, multicast=1.2)
 _SIXTEEN: dict[str, Any] = dict(cluster=CLUSTER, tile=TILE, floor=_as_long_as_memory, **_STEP)
-TILES = Kind("tiles", _tiles(64, (*_SMALL, *_HIGH, *_LARGE), 1), division=(25000, 5000), **_SIXTEEN)
+TILES = Kind("tiles", _tiles(64, (*_SMALL, *_HIGH, *_LARGE), 1), division=(25000, 5000), apart=ONCE, **_SIXTEEN)
 GROUPS = Kind("tiles", _tiles(64, (*_SMALL, *_LARGE), 1), **_SIXTEEN)  # tiles are told by numbers in memory
 PAIRS = Kind("pairs", _tiles(64, _PAIRED, 2), **_SIXTEEN)
-_PARTS: dict[str, Any] = dict(whole=False, once=1.18, **_SIXTEEN)
+_PARTS: dict[str, Any] = dict(whole=False, once=ONCE, **_SIXTEEN)
 SLICED = Kind("slices", _tiles(64, _CUT, 1), slicings=_in_clusters, **_PARTS)
 SPLIT = Kind("splits", _tiles(64, ((128, 128), (128, 192), (128, 256)), 1), slicings=_anywhere, **_PARTS)
 _THIN: dict[str, Any] = dict(least=200, whole=False, slicings=_of_few_rows, floor=_as_long_as_asked)
@@ -365,9 +366,8 @@ SIMPLE = Kind("simple", _ALONE, tile=2100, sum=1 / 8, slicings=_added_later)
 
 # - A step is as many bytes, and takes as long, as one of 16-bit elements, and has twice as many products.  Tiles are
 #   not divided: 8192^3 has 15.5 rounds of 128 x 256, and takes 3% longer with the last one divided.
-# - Where sums of a step are added in f32, a thread has two sets of them: 128 x 256 has no room for that.  Products wait
-#   for the sums, so a step takes long even where it is small: 8192^3 reaches 1377 TFLOP/s with 128 x 192, 1094 with 128
-#   x 128.
+# - Where sums of a step are added in f32, they are added while other products are multiplied.  Tiles wider than 192
+#   columns are multiplied in parts then, so that rows of A are read twice.
 
 
 def _as_long_as_bytes(product: Product, cycles: float, blocks: int) -> float:
@@ -377,5 +377,4 @@ def _as_long_as_bytes(product: Product, cycles: float, blocks: int) -> float:
 
 _EIGHT: dict[str, Any] = {**_SIXTEEN, "floor": _as_long_as_bytes}
 BYTES = Kind("tiles", _tiles(128, (*_SMALL, *_LARGE), 1), **_EIGHT)
-_NARROW = tuple(side for side in (*_SMALL, *_LARGE) if side[1] <= 192)
-BYTES_PROMOTED = Kind("tiles", _tiles(128, _NARROW, 1), **{**_EIGHT, "products": 55, "issue": 480, "lone": 200})
+BYTES_PROMOTED = BYTES

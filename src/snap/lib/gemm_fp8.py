@@ -10,7 +10,7 @@ Invariant:  the tensor cores read 8-bit floats along k alone: a row-major a, and
 Non-goals:  GPUs other than Hopper's; gradients; choosing scales
 
 The tensor cores add products of 8-bit floats with some 14 bits.  Long sums lose digits by that, so the sums of each 128
-products are added in f32, unless the caller says that it need not be so (`fast=True`): then tiles may be wider.
+products are added in f32 (gemm_fp8_kernel.py), unless the caller says that it need not be so (`fast=True`).
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ from snap.lib.gemm_arrays import (
 )
 from snap.lib.gemm_arrays import columns as first_columns
 from snap.lib.gemm_choice import BYTES, BYTES_PROMOTED, EVEN, Plan, Product, best, candidates
+from snap.lib.gemm_fp8_kernel import promoted_kernel
 from snap.lib.gemm_kernels import gemm_kernel
 from snap.lib.gemm_parts import ACTIVATIONS
-from snap.lib.recorded import recorded, step, view
+from snap.lib.recorded import launch, recorded, step, view
 from snap.lib.torch_derivatives import refuse_derivatives
 from snap.runtime.errors import LaunchError
 
@@ -90,12 +91,17 @@ def gemm_fp8(
     A, B = _along(left), _along(flipped(right))
     C = written.array if has_boxes(written) else room_for_boxes(written, written.shape)
     plan = planned(rows, columns, depth, left.multiprocessors(), fast)
-    run = fp8_kernel(
-        (a_kind, b_kind), written.type, scaled, fast, plan.height, plan.width, plan.band(BAND), plan.divided > 0,
-        added and added.type, activation,
-    )  # fmt: skip
-    after = added.array if added else None, tuple(scale.array for scale in scales.values())
-    multiply(run, plan, left, A.array, B.array, C, (rows, columns, depth), *after)
+    kinds, after = (a_kind, b_kind), (added and added.type, activation)
+    sizes = plan.height, plan.width, plan.band(BAND)
+    given = tuple(scale.array for scale in scales.values())
+    if fast:
+        run = fp8_kernel(kinds, written.type, scaled, *sizes, *after)
+        multiply(run, plan, left, A.array, B.array, C, (rows, columns, depth), added and added.array, given)
+    else:
+        run = promoted_kernel(spelled(kinds), written.type, scaled, *sizes, *after)
+        bias_and_scales = (added.array if added else A.array), *(given or (A.array, A.array))
+        extents = rows, columns, depth, A.shape[1], B.shape[1], C.shape[1]
+        launch(run, plan.blocks, A.array, B.array, C, *bias_and_scales, *extents)
     if C is not written.array:
         copy(written.info.family, written.array, first_columns(C, columns))
     return written.array
@@ -108,14 +114,15 @@ def planned(rows: int, columns: int, depth: int, multiprocessors: int, fast: boo
 
 
 @functools.cache
-def fp8_kernel(
-    kinds, out_type, scaled, fast, BM=128, BN=256, BAND=8, DIVIDED=False, bias_type=None, activation=None, TEAM=1
-):
-    """C = A @ B.T, of an A and a B that lie along k.  kinds: e4m3 or e5m2, of A and B."""
-    kind = kinds[0] if kinds[0] == kinds[1] else kinds
-    after = (bias_type, activation, DIVIDED, TEAM)
-    promoted = not fast
-    return gemm_kernel(U8, out_type, False, True, BM, BN, BAND, *after, kind=kind, scaled=scaled, PROMOTED=promoted)
+def fp8_kernel(kinds, out_type, scaled, BM=128, BN=256, BAND=8, bias_type=None, activation=None, DIVIDED=False):
+    """C = A @ B.T, of an A and a B that lie along k, added up by the tensor cores.  kinds: e4m3 or e5m2, of A and B."""
+    after = bias_type, activation, DIVIDED
+    return gemm_kernel(U8, out_type, False, True, BM, BN, BAND, *after, kind=spelled(kinds), scaled=scaled)
+
+
+def spelled(kinds):
+    """One word where they are the same."""
+    return kinds[0] if kinds[0] == kinds[1] else kinds
 
 
 # ---- arrays ---------------------------------------------------------------------------------------------------------

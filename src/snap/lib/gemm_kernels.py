@@ -33,14 +33,13 @@ DIVIDED, TEAM: as said; the number of blocks is a multiple of TEAM.
 ADDED: a piece of work is a tile and one of `slices` parts of K, and what comes of it is added to C by the units that
 copy boxes.
 
-8-bit floats (`kind`, `scaled`: see gemm_parts.py) lie along k.  PROMOTED: the tensor cores add them up with fewer bits
-than f32 has, so the sums of a stage are added in f32.
+8-bit floats (`kind`, `scaled`: see gemm_parts.py) lie along k; they are added up as the tensor cores do it, with fewer
+bits than f32 has (gemm_fp8_kernel.py adds in f32).
 
 Several matrices (`many`): "batch": A, B and C have one dimension more.  "groups": B has, and group g of A's rows, those
 from ends[g - 1] to ends[g], is multiplied by matrix g of B.  Ends never fall: one that does is taken as the one before.
 Each role finds the group of its next tile from that of the tile before.  A tile that reaches into the next group leaves
-by threads, row by row.  "ragged": C has one dimension more, and for its matrix g k goes from ends[g - 1] to ends[g],
-multiples of a step.
+by threads, row by row.
 """
 
 from __future__ import annotations
@@ -65,6 +64,7 @@ from snap.lib.gemm_parts import (
 from snap.lib.operators import element, scalar
 
 SHARED = 192 * 1024  # bytes for stages; the rest of a multiprocessor's is for tiles that leave
+MOST_STAGES = 12
 
 
 def counting_on(BM, BN, STEP, TEAM, C_TURNED, BIASED, ADDED, DIVIDED):
@@ -102,7 +102,6 @@ def gemm_kernel(
     ADDED=False,
     kind=None,
     scaled=None,
-    PROMOTED=False,
     many=None,
 ):
     """A_TURNED: A lies as [K, M]; B_TURNED: B lies as [N, K], as it does where elements are f32 or 8-bit floats.  Where
@@ -111,7 +110,7 @@ def gemm_kernel(
     that it does not use (a bias, scales, ends) any array stands.  Other parameters: see above.
     """
     E, O, V, TF32 = element(type), element(out_type), element(bias_type or type), type == F32
-    F, G = element(F32) if scaled else E, element(I32) if many in ("groups", "ragged") else E
+    F, G = element(F32) if scaled else E, element(I32) if many == "groups" else E
     C_TURNED = TF32 and A_TURNED  # then A goes through registers
     DEPTH = depth_of(type)
     STEP = 2 * DEPTH if C_TURNED else DEPTH  # of k in a turn of the loop: a stage for each set of registers
@@ -119,27 +118,27 @@ def gemm_kernel(
     CONSUMERS, C_THREADS, T = BM // 64, 2 * BM, 2 * BM + 128  # warpgroups that multiply, their threads, and all
     A_PANELS, A_ROWS, A_WIDE = layout(type, BM, not A_TURNED)
     B_PANELS, B_ROWS, B_WIDE = layout(type, BN, B_TURNED)
-    STAGES = min(8, SHARED // ((BM + BN) * DEPTH * scalar(type).bytes))
+    STAGES = min(MOST_STAGES, SHARED // ((BM + B_PANELS * B_ROWS * B_WIDE // DEPTH) * DEPTH * scalar(type).bytes))
     # Tiles leave in boxes, each of a unit of threads that has so many rows of A.
     HIGH = 32 if C_TURNED else 16 if TF32 else 64
     UNIT = thread[2 * HIGH]
     WIDE = math.gcd(BN, 128 // scalar(out_type).bytes)  # columns that leave at a time
     B_SWIZZLE, C_SWIZZLE = B_WIDE * scalar(type).bytes, WIDE * scalar(out_type).bytes
-    BATCH, GROUPED, RAGGED = (many == word for word in ("batch", "groups", "ragged"))
-    SEVERAL, PLACED = BATCH or GROUPED, BATCH or RAGGED  # whether B, and C, is several matrices
-    assert (B_TURNED or not TF32) and not (BY_TILES and (DIVIDED or many)) and not ((GROUPED or RAGGED) and DIVIDED)
+    BATCH, GROUPED = (many == word for word in ("batch", "groups"))
+    SEVERAL = BATCH or GROUPED  # whether B is several matrices
+    assert (B_TURNED or not TF32) and not (BY_TILES and (DIVIDED or many)) and not (GROUPED and DIVIDED)
     BIASED = bias_type is not None
     COMPLETED = BIASED or activation is not None or scaled is not None  # something is done to sums before they leave
     PARTS, LEAVING = (2, 1) if GROUPED else (1, 2)  # boxes of a slot, and slots, in which tiles leave
     PIECES = 2 if DIVIDED else 0  # of divided tiles, for each team
-    WHOLE = BY_TILES or RAGGED or (TF32 and not DIVIDED)  # there is nothing to ask before a tile leaves
+    WHOLE = BY_TILES or (TF32 and not DIVIDED)  # there is nothing to ask before a tile leaves
     SUMS = BN // 2  # of a thread
     OWN = not ADDED  # a tile of C is one team's alone
     load_a, load_next_a = (loading(type, BM, not A_TURNED, STEP, skip, BATCH) for skip in (0, DEPTH))
     multiply = None if C_TURNED else multiplying(type, BM, not A_TURNED, BN, B_TURNED, kind)
     complete = completing(SUMS, BN, type, scaled, bias_type, activation)
     hand_over, collect = handover(SUMS, C_THREADS, TEAM)
-    leave = leaving(type, out_type, SUMS, HIGH, WIDE, C_TURNED, ADDED, PLACED)
+    leave = leaving(type, out_type, SUMS, HIGH, WIDE, C_TURNED, ADDED, BATCH)
     leave_rows = leaving_rows(out_type, SUMS, WIDE)
     fragment, (tiles_of_groups, group_of) = fragments(DEPTH, A_PANELS), grouping(BM)
     where = None if many else counting_on(BM, BN, STEP, TEAM, C_TURNED, BIASED, ADDED, DIVIDED)
@@ -148,7 +147,7 @@ def gemm_kernel(
     def gemm(
         A: ptr(const(E), (matrices, A0, A1) if BATCH else (A0, A1)),
         B: ptr(const(E), (matrices, B0, B1) if SEVERAL else (B0, B1)),
-        C: ptr(O, (matrices, M, C1) if PLACED else (N if C_TURNED else M, C1)),
+        C: ptr(O, (matrices, M, C1) if BATCH else (N if C_TURNED else M, C1)),
         bias: ptr(const(V)),
         A0: int,
         A1: int,
@@ -183,11 +182,10 @@ def gemm_kernel(
             # chunks c and c ^ 5 of 4 rows, and writes those of 4 others.
             place: int @ thread[1] = id() / 4 % 4 + id() / 16 % 2 * 20 + id() / 32 % 2 * 8 if C_TURNED else id() / 4 % 8
             row: int @ thread[1] = id() % 128 / 32 * 16 + id() % 32 / 4  # its first of its warpgroup's
-            acc, stage_sums = registers(float[SUMS], float[SUMS if PROMOTED else 1])
-            x, y = registers(float[DEPTH // 2], float[DEPTH // 2])
+            acc, x, y = registers(float[SUMS], float[DEPTH // 2], float[DEPTH // 2])
             compute, load = roles(C_THREADS, 128, registers=(232, 40) if CONSUMERS == 2 else ())
             begin, end = min(team * share, divided * steps), min((team + 1) * share, divided * steps)
-            tiles: int = down * across * (slices if ADDED else matrices if PLACED else 1)
+            tiles: int = down * across * (slices if ADDED else matrices if BATCH else 1)
             if GROUPED:
                 tiles = tiles_of_groups(ends, matrices, M, across)
             whole: int = (tiles - divided - team + teams - 1) / teams
@@ -207,18 +205,13 @@ def gemm_kernel(
                     first, last = max(begin - t * steps, 0), min(end - t * steps, steps)
                     if begin == end or (job == 1 and t == (end - 1) / steps):
                         t, last = 0, first  # nothing is left to do, and `begin` may be behind the last tile
-                if PLACED:
+                if BATCH:
                     matrix, passed = t / (down * across), t / (down * across) * (down * across)
-                if RAGGED:
-                    first, last = int(ends[matrix - 1]) / STEP if matrix > 0 else 0, int(ends[matrix]) / STEP
                 if GROUPED:
                     matrix, passed, top_row, rows = group_of(t, ends, M, across, matrix, passed, top_row, rows)
                 band, within = (t - passed) / (BAND * across), (t - passed) % (BAND * across)
                 height: int = min(BAND, ((rows + BM - 1) / BM if GROUPED else down) - band * BAND)
                 m0, n0 = top_row + ((band * BAND + within % height) * TEAM + rank) * BM, within / height * BN
-                if PROMOTED or RAGGED:
-                    with compute():
-                        acc = 0.0
                 for k in range(first, last):
                     if C_TURNED:
                         with stage(A_slots) as a:
@@ -258,14 +251,8 @@ def gemm_kernel(
                                     async_copy(b, B, at=(n0, k * STEP), type="tf32")
                                 else:
                                     async_copy(b, B, at=(n0, k * STEP) if B_TURNED else (k * STEP, n0))
-                            if PROMOTED:
-                                with compute(a, b), each(warpgroup):
-                                    multiply(stage_sums, a, b, w, k, k)
-                                with compute():
-                                    acc += stage_sums
-                            else:
-                                with compute(a, b), each(warpgroup):
-                                    multiply(acc, a, b, w, k, first)
+                            with compute(a, b), each(warpgroup):
+                                multiply(acc, a, b, w, k, first)
                 if DIVIDED:
                     with compute(), each(thread):
                         if first < last and last < steps:

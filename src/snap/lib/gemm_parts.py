@@ -7,8 +7,7 @@ Invariant:  what lies outside of a matrix is read as zero.  f32 is rounded to tf
 Non-goals:  which team computes which tile
 
 An operand that lies *along* k, with k along its rows, is loaded as one tile [rows, k]; one that lies across it as
-panels [k, columns], each as wide as a swizzled row, 128 bytes, or half as wide where that is what tiles are multiples
-of.
+panels [k, columns], each as wide as a swizzled row, 128 bytes: of the last one only a part may be multiplied.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import functools
 import math
 
 from snap import *
-from snap.ir.types import BF16, F16, F32, Scalar
+from snap.ir.types import BF16, F16, F32, U8, Scalar
 from snap.lib.operators import element, scalar
 
 ACTIVATIONS = (None, "relu", "gelu", "silu")
@@ -33,8 +32,7 @@ def depth_of(type: Scalar) -> int:
 def layout(type: Scalar, extent: int, along: bool) -> tuple[int, int, int]:
     """Of a tile of an operand in shared memory: panels, their rows, and how wide they are."""
     depth = depth_of(type)
-    wide = math.gcd(extent, depth)
-    return (1, extent, depth) if along else (extent // wide, depth, wide)
+    return (1, extent, depth) if along else (-(-extent // depth), depth, depth)
 
 
 # ---- which tile -----------------------------------------------------------------------------------------------------
@@ -143,6 +141,56 @@ def multiplying(type, BM, A_ALONG, BN, B_ALONG, kind=None):
 
 
 @functools.cache
+def clearing(type, PANELS, HIGH, THREADS):
+    """clear(tile, rows, me): of the panels of a tile that lies across k, what follows so many rows is set to zero."""
+    E, WIDE = element(type), depth_of(type)
+
+    @device(thread[THREADS])
+    def clear(to: ptr(shared(E), (PANELS, HIGH, WIDE)), rows: int, me: int @ thread[1]):
+        with each(thread, to, disjoint=to):
+            for i in range(me, HIGH * WIDE, THREADS):
+                if i >= rows * WIDE:
+                    for p in unroll(range(PANELS)):
+                        to[p, i / WIDE, i % WIDE] = E(0)
+
+    return clear
+
+
+@functools.cache
+def promoting(BM, BN, OWN, kind, PARTS=1):
+    """multiply(acc, sums, a, b, half), add(acc, sums): what a warpgroup has of the product of two tiles of 8-bit
+    floats: a half of it, its rows or, where it has 64, OWN columns.  The tensor cores' sums of a step are added to
+    `acc` in f32, part after part of its columns; those of the last one are left in `sums`, for `add`.
+    """
+    E, DEPTH, SUMS, WIDE, FEW = element(U8), depth_of(U8), OWN // 2, OWN // PARTS, OWN // PARTS // 2
+    BELOW, BESIDE = (64, 0) if BM == 128 else (0, OWN)
+
+    @device(thread)
+    def add(acc: ref(float[SUMS]), sums: ref(float[FEW])):
+        for j in unroll(range(FEW)):
+            acc[SUMS - FEW + j] += sums[j]
+
+    @device(warpgroup)
+    def multiply(
+        acc: ref(float[SUMS]),
+        sums: ref(float[FEW]),
+        a: ptr(const(shared(E)), (BM, DEPTH)),
+        b: ptr(const(shared(E)), (BN, DEPTH)),
+        half: int,
+    ):
+        for p in unroll(range(PARTS - 1)):
+            at: int = half * BESIDE + p * WIDE
+            wgmma(sums, tile(a, (half * BELOW, 0), (64, DEPTH)), tile(b, (at, 0), (WIDE, DEPTH)), zero=True, type=kind)
+            with each(thread):
+                for j in unroll(range(FEW)):
+                    acc[p * FEW + j] += sums[j]
+        last: int = half * BESIDE + OWN - WIDE
+        wgmma(sums, tile(a, (half * BELOW, 0), (64, DEPTH)), tile(b, (last, 0), (WIDE, DEPTH)), zero=True, type=kind)
+
+    return multiply, add
+
+
+@functools.cache
 def fragments(DEPTH, PANELS):
     """f(x, a, panel, quad, place): what a thread has of its warpgroup's 64 columns of a tile of f32 that lies across
     k."""
@@ -192,9 +240,8 @@ def scaling(SUMS, type, scaled):
         for j in unroll(range(SUMS // 4)):
             for h in unroll(range(2)):
                 factor: float = 1.0
-                if not WHOLE:
-                    if pair + 8 * j + h < columns:
-                        factor = float(of_b[pair + 8 * j + h])
+                if not WHOLE:  # of a column that is not there any: so nothing waits for a comparison
+                    factor = float(of_b[min(pair + 8 * j + h, columns - 1)])
                 for v in unroll(range(2)):
                     acc[4 * j + 2 * v + h] = acc[4 * j + 2 * v + h] * high[v] * factor
 

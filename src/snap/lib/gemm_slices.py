@@ -91,7 +91,7 @@ def slices_kernel(type, out_type, A_TURNED, B_TURNED, BM=64, BN=64, BAND=16, bia
             w: int @ warpgroup = id() % (CONSUMERS + 1)
             me: int @ thread[1] = id() % T
             acc, given = registers(float[SUMS], float[SUMS - FEW])
-            compute, load = roles(C_THREADS, 128)
+            compute, load = roles(C_THREADS, 128, registers=(152, 56) if CONSUMERS == 3 else ())
             band, within = t / (BAND * across), t % (BAND * across)
             height: int = min(BAND, down - band * BAND)
             m0, n0 = (band * BAND + within % height) * BM, within / height * BN

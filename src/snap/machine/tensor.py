@@ -167,7 +167,8 @@ class WgmmaSpec:
     def from_tile(self, bits: np.ndarray, tile: TileSpec, transposed: bool) -> np.ndarray:
         """(N, rows, k) in f32."""
         found = matrix(decoded(bits, self.types[tile is self.b]), tile.shape)
-        return found.swapaxes(1, 2) if transposed else found
+        found = found.swapaxes(1, 2) if transposed else found
+        return found[:, : self.n] if tile is self.b else found  # of its last panel, perhaps, a part
 
     def from_registers(self, values: np.ndarray) -> np.ndarray:
         """(k/2, N, 128) values -> (N, 64, k)."""

@@ -1,0 +1,108 @@
+"""As gemm_kernels.py, for floats of 8 bits whose products are added up in f32.
+
+Input:      kinds of floats, sizes of tiles; at a launch, A of M x K and B of N x K, with rows of whole 16 bytes
+Output:     a kernel: C = activation(A @ B.T * scales + bias)
+Invariant:  any extents; the sums of each 128 products are added in f32: the tensor cores add with fewer bits
+Non-goals:  sums as the tensor cores add them up, for which tiles may be larger (gemm_kernels.py)
+
+Two warpgroups have a half of a tile each, its rows, or its columns where it has 64 rows.  While one adds its sums, the
+tensor cores have nothing but the other one's products.  Were both to add at the same time, they would have none: they
+are two roles, of which the second takes over a step's tiles when the first has multiplied them.  So the first is ahead,
+and begins the next tile while the second ends this one; a role of its own stores boxes.  Of wide tiles a thread has no
+room for two sets of sums: their columns are multiplied in PARTS, and one part's sums are added before the next one
+begins.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+
+from snap import *
+from snap.ir.types import F32, U8
+from snap.lib.gemm_parts import completing, depth_of, promoting
+from snap.lib.operators import element, scalar
+
+DEPTH = depth_of(U8)  # of k in a stage
+SHARED = 192 * 1024  # bytes for stages; the rest of a multiprocessor's is for tiles that leave
+MOST_STAGES = 12
+WIDEST = 192  # columns of a warpgroup whose sums there is room for twice
+
+
+@functools.cache
+def promoted_kernel(kind, out_type, scaled, BM=128, BN=192, BAND=8, bias_type=None, activation=None):
+    """kind: of A's and B's floats; scaled: see gemm_parts.py.  Arrays that are not used (a bias, scales) may be any."""
+    E, O, V, F = element(U8), element(out_type), element(bias_type or U8), element(F32 if scaled else U8)
+    OWN = BN if BM == 128 else BN // 2  # columns of a warpgroup
+    BELOW, BESIDE = (64, 0) if BM == 128 else (0, OWN)  # where the second half begins
+    PARTS, STAGES = 1 if OWN <= WIDEST else 2, min(MOST_STAGES, SHARED // ((BM + BN) * DEPTH))
+    SUMS, FEW = OWN // 2, OWN // 2 // PARTS
+    WIDE = math.gcd(OWN, 128 // scalar(out_type).bytes)  # columns that leave at a time
+    SWIZZLE = WIDE * scalar(out_type).bytes
+    multiply, add = promoting(BM, BN, OWN, kind, PARTS)
+    complete = completing(SUMS, OWN, U8, scaled, bias_type, activation)
+
+    @kernel(threads=512)
+    def gemm(
+        A: ptr(const(E), (M, A1)),
+        B: ptr(const(E), (N, B1)),
+        C: ptr(O, (M, C1)),
+        bias: ptr(const(V)),
+        a_scale: ptr(const(F)),
+        b_scale: ptr(const(F)),
+        M: int,
+        N: int,
+        K: int,
+        A1: int,
+        B1: int,
+        C1: int,
+    ):
+        teams, down, across = count(block[1]), (M + BM - 1) / BM, (N + BN - 1) / BN
+        with each(block, C, disjoint=C) as team:
+            A_slots: pipeline(shared(E[BM, DEPTH], swizzle=128), STAGES)
+            B_slots: pipeline(shared(E[BN, DEPTH], swizzle=128), STAGES)
+            C_one: pipeline(shared(O[64, WIDE], swizzle=SWIZZLE), 2)
+            C_other: pipeline(shared(O[64, WIDE], swizzle=SWIZZLE), 2)
+            me: int @ thread[1] = id()
+            row, pair = me % 128 / 32 * 16 + me % 32 / 4, me % 4 * 2  # its first of its warpgroup's
+            acc, sums = registers(float[SUMS], float[FEW])
+            one, other, load, store = roles(128, 128, 128, 128, registers=(232, 232, 24, 24))
+            for t in range(team, down * across, teams):
+                band, within = t / (BAND * across), t % (BAND * across)
+                height: int = min(BAND, down - band * BAND)
+                m0, n0 = (band * BAND + within % height) * BM, within / height * BN
+                with one():
+                    acc = 0.0
+                with other():
+                    acc = 0.0
+                for k in range((K + DEPTH - 1) / DEPTH):
+                    with stage(A_slots) as a, stage(B_slots) as b:
+                        with load(a, b):
+                            async_copy(a, A, at=(m0, k * DEPTH))
+                            async_copy(b, B, at=(n0, k * DEPTH))
+                        with one(a, b), each(warpgroup):
+                            multiply(acc, sums, a, b, 0)
+                        with one(), each(thread):
+                            add(acc, sums)
+                        with other(a, b), each(warpgroup):
+                            multiply(acc, sums, a, b, 1)
+                        with other(), each(thread):
+                            add(acc, sums)
+                with one(), each(thread):
+                    complete(acc, a_scale, b_scale, bias, m0 + row, M, n0 + pair, N)
+                with other(), each(thread):
+                    complete(acc, a_scale, b_scale, bias, m0 + BELOW + row, M, n0 + BESIDE + pair, N)
+                for q in unroll(range(OWN // WIDE)):
+                    with stage(C_one) as c:
+                        with one(c), each(warpgroup, c):
+                            store_acc(c, acc, first=WIDE * q)
+                        with store(c), each(warpgroup, C, disjoint=C):
+                            async_copy(C, c, at=(m0, n0 + WIDE * q))
+                for q in unroll(range(OWN // WIDE)):
+                    with stage(C_other) as c:
+                        with other(c), each(warpgroup, c):
+                            store_acc(c, acc, first=WIDE * q)
+                        with store(c), each(warpgroup, C, disjoint=C):
+                            async_copy(C, c, at=(m0 + BELOW, n0 + BESIDE + WIDE * q))
+
+    return gemm

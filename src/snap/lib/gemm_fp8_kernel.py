@@ -64,7 +64,7 @@ def promoted_kernel(kind, out_type, scaled, BM=128, BN=192, BAND=8, bias_type=No
             C_one: pipeline(shared(O[64, WIDE], swizzle=SWIZZLE), 2)
             C_other: pipeline(shared(O[64, WIDE], swizzle=SWIZZLE), 2)
             me: int @ thread[1] = id()
-            row, pair = me % 128 / 32 * 16 + me % 32 / 4, me % 4 * 2  # its first of its warpgroup's
+            row: int @ thread[1] = me % 128 / 32 * 16 + me % 32 / 4  # its first of its warpgroup's
             acc, sums = registers(float[SUMS], float[FEW])
             one, other, load, store = roles(128, 128, 128, 128, registers=(232, 232, 24, 24))
             for t in range(team, down * across, teams):
@@ -88,10 +88,10 @@ def promoted_kernel(kind, out_type, scaled, BM=128, BN=192, BAND=8, bias_type=No
                             multiply(acc, sums, a, b, 1)
                         with other(), each(thread):
                             add(acc, sums)
-                with one(), each(thread):
-                    complete(acc, a_scale, b_scale, bias, m0 + row, M, n0 + pair, N)
-                with other(), each(thread):
-                    complete(acc, a_scale, b_scale, bias, m0 + BELOW + row, M, n0 + BESIDE + pair, N)
+                with one(), each(warp):
+                    complete(acc, a_scale, b_scale, bias, m0 + row, M, n0, N)
+                with other(), each(warp):
+                    complete(acc, a_scale, b_scale, bias, m0 + BELOW + row, M, n0 + BESIDE, N)
                 for q in unroll(range(OWN // WIDE)):
                     with stage(C_one) as c:
                         with one(c), each(warpgroup, c):

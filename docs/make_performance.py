@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import statistics
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -50,7 +51,7 @@ def results(folder: Path) -> list[dict]:
 
 
 def as_called(folder: Path) -> list[dict]:
-    """The newest records of calls, of steps and of launches, of each GPU."""
+    """The newest records of calls, of steps, of a model that is trained and of launches, of each GPU."""
     newest: dict[tuple[str, str], dict] = {}
     for path in sorted(folder.glob("*.json")):
         record = json.loads(path.read_text())
@@ -84,7 +85,19 @@ def _launches(record: dict) -> str:
     return _table(("", ""), [(name, f"{value:,.3f}") for name, value in record["figures"].items()])
 
 
-AS_CALLED = {"calls": _calls, "steps": _steps, "launches": _launches}
+def _training(record: dict) -> str:
+    """A model's steps by the clock, one side after the other; losses are those of the same data."""
+    sides, count = record["sides"], min(len(side["losses"]) for side in record["sides"].values())
+    apart = [abs(one - other) for one, other in zip(*(side["losses"][:count] for side in sides.values()))]
+    rows = [(name, f"{side['tokens_per_s']:,.0f}", f"{side['ms_a_step']:.2f}", f"{statistics.mean(side['losses'][:count][-50:]):.4f}")
+            for name, side in sides.items()]
+    return (f"{record['model']}; {count} steps each, after the first 5.\n\n"
+            + _table(("", "tokens/s", "ms a step", "mean loss of the last 50 steps"), rows)
+            + f"\nThe losses of one step differ by {statistics.mean(apart):.4f} in the mean and by {max(apart):.4f} at most; "
+              f"in the last 100 steps by {max(apart[-100:]):.4f} at most.\n")
+
+
+AS_CALLED = {"calls": _calls, "steps": _steps, "training": _training, "launches": _launches}
 
 
 def _pair(row: dict, what: str) -> tuple[str, str, str]:

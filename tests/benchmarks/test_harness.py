@@ -318,13 +318,15 @@ def test_the_page_has_what_a_caller_sees(tmp_path):
     whole = {"model": "GPT-2", "clock_ms": 30.0, "torch_clock_ms": 40.0, "losses_apart": 2e-3}
     for date, factor in (("2026-01-01", 2), ("2026-01-02", 1)):
         told = {"gpu": "a GPU", "date": date, "commit": "0123456789abcdef"}
+        sides = {name: {"tokens_per_s": 1e6 * factor, "ms_a_step": 2.0, "losses": losses} for name, losses in (("snap", [3.0, 2.0]), ("twin", [3.0, 2.5]))}
         for kind, own in (("calls", {"calls": [{**row, "host_us": 9.0 * factor}]}), ("steps", {"steps": [step, whole]}),
-                          ("launches", {"figures": {"Snap (us)": 5.0 * factor}})):
+                          ("training", {"model": "a model", "sides": sides}), ("launches", {"figures": {"Snap (us)": 5.0 * factor}})):
             (tmp_path / f"{kind}-{date}.json").write_text(json.dumps({**told, "kind": kind, **own}))
     text = make_performance.page([], False, make_performance.as_called(tmp_path))
     assert "| gemm | 9.0 | 18.0 | 0.50 | 10.0 | 20.0 | 0.50 |" in text and "18.0 | 18.0" not in text
     assert "| eager | 3.0 | 2.0 | 1.50 | 21.0 | 20.0 | 1.050 | 1e-04 |" in text and "| GPT-2 | - | - | - | 30.0 | 40.0 | 0.750 | 2e-03 |" in text
     assert "| Snap (us) | 5.000 |" in text and "10.000" not in text
+    assert "| snap | 1,000,000 | 2.00 | 2.5000 |" in text and "by 0.2500 in the mean and by 0.5000 at most" in text
 
 
 def test_without_results_the_page_says_so(tmp_path):

@@ -32,8 +32,7 @@ def factor_kernel(index, T=SUM_THREADS):
 
     @kernel(
         threads=T,
-        blocks=1,
-        where=lambda targets, factor, M: (0 <= M <= 2**30, len(targets) >= M, len(factor) >= 1),
+        where=lambda targets, factor, M, blocks: (blocks == 1, 0 <= M <= 2**30, len(targets) >= M, len(factor) >= 1),
     )
     def factor_of_rows(targets: ptr(const(I)), factor: ptr(float), M: int, ignore: int, mean: bool, scale: float):
         with each(block, factor):
@@ -55,8 +54,13 @@ def loss_sum_kernel(T=SUM_THREADS):
 
     @kernel(
         threads=T,
-        blocks=1,
-        where=lambda losses, factor, loss, M: (0 <= M <= 2**30, len(losses) >= M, len(factor) >= 1, len(loss) >= 1),
+        where=lambda losses, factor, loss, M, blocks: (
+            blocks == 1,
+            0 <= M <= 2**30,
+            len(losses) >= M,
+            len(factor) >= 1,
+            len(loss) >= 1,
+        ),
     )
     def sum_of_losses(losses: ptr(const(float)), factor: ptr(const(float)), loss: ptr(float), M: int):
         with each(block, loss):

@@ -368,7 +368,22 @@ def long_norm_gradient_kernel(type, held, WIDTH, T, CENTRED, ADDED):
     E, H, C = element(type), element(held), 2 if CENTRED else 1
     load, load_weight, store, totals = loader(type, WIDTH), loader(held, WIDTH), storer(type, WIDTH), team_sums(T, T, C)
 
-    @kernel(threads=T)
+    @kernel(
+        threads=T,
+        where=lambda grad, x, weight, mean, rstd, added, dx, M, N, blocks: (
+            1 <= M <= 2**30,
+            0 <= N <= 2**30,
+            N % WIDTH == 0,
+            blocks <= M,
+            len(grad) >= M * N,
+            len(x) >= M * N,
+            len(weight) >= N,
+            not CENTRED or len(mean) >= M,
+            len(rstd) >= M,
+            not ADDED or len(added) >= M * N,
+            len(dx) >= M * N,
+        ),
+    )
     def norm_gradient(
         grad: ptr(const(E)),
         x: ptr(const(E)),

@@ -296,7 +296,16 @@ def squares_kernel(type, WIDTH, T=NORM_THREADS):
 def norm_kernel(T=NORM_THREADS):
     total = block_reduce(float, T)
 
-    @kernel(threads=T)
+    @kernel(
+        threads=T,
+        where=lambda partial, norm, factor, n, blocks: (
+            blocks == 1,
+            0 <= n <= 2**30,
+            len(partial) >= n,
+            len(norm) >= 1,
+            len(factor) >= 1,
+        ),
+    )
     def norm_of_sums(
         partial: ptr(const(float)), norm: ptr(float), factor: ptr(float), n: int, clip: float, clips: bool
     ):

@@ -45,7 +45,8 @@ def test_norms(dtype, rows, length, first):
     torch.testing.assert_close(db.double(), of_b, rtol=1e-4, atol=1e-3 * rows**0.5)
     again = snap.lib.layer_norm_gradient(g, s, w, mean, rstd, grad_residual=a, sums=True)
     assert all(torch.equal(one, other) for one, other in zip((dx, dw, db), again))
-    torch.testing.assert_close(again[3].double(), (of_s + a.double()).sum(0), rtol=1e-3, atol=1e-3 * rows**0.5)
+    rounded = 2e-2 if dtype == torch.bfloat16 else 1e-3  # of rows that no block holds, dx is added up as it was written
+    torch.testing.assert_close(again[3].double(), (of_s + a.double()).sum(0), rtol=1e-3, atol=rounded * rows**0.5)
     out, rstd = snap.lib.rms_norm(x, w, statistics=True, eps=1e-5)
     leaves = [t.double().requires_grad_() for t in (x, w)]
     want = F.rms_norm(leaves[0], (length,), leaves[1], eps=1e-5)

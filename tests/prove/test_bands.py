@@ -45,6 +45,42 @@ def test_tiles_in_bands_are_apart():
     assert proof.verdict is Verdict.PROVED, proof
 
 
+def test_what_a_function_returns_is_known_behind_its_call():
+    """Of a vector, each component."""
+
+    @device(thread)
+    def divided(n: int, d: int) -> int2:
+        if n == 0:
+            return int2(0, 0)
+        return int2(n / d, n % d)
+
+    @kernel(threads=T, where=lambda out, d: (len(out) >= 16, 1 <= d <= 16))
+    def of_tiles(out: ptr(int), d: int):
+        with each(thread, out) as t:
+            many, left = divided(t % 32, d)
+            if many < 8:
+                out[left] = 1
+
+    proof = of_tiles.prove(("bounds",))
+    assert proof.verdict is Verdict.PROVED, proof
+
+
+def test_what_holds_on_one_way_out_of_a_function_does_not_hold_behind_it():
+    @device(thread)
+    def shared_out(n: int, d: int) -> int:
+        if d <= 0:
+            return 0
+        return n / d
+
+    @kernel(threads=T, where=lambda out, d, blocks: (len(out) >= 2**20, -5 <= d <= 2**20, blocks == 1))
+    def behind(out: ptr(int), d: int):
+        with one(block, out), one(thread, out):
+            many = shared_out(7, d)
+            out[d - 1 + 0 * many] = 1  # with d = 0, it is outside
+
+    assert behind.prove(("bounds",)).verdict is not Verdict.PROVED
+
+
 def test_bands_that_overlap_are_not():
     proof = bands(APART=3).prove(("races",))
     assert proof.verdict is not Verdict.PROVED

@@ -124,7 +124,7 @@ def reduction(type, inside, result, WIDTH, op, nothing, SINGLE=False, T=THREADS,
                     own = in_block(own)
                     with one(thread):
                         atomic.store(ticket, 0, 0)
-            with each(thread, out, disjoint=out):
+            with each(thread, out, disjoint=out), trust("tickets are counted from zero: one block draws the last one"):
                 if last and t == 0:
                     out[0] = R(own)
 

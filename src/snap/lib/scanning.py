@@ -296,12 +296,20 @@ def scan_kernel(type, inside, WIDTH, op, EXCLUSIVE, nothing, T=THREADS, K=None, 
     WARPS, PART = T // WARP, WARP * K * WIDTH
     TILE = WARPS * PART
     BACKGROUND = type.bytes * WIDTH >= NARROWEST
-    SLOT = K if BACKGROUND else 1
+    SLOT, WORDS = K if BACKGROUND else 1, words(inside, 1)
     combine = operator(op, inside, nothing).each
     scan_words = scan_of_words(inside, op, EXCLUSIVE, nothing, K, WIDTH)
     publish, glance, gather = look_back(inside, op, nothing)
 
-    @kernel(threads=T, cooperative=True, where=lambda x, out, n: (len(x) >= n >= 0, len(out) >= n, n <= 2**40))
+    @kernel(
+        threads=T,
+        cooperative=True,
+        where=lambda x, out, status, n, blocks: (
+            1 <= n <= min(len(x), len(out), 2**40),
+            len(status) >= WORDS * ((n + (TILE - 1)) // TILE),
+            blocks <= min(T, (n + (TILE - 1)) // TILE),  # a thread looks at one tile of those since the block's last
+        ),
+    )
     def scan_tiles(x: ptr(const(E)), out: ptr(E), status: ptr(i64), n: i64):
         blocks, tiles = count(block[1]), int((n + (TILE - 1)) / TILE)
         with each(block, out, disjoint=out) as b:

@@ -29,7 +29,7 @@ from snap.ir.walk import bodies, children, own_expressions, statements, variable
 # An access, its shape, its index, and what is known there.
 PartitionAccess = tuple[ir.MemAccess, tuple[Form, ...] | None, tuple[Form, ...] | None, tuple[Form, ...]]
 Owner = tuple[Frame, int]  # a handle, in a call
-Element = tuple[tuple[int | None, ...], tuple]  # of a thread: numbers, and what is added to them
+OneElement = tuple[tuple[int | None, ...], tuple]  # of a thread: numbers, and what is added to them
 
 
 @dataclass(slots=True, eq=False)
@@ -130,7 +130,7 @@ def _certain(scope: OpenPartition, threads: int) -> Iterator[Collision]:
     for write, elements, writes in known:
         if not writes or elements is None:
             continue
-        owner: dict[Element, int] = {}
+        owner: dict[OneElement, int] = {}
         for t, at in enumerate(elements):
             if owner.setdefault(at, t) != t:
                 yield Collision(write, owner[at], write, t, True)
@@ -156,13 +156,13 @@ def _sure(scope: OpenPartition, writes: bool) -> Iterator[tuple[ir.MemAccess, tu
             yield access, index
 
 
-def _elements(index: tuple[Form, ...], threads: int, agreed: set[Atom]) -> list[Element] | None:
+def _elements(index: tuple[Form, ...], threads: int, agreed: set[Atom]) -> list[OneElement] | None:
     """Which element each thread of the first block touches: a number in each dimension, and what is added to it that
     all threads agree on, whatever it is.  None where more than the thread's number decides.
     """
     added = tuple(tuple(part for part in i[1] if part[0] in agreed) for i in index)
     rest = [(i[0], tuple(part for part in i[1] if part[0] not in agreed)) for i in index]
-    found: list[Element] = []
+    found: list[OneElement] = []
     for t in range(threads):
         at = tuple(_number(i, t) for i in rest)
         if None in at:

@@ -261,10 +261,10 @@ def test_what_it_stands_for():
 # ---- refused --------------------------------------------------------------------------------------------------------
 
 REFUSED = {
-    "too many values": ("a, b = 1, 2, 3", "SNAP018", "2 target(s), and 3 values"),
-    "too few": ("a, b, c = 1, 2", "SNAP018", "3 target(s), and 2 values"),
+    "too many values": ("a, b = 1, 2, 3", "SNAP018", "2 targets, and 3 values"),
+    "too few": ("a, b, c = 1, 2", "SNAP018", "3 targets, and 2 values"),
     "one number": ("a, b = i", "SNAP018", "one value, of type `i32`, for 2 targets"),
-    "components": ("v: float4 = float4(1.0)\na, b = v", "SNAP018", "2 target(s), and 4 components"),
+    "components": ("v: float4 = float4(1.0)\na, b = v", "SNAP018", "2 targets, and 4 components"),
     "twice": ("a, a = 1, 2", "SNAP018", "`a` is assigned twice"),
     "a loop variable": ("for j in range(3):\n    j, a = 1, 2", "SNAP018", "loop variable"),
     "of another type": ("a: int = 0\na, b = 1.5, 2", "SNAP018", "would drop the fraction"),

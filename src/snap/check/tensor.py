@@ -50,11 +50,8 @@ def wgmma(c: Checker, e: tree.Call) -> None:
     b, wide, k, b_transposed = _operand(c, e.args[2], "b")
     n = _columns(c, e.args[0], b, wide, b_transposed)
     if n not in WGMMA_COLUMNS:
-        raise c.type_error(
-            f"`wgmma` has 8, 16, ... 256 columns, and this b has {n}",
-            e.args[2].span,
-            help="take a part of b with a multiple of 8 rows, at most 256: `tile(b, (0, 0), (n, k))`",
-        )
+        help = "take a part of b with a multiple of 8 rows, at most 256: `tile(b, (0, 0), (n, k))`"
+        raise c.type_error(f"`wgmma` has 8, 16, ... 256 columns, and this b has {n}", e.args[2].span, help=help)
     acc = _accumulator(c, e.args[0], "wgmma", n // 2)
     a_kind, b_kind = (_kind(c, b.access.view.elem, kind, e.args[2].span) for kind in given)
     kind = a_kind if a_kind == b_kind else f"{a_kind}.{b_kind}"

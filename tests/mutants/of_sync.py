@@ -515,4 +515,8 @@ MUTANTS = (
            "    if not places or not is_plain(a) or not is_plain(b):",
            "    if places:\n        return True\n    if not places:",
            ("tests/prove/test_lean.py::test_figure_6_has_two_barriers_instead_of_three",)),
+    Mutant("ways out are gone even with nothing", "sync/touches.py",
+           "        if not acts.isdisjoint(_WAYS_OUT):",
+           "        if False:",
+           ("tests/sync/test_walks.py::test_what_is_passed_over_changes_nothing[behind]",)),
 )

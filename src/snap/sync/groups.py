@@ -118,10 +118,9 @@ class Counter(Visitor):
     def concerned(self, s: ir.Stmt, frame: Frame, paths: Paths) -> bool:
         """Barriers and commits inside of a statement count what is in flight."""
         touching = self.context.touching
-        if touching.of(frame, s).begins:
+        if touching.of(frame, s).begins or touching.concerned(frame, s, paths.tokens):
             return True
-        in_flight = any(paths.tokens.values())
-        return in_flight and ((frame, s.number) in self.counting or touching.concerned(frame, s, paths.tokens))
+        return (frame, s.number) in self.counting and any(paths.tokens.values())
 
     def wants(self, obj: ObjectKey, engine: Engine, m: Moment) -> bool:
         return bool(m.paths.tokens.get(obj)) or not m.around and engine is not Engine.THREADS

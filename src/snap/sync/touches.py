@@ -34,15 +34,15 @@ class ActsOn(Enum):
     ALL = auto()  # whatever has happened: a barrier orders it, a loop counts its iterations for it
     IN_FLIGHT = auto()  # it waits for it, or commits it
     OF_ROLES = auto()  # the gaps that a role crosses in its case are its own
-    LEAVES_LOOP = auto()  # a way out of a loop around: what has happened goes that way, too
-    RETURNS = auto()
+    LEAVES_LOOP = auto()  # a way out of a loop around, which must be gone for what follows the loop to be walked
+    RETURNS = auto()  # and likewise out of a call
 
     __hash__ = object.__hash__
 
 
 _NOTHING: frozenset[ActsOn] = frozenset()
 _ALL = frozenset((ActsOn.ALL,))
-_ON_ANY = frozenset((ActsOn.ALL, ActsOn.LEAVES_LOOP, ActsOn.RETURNS))  # whatever it is that has happened
+_WAYS_OUT = frozenset((ActsOn.LEAVES_LOOP, ActsOn.RETURNS))
 
 
 @record
@@ -93,10 +93,14 @@ class Touching:
         return Touches(frozenset(objects), acts, begins)
 
     def concerned(self, frame: Frame, s: ir.Stmt, tokens: dict[ObjectKey, dict[tuple, Token]]) -> bool:
-        """Whether something that has happened is touched in there.  What was acquired, any access may be behind."""
+        """Whether something that has happened is touched in there.  What was acquired, any access may be behind.  Ways
+        out are gone even with nothing: were they all passed over, a walk would end at the loop or the call.
+        """
         found = self.of(frame, s)
         objects, acts = found.objects, found.acts
-        any_ = not acts.isdisjoint(_ON_ANY)
+        if not acts.isdisjoint(_WAYS_OUT):
+            return True
+        any_ = ActsOn.ALL in acts
         for obj, held in tokens.items():
             if held and (any_ or obj in objects or obj in _ACQUIRED):
                 return True

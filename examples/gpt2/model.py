@@ -99,9 +99,9 @@ class Model(torch.nn.Module):
         super().__init__()
         self.config = config
         self.flat = initial(config, seed).to(device)
-        self.half = self.flat.bfloat16()
+        self.rounded = self.flat.bfloat16()
         self.grads = torch.zeros_like(self.flat)
-        self.p, self.h, self.g = (views(x, config) for x in (self.flat, self.half, self.grads))
+        self.p, self.h, self.g = (views(x, config) for x in (self.flat, self.rounded, self.grads))
         self.decayed = sum(v.numel() for v in self.p.values() if v.dim() == 2)
         for name, view in self.p.items():
             self.register_parameter(name.replace(".", "_"), torch.nn.Parameter(view))
@@ -145,10 +145,11 @@ class Model(torch.nn.Module):
         active = lib.gelu(up, approximate="tanh")
         return Layer(stream, mean1, rstd1, n1, qkv, seen, lse, between, mean2, rstd2, n2, up, active)
 
-    def _heads(self, qkv: torch.Tensor, batch: int, length: int) -> tuple[torch.Tensor, ...]:
+    def _heads(self, qkv: torch.Tensor, batch: int, length: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Queries, keys and values, each (batch, heads, length, size), where they lie."""
         split = qkv.view(batch, length, 3, self.config.heads, self.config.size)
-        return tuple(split[:, :, i].transpose(1, 2) for i in range(3))
+        q, k, v = (split[:, :, i].transpose(1, 2) for i in range(3))
+        return q, k, v
 
     # ---- backward ---------------------------------------------------------------------------------------------------
 
@@ -232,7 +233,8 @@ class Model(torch.nn.Module):
 
     def forward(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """The loss, with a gradient for each parameter: torch's engine sees one operation."""
-        return Whole.apply(self, tokens, targets, *self.parameters())
+        loss: Any = Whole.apply(self, tokens, targets, *self.parameters())
+        return loss
 
 
 class Whole(torch.autograd.Function):
@@ -243,8 +245,8 @@ class Whole(torch.autograd.Function):
         return loss
 
     @staticmethod
-    def backward(ctx, grad):
-        return None, None, None, *(view * grad for view in ctx.model.g.values())
+    def backward(ctx, *grads):
+        return None, None, None, *(view * grads[0] for view in ctx.model.g.values())
 
 
 class AdamW:
@@ -260,7 +262,7 @@ class AdamW:
         model = self.model
         lib.adamw(
             model.flat, model.grads, self.first, self.second, self.steps, lr=self.lr, betas=(0.9, 0.95),
-            weight_decay=self.weight_decay, decayed=model.decayed, copy=model.half,
+            weight_decay=self.weight_decay, decayed=model.decayed, copy=model.rounded,
         )  # fmt: skip
 
     def state(self) -> dict[str, torch.Tensor]:

@@ -44,7 +44,8 @@ class Training:
 
     def __init__(self, model: Model, graph: bool, processes: int):
         self.model, self.optimizer = model, AdamW(model)
-        self.wants_graph, self.graph = graph and processes == 1, None
+        self.wants_graph = graph and processes == 1
+        self.graph: torch.cuda.CUDAGraph | None = None
         self.parallel: Any = torch.nn.parallel.DistributedDataParallel(model) if processes > 1 else None
         self.given: Any = None
 
@@ -55,11 +56,10 @@ class Training:
             return self._parallel_step(tokens, targets)
         if not self.wants_graph:
             return self._plain_step(tokens, targets)
-        if self.graph is None:
-            self._capture(tokens, targets)
+        graph = self.graph or self._capture(tokens, targets)
         for held, new in zip(self.given, (tokens, targets)):
             held.copy_(new)
-        self.graph.replay()
+        graph.replay()
         return self.loss
 
     def _plain_step(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
@@ -67,7 +67,7 @@ class Training:
         self.optimizer.step()
         return loss
 
-    def _capture(self, tokens: torch.Tensor, targets: torch.Tensor) -> None:
+    def _capture(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.cuda.CUDAGraph:
         """The gradients are computed once before, so that everything is compiled; nothing is changed by that."""
         self.given = tokens.clone(), targets.clone()
         side = torch.cuda.Stream()
@@ -85,11 +85,13 @@ class Training:
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph):
             self.loss = self._plain_step(*self.given)
+        return self.graph
 
     def _parallel_step(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         loss = self.parallel(tokens, targets)
         loss.backward()
         for view, parameter in zip(self.model.g.values(), self.model.parameters()):
+            assert parameter.grad is not None
             view.copy_(parameter.grad)
             parameter.grad = None
         self.optimizer.step()
@@ -226,7 +228,7 @@ def load(path: Path, training: Training) -> dict[str, Any]:
         held, wanted = state["parameters"].numel(), training.model.flat.numel()
         raise SystemExit(f"the checkpoint has {held:,} parameters, and the model {wanted:,}: use the options of before")
     training.model.flat.copy_(state["parameters"])
-    training.model.half.copy_(training.model.flat)
+    training.model.rounded.copy_(training.model.flat)
     training.optimizer.load(state)
     return state
 

@@ -34,7 +34,7 @@ def adamw(
     second,
     step,
     *,
-    lr=1e-3,
+    lr: Any = 1e-3,
     betas=(0.9, 0.999),
     eps=1e-8,
     weight_decay=0.01,

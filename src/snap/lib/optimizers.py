@@ -52,7 +52,8 @@ def adamw(
         raise refuse("adamw", "betas", f"is two numbers, not {betas!r}")
     # Numbers that change from call to call are no part of what is repeated.
     run = _repeated if is_array(step) and is_array(lr) else _adamw
-    run(parameters, gradients, first, second, step, lr, *betas, eps, weight_decay, decayed, scale, copy)
+    beta1, beta2 = betas
+    run(parameters, gradients, first, second, step, lr, beta1, beta2, eps, weight_decay, decayed, scale, copy)
 
 
 def _adamw(parameters, gradients, first, second, step, lr, beta1, beta2, eps, weight_decay, decayed, scale, copy):

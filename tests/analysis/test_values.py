@@ -108,6 +108,7 @@ def test_a_loop_that_is_left_early_runs_at_most_so_often():
         assert trips(loop(var("i", 40), const(0), const(8), const(1), way_out), values, (), None).exact is exact
     assert loop_values(loop(var("i", 40), const(8), const(0), const(-2))) == range(8, 0, -2)
     assert loop_values(loop(var("i", 40), const(0), n, const(1))) is None
+    assert loop_values(loop(var("i", 40), const(-(1 << 62)), const(1 << 62), const(1))) is None  # longer than `len` can say
 
 
 def test_a_footprint_names_what_it_depends_on():

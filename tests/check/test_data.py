@@ -89,6 +89,7 @@ def test_subscripts_on_the_left_are_for_the_destination():
 
 def test_a_loop_variable_has_the_codes_privilege():
     assert low("x: int = 0\nfor i in range(4):\n    x = x + i") == []
+    assert low("x: i64 = 0\nfor i in range(-4611686018427387904, 4611686018427387904):\n    x = x + i") == []  # 2^63 iterations
     assert low("with group(thread[32]):\n    for i in range(w):\n        y: int @ thread[32] = i\n        z: int @ thread[1] = i") == []
 
 

@@ -6,6 +6,8 @@ the number of iterations as a form.  Non-goals: `while` loops.
 
 from __future__ import annotations
 
+import sys
+
 from snap.analysis import linear
 from snap.analysis.linear import Form
 from snap.analysis.values import Frame, Position, Values, form
@@ -24,13 +26,20 @@ class Trips:
     exact: bool
 
 
-def loop_values(s: ir.Stmt) -> range | None:
-    """The values of a loop's variable, where they are known."""
-    match s:
-        case ir.For(start=ir.Const(a), stop=ir.Const(b), step=ir.Const(c)) if c:
+def known_range(start: ir.Expr, stop: ir.Expr, step: ir.Expr) -> range | None:
+    """What a loop with these bounds goes through, where they are constants.  A loop that nobody lives to see the end of
+    is none of them: Python has no length for it.
+    """
+    match start, stop, step:
+        case ir.Const(a), ir.Const(b), ir.Const(c) if c and abs(b - a) < sys.maxsize:
             return range(a, b, c)
         case _:
             return None
+
+
+def loop_values(s: ir.Stmt) -> range | None:
+    """The values of a loop's variable, where they are known."""
+    return known_range(s.start, s.stop, s.step) if isinstance(s, ir.For) else None
 
 
 def trips(s: ir.For, values: Values, frame: Frame, at: Position | None) -> Trips | None:

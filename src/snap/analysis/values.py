@@ -31,7 +31,7 @@ from snap.analysis import linear
 from snap.analysis.linear import Atom, Form
 from snap.analysis.solve import Systems
 from snap.ir import nodes as ir
-from snap.ir.hardware import BLOCK_THREADS
+from snap.ir.hardware import BLOCK_THREADS, GRID_BLOCKS
 from snap.ir.integers import Range, held_by
 from snap.ir.types import THREAD1, Level, Place, Privilege, Scalar, ScalarKind, ValueType
 from snap.record import record
@@ -39,7 +39,7 @@ from snap.record import record
 Frame = tuple[int, ...]  # the calls we are in
 
 Fact = Form  # >= 0
-MOST_UNITS = (1 << 31) - 1  # blocks of a grid, and whatever is counted
+MOST_UNITS = GRID_BLOCKS  # and so many of whatever is counted
 ANY: Range = (-(1 << 63), (1 << 64) - 1)  # of any type
 # How large an unknown may be where a multiple of it is not suspected to overflow its signed type.  Blocks are many, but
 # what they index is memory.

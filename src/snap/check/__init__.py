@@ -1,7 +1,8 @@
 """The checker: untyped tree -> typed IR, or everything that is wrong with it.
 
 Input: a `Definition` (tree, captured names, requirements).  Output: an `ir.Function`.  Invariant: after it passes, no
-later stage refuses the program.
+later stage refuses the program, but for what cannot be synchronized: that is decided when a function is defined, too,
+by the passes of sync/ up to `plan` (docs/system.md, "Decisions").
 """
 
 from __future__ import annotations

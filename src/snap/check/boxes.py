@@ -19,7 +19,7 @@ from snap.check.forms import chosen
 from snap.check.hints import eviction
 from snap.check.memory import indices, mapped, not_const
 from snap.check.multicast import issued_alike
-from snap.check.state import Checker, Construct, Touch, Want
+from snap.check.state import Checker, Construct, ConstructKind, Touch, Want
 from snap.check.storage import memory_argument
 from snap.check.tiles import aligned, contiguous, core, moved, tile_of
 from snap.diag.error import Label
@@ -181,8 +181,8 @@ def _written(c: Checker, side: Side) -> None:
     if handle.privilege == c.privilege:
         return
     deeper = c.privilege.at_least(handle.privilege)
-    construct = c.innermost("group", "split", "function")
-    if c.privilege == THREAD1 and construct.kind == "group" and BLOCK1.at_least(handle.privilege):
+    construct = c.holder
+    if c.privilege == THREAD1 and construct.kind is ConstructKind.GROUP and BLOCK1.at_least(handle.privilege):
         raise _by_single_threads(c, handle, construct, span)
     raise c.fail(
         "SNAP009",
@@ -198,7 +198,7 @@ def _written(c: Checker, side: Side) -> None:
 
 # CUDA's habit: one thread issues.  Here the group that owns the memory does, and the compiler picks the thread.
 def _by_single_threads(c: Checker, handle: ir.Handle, construct: Construct, span: Span) -> Exception:
-    chosen = any(f.kind == "if" for f in c.constructs[c.constructs.index(construct) :])
+    chosen = any(f.kind is ConstructKind.IF for f in c.constructs[c.constructs.index(construct) :])
     return c.fail(
         "SNAP009",
         f"a TMA copy is issued once, by the group that its destination belongs to: `{handle.name}` is at"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from snap.check.state import Abort, Checker, Want
+from snap.check.state import Abort, Checker, ConstructKind, Want
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.ir import nodes as ir
@@ -136,7 +136,7 @@ def read_down(
                 f"varies per {have.level.word}" if have.n == 1 else f"varies per group of {have.n} {have.level.word}s",
             )
         )
-    construct = c.innermost("group", "split")
+    construct = c.innermost(ConstructKind.GROUP, ConstructKind.SPLIT)
     if construct is not None and p == c.privilege and want.head is None:
         labels.append(Label(construct.span, f"from here {describe(p)} acts as one"))
     if want.head is not None and want.head != span:
@@ -192,7 +192,7 @@ def write_up(
     help: str = "",
 ) -> bool:
     """Reports, and says whether it did.  `note`, `help`: for what is no assignment."""
-    construct = c.innermost("group", "split", "function")
+    construct = c.holder
     inside = (Label(construct.span, f"this code runs at `{c.privilege}`"),) if construct is not None else ()
     if not c.privilege.at_least(p):
         higher = p.level > c.privilege.level or p.n > c.privilege.n

@@ -16,7 +16,7 @@ from snap.check.explain import declared, group_words, read_down
 from snap.check.memory import indices, load
 from snap.check.names import TOO_LONG, as_definition, constant_of, describe_object, resolve
 from snap.check.operands import in_order, kept
-from snap.check.state import Abort, Checker, Want
+from snap.check.state import Abort, Checker, ConstructKind, Want
 from snap.check.storage import LocalArray, inside, no_pipeline, storage
 from snap.check.tables import element as table_element
 from snap.check.tables import is_array
@@ -417,7 +417,7 @@ def _branch_value(c: Checker, e: tree.Expr, want: Want, result: ir.Var, adapt, s
 
 
 def _conditionally(c: Checker):
-    return c.construct("conditional", c.definition.tree.span, "")
+    return c.construct(ConstructKind.CONDITIONAL, c.definition.tree.span, "")
 
 
 def _unify(c: Checker, a: ir.Expr, b: ir.Expr, span: Span) -> tuple[ir.Expr, ir.Expr]:

@@ -67,7 +67,7 @@ def form_of(c: Checker, e: tree.Expr) -> str | RoleName | None:
 
 
 def where(c: Checker) -> tuple[Label, ...]:
-    construct = c.innermost("group", "split", "function")
+    construct = c.holder
     return (Label(construct.span, f"this code holds {c.place}"),)
 
 

@@ -20,7 +20,7 @@ from snap.check.matrices import ldmatrix, mma, stmatrix
 from snap.check.memory import own_memory, writable
 from snap.check.operands import kept, result_for
 from snap.check.pure import bitcast_call, math_call
-from snap.check.state import PER_THREAD, Checker, Want
+from snap.check.state import HOLDERS, PER_THREAD, Checker, ConstructKind, Want
 from snap.check.storage import element_argument
 from snap.diag.span import Span
 from snap.frontend import tree
@@ -57,7 +57,8 @@ def intrinsic_call(c: Checker, name: str, e: tree.Call, want: Want) -> ir.Expr |
 def allowed(c: Checker, op: CollectiveOp, span: Span) -> CollectiveOp:
     """The operation as the group executes it that it stands in."""
     c.effects_allowed("a collective", span)
-    if c.innermost("conditional", "loop", "group", "split", "function").kind == "conditional":
+    around = c.innermost(ConstructKind.CONDITIONAL, ConstructKind.LOOP, *HOLDERS)
+    if around is not None and around.kind is ConstructKind.CONDITIONAL:
         raise c.fail(
             "SNAP017",
             f"`{op.name}` stands inside `and`, `or` or `if-else`, where some threads may not reach it",
@@ -191,7 +192,7 @@ def _of_some(c: Checker, op: CollectiveOp, argument: tree.Expr, where: tree.Expr
     """`argument if where else neutral`: by an `if` where the value contains a call."""
     called = has_effect(c, argument)
     cond = condition(c, where, choosing(c, PER_THREAD) if called else PER_THREAD)
-    with c.block() as body, c.construct("conditional", argument.span, ""):
+    with c.block() as body, c.construct(ConstructKind.CONDITIONAL, argument.span, ""):
         value = _typed_argument(c, op, 0, scalar(c, argument, PER_THREAD), argument.span)
     nothing = ir.Const(neutral(op.name.removeprefix("reduce_"), value.type), value.type, span=where.span)
     if not called:

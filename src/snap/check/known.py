@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from snap.analysis.uniform import differs
-from snap.check.state import Checker, Construct
+from snap.check.state import Checker, Construct, ConstructKind
 from snap.frontend import tree
 from snap.ir import nodes as ir
 from snap.ir.types import BLOCK1, CLUSTER1, THREAD1, Privilege
@@ -30,7 +30,7 @@ def decided_below(c: Checker, p: Privilege, constructs: list[Construct]) -> tupl
     `break` or `continue`).
     """
     for construct in constructs:
-        if construct.kind not in ("if", "loop"):
+        if construct.kind not in (ConstructKind.IF, ConstructKind.LOOP):
             continue
         found = differs(p, c.ranges, *construct.decides)
         if found is not None:
@@ -41,12 +41,6 @@ def decided_below(c: Checker, p: Privilege, constructs: list[Construct]) -> tupl
 
 
 UNROLL_LIMIT = 512  # constant loops over registers beyond this are left to the compiler
-
-
-def trips(bounds: tuple[ir.Expr, ...]) -> int | None:
-    """How often a loop runs, where its bounds are constants."""
-    start, stop, step = (b.value if isinstance(b, ir.Const) else None for b in bounds)
-    return None if None in (start, stop, step) else len(range(start, stop, step))
 
 
 def unknown_when_compiled(c: Checker, e: ir.Expr) -> ir.Var | None:

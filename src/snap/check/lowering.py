@@ -18,7 +18,7 @@ from snap.check.known import assigned_names
 from snap.check.memory import mapped, mapped_block
 from snap.check.names import captured_lambda, resolve
 from snap.check.shared import own_part
-from snap.check.state import Abort, Checker, NotOpened, Want
+from snap.check.state import Abort, Checker, ConstructKind, NotOpened, Want
 from snap.check.statements import body
 from snap.check.storage import memory_argument
 from snap.diag.error import Diagnostic, Label
@@ -103,7 +103,7 @@ def _scope(c: Checker, s: tree.With, tail: bool, word: str, owner: Memory, *memo
     owner.lowered = Lowering(word, memories[0].handle.name, s.head)
     try:
         name = memories[0].handle.base.name
-        with c.block() as out, c.construct("memory", s.head, f"the {word} of `{name}`"):
+        with c.block() as out, c.construct(ConstructKind.MEMORY, s.head, f"the {word} of `{name}`"):
             for memory in memories:
                 c.bind(memory.handle.name, memory)
             body(c, s.body, tail)
@@ -141,7 +141,7 @@ def _cannot_lower(c: Checker, seen: Memory, p: Privilege, s: tree.With) -> Diagn
     base = seen.handle
     mark = len(c.errors)
     if not base.const and not c.privilege.at_least(base.privilege):
-        construct = c.innermost("group", "split", "function")
+        construct = c.holder
         c.report(
             "SNAP005",
             f"`{base.name}` is at `{base.privilege}`, above this code's `{c.privilege}`: it cannot be lowered here",
@@ -300,9 +300,9 @@ def _claimed_too_late(c: Checker, base: ir.Handle, p: Privilege, s: tree.With) -
     """What to write where the memory is not the code's own."""
     if c.privilege.at_least(base.privilege):
         return f"claim it in `with group({base.privilege}):`"
-    construct = c.innermost("group", "split")
+    construct = c.innermost(ConstructKind.GROUP, ConstructKind.SPLIT)
     unit = p.level.word if p.n == 1 else str(p)
-    if p == c.privilege and construct is not None and construct.kind == "split":
+    if p == c.privilege and construct is not None and construct.kind is ConstructKind.SPLIT:
         return (
             f"claim it before the split, around `match split({p.level.word}):`; or `with one({unit}, {base.name}):`,"
             " which is both"

@@ -191,7 +191,7 @@ def writable(c: Checker, memory: Memory, span: Span) -> None:
 
 def _hand_out(c: Checker, memory: Memory) -> str:
     """How the threads get to write it, in the words of the form that is written there."""
-    name, around = memory.handle.name, c.innermost("group", "split", "function")
+    name, around = memory.handle.name, c.holder
     if c.privilege == THREAD1 and around.text.startswith("`each("):
         form, found = _EACH.subn(
             rf"\g<0>, {name}", written(around.span).removesuffix(":").removeprefix("with "), count=1

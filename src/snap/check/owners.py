@@ -6,7 +6,7 @@ Input: a `Memory` and the constructs that are open.  Output: errors.
 from __future__ import annotations
 
 from snap.check.bindings import ClaimUse, Memory, SplitBranch
-from snap.check.state import Abort, Checker, Construct
+from snap.check.state import Abort, Checker, Construct, ConstructKind
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.ir.types import Level, Place
@@ -36,7 +36,7 @@ def _owned(c: Checker, name: str, memory: Memory, span: Span) -> None:
     claim = memory.claim
     p, offset = claim.privilege, 0
     for outer, construct in zip(c.constructs[claim.depth - 1 :], c.constructs[claim.depth :]):
-        if construct.kind not in ("group", "split"):
+        if construct.kind not in (ConstructKind.GROUP, ConstructKind.SPLIT):
             continue
         if _several(outer.place, construct, memory) and construct.place.holds(p):
             raise _many_owners(c, name, memory, construct, span)

@@ -14,7 +14,7 @@ from snap.check.bindings import Memory, Poison, SplitBranch
 from snap.check.explain import level_missing
 from snap.check.names import resolve, word_called
 from snap.check.short import expanded, form_of
-from snap.check.state import Abort, Checker, NotOpened
+from snap.check.state import Abort, Checker, ConstructKind, NotOpened
 from snap.check.statements import body
 from snap.check.views import unzipped, zipped
 from snap.diag.error import Diagnostic, Label
@@ -71,7 +71,11 @@ def with_statement(c: Checker, s: tree.With, tail: bool) -> None:
 
 
 def _check_body_anyway(c: Checker, s: tree.With, tail: bool, place: Place | None) -> None:
-    with c.at(place or c.place), c.block(), c.construct("group" if place else "memory", s.head, "this scope"):
+    with (
+        c.at(place or c.place),
+        c.block(),
+        c.construct(ConstructKind.GROUP if place else ConstructKind.MEMORY, s.head, "this scope"),
+    ):
         for name in (n for n, _ in s.names) if s.names else (s.name,) if s.name is not None else ():
             c.bind(name, Poison())
         body(c, s.body, tail)
@@ -145,7 +149,7 @@ def _group(c: Checker, s: tree.With, tail: bool) -> None:
         )
     place = c.place.grouped(p)
     outer = c.place
-    with c.at(place), c.block() as out, c.construct("group", s.head, f"`{s.form or f'group({p})'}`"):
+    with c.at(place), c.block() as out, c.construct(ConstructKind.GROUP, s.head, f"`{s.form or f'group({p})'}`"):
         body(c, s.body, tail)
     c.out.append(ir.Group(p, outer, place, tuple(out), span=s.head))
 
@@ -177,7 +181,7 @@ def split_statement(c: Checker, s: tree.Match, tail: bool) -> None:
             fits, place = False, c.place.narrowed(level, Held(size, size))  # reports nothing that follows from it
         branches.append(SplitBranch(level, offset, size, rest, case.head))
         name = f"this branch of `split({level.word})`"
-        with c.at(place), c.block() as out, c.construct("split", case.head, name, branches[-1]):
+        with c.at(place), c.block() as out, c.construct(ConstructKind.SPLIT, case.head, name, branches[-1]):
             body(c, case.body, tail)
         if fits:
             cases.append(ir.Case(offset, size, rest, place, tuple(out), span=case.head))

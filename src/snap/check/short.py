@@ -60,7 +60,7 @@ from snap.check.forms import (
 )
 from snap.check.known import left_by, note_value
 from snap.check.names import word_called
-from snap.check.state import Checker, Want
+from snap.check.state import Checker, ConstructKind, Want
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree
@@ -100,7 +100,7 @@ def _each(c: Checker, s: tree.With, tail: bool) -> tree.Body:
             help="leave the `each` out; `id()` where the group was opened is the unit's index",
         )
     apart = _promised(c, options.get("disjoint"), memory, s)
-    inside = _early_returns(s.body) if tail and c.innermost("loop") is None else s.body
+    inside = _early_returns(s.body) if tail and c.innermost(ConstructKind.LOOP) is None else s.body
     declared, inside = _indices(c, s, p, names, options.get("shape"), inside)
     if _strides(c, s.body, p.level):
         number, count = _hidden(p.level)

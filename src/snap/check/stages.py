@@ -15,7 +15,7 @@ from snap.check.expressions import scalar
 from snap.check.known import assigned_names, decided_below
 from snap.check.names import resolve
 from snap.check.shared import across
-from snap.check.state import Abort, Checker, Construct, NotOpened, Want
+from snap.check.state import Abort, Checker, Construct, ConstructKind, NotOpened, Want
 from snap.check.statements import body
 from snap.diag.error import Label
 from snap.diag.span import Span
@@ -67,7 +67,7 @@ def stage_statement(c: Checker, s: tree.With, tail: bool) -> None:
     if found.blocks is not None:
         memory = across(c, memory, found.blocks, s.head)
     refused = len(c.errors)
-    with c.block() as out, c.construct("memory", s.head, f"a stage of `{base.name}`"):
+    with c.block() as out, c.construct(ConstructKind.MEMORY, s.head, f"a stage of `{base.name}`"):
         c.bind(s.name, memory)
         body(c, s.body, tail)
     if len(args) == 1 and len(c.errors) == refused:
@@ -149,7 +149,7 @@ def turn_statement(c: Checker, s: tree.With, tail: bool) -> None:
         raise c.not_opened("SNAP018", "`turn` takes nothing, and gives no name", s.head, help="`with turn():`")
     outer = _takers(c, s.head)
     place = c.place
-    with c.block() as out, c.construct("turn", s.head, "this turn"):
+    with c.block() as out, c.construct(ConstructKind.TURN, s.head, "this turn"):
         body(c, s.body, tail=False)
     c.out.append(ir.Turn(outer, place, tuple(out), span=s.head))
 
@@ -158,7 +158,7 @@ def _takers(c: Checker, span: Span) -> Place:
     """What is divided into the groups that take turns: they are made of whole warps of one block, and come equally
     often.
     """
-    around = c.innermost("turn")
+    around = c.innermost(ConstructKind.TURN)
     if around is not None:
         raise c.not_opened(
             "SNAP020",
@@ -168,9 +168,10 @@ def _takers(c: Checker, span: Span) -> Place:
             (Label(around.span, "while only one of them has got in here"),),
             help="leave the outer turn first",
         )
-    k = max(i for i, construct in enumerate(c.constructs) if construct.kind in ("group", "split", "function"))
-    construct, outer = c.constructs[k], c.constructs[k - 1].place if k else None
-    if construct.kind != "group":
+    construct = c.holder
+    k = c.constructs.index(construct)
+    outer = c.constructs[k - 1].place if k else None
+    if construct.kind is not ConstructKind.GROUP:
         raise c.not_opened(
             "SNAP020",
             "turns are taken by the groups of a `group(...)`, and there is none around this",

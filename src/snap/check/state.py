@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import Enum, auto
 from functools import cached_property
 
 from snap.analysis.text import Text
@@ -38,11 +39,27 @@ class NotOpened(Abort):
         self.place = place
 
 
+class ConstructKind(Enum):
+    """What code can stand in."""
+
+    FUNCTION = auto()
+    LOOP = auto()
+    IF = auto()
+    CONDITIONAL = auto()  # an expression that is not always evaluated: an operand of `and` or `or`, a side of `if-else`
+    GROUP = auto()
+    SPLIT = auto()  # one case of it
+    MEMORY = auto()  # a partition, a claim or a stage
+    TURN = auto()
+
+
+HOLDERS = (ConstructKind.GROUP, ConstructKind.SPLIT, ConstructKind.FUNCTION)  # of the threads of the code inside
+
+
 @dataclass(slots=True, eq=False)
 class Construct:
-    """One enclosing construct.  kind: 'function', 'loop', 'group', 'split', 'memory', 'if', 'turn'."""
+    """One enclosing construct."""
 
-    kind: str
+    kind: ConstructKind
     span: Span
     text: str
     branch: SplitBranch | None = None
@@ -132,7 +149,7 @@ class Checker:
         self.scopes: list[dict[str, Binding]] = [{}]
         self.ended: dict[str, Span] = {}  # names of scopes that ended, for the error when they are used after all
         self.constructs: list[Construct] = [
-            Construct("function", definition.tree.head, definition.tree.name, place=place)
+            Construct(ConstructKind.FUNCTION, definition.tree.head, definition.tree.name, place=place)
         ]
         self.out: list[ir.Stmt] = []
         self.returns: tuple[Element, Privilege] | None = None
@@ -213,7 +230,7 @@ class Checker:
     @property
     def holding(self) -> Label:
         """What the code here holds, where the construct around it says so."""
-        return Label(self.innermost("group", "split", "function").span, f"this code holds {self.place}")
+        return Label(self.holder.span, f"this code holds {self.place}")
 
     def effects_allowed(self, what: str, span: Span) -> None:
         if self.no_calls:
@@ -302,7 +319,7 @@ class Checker:
 
     @contextmanager
     def construct(
-        self, kind: str, span: Span, text: str, branch: SplitBranch | None = None, **known: object
+        self, kind: ConstructKind, span: Span, text: str, branch: SplitBranch | None = None, **known: object
     ) -> Iterator[Construct]:
         self.constructs.append(Construct(kind, span, text, branch, self.place, **known))
         try:
@@ -346,11 +363,16 @@ class Checker:
         if bytes > self.smem_peak:
             self.smem_peak, self.smem_peak_span = bytes, span
 
-    def innermost(self, *kinds: str) -> Construct | None:
+    def innermost(self, *kinds: ConstructKind) -> Construct | None:
         for construct in reversed(self.constructs):
             if construct.kind in kinds:
                 return construct
         return None
+
+    @property
+    def holder(self) -> Construct:
+        """What says which threads the code holds: the innermost group or case of a split, or the function."""
+        return next(construct for construct in reversed(self.constructs) if construct.kind in HOLDERS)
 
     def branches(self) -> list[SplitBranch]:
         return [construct.branch for construct in self.constructs if construct.branch is not None]

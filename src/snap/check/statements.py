@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from snap.analysis.trips import known_range
 from snap.check import convert
 from snap.check.annotations import constant_int
 from snap.check.assignments import assign, augment, declare, value_for
@@ -17,13 +18,13 @@ from snap.check.calls import call
 from snap.check.declarations import declarations
 from snap.check.expressions import condition, deciding, expression
 from snap.check.forms import declares_memory
-from snap.check.known import UNROLL_LIMIT, decided_below, leaves_early, trips
+from snap.check.known import UNROLL_LIMIT, decided_below, leaves_early
 from snap.check.memory import agreed_in
 from snap.check.names import word_called
 from snap.check.operands import in_order
 from snap.check.several import assign_several
 from snap.check.short import is_shaped, is_word, nested, persistent, several
-from snap.check.state import Abort, Checker, Want
+from snap.check.state import Abort, Checker, ConstructKind, Want
 from snap.check.wholes import assign_listed, assign_whole, augment_whole, declare_listed, whole
 from snap.diag.error import Label
 from snap.diag.span import Span
@@ -144,7 +145,10 @@ def _if(c: Checker, s: tree.If, tail: bool) -> None:
         pass  # the branches are still worth checking
     bodies = []
     for part in (s.then, s.other):
-        with c.block() as out, c.construct("if", s.cond.span, "if", decides=() if cond is None else (cond,)):
+        with (
+            c.block() as out,
+            c.construct(ConstructKind.IF, s.cond.span, "if", decides=() if cond is None else (cond,)),
+        ):
             if not isinstance(cond, ir.Const) or bool(cond.value) == (part is s.then):
                 body(c, part, tail)
         bodies.append(tuple(out))
@@ -165,7 +169,11 @@ def _while(c: Checker, s: tree.While) -> None:
     with (
         c.block() as out,
         c.construct(
-            "loop", s.cond.span, "while", decides=() if cond is None else (cond,), left_early=leaves_early(s.body)
+            ConstructKind.LOOP,
+            s.cond.span,
+            "while",
+            decides=() if cond is None else (cond,),
+            left_early=leaves_early(s.body),
         ),
     ):
         body(c, s.body, tail=False)
@@ -187,12 +195,18 @@ def _for(c: Checker, s: tree.For) -> None:
         )
     var = c.var(s.name.rstrip(), kind, c.privilege, s.name_span)
     bounds = c.ranges[var.uid] = (start, stop, step)
-    count, early = trips(bounds), leaves_early(s.body)
-    can = count is not None and (unroll == -1 or unroll == 0 and count <= UNROLL_LIMIT)
+    values, early = known_range(*bounds), leaves_early(s.body)
+    can = values is not None and (unroll == -1 or unroll == 0 and len(values) <= UNROLL_LIMIT)
     with (
         c.block() as out,
         c.construct(
-            "loop", s.iterable.span, "for", decides=bounds, var=var, left_early=early, unrolled=can and not early
+            ConstructKind.LOOP,
+            s.iterable.span,
+            "for",
+            decides=bounds,
+            var=var,
+            left_early=early,
+            unrolled=can and not early,
         ),
     ):
         c.bind(s.name, Variable(var, "a loop variable"))
@@ -277,15 +291,16 @@ def _indexes_registers(body: ir.Body, var: ir.Var) -> bool:
 # A thread cannot leave its group behind.
 def _leave_loop(c: Checker, word: str, span: Span) -> None:
     for construct in reversed(c.constructs):
-        if construct.kind == "loop":
+        if construct.kind is ConstructKind.LOOP:
             return
-        if construct.kind in ("group", "split", "turn"):
+        if construct.kind in (ConstructKind.GROUP, ConstructKind.SPLIT, ConstructKind.TURN):
+            left = "turn" if construct.kind is ConstructKind.TURN else "group"
             raise c.fail(
                 "SNAP007",
-                f"`{word}` would leave its {'turn' if construct.kind == 'turn' else 'group'} behind",
+                f"`{word}` would leave its {left} behind",
                 span,
                 f"in the middle of {construct.text}",
-                (Label(construct.span, f"the {'turn' if construct.kind == 'turn' else 'group'} it would leave"),),
+                (Label(construct.span, f"the {left} it would leave"),),
                 note="the other threads of the enclosing group would wait for this one forever",
                 help="let the whole group decide: agree on a condition, then leave outside of the group",
             )
@@ -298,7 +313,7 @@ def _leave_loop(c: Checker, word: str, span: Span) -> None:
 
 
 def _return(c: Checker, s: tree.Return, tail: bool) -> None:
-    scope = c.innermost("group", "split", "memory") if not tail else None
+    scope = c.innermost(ConstructKind.GROUP, ConstructKind.SPLIT, ConstructKind.MEMORY) if not tail else None
     if scope is not None:
         raise c.fail(
             "SNAP007",

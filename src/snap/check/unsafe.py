@@ -14,7 +14,7 @@ from snap.check.expressions import expression
 from snap.check.memory import access, one_value, own_memory
 from snap.check.names import as_type, resolve
 from snap.check.operands import kept
-from snap.check.state import PER_THREAD, Checker, Touch, Want
+from snap.check.state import PER_THREAD, Checker, ConstructKind, Touch, Want
 from snap.check.storage import LocalArray, storage
 from snap.diag.error import Label
 from snap.diag.span import Span
@@ -32,13 +32,15 @@ def unsafe_call(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> 
             e.function.span,
             help='`unsafe.cuda("...", x=x, type=int)`; PTX goes into an `asm(...)` inside it',
         )
-    construct = c.innermost("group", "split", "conditional")
+    construct = c.innermost(ConstructKind.GROUP, ConstructKind.SPLIT, ConstructKind.CONDITIONAL)
     if construct is not None:
         raise c.fail(
             "SNAP017",
             "`unsafe` stands directly in its function, with no group or split around it",
             e.span,
-            secondary=() if construct.kind == "conditional" else (Label(construct.span, "this is around it"),),
+            secondary=()
+            if construct.kind is ConstructKind.CONDITIONAL
+            else (Label(construct.span, "this is around it"),),
             help="wrap it in a function of its own, whose `@requires` states what the text needs, and call that here",
         )
     c.effects_allowed("`unsafe`", e.span)

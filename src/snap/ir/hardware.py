@@ -16,6 +16,7 @@ BLOCK_THREADS = 1024  # a block has at most; Guide, Technical Specifications
 PORTABLE_CLUSTER = 8  # blocks of a cluster that every GPU with clusters can launch; Guide, "Thread Block Clusters"
 CLUSTER_BLOCKS = 16  # blocks of a cluster that a kernel can ask for besides, on Hopper and Blackwell; the same section
 GRID_DIMENSIONS = 3  # of a launch; Guide, "Thread Hierarchy"
+GRID_BLOCKS = (1 << 31) - 1  # a grid has at most, along its first dimension; Guide, Technical Specifications
 NAMED_BARRIERS = 16  # of a block, numbered from 0, which `__syncthreads` takes; PTX, "bar, barrier"
 
 # ---- a multiprocessor -----------------------------------------------------------------------------------------------

@@ -450,15 +450,10 @@ def _numbered(f: synced.AnyFunction, around: Around) -> str:
 def _begun(f: synced.AnyFunction) -> Iterator[Engine]:
     """The asynchronous engines that the function, and what it calls, uses."""
     for s in statements(f.body):
-        match s:
-            case ir.AsyncCopy():
-                yield Engine.COPIES
-            case ir.BoxCopy(op) if op != "load":
-                yield Engine.BOXES
-            case ir.Wgmma():
-                yield Engine.PRODUCTS
-            case ir.Call(callee):
-                yield from _begun(callee)
+        if isinstance(s, ir.Call):
+            yield from _begun(s.function)
+        elif not isinstance(s, ir.BoxCopy) or s.op != "load":  # whose bytes are counted, not committed
+            yield from (e.engine for e in effects(s) if e.engine is not Engine.THREADS)
 
 
 @_row("work", "what is committed or waited for has been begun", *WHOLE)

@@ -10,11 +10,12 @@ Non-goals:  what the kernel computes from such numbers
 from __future__ import annotations
 
 from snap.ir import nodes as ir
+from snap.ir.hardware import GRID_BLOCKS
 from snap.ir.synced import AnyFunction
 from snap.ir.types import Level
 from snap.ir.walk import callees, expressions, statements
 
-MOST = (1 << 31) - 1  # of blocks: what a grid may have; of threads: what `int` holds
+MOST = GRID_BLOCKS  # of blocks; of threads, too: `int` holds no more
 
 
 def most_blocks(kernel: AnyFunction) -> int:

@@ -68,7 +68,7 @@ def counted(w: Walk, s: ir.For) -> None:
         turns = range(*bounds)  # type: ignore[arg-type]
         if not turns:
             return
-        many = len(turns) > MOST_TURNS or w.turned * len(turns) > MOST_COPIES
+        many = bool(turns[MOST_TURNS:]) or w.turned * len(turns) > MOST_COPIES
         if not out and not many and (carried or _shifts(s.body) or _looks_up(w, s.body) or len(turns) == 1):
             _run_out(w, s, turns)
             return

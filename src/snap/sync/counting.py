@@ -6,6 +6,7 @@ ends.
 
 from __future__ import annotations
 
+from snap.analysis.trips import loop_values
 from snap.ir import nodes as ir
 from snap.ir.walk import bodies, statements
 
@@ -18,9 +19,9 @@ def bytes_of(s: ir.Stmt, objects: set[int]) -> int | None:
             for n in tile.shape:
                 size *= n
             return size
-        case ir.For(start=ir.Const(a), stop=ir.Const(b), step=ir.Const(c)) if c:
+        case ir.For() if (values := loop_values(s)) is not None:
             inner = _sum(s.body, objects)
-            return None if inner is None else inner * max(0, len(range(a, b, c)))
+            return None if inner is None else inner * len(values)
         case ir.If() | ir.While() | ir.For():
             return None if any(_sum(b, objects) != 0 for b in bodies(s)) else 0
         case _:
@@ -50,9 +51,9 @@ def groups_of(s: ir.Stmt) -> int | None:
             return 1
         case ir.If() | ir.While():
             return 0 if not any(isinstance(x, ir.Wgmma) for x in statements((s,))) else None
-        case ir.For(start=ir.Const(a), stop=ir.Const(b), step=ir.Const(c)) if c:
+        case ir.For() if (values := loop_values(s)) is not None:
             inner = _in_body(s.body)
-            return None if inner is None else inner * max(0, len(range(a, b, c)))
+            return None if inner is None else inner * len(values)
         case ir.For():
             return 0 if _in_body(s.body) == 0 else None
         case ir.Split(cases=cases):

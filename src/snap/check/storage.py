@@ -197,9 +197,9 @@ def _view(c: Checker, base: Storage, elem: Element, span: Span) -> Storage:
     shape = scaled_shape(c, base.shape, old, elem, span)
     map = None
     if base.map is not None:
-        last = base.map.params[-1]
-        rest = unit_stride(base.map.results[-1], last)
-        if rest is None or any(last in rewrite.variables(r) for r in base.map.results[:-1]):
+        index = base.map.params[-1]
+        rest = unit_stride(base.map.results[-1], index)
+        if rest is None or any(index in rewrite.variables(r) for r in base.map.results[:-1]):
             raise c.type_error(
                 f"`{base.handle.name}` cannot be viewed as `{elem}`: consecutive indices are not consecutive in memory",
                 span,
@@ -217,7 +217,7 @@ def _view(c: Checker, base: Storage, elem: Element, span: Span) -> Storage:
         known = op == "*" or remainder(rest, wide // narrow, c.text) == 0
         factor = ir.Const(wide // narrow, _multiplier(base, rest, op, wide // narrow), span=span)
         start = convert.binary(op, rest, factor, span) if known else convert.exactly(rest, wide // narrow, span)
-        results = (*base.map.results[:-1], convert.binary("+", start, ir.Read(last, I32, span=span), span))
+        results = (*base.map.results[:-1], convert.binary("+", start, ir.Read(index, I32, span=span), span))
         map = IndexMap(base.map.params, results, base.map.block)
     return Memory(base.handle, view, map, shape, base.lowered, base.claim)
 

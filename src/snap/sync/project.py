@@ -13,6 +13,7 @@ from __future__ import annotations
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.effects import accesses, assigned, effects, loads, passed
+from snap.ir.engines import Engine
 from snap.ir.numbering import Numbers
 from snap.ir.rewrite import each, mapped, with_bodies, with_expressions
 from snap.ir.synced import PointKind
@@ -325,7 +326,7 @@ def _effects(s: ir.Stmt) -> bool:
     return any(not isinstance(x, quiet) and not _only_gives(x) for x in statements((s,)))
 
 
-def _without(body: ir.Body, read: set[int], engines: set[str]) -> ir.Body:
+def _without(body: ir.Body, read: set[int], engines: set[Engine]) -> ir.Body:
     out: list[ir.Stmt] = []
     for s in body:
         if _only_gives(s) and assigned(s)[0].uid not in read:

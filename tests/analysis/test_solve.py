@@ -95,3 +95,18 @@ def test_products_and_exclusive_ors_are_not_taken_at_their_word():
         assert oracles.isl_solve(product, []) is solve.UNKNOWN
     swizzled = [subtract(linear.exclusive(x, number(5), 3), number(9))]
     assert solve.solve(swizzled, [x, subtract(number(7), x)]) is solve.NO  # three bits are at most 7
+
+
+def test_one_of_several_choices():
+    """What the choices share is worked out once, but nothing that one of them bounds goes before it is asked about."""
+    x, y = unknown(("x",)), unknown(("y",))
+    low, high = subtract(x, number(10)), subtract(number(5), x)
+    for shared in ([low], [low, subtract(y, x)]):  # x is bounded on one side only, at once or when y has gone
+        assert not solve.Systems().feasible_with_one([], shared, [high])
+        assert solve.Systems().feasible_with_one([], shared, [high, x])
+    for seed in range(COUNT // 4):
+        zero, positive = system(seed)
+        draw = random.Random(~seed)
+        choices = [form(draw, [unknown((name,)) for name in ("t1", "t2", "k", "n")]) for _ in range(2)]
+        one_by_one = any(solve.feasible(zero, [*positive, choice]) for choice in choices)
+        assert solve.Systems().feasible_with_one(zero, positive, choices) is one_by_one, seed

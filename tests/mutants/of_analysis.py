@@ -189,4 +189,12 @@ MUTANTS = (
            "                mine = part[1] + mine\n",
            "",
            ("tests/analysis/test_linear.py::test_the_parts_of_a_system_say_what_the_whole_does",)),
+    Mutant("an unknown that a choice bounds does not go before it", "analysis/solve.py",
+           "    free = (lower.keys() ^ upper.keys()) - held",
+           "    free = lower.keys() ^ upper.keys()",
+           ("tests/analysis/test_solve.py::test_one_of_several_choices",)),
+    Mutant("nor does it when others have gone", "analysis/solve.py",
+           "other.get(a) and a not in held:",
+           "other.get(a):",
+           ("tests/analysis/test_solve.py::test_one_of_several_choices",)),
 )

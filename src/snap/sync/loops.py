@@ -139,8 +139,8 @@ def few(s: ir.Stmt) -> range | None:
 
 
 def writes(of: ir.For | synced.Function, known: dict[int, bool]) -> bool:
-    """Whether something in a loop or a function, calls included, writes memory or orders it.  `known` keeps what has
-    been found of functions.
+    """Whether something in a loop or a function, calls included, writes memory or orders it, or takes a stage of a
+    pipeline, by which earlier fills become older.  `known` keeps what has been found of functions.
     """
     if isinstance(of, ir.For):
         return any(_writes(s, known) for s in statements(of.body))
@@ -152,6 +152,8 @@ def writes(of: ir.For | synced.Function, known: dict[int, bool]) -> bool:
 def _writes(s: ir.Stmt, known: dict[int, bool]) -> bool:
     match s:
         case ir.DeclareShared() | ir.Unsafe():
+            return True
+        case ir.Partition() if s.counted:
             return True
         case ir.Collective(op) if COLLECTIVES[op].barrier:
             return True

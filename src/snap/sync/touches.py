@@ -19,13 +19,11 @@ from snap.ir.engines import Engine
 from snap.ir.operations import COLLECTIVES
 from snap.ir.walk import bodies, expressions
 from snap.record import record
-from snap.sync.tokens import ACQUIRED, RELEASES, ObjectKey, Token, registers
+from snap.sync.tokens import RELEASES, ObjectKey, Token, registers
 from snap.sync.where import into_roles
 
 if TYPE_CHECKING:
     from snap.sync.context import Context
-
-_ACQUIRED = frozenset(ACQUIRED.values())
 
 
 class ActsOn(Enum):
@@ -60,7 +58,6 @@ _ACTS = {
     **dict.fromkeys((synced.Sync, synced.AsyncCommit), frozenset((ActsOn.IN_FLIGHT,))),
     **dict.fromkeys((ir.Break, ir.Continue), frozenset((ActsOn.LEAVES_LOOP,))),
     ir.Return: frozenset((ActsOn.RETURNS,)),
-    ir.Turn: _ALL,
 }
 
 
@@ -92,9 +89,11 @@ class Touching:
             acts -= {ActsOn.RETURNS}
         return Touches(frozenset(objects), acts, begins)
 
+    # Not asked about: scopes, since what happened outside of one does not bear its name; what was acquired, since a
+    # loop that is walked again looks only at accesses to objects that something came around of (`Finder.wants`).
     def concerned(self, frame: Frame, s: ir.Stmt, tokens: dict[ObjectKey, dict[tuple, Token]]) -> bool:
-        """Whether something that has happened is touched in there.  What was acquired, any access may be behind.  Ways
-        out are gone even with nothing: were they all passed over, a walk would end at the loop or the call.
+        """Whether something that has happened is touched in there.  Ways out are gone even with nothing: were they all
+        passed over, a walk would end at the loop or the call.
         """
         found = self.of(frame, s)
         objects, acts = found.objects, found.acts
@@ -102,7 +101,7 @@ class Touching:
             return True
         any_ = ActsOn.ALL in acts
         for obj, held in tokens.items():
-            if held and (any_ or obj in objects or obj in _ACQUIRED):
+            if held and (any_ or obj in objects):
                 return True
         return bool(acts) and any(
             ActsOn.IN_FLIGHT in acts and t.in_flight or ActsOn.OF_ROLES in acts and t.role is not None
@@ -126,12 +125,10 @@ class Touching:
         handed = (*woven.passes.get(s.number, ()), *woven.lands.get(s.number, ()))
         found.update((frame, uid) for uid in handed)
         match s:
-            case ir.Partition() | ir.Claim():
+            case ir.Partition() if s.counted:
                 found.add(objects[frame, s.handle.obj.uid])
             case ir.DeclareShared():
                 found |= self._in_the_same_bytes((frame, s.obj.uid))
-            case synced.MBarrierWait():
-                found.update((frame, uid) for uid in woven.awaited.get(s.barrier.uid, ()))
         return found
 
     def _in_the_same_bytes(self, obj: ObjectKey) -> set[ObjectKey]:

@@ -202,69 +202,66 @@ def one_pass_kernel(type, D, CAUSAL, WINDOWED, ADDS, TOGETHER=False, WANTED="kv"
                     crossed = crossed or k0 + ROWS > q0 + offset + (0 if CAUSAL else window)
                 if WINDOWED:
                     crossed = crossed or k0 < q0 + STEP + offset - window
-                with stage(Qs) as q, stage(Gs) as g:
+                with stage(Qs) as q, stage(Gs) as g, stage(Ss, job) as d:
                     with load(q, g):
                         for h in range(P):
                             async_copy(tile(q, (h, 0, 0), (1, STEP, 64)), Q, at=(q_at, q0, q_from + 64 * h))
                         for h in range(P):
                             async_copy(tile(g, (h, 0, 0), (1, STEP, 64)), dO, at=(g_at, q0, g_from + 64 * h))
-                    with stage(Ss, job) as d:
-                        # What is declared here ends here: registers are scarce.
-                        with stage(Rs) as r:
-                            s: float[SCORES] @ thread[1]
-                            dp: float[SCORES] @ thread[1]
-                            with compute(q, g, Ks, Vs), each(warpgroup):
-                                wgmma(s, tile(Ks, (0, 64 * w, 0), (P, 64, 64)), q, zero=True)
-                                own: int @ thread[1] = q0 + offset + column  # products in a row are waited for together
-                                if OF_K:
-                                    wgmma(dp, tile(Vs, (0, 64 * w, 0), (P, 64, 64)), g, zero=True)
-                            with load(r):
-                                async_copy(r, rows, at=(2 * at,))
-                            with compute(r), each(thread):
-                                if crossed:
-                                    for i in range(SCORES):
-                                        key: int = k0 + 64 * w + mine + 8 * (i / 2 % 2)
-                                        seen: bool = sees(q0 + offset + column + i / 4 * 8 + i % 2, key, keys, window)
-                                        s[i] = s[i] if seen else LOWEST
-                                for i in range(SCORES / 4):
-                                    two: float4 = r.view(float4)[column / 2 + 4 * i]
-                                    for j in range(4):
-                                        log: float = two.x if j % 2 == 0 else two.z
-                                        s[4 * i + j] = fast.exp2(s[4 * i + j] * in_base_2 - log)
-                                        if not OF_K:
-                                            p[4 * i + j] = E(s[4 * i + j])
+                    # What is declared here ends here: registers are scarce.
+                    with stage(Rs) as r:
+                        s: float[SCORES] @ thread[1]
+                        dp: float[SCORES] @ thread[1]
+                        with compute(q, g, Ks, Vs), each(warpgroup):
+                            wgmma(s, tile(Ks, (0, 64 * w, 0), (P, 64, 64)), q, zero=True)
+                            own: int @ thread[1] = q0 + offset + column  # products in a row are waited for together
                             if OF_K:
-                                with compute(r), each(thread):
-                                    for i in range(SCORES / 4):
-                                        two: float4 = r.view(float4)[column / 2 + 4 * i]
-                                        for j in range(4):
-                                            sum: float = two.y if j % 2 == 0 else two.w
-                                            p[4 * i + j] = E(s[4 * i + j])
-                                            dp[4 * i + j] = s[4 * i + j] * (dp[4 * i + j] - sum)
-                                            ds[4 * i + j] = E(dp[4 * i + j])
-                            if ADDS:
-                                with compute(d), each(warpgroup, d):
-                                    store_acc(tile(d, (64 * w, 0), (64, STEP)), dp)
-                        if OF_V:
-                            with compute(g), each(warpgroup):
-                                wgmma(of_v, p, g.T)
+                                wgmma(dp, tile(Vs, (0, 64 * w, 0), (P, 64, 64)), g, zero=True)
+                        with load(r):
+                            async_copy(r, rows, at=(2 * at,))
+                        with compute(r), each(thread):
+                            if crossed:
+                                for i in range(SCORES):
+                                    key: int = k0 + 64 * w + mine + 8 * (i / 2 % 2)
+                                    seen: bool = sees(q0 + offset + column + i / 4 * 8 + i % 2, key, keys, window)
+                                    s[i] = s[i] if seen else LOWEST
+                            for i, j in range(shape=(SCORES / 4, 4)):
+                                two: float4 = r.view(float4)[column / 2 + 4 * i]
+                                log: float = two.x if j % 2 == 0 else two.z
+                                s[4 * i + j] = fast.exp2(s[4 * i + j] * in_base_2 - log)
+                                if not OF_K:
+                                    p[4 * i + j] = E(s[4 * i + j])
+                        if OF_K:
+                            with compute(r), each(thread):
+                                for i, j in range(shape=(SCORES / 4, 4)):
+                                    two: float4 = r.view(float4)[column / 2 + 4 * i]
+                                    sum: float = two.y if j % 2 == 0 else two.w
+                                    p[4 * i + j] = E(s[4 * i + j])
+                                    dp[4 * i + j] = s[4 * i + j] * (dp[4 * i + j] - sum)
+                                    ds[4 * i + j] = E(dp[4 * i + j])
                         if ADDS:
-                            of_q: float[D / 4] @ thread[1]
-                            with compute(q, d, Ks, Kh), each(warpgroup):
-                                # A warpgroup has half of the columns.
-                                if P == 2:
-                                    wgmma(of_q, d.T, tile(Ks, (w, 0, 0), (1, ROWS, 64)).T, zero=True)
-                                else:
-                                    wgmma(of_q, d.T, tile(Kh, (w, 0, 0), (1, ROWS, 32)).T, zero=True)
-                                to: i64 = (i64(at) / 32 + w) * (8 * D)
-                                wgmma(of_k, ds, q.T)
-                                with each(thread):
-                                    for i in range(D / 16):
-                                        x, y, z, u = of_q[4 * i], of_q[4 * i + 1], of_q[4 * i + 2], of_q[4 * i + 3]
-                                        atomic.add(dQ.view(float4), to + 128 * i + t, float4(x, y, z, u))
-                        elif OF_K:
-                            with compute(q), each(warpgroup):
-                                wgmma(of_k, ds, q.T)
+                            with compute(d), each(warpgroup, d):
+                                store_acc(tile(d, (64 * w, 0), (64, STEP)), dp)
+                    if OF_V:
+                        with compute(g), each(warpgroup):
+                            wgmma(of_v, p, g.T)
+                    if ADDS:
+                        of_q: float[D / 4] @ thread[1]
+                        with compute(q, d, Ks, Kh), each(warpgroup):
+                            # A warpgroup has half of the columns.
+                            if P == 2:
+                                wgmma(of_q, d.T, tile(Ks, (w, 0, 0), (1, ROWS, 64)).T, zero=True)
+                            else:
+                                wgmma(of_q, d.T, tile(Kh, (w, 0, 0), (1, ROWS, 32)).T, zero=True)
+                            to: i64 = (i64(at) / 32 + w) * (8 * D)
+                            wgmma(of_k, ds, q.T)
+                            with each(thread):
+                                for i in range(D / 16):
+                                    x, y, z, u = of_q[4 * i], of_q[4 * i + 1], of_q[4 * i + 2], of_q[4 * i + 3]
+                                    atomic.add(dQ.view(float4), to + 128 * i + t, float4(x, y, z, u))
+                    elif OF_K:
+                        with compute(q), each(warpgroup):
+                            wgmma(of_k, ds, q.T)
             dk_at: int = batch * dk_places + group_of * dk_step
             dk_from: int = dk_column + group_of * dk_wide
             dv_at: int = batch * dv_places + group_of * dv_step

@@ -135,6 +135,27 @@ def norm_gradient_kernel(type, held, WIDTH, K, L, T, CENTRED, BIAS, ADDED, RESID
     load_weight, store, keep = loader(held, WIDTH), storer(type, WIDTH), storer(F32, WIDTH)
     totals = team_sums(L, T, C)
 
+    @device(thread)
+    def add_up(
+        v: ref(E[WIDTH]),
+        g: ref(E[WIDTH]),
+        by: ref(float[WIDTH]),
+        centre: float,
+        scale: float,
+        k: int,
+        columns: ref(float[PARTS, K, WIDTH]),
+        sums: ref(float[C]),
+    ):
+        """What word k of a row gives to the columns, and to the sums along the row."""
+        for i in unroll(range(WIDTH)):
+            y: float = (float(v[i]) - centre) * scale
+            columns[0, k, i] += float(g[i]) * y
+            if BIAS:
+                columns[1, k, i] += float(g[i])
+            sums[0] += float(g[i]) * by[i] * y
+            if CENTRED:
+                sums[1] += float(g[i]) * by[i]
+
     @kernel(
         threads=T,
         resident=RESIDENT,
@@ -197,52 +218,43 @@ def norm_gradient_kernel(type, held, WIDTH, K, L, T, CENTRED, BIAS, ADDED, RESID
                     scale = coming[1]
                 if r >= AHEAD:
                     row: int @ thread[1] = ((r - AHEAD) * blocks + b) * TEAMS + t / L
-                    for c in unroll(range(C)):
-                        sums[c] = 0.0
-                    with stage(rows, r - AHEAD) as s:
-                        with each(thread):
-                            if row < M:
-                                for k in unroll(range(K)):
-                                    if k * L + t % L < words:
-                                        by, v, g = registers(float[WIDTH], E[WIDTH], E[WIDTH])
-                                        load_weight(weight, k * L + t % L, by)
-                                        for p in unroll(range(P)):
-                                            v.view(W)[p] = s.view(W)[0, k, t, p]
-                                            g.view(W)[p] = s.view(W)[1, k, t, p]
-                                        for i in unroll(range(WIDTH)):
-                                            y: float = (float(v[i]) - centre) * scale
-                                            columns[0, k, i] += float(g[i]) * y
-                                            if BIAS:
-                                                columns[1, k, i] += float(g[i])
-                                            sums[0] += float(g[i]) * by[i] * y
-                                            if CENTRED:
-                                                sums[1] += float(g[i]) * by[i]
-                        if L <= 32:
-                            with each(thread[L]):
-                                totals(sums)
-                        else:
+                    sums = 0.0
+                    with stage(rows, r - AHEAD) as s, each(thread):
+                        if row < M:
+                            for k in unroll(range(K)):
+                                if k * L + t % L >= words:
+                                    continue
+                                by, v, g = registers(float[WIDTH], E[WIDTH], E[WIDTH])
+                                load_weight(weight, k * L + t % L, by)
+                                for p in unroll(range(P)):
+                                    v.view(W)[p] = s.view(W)[0, k, t, p]
+                                    g.view(W)[p] = s.view(W)[1, k, t, p]
+                                add_up(v, g, by, centre, scale, k, columns, sums)
+                    if L <= 32:
+                        with each(thread[L]):
                             totals(sums)
-                        with each(thread, dx, disjoint=dx):
-                            along: float = sums[0] / float(N)
-                            middle: float = sums[C - 1] / float(N) if CENTRED else 0.0
-                            if row < M:
-                                for k in unroll(range(K)):
-                                    if k * L + t % L < words:
-                                        by, v, g, plus = registers(float[WIDTH], E[WIDTH], E[WIDTH], E[WIDTH])
-                                        load_weight(weight, k * L + t % L, by)
-                                        for p in unroll(range(P)):
-                                            v.view(W)[p] = s.view(W)[0, k, t, p]
-                                            g.view(W)[p] = s.view(W)[1, k, t, p]
-                                            if ADDED:
-                                                plus.view(W)[p] = s.view(W)[2, k, t, p]
-                                        for i in unroll(range(WIDTH)):
-                                            y: float = (float(v[i]) - centre) * scale
-                                            by[i] = (float(g[i]) * by[i] - middle - y * along) * scale
-                                            if ADDED:
-                                                by[i] += float(plus[i])
-                                            if SUMS:
-                                                columns[PARTS - 1, k, i] += by[i]
-                                        store(dx, i64(row) * words + (k * L + t % L), by)
+                    else:
+                        totals(sums)
+                    with stage(rows, r - AHEAD) as s, each(thread, dx, disjoint=dx):
+                        along: float = sums[0] / float(N)
+                        middle: float = sums[C - 1] / float(N) if CENTRED else 0.0
+                        if row < M:
+                            for k in unroll(range(K)):
+                                if k * L + t % L >= words:
+                                    continue
+                                by, v, g, plus = registers(float[WIDTH], E[WIDTH], E[WIDTH], E[WIDTH])
+                                load_weight(weight, k * L + t % L, by)
+                                for p in unroll(range(P)):
+                                    v.view(W)[p] = s.view(W)[0, k, t, p]
+                                    g.view(W)[p] = s.view(W)[1, k, t, p]
+                                    plus.view(W)[p] = s.view(W)[ARRAYS - 1, k, t, p]  # used where it is ADDED
+                                for i in unroll(range(WIDTH)):
+                                    y: float = (float(v[i]) - centre) * scale
+                                    turned: float = (float(g[i]) * by[i] - middle - y * along) * scale
+                                    by[i] = turned + float(plus[i]) if ADDED else turned
+                                for i in unroll(range(WIDTH if SUMS else 0)):
+                                    columns[PARTS - 1, k, i] += by[i]
+                                store(dx, i64(row) * words + (k * L + t % L), by)
         with each(block, partial, disjoint=partial) as b:
             t: int @ thread[1] = id()
             if TEAMS > 1:

@@ -235,20 +235,18 @@ def forward_kernel(type, D, CAUSAL, WINDOWED, LSE, TURNS=True, GROUPS=2):
                                 whole += intrinsic.shfl_xor(whole, 2)
                                 l[r] = whole
                                 part: float @ thread[1] = fast.rcp(whole) if whole > 0.0 else 0.0  # nobody was seen
-                                for i in range(SUMS / 4):
-                                    for c in range(2):
-                                        acc[4 * i + 2 * r + c] *= part
+                                for i, c in range(shape=(SUMS / 4, 2)):
+                                    acc[4 * i + 2 * r + c] *= part
                         for h in range(P):
                             store_acc(tile(Os, (h, 64 * w, 0), (1, 64, 64)), acc, first=64 * h)
                             async_copy(
                                 O, tile(Os, (h, 64 * w, 0), (1, 64, 64)), at=(o_at, q0 + 64 * w, o_from + 64 * h)
                             )
-                        if LSE:
-                            with each(thread, lse):
-                                for r in range(2):
-                                    if column == 0 and q0 + 64 * w + mine + 8 * r < queries:
-                                        lse[i64(unit) * queries + q0 + 64 * w + mine + 8 * r] = (
-                                            (m[r] * scale + log2(l[r])) * LN2 if l[r] > 0.0 else NOBODY
-                                        )
+                        with each(thread, lse):
+                            for r in range(2 if LSE else 0):
+                                if column == 0 and q0 + 64 * w + mine + 8 * r < queries:
+                                    lse[i64(unit) * queries + q0 + 64 * w + mine + 8 * r] = (
+                                        (m[r] * scale + log2(l[r])) * LN2 if l[r] > 0.0 else NOBODY
+                                    )
 
     return attention

@@ -196,33 +196,34 @@ def slices_kernel(type, index, result, WIDTH, P=SLICE, U=4, T=GATHER_THREADS):
                 j: int = unit % chunks * 32 + l
                 begin: int = slice * P
                 end: int = min(begin + P, n)
-                if begin < n and j < words:
-                    v: float[U, WIDTH]
-                    total: float[WIDTH]
-                    row: int = int(tokens[order[begin]])
-                    since: int = begin
-                    for p in range(begin, end, U):
-                        for u in unroll(range(U)):
-                            if p + u < end:
-                                load(grad, i64(order[p + u]) * words + j, v[u])
-                        for u in unroll(range(U)):
-                            if p + u < end:
-                                here: int = int(tokens[order[p + u]])
-                                if here != row:
-                                    if since == starts[row]:
-                                        store(dtable, i64(row) * words + j, total)
-                                    else:
-                                        keep(parts, i64(2 * slice) * words + j, total)
-                                    row = here
-                                    since = p + u
-                                    for i in unroll(range(WIDTH)):
-                                        total[i] = 0.0
+                if begin >= n or j >= words:
+                    return
+                v: float[U, WIDTH]
+                total: float[WIDTH]
+                row: int = int(tokens[order[begin]])
+                since: int = begin
+                for p in range(begin, end, U):
+                    for u in unroll(range(U)):
+                        if p + u < end:
+                            load(grad, i64(order[p + u]) * words + j, v[u])
+                    for u in unroll(range(U)):
+                        if p + u < end:
+                            here: int = int(tokens[order[p + u]])
+                            if here != row:
+                                if since == starts[row]:
+                                    store(dtable, i64(row) * words + j, total)
+                                else:
+                                    keep(parts, i64(2 * slice) * words + j, total)
+                                row = here
+                                since = p + u
                                 for i in unroll(range(WIDTH)):
-                                    total[i] += v[u, i]
-                    if since == starts[row] and end == starts[row] + totals[row]:
-                        store(dtable, i64(row) * words + j, total)
-                    else:
-                        keep(parts, i64(2 * slice + (0 if since == begin else 1)) * words + j, total)
+                                    total[i] = 0.0
+                            for i in unroll(range(WIDTH)):
+                                total[i] += v[u, i]
+                if since == starts[row] and end == starts[row] + totals[row]:
+                    store(dtable, i64(row) * words + j, total)
+                else:
+                    keep(parts, i64(2 * slice + (0 if since == begin else 1)) * words + j, total)
 
     return add_slices
 

@@ -238,19 +238,15 @@ def gemm_kernel(
                         with stage(A_slots) as a, stage(B_slots) as b:
                             with load(a, b):
                                 load_a(a, A, matrices, A0, A1, k, m0, matrix)
-                                if SEVERAL:
-                                    for p in unroll(range(B_PANELS)):
-                                        async_copy(
-                                            b[p],
-                                            B,
-                                            at=(matrix, n0, k * STEP)
-                                            if B_TURNED
-                                            else (matrix, k * STEP, n0 + p * B_WIDE),
-                                        )
-                                elif TF32:
+                                if TF32:
                                     async_copy(b, B, at=(n0, k * STEP), type="tf32")
-                                else:
-                                    async_copy(b, B, at=(n0, k * STEP) if B_TURNED else (k * STEP, n0))
+                                elif B_TURNED:
+                                    async_copy(b, B, at=(matrix, n0, k * STEP) if SEVERAL else (n0, k * STEP))
+                                elif not SEVERAL:
+                                    async_copy(b, B, at=(k * STEP, n0))
+                                # Panels of one of several matrices.  Of one matrix there is nothing left to load here.
+                                for p in unroll(range(B_PANELS if SEVERAL and not B_TURNED else 0)):
+                                    async_copy(b[p], B, at=(matrix, k * STEP, n0 + p * B_WIDE) if SEVERAL else (0, 0))
                             with compute(a, b), each(warpgroup):
                                 multiply(acc, a, b, w, k, first)
                 if DIVIDED:

@@ -355,12 +355,12 @@ def ragged_loss_kernel(type, index, WIDTH, GRADIENT, IN_PLACE, EACH, T=THREADS):
                             loss = (lse - pick(v, hit)) * (part if EACH else 1.0)
                         if GRADIENT:
                             turn(v, lse, part, hit)
-                            if j * WIDTH >= shift and (j + 1) * WIDTH <= shift + N:
-                                store(out, base / WIDTH + j, v)
-                            else:
-                                for i in unroll(range(WIDTH)):
-                                    if j * WIDTH + i >= shift and j * WIDTH + i < shift + N:
-                                        out[base + (j * WIDTH + i)] = E(v[i])
+                        if GRADIENT and j * WIDTH >= shift and (j + 1) * WIDTH <= shift + N:
+                            store(out, base / WIDTH + j, v)
+                        elif GRADIENT:
+                            for i in unroll(range(WIDTH)):
+                                if j * WIDTH + i >= shift and j * WIDTH + i < shift + N:
+                                    out[base + (j * WIDTH + i)] = E(v[i])
                     if t == owner:
                         losses[row] = loss
                 if IN_PLACE and row + blocks < M:

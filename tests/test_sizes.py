@@ -1,4 +1,4 @@
-"""No file of src/snap has more than 500 lines, and no function more than 60, so that each can be read as a whole."""
+"""No file of src/snap has more than 500 lines, no function more than 60, and no kernel more than 8 levels, so that each can be read as a whole."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 SOURCES = Path(__file__).parents[1] / "src" / "snap"
-MOST_LINES, MOST_OF_A_FUNCTION = 500, 60
+MOST_LINES, MOST_OF_A_FUNCTION, MOST_LEVELS = 500, 60, 8
 SNAP = {"kernel", "device"}  # what is decorated so is Snap, not Python, and is as long as its algorithm
 
 FILES = sorted(str(path.relative_to(SOURCES)) for path in SOURCES.rglob("*.py"))
@@ -50,3 +50,13 @@ def test_a_file_fits(file: str):
 def test_functions_fit(file: str):
     found = functions(ast.parse((SOURCES / file).read_text()))
     assert not {name: lines for name, lines in found if lines > MOST_OF_A_FUNCTION}
+
+
+def levels(node: ast.FunctionDef) -> int:
+    return max(inner.col_offset - node.col_offset for inner in ast.walk(node) if isinstance(inner, ast.stmt)) // 4
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if file.startswith("lib")])
+def test_kernels_are_not_deep(file: str):
+    kernels = [node for node in ast.walk(ast.parse((SOURCES / file).read_text())) if is_snap(node)]
+    assert not {kernel.name: levels(kernel) for kernel in kernels if levels(kernel) > MOST_LEVELS}

@@ -33,8 +33,8 @@ from snap.lib.norm_kernels import (
     long_norm_kernel,
     norm_gradient_kernel,
     norm_kernel,
-    norm_weight_kernel,
 )
+from snap.lib.norm_weights import norm_weight_kernel
 from snap.lib.recorded import launch, recorded, step, view
 from snap.lib.torch_derivatives import refuse_derivatives
 

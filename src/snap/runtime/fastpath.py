@@ -282,9 +282,10 @@ def _remembering(
     """What is remembered of a launch, and how the next one is compared with it.  Of arrays: bytes, shapes where they
     are asked for, addresses; of the others: the values.
     """
-    arrays = [index for index, param in enumerate(signature.params) if isinstance(param, Pointer)]
+    pointers = [(index, param) for index, param in enumerate(signature.params) if isinstance(param, Pointer)]
     values = [(index, param) for index, param in enumerate(signature.params) if isinstance(param, Value)]
-    shaped = [index for index in arrays if signature.params[index].dims is not None]  # type: ignore[union-attr]
+    arrays = [index for index, _ in pointers]
+    shaped = [index for index, param in pointers if param.dims is not None]
     given = "".join(f"a{index}, " for index in arrays)
     numbers, addresses = "".join(f"a{k}, " for k, _ in values), "".join(f"p{k}, " for k in arrays)
     if decides is not None:  # lengths are what they were: where numbers are, too, it holds
@@ -302,7 +303,7 @@ def _remembering(
     same = [f"p{k} == q{k}" for k in arrays] + ["stream == again"]
     same += [_same_value(k, param.scalar) for k, param in values]
     fitting = [f"(a{k} is k{k} or {_value_check(f'a{k}', param.scalar)})" for k, param in values]  # those were right
-    fitting += _checks(signature, [f"not p{k} % {signature.params[k].widest}" for k in arrays], "s{i}", condition)  # type: ignore[union-attr]
+    fitting += _checks(signature, [f"not p{k} % {param.widest}" for k, param in pointers], "s{i}", condition)
     known = _KNOWN.format(
         kept=numbers.replace("a", "k") + addresses.replace("p", "q"),
         same_arrays=_joined(

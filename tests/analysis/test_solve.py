@@ -97,6 +97,15 @@ def test_products_and_exclusive_ors_are_not_taken_at_their_word():
     assert solve.solve(swizzled, [x, subtract(number(7), x)]) is solve.NO  # three bits are at most 7
 
 
+def test_solvers_stop_after_their_steps():
+    """A limit in steps ends every question, and what it ends is open."""
+    pytest.importorskip("z3"), pytest.importorskip("islpy")
+    cubes = ["(declare-const x Int)(declare-const y Int)(declare-const z Int)", "(assert (= (+ (* x x x) (* y y y) (* z z z)) 33))"]
+    found, took = oracles.ask_z3("ALL", cubes, 20_000)
+    assert found is solve.UNKNOWN and 0 < took < 2_000_000
+    assert oracles.ask_isl(["x", "y"], ["3 * x + 7 * y = 1000001", "0 <= x", "0 <= y", "floor(x / 5) = floor(y / 3)"], 20) is solve.UNKNOWN
+
+
 def test_one_of_several_choices():
     """What the choices share is worked out once, but nothing that one of them bounds goes before it is asked about."""
     x, y = unknown(("x",)), unknown(("y",))

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from snap.analysis import solve
 from snap.prove.cases import Cases, decided
 from snap.prove.choices import Ways
-from snap.prove.ladder import NO, UNKNOWN, Answer, Ladder
+from snap.prove.ladder import NO, UNKNOWN, Ladder, NoModel
 from snap.prove.models import evaluated, holds
 from snap.prove.presburger import isl_ask
 from snap.prove.slices import Slices, completed
@@ -93,7 +92,7 @@ def answers(drawing: Drawing) -> dict[str, object]:
     found: dict[str, object] = {}
     for name, lemmas in ("cases", []), ("cases with lemmas", [*system.lemmas[0], *system.lemmas[1]]):
         numbers = decided(system, lemmas)
-        found[name] = numbers if isinstance(numbers, Answer) else system.model(numbers)
+        found[name] = numbers if isinstance(numbers, NoModel) else system.model(numbers)
     found["isl"] = isl_ask(system, 1_000_000)
     found["z3, linear"] = Z3().ask(system, True, 1_000_000)
     found["z3"] = Z3().ask(system, False, 1_000_000)
@@ -110,7 +109,7 @@ def by_slices(terms: Terms, conds: list[Cond]) -> object:
     found: dict = {}
     for part in slices.parts:
         answer = Z3().ask(System(terms, part), False, 1_000_000)
-        if isinstance(answer, Answer):
+        if isinstance(answer, NoModel):
             return answer
         found |= answer
     return completed(conds, slices, found)
@@ -208,7 +207,7 @@ def test_lemmas_follow(drawing):
 
 def test_what_is_left_open_is_open(monkeypatch):
     """Elimination is not complete: where it does not know, there may be a solution."""
-    monkeypatch.setattr("snap.analysis.solve.solve", lambda zero, positive: solve.UNKNOWN)
+    monkeypatch.setattr("snap.prove.cases.solve", lambda zero, positive: UNKNOWN)
     assert Cases().search([], [], []) is UNKNOWN
 
 

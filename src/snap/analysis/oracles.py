@@ -1,70 +1,111 @@
-"""The question of analysis/solve.py, answered by z3 and by isl.
+"""z3 and isl: questions as text, and the question of analysis/solve.py answered by them.
 
-Input and output: as of `solve.solve`.  Invariant: NO only where the solver says so; a model has been evaluated.
-Non-goals: speed: they stand beside our own solver, in tests and in proofs.  Neither is needed to use Snap: they are
-imported when they are asked.
+Input and output of `ask_z3` and `ask_isl`: a question in the solver's own text, and the numbers that it finds, NO or
+UNKNOWN; of `z3_solve` and `isl_solve`: as of `solve.solve`.  Invariant: NO only where the solver says so within its
+number of steps, which no machine's speed changes; a model has been evaluated.  Non-goals: speed: they stand beside our
+own solver, in tests and in proofs (prove/smt.py and prove/presburger.py ask them about polynomials).  Neither is needed
+to use Snap: they are imported when they are asked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from snap.analysis import linear
 from snap.analysis.linear import Atom, Form
-from snap.analysis.solve import NO, UNKNOWN, Model, Verdict, confirmed
+from snap.analysis.solve import NO, UNKNOWN, Model, NoModel, confirmed
+
+Z3_STEPS, ISL_STEPS = 1_500_000, 3_000_000  # for one question of analysis/solve.py
 
 
-def z3_solve(zero: Iterable[Form], positive: Iterable[Form]) -> Model | Verdict:
+def ask_z3(logic: str, lines: Iterable[str], steps: int) -> tuple[dict[str, int] | NoModel, int]:
+    """lines: of SMT-LIB, which costs a tenth of building z3's terms one by one.  With the answer come the steps that it
+    took.
+    """
     import z3
 
-    zero, positive = [*zero], [*positive]
-    names: dict[Atom, Any] = {}
-
-    def term(form: Form) -> Any:
-        return form[0] + sum(k * of_atom(atom) for atom, k in form[1])
-
-    def of_atom(atom: Atom) -> Any:
-        match atom:
-            case ("div", x, n):
-                return term(x) / z3.IntVal(n)  # of integers, and rounded down where n > 0
-            case ("mul", x, y):
-                return term(x) * term(y)
-            case _:
-                return names.setdefault(atom, z3.Int(f"a{len(names)}"))
-
-    solver = z3.Solver()
-    solver.add(*(term(f) == 0 for f in zero), *(term(f) >= 0 for f in [*positive, *_known(zero, positive)]))
+    solver: Any = z3.SolverFor(logic)
+    solver.set("rlimit", steps)
+    solver.from_string("\n".join(lines))
+    before = _steps(solver)
     answer = solver.check()
+    took = _steps(solver) - before
     if answer == z3.unsat:
-        return NO
+        return NO, took
     if answer != z3.sat:
-        return UNKNOWN
+        return UNKNOWN, took
     model = solver.model()
-    return confirmed({a: model.eval(x, model_completion=True).as_long() for a, x in names.items()}, zero, positive)
+    return {d.name(): model[d].as_long() for d in model.decls()}, took
 
 
-def isl_solve(zero: Iterable[Form], positive: Iterable[Form]) -> Model | Verdict:
-    """Products of unknowns are beyond isl: each is an unknown of its own."""
+def _steps(solver: Any) -> int:
+    """All that z3 has taken in this process until now."""
+    told = solver.statistics()
+    return int(told.get_key_value("rlimit count")) if "rlimit count" in told.keys() else 0
+
+
+def ask_isl(names: Sequence[str], rows: Iterable[str], steps: int) -> list[int] | NoModel:
+    """rows: conditions over the names, all of which hold.  Output: a number for each name."""
     import islpy as isl
 
+    context = isl.Context()
+    context.set_max_operations(steps)
+    try:
+        found = isl.Set(f"{{ [{', '.join(names)}] : {' and '.join(rows) or 'true'} }}", context)
+        if found.is_empty():
+            return NO
+        point = found.sample_point()
+        return [point.get_coordinate_val(isl.dim_type.set, k).to_python() for k in range(len(names))]
+    except isl.Error:
+        return UNKNOWN
+
+
+def z3_solve(zero: Iterable[Form], positive: Iterable[Form]) -> Model | NoModel:
+    zero, positive = [*zero], [*positive]
+    names: dict[Atom, str] = {}
+
+    def term(form: Form) -> str:
+        return f"(+ {integer(form[0])} 0{''.join(f' (* {integer(k)} {of_atom(atom)})' for atom, k in form[1])})"
+
+    def of_atom(atom: Atom) -> str:
+        match atom:
+            case ("div", x, n):
+                return f"(div {term(x)} {n})"  # of integers, and rounded down where n > 0
+            case ("mul", x, y):
+                return f"(* {term(x)} {term(y)})"
+            case _:
+                return names.setdefault(atom, f"a{len(names)}")
+
+    said = [f"(assert (= {term(f)} 0))" for f in zero]
+    said += [f"(assert (>= {term(f)} 0))" for f in [*positive, *_known(zero, positive)]]
+    found, _ = ask_z3("ALL", [*(f"(declare-const {name} Int)" for name in names.values()), *said], Z3_STEPS)
+    if isinstance(found, NoModel):
+        return found
+    return confirmed({atom: found.get(name, 0) for atom, name in names.items()}, zero, positive)
+
+
+def integer(n: int) -> str:
+    """As SMT-LIB has it."""
+    return str(n) if n >= 0 else f"(- {-n})"
+
+
+def isl_solve(zero: Iterable[Form], positive: Iterable[Form]) -> Model | NoModel:
+    """Products of unknowns are beyond isl: each is an unknown of its own."""
     zero, positive = [*zero], [*positive]
     known = _known(zero, positive)
-    numbers = {atom: n for n, atom in enumerate(a for a in linear.atoms([*zero, *positive, *known]) if a[0] != "div")}
+    kinds = [atom for atom in linear.atoms([*zero, *positive, *known]) if atom[0] != "div"]
+    names = {atom: f"a{n}" for n, atom in enumerate(kinds)}
 
     def term(form: Form) -> str:
         return " + ".join([str(form[0]), *(f"{k} * {of_atom(atom)}" for atom, k in form[1])])
 
     def of_atom(atom: Atom) -> str:
-        return f"floor(({term(atom[1])}) / {atom[2]})" if atom[0] == "div" else f"a{numbers[atom]}"
+        return f"floor(({term(atom[1])}) / {atom[2]})" if atom[0] == "div" else names[atom]
 
     rows = [f"{term(f)} = 0" for f in zero] + [f"{term(f)} >= 0" for f in [*positive, *known]]
-    found = isl.Set(f"{{ [{', '.join(f'a{n}' for n in numbers.values())}] : {' and '.join(rows) or 'true'} }}")
-    if found.is_empty():
-        return NO
-    point = found.sample_point()
-    at = {a: point.get_coordinate_val(isl.dim_type.set, n).to_python() for a, n in numbers.items()}
-    return confirmed(at, zero, positive)
+    found = ask_isl([*names.values()], rows, ISL_STEPS)
+    return found if isinstance(found, NoModel) else confirmed(dict(zip(names, found)), zero, positive)
 
 
 def _known(zero: list[Form], positive: list[Form]) -> list[Form]:

@@ -27,13 +27,15 @@ MOST_STEPS = 60  # towards a solution
 MOST_CONSTRAINTS = 400
 
 
-class Verdict(Enum):
+class NoModel(Enum):
+    """What is answered where there is no model to give."""
+
     NO = "no integers satisfy it"
     UNKNOWN = "undecided"
 
 
-NO, UNKNOWN = Verdict.NO, Verdict.UNKNOWN
-Solver = Callable[[Iterable[Form], Iterable[Form]], "Model | Verdict"]
+NO, UNKNOWN = NoModel.NO, NoModel.UNKNOWN
+Solver = Callable[[Iterable[Form], Iterable[Form]], "Model | NoModel"]
 
 # How a model of a smaller system becomes one of the larger, last step first.  Either an unknown is so many times a row
 # (`_Unit`), or these rows hold if the unknowns among them are moved far enough (`_Rows`).
@@ -49,12 +51,12 @@ def feasible(zero: Iterable[Form], positive: Iterable[Form]) -> bool:
     return _decided([*zero], [*positive], None) is not NO
 
 
-def solve(zero: Iterable[Form], positive: Iterable[Form]) -> Model | Verdict:
+def solve(zero: Iterable[Form], positive: Iterable[Form]) -> Model | NoModel:
     """The same question, with a model where one is found."""
     zero, positive = [*zero], [*positive]
     trail: Trail = []
     found = _decided(zero, positive, trail)
-    if isinstance(found, Verdict):
+    if isinstance(found, NoModel):
         return found
     for step in reversed(trail):
         if len(step) == 3:
@@ -66,7 +68,7 @@ def solve(zero: Iterable[Form], positive: Iterable[Form]) -> Model | Verdict:
     return confirmed({atom: found.get(n, 0) for n, atom in enumerate(atoms)}, zero, positive)
 
 
-def confirmed(model: Model, zero: Iterable[Form], positive: Iterable[Form]) -> Model | Verdict:
+def confirmed(model: Model, zero: Iterable[Form], positive: Iterable[Form]) -> Model | NoModel:
     """The model, if plain evaluation says that it is one."""
     model = {atom: n for atom, n in model.items() if atom[0] not in linear.COMPOUND}
     holds = all(linear.value(f, model) == 0 for f in zero) and all(linear.value(f, model) >= 0 for f in positive)
@@ -152,7 +154,7 @@ def _atoms(zero: list[Form], positive: list[Form]) -> tuple[dict[Atom, None], li
     return found, known
 
 
-def _decided(zero: list[Form], positive: list[Form], trail: Trail | None) -> dict[int, int] | Verdict:
+def _decided(zero: list[Form], positive: list[Form], trail: Trail | None) -> dict[int, int] | NoModel:
     """NO, UNKNOWN, or numbers for the unknowns that are left when all else has been put on the trail."""
     rows = _without_equalities(zero, positive, trail)
     return NO if rows is None else _eliminate(rows, trail)
@@ -334,12 +336,12 @@ def _solution(rows: list[Row]) -> dict[int, int] | None:
     return None
 
 
-def _eliminate(rows: list[Row], trail: Trail | None) -> dict[int, int] | Verdict:
+def _eliminate(rows: list[Row], trail: Trail | None) -> dict[int, int] | NoModel:
     best: dict[frozenset, Row] = {}
     return _eliminated(_pruned(best, trail), trail) if _tighten(best, rows) else NO
 
 
-def _eliminated(best: dict[frozenset, Row], trail: Trail | None) -> dict[int, int] | Verdict:
+def _eliminated(best: dict[frozenset, Row], trail: Trail | None) -> dict[int, int] | NoModel:
     """Of rows that are tight and pruned."""
     rows = list(best.values())
     if not _bounded(rows):

@@ -28,7 +28,7 @@ from snap.ir.types import BLOCK1, CLUSTER1, THREAD1, Level, Privilege
 from snap.prove import Task, draws, pacts
 from snap.prove.context import Context, context
 from snap.prove.goals import shown
-from snap.prove.ladder import NO, Answer, Model
+from snap.prove.ladder import NO, Model, NoModel
 from snap.prove.replay import confirmed
 from snap.prove.sites import Entry, Site
 from snap.prove.terms import (
@@ -293,7 +293,7 @@ def _obligation(c: Context, group: list[Pair]) -> Obligation:
         if first.extent is Extent.ANYWHERE or pair.second.extent is Extent.ANYWHERE:
             return Obligation("races", Verdict.UNKNOWN, what, first.span, "CUDA text is not looked into")
         asked = question(c, pair)
-        answer: Model | Answer | None = None if asked is None else c.ladder.solve(asked)
+        answer: Model | NoModel | None = None if asked is None else c.ladder.solve(asked)
         if answer is not NO:
             one_block = asked is not None and _one_block(c, pair, asked)
             wrong = None if asked is None or one_block and c.task.where is None else _refuted(c, pair, asked)
@@ -332,10 +332,10 @@ def _refuted(c: Context, pair: Pair, asked: list[Cond]) -> Obligation | None:
     return Obligation("races", Verdict.REFUTED, what, a.span, launch.seen, "", others, help, launch, data=data)
 
 
-def _open(pair: Pair, what: str, answer: Model | Answer | None) -> Obligation:
+def _open(pair: Pair, what: str, answer: Model | NoModel | None) -> Obligation:
     if answer is None:
         reason = "which thread moves what is the hardware's matter here"
-    elif isinstance(answer, Answer):
+    elif isinstance(answer, NoModel):
         reason = "the solvers do not decide it"
     else:
         reason = "what is known of the indices does not tell them apart"

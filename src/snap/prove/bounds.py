@@ -12,7 +12,7 @@ from dataclasses import replace
 from snap.prove import Task, pacts
 from snap.prove.context import Context, context
 from snap.prove.goals import Goal, of_arithmetic, of_inside, of_promise, of_site
-from snap.prove.ladder import NO, Answer, Model
+from snap.prove.ladder import NO, Model, NoModel
 from snap.prove.needs import Need, needed, strongest_of
 from snap.prove.replay import confirmed
 from snap.prove.terms import from_memory, negated
@@ -97,18 +97,18 @@ def _refuted(c: Context, goal: Goal) -> Obligation | None:
 SEEN = {"bounds": ("out of bounds",), "views": ("misaligned", "out of bounds")}
 
 
-def _open(goal: Goal, answer: Model | Answer) -> Obligation:
+def _open(goal: Goal, answer: Model | NoModel) -> Obligation:
     if goal.kind == "contract":
         return _unkept(goal, answer)
     if goal.goal == ("false",):
         return Obligation(goal.kind, Verdict.UNKNOWN, goal.what, goal.span, "CUDA text is not looked into")
-    reason = "the solvers do not decide it" if isinstance(answer, Answer) else "what is known here does not tell"
+    reason = "the solvers do not decide it" if isinstance(answer, NoModel) else "what is known here does not tell"
     help = "say what is known of the arguments with `where=`, or of a value with `assert`"
     return Obligation(goal.kind, Verdict.UNKNOWN, goal.what, goal.span, reason, help=help)
 
 
-def _unkept(goal: Goal, answer: Model | Answer) -> Obligation:
-    reason = "the solvers do not decide it" if isinstance(answer, Answer) else "what is known here does not tell"
+def _unkept(goal: Goal, answer: Model | NoModel) -> Obligation:
+    reason = "the solvers do not decide it" if isinstance(answer, NoModel) else "what is known here does not tell"
     help = 'say what is known with `where=` or `assert`; or `with trust("why"):` around it, what only you can know'
     return Obligation(goal.kind, Verdict.UNKNOWN, goal.what, goal.span, reason, help=help)
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from snap.analysis import solve
 from snap.analysis.linear import Form
-from snap.prove.system import NO, UNKNOWN, Answer, System
+from snap.analysis.solve import NO, UNKNOWN, NoModel, solve
+from snap.prove.system import System
 from snap.prove.terms import Cond, Mono, Poly
 
 MOST_CASES = 24
@@ -22,7 +22,7 @@ MOST_ROWS = 400
 Numbers = dict[Mono, int]
 
 
-def decided(system: System, lemmas: Iterable[Cond]) -> Numbers | Answer:
+def decided(system: System, lemmas: Iterable[Cond]) -> Numbers | NoModel:
     said = [*system.said, *lemmas]
     zero: list[Form] = []
     positive: list[Form] = []
@@ -59,13 +59,13 @@ class Cases:
     def __init__(self) -> None:
         self.left = MOST_CASES
 
-    def search(self, zero: list[Form], positive: list[Form], choices: list[Cond]) -> Numbers | Answer:
+    def search(self, zero: list[Form], positive: list[Form], choices: list[Cond]) -> Numbers | NoModel:
         if self.left == 0:
             return UNKNOWN
         self.left -= 1
-        found = solve.solve(zero, positive)
-        if isinstance(found, solve.Verdict):
-            return NO if found is solve.NO else UNKNOWN
+        found = solve(zero, positive)
+        if isinstance(found, NoModel):
+            return found
         broken = [c for c in choices if not _holds(c, found)]
         if not broken:
             return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from snap.prove.system import NO, UNKNOWN, Answer
+from snap.analysis.solve import NO, UNKNOWN, NoModel
 from snap.prove.terms import FALSE, Atom, Cond, Poly, Terms, at_least, atoms_of, both, either, equal, negated, number
 
 MOST_WAYS = 64
@@ -21,7 +21,7 @@ class Ways:
     def __init__(self, terms: Terms, thorough: Callable[[list[Cond]], bool]):
         self.terms, self.thorough, self.left = terms, thorough, MOST_WAYS
 
-    def none(self, conds: list[Cond]) -> Answer:
+    def none(self, conds: list[Cond]) -> NoModel:
         """NO where no way has numbers."""
         conds = self._settled(conds)
         if FALSE in conds:

@@ -22,15 +22,16 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from snap.analysis.solve import NO, UNKNOWN, NoModel
 from snap.prove.cases import decided
 from snap.prove.choices import Ways
 from snap.prove.presburger import isl_ask
 from snap.prove.slices import Canon, Slices, completed
 from snap.prove.smt import Z3
-from snap.prove.system import NO, UNKNOWN, Answer, Model, System
+from snap.prove.system import Model, System
 from snap.prove.terms import FALSE, Cond, Terms, negated
 
-__all__ = ["NO", "UNKNOWN", "Answer", "Ladder", "Model"]
+__all__ = ["NO", "UNKNOWN", "NoModel", "Ladder", "Model"]
 LINEAR_STEPS, PRODUCT_STEPS = 1_500_000, 1_500_000  # of z3, for one question
 PATIENCE = 16  # z3 may spend the steps of so many questions on what it leaves open, of each kind: then it is not asked
 ISL_STEPS, MOST_ALTERNATIVES = 300_000, 64  # isl writes alternatives out: of as many sets a question is made at most
@@ -46,11 +47,11 @@ class Ladder:
     steps: tuple[int, int] = (LINEAR_STEPS, PRODUCT_STEPS)
     asked: Counter[str] = field(default_factory=Counter)
     failed: Counter[str] = field(default_factory=Counter)
-    _memo: dict[frozenset[Cond], Model | Answer] = field(default_factory=dict)
-    _parts: dict[tuple, tuple[int, ...] | Answer] = field(default_factory=dict)
+    _memo: dict[frozenset[Cond], Model | NoModel] = field(default_factory=dict)
+    _parts: dict[tuple, tuple[int, ...] | NoModel] = field(default_factory=dict)
     _z3: Z3 = field(default_factory=Z3)
 
-    def solve(self, conds: Iterable[Cond]) -> Model | Answer:
+    def solve(self, conds: Iterable[Cond]) -> Model | NoModel:
         kept = {c: None for one in conds for c in (one[1:] if one[0] == "and" else (one,)) if c[0] != "true"}
         if FALSE in kept:
             self.asked["ranges"] += 1
@@ -60,7 +61,7 @@ class Ladder:
             self._memo[key] = self._sliced(list(kept))
         return self._memo[key]
 
-    def _sliced(self, conds: list[Cond]) -> Model | Answer:
+    def _sliced(self, conds: list[Cond]) -> Model | NoModel:
         """Each part is asked by itself, the smallest first: where one has no numbers, all have none."""
         slices = Slices(conds)
         if slices.impossible:
@@ -72,28 +73,28 @@ class Ladder:
             answer = self._part(part)
             if answer is NO:
                 return NO
-            if isinstance(answer, Answer):
+            if isinstance(answer, NoModel):
                 unknown = True
             else:
                 found |= answer
         return UNKNOWN if unknown else completed(conds, slices, found)
 
-    def _part(self, conds: list[Cond]) -> Model | Answer:
+    def _part(self, conds: list[Cond]) -> Model | NoModel:
         """What was asked before in other names has the same answer."""
         canon = Canon(conds)
         told = self._parts.get(canon.key)
         if told is None:
             answer = self._decide(System(self.terms, conds))
-            told = answer if isinstance(answer, Answer) else tuple(answer.get(a, a.low) for a in canon.order)
+            told = answer if isinstance(answer, NoModel) else tuple(answer.get(a, a.low) for a in canon.order)
             self._parts[canon.key] = told
-        if isinstance(told, Answer):
+        if isinstance(told, NoModel):
             return told
         return {atom: n for atom, n in zip(canon.order, told) if not atom.defined}
 
     def follows(self, facts: Iterable[Cond], goal: Cond) -> bool:
         return self.solve([*facts, negated(goal)]) is NO
 
-    def _decide(self, system: System) -> Model | Answer:
+    def _decide(self, system: System) -> Model | NoModel:
         found = self._cases(system, [], "cases")
         if found is UNKNOWN and system.products:
             found = self._cases(system, system.lemmas[0], "cases with lemmas")
@@ -109,13 +110,13 @@ class Ladder:
             found = self._ask(system, False)
         return found
 
-    def _cases(self, system: System, lemmas: list[Cond], name: str) -> Model | Answer:
+    def _cases(self, system: System, lemmas: list[Cond], name: str) -> Model | NoModel:
         found = decided(system, lemmas)
-        answer = found if isinstance(found, Answer) else system.model(found)
+        answer = found if isinstance(found, NoModel) else system.model(found)
         self.asked[name] += answer is not UNKNOWN
         return answer
 
-    def _ask(self, system: System, linear: bool) -> Model | Answer:
+    def _ask(self, system: System, linear: bool) -> Model | NoModel:
         name = "linear" if linear else "products"
         steps = self.steps[0 if linear else 1]
         if self.failed[name] >= PATIENCE * steps:

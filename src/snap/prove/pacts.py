@@ -22,7 +22,7 @@ from snap.ir.types import Level, Privilege
 from snap.prove import draws
 from snap.prove.context import Context
 from snap.prove.contracts import meant
-from snap.prove.ladder import NO, Answer
+from snap.prove.ladder import NO, NoModel
 from snap.prove.sites import Pact, Site
 from snap.prove.terms import (
     FALSE,
@@ -110,7 +110,9 @@ def _shown(c: Context, a: Pact, b: Pact, one: Condition, of: str, known: tuple) 
     if answer is NO:
         return Obligation("contract", Verdict.PROVED, what, a.span, "shown for every launch")
     reason = (
-        "the solvers do not decide it" if isinstance(answer, Answer) else "what is known where it returns does not tell"
+        "the solvers do not decide it"
+        if isinstance(answer, NoModel)
+        else "what is known where it returns does not tell"
     )
     help = 'return inside of `with trust("why"):` what only you can know'
     return Obligation("contract", Verdict.UNKNOWN, what, a.span, reason, others=others, help=help)

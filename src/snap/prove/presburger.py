@@ -7,13 +7,13 @@ a model where there are some.
 
 from __future__ import annotations
 
-from snap.prove.system import NO, UNKNOWN, Answer, Model, System
+from snap.analysis.oracles import ask_isl
+from snap.analysis.solve import NoModel
+from snap.prove.system import Model, System
 from snap.prove.terms import Cond, Mono, Poly
 
 
-def isl_ask(system: System, steps: int) -> Model | Answer:
-    import islpy as isl
-
+def isl_ask(system: System, steps: int) -> Model | NoModel:
     said = system.said
     names: dict[Mono, str] = {}
     rows = []
@@ -21,17 +21,8 @@ def isl_ask(system: System, steps: int) -> Model | Answer:
         names[mono] = name = f"x{len(names)}"
         rows.append(f"{low} <= {name} <= {high}")
     rows += [_cond(c, names) for c in said]
-    context = isl.Context()
-    context.set_max_operations(steps)
-    try:
-        found = isl.Set(f"{{ [{', '.join(names.values())}] : {' and '.join(rows)} }}", context)
-        if found.is_empty():
-            return NO
-        point = found.sample_point()
-        values = [point.get_coordinate_val(isl.dim_type.set, k).to_python() for k in range(len(names))]
-    except isl.Error:
-        return UNKNOWN
-    return system.model(dict(zip(names, values)))
+    values = ask_isl([*names.values()], rows, steps)
+    return values if isinstance(values, NoModel) else system.model(dict(zip(names, values)))
 
 
 def _cond(c: Cond, names: dict[Mono, str]) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from snap.prove.context import Context
-from snap.prove.ladder import Answer, Model
+from snap.prove.ladder import Model, NoModel
 from snap.prove.models import evaluated
 from snap.prove.terms import Cond, Poly, at_least, equal, number
 from snap.prove.verdict import Launch
@@ -55,7 +55,7 @@ def _launches(c: Context, conds: list[Cond]) -> Iterator[Launch]:
             small += [at_least(number(end), p), at_least(p, -end)]
         known = [*conds, *small]
         found = c.ladder.solve(known)
-        if not isinstance(found, Answer):
+        if not isinstance(found, NoModel):
             yield launch_of(c, _smallest(c, known, found))
 
 
@@ -65,13 +65,13 @@ def _smallest(c: Context, known: list[Cond], found: Model) -> Model:
     """
     for p in sorted(c.names.values(), key=lambda p: p is not c.walk.blocks):
         model = c.ladder.solve([*known, at_least(p, 0)])
-        sign = 1 if not isinstance(model, Answer) else -1
-        found = found if isinstance(model, Answer) else model
+        sign = 1 if not isinstance(model, NoModel) else -1
+        found = found if isinstance(model, NoModel) else model
         low, high = 0, sign * _at(p, found)
         while low < high:
             middle = (low + high) // 2
             model = c.ladder.solve([*known, at_least(p * sign, 0), at_least(number(middle), p * sign)])
-            if isinstance(model, Answer):
+            if isinstance(model, NoModel):
                 low = middle + 1
             else:
                 found, high = model, min(middle, sign * _at(p, model))

@@ -17,8 +17,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from snap.analysis.solve import UNKNOWN, NoModel
 from snap.prove.models import evaluated, holds
-from snap.prove.system import UNKNOWN, Answer, Model
+from snap.prove.system import Model
 from snap.prove.terms import FALSE, TRUE, Atom, Cond, Poly, at_least, atoms_of, both, negated, number
 
 Key = tuple
@@ -135,7 +136,7 @@ def _apart(conds: list[Cond]) -> list[list[Cond]]:
     return list(parts.values())
 
 
-def completed(conds: list[Cond], slices: Slices, at: Model) -> Model | Answer:
+def completed(conds: list[Cond], slices: Slices, at: Model) -> Model | NoModel:
     """The model of all conditions, if plain evaluation says that it is one."""
     found = slices.completed(at)
     for atom in atoms_of(conds):

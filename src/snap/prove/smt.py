@@ -1,4 +1,4 @@
-"""A `System` as a question to z3, in SMT-LIB: text costs a tenth of building z3's terms one by one.
+"""A `System` as a question to z3, in SMT-LIB.
 
 Input: a system, and whether products are unknowns of their own (then with lemmas).  Output: NO, a model, or UNKNOWN.
 Invariant: NO only where z3 says so within its number of steps; a model has been evaluated.  Non-goals: anything else.
@@ -6,42 +6,31 @@ Invariant: NO only where z3 says so within its number of steps; a model has been
 
 from __future__ import annotations
 
-from typing import Any
-
-from snap.prove.system import NO, UNKNOWN, Answer, Model, System
+from snap.analysis.oracles import ask_z3, integer
+from snap.analysis.solve import NoModel
+from snap.prove.system import Model, System
 from snap.prove.terms import Cond, Mono, Poly
 
 
 class Z3:
-    """Texts are kept: the facts of a kernel are in all of its questions.  It is imported when it is asked: most kernels
-    need it for nothing.  took: the steps of the last question.
-    """
+    """Texts are kept: the facts of a kernel are in all of its questions.  took: the steps of the last question."""
 
     def __init__(self) -> None:
         self.took = 0
         self._texts: tuple[dict[Cond, str], dict[Cond, str]] = ({}, {})
 
-    def ask(self, system: System, linear: bool, steps: int) -> Model | Answer:
+    def ask(self, system: System, linear: bool, steps: int) -> Model | NoModel:
         said = system.said + ([*system.lemmas[0], *system.lemmas[1]] if linear else [])
         lines = []
         for mono, low, high in system.ends(said if linear else ()):
             name = _mono(mono)
-            lines.append(f"(declare-const {name} Int)(assert (and (<= {_int(low)} {name}) (<= {name} {_int(high)})))")
+            lines.append(
+                f"(declare-const {name} Int)(assert (and (<= {integer(low)} {name}) (<= {name} {integer(high)})))"
+            )
         lines += [f"(assert {self._text(c, linear)})" for c in said]
-        import z3
-
-        solver: Any = z3.SolverFor("QF_LIA" if linear else "QF_NIA")
-        solver.set("rlimit", steps)
-        solver.from_string("\n".join(lines))
-        before = _steps(solver)
-        answer = solver.check()
-        self.took = _steps(solver) - before
-        if answer == z3.unsat:
-            return NO
-        if answer != z3.sat:
-            return UNKNOWN
-        model = solver.model()
-        values = {d.name(): model[d].as_long() for d in model.decls()}
+        values, self.took = ask_z3("QF_LIA" if linear else "QF_NIA", lines, steps)
+        if isinstance(values, NoModel):
+            return values
         return system.model({(atom,): values[_mono((atom,))] for atom in system.atoms if _mono((atom,)) in values})
 
     def _text(self, c: Cond, linear: bool) -> str:
@@ -64,24 +53,14 @@ class Z3:
                 return "true" if c[0] == "true" else "false"
 
 
-def _steps(solver: Any) -> int:
-    """All that z3 has taken in this process until now."""
-    told = solver.statistics()
-    return int(told.get_key_value("rlimit count")) if "rlimit count" in told.keys() else 0
-
-
 def _mono(mono: Mono) -> str:
     return "m" + "_".join(str(atom.number) for atom in mono)
 
 
-def _int(n: int) -> str:
-    return str(n) if n >= 0 else f"(- {-n})"
-
-
 def _poly(p: Poly, linear: bool) -> str:
-    parts = [_int(p.constant)]
+    parts = [integer(p.constant)]
     for mono, k in p.terms.items():
         if mono:
             name = _mono(mono) if linear else " ".join(_mono((atom,)) for atom in mono)
-            parts.append(name if k == 1 and (linear or len(mono) == 1) else f"(* {_int(k)} {name})")
+            parts.append(name if k == 1 and (linear or len(mono) == 1) else f"(* {integer(k)} {name})")
     return parts[0] if len(parts) == 1 else f"(+ {' '.join(parts)})"

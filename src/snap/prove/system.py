@@ -9,22 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from enum import Enum, auto
 from functools import cached_property
 
+from snap.analysis.solve import UNKNOWN, NoModel
 from snap.prove.models import holds
 from snap.prove.products import ge, lemmas
 from snap.prove.terms import Atom, Cond, Mono, Poly, Terms, atoms_of, negated, polys
 
 Model = dict[Atom, int]
-
-
-class Answer(Enum):
-    NO = auto()
-    UNKNOWN = auto()
-
-
-NO, UNKNOWN = Answer.NO, Answer.UNKNOWN
 
 
 class System:
@@ -67,7 +59,7 @@ class System:
             low, high = (mono[0].low, mono[0].high) if len(mono) == 1 else Poly({mono: 1}).span()
             yield mono, low, high
 
-    def model(self, found: dict[Mono, int]) -> Model | Answer:
+    def model(self, found: dict[Mono, int]) -> Model | NoModel:
         """The model, if plain evaluation says that it is one."""
         at = {atom: found.get((atom,), atom.low) for atom in self.atoms if not atom.defined}
         if not all(atom.low <= n <= atom.high for atom, n in at.items()):

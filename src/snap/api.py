@@ -224,10 +224,15 @@ class SnapFunction:
         """What can be shown of every launch that keeps the kernel's `where=`: no races, no index out of bounds, nothing
         read before it is written, everything ordered.  properties: some of "bounds", "races", "init", "order"; None for
         all that there are.  `print(k.prove())` says what is open, and why.
-        """
-        from snap.prove import prove
 
-        self._kernel_only("are proved")
+        Of a device function: what every call that keeps its `where=` may count on, its promises and its indices.
+        """
+        from snap.prove import prove, prove_function
+
+        if not self.is_kernel:
+            if properties is not None and tuple(properties) != ("bounds",):
+                self._kernel_only("have other properties than `bounds`, of which its contract is a part")
+            return prove_function(self._the_one(constexprs).typed, progress)
         return prove(self._the_one(constexprs).task, properties, progress)
 
     # -- launching

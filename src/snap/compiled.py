@@ -101,9 +101,11 @@ class Compiled:
 
         where = None if self.where is None else self.where_tree()
         constants, lean = dict(self.constexprs), self.definition.requires.lean
-        contents = repr((self.typed, where, self.constexprs, lean))
+        contents = repr((self.typed, where, self.blocks, self.constexprs, lean))
         key = hashlib.sha256(contents.encode("utf-8", "replace")).hexdigest()
-        return Task(self.typed, lambda: self.synced, where, constants, key, self._replayed, store=_kept, lean=lean)
+        task = Task(self.typed, lambda: self.synced, where, constants, key, self._replayed, store=_kept, lean=lean)
+        task.blocks = self.blocks
+        return task
 
     def _replayed(self, launch: Launch) -> tuple[str, str, tuple[int, ...]] | None:
         """What the CPU machine sees in a launch that a proof has found."""
@@ -116,6 +118,13 @@ class Compiled:
     def where(self) -> Callable[..., object] | None:
         """What every launch keeps."""
         return self.definition.requires.where
+
+    @property
+    def blocks(self) -> int | tuple[int, ...] | None:
+        """How many blocks every launch has, or the shape of its grid, where the decorator says a number."""
+        given = self.definition.requires.blocks
+        grid = given if isinstance(given, tuple) else (given,)
+        return given if grid and all(type(n) is int for n in grid) else None  # type: ignore[return-value]
 
     def where_tree(self) -> tuple[tree.Lambda, dict[str, object]]:
         """`where=` of the decorator as its tree, with the names that it takes from outside."""

@@ -218,6 +218,49 @@ def test_a_refused_kernel_that_the_file_uses_is_one_error(snap_command, use):
     assert code == 1 and "SNAP019" in err and "Traceback" not in err
 
 
+PROVED, REFUTED = "lambda x, n: len(x) >= n", "lambda x, n: len(x) >= n - 1"
+ONE = """\
+from __future__ import annotations
+from snap import *
+
+
+@kernel(threads=32, where={where})
+def {name}(x: ptr(float), n: int):
+    with each(thread, x) as i:
+        if i < n:
+            x[i] = 1.0
+
+
+"""
+
+
+def test_prove_for_tools(snap_command):
+    """A list of proofs on standard output, each with its verdict, what it assumed, and each obligation at its place; 1 where one is not proved."""
+    pytest.importorskip("z3"), pytest.importorskip("islpy")
+    write(
+        "both.py",
+        ONE.format(name="good", where=PROVED)
+        + ONE.format(name="bad", where=REFUTED).removeprefix("from __future__ import annotations\n"),
+    )
+    code, out, err = snap_command("prove", "both.py", "--json")
+    good, bad = json.loads(out)
+    assert code == 1 and not err
+    assert (good["kernel"], good["verdict"], bad["kernel"], bad["verdict"]) == ("good", "proved", "bad", "refuted")
+    assert good["assumed"][0] == "where len(x) >= n (checked at every launch)" and good["properties"] == [
+        "bounds",
+        "races",
+        "init",
+        "order",
+    ]
+    assert {o["severity"] for o in good["obligations"]} == {"information"}
+    [wrong] = [o for o in bad["obligations"] if o["severity"] == "error"]
+    assert wrong["code"] == "SNAP023" and wrong["range"]["start"]["line"] == 19 and "n = 1" in json.dumps(wrong)
+    code, out, _ = snap_command("prove", "both.py:good", "--json", "--property", "bounds")
+    [only] = json.loads(out)
+    assert code == 0 and only["properties"] == ["bounds"]
+    assert snap_command("prove", "both.py:good", "--json", "--property", "speed")[0] == 2
+
+
 def test_check_says_which_generic_kernels_it_did_not_check(snap_command):
     write("both.py", GOOD + GENERIC.removeprefix("from snap import *\n"))
     note = "`fill` is generic and was not checked: give --set T=..."

@@ -249,7 +249,53 @@ def vectors(x: ptr(int), n: int):
             x[v.x + 1 - 1] = -v.z
 
 
-GOOD = [by_a_promise, by_what_is_shown, packed, drawn_alone, drawn, by_reference]
+@device(
+    thread,
+    where=lambda k, n: 0 <= k < n,
+    ensures=lambda k, n, result: (0 <= result.x < n, result.y == result.x + 1, result.x == k),
+)
+def ends(k: int, n: int) -> int2:
+    return int2(k, k + 1)
+
+
+@device(thread, where=lambda k, n: 0 <= k < n, ensures=lambda result: result.y == result.x + 1)
+def no_ends(k: int, n: int) -> int2:
+    return int2(k, k)
+
+
+@device(thread, where=lambda v: 0 <= v.x <= v.y, ensures=lambda v, result: v.x <= result <= v.y)
+def between(v: int2) -> int:
+    return v.x + (v.y - v.x) / 2
+
+
+@kernel(threads=T, where=lambda x, n: (1 <= n <= 2**20, len(x) >= n))
+def by_components(x: ptr(int), n: int):
+    with each(thread, x) as i:
+        if i < n:
+            e: int2 = ends(i, n)
+            x[e.y - 1] = between(int2(e.x, n))
+
+
+@kernel(threads=T, where=lambda x, n: (1 <= n <= 2**20, len(x) >= n))
+def by_wrong_components(x: ptr(int), n: int):
+    with each(thread, x) as i:
+        if i < n:
+            e: int2 = no_ends(i, n)
+            x[e.y] = 1
+
+
+@device(thread, calls=lambda a, b: a.result != b.result)
+def of_arguments(n: int @ grid[1]) -> int:
+    """Of one call this is one number for all; of two calls, what their arguments are."""
+    return n
+
+
+@device(warp)
+def of_any_size(n: int @ thread[1]) -> int @ thread[1]:
+    return n
+
+
+GOOD = [by_a_promise, by_what_is_shown, packed, drawn_alone, drawn, by_reference, by_components]
 
 
 @pytest.mark.parametrize("k", GOOD, ids=lambda k: k.__name__)
@@ -267,6 +313,7 @@ def test_proved(k):
         (of_two_calls, "two threads write one element of `s`"),
         (called_in_the_scope, "no two threads meet in an element of `s`"),
         (in_any_entries, "no two threads meet in an element of `s`"),
+        (by_wrong_components, "`no_ends` ensures `result.y == result.x + 1`"),
         (wrong_of_two, "of two threads in one call of `not_apart`, `a.result != b.result`"),
         (wrong_of_two_calls, "of two calls of `drawn_twice`, `a.result != b.result`"),
         (somewhere, "`x[v[0]]` is outside of `x`"),
@@ -280,6 +327,48 @@ def test_not_proved(k, open_):
     found = k.prove(["races"])
     assert found.verdict is not Verdict.PROVED
     assert any(o.what.startswith(open_) for o in found.open), found.render()
+
+
+@pytest.mark.parametrize("f", [around, shown, before, ends, between, of_any_size], ids=lambda f: f.definition.tree.name)
+def test_a_function_stands_alone(f):
+    """Shown for every call that keeps `where=`, though no kernel makes one."""
+    found = f.prove()
+    assert found.verdict is Verdict.PROVED, found.render()
+    contract = f.definition.requires.where
+    assert any("shown at every call" in text for text in found.assumed) == (contract is not None)
+
+
+@pytest.mark.parametrize(
+    ("f", "open_"),
+    [
+        (too_much, "`too_much` ensures `0 <= result < n - 1`"),
+        (no_ends, "`no_ends` ensures `result.y == result.x + 1`"),
+        (not_apart, "of two threads in one call of `not_apart`"),
+        (drawn_twice, "of two calls of `drawn_twice`"),
+        (of_arguments, "of two calls of `of_arguments`"),
+        (one_more, "`v[k] += 1` does not overflow"),
+        (ticket, "`atomic.add(c, 0, 32)` is inside of `c`"),
+    ],
+    ids=lambda one: one.definition.tree.name if not isinstance(one, str) else "",
+)
+def test_a_function_alone_is_not_shown(f, open_):
+    found = f.prove()
+    assert found.verdict is Verdict.UNKNOWN
+    assert any(o.what.startswith(open_) for o in found.open), found.render()
+
+
+@device(thread)
+def asks_too_little(k: int, n: int) -> int:
+    return between(int2(k, n))
+
+
+def test_a_call_inside_of_a_function_that_stands_alone():
+    assert any("which `between` asks for" in o.what for o in asks_too_little.prove().open)
+
+
+def test_what_is_a_kernels_matter_is_not_asked_of_a_function():
+    with pytest.raises(TypeError, match="only kernels have other properties than `bounds`"):
+        around.prove(["races"])
 
 
 def test_what_the_library_promises():

@@ -66,6 +66,75 @@ def test_refuted(k, code, says):
     assert str(wrong.launch) in found.replay() and "nothing" not in found.replay()
 
 
+@kernel(threads=8, blocks=1, where=lambda N, by: (4 <= N <= 64, 0 <= by <= 1))
+def in_rows(c: ptr(float, (2, N)), N: int, by: int):
+    with each(block, c), each(thread, c) as t:
+        c[t / 4, t % 4 * by] = 1.0
+
+
+@kernel(threads=32, blocks=1, where=lambda x, by: (0 <= by <= 64, len(x) >= 160))
+def promised_apart(x: ptr(float), by: int):
+    """In any two entries, not only in one: by 32, thread 0 comes to what thread 31 had."""
+    with each(block, x):
+        for k in range(3):
+            with each(thread, x, disjoint=x) as t:
+                x[t + k * by] = 1.0
+
+
+@kernel(threads=32, blocks=1, where=lambda x, by: (32 <= by <= 64, len(x) >= 160))
+def kept_apart(x: ptr(float), by: int):
+    with each(block, x):
+        for k in range(3):
+            with each(thread, x, disjoint=x) as t:
+                x[t + k * by] = 1.0
+
+
+RENDERED = """\
+error[SNAP022]: two blocks write one element of `c`
+  --> {file}:{line}:17
+   |
+{with_} |     with partition(c, p=block[1], f=lambda j: n0 + j) as part:
+   |                                                          ---- handed to blocks here
+{line} |                 mine[0] = 1.0
+   |                 ^^^^^^^ `c[7]`: block 0, thread 7, and block 1, thread 0
+   = note: with N = 0, len(c) = 22, blocks = 2; the CPU machine shows it: k.prove().replay()
+   = help: hand out parts that are apart with `offset=` or `f=`; or exclude it: `where=lambda blocks: blocks == 1`"""
+
+
+def test_the_rendering_of_two_blocks():
+    """The launch, the element, both threads, where the memory was handed out, and how to exclude it."""
+    found = tiles.prove()
+    line = found.open[-1].span.line
+    wanted = RENDERED.format(file="tests/prove/test_refuted.py", line=line, with_=line - 4)
+    assert wanted in found.render(), found.render()
+
+
+def test_two_threads_of_one_block_are_named_before_two_blocks():
+    text = neighbours.prove().render()
+    assert "two threads touch one element of `x`" in text and "`x[1]`: block 0, thread 1, and block 0, thread 0" in text
+    assert (
+        "blocks = 1; the CPU machine" in text
+        and "handed to threads here" in text
+        and "exclude such launches with `where=`" in text
+    )
+
+
+def test_an_element_of_several_dimensions_is_named_by_its_indices():
+    assert "`c[0, 0]`: block 0, thread 0, and block 0, thread 3" in in_rows.prove().render()
+
+
+def test_what_is_promised_to_be_disjoint_is_shown_or_refuted():
+    """`disjoint=` is the author's word to the compiler, and an obligation to a proof, over all entries of the scope."""
+    assert kept_apart.prove().verdict is Verdict.PROVED
+    found = promised_apart.prove()
+    assert found.verdict is Verdict.REFUTED
+    assert (
+        "two threads write one element of `x`" in found.render()
+        and "by = 1" in found.render()
+        and "overlap" in found.replay()
+    )
+
+
 def test_what_no_run_shows_is_unknown():
     """The arrays of a replay hold zeros."""
     assert memory_decides.prove().verdict is Verdict.UNKNOWN

@@ -58,6 +58,64 @@ def test_a_launch_that_does_not_is_refused(launch, asks):
     assert f"its `where=` asks for {asks}" in str(caught.value)
 
 
+@kernel(threads=32, blocks=1, where=lambda x: len(x) >= 32)
+def once(x: ptr(int)):
+    with each(block, x), each(thread, x) as t:
+        x[t] = 1
+
+
+@kernel(threads=32, blocks=2, where=lambda x: len(x) >= 32)
+def twice(x: ptr(int)):
+    with each(block, x), each(thread, x) as t:
+        x[t] = 1
+
+
+@kernel(threads=32, blocks=(2, 3))
+def of_a_grid(out: ptr(int, (6,))):
+    with each(block, out, shape=...) as (i, j), one(thread, out):
+        out[i * 3 + j] = 10 * i + j
+
+
+@kernel(threads=32, blocks=lambda n: 1, where=lambda x: len(x) >= 32)
+def by_a_function(x: ptr(int), n: int):
+    with each(block, x), each(thread, x) as t:
+        x[t] = 1
+
+
+@pytest.mark.parametrize(
+    ("k", "verdict"),
+    [(once, "proved"), (twice, "refuted"), (of_a_grid, "proved"), (by_a_function, "refuted")],
+    ids=lambda one: getattr(one, "__name__", ""),
+)
+def test_a_number_of_blocks_in_the_decorator_is_known_to_proofs(k, verdict):
+    """And none that a function computes: a launch may have another one."""
+    found = k.prove(["races"])
+    assert found.verdict == verdict, found.render()
+    assert any("`blocks=" in text for text in found.assumed) == (k is not by_a_function)
+
+
+@pytest.mark.parametrize(
+    "launch",
+    [
+        lambda: once[2](np.zeros(64, np.int32)),
+        lambda: of_a_grid[3, 2](np.zeros(6, np.int32)),
+        lambda: snap.races(once, np.zeros(64, np.int32), blocks=2),
+    ],
+)
+def test_a_launch_with_another_number_is_refused(launch):
+    with pytest.raises(
+        snap.LaunchError, match="its decorator says `blocks=.*, and this launch has (2 blocks|a grid of another shape)"
+    ):
+        launch()
+
+
+def test_a_launch_with_the_number_of_the_decorator_runs():
+    x, out = np.zeros(32, np.int32), np.zeros(6, np.int32)
+    once(x), once[1](x), of_a_grid(out), of_a_grid[2, 3](out)
+    once[0](x)  # runs nothing
+    assert (x == 1).all() and out.tolist() == [0, 1, 2, 10, 11, 12]
+
+
 def test_races_keep_it_too():
     with pytest.raises(snap.LaunchError, match="asks for"):
         snap.races(add_one, np.zeros(65, np.float32), 65, blocks=1)

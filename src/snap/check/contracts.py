@@ -19,7 +19,7 @@ from snap.frontend.conditions import condition_tree
 from snap.frontend.definition import Definition
 from snap.frontend.text import expression
 from snap.ir.contracts import Condition, Contract
-from snap.ir.types import Array, Element, Level, Scalar, ScalarKind, ValueType
+from snap.ir.types import Array, Element, Level, Scalar, ScalarKind, ValueType, Vector
 
 CODE = "SNAP028"
 WORDS = ("where", "ensures", "pairs", "calls")
@@ -75,10 +75,12 @@ def _trees(definition: Definition) -> list[tuple[str, tree.Lambda, dict[str, obj
     return made
 
 
-def _kind_of(kind: str, t: ValueType) -> str:
+def _kind_of(kind: str, t: ValueType) -> Meaning:
     elem = t.elem if isinstance(t, Array) else t
     if kind == "pointer":
         return "pointer"
+    if isinstance(t, Vector) and t.elem.is_integer:
+        return dict.fromkeys(t.components, "integer")
     if not isinstance(elem, Scalar) or not (elem.is_integer or elem.kind is ScalarKind.BOOL):
         return f"`{t}`"
     return "array" if isinstance(t, Array) else "integer"

@@ -208,6 +208,10 @@ class Vector:
         return self.elem.bytes * self.lanes
 
     @property
+    def components(self) -> str:
+        return "xyzw"[: self.lanes]
+
+    @property
     def name(self) -> str:
         return f"{_STEMS[self.elem]}{self.lanes}"
 

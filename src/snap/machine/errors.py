@@ -14,7 +14,7 @@ class MachineError(RuntimeError):
 
     kind: 'out of bounds', 'misaligned', 'uninitialised', 'barrier mismatch', 'overlap', 'assert', 'no progress', 'wrong
     phase', 'race', 'time limit' or 'unsafe'. `block` and `thread` are the first thread it happened to (its index in the
-    block); None where no single thread did it.
+    block); None where no single thread did it.  met: of two that touch one element, which it is, and who they are.
     """
 
     def __init__(
@@ -29,6 +29,7 @@ class MachineError(RuntimeError):
         secondary: tuple[tuple[Span, str], ...] = (),
         note: str = "",
         help: str = "",
+        met: str = "",
     ):
         who = "" if block is None else f"block {block}" if thread is None else f"block {block}, thread {thread}"
         self.diagnostic = Diagnostic(
@@ -36,7 +37,8 @@ class MachineError(RuntimeError):
         )
         super().__init__(render(self.diagnostic))
         self.kind, self.message, self.span, self.block, self.thread = kind, message, span, block, thread
-        self._rest = {"label": label, "secondary": secondary, "note": note, "help": help}
+        self.met = met
+        self._rest = {"label": label, "secondary": secondary, "note": note, "help": help, "met": met}
 
     def __reduce__(self):
         return _rebuild, (self.kind, self.message, self.span, self.block, self.thread, self._rest)
@@ -67,7 +69,11 @@ class RaceAccess:
             "multiply": "uses it in an asynchronous wgmma",
             "exit": "ends",
         }[self.kind]
-        return f"block {self.block}, thread {self.thread} {verb}"
+        return f"{self.who} {verb}"
+
+    @property
+    def who(self) -> str:
+        return f"block {self.block}, thread {self.thread}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +109,7 @@ class Race:
             secondary=tuple((label.span, label.text) for label in d.secondary),
             note=d.note,
             help=d.help,
+            met=f"`{self.object}[{self.index}]`: {self.first.who}, and {self.second.who}",
         )
 
     def _diagnostic(self) -> Diagnostic:

@@ -222,10 +222,10 @@ class Lanes:
             return
         lin = view.resolve(index, dims, m, site)
         cells = self.full(lin + self.row * view.size if view.stride else lin)[active].astype(np.intp)
-        self.claim_cells(handle, unit, scope, view, cells, lane, write, site)
+        self.claim_cells(handle, unit, scope, view, cells, lane, write, site, dims)
 
     def claim_cells(
-        self, handle: int, unit: Privilege, scope: Privilege, view, cells, lane, write: bool, site: Site
+        self, handle: int, unit: Privilege, scope: Privilege, view, cells, lane, write: bool, site: Site, dims=None
     ) -> None:
         """The same for elements (of one block's array after the other's) and lanes side by side."""
         whole = scope.level is Level.GRID and view.stride == 0
@@ -235,10 +235,11 @@ class Lanes:
         # Units are neighbouring lanes: if all lanes that read an element are of one unit, the first and the last are.
         first, last = (owners[1], owners[4]), (owners[2], owners[5])
         for table, sites in (writer, first, last) if write else (writer,):
-            self._refuse_others(handle, table[cells], sites[cells], lane, unit, scope, site)
+            self._refuse_others(handle, table[cells], sites[cells], lane, unit, scope, site, cells % view.size, dims)
         if write:
             writer[0][cells], writer[1][cells] = lane, number
-            self._refuse_others(handle, writer[0][cells], writer[1][cells], lane, unit, scope, site)
+            own, at = writer[0][cells], writer[1][cells]
+            self._refuse_others(handle, own, at, lane, unit, scope, site, cells % view.size, dims)
             return
         for (table, sites), order in ((first, slice(None, None, -1)), (last, slice(None))):  # the last assignment stays
             known, at = table[cells], sites[cells]
@@ -246,7 +247,9 @@ class Lanes:
             before = (known >= 0) & (known < table[cells] if table is first[0] else known > table[cells])
             table[cells[before]], sites[cells[before]] = known[before], at[before]
 
-    def _refuse_others(self, part, owner, sites, lane, unit: Privilege, scope: Privilege, site: Site) -> None:
+    def _refuse_others(
+        self, part, owner, sites, lane, unit: Privilege, scope: Privilege, site: Site, elements, dims
+    ) -> None:
         clash = (
             (owner >= 0)
             & (self._unit(owner, unit) != self._unit(lane, unit))
@@ -258,6 +261,7 @@ class Lanes:
         block, thread = divmod(int(lane[first]), self.threads)
         other = divmod(int(owner[first]), self.threads)
         who = f"block {other[0]}, thread {other[1]}"
+        met = f"`{site.name}[{_element(int(elements[first]), dims)}]`: block {block}, thread {thread}, and {who}"
         if isinstance(part, Watched):
             raise MachineError(
                 "overlap",
@@ -269,6 +273,7 @@ class Lanes:
                 note="no barrier stands between the units of one `each`",
                 help="end the `each` in between, so that a barrier can stand there; or let them write somewhere else;"
                 " what release and acquire order is stored and loaded by `atomic.store` and `atomic.load`",
+                met=met,
             )
         raise MachineError(
             "overlap",
@@ -278,6 +283,7 @@ class Lanes:
             thread,
             note=f"the other one is {who}",
             help="leave `disjoint=` out, or mend the index",
+            met=met,
         )
 
     def _unit(self, lane, unit: Privilege):
@@ -290,6 +296,14 @@ class Lanes:
         if unit.level is Level.CLUSTER:
             return block // (self.launch.blocks_per_cluster * unit.n)
         return np.zeros_like(block)
+
+
+def _element(at: int, dims) -> str:
+    """Its indices, in an array of these extents."""
+    shape = [int(np.max(n)) for n in dims] if dims is not None and len(dims) > 1 else [0]
+    if 0 in shape or any(np.min(n) != np.max(n) for n in dims):
+        return str(at)
+    return ", ".join(str(int(i)) for i in np.unravel_index(at, shape))
 
 
 def _same(a: tuple, b: tuple) -> bool:

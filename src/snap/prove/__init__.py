@@ -49,10 +49,12 @@ class Task:
     synced   gives it synchronized
     where    the precondition that it declares: the tree of its function, and names of outside; or None
     constants  of the parameters, those that are constexpr
+    blocks   how many blocks every launch has, or the shape of its grid, where the decorator gives a number; or None
     key      tells its contents from all others
     run      runs a launch on the CPU machine, and says what it saw that is wrong: its kind, a text, and lines
     store    gives what keeps proofs on disk
     memo     what one property has found out and another one may use
+    alone    whether it stands for a device function: it calls that, and keeps what that asks for (alone.py)
     lean     whether barriers were left out of the synchronized program that a proof makes needless
     """
 
@@ -66,6 +68,8 @@ class Task:
     store: Callable[[], Store] | None = None
     memo: dict[str, Any] = field(default_factory=dict)
     lean: bool = False
+    blocks: int | tuple[int, ...] | None = None
+    alone: bool = False
 
 
 def chosen(properties: Iterable[str]) -> tuple[str, ...]:
@@ -117,6 +121,26 @@ def _prove(task: Task, names: tuple[str, ...], progress: bool | None) -> Proof:
         time.perf_counter() - began,
         task.run,
     )
+
+
+def prove_function(f: ir.Function, progress: bool | None = None) -> Proof:
+    """Of a device function: what every call that keeps its `where=` may count on, and the indices in its text."""
+    from snap.prove import alone
+    from snap.prove.trusting import trusted
+
+    began = time.perf_counter()
+    made = alone.around(f)
+    if isinstance(made, str):
+        found = alone.not_alone(f, made)
+    else:
+        task = Task(made, _never_synchronized, alone=True)
+        with told(f"proving `{f.name}`", progress):
+            found = trusted(made, alone.shown(f, _property("bounds", task)))
+    return Proof(f.name, ("bounds",), found.obligations, found.assumed, time.perf_counter() - began)
+
+
+def _never_synchronized() -> Synced:
+    raise NotImplementedError("a device function alone is asked about bounds, which needs no barriers")
 
 
 def refuse(task: Task, span: Span) -> None:

@@ -288,7 +288,8 @@ def _obligation(c: Context, group: list[Pair]) -> Obligation:
     a, b = shown(first.span), shown(group[0].second.span)
     both_ = f"`{a}`" if a == b else f"`{a}` and `{b}`"
     needing: Obligation | None = None
-    for pair in group:
+    # Units of one block first: a launch of one block shows more than one of two.
+    for pair in sorted(group, key=lambda pair: pair.entry is None):
         what = f"no two {pair.who} meet in an element of `{first.root.name}` by {both_}"
         if first.extent is Extent.ANYWHERE or pair.second.extent is Extent.ANYWHERE:
             return Obligation("races", Verdict.UNKNOWN, what, first.span, "CUDA text is not looked into")
@@ -296,7 +297,7 @@ def _obligation(c: Context, group: list[Pair]) -> Obligation:
         answer: Model | NoModel | None = None if asked is None else c.ladder.solve(asked)
         if answer is not NO:
             one_block = asked is not None and _one_block(c, pair, asked)
-            wrong = None if asked is None or one_block and c.task.where is None else _refuted(c, pair, asked)
+            wrong = None if asked is None or one_block and c.task.where is None else _refuted(c, pair, asked, one_block)
             if wrong is not None:
                 return wrong
             found = _open(pair, what, answer)
@@ -316,7 +317,7 @@ def _one_block(c: Context, pair: Pair, asked: list[Cond]) -> bool:
     return pair.entry is None and c.ladder.solve([*asked, alone]) is NO and c.ladder.solve([*c.facts, alone]) is not NO
 
 
-def _refuted(c: Context, pair: Pair, asked: list[Cond]) -> Obligation | None:
+def _refuted(c: Context, pair: Pair, asked: list[Cond], one_block: bool) -> Obligation | None:
     """Only with a launch in which the CPU machine has seen it."""
     a, b = pair.first, pair.second
     launch = confirmed(c, asked, ("overlap", "race"), a.span.line)
@@ -325,11 +326,19 @@ def _refuted(c: Context, pair: Pair, asked: list[Cond]) -> Obligation | None:
     verb = "write" if a.kind.writes and b.kind.writes else "touch"
     what = f"two {pair.who} {verb} one element of `{a.root.name}`"
     others = () if a.span == b.span else (Label(b.span, "and this"),)
-    if pair.entry is not None:
-        others = (*others, Label(pair.entry.handle.span, f"handed to {pair.who} here"))
-    help = "hand out parts that are apart with `offset=` or `f=`; or exclude such launches with `where=`"
+    others = (*others, *_handed(pair))
+    excluded = "exclude it: `where=lambda blocks: blocks == 1`" if one_block else "exclude such launches with `where=`"
+    help = f"hand out parts that are apart with `offset=` or `f=`; or {excluded}"
     data = from_memory((*a.path, *b.path), (*a.index, *b.index))
     return Obligation("races", Verdict.REFUTED, what, a.span, launch.seen, "", others, help, launch, data=data)
+
+
+def _handed(pair: Pair) -> list[Label]:
+    """Where the two units were given the memory in which they meet; of two blocks, by a name that both have."""
+    common = [one for one, other in zip(pair.first.chain, pair.second.chain) if one is other and one.divides]
+    of_team = next((one for one in common if one.inner.level is pair.team.level), None)
+    entry = pair.entry or of_team
+    return [] if entry is None else [Label(entry.handle.span, f"handed to {pair.who} here")]
 
 
 def _open(pair: Pair, what: str, answer: Model | NoModel | None) -> Obligation:
@@ -342,8 +351,7 @@ def _open(pair: Pair, what: str, answer: Model | NoModel | None) -> Obligation:
     others = []
     if pair.second.span != pair.first.span:
         others.append(Label(pair.second.span, "and this"))
-    if pair.entry is not None:
-        others.append(Label(pair.entry.handle.span, f"handed to {pair.who} here"))
+    others += _handed(pair)
     help = (
         "say what is known of the arguments with `where=`, or hand out parts that are apart: `partition(..., offset=)`"
     )

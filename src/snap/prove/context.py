@@ -6,6 +6,7 @@ task's memo.  Invariant: the facts hold in every launch that keeps `where=`.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from snap.diag.span import Span
@@ -16,7 +17,7 @@ from snap.prove import Task
 from snap.prove.evaluate import Walk
 from snap.prove.ladder import Ladder
 from snap.prove.sites import Walked
-from snap.prove.terms import Cond, Poly, Terms, at_least, number
+from snap.prove.terms import TRUE, Cond, Poly, Terms, at_least, equal, number
 from snap.prove.where import Where, conditions, multiples, refine, solved
 
 
@@ -69,7 +70,7 @@ def _made(task: Task) -> Context:
     walk.out.facts += facts
     _blocks_solved(walk, facts)
     names = names_of(walk)
-    assumed: list[str] = []
+    assumed: list[str] = [] if task.blocks is None else [f"`blocks={task.blocks}` (checked at every launch)"]
     if task.where is not None:
         for one in conditions(task.where[0].body):
             unused = "" if where is None or one not in where.left_out else ", and not used"
@@ -85,12 +86,22 @@ def _made(task: Task) -> Context:
 def _begun(task: Task, whole: dict[str, int]) -> tuple[Walk, list[Cond], Where | None]:
     """A walk that has not begun, what `where=` says of its numbers, and how it was read."""
     walk = Walk(task.typed, Ladder(Terms()), whole)
+    walk.alone = task.alone
+    fixed = _fixed(walk, task.blocks)
     if task.where is None:
-        return walk, [], None
+        return walk, fixed, None
     tree, outside = task.where
     where = Where(walk.terms, {**outside, **task.constants, **names_of(walk)})
-    facts = where.facts(tree.body)
-    return walk, facts, where
+    return walk, [*fixed, *where.facts(tree.body)], where
+
+
+def _fixed(walk: Walk, blocks: int | tuple[int, ...] | None) -> list[Cond]:
+    """What a number in `blocks=` says: a launch with another one is refused (runtime/launch.py)."""
+    if blocks is None:
+        return []
+    grid = blocks if isinstance(blocks, tuple) else (blocks,)
+    shape = [equal(extent, grid[axis]) for axis, extent in walk.extents.items() if len(grid) > max(walk.extents)]
+    return [c for c in (equal(walk.blocks, math.prod(grid)), *shape) if c != TRUE]
 
 
 def _blocks_solved(walk: Walk, facts: list[Cond]) -> None:

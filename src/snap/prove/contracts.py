@@ -22,7 +22,7 @@ from snap.prove import arrays
 from snap.prove.sites import NONE, Deps, Memory, Pact, Promise, Root
 from snap.prove.terms import FALSE, Atom, Cond, Poly, Terms, number, polys
 from snap.prove.trusting import inside
-from snap.prove.values import Value
+from snap.prove.values import Lanes, Value
 from snap.prove.where import Attributes, Elements, Unknown, Where
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def entered(w: Walk, s: ir.Call, frame: tuple[int, ...]) -> Called | None:
     for c in contract.where:
         goal = meant(w.terms, contract, c, names)
         what = f"`{c.text}`, which `{function.name}` asks for, holds in this call"
-        if not w.dry:
+        if not w.dry and not (w.alone and not w.frame):  # a function that is shown alone is called as it asks
             w.out.used |= deps
             w.out.promises.append(Promise(what, goal, tuple(w.path), s.span))
         if goal != FALSE:
@@ -131,9 +131,14 @@ def _given(w: Walk, function: ir.Function, contract: Contract) -> tuple[dict[str
             case ir.ValueParam(var) if var.name in contract.params:
                 v = w.initial.get((w.frame, var.uid))
                 if v is not None and v.term is not None:
-                    names[var.name] = v.term
+                    names[var.name] = _named(v.term)
                     deps |= v.deps
     return names, deps
+
+
+def _named(term: Any) -> Any:
+    """What a condition names so: of a vector of integers, its components by their names."""
+    return Attributes(zip("xyzw", term.terms)) if isinstance(term, Lanes) else term
 
 
 def _rows(values: list[Any], shape: tuple[int, ...]) -> Elements:
@@ -180,7 +185,7 @@ def _after(called: Called, held: dict[str, Any], result: Any) -> dict[str, Any]:
     for p in called.function.params:  # a reference of which nothing is known
         if isinstance(p, ir.RefParam) and p.var.name not in held:
             names.pop(p.var.name, None)
-    return names if result is None else {**names, "result": result}
+    return names if result is None else {**names, "result": _named(result)}
 
 
 def left(w: Walk, called: Called) -> None:
@@ -205,7 +210,7 @@ def kept(w: Walk, s: ir.Call, called: Called) -> None:
         if fact != FALSE:
             w.define(fact)
     if (called.contract.pairs or called.contract.calls) and not w.dry:
-        fresh = {atom for p in _polys([*called.now.values(), result]) for atom in p.atoms if not atom.defined}
+        fresh = {atom for p in _polys([*called.now.values(), _named(result)]) for atom in p.atoms if not atom.defined}
         w.out.pacts.append(_pact(w, called, names, frozenset(fresh), s.span, False))
 
 

@@ -51,7 +51,8 @@ def key_of(task: Task, names: tuple[str, ...]) -> str:
     def counted(found: re.Match[str]) -> str:
         return counts.setdefault(found[0], f"uid={len(counts)}")
 
-    contents = re.sub(r"\buid=\d+", counted, repr((task.typed, task.where, sorted(task.constants.items()))))
+    said = (task.typed, task.where, task.blocks, sorted(task.constants.items()))
+    contents = re.sub(r"\buid=\d+", counted, repr(said))
     contents = re.sub(r" at 0x[0-9a-f]+", "", contents)
     parts = [contents, *names, str(task.steps), str(task.lean), _versions()]
     return hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()

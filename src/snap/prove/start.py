@@ -57,6 +57,8 @@ class Started:
         self.stored: dict[Key, Deps] = {}  # the arithmetic of all that a variable was given
         self.once = cells.once(function)  # shared arrays that are written once
         self.cells: dict[int, tuple[Site, Value]] = {}  # by their roots: what was written
+        self.alone = False  # the kernel stands for the function that it calls (alone.py)
+        self.extents: dict[int, Poly] = {}  # of the grid, by axis, where the kernel asks for them
         self._start(function)
 
     # ---- the launch ----
@@ -110,16 +112,15 @@ class Started:
         """The last parameters are extents of the grid: their product is the number of blocks."""
         if not f.axes:
             return
-        extents: dict[int, Poly] = {}
         for axis, p in zip(f.axes, f.params[len(f.params) - len(f.axes) :]):
             assert isinstance(p, ir.ValueParam)
             found = self.terms.base("extent", 1, MOST_BLOCKS, GRID1, name=p.var.name)
             self.vars[(), p.var.uid] = self.initial[(), p.var.uid] = Value(found)
             self.out.params.pop(p.var.name, None)
-            extents[axis] = found
+            self.extents[axis] = found
         product = number(1)
         for axis in range(max(f.axes) + 1):
-            other = extents.get(axis)
+            other = self.extents.get(axis)
             product = product * (self.terms.base("extent", 1, MOST_BLOCKS, GRID1) if other is None else other)
         self.out.facts.append(equal(self.blocks, product))
 

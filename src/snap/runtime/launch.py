@@ -25,6 +25,7 @@ from snap.runtime.validate import (
     Bound,
     bind,
     check_alignment,
+    check_fixed,
     check_grid,
     check_seconds,
     check_seed,
@@ -59,6 +60,7 @@ class Launcher:
         self._ready: dict[tuple[object, str, object], tuple[Callable, Callable]] = {}
         self._needed: dict[tuple[object, ...], dict[int, Need]] = {}
         where = getattr(compiled, "where", None)  # only kernels that users define have one
+        self.fixed = getattr(compiled, "blocks", None)
         self.where = where and Precondition(where, compiled.constexprs, self.signature, compiled.where_texts)
 
     def launch(
@@ -121,6 +123,8 @@ class Launcher:
         self, args: tuple[object, ...], blocks: int, stream: int = 0, extents: tuple[int, ...] | None = None
     ) -> Bound:
         """The arguments of a launch, all of them checked."""
+        if blocks and self.fixed is not None:
+            check_fixed(self.signature, self.fixed, blocks, extents)
         bound = bind(self.signature, args, stream, extents)
         if self.signature.shared.arrays:
             rows_at_launch(self.signature.kernel, self.signature.shared, bound.args)

@@ -48,7 +48,7 @@ def replay(compiled: Any, blocks: int, given: Mapping[str, int], threads: int) -
 def _told(error: Any) -> Seen:
     who = [f"{word} {n}" for word, n in (("block", error.block), ("thread", error.thread)) if n is not None]
     lines = (error.span.line, *(label.span.line for label in error.diagnostic.secondary))
-    return error.kind, f"{error.message}{' (' + ', '.join(who) + ')' if who else ''}", lines
+    return error.kind, error.met or f"{error.message}{' (' + ', '.join(who) + ')' if who else ''}", lines
 
 
 def _copied(args: list[Any]) -> list[Any]:

@@ -77,6 +77,20 @@ def _extent(kernel: str, extent: object, where: str, blocks: object) -> int:
     return number
 
 
+Extents = tuple[int, ...]
+
+
+def check_fixed(signature: Signature, fixed: int | Extents, number: int, extents: Extents | None) -> None:
+    """`blocks=` of the decorator is a number, or a shape: a proof counts on it.  What a launch gives is compared."""
+    grid = fixed if isinstance(fixed, tuple) else (fixed,)
+    shape = tuple(grid[axis] for axis in signature.axes) if max(signature.axes, default=0) < len(grid) else extents
+    if number == math.prod(grid) and (not extents or extents == shape):
+        return
+    given = f"{number} block{'s' * (number != 1)}" if number != math.prod(grid) else "a grid of another shape"
+    way_out = f"launch it as `{signature.kernel}(...)`, or let the decorator say no number"
+    raise LaunchError(signature.kernel, f"its decorator says `blocks={fixed}`, and this launch has {given}; {way_out}")
+
+
 def check_blocks(signature: Signature, blocks: object) -> int:
     return check_grid(signature, blocks)[0]
 

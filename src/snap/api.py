@@ -390,7 +390,10 @@ class _Unlaunched(dict):
         if function.generic:
             if len(self) >= _MOST_KEPT:
                 self.clear()
+                function._ready.clear()
             made = self[blocks] = _generic(function, blocks)
+            if type(blocks) is int:
+                function._ready[blocks] = made
             return made
         from snap.runtime.launch import launcher
 
@@ -400,39 +403,29 @@ class _Unlaunched(dict):
 
 
 def _generic(function: SnapFunction, blocks: int | tuple[int, ...]) -> Callable:
-    """Launches of a generic kernel.  Where its constexpr parameters are the last ones, and are whole numbers that were
-    given before in the same way, by position or all by name, the table of their specialisation is asked at once.
+    """Launches of a generic kernel.  Where its constexpr parameters are the last ones, those of a specialisation that
+    was launched before ask its table at once.
     """
+    from snap.runtime import generic
+    from snap.runtime.launch import launcher
+
     names = [p.name for p in function.definition.tree.params if p.name not in function.bound]
     count = len(names) - len(function.generic)
-    last = set(names[count:]) == set(function.generic)
-    known: dict[tuple, dict] = {}
-
-    @_told
-    def call(*args: Any, **keywords: Any) -> None:
-        values = tuple(keywords.values()) if keywords else args[count:]
-        key = (len(args), *keywords, *values, *map(type, values)) if last else ()
-        try:
-            found = known.get(key)
-        except TypeError:  # not a number, and said so below
-            found = None
-        if found is not None:
-            return found[blocks](*args[:count])
-        function.launch(*args, blocks=blocks, **keywords)
-        whole = all(type(value) is int or type(value) is bool for value in values)
-        if last and whole and len(args) == (count if keywords else len(names)) and len(values) == len(names) - count:
-            from snap.runtime.launch import launcher
-
-            if len(known) >= _MOST_KEPT:
-                known.clear()
-            given = dict(zip(keywords or names[count:], values))
-            known[key] = launcher(function._specialised({name: given[name] for name in function.generic})).at
-        return None
-
-    return call
+    whole = functools.partial(function.launch, blocks=blocks)
+    if set(names[count:]) != set(function.generic):
+        return whole
+    return generic.launches(
+        function.definition.tree.name,
+        count,
+        names[count:],
+        function._defaults(),
+        blocks,
+        whole,
+        lambda values: launcher(function._specialised(values)).at,
+    )
 
 
-_MOST_KEPT = 1024  # of numbers of blocks, and of choices of constexpr parameters
+_MOST_KEPT = 1024  # of numbers of blocks
 
 
 def _number(name: str, value: Any) -> bool | int | float:

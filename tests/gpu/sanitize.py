@@ -20,12 +20,13 @@ from snap.lib.arrays import Argument  # noqa: E402
 from snap.lib.sgemm_ladder import blocked, blocks_of_elements, blocks_of_tiles, coalesced, naive, vectorised  # noqa: E402
 from snap.runtime.launch import Launcher  # noqa: E402
 
+DEVICE = "cuda"
 STEPS = {naive: blocks_of_elements, coalesced: blocks_of_elements, blocked: lambda m, n: blocks_of_tiles(m, n, 128, 128),
          vectorised: lambda m, n: blocks_of_tiles(m, n, 128, 128)}
 
 
 def random(*shape: int, dtype=torch.float32) -> torch.Tensor:
-    return torch.randn(shape, device="cuda").to(dtype)
+    return torch.randn(shape, device=DEVICE).to(dtype)
 
 
 def gemm() -> None:
@@ -80,7 +81,7 @@ def sgemm() -> None:
 def rows() -> None:
     """One row after another, or all of them: what reads and writes memory once."""
     for n in (2, 1000, 40_003, 600_003):  # of one block, of a cluster, of many blocks
-        x = torch.randint(-9, 9, (n,), device="cuda")
+        x = torch.randint(-9, 9, (n,), device=DEVICE)
         for dtype in (torch.int8, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64):
             snap.lib.scan(x.to(dtype))
             snap.lib.reduce(x.to(dtype))
@@ -98,7 +99,72 @@ def matrices() -> None:
             snap.lib.softmax(random(m, n, dtype=dtype))
 
 
-LIBRARY = {"gemm": gemm, "gemm_tf32": gemm_tf32, "sgemm": sgemm, "rows": rows, "matrices": matrices}
+def activations() -> None:
+    for dtype in (torch.bfloat16, torch.float32):
+        for m, n in ((70, 264), (33, 517), (5, 40)):
+            x, g, u = (random(m, n, dtype=dtype) for _ in range(3))
+            for way in ("none", "tanh"):
+                snap.lib.gelu(x, approximate=way)
+                snap.lib.gelu_gradient(g, x, approximate=way)
+                snap.lib.gelu_gradient(g, x, approximate=way, sums=True)
+            snap.lib.swiglu(x, u)
+            snap.lib.swiglu_gradient(g, x, u)
+            snap.lib.column_sums(x, dtype="f32")
+            snap.lib.dropout(x, 0.25, 9, 9)
+
+
+def norms() -> None:
+    for dtype in (torch.bfloat16, torch.float32):
+        for m, n in ((70, 264), (9, 517), (3, 8192)):
+            x, r, g = (random(m, n, dtype=dtype) for _ in range(3))
+            w, b = random(n, dtype=dtype), random(n, dtype=dtype)
+            _, s, mean, rstd = snap.lib.layer_norm(x, w, b, residual=r, statistics=True)
+            snap.lib.layer_norm_gradient(g, s, w, mean, rstd, grad_residual=r, sums=True)
+            _, rstd = snap.lib.rms_norm(x, w, statistics=True)
+            snap.lib.rms_norm_gradient(g, x, w, rstd)
+
+
+def tokens() -> None:
+    """What begins and ends a model: lookups, losses, rotations, the optimizer."""
+    for dtype in (torch.bfloat16, torch.float32):
+        for count, rows, length in ((70, 33, 264), (5, 400, 40), (300, 7, 515)):
+            named, table = torch.randint(0, rows, (2, count), device=DEVICE), random(rows, length, dtype=dtype)
+            snap.lib.embedding(named, table, positions=random(count, length, dtype=dtype))
+            g = random(2, count, length, dtype=dtype)
+            snap.lib.embedding_gradient(g, named, rows, positions=count, dtype="f32")
+            snap.lib.embedding_gradient(g, named, rows, deterministic=False)
+        for count, length in ((70, 264), (9, 517), (5, 50_304), (3, 50_257)):
+            logits, targets = random(count, length, dtype=dtype), torch.randint(0, length, (count,), device=DEVICE)
+            snap.lib.cross_entropy(logits, targets, gradient=True)
+            snap.lib.cross_entropy(logits, targets.int(), gradient=True, in_place=True)
+            snap.lib.cross_entropy(random(count, length + 5, dtype=dtype)[:, 3:-2], targets, reduction="none")  # rows begin anywhere
+        angles = random(37, 32, dtype=dtype)
+        for interleaved in (False, True):
+            snap.lib.rotary_gradient(snap.lib.rotary(random(2, 3, 37, 64, dtype=dtype), angles, angles, interleaved=interleaved), angles, angles)
+    p, g, m, v = (random(10_007) for _ in range(4))
+    snap.lib.adamw(p, g, m, v * v, 3, lr=1e-3, scale=snap.lib.global_norm(g, clip=1.0)[1], copy=torch.empty(10_007, device=DEVICE, dtype=torch.bfloat16))
+
+
+def attention() -> None:
+    for heads, shared, rows, keys, width, options in ((4, 2, 200, 200, 64, {"causal": True}), (2, 2, 130, 77, 128, {}), (2, 1, 150, 150, 128, {"causal": True, "window": 50}),
+                                                     (2, 2, 65, 65, 80, {"causal": True})):
+        q, k, v = (random(1, count, length, width, dtype=torch.bfloat16).requires_grad_() for count, length in ((heads, rows), (shared, keys), (shared, keys)))
+        snap.lib.attention(q, k, v, **options).sum().backward()
+
+
+def many() -> None:
+    a, b = random(3, 70, 136, dtype=torch.bfloat16), random(3, 136, 72, dtype=torch.bfloat16)
+    snap.lib.gemm_batched(a, b)
+    ends = torch.tensor([50, 50, 210], dtype=torch.int32, device=DEVICE)
+    flat, weights = a.view(210, 136).requires_grad_(), b.requires_grad_()
+    snap.lib.gemm_grouped(flat, weights, ends).sum().backward()
+    eight = [random(*shape).to(torch.float8_e4m3fn) for shape in ((200, 272), (136, 272))]
+    for fast in (False, True):
+        snap.lib.gemm_fp8(eight[0], eight[1].mT, fast=fast)
+
+
+LIBRARY = {"gemm": gemm, "gemm_tf32": gemm_tf32, "sgemm": sgemm, "rows": rows, "matrices": matrices, "activations": activations, "norms": norms, "tokens": tokens,
+           "attention": attention, "many": many}
 
 
 def main(names: list[str]) -> None:

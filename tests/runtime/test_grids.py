@@ -7,6 +7,7 @@ import pytest
 
 import snap
 from snap import *
+from snap.runtime import generic as generics
 from snap.runtime.launch import launcher, plain
 
 
@@ -184,7 +185,33 @@ def test_a_generic_kernel_repeated():
             assert (x == want).all()
     for wrong in (lambda: plus[1](x, 32, 2, True, 1), lambda: plus[1](x, 32, 2, K=2, TWICE=True), lambda: plus[1](x, K=2, TWICE=True), lambda: plus[1](x, 32),
                   lambda: plus[1](x, 32, K=2, TWICE=True, n=3), lambda: plus[1](x, 32, K=[2], TWICE=True), lambda: plus[1](32, x, 2, True),
-                  lambda: plus[True](x, 32, 2, True), lambda: plus[1.0](x, 32, 2, True), lambda: plus[1](x, 32, 2.5, True)):
+                  lambda: plus[True](x, 32, 2, True), lambda: plus[1.0](x, 32, 2, True), lambda: plus[1](x, 32, 2.5, True),
+                  lambda: plus[1](x, 32, 2, True, K=2)):
         with pytest.raises((TypeError, snap.SnapError)):
             wrong()
     assert (x == want).all()
+
+
+def test_a_specialisation_that_was_launched_is_looked_up():
+    """The whole way once for each choice of constexpr arguments; those are told apart by type, and what is left out is one of them."""
+    ways, launched = [], []
+
+    def table(values):
+        return {4: lambda *args: launched.append((values, args))}
+
+    call = generics.launches("k", 2, ["T", "_U"], {"_U": 7}, 4, lambda *args, **keywords: ways.append((args, keywords)), table)
+    for _ in range(3):
+        call("x", 5, 1)
+        call("x", 6, T=1)
+        call("x", 7, True)
+        call("x", 8, _U=3, T=10**6)
+        call("x", 9, int("1000000"), 3)
+    assert ways == [(("x", 5, 1), {}), (("x", 7, True), {}), (("x", 8, 10**6, 3), {})]
+    assert launched[:3] == [({"_U": 7, "T": 1}, ("x", 6)), ({"T": 10**6, "_U": 3}, ("x", 9)), ({"_U": 7, "T": 1}, ("x", 5))]
+    assert [type(values["T"]) for values, _ in launched[4:6]] == [bool, int] and len(launched) == 12
+    ways.clear()
+    for args, keywords in ((("x",), {"T": 1}), (("x", 5, 1, 3, 9), {}), (("x",), {"n": 5, "T": 1}), (("x", 5), {"_U": 3}), (("x", 5, 1.0), {}), (("x", 5, [1]), {})):
+        for _ in range(2):
+            call(*args, **keywords)
+            assert ways.pop() == (args, keywords)
+    assert len(launched) == 12

@@ -187,23 +187,23 @@ _BEFORE = """\
             missed, wait = 0, 2 * wait
             found = compare(({arrays}))
             if found is not None:
-                like = found, {numbers}{unknown}({sizes})
+                like = found, {numbers}None, None, ({sizes})
 
-    def keep(said, stream, sizes, *values):
+    def keep(said, sizes, *values):
         nonlocal like, changed, patience
         changed, patience = 0, 2 * patience
         buffer, arguments{attributes} = new_slot(blocks, dynamic)
-        pack(buffer, {at}, stream{attributes}, *values)
-        like = *said, stream, arguments, sizes
+        pack(buffer, {at}, said[-1][-1]{attributes}, *values)
+        like = *said, arguments, sizes
 """
 _KNOWN = """\
-alike, {kept}again, arguments, sizes = like
+alike, {kept}before, arguments, sizes = like
             if ({same_arrays}):
-                {addresses}
-                stream = current_stream({device})
+                now = {addresses}current_stream({device})
                 if ({same}):
                     slot = ()
                 else:
+                    {names}stream = now
                     {sizes}= sizes
                     if ({checks}):
                         slot = pop() if pool else new_slot(blocks, dynamic)
@@ -216,7 +216,7 @@ alike, {kept}again, arguments, sizes = like
 _KEPT_AGAIN = """
                         changed += 1
                         if changed >= patience:
-                            keep((alike, {now}), stream, sizes, {packed})"""
+                            keep((alike, {now}now), sizes, {packed})"""
 
 
 def source(
@@ -287,33 +287,32 @@ def _remembering(
     arrays = [index for index, _ in pointers]
     shaped = [index for index, param in pointers if param.dims is not None]
     given = "".join(f"a{index}, " for index in arrays)
-    numbers, addresses = "".join(f"a{k}, " for k, _ in values), "".join(f"p{k}, " for k in arrays)
+    numbers = "".join(f"a{k}, " for k, _ in values)
     if decides is not None:  # lengths are what they were: where numbers are, too, it holds
         unchanged = " and ".join(f"a{k} == k{k}" for k in decides if k not in arrays)
         condition = f"({unchanged} or {condition})" if unchanged else None
     before = _BEFORE.format(
-        nothing="None, " * (len(signature.params) + 3),
+        nothing="None, " * (len(values) + 3),
         arrays=given,
         taken=", ".join(f"a{index}" for index in range(len(signature.params))),
         numbers=numbers,
-        unknown="None, " * (len(arrays) + 2),
         sizes="".join([f"a{k}.nbytes, " for k in arrays] + [f"tuple(a{k}.shape), " for k in shaped]),
         **shared,
     )
-    same = [f"p{k} == q{k}" for k in arrays] + ["stream == again"]
-    same += [_same_value(k, param.scalar) for k, param in values]
+    same = ["now == before", *(_same_value(k, param.scalar) for k, param in values)]
     fitting = [f"(a{k} is k{k} or {_value_check(f'a{k}', param.scalar)})" for k, param in values]  # those were right
     fitting += _checks(signature, [f"not p{k} % {param.widest}" for k, param in pointers], "s{i}", condition)
     known = _KNOWN.format(
-        kept=numbers.replace("a", "k") + addresses.replace("p", "q"),
+        kept=numbers.replace("a", "k"),
         same_arrays=_joined(
             [f"alike({given})", *([] if alone else ["current_device() == DEVICE"]), "not rest and not keywords"]
         ),
-        addresses="; ".join(f"p{k} = {family.pointer.format(a=f'a{k}', i=k)}" for k in arrays),
+        addresses="".join(f"{family.pointer.format(a=f'a{k}', i=k)}, " for k in arrays),
+        names="".join(f"p{k}, " for k in arrays),
         same=_joined(same),
         sizes="".join([f"n{k}, " for k in arrays] + [f"s{k}, " for k in shaped]),
         checks=_joined(fitting),
-        kept_again="" if barrier else _KEPT_AGAIN.format(now=numbers + addresses, **shared),
+        kept_again="" if barrier else _KEPT_AGAIN.format(now=numbers, **shared),
         **shared,
     )
     return before, known

@@ -1,0 +1,100 @@
+"""Launches of a generic kernel: its constexpr arguments say which specialisation is launched.
+
+Input:      a generic kernel whose constexpr parameters are its last ones, a number of blocks or a grid's shape
+Output:     `call(*args, **keywords)`, which launches
+Invariant:  a launch asks the table of a specialisation at once only where each constexpr argument is what it was when
+            that one was launched, the same number of the same type, or left out, and all other arguments are given by
+            position; anything else takes the whole way, which launches it or says what is wrong
+Non-goals:  all other arguments (the specialisation's own launches)
+
+The function is text, with the constexpr parameters' own names: Python itself finds what is given by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+_MOST_KEPT = 1024  # choices of constexpr arguments
+
+_TEMPLATE = """\
+def make({_}NOTHING, {_}other):
+    {_}last = {{}}, {unknown}
+
+    def {_}keep(found):
+        nonlocal {_}last
+        {_}last = found
+
+    def {name}({params}*{_}rest, **{_}keywords):
+        {_}table, {known} = {_}last
+        if {same} and not {_}rest and not {_}keywords{given}:
+            return {_}table[{blocks}]({args})
+        return {_}other({_}keep, ({args}), ({constexprs}), {_}rest, {_}keywords)
+
+    return {name}
+"""
+
+
+def source(name: str, plain: int, constexprs: Sequence[str], blocks: int | tuple[int, ...]) -> str:
+    """plain: how many parameters are no constexpr.  Names of our own begin with more underscores than any other."""
+    own = "_" * (1 + max(len(word) - len(word.lstrip("_")) for word in (name, *constexprs)))
+    args = [f"{own}a{k}" for k in range(plain)]
+    params = [f"{arg}={own}NOTHING, " for arg in args] + ["/, "] * bool(args)
+    params += [f"{word}={own}NOTHING, " for word in constexprs]
+    known = [f"{own}k{k}" for k in range(len(constexprs))]
+    return _TEMPLATE.format(
+        _=own,
+        name=name,
+        params="".join(params),
+        unknown=", ".join([f"{own}other"] * len(constexprs)),  # no argument is that
+        known=", ".join(known),
+        same=" and ".join(f"{word} is {k}" for word, k in zip(constexprs, known)),
+        given=f" and {args[-1]} is not {own}NOTHING" if args else "",
+        blocks=repr(blocks),
+        args="".join(f"{arg}, " for arg in args),
+        constexprs="".join(f"{word}, " for word in constexprs),
+    )
+
+
+def launches(
+    name: str,
+    plain: int,
+    constexprs: Sequence[str],
+    defaults: dict[str, Any],
+    blocks: int | tuple[int, ...],
+    whole: Callable,
+    table: Callable[[dict[str, Any]], dict],
+) -> Callable:
+    """whole: (*args, **keywords) launches, with every check.  table: of constexpr arguments, what launches them by
+    blocks.
+    """
+    nothing = object()
+    known: dict[tuple, dict] = {}
+
+    def other(keep: Callable, args: tuple, values: tuple, rest: tuple, keywords: dict[str, Any]) -> None:
+        fits = not rest and not keywords and (not args or args[-1] is not nothing)
+        key = (*values, *map(type, values)) if fits and all(_whole(value, nothing) for value in values) else None
+        found = known.get(key) if key else None
+        if found is not None:
+            keep((found, *values))
+            return found[blocks](*args)
+        given = {word: value for word, value in zip(constexprs, values) if value is not nothing}
+        first = tuple(arg for arg in args if arg is not nothing)
+        if len(first) == len(args) and list(given) == list(constexprs[: len(given)]):
+            whole(*args, *given.values(), *rest, **keywords)
+        else:
+            whole(*first, **given, **keywords)
+        if key and all(word in given or type(defaults.get(word)) in (int, bool) for word in constexprs):
+            if len(known) >= _MOST_KEPT:
+                known.clear()
+            found = known[key] = table({**{word: defaults[word] for word in constexprs if word not in given}, **given})
+            keep((found, *values))
+        return None
+
+    names: dict[str, Any] = {}
+    exec(compile(source(name, plain, constexprs, blocks), f"<launches of {name}>", "exec"), names)
+    return names["make"](nothing, other)
+
+
+def _whole(value: object, nothing: object) -> bool:
+    return value is nothing or type(value) is int or type(value) is bool

@@ -1,4 +1,4 @@
-"""Kernels of the example's own: gradients that the library returns go where the flat buffer has them."""
+"""Kernels of the example's own: gradients that the library returns go where the flat buffer has them; the optimizer's two numbers."""
 
 from __future__ import annotations
 
@@ -67,3 +67,11 @@ def one_hot(tokens: ptr(const(i64)), to: ptr(bf16, (rows, used)), rows: int, use
                     bf16(1.0 if token == first + 2 else 0.0), bf16(1.0 if token == first + 3 else 0.0),
                 )  # fmt: skip
                 to[i / (used / 8), first / 4] = one
+
+
+@kernel(threads=32)
+def advance(steps: ptr(i64), lr: ptr(float), rate: float):
+    """The number of the next step, and its learning rate."""
+    with one(block, steps, lr), one(thread, steps, lr):
+        steps[0] += 1
+        lr[0] = rate

@@ -258,6 +258,10 @@ class AdamW:
         self.steps = torch.zeros(1, dtype=torch.int64, device=model.flat.device)
         self.lr = torch.zeros(1, device=model.flat.device)
 
+    def begin(self, lr: float) -> None:
+        """The next step, at this rate."""
+        kernels.advance[1](self.steps, self.lr, lr)
+
     def step(self) -> None:
         model = self.model
         lib.adamw(

@@ -50,8 +50,7 @@ class Training:
         self.given: Any = None
 
     def step(self, tokens: torch.Tensor, targets: torch.Tensor, lr: float) -> torch.Tensor:
-        self.optimizer.lr.fill_(lr)
-        self.optimizer.steps += 1
+        self.optimizer.begin(lr)
         if self.parallel is not None:
             return self._parallel_step(tokens, targets)
         if not self.wants_graph:

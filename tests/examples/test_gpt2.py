@@ -24,7 +24,7 @@ def program(monkeypatch):
     import train
 
     yield train
-    for name in ("train", "model", "data", "picture", "twin", "kernels"):
+    for name in ("train", "model", "data", "picture", "twin", "kernels", "compare"):
         sys.modules.pop(name, None)
 
 
@@ -60,6 +60,35 @@ def test_gradients(program):
             assert (got[20:] == 0).all()
         off = (got - parameter.grad).norm() / parameter.grad.norm()
         assert off < 0.05, (name, float(off))
+
+
+@pytest.mark.parametrize("shift, within", [(0.0, True), (0.5, False)])
+def test_noise(program, monkeypatch, tmp_path, capsys, shift, within):
+    """The command's verdict, by runs whose losses are known: Snap's are as far from the twins' as those are from each other, or farther."""
+    import compare
+
+    class Run:
+        def __init__(self, far):
+            self.far, self.steps, self.seen = far, 0, []
+
+        def step(self, tokens, targets, lr):
+            self.seen.append(tokens)
+            self.steps += 1
+            return torch.tensor(3.0 - 0.01 * self.steps + self.far)
+
+    runs = [Run(0.1 + shift)] + [Run(0.1 * k) for k in range(3)]
+    left = iter(runs)
+    monkeypatch.setattr(compare, "Training", lambda *args: next(left))
+    monkeypatch.setattr(compare, "TwinTraining", lambda *args, **words: next(left))
+    monkeypatch.setattr(compare, "gradients", lambda *args: {"snap": (0.003, 0.005), "torch": (0.003, 0.005)})
+    found = compare.main(["--tiny", "--steps", "60", "--batch", "4", "--out", str(tmp_path)])
+    assert found["within"] is within and abs(found["noise"] - 0.2) < 1e-5
+    assert [round(d, 4) for d in found["distances"]] == [round(abs(0.1 + shift - 0.1 * k), 4) for k in range(3)]
+    assert ("OUTSIDE" in capsys.readouterr().out) is not within
+    assert (tmp_path / "differences.svg").read_text().count("<polyline") == 4
+    plain, *others = (run.seen[7] for run in runs)
+    assert torch.equal(plain, others[0]) and not torch.equal(plain, others[1])
+    assert all(sorted(map(tuple, plain.tolist())) == sorted(map(tuple, one.tolist())) for one in others)  # the same sequences
 
 
 def test_a_text_that_is_too_short(program, tmp_path):

@@ -38,7 +38,7 @@ from snap.lib.torch_derivatives import refuse_derivatives
 
 THREADS = 256
 SIDE, RESIDENT = 32, 1536  # where columns are added up: words side by side, and threads a multiprocessor
-WORDS = 4  # a thread goes through so many at a time
+WORDS, GRADIENT_WORDS = 4, 2  # a thread goes through so many at a time; of the gradient of swiglu, with its five arrays
 WAYS = ("none", "tanh")
 LOG2E = math.log2(math.e)
 INNER, CUBIC = math.sqrt(2 / math.pi), 0.044715  # the approximation: x * sigmoid(2 * INNER * (x + CUBIC * x**3))
@@ -404,7 +404,7 @@ def swiglu_gradient_kernel(type, WIDTH, HALVES, index):
             v: float[WIDTH]
             g: float[WIDTH]
             u: float[WIDTH]
-            for j in unroll(range(I(t), words, threads), 2):
+            for j in unroll(range(I(t), words, threads), GRADIENT_WORDS):
                 at: i64 = i64(j) + i64(j / row * row) if HALVES else i64(j)
                 load(grad, i64(j), v)
                 load(gate, at, g)

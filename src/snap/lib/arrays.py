@@ -14,6 +14,7 @@ from typing import Any
 from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, Scalar
 from snap.lib.operators import scalar
 from snap.lib.recorded import lasting, new_tensor, step, zeroed_tensor
+from snap.lib.zeros import zeros
 from snap.record import record
 from snap.runtime.arrays import MASKED, ArrayInfo, BadArray, classify, is_masked
 from snap.runtime.errors import GpuError, LaunchError, ToolchainError
@@ -96,7 +97,7 @@ class Argument:
         make = module.zeros if zero else module.empty
         match self.info.family:
             case "torch":
-                return new_tensor, make, shape, getattr(module, name), self.array.device
+                return new_tensor, zeros if zero else module.empty, shape, getattr(module, name), self.array.device
             case "cupy":
                 return _in_cupy, make, shape, name, self.info.device
             case _:

@@ -20,6 +20,7 @@ LOOKUP_THREADS = CAST_THREADS = 256
 ORDER_THREADS = 1024
 GATHER_THREADS = 128
 SLICE = 64  # places that a warp adds up
+MOST_TOKENS = 2**31 - 2**16
 
 
 @functools.cache
@@ -82,7 +83,17 @@ def lookup_kernel(type, index, result, counted, WIDTH, PLACED, T=LOOKUP_THREADS)
 def counting_kernel(index, T=LOOKUP_THREADS):
     I = element(index)
 
-    @kernel(threads=T)
+    @kernel(
+        threads=T,
+        where=lambda tokens, counts, n, rows, segment, blocks: (
+            0 <= n <= MOST_TOKENS,
+            1 <= rows <= 2**30,
+            1 <= segment <= 2**31 - 1,
+            blocks <= 2**16,
+            len(tokens) >= n,
+            len(counts) >= (n + segment - 1) // segment * rows,
+        ),
+    )
     def count_tokens(tokens: ptr(const(I)), counts: ptr(int), n: int, rows: int, segment: int):
         threads: int = count(thread[1])
         with each(thread) as t:
@@ -96,7 +107,15 @@ def counting_kernel(index, T=LOOKUP_THREADS):
 
 @functools.cache
 def totals_kernel(T=LOOKUP_THREADS):
-    @kernel(threads=T)
+    @kernel(
+        threads=T,
+        where=lambda counts, totals, rows, segments: (
+            1 <= rows <= 2**30,
+            0 <= segments <= 2**16,
+            len(counts) >= segments * rows,
+            len(totals) >= rows,
+        ),
+    )
     def count_rows(counts: ptr(const(int)), totals: ptr(int), rows: int, segments: int):
         with each(thread, totals) as row:
             if row < rows:
@@ -112,7 +131,15 @@ def totals_kernel(T=LOOKUP_THREADS):
 def spreading_kernel(T=LOOKUP_THREADS):
     """counts[s, r] becomes where the places of segment s that name row r begin."""
 
-    @kernel(threads=T)
+    @kernel(
+        threads=T,
+        where=lambda counts, starts, rows, segments: (
+            1 <= rows <= 2**30,
+            0 <= segments <= 2**16,
+            len(counts) >= segments * rows,
+            len(starts) >= rows,
+        ),
+    )
     def begin_segments(counts: ptr(int), starts: ptr(const(int)), rows: int, segments: int):
         with each(thread, counts, disjoint=counts) as row:
             if row < rows:
@@ -132,7 +159,18 @@ def ordering_kernel(index, T=ORDER_THREADS):
     """
     I, FOURS = element(index), T // 4
 
-    @kernel(threads=T)
+    @kernel(
+        threads=T,
+        where=lambda tokens, begins, order, n, rows, segment, blocks: (
+            0 <= n <= MOST_TOKENS,
+            1 <= rows <= 2**30,
+            T <= segment <= 2**31 - 1,
+            blocks <= 2**16,
+            len(tokens) >= n,
+            len(begins) >= blocks * rows,
+            len(order) >= n,
+        ),
+    )
     def order_tokens(tokens: ptr(const(I)), begins: ptr(int), order: ptr(int), n: int, rows: int, segment: int):
         with each(block, begins, order, disjoint=(begins, order)) as b:
             seen: shared(int[T])
@@ -176,7 +214,23 @@ def slices_kernel(type, index, result, WIDTH, P=SLICE, U=4, T=GATHER_THREADS):
     E, I, R = element(type), element(index), element(result)
     load, store, keep = loader(type, WIDTH), storer(result, WIDTH), storer(F32, WIDTH)
 
-    @kernel(threads=T)
+    @kernel(
+        threads=T,
+        where=lambda grad, tokens, order, starts, totals, dtable, parts, n, N, chunks, blocks: (
+            1 <= n <= MOST_TOKENS,
+            WIDTH <= N <= 2**30,
+            N % WIDTH == 0,
+            chunks == (N // WIDTH + 31) // 32,
+            blocks <= (n + P - 1) // P * chunks,
+            len(starts) >= 1,
+            len(totals) >= len(starts),
+            len(dtable) >= len(starts) * N,
+            len(grad) >= n * N,
+            len(tokens) >= n,
+            len(order) >= n,
+            len(parts) >= 2 * ((n + P - 1) // P) * N,
+        ),
+    )
     def add_slices(
         grad: ptr(const(E)),
         tokens: ptr(const(I)),
@@ -231,10 +285,22 @@ def slices_kernel(type, index, result, WIDTH, P=SLICE, U=4, T=GATHER_THREADS):
 @functools.cache
 def rows_kernel(result, counted, WIDTH, P=SLICE, T=LOOKUP_THREADS):
     """Rows that nothing names, and those that lie in several slices."""
-    R, J = element(result), element(counted)
+    R, J, MOST = element(result), element(counted), most_counted(counted)
     load, store = loader(F32, WIDTH), storer(result, WIDTH)
 
-    @kernel(threads=T)
+    @kernel(
+        threads=T,
+        where=lambda starts, totals, dtable, rows, N, blocks: (
+            1 <= rows <= 2**30,
+            WIDTH <= N <= 2**30,
+            N % WIDTH == 0,
+            rows * N <= MOST,
+            blocks <= 2**13,
+            len(starts) >= rows,
+            len(totals) >= rows,
+            len(dtable) >= rows * N,
+        ),
+    )
     def add_rows_up(
         parts: ptr(const(float)),
         starts: ptr(const(int)),
@@ -271,10 +337,23 @@ def rows_kernel(result, counted, WIDTH, P=SLICE, T=LOOKUP_THREADS):
 @functools.cache
 def adding_kernel(type, index, counted, WIDTH, WIDE, T=LOOKUP_THREADS):
     """WIDE: 4 elements are added by one atomic."""
-    J, E, I, PIECES = element(counted), element(type), element(index), WIDTH // 4
+    J, E, I, PIECES, MOST = element(counted), element(type), element(index), WIDTH // 4, most_counted(counted)
     load = loader(type, WIDTH)
 
-    @kernel(threads=T)
+    @kernel(
+        threads=T,
+        where=lambda grad, tokens, sums, n, rows, N, blocks: (
+            1 <= n <= MOST_TOKENS,
+            1 <= rows <= 2**30,
+            WIDTH <= N <= 2**30,
+            N % WIDTH == 0,
+            n * N <= MOST,
+            blocks <= 2**13,
+            len(grad) >= n * N,
+            len(tokens) >= n,
+            len(sums) >= rows * N,
+        ),
+    )
     def add_rows(grad: ptr(const(E)), tokens: ptr(const(I)), sums: ptr(float), n: int, rows: int, N: int):
         threads: int = count(thread[1])
         words: int = N / WIDTH
@@ -302,7 +381,19 @@ def positions_kernel(type, result, WIDTH, T=LOOKUP_THREADS):
     E, R = element(type), element(result)
     load, store = loader(type, WIDTH), storer(result, WIDTH)
 
-    @kernel(threads=T)
+    @kernel(
+        threads=T,
+        where=lambda grad, out, batch, length, places, N, blocks: (
+            0 <= batch <= 2**30,
+            1 <= length <= places <= 2**30,
+            WIDTH <= N <= 2**30,
+            N % WIDTH == 0,
+            blocks <= 2**13,
+            batch * length * N <= 2**60,
+            len(grad) >= batch * length * N,
+            len(out) >= places * N,
+        ),
+    )
     def add_positions(grad: ptr(const(E)), out: ptr(R), batch: int, length: int, places: int, N: int):
         threads: int = count(thread[1])
         words: int = N / WIDTH
@@ -327,7 +418,7 @@ def cast_kernel(type, result, WIDTH=4, T=CAST_THREADS):
     E, R = element(type), element(result)
     load, store, load_one, store_one = loader(type, WIDTH), storer(result, WIDTH), loader(type, 1), storer(result, 1)
 
-    @kernel(threads=T)
+    @kernel(threads=T, where=lambda x, out, n, blocks: (0 <= n <= 2**60, blocks <= 2**16, len(x) >= n, len(out) >= n))
     def cast(x: ptr(const(E)), out: ptr(R), n: i64):
         threads: int = count(thread[1])
         words: i64 = n / WIDTH

@@ -19,6 +19,7 @@ from snap.lib.embedding_kernels import (
     CAST_THREADS,
     GATHER_THREADS,
     LOOKUP_THREADS,
+    MOST_TOKENS,
     ORDER_THREADS,
     SLICE,
     adding_kernel,
@@ -50,7 +51,6 @@ from snap.lib.scanning import scan
 from snap.lib.teams import most_blocks
 from snap.lib.torch_derivatives import refuse_derivatives
 
-MOST_TOKENS = 2**31 - 2**16
 MOST_SEGMENTS, MOST_COUNTS = 32, 2**26  # that tokens are counted in, and counters of all of them
 
 

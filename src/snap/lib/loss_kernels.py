@@ -25,6 +25,26 @@ LOW = LOWEST[F32]
 HELD = {4: 208 * 1024 // 4, 2: 208 * 1024 // 2}  # elements of 4 and of 2 bytes
 
 
+def rows_in_words(WIDTH, GRADIENT, IN_PLACE, MOST):
+    """What a launch over rows of whole words keeps: of classes there are MOST at most."""
+    return lambda logits, targets, factor, out, losses, M, N, stride, out_stride, blocks: (
+        1 <= M <= 2**30,
+        1 <= N <= MOST,
+        N % WIDTH == 0,
+        stride % WIDTH == 0,
+        out_stride % WIDTH == 0,
+        N <= stride <= 2**40,
+        N <= out_stride <= 2**40,
+        not IN_PLACE or stride == out_stride,
+        blocks <= M,
+        len(targets) >= M,
+        len(factor) >= 1,
+        len(losses) >= M,
+        IN_PLACE or len(logits) >= (M - 1) * stride + N,
+        not GRADIENT or len(out) >= (M - 1) * out_stride + N,
+    )
+
+
 @functools.cache
 def factor_kernel(index, T=SUM_THREADS):
     """`scale`, divided by the number of rows that count where the loss is their mean."""
@@ -170,22 +190,7 @@ def held_loss_kernel(type, index, WIDTH, GRADIENT, IN_PLACE, EACH, T=THREADS):
 
     @kernel(
         threads=T,
-        where=lambda logits, targets, factor, out, losses, M, N, stride, out_stride, blocks: (
-            1 <= M <= 2**30,
-            1 <= N <= MOST,
-            N % WIDTH == 0,
-            stride % WIDTH == 0,
-            out_stride % WIDTH == 0,
-            N <= stride <= 2**40,
-            N <= out_stride <= 2**40,
-            not IN_PLACE or stride == out_stride,
-            blocks <= M,
-            len(targets) >= M,
-            len(factor) >= 1,
-            len(losses) >= M,
-            IN_PLACE or len(logits) >= (M - 1) * stride + N,
-            not GRADIENT or len(out) >= (M - 1) * out_stride + N,
-        ),
+        where=rows_in_words(WIDTH, GRADIENT, IN_PLACE, MOST),
     )
     def cross_entropy(
         logits: ptr(const(E)),
@@ -380,22 +385,7 @@ def long_loss_kernel(type, index, WIDTH, GRADIENT, IN_PLACE, EACH, T=THREADS):
 
     @kernel(
         threads=T,
-        where=lambda logits, targets, factor, out, losses, M, N, stride, out_stride, blocks: (
-            1 <= M <= 2**30,
-            1 <= N <= 2**30,
-            N % WIDTH == 0,
-            stride % WIDTH == 0,
-            out_stride % WIDTH == 0,
-            N <= stride <= 2**40,
-            N <= out_stride <= 2**40,
-            not IN_PLACE or stride == out_stride,
-            blocks <= M,
-            len(targets) >= M,
-            len(factor) >= 1,
-            len(losses) >= M,
-            IN_PLACE or len(logits) >= (M - 1) * stride + N,
-            not GRADIENT or len(out) >= (M - 1) * out_stride + N,
-        ),
+        where=rows_in_words(WIDTH, GRADIENT, IN_PLACE, 2**30),
     )
     def cross_entropy(
         logits: ptr(const(E)),

@@ -24,6 +24,7 @@ from snap.lib.recorded import is_array, launch, recorded
 from snap.lib.torch_derivatives import refuse_derivatives
 
 THREADS = NORM_THREADS = 512
+WORDS = 2  # that a thread of AdamW goes through at a time
 SMALLEST = 1e-6  # is added to the norm by which gradients are clipped, as torch does
 
 
@@ -201,7 +202,7 @@ def adamw_kernel(type, copied, WIDTH, RATE_THERE, FACTOR_THERE, STEP_THERE, T=TH
             m: float[WIDTH]
             v: float[WIDTH]
             both: float[2]
-            for j in unroll(range(i64(t), words, threads), 2):
+            for j in unroll(range(i64(t), words, threads), WORDS):
                 load(parameters, j, p)
                 load_gradient(gradients, j, g)
                 load(first, j, m)

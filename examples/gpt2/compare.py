@@ -1,0 +1,186 @@
+"""Is Snap's loss within the noise of its twin in torch?
+
+    python examples/gpt2/compare.py --steps 500                 # GPT-2 124M, batch 8 x 512; needs a GPU
+    python examples/gpt2/compare.py --steps 500 --batch 32 --length 1024 --twins 2
+    python examples/gpt2/compare.py --tiny --steps 20           # a very small model, on the CPU machine
+
+Training is chaotic: what one run rounds otherwise than another becomes a difference that can be seen.  So the twin is
+trained several times, on the same batches, from the same parameters, at the same rates.  The runs differ in rounding
+alone: one sees each batch's sequences in their order, the others in an order of their own, so that sums are taken in
+another order; and every second one keeps the sums of the layers in bf16, as Snap does, where autocast keeps f32.  How
+far those runs are apart is the noise, and Snap should be no farther from them.
+
+Before, gradients: those of the first batch, by Snap and by the twin, against the twin in f32 without autocast.
+
+`--out` has compare.json, the curves as loss.svg, and their differences from the twins' mean as differences.svg.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import statistics
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import torch
+from data import Text, text
+from model import TINY, Config, Model
+from picture import curve
+from train import Training, learning_rate
+from twin import Twin, TwinTraining
+
+WINDOW = 20  # steps that are averaged before runs are compared: one step differs from the next by far more than runs do
+
+
+def in_another_order(run: int, step: int, batch: list[torch.Tensor]) -> list[torch.Tensor]:
+    """The sequences of a batch, in the order of one run of the twin."""
+    if run == 0:
+        return batch
+    random = torch.Generator().manual_seed(1000 * step + run)
+    order = torch.randperm(batch[0].shape[0], generator=random).to(batch[0].device)
+    return [x[order] for x in batch]
+
+
+def smooth(losses: list[float]) -> list[float]:
+    """The means of so many steps, one after the other."""
+    return [statistics.fmean(losses[k : k + WINDOW]) for k in range(0, len(losses) - WINDOW + 1, WINDOW)] or losses
+
+
+def apart(one: list[float], other: list[float]) -> float:
+    """How far two runs are apart at most."""
+    return max(abs(a - b) for a, b in zip(smooth(one), smooth(other)))
+
+
+def judged(ours: list[float], twins: list[list[float]]) -> dict[str, Any]:
+    """noise: how far two runs of the twin are apart, the largest of all pairs.  Snap is within it if it is no farther
+    than that from most of them.  late: the mean of the last fifth of the steps, of each run.
+    """
+    pairs = [apart(one, other) for one, other in itertools.combinations(twins, 2)]
+    distances = [apart(ours, one) for one in twins]
+    last = max(1, len(ours) // 5)
+    return {
+        "noise": max(pairs),
+        "pairs": pairs,
+        "distances": distances,
+        "within": statistics.median(distances) <= max(pairs),
+        "late": [statistics.fmean(run[-last:]) for run in (ours, *twins)],
+    }
+
+
+def off(got: dict[str, torch.Tensor], wanted: dict[str, torch.Tensor]) -> tuple[float, float]:
+    """The error of all gradients together, as a part of their size, and the largest of one parameter."""
+    errors = {name: float((got[name].double() - wanted[name].double()).norm()) for name in wanted}
+    sizes = {name: float(wanted[name].double().norm()) for name in wanted}
+    all_of_them = (sum(e * e for e in errors.values()) / sum(s * s for s in sizes.values())) ** 0.5
+    return all_of_them, max(errors[name] / sizes[name] for name in wanted if sizes[name])
+
+
+def gradients(model: Model, words: Text, device: str) -> dict[str, tuple[float, float]]:
+    """Of the first batch: what Snap and the twin in bf16 compute, against the twin in f32."""
+    tokens, targets = words.on(device, 0)
+    twin, names = Twin(model.config, model.flat), list(model.g)
+
+    def of_twin(autocast: bool) -> dict[str, torch.Tensor]:
+        twin.zero_grad()
+        with torch.autocast(device.split(":")[0], dtype=torch.bfloat16, enabled=autocast):
+            twin(tokens, targets).backward()
+        return {name: p.grad.clone() for name, p in zip(names, twin.parameters()) if p.grad is not None}
+
+    model.gradients(tokens, targets)
+    exact = of_twin(False)
+    return {"snap": off(model.g, exact), "torch": off(of_twin(True), exact)}
+
+
+def trained(name: str, run: Any, words: Text, device: str, o: argparse.Namespace, order: Callable) -> list[float]:
+    losses: list[torch.Tensor] = []
+    for step in range(o.steps):
+        rate = learning_rate(step, o.steps, o.lr, min(100, o.steps // 5 + 1))
+        losses.append(run.step(*order(step, words.on(device, step)), rate).clone())
+    found = [float(loss) for loss in losses]
+    print(
+        f"{name:24} loss {found[0]:.4f} first, {statistics.fmean(found[-WINDOW:]):.4f} in the last {WINDOW} steps",
+        flush=True,
+    )
+    return found
+
+
+def options(given: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Snap's loss beside several runs of its twin in torch")
+    parser.add_argument("--file", help="the text to learn; the standard library's source by default")
+    parser.add_argument(
+        "--tiny", action="store_true", help="a very small model, on the CPU machine where there is no GPU"
+    )
+    parser.add_argument("--steps", type=int, default=500)
+    parser.add_argument("--batch", type=int)
+    parser.add_argument("--length", type=int)
+    parser.add_argument("--lr", type=float)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--twins", type=int, default=3, help="runs of the twin")
+    parser.add_argument("--how", choices=["eager", "compile"], default="eager", help="how torch runs the twin")
+    parser.add_argument("--out", default="build/gpt2-compare")
+    o = parser.parse_args(given)
+    if o.twins < 2:
+        raise SystemExit("noise is the difference of two runs: `--twins` is 2 at least")
+    if not o.tiny and not torch.cuda.is_available():
+        raise SystemExit("GPT-2 124M needs a GPU; `--tiny` trains a very small model on the CPU machine")
+    o.batch, o.length = o.batch or (2 if o.tiny else 8), o.length or (TINY.length if o.tiny else 512)
+    o.lr = o.lr or (3e-3 if o.tiny else 6e-4)
+    return o
+
+
+def main(given: list[str] | None = None) -> dict[str, Any]:
+    o = options(given)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    config = Config(**{**(TINY if o.tiny else Config()).__dict__, "length": o.length})
+    words = Text(text(o.file), o.batch, config.length, o.seed)
+    model = Model(config, device, o.seed)
+    begin = model.flat.clone()
+    errors = gradients(model, words, device)
+    for name, (all_of_them, worst) in errors.items():
+        print(
+            f"gradients, {name:12} {all_of_them:.2%} from those in f32, {worst:.2%} of one parameter at most",
+            flush=True,
+        )
+    snap = Training(model, device != "cpu", 1)
+    runs = {"snap": trained("snap", snap, words, device, o, lambda step, batch: batch)}
+    del snap, model
+    for k in range(o.twins):
+        stream = torch.bfloat16 if k % 2 else torch.float32
+        name = f"torch, order {k}, {str(stream)[6:]}"
+        order = lambda step, batch, k=k: in_another_order(k, step, batch)  # noqa: E731
+        runs[name] = trained(name, TwinTraining(config, begin, o.how, stream=stream), words, device, o, order)
+    ours, *twins = runs.values()
+    found = {**judged(ours, twins), "gradients": errors, "losses": runs, **vars(o)}
+    told(found, list(runs))
+    draw(Path(o.out), runs, found)
+    return found
+
+
+def told(found: dict[str, Any], names: list[str]) -> None:
+    print(
+        f"means of {WINDOW} steps: two runs of the twin are apart by {', '.join(f'{d:.4f}' for d in found['pairs'])} at most,"
+    )
+    print(f"Snap and each of them by {', '.join(f'{d:.4f}' for d in found['distances'])}")
+    print("last fifth of the steps: " + ", ".join(f"{name} {mean:.4f}" for name, mean in zip(names, found["late"])))
+    print(f"Snap is {'within' if found['within'] else 'OUTSIDE of'} the noise of {found['noise']:.4f}", flush=True)
+
+
+def draw(path: Path, runs: dict[str, list[float]], found: dict[str, Any]) -> None:
+    path.mkdir(parents=True, exist_ok=True)
+    (path / "compare.json").write_text(json.dumps(found) + "\n")
+    curve(path / "loss.svg", {name: list(enumerate(run)) for name, run in runs.items()})
+    means = [statistics.fmean(all_of_them) for all_of_them in zip(*list(runs.values())[1:])]
+    beside = {name: smooth([a - b for a, b in zip(run, means)]) for name, run in runs.items()}
+    curve(
+        path / "differences.svg", {name: [(WINDOW * k, d) for k, d in enumerate(run)] for name, run in beside.items()}
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(0 if main()["within"] else 1)

@@ -31,11 +31,12 @@ lint: $(READY)
 compilers: $(READY)
 	$(PY) tests/codegen/versions.py $(VERSIONS)
 
-# On a machine with a GPU.  A Python that has torch already is used as it is; else one is set up.  OPS="softmax scan" measures those alone.
+# On a machine with a GPU.  A Python that has torch already is used as it is; else one is set up.  OPS="softmax scan" measures those alone;
+# OPTIONS="--quick", "--limit 120" (seconds a benchmark), "--processes 12" (compile at the same time), "--seconds 600" (all of it).
 bench:
 	@if "$(PYTHON)" -c 'import torch, numpy' 2>/dev/null; then run="$(PYTHON)"; \
 	else $(MAKE) --no-print-directory $(READY) && $(PY) -m pip install --quiet --disable-pip-version-check -e '.[gpu,bench]' && run="$(PY)"; fi && \
-	"$$run" benchmarks/run.py $(OPS) && "$$run" docs/make_performance.py
+	{ "$$run" benchmarks/run.py $(OPS) $(OPTIONS); status=$$?; "$$run" docs/make_performance.py && exit $$status; }
 
 clean:
 	rm -rf $(VENV) build .pytest_cache .ruff_cache .hypothesis src/*.egg-info

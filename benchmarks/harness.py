@@ -257,9 +257,12 @@ def static_record(compiled) -> dict:
 # ---- one benchmark -----------------------------------------------------------------------------------------------------------------------
 
 
-def run(benchmark: Benchmark, device, sizes: Sequence[object] | None = None, rounds: int | None = None, say: Callable = print) -> dict:
-    """The record of one benchmark; `failed` holds what went wrong, empty when all is well."""
+def run(benchmark: Benchmark, device, sizes: Sequence[object] | None = None, rounds: int | None = None, say: Callable = print,
+        keep: Callable[[dict], None] = lambda record: None) -> dict:
+    """The record of one benchmark; `failed` holds what went wrong, empty when all is well.  `keep` is given what there is after each size."""
     entries, failed, kernels = [], [], []
+    record = {"kind": "throughput", "benchmark": benchmark.name, "tolerance": benchmark.tolerance, "rate": benchmark.rate, "must": benchmark.must,
+              "aim": benchmark.aim, "warm_ups": WARM_UPS, "sizes": entries, "kernels": kernels, "failed": failed}
     for size in benchmark.sizes if sizes is None else sizes:
         label = benchmark.label(size)
         try:
@@ -276,8 +279,8 @@ def run(benchmark: Benchmark, device, sizes: Sequence[object] | None = None, rou
         entries.append(entry)
         kernels += [{**kernel_record(kernel), "size": label} for kernel in loaded]
         say(_line(benchmark, entry))
-    return {"kind": "throughput", "benchmark": benchmark.name, "tolerance": benchmark.tolerance, "rate": benchmark.rate, "must": benchmark.must,
-            "aim": benchmark.aim, "warm_ups": WARM_UPS, "sizes": entries, "kernels": kernels, "failed": failed}
+        keep(record)
+    return record
 
 
 def measure(benchmark: Benchmark, size: object, device, rounds: int | None = None) -> dict:

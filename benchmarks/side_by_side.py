@@ -55,6 +55,14 @@ def _joined(records: list[dict]) -> dict:
     return {**records[0], **{key: [entry for record in records for entry in record[key]] for key in ("sizes", "failed")}, "kernels": list(kernels.values())}
 
 
+def _measured(benchmark: harness.Benchmark, size: object, device) -> dict:
+    """What one size does wrong is told of that size: the others of this process go on."""
+    try:
+        return harness.run(benchmark, device, [size], say=lambda text: None)
+    except Exception as problem:
+        return {**harness.run(benchmark, device, []), "failed": [f"{benchmark.name} {benchmark.label(size)}: {problem}"]}
+
+
 def _works(benchmarks, share, lock, queue, ready, until: float, seconds: float) -> None:
     device, loaded = harness.CudaDevice(), {}
     for at, size in share:
@@ -73,6 +81,6 @@ def _works(benchmarks, share, lock, queue, ready, until: float, seconds: float) 
         record = None
         with lock:
             if time.time() < until:
-                record = harness.run(benchmarks[at], device, [benchmarks[at].sizes[size]], say=lambda text: None)
+                record = _measured(benchmarks[at], benchmarks[at].sizes[size], device)
                 record["kernels"] += [{**harness.kernel_record(kernel), "size": benchmarks[at].label(benchmarks[at].sizes[size])} for kernel in loaded[at, size]]
         queue.put((at, size, record))

@@ -38,14 +38,14 @@ everything prepared and nothing checked, in the same run.
 
 
 def results(folder: Path) -> list[dict]:
-    """The newest record of each benchmark on each GPU, in the order of GPU and name."""
+    """The newest record of each benchmark on each GPU, in the order of GPU and name; one that is unfinished only where there is no other."""
     newest: dict[tuple[str, str], dict] = {}
     for path in sorted(folder.glob("*.json")):
         record = json.loads(path.read_text())
         if record.get("kind") != "throughput":
             continue
         key = record["gpu"], record["benchmark"]
-        if key not in newest or newest[key]["date"] <= record["date"]:
+        if key not in newest or _rank(newest[key]) <= _rank(record):
             newest[key] = record
     return [newest[key] for key in sorted(newest)]
 
@@ -58,8 +58,12 @@ def as_called(folder: Path) -> list[dict]:
         kind = record.get("kind")
         if kind in AS_CALLED:
             key = record["gpu"], kind
-            newest[key] = max(newest.get(key, record), record, key=lambda one: one["date"])
+            newest[key] = max(newest.get(key, record), record, key=_rank)
     return [newest[key] for key in sorted(newest, key=lambda key: (key[0], list(AS_CALLED).index(key[1])))]
+
+
+def _rank(record: dict) -> tuple[bool, str]:
+    return not record.get("unfinished"), record["date"]
 
 
 def calls_page(record: dict) -> str:

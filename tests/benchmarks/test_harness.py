@@ -129,10 +129,16 @@ def test_several_processes_give_the_records_of_one(monkeypatch):
     monkeypatch.setitem(sys.modules, "harness", harness)
     monkeypatch.setattr(harness, "CudaDevice", lambda: device)
     several = [doubling(device, sizes=(50, 100, 200)), doubling(device, ours=lambda x: x * (2 if x.size == 100 else 3), sizes=(100, 50))]
+
+    def breaking(x):
+        raise RuntimeError("it broke")
+
     found = load(ROOT / "benchmarks" / "side_by_side.py").run(several, 2, 60, say=lambda text: None)
     for record, benchmark in zip(found, several):
         alone = harness.run(benchmark, device, say=lambda text: None)
         assert [entry["size"] for entry in record["sizes"]] == [entry["size"] for entry in alone["sizes"]] and record["failed"] == alone["failed"]
+    broken = load(ROOT / "benchmarks" / "side_by_side.py").run([doubling(device, ours=breaking, sizes=(50, 100))], 2, 60, say=lambda text: None)
+    assert [record["failed"] for record in broken] == [["doubling 50: it broke", "doubling 100: it broke"]] and not broken[0]["sizes"]
 
 
 def test_a_result_that_goes_wrong_while_timing_is_found():
@@ -279,6 +285,47 @@ def test_an_unknown_op_is_refused_with_those_there_are(runner, capsys):
         runner.main(["nothing"])
     assert "benchmarks/nothing/bench.py" in capsys.readouterr().err
     assert runner.main(["--list"]) == 0 and "softmax" in capsys.readouterr().out.split()
+
+
+CHILD = """
+import os, sys, time
+done = sys.argv[1:][1::2]
+for name in "abcd":
+    if name in done:
+        continue
+    print(f"benchmark: {name}", flush=True)
+    if name == "b":
+        os._exit(7)
+    if name == "c":
+        time.sleep(60)
+    print(f"{name} is measured", flush=True)
+sys.exit(2)
+"""
+
+
+def test_a_benchmark_that_fails_or_hangs_costs_its_own_result_alone():
+    apart, lines = load(ROOT / "benchmarks" / "apart.py"), []
+    problems, took = apart.run([sys.executable, "-c", CHILD], 1.5, say=lines.append)
+    assert problems == ["b: the process ended with status 7", "c: took longer than 1.5 s", "a result was wrong (FAILED, above)"]
+    assert list(took) == ["a", "b", "c", "d"] and [line for line in lines if "measured" in line] == ["a is measured", "d is measured"]
+    problems, took = apart.run([sys.executable, "-c", "import sys; print('no GPU'); sys.exit(1)"], 10, say=lines.append)
+    assert problems == ["before the first benchmark: the process ended with status 1"] and not took and "no GPU" in lines
+    problems, took = apart.run([sys.executable, "-c", "print('benchmark: a', flush=True); import time; time.sleep(60)"], 60, 0.6, say=lines.append)
+    assert problems == ["a: the time for all benchmarks was over"] and list(took) == ["a"]
+
+
+def test_what_was_measured_before_the_end_is_kept(runner, tmp_path):
+    """In a file of its own, which goes when all sizes are there; the page takes it where it has no other."""
+    device, told = FakeDevice(), {"gpu": "NVIDIA H200", "driver": "1", "commit": None, "copy_bytes_per_s": 1e12}
+    kept = []
+    harness.run(doubling(device, sizes=(50, 100)), device, say=lambda text: None, keep=lambda record: kept.append(json.loads(json.dumps(record))))
+    assert [[entry["size"] for entry in record["sizes"]] for record in kept] == [["50"], ["50", "100"]]
+    runner.write("doubling", {**told, **kept[0], "date": "2026-03-01"}, tmp_path, finished=False)
+    assert [len(record["sizes"]) for record in make_performance.results(tmp_path)] == [1]
+    runner.write("doubling", {**told, **kept[1], "date": "2026-02-01"}, tmp_path)
+    assert [len(record["sizes"]) for record in make_performance.results(tmp_path)] == [2]
+    runner.write("doubling", {**told, **kept[1], "date": "2026-03-01"}, tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["doubling-2026-02-01.json", "doubling-2026-03-01.json"]
 
 
 # ---- the page ----------------------------------------------------------------------------------------------------------------------------

@@ -95,10 +95,24 @@ def _training(record: dict) -> str:
     apart = [abs(one - other) for one, other in zip(*(side["losses"][:count] for side in sides.values()))]
     rows = [(name, f"{side['tokens_per_s']:,.0f}", f"{side['ms_a_step']:.2f}", f"{statistics.mean(side['losses'][:count][-50:]):.4f}")
             for name, side in sides.items()]
-    return (f"{record['model']}; {count} steps each, after the first 5.\n\n"
+    return (f"{record['model']}; {count} steps each, after the first {record.get('skipped', 5)}.\n\n"
             + _table(("", "tokens/s", "ms a step", "mean loss of the last 50 steps"), rows)
             + f"\nThe losses of one step differ by {statistics.mean(apart):.4f} in the mean and by {max(apart):.4f} at most; "
-              f"in the last 100 steps by {max(apart[-100:]):.4f} at most.\n")
+              f"in the last 100 steps by {max(apart[-100:]):.4f} at most.\n"
+            + (_noise(record["noise"]) if "noise" in record else ""))
+
+
+def _noise(found: dict) -> str:
+    """Whether losses are within what runs of the twin itself are apart, as examples/gpt2/compare.py says."""
+    def told(numbers: list[float]) -> str:
+        return ", ".join(f"{number:.4f}" for number in numbers)
+
+    ours, theirs = (found["gradients"][name][0] for name in ("snap", "torch"))
+    return (f"\nNoise (`examples/gpt2/compare.py`, {found['steps']} steps of {found['batch']} x {found['length']}; the twin {len(found['distances'])} times, "
+            f"which differ in rounding alone): means of 20 steps of two runs of the twin are apart by {told(found['pairs'])} at most, Snap and each of "
+            f"them by {told(found['distances'])}; Snap is {'within' if found['within'] else 'outside of'} the noise. In the last fifth of the steps the mean loss "
+            f"is {found['late'][0]:.4f} by Snap, and {told(found['late'][1:])} by the twin. Gradients of the first batch are off by {ours:.2%} of their size by "
+            f"Snap, and {theirs:.2%} by the twin, from those in f32.\n")
 
 
 AS_CALLED = {"calls": _calls, "steps": _steps, "training": _training, "launches": _launches}

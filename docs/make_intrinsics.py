@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from snap import words
+from snap.ir.hardware import SLEEP
 from snap.ir.operations import (
     ATOMICS,
     BITWISE,
@@ -50,6 +51,19 @@ Operands that the table does not show (`src/snap/words.py` has them, as `help(in
 
 OPERANDS
 - `intrinsic.bitcast(x, type)`: the same bits as another type of the same size. Not a collective; any code may use it.
+
+## Waiting
+
+| | PTX | what it does |
+|---|---|---|
+| `intrinsic.nanosleep(ns)` | `nanosleep.u32` | each thread rests for about `ns` nanoseconds (0 to 2 `ns`), @sleep@ at most |
+
+Any code may use it. It is for loops that poll, and orders no memory: the atomic that is polled does.
+
+```python
+while atomic.load(ready, b, order="acquire") == 0:
+    intrinsic.nanosleep(100)  # leaves the memory system to those that are waited for
+```
 
 ## Caches
 
@@ -129,7 +143,7 @@ def with_hints(text: str) -> str:
     kinds = {"load": LOAD_CACHES, "store": STORE_CACHES, "prefetch": PREFETCHED, "l2": L2_EVICTION}
     for name, found in kinds.items():
         text = text.replace(f"@{name}@", ", ".join(f"`{word}`" for word in found))
-    return text
+    return text.replace("@sleep@", f"{SLEEP:,}")
 
 
 def result_of(op: CollectiveOp) -> str:

@@ -176,7 +176,7 @@ def weaken_cluster(function: ir.Function) -> Mutants:
     """A block's barrier where the cluster's is needed; where arrival and wait stand apart, both are gone, and it stands where they wait."""
     points = {s.point.uid: s.point for s in statements(function.body) if isinstance(s, synced.Sync) and s.point.kind == "cluster"}
     for uid, point in points.items():
-        weak = replace(point, kind="block", participants=BLOCK1)
+        weak = replace(point, kind=synced.PointKind.BLOCK, participants=BLOCK1)
         body = function.body
         while any(_is_part(s, uid) for s in statements(body)):
             edit = lambda s: iter((("", () if s.part == "arrive" else (synced.Sync(weak, s.place, span=s.span),)),) if _is_part(s, uid) else ())  # noqa: E731
@@ -192,8 +192,8 @@ def shrink_participants(function: ir.Function) -> Mutants:
     """A warp's barrier where more threads must meet; arrivals in this block only."""
     def edit(s):
         match s:
-            case synced.Sync(point, _, "both") if point.kind in ("block", "named") and _threads(point) > 32:
-                yield f"{_name(s)} of the warp only", (replace(s, point=replace(point, kind="warp", participants=WARP1)),)
+            case synced.Sync(point, _, synced.SyncHalf.BOTH) if point.kind in ("block", "named") and _threads(point) > 32:
+                yield f"{_name(s)} of the warp only", (replace(s, point=replace(point, kind=synced.PointKind.WARP, participants=WARP1)),)
             case synced.MBarrierArrive(barrier) if barrier.everywhere:
                 yield f"{_name(s)} in this block only", (replace(s, barrier=replace(barrier, everywhere=False)),)
 

@@ -1239,6 +1239,14 @@ class _intrinsic:
         evict_first, evict_last, evict_normal, evict_unchanged.
         """
     @staticmethod
+    def nanosleep(nanoseconds: Any) -> Any:
+        """intrinsic.nanosleep(nanoseconds: int)
+
+        Each thread rests for about so long, up to 1,000,000 ns, before it goes on; it may be less, or twice
+        as long. In a loop that polls with `atomic.load` it leaves memory and issue slots to those that are
+        waited for. It orders no memory.
+        """
+    @staticmethod
     def prefetch(element: Any, array: Any=None, *, at: Any=None, level: Any='L2') -> Any:
         """intrinsic.prefetch(element: T, array: ptr = None, *, at: (int, ...) = None, level: str = "L2")
 

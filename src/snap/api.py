@@ -69,7 +69,7 @@ class SnapFunction:
 
     @property
     def is_kernel(self) -> bool:
-        return self.definition.kind == "global"
+        return self.definition.kernel
 
     def _specialised(self, constexprs: dict[str, object]) -> Compiled:
         values = {**self.bound, **constexprs}
@@ -351,7 +351,7 @@ def _described(definition: Definition) -> str:
     from snap.frontend.text import expression
 
     own = "grid[1]"
-    if definition.kind != "global":
+    if not definition.kernel:
         given = definition.requires.privileges
         needs = [p for p in given if isinstance(p, Privilege)] if isinstance(given, tuple) else []
         own = str(max(needs, key=lambda p: (p.level, p.n))) if needs else ""
@@ -372,7 +372,7 @@ def _described(definition: Definition) -> str:
         for p in function.params
     )
     returns = "" if function.returns is None else f" -> {written(function.returns)}"
-    return f"{function.name}{'[blocks]' * (definition.kind == 'global')}({params}){returns}"
+    return f"{function.name}{'[blocks]' * (definition.kernel)}({params}){returns}"
 
 
 class _Unlaunched(dict):

@@ -74,7 +74,7 @@ class Compiled:
 
     def checked(self) -> Compiled:
         """All that can refuse a program has looked at it."""
-        if self.definition.kind == "device":
+        if not self.definition.kernel:
             from snap.sync import probe
 
             probe(self.typed)

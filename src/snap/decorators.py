@@ -1,6 +1,7 @@
 """Decorators: from a Python function to a checked Snap function.
 
-Input: a function, its kind and what it requires, in one decorator or two.  Output: a `SnapFunction`, or a SnapError.
+Input: a function, whether it is a kernel, and what it requires, in one decorator or two.  Output: a `SnapFunction`,
+or a SnapError.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ class Pending:
 
     __name__: str  # the Python function's, by functools.update_wrapper
 
-    def __init__(self, python: Any, kind: str | None = None, requires: Requires | None = None):
-        self.python, self.kind, self.requires = python, kind, requires
+    def __init__(self, python: Any, kernel: bool | None = None, requires: Requires | None = None):
+        self.python, self.kernel, self.requires = python, kernel, requires
         functools.update_wrapper(self, python, updated=())
 
     @property
     def missing_decorator(self) -> str:
-        return "@kernel or @device" if self.kind is None else "@requires(...)"
+        return "@kernel or @device" if self.kernel is None else "@requires(...)"
 
     def __call__(self, *args: object, **keywords: object) -> None:
         raise TypeError(self._lacks)
@@ -49,30 +50,30 @@ class Pending:
     @property
     def _lacks(self) -> str:
         example = ": `@kernel(threads=256)`, or both `@kernel` and `@requires(grid[1], block[1], thread[256])`"
-        return f"`{self.__name__}` lacks {self.missing_decorator}{example if self.kind == 'global' else ''}"
+        return f"`{self.__name__}` lacks {self.missing_decorator}{example if self.kernel else ''}"
 
     __getitem__ = __call__
 
     def unfinished(self) -> Diagnostic:
         code = self.python.__code__
         span = Span(code.co_filename, code.co_firstlineno, 0, code.co_firstlineno, 0)
-        missing = "@kernel or @device" if self.kind is None else "@requires(...)"
+        missing = "@kernel or @device" if self.kernel is None else "@requires(...)"
         return Diagnostic(
             "SNAP018",
             f"`{self.__name__}` lacks {missing}, and so is never checked",
             span,
             help="`@kernel(threads=256)`; or both: `@kernel` and `@requires(grid[1], block[1], thread[256])`"
-            if self.kind == "global"
+            if self.kernel
             else "a Snap function has both: `@kernel` and `@requires(grid[1], block[1], thread[256])`",
         )
 
 
 def _completed(pending: Pending):
-    if pending.kind is None or pending.requires is None:
+    if pending.kernel is None or pending.requires is None:
         return pending
     try:
         with uncollected():
-            return SnapFunction(define(pending.python, pending.kind, pending.requires), pending.python)
+            return SnapFunction(define(pending.python, pending.kernel, pending.requires), pending.python)
     except SnapError as error:
         return _refused(error, pending)
 
@@ -118,7 +119,7 @@ def _reporting(decorator: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
-def define(python: Any, kind: str, requires: Requires) -> Definition:
+def define(python: Any, kernel: bool, requires: Requires) -> Definition:
     from snap.frontend.parse import parse_decorated, parse_definition_names
 
     tree, decorators = parse_decorated(python)
@@ -126,8 +127,8 @@ def define(python: Any, kind: str, requires: Requires) -> Definition:
         requires = replace(requires, span=decorators.get(requires.word, requires.span))
     tree = replace(tree, params=_with_defaults(tree.params, python.__defaults__ or ()))
     _check_blocks(requires, [p.name for p in tree.params])
-    _check_where(requires, kind, [p.name for p in tree.params])
-    return Definition(tree, kind, requires, parse_definition_names(tree, python))
+    _check_where(requires, kernel, [p.name for p in tree.params])
+    return Definition(tree, kernel, requires, parse_definition_names(tree, python))
 
 
 def _check_blocks(requires: Requires, names: list[str]) -> None:
@@ -153,14 +154,14 @@ def _check_asked(word: str, function: object, names: list[str], span: Span, help
             raise SnapError(Diagnostic("SNAP018", message, span, help=known))
 
 
-def _check_where(requires: Requires, kind: str, names: list[str]) -> None:
+def _check_where(requires: Requires, kernel: bool, names: list[str]) -> None:
     """`where=` of a decorator is a function of parameters by name, and of `blocks`; contracts are for device functions,
     what they name is looked at in check/contracts.py.
     """
     span = requires.span
     if span is None:
         return
-    if kind != "global" and (requires.proved or requires.lean):
+    if not kernel and (requires.proved or requires.lean):
         word = "proved" if requires.proved else "lean"
         message = f"`{word}=` is for kernels: what they call is proved with them"
         raise SnapError(Diagnostic("SNAP018", message, span, help=f"`{word}=True` of a kernel that calls it"))
@@ -169,12 +170,12 @@ def _check_where(requires: Requires, kind: str, names: list[str]) -> None:
         if given is not None and not hasattr(given, "__code__"):
             message = f"`{word}` is a function of the arguments by name, not {given!r}"
             raise SnapError(Diagnostic("SNAP018", message, span, help=f"`{word}={EXAMPLES[word]}`"))
-        if given is not None and word != "where" and kind == "global":
+        if given is not None and word != "where" and kernel:
             message = f"`{word}=` is for device functions: nobody calls a kernel, and waits for what it returns"
             raise SnapError(Diagnostic("SNAP018", message, span, help="`where=` says what a launch keeps"))
     if requires.where is not None:
-        known = [*names, "blocks"] if kind == "global" else names
-        of = "kernel" if kind == "global" else "function"
+        known = [*names, "blocks"] if kernel else names
+        of = "kernel" if kernel else "function"
         _check_asked("where", requires.where, known, span, f"`where={EXAMPLES['where']}`", of)
     if requires.ensures is not None:
         _check_asked("ensures", requires.ensures, [*names, "result", "old", "id"], span, "", "function")
@@ -236,7 +237,7 @@ def ccuda(kind: str):
 
     def decorate(function: object):
         pending = _pending(function, span, "`@kernel`" if kind == "global" else "`@device`")
-        if pending.kind is not None:
+        if pending.kernel is not None:
             raise SnapError(
                 Diagnostic(
                     "SNAP018",
@@ -245,7 +246,7 @@ def ccuda(kind: str):
                     help="leave one of `@kernel` and `@device` out",
                 )
             )
-        return _completed(Pending(pending.python, kind, pending.requires))
+        return _completed(Pending(pending.python, kind == "global", pending.requires))
 
     return decorate
 
@@ -366,14 +367,14 @@ def _short(
 
     def decorate(function: object):
         pending = _pending(function, span, f"`@{word}`")
-        if pending.kind is not None or pending.requires is not None:
+        if pending.kernel is not None or pending.requires is not None:
             given = "@requires" if pending.requires is not None else "@kernel or @device"
             raise SnapError(
                 Diagnostic(
                     "SNAP018", f"`@{word}(...)` says what `{given}` says again", span, help="leave one of the two out"
                 )
             )
-        return _completed(Pending(pending.python, "global" if word == "kernel" else "device", needs))
+        return _completed(Pending(pending.python, word == "kernel", needs))
 
     return decorate
 
@@ -439,7 +440,7 @@ def requires(
         contract = {"ensures": settled(ensures), "pairs": settled(pairs), "calls": settled(calls)}
         asked = {"blocks": blocks, "where": settled(where), "proved": bool(proved), "lean": bool(lean), **contract}
         needs = Requires(given, smem, bool(cooperative), resident, span, **cast(Any, asked))
-        return _completed(Pending(pending.python, pending.kind, needs))
+        return _completed(Pending(pending.python, pending.kernel, needs))
 
     return decorate
 
@@ -491,7 +492,7 @@ def check(function: object, *privileges: Any, kind: str = "global") -> list[Snap
     pending = function if isinstance(function, Pending) else Pending(function)
     needs = pending.requires or Requires(tuple(privileges) or UNDECORATED)
     try:
-        definition = define(pending.python, pending.kind or kind, needs)
+        definition = define(pending.python, kind == "global" if pending.kernel is None else pending.kernel, needs)
         if not constexpr_names(definition):
             Compiled(definition, {}).checked()
     except SnapError as error:

@@ -9,6 +9,7 @@ Invariant: a signature is a Python signature whose annotations are Snap's, privi
 
 from __future__ import annotations
 
+from snap.ir.hardware import SLEEP
 from snap.ir.operations import (
     ALIASES,
     ATOMICS,
@@ -345,6 +346,11 @@ SINGLE = {
         '(element: T, value: T, *, cache: str = "", l2: str = "")',
         '`intrinsic.store(y[i], v, cache="cs")` is `y[i] = v`, in global memory, stored with a cache operator of PTX:'
         f" {', '.join(STORE_CACHES)}. {_EVICTION}",
+    ),
+    "nanosleep": (
+        "(nanoseconds: int)",
+        f"Each thread rests for about so long, up to {SLEEP:,} ns, before it goes on; it may be less, or twice as long. In a loop"
+        " that polls with `atomic.load` it leaves memory and issue slots to those that are waited for. It orders no memory.",
     ),
     "prefetch": (
         '(element: T, array: ptr = None, *, at: (int, ...) = None, level: str = "L2")',

@@ -26,8 +26,8 @@ def var(name, type, privilege=THREAD1, temp=False):
 
 def memory(name, elem, shape=None, const=False, space=Space.GLOBAL, offset=0, swizzle=0, spread=""):
     dims = None if shape is None else tuple(const_(n, I32) if isinstance(n, int) else n for n in shape)
-    obj = ir.MemObject(next(_uids), name, elem, dims, const, space, GRID1 if space is Space.GLOBAL else BLOCK1, offset, swizzle, spread, span=SPAN)
-    return ir.Handle(next(_uids), name, obj, obj.privilege, const, "param", span=SPAN)
+    obj = ir.MemObject(next(_uids), name, elem, dims, const, space, GRID1 if space is Space.GLOBAL else BLOCK1, offset, swizzle, ir.Spread(spread), span=SPAN)
+    return ir.Handle(next(_uids), name, obj, obj.privilege, const, ir.Origin.PARAM, span=SPAN)
 
 
 def const_(value, type=I32):
@@ -135,11 +135,11 @@ def collective(op, requires, where, targets=(), args=(), accesses=(), **attrs):
 
 def point(kind, participants, reason="written, then read", object="tile", waits=(), **options):
     line = Span(SPAN.filename, 9, 0, 9, 1)
-    return synced.SyncPoint(next(_uids), kind, participants, object, reason, SPAN, line, tuple((Wait(word), n) for word, n in waits), span=SPAN, **options)
+    return synced.SyncPoint(next(_uids), synced.PointKind(kind), participants, object, reason, SPAN, line, tuple((Wait(word), n) for word, n in waits), span=SPAN, **options)
 
 
 def sync(kind, participants, where, reason="written, then read", object="tile", part="both", **options):
-    return synced.Sync(point(kind, participants, reason, object, **options), where, part, span=SPAN)
+    return synced.Sync(point(kind, participants, reason, object, **options), where, synced.SyncHalf(part), span=SPAN)
 
 
 def barrier(name, slots=1, count=1, everywhere=False):
@@ -160,9 +160,9 @@ def expect(b, slot, bytes, where):
 
 def box(op, tile, origin, extents, where, b=None, slot=None):
     if b is None:
-        return ir.BoxCopy(op, tile, origin, tuple(extents), where, span=SPAN)
+        return ir.BoxCopy(ir.BoxOp(op), tile, origin, tuple(extents), where, span=SPAN)
     slot = const_(slot) if isinstance(slot, int) else slot
-    return synced.CountedLoad(op, tile, origin, tuple(extents), where, barrier=b, slot=slot, span=SPAN)
+    return synced.CountedLoad(ir.BoxOp(op), tile, origin, tuple(extents), where, barrier=b, slot=slot, span=SPAN)
 
 
 def commit(engine, where=None):

@@ -65,6 +65,9 @@ class MemoryWriter(Writer):
         if self.chance(30):
             self.tags.add("prefetch")
             self.say(f'intrinsic.prefetch(src[{self.outside(here)} * 9], level="{self.pick(["L1", "L2", "L2::evict_last"])}")')
+            if self.chance(3):
+                self.tags.add("nanosleep")
+                self.say(f"intrinsic.nanosleep({self.pick(['40', 'v % 64', 'u32(v) & 63', 'v'])})")
         self.say(f"v = v * {self.pick([3, 5, 7])} + {self.loaded(m, self.anywhere(here, m.size))}")
 
     def guarded(self, here: Here, m: Memory) -> tuple[str, str]:

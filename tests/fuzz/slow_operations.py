@@ -105,6 +105,9 @@ def intrinsic(c: Expressions, word: str, node: ast.Call) -> E:
         with c.aimed(THREAD):
             _, place = c.element(node.args[0])
         return E(NOTHING, lambda G, L: [None for _ in place(G, L)])
+    if word == "nanosleep":
+        e = settled(c.expression(node.args[0]))
+        return E(NOTHING, lambda G, L: [None for _ in e.run(G, L)])
     if word == "elect":
         return E("bool", lambda G, L: together(L, warp_of(L), L, lambda vs: [lane == 0 for lane in range(len(vs))]))
     if word in ("mma", "ldmatrix", "stmatrix"):

@@ -23,7 +23,7 @@ BEGIN = ir.Const(0, I32, span=AT)
 
 def memory(name: str, space: Space, privilege: Privilege, const: bool = False, elem=F32) -> ir.MemAccess:
     obj = ir.MemObject(1, name, elem, None, const, space, privilege, span=AT)
-    handle = ir.Handle(2, name, obj, privilege, const, "param", span=AT)
+    handle = ir.Handle(2, name, obj, privilege, const, ir.Origin.PARAM, span=AT)
     return ir.MemAccess(ir.MemView(obj, elem, None), (BEGIN,), handle, span=AT)
 
 
@@ -36,7 +36,7 @@ ACC, REGS, X = array("acc", 32), array("regs", 8), ir.Var(4, "x", I32, WARP1, sp
 TILE, OTHER = ir.Tile(S, (64, 16)), ir.Tile(memory("t", Space.SHARED, BLOCK1), (8, 16))
 TO_X, TO_REGS, TO_G = ir.VarTarget(X, span=AT), ir.ElemTarget(REGS, (BEGIN,), span=AT), ir.MemTarget(G, span=AT)
 LOADED = ir.Load(C, F32, span=AT)
-POINT = synced.SyncPoint(1, "block", BLOCK1, "s", "why", AT, AT, span=AT)
+POINT = synced.SyncPoint(1, synced.PointKind.BLOCK, BLOCK1, "s", "why", AT, AT, span=AT)
 BARRIER = synced.MBarrier(1, "full", 2, 1, span=AT)
 TAKES = ir.Function(1, "f", False, (ir.RefParam(REGS.var), ir.MemParam(G.handle)), None, PLACE, (), 0, False, span=AT)
 
@@ -93,18 +93,19 @@ TABLE: list[tuple[ir.Stmt, tuple[str, ...]]] = [
     (atomic("store"), ("threads write g by store @ block[1]",)),
     (atomic("cas"), ("threads combine g by cas @ block[1]", "threads write x @ thread[32]")),
     (ir.AsyncCopy(S, G, span=AT), ("copies read g @ block[1]", "copies write s @ thread[32]")),
+    (ir.Sleep(BEGIN, span=AT), NOTHING),
     (ir.Prefetch(G, "L2", span=AT), NOTHING),
     (ir.BoxPrefetch(G, (64, 16), 0, PLACE, span=AT), NOTHING),
     (
-        ir.BoxCopy("load", TILE, G, (64, 16), PLACE, span=AT),
+        ir.BoxCopy(ir.BoxOp.LOAD, TILE, G, (64, 16), PLACE, span=AT),
         ("boxes read g box 64x16 @ block[1]", "boxes write s box 64x16 @ thread[32]"),
     ),
     (
-        ir.BoxCopy("store", TILE, G, (64, 16), PLACE, span=AT),
+        ir.BoxCopy(ir.BoxOp.STORE, TILE, G, (64, 16), PLACE, span=AT),
         ("boxes read s box 64x16 @ thread[32]", "boxes write g box 64x16 @ block[1]"),
     ),
     (
-        ir.BoxCopy("max", TILE, G, (64, 16), PLACE, span=AT),
+        ir.BoxCopy(ir.BoxOp.MAX, TILE, G, (64, 16), PLACE, span=AT),
         ("boxes read s box 64x16 @ thread[32]", "boxes combine g box 64x16 by max @ block[1]"),
     ),
     (
@@ -183,7 +184,7 @@ def test_what_expressions_load_is_no_effect():
 
 
 def test_what_is_asked_of_the_table():
-    copy = ir.BoxCopy("load", TILE, G, (64, 16), PLACE, span=AT)
+    copy = ir.BoxCopy(ir.BoxOp.LOAD, TILE, G, (64, 16), PLACE, span=AT)
     assert table.elements(copy) == [] and table.accesses(copy) == [G, S] and table.written(copy) == [S]
     assert table.elements(ir.AsyncCopy(S, G, span=AT)) == [G, S]
     assert table.elements(ir.Unsafe("", (), (("g", G),), None, None, span=AT)) == []

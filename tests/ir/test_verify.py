@@ -48,7 +48,7 @@ X, Y, T = b.var("x"), b.var("y"), b.var("t", privilege=THREAD1)
 S, A = b.shared("s", I32, 64), b.array("a", I32)
 FULL = b.barrier("full", 2, 1)
 ARR = b.var("r", Array(I32, (4,)))
-CLAIM = ir.Handle(901, "mine", S.obj, WARP1, False, "claim", S, span=b.SPAN)
+CLAIM = ir.Handle(901, "mine", S.obj, WARP1, False, ir.Origin.CLAIM, S, span=b.SPAN)
 MINE = ir.Claim(S, CLAIM, IN_BLOCK, (b.store(CLAIM, ZERO, ONE),), span=b.SPAN)
 TILE = b.tile(S, (ZERO,), (64,))
 SPLIT = b.split(IN_BLOCK, (32, lambda place: []), (32, lambda place: []))
@@ -56,7 +56,7 @@ POINT = b.point("block", BLOCK1)
 
 
 def sync(point=POINT, place=IN_BLOCK, part="both"):
-    return synced.Sync(point, place, part, span=b.SPAN)
+    return synced.Sync(point, place, synced.SyncHalf(part), span=b.SPAN)
 
 
 def returning(e):

@@ -34,12 +34,12 @@ def var(name, type=I32, privilege=THREAD1, temp=False):
 
 def array(name, elem, const=False):
     obj = ir.MemObject(next(_uid), name, elem, None, const, Space.GLOBAL, GRID1, span=SPAN)
-    return ir.Handle(next(_uid), name, obj, GRID1, const, "param", span=SPAN)
+    return ir.Handle(next(_uid), name, obj, GRID1, const, ir.Origin.PARAM, span=SPAN)
 
 
 def shared(name, elem, *shape, offset=0):
     obj = ir.MemObject(next(_uid), name, elem, tuple(const(n) for n in shape), False, Space.SHARED, Privilege(Level.BLOCK, 1), offset, span=SPAN)
-    return ir.Handle(next(_uid), name, obj, Privilege(Level.BLOCK, 1), False, "shared", span=SPAN)
+    return ir.Handle(next(_uid), name, obj, Privilege(Level.BLOCK, 1), False, ir.Origin.SHARED, span=SPAN)
 
 
 def declare_shared(handle):
@@ -97,7 +97,7 @@ def for_(v, stop, body, start=0):
 
 
 def sync(kind="block", participants=Privilege(Level.BLOCK, 1), line=1, within=None):
-    point = synced.SyncPoint(next(_uid), kind, participants, "x", "for the test", at(line), at(line), span=at(line))
+    point = synced.SyncPoint(next(_uid), synced.PointKind(kind), participants, "x", "for the test", at(line), at(line), span=at(line))
     return synced.Sync(point, within or block_place(), span=at(line))
 
 
@@ -117,13 +117,13 @@ def kernel(params, body, threads=32, smem=0, cooperative=False, name="kernel", w
 def array_of(name, elem, *shape, read_only=False):
     """A kernel's array with a shape."""
     obj = ir.MemObject(next(_uid), name, elem, tuple(const(n) for n in shape), read_only, Space.GLOBAL, GRID1, span=SPAN)
-    return ir.Handle(next(_uid), name, obj, GRID1, read_only, "param", span=SPAN)
+    return ir.Handle(next(_uid), name, obj, GRID1, read_only, ir.Origin.PARAM, span=SPAN)
 
 
 def cluster_shared(name, elem, *shape, spread="across", offset=0):
     privilege = Privilege(Level.CLUSTER, 1)
-    obj = ir.MemObject(next(_uid), name, elem, tuple(const(n) for n in shape), False, Space.SHARED, privilege, offset, spread=spread, span=SPAN)
-    return ir.Handle(next(_uid), name, obj, privilege, False, "shared", span=SPAN)
+    obj = ir.MemObject(next(_uid), name, elem, tuple(const(n) for n in shape), False, Space.SHARED, privilege, offset, spread=ir.Spread(spread), span=SPAN)
+    return ir.Handle(next(_uid), name, obj, privilege, False, ir.Origin.SHARED, span=SPAN)
 
 
 def tile(handle, index, shape, line=1):
@@ -132,7 +132,7 @@ def tile(handle, index, shape, line=1):
 
 def point(kind="thread", participants=THREAD1, what="x", line=1, waits=(), **more):
     waits = tuple((Wait(word), n) for word, n in waits)
-    return synced.SyncPoint(next(_uid), kind, participants, what, "for the test", at(line), at(line), waits, span=at(line), **more)
+    return synced.SyncPoint(next(_uid), synced.PointKind(kind), participants, what, "for the test", at(line), at(line), waits, span=at(line), **more)
 
 
 def local(name, elem, size):
@@ -169,5 +169,5 @@ def group(p, within, body):
 
 def box(op, inner, origin, shape, within, line=1, barrier=None, slot=None):
     if barrier is None:
-        return ir.BoxCopy(op, inner, origin, shape, within, span=at(line))
-    return synced.CountedLoad(op, inner, origin, shape, within, barrier=barrier, slot=slot, span=at(line))
+        return ir.BoxCopy(ir.BoxOp(op), inner, origin, shape, within, span=at(line))
+    return synced.CountedLoad(ir.BoxOp(op), inner, origin, shape, within, barrier=barrier, slot=slot, span=at(line))

@@ -194,7 +194,7 @@ def edges(steps=3, threads=32, blocks=2, apart=False, last=True):
 
     def meet(line):
         p = b.point("cluster", CLUSTER1, "e", line)
-        return [synced.Sync(p, within, part, span=b.at(line)) for part in (("arrive", "wait") if apart else ("both",))]
+        return [synced.Sync(p, within, synced.SyncHalf(part), span=b.at(line)) for part in (("arrive", "wait") if apart else ("both",))]
 
     there = ir.MemAccess(ir.MemView(e.obj, I32, e.obj.shape), (half, b.read(t)), e, neighbour, span=b.at(4))
     body = [b.store(e, (half, b.read(t)), value, line=2), *meet(3),

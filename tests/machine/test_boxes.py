@@ -117,7 +117,7 @@ def test_boxes_of_disjoint_partitions_are_held_to_it():
     """Each block stores two rows of y; with a step of one row between blocks they overlap."""
     def kernel(step):
         y, s = b.array_of("y", I32, 8, 8), b.shared("s", I32, 2, 8)
-        mine = ir.Handle(9001, "mine", y.obj, BLOCK1, False, "partition", y, disjoint=True, span=b.SPAN)
+        mine = ir.Handle(9001, "mine", y.obj, BLOCK1, False, ir.Origin.PARTITION, y, disjoint=True, span=b.SPAN)
         row, grid = b.var("row"), b.place(16)
         block = b.binary("*", ir.UnitId(BLOCK1, grid, I32, span=b.SPAN), b.const(step))
 

@@ -12,7 +12,7 @@ from corpus import TESTS, Program
 from snap import *
 from snap.ir import nodes as ir
 from snap.ir.engines import Wait
-from snap.ir.synced import AsyncCommit, Sync, SyncPoint
+from snap.ir.synced import AsyncCommit, PointKind, Sync, SyncPoint
 from snap.ir.types import I32, THREAD1
 from snap.ir.walk import statements
 from snap.machine import MachineError, run_adversarial, run_reference
@@ -164,7 +164,7 @@ def slots_modulo(n):
 
 
 ONE_MORE = of_waits(waits=lambda point: ((Wait.COPIES, point.younger("copy") + 1),))
-NO_BARRIER = of_waits(kind="thread", participants=THREAD1)
+NO_BARRIER = of_waits(kind=PointKind.THREAD, participants=THREAD1)
 NO_WAIT = of_waits(waits=())
 CHANGES = {"one more in flight": ONE_MORE, "no commit": commits_dropped, "no barrier": NO_BARRIER, "no wait": NO_WAIT,
            "one slot": slots_modulo(1), "two slots": slots_modulo(2)}
@@ -204,7 +204,7 @@ def test_long_logs_keep_what_is_in_flight(monkeypatch):
 
 
 def wait(pending, line=8):
-    point = SyncPoint(0, "thread", THREAD1, "s", "for the test", b.at(line), b.at(line), ((Wait.COPIES, pending),), span=b.at(line))
+    point = SyncPoint(0, PointKind.THREAD, THREAD1, "s", "for the test", b.at(line), b.at(line), ((Wait.COPIES, pending),), span=b.at(line))
     return Sync(point, WITHIN, span=b.at(line))
 
 

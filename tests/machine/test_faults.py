@@ -201,7 +201,7 @@ def test_disjoint_is_checked(monkeypatch):
 def test_units_may_read_what_nobody_writes():
     out = b.array("out", I32)
     source = b.array("source", I32)
-    mine = ir.Handle(900, "mine", source.obj, THREAD1, False, "partition", source, True, span=b.SPAN)
+    mine = ir.Handle(900, "mine", source.obj, THREAD1, False, ir.Origin.PARTITION, source, True, span=b.SPAN)
     body = [ir.Partition(source, mine, b.place(), (b.store(out, b.thread_id(), b.load(mine, b.const(0))),), span=b.SPAN)]
     value = np.zeros(32, np.int32)
     run_reference(b.kernel([out, source], body), [value, np.array([5], np.int32)], 1)

@@ -95,7 +95,7 @@ def arrive_and_sync(rounds=3, back=True):
     points = [b.point("named", Privilege(Level.THREAD, 64), "s", line, number=number, threads=64) for line, number in ((3, 1), (5, 3))]
 
     def apart(k, part, place, line):
-        return synced.Sync(points[k], place, part, span=b.at(line))
+        return synced.Sync(points[k], place, synced.SyncHalf(part), span=b.at(line))
 
     def write(place):
         me = ir.UnitId(THREAD1, place, I32, span=b.SPAN)

@@ -36,6 +36,13 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("vectors are added, and nothing else", "check/atomics.py",
            'right = name == "add" and elem in ADDED', "right = elem in ADDED",
            ("tests/test_corpus.py::test_bad_is_refused[tests/bad/SNAP018/largest_of_vectors.py]",)),
+    # sleeps
+    Mutant("a thread sleeps for no more than the hardware takes", "check/intrinsics.py",
+           "if isinstance(value, ir.Const) and not 0 <= value.value <= SLEEP:", "if False:",
+           ("tests/test_corpus.py::test_bad_is_refused[tests/bad/SNAP018/sleep_too_long.py]",)),
+    Mutant("what is less than nothing is no long sleep", "check/intrinsics.py",
+           '(("max", 0, signed), ("min", SLEEP, not short))', '(("min", SLEEP, not short),)',
+           ("tests/test_corpus.py::test_ok_lowers[tests/ok/polling.py]",)),
     # prefetches
     Mutant("a prefetch is of global memory", "check/boxes.py",
            "if options or array.space is not Space.GLOBAL or tile.space is Space.GLOBAL:", "if options:",

@@ -47,9 +47,9 @@ MUTANTS = (
            ("tests/machine/test_waiting.py::test_parts_of_a_warp_go_their_own_ways_and_stay_together_in_themselves",)),
     Mutant("a barrier in parts counts who comes", "codegen/barriers.py",
            ('    return _evaluate(\n'
-            '        module.helper(NAMED_ARRIVE if part == "arrive" else NAMED_SYNC), number, tree.Integer(point.threads or n)\n'
+            '        module.helper(NAMED_ARRIVE if part is SyncHalf.ARRIVE else NAMED_SYNC), number, tree.Integer(point.threads or n)\n'
             '    )\n'),
-           '    return _evaluate(module.helper(NAMED_ARRIVE if part == "arrive" else NAMED_SYNC), number, tree.Integer(n))\n',
+           '    return _evaluate(module.helper(NAMED_ARRIVE if part is SyncHalf.ARRIVE else NAMED_SYNC), number, tree.Integer(n))\n',
            ("tests/codegen/test_hopper.py::test_some_threads_only_arrive",)),
     Mutant("a copy that is not valid reads nothing", "machine/copies.py",
            "read = active if valid is None else active & self.warp.full(valid)[0]",

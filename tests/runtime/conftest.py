@@ -32,7 +32,7 @@ class Maker:
     def pointer(self, name, elem, shape=None, const=False):
         self.uid += 1
         obj = ir.MemObject(self.uid, name, elem, shape, const, Space.GLOBAL, GRID1, span=SPAN)
-        return ir.MemParam(ir.Handle(self.uid, name, obj, GRID1, const, "param", span=SPAN))
+        return ir.MemParam(ir.Handle(self.uid, name, obj, GRID1, const, ir.Origin.PARAM, span=SPAN))
 
     def read(self, param):
         return ir.Read(param.var, param.var.type, span=SPAN)

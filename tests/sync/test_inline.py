@@ -476,8 +476,8 @@ def test_only_what_synchronization_needs():
 def test_stages_and_turns_are_the_kernels():
     place = Place(((Level.BLOCK, Held(1, 1)), (Level.THREAD, Held(128))))
     obj = ir.MemObject(1, "t", BF16, (), False, Space.SHARED, BLOCK1, depth=2, span=SPAN)
-    handle = ir.Handle(2, "t", obj, BLOCK1, False, "shared", span=SPAN)
-    inner = ir.Handle(3, "s", obj, BLOCK1, False, "stage", handle, span=SPAN)
+    handle = ir.Handle(2, "t", obj, BLOCK1, False, ir.Origin.SHARED, span=SPAN)
+    inner = ir.Handle(3, "s", obj, BLOCK1, False, ir.Origin.STAGE, handle, span=SPAN)
 
     def holding(*body):
         return must_be_inlined(ir.Function(9, "f", False, (), None, place, body, 0, False, span=SPAN))
@@ -497,7 +497,7 @@ def test_a_box_of_the_callers_memory():
 
     def pointer(uid, name, shape, space, privilege):
         obj = ir.MemObject(uid, name, BF16, shape, False, space, privilege, span=SPAN)
-        return obj, ir.Handle(uid + 1, name, obj, privilege, False, "param", span=SPAN)
+        return obj, ir.Handle(uid + 1, name, obj, privilege, False, ir.Origin.PARAM, span=SPAN)
 
     rows, columns, slot, r, c, at, where = (ir.Var(uid, f"v{uid}", I32, BLOCK1, span=SPAN) for uid in range(1, 8))
     block = Place(((Level.BLOCK, Held(1, 1)), (Level.THREAD, Held(128))))
@@ -505,13 +505,13 @@ def test_a_box_of_the_callers_memory():
     t_inside, t_inside_handle = pointer(30, "t", (number(4), number(64), number(64)), Space.SHARED, BLOCK1)
     tile = ir.Tile(ir.MemAccess(ir.MemView(t_inside, BF16, t_inside.shape), (read(at), number(0), number(0)), t_inside_handle, span=SPAN), (1, 64, 64))
     origin = ir.MemAccess(ir.MemView(a_inside, BF16, a_inside.shape), (read(where), number(8)), a_inside_handle, span=SPAN)
-    copy = ir.BoxCopy("load", tile, origin, (64, 64), block, span=SPAN)
+    copy = ir.BoxCopy(ir.BoxOp.LOAD, tile, origin, (64, 64), block, span=SPAN)
     params = (ir.MemParam(t_inside_handle), ir.MemParam(a_inside_handle), *map(ir.ValueParam, (where, at, r, c)))
     callee = ir.Function(50, "fill", False, params, None, block, (copy,), 0, False, span=SPAN)
 
     a, a_handle = pointer(60, "A", (read(rows), read(columns)), Space.GLOBAL, GRID1)
     shared = ir.MemObject(70, "tiles", BF16, t_inside.shape, False, Space.SHARED, BLOCK1, depth=4, span=SPAN)
-    shared_handle = ir.Handle(71, "tiles", shared, BLOCK1, False, "shared", span=SPAN)
+    shared_handle = ir.Handle(71, "tiles", shared, BLOCK1, False, ir.Origin.SHARED, span=SPAN)
     row = ir.Binary("*", read(slot), number(64), I32, span=SPAN)
     args = (ir.MemView(shared, BF16, shared.shape), ir.MemView(a, BF16, a.shape), row, read(slot), read(rows), read(columns))
     call = ir.Call(callee, args, (shared_handle, a_handle, None, None, None, None), None, block, 0, span=SPAN)

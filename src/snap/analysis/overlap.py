@@ -365,7 +365,7 @@ def reached(body: ir.Body) -> set[int]:
                 e.access.block is not None
                 or e.engine is Engine.BOXES
                 and e.kind.writes
-                and e.access.view.obj.spread == "copies"
+                and e.access.view.obj.spread is ir.Spread.COPIES
             ):
                 found.add(e.access.view.obj.uid)
     return found

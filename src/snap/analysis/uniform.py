@@ -43,4 +43,4 @@ def differs(p: Privilege, ranges: Mapping[int, tuple[ir.Expr, ...]], *exprs: ir.
 def _own(access: ir.MemAccess) -> bool:
     """Whether each block reads its own part, or a copy that not all blocks have."""
     obj = access.view.obj
-    return obj.part is not None or obj.spread == "across" and access.block is None
+    return obj.part is not None or obj.spread is ir.Spread.ACROSS and access.block is None

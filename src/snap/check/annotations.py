@@ -20,21 +20,31 @@ from snap.ir import nodes as ir
 from snap.ir.hardware import SWIZZLES
 from snap.ir.types import THREAD1, Array, Element, Level, Privilege, Scalar, Space, ValueType
 from snap.ir.walk import walk
+from snap.ir.word import Word
 from snap.record import record, replace
 from snap.surface import LevelName, Marker, one_dimension
 
 
+class SpecKind(Word):
+    """What an annotation declares."""
+
+    VALUE = "value"  # a scalar, vector or local array
+    SHARED = "shared"
+    PIPELINE = "pipeline"
+    POINTER = "pointer"
+    REF = "ref"
+    CONSTEXPR = "constexpr"
+
+
 @record
 class Spec:
-    """kind: 'value' (type is a scalar, vector or array), 'shared', 'pointer', 'ref', 'constexpr'."""
-
-    kind: str
+    kind: SpecKind
     type: ValueType
     shape: tuple[ir.Expr, ...] | None = None
     const: bool = False
     space: Space = Space.GENERIC
     swizzle: int = 0
-    spread: str = ""
+    spread: ir.Spread = ir.Spread.NONE
     depth: int = 0
     lag: int | None = None
     extent: ir.Expr | None = None  # of a shared array, the first one, where a launch decides it
@@ -127,10 +137,10 @@ def annotation(c: Checker, e: tree.Expr) -> tuple[Spec, Privilege | None, Span |
 def type_spec(c: Checker, e: tree.Expr, help: str = "") -> Spec:
     match e:
         case tree.Name() | tree.Attribute() | tree.Known():
-            return Spec("value", _element(c, e))
+            return Spec(SpecKind.VALUE, _element(c, e))
         case tree.Subscript(value, index):
             elem = _element(c, value)
-            return Spec("value", Array(elem, tuple(size_of_dimension(c, d, help) for d in index)))
+            return Spec(SpecKind.VALUE, Array(elem, tuple(size_of_dimension(c, d, help) for d in index)))
         case tree.Call(function, args, keywords):
             found = resolve(c, function)
             if isinstance(found, Marker) and found.annotation:
@@ -174,22 +184,22 @@ def _constructed(
             return replace(inner, const=True)
         case "constexpr" if len(args) == 1 and not options:
             inner = type_spec(c, args[0])
-            if not (inner.kind == "value" and isinstance(inner.type, Scalar)):
+            if not (inner.kind is SpecKind.VALUE and isinstance(inner.type, Scalar)):
                 raise c.type_error(
                     "`constexpr(...)` wraps a scalar type",
                     span,
                     help="`constexpr(int)`; a table of constants is a NumPy array bound outside of the function",
                 )
-            return Spec("constexpr", inner.type, const=True)
+            return Spec(SpecKind.CONSTEXPR, inner.type, const=True)
         case "ref" if len(args) == 1 and not options:
             inner = type_spec(c, args[0])
-            if not (inner.kind == "value" and isinstance(inner.type, Array)):
+            if not (inner.kind is SpecKind.VALUE and isinstance(inner.type, Array)):
                 raise c.type_error(
                     "`ref(...)` takes a local array type, such as `ref(float[4])`",
                     span,
                     help="`ref(float[4])`; a scalar is given by value, and returned",
                 )
-            return Spec("ref", inner.type)
+            return Spec(SpecKind.REF, inner.type)
         case "shared" if len(args) == 1:
             return _shared(c, args[0], options, span)
         case "ptr" if 1 <= len(args) <= 2 and not options:
@@ -218,8 +228,8 @@ def _shared(c: Checker, arg: tree.Expr, options: dict[str, tree.Expr], span: Spa
         inner = type_spec(c, arg, f"; for a size that a launch decides, say how large it may get: {_UPTO}")
     else:
         extent, type = _at_launch(c, arg, upto)
-        inner = Spec("value", type)
-    swizzle, spread = 0, ""
+        inner = Spec(SpecKind.VALUE, type)
+    swizzle, spread = 0, ir.Spread.NONE
     part = copied_by(c, options)
     for name, value in options.items():
         if name == "swizzle":
@@ -239,10 +249,10 @@ def _shared(c: Checker, arg: tree.Expr, options: dict[str, tree.Expr], span: Spa
                     value.span,
                     help="leave one of the two out",
                 )
-            spread = name
+            spread = ir.Spread(name)
         elif name not in ("upto", "every"):
             raise c.type_error(f"`shared` has no option `{name}`", value.span, help=_FORMS["shared"])
-    if inner.kind != "value":
+    if inner.kind is not SpecKind.VALUE:
         raise c.type_error(
             "`shared(...)` takes an array type, such as `shared(float[16, 8])`", span, help=_FORMS["shared"]
         )
@@ -253,7 +263,7 @@ def _shared(c: Checker, arg: tree.Expr, options: dict[str, tree.Expr], span: Spa
             help="leave `upto=` out, and declare the most that is needed",
         )
     shared = {"space": Space.SHARED, "swizzle": swizzle, "spread": spread, "extent": extent, "part": part}
-    return Spec("shared", inner.type, const=inner.const, **shared)
+    return Spec(SpecKind.SHARED, inner.type, const=inner.const, **shared)
 
 
 def _is_block(c: Checker, e: tree.Expr) -> bool:
@@ -282,7 +292,7 @@ def copied_by(c: Checker, options: dict[str, tree.Expr]) -> tuple[str, int] | No
 # extents are constants, so that where an element lies does not depend on it.
 def _at_launch(c: Checker, arg: tree.Expr, upto: tree.Expr) -> tuple[ir.Expr | None, Array]:
     """The first extent, None where it is a constant, and the type with the most that it may be."""
-    if c.definition.kind != "global":
+    if not c.definition.kernel:
         raise c.fail(
             "SNAP012",
             "shared memory whose size a launch decides is declared by the kernel",
@@ -351,7 +361,7 @@ def _pipeline(c: Checker, args: tuple[tree.Expr, ...], options: dict[str, tree.E
         raise c.type_error(
             "the slots of a pipeline have a constant size", args[0].span, help="leave `upto=` out, and write the most"
         )
-    if inner.kind != "shared" or not isinstance(inner.type, Array) or inner.const or depth < 1:
+    if inner.kind is not SpecKind.SHARED or not isinstance(inner.type, Array) or inner.const or depth < 1:
         raise c.type_error(
             "a pipeline has a shared array type and a positive number of stages", span, help=_FORMS["pipeline"]
         )
@@ -366,7 +376,7 @@ def _pipeline(c: Checker, args: tuple[tree.Expr, ...], options: dict[str, tree.E
                 help="`lag=1` keeps one stage's wgmma in flight; a deeper pipeline allows more",
             )
     return Spec(
-        "pipeline",
+        SpecKind.PIPELINE,
         Array(inner.type.elem, (depth, *inner.type.shape)),
         None,
         False,
@@ -395,7 +405,7 @@ def _pointer(c: Checker, args: tuple[tree.Expr, ...], span: Span) -> Spec:
         if not items:
             raise c.type_error("a shape has at least one dimension", args[1].span, help=_FORMS["ptr"])
         shape = tuple(_dimension(c, item) for item in items)
-    return Spec("pointer", inner.type, shape, inner.const, inner.space)
+    return Spec(SpecKind.POINTER, inner.type, shape, inner.const, inner.space)
 
 
 def chosen(c: Checker, e: tree.Expr | None) -> tuple[tree.Expr, ...]:

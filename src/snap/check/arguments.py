@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 
 from snap.check import rewrite
-from snap.check.annotations import Spec
+from snap.check.annotations import Spec, SpecKind
 from snap.check.arithmetic import converted
 from snap.check.bindings import IndexMap, Memory
 from snap.check.explain import read_down
@@ -41,7 +41,7 @@ class Incoming:
     flat: bool
     captured: tuple[ir.Var, ...]
     swizzle: int
-    spread: str
+    spread: ir.Spread
     part: tuple[int, int] | None
     disjoint: bool
     shape_here: tuple[ir.Expr, ...] | None = field(compare=False)
@@ -130,7 +130,7 @@ def satisfied(c: Checker, header: Header, span: Span, name: str) -> None:
 def arguments(c: Checker, header: Header, given: dict[str, tree.Expr], e: tree.Call):
     """Evaluated in the order in which they are written, handed over in the parameters' order."""
     name = header.definition.tree.name
-    params = {p.name: p for p in header.params if p.spec.kind != "constexpr"}
+    params = {p.name: p for p in header.params if p.spec.kind is not SpecKind.CONSTEXPR}
     values: dict[str, object] = {}
     handles: dict[str, ir.Handle] = {}
     incoming: dict[str, Incoming] = {}
@@ -138,14 +138,14 @@ def arguments(c: Checker, header: Header, given: dict[str, tree.Expr], e: tree.C
     used: dict[int, tuple[Span, bool]] = {}
     for p in (params[key] for key in given if key in params):
         item, mark = given[p.name], len(c.out)
-        if p.spec.kind == "pointer":
+        if p.spec.kind is SpecKind.POINTER:
             memory = memory_argument(c, item, f"`{p.name}` of `{name}`", p.privilege if p.spec.const else None)
             _fits_pointer(c, p, memory, item.span, name)
             _once(c, used, memory.handle.obj.uid, not p.spec.const, item.span, memory.handle.name)
             incoming[p.name], captured[p.name] = _incoming(c, memory, p.spec, item.span)
             handles[p.name] = memory.handle
             value: object = ir.MemView(memory.view.obj, memory.view.elem, incoming[p.name].shape_here)
-        elif p.spec.kind == "ref":
+        elif p.spec.kind is SpecKind.REF:
             value = _by_reference(c, p, item, name)
             if value.var.uid not in used or not _apart(value, values.values()):
                 _once(c, used, value.var.uid, True, item.span, value.var.name)

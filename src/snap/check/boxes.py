@@ -100,9 +100,9 @@ def box_copy(c: Checker, e: tree.Call) -> None:
             help="leave `type=` out: other elements are loaded unchanged",
         )
     if loads:
-        _emit(c, "load", to, source, at, e.span, l2, tf32)
+        _emit(c, ir.BoxOp.LOAD, to, source, at, e.span, l2, tf32)
     else:
-        _emit(c, "store", source, to, at, e.span, l2)
+        _emit(c, ir.BoxOp.STORE, source, to, at, e.span, l2)
 
 
 # Nothing is read or written: the tile says what the box is like, and may belong to anybody.
@@ -114,7 +114,7 @@ def box_prefetch(c: Checker, e: tree.Call) -> None:
             e.span,
             help=FORMS["intrinsic.prefetch"],
         )
-    _emit(c, "prefetch", tile, array, at, e.span, "")
+    _emit(c, None, tile, array, at, e.span, "")
 
 
 # A reduction is atomic, element by element: the array may be at any privilege.
@@ -132,7 +132,7 @@ def box_reduce(c: Checker, e: tree.Call) -> None:
     not_const(c, to.memory.handle, to.span)
     _readable(c, source)
     c.touches.append(Touch(to.memory.handle.obj, "`async_reduce`", e.span))
-    _emit(c, op, source, to, at, e.span, l2)
+    _emit(c, ir.BoxOp(op), source, to, at, e.span, l2)
 
 
 def _arguments(c: Checker, e: tree.Call, word: str) -> tuple[Side, Side, tuple[ir.Expr, ...], dict[str, tree.Expr]]:
@@ -219,7 +219,7 @@ def _by_single_threads(c: Checker, handle: ir.Handle, construct: Construct, span
 
 def _give(c: Checker, handle: ir.Handle) -> str:
     """How memory comes to the group of the code."""
-    index = "(b, i, j)" if handle.obj.spread == "across" else "(m0 + i, n0 + j)"
+    index = "(b, i, j)" if handle.obj.spread is ir.Spread.ACROSS else "(m0 + i, n0 + j)"
     part = f"`with partition({handle.name}, p={c.privilege}, f=lambda i, j: {index}) as mine:`"
     if c.privilege.level is not Level.THREAD or handle.obj.space is Space.GLOBAL:
         return f"hand it out, outside of this group: {part}"
@@ -231,7 +231,7 @@ def _give(c: Checker, handle: ir.Handle) -> str:
 
 def _emit(
     c: Checker,
-    op: str,
+    op: ir.BoxOp | None,
     tile_side: Side,
     array_side: Side,
     at: tuple[ir.Expr, ...],
@@ -262,10 +262,10 @@ def _emit(
         _rows(c, part, box[-1], tile_side.span)
         aligned(c, part, tile_side.memory, what, tile_side.span)
         _begins(c, op, first, array, span)
-        if op == "prefetch":
+        if op is None:
             c.out.append(ir.BoxPrefetch(first, box, obj.swizzle, c.place, span=span))
             continue
-        if op == "load" and obj.spread == "copies":
+        if op is ir.BoxOp.LOAD and obj.spread is ir.Spread.COPIES:
             issued_alike(c, part, first, box, span, tile_side.span)
         c.out.append(ir.BoxCopy(op, part, first, box, c.place, tf32=tf32, l2=l2, span=span))
 
@@ -411,7 +411,7 @@ def _array_of_boxes(c: Checker, array: Memory, span: Span) -> None:
 
 # In its row a box begins at a multiple of 16 bytes; one that is written begins at no negative index.  What only a
 # launch tells is up to the machine.
-def _begins(c: Checker, op: str, origin: ir.MemAccess, array: Memory, span: Span) -> None:
+def _begins(c: Checker, op: ir.BoxOp | None, origin: ir.MemAccess, array: Memory, span: Span) -> None:
     name, last = array.handle.name, origin.index[-1]
     if isinstance(last, ir.Const) and last.value * array.elem.bytes % BOX_BYTES:
         step = BOX_BYTES // array.elem.bytes
@@ -422,7 +422,7 @@ def _begins(c: Checker, op: str, origin: ir.MemAccess, array: Memory, span: Span
             help=f"copy from index {last.value // step * step} on, a multiple of {step}, and use what you need of it",
         )
     before = [i.value for i in origin.index if isinstance(i, ir.Const) and i.value < 0]
-    if before and op not in ("load", "prefetch"):
+    if before and op is not None and op is not ir.BoxOp.LOAD:
         raise c.type_error(
             f"a TMA store starts inside of its array, and this one of `{name}` at index {before[0]}",
             span,

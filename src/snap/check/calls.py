@@ -217,12 +217,12 @@ def _extent(c: Checker, e: tree.Call) -> ir.Expr:
             e.span,
             help="`count(block, 1)`: how many blocks there are in a row of `k[m, n]`",
         )
-    if c.definition.kind != "global" or c.privilege.level is not Level.GRID:
-        inside = "a device function" if c.definition.kind != "global" else f"code at `{c.privilege}`"
+    if not c.definition.kernel or c.privilege.level is not Level.GRID:
+        inside = "a device function" if not c.definition.kernel else f"code at `{c.privilege}`"
         raise c.type_error(
             f"the shape of the grid is asked for by the code of the grid, and this is {inside}",
             e.span,
-            secondary=() if c.definition.kind != "global" else (c.holding,),
+            secondary=() if not c.definition.kernel else (c.holding,),
             help="ask where the kernel begins, and pass it on: `columns: int = count(block, 1)`",
         )
     var = c.grid_extents.get(axis)
@@ -240,7 +240,7 @@ def device_call(
 ) -> ir.Expr | None:
     """`fixed`: constexprs that `.specialize(...)` has given already."""
     name = definition.tree.name
-    if definition.kind != "device":
+    if definition.kernel:
         raise c.type_error(
             f"`{name}` is a kernel: it is launched, not called", e.span, help="call functions decorated with @device"
         )

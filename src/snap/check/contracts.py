@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
+from snap.check.annotations import SpecKind
 from snap.check.signatures import ParamSpec
 from snap.check.state import Checker
 from snap.diag.error import Diagnostic, SnapError
@@ -36,9 +37,9 @@ def contract_of(
     c: Checker, specs: Iterable[ParamSpec], constexprs: Mapping[str, object], returns: tuple[Element, object] | None
 ) -> Contract | None:
     definition = c.definition
-    if definition.kind != "device" or not any(getattr(definition.requires, word) for word in WORDS):
+    if definition.kernel or not any(getattr(definition.requires, word) for word in WORDS):
         return None
-    values = {p.name: p for p in specs if p.spec.kind != "constexpr"}
+    values = {p.name: p for p in specs if p.spec.kind is not SpecKind.CONSTEXPR}
     params: dict[str, Meaning] = {name: _kind_of(p.spec.kind, p.spec.type) for name, p in values.items()}
     constants = {name: value for name, value in constexprs.items() if isinstance(value, (bool, int))}
     numbers: dict[str, int] = {name: int(value) for name, value in constants.items()}
@@ -49,7 +50,7 @@ def contract_of(
     }
     after: dict[str, Meaning] = {**given, "id": "integer", **params}
     if returns is not None:
-        after["result"] = _kind_of("value", returns[0])
+        after["result"] = _kind_of(SpecKind.VALUE, returns[0])
     after["old"] = {name: kind for name, kind in params.items() if kind == "array"}
     found: dict[str, tuple[Condition, ...]] = {}
     for word, parsed, outside in _trees(definition):
@@ -75,9 +76,9 @@ def _trees(definition: Definition) -> list[tuple[str, tree.Lambda, dict[str, obj
     return made
 
 
-def _kind_of(kind: str, t: ValueType) -> Meaning:
+def _kind_of(kind: SpecKind, t: ValueType) -> Meaning:
     elem = t.elem if isinstance(t, Array) else t
-    if kind == "pointer":
+    if kind is SpecKind.POINTER:
         return "pointer"
     if isinstance(t, Vector) and t.elem.is_integer:
         return dict.fromkeys(t.components, "integer")

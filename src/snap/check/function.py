@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping
 
 from snap.check import convert, rewrite
+from snap.check.annotations import SpecKind
 from snap.check.arguments import Incoming
 from snap.check.bindings import IndexMap, Memory, Variable
 from snap.check.contracts import contract_of
@@ -62,12 +63,12 @@ def elaborate(
     specs = parameters(c, constexprs)
     params: list[ir.Param] = []
     hidden: list[ir.Param] = []
-    for p in (p for p in specs if p.spec.kind != "constexpr"):
-        if p.spec.kind == "pointer":
+    for p in (p for p in specs if p.spec.kind is not SpecKind.CONSTEXPR):
+        if p.spec.kind is SpecKind.POINTER:
             params.append(_pointer(c, p, incoming.get(p.name), hidden))
             continue
         var = c.lookup(p.name).var
-        params.append(ir.RefParam(var) if p.spec.kind == "ref" else ir.ValueParam(var))
+        params.append(ir.RefParam(var) if p.spec.kind is SpecKind.REF else ir.ValueParam(var))
     try:
         c.returns = returns(c)
     except Abort:
@@ -88,7 +89,7 @@ def elaborate(
     function = ir.Function(
         program.uid(),
         definition.tree.name,
-        definition.kind == "global",
+        definition.kernel,
         tuple(params),
         c.returns[0] if c.returns else None,
         place,
@@ -110,7 +111,7 @@ def _keep_shapes(c: Checker, specs: tuple[ParamSpec, ...]) -> None:
     """A dimension stays what was passed: where the function assigns a parameter that a shape names, it assigns
     a copy.
     """
-    c.given = {c.lookup(p.name).var.uid for p in specs if p.spec.kind == "value"}
+    c.given = {c.lookup(p.name).var.uid for p in specs if p.spec.kind is SpecKind.VALUE}
     for var in rewrite.variables(*(n for p in specs for n in p.spec.shape or ())):
         if var.name in c.assigned:
             copy = c.var(var.name, var.type, var.privilege, var.span)
@@ -121,13 +122,13 @@ def _keep_shapes(c: Checker, specs: tuple[ParamSpec, ...]) -> None:
 def _pointer(c: Checker, p: ParamSpec, given: Incoming | None, hidden: list[ir.Param]) -> ir.MemParam:
     """Bind a pointer parameter: plain, or as the call at hand addresses it."""
     if given is None:
-        space = Space.GLOBAL if c.definition.kind == "global" else p.spec.space
+        space = Space.GLOBAL if c.definition.kernel else p.spec.space
         obj = ir.MemObject(
             c.program.uid(), p.name, p.spec.type, p.spec.shape, p.spec.const, space, p.privilege, span=p.span
         )
         if space is not Space.GLOBAL:
             c.unknown_layout.add(obj.uid)
-        handle = ir.Handle(c.program.uid(), p.name, obj, p.privilege, p.spec.const, "param", span=p.span)
+        handle = ir.Handle(c.program.uid(), p.name, obj, p.privilege, p.spec.const, ir.Origin.PARAM, span=p.span)
         c.bind(p.name, Memory(handle, ir.MemView(obj, obj.elem, obj.shape), None, p.spec.shape))
         return ir.MemParam(handle)
     fresh = {v.uid: c.var(v.name, v.type, v.privilege, p.span) for v in given.captured}
@@ -150,7 +151,7 @@ def _pointer(c: Checker, p: ParamSpec, given: Incoming | None, hidden: list[ir.P
         span=p.span,
     )
     handle = ir.Handle(
-        c.program.uid(), p.name, obj, p.privilege, p.spec.const, "param", disjoint=given.disjoint, span=p.span
+        c.program.uid(), p.name, obj, p.privilege, p.spec.const, ir.Origin.PARAM, disjoint=given.disjoint, span=p.span
     )
     extents = p.spec.shape if p.spec.shape is not None else (shape if index is None else None)
     memory = Memory(handle, ir.MemView(obj, obj.elem, shape), index, extents)

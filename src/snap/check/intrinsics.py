@@ -25,9 +25,25 @@ from snap.check.storage import element_argument
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
-from snap.ir.hardware import COPIED, PARTS, REGISTER_UNIT, SET_REGISTERS, SHUFFLE_WIDTHS
+from snap.ir.hardware import COPIED, PARTS, REGISTER_UNIT, SET_REGISTERS, SHUFFLE_WIDTHS, SLEEP
 from snap.ir.operations import ALIASES, COLLECTIVES, MATH, CollectiveOp, neutral
-from snap.ir.types import BLOCK1, BOOL, CLUSTER1, F32, GRID1, I32, THREAD1, Held, Level, Privilege, Space
+from snap.ir.types import (
+    BLOCK1,
+    BOOL,
+    CLUSTER1,
+    F32,
+    GRID1,
+    I32,
+    THREAD1,
+    U32,
+    Held,
+    Level,
+    Privilege,
+    ScalarKind,
+    Space,
+)
+
+NANOSLEEP = "`intrinsic.nanosleep(100)`, in a loop that waits: each thread rests for about 100 ns before it looks again"
 
 
 def intrinsic_call(c: Checker, name: str, e: tree.Call, want: Want) -> ir.Expr | None:
@@ -41,6 +57,8 @@ def intrinsic_call(c: Checker, name: str, e: tree.Call, want: Want) -> ir.Expr |
         return hinted_store(c, e)
     if name == "prefetch":
         return box_prefetch(c, e) if "at" in dict(e.keywords) else prefetch(c, e)
+    if name == "nanosleep":
+        return nanosleep(c, e)
     op = COLLECTIVES.get(ALIASES.get(name, name))
     if op is None:
         close = difflib.get_close_matches(name.replace("sum", "add"), (*COLLECTIVES, *ALIASES), n=1)
@@ -237,6 +255,33 @@ def _setmaxnreg(c: Checker, op: CollectiveOp, e: tree.Call) -> None:
             help="`registers=(232, 40)` of `roles`, or `intrinsic.setmaxnreg(232)`",
         )
     c.out.append(ir.Collective("setmaxnreg", op.requires, c.place, (), (), attrs=(("n", n),), span=e.span))
+
+
+# How long a thread rests is its own matter.  What is said beyond the most that the hardware takes counts as that, and
+# what is below 0 as 0; of a constant it is an error, since it is not what was meant.
+def nanosleep(c: Checker, e: tree.Call) -> None:
+    c.effects_allowed("a sleep", e.span)
+    if len(e.args) != 1 or e.keywords:
+        raise c.type_error("`intrinsic.nanosleep` takes how long, in nanoseconds", e.span, help=NANOSLEEP)
+    value = scalar(c, e.args[0], PER_THREAD)
+    if not value.type.is_integer:
+        raise c.type_error(
+            f"`intrinsic.nanosleep` takes nanoseconds, an integer, not `{value.type}`", e.args[0].span, help=NANOSLEEP
+        )
+    if isinstance(value, ir.Const) and not 0 <= value.value <= SLEEP:
+        raise c.type_error(
+            f"a thread sleeps for 0 to {SLEEP} nanoseconds at a time, not {value.value}",
+            e.args[0].span,
+            note="it sleeps about so long, or up to twice as long: no time that a program can count on",
+            help="sleep for less, in the loop that looks again: `while atomic.load(ready, i) == 0:"
+            " intrinsic.nanosleep(100)`",
+        )
+    signed, short = value.type.kind is ScalarKind.INT, value.type.bits < I32.bits
+    value = convert.cast(value, I32 if short else value.type)
+    for name, end, reached in (("max", 0, signed), ("min", SLEEP, not short)):
+        if reached and not isinstance(value, ir.Const):
+            value = ir.Math(name, (value, ir.Const(end, value.type, span=e.span)), value.type, span=e.span)
+    c.out.append(ir.Sleep(convert.cast(value, U32), span=e.span))
 
 
 # ---- asynchronous copies ------------------------------------------------------------------------------------------

@@ -88,7 +88,9 @@ def partition_statement(c: Checker, s: tree.With, tail: bool) -> None:
     names = s.names or ((s.name, s.name_span or s.head),)
     lowered = []
     for (name, span), (map, shape) in zip(names, parts):
-        handle = ir.Handle(c.program.uid(), name, base.obj, p, base.const, "partition", base, disjoint, span=span)
+        handle = ir.Handle(
+            c.program.uid(), name, base.obj, p, base.const, ir.Origin.PARTITION, base, disjoint, span=span
+        )
         if s.form and not disjoint and not base.const:  # by a short form, under the name that it has
             c.handed_out.add(handle.uid)
         lowered.append(Memory(handle, seen.view, map, shape))
@@ -274,11 +276,13 @@ def claim_statement(c: Checker, s: tree.With, tail: bool) -> None:
         help = f"there are {there}: choose at most as many" if there else f"name the level in `@requires`: `{p}`"
     if problem:
         raise c.not_opened("SNAP014", problem, s.head, secondary=labels, help=help)
-    handle = ir.Handle(c.program.uid(), s.name, base.obj, p, base.const, "claim", base, span=s.name_span or s.head)
+    handle = ir.Handle(
+        c.program.uid(), s.name, base.obj, p, base.const, ir.Origin.CLAIM, base, span=s.name_span or s.head
+    )
     part = own_part(seen) if p.level is Level.THREAD else seen
     if part is None and c.privilege == CLUSTER1:
         whole = base
-        while whole.origin == "partition":
+        while whole.origin is ir.Origin.PARTITION:
             whole = whole.base
         raise c.not_opened(
             "SNAP018",

@@ -156,14 +156,14 @@ def unstable(c: Checker, handle: ir.Handle, want: Want, span: Span) -> Abort:
 
 def never_written(c: Checker, handle: ir.Handle) -> bool:
     """A kernel's const memory; what a device function takes as const may be anything."""
-    return handle.const and c.definition.kind == "global"
+    return handle.const and c.definition.kernel
 
 
 def stable(handle: ir.Handle) -> bool:
     """Whether it belongs to someone who can keep others from changing it: const memory, shared memory, and parts."""
-    while handle.base is not None and handle.origin != "partition" and not handle.disjoint:
+    while handle.base is not None and handle.origin is not ir.Origin.PARTITION and not handle.disjoint:
         handle = handle.base
-    return handle.const or handle.obj.space is Space.SHARED or handle.origin == "partition" or handle.disjoint
+    return handle.const or handle.obj.space is Space.SHARED or handle.origin is ir.Origin.PARTITION or handle.disjoint
 
 
 def not_const(c: Checker, handle: ir.Handle, span: Span, help: str = "") -> None:
@@ -206,7 +206,7 @@ def _hand_out(c: Checker, memory: Memory) -> str:
 # Memory of which every block holds a copy stays one value: only what writes all copies alike writes it.
 def one_value(c: Checker, handle: ir.Handle, span: Span) -> None:
     part = handle.obj.part
-    if handle.obj.spread == "copies":
+    if handle.obj.spread is ir.Spread.COPIES:
         raise c.fail(
             "SNAP009",
             f"{'every block' if part is None else f'each of {part[0]} blocks'} of the cluster holds a copy of"

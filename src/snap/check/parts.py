@@ -49,7 +49,7 @@ class OpenPartition:
 def unshown(handle: ir.Handle | None) -> Iterator[ir.Handle]:
     """The partitions on the way to this name whose units might meet."""
     while handle is not None:
-        if handle.origin == "partition" and not handle.disjoint:
+        if handle.origin is ir.Origin.PARTITION and not handle.disjoint:
             yield handle
         handle = handle.base
 
@@ -258,7 +258,7 @@ class _Walk:
                     at, learned = self.at.case(s, case)
                     self._entered(at, case.body, learned)
             case ir.Partition(handle=handle) if (
-                handle.origin == "partition" and not handle.disjoint and self.frame == ()
+                handle.origin is ir.Origin.PARTITION and not handle.disjoint and self.frame == ()
             ):
                 scope = OpenPartition(handle, dict(self.values.privileges), guards=self.guards)
                 self.scopes.append(scope)
@@ -390,7 +390,7 @@ class _Walk:
             return shape, None, tuple(self.facts)
         index = tuple(self._form(i) for i in access.index)
         index, inside = inside_box(index, box or (), (self.frame, self.values.number(access)), self.values)
-        if view.obj.spread == "across":
+        if view.obj.spread is ir.Spread.ACROSS:
             rank = linear.unknown(("block",)) if access.block is None else self._form(access.block)
             index, shape = (rank, *index), None if shape is None else (linear.ZERO, *shape)
         return shape, index, (*self.facts, *inside)

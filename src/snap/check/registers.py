@@ -37,7 +37,7 @@ Asking = dict[int, RegisterRequest]  # by a warpgroup's first thread
 
 
 def check_registers(c: Checker, made: ir.Body) -> None:
-    if c.definition.kind != "global":
+    if not c.definition.kernel:
         return
     threads = c.place.held(Level.THREAD).count
     asked = _asked(made, ((0,), threads), threads)

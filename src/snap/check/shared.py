@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, cast
 
-from snap.check.annotations import Spec
+from snap.check.annotations import Spec, SpecKind
 from snap.check.bindings import IndexMap, Memory, Pipeline
 from snap.check.memory import scalar_shape
 from snap.check.names import as_definition
@@ -67,19 +67,19 @@ def declare_shared(c: Checker, s: tree.Declare, spec: Spec, written: Privilege |
         None if spec.part is None or blocks is None else _part(c, spec.part, blocks, s),
         span=s.name_span,
     )
-    handle = ir.Handle(c.program.uid(), s.name, obj, owner, spec.const, "shared", span=s.name_span)
+    handle = ir.Handle(c.program.uid(), s.name, obj, owner, spec.const, ir.Origin.SHARED, span=s.name_span)
     memory = Memory(handle, ir.MemView(obj, obj.elem, shape), None, shape)
     c.smem_align = max(c.smem_align, align)
     if spec.extent is None:
         c.smem_used = offset + spec.type.bytes
         c.account(c.smem_used, s.span)
     c.out.append(ir.DeclareShared(obj, handle, span=s.span))
-    if spec.kind == "pipeline":
+    if spec.kind is SpecKind.PIPELINE:
         fills = c.temp(f"{s.name}_fill", I32, owner, s.name_span)
         c.out.append(ir.Declare(fills, ir.Const(0, I32, span=s.span), span=s.span))
-        c.bind(s.name, Pipeline(memory, fills, blocks if spec.spread == "across" else None))
+        c.bind(s.name, Pipeline(memory, fills, blocks if spec.spread is ir.Spread.ACROSS else None))
     else:
-        c.bind(s.name, across(c, memory, blocks, s.span) if spec.spread == "across" else memory)
+        c.bind(s.name, across(c, memory, blocks, s.span) if spec.spread is ir.Spread.ACROSS else memory)
 
 
 def _parts(c: Checker, s: tree.Declare) -> int:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from snap.check import convert
-from snap.check.annotations import Spec, annotation
+from snap.check.annotations import Spec, SpecKind, annotation
 from snap.check.bindings import Constant, Poison, Variable
 from snap.check.state import Abort, Checker, Elaboration
 from snap.diag.error import Diagnostic, SnapError
@@ -97,7 +97,7 @@ def starting_place(definition: Definition, requires: tuple[Privilege, ...], call
     if Level.CLUSTER in named and named.get(Level.BLOCK, 1) > CLUSTER_BLOCKS:
         message = f"a cluster has at most {CLUSTER_BLOCKS} blocks, not {named[Level.BLOCK]}"
         raise wrong(message, "use smaller clusters: more than 8 blocks need a GPU that allows it")
-    if definition.kind == "global":
+    if definition.kernel:
         if Level.THREAD not in named:
             raise wrong("a kernel declares its number of threads per block", "add `thread[256]` to `@requires`")
         levels: list[tuple[Level, Held]] = [(Level.GRID, Held(1))]
@@ -173,8 +173,8 @@ def parameters(c: Checker, constexprs: Mapping[str, object]) -> tuple[ParamSpec,
                 f"parameter `{p.name}` has no type", p.span, help=f"write `{p.name}: int @ {c.privilege}`"
             )
         spec, privilege, _ = annotation(c, p.annotation)
-        privilege = privilege or (THREAD1 if spec.kind == "ref" else c.privilege)
-        if p.default is not None and spec.kind != "constexpr":
+        privilege = privilege or (THREAD1 if spec.kind is SpecKind.REF else c.privilege)
+        if p.default is not None and spec.kind is not SpecKind.CONSTEXPR:
             raise c.fail(
                 "SNAP017",
                 f"parameter `{p.name}` has a default; only constexpr parameters may",
@@ -183,14 +183,14 @@ def parameters(c: Checker, constexprs: Mapping[str, object]) -> tuple[ParamSpec,
             )
         if p.name in specs:
             raise c.type_error(f"two parameters are called `{p.name}`", p.span, help="give one of them another name")
-        if spec.kind == "shared":
+        if spec.kind is SpecKind.SHARED:
             raise c.type_error(
                 f"`{p.name}` is passed as a pointer", p.span, help="write `ptr(shared(float)) @ block[1]`"
             )
-        if definition.kind == "global":
+        if definition.kernel:
             _kernel_parameter(c, p, spec, privilege)
         specs[p.name] = ParamSpec(p.name, spec, privilege, p.span)
-        if spec.kind == "constexpr":
+        if spec.kind is SpecKind.CONSTEXPR:
             if p.name not in constexprs:
                 raise c.type_error(
                     f"constexpr parameter `{p.name}` has no value",
@@ -198,7 +198,7 @@ def parameters(c: Checker, constexprs: Mapping[str, object]) -> tuple[ParamSpec,
                     help=f"pass it in the call, or fix it: `.specialize({p.name}=...)`",
                 )
             c.bind(p.name, Constant(constexpr_value(c, p, spec.type, constexprs[p.name])))
-        elif spec.kind in ("value", "ref"):
+        elif spec.kind in (SpecKind.VALUE, SpecKind.REF):
             c.bind(p.name, Variable(c.var(p.name, spec.type, privilege, p.span), "const" if spec.const else ""))
 
     def attempt(p: tree.Parameter) -> None:
@@ -214,9 +214,9 @@ def parameters(c: Checker, constexprs: Mapping[str, object]) -> tuple[ParamSpec,
 
 
 def _kernel_parameter(c: Checker, p: tree.Parameter, spec: Spec, privilege: Privilege) -> None:
-    if spec.kind == "ref" or isinstance(spec.type, Array):
+    if spec.kind is SpecKind.REF or isinstance(spec.type, Array):
         raise c.type_error(f"`{p.name}`: a kernel takes scalars and pointers", p.span, help="pass it as a pointer")
-    if spec.kind == "pointer" and (privilege.level is not Level.GRID or spec.space is Space.SHARED):
+    if spec.kind is SpecKind.POINTER and (privilege.level is not Level.GRID or spec.space is Space.SHARED):
         raise c.type_error(
             f"`{p.name}`: a kernel's pointers are global memory, at `grid[1]`",
             p.span,
@@ -229,13 +229,13 @@ def returns(c: Checker) -> tuple[Element, Privilege] | None:
     if e is None:
         return None
     spec, privilege, _ = annotation(c, e)
-    if spec.kind != "value" or isinstance(spec.type, Array):
+    if spec.kind is not SpecKind.VALUE or isinstance(spec.type, Array):
         raise c.type_error(
             "a function returns a scalar or a vector",
             e.span,
             help="arrays come back through `ref` parameters, memory through pointers",
         )
-    if c.definition.kind == "global":
+    if c.definition.kernel:
         raise c.type_error("a kernel returns nothing", e.span, help="write the result through a pointer")
     return spec.type, privilege or c.privilege
 

@@ -59,7 +59,7 @@ def stage_statement(c: Checker, s: tree.With, tail: bool) -> None:
     number = convert.cast(convert.binary("%", fill, depth, s.head), I32)
     slot = c.remembered(f"{s.name}_slot", number, base.privilege, s.head)
     handle = ir.Handle(
-        c.program.uid(), s.name, base.obj, base.privilege, False, "stage", base, span=s.name_span or s.head
+        c.program.uid(), s.name, base.obj, base.privilege, False, ir.Origin.STAGE, base, span=s.name_span or s.head
     )
     params = tuple(c.temp(f"k{i}", I32, GRID1, s.head) for i in range(len(found.memory.shape) - 1))
     results = (slot, *(ir.Read(p, I32, span=s.head) for p in params))

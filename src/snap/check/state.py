@@ -353,7 +353,7 @@ class Checker:
         has for all the threads that it runs at a time.  A device function holds as little as it can: how much there is,
         its callers say.
         """
-        if self.definition.kind != "global":
+        if not self.definition.kernel:
             return 0
         declared, threads = self.definition.requires.smem, self.constructs[0].place.held(Level.THREAD)
         return declared if declared is not None else FREE_BYTES * (threads.count or 0)

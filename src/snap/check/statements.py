@@ -332,7 +332,7 @@ def _return(c: Checker, s: tree.Return, tail: bool) -> None:
                 s.value.span,
                 help=(
                     "a kernel returns nothing"
-                    if c.definition.kind == "global"
+                    if c.definition.kernel
                     else f"declare it: `def {c.definition.tree.name}(...) -> int @ {c.privilege}:`"
                 ),
             )

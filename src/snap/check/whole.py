@@ -117,7 +117,7 @@ def _residency(c: Checker, made: ir.Body) -> None:
     wanted, span = c.definition.requires.resident, c.definition.requires.span or c.definition.tree.head
     if wanted is None:
         return
-    if c.definition.kind != "global":
+    if not c.definition.kernel:
         c.report(
             "SNAP018",
             f"`resident={wanted}` is about a kernel's launch, and `{c.definition.tree.name}` is a device function",

@@ -10,7 +10,7 @@ is computed are elements.
 from __future__ import annotations
 
 from snap.check import convert
-from snap.check.annotations import annotation, constant_int
+from snap.check.annotations import SpecKind, annotation, constant_int
 from snap.check.assignments import assignable, combined, wanted_by
 from snap.check.expressions import expression
 from snap.check.forms import FormPlace, privilege_node, word_node
@@ -81,7 +81,7 @@ def _target(c: Checker, array: LocalArray, e: tree.Expr) -> ir.ArrayRef:
 def declare_listed(c: Checker, s: tree.Declare) -> tree.Body:
     """`x: T[n] = [e for i in range(n)]`: what it stands for."""
     spec, _, _ = annotation(c, s.annotation)
-    if spec.kind != "value" or not isinstance(spec.type, Array):
+    if spec.kind is not SpecKind.VALUE or not isinstance(spec.type, Array):
         raise c.type_error("a list gives a local array its elements", s.value.span, help=EXAMPLE)
     if s.name in used_names(s.value):
         raise c.type_error(

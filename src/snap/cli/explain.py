@@ -28,9 +28,9 @@ from snap.ir.synced import (
     MBarrierWait,
     PointKind,
     Sync,
+    SyncHalf,
     SyncPoint,
 )
-from snap.ir.text import asynchronous
 from snap.ir.types import Element, Place
 from snap.ir.walk import at_launch, bodies, statements
 
@@ -276,7 +276,7 @@ def _statement(page: _Page, stmt: ir.Stmt, place: Place) -> None:
                 page.note(case.span, _case_words(case))
                 page.paint(case.span.line + 1, _end(case.span, case.body), case.place)
                 _walk(page, case.body, case.place, case.span.line)
-        case ir.Partition(base=base, handle=ir.Handle(origin="stage") as handle, body=inner):
+        case ir.Partition(base=base, handle=ir.Handle(origin=ir.Origin.STAGE) as handle, body=inner):
             page.note(stmt.span, f"{handle.name}: a stage of `{base.name}`")
             _walk(page, inner, place, start)
         case ir.Partition(base=base, handle=handle, body=inner):
@@ -295,35 +295,8 @@ def _statement(page: _Page, stmt: ir.Stmt, place: Place) -> None:
             _walk(page, inner, inside, stmt.span.end_line)
         case ir.Assign() | ir.Break() | ir.Continue() | ir.Return() | ir.Assert():
             pass
-        case _:
-            page.note(stmt.span, _operation_words(stmt))
-
-
-def _operation_words(stmt: ir.Stmt) -> str:
-    match stmt:
-        case ir.Collective(op=op, requires=requires):
-            return f"{op}: {requires} acts together"
-        case ir.Print(privilege=privilege):
-            return f"prints a line for each {privilege}"
-        case ir.Atomic(op=op, order=order, scope=scope):
-            return f"atomic {op}, {order}, {scope} scope, once per thread"
-        case ir.AsyncCopy(target=target):
-            return f"cp.async of {target.view.elem.bytes} bytes per thread, asynchronous"
-        case ir.BoxPrefetch(box=box):
-            return f"TMA prefetch of a box of {' x '.join(map(str, box))} to the L2, issued by one thread"
-        case ir.Prefetch(level=level):
-            return f"prefetch to {level}, once per thread"
-        case ir.BoxCopy():
-            multicast = stmt.op == "load" and stmt.tile.access.view.obj.spread == "copies"
-            return f"{'multicast ' * multicast}{asynchronous(stmt)}, issued by one thread"
-        case ir.Wgmma():
-            return f"tensor cores: {asynchronous(stmt)}"
-        case ir.StoreAcc():
-            return "store_acc: the warpgroup acts together"
-        case ir.Unsafe():
-            return "unsafe: the compiler takes the programmer's word"
-        case ir.Call(function=function):
-            return f"calls {function.name} as {function.place.privilege}"
+        case ir.Act():
+            page.note(stmt.span, stmt.explained())
         case other:
             raise TypeError(other)
 
@@ -359,7 +332,7 @@ def _added_row(added: Added, privilege: str, near: str) -> Row:
             text = f"{barrier.name} expects {size} more bytes (expect_tx)"
         case MBarrierArrive(barrier, point=point):
             text = f"{barrier.name}: {_does(point.arrivals or 'these threads', 'arrive')}, for `{point.object}`"
-        case Sync(point, part="arrive"):
+        case Sync(point, part=SyncHalf.ARRIVE):
             text = (
                 f"{_arrive_words(point)}: {_does(point.arrivals, 'arrive')} for `{point.object}`, without waiting; "
                 f"{_does(point.waiters, 'wait')} at line {point.span.line}"

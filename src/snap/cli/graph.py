@@ -19,7 +19,7 @@ from snap.diag.source import source_line
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir import synced
-from snap.ir.effects import Effect, effects, loads
+from snap.ir.effects import Effect, Extent, Kind, effects, loads
 from snap.ir.engines import Engine
 from snap.ir.points import GONE, Dependence, PointKey, key_of, points
 from snap.ir.synced import PointKind
@@ -106,7 +106,8 @@ class Picture:
     def statement(self, s: ir.Stmt) -> None:
         match s:
             case synced.Sync(point) | synced.MBarrierWait(point=point):
-                self._bar(point, s.span, "arrive" if isinstance(s, synced.Sync) and s.part == "arrive" else "")
+                arrives = isinstance(s, synced.Sync) and s.part is synced.SyncHalf.ARRIVE
+                self._bar(point, s.span, "arrive" if arrives else "")
             case synced.MBarrierArrive(point=point):
                 self._bar(point, s.span, "arrive")
             case synced.AsyncCommit() | synced.MBarrierExpect():
@@ -206,7 +207,7 @@ def _chips(s: ir.Stmt) -> Iterator[Chip]:
             yield Chip(_does(e, e.access.view.obj.name), e.engine)
         elif e.var is not None and e.engine is not Engine.THREADS:
             yield Chip(_does(e, e.var.name), e.engine)
-        elif isinstance(s, ir.StoreAcc) and e.var is not None:
+        elif e.var is not None and e.extent is Extent.BOX and e.kind is Kind.READ:  # an array, taken as a whole
             yield Chip(f"reads {e.var.name}", Engine.THREADS)
 
 

@@ -17,7 +17,7 @@ from snap.codegen.positions import THREAD_INDEX, within
 from snap.codegen.scope import Scope
 from snap.ir import synced
 from snap.ir.hardware import NAMED_BARRIERS, WARP
-from snap.ir.synced import PointKind
+from snap.ir.synced import PointKind, SyncHalf
 from snap.ir.types import I32, Level, Privilege
 
 CLUSTER_SYNC = Helper(
@@ -104,16 +104,16 @@ static __device__ __forceinline__ void snap_group_sync(unsigned int* word, unsig
 ROUNDS = "snap_rounds"
 
 
-def at(scope: Scope, point: synced.SyncPoint, part: str) -> tree.Stmt:
+def at(scope: Scope, point: synced.SyncPoint, part: SyncHalf) -> tree.Stmt:
     """The barrier of a point, or one half of it."""
     match point.kind, part:
-        case PointKind.CLUSTER, "arrive":
+        case PointKind.CLUSTER, SyncHalf.ARRIVE:
             return _evaluate(scope.module.helper(CLUSTER_ARRIVE))
-        case PointKind.CLUSTER, "wait":
+        case PointKind.CLUSTER, SyncHalf.WAIT:
             return _evaluate(scope.module.helper(CLUSTER_WAIT))
-        case PointKind.NAMED, _ if part != "both" or point.number or point.threads:
+        case PointKind.NAMED, _ if part is not SyncHalf.BOTH or point.number or point.threads:
             return _numbered(scope, point, part)
-        case _, "both":
+        case _, SyncHalf.BOTH:
             return sync(scope, point.kind, point.participants)
         case _:
             raise ValueError(f"a barrier of kind {point.kind} has no part {part}")
@@ -165,11 +165,11 @@ def mask(scope: Scope, n: int) -> tuple[tree.Expr, ...]:
     return (lanes,) if first == tree.Integer(0) else (tree.Binary("<<", lanes, first),)
 
 
-def _numbered(scope: Scope, point: synced.SyncPoint, part: str) -> tree.Stmt:
+def _numbered(scope: Scope, point: synced.SyncPoint, part: SyncHalf) -> tree.Stmt:
     """A hardware barrier whose number the point brings along; without one it is that of the groups of this size."""
     module = scope.module
     n = point.participants.n if point.participants.level is Level.THREAD else module.threads
-    if part == "both" and n >= module.threads and not point.threads:
+    if part is SyncHalf.BOTH and n >= module.threads and not point.threads:
         return _evaluate("__syncthreads")
     group = tree.Integer(0) if n >= module.threads else fold.binary("/", THREAD_INDEX, tree.Integer(n), I32)
     base = point.number or _allocated(module, n)
@@ -177,7 +177,7 @@ def _numbered(scope: Scope, point: synced.SyncPoint, part: str) -> tree.Stmt:
         raise ValueError("no hardware barrier is left for a barrier in two parts")
     number = fold.binary("+", group, tree.Integer(base), I32)
     return _evaluate(
-        module.helper(NAMED_ARRIVE if part == "arrive" else NAMED_SYNC), number, tree.Integer(point.threads or n)
+        module.helper(NAMED_ARRIVE if part is SyncHalf.ARRIVE else NAMED_SYNC), number, tree.Integer(point.threads or n)
     )
 
 

@@ -22,7 +22,6 @@ from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.clusters import Part, part_of
 from snap.ir.hardware import TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES, box_align
-from snap.ir.text import asynchronous
 from snap.ir.types import I32, scalar_of
 from snap.record import record
 
@@ -42,12 +41,7 @@ class Share:
 
 
 def multicast(s: ir.BoxCopy | ir.BoxPrefetch, module: Module) -> bool:
-    return (
-        isinstance(s, ir.BoxCopy)
-        and s.op == "load"
-        and s.tile.access.view.obj.spread == "copies"
-        and module.cluster > 1
-    )
+    return isinstance(s, ir.BoxCopy) and s.shared_out and module.cluster > 1
 
 
 def share(s: ir.BoxCopy, blocks: int) -> Share | None:
@@ -75,7 +69,7 @@ def copy(scope: Scope, s: ir.BoxCopy) -> list[tree.Stmt]:
     at = [lower(scope, i) for i in s.origin.index]
     tile, tensor = memory.tile_start(scope, s.tile), scope.state.tensor(tensor_use(s, module))
     mine, (_, _, policy) = issue.first_thread(scope), hints.policy(module, s.l2)
-    words = tree.Comment("multicast " * multicast(s, module) + asynchronous(s))
+    words = tree.Comment("multicast " * multicast(s, module) + s.told())
     if not isinstance(s, synced.CountedLoad):
         return issue.only(mine, words, _do(module, _store(s.op, len(at), s.l2), tensor, *at, tile, *policy))
     barrier = slot_of(scope, s.barrier, s.slot)
@@ -180,14 +174,14 @@ static __device__ __forceinline__ void {name}(const {MAP}* map, {params}) {{
     )
 
 
-def _store(op: str, rank: int, l2: str) -> Helper:
+def _store(op: ir.BoxOp, rank: int, l2: str) -> Helper:
     name = f"snap_box_{op}_{rank}d{f'_{l2}' if l2 else ''}"
     params, operands, at = _coordinates(rank, 2)
     kind, last, more, given = "", "", "", ""
     if l2:
         kind, last, more, given = ".L2::cache_hint", f", %{2 + rank}", ", unsigned long long policy", ', "l"(policy)'
     form = f".async.bulk.tensor.{rank}d.global.shared::cta"
-    form = f"cp{form}.tile" if op == "store" else f"cp.reduce{form}.{op}.tile"
+    form = f"cp{form}.tile" if not op.combines else f"cp.reduce{form}.{op}.tile"
     return Helper(
         name,
         f"""\

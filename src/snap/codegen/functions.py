@@ -322,7 +322,7 @@ def _reaches_out_first(body: ir.Body) -> bool | None:
     where there is neither.
     """
     for s in body:
-        if isinstance(s, synced.Sync) and s.point.kind == PointKind.CLUSTER and s.part != "arrive":
+        if isinstance(s, synced.Sync) and s.point.kind == PointKind.CLUSTER and s.part is not synced.SyncHalf.ARRIVE:
             return False
         found = [_reaches_out_first(inner) for inner in bodies(s)]
         if True in found or _reaches_out(s):

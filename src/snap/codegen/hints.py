@@ -138,7 +138,7 @@ static __device__ __forceinline__ void {name}(Element* to, Element value{param})
     return tree.Evaluate(tree.Call(called, (memory.address(scope, target.access), value, *args)))
 
 
-def prefetch(scope: Scope, s: ir.Prefetch) -> tree.Stmt:
+def prefetch(scope: Scope, s: ir.Prefetch) -> list[tree.Stmt]:
     name = f"snap_prefetch_{s.level.replace('::', '_')}"
     where = ".global" if s.access.view.obj.space is Space.GLOBAL else ""
     helper = Helper(
@@ -148,4 +148,4 @@ static __device__ __forceinline__ void {name}{"" if where else "_any"}(const voi
     asm volatile("prefetch{where}.{s.level} [%0];" :: "l"(place));
 }}""",
     )
-    return tree.Evaluate(tree.Call(scope.module.helper(helper), (memory.address(scope, s.access),)))
+    return [tree.Evaluate(tree.Call(scope.module.helper(helper), (memory.address(scope, s.access),)))]

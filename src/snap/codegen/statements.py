@@ -65,10 +65,12 @@ def block(scope: Scope, statements: ir.Body) -> tuple[tree.Stmt, ...]:
     return tuple(out)
 
 
-# Asynchronous work, and the barriers that count it.
-BACKGROUND: dict[type, Callable[[Scope, Any], list[tree.Stmt]]] = {
+# Instructions, and the mbarriers that count what is asynchronous.
+INSTRUCTIONS: dict[type, Callable[[Scope, Any], list[tree.Stmt]]] = {
     **dict.fromkeys((ir.BoxCopy, synced.CountedLoad), boxes.copy),
     ir.BoxPrefetch: boxes.prefetch,
+    ir.Sleep: lambda scope, s: [tree.Evaluate(tree.Call("__nanosleep", (lower(scope, s.nanoseconds),)))],
+    ir.Prefetch: hints.prefetch,
     **dict.fromkeys((ir.Wgmma, synced.FencedWgmma), tensor.multiply),
     ir.StoreAcc: tensor.store,
     synced.MBarrierWait: mbarriers.wait,
@@ -122,8 +124,6 @@ def statement(scope: Scope, s: ir.Stmt, last: bool) -> list[tree.Stmt]:
             return _sync(replace(scope, place=place), s)
         case ir.AsyncCopy():
             return [copies.copy(scope, s)]
-        case ir.Prefetch():
-            return [hints.prefetch(scope, s)]
         case synced.Elect(_, inner):
             made = block(replace(scope, elected=True), inner)
             return issue.only(issue.first_thread(scope), *made) if made else []
@@ -132,7 +132,7 @@ def statement(scope: Scope, s: ir.Stmt, last: bool) -> list[tree.Stmt]:
         case synced.AsyncCommit(engine):
             return COMMITS[engine](scope)
         case _:
-            return BACKGROUND[type(s)](scope, s)
+            return INSTRUCTIONS[type(s)](scope, s)
 
 
 # ---- simple statements ----------------------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ def _sync(scope: Scope, s: synced.Sync) -> list[tree.Stmt]:
     """Who only waits at a barrier has nothing to wait for before it."""
     point = s.point
     before: list[tree.Stmt] = []
-    if s.part != "wait":
+    if s.part is not synced.SyncHalf.WAIT:
         for wait, younger in point.waits:
             match wait:
                 case Wait.COPIES:

@@ -30,7 +30,6 @@ from snap.codegen.targets import target_lvalue
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.hardware import DESCRIPTOR_UNIT, SWIZZLE_CHUNK, WARPGROUP, WGMMA_STEP
-from snap.ir.text import asynchronous
 from snap.ir.types import BF16, F16, F32, I32, U32, Array, Scalar
 
 A_REGISTERS = 4  # of A, in one instruction
@@ -211,7 +210,7 @@ def multiply(scope: Scope, s: ir.Wgmma) -> list[tree.Stmt]:
     # Narrow values are put together in registers before the fence: behind it, none that a product takes may be written.
     narrow = touched and isinstance(s.a, ir.ArrayRef) and s.a.elem != F32
     pairs = [_do(module, SETTLED, registers(scope, s.a))] if narrow else []
-    said = tree.Comment(asynchronous(s))
+    said = tree.Comment(s.told())
     return [*pairs, *([_do(module, FENCE)] if fenced else []), said, tree.Block((*tiles, product))]
 
 

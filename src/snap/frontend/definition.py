@@ -45,14 +45,14 @@ EXPANSIONS = "expansions"  # with a choice of constexpr values, in `made`: what 
 class Definition:
     """One Snap function as defined.
 
-    kind    'global' or 'device'
+    kernel  whether it is a kernel, not a device function
     names   what the function's free names were bound to when it was defined (closure first, then globals; builtins not
             included)
     made    what the checker has made of it, for all that call it alike: it lives as long as the function
     """
 
     tree: Function
-    kind: str
+    kernel: bool
     requires: Requires
     names: Mapping[str, object]
     made: dict[object, object] = field(default_factory=dict)

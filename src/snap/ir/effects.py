@@ -127,10 +127,10 @@ def _atomic(s: ir.Atomic) -> tuple[Effect, ...]:
 
 
 def _box_copy(s: ir.BoxCopy) -> tuple[Effect, ...]:
-    kind = {"load": Kind.READ, "store": Kind.WRITE}.get(s.op, Kind.COMBINE)
-    atomic = s.op if kind is Kind.COMBINE else ""
+    kind = Kind.READ if s.is_load else Kind.COMBINE if s.op.combines else Kind.WRITE
+    atomic = s.op if s.op.combines else ""
     there = Effect(kind, s.origin, engine=Engine.BOXES, extent=Extent.BOX, box=s.box, atomic=atomic)
-    if s.op == "load":
+    if s.is_load:
         return there, _tile(s.tile, Kind.WRITE, Engine.BOXES)
     return _tile(s.tile, Kind.READ, Engine.BOXES), there
 
@@ -171,7 +171,7 @@ _ROWS: dict[type, Callable[[Any], tuple[Effect, ...]]] = {
     **dict.fromkeys(
         (
             *(ir.DeclareShared, ir.If, ir.While, ir.Break, ir.Continue, ir.Return, ir.Assert, ir.Print),
-            *(ir.Group, ir.Split, ir.Partition, ir.Claim, ir.Turn, ir.Prefetch, ir.BoxPrefetch),
+            *(ir.Group, ir.Split, ir.Partition, ir.Claim, ir.Turn, ir.Prefetch, ir.BoxPrefetch, ir.Sleep),
             *(synced.AsyncCommit, synced.Sync, synced.Elect),
             *(synced.MBarrierWait, synced.MBarrierArrive, synced.MBarrierExpect),
         ),

@@ -8,6 +8,7 @@ from dataclasses import field
 
 from snap.diag.span import Span
 from snap.ir.types import Array, Element, Place, Privilege, Scalar, Space, ValueType, told_apart
+from snap.ir.word import Word
 from snap.record import record as node
 
 # ---- names ----------------------------------------------------------------------------------------------------------
@@ -25,14 +26,21 @@ class Var:
     span: Span = field(compare=False, kw_only=True)
 
 
+class Spread(Word):
+    """How the blocks of a cluster hold shared memory."""
+
+    NONE = ""  # each block has its own; so it is of global memory, too
+    ACROSS = "across"  # one array, of which each block has a part
+    COPIES = "copies"  # one value, of which each block has a copy
+
+
 @node
 class MemObject:
     """Storage.  `offset` is the byte offset of a shared array in its function's frame; `shape` None means one dimension
     of unknown length.
 
-    spread: '' for memory of a block (or global memory); shared memory of a cluster is 'across' its blocks, a part each,
-    or 'copies', one value of which every block holds a copy.  `shape`, `offset` and the size are those of one block's
-    part, or copy. depth: of a pipeline, how many slots it has (its leading dimension); 0 for plain memory.  lag: how
+    spread: how the blocks of a cluster hold it.  `shape`, `offset` and the size are those of one block's
+    part, or copy.  depth: of a pipeline, how many slots it has (its leading dimension); 0 for plain memory.  lag: how
     many stages may go by before one whose tensor-core products are in flight is given back; None leaves it to the
     compiler. extent: of shared memory whose size a launch decides, the first extent, over the kernel's parameters; in
     `shape` stands the most that it may be, which is what everyone reasons with.  Such arrays lie from AT_LAUNCH on in
@@ -49,7 +57,7 @@ class MemObject:
     privilege: Privilege
     offset: int = 0
     swizzle: int = 0
-    spread: str = ""
+    spread: Spread = Spread.NONE
     depth: int = 0
     lag: int | None = None
     extent: Expr | None = None
@@ -60,18 +68,26 @@ class MemObject:
 AT_LAUNCH = 1 << 24  # bytes into a frame, beyond all arrays of constant size
 
 
+class Origin(Word):
+    """By what a name for memory came to be."""
+
+    PARAM = "param"
+    SHARED = "shared"
+    PARTITION = "partition"
+    CLAIM = "claim"
+    STAGE = "stage"
+
+
 @node
 class Handle:
-    """A name for (a part of) an object at a privilege.  origin: 'param', 'shared', 'partition', 'claim', 'stage';
-    `base` is what was lowered.
-    """
+    """A name for (a part of) an object at a privilege; `base` is what was lowered."""
 
     uid: int
     name: str
     obj: MemObject
     privilege: Privilege
     const: bool
-    origin: str
+    origin: Origin
     base: Handle | None = None
     disjoint: bool = False
     span: Span = field(compare=False, kw_only=True)

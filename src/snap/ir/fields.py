@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import Any, get_args
 
-from snap.ir import expressions, synced
+from snap.ir import acts, expressions, synced
 from snap.ir import nodes as ir
 
 EXPRESSIONS = frozenset(get_args(ir.Expr))
@@ -25,7 +25,7 @@ EVALUATED = frozenset(("Expr", "Target", "VarTarget", "MemAccess", "Tile", "Arra
 BODIES = frozenset(("Body",))
 NODES = frozenset(
     name
-    for module in (expressions, ir, synced)
+    for module in (expressions, acts, ir, synced)
     for name, one in vars(module).items()
     if getattr(one, "__module__", "") == module.__name__ or name in ("Expr", "Target", "Body")
 )

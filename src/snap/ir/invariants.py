@@ -8,7 +8,7 @@ Non-goals: whether barriers suffice, which the seeded machine shows by running; 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import get_args
+from typing import Any, get_args
 
 from snap.ir import nodes as ir
 from snap.ir import synced
@@ -16,7 +16,7 @@ from snap.ir.effects import accesses, assigned, effects
 from snap.ir.engines import Engine, Wait
 from snap.ir.hardware import NAMED_BARRIERS, WARP
 from snap.ir.operations import ATOMICS, COLLECTIVES, MATH
-from snap.ir.synced import PointKind, Stage
+from snap.ir.synced import PointKind, Stage, SyncHalf
 from snap.ir.types import BOOL, GRID1, THREAD1, Array, Level, Place, Privilege, Scalar, ValueType, Vector, scalar_of
 from snap.ir.walk import bytes_of, children, own_expressions, statements, variables, ways_out
 from snap.record import record
@@ -309,8 +309,8 @@ def _loop_around(s: ir.Break | ir.Continue, around: Around) -> str:
     return "" if any(isinstance(x, (ir.For, ir.While)) for x in around.path) else "there is no loop"
 
 
-@_row("privileges", "what threads do together stands where the group of it is held", *get_args(synced.Together))
-def _held(s: synced.Together, around: Around) -> str:
+@_row("privileges", "what threads do together stands where the group of it is held", *synced.AS_ONE)
+def _held(s: Any, around: Around) -> str:
     """What the program says stands at the code's place, until roles run code of the whole block; what is put in may be
     for fewer.
     """
@@ -319,7 +319,9 @@ def _held(s: synced.Together, around: Around) -> str:
             return f"it says {s.place}, and stands in {around.place}"
     if isinstance(s, ir.Collective) and not s.place.holds(s.requires):
         return f"{s.requires} is not held in {s.place}"
-    if isinstance(s, synced.Sync) and not s.point.threads and s.part == "both":  # else those who take part say so
+    if (
+        isinstance(s, synced.Sync) and not s.point.threads and s.part is SyncHalf.BOTH
+    ):  # else those who take part say so
         p = s.point.participants
         return "" if s.place.privilege.at_least(p) and s.place.holds(p) else f"{p} is not held in {s.place}"
     return ""
@@ -361,7 +363,7 @@ def _both(p: Privilege, q: Privilege) -> Privilege:
 def _claimed(s: ir.Stmt, around: Around) -> str:
     for a in around.facts.accesses:
         claim: ir.Handle | None = a.handle
-        while claim is not None and claim.origin != "claim":
+        while claim is not None and claim.origin is not ir.Origin.CLAIM:
             claim = claim.base
         if claim is not None and not any(
             isinstance(x, (ir.Case, ir.Group)) and claim.privilege.at_least(x.place.privilege) for x in around.path
@@ -408,7 +410,7 @@ def _loads_counted(s: ir.BoxCopy, around: Around) -> str:
     counted = isinstance(s, synced.CountedLoad)
     if around.stage < Stage.WOVEN or not around.function.kernel:
         return "" if not counted else "its bytes are counted"
-    return "" if counted == (s.op == "load") else "its bytes are counted" if counted else "nobody counts its bytes"
+    return "" if counted == s.is_load else "its bytes are counted" if counted else "nobody counts its bytes"
 
 
 @_row("points", "a barrier is of a kind that its group has", synced.Sync)
@@ -430,11 +432,12 @@ def _point_fits(s: synced.Sync, around: Around) -> str:
 
 @_row("one thread", "what one thread runs alone is nothing that threads do together", synced.Elect)
 def _one_thread(s: synced.Elect, around: Around) -> str:
-    together = (synced.Elect, ir.Collective, ir.Wgmma, ir.StoreAcc, ir.Group, ir.Split, ir.Turn)
+    scopes = (synced.Elect, ir.Group, ir.Split, ir.Turn)
     for x in statements(s.body):
         if isinstance(x, ir.Group) and x.is_all:
             continue
-        if isinstance(x, together) or isinstance(x, synced.Sync) and x.point.kind != PointKind.THREAD:
+        many = isinstance(x, scopes) or isinstance(x, ir.Act) and x.EXECUTED is ir.Executed.TOGETHER
+        if many or isinstance(x, synced.Sync) and x.point.kind is not PointKind.THREAD:
             return f"{type(x).__name__} in it is done by many"
     return ""
 
@@ -452,7 +455,7 @@ def _begun(f: synced.AnyFunction) -> Iterator[Engine]:
     for s in statements(f.body):
         if isinstance(s, ir.Call):
             yield from _begun(s.function)
-        elif not isinstance(s, ir.BoxCopy) or s.op != "load":  # whose bytes are counted, not committed
+        elif not isinstance(s, ir.BoxCopy) or not s.is_load:  # whose bytes are counted, not committed
             yield from (e.engine for e in effects(s) if e.engine is not Engine.THREADS)
 
 
@@ -470,20 +473,23 @@ def _work(f: synced.AnyFunction, around: Around) -> str:
 def _paired(f: synced.AnyFunction, around: Around) -> str:
     if around.stage is Stage.TYPED:
         return ""
-    parts: dict[int, set[str]] = {}
+    parts: dict[int, set[SyncHalf]] = {}
     waited, arrived = set(), set()
     for s in statements(f.body):
         match s:
             case synced.Sync(point, part=part) if point.kind != PointKind.THREAD:
                 # Who waits at a named barrier arrives there, too; the others, where there are any, only arrive.
                 parts.setdefault(point.uid, set()).add(
-                    "both" if point.kind == PointKind.NAMED and part == "wait" else part
+                    SyncHalf.BOTH if point.kind is PointKind.NAMED and part is SyncHalf.WAIT else part
                 )
             case synced.MBarrierWait(barrier):
                 waited.add(barrier.name)
             case synced.MBarrierArrive(barrier) | synced.MBarrierExpect(barrier):
                 arrived.add(barrier.name)
-    if any(found not in ({"both"}, {"arrive", "wait"}, {"arrive", "both"}) for found in parts.values()):
+    if any(
+        found not in ({SyncHalf.BOTH}, {SyncHalf.ARRIVE, SyncHalf.WAIT}, {SyncHalf.ARRIVE, SyncHalf.BOTH})
+        for found in parts.values()
+    ):
         return "one part of a barrier is missing"
     return f"nobody arrives at {min(waited - arrived)}" if f.kernel and waited - arrived else ""
 

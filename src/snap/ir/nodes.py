@@ -36,9 +36,26 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Union
 
 from snap.diag.span import Span
+from snap.ir.acts import (  # noqa: F401  (all of them are found here)
+    Act,
+    AsyncCopy,
+    Atomic,
+    BoxCopy,
+    BoxOp,
+    BoxPrefetch,
+    Collective,
+    Executed,
+    Prefetch,
+    Printing,
+    Sleep,
+    Statement,
+    StoreAcc,
+    Unsafe,
+    Wgmma,
+)
 from snap.ir.contracts import Contract
 from snap.ir.expressions import (  # noqa: F401  (all of them are found here)
     AT_LAUNCH,
@@ -65,8 +82,10 @@ from snap.ir.expressions import (  # noqa: F401  (all of them are found here)
     MemObject,
     MemTarget,
     MemView,
+    Origin,
     Read,
     Select,
+    Spread,
     Table,
     Target,
     Tile,
@@ -87,19 +106,6 @@ if TYPE_CHECKING:
 # ---- statements -----------------------------------------------------------------------------------------------------
 
 Body = tuple["Stmt", ...]
-
-
-@node
-class Statement:
-    """What every statement is.
-
-    number  which statement of its program it is (`snap.ir.numbering`): given once, kept by `replace`, so that passes
-            speak of the same statement while parts of it change; 0 for none yet
-    """
-
-    KEEPS = ("_effects", "_own_expressions", "_expressions", "_below")  # effects.py, walk.py
-    number: int = field(default=0, compare=False, repr=False, kw_only=True)
-    span: Span = field(compare=False, kw_only=True)
 
 
 @node
@@ -181,7 +187,7 @@ class Assert(Statement):
 
 
 @node
-class Print(Statement):
+class Print(Act):
     """One line for each group of `privilege`, the code's own: who prints (`snap.ir.printed`), then the texts with the
     values of `args` between them, one text more than values.  Values are bool, i32, u32, i64, u64, f32 or f64.
 
@@ -192,6 +198,13 @@ class Print(Statement):
     args: tuple[Expr, ...]
     lead: Expr | None
     privilege: Privilege
+
+    def line(self, p: Printing) -> str:
+        values = (part for text, arg in zip(self.texts, self.args) for part in (repr(text), p.expr(arg)))
+        return f"print {', '.join((*values, repr(self.texts[-1])))} @ {self.privilege}"
+
+    def explained(self) -> str:
+        return f"prints a line for each {self.privilege}"
 
 
 @node
@@ -254,144 +267,6 @@ class Claim(Statement):
 
 
 @node
-class Collective(Statement):
-    """An intrinsic of `snap.ir.operations.COLLECTIVES`, executed once per group of `requires`."""
-
-    op: str
-    requires: Privilege
-    place: Place
-    targets: tuple[Target, ...]
-    args: tuple[Expr, ...]
-    accesses: tuple[MemAccess, ...] = ()
-    attrs: tuple[tuple[str, object], ...] = ()
-
-    def attr(self, name: str, default: object = None) -> Any:
-        return dict(self.attrs).get(name, default)
-
-
-@node
-class Atomic(Statement):
-    """op: load store add min max and or xor exch inc dec cas; once per thread; `target` receives the old value (load:
-    the value).  Of a vector, `add` is one operation for each component.
-    """
-
-    op: str
-    access: MemAccess
-    args: tuple[Expr, ...]
-    target: Target | None
-    order: str
-    scope: str
-
-
-@node
-class AsyncCopy(Statement):
-    """One element of global memory into shared memory, asynchronously: this thread may use it after a wait, others
-    after a barrier behind that.
-
-    valid   where it does not hold, the source is not read, and the element becomes zero; None for everywhere.  The
-            indices of the source are evaluated either way
-    elements  of the source's own elements, as its array is declared, so many from the first are read, and the rest of
-            what is copied becomes zero: an i32 from 0 to all of them; None for all.  Never together with `valid`
-    l2      the priority with which the L2 keeps what is read (`snap.ir.operations.L2_EVICTION`); '' for no wish
-    """
-
-    target: MemAccess
-    source: MemAccess
-    valid: Expr | None = None
-    l2: str = ""
-    elements: Expr | None = None
-
-
-@node
-class Prefetch(Statement):
-    """The line of an element of global memory comes into a cache, if the hardware likes; once per thread.  Nothing is
-    read: the element may lie outside of its array.  level: one of `snap.ir.operations.PREFETCHED`.
-    """
-
-    access: MemAccess
-    level: str
-
-
-@node
-class BoxPrefetch(Statement):
-    """A box of global memory comes into the L2 (TMA), if the hardware likes; once per group of the place's privilege.
-    Nothing is read or written.  box, swizzle: as of the `BoxCopy` that will load it, so that both use one tensor map.
-    """
-
-    origin: MemAccess
-    box: tuple[int, ...]
-    swizzle: int
-    place: Place
-
-
-@node
-class BoxCopy(Statement):
-    """A box between shared and global memory, moved asynchronously; once per group of the place's privilege.
-
-    op      'load': from global to shared memory, elements outside of the array are zero; 'store', or 'add' 'min' 'max'
-            'and' 'or' 'xor', which combine with what is there: from shared to global memory, elements outside are left
-            out
-    tile    the box in shared memory, contiguous
-    origin  its first element in global memory; the view is the array's own, with a shape
-    box     the tile's shape in the dimensions of the array
-    tf32    of a load of f32: whether each element is rounded to tf32 on its way
-    l2      the priority with which the L2 keeps what is moved (`snap.ir.operations.L2_EVICTION`); '' for no wish
-
-    For a tile of memory that is 'copies', every block of the cluster issues it for its share of the rows, for all
-    blocks.
-    """
-
-    op: str
-    tile: Tile
-    origin: MemAccess
-    box: tuple[int, ...]
-    place: Place
-    tf32: bool = False
-    l2: str = ""
-
-
-@node
-class Wgmma(Statement):
-    """acc = a @ b.T + (0 where `zero`, else acc), asynchronously, by a warpgroup: 64 rows, n columns.
-
-    type    'bf16', 'f16', 'tf32', 'e4m3', 'e5m2': of a and b; 'e4m3.e5m2' where they differ
-    acc     n/2 values of f32 (or f16) a thread, as PTX lays fragments out
-    a       a tile [64, k] of shared memory (`a_transposed`: [k, 64]), or registers, k/2 values a thread
-    b       a tile [n, k] (`b_transposed`: [k, n])
-            A tile may have a leading dimension more, of panels: [p, rows, w] is p tiles [rows, w] side by side.
-    """
-
-    type: str
-    acc: ArrayRef
-    a: Tile | ArrayRef
-    b: Tile
-    n: int
-    k: int
-    a_transposed: bool
-    b_transposed: bool
-    zero: Expr | None
-    place: Place
-
-    @property
-    def types(self) -> tuple[str, str]:
-        """Of a, and of b."""
-        a, _, b = self.type.partition(".")
-        return a, b or a
-
-
-@node
-class StoreAcc(Statement):
-    """Columns `first` to `first` + w of a warpgroup's accumulator (see `Wgmma`) into a tile [64, w] of shared memory,
-    converted to its elements.
-    """
-
-    tile: Tile
-    acc: ArrayRef
-    first: Expr
-    place: Place
-
-
-@node
 class Turn(Statement):
     """Units of `place`'s group, the current ones of `outer`, run the body one at a time, cyclically, unit 0 first.  It
     orders when the body is run, not memory.
@@ -403,21 +278,7 @@ class Turn(Statement):
 
 
 @node
-class Unsafe(Statement):
-    """CUDA text with {name} holes, bound to values and memory.  `cpu` is a Python callable that stands for it on the
-    CPU machine, or None.
-    """
-
-    text: str
-    values: tuple[tuple[str, Expr], ...]
-    memory: tuple[tuple[str, MemAccess], ...]
-    target: Target | None
-    type: Element | None
-    cpu: object = field(default=None, compare=False)
-
-
-@node
-class Call(Statement):
+class Call(Act):
     """args bind `function.params` in order: Expr for a ValueParam, ArrayRef for a RefParam, MemView for a MemParam
     (with the handle it came through).
 
@@ -431,12 +292,21 @@ class Call(Statement):
     place: Place
     smem_offset: int
 
+    def line(self, p: Printing) -> str:
+        given = ", ".join(map(p.argument, self.args))
+        called = f"{p.results(self.target)}{p.callee(self.function)}({given})"
+        return f"{called} at {self.place}, shared memory from byte {self.smem_offset}"
+
+    def explained(self) -> str:
+        return f"calls {self.function.name} as {self.function.place.privilege}"
+
 
 # The statements of the typed IR; those of the synchronized one stand in the same bodies.
-Plain = Declare | DeclareShared | Assign | If | While | For | Break | Continue | Return | Assert | Print
-Act = Collective | Atomic | AsyncCopy | Prefetch | BoxCopy | BoxPrefetch | Wgmma | StoreAcc | Unsafe | Call
+Plain = Declare | DeclareShared | Assign | If | While | For | Break | Continue | Return | Assert
+Instructed = Collective | Atomic | Sleep | AsyncCopy | Prefetch | BoxCopy | BoxPrefetch | Wgmma | StoreAcc | Unsafe
+Acting = Instructed | Print | Call
 Opening = Group | Split | Partition | Claim | Turn
-Typed = Plain | Opening | Act
+Typed = Plain | Opening | Acting
 Stmt = Union[Typed, "synced.OnlySynced"]
 
 

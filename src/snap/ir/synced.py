@@ -12,12 +12,14 @@ Every node is immutable and has a span; spans do not count in comparisons.
 from __future__ import annotations
 
 from dataclasses import field
-from enum import Enum, IntEnum
+from enum import IntEnum
+from typing import get_args
 
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir.engines import Engine, Wait
 from snap.ir.types import Element, Place, Privilege
+from snap.ir.word import Word
 from snap.record import record as node
 
 
@@ -31,7 +33,7 @@ class AsyncCommit(ir.Statement):
     place: Place | None = None
 
 
-class PointKind(str, Enum):
+class PointKind(Word):
     """By what a point makes threads wait.  To users it is the word: `point.kind == "block"`."""
 
     THREAD = "thread"  # no barrier: for what the thread itself has in flight
@@ -41,8 +43,6 @@ class PointKind(str, Enum):
     CLUSTER = "cluster"
     GRID = "grid"
     MBARRIER = "mbarrier"
-
-    __str__, __repr__, __hash__ = str.__str__, str.__repr__, str.__hash__
 
 
 @node
@@ -86,15 +86,21 @@ class SyncPoint:
         return dict(self.waits).get(Wait(wait))
 
 
+class SyncHalf(Word):
+    """What is done of a barrier where it stands: it may stand in two places."""
+
+    BOTH = "both"
+    ARRIVE = "arrive"
+    WAIT = "wait"
+
+
 @node
 class Sync(ir.Statement):
-    """`place` is the class of the code it stands in.  part: 'both', or 'arrive' and 'wait' where the point stands in
-    two places.
-    """
+    """`place` is the class of the code it stands in."""
 
     point: SyncPoint
     place: Place
-    part: str = "both"
+    part: SyncHalf = SyncHalf.BOTH
 
 
 @node
@@ -170,18 +176,28 @@ class CountedLoad(ir.BoxCopy):
     barrier: MBarrier = field(kw_only=True)
     slot: ir.Expr = field(kw_only=True)
 
+    def line(self, p: ir.Printing) -> str:
+        return f"{ir.BoxCopy.line(self, p)}, counted by {p.slot(self.barrier, self.slot)}"
+
 
 @node
 class FencedWgmma(ir.Wgmma):
     """A wgmma that may use registers which threads have touched since the last one: wgmma.fence comes before it."""
 
+    def line(self, p: ir.Printing) -> str:
+        return f"{ir.Wgmma.line(self, p)}, registers fenced"
+
 
 Added = Sync | AsyncCommit | MBarrierWait | MBarrierArrive | MBarrierExpect | Elect  # statements of no program
 OnlySynced = Added | CountedLoad | FencedWgmma
 
-# What the threads of a group do together: it stands where the group is held, and none of them does it alone.
 OnMBarrier = CountedLoad | MBarrierWait | MBarrierArrive | MBarrierExpect
-Together = ir.Collective | ir.BoxCopy | ir.Wgmma | FencedWgmma | ir.StoreAcc | Sync | Elect | OnMBarrier
+
+# What a group does as one, by all of its threads or by one for all: it stands where the group is held.
+AS_ONE = (
+    *(c for c in (*get_args(ir.Instructed), FencedWgmma) if c.EXECUTED is not ir.Executed.EACH),
+    *(Sync, Elect, *get_args(OnMBarrier)),
+)
 
 
 def counted(s: ir.BoxCopy, barrier: MBarrier, slot: ir.Expr) -> CountedLoad:

@@ -15,7 +15,7 @@ from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.depth import deep
 from snap.ir.engines import Wait
-from snap.ir.synced import PointKind
+from snap.ir.synced import PointKind, SyncHalf
 from snap.ir.types import BOOL, F32, I32, Array, Space
 from snap.ir.walk import callees
 
@@ -34,17 +34,6 @@ def text(function: synced.AnyFunction) -> str:
 def line(s: ir.Stmt) -> str:
     """The statement's first line, for messages."""
     return next(_Printer({}).statement(s))
-
-
-def asynchronous(s: ir.BoxCopy | ir.Wgmma) -> str:
-    """A TMA copy or a wgmma in the words of the field, for listings and for comments in the CUDA."""
-    if isinstance(s, ir.Wgmma):
-        return f"wgmma 64 x {s.n} x {s.k}, {s.type}, asynchronous"
-    what = s.op if s.op in ("load", "store") else f"reduction ({s.op})"
-    box = " x ".join(map(str, s.box))
-    part = s.tile.access.view.obj.part if s.op == "load" else None
-    to = "" if part is None else f" to {part[0]} of the cluster's blocks"
-    return f"TMA {what} of a {box} {s.tile.access.view.elem} box{to}{', rounded to tf32' * s.tf32}, asynchronous"
 
 
 def _fresh(name: str, taken: dict[str, int]) -> str:
@@ -171,59 +160,16 @@ class _Printer:
                 return "return" if value is None else f"return {self.expr(value)}"
             case ir.Assert(cond, message):
                 return f"assert {self.expr(cond)}, {message!r}"
-            case ir.Print(texts, args, _, privilege):
-                values = (part for text, arg in zip(texts, args) for part in (repr(text), self.expr(arg)))
-                return f"print {', '.join((*values, repr(texts[-1])))} @ {privilege}"
-            case ir.Call(function, args, _, target, place, offset):
-                given = ", ".join(map(self.argument, args))
-                name = self.functions.get(function.uid, function.name)
-                return f"{self.results(target)}{name}({given}) at {place}, shared memory from byte {offset}"
-            case ir.Unsafe(text, values, memory, target):
-                holes = [*((n, self.expr(e)) for n, e in values), *((n, self.access(a)) for n, a in memory)]
-                return f"{self.results(target)}unsafe {text!r} {', '.join(f'{n}={e}' for n, e in holes)}".rstrip()
+            case ir.Act():
+                return s.line(self)
             case _:
-                return self.together(s) if isinstance(s, ir.Typed) else self.added(s)
-
-    def together(self, s: ir.Stmt) -> str:
-        """Collectives, atomics, and what is done asynchronously."""
-        match s:
-            case ir.Collective(op, requires, place, targets, args, accesses, attrs):
-                given = [*map(self.expr, args), *map(self.access, accesses), *(f"{n}={v}" for n, v in attrs)]
-                return f"{self.results(*targets)}{op}({', '.join(given)}) by {requires} at {place}"
-            case ir.Atomic(op, access, args, target, order, scope):
-                given = [self.access(access), *map(self.expr, args)]
-                return f"{self.results(target)}atomic.{op}({', '.join(given)}), {order}, {scope}"
-            case ir.AsyncCopy(target, source, valid):
-                zeros = "" if valid is None else f" where {self.expr(valid)}, else zero"
-                if s.elements is not None:
-                    zeros = f", {self.expr(s.elements)} elements of it, else zero"
-                return f"copy {self.access(target)} from {self.access(source)}{zeros}{f', {s.l2}' if s.l2 else ''}"
-            case ir.Prefetch(access, level):
-                return f"prefetch {self.access(access)} to {level}"
-            case ir.BoxPrefetch(origin, box, _, place):
-                return f"box prefetch {self.access(origin)} of {list(box)} at {place}"
-            case ir.BoxCopy(op, tile, origin, box, place):
-                way = "from" if op == "load" else "to"
-                counted = f", counted by {self.slot(s.barrier, s.slot)}" if isinstance(s, synced.CountedLoad) else ""
-                tf32 = (", rounded to tf32" if s.tf32 else "") + (f", {s.l2}" if s.l2 else "")
-                return (
-                    f"TMA {op} {self.tile(tile)} {way} {self.access(origin)} of {list(box)} at {place}{tf32}{counted}"
-                )
-            case ir.Wgmma(type_, acc, a, b, n, k, a_transposed, b_transposed, zero, place):
-                left, right = (self.tile(t) if isinstance(t, ir.Tile) else self.array(t) for t in (a, b))
-                left, right = left + ".T" * a_transposed, right + ".T" * (not b_transposed)
-                start = "" if zero is None else f", from zero where {self.expr(zero)}"
-                fence = ", registers fenced" if isinstance(s, synced.FencedWgmma) else ""
-                return f"{self.array(acc)} += {left} @ {right} ({type_}, n {n}, k {k}) at {place}{start}{fence}"
-            case ir.StoreAcc(tile, acc, first, place):
-                return f"{self.tile(tile)} = columns from {self.expr(first)} of {self.array(acc)} at {place}"
-        raise TypeError(type(s).__name__)
+                return self.added(s)
 
     def added(self, s: ir.Stmt) -> str:
         """What synchronization put in."""
         match s:
             case synced.Sync(point, place, part):
-                return f"{'' if part == 'both' else part + ' at '}{self.point(point)} at {place}"
+                return f"{'' if part is SyncHalf.BOTH else part + ' at '}{self.point(point)} at {place}"
             case synced.AsyncCommit(engine, place):
                 return f"commit {Wait.all_of(engine).value}" + ("" if place is None else f" at {place}")
             case synced.MBarrierWait(barrier, slot, phase, place):
@@ -278,6 +224,9 @@ class _Printer:
                 return f"{obj.name} as {elem}[{self.shape(shape)}]"
             case _:
                 return self.expr(a)
+
+    def callee(self, f: synced.AnyFunction) -> str:
+        return self.functions.get(f.uid, f.name)
 
     def array(self, a: ir.ArrayRef) -> str:
         own = a.var.type == Array(a.elem, (*a.around, *a.shape))

@@ -7,7 +7,9 @@ from __future__ import annotations
 from snap.ir import nodes as ir
 from snap.ir.hardware import WARP
 from snap.ir.operations import COLLECTIVES
+from snap.ir.synced import PointKind
 from snap.ir.types import Level, Privilege, Vector, scalar_of
+from snap.ir.walk import own_expressions
 from snap.machine.expressions import Expressions
 from snap.machine.lanes import Watched
 from snap.machine.locals import Layout
@@ -132,12 +134,10 @@ class Actions(Expressions):
             text = f"combine({s.op!r}, C.full({value}), {source}, {blocks})"
         else:
             site = self.site(s.span, s.op)
-            kind = {Level.GRID: "grid", Level.CLUSTER: "cluster", Level.BLOCK: "block", Level.THREAD: "warp"}[
-                s.requires.level
-            ]
+            kind = _KINDS[s.requires.level]
             text = (
-                f"(yield from C.meet({kind!r}, {self.group_of(s.requires)}, {self.mask}, {site}, {s.op!r}, {value},"
-                f" {source}))"
+                f"(yield from C.meet(PointKind.{kind.name}, {self.group_of(s.requires)}, {self.mask}, {site}, {s.op!r},"
+                f" {value}, {source}))"
             )
         if s.targets:
             self.assign(s.targets[0], self.bind(text, "x"))
@@ -197,10 +197,10 @@ class Actions(Expressions):
             zero = ir.MakeVector((zero,) * elem.lanes, elem, span=s.span)
         return f"merge({valid}, {value}, {self.expr(zero)})"
 
-    def prefetch(self, s: ir.Prefetch | ir.BoxPrefetch) -> None:
-        """Caches mean nothing here; what the index reads is read."""
-        for i in (s.access if isinstance(s, ir.Prefetch) else s.origin).index:
-            self.bind(self.expr(i))
+    def evaluated(self, s: ir.Prefetch | ir.BoxPrefetch | ir.Sleep) -> None:
+        """Caches and time mean nothing here; what the operands read is read."""
+        for e in own_expressions(s):
+            self.bind(self.expr(e))
 
     # ---- atomics, unsafe ----
 
@@ -279,3 +279,9 @@ class Actions(Expressions):
 
 
 _SEVERAL = ("mma", "ldmatrix")
+_KINDS = {
+    Level.GRID: PointKind.GRID,
+    Level.CLUSTER: PointKind.CLUSTER,
+    Level.BLOCK: PointKind.BLOCK,
+    Level.THREAD: PointKind.WARP,
+}

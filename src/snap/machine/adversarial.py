@@ -17,6 +17,7 @@ import numpy as np
 
 from snap.ir import synced
 from snap.ir.hardware import SWIZZLE_PERIOD, WARP, WIDEST
+from snap.ir.synced import PointKind
 from snap.ir.walk import at_launch
 from snap.machine import clocks, watching
 from snap.machine.apart import Kept
@@ -365,10 +366,12 @@ class Schedule(Launch):
     def _release(self, at: tuple, barrier: Gathering) -> list[Warp]:
         kind = at[0]
         warps = [warp for warp, _, _ in barrier.arrivals]
-        if kind in ("block", "cluster", "grid"):
+        if kind is not PointKind.NAMED:
             known = clocks.known_of_others([w.lanes.segment for w in warps])
             for w in warps:
-                w.lanes.segment = w.lanes.segment.whole(cluster=kind != "block", grid=kind == "grid", known=known)
+                w.lanes.segment = w.lanes.segment.whole(
+                    cluster=kind is not PointKind.BLOCK, grid=kind is PointKind.GRID, known=known
+                )
         else:
             segments = clocks.joined([(w.lanes.segment, lanes) for w, _, lanes in barrier.arrivals], self.threads)
             for w, segment in zip(warps, segments):
@@ -427,9 +430,9 @@ def _concerns(key: tuple, lanes: WarpLanes) -> bool:
     """Whether a warp has threads in the barrier's group."""
     kind, group, first, n = key[:4]
     block = int(lanes.block[0, 0])
-    if kind == "grid":
+    if kind is PointKind.GRID:
         return True
-    if kind == "cluster":
+    if kind is PointKind.CLUSTER:
         return block // lanes.launch.blocks_per_cluster == group
     threads = lanes.thread[0]
     return block == group and (n == 0 or bool(((threads >= first) & (threads < first + n)).any()))

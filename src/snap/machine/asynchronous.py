@@ -41,7 +41,7 @@ class Asynchronous(Actions):
         tile, origin = s.tile.access, s.origin
         sites = [self.namespace[self.site(a.span, a.handle.name)] for a in (tile, origin)]
         spec = self.intern(BoxSpec.of(s, *sites), ("box", s.number), "B")
-        chosen = self.issuer(s.place, every_block=tile.view.obj.spread == "copies" and s.op == "load")
+        chosen = self.issuer(s.place, every_block=s.shared_out)
         with self.indented(f"if {chosen} is not False:"), self.masked(chosen):
             ends = f"{spec}, {self.memory(tile)}, {self.memory(origin)}, {chosen}, {self.promised(origin)}"
             if self.stepwise:
@@ -108,22 +108,23 @@ class Asynchronous(Actions):
             return
         p = s.point
         site = self.site(s.span, p.object)
-        if s.part != "wait":
+        if s.part is not synced.SyncHalf.WAIT:
             for wait, younger in p.waits:
                 self.wait_for(wait, younger, site)
             if p.fence:
                 self.emit(f"C.fence({self.mask})")
         if p.kind == PointKind.THREAD:
             return
-        if s.part == "both":
+        if s.part is synced.SyncHalf.BOTH:
             self.emit(
-                f"yield from C.meet({p.kind!r}, {self.group_of(p.participants)}, {self.mask}, {site}, '', None,"
-                f" {p.number})"
+                f"yield from C.meet(PointKind.{p.kind.name}, {self.group_of(p.participants)}, {self.mask}, {site}, '',"
+                f" None, {p.number})"
             )
         else:
             n = p.participants.n if p.participants.level is Level.THREAD else 0
             self.emit(
-                f"yield from meet_apart(C, {p.kind!r}, {s.part!r}, {p.number}, {n}, {p.threads}, {self.mask}, {site})"
+                f"yield from meet_apart(C, PointKind.{p.kind.name}, SyncHalf.{s.part.name}, {p.number}, {n},"
+                f" {p.threads}, {self.mask}, {site})"
             )
         self.pause()
 

@@ -24,12 +24,12 @@ from snap.machine.tensor import TileSpec, check_written
 
 _AT_ONCE = 1 << 21  # elements moved at a time
 COMBINE = {
-    "add": np.add,
-    "min": np.minimum,
-    "max": np.maximum,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
+    ir.BoxOp.ADD: np.add,
+    ir.BoxOp.MIN: np.minimum,
+    ir.BoxOp.MAX: np.maximum,
+    ir.BoxOp.AND: np.bitwise_and,
+    ir.BoxOp.OR: np.bitwise_or,
+    ir.BoxOp.XOR: np.bitwise_xor,
 }
 
 
@@ -37,7 +37,7 @@ COMBINE = {
 class BoxSpec:
     """What a copy's statement says.  copies: the tile is memory of which every block of the cluster holds a copy."""
 
-    op: str
+    op: ir.BoxOp
     tile: TileSpec
     box: tuple[int, ...]
     copies: bool
@@ -48,11 +48,13 @@ class BoxSpec:
     @staticmethod
     def of(s: ir.BoxCopy, tile: Site, origin: Site) -> BoxSpec:
         obj = s.tile.access.view.obj
-        return BoxSpec(s.op, TileSpec(s.tile.shape, tile), s.box, obj.spread == "copies", obj.part, s.tf32, origin)
+        return BoxSpec(
+            s.op, TileSpec(s.tile.shape, tile), s.box, obj.spread is ir.Spread.COPIES, obj.part, s.tf32, origin
+        )
 
     @property
     def loads(self) -> bool:
-        return self.op == "load"
+        return self.op is ir.BoxOp.LOAD
 
     def receivers(self, block: int, size: int) -> list[int]:
         """The blocks, by their numbers in the grid, into whose copies a block of a cluster of that size loads."""
@@ -169,7 +171,7 @@ def claim(lanes: Lanes, made: Boxes, claims: tuple) -> None:
     """The global side of boxes is part of partitions that are declared disjoint: (handle, its units, the scope)
     each.  Reductions are atomic: in partitions that are only watched they may meet.
     """
-    claims = claims if made.spec.op in ("load", "store") else tuple(promised(claims))
+    claims = claims if not made.spec.op.combines else tuple(promised(claims))
     lane: Any = (
         (lanes.block[made.rows, 0].astype(np.int64) * lanes.threads + lanes.thread[0, made.columns]) if claims else None
     )
@@ -195,12 +197,12 @@ def fetched(array: View, cells: np.ndarray, inside: np.ndarray | None, tf32: boo
     return bits if inside is None else np.where(inside, bits, bits.dtype.type(0))
 
 
-def deliver(op: str, array: View, cells: np.ndarray, inside: np.ndarray | None, bits: np.ndarray) -> None:
+def deliver(op: ir.BoxOp, array: View, cells: np.ndarray, inside: np.ndarray | None, bits: np.ndarray) -> None:
     """Put one box (or, of 'store', several) into global memory, combined with what is there."""
     array.lanes.launch.changes += 1
     if inside is not None:
         cells, bits = cells[inside], bits[inside]
-    if op != "store":
+    if op.combines:
         there = from_memory(array.flat[cells], array.scalar)
         bits = to_memory(COMBINE[op](there, from_memory(bits, array.scalar)), array.scalar)
     array.flat[cells] = bits
@@ -213,7 +215,7 @@ def box_copy(lanes: Lanes, spec: BoxSpec, tile: tuple, origin: tuple, m, claims:
     made = boxes(lanes, spec, tile, origin, m)
     claim(lanes, made, claims)
     count = len(made.starts)
-    step = max(1, _AT_ONCE // len(made.offsets)) if spec.op in ("load", "store") and not spec.copies else 1
+    step = max(1, _AT_ONCE // len(made.offsets)) if not spec.op.combines and not spec.copies else 1
     for first in range(0, count, step):
         which = slice(first, first + step)
         inner = made.tile(which)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snap.ir import synced
+from snap.ir.acts import BoxOp
 from snap.ir.hardware import WARP, WARPGROUP
 from snap.ir.types import scalar_of
 from snap.machine.boxes import BoxSpec, boxes, claim, deliver, fetched
@@ -76,7 +77,7 @@ class BoxStore:
     verb = "copy from"
     comes = False
 
-    op: str
+    op: BoxOp
     view: View
     cells: np.ndarray
     array: View
@@ -205,9 +206,7 @@ def _store(warp: WarpLanes, lane: int, spec: BoxSpec, view: View, cells, array: 
     schedule: Schedule = warp.launch
     token, written = schedule.token(), schedule.token()
     _log(warp, lane, view, cells, READ, spec.tile.site, token, "copy from")
-    _log_global(
-        warp, lane, array, outer, inside, WRITE if spec.op == "store" else ATOMIC, spec.site, written, "copy to"
-    )
+    _log_global(warp, lane, array, outer, inside, ATOMIC if spec.op.combines else WRITE, spec.site, written, "copy to")
     store = BoxStore(spec.op, view, cells, array, outer, inside, token, written, spec.tile.site, warp.number)
     warp.bulk.setdefault(lane, Bulk()).loose.append(store)
     schedule.air.add(store)

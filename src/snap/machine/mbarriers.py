@@ -16,6 +16,7 @@ import numpy as np
 
 from snap.ir import synced
 from snap.ir.hardware import WARP
+from snap.ir.synced import PointKind, SyncHalf
 from snap.machine import clocks
 from snap.machine.clocks import Released
 from snap.machine.errors import MachineError
@@ -226,16 +227,16 @@ class Meeting(Gate):
         return now
 
 
-def meet_apart(warp: WarpLanes, kind: str, part: str, number: int, n: int, threads: int, m, site: Site):
-    """`part` is 'arrive' or 'wait'; a named barrier of the group of n threads (0 for the block) at which `threads` take
-    part.
+def meet_apart(warp: WarpLanes, kind: PointKind, part: SyncHalf, number: int, n: int, threads: int, m, site: Site):
+    """One half of a barrier: of the cluster, or a named one of the group of n threads (0 for the block) at which
+    `threads` take part.
     """
     schedule: Schedule = warp.launch
     lanes = np.flatnonzero(warp.active(m)[0])
     key: tuple
-    if kind == "cluster":
+    if kind is PointKind.CLUSTER:
         size, key = schedule.threads * schedule.blocks_per_cluster, ("cluster", warp.segment.cluster)
-    elif kind == "named":
+    elif kind is PointKind.NAMED:
         group = int(warp.thread[0, lanes[0]]) // n if n else 0
         size, key = threads or n or schedule.threads, ("named", warp.number, number + group if number else (n, group))
     else:
@@ -254,9 +255,9 @@ def meet_apart(warp: WarpLanes, kind: str, part: str, number: int, n: int, threa
             int(warp.thread[0, lanes[0]]),
             secondary=((meeting.site.span, "others have arrived here"),),
         )
-    if part == "arrive" or kind == "named":
+    if part is SyncHalf.ARRIVE or kind is PointKind.NAMED:
         generation = meeting.arrive(warp, lanes, site)
-        if part == "arrive":
+        if part is SyncHalf.ARRIVE:
             meeting.arrived[warp] = generation
             return
     else:

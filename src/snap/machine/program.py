@@ -61,7 +61,7 @@ class Program:
         self.ends_together = (self.blocks_per_cluster or 1) > 1 and (
             isinstance(kernel, synced.Function)
             and any(b.everywhere for b in kernel.mbarriers)
-            or any(isinstance(s, ir.BoxCopy) and s.tile.access.view.obj.spread == "copies" for s in inside)
+            or any(isinstance(s, ir.BoxCopy) and s.tile.access.view.obj.spread is ir.Spread.COPIES for s in inside)
         )
         arrays = (s.var for s in inside if isinstance(s, ir.Declare) and isinstance(s.var.type, Array))
         self.local_bytes = sum(
@@ -218,6 +218,8 @@ _HELPERS = (
 )
 _NAMESPACE = {
     "np": np,
+    "PointKind": synced.PointKind,
+    "SyncHalf": synced.SyncHalf,
     **{helper.__name__: helper for helper in _HELPERS},
     "issue_box": flights.issue,
     "wait_barrier": mbarriers.wait,

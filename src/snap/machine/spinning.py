@@ -8,18 +8,17 @@ than those that stay together.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import get_args
 
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.effects import effects
 from snap.ir.hardware import PARTS, WARP
-from snap.ir.synced import PointKind
+from snap.ir.synced import PointKind, SyncHalf
 from snap.ir.types import Level, Privilege
 from snap.ir.walk import bodies, callees, own_expressions, statements, walk
 from snap.machine.facts import leaves
 
-_TOGETHER = (*get_args(synced.Together), synced.AsyncCommit, ir.Turn, ir.Unsafe)
+_TOGETHER = (*synced.AS_ONE, synced.AsyncCommit, ir.Turn, ir.Unsafe)
 
 
 def waiting_loops(kernel: synced.AnyFunction) -> set[int]:
@@ -103,7 +102,7 @@ def _part(s: ir.Stmt) -> int:
     match s:
         case ir.Collective(requires=Privilege(level=Level.THREAD, n=n)) if n in PARTS:
             return n
-        case synced.Sync(point, place, "both") if point.kind == PointKind.WARP:
+        case synced.Sync(point, place, SyncHalf.BOTH) if point.kind == PointKind.WARP:
             n = point.participants.n
             return n if n in PARTS and place[Level.THREAD].aligned_to(n) else WARP
     return WARP if isinstance(s, _TOGETHER) else 1

@@ -14,6 +14,7 @@ import numpy as np
 
 from snap.ir.expressions import AT_LAUNCH
 from snap.ir.hardware import BOX_ALIGN, WARP, WARPGROUP
+from snap.ir.synced import PointKind
 from snap.machine import clocks
 from snap.machine.clocks import Segment
 from snap.machine.copies import Copies, Flight
@@ -142,7 +143,7 @@ class WarpLanes(Lanes, RegisterFile):
 
     # ---- barriers ----
 
-    def meet(self, kind: str, index: np.ndarray, n: int, m, site: Site, op: str, value, source: int):
+    def meet(self, kind: PointKind, index: np.ndarray, n: int, m, site: Site, op: str, value, source: int):
         """Wait for the group: all of a block, cluster or grid, or the n threads around this one (by `index`, its
         position).
         """
@@ -152,12 +153,14 @@ class WarpLanes(Lanes, RegisterFile):
         launch: Schedule = self.launch
         block = int(self.block[0, 0])
         groups: dict[tuple, tuple[int, np.ndarray]] = {}
-        if kind in ("block", "cluster", "grid"):
-            size = {"block": 1, "cluster": launch.blocks_per_cluster, "grid": launch.blocks}[kind] * launch.threads
-            groups[(kind, block if kind == "block" else self.segment.cluster if kind == "cluster" else 0, 0, 0)] = (
-                size,
-                lanes,
-            )
+        whole = {
+            PointKind.BLOCK: (block, 1),
+            PointKind.CLUSTER: (self.segment.cluster, launch.blocks_per_cluster),
+            PointKind.GRID: (0, launch.blocks),
+        }.get(kind)
+        if whole is not None:
+            group, blocks = whole
+            groups[kind, group, 0, 0] = (blocks * launch.threads, lanes)
         else:
             first = threads - self.full(index)[0] % n  # the first thread of each lane's group
             for start in np.unique(first[lanes]).tolist():
@@ -165,7 +168,7 @@ class WarpLanes(Lanes, RegisterFile):
                 if start >= threads[0] and start + n <= threads[-1] + 1:
                     self._meet_within(inside, n, start, site)
                 else:
-                    groups[("threads", block, start, n)] = (n, inside)
+                    groups[PointKind.NAMED, block, start, n] = (n, inside)
         if not groups:
             return None
         return (yield Arrival(groups, site, op, None if value is None else self.full(value), source))

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from snap.ir import nodes as ir
 from snap.ir.effects import assigned, effects
+from snap.ir.fields import EVALUATED, holding
 from snap.ir.hardware import WARP
 from snap.ir.types import BOOL, I32
-from snap.ir.walk import own_expressions
 from snap.prove import arrays
 from snap.prove.sites import NONE, Draw
 from snap.prove.terms import Poly, atoms_of, either, negated
@@ -86,7 +86,7 @@ def _act(w: Walk, s: ir.Stmt) -> None:
         case ir.BoxCopy():
             for e in effects(s):
                 out = e.access is s.origin
-                w.access(e, s.span, free=out, starts=out and s.op != "load")
+                w.access(e, s.span, free=out, starts=out and not s.is_load)
         case ir.Unsafe():
             for _, arg in s.values:
                 value(w, arg)
@@ -97,18 +97,31 @@ def _act(w: Walk, s: ir.Stmt) -> None:
                 w.unknown(s.target)
             if not w.dry:
                 w.out.unsafe.append(s.span)
-        case ir.Prefetch() | ir.BoxPrefetch() | ir.Print():
-            for arg in own_expressions(s):
-                value(w, arg)
-        case ir.Wgmma() | ir.StoreAcc():
-            chosen = s.zero if isinstance(s, ir.Wgmma) else s.first
-            if chosen is not None:
-                value(w, chosen)
-            for array in (s.acc, *((s.a,) if isinstance(s, ir.Wgmma) else ())):
-                if isinstance(array, ir.ArrayRef):
-                    w.registers(array, array.at, s.span)
-            for e in effects(s):
-                if e.access is not None:
-                    w.access(e, s.span)
+        case ir.Act():
+            _by_its_row(w, s)
         case _:
             raise TypeError(f"{type(s).__name__} in the typed IR")
+
+
+def _by_its_row(w: Walk, s: ir.Act) -> None:
+    """An instruction of which nothing more is to be said than its class and its row in the table of effects do: it
+    evaluates its operands, takes local arrays as a whole, and does to memory what the row says.
+    """
+    done = [e for e in effects(s) if e.access is not None]
+    for name, _ in holding(s, EVALUATED):
+        part = getattr(s, name)
+        for one in part if isinstance(part, tuple) else (part,):
+            match one:
+                case ir.ArrayRef():
+                    w.registers(one, one.at, s.span)
+                case ir.MemAccess(index=index) if not any(e.access is one for e in done):
+                    for i in index:  # it is named, and not touched: prefetched
+                        value(w, i)
+                case ir.VarTarget() | ir.ElemTarget() | ir.MemTarget() | ir.ComponentTarget():
+                    w.unknown(one)
+                case ir.Tile() | ir.MemAccess() | None:
+                    pass
+                case _:
+                    value(w, one)
+    for e in done:
+        w.access(e, s.span)

@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 
 from snap.diag.error import Label
 from snap.ir.effects import Extent
+from snap.ir.expressions import Spread
 from snap.ir.hardware import MATRIX_ROW, WARP, WARPGROUP
 from snap.ir.types import BLOCK1, CLUSTER1, THREAD1, Level, Privilege
 from snap.prove import Task, draws, pacts
@@ -174,7 +175,7 @@ def _outer(c: Context, pair: Pair, entry: Entry) -> Privilege:
     outer = entry.outer
     if pair.first.root.is_global and not c.task.typed.cooperative and outer.level > pair.team.level:
         return pair.team  # of two teams, the other question is asked
-    if pair.first.root.obj.spread == "copies" and outer.level > Level.BLOCK:
+    if pair.first.root.obj.spread is Spread.COPIES and outer.level > Level.BLOCK:
         return BLOCK1  # only TMA loads write it, and those of its blocks are one: a part of it for all
     return outer
 
@@ -186,7 +187,7 @@ def _whole(s: Site, p: Privilege) -> bool:
 
 
 def _rank(c: Context, s: Site, side: Callable[[Poly], Poly]) -> Poly | None:
-    if s.root.obj.spread != "across":
+    if s.root.obj.spread is not Spread.ACROSS:
         return None
     return side(c.walk.block if s.block is None else s.block)
 

@@ -18,10 +18,11 @@ from snap.analysis.values import Frame, is_integer
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir import synced
-from snap.ir.effects import Effect, Extent, Kind, effects
+from snap.ir.effects import Effect, Extent, Kind, effects, multiplied_into
 from snap.ir.engines import Engine
 from snap.ir.hardware import WARPGROUP
 from snap.ir.operations import COLLECTIVES
+from snap.ir.synced import PointKind
 from snap.ir.types import BLOCK1, GRID1, Array, Level, Privilege, Space
 from snap.ir.walk import bytes_of, expressions, statements
 from snap.prove.order_reach import CLUSTER, GRID, Reach, State, begun
@@ -81,7 +82,7 @@ class Acts(Walk):
         self._acting: dict[tuple[int, int], int] = {}
         self.parted: dict[tuple, dict[tuple, tuple[synced.Sync, int, tuple]]] = {}
         self.functions = functions(kernel)
-        self.multiplied = any(isinstance(s, ir.Wgmma) for f in self.functions for s in statements(f.body))
+        self.multiplied = any(multiplied_into(s) for f in self.functions for s in statements(f.body))
         self.counters = only_grow(self.functions)
         self.naturals = {key for key in self.counters if from_zero(kernel, key[1])}
         unit, sizes = units_of(self.functions, self.threads)
@@ -272,13 +273,13 @@ class Acts(Walk):
 
     def sync(self, s: synced.Sync) -> None:
         point = s.point
-        if s.part != "wait":
+        if s.part is not synced.SyncHalf.WAIT:
             self.waits(point)
             if point.fence:
                 self.fences()
-        if point.kind == "thread":
+        if point.kind is PointKind.THREAD:
             return
-        if s.part == "both":
+        if s.part is synced.SyncHalf.BOTH:
             return self.barrier(point.kind, point.participants, s, point.object)
         self.apart(s)
 
@@ -289,9 +290,9 @@ class Acts(Walk):
             if self.active != all_threads:
                 self.hang(s, name, "not all threads of the block come to this barrier")
             self.together({"block": BLOCK1, "cluster": Privilege(Level.CLUSTER, 1), "grid": GRID1}[kind], s, name)
-            if kind == "block":
+            if kind is PointKind.BLOCK:
                 return self.change(lambda site, st: st.met([self.unit_mask(self.active, True)]))
-            wide = CLUSTER if kind == "cluster" else GRID
+            wide = CLUSTER if kind is PointKind.CLUSTER else GRID
             if self.active == all_threads:
                 self.change(lambda site, st: st.widened(wide, site.made, everyone))
             return
@@ -320,13 +321,13 @@ class Acts(Walk):
         key = (point.uid, point.number)
         self.parted.setdefault(key, {})[s.number, self.values.context] = (s, self.active, tuple(self.conditions))
         uid = hash(key)
-        if point.kind == "cluster":
+        if point.kind is PointKind.CLUSTER:
             if self.active != (1 << self.threads) - 1:
                 self.hang(s, point.object, "not all threads of the block come to this barrier")
             self.together(Privilege(Level.CLUSTER, 1), s, point.object)
-        if s.part == "arrive":
+        if s.part is synced.SyncHalf.ARRIVE:
             return self.change(lambda site, st: st.arrive(uid, units))
-        wide = CLUSTER if point.kind == "cluster" else 0
+        wide = CLUSTER if point.kind is PointKind.CLUSTER else 0
         self.change(lambda site, st: st.awaited(uid, units, wide, site.made))
 
     def collective(self, s: ir.Collective) -> None:
@@ -356,7 +357,7 @@ class Acts(Walk):
             return self.sites[key]
         a = effect.access
         assert a is not None
-        every = isinstance(s, ir.BoxCopy) and s.op == "load" and s.tile.access.view.obj.spread == "copies"
+        every = isinstance(s, ir.BoxCopy) and s.shared_out
         threads, zero = self.active, []  # type: tuple[int, list[Form]]
         issuer = isinstance(s, ir.BoxCopy)
         if isinstance(s, ir.BoxCopy):
@@ -366,7 +367,7 @@ class Acts(Walk):
             rank = self.form(a.block) if a.block is not None else linear.unknown(("block",))
             if every and effect.kind.writes:
                 rank = self.values.unknown(("any", (key, "box", "rank")), Privilege(Level.THREAD, 1))
-        foot, line = self.footprint(a, effect, key), timeline(effect, isinstance(s, ir.BoxCopy) and s.op == "load")
+        foot, line = self.footprint(a, effect, key), timeline(effect, isinstance(s, ir.BoxCopy) and s.is_load)
         order = s.order if isinstance(s, ir.Atomic) else ""
         facts = (*self.values.facts, *self.implied(foot), *self.whom(threads))
         made = self.sites[key] = Site(
@@ -467,7 +468,7 @@ class Acts(Walk):
                 key, effect.var.name, s.span, effect.kind.writes, effect.kind.reads, "", line,
                 ("register", self.array(effect.var)), Space.GENERIC, foot, None, (), self.loops, (), (), {}, {},
                 self.unit_mask(self.active), False, register=True,
-                extra={"threads": self.active, "statement": s, "n": s.n if isinstance(s, ir.Wgmma) else 0},
+                extra={"threads": self.active, "statement": s, "box": effect.box},
             )  # fmt: skip
         for (a, ages), state in (self.tokens or {}).items():
             if a.register and a.memory == site.memory and (a.made & site.made):
@@ -481,7 +482,7 @@ class Acts(Walk):
         if products[1] and not products[0]:
             wrong = state.touched
         elif all(products):
-            follows = a.writes and b.writes and a.extra["n"] == b.extra["n"]
+            follows = a.writes and b.writes and a.extra["box"] == b.extra["box"]
             same = a.extra["statement"] is b.extra["statement"] and not ages
             wrong = flying and (a.writes or b.writes) and not follows and not same
         else:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from snap.analysis import linear
 from snap.ir import nodes as ir
+from snap.ir.synced import PointKind, SyncHalf
 from snap.ir.types import Level, Space
 from snap.ir.walk import statements
 from snap.prove.order_acts import Acts, Stuck
@@ -49,8 +50,8 @@ def parts_match(acts: Acts) -> None:
             acts.hang(s, point.object, "some arrive at this barrier more often than others wait for it")
         threads = [0, 0]
         for one, active, _ in found.values():
-            threads[one.part == "wait"] |= active
-        if point.kind == "named" and point.threads and point.participants.level is not Level.THREAD:
+            threads[one.part is SyncHalf.WAIT] |= active
+        if point.kind is PointKind.NAMED and point.threads and point.participants.level is not Level.THREAD:
             if threads[0] & threads[1] or sum(t.bit_count() for t in threads) != point.threads:
                 acts.hang(s, point.object, f"not as many as {point.threads} threads take part in this barrier")
         if 0 in threads:
@@ -58,7 +59,9 @@ def parts_match(acts: Acts) -> None:
 
 
 def _in_copies(f) -> bool:
-    return any(isinstance(s, ir.BoxCopy) and s.tile.access.view.obj.spread == "copies" for s in statements(f.body))
+    return any(
+        isinstance(s, ir.BoxCopy) and s.tile.access.view.obj.spread is ir.Spread.COPIES for s in statements(f.body)
+    )
 
 
 def _goes_on(site: Site, state: State) -> str:

@@ -34,7 +34,7 @@ from snap.analysis.linear import Form
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir import synced
-from snap.ir.effects import Effect
+from snap.ir.effects import Effect, multiplied_into
 from snap.ir.hardware import WARP
 from snap.ir.types import I32, Level, Space
 from snap.ir.walk import statements
@@ -267,7 +267,7 @@ class Rings(Acts):
         if not self.barriers:
             return
         match s:
-            case ir.Wgmma() if not self.dry:
+            case ir.Act() if multiplied_into(s) and not self.dry:
                 self.change(lambda site, st: st.multiplied(self.acting(site)) if site.line is PASSED else st)
             case synced.MBarrierWait(barrier, slot) if barrier.uid in self.turns:
                 self.turn(s, self.turns[barrier.uid])
@@ -279,7 +279,7 @@ class Rings(Acts):
                 threads, _ = self.issuers(s.place)
                 self.owe(barrier, count * threads.bit_count())
             case synced.CountedLoad(barrier=barrier, slot=slot):
-                every = s.tile.access.view.obj.spread == "copies"
+                every = s.tile.access.view.obj.spread is ir.Spread.COPIES
                 threads, _ = self.issuers(s.place, every)
                 index = self.index(barrier, slot, None)
                 self.event(s, "load", barrier, index, (), threads, 1, True)

@@ -17,8 +17,10 @@ from snap.analysis.uniform import differs
 from snap.analysis.values import Frame
 from snap.ir import nodes as ir
 from snap.ir import synced
-from snap.ir.effects import assigned, effects
+from snap.ir.effects import assigned, effects, multiplied_into
+from snap.ir.engines import Engine
 from snap.ir.operations import COLLECTIVES
+from snap.ir.synced import PointKind
 from snap.ir.types import BLOCK1, WARP1, Level
 from snap.ir.walk import bodies, statements, variables, ways_out
 
@@ -38,7 +40,7 @@ def only_grow(functions: list[synced.Function]) -> set[tuple[Frame, int]]:
     kernel = functions[0]
     grown: dict[int, bool] = {}
     for s in statements(kernel.body):
-        if isinstance(s, (ir.Assign, ir.Collective, ir.Atomic, ir.Call, ir.Unsafe)):
+        if not isinstance(s, (ir.Declare, ir.For)):
             for effect in effects(s):
                 if effect.var is not None and effect.kind.writes:
                     uid = effect.var.uid
@@ -61,7 +63,9 @@ def units_of(functions: list[synced.Function], threads: int) -> tuple[int, list[
     for f in functions:
         for s in statements(f.body):
             match s:
-                case synced.Sync(point) if point.participants.level is Level.THREAD and point.kind != "thread":
+                case synced.Sync(point) if (
+                    point.participants.level is Level.THREAD and point.kind is not PointKind.THREAD
+                ):
                     parts.add(point.participants.n)
                 case synced.MBarrierArrive(by=by) if by.level is Level.THREAD and by.n > 1:
                     parts.add(by.n)
@@ -73,7 +77,7 @@ def units_of(functions: list[synced.Function], threads: int) -> tuple[int, list[
                     offsets |= {c.offset for c in cases if c.offset}
                 case ir.Group(privilege) if privilege.level is Level.THREAD:
                     sizes.add(privilege.n)
-                case ir.Wgmma():
+                case ir.Act() if multiplied_into(s):
                     parts.add(WARP1.n)
                 case ir.Declare(var) if var.privilege.level is Level.THREAD:
                     sizes.add(var.privilege.n)
@@ -181,10 +185,12 @@ def increment(x: ir.Assign, uid: int) -> int | None:
             return None
 
 
-SYNCHRONIZING = (
-    *(synced.Sync, synced.AsyncCommit, synced.MBarrierWait, synced.MBarrierArrive, synced.MBarrierExpect),
-    *(ir.AsyncCopy, ir.BoxCopy, ir.Wgmma),
-)
+SYNCHRONIZING = (synced.Sync, synced.AsyncCommit, synced.MBarrierWait, synced.MBarrierArrive, synced.MBarrierExpect)
+
+
+def synchronizes(s: ir.Stmt) -> bool:
+    """Whether it is a part of synchronization, or begins what is asynchronous."""
+    return isinstance(s, SYNCHRONIZING) or any(e.engine is not Engine.THREADS for e in effects(s))
 
 
 def leaves(body: ir.Body) -> bool:

@@ -31,6 +31,7 @@ from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.hardware import WARP
 from snap.ir.operations import COLLECTIVES
+from snap.ir.synced import PointKind
 from snap.ir.types import BLOCK1, Level
 from snap.ir.walk import bodies, statements
 from snap.prove.order_text import bits, given, increment, leaves, paths
@@ -164,7 +165,7 @@ def _wide(s: ir.Stmt, size: int) -> bool:
         match x:
             case synced.Sync(point):
                 many = point.participants
-                if point.kind != "thread" and (many.level is not Level.THREAD or many.n > size):
+                if point.kind is not PointKind.THREAD and (many.level is not Level.THREAD or many.n > size):
                     return True
             case ir.Collective() if COLLECTIVES[x.op].barrier:
                 if x.requires.level is not Level.THREAD or x.requires.n > size:

@@ -23,7 +23,7 @@ from snap.ir import synced
 from snap.ir.effects import assigned
 from snap.ir.types import THREAD1, Level, Privilege
 from snap.ir.walk import statements, ways_out
-from snap.prove.order_text import SYNCHRONIZING, bits, breaks, grown_by, leaves, turned, within
+from snap.prove.order_text import bits, breaks, grown_by, leaves, synchronizes, turned, within
 from snap.prove.order_tokens import Tokens, aged, by_site, inexact, kept, left, merged, met, with_age
 from snap.prove.order_values import Known, TooMuch
 
@@ -243,10 +243,12 @@ class Walk:
         """Cases in which threads only arrive at a barrier stand before those in which others wait for them."""
         needs = {}
         for k, case in enumerate(s.cases):
-            parts = [x for x in statements(case.body) if isinstance(x, synced.Sync) and x.part != "both"]
+            parts = [
+                x for x in statements(case.body) if isinstance(x, synced.Sync) and x.part is not synced.SyncHalf.BOTH
+            ]
             needs[k] = (
-                {x.point.uid for x in parts if x.part == "wait"},
-                {x.point.uid for x in parts if x.part == "arrive"},
+                {x.point.uid for x in parts if x.part is synced.SyncHalf.WAIT},
+                {x.point.uid for x in parts if x.part is synced.SyncHalf.ARRIVE},
             )
         left, order = list(range(len(s.cases))), []
         while left:
@@ -323,7 +325,7 @@ class Walk:
             counted is not None
             and few
             and isinstance(s, ir.For)
-            and any(isinstance(x, SYNCHRONIZING) for x in statements(s.body))
+            and any(synchronizes(x) for x in statements(s.body))
             and not leaves(s.body)
         ):
             return self.run_out(s, counted)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from snap.diag.span import Span
 from snap.ir.effects import Extent
+from snap.ir.expressions import Spread
 from snap.ir.hardware import MATRIX_ROW, WARP
 from snap.ir.types import BLOCK1, Vector
 from snap.prove.context import Context
@@ -79,7 +80,7 @@ def _site(c: Context, s: Site) -> Touch:
         one = s.elem.elem.bytes
         part = (s.part * one, one)
     rank = None
-    if s.root.obj.spread == "across":
+    if s.root.obj.spread is Spread.ACROSS:
         rank = c.walk.block if s.block is None else s.block
     known = s.extent is not Extent.ANYWHERE
     return Touch(

@@ -53,7 +53,7 @@ class Accesses:
             else:
                 if e.engine is Engine.PRODUCTS:
                     self._all_came(e.access, m)
-                elif e.engine is Engine.BOXES and m.s.op == "load":
+                elif e.engine is Engine.BOXES and m.s.is_load:
                     self._read_only(m)
                 self._access(e, m)
 
@@ -169,7 +169,7 @@ class Accesses:
         a, where = e.access, m.where
         footprint = self._footprint(e, m)
         array = a.view.obj
-        across = array.spread == "across" and a.block is not None
+        across = array.spread is ir.Spread.ACROSS and a.block is not None
         fragment = None
         if e.extent is Extent.FRAGMENT:
             last = (self.variables.form(i, where, m.paths) for i in a.index[-2:])
@@ -187,9 +187,9 @@ class Accesses:
             a.span,
             m.paths.crossed,
             engine=e.engine,
-            loading=boxes and m.s.op == "load" and e.kind is Kind.WRITE,
+            loading=boxes and m.s.is_load and e.kind is Kind.WRITE,
             slots=declared.obj.depth if declared is not None else 0,
-            issuer=m.s.place.privilege if boxes and m.s.op != "load" else None,
+            issuer=m.s.place.privilege if boxes and not m.s.is_load else None,
             role=where.role,
             atomic=e.atomic,
             fragment=fragment,
@@ -215,7 +215,7 @@ class Accesses:
                 index, inside = inside_box(index, e.box, name, there)
             case Extent.FRAGMENT:
                 index, inside = fragment_of(index, e.box, where.at.index[Level.THREAD], name, there)
-        if a.view.obj.spread == "across":
+        if a.view.obj.spread is ir.Spread.ACROSS:
             # in a group of one block, too, where its index is 0
             rank = OWN_RANK if a.block is None else self.variables.form(a.block, where, m.paths)
             blocks = linear.number(self.context.function.place.held(Level.BLOCK).count)

@@ -47,7 +47,7 @@ def nested_stages(body: ir.Body, inside: frozenset[int] = frozenset()) -> set[in
     found: set[int] = set()
     for s in body:
         around = inside
-        if isinstance(s, ir.Partition) and s.handle.origin == "stage":
+        if isinstance(s, ir.Partition) and s.handle.origin is ir.Origin.STAGE:
             if s.handle.obj.uid in inside:
                 found.add(s.handle.obj.uid)
             around = inside | {s.handle.obj.uid}

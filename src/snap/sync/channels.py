@@ -89,7 +89,7 @@ class Channel:
 
     @property
     def copies(self) -> bool:
-        return any(o.spread == "copies" for o in self.objects)
+        return any(o.spread is ir.Spread.COPIES for o in self.objects)
 
     @property
     def handed_back(self) -> bool:

@@ -14,7 +14,7 @@ from snap.ir.walk import bodies, statements
 def bytes_of(s: ir.Stmt, objects: set[int]) -> int | None:
     """How many bytes the loads in a statement bring; None where it depends."""
     match s:
-        case ir.BoxCopy(op="load", tile=tile) if tile.access.view.obj.uid in objects:
+        case ir.BoxCopy(op=ir.BoxOp.LOAD, tile=tile) if tile.access.view.obj.uid in objects:
             size = tile.access.view.elem.bytes
             for n in tile.shape:
                 size *= n

@@ -57,7 +57,7 @@ class Mark:
     place: Place
     first: Span
     second: Span
-    part: str = "both"
+    part: synced.SyncHalf = synced.SyncHalf.BOTH
     pair: int = 0
     only: tuple[tuple[int, int], ...] = ()
     number: int = 0

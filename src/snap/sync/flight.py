@@ -13,7 +13,7 @@ from snap.ir import synced
 from snap.ir.dataflow import Forward
 from snap.ir.engines import Engine, Wait
 from snap.ir.rewrite import with_bodies
-from snap.ir.synced import PointKind
+from snap.ir.synced import PointKind, SyncHalf
 from snap.ir.walk import statements
 from snap.record import replace
 
@@ -54,7 +54,7 @@ class _Flight(Forward[int]):
         match s:
             case synced.AsyncCommit(Engine.PRODUCTS):
                 return min(most + 1, MOST)
-            case synced.Sync(point, part="both") if (younger := point.younger(Wait.PRODUCTS)) is not None:
+            case synced.Sync(point, part=SyncHalf.BOTH) if (younger := point.younger(Wait.PRODUCTS)) is not None:
                 if _waits(s):
                     self.finds[s.number], self.leaves[s.number] = most, younger
                 return min(most, younger)

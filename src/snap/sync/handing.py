@@ -274,7 +274,7 @@ class Handing:
         known = None if None in counts else sum(counts)
         for leaf in e.leaves:
             for s in statements((leaf.statement,)):
-                if isinstance(s, ir.BoxCopy) and s.op == "load" and s.tile.access.view.obj.uid in objects:
+                if isinstance(s, ir.BoxCopy) and s.is_load and s.tile.access.view.obj.uid in objects:
                     self._check_whole(s, leaf, next(iter(e.roles)))
                     self.added.loads[s.number] = ByteCount(barrier, slot, known is not None)
         place = self._place(e)

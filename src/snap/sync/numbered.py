@@ -47,7 +47,7 @@ def stages_of(obj: ir.MemObject, body: ir.Body) -> list[ir.Partition]:
     return [
         s
         for s in statements(body)
-        if isinstance(s, ir.Partition) and s.handle.origin == "stage" and s.handle.obj.uid == obj.uid
+        if isinstance(s, ir.Partition) and s.handle.origin is ir.Origin.STAGE and s.handle.obj.uid == obj.uid
     ]
 
 

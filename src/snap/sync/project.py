@@ -369,8 +369,8 @@ def _not_elected_again(body: ir.Body) -> ir.Body:
 
 def _single(s: ir.Stmt) -> bool:
     match s:
-        case ir.BoxCopy(op=op):
-            return op == "load"
+        case ir.BoxCopy():
+            return s.is_load
         case ir.BoxPrefetch():
             return True
         case ir.Declare() | ir.Assign(ir.VarTarget()) | ir.If() | ir.For() | ir.While() | ir.Break() | ir.Continue():

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from snap.ir.effects import Kind
+from snap.ir.expressions import Spread
 from snap.ir.types import BLOCK1, THREAD1, Level, Privilege
 from snap.sync.arrays import READS_AND_WRITES
 from snap.sync.context import Context
@@ -75,7 +76,7 @@ class Publishing:
     def _private(self, obj: ObjectKey) -> bool:
         """Whether only the threads of one block use it.  (Copies of boxes in other blocks are theirs.)"""
         declared = self.context.declared.shared.get(obj)
-        return declared is not None and not (obj[1] in self.context.reached and declared.obj.spread == "across")
+        return declared is not None and not (obj[1] in self.context.reached and declared.obj.spread is Spread.ACROSS)
 
     def _shows(self, obj: ObjectKey) -> frozenset[Kind]:
         """The kinds of access to an object that a release can publish, and that can need an acquire."""

@@ -21,7 +21,7 @@ from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.hardware import WARP
 from snap.ir.operations import COLLECTIVES
-from snap.ir.synced import PointKind
+from snap.ir.synced import PointKind, SyncHalf
 from snap.ir.types import BLOCK1, CLUSTER1, WARP1, Level, Privilege
 from snap.record import replace
 from snap.sync.barriers import WAITING, Chosen, settled
@@ -303,12 +303,12 @@ def _marks(text: Outline, barriers: list[Chosen], numbers: dict[Chosen, int]) ->
     return made
 
 
-def _parts(text: Outline, b: Chosen, number: int) -> list[tuple[Spot, str, Mark]]:
+def _parts(text: Outline, b: Chosen, number: int) -> list[tuple[Spot, SyncHalf, Mark]]:
     _, body = text.bodies[b.wait.body]
     at = body[min(b.wait.at, len(body) - 1)].span
     if b.mark.kind == PointKind.CLUSTER:
         mark = replace(b.mark, pair=b.number, at=at)
-        return [(b.arrive, "arrive", mark), (b.wait, "wait", mark)]
+        return [(b.arrive, SyncHalf.ARRIVE, mark), (b.wait, SyncHalf.WAIT, mark)]
     size = text.threads if b.group == BLOCK1 else b.group.n
     waiting = _words(b.waiting, b.group, size)
     arriving = _words(b.arriving, b.group, size) if b.arriving else waiting
@@ -329,10 +329,12 @@ def _parts(text: Outline, b: Chosen, number: int) -> list[tuple[Spot, str, Mark]
     )
     wait = _standing(text, mark, b, b.wait, b.waiting)
     if len(b.coming | b.waiting) == 1:
-        return [(b.wait, "both", replace(wait, kind=PointKind.WARP, participants=WARP1, number=0, threads=0, pair=0))]
+        return [
+            (b.wait, SyncHalf.BOTH, replace(wait, kind=PointKind.WARP, participants=WARP1, number=0, threads=0, pair=0))
+        ]
     return [
-        *([(b.arrive, "arrive", _standing(text, mark, b, b.arrive, b.arriving))] if b.arriving else []),
-        (b.wait, "wait", wait),
+        *([(b.arrive, SyncHalf.ARRIVE, _standing(text, mark, b, b.arrive, b.arriving))] if b.arriving else []),
+        (b.wait, SyncHalf.WAIT, wait),
     ]
 
 

@@ -14,6 +14,7 @@ from snap.analysis.linear import Form
 from snap.analysis.values import Frame, counted, is_integer
 from snap.ir import nodes as ir
 from snap.ir import synced
+from snap.ir.effects import assigned
 from snap.ir.types import THREAD1, Privilege
 from snap.sync.context import Context
 from snap.sync.loops import cycle
@@ -78,12 +79,9 @@ class Variables:
                 self.store(var, init, m, m.s.zero)
             case ir.Assign(ir.VarTarget(var), value):
                 self.store(var, value, m)
-            case ir.Collective(targets=targets):
-                for t in targets:
-                    if isinstance(t, ir.VarTarget):
-                        self.store(t.var, None, m)
-            case ir.Atomic(target=ir.VarTarget(var)) | ir.Unsafe(target=ir.VarTarget(var)):
-                self.store(var, None, m)
+            case ir.Act() if not isinstance(m.s, ir.Call):  # whose result is known where its callee has been walked
+                for var in assigned(m.s):
+                    self.store(var, None, m)
 
     def store(self, var: ir.Var, value: ir.Expr | None, m: Moment, zero: bool = False) -> None:
         if not is_integer(var.type):

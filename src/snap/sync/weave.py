@@ -65,7 +65,7 @@ class _Weaver:
             then = body[k + 1] if k + 1 < len(body) else None
             if isinstance(s, ir.Wgmma) and (not isinstance(then, ir.Wgmma) or k + 1 in begin):
                 out.append(synced.AsyncCommit(Engine.PRODUCTS, s.place, span=s.span))
-            if isinstance(s, ir.BoxCopy) and s.op != "load":  # a group of its own: the next one may have to wait for it
+            if isinstance(s, ir.BoxCopy) and not s.is_load:  # a group of its own: the next one may have to wait for it
                 out.append(synced.AsyncCommit(Engine.BOXES, s.place, span=s.span))
             out += self.added.after.get(s.number, ())
         if len(out) == len(body) and all(a is b for a, b in zip(out, body)):

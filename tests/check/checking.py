@@ -63,7 +63,7 @@ class Alone:
     """A device function that only the checker has seen."""
 
     def __init__(self, pending):
-        self.definition = define(pending.python, "device", pending.requires)
+        self.definition = define(pending.python, False, pending.requires)
         check(self.definition)
 
 

@@ -78,6 +78,7 @@ DECORATORS = {
         "(*privileges: LevelName | Privilege | Callable[..., Any], smem: int | None = None, cooperative: bool = False," + CONTRACT
         + " _types: _T = no_type_check) -> _T",
     ),
+    "inline": ("(function: Callable[..., Any], /) -> Any",),
     "requires": (
         "(*privileges: LevelName | Privilege | Callable[..., Any], smem: int | None = None, cooperative: bool = False,"
         " resident: int | None = None, blocks: int | tuple[int, ...] | Callable[..., int | tuple[int, ...]] | None = None,"

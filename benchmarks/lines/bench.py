@@ -20,7 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("examples", "src/snap/lib", "tests/ok")
-WORDS = {"kernel", "device", "requires", "ccuda"}
+WORDS = {"kernel", "device", "inline", "requires", "ccuda"}
 # By how a line begins, what it does.
 BEGINS = {"decorators": "@", "signatures": "def ", "scopes": r"(with|match|case)\b", "control flow": r"(for|while|if|elif|else)\b", "declarations": r"\w+: ", "statements": ""}
 

@@ -2,7 +2,7 @@
 
 from snap.api import SnapFunction as SnapFunction
 from snap.api import races as races
-from snap.decorators import ccuda, device, kernel, requires
+from snap.decorators import ccuda, device, inline, kernel, requires
 from snap.diag.error import SnapError
 from snap.diag.source import register_source as register_source
 from snap.surface import EXPORTED, MATHEMATICS, WORDS
@@ -11,7 +11,7 @@ __version__ = "0.1.0"
 
 globals().update(WORDS)
 
-__all__ = ["SnapError", "ccuda", "device", "kernel", "requires", *EXPORTED]
+__all__ = ["SnapError", "ccuda", "device", "inline", "kernel", "requires", *EXPORTED]
 
 _MODULES = ("check", "lib", "torch", "tune")
 _ERRORS = ("GpuError", "LaunchError", "MachineError", "Stopped")

@@ -47,6 +47,7 @@ __all__ = [
     "SnapError",
     "ccuda",
     "device",
+    "inline",
     "kernel",
     "requires",
     "grid",
@@ -166,6 +167,16 @@ def device(*privileges: LevelName | Privilege | Callable[..., Any], smem: int | 
     A contract, for proofs. where: what every call keeps, a function of the arguments by name. ensures: what
     holds when it returns, of the arguments, `result`, and `old` arrays. pairs: what holds of two threads of
     one call, a function of both: `lambda a, b: a.result != b.result`; calls: of two threads in two calls.
+    """
+
+def inline(function: Callable[..., Any], /) -> Any:
+    """`@inline`: a function without types whose statements are written out where it is called, as if they stood
+    there.
+
+    It may open groups, take roles, declare shared memory and call whatever its caller may. Its parameters are
+    what the call gives: memory, roles and pipelines as well as values; it does not assign them. `x, y =
+    f(...)` takes what its last statement returns. With a `yield`, `for a, b in f(...):` and `with f(...) as
+    (a, b):` put their bodies there.
     """
 
 def requires(*privileges: LevelName | Privilege | Callable[..., Any], smem: int | None = None, cooperative: bool = False, resident: int | None = None, blocks: int | tuple[int, ...] | Callable[..., int | tuple[int, ...]] | None = None, proved: bool = False, lean: bool = False, where: Callable[..., object] | None = None, ensures: Callable[..., object] | None = None, pairs: Callable[..., object] | None = None, calls: Callable[..., object] | None = None, _types: _T = no_type_check) -> _T:  # type: ignore[assignment]

@@ -16,7 +16,9 @@ from typing import Any, cast
 from snap.api import Compiled, SnapFunction
 from snap.diag.error import Diagnostic, SnapError
 from snap.diag.span import Span
+from snap.frontend.asked import check_blocks, check_where
 from snap.frontend.definition import Definition, Refused, Requires
+from snap.frontend.inlined import Inlined, inlined, written_out
 from snap.frontend.settled import settled
 from snap.ir.depth import uncollected
 from snap.ir.types import Level, Privilege
@@ -126,67 +128,10 @@ def define(python: Any, kernel: bool, requires: Requires) -> Definition:
     if requires.span is not None:  # the decorator itself says more than the line that called it
         requires = replace(requires, span=decorators.get(requires.word, requires.span))
     tree = replace(tree, params=_with_defaults(tree.params, python.__defaults__ or ()))
-    _check_blocks(requires, [p.name for p in tree.params])
-    _check_where(requires, kernel, [p.name for p in tree.params])
-    return Definition(tree, kernel, requires, parse_definition_names(tree, python))
-
-
-def _check_blocks(requires: Requires, names: list[str]) -> None:
-    """`blocks=` of a decorator is a number, a tuple of them, or a function of parameters by name."""
-    blocks, span = requires.blocks, requires.span
-    if blocks is None or span is None:
-        return
-    help = "`blocks=lambda n: -(-n // 256)`, or `blocks=lambda M, N: (M // 16, N // 16)`"
-    if isinstance(blocks, bool) or not (callable(blocks) or isinstance(blocks, (int, tuple))):
-        message = f"`blocks` is a number of blocks, or a function of the arguments by name, not {blocks!r}"
-        raise SnapError(Diagnostic("SNAP018", message, span, help=help))
-    _check_asked("blocks", blocks, names, span, help)
-
-
-def _check_asked(word: str, function: object, names: list[str], span: Span, help: str, of: str = "kernel") -> None:
-    """A function of a decorator's asks for parameters by name."""
-    code = getattr(function, "__code__", None)
-    asked = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code is not None else ()
-    for name in asked[: len(asked) - len(getattr(function, "__defaults__", None) or ())]:
-        if name not in names:
-            known = f"it has {', '.join(f'`{n}`' for n in names)}" if names else help
-            message = f"`{word}` asks for `{name}`, and the {of} has no parameter of that name"
-            raise SnapError(Diagnostic("SNAP018", message, span, help=known))
-
-
-def _check_where(requires: Requires, kernel: bool, names: list[str]) -> None:
-    """`where=` of a decorator is a function of parameters by name, and of `blocks`; contracts are for device functions,
-    what they name is looked at in check/contracts.py.
-    """
-    span = requires.span
-    if span is None:
-        return
-    if not kernel and (requires.proved or requires.lean):
-        word = "proved" if requires.proved else "lean"
-        message = f"`{word}=` is for kernels: what they call is proved with them"
-        raise SnapError(Diagnostic("SNAP018", message, span, help=f"`{word}=True` of a kernel that calls it"))
-    for word in ("where", "ensures", "pairs", "calls"):
-        given = getattr(requires, word)
-        if given is not None and not hasattr(given, "__code__"):
-            message = f"`{word}` is a function of the arguments by name, not {given!r}"
-            raise SnapError(Diagnostic("SNAP018", message, span, help=f"`{word}={EXAMPLES[word]}`"))
-        if given is not None and word != "where" and kernel:
-            message = f"`{word}=` is for device functions: nobody calls a kernel, and waits for what it returns"
-            raise SnapError(Diagnostic("SNAP018", message, span, help="`where=` says what a launch keeps"))
-    if requires.where is not None:
-        known = [*names, "blocks"] if kernel else names
-        of = "kernel" if kernel else "function"
-        _check_asked("where", requires.where, known, span, f"`where={EXAMPLES['where']}`", of)
-    if requires.ensures is not None:
-        _check_asked("ensures", requires.ensures, [*names, "result", "old", "id"], span, "", "function")
-
-
-EXAMPLES = {
-    "where": "lambda n, x, blocks: (n % 256 == 0, len(x) >= n)",
-    "ensures": "lambda n, result: 0 <= result < n",
-    "pairs": "lambda a, b: a.result != b.result",
-    "calls": "lambda a, b: a.result != b.result",
-}
+    check_blocks(requires, [p.name for p in tree.params])
+    check_where(requires, kernel, [p.name for p in tree.params])
+    tree, names, written = written_out(tree, parse_definition_names(tree, python))
+    return Definition(tree, kernel, requires, names, written=written)
 
 
 def _with_defaults(params: tuple, values: tuple) -> tuple:
@@ -347,6 +292,22 @@ def device(
     privileges = given[0] if _is_lambda(given[0]) else tuple(p[1] if _is_level(p) else p for p in given)
     contract = {"where": where, "ensures": ensures, "pairs": pairs, "calls": calls}
     return _short("device", privileges, smem, cooperative, {word: settled(one) for word, one in contract.items()})
+
+
+@_reporting
+def inline(function: Any) -> Inlined:
+    """`@inline`: a function without types whose statements are written out where it is called, as if they stood there.
+
+    It may open groups, take roles, declare shared memory and call whatever its caller may.  Its parameters are what the
+    call gives: memory, roles and pipelines as well as values; it does not assign them.  `x, y = f(...)` takes what its
+    last statement returns.  With a `yield`, `for a, b in f(...):` and `with f(...) as (a, b):` put their bodies there.
+    """
+    from snap.frontend.parse import parse_inlined
+
+    if not hasattr(function, "__code__"):
+        message = f"`@inline` decorates a Python function, not {type(function).__name__}"
+        raise SnapError(Diagnostic("SNAP018", message, caller_span(), help="put it alone above a `def`"))
+    return inlined(*parse_inlined(function), function)
 
 
 def _is_lambda(given: object) -> bool:

@@ -4,7 +4,7 @@
     plugins = ["snap.mypy_plugin"]
 
 Input: the tree of a file, before mypy looks for the meaning of its names.  Output: the same tree, in which functions
-decorated with `@kernel`, `@device`, `@requires` or `@ccuda` of snap have parameters of any type and no body.
+decorated with `@kernel`, `@device`, `@inline`, `@requires` or `@ccuda` of snap have parameters of any type and no body.
 Invariant: nothing else of the file is changed, and files that do not import snap are not.  Non-goals: checking Snap
 (`snap check`).
 """
@@ -41,7 +41,7 @@ from mypy.plugin import Plugin, ReportConfigContext
 from mypy.types import AnyType, CallableType, TypeOfAny
 
 IMPORTS_SNAP = re.compile(rb"^\s*(from\s+snap\s+import|import\s.*\bsnap\b)", re.MULTILINE)
-DECORATORS = ("kernel", "device", "requires", "ccuda")
+DECORATORS = ("kernel", "device", "inline", "requires", "ccuda")
 
 
 def statements(body: Iterable[Statement]) -> Iterator[Statement]:

@@ -79,6 +79,8 @@ def sliced(kernel, tiles: int, height: int, width: int, slices: int, A: np.ndarr
     (m, k), n = A.shape, B.shape[1]
     A, B = (np.ascontiguousarray(x.T) if flip else x for x, flip in zip((A, B), turned))
     arguments = (A, B, C, A, *A.shape, *B.shape, n, m, n, k, np.full(tiles * slices * height * width, np.nan, np.float32))
+    if any(parameter.name == "met" for parameter in kernel.definition.tree.params):
+        arguments += (np.zeros(1, np.int32),)
     if how.get("races"):
         return snap.races(kernel, *arguments, blocks=tiles * slices, seeds=1)
     return kernel.launch(*arguments, blocks=tiles * slices, **how)

@@ -242,21 +242,8 @@ def named_freely(
                 else:
                     yield from named_freely(c, inner, bound | ({name} if name else set()), at, roles)
             case _:
-                for inner in bodies_of(s):
+                for inner in tree.bodies(s):
                     yield from named_freely(c, inner, bound, at, roles)
-
-
-def bodies_of(s: tree.Stmt) -> tuple[tree.Body, ...]:
-    """The bodies directly inside of a statement."""
-    match s:
-        case tree.If(_, then, other):
-            return then, other
-        case tree.With(body=inner) | tree.While(body=inner) | tree.For(body=inner) | tree.Block(inner):
-            return (inner,)
-        case tree.Match(_, cases):
-            return tuple(case.body for case in cases)
-        case _:
-            return ()
 
 
 def _roles_made(c: Checker, names: tuple[tree.Expr, ...], call: tree.Call) -> dict[str, RoleName]:

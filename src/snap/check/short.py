@@ -37,7 +37,6 @@ from snap.check.forms import (
     all_here,
     arguments,
     binary_node,
-    bodies_of,
     call_node,
     check_fits,
     declared_as,
@@ -402,7 +401,7 @@ def _strides(c: Checker, body: tree.Body, level: Level) -> bool:
             case tree.For(_, tree.Call(args=(of, *_)) as call, _) if is_word(c, call, "strided"):
                 with c.trial():
                     return level_of(c, of, "strided").level is level
-        return any(_strides(c, inner, level) for inner in bodies_of(s))
+        return any(_strides(c, inner, level) for inner in tree.bodies(s))
 
     return any(map(strides, body))
 

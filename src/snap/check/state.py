@@ -190,7 +190,10 @@ class Checker:
         note: str = "",
         help: str = "",
     ) -> None:
-        self.errors.append(Diagnostic(code, message, span, label, secondary, note, help))
+        called = tuple(
+            Label(w.call, f"`{w.name}` is written out here") for w in self.definition.written if w.holds(span)
+        )
+        self.errors.append(Diagnostic(code, message, span, label, (*secondary, *called[:3]), note, help))
 
     def fail(
         self,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from snap.diag.error import UseOfRefused
 from snap.diag.span import Span
+from snap.frontend.inlined import Written
 from snap.frontend.tree import Function
 from snap.ir.types import Privilege, told_apart
 from snap.record import record
@@ -49,6 +50,7 @@ class Definition:
     names   what the function's free names were bound to when it was defined (closure first, then globals; builtins not
             included)
     made    what the checker has made of it, for all that call it alike: it lives as long as the function
+    written the calls of inlined functions that stand written out in the tree
     """
 
     tree: Function
@@ -56,6 +58,7 @@ class Definition:
     requires: Requires
     names: Mapping[str, object]
     made: dict[object, object] = field(default_factory=dict)
+    written: tuple[Written, ...] = ()
 
 
 def identity(constexprs: Mapping[str, object]) -> tuple[object, ...]:

@@ -46,6 +46,13 @@ def captured_by_lambda(function: tree.Lambda, pyfunc: FunctionType) -> dict[str,
     return {name: value for name, value in found.items() if value is not _MISSING}
 
 
+def bound_value(name: str, pyfunc: FunctionType) -> object:
+    """What an outside name, or a dotted one of a module, stands for now; None where it is not bound."""
+    name, _, inside = name.partition(".")
+    found = _bound_value(name, pyfunc)
+    return getattr(found, inside, None) if inside else found
+
+
 def is_bound(name: str, pyfunc: FunctionType) -> bool:
     return _bound_value(name, pyfunc) is not _MISSING
 

@@ -17,7 +17,8 @@ from snap.diag.error import Diagnostic, SnapError
 from snap.diag.span import Span
 from snap.frontend import refuse, tree
 from snap.frontend.expressions import BINARY, ExpressionParser, TooDeep, internal_error
-from snap.frontend.names import assigned_names, captured_names, is_bound
+from snap.frontend.inlined import Inlined
+from snap.frontend.names import assigned_names, bound_value, captured_names, is_bound
 from snap.frontend.source import FunctionNode, Located, as_function, code_span, locate, too_deep
 from snap.frontend.texts import TOO_DEEP
 
@@ -79,8 +80,15 @@ def raise_errors(errors: list[Diagnostic]) -> None:
         raise SnapError(first, tuple(others))
 
 
-def _parsed(pyfunc: FunctionType, located: Located) -> tree.Function:
-    parser = StatementParser(located)
+def parse_inlined(pyfunc: object) -> tuple[tree.Function, dict[str, object]]:
+    """The tree of an inlined function, and what its free names are bound to."""
+    function = as_function(pyfunc)
+    parsed = guarded(function, lambda: _parsed(function, locate(function), inlined=True))
+    return parsed, captured_names(parsed, function)
+
+
+def _parsed(pyfunc: FunctionType, located: Located, inlined: bool = False) -> tree.Function:
+    parser = StatementParser(located, inlined, lambda name: isinstance(bound_value(name, pyfunc), Inlined))
     assert not isinstance(located.node, ast.Lambda)  # `locate` finds what was written with `def`
     function = parser.function(located.node)
     for name, span in parser.calls:
@@ -92,8 +100,13 @@ def _parsed(pyfunc: FunctionType, located: Located) -> tree.Function:
 
 
 class StatementParser(ExpressionParser):
-    def __init__(self, located: Located):
+    """inlined: the function may yield, and call what it is given.  calls_inlined: whether an outside name is an inlined
+    function, which may have several targets.
+    """
+
+    def __init__(self, located: Located, inlined: bool, calls_inlined: Callable[[str], bool]):
         super().__init__(located.locator)
+        self.inlined, self.calls_inlined = inlined, calls_inlined
 
     # ---- functions --------------------------------------------------------------------------------------------------
 
@@ -103,6 +116,7 @@ class StatementParser(ExpressionParser):
         for parameter in getattr(node, "type_params", []):
             self.refuse(refuse.TYPE_PARAMETER, self.spans(parameter))
         params = self._parameters(node.args)
+        self.params = {parameter.name for parameter in params}
         returns = None if node.returns is None else self.annotation(node.returns)
         body = self.body(node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body)
         return tree.Function(node.name, params, returns, body, self._function_head(node), span=self.spans(node))
@@ -171,6 +185,9 @@ class StatementParser(ExpressionParser):
             case ast.Expr(value=ast.Constant(value=str())):
                 self.refuse(refuse.TEXT_STATEMENT, span)
                 return []
+            case ast.Expr(value=ast.Yield(value=value)) if self.inlined:
+                items = value.elts if isinstance(value, ast.Tuple) else [value] if value is not None else []
+                return [tree.Yield(tuple(map(self.expression, items)), span=span)]
             case ast.Expr(value=value):
                 return [tree.Evaluate(self.expression(value), span=span)]
             case ast.Pass():
@@ -232,7 +249,9 @@ class StatementParser(ExpressionParser):
         name = ""
         names: tuple[tuple[str, Span], ...] = ()
         match node.target:
-            case ast.Tuple(elts=items) if _has_shape(iterable) and all(isinstance(i, ast.Name) for i in items):
+            case ast.Tuple(elts=items) if (_has_shape(iterable) or self._inlines(iterable)) and all(
+                isinstance(i, ast.Name) for i in items
+            ):
                 names = self._names(items)
             case ast.Name(id=name):
                 pass
@@ -249,6 +268,16 @@ class StatementParser(ExpressionParser):
                 span=self.locator.through_colon(node, node.iter),
             )
         ]
+
+    def _inlines(self, call: tree.Expr) -> bool:
+        """Whether it calls an inlined function, or what an inlined function was given."""
+        match call:
+            case tree.Call(tree.Name(name)):
+                return self.calls_inlined(name) or self.inlined and name in self.params
+            case tree.Call(tree.Attribute(tree.Name(module), name)):
+                return self.calls_inlined(f"{module}.{name}")
+            case _:
+                return False
 
     def _names(self, items: list[ast.expr]) -> tuple[tuple[str, Span], ...]:
         return tuple((item.id, self.spans(item)) for item in items if isinstance(item, ast.Name))
@@ -281,9 +310,9 @@ class StatementParser(ExpressionParser):
                 pass
             case ast.Name(id=name):
                 name_span = self.spans(item.optional_vars)
-            case ast.Tuple(elts=several) if (_calls(call, "each") or _calls(call, "partition")) and all(
-                isinstance(i, ast.Name) for i in several
-            ):
+            case ast.Tuple(elts=several) if (
+                _calls(call, "each") or _calls(call, "partition") or self._inlines(call)
+            ) and all(isinstance(i, ast.Name) for i in several):
                 names = self._names(several)
             case other:
                 self.refuse(refuse.WITH_TARGET, self.spans(other))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import field
-from typing import Any
+from typing import Any, get_args
 
 from snap.diag.span import Span
 from snap.record import record as node
@@ -314,6 +314,14 @@ class Return:
 
 
 @node
+class Yield:
+    """`yield a, b`: of an inlined function; there is none in what is checked (frontend/inlined.py)."""
+
+    values: tuple[Expr, ...]
+    span: Span = field(compare=False, kw_only=True)
+
+
+@node
 class Assert:
     cond: Expr
     message: str
@@ -335,8 +343,10 @@ Stmt = (
     | Break
     | Continue
     | Return
+    | Yield
     | Assert
 )
+STATEMENTS = get_args(Stmt)
 
 
 # ---- functions ------------------------------------------------------------------------------------------------------
@@ -373,9 +383,7 @@ _HOLDING: dict[type, tuple[str, ...]] = {}  # by class: the fields that hold nod
 
 def children(node: Any) -> list[Any]:
     """The nodes right below, in the order of the fields; keyword arguments are pairs in a tuple."""
-    fields = _HOLDING.get(type(node))
-    if fields is None:
-        fields = _HOLDING[type(node)] = _holding(type(node))
+    fields = _HOLDING.get(type(node)) or holding(node)
     found: list[Any] = []
     for name in fields:
         value = getattr(node, name)
@@ -390,6 +398,13 @@ def children(node: Any) -> list[Any]:
     return found
 
 
+def holding(node: Any) -> tuple[str, ...]:
+    """The fields of a node that hold others."""
+    if type(node) not in _HOLDING:
+        _HOLDING[type(node)] = _holding(type(node))
+    return _HOLDING[type(node)]
+
+
 def _holding(kind: Any) -> tuple[str, ...]:
     written = kind.__annotations__
     return tuple(name for name in kind._declared if re.search(r"\b(Expr|Body|MatchCase|Parameter)\b", written[name]))
@@ -402,3 +417,22 @@ def walk(root: Any) -> Iterator[Any]:
         node = pending.pop()
         yield node
         pending += children(node)
+
+
+def bodies(s: Any) -> tuple[Body, ...]:
+    """The bodies right inside of a statement."""
+    match s:
+        case If(_, then, other):
+            return then, other
+        case With(body=inner) | While(body=inner) | For(body=inner) | Block(inner):
+            return (inner,)
+        case Match(_, cases):
+            return tuple(case.body for case in cases)
+        case _:
+            return ()
+
+
+def expressions(s: Any) -> list[Any]:
+    """The expressions right inside of a statement."""
+    found = [part for part in children(s) if not isinstance(part, STATEMENTS)]
+    return [e for part in found for e in ((part.size,) if isinstance(part, MatchCase) else (part,)) if e is not None]

@@ -96,7 +96,7 @@ def gemm(a, b, out=None, bias=None, activation=None):
             run = thin_kernel(*types, right.turned, plan.height, plan.width, *after, plan.slices)
             launch(run, plan.blocks, *arguments, sums)
         case "slices":
-            launch(slices_kernel(*kinds, plan.slices), plan.blocks, *arguments, sums)
+            launch(slices_kernel(*kinds, plan.slices), plan.blocks, *arguments, sums, flags)
         case "splits":
             met = left.given.zeros(plan.counters, I32)
             launch(splits_kernel(*kinds, plan.slices), plan.blocks, *arguments, sums, met)

@@ -45,26 +45,12 @@ by threads, row by row.
 from __future__ import annotations
 
 import functools
-import math
 
 from snap import *
 from snap.ir.types import F32, I32
-from snap.lib.gemm_parts import (
-    completing,
-    depth_of,
-    fragments,
-    grouping,
-    handover,
-    layout,
-    leaving,
-    leaving_rows,
-    loading,
-    multiplying,
-)
-from snap.lib.operators import element, scalar
-
-SHARED = 192 * 1024  # bytes for stages; the rest of a multiprocessor's is for tiles that leave
-MOST_STAGES = 12
+from snap.lib.gemm_body import in_bands, load_b, load_tile, multiply, sizes, steps
+from snap.lib.gemm_parts import completing, fill, fragment, grouping, handover, leave_rows
+from snap.lib.operators import element
 
 
 def counting_on(BM, BN, STEP, TEAM, C_TURNED, BIASED, ADDED, DIVIDED):
@@ -109,46 +95,33 @@ def gemm_kernel(
     column of the band and then the next, so that what runs at the same time reads few rows and columns.  For arrays
     that it does not use (a bias, scales, ends) any array stands.  Other parameters: see above.
     """
-    E, O, V, TF32 = element(type), element(out_type), element(bias_type or type), type == F32
-    F, G = element(F32) if scaled else E, element(I32) if many == "groups" else E
-    C_TURNED = TF32 and A_TURNED  # then A goes through registers
-    DEPTH = depth_of(type)
-    STEP = 2 * DEPTH if C_TURNED else DEPTH  # of k in a turn of the loop: a stage for each set of registers
-    BY_TILES = TEAM > 1 and not TF32  # a team counts tiles, all of which are whole, and not pieces of work
-    CONSUMERS, C_THREADS, T = BM // 64, 2 * BM, 2 * BM + 128  # warpgroups that multiply, their threads, and all
-    A_PANELS, A_ROWS, A_WIDE = layout(type, BM, not A_TURNED)
-    B_PANELS, B_ROWS, B_WIDE = layout(type, BN, B_TURNED)
-    STAGES = min(MOST_STAGES, SHARED // ((BM + B_PANELS * B_ROWS * B_WIDE // DEPTH) * DEPTH * scalar(type).bytes))
+    g = sizes(type, out_type, BM, BN, not A_TURNED, B_TURNED, bias_type, kind=kind, many=many)
+    F, G = element(F32) if scaled else g.E, element(I32) if many == "groups" else g.E
+    C_TURNED = g.TF32 and A_TURNED  # then A goes through registers
+    STEP = 2 * g.DEPTH if C_TURNED else g.DEPTH  # of k in a turn of the loop: a stage for each set of registers
+    BY_TILES = TEAM > 1 and not g.TF32  # a team counts tiles, all of which are whole, and not pieces of work
     # Tiles leave in boxes, each of a unit of threads that has so many rows of A.
-    HIGH = 32 if C_TURNED else 16 if TF32 else 64
-    UNIT = thread[2 * HIGH]
-    WIDE = math.gcd(BN, 128 // scalar(out_type).bytes)  # columns that leave at a time
-    B_SWIZZLE, C_SWIZZLE = B_WIDE * scalar(type).bytes, WIDE * scalar(out_type).bytes
+    HIGH = 32 if C_TURNED else 16 if g.TF32 else 64
+    UNIT, DOWN, RIGHT = thread[2 * HIGH], g.WIDE if C_TURNED else 0, 0 if C_TURNED else g.WIDE
     BATCH, GROUPED = (many == word for word in ("batch", "groups"))
     SEVERAL = BATCH or GROUPED  # whether B is several matrices
-    assert (B_TURNED or not TF32) and not (BY_TILES and (DIVIDED or many)) and not (GROUPED and DIVIDED)
-    BIASED = bias_type is not None
-    COMPLETED = BIASED or activation is not None or scaled is not None  # something is done to sums before they leave
+    assert (B_TURNED or not g.TF32) and not (BY_TILES and (DIVIDED or many)) and not (GROUPED and DIVIDED)
+    COMPLETED = g.BIASED or activation is not None or scaled is not None  # something is done to sums before they leave
     PARTS, LEAVING = (2, 1) if GROUPED else (1, 2)  # boxes of a slot, and slots, in which tiles leave
     PIECES = 2 if DIVIDED else 0  # of divided tiles, for each team
-    WHOLE = BY_TILES or (TF32 and not DIVIDED)  # there is nothing to ask before a tile leaves
-    SUMS = BN // 2  # of a thread
+    WHOLE = BY_TILES or (g.TF32 and not DIVIDED)  # there is nothing to ask before a tile leaves
     OWN = not ADDED  # a tile of C is one team's alone
-    load_a, load_next_a = (loading(type, BM, not A_TURNED, STEP, skip, BATCH) for skip in (0, DEPTH))
-    multiply = None if C_TURNED else multiplying(type, BM, not A_TURNED, BN, B_TURNED, kind)
-    complete = completing(SUMS, BN, type, scaled, bias_type, activation)
-    hand_over, collect = handover(SUMS, C_THREADS, TEAM)
-    leave = leaving(type, out_type, SUMS, HIGH, WIDE, C_TURNED, ADDED, BATCH)
-    leave_rows = leaving_rows(out_type, SUMS, WIDE)
-    fragment, (tiles_of_groups, group_of) = fragments(DEPTH, A_PANELS), grouping(BM)
-    where = None if many else counting_on(BM, BN, STEP, TEAM, C_TURNED, BIASED, ADDED, DIVIDED)
+    complete = completing(g.SUMS, BN, type, scaled, bias_type, activation)
+    hand_over, collect = handover(g.SUMS, g.C_THREADS, TEAM)
+    tiles_of_groups, group_of = grouping(BM)
+    where = None if many else counting_on(BM, BN, STEP, TEAM, C_TURNED, g.BIASED, ADDED, DIVIDED)
 
-    @kernel(threads=T, cluster=TEAM, cooperative=DIVIDED, where=where)
+    @kernel(threads=g.T, cluster=TEAM, cooperative=DIVIDED, where=where)
     def gemm(
-        A: ptr(const(E), (matrices, A0, A1) if BATCH else (A0, A1)),
-        B: ptr(const(E), (matrices, B0, B1) if SEVERAL else (B0, B1)),
-        C: ptr(O, (matrices, M, C1) if BATCH else (N if C_TURNED else M, C1)),
-        bias: ptr(const(V)),
+        A: ptr(const(g.E), (matrices, A0, A1) if BATCH else (A0, A1)),
+        B: ptr(const(g.E), (matrices, B0, B1) if SEVERAL else (B0, B1)),
+        C: ptr(g.O, (matrices, M, C1) if BATCH else (N if C_TURNED else M, C1)),
+        bias: ptr(const(g.V)),
         A0: int,
         A1: int,
         B0: int,
@@ -167,24 +140,24 @@ def gemm_kernel(
         ends: ptr(const(G)),
         matrices: int,
     ):
-        teams, steps = count(cluster[1]), (K + STEP - 1) / STEP
+        teams, turns = count(cluster[1]), (K + STEP - 1) / STEP
         down, across = (M + TEAM * BM - 1) / (TEAM * BM), (N + BN - 1) / BN
         with each(cluster, C, disjoint=C if OWN else ()) as team:
-            A_slots: pipeline(shared(E[A_PANELS, A_ROWS, A_WIDE], swizzle=128, across=block), STAGES)
-            B_slots: pipeline(shared(E[B_PANELS, B_ROWS, B_WIDE], swizzle=B_SWIZZLE, copies=block), STAGES)
-            C_slots: pipeline(shared(O[BM // HIGH, PARTS, HIGH, WIDE], swizzle=C_SWIZZLE, across=block), LEAVING)
+            A_slots: pipeline(shared(g.E[g.A_PANELS, g.A_ROWS, g.DEPTH], swizzle=128, across=block), g.STAGES)
+            B_slots: pipeline(shared(g.E[g.B_PANELS, g.B_ROWS, g.DEPTH], swizzle=128, copies=block), g.STAGES)
+            C_slots: pipeline(shared(g.O[BM // HIGH, PARTS, HIGH, g.WIDE], swizzle=g.C_SWIZZLE, across=block), LEAVING)
             rank: int @ block[1] = id()
-            w: int @ warpgroup = id() % (CONSUMERS + 1) if TEAM > 1 or TF32 else id()
-            u: int @ UNIT = id() % (T // (2 * HIGH)) if TEAM > 1 or TF32 else id()
-            me: int @ thread[1] = id() % T if TEAM > 1 or TF32 else id()
+            w: int @ warpgroup = id() % (g.CONSUMERS + 1) if TEAM > 1 or g.TF32 else id()
+            u: int @ UNIT = id() % (g.T // (2 * HIGH)) if TEAM > 1 or g.TF32 else id()
+            me: int @ thread[1] = id() % g.T if TEAM > 1 or g.TF32 else id()
             quad: int @ thread[1] = id() % 4
             # Its row of a box that leaves.  Of a box of A, and of C turned round, its column: a warp reads
             # chunks c and c ^ 5 of 4 rows, and writes those of 4 others.
             place: int @ thread[1] = id() / 4 % 4 + id() / 16 % 2 * 20 + id() / 32 % 2 * 8 if C_TURNED else id() / 4 % 8
             row: int @ thread[1] = id() % 128 / 32 * 16 + id() % 32 / 4  # its first of its warpgroup's
-            acc, x, y = registers(float[SUMS], float[DEPTH // 2], float[DEPTH // 2])
-            compute, load = roles(C_THREADS, 128, registers=(232, 40) if CONSUMERS == 2 else ())
-            begin, end = min(team * share, divided * steps), min((team + 1) * share, divided * steps)
+            acc, x, y = registers(float[g.SUMS], float[g.DEPTH // 2], float[g.DEPTH // 2])
+            compute, load = roles(g.C_THREADS, 128, registers=(232, 40) if g.CONSUMERS == 2 else ())
+            begin, end = min(team * share, divided * turns), min((team + 1) * share, divided * turns)
             tiles: int = down * across * (slices if ADDED else matrices if BATCH else 1)
             if GROUPED:
                 tiles = tiles_of_groups(ends, matrices, M, across)
@@ -196,76 +169,70 @@ def gemm_kernel(
                 team if BY_TILES else 0, down * across if BY_TILES else whole + PIECES, teams if BY_TILES else 1
             ):
                 t = job if BY_TILES else divided + team + (job - PIECES) * teams
-                first, last = 0, (K + STEP - 1) / STEP if BY_TILES else steps  # computed where it is used
+                first, last = 0, (K + STEP - 1) / STEP if BY_TILES else turns  # computed where it is used
                 if ADDED:
                     slice, t = t / (down * across), t % (down * across)
-                    first, last = int(i64(steps) * slice / slices), int(i64(steps) * (slice + 1) / slices)
+                    first, last = int(i64(turns) * slice / slices), int(i64(turns) * (slice + 1) / slices)
                 if DIVIDED and job < PIECES:
-                    t = (end - 1) / steps if job == 0 else begin / steps
-                    first, last = max(begin - t * steps, 0), min(end - t * steps, steps)
-                    if begin == end or (job == 1 and t == (end - 1) / steps):
+                    t = (end - 1) / turns if job == 0 else begin / turns
+                    first, last = max(begin - t * turns, 0), min(end - t * turns, turns)
+                    if begin == end or (job == 1 and t == (end - 1) / turns):
                         t, last = 0, first  # nothing is left to do, and `begin` may be behind the last tile
                 if BATCH:
                     matrix, passed = t / (down * across), t / (down * across) * (down * across)
                 if GROUPED:
                     matrix, passed, top_row, rows = group_of(t, ends, M, across, matrix, passed, top_row, rows)
-                band, within = (t - passed) / (BAND * across), (t - passed) % (BAND * across)
-                height: int = min(BAND, ((rows + BM - 1) / BM if GROUPED else down) - band * BAND)
-                m0, n0 = top_row + ((band * BAND + within % height) * TEAM + rank) * BM, within / height * BN
-                for k in range(first, last):
-                    if C_TURNED:
+                i, j = in_bands(t - passed, (rows + BM - 1) / BM if GROUPED else down, across, BAND)
+                m0, n0 = top_row + (i * TEAM + rank) * BM, j * BN
+                if C_TURNED:
+                    for k in range(first, last):
+                        at, next = k * STEP, k * STEP + g.DEPTH
                         with stage(A_slots) as a:
                             with load(a):
-                                load_a(a, A, matrices, A0, A1, k, m0, matrix)
+                                load_tile(g, a, A, False, m0, at)
                             with compute(a):
-                                fragment(x, a, u, quad, place)
+                                fragment(g, x, a, u, quad, place)
                         with stage(B_slots) as b:
                             with load(b):
-                                async_copy(b, B, at=(n0, k * STEP), type="tf32")
+                                load_b(g, b, B, n0, at, 0)
                             with compute(b), each(warpgroup):
                                 wgmma(acc, x, b, zero=(k == first))
                         with stage(A_slots) as a:
                             with load(a):
-                                load_next_a(a, A, matrices, A0, A1, k, m0, matrix)
+                                load_tile(g, a, A, False, m0, next)
                             with compute(a):
-                                fragment(y, a, u, quad, place)
+                                fragment(g, y, a, u, quad, place)
                         with stage(B_slots) as b:
                             with load(b):
-                                async_copy(b, B, at=(n0, k * STEP + DEPTH), type="tf32")
+                                load_b(g, b, B, n0, next, 0)
                             with compute(b), each(warpgroup):
                                 wgmma(acc, y, b)
-                    else:
-                        with stage(A_slots) as a, stage(B_slots) as b:
-                            with load(a, b):
-                                load_a(a, A, matrices, A0, A1, k, m0, matrix)
-                                if TF32:
-                                    async_copy(b, B, at=(n0, k * STEP), type="tf32")
-                                elif B_TURNED:
-                                    async_copy(b, B, at=(matrix, n0, k * STEP) if SEVERAL else (n0, k * STEP))
-                                elif not SEVERAL:
-                                    async_copy(b, B, at=(k * STEP, n0))
-                                # Panels of one of several matrices.  Of one matrix there is nothing left to load here.
-                                for p in unroll(range(B_PANELS if SEVERAL and not B_TURNED else 0)):
-                                    async_copy(b[p], B, at=(matrix, k * STEP, n0 + p * B_WIDE) if SEVERAL else (0, 0))
-                            with compute(a, b), each(warpgroup):
-                                multiply(acc, a, b, w, k, first)
+                else:
+                    for k, a, b in steps(g, load, load_b, A_slots, B_slots, A, B, first, last, m0, n0, matrix):
+                        with compute(a, b), each(warpgroup):
+                            multiply(g, acc, a, b, w, k, first)
                 if DIVIDED:
                     with compute(), each(thread):
-                        if first < last and last < steps:
+                        if first < last and last < turns:
                             hand_over(acc, parts, ready, team * TEAM + rank, me)
-                        if 0 < first and first < last and last == steps:
-                            collect(acc, parts, ready, t * steps / share, team, rank, me)
-                if WHOLE or (first < last and last == steps):
+                        if 0 < first and first < last and last == turns:
+                            collect(acc, parts, ready, t * turns / share, team, rank, me)
+                if WHOLE or (first < last and last == turns):
                     if COMPLETED:
                         with compute(), each(warp):
                             complete(acc, a_scale, b_scale, bias, m0 + 64 * w + row, M, n0, N)
                     top, side = n0 if C_TURNED else m0 + HIGH * u, m0 + HIGH * u if C_TURNED else n0
                     if GROUPED:
                         with stage(C_slots) as c, compute(), each(UNIT, c, C, disjoint=C):
-                            leave_rows(C, M, C1, top, side, top_row + rows, c[rank, u], acc, row, quad)
-                    else:
-                        for q in unroll(range(BN // WIDE)):
-                            with stage(C_slots) as c, compute(), each(UNIT, c, C, disjoint=C if OWN else ()):
-                                leave(C, matrices, M, C1, top, side, c[rank, u, 0], acc, q, quad, place, matrix)
+                            leave_rows(g, C, C1, top, side, top_row + rows, c, (rank, u), acc, row, quad)
+                    for q in unroll(range(0 if GROUPED else BN // g.WIDE)):
+                        with stage(C_slots) as c, compute(), each(UNIT, c, C, disjoint=C if OWN else ()):
+                            fill(g, c, (rank, u, 0), acc, q, quad, place, C_TURNED)
+                            if BATCH:
+                                async_copy(C, c[rank, u, 0], at=(matrix, top + DOWN * q, side + RIGHT * q))
+                            elif ADDED:
+                                async_reduce(C, c[rank, u, 0], at=(top + DOWN * q, side + RIGHT * q), op="add")
+                            else:
+                                async_copy(C, c[rank, u, 0], at=(top + DOWN * q, side + RIGHT * q))
 
     return gemm

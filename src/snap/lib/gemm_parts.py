@@ -16,23 +16,12 @@ import functools
 import math
 
 from snap import *
-from snap.ir.types import BF16, F16, F32, U8, Scalar
-from snap.lib.operators import element, scalar
+from snap.ir.types import F32, U8
+from snap.lib.gemm_body import depth_of
+from snap.lib.operators import element
 
 ACTIVATIONS = (None, "relu", "gelu", "silu")
 HALF_ROOT = math.sqrt(0.5)
-KINDS = {BF16: "bf16", F16: "f16", F32: "tf32"}  # as what the tensor cores multiply elements; u8 is told
-
-
-def depth_of(type: Scalar) -> int:
-    """Of k in a stage: 128 bytes, a row of a swizzled tile."""
-    return 128 // scalar(type).bytes
-
-
-def layout(type: Scalar, extent: int, along: bool) -> tuple[int, int, int]:
-    """Of a tile of an operand in shared memory: panels, their rows, and how wide they are."""
-    depth = depth_of(type)
-    return (1, extent, depth) if along else (-(-extent // depth), depth, depth)
 
 
 # ---- which tile -----------------------------------------------------------------------------------------------------
@@ -76,84 +65,14 @@ def grouping(BM):
 # ---- operands -------------------------------------------------------------------------------------------------------
 
 
-@functools.cache
-def loading(type, EXTENT, ALONG, STEP, LATER=0, PLACED=False):
-    """load(to, array, its extents, k, at, place): the tile of an operand from k * STEP + LATER and row, or column, `at`
-    on.  PLACED: the array is several matrices, of which `place` is meant.
-    """
-    E, (PANELS, ROWS, WIDE), ROUNDED = element(type), layout(type, EXTENT, ALONG), type == F32
-
-    @device(thread[128])
-    def load(
-        to: ptr(shared(E), (PANELS, ROWS, WIDE)),
-        array: ptr(const(E), (places, high, wide) if PLACED else (high, wide)) @ grid[1],
-        places: int @ grid[1],
-        high: int @ grid[1],
-        wide: int @ grid[1],
-        k: int,
-        at: int,
-        place: int,
-    ):
-        if PLACED and ALONG:
-            async_copy(to, array, at=(place, at, k * STEP + LATER))
-        elif PLACED:
-            for p in unroll(range(PANELS)):
-                async_copy(to[p], array, at=(place, k * STEP + LATER, at + p * WIDE))
-        elif ALONG and ROUNDED:
-            async_copy(to, array, at=(at, k * STEP + LATER), type="tf32")
-        elif ALONG:
-            async_copy(to, array, at=(at, k * STEP + LATER))
-        elif ROUNDED:
-            async_copy(to, array, at=(k * STEP + LATER, at), type="tf32")
-        else:
-            async_copy(to, array, at=(k * STEP + LATER, at))
-
-    return load
-
-
-@functools.cache
-def multiplying(type, BM, A_ALONG, BN, B_ALONG, kind=None):
-    """multiply(acc, a, b, w, k, first): what warpgroup w has of the product of two tiles, its 64 rows of `a` times `b`,
-    is added to its sums, which begin with step `first`.  kind: of floats of 8 bits, that of `a` and `b`.
-    """
-    E, DEPTH, SUMS, KIND = element(type), depth_of(type), BN // 2, kind or KINDS[type]
-    (AP, AR, AW), (BP, BR, BW) = layout(type, BM, A_ALONG), layout(type, BN, B_ALONG)
-
-    @device(warpgroup)
-    def multiply(
-        acc: ref(float[SUMS]),
-        a: ptr(const(shared(E)), (AP, AR, AW)),
-        b: ptr(const(shared(E)), (BP, BR, BW)),
-        w: int,
-        k: int,
-        first: int,
-    ):
-        if A_ALONG and B_ALONG:
-            wgmma(acc, tile(a, (0, 64 * w, 0), (1, 64, DEPTH)), b, zero=(k == first), type=KIND)
-        elif A_ALONG:
-            wgmma(acc, tile(a, (0, 64 * w, 0), (1, 64, DEPTH)), b.T, zero=(k == first), type=KIND)
-        elif B_ALONG:
-            wgmma(acc, a[w].T, b, zero=(k == first), type=KIND)
-        else:
-            wgmma(acc, a[w].T, b.T, zero=(k == first), type=KIND)
-
-    return multiply
-
-
-@functools.cache
-def clearing(type, PANELS, HIGH, THREADS):
-    """clear(tile, rows, me): of the panels of a tile that lies across k, what follows so many rows is set to zero."""
-    E, WIDE = element(type), depth_of(type)
-
-    @device(thread[THREADS])
-    def clear(to: ptr(shared(E), (PANELS, HIGH, WIDE)), rows: int, me: int @ thread[1]):
-        with each(thread, to, disjoint=to):
-            for i in range(me, HIGH * WIDE, THREADS):
-                if i >= rows * WIDE:
-                    for p in unroll(range(PANELS)):
-                        to[p, i / WIDE, i % WIDE] = E(0)
-
-    return clear
+@inline
+def clear(g, PANELS, HIGH, to, rows, me):
+    """Of the panels of a tile that lies across k, what follows so many rows is set to zero."""
+    with each(thread, to, disjoint=to):
+        for i in range(me, HIGH * g.DEPTH, g.C_THREADS):
+            if i >= rows * g.DEPTH:
+                for p in unroll(range(PANELS)):
+                    to[p, i / g.DEPTH, i % g.DEPTH] = g.E(0)
 
 
 @functools.cache
@@ -190,24 +109,12 @@ def promoting(BM, BN, OWN, kind, PARTS=1):
     return multiply, add
 
 
-@functools.cache
-def fragments(DEPTH, PANELS):
-    """f(x, a, panel, quad, place): what a thread has of its warpgroup's 64 columns of a tile of f32 that lies across
-    k."""
-
-    @device(thread)
-    def fragment(
-        x: ref(float[DEPTH // 2]),
-        a: ptr(const(shared(float)), (PANELS, DEPTH, DEPTH)),
-        panel: int,
-        quad: int,
-        place: int,
-    ):
-        for s in unroll(range(DEPTH // 8)):
-            for e in unroll(range(4)):
-                x[4 * s + e] = a[panel, 8 * s + e / 2 * 4 + quad, place ^ e % 2 * 4]
-
-    return fragment
+@inline
+def fragment(g, x, a, panel, quad, place):
+    """What a thread has of its warpgroup's 64 columns of a tile of f32 that lies across k."""
+    for s in unroll(range(g.DEPTH // 8)):
+        for e in unroll(range(4)):
+            x[4 * s + e] = a[panel, 8 * s + e / 2 * 4 + quad, place ^ e % 2 * 4]
 
 
 # ---- sums -----------------------------------------------------------------------------------------------------------
@@ -309,95 +216,43 @@ def completing(SUMS, COLUMNS, type, scaled, bias_type, activation):
     return complete
 
 
-@functools.cache
-def leaving(type, out_type, SUMS, HIGH, WIDE, TURNED=False, ADDED=False, PLACED=False):
-    """leave(to, its extents, top, side, box, acc, q, quad, place, matrix): sums of columns WIDE * q and so on leave
-    through a box in shared memory, that of a unit of threads that has HIGH rows, from row `top` and column `side` on.
-    They are stored, or added to what is there.  What was
-    multiplied as f32 goes without `store_acc`, so that threads which write together meet in no bank: a thread has row
-    `place` and that 8 further on or, TURNED, column `place` and `place ^ 4`.  PLACED: `to` is several matrices, of
-    which `matrix` is meant.
+# What was multiplied as f32 goes without `store_acc`, so that threads which write together meet in no bank: a thread
+# has row `place` and that 8 further on or, TURNED, column `place` and `place ^ 4`.
+@inline
+def fill(g, boxes, box, acc, q, quad, place, TURNED=False):
+    """Sums of columns WIDE * q and so on are put into a box in shared memory, that of a unit of threads."""
+    if not g.TF32:
+        store_acc(boxes[box], acc, first=g.WIDE * q)
+    elif TURNED:
+        with each(thread, boxes):
+            for c, h, e in unroll(range(shape=(g.WIDE // 8, 2, 2))):
+                boxes[box, 8 * c + 2 * quad + e, place ^ 4 * h] = acc[g.WIDE // 2 * q + 4 * c + 2 * h + e]
+    else:
+        with each(thread, boxes):
+            for c, h, e in unroll(range(shape=(g.WIDE // 8, 2, 2))):
+                odd: bool = (quad < 2) == (e == 1)  # half of the threads begin with the second column
+                even_sum: float = acc[g.WIDE // 2 * q + 4 * c + 2 * h]
+                odd_sum: float = acc[g.WIDE // 2 * q + 4 * c + 2 * h + 1]
+                boxes[box, place + 8 * h, 8 * c + 2 * quad + int(odd)] = odd_sum if odd else even_sum
+
+
+@inline
+def leave_rows(g, to, wide, top, side, limit, boxes, unit, acc, row, quad):
+    """The 64 rows of a warpgroup leave through two boxes in turn; or by threads, row by row, where a box would reach
+    beyond row `limit`, to rows that are others'.  row: a thread's first of its warpgroup's; it has columns 2 quad + 8j
+    and 2 quad + 8j + 1 of that and of the row 8 further on.
     """
-    O, UNIT, TF32 = element(out_type), thread[2 * HIGH], type == F32
-    DOWN, RIGHT = (WIDE, 0) if TURNED else (0, WIDE)
-
-    @device(UNIT)
-    def leave(
-        to: ptr(O, (places, high, wide) if PLACED else (high, wide)),
-        places: int @ grid[1],
-        high: int @ grid[1],
-        wide: int @ grid[1],
-        top: int,
-        side: int,
-        box: ptr(shared(O), (HIGH, WIDE)),
-        acc: ref(float[SUMS]),
-        q: int,
-        quad: int @ thread[1],
-        place: int @ thread[1],
-        matrix: int,
-    ):
-        if not TF32:
-            store_acc(box, acc, first=WIDE * q)
-        elif TURNED:
-            with each(thread, box):
-                for g in unroll(range(WIDE // 8)):
-                    for h in unroll(range(2)):
-                        for e in unroll(range(2)):
-                            box[8 * g + 2 * quad + e, place ^ 4 * h] = acc[WIDE // 2 * q + 4 * g + 2 * h + e]
-        else:
-            with each(thread, box):
-                for g in unroll(range(WIDE // 8)):
-                    for h in unroll(range(2)):
-                        for e in unroll(range(2)):
-                            odd: bool = (quad < 2) == (e == 1)  # half of the threads begin with the second column
-                            even_sum: float = acc[WIDE // 2 * q + 4 * g + 2 * h]
-                            odd_sum: float = acc[WIDE // 2 * q + 4 * g + 2 * h + 1]
-                            box[place + 8 * h, 8 * g + 2 * quad + int(odd)] = odd_sum if odd else even_sum
-        if PLACED:
-            async_copy(to, box, at=(matrix, top + DOWN * q, side + RIGHT * q))
-        elif ADDED:
-            async_reduce(to, box, at=(top + DOWN * q, side + RIGHT * q), op="add")
-        else:
-            async_copy(to, box, at=(top + DOWN * q, side + RIGHT * q))
-
-    return leave
-
-
-@functools.cache
-def leaving_rows(out_type, SUMS, WIDE):
-    """leave(to, its extents, top, side, limit, boxes, acc, row, quad): the 64 rows of a warpgroup, through two
-    boxes in turn; or by threads, row by row, where a box would reach beyond row `limit`, to rows that are others'.
-    row: a thread's first of its warpgroup's; it has columns 2 quad + 8j and 2 quad + 8j + 1 of that and of the row 8
-    further on.
-    """
-    O = element(out_type)
-
-    @device(warpgroup)
-    def leave(
-        to: ptr(O, (high, wide)),
-        high: int @ grid[1],
-        wide: int @ grid[1],
-        top: int,
-        side: int,
-        limit: int,
-        boxes: ptr(shared(O), (2, 64, WIDE)),
-        acc: ref(float[SUMS]),
-        row: int @ thread[1],
-        quad: int @ thread[1],
-    ):
-        if top + 64 > limit:
-            with each(thread, to, disjoint=to):
-                for v in unroll(range(2)):
-                    if top + row + 8 * v < limit:
-                        for j, h in unroll(range(shape=(SUMS // 4, 2))):
-                            if side + 2 * quad + 8 * j + h < wide:
-                                to[top + row + 8 * v, side + 2 * quad + 8 * j + h] = O(acc[4 * j + 2 * v + h])
-        else:
-            for q in unroll(range(2 * SUMS // WIDE)):
-                store_acc(boxes[q % 2], acc, first=WIDE * q)
-                async_copy(to, boxes[q % 2], at=(top, side + WIDE * q))
-
-    return leave
+    if top + 64 > limit:
+        with each(thread, to, disjoint=to):
+            for v in unroll(range(2)):
+                if top + row + 8 * v < limit:
+                    for j, h in unroll(range(shape=(g.SUMS // 4, 2))):
+                        if side + 2 * quad + 8 * j + h < wide:
+                            to[top + row + 8 * v, side + 2 * quad + 8 * j + h] = g.O(acc[4 * j + 2 * v + h])
+    else:
+        for q in unroll(range(2 * g.SUMS // g.WIDE)):
+            store_acc(boxes[unit, q % 2], acc, first=g.WIDE * q)
+            async_copy(to, boxes[unit, q % 2], at=(top, side + g.WIDE * q))
 
 
 @functools.cache

@@ -16,33 +16,25 @@ zero first, of both matrices, since zero times infinity is no zero.
 from __future__ import annotations
 
 import functools
-import math
 
 from snap import *
-from snap.lib.gemm_parts import clearing, layout, leaving, multiplying
-from snap.lib.operators import element, scalar
+from snap.lib.gemm_body import in_bands, multiply, sizes
+from snap.lib.gemm_parts import clear
 
 STEP = 64  # rows of a box: those of a swizzled tile of 16-bit elements
 FEW = 16  # rows of a box at the end of a group: those of one instruction
-SHARED = 192 * 1024  # bytes for stages; the rest of a multiprocessor's is for tiles that leave
 
 
 @functools.cache
 def ragged_kernel(type, BM=128, BN=256, BAND=8):
     """Tiles of BM x BN, in bands of BAND tiles' height, group after group."""
-    E, SUMS, CONSUMERS, C_THREADS = element(type), BN // 2, BM // 64, 2 * BM
-    (A_PANELS, _, PANEL), (B_PANELS, _, _) = layout(type, BM, False), layout(type, BN, False)
-    STAGES = min(8, SHARED // ((A_PANELS + B_PANELS) * PANEL * STEP * scalar(type).bytes))
-    WIDE = math.gcd(BN, PANEL)  # columns that leave at a time
-    SWIZZLE = WIDE * scalar(type).bytes
-    multiply, leave = multiplying(type, BM, False, BN, False), leaving(type, type, SUMS, 64, WIDE, PLACED=True)
-    clear_a, clear_b = (clearing(type, panels, FEW, C_THREADS) for panels in (A_PANELS, B_PANELS))
+    g = sizes(type, type, BM, BN, False, False, most=8)
 
-    @kernel(threads=C_THREADS + 128)
+    @kernel(threads=g.T)
     def gemm(
-        A: ptr(const(E), (K, A1)),
-        B: ptr(const(E), (K, B1)),
-        C: ptr(E, (groups, M, C1)),
+        A: ptr(const(g.E), (K, A1)),
+        B: ptr(const(g.E), (K, B1)),
+        C: ptr(g.E, (groups, M, C1)),
         ends: ptr(const(int)),
         groups: int,
         M: int,
@@ -54,23 +46,22 @@ def ragged_kernel(type, BM=128, BN=256, BAND=8):
     ):
         teams, down, across = count(block[1]), (M + BM - 1) / BM, (N + BN - 1) / BN
         with each(block, C, disjoint=C) as team:
-            A_slots: pipeline(shared(E[A_PANELS, STEP, PANEL], swizzle=128), STAGES)
-            B_slots: pipeline(shared(E[B_PANELS, STEP, PANEL], swizzle=128), STAGES)
-            A_rest: pipeline(shared(E[A_PANELS, FEW, PANEL], swizzle=128), 1)
-            B_rest: pipeline(shared(E[B_PANELS, FEW, PANEL], swizzle=128), 1)
-            C_slots: pipeline(shared(E[CONSUMERS, 64, WIDE], swizzle=SWIZZLE), 1)
+            A_slots: pipeline(shared(g.E[g.A_PANELS, STEP, g.DEPTH], swizzle=128), g.STAGES)
+            B_slots: pipeline(shared(g.E[g.B_PANELS, STEP, g.DEPTH], swizzle=128), g.STAGES)
+            A_rest: pipeline(shared(g.E[g.A_PANELS, FEW, g.DEPTH], swizzle=128), 1)
+            B_rest: pipeline(shared(g.E[g.B_PANELS, FEW, g.DEPTH], swizzle=128), 1)
+            C_slots: pipeline(shared(g.E[g.CONSUMERS, 64, g.WIDE], swizzle=g.C_SWIZZLE), 1)
             w: int @ warpgroup = id()
             me: int @ thread[1] = id()
-            acc: float[SUMS] @ thread[1]
-            compute, load = roles(C_THREADS, 128, registers=(232, 40) if CONSUMERS == 2 else ())
+            acc: float[g.SUMS] @ thread[1]
+            compute, load = roles(g.C_THREADS, 128, registers=(232, 40) if g.CONSUMERS == 2 else ())
             group, top, rows = 0, 0, max(min(int(ends[0]), K), 0)  # its first row, and how many it has
             for t in range(team, down * across * groups, teams):
                 while t >= (group + 1) * (down * across):
                     group, top = group + 1, top + rows
                     rows = max(min(int(ends[group]), K) - top, 0)
-                band, within = t % (down * across) / (BAND * across), t % (down * across) % (BAND * across)
-                height: int = min(BAND, down - band * BAND)
-                m0, n0 = (band * BAND + within % height) * BM, within / height * BN
+                i, j = in_bands(t % (down * across), down, across, BAND)
+                m0, n0 = i * BM, j * BN
                 with compute():
                     acc = 0.0  # for groups without rows; in a condition, it would serialize the products
                 for k in range(0, rows / FEW * FEW, STEP):
@@ -82,22 +73,23 @@ def ragged_kernel(type, BM=128, BN=256, BAND=8):
                             else:
                                 for s in unroll(range(STEP // FEW)):
                                     at: int = top + k + s * FEW if rows - k >= s * FEW + FEW else K
-                                    async_copy(tile(a, (0, s * FEW, 0), (A_PANELS, FEW, PANEL)), A, at=(at, m0))
-                                    async_copy(tile(b, (0, s * FEW, 0), (B_PANELS, FEW, PANEL)), B, at=(at, n0))
+                                    async_copy(tile(a, (0, s * FEW, 0), (g.A_PANELS, FEW, g.DEPTH)), A, at=(at, m0))
+                                    async_copy(tile(b, (0, s * FEW, 0), (g.B_PANELS, FEW, g.DEPTH)), B, at=(at, n0))
                         with compute(a, b), each(warpgroup):
-                            multiply(acc, a, b, w, k, 0)
+                            multiply(g, acc, a, b, w, k, 0)
                 if rows % FEW > 0:
                     with stage(A_rest) as a, stage(B_rest) as b:
                         with load(a, b):
                             async_copy(a, A, at=(top + rows / FEW * FEW, m0))
                             async_copy(b, B, at=(top + rows / FEW * FEW, n0))
                         with compute(a, b):
-                            clear_a(a, rows % FEW, me)
-                            clear_b(b, rows % FEW, me)
+                            clear(g, g.A_PANELS, FEW, a, rows % FEW, me)
+                            clear(g, g.B_PANELS, FEW, b, rows % FEW, me)
                             with each(warpgroup):
                                 wgmma(acc, a[w].T, b.T, zero=(rows < FEW))
-                for q in unroll(range(BN // WIDE)):
+                for q in unroll(range(BN // g.WIDE)):
                     with stage(C_slots) as c, compute(), each(warpgroup, c, C, disjoint=C):
-                        leave(C, groups, M, C1, m0 + 64 * w, n0, c[w], acc, q, me % 4, 0, group)
+                        store_acc(c[w], acc, first=g.WIDE * q)
+                        async_copy(C, c[w], at=(group, m0 + 64 * w, n0 + g.WIDE * q))
 
     return gemm

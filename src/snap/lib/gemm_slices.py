@@ -19,123 +19,104 @@ longer (64 x 4096 x 14336: 96% of cuBLAS instead of 106%).
 from __future__ import annotations
 
 import functools
-import math
 
 from snap import *
-from snap.lib.gemm_parts import finishing, multiplying
-from snap.lib.operators import element, scalar
+from snap.lib.gemm_body import in_bands, multiply, of_slices, sizes, steps
+from snap.lib.gemm_parts import finishing
 
-DEPTH = PANEL = 64  # 16-bit elements of a row of 128 bytes
 SHARED = 224 * 1024  # bytes for stages; tiles leave through the same
-MOST_STAGES = 12
+
+
+# A block's own columns are the first of its sums, those of the block i further on (after the last comes the first) part
+# i.  Where parts are whole panels, B's are loaded in this order; else sums are moved when they are given away.
+def in_order(g):
+    """Whether B is loaded so that a block's own columns come first."""
+    return g.B_ALONG or g.OWN % g.DEPTH == 0
+
+
+@inline
+def load_from(g, to, B, n0, k, skip):
+    """B's tile, from column `skip` of it on, and then those before."""
+    if g.B_ALONG:
+        for p in unroll(range(g.SLICES)):
+            async_copy(tile(to, (0, p * g.OWN, 0), (1, g.OWN, g.DEPTH)), B, at=(n0 + (skip + p * g.OWN) % g.BN, k))
+    else:
+        for p in unroll(range(g.B_PANELS)):
+            async_copy(to[p], B, at=(k, n0 + (skip + p * g.DEPTH) % g.BN))
+
+
+@inline
+def products(g, compute, load, acc, A, B, m0, n0, begin, end, skip, w):
+    """Those of the steps of a block."""
+    A_slots: pipeline(shared(g.E[g.A_PANELS, g.A_ROWS, g.DEPTH], swizzle=128), g.STAGES)
+    B_slots: pipeline(shared(g.E[g.B_PANELS, g.B_ROWS, g.DEPTH], swizzle=128), g.STAGES)
+    for k, a, b in steps(g, load, load_from, A_slots, B_slots, A, B, begin, end, m0, n0, skip):
+        with compute(a, b), each(warpgroup):
+            multiply(g, acc, a, b, w, k, begin)
+
+
+@inline
+def given_away(g, ORDERS, acc, rank):
+    """i, first: the sums from `first` on are for the block i further on."""
+    for r in unroll(range(ORDERS)):
+        if ORDERS == 1 or rank == r:
+            for i in unroll(range(1, g.SLICES)):
+                yield i, (r + i) % g.SLICES * g.FEW
+            if r > 0:
+                for j in unroll(range(g.FEW)):
+                    acc[j] = acc[r * g.FEW + j]
+
+
+@inline
+def leave_columns(g, compute, finish, FINISHED, acc, bias, C, rank, m0, first, w, N):
+    """The sums of OWN columns, from `first` on, are finished and stored."""
+    if FINISHED:
+        with compute(), each(warp):
+            finish(acc, bias, first, N)
+    C_tiles: shared(g.O[g.OWN // g.WIDE, g.CONSUMERS, 64, g.WIDE], swizzle=g.C_SWIZZLE, across=block)
+    with compute(), each(warpgroup, C_tiles, C, disjoint=C):
+        for q in unroll(range(g.OWN // g.WIDE)):
+            store_acc(C_tiles[rank, q, w], acc, first=g.WIDE * q)
+            async_copy(C, C_tiles[rank, q, w], at=(m0 + 64 * w, first + g.WIDE * q))
 
 
 @functools.cache
 def slices_kernel(type, out_type, A_TURNED, B_TURNED, BM=64, BN=64, BAND=16, bias_type=None, activation=None, SLICES=2):
-    """As gemm_kernel.  A block's own columns are the first of its sums, those of the block i further on (after the last
-    comes the first) part i. Where parts are whole panels, B's are loaded in this order; else sums are moved when they
-    are given away.
-    """
-    E, O, V = element(type), element(out_type), element(bias_type or type)
-    CONSUMERS = BM // 64  # warpgroups that multiply
-    OWN = BN // SLICES  # columns that a block finishes
-    ORDERS = 1 if B_TURNED or OWN % PANEL == 0 else SLICES
-    A_PANELS, A_ROWS = (BM // PANEL, DEPTH) if A_TURNED else (1, BM)
-    B_PANELS, B_ROWS = (1, BN) if B_TURNED else (BN // PANEL, DEPTH)
-    STAGES = min(MOST_STAGES, SHARED // ((BM + BN) * DEPTH * scalar(type).bytes))
-    WIDE = math.gcd(OWN, 128 // scalar(out_type).bytes)  # columns that leave at a time
-    C_SWIZZLE = WIDE * scalar(out_type).bytes
-    BIASED = bias_type is not None
-    FINISHED = BIASED or activation is not None
-    SUMS = BN // 2  # of a thread
-    FEW = SUMS // SLICES  # of a part
-    T, C_THREADS = 128 * (CONSUMERS + 1), 128 * CONSUMERS
-    B_PARTS, B_WIDE = (SLICES, OWN) if B_TURNED else (B_PANELS, PANEL)  # boxes of B a step, and their columns
-    multiply = multiplying(type, BM, not A_TURNED, BN, B_TURNED)
-    finish = finishing(SUMS, OWN, type, bias_type, activation)
+    """As gemm_kernel."""
+    g = sizes(type, out_type, BM, BN, not A_TURNED, B_TURNED, bias_type, SLICES, room=SHARED)
+    finish, FINISHED = finishing(g.SUMS, g.OWN, type, bias_type, activation), g.BIASED or activation is not None
+    ORDERS, GIVEN = 1 if in_order(g) else SLICES, (SLICES - 1) * g.FEW * g.C_THREADS
 
-    @kernel(
-        threads=T,
-        cluster=SLICES,
-        where=lambda bias, room, M, N, K, C1, blocks: (
-            1 <= M <= 2**30,
-            1 <= N <= min(C1, 2**30),
-            1 <= K <= 2**30,
-            not BIASED or len(bias) >= N,
-            blocks == SLICES * ((M + BM - 1) // BM) * ((N + BN - 1) // BN),
-            blocks * ((SLICES - 1) * BM * OWN) <= min(len(room), 2**30),
-        ),
-    )
-    def gemm(
-        A: ptr(const(E), (A0, A1)),
-        B: ptr(const(E), (B0, B1)),
-        C: ptr(O, (M, C1)),
-        bias: ptr(const(V)),
-        A0: int,
-        A1: int,
-        B0: int,
-        B1: int,
-        C1: int,
-        M: int,
-        N: int,
-        K: int,
-        room: ptr(float),
-    ):
-        down, across, steps = (M + BM - 1) / BM, (N + BN - 1) / BN, (K + DEPTH - 1) / DEPTH
+    @inline
+    def body(A, B, C, bias, M, N, K, room, met):
+        down, across, steps = (M + BM - 1) / BM, (N + BN - 1) / BN, (K + g.DEPTH - 1) / g.DEPTH
         t: int @ cluster[1] = id()
         with (
-            partition(room, p=cluster[1], offset=t * (SLICES * (SLICES - 1) * FEW * C_THREADS), disjoint=True) as parts,
+            partition(room, p=cluster[1], offset=t * (SLICES * GIVEN), disjoint=True) as parts,
             each(cluster, C, disjoint=C),
         ):
             rank: int @ block[1] = id()
-            w: int @ warpgroup = id() % (CONSUMERS + 1)
-            me: int @ thread[1] = id() % T
-            acc, given = registers(float[SUMS], float[SUMS - FEW])
-            compute, load = roles(C_THREADS, 128, registers=(152, 56) if CONSUMERS == 3 else ())
-            band, within = t / (BAND * across), t % (BAND * across)
-            height: int = min(BAND, down - band * BAND)
-            m0, n0 = (band * BAND + within % height) * BM, within / height * BN
-            own, skip = rank * OWN, rank * OWN if ORDERS == 1 else 0  # its first column
+            w: int @ warpgroup = id() % (g.CONSUMERS + 1)
+            me: int @ thread[1] = id() % g.T
+            acc, given = registers(float[g.SUMS], float[g.SUMS - g.FEW])
+            compute, load = roles(g.C_THREADS, 128, registers=(152, 56) if g.CONSUMERS == 3 else ())
+            i, j = in_bands(t, down, across, BAND)
+            m0, n0, own = i * BM, j * BN, rank * g.OWN  # its first column
             begin, end = rank * steps / SLICES, (rank + 1) * steps / SLICES
             with each(block, parts.view(float4), disjoint=parts):
-                A_slots: pipeline(shared(E[A_PANELS, A_ROWS, DEPTH], swizzle=128), STAGES)
-                B_slots: pipeline(shared(E[B_PANELS, B_ROWS, DEPTH], swizzle=128), STAGES)
-                for k in range(begin, end):
-                    with stage(A_slots) as a, stage(B_slots) as b:
-                        with load(a, b):
-                            async_copy(a, A, at=(k * DEPTH, m0) if A_TURNED else (m0, k * DEPTH))
-                            for p in unroll(range(B_PARTS)):
-                                at: int = n0 + (skip + p * B_WIDE) % BN
-                                if B_TURNED:
-                                    async_copy(tile(b, (0, p * OWN, 0), (1, OWN, DEPTH)), B, at=(at, k * DEPTH))
-                                else:
-                                    async_copy(b[p], B, at=(k * DEPTH, at))
-                        with compute(a, b), each(warpgroup):
-                            multiply(acc, a, b, w, k, begin)
+                products(g, compute, load, acc, A, B, m0, n0, begin, end, own if ORDERS == 1 else 0, w)
                 with compute(), each(thread, parts, disjoint=parts):
-                    for r in unroll(range(ORDERS)):
-                        if ORDERS == 1 or rank == r:
-                            for i in unroll(range(1, SLICES)):
-                                to: int = ((rank + i) % SLICES * (SLICES - 1) + i - 1) * (FEW // 4)
-                                for j in unroll(range(FEW // 4)):
-                                    parts[(to + j) * C_THREADS + me] = acc.view(float4)[
-                                        (r + i) % SLICES * (FEW // 4) + j
-                                    ]
-                            if r > 0:
-                                for j in unroll(range(FEW)):
-                                    acc[j] = acc[r * FEW + j]
+                    for i, first in given_away(g, ORDERS, acc, rank):
+                        to: int = ((rank + i) % SLICES * (SLICES - 1) + i - 1) * (g.FEW // 4)
+                        for j in unroll(range(g.FEW // 4)):
+                            parts[(to + j) * g.C_THREADS + me] = acc.view(float4)[first / 4 + j]
             with each(block), compute(), each(thread):
-                for j in unroll(range((SUMS - FEW) // 4)):
-                    given.view(float4)[j] = parts.view(float4)[(rank * ((SLICES - 1) * FEW // 4) + j) * C_THREADS + me]
-                for i, j in unroll(range(shape=(SLICES - 1, FEW))):
-                    acc[j] += given[i * FEW + j]
-            if FINISHED:
-                with compute(), each(warp):
-                    finish(acc, bias, n0 + own, N)
-            C_tiles: shared(O[OWN // WIDE, CONSUMERS, 64, WIDE], swizzle=C_SWIZZLE, across=block)
-            with compute(), each(warpgroup, C_tiles, C, disjoint=C):
-                for q in unroll(range(OWN // WIDE)):
-                    store_acc(C_tiles[rank, q, w], acc, first=WIDE * q)
-                    async_copy(C, C_tiles[rank, q, w], at=(m0 + 64 * w, n0 + own + WIDE * q))
+                for j in unroll(range((g.SUMS - g.FEW) // 4)):
+                    given.view(float4)[j] = parts.view(float4)[
+                        (rank * ((SLICES - 1) * g.FEW // 4) + j) * g.C_THREADS + me
+                    ]
+                for i, j in unroll(range(shape=(SLICES - 1, g.FEW))):
+                    acc[j] += given[i * g.FEW + j]
+            leave_columns(g, compute, finish, FINISHED, acc, bias, C, rank, m0, n0 + own, w, N)
 
-    return gemm
+    return of_slices(g, body, (SLICES - 1) * BM * g.OWN, SLICES)

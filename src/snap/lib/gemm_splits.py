@@ -15,12 +15,11 @@ its place, which count on one word, first that they have given, then that they h
 from __future__ import annotations
 
 import functools
-import math
 
 from snap import *
-from snap.lib.gemm_parts import finishing, multiplying
-from snap.lib.gemm_slices import DEPTH, MOST_STAGES, PANEL, SHARED
-from snap.lib.operators import element, scalar
+from snap.lib.gemm_body import in_bands, of_slices, sizes
+from snap.lib.gemm_parts import finishing
+from snap.lib.gemm_slices import SHARED, given_away, in_order, leave_columns, products
 
 
 @functools.cache
@@ -28,108 +27,41 @@ def splits_kernel(
     type, out_type, A_TURNED, B_TURNED, BM=128, BN=128, BAND=8, bias_type=None, activation=None, SLICES=4
 ):
     """As slices_kernel."""
-    E, O, V = element(type), element(out_type), element(bias_type or type)
-    CONSUMERS = BM // 64  # warpgroups that multiply
-    OWN = BN // SLICES  # columns that a block finishes
-    ORDERS = 1 if B_TURNED or OWN % PANEL == 0 else SLICES
-    A_PANELS, A_ROWS = (BM // PANEL, DEPTH) if A_TURNED else (1, BM)
-    B_PANELS, B_ROWS = (1, BN) if B_TURNED else (BN // PANEL, DEPTH)
-    STAGES = min(MOST_STAGES, SHARED // ((BM + BN) * DEPTH * scalar(type).bytes))
-    WIDE = math.gcd(OWN, 128 // scalar(out_type).bytes)  # columns that leave at a time
-    C_SWIZZLE = WIDE * scalar(out_type).bytes
-    FINISHED = bias_type is not None or activation is not None
-    SUMS = BN // 2  # of a thread
-    FEW = SUMS // SLICES  # of a part
-    T, C_THREADS = 128 * (CONSUMERS + 1), 128 * CONSUMERS
-    B_PARTS, B_WIDE = (SLICES, OWN) if B_TURNED else (B_PANELS, PANEL)  # boxes of B a step, and their columns
-    multiply = multiplying(type, BM, not A_TURNED, BN, B_TURNED)
-    finish = finishing(SUMS, OWN, type, bias_type, activation)
+    g = sizes(type, out_type, BM, BN, not A_TURNED, B_TURNED, bias_type, SLICES, room=SHARED)
+    finish, FINISHED = finishing(g.SUMS, g.OWN, type, bias_type, activation), g.BIASED or activation is not None
+    ORDERS = 1 if in_order(g) else SLICES
 
-    @kernel(threads=T, cooperative=True)
-    def gemm(
-        A: ptr(const(E), (A0, A1)),
-        B: ptr(const(E), (B0, B1)),
-        C: ptr(O, (M, C1)),
-        bias: ptr(const(V)),
-        A0: int,
-        A1: int,
-        B0: int,
-        B1: int,
-        C1: int,
-        M: int,
-        N: int,
-        K: int,
-        room: ptr(float),
-        met: ptr(int),
-    ):
-        down: int = (M + BM - 1) / BM
-        across: int = (N + BN - 1) / BN
-        steps: int = (K + DEPTH - 1) / DEPTH
-        b: int @ block[1] = id()
-        t: int @ block[1] = b / SLICES
-        rank: int @ block[1] = b % SLICES
-        w: int @ warpgroup = id() % (CONSUMERS + 1)
-        me: int @ thread[1] = id() % T
-        acc: float[SUMS] @ thread[1]
-        given: float[SUMS - FEW] @ thread[1]
-        band: int @ block[1] = t / (BAND * across)
-        within: int @ block[1] = t % (BAND * across)
-        height: int @ block[1] = min(BAND, down - band * BAND)
-        m0: int @ block[1] = (band * BAND + within % height) * BM
-        n0: int @ block[1] = within / height * BN
-        own: int @ block[1] = rank * OWN  # its first column
-        skip: int @ block[1] = own if ORDERS == 1 else 0
-        begin: int @ block[1] = rank * steps / SLICES
-        end: int @ block[1] = (rank + 1) * steps / SLICES
-        with each(block):
-            compute, load = roles(C_THREADS, 128)
-            A_slots: pipeline(shared(E[A_PANELS, A_ROWS, DEPTH], swizzle=128), STAGES)
-            B_slots: pipeline(shared(E[B_PANELS, B_ROWS, DEPTH], swizzle=128), STAGES)
-            for k in range(begin, end):
-                with stage(A_slots) as a, stage(B_slots) as c:
-                    with load(a, c):
-                        if A_TURNED:
-                            async_copy(a, A, at=(k * DEPTH, m0))
-                        else:
-                            async_copy(a, A, at=(m0, k * DEPTH))
-                        for p in unroll(range(B_PARTS)):
-                            at: int = n0 + (skip + p * B_WIDE) % BN
-                            if B_TURNED:
-                                async_copy(tile(c, (0, p * OWN, 0), (1, OWN, DEPTH)), B, at=(at, k * DEPTH))
-                            else:
-                                async_copy(c[p], B, at=(k * DEPTH, at))
-                    with compute(a, c), each(warpgroup):
-                        multiply(acc, a, c, w, k, begin)
-            with compute(), each(thread):
+    @inline
+    def body(A, B, C, bias, M, N, K, room, met):
+        down, across, steps = (M + BM - 1) / BM, (N + BN - 1) / BN, (K + g.DEPTH - 1) / g.DEPTH
+        team: int @ cluster[1] = id()
+        t, rank = team / SLICES, team % SLICES
+        with each(cluster, C, disjoint=C):
+            alone: int @ block[1] = id()  # of its cluster's blocks
+            w: int @ warpgroup = id() % (g.CONSUMERS + 1)
+            me: int @ thread[1] = id() % g.T
+            acc, given = registers(float[g.SUMS], float[g.SUMS - g.FEW])
+            compute, load = roles(g.C_THREADS, 128)
+            i, j = in_bands(t, down, across, BAND)
+            m0, n0, own = i * BM, j * BN, rank * g.OWN  # its first column
+            begin, end = rank * steps / SLICES, (rank + 1) * steps / SLICES
+            with each(block):
+                products(g, compute, load, acc, A, B, m0, n0, begin, end, own if ORDERS == 1 else 0, w)
+            with each(block), compute(), each(thread):
                 # Part i - 1 of what a block is given comes from the block i before it.
-                for r in unroll(range(ORDERS)):
-                    if ORDERS == 1 or rank == r:
-                        for i in unroll(range(1, SLICES)):
-                            to: int = ((t * SLICES + (rank + i) % SLICES) * (SLICES - 1) + i - 1) * FEW
-                            for j in unroll(range(FEW)):
-                                atomic.store(room, (to + j) * C_THREADS + me, acc[(r + i) % SLICES * FEW + j])
-                        if r > 0:
-                            for j in unroll(range(FEW)):
-                                acc[j] = acc[r * FEW + j]
-                atomic.add(met, t * C_THREADS + me, 1, order="acq_rel")
-                while atomic.load(met, t * C_THREADS + me, order="acquire") < SLICES:
+                for i, first in given_away(g, ORDERS, acc, rank):
+                    to: int = ((t * SLICES + (rank + i) % SLICES) * (SLICES - 1) + i - 1) * g.FEW
+                    for j in unroll(range(g.FEW)):
+                        atomic.store(room, (to + j) * g.C_THREADS + me, acc[first + j])
+                atomic.add(met, t * g.C_THREADS + me, 1, order="acq_rel")
+                while atomic.load(met, t * g.C_THREADS + me, order="acquire") < SLICES:
                     pass
-                for j in unroll(range(SUMS - FEW)):
-                    given[j] = atomic.load(room, (b * (SUMS - FEW) + j) * C_THREADS + me)
-                for i in unroll(range(SLICES - 1)):
-                    for j in unroll(range(FEW)):
-                        acc[j] += given[i * FEW + j]
-                if atomic.add(met, t * C_THREADS + me, 1, order="acq_rel") == 2 * SLICES - 1:
-                    atomic.store(met, t * C_THREADS + me, 0)
-        with each(block, C, disjoint=C):
-            compute, rest = roles(C_THREADS, 128)
-            if FINISHED:
-                with compute(), each(warp):
-                    finish(acc, bias, n0 + own, N)
-            C_tiles: shared(O[OWN // WIDE, CONSUMERS, 64, WIDE], swizzle=C_SWIZZLE)
-            with compute(), each(warpgroup, C_tiles, C, disjoint=C):
-                for q in unroll(range(OWN // WIDE)):
-                    store_acc(C_tiles[q, w], acc, first=WIDE * q)
-                    async_copy(C, C_tiles[q, w], at=(m0 + 64 * w, n0 + own + WIDE * q))
+                for j in unroll(range(g.SUMS - g.FEW)):
+                    given[j] = atomic.load(room, (team * (g.SUMS - g.FEW) + j) * g.C_THREADS + me)
+                for i, j in unroll(range(shape=(SLICES - 1, g.FEW))):
+                    acc[j] += given[i * g.FEW + j]
+                if atomic.add(met, t * g.C_THREADS + me, 1, order="acq_rel") == 2 * SLICES - 1:
+                    atomic.store(met, t * g.C_THREADS + me, 0)
+            leave_columns(g, compute, finish, FINISHED, acc, bias, C, alone, m0, n0 + own, w, N)
 
-    return gemm
+    return of_slices(g, body, (SLICES - 1) * BM * g.OWN, 1, cooperative=True)

@@ -1,0 +1,400 @@
+"""`@inline`: functions that are written out where they are called.
+
+Input: a Python function without types; the tree of a Snap function that calls such functions, and its outside names.
+Output: the tree with their statements in the place of the calls, and the outside names of all of them.  Invariant:
+what is checked, synchronized and generated is what it would be, had the statements been written there; no name of one
+function is taken for a name of another; every statement keeps the place in the source at which it was written.
+Non-goals: types and privileges, which the checker finds where the statements come to stand.
+
+    @inline                                   for t in range(team, tiles, teams):
+    def tiles_of(team, teams, tiles, wide):       row, column = t / wide, t % wide
+        for t in range(team, tiles, teams):       print(row, column)
+            row, column = t / wide, t % wide
+            yield row, column
+
+    for i, j in tiles_of(team, teams, tiles, wide):
+        print(i, j)
+
+An argument that is a name, or made of constants alone, takes the parameter's place; any other is evaluated once,
+before the statements.
+"""
+
+from __future__ import annotations
+
+import builtins
+import types
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from snap.diag.error import Diagnostic, Label, SnapError
+from snap.diag.span import Span
+from snap.frontend import tree
+from snap.frontend.fields import field_of, fields_named, holds_constants
+from snap.frontend.names import assigned_names, used_names
+from snap.frontend.renaming import Renaming, with_bodies
+from snap.record import record, replace
+
+MOST = 2000  # calls that are written out in one function
+BUILTINS = frozenset(dir(builtins))
+
+
+@record
+class Written:
+    """One call that has been written out: what was called, where its text stands, and where the call does."""
+
+    name: str
+    text: Span
+    call: Span
+
+    def holds(self, span: Span) -> bool:
+        """Whether something stands in the text of what was called."""
+        return span.filename == self.text.filename and self.text.line <= span.line <= self.text.end_line
+
+
+class Inlined:
+    """What `@inline` makes of a function."""
+
+    def __init__(self, function: tree.Function, names: Mapping[str, object], python: Any):
+        self.tree, self.names, self.__name__, self.__doc__ = function, names, function.name, python.__doc__
+        self.own = assigned_names(function)  # parameters and variables
+        self.yields = next((s for s in tree.walk(function) if isinstance(s, tree.Yield)), None)
+        self.result = last if function.body and isinstance(last := function.body[-1], tree.Return) else None
+
+    def __call__(self, *args: object, **keywords: object) -> None:
+        raise TypeError(f"`{self.__name__}` is written out in the Snap functions that call it: Python cannot call it")
+
+    def __repr__(self) -> str:
+        return f"<snap inlined function {self.__name__}>"
+
+
+def inlined(function: tree.Function, names: Mapping[str, object], python: Any) -> Inlined:
+    """The function, whose text stands for itself; what it could never mean is refused."""
+    errors = list(_wrong_heads(function))
+    params = {p.name for p in function.params}
+    yields: list[Span] = []
+    for s in tree.walk(function):
+        if isinstance(s, tree.Yield):
+            yields.append(s.span)
+        if isinstance(s, tree.Return) and s is not function.body[-1]:
+            help = "let it be the last statement; what follows a condition stands in an `if`"
+            errors.append(_refusal("`return` ends an inlined function, and stands last", s.span, help))
+        for name in sorted(params.intersection(_gives(s))):
+            message = f"`{name}` is a parameter: an inlined function does not give it another value"
+            errors.append(_refusal(message, s.span, f"take a variable: `own = {name}`; elements may be assigned"))
+    if len(yields) > 1 or yields and isinstance(function.body[-1], tree.Return):
+        message = "an inlined function that yields does so at one place, and returns nothing"
+        errors.append(_refusal(message, yields[-1], "the statements around the call stand where the `yield` does"))
+    if errors:
+        raise SnapError(errors[0], tuple(errors[1:]))
+    return Inlined(function, names, python)
+
+
+def _wrong_heads(function: tree.Function) -> Iterator[Diagnostic]:
+    for p in function.params:
+        if p.annotation is not None:
+            message = f"`{p.name}` is what the call gives it: a parameter of an inlined function has no type"
+            yield _refusal(message, p.span, "leave the annotation out; `@device(...)` has parameters with types")
+        if p.default is not None and not isinstance(p.default, tree.Number):
+            yield _refusal(f"the default of `{p.name}` is no number", p.span, "pass it in the call")
+    if function.returns is not None:
+        message = "an inlined function gives what stands behind its `return`: it declares no result"
+        yield _refusal(message, function.returns.span, "leave the annotation out")
+
+
+def _gives(s: Any) -> Iterator[str]:
+    """The names that a statement itself binds or assigns."""
+    match s:
+        case tree.Declare(name) | tree.Assign(tree.Name(name)) | tree.Augment(tree.Name(name)):
+            yield name
+        case tree.Assign(tree.Sequence(items)):
+            yield from (e.id for e in items if isinstance(e, tree.Name))
+        case tree.For(name, names=several) | tree.With(_, name, names=several):
+            yield from (name or "", *(one for one, _ in several))
+
+
+def _refusal(message: str, span: Span, help: str, at: tuple[Label, ...] = (), code: str = "SNAP017") -> Diagnostic:
+    return Diagnostic(code, message, span, secondary=at, help=help)
+
+
+# ---- writing out ----------------------------------------------------------------------------------------------------
+
+
+def written_out(
+    function: tree.Function, names: dict[str, object]
+) -> tuple[tree.Function, dict[str, object], tuple[Written, ...]]:
+    """The function without calls of inlined functions, the outside names it has now, and which calls those were."""
+    if not any(isinstance(found, (Inlined, types.ModuleType)) or holds_constants(found) for found in names.values()):
+        return function, names, ()
+    writer = _Writer(function, names)
+    made, known = fields_named(replace(function, body=writer.body(function.body)), writer.names)
+    return made, known, tuple(writer.written)
+
+
+class _Writer:
+    """used: every name that the function has, so that a new one is nobody's.  own: those that are its variables."""
+
+    def __init__(self, function: tree.Function, names: dict[str, object]):
+        self.names, self.written = dict(names), list[Written]()
+        self.own = assigned_names(function)
+        self.used = {*names, *self.own, *used_names(function)}
+        self.constants = {p.name for p in function.params if _is_constexpr(p.annotation)}
+
+    def body(self, statements: tree.Body) -> tree.Body:
+        return tuple(done for s in statements for done in self.statement(s))
+
+    def statement(self, s: tree.Stmt) -> tree.Body:
+        match s:
+            case tree.Evaluate(tree.Call() as call) if piece := self.piece(call):
+                if piece.yields is not None:
+                    raise _not_a_value(piece, call)
+                return (tree.Block(self.expanded(piece, call)[0], span=s.span),)
+            case tree.Assign(value=tree.Call() as call) | tree.Declare(value=tree.Call() as call) if (
+                piece := self.piece(call)
+            ):
+                return self.given(piece, call, s)
+            case tree.For(iterable=tree.Call() as call) | tree.With(call=tree.Call() as call) if piece := self.piece(
+                call
+            ):
+                return self.around(piece, call, s)
+            case _:
+                self.only(*tree.expressions(s))
+                return (with_bodies(s, self.body),)
+
+    def piece(self, call: tree.Call) -> Inlined | None:
+        """The inlined function that a call is of."""
+        match call.function:
+            case tree.Name(name) if name not in self.own:
+                found = self.names.get(name)
+            case tree.Attribute(tree.Name(module), name) if isinstance(self.names.get(module), types.ModuleType):
+                found = getattr(self.names[module], name, None)
+            case tree.Attribute() as field:
+                found = field_of({name: one for name, one in self.names.items() if name not in self.own}, field)
+            case _:
+                return None
+        return found if isinstance(found, Inlined) else None
+
+    def only(self, *roots: tree.Expr) -> None:
+        """In these expressions is no call that would have to be written out."""
+        for e in (one for root in roots for one in tree.walk(root)):
+            if isinstance(e, tree.Call) and (piece := self.piece(e)):
+                raise _not_a_value(piece, e)
+
+    def given(self, piece: Inlined, call: tree.Call, s: tree.Assign | tree.Declare) -> tree.Body:
+        """`a, b = piece(...)`: its statements, and then the assignment."""
+        if piece.result is None or piece.result.value is None:
+            raise _not_a_value(piece, call)
+        statements, value = self.expanded(piece, call)
+        targets = len(s.target.items) if isinstance(s, tree.Assign) and isinstance(s.target, tree.Sequence) else 1
+        values = len(value.items) if isinstance(value, tree.Sequence) else 1
+        if values > 1 and values != targets:
+            message = (
+                f"`{piece.__name__}` returns {values} values, and {targets} {'is' if targets == 1 else 'are'} taken"
+            )
+            at = (Label(piece.result.span, "returned here"),)
+            raise SnapError(_refusal(message, s.span, "a name for each of them", at, "SNAP018"))
+        return *statements, replace(s, value=value)
+
+    # Names that a piece yields are the caller's names for them: nothing is copied, so that memory can be yielded too.
+    def around(self, piece: Inlined, call: tree.Call, s: tree.For | tree.With) -> tree.Body:
+        """`for a, b in piece(...):` and `with piece(...) as (a, b):`: the body stands where the piece yields."""
+        _check_yield(piece, call, s)
+        targets = s.names or (((s.name, s.name_span),) if s.name else ())
+        assigned = {name for one in s.body for inner in tree.walk(one) for name in _gives(inner)}
+        for e in (*call.args, *(e for _, e in call.keywords)):
+            if isinstance(e, tree.Name) and e.id in assigned & self.own:
+                message = f"`{e.id}` is given to `{piece.__name__}`, and the body gives it another value"
+                raise SnapError(_refusal(message, e.span, f"give it a copy: `own = {e.id}`"))
+        for name, span in targets:
+            if name in assigned:
+                message = f"`{name}` is what `{piece.__name__}` yields: the body does not give it another value"
+                raise SnapError(_refusal(message, span or s.span, f"take a variable: `own = {name}`"))
+
+        def put(yielded: tree.Yield) -> tree.Body:
+            if len(yielded.values) != len(targets):
+                message = f"`{piece.__name__}` yields {len(yielded.values)} values, and there are {len(targets)} names"
+                at = (Label(yielded.span, "yielded here"),)
+                raise SnapError(_refusal(message, call.span, "a name for each of them", at, "SNAP018"))
+            named: dict[str, tree.Expr] = {}
+            first: list[tree.Stmt] = []
+            for (name, span), value in zip(targets, yielded.values):
+                if isinstance(value, tree.Name):
+                    named[name] = value
+                else:
+                    at = span or s.span
+                    first.append(tree.Assign(tree.Name(name, span=at), value, span=yielded.span))
+            return *first, *Renaming(named, self.fresh).body(s.body)
+
+        return (tree.Block(self.expanded(piece, call, put, _called(piece, call, targets))[0], span=s.span),)
+
+    def expanded(
+        self,
+        piece: Inlined,
+        call: tree.Call,
+        put: Callable[[tree.Yield], tree.Body] | None = None,
+        called: Mapping[str, str] = types.MappingProxyType({}),
+    ) -> tuple[tree.Body, tree.Expr | None]:
+        """A piece's statements as they stand in this function, and what it returns.  called: its variables that have a
+        name here.
+        """
+        self.written.append(Written(piece.__name__, piece.tree.span, call.span))
+        if len(self.written) > MOST:
+            message = f"more than {MOST} calls of inlined functions would be written out here"
+            raise SnapError(_refusal(message, call.span, "make some of them `@device(...)` functions"))
+        before, named = self.arguments(piece, call)
+        for name in sorted(piece.own - named.keys()):
+            named[name] = tree.Name(called.get(name) or self.fresh(name), span=piece.tree.head)
+            self.own.add(named[name].id)
+        for name, found in piece.names.items():
+            named[name] = tree.Name(self.outside(name, found), span=piece.tree.head)
+        for name in set(used_names(piece.tree)) - named.keys():
+            self.unbound(piece, name, call)
+        renaming = Renaming(named, self.fresh, put)
+        body = piece.tree.body if piece.result is None else piece.tree.body[:-1]
+        value = None if piece.result is None or piece.result.value is None else renaming.expr(piece.result.value)
+        return (*before, *self.body(renaming.body(body))), value
+
+    def arguments(self, piece: Inlined, call: tree.Call) -> tuple[list[tree.Stmt], dict[str, tree.Expr]]:
+        """What stands for each parameter, and the statements that evaluate what is no name."""
+        given = _bound(piece, call)
+        self.only(*given.values())
+        before: list[tree.Stmt] = []
+
+        def of(name: str, e: tree.Expr) -> tree.Expr:
+            if isinstance(e, tree.Sequence):
+                return replace(e, items=tuple(of(name, item) for item in e.items))
+            if isinstance(e, tree.Name) or self.constant(e):
+                return e
+            new = tree.Name(self.fresh(name), span=e.span)
+            self.own.add(new.id)
+            before.append(tree.Assign(new, e, span=e.span))
+            return new
+
+        return before, {name: of(name, e) for name, e in given.items()}
+
+    def constant(self, e: tree.Expr) -> bool:
+        """Whether an expression is made of constants alone: it is the same wherever it stands."""
+        calls = [one.function for one in tree.walk(e) if isinstance(one, tree.Call)]
+        names = set(used_names(e)) - self.constants
+        if names & self.own or not names <= self.names.keys() | BUILTINS:
+            return False
+        return all(isinstance(f, tree.Name) and f.id in BUILTINS for f in calls)
+
+    def outside(self, name: str, found: object) -> str:
+        """Under which name this function has what a piece found outside of itself."""
+        if name in self.names and self.names[name] is found and name not in self.own:
+            return name
+        known = next((n for n, other in self.names.items() if other is found and n.startswith(f"{name}_")), None)
+        if known is None or known in self.own:
+            known = self.fresh(name)
+            self.names[known] = found
+        return known
+
+    def unbound(self, piece: Inlined, name: str, call: tree.Call) -> None:
+        """A name that a piece neither binds nor finds outside: a word of the language, and not a name of ours."""
+        found = self.names.get(name)
+        word = found is None or found is getattr(builtins, name, None) or type(found).__module__ == "snap.surface"
+        if name in self.own or not word:
+            message = f"`{name}` in `{piece.__name__}` is none of its names, and one of the function that calls it"
+            at = (Label(piece.tree.head, "written without it"),)
+            raise SnapError(_refusal(message, call.span, f"pass it: a parameter `{name}`", at, "SNAP019"))
+
+    def fresh(self, name: str) -> str:
+        """This name, or one like it, that nothing in the function has."""
+        found, k = name, 0
+        while found in self.used:
+            k += 1
+            found = f"{name.rstrip()}_{k}"
+        self.used.add(found)
+        return found
+
+
+def _called(piece: Inlined, call: tree.Call, targets: tuple[tuple[str, Span | None], ...]) -> dict[str, str]:
+    """What a piece's variables are called that it yields, where no other variable of that name is meant in it: they are
+    declared there, and hide it.
+    """
+    assert piece.yields is not None
+    assigned = {
+        e.id
+        for s in tree.walk(piece.tree)
+        if isinstance(s, tree.Assign)
+        for e in tree.walk(s.target)
+        if isinstance(e, tree.Name)
+    }
+    meant = set(used_names(call))
+    return {
+        value.id: name
+        for (name, _), value in zip(targets, piece.yields.values)
+        if isinstance(value, tree.Name)
+        and value.id in piece.own - assigned
+        and name not in meant
+        and value.id not in {p.name for p in piece.tree.params}
+    }
+
+
+def _is_constexpr(e: tree.Expr | None) -> bool:
+    return isinstance(e, tree.Call) and isinstance(e.function, tree.Name) and e.function.id == "constexpr"
+
+
+def _not_a_value(piece: Inlined, call: tree.Call) -> SnapError:
+    name = piece.__name__
+    if piece.yields is not None:
+        message, help = f"`{name}` yields: the statements that follow stand in it", f"`for ... in {name}(...):`"
+    elif piece.result is None or piece.result.value is None:
+        message, help = f"`{name}` returns nothing", "call it as a statement"
+    else:
+        message, help = f"`{name}` is written out: its call is no part of an expression", f"`x = {name}(...)` first"
+    return SnapError(_refusal(message, call.span, help, (Label(piece.tree.head, "defined here"),)))
+
+
+# A `with` goes through its body once.
+def _check_yield(piece: Inlined, call: tree.Call, s: tree.For | tree.With) -> None:
+    if piece.yields is None:
+        message = f"`{piece.__name__}` does not yield: no statements can stand in it"
+        raise SnapError(
+            _refusal(message, call.span, "call it as a statement", (Label(piece.tree.head, "defined here"),))
+        )
+    if isinstance(s, tree.With) and not _once(piece.tree.body):
+        message = f"`{piece.__name__}` may yield more than once, or not at all"
+        at = (Label(piece.yields.span, "yields here"),)
+        raise SnapError(_refusal(message, call.span, f"`for ... in {piece.__name__}(...):`", at))
+    left = next((one for one in _leaves(s.body) if isinstance(s, tree.For)), None)
+    if left is not None:
+        message = f"the body of a loop that `{piece.__name__}` makes is not left early"
+        help = "an `if` around what follows; or write the loop here"
+        raise SnapError(_refusal(message, left.span, help, (Label(call.span, "the loop"),), "SNAP007"))
+
+
+def _once(body: tree.Body) -> bool:
+    """Whether these statements yield once, whatever is computed."""
+    return any(isinstance(s, tree.Yield) or isinstance(s, tree.With) and _once(s.body) for s in body)
+
+
+def _leaves(body: tree.Body) -> Iterator[tree.Break | tree.Continue]:
+    for s in body:
+        if isinstance(s, (tree.Break, tree.Continue)):
+            yield s
+        elif not isinstance(s, (tree.For, tree.While)):
+            yield from (found for inner in tree.bodies(s) for found in _leaves(inner))
+
+
+def _bound(piece: Inlined, call: tree.Call) -> dict[str, tree.Expr]:
+    """The arguments by name."""
+    params, at = [p.name for p in piece.tree.params], (Label(piece.tree.head, "defined here"),)
+    given: dict[str, tree.Expr] = {
+        p.name: p.default for p in piece.tree.params if p.default is not None and p.name not in dict(call.keywords)
+    }
+    for name, e in (*zip(params, call.args), *call.keywords):
+        if name not in params or name in dict(zip(params, call.args)) and name in dict(call.keywords):
+            message = (
+                f"`{piece.__name__}` has no parameter `{name}`" if name not in params else f"`{name}` is given twice"
+            )
+            raise SnapError(_refusal(message, e.span, f"it has {', '.join(f'`{p}`' for p in params)}", at, "SNAP018"))
+        given[name] = e
+    missing = [name for name in params if name not in given]
+    if missing or len(call.args) > len(params):
+        message = (
+            f"`{piece.__name__}` takes {len(params)} arguments, and this gives it {len(call.args) + len(call.keywords)}"
+        )
+        help = f"`{missing[0]}` is missing" if missing else "leave some out"
+        raise SnapError(_refusal(message, call.span, help, at, "SNAP018"))
+    return given

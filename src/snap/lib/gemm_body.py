@@ -1,0 +1,173 @@
+"""What every GEMM kernel of Hopper is made of: sizes, the order of tiles, loads, the products of a step, the signature.
+
+Input:      element types, the layouts of operands, sizes of tiles
+Output:     `sizes`, the constants of a kernel; inlined functions, which stand written out in the kernels
+            (gemm_kernels.py, gemm_slices.py, gemm_splits.py, gemm_ragged_kernel.py)
+Invariant:  what lies outside of a matrix is read as zero.  f32 is rounded to tf32 while it is loaded
+Non-goals:  what a kernel does with its sums, and who adds whose (gemm_parts.py)
+
+An operand that lies *along* k, with k along its rows, is loaded as one tile [rows, k]; one that lies across it as
+panels [k, columns], each as wide as a swizzled row, 128 bytes: of the last one only a part may be multiplied.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections import namedtuple
+
+from snap import *
+from snap.ir.types import BF16, F16, F32, Scalar
+from snap.lib.operators import element, scalar
+
+KINDS = {BF16: "bf16", F16: "f16", F32: "tf32"}  # as what the tensor cores multiply elements; u8 is told
+SHARED = 192 * 1024  # bytes for stages; the rest of a multiprocessor's is for tiles that leave
+MOST_STAGES = 12
+
+
+def depth_of(type: Scalar) -> int:
+    """Of k in a stage: 128 bytes, a row of a swizzled tile."""
+    return 128 // scalar(type).bytes
+
+
+def layout(type: Scalar, extent: int, along: bool) -> tuple[int, int, int]:
+    """Of a tile of an operand in shared memory: panels, their rows, and how wide they are."""
+    depth = depth_of(type)
+    return (1, extent, depth) if along else (-(-extent // depth), depth, depth)
+
+
+@functools.cache
+def sizes(
+    type,
+    out_type,
+    BM,
+    BN,
+    A_ALONG,
+    B_ALONG,
+    bias_type=None,
+    SLICES=1,
+    kind=None,
+    many=None,
+    room=SHARED,
+    most=MOST_STAGES,
+):
+    """The constants of a kernel: of tiles of BM x BN, of which each of SLICES blocks finishes OWN columns.  kind: of
+    floats of 8 bits; many: see gemm_kernels.py; room: bytes for at most so many stages.
+    """
+    E, O, V, TF32, KIND = element(type), element(out_type), element(bias_type or type), type == F32, kind or KINDS[type]
+    (A_PANELS, A_ROWS, DEPTH), (B_PANELS, B_ROWS, DEPTH) = layout(type, BM, A_ALONG), layout(type, BN, B_ALONG)
+    STAGES = min(most, room // ((BM + B_PANELS * B_ROWS) * DEPTH * scalar(type).bytes))
+    CONSUMERS, C_THREADS, T = BM // 64, 2 * BM, 2 * BM + 128  # warpgroups that multiply, their threads, and all
+    OWN, SUMS, FEW = BN // SLICES, BN // 2, BN // 2 // SLICES  # sums of a thread, and of the columns that it finishes
+    WIDE = math.gcd(OWN, 128 // scalar(out_type).bytes)  # columns that leave at a time
+    C_SWIZZLE, BIASED = WIDE * scalar(out_type).bytes, bias_type is not None
+    OF_A, OF_B = A_PANELS if many == "batch" else 0, B_PANELS if many else 0  # panels of one of several matrices
+    fields = locals()
+    return namedtuple("Sizes", fields)(**fields)
+
+
+# ---- which tile -----------------------------------------------------------------------------------------------------
+
+
+# Tiles are taken in bands of BAND tiles' height, down one column of the band and then the next, so that what runs at
+# the same time reads few rows and columns.
+@inline
+def in_bands(t, down, across, BAND):
+    """The row and the column of tile t, counted in tiles."""
+    band, within = t / (BAND * across), t % (BAND * across)
+    height = min(BAND, down - band * BAND)
+    return band * BAND + within % height, within / height
+
+
+# ---- operands -------------------------------------------------------------------------------------------------------
+
+
+@inline
+def load_tile(g, to, array, ALONG, at, k, matrix=0, PANELS=0):
+    """The tile of an operand from k and from row, or column, `at` on.  PANELS: of a tile of one of several matrices,
+    `matrix`; 0 where the array is one.
+    """
+    if PANELS > 0 and ALONG:
+        async_copy(to, array, at=(matrix, at, k))
+    elif PANELS > 0:
+        for p in unroll(range(PANELS)):
+            async_copy(to[p], array, at=(matrix, k, at + p * g.DEPTH))
+    elif g.TF32:
+        async_copy(to, array, at=(at, k) if ALONG else (k, at), type="tf32")
+    else:
+        async_copy(to, array, at=(at, k) if ALONG else (k, at))
+
+
+@inline
+def load_b(g, to, B, n0, k, matrix):
+    load_tile(g, to, B, g.B_ALONG, n0, k, matrix, g.OF_B)
+
+
+@inline
+def steps(g, load, load_b, A_slots, B_slots, A, B, first, last, m0, n0, which=0):
+    """The steps of k of a tile, with the stages that hold its operands.  load: the role that loads them; load_b(g, to,
+    B, n0, k, which): how B is.
+    """
+    for k in range(first, last):
+        at = k * g.DEPTH  # for the whole cluster, whose blocks load together
+        with stage(A_slots) as a, stage(B_slots) as b:
+            with load(a, b):
+                load_tile(g, a, A, g.A_ALONG, m0, at, which, g.OF_A)
+                load_b(g, b, B, n0, at, which)
+            yield k, a, b
+
+
+@inline
+def multiply(g, acc, a, b, w, k, first):
+    """What warpgroup w has of the product of two tiles, its 64 rows of `a` times `b`, is added to its sums, which begin
+    with step `first`.
+    """
+    if g.A_ALONG and g.B_ALONG:
+        wgmma(acc, tile(a, (0, 64 * w, 0), (1, 64, g.DEPTH)), b, zero=(k == first), type=g.KIND)
+    elif g.A_ALONG:
+        wgmma(acc, tile(a, (0, 64 * w, 0), (1, 64, g.DEPTH)), b.T, zero=(k == first), type=g.KIND)
+    elif g.B_ALONG:
+        wgmma(acc, a[w].T, b, zero=(k == first), type=g.KIND)
+    else:
+        wgmma(acc, a[w].T, b.T, zero=(k == first), type=g.KIND)
+
+
+# ---- slices of k ----------------------------------------------------------------------------------------------------
+
+
+def of_slices(g, body, ROOM, cluster, cooperative=False):
+    """The kernel that runs `body`, in which SLICES blocks share a tile.  ROOM: sums that a block leaves for others."""
+    BM, BN, SLICES, BIASED = g.BM, g.BN, g.SLICES, g.BIASED
+
+    @kernel(
+        threads=g.T,
+        cluster=cluster,
+        cooperative=cooperative,
+        where=lambda bias, room, M, N, K, C1, blocks: (
+            1 <= M <= 2**30,
+            1 <= N <= min(C1, 2**30),
+            1 <= K <= 2**30,
+            not BIASED or len(bias) >= N,
+            blocks == SLICES * ((M + BM - 1) // BM) * ((N + BN - 1) // BN),
+            ROOM == 0 or blocks * ROOM <= min(len(room), 2**30),
+        ),
+    )
+    def gemm(
+        A: ptr(const(g.E), (A0, A1)),
+        B: ptr(const(g.E), (B0, B1)),
+        C: ptr(g.O, (M, C1)),
+        bias: ptr(const(g.V)),
+        A0: int,
+        A1: int,
+        B0: int,
+        B1: int,
+        C1: int,
+        M: int,
+        N: int,
+        K: int,
+        room: ptr(float),
+        met: ptr(int),
+    ):
+        body(A, B, C, bias, M, N, K, room, met)
+
+    return gemm

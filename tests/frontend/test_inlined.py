@@ -1,0 +1,250 @@
+"""Inlined functions: what is checked is what it would be, had their statements been written in the caller."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import snap
+from snap import *
+from snap.diag.error import SnapError
+
+
+class Sizes(NamedTuple):
+    WIDE: int
+    E: object
+    step: object = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    TIMES: int
+
+
+@dataclasses.dataclass
+class Changing:
+    TIMES: int
+
+
+sizes, frozen, changing = Sizes(64, float), Frozen(2), Changing(2)
+
+
+@inline
+def tile_of(t, across, BM, BN):
+    row, column = t / across, t % across
+    return row * BM, column * BN
+
+
+@inline
+def staged(g, slots, load, x, n, first=0):
+    for k in range(first, n):
+        with stage(slots) as s:
+            with load(s):
+                async_copy(s, x, at=(k, 0))
+            yield k, s
+
+
+@inline
+def add(acc, s, i, TIMES):
+    if TIMES == 2:
+        acc[0] += s[0, i]
+    for j in unroll(range(TIMES)):
+        acc[j] += s[0, 63 - i]
+
+
+def plain(text: str) -> str:
+    """CUDA without comments, which name lines."""
+    return re.sub(r"\s*(//.*|/\*.*?\*/)", "", text)
+
+
+def pipelined():
+    @kernel(threads=256)
+    def k(x: ptr(const(float), (n, 64)), y: ptr(float, (2, 128)), n: int):
+        with each(block, y):
+            slots: pipeline(shared(sizes.E[1, sizes.WIDE]), 3)
+            t: int @ thread[1] = id() % 128
+            acc: float[2] @ thread[1]
+            compute, load = roles(128, 128)
+            for k, s in staged(sizes, slots, load, x, n):
+                with compute(s), each(thread):
+                    add(acc, s, t % 64, frozen.TIMES)
+            m0, n0 = tile_of(n + 5, 4, 100, 10)
+            with compute(), each(thread, y):
+                for j in unroll(range(2)):
+                    y[j, t] = acc[j] + m0 + n0
+
+    return k
+
+
+def written():
+    @kernel(threads=256)
+    def k(x: ptr(const(float), (n, 64)), y: ptr(float, (2, 128)), n: int):
+        with each(block, y):
+            slots: pipeline(shared(float[1, 64]), 3)
+            t: int @ thread[1] = id() % 128
+            acc: float[2] @ thread[1]
+            compute, load = roles(128, 128)
+            for k in range(0, n):
+                with stage(slots) as s:
+                    with load(s):
+                        async_copy(s, x, at=(k, 0))
+                    with compute(s), each(thread):
+                        i = t % 64
+                        acc[0] += s[0, i]
+                        for j_1 in unroll(range(2)):
+                            acc[j_1] += s[0, 63 - i]
+            t_1 = n + 5
+            row, column = t_1 / 4, t_1 % 4
+            m0, n0 = row * 100, column * 10
+            with compute(), each(thread, y):
+                for j in unroll(range(2)):
+                    y[j, t] = acc[j] + m0 + n0
+
+    return k
+
+
+def test_the_same_program():
+    """Roles, pipelines, registers, constants and results go through the calls, and nothing of them is left."""
+    one, other = pipelined(), written()
+    assert plain(one.cuda()) == plain(other.cuda())
+    assert [p.kind for p in one.syncs()] == [p.kind for p in other.syncs()]
+    x, y = np.random.default_rng(1).random((5, 64)).astype(np.float32), np.zeros((2, 128), np.float32)
+    one[1](x, y, 5)
+    sums = x.sum(0)
+    np.testing.assert_allclose(y[1, :64], sums[::-1] + 200 + 20, rtol=1e-6)
+    np.testing.assert_allclose(y[0, 64:], sums[::-1] + sums + 200 + 20, rtol=1e-6)
+
+
+i, j, k = 7, 8, 9  # which the functions below do not mean
+
+
+@inline
+def hidden(x, at):
+    i = 2 * at
+    with partition(x, p=thread[1], f=lambda j: j + i) as mine, group(thread[1]):
+        mine[0] += k
+
+
+@inline
+def twice(f, x, at):
+    f(x, at)
+    f(x, at)
+
+
+def test_no_name_is_taken_for_another():
+    @kernel(threads=32)
+    def own(x: ptr(int)):
+        j: int @ thread[1] = id()
+        i: int @ thread[1] = 1000
+        twice(hidden, x, j)
+        mine: int @ thread[1] = i + j
+        with each(thread, x):
+            x[2 * j + 1] = mine
+
+    x = np.zeros(64, np.int32)
+    own[1](x)
+    assert (x[::2] == 18).all() and (x[1::2] == 1000 + np.arange(32)).all()
+
+
+@inline
+def squared(x):
+    return x * x
+
+
+@inline
+def scope(x):
+    with each(thread, x) as t:
+        yield t, 2 * t
+
+
+def test_arguments_are_evaluated_once():
+    @kernel(threads=32)
+    def k(counter: ptr(int), y: ptr(int)):
+        with scope(y) as (t, twice):
+            v = squared(atomic.add(counter, 0, 1))
+            y[t] = v + twice - 2 * t
+
+    counter, y = np.zeros(1, np.int32), np.zeros(32, np.int32)
+    k[1](counter, y)
+    assert counter[0] == 32 and sorted(y) == [n * n for n in range(32)]
+
+
+def test_a_mistake_is_told_where_it_was_written_and_where_it_is_called():
+    with pytest.raises(SnapError) as found:
+
+        @kernel(threads=32)
+        def k(x: ptr(int)):
+            with each(thread, x) as t:
+                add(t, x, t, 2)
+
+    text = found.value.render()
+    assert "acc[0] += s[0, i]" in text and "`add` is written out here" in text and "add(t, x, t, 2)" in text
+
+
+HEAD = "from __future__ import annotations\nfrom snap import *\nimport math\n"
+KERNEL = "@kernel(threads=32)\ndef k(x: ptr(int), n: int):\n    with each(thread, x) as t:\n"
+F, G = "@inline\ndef f(a, b=1):\n", "@inline\ndef g(n):\n    for i in range(n):\n        yield i\n"
+REFUSED = {
+    "typed": (F.replace("a,", "a: int,") + "    pass\n", "SNAP017", "has no type"),
+    "result": ("@inline\ndef f() -> int:\n    return 1\n", "SNAP017", "declares no result"),
+    "default": ("@inline\ndef f(a=math.pi * n):\n    return 1\n".replace("math.pi * n", '"a"'), "SNAP017", "no number"),
+    "assigned": (F + "    a = 3\n", "SNAP017", "is a parameter"),
+    "added": (F + "    a += 3\n", "SNAP017", "is a parameter"),
+    "named": (F + "    for a in range(3):\n        pass\n", "SNAP017", "is a parameter"),
+    "early": (F + "    if a > 0:\n        return 1\n    return 2\n", "SNAP017", "stands last"),
+    "two": (F + "    yield a\n    yield b\n", "SNAP017", "at one place"),
+    "both": (F + "    yield a\n    return b\n", "SNAP017", "at one place"),
+    "in device": ("@device(thread)\ndef f(a: int) -> int:\n    yield a\n", "SNAP017", "`yield` is not part"),
+    "in an expression": (F + "    return a\n" + KERNEL + "        x[t] = 1 + f(t)\n", "SNAP017", "no part of an expression"),
+    "in an argument": (F + "    return a\n" + KERNEL + "        x[t] = f(f(t))\n", "SNAP017", "no part of an expression"),
+    "in a condition": (F + "    return a\n" + KERNEL + "        if f(t):\n            pass\n", "SNAP017", "no part of an expression"),
+    "nothing returned": (F + "    pass\n" + KERNEL + "        x[t] = f(t)\n", "SNAP017", "returns nothing"),
+    "not yielding": (F + "    pass\n" + KERNEL + "        for i in f(t):\n            pass\n", "SNAP017", "does not yield"),
+    "yielding": (G + KERNEL + "        g(3)\n", "SNAP017", "yields"),
+    "often": (G + KERNEL + "        with g(3) as i:\n            pass\n", "SNAP017", "more than once"),
+    "break": (G + KERNEL + "        for i in g(3):\n            break\n", "SNAP007", "left early"),
+    "continue": (G + KERNEL + "        for i in g(3):\n            if t > i:\n                continue\n", "SNAP007", "left early"),
+    "yielded name": (G + KERNEL + "        for i in g(3):\n            i = 2\n", "SNAP017", "what `g` yields"),
+    "argument changed": (G + KERNEL + "        m = 3\n        for i in g(m):\n            m = 2\n", "SNAP017", "another value"),
+    "names": (G + KERNEL + "        for i, j in g(3):\n            pass\n", "SNAP018", "yields 1 values"),
+    "values": (F + "    return a, b\n" + KERNEL + "        i, j, l = f(t)\n", "SNAP018", "returns 2 values"),
+    "one value": (F + "    return a, b\n" + KERNEL + "        x[t] = f(t)\n", "SNAP018", "returns 2 values"),
+    "too many": (F + "    pass\n" + KERNEL + "        f(1, 2, 3)\n", "SNAP018", "takes 2 arguments"),
+    "missing": (F + "    pass\n" + KERNEL + "        f(b=2)\n", "SNAP018", "takes 2 arguments"),
+    "unknown": (F + "    pass\n" + KERNEL + "        f(1, c=2)\n", "SNAP018", "no parameter `c`"),
+    "given twice": (F + "    pass\n" + KERNEL + "        f(1, a=2)\n", "SNAP018", "given twice"),
+    "the caller's variable": (F + "    x[a] = n\n" + KERNEL + "        f(t)\n", "SNAP019", "one of the function that calls it"),
+    "a hidden word": (F + "    return min(a, b)\n" + KERNEL + "        min = t\n        i = f(t)\n", "SNAP019", "one of the function"),
+    "too much": (F + "    pass\n" + "".join(f"@inline\ndef f{n}(a):\n    {'f' if not n else f'f{n - 1}'}(a)\n    {'f' if not n else f'f{n - 1}'}(a)\n" for n in range(12)) + KERNEL + "        f11(t)\n", "SNAP017", "more than 2000"),
+    "a field": ("from typing import NamedTuple\nclass C(NamedTuple):\n    TILE: int\nc = C(4)\n" + KERNEL + "        x[t] = c.TIEL\n", "SNAP019", "no `TIEL`"),
+    "memory's part": (F + "    a[0] = 1\n" + KERNEL + "        f(x.view(int2))\n", "SNAP018", "cannot be assigned"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused(name, tmp_path):
+    text, code, message = REFUSED[name]
+    filename = str(tmp_path / "refused.py")
+    snap.register_source(filename, HEAD + text)
+    with pytest.raises(SnapError) as found:
+        exec(compile(HEAD + text, filename, "exec"), {})
+    assert found.value.code == code and message in found.value.message
+    assert found.value.diagnostic.help and found.value.diagnostic.span.filename == filename
+
+
+def test_a_module_that_changes_holds_no_constants():
+    with pytest.raises(SnapError, match="SNAP018|SNAP019"):
+
+        @kernel(threads=32)
+        def k(x: ptr(int)):
+            with each(thread, x) as t:
+                x[t] = changing.TIMES
+
+
+def test_python_does_not_call_it():
+    with pytest.raises(TypeError, match="written out"):
+        tile_of(1, 2, 3, 4)

@@ -173,6 +173,30 @@ def test_arguments_are_evaluated_once():
     assert counter[0] == 32 and sorted(y) == [n * n for n in range(32)]
 
 
+@inline
+def countdown(n):
+    for i in range(n):
+        yield n - i
+
+
+def test_a_loop_has_its_own_variable():
+    """What is yielded has the name of a variable, and of an argument."""
+
+    @kernel(threads=32)
+    def k(y: ptr(int)):
+        with each(thread, y) as t:
+            n = 3
+            m = 100
+            for n in countdown(n):
+                for m in countdown(2):
+                    y[t] = 10 * y[t] + n * m
+            y[t] += 1000000 * n + m
+
+    y = np.zeros(32, np.int32)
+    k[1](y)
+    assert (y == 634221 + 3000100).all()
+
+
 def test_a_mistake_is_told_where_it_was_written_and_where_it_is_called():
     with pytest.raises(SnapError) as found:
 
@@ -210,6 +234,8 @@ REFUSED = {
     "continue": (G + KERNEL + "        for i in g(3):\n            if t > i:\n                continue\n", "SNAP007", "left early"),
     "yielded name": (G + KERNEL + "        for i in g(3):\n            i = 2\n", "SNAP017", "what `g` yields"),
     "argument changed": (G + KERNEL + "        m = 3\n        for i in g(m):\n            m = 2\n", "SNAP017", "another value"),
+    "a part changed": (G.replace("(n)", "(n)").replace("range(n)", "range(n[0])") + KERNEL + "        m = 3\n        for i in g((m, 2)):\n            m = 2\n", "SNAP017", "another value"),
+    "an annotation's name": ("@inline\ndef f(a):\n    block = 3\n    b: int @ block[1] = 4\n", "SNAP017", "is a variable here"),
     "names": (G + KERNEL + "        for i, j in g(3):\n            pass\n", "SNAP018", "yields 1 values"),
     "values": (F + "    return a, b\n" + KERNEL + "        i, j, l = f(t)\n", "SNAP018", "returns 2 values"),
     "one value": (F + "    return a, b\n" + KERNEL + "        x[t] = f(t)\n", "SNAP018", "returns 2 values"),

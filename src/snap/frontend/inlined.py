@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import builtins
 import types
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -81,6 +82,9 @@ def inlined(function: tree.Function, names: Mapping[str, object], python: Any) -
         for name in sorted(params.intersection(_gives(s))):
             message = f"`{name}` is a parameter: an inlined function does not give it another value"
             errors.append(_refusal(message, s.span, f"take a variable: `own = {name}`; elements may be assigned"))
+    for name in sorted(names.keys() & assigned_names(function)):
+        message = f"`{name}` is a variable here, and an annotation means what is called so outside"
+        errors.append(_refusal(message, function.head, f"another name for the variable: `own_{name}`"))
     if len(yields) > 1 or yields and isinstance(function.body[-1], tree.Return):
         message = "an inlined function that yields does so at one place, and returns nothing"
         errors.append(_refusal(message, yields[-1], "the statements around the call stand where the `yield` does"))
@@ -131,12 +135,17 @@ def written_out(
 
 
 class _Writer:
-    """used: every name that the function has, so that a new one is nobody's.  own: those that are its variables."""
+    """used: every name that the function has, so that a new one is nobody's.  own: those that are its variables; bound:
+    how often they are declared or assigned.
+    """
 
     def __init__(self, function: tree.Function, names: dict[str, object]):
         self.names, self.written = dict(names), list[Written]()
         self.own = assigned_names(function)
         self.used = {*names, *self.own, *used_names(function)}
+        self.bound = Counter(name for s in tree.walk(function) for name in _gives(s)) + Counter(
+            p.name for p in function.params
+        )
         self.constants = {p.name for p in function.params if _is_constexpr(p.annotation)}
 
     def body(self, statements: tree.Body) -> tree.Body:
@@ -201,9 +210,10 @@ class _Writer:
         targets = s.names or (((s.name, s.name_span),) if s.name else ())
         assigned = {name for one in s.body for inner in tree.walk(one) for name in _gives(inner)}
         for e in (*call.args, *(e for _, e in call.keywords)):
-            if isinstance(e, tree.Name) and e.id in assigned & self.own:
-                message = f"`{e.id}` is given to `{piece.__name__}`, and the body gives it another value"
-                raise SnapError(_refusal(message, e.span, f"give it a copy: `own = {e.id}`"))
+            changed = [one.id for one in _items(e) if isinstance(one, tree.Name) and one.id in assigned & self.own]
+            if changed:
+                message = f"`{changed[0]}` is given to `{piece.__name__}`, and the body gives it another value"
+                raise SnapError(_refusal(message, e.span, f"give it a copy: `own = {changed[0]}`"))
         for name, span in targets:
             if name in assigned:
                 message = f"`{name}` is what `{piece.__name__}` yields: the body does not give it another value"
@@ -220,8 +230,8 @@ class _Writer:
                 if isinstance(value, tree.Name):
                     named[name] = value
                 else:
-                    at = span or s.span
-                    first.append(tree.Assign(tree.Name(name, span=at), value, span=yielded.span))
+                    named[name] = tree.Name(name if self.bound[name] == 1 else self.fresh(name), span=span or s.span)
+                    first.append(tree.Assign(named[name], value, span=yielded.span))
             return *first, *Renaming(named, self.fresh).body(s.body)
 
         return (tree.Block(self.expanded(piece, call, put, _called(piece, call, targets))[0], span=s.span),)
@@ -242,8 +252,9 @@ class _Writer:
             raise SnapError(_refusal(message, call.span, "make some of them `@device(...)` functions"))
         before, named = self.arguments(piece, call)
         for name in sorted(piece.own - named.keys()):
-            named[name] = tree.Name(called.get(name) or self.fresh(name), span=piece.tree.head)
-            self.own.add(named[name].id)
+            new = called.get(name) or self.fresh(name)
+            named[name] = tree.Name(new, span=piece.tree.head)
+            self.own.add(new)
         for name, found in piece.names.items():
             named[name] = tree.Name(self.outside(name, found), span=piece.tree.head)
         for name in set(used_names(piece.tree)) - named.keys():
@@ -362,6 +373,14 @@ def _check_yield(piece: Inlined, call: tree.Call, s: tree.For | tree.With) -> No
         message = f"the body of a loop that `{piece.__name__}` makes is not left early"
         help = "an `if` around what follows; or write the loop here"
         raise SnapError(_refusal(message, left.span, help, (Label(call.span, "the loop"),), "SNAP007"))
+
+
+def _items(e: tree.Expr) -> Iterator[tree.Expr]:
+    if isinstance(e, tree.Sequence):
+        for item in e.items:
+            yield from _items(item)
+    else:
+        yield e
 
 
 def _once(body: tree.Body) -> bool:

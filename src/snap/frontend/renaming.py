@@ -59,12 +59,10 @@ class Renaming:
                 changed[name] = self.body(value) if of_statements else tuple(map(self.part, value))
             elif value is not None:
                 changed[name] = self.part(value)
-        match node:
-            case tree.Declare(name) | tree.For(name) | tree.With(_, name) if name:
-                changed["name"] = self.bound(name)
-        match node:
-            case tree.For(names=several) | tree.With(names=several) if several:
-                changed["names"] = tuple((self.bound(name), span) for name, span in several)
+        if isinstance(node, (tree.Declare, tree.For, tree.With)) and node.name:
+            changed["name"] = self.bound(node.name)
+        if isinstance(node, (tree.For, tree.With)) and node.names:
+            changed["names"] = tuple((self.bound(name), span) for name, span in node.names)
         return replace(node, **changed)
 
     def part(self, value: Any) -> Any:

@@ -124,8 +124,8 @@ i, j, k = 7, 8, 9  # which the functions below do not mean
 
 @inline
 def hidden(x, at):
-    i = 2 * at
-    with partition(x, p=thread[1], f=lambda j: j + i) as mine, group(thread[1]):
+    i = at
+    with partition(x, p=thread[1], f=lambda j: j + i + at) as mine, group(thread[1]):
         mine[0] += k
 
 

@@ -1,13 +1,10 @@
-"""What the GEMM kernels of Hopper have in common: how operands lie in shared memory, how they are loaded and
-multiplied, what happens to sums, how blocks hand them to each other, and which group of rows a tile belongs to.
+"""What GEMM kernels of Hopper do with their sums, how blocks hand them to each other, and which group of rows a tile
+belongs to.
 
 Input:      element types, the layouts of operands, sizes of tiles
-Output:     device functions, which kernels (gemm_kernels.py, gemm_slices.py) call
-Invariant:  what lies outside of a matrix is read as zero.  f32 is rounded to tf32 while it is loaded
-Non-goals:  which team computes which tile
-
-An operand that lies *along* k, with k along its rows, is loaded as one tile [rows, k]; one that lies across it as
-panels [k, columns], each as wide as a swizzled row, 128 bytes: of the last one only a part may be multiplied.
+Output:     device functions and inlined functions, which the kernels call
+Invariant:  a sum is scaled, gets its bias and goes through the activation in f32, and is rounded once
+Non-goals:  which team computes which tile, and how its operands are loaded (gemm_body.py)
 """
 
 from __future__ import annotations

@@ -47,21 +47,21 @@ def splits_kernel(
             begin, end = rank * steps / SLICES, (rank + 1) * steps / SLICES
             with each(block):
                 products(g, compute, load, acc, A, B, m0, n0, begin, end, own if ORDERS == 1 else 0, w)
-            with each(block), compute(), each(thread):
-                # Part i - 1 of what a block is given comes from the block i before it.
-                for i, first in given_away(g, ORDERS, acc, rank):
-                    to: int = ((t * SLICES + (rank + i) % SLICES) * (SLICES - 1) + i - 1) * g.FEW
-                    for j in unroll(range(g.FEW)):
-                        atomic.store(room, (to + j) * g.C_THREADS + me, acc[first + j])
-                atomic.add(met, t * g.C_THREADS + me, 1, order="acq_rel")
-                while atomic.load(met, t * g.C_THREADS + me, order="acquire") < SLICES:
-                    pass
-                for j in unroll(range(g.SUMS - g.FEW)):
-                    given[j] = atomic.load(room, (team * (g.SUMS - g.FEW) + j) * g.C_THREADS + me)
-                for i, j in unroll(range(shape=(SLICES - 1, g.FEW))):
-                    acc[j] += given[i * g.FEW + j]
-                if atomic.add(met, t * g.C_THREADS + me, 1, order="acq_rel") == 2 * SLICES - 1:
-                    atomic.store(met, t * g.C_THREADS + me, 0)
+                with compute(), each(thread):
+                    # Part i - 1 of what a block is given comes from the block i before it.
+                    for i, first in given_away(g, ORDERS, acc, rank):
+                        to: int = ((t * SLICES + (rank + i) % SLICES) * (SLICES - 1) + i - 1) * g.FEW
+                        for j in unroll(range(g.FEW)):
+                            atomic.store(room, (to + j) * g.C_THREADS + me, acc[first + j])
+                    atomic.add(met, t * g.C_THREADS + me, 1, order="acq_rel")
+                    while atomic.load(met, t * g.C_THREADS + me, order="acquire") < SLICES:
+                        pass
+                    for j in unroll(range(g.SUMS - g.FEW)):
+                        given[j] = atomic.load(room, (team * (g.SUMS - g.FEW) + j) * g.C_THREADS + me)
+                    for i, j in unroll(range(shape=(SLICES - 1, g.FEW))):
+                        acc[j] += given[i * g.FEW + j]
+                    if atomic.add(met, t * g.C_THREADS + me, 1, order="acq_rel") == 2 * SLICES - 1:
+                        atomic.store(met, t * g.C_THREADS + me, 0)
             leave_columns(g, compute, finish, FINISHED, acc, bias, C, alone, m0, n0 + own, w, N)
 
     return of_slices(g, body, (SLICES - 1) * BM * g.OWN, 1, cooperative=True)

@@ -510,3 +510,24 @@ def atomics_of_others(y: ptr(int)):
 @pytest.mark.parametrize("k", [part_of_another_block, atomics_of_others], ids=lambda k: k.__name__)
 def test_not_what_was_written(k):
     assert k.prove(["init"]).of("init").verdict is Verdict.REFUTED
+
+
+def test_reads_that_are_alike_are_one_question():
+    """They are not alike where other elements were written before."""
+
+    @kernel(threads=T, where=ALL)
+    def two_rows(x: ptr(int), n: int):
+        with each(block, x):
+            s, r = shared(int[T]), shared(int[T])
+            with each(thread, s) as t:
+                s[t] = 1
+            with each(thread, x) as t:
+                x[t] = s[T - 1 - t]
+            with each(thread, r) as t:
+                if t > 0:
+                    r[t] = 1
+            with each(thread, x) as t:
+                x[t] = r[T - 1 - t]
+
+    found = [o.verdict for o in two_rows.prove(["init"]).of("init").obligations if "T - 1 - t" in o.what]
+    assert Verdict.PROVED in found and len(set(found)) == 2

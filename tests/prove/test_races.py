@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+
 from snap import *
+from snap.prove.ladder import Ladder
 from snap.prove.verdict import Verdict
 
 
@@ -118,6 +121,32 @@ def sliding(out: ptr(float)):
             for k in range(4):  # threads of one scope are in different iterations
                 with group(thread[1]):
                     mine[t + k] = 1.0
+
+
+@functools.cache
+def stretches(STEP, LAST):
+    """Threads write eight elements each, or the last of them one more; all iterations are asked about at once."""
+
+    @kernel(threads=32, where=lambda x, blocks: (len(x) >= 32 * 64, blocks == 1))
+    def written(x: ptr(float)):
+        with each(thread, x) as t:
+            n: int = 0
+            for k in range(8):
+                x[STEP * t + n] = 1.0
+                n += LAST if k == 6 else 1
+
+    return written
+
+
+def test_iterations_that_are_run_out_are_one_question(monkeypatch):
+    asked = []
+    solve = Ladder.solve
+    monkeypatch.setattr(Ladder, "solve", lambda self, conds: asked.append(conds) or solve(self, conds))
+    assert races_of(stretches(8, 1)) == []
+    assert len(asked) < 36  # pairs of eight
+    assert races_of(stretches(8, 2)) != []
+    assert races_of(stretches(7, 1)) != []
+    assert races_of(stretches(9, 2)) == []
 
 
 def test_proved():

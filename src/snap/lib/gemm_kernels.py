@@ -63,7 +63,8 @@ def counting_on(BM, BN, STEP, TEAM, C_TURNED, BIASED, ADDED, DIVIDED):
         not BIASED or len(bias) >= N,
         1 <= slices <= (2**10 if ADDED else 1),
         ((M + TEAM * BM - 1) // (TEAM * BM)) * ((N + BN - 1) // BN) * slices <= 2**27,
-        ((M + TEAM * BM - 1) // (TEAM * BM)) * ((N + BN - 1) // BN) * slices * ((K + STEP - 1) // STEP) <= 2**30,
+        ((M + TEAM * BM - 1) // (TEAM * BM)) * ((N + BN - 1) // BN) * slices * ((K + STEP - 1) // STEP)
+        <= (2**29 if C_TURNED else 2**30),  # where A goes through registers, a step fills two stages
         0 <= divided <= (((M + TEAM * BM - 1) // (TEAM * BM)) * ((N + BN - 1) // BN) if DIVIDED else 0),
         not DIVIDED or 1 <= share <= (K + STEP - 1) // STEP,
         not DIVIDED or divided * ((K + STEP - 1) // STEP) <= blocks // TEAM * share <= 2**30,

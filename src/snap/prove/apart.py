@@ -29,6 +29,7 @@ from snap.ir.types import BLOCK1, CLUSTER1, THREAD1, Level, Privilege
 from snap.prove import Task, draws, pacts
 from snap.prove.context import Context, context
 from snap.prove.goals import shown
+from snap.prove.hulls import hulls
 from snap.prove.ladder import NO, Model, NoModel
 from snap.prove.replay import confirmed
 from snap.prove.sites import Entry, Site
@@ -39,6 +40,7 @@ from snap.prove.terms import (
     Poly,
     Renaming,
     at_least,
+    atoms_of,
     below,
     either,
     equal,
@@ -47,6 +49,8 @@ from snap.prove.terms import (
     number,
 )
 from snap.prove.verdict import Findings, Obligation, Verdict
+
+FEW_PAIRS = 6  # of one place, which are asked about one by one
 
 
 @dataclass(slots=True)
@@ -290,7 +294,7 @@ def _obligation(c: Context, group: list[Pair]) -> Obligation:
     both_ = f"`{a}`" if a == b else f"`{a}` and `{b}`"
     needing: Obligation | None = None
     # Units of one block first: a launch of one block shows more than one of two.
-    for pair in sorted(group, key=lambda pair: pair.entry is None):
+    for pair in [] if _hulls_apart(c, group) else sorted(group, key=lambda pair: pair.entry is None):
         what = f"no two {pair.who} meet in an element of `{first.root.name}` by {both_}"
         if first.extent is Extent.ANYWHERE or pair.second.extent is Extent.ANYWHERE:
             return Obligation("races", Verdict.UNKNOWN, what, first.span, "CUDA text is not looked into")
@@ -310,6 +314,31 @@ def _obligation(c: Context, group: list[Pair]) -> Obligation:
     who = " or ".join(dict.fromkeys(pair.who for pair in group))
     what = f"no two {who} meet in an element of `{first.root.name}` by {both_}"
     return Obligation("races", Verdict.PROVED, what, first.span, "shown for every launch")
+
+
+def _hulls_apart(c: Context, group: list[Pair]) -> bool:
+    """Whether none of many pairs of one place meet, by few questions: all iterations that are run out at once."""
+    if len(group) < FEW_PAIRS or any(s.extent is Extent.ANYWHERE for p in group for s in (p.first, p.second)):
+        return False
+    alike: dict[tuple, list[Pair]] = {}
+    for pair in group:
+        alike.setdefault((_entered(c, pair), pair.who, pair.team), []).append(pair)
+    for pairs_ in alike.values():
+        for a, b in hulls((pair.first, pair.second) for pair in pairs_):
+            asked = question(c, replace(pairs_[0], first=a, second=b))
+            if asked is None or c.ladder.solve(asked) is not NO:
+                return False
+    return True
+
+
+def _entered(c: Context, pair: Pair) -> object:
+    """What a question takes from the scope: who its units are, and which numbers they share."""
+    entry = pair.entry
+    if entry is None or c.found.pacts or c.found.draws:  # what is known of these depends on when it was entered
+        return id(entry)
+    shared, _ = _shared(c, pair)
+    of = [a for s in (pair.first, pair.second) for a in atoms_of((*c.facts, *s.path), (*s.index, *(s.shape or ())))]
+    return entry.outer, entry.inner, entry.disjoint, frozenset(atom for atom in of if shared(atom))
 
 
 def _one_block(c: Context, pair: Pair, asked: list[Cond]) -> bool:

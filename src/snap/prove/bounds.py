@@ -12,6 +12,7 @@ from dataclasses import replace
 from snap.prove import Task, pacts
 from snap.prove.context import Context, context
 from snap.prove.goals import Goal, of_arithmetic, of_inside, of_promise, of_site
+from snap.prove.hulls import strongest
 from snap.prove.ladder import NO, Model, NoModel
 from snap.prove.needs import Need, needed, strongest_of
 from snap.prove.replay import confirmed
@@ -64,7 +65,7 @@ def _with(o: Obligation, needs: list[Need]) -> Obligation:
 def _place(c: Context, goals: list[Goal]) -> tuple[Obligation, list[Need]]:
     first = goals[0]
     needs: list[Need] = []
-    for goal in goals:
+    for goal in strongest(goals):
         answer = c.ladder.solve([*c.facts, *goal.path, negated(goal.goal)])
         if answer is NO:
             continue

@@ -12,6 +12,7 @@ number 7 of the second write, and may be anything; `m...` are products.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -28,6 +29,7 @@ from snap.prove.touches import Touch
 MOST_OPERATIONS = 1_000_000  # of isl, for one question
 MOST_ALTERNATIVES = 64  # of which a read is made
 NEAR = (0, 1, 2, 3, 4, 5, -1, 7, 8, -2)  # numbers of a launch, in the order in which they are tried
+NAME = re.compile(r"\b[adxm]\d\w*|\bm[adx]\w*")
 Namer = Callable[[Atom], str]
 
 
@@ -73,9 +75,13 @@ class Sets:
         self.all: Any = None
         self.left: Any = None
         self.element = _element(c, read)
-        facts = [] if coarse else c.facts
-        conds = [*facts, *read.path, *_inside(read, self.element)]
-        self.say(Slices(conds, self._asked(ways)).left, self.element)
+        asked = self._asked(ways)
+        if coarse:  # the set of the read may be too large: only what its way says of these numbers and of no others
+            known = set(asked)
+            conds = [one for one in read.path if known.issuperset(atoms_of([one]))]
+        else:
+            conds = [*c.facts, *read.path]
+        self.say(Slices([*conds, *_inside(read, self.element)], asked).left, self.element)
         for b in ways:
             self.add(b)
 
@@ -84,7 +90,8 @@ class Sets:
         dimension, and a loop over registers has many.
         """
         conds: list[Cond] = []
-        more = [*self.element, *self.c.names.values(), *((self.read.rank,) if self.read.rank is not None else ())]
+        more = [*self.element, *((self.read.rank,) if self.read.rank is not None else ())]
+        more += [] if self.coarse else self.c.names.values()
         more += [loop.turn for loop in self.read.when.loops]
         for w in (b.write for b in ways):
             conds += [one for one in w.path if one not in self.c.found.defines]
@@ -156,12 +163,22 @@ class Sets:
 
     # ---- the question ----
 
+    def given(self) -> str:
+        """All that holds where it is read."""
+        ranges = [f"{low} <= {one} <= {high}" for one, (low, high) in self.universe.items()]
+        return " and ".join([*self.said, *ranges]) or "0 = 0"
+
+    def key(self) -> tuple[str, ...]:
+        """The question, whatever its numbers are called: loops that are run out ask the same again and again."""
+        names: dict[str, str] = {}
+        called = lambda name: names.setdefault(name[0], f"n{len(names)}")  # noqa: E731
+        return tuple(NAME.sub(called, text) for text in (", ".join(self.universe), self.given(), *self.writes))
+
     def solve(self) -> None:
         """Finds what no write covers."""
         import islpy as isl
 
-        ranges = [f"{low} <= {one} <= {high}" for one, (low, high) in self.universe.items()]
-        rest = self._set(isl, " and ".join([*self.said, *ranges]) or "0 = 0")
+        rest = self._set(isl, self.given())
         self.all = rest
         for text in self.writes:
             if rest.is_empty():
@@ -300,12 +317,25 @@ class _Written:
         self.sets.learn(atoms_of([], [its]))
         return f"{self.sets.poly(mine, self.name)} = {self.sets.poly(its, given)}"
 
+    def _never_sure(self, i: Poly) -> bool:
+        """Whether an index is one that nobody can count on: a number that may be anything stands in it, and nothing
+        that can be chosen.  Then for every element there is a value of that number, which stands in no other write, for
+        which this write goes elsewhere: without it, as much is covered for certain.
+        """
+        atoms = i.atoms
+        if any(atom.defined or self.same(atom) is False and atom in self.chosen for atom in atoms):
+            return False
+        free = [atom for atom in atoms if not self.same(atom)]
+        return _linear(i) and any(atom.low < atom.high for atom in free)
+
     def _reaches(self, w: Touch, read: Touch) -> list[str]:
         """The element that is read is among those that are written."""
         sets = self.sets
         if w.like(read):
             found = []
             for i, n, e in zip(w.index, w.sizes, sets.element):
+                if n == 1 and self._never_sure(i):
+                    raise Beyond
                 first, at = sets.poly(i, self.name), sets.poly(e, given)
                 found.append(f"{first} = {at}" if n == 1 else f"{first} <= {at} and {at} <= {first} + {n - 1}")
             return found

@@ -23,6 +23,7 @@ from snap.prove.touches import Touch, touches
 from snap.prove.verdict import Findings, Launch, Obligation, Verdict
 
 PATIENCE = 8  # so often isl may give a kernel's sets up: then it is not asked any more
+NEAREST = 2  # writes that come before, which are asked about by themselves first
 OTHERS = "what other threads have written is there when it is read (the properties races and order)"
 
 
@@ -66,11 +67,14 @@ def _place(c: Context, reads: list[Touch], writes: dict[object, list[Touch]]) ->
 
 def by_sets(c: Context, read: Touch, ways: list[Before]) -> Sets | None:
     """What isl leaves of the read; None where it cannot be asked.  Writes that reach what memory decides come in only
-    where the others do not do: each takes many pieces away, and most kernels fill their memory first.
+    where the others do not do: each takes many pieces away, and most kernels fill their memory first.  Nor do writes
+    that are far away, where the nearest ones do.
     """
     clear = [b for b in ways if not b.write.vague]
     found: Sets | None = None
     rounds = [(clear, True), (clear, False)] if clear else []
+    if len(clear) > NEAREST:
+        rounds.insert(0, (clear[:NEAREST], True))
     if len(clear) < len(ways) or not ways:
         rounds.append((ways, False))
     for some, coarse in rounds:
@@ -88,10 +92,17 @@ def _subtracted(c: Context, read: Touch, ways: list[Before], coarse: bool) -> Se
         sets = Sets(c, read, ways, coarse)
     except Beyond:
         return None
+    covered = c.notes.setdefault("covered", {})
+    assert isinstance(covered, dict)
+    key = sets.key()
+    if key in covered:
+        return covered[key]
     with limited():
         sets.solve()
     if sets.left is None and not coarse:
         c.notes["sets"] = failed + 1 if isinstance(failed, int) else 1
+    if sets.left is not None and sets.left.is_empty():
+        covered[key] = sets
     return sets
 
 
@@ -142,7 +153,9 @@ def _refuted(c: Context, read: Touch, sets: Sets | None) -> Obligation | None:
     launch: Launch | None = None
     with limited():
         for point in () if sets is None else sets.points():
-            launch = launch or seen(c, launch_of(c, point), ("uninitialised",), read.span.line)
+            launch = seen(c, launch_of(c, point), ("uninitialised",), read.span.line)
+            if launch is not None:
+                break
     if launch is None:
         return None
     what = f"`{shown(read.span)}` is read before it is written"

@@ -11,8 +11,9 @@ The steps of the ladder, each tried where the one before did not decide:
   2. linear arithmetic by elimination, a few cases (cases.py); each product of unknowns is an unknown of its own
   3. the same with what is known of products (products.py)
   4. linear arithmetic by isl, where there are no products and few alternatives (presburger.py)
-  5. each way of its choices by itself, by all steps (choices.py)
-  6. linear arithmetic by z3, with what is known of products (smt.py)
+  5. where there are choices: linear arithmetic by z3 (smt.py), with few steps; then each way of them by itself, by all
+     steps (choices.py)
+  6. linear arithmetic by z3, with what is known of products
   7. arithmetic with products (z3)
 """
 
@@ -33,6 +34,7 @@ from snap.prove.terms import FALSE, Cond, Terms, negated
 
 __all__ = ["NO", "UNKNOWN", "NoModel", "Ladder", "Model"]
 LINEAR_STEPS, PRODUCT_STEPS = 1_500_000, 1_500_000  # of z3, for one question
+FEW_STEPS = 300_000  # before choices are gone through way by way: each way is a question of its own
 PATIENCE = 16  # z3 may spend the steps of so many questions on what it leaves open, of each kind: then it is not asked
 ISL_STEPS, MOST_ALTERNATIVES = 300_000, 64  # isl writes alternatives out: of as many sets a question is made at most
 
@@ -101,7 +103,12 @@ class Ladder:
         elif found is UNKNOWN and system.alternatives <= MOST_ALTERNATIVES:
             found = isl_ask(system, ISL_STEPS)
             self.asked["isl"] += found is not UNKNOWN
-        if found is UNKNOWN and any(atom.kind == "ite" for atom in system.atoms):
+        chooses = any(atom.kind == "ite" for atom in system.atoms)
+        for linear in (True, False) if chooses else ():
+            if found is UNKNOWN and (linear or system.products):
+                found = self._z3.ask(system, linear, FEW_STEPS)
+                self.asked["few steps"] += found is not UNKNOWN
+        if found is UNKNOWN and chooses:
             found = Ways(self.terms, lambda conds: self.solve(conds) is NO).none(system.conds)
             self.asked["ways"] += found is NO
         if found is UNKNOWN:

@@ -8,6 +8,7 @@ what holds on entry and is kept by each iteration holds in all of them).  Non-go
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -367,9 +368,11 @@ def _most(w: Walk, step: Poly, known: list[Cond], settled: int, of: Scalar) -> t
     if most <= FEW or not w.ladder.follows(known, at_least(step, 0)):
         return found
     outside = [v.term for v in w.vars.values() if isinstance(v.term, Poly) and v.term.value is None]
+    times = math.gcd(*step.terms.values())  # each of its iterations may add 2: then it is twice a variable, at most
+    once = Poly({mono: k // times for mono, k in step.terms.items()})
     for x in dict.fromkeys(outside):
-        if all(atom.number < settled for atom in atoms_of([], [x])) and w.ladder.follows(known, at_least(x, step)):
-            found = (*found, x)
+        if all(atom.number < settled for atom in atoms_of([], [x])) and w.ladder.follows(known, at_least(x, once)):
+            found = (*found, x * times)
     return found[:MOST_ROUNDS]
 
 

@@ -10,11 +10,14 @@ A number that stands in one condition alone, and there by itself, is chosen best
     p + k*x >= 0   holds for some x of its range where it holds for the end that makes it largest
     p + x == 0     holds for some x of its range where -p lies in the range
     c and x == 1 or not c and x == 0   holds for some x
+
+And one that stands in a few conditions, in each by itself, of which all are about how large it is at most or at least:
+
+    x >= p, x >= q, x <= r    holds for some x where p <= r and q <= r: then x may be the larger of p and q
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 
 from snap.analysis.solve import UNKNOWN, NoModel
@@ -23,17 +26,19 @@ from snap.prove.system import Model
 from snap.prove.terms import FALSE, TRUE, Atom, Cond, Poly, at_least, atoms_of, both, negated, number
 
 Key = tuple
+MOST_BOUNDS = 4  # conditions about a number that is taken out
 
 
 class Slices:
     """left: what is left; parts: the same, taken apart.  impossible: nothing satisfies it, by ranges alone.  chosen:
-    numbers that were taken out, in this order, each with what it is: a number, or 1 where a condition holds.
+    numbers that were taken out, in this order, each with what it is: the largest of numbers, or 1 where a condition
+    holds.
     """
 
     def __init__(self, conds: Iterable[Cond], kept: Iterable[Atom] = ()):
         """kept: numbers that are not taken out."""
         self.kept = set(kept)
-        self.chosen: list[tuple[Atom, Poly | Cond]] = []
+        self.chosen: list[tuple[Atom, list[Poly] | Cond]] = []
         self.parts: list[list[Cond]] = []
         self.left = self._without_loose(list(conds))
         self.impossible = FALSE in self.left
@@ -44,32 +49,53 @@ class Slices:
         """Numbers for all that stands in the conditions, given those for the parts."""
         found = dict(at)
         for atom, it in reversed(self.chosen):
-            inside = atoms_of([], [it]) if isinstance(it, Poly) else atoms_of([it])
+            inside = atoms_of([], it) if isinstance(it, list) else atoms_of([it])
             values = {other: found.get(other, other.low) for other in inside if not other.defined}
-            found[atom] = evaluated(it, values) if isinstance(it, Poly) else int(holds(it, values))
+            found[atom] = max(evaluated(p, values) for p in it) if isinstance(it, list) else int(holds(it, values))
         return found
 
     def _without_loose(self, conds: list[Cond]) -> list[Cond]:
-        """Takes out numbers that stand in one condition alone, until there are none."""
+        """Takes out numbers that stand in few conditions, until there are none."""
         inside = [atoms_of([c]) for c in conds]
-        often: Counter[Atom] = Counter(atom for atoms in inside for atom in atoms)
+        where: dict[Atom, dict[int, None]] = {}  # the conditions in which each stands
+        for k, atoms in enumerate(inside):
+            for atom in atoms:
+                where.setdefault(atom, {})[k] = None
         todo = list(range(len(conds)))
         while todo:
             k = todo.pop()
             for atom in inside[k]:
-                if atom.defined or often[atom] != 1 or atom in self.kept:
+                if atom.defined or len(where[atom]) > MOST_BOUNDS or atom in self.kept:
                     continue
-                less = self._chosen(conds[k], atom)
+                mine = sorted(where[atom])
+                less = self._chosen(conds[k], atom) if len(mine) == 1 else self._between([conds[j] for j in mine], atom)
                 if less is None:
                     continue
-                before, conds[k] = inside[k], less
-                inside[k] = atoms_of([less])
-                for one in before:
-                    often[one] -= one not in inside[k]
-                lost = {one for one in before if often[one] == 1}
-                todo += [k, *(j for j, atoms in enumerate(inside) if j != k and not lost.isdisjoint(atoms))]
+                before = dict.fromkeys(one for j in mine for one in inside[j])
+                for j in mine:
+                    for one in inside[j]:
+                        del where[one][j]
+                    conds[j], inside[j] = TRUE, []
+                conds[k], inside[k] = less, atoms_of([less])
+                for one in inside[k]:
+                    where.setdefault(one, {})[k] = None
+                todo += [k, *(j for one in before if len(where[one]) <= MOST_BOUNDS for j in where[one])]
                 break
         return list(dict.fromkeys(one for c in conds for one in (c[1:] if c[0] == "and" else (c,)) if one != TRUE))
+
+    def _between(self, conds: list[Cond], atom: Atom) -> Cond | None:
+        """What is left of conditions that say how large it is, and it stands nowhere else; None where they say more."""
+        factors = [_alone(c[1], atom) if c[0] == "ge" else 0 for c in conds]
+        if any(k not in (1, -1) for k in factors):
+            return None
+        x = Poly({(atom,): 1})
+        least = [x - c[1] for c, k in zip(conds, factors) if k == 1]
+        most = [c[1] + x for c, k in zip(conds, factors) if k == -1]
+        if len(least) > 1 and len(most) > 1:
+            return None
+        least, most = [number(atom.low), *least], [number(atom.high), *most]
+        self.chosen.append((atom, least))
+        return both(*(at_least(high, low) for low in least for high in most))
 
     def _chosen(self, c: Cond, atom: Atom) -> Cond | None:
         """The condition for the best choice of the atom, which stands nowhere else; None where that is not one."""
@@ -78,13 +104,13 @@ class Slices:
                 k = _alone(p, atom)
                 if k:
                     best = number(atom.high if k > 0 else atom.low)
-                    self.chosen.append((atom, best))
+                    self.chosen.append((atom, [best]))
                     return at_least(p - Poly({(atom,): k}) + best * k, 0)
             case ("eq", p):
                 k = _alone(p, atom)
                 if k in (1, -1):
                     best = (p - Poly({(atom,): k})) * -k
-                    self.chosen.append((atom, best))
+                    self.chosen.append((atom, [best]))
                     return both(at_least(best, atom.low), at_least(number(atom.high), best))
             case ("or", ("and", *one), ("and", *other)):
                 told = _told(one, other, atom)

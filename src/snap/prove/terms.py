@@ -19,6 +19,7 @@ depends on several facts (ladder.py).
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, KeysView
 from typing import Any
 
@@ -159,6 +160,13 @@ def number(n: int) -> Poly:
     return Poly({(): n}) if n else ZERO
 
 
+def _of_floor(p: Poly) -> Atom | None:
+    """The quotient by a number of which it is a sum with a constant."""
+    terms = [(mono, k) for mono, k in p.terms.items() if mono]
+    alone = len(terms) == 1 and terms[0][1] == 1 and len(terms[0][0]) == 1
+    return terms[0][0][0] if alone and terms[0][0][0].kind == "floor" else None
+
+
 class Terms:
     """Makes atoms.  Defined ones that are equal are one."""
 
@@ -208,12 +216,17 @@ class Terms:
         """x / n, rounded down; n > 0."""
         if n == 1:
             return x
-        # What n divides comes out; of the constant, its whole multiples; the other terms stay as they are.
-        exact = Poly({m: k // n for m, k in x.terms.items() if m and k % n == 0}) + x.constant // n
-        rest = Poly({m: k for m, k in x.terms.items() if m and k % n}) + x.constant % n
+        # Of each factor, and of the constant, whole multiples of n come out; what is left of a factor keeps its sign.
+        whole = {m: k // n if k > 0 else -(-k // n) for m, k in x.terms.items() if m}
+        exact = Poly({m: k for m, k in whole.items() if k}) + x.constant // n
+        rest = Poly({m: x.terms[m] - k * n for m, k in whole.items() if x.terms[m] % n}) + x.constant % n
         low, high = self.span(rest)
         if low // n == high // n:
             return exact + low // n
+        inner = _of_floor(rest)
+        if inner is not None:  # (y / m + c) / n is (y + c*m) / (m*n), all rounded down
+            y, m = inner.parts
+            return exact + self.floor(y + rest.constant * m, m * n)
         return exact + self._defined("floor", (rest, n), low // n, high // n)
 
     def modulo(self, x: Poly, n: int) -> Poly:
@@ -264,14 +277,29 @@ class Terms:
             return number(a & b)
         if a is not None and b is None:
             x, y, a, b = y, x, b, a
-        if b is not None and b >= 0 and b & (b + 1) == 0:
-            return self.modulo(x, b + 1)  # of negative numbers, too
+        if b is not None and b >= 0:
+            return self._bits_of(x, b)
+        for one, other in ((x, y), (y, x)):
+            place = math.gcd(*other.terms.values())
+            bit = Poly({mono: k // place for mono, k in other.terms.items()})
+            low, high = self.span(bit)
+            if place & place - 1 == 0 and 0 <= low and high <= 1:  # one bit, in its place
+                return self.least(self.modulo(self.floor(one, place), 2), bit) * place
         spans = self.span(x), self.span(y)
         if min(spans[0][0], spans[1][0]) < 0 or max(spans[0][1], spans[1][1]) >= 1 << BITS:
             return None
         bits = min(spans[0][1], spans[1][1]).bit_length()
         first, second = sorted((x, y), key=lambda p: sorted((tuple(map(_number, m)), k) for m, k in p.terms.items()))
         return self._defined("and", (first, second, bits), 0, min(spans[0][1], spans[1][1]))
+
+    def _bits_of(self, x: Poly, mask: int) -> Poly:
+        """Those that the mask has, stretch by stretch: bits 2 to 4 are x / 4 % 8, in their place, of any number."""
+        found, at = ZERO, 0
+        while mask >> at:
+            many = (~(mask >> at) & (mask >> at) + 1).bit_length() - 1  # ones from here on
+            found = found + self.modulo(self.floor(x, 1 << at), 1 << many) * (1 << at)
+            at += many or 1
+        return found
 
     def least(self, x: Poly, y: Poly) -> Poly:
         (a, b), (c, d) = self.span(x), self.span(y)

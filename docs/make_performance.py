@@ -32,8 +32,9 @@ after timing; *error* is the largest difference as a part of the largest value, 
 *Calls* are timed as a caller sees them. *Host* is the time until a call returns, in a loop of small calls that the GPU keeps up with; *clock* is the
 time of the loop until the GPU has finished, a call. A step is forward, backward and optimizer: *Linear layers* is a GPT in bf16 (8 layers of 1,024,
 batch 8 x 1,024) whose Linear layers are `snap.lib.gemm`, all else torch's, the two in turns; *GPT-2 124M* is examples/gpt2, in which all is Snap's,
-beside torch's own model (batch 32 x 1,024), one after the other. A launch is one of a user's own kernel (saxpy); *driver* is the same foreign call with
-everything prepared and nothing checked, in the same run.
+beside torch's own model (batch 32 x 1,024), one after the other. A launch is one of a user's own kernel, `k[blocks](...)` on
+tensors of torch (saxpy, where nothing else is said). *Driver alone* is the same foreign call with everything prepared and nothing checked; *by hand* is
+what somebody has to do who calls the driver with tensors: their addresses and the stream asked for and packed, nothing checked. Medians of processes.
 """
 
 

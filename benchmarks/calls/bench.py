@@ -43,6 +43,15 @@ def cases(torch, lib):
     yield "reduce", lambda: lib.reduce(x), lambda: torch.sum(x)
     yield "transpose", lambda: lib.transpose(c), lambda: c.t().contiguous()
     yield "gemv", lambda: lib.gemv(c, v), lambda: torch.mv(c, v)
+    F, small = torch.nn.functional, {"dtype": torch.bfloat16}
+    w, ids = random(64, **small), torch.randint(0, 64, (64,), device="cuda")
+    q, k, values = (random(1, 4, 64, 64, **small) for _ in range(3))
+    yield "gelu", lambda: lib.gelu(a), lambda: F.gelu(a)
+    yield "layer_norm", lambda: lib.layer_norm(a, w, bias), lambda: F.layer_norm(a, (64,), w, bias)
+    yield "rms_norm", lambda: lib.rms_norm(a, w, eps=1e-6), lambda: F.rms_norm(a, (64,), w, 1e-6)
+    yield "embedding", lambda: lib.embedding(ids, b), lambda: F.embedding(ids, b)
+    yield "cross_entropy", lambda: lib.cross_entropy(a, ids), lambda: F.cross_entropy(a, ids)
+    yield "attention", lambda: lib.attention(q, k, values, causal=True), lambda: F.scaled_dot_product_attention(q, k, values, is_causal=True)
     yield "step", *(training_step(torch, product, bias) for product in (lambda x, w: lib.gemm(x, w.t()), lambda x, w: x @ w.t()))
 
 

@@ -23,4 +23,4 @@ def contiguous(shape, dtype):
 def new(make, shape, dtype, device):
     """Instead of recorded's `new_tensor` and `zeroed_tensor`."""
     made = contiguous(shape, dtype)
-    return made.zero_() if make is torch.zeros else made
+    return made if make is torch.empty else made.zero_()

@@ -123,7 +123,7 @@ def forget():
         function.calls.recent.clear()
 
 
-FUNCTIONS = [lib.softmax, lib.reduce, lib.scan, lib.transpose, lib.gemv, lib.sgemm, lib.gemm, gemm_gradients, sgemm_gradients]
+FUNCTIONS = [lib.softmax, lib.reduce, lib.scan, lib.transpose, lib.gemv, lib.sgemm, lib.gemm, gemm_gradients, sgemm_gradients, lib.gelu, lib.layer_norm]
 
 
 def filled(*shape, dtype=torch.float32):
@@ -139,6 +139,8 @@ CALLS = {
     "sgemm": (lib.sgemm, lambda: (filled(16, 32), filled(32, 16)), torch.mm),
     "gemm": (lib.gemm, lambda: (filled(32, 64, dtype=torch.bfloat16), filled(64, 32, dtype=torch.bfloat16)), torch.mm),
     "gemm nt": (lib.gemm, lambda: (filled(32, 64, dtype=torch.bfloat16), filled(32, 64, dtype=torch.bfloat16).t()), torch.mm),
+    "gelu": (lib.gelu, lambda: (filled(5, 48),), torch.nn.functional.gelu),
+    "layer_norm": (lib.layer_norm, lambda: (filled(5, 48), filled(48)), lambda x, w: torch.nn.functional.layer_norm(x, (48,), w)),
     "gemm of ragged rows": (lib.gemm, lambda: (filled(5, 7, dtype=torch.bfloat16), filled(7, 3, dtype=torch.bfloat16)), torch.mm),
 }
 
@@ -156,6 +158,27 @@ def test_a_quick_call_gives_what_the_function_gives(gpu, name):
         right(function(*given), by_torch(*given))
         assert (len(gpu.launched) > before) == (time > 0), "the first call is written down, all others are quick"
     assert len(function.calls.quick) == 1
+
+
+def test_a_layer_s_plan_is_for_calls_without_a_gradient(gpu):
+    """Whatever asks the plan first: the function, or the function below the gradient, which is called while gradients are off."""
+    def same(x, wanted):
+        found = lib.gelu(x)
+        right(found.detach(), torch.nn.functional.gelu(x.detach()))
+        assert found.requires_grad == wanted
+        if wanted:
+            right(torch.autograd.grad(found.sum(), x)[0], torch.autograd.grad(torch.nn.functional.gelu(x).sum(), x)[0])
+
+    x = filled(5, 48)
+    for _ in range(3):
+        same(x, False)
+        same(x.clone().requires_grad_(), True)
+        same(x.requires_grad_(), True)
+        with torch.no_grad():
+            same(x, False)
+        same(x, True)
+        x = x.detach()
+    assert len(gpu.launched) > 6
 
 
 def test_what_is_allocated(gpu):

@@ -332,9 +332,10 @@ def make(_calls, _recording, _slow, MISS):
 _names_of_entries: list[dict[str, Any]] = []
 
 
-def entry(function: Callable, calls: Calls, slow: Callable) -> Callable:
+def entry(function: Callable, calls: Calls, slow: Callable, args: str = "") -> Callable:
     """The function with a quick way in; where that does not lead anywhere, `slow` is called, with all arguments by
     position, or by name where they have to be.  torch's compiler, which follows Python's code, sees `slow` alone.
+    args: those of the plans, where they are others than the function's.
     """
     parameters = inspect.signature(function).parameters
     names: dict[str, Any] = {f"d_{word}": one.default for word, one in parameters.items()}
@@ -345,7 +346,7 @@ def entry(function: Callable, calls: Calls, slow: Callable) -> Callable:
         params=", ".join(
             [*params[: len(params) - len(named)], *(["*"] if named else []), *params[-len(named) or len(params) :]]
         ),
-        args=", ".join(parameters),
+        args=args or ", ".join(parameters),
         named=", ".join(f"{word}={word}" if word in named else word for word in parameters),
     )
     names["_compiling"] = _torch_compiles()

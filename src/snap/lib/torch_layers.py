@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from snap.lib import activations, dropouts, embeddings, losses, norms, rotations
+from snap.lib.recorded import entry
 from snap.lib.torch_derivatives import has_tangent, transformed, wants_gradient
 from snap.lib.torch_layer_table import LAYERS, Layer
 from snap.lib.torch_ops import NAMESPACE, on_device_of
@@ -100,17 +101,21 @@ def dropout(x, p, seed, offset=0):
     return _called("dropout", x, p, seed, offset)
 
 
-for _function, _of in (
-    (layer_norm, norms),
-    (rms_norm, norms),
-    (gelu, activations),
-    (swiglu, activations),
-    (rotary, rotations),
-    (embedding, embeddings),
-    (cross_entropy, losses),
-    (dropout, dropouts),
-):
-    _function.__doc__ = getattr(_of, _function.__name__).__doc__
+# A call like an earlier one for which the library's function served, in torch's state of then, is served by it again.
+# Its plans tell that: the text is what they are asked with, where the recorded function has other arguments.
+_SERVED_BY: dict[str, tuple[Any, Any, str]] = {
+    "layer_norm": (norms, norms._norm, "'layer_norm', x, weight, bias, residual, eps, statistics"),
+    "rms_norm": (norms, norms._norm, "'rms_norm', x, weight, None, residual, eps, statistics"),
+    "gelu": (activations, activations._gelu, ""),
+    "swiglu": (activations, activations._swiglu, ""),
+    "rotary": (rotations, rotations._rotary, "'rotary', 'x', x, cos, sin, interleaved, False"),
+    "embedding": (embeddings, embeddings._embedding, ""),
+    "cross_entropy": (losses, losses._cross_entropy, ""),
+}
+dropout.__doc__ = dropouts.dropout.__doc__
+for _name, (_of, _recorded, _args) in _SERVED_BY.items():
+    globals()[_name].__doc__ = getattr(_of, _name).__doc__
+    globals()[_name] = entry(globals()[_name], _recorded.calls, globals()[_name], _args)
 
 
 def _asked_for(out: Any, s: Any, statistics: tuple) -> Any:

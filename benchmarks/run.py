@@ -83,7 +83,7 @@ def steps(surroundings: dict, folder: Path, quick: bool) -> bool:
     rows = []
     for measure in measures:
         rows.append(measure())
-        write("steps", {**surroundings, "kind": "steps", "benchmark": "steps", "steps": rows}, folder, finished=len(rows) == len(measures))
+        write("steps", {**surroundings, "kind": "steps", "benchmark": "steps", "steps": rows}, folder, finished=not quick and len(rows) == len(measures))
     return any(row["losses_apart"] > gpt.APART for row in rows)
 
 
@@ -115,7 +115,7 @@ def write(name: str, record: dict, folder: Path, finished: bool = True) -> None:
     path = report.write(name if finished else f"{name}-unfinished", {**record, **({} if finished else {"unfinished": True})}, folder)
     if finished:
         path.with_name(path.name.replace(name, f"{name}-unfinished", 1)).unlink(missing_ok=True)
-        print(f"written to {path}", flush=True)
+    print(f"written to {path}", flush=True)
 
 
 def here(chosen: argparse.Namespace, known: dict[str, Path]) -> int:
@@ -140,7 +140,7 @@ def here(chosen: argparse.Namespace, known: dict[str, Path]) -> int:
             keep = lambda record, name=benchmark.name: write(name, {**surroundings, **record}, chosen.results, finished=False)  # noqa: E731
             result = {**surroundings, **harness.run(benchmark, device, sizes, rounds, keep=keep)}
             wrong |= bool(result["failed"])
-            write(benchmark.name, result, chosen.results)
+            write(benchmark.name, result, chosen.results, finished=not chosen.quick)
     return apart.WRONG if wrong else 0
 
 
@@ -156,7 +156,7 @@ def elsewhere(words: list[str], limit: float, seconds: float | None) -> int:
 def main(words: list[str] | None = None) -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("ops", nargs="*", metavar="op", help="which to measure; all where none is named")
-    arguments.add_argument("--quick", action="store_true", help="the first size of each, the least rounds")
+    arguments.add_argument("--quick", action="store_true", help="the first size of each, the least rounds; written as unfinished")
     arguments.add_argument("--list", action="store_true", help="name the ops and stop")
     arguments.add_argument("--results", type=Path, default=report.RESULTS, metavar="FOLDER", help="where to write; default benchmarks/results")
     arguments.add_argument("--commit", help="what is measured, where git here does not say (no checkout, or another one)")

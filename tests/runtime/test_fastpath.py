@@ -18,7 +18,7 @@ from snap.codegen import TensorMap
 from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I32, U64, Vector
 from snap.runtime import fastpath
 from snap.runtime.arrays import ArrayInfo
-from snap.runtime.errors import LaunchError
+from snap.runtime.errors import GpuError, LaunchError
 from snap.runtime.gpu import GpuKernel, Layout, formats_of, function_argument, numbers_of
 from snap.runtime.signature import Signature, bf16_bits
 from snap.runtime.tensors import TensorMaps
@@ -500,6 +500,17 @@ def test_a_launch_like_the_one_before_passes_the_same_memory(make, monkeypatch):
     for n in range(20):
         call(2.5, X, Y, n)
     assert held and first not in [launch.config for launch in kernel.driver.launches[len(memory) :]]
+
+
+def test_a_repeated_launch_that_fails_is_reported_and_not_made_again(make, monkeypatch):
+    kernel, call = saxpy_of(make, monkeypatch, compare=Likeness())
+    for _ in range(4):
+        call(2.5, X, Y, 100)
+    kernel.driver.result = 700
+    kernel.driver.launch_failure = lambda result, name: GpuError(f"{name} {result}")
+    with pytest.raises(GpuError, match="saxpy 700"):
+        call(2.5, X, Y, 100)
+    assert len(kernel.driver.launches) == 5
 
 
 @pytest.mark.parametrize("changed", [

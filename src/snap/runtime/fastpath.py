@@ -30,6 +30,7 @@ from typing import Any
 
 from snap.ir.types import BF16, BOOL, Scalar
 from snap.record import record
+from snap.runtime.errors import GpuError
 from snap.runtime.gpu import STREAM_AT, GpuKernel
 from snap.runtime.likeness import likeness
 from snap.runtime.preconditions import Precondition
@@ -161,6 +162,8 @@ def make(blocks, slow, current_stream, dynamic):
                 pack(buffer, {at}, stream{attributes}, {packed})
             else:
                 slot = None
+        except GpuError:
+            raise
         except Exception:
             slot = None
         if slot is None:
@@ -168,8 +171,7 @@ def make(blocks, slow, current_stream, dynamic):
         result = launch(*arguments)
         if result:
             failed(result, arguments)
-        if slot:
-            push(slot)
+        push(slot)
 
     return call
 """
@@ -201,7 +203,10 @@ alike, {kept}before, arguments, sizes = like
             if ({same_arrays}):
                 now = {addresses}current_stream({device})
                 if ({same}):
-                    slot = ()
+                    result = launch(*arguments)
+                    if result:
+                        failed(result, arguments)
+                    return
                 else:
                     {names}stream = now
                     {sizes}= sizes
@@ -473,6 +478,7 @@ def maker(kernel: GpuKernel, family: str, where: Precondition | None = None) -> 
         "keeps": _keeps,
         "compare": spelled.compare,
         "never": lambda *arrays: False,
+        "GpuError": GpuError,
     }
     exec(compile(text, f"<launch of {signature.kernel}>", "exec"), names)
     current = names[f"{family}_stream"]

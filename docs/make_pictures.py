@@ -80,9 +80,9 @@ def _shown(text: str) -> str:
 
 def graph() -> str:
     """As `snap explain --graph` draws it."""
-    from snap.cli.kernels import Chosen
+    from snap.cli.kernels import ChosenKernel
 
-    return Chosen(_load(ROOT / "tests" / "ok" / "hgemm.py").hgemm, {}).graph()
+    return ChosenKernel(_load(ROOT / "tests" / "ok" / "hgemm.py").hgemm, {}).graph()
 
 
 def accumulator() -> str:

@@ -1,21 +1,42 @@
-"""One meaning a word: no two types of the compiler's stages have one name, and names that say nothing by themselves stay inside of one function."""
+"""One meaning a word: no two types have one name, and names that say nothing by themselves stay inside of one function."""
 
 from __future__ import annotations
 
 import ast
+import io
+import tokenize
 from collections import defaultdict
 from pathlib import Path
 
+import pytest
+
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "snap"
-STAGES = ("ir", "analysis", "check", "sync", "codegen", "machine")
-OTHER_LANGUAGES = {"codegen/tree.py"}  # the nodes of C++ have C++'s names, and are always written `tree.If`
-TWICE = {"Function": ["ir/nodes.py", "ir/synced.py"]}  # of the typed IR, and the same one synchronized: written `ir.Function`, `synced.Function`
-LOCAL = {"found", "made", "pending", "again"}
-PUBLIC = {"machine/watching.py": {"found"}}  # an exception's attribute, which users read
+# The nodes of a language have that language's names, and are always written with the module's: `tree.If`.
+OTHER_LANGUAGES = {"frontend/tree.py", "codegen/tree.py", "ptx/tree.py", "ptx/environment/language.py"}
+# PTX is a second language with a machine of its own, and has PTX's words.
+WORLDS = ("ptx", "")
+TWICE = {
+    "Function": ["ir/nodes.py", "ir/synced.py"],  # of the typed IR, and the same one synchronized: written `ir.Function`, `synced.Function`
+    "Range": ["ir/integers.py", "prove/terms.py"],  # the same: from .. to, both included
+    "Seen": ["prove/verdict.py", "runtime/replaying.py"],  # the same, on both sides of an arrow that is not drawn
+    "_CallableModule": ["check/__init__.py", "tune/__init__.py"],  # the same: a module that is called
+}
+LOCAL = {"found", "made", "pending", "again", "MOST", "_MOST"}
+NAMED = {
+    "machine/watching.py": {"found"},  # an exception's attribute, which users read
+    "prove/context.py": {"found"},  # what the walk found, for all properties: `c.found.sites`
+    "prove/order_sites.py": {"made"},  # the units that made an access
+}
+STAGES = ("ir", "analysis", "check", "sync", "codegen", "machine", "prove", "cli")
+# A turn is what units of a group take, one at a time (`with turn():`).  How often a loop has gone round is a trip.
+TURNS = {
+    *("ir/nodes.py", "check/stages.py", "sync/turns.py", "sync/weave.py", "machine/asynchronous.py", "machine/adversarial.py"),
+    *("machine/mbarriers.py", "machine/program.py", "prove/order_turns.py", "prove/order_rings.py", "prove/order_phases.py"),
+}
 
 
-def modules() -> dict[str, ast.Module]:
-    files = (file for stage in STAGES for file in sorted((SOURCE / stage).rglob("*.py")))
+def modules(*folders: str) -> dict[str, ast.Module]:
+    files = sorted(SOURCE.rglob("*.py")) if not folders else [file for folder in folders for file in sorted((SOURCE / folder).rglob("*.py"))]
     return {str(file.relative_to(SOURCE)): ast.parse(file.read_text(encoding="utf-8")) for file in files}
 
 
@@ -27,24 +48,36 @@ def types_of(module: ast.Module) -> set[str]:
 
 
 def shared_names(module: ast.Module) -> set[str]:
-    """What one function gives another by name: functions, fields, attributes of `self`."""
+    """What one function gives another by name: functions, fields, constants, attributes of `self`."""
     found: set[str] = set()
     for s in ast.walk(module):
         if isinstance(s, (ast.Module, ast.ClassDef)):
             found |= {inner.name for inner in s.body if isinstance(inner, ast.FunctionDef)}
             found |= {inner.target.id for inner in s.body if isinstance(inner, ast.AnnAssign) and isinstance(inner.target, ast.Name)}
+            found |= {t.id for inner in s.body if isinstance(inner, ast.Assign) for t in inner.targets if isinstance(t, ast.Name)}
         if isinstance(s, ast.Attribute) and isinstance(s.ctx, ast.Store):
             found.add(s.attr)
     return found
 
 
-def test_no_two_types_have_one_name():
+@pytest.mark.parametrize("world", WORLDS, ids=["PTX", "Snap"])
+def test_no_two_types_have_one_name(world: str):
     where: dict[str, list[str]] = defaultdict(list)
     for file, module in modules().items():
-        for name in types_of(module) if file not in OTHER_LANGUAGES else ():
-            where[name].append(file)
-    assert {name: files for name, files in where.items() if len(files) > 1} == TWICE
+        if file not in OTHER_LANGUAGES and file.startswith("ptx/") == (world == "ptx"):
+            for name in types_of(module):
+                where[name].append(file)
+    assert {name: files for name, files in where.items() if len(files) > 1} == ({} if world == "ptx" else TWICE)
 
 
 def test_names_that_say_nothing_stay_inside_of_a_function():
-    assert {file: bad for file, module in modules().items() if (bad := shared_names(module) & LOCAL)} == PUBLIC
+    assert {file: bad for file, module in modules(*STAGES).items() if (bad := shared_names(module) & LOCAL)} == NAMED
+
+
+def test_a_turn_is_taken_and_a_loop_makes_trips():
+    said = set()
+    for file in (file for folder in STAGES for file in (SOURCE / folder).rglob("*.py")):
+        tokens = tokenize.generate_tokens(io.StringIO(file.read_text(encoding="utf-8")).readline)
+        if any(token.type == tokenize.NAME and token.string in ("turn", "turns") for token in tokens):
+            said.add(str(file.relative_to(SOURCE)))
+    assert said <= TURNS, said - TURNS

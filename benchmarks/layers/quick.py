@@ -204,12 +204,12 @@ if __name__ == "__main__":
     flush = torch.empty(64 * 2**20, device="cuda", dtype=torch.int32)
     # What the calls will launch, compiled in parallel.
     wanted: dict | None = {}
-    launch, there, quick = recorded.Launch.__call__, api.SnapFunction.__getitem__, recorded.quick
+    launch, there, quick = recorded.RecordedLaunch.__call__, api.SnapFunction.__getitem__, recorded.quick
     recorded.quick = lambda *args: None
-    recorded.Launch.__call__ = lambda self, *args: wanted.update({id(self.kernel): self.kernel})
+    recorded.RecordedLaunch.__call__ = lambda self, *args: wanted.update({id(self.kernel): self.kernel})
     api.SnapFunction.__getitem__ = lambda self, blocks: lambda *args: wanted.update({id(self): self})
     all_of_them()
-    recorded.Launch.__call__, api.SnapFunction.__getitem__, recorded.quick = launch, there, quick
+    recorded.RecordedLaunch.__call__, api.SnapFunction.__getitem__, recorded.quick = launch, there, quick
     for name, module in list(sys.modules.items()):
         if name.startswith("snap.lib"):
             for value in vars(module).values():

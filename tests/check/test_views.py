@@ -13,7 +13,7 @@ from fuzz import slow_views
 
 import snap
 from snap import views
-from snap.check.views import RULES, Step, applied
+from snap.check.views import RULES, ViewStep, applied
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir.types import GRID1, I32
@@ -27,10 +27,10 @@ def const(value: int) -> ir.Const:
     return ir.Const(value, I32, span=AT)
 
 
-def steps(view: View) -> tuple[Step, ...]:
+def steps(view: View) -> tuple[ViewStep, ...]:
     def step(word, numbers):
         inner = tuple(step(*s) for s in numbers[0].steps) if word == "mapped" else ()
-        return Step(word, () if inner else tuple(map(const, numbers)), inner, AT)
+        return ViewStep(word, () if inner else tuple(map(const, numbers)), inner, AT)
 
     return tuple(step(*s) for s in view.steps)
 
@@ -153,7 +153,7 @@ def test_lemma_for_all_sizes(word):
     extents = [unknown("n"), unknown("m")][: RULES[word].rank]
     numbers = tuple(unknown(f"k{i}") for i in range(VIEWS[word][0].count(":")))
     memory = SimpleNamespace(handle=SimpleNamespace(name="x", span=AT), rank=len(extents), shape=tuple(extents))
-    made = applied(None, (Step(word, numbers, (), AT),), memory)
+    made = applied(None, (ViewStep(word, numbers, (), AT),), memory)
     here, there = ([unknown(f"{side}{i}") for i in range(len(made.extents))] for side in "ab")
     value = lambda e: symbolic(z3, e, names)  # noqa: E731
     sizes, ks = list(map(value, extents)), list(map(value, numbers))

@@ -101,7 +101,7 @@ MUTANTS = (
            "        return math.gcd(*(k * self._divides(atom) for atom, k in x[1])) if x[1] else abs(x[0])",
            ("tests/check/test_boxes.py::test_positions_that_are_not_always_multiples",)),
     Mutant("a loop's variable is a multiple of start and step", "analysis/text.py",
-           "            found = linear.add(start, turn, step[0])",
+           "            found = linear.add(start, trip, step[0])",
            "            found = linear.add(linear.ZERO, turn, step[0])",
            ("tests/check/test_boxes.py::test_positions_that_are_not_always_multiples",)),
     Mutant("a choice is divided by what divides both its sides", "analysis/text.py",

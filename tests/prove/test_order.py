@@ -169,7 +169,7 @@ def test_what_is_said():
 
 def test_bounds_are_what_the_facts_say():
     """Against all numbers of a small domain, for every system of two facts about three unknowns."""
-    atoms = [("x",), ("y",), ("turn", 0)]
+    atoms = [("x",), ("y",), ("trip", 0)]
     forms = [linear.add(linear.subtract(linear.unknown(a), linear.unknown(b)), linear.number(c)) for a, b, c in product(atoms, atoms, (-1, 0, 2)) if a != b]
     points = [dict(zip(atoms, at)) for at in product(range(-3, 4), range(-3, 4), range(4))]
     for facts in product(forms, repeat=2):

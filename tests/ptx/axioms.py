@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import product
 from typing import NamedTuple
 
-from snap.ptx.environment.litmus import Instruction, Litmus
+from snap.ptx.environment.litmus import Litmus, LitmusInstruction
 
 THREAD, BLOCK, ALL = range(3)
 SCOPE = {"cta": BLOCK, "gl": ALL, "sys": ALL}
@@ -23,7 +23,7 @@ class Event(NamedTuple):
     kind: str  # read, write, fence
     location: str
     scope: int
-    one: Instruction
+    one: LitmusInstruction
 
 
 Relation = set[tuple[int, int]]

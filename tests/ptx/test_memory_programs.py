@@ -11,7 +11,7 @@ from snap.ptx.environment.explore import ALL_RULES
 from snap.ptx.environment.language import And, Ask, Do, End, If, Not, Or, ProgramError, Yield, parse
 from snap.ptx.environment.lines import FIRST, INIT, NORMAL, Line, Stuck
 from snap.ptx.environment.litmus import litmus
-from snap.ptx.environment.memories import MemEnv, ProcMem, Region, Registers, SharedMem, banks
+from snap.ptx.environment.memories import MemEnv, MemoryRegion, ProcMem, Registers, SharedMem, banks
 from snap.ptx.environment.words import Word, covered, part, taken, whole
 
 
@@ -168,7 +168,7 @@ def test_atomics_on_shared_memory_lock_banks_and_plain_stores_do_not_ask():
 
 def test_a_register_operation():
     """Listing 4.6: the registers are written in one micro step, and free in the next."""
-    env = MemEnv(Region(0, b""), Region(0, b""), Region(0, b""), (), (ProcMem(SharedMem(Region(0, b"")), (), Registers().block("r")),), 4)
+    env = MemEnv(MemoryRegion(0, b""), MemoryRegion(0, b""), MemoryRegion(0, b""), (), (ProcMem(SharedMem(MemoryRegion(0, b"")), (), Registers().block("r")),), 4)
     state = meaning.Reg(0, lambda registers, _: registers.put("r", 9), ("r",), 1)
     env, op = steps.step(env, steps.Op(programs.program("mov", "reg", None), state))
     assert env.processors[0].registers.value("r") == 9 and env.processors[0].registers.blocked("r")

@@ -19,7 +19,7 @@ from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I32, U64, Vector
 from snap.runtime import fastpath
 from snap.runtime.arrays import ArrayInfo
 from snap.runtime.errors import GpuError, LaunchError
-from snap.runtime.gpu import GpuKernel, Layout, formats_of, function_argument, numbers_of
+from snap.runtime.gpu import GpuKernel, PassedLayout, formats_of, function_argument, numbers_of
 from snap.runtime.signature import Signature, bf16_bits
 from snap.runtime.tensors import TensorMaps
 from snap.runtime.words import Words
@@ -88,7 +88,7 @@ def gpu_kernel(signature, cooperative=False, barrier=False, count=2, tensors=())
     kernel = object.__new__(GpuKernel)
     module = SimpleNamespace(threads=128, dynamic_smem=4096, at_launch=(), cooperative=cooperative, grid_barrier=barrier, tensors=tensors)
     formats = formats_of(signature, module)
-    kernel.signature, kernel.layout, kernel.most_blocks = signature, Layout.of(formats, cooperative), None
+    kernel.signature, kernel.layout, kernel.most_blocks = signature, PassedLayout.of(formats, cooperative), None
     kernel.compiled = SimpleNamespace(module=module)
     kernel.device = SimpleNamespace(number=0)
     kernel.argument = function_argument(ctypes.c_void_p(0xF00))

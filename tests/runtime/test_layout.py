@@ -10,14 +10,14 @@ pytest.importorskip("hypothesis")
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
-from snap.runtime.gpu import Layout  # noqa: E402
+from snap.runtime.gpu import PassedLayout  # noqa: E402
 from snap.runtime.signature import bf16_bits  # noqa: E402
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.sampled_from(["?", "b", "h", "i", "q", "Q", "e", "f", "d", "ff", "ffff", "iiii", "dd", "BBBB", "hh", "128s"]), max_size=12), st.booleans())
 def test_layout(formats, cooperative):
-    layout = Layout.of(tuple(formats), cooperative)
+    layout = PassedLayout.of(tuple(formats), cooperative)
     last = 56
     for offset, packing in zip(layout.offsets, formats):
         size = struct.calcsize("<" + packing)

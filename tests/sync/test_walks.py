@@ -15,7 +15,7 @@ import snap
 from snap.api import SnapFunction
 from snap.sync import synchronize
 from snap.sync.edges import Visitor
-from snap.sync.graph import Walk
+from snap.sync.graph import FlowWalk
 from snap.sync.groups import Counter
 
 PROGRAMS = {"hgemm": "hgemm", "hgemm_cluster": "hgemm", "sgemm_pipelined": "three_stages", "attention": "attention"}
@@ -24,7 +24,7 @@ PROGRAMS = {"hgemm": "hgemm", "hgemm_cluster": "hgemm", "sgemm_pipelined": "thre
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_counting_walks_as_often_as_finding(program, monkeypatch):
     walked = {"finding": 0, "counting": 0}
-    reaches = Walk._reaches  # whether a statement is walked, and not passed over
+    reaches = FlowWalk._reaches  # whether a statement is walked, and not passed over
 
     def counted(self, *given):
         found = reaches(self, *given)
@@ -34,7 +34,7 @@ def test_counting_walks_as_often_as_finding(program, monkeypatch):
     kernel = next(p for p in OK if p.path.stem == program).execute()[PROGRAMS[program]]
     assert isinstance(kernel, SnapFunction)
     typed = kernel._the_one({}).typed
-    monkeypatch.setattr(Walk, "_reaches", counted)
+    monkeypatch.setattr(FlowWalk, "_reaches", counted)
     synchronize(typed)
     assert 0 < walked["counting"] <= 1.25 * walked["finding"], walked
 

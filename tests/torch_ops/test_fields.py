@@ -103,7 +103,7 @@ def seen():
         launched.append(shape)
         return aligned(shape, stride, dtype)
 
-    place = replays.Place(-1, True, empty, lambda device: 0, lambda: -1, lambda: 0, 0, lambda: 0, 0, lambda step: Unlaunched(step, launched))
+    place = replays.TensorPlace(-1, True, empty, lambda device: 0, lambda: -1, lambda: 0, 0, lambda: 0, 0, lambda step: Unlaunched(step, launched))
     write = recorded._written_down
 
     def written(function, args, keywords, values, known, key, offsets):
@@ -113,7 +113,7 @@ def seen():
         return result
 
     monkeypatch.setattr(recorded, "quick", lambda *given: replays.quick_at(place, torch, *given))
-    monkeypatch.setattr(recorded.Launch, "__call__", lambda self, *args: None)
+    monkeypatch.setattr(recorded.RecordedLaunch, "__call__", lambda self, *args: None)
     monkeypatch.setattr(recorded, "_written_down", written)
     for name in ("new_tensor", "zeroed_tensor"):
         own = functools.partial(new)  # a function of its own: plans tell them apart

@@ -26,7 +26,7 @@ from snap.lib import arrays, recorded, reduction, replays, torch_ops  # noqa: E4
 from snap.lib.product_gradients import gemm_gradients, sgemm_gradients  # noqa: E402
 from snap.runtime.driver import CLEAN, ROOM  # noqa: E402
 from snap.runtime.errors import LaunchError  # noqa: E402
-from snap.runtime.gpu import GpuKernel, Layout, formats_of, function_argument  # noqa: E402
+from snap.runtime.gpu import GpuKernel, PassedLayout, formats_of, function_argument  # noqa: E402
 from snap.runtime.launch import launcher  # noqa: E402
 from snap.runtime.signature import Pointer  # noqa: E402
 from snap.runtime.tensors import TensorMaps  # noqa: E402
@@ -89,7 +89,7 @@ class StandIn:
         kernel.device, kernel.argument = SimpleNamespace(number=-1, shared_limit=1 << 20), function_argument(ctypes.c_void_p(1))
         kernel.driver = Machine(self, calls, step.args, step.function.blocks)
         module = calls.compiled.module
-        kernel.layout = Layout.of(formats_of(calls.signature, module), module.cooperative)
+        kernel.layout = PassedLayout.of(formats_of(calls.signature, module), module.cooperative)
         kernel.maps = tuple(TensorMaps(kernel.driver, calls.signature.kernel, calls.signature.params[t.param].name, t) for t in module.tensors)
         like = SimpleNamespace(signature=calls.signature, bound=calls.bound, _kernels={-1: kernel})
         return trusted(like, step.function.blocks, step.args, -1)
@@ -99,7 +99,7 @@ class StandIn:
 def gpu(monkeypatch):
     """Calls are quick, on the stand-in."""
     stand_in = StandIn()
-    place = replays.Place(-1, True, stand_in.empty, lambda device: stand_in.stream, lambda: -1, stand_in.shared, ROOM,
+    place = replays.TensorPlace(-1, True, stand_in.empty, lambda device: stand_in.stream, lambda: -1, stand_in.shared, ROOM,
                            stand_in.zeros.data_ptr, CLEAN, stand_in.launch)
 
     def quick(name, tape, values, result, offsets):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from snap.analysis import linear
-from snap.analysis.linear import Atom, Form
+from snap.analysis.linear import Form, LinearAtom
 from snap.analysis.values import Values
 from snap.ir.hardware import MATRIX_ROW, WARP, WARPGROUP
 from snap.ir.integers import Range
@@ -33,7 +33,7 @@ class Footprint:
     facts: Forms
 
 
-def unknowns(f: Footprint, values: Values) -> dict[Atom, Range]:
+def unknowns(f: Footprint, values: Values) -> dict[LinearAtom, Range]:
     """What the elements depend on, and where each lies by its type, or by what it counts; `facts` may say more."""
     named = (atom for atom in linear.atoms((*(f.index or ()), *f.facts)) if atom[0] not in linear.COMPOUND)
     return {atom: values.range_of(atom) for atom in named}
@@ -85,11 +85,11 @@ def inside_rows(
     return moved, [lane, linear.subtract(linear.number(WARP - 1), lane), *inside]
 
 
-def _same_for_a_warp(atom: Atom, values: Values) -> bool:
+def _same_for_a_warp(atom: LinearAtom, values: Values) -> bool:
     """What the lanes of a warp agree about, or know of each other."""
     if atom[0] in ("thread", "block", "cluster", "count", *linear.COMPOUND):
         return True
-    return atom[0] in ("var", "loop", "turn") and values.privileges.get(atom, THREAD1).at_least(WARP1)
+    return atom[0] in ("var", "loop", "trip") and values.privileges.get(atom, THREAD1).at_least(WARP1)
 
 
 def flat(f: Footprint) -> tuple[Form, int] | None:

@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 
-Atom = tuple
-Form = tuple[int, tuple[tuple[Atom, int], ...]]
+LinearAtom = tuple
+Form = tuple[int, tuple[tuple[LinearAtom, int], ...]]
 
 ZERO: Form = (0, ())
 COMPOUND = ("div", "mul", "xor")  # atoms made of forms
@@ -29,7 +29,7 @@ def number(n: int) -> Form:
     return (n, ())
 
 
-def unknown(atom: Atom) -> Form:
+def unknown(atom: LinearAtom) -> Form:
     return (0, ((atom, 1),))
 
 
@@ -37,11 +37,11 @@ def unknown(atom: Atom) -> Form:
 _text = lru_cache(maxsize=1 << 14)(repr)
 
 
-def _order(term: tuple[Atom, int]) -> str:
+def _order(term: tuple[LinearAtom, int]) -> str:
     return _text(term[0])
 
 
-def _form(constant: int, terms: dict[Atom, int]) -> Form:
+def _form(constant: int, terms: dict[LinearAtom, int]) -> Form:
     kept = [term for term in terms.items() if term[1]]
     if len(kept) > 1:
         kept.sort(key=_order)
@@ -86,12 +86,12 @@ def remainder(x: Form, n: int) -> Form:
     return subtract(x, times(quotient(x, n), n))
 
 
-def value(form: Form, given: dict[Atom, int]) -> int:
+def value(form: Form, given: dict[LinearAtom, int]) -> int:
     """What the form is where the unknowns that are not made of forms are these numbers."""
     return form[0] + sum(k * _atom_value(atom, given) for atom, k in form[1])
 
 
-def _atom_value(atom: Atom, given: dict[Atom, int]) -> int:
+def _atom_value(atom: LinearAtom, given: dict[LinearAtom, int]) -> int:
     match atom:
         case ("div", x, n):
             return value(x, given) // n
@@ -103,9 +103,9 @@ def _atom_value(atom: Atom, given: dict[Atom, int]) -> int:
             return given[atom]
 
 
-def atoms(forms: Iterable[Form]) -> dict[Atom, None]:
+def atoms(forms: Iterable[Form]) -> dict[LinearAtom, None]:
     """All atoms, those inside of compound ones included; in an order that is the same in every run."""
-    found: dict[Atom, None] = {}
+    found: dict[LinearAtom, None] = {}
     stack = [atom for form in forms for atom, _ in form[1]]
     while stack:
         atom = stack.pop()
@@ -123,11 +123,11 @@ def is_form(part: object) -> bool:
     return isinstance(part, tuple) and len(part) == 2 and isinstance(part[0], int) and isinstance(part[1], tuple)
 
 
-def rename(form: Form, change: Callable[[Atom], Atom | None]) -> Form:
+def rename(form: Form, change: Callable[[LinearAtom], LinearAtom | None]) -> Form:
     """Replace atoms, inside compound ones too; `change` says None where such an atom is to be looked into instead.
     The same object where nothing changes.
     """
-    terms: list[tuple[Atom, int]] = []
+    terms: list[tuple[LinearAtom, int]] = []
     same = True
     for atom, k in form[1]:
         new = change(atom)
@@ -138,13 +138,13 @@ def rename(form: Form, change: Callable[[Atom], Atom | None]) -> Form:
         terms.append((new, k))
     if same:
         return form
-    merged: dict[Atom, int] = {}
+    merged: dict[LinearAtom, int] = {}
     for atom, k in terms:
         merged[atom] = merged.get(atom, 0) + k
     return _form(form[0], merged)
 
 
-def replaced(form: Form, values: dict[Atom, Form]) -> Form:
+def replaced(form: Form, values: dict[LinearAtom, Form]) -> Form:
     """The form with other forms in the place of some atoms, inside of compound ones too."""
     result = number(form[0])
     for atom, k in form[1]:
@@ -155,7 +155,7 @@ def replaced(form: Form, values: dict[Atom, Form]) -> Form:
     return result
 
 
-def _rebuilt(atom: Atom, values: dict[Atom, Form]) -> Form:
+def _rebuilt(atom: LinearAtom, values: dict[LinearAtom, Form]) -> Form:
     if atom[0] == "div":
         return quotient(replaced(atom[1], values), atom[2])
     return unknown((atom[0], *(replaced(part, values) if is_form(part) else part for part in atom[1:])))
@@ -171,7 +171,7 @@ def exclusive(a: Form, b: Form, bits: int) -> Form:
     return unknown(("xor", first, second, bits))
 
 
-def derived(found: Iterable[Atom]) -> list[Form]:
+def derived(found: Iterable[LinearAtom]) -> list[Form]:
     """What holds of compound atoms, each form >= 0.  Of quotients: n q <= x <= n q + n - 1.  Of `x ^ y`: it has no more
     bits than both, and x's upper bits where y is a number that has none there.
     """
@@ -185,14 +185,14 @@ def derived(found: Iterable[Atom]) -> list[Form]:
 
 
 @lru_cache(maxsize=1 << 12)
-def _between(atom: Atom) -> tuple[Form, Form]:
+def _between(atom: LinearAtom) -> tuple[Form, Form]:
     _, x, n = atom
     q = times(unknown(atom), n)
     return subtract(x, q), subtract(add(q, number(n - 1)), x)
 
 
 @lru_cache(maxsize=1 << 12)
-def _of_exclusive(atom: Atom) -> tuple[Form, ...]:
+def _of_exclusive(atom: LinearAtom) -> tuple[Form, ...]:
     _, x, y, bits = atom
     facts: list[Form] = []
     if bits >= 0:

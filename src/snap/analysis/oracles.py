@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from snap.analysis import linear
-from snap.analysis.linear import Atom, Form
+from snap.analysis.linear import Form, LinearAtom
 from snap.analysis.solve import NO, UNKNOWN, Model, NoModel, confirmed
 
 Z3_STEPS, ISL_STEPS = 1_500_000, 3_000_000  # for one question of analysis/solve.py
@@ -63,12 +63,12 @@ def ask_isl(names: Sequence[str], rows: Iterable[str], steps: int) -> list[int] 
 
 def z3_solve(zero: Iterable[Form], positive: Iterable[Form]) -> Model | NoModel:
     zero, positive = [*zero], [*positive]
-    names: dict[Atom, str] = {}
+    names: dict[LinearAtom, str] = {}
 
     def term(form: Form) -> str:
         return f"(+ {integer(form[0])} 0{''.join(f' (* {integer(k)} {of_atom(atom)})' for atom, k in form[1])})"
 
-    def of_atom(atom: Atom) -> str:
+    def of_atom(atom: LinearAtom) -> str:
         match atom:
             case ("div", x, n):
                 return f"(div {term(x)} {n})"  # of integers, and rounded down where n > 0
@@ -100,7 +100,7 @@ def isl_solve(zero: Iterable[Form], positive: Iterable[Form]) -> Model | NoModel
     def term(form: Form) -> str:
         return " + ".join([str(form[0]), *(f"{k} * {of_atom(atom)}" for atom, k in form[1])])
 
-    def of_atom(atom: Atom) -> str:
+    def of_atom(atom: LinearAtom) -> str:
         return f"floor(({term(atom[1])}) / {atom[2]})" if atom[0] == "div" else names[atom]
 
     rows = [f"{term(f)} = 0" for f in zero] + [f"{term(f)} >= 0" for f in [*positive, *known]]

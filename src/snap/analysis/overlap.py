@@ -13,7 +13,7 @@ from typing import Any
 
 from snap.analysis import linear
 from snap.analysis.footprints import Footprint, Forms, plainly_apart, same_element
-from snap.analysis.linear import Atom, Form
+from snap.analysis.linear import Form, LinearAtom
 from snap.analysis.solve import Systems
 from snap.analysis.values import Values
 from snap.ir import nodes as ir
@@ -33,7 +33,7 @@ class Memo:
         self.forms: dict[Forms, Forms] = {}
         self.footprints: dict[tuple, Footprint] = {}
         self.aged: dict[tuple[int, Footprint], Footprint] = {}  # by loop
-        self.turned: dict[tuple[Footprint, Ages], Footprint] = {}
+        self.in_trips: dict[tuple[Footprint, Ages], Footprint] = {}
         self.form: dict[Form, Form] = {}
         self.renamed: dict[tuple, Any] = {}  # a form, or several
         self.answers: dict[tuple, Any] = {}  # what `Overlap.group` and `own` give
@@ -56,7 +56,9 @@ class Memo:
             found = self.footprints[key] = Footprint(elem, shape, index, facts)
         return found
 
-    def renaming(self, forms: Forms | None, change: Callable[[Atom], Atom | None], name: tuple) -> Forms | None:
+    def renaming(
+        self, forms: Forms | None, change: Callable[[LinearAtom], LinearAtom | None], name: tuple
+    ) -> Forms | None:
         """Of forms that are shared.  What `change` does, `name` says."""
         if not forms:
             return forms
@@ -67,7 +69,7 @@ class Memo:
             found = self.renamed[key] = forms if all(a is b for a, b in zip(new, forms)) else self.shared(new)
         return found
 
-    def _renamed(self, form: Form, change: Callable[[Atom], Atom | None], name: tuple) -> Form:
+    def _renamed(self, form: Form, change: Callable[[LinearAtom], LinearAtom | None], name: tuple) -> Form:
         """What is known in a scope is known in those inside of it: the same forms, in other tuples."""
         key = (id(form), name)
         found = self.renamed.get(key)
@@ -83,7 +85,7 @@ def undecided(*footprints: Footprint) -> bool:
     return any(f.index is None or any(_opaque(atom) for atom in linear.atoms(f.index)) for f in footprints)
 
 
-def _opaque(atom: Atom) -> bool:
+def _opaque(atom: LinearAtom) -> bool:
     plain = atom[2] if atom[0] == "old" else atom
     if plain[0] != "any":
         return plain[0] == "mul" or plain[0] == "xor" and not linear.is_number(plain[2])
@@ -135,7 +137,7 @@ class Overlap:
         key = (a, b, owner.level, owner.n, ages)
         if key not in self.memo.answers:
             self.ages = dict(ages)
-            b = self._turned(b, ages)
+            b = self._in_other_trips(b, ages)
             self.memo.answers[key] = None if plainly_apart(a, b) else self._group(a, b, owner)
         return self.memo.answers[key]
 
@@ -144,7 +146,7 @@ class Overlap:
         key = (a, b, ages)
         if key not in self.memo.answers:
             self.ages = dict(ages)
-            b = self._turned(b, ages)
+            b = self._in_other_trips(b, ages)
             self.memo.answers[key] = not plainly_apart(a, b) and self._conflict(
                 a, b, THREAD1, across_blocks=False, unit=0
             )
@@ -281,7 +283,7 @@ class Overlap:
         name = (side, uniform.level, uniform.n, across_blocks)
         return Footprint(f.elem, *(self.memo.renaming(forms, change, name) for forms in (f.shape, f.index, f.facts)))
 
-    def _side(self, atom: Atom, side: int, uniform: Privilege, across_blocks: bool) -> Atom | None:
+    def _side(self, atom: LinearAtom, side: int, uniform: Privilege, across_blocks: bool) -> LinearAtom | None:
         """One name for both threads where they agree about the value, else one each."""
         if atom[0] in linear.COMPOUND:
             return None
@@ -316,25 +318,25 @@ class Overlap:
                     known.append(linear.times(grown, -1))
         return known
 
-    def _turned(self, b: Footprint, ages: Ages) -> Footprint:
+    def _in_other_trips(self, b: Footprint, ages: Ages) -> Footprint:
         """In an iteration of which it is known which one it is: loop variables are so much more than at the start."""
-        turns = tuple((at, n) for at, n in ages if at < 0)
-        if not turns:
+        trips = tuple((at, n) for at, n in ages if at < 0)
+        if not trips:
             return b
-        found = self.memo.turned.get((b, turns))
+        found = self.memo.in_trips.get((b, trips))
         if found is None:
-            found = self.memo.turned[b, turns] = self._in_turn(b, dict(turns))
+            found = self.memo.in_trips[b, trips] = self._in_trip(b, dict(trips))
         return found
 
-    def _in_turn(self, b: Footprint, turns: dict[int, int]) -> Footprint:
-        exact: dict[Atom, Form] = {}
+    def _in_trip(self, b: Footprint, trips: dict[int, int]) -> Footprint:
+        exact: dict[LinearAtom, Form] = {}
         known: list[Form] = []
         for atom in linear.atoms([*(b.index or ()), *b.facts]):
             loop, step = self.values.steps.get(atom, (None, 0))
-            turn = None if loop is None or atom in self.values.growing else turns.get(before(loop))
-            if turn is not None:
-                least = linear.add(self.values.starts[atom], linear.number(step * abs(turn)))
-                if turn >= 0:
+            trip = None if loop is None or atom in self.values.growing else trips.get(before(loop))
+            if trip is not None:
+                least = linear.add(self.values.starts[atom], linear.number(step * abs(trip)))
+                if trip >= 0:
                     exact[atom] = least
                 else:
                     known.append(linear.subtract(linear.unknown(atom), least))
@@ -346,7 +348,7 @@ class Overlap:
         return self.memo.footprint(b.elem, b.shape, index, (*facts, *known)) if exact or known else b
 
 
-def _counts_from_zero(atom: Atom) -> bool:
+def _counts_from_zero(atom: LinearAtom) -> bool:
     plain = atom[2] if atom[0] == "side" else atom
     plain = plain[2] if plain[0] == "old" else plain
     return plain[0] in ("block", "cluster", "count")

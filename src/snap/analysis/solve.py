@@ -19,10 +19,10 @@ from enum import Enum
 from typing import Any
 
 from snap.analysis import linear
-from snap.analysis.linear import Atom, Form
+from snap.analysis.linear import Form, LinearAtom
 
 Row = tuple[int, dict[int, int]]  # a form over numbered unknowns
-Model = dict[Atom, int]  # of the unknowns that are not made of forms
+Model = dict[LinearAtom, int]  # of the unknowns that are not made of forms
 MOST_STEPS = 60  # towards a solution
 MOST_CONSTRAINTS = 400
 
@@ -143,7 +143,7 @@ def _apart(rows: Iterable[Row]) -> list[list[Row]]:
     return [mine for _, mine in parts]
 
 
-def _atoms(zero: list[Form], positive: list[Form]) -> tuple[dict[Atom, None], list[Form]]:
+def _atoms(zero: list[Form], positive: list[Form]) -> tuple[dict[LinearAtom, None], list[Form]]:
     """The unknowns of a system, in an order that is the same each time, and what holds of those that are made of
     forms.
     """

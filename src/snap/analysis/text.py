@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable
 
 from snap.analysis import linear
-from snap.analysis.linear import Atom, Form
+from snap.analysis.linear import Form, LinearAtom
 from snap.analysis.values import MOST_UNITS, Frame, Position, Values, form
 from snap.ir import nodes as ir
 from snap.ir.effects import assigned
@@ -34,7 +34,7 @@ class Text(Values):
         super().__init__(proofs=proofs)
         self.declared = declared
         self.unknowns = itertools.count()  # names of those that no expression has
-        self.opaque: dict[Atom, tuple[Range, int]] = {}  # of unknowns: where they lie, and what divides them
+        self.opaque: dict[LinearAtom, tuple[Range, int]] = {}  # of unknowns: where they lie, and what divides them
 
     def of(self, e: ir.Expr) -> Form:
         return form(e, self, (), None)
@@ -62,8 +62,8 @@ class Text(Values):
         low = max(low, self._span(start)[0]) if by >= 0 else low
         high = min(high, self._span(start)[1]) if most <= 0 else high
         if linear.is_number(step):
-            turn = self.unknown(turn_of(var), var.privilege)
-            found = linear.add(start, turn, step[0])
+            trip = self.unknown(trip_of(var), var.privilege)
+            found = linear.add(start, trip, step[0])
             self.spans[found] = low, high
             return found
         return self._stands((low, high), math.gcd(self.divisor(start), self.divisor(step)))
@@ -106,14 +106,14 @@ class Text(Values):
         self.opaque[atom] = span, divided
         return self.unknown(atom, THREAD1)
 
-    def range_of(self, atom: Atom) -> Range:
+    def range_of(self, atom: LinearAtom) -> Range:
         return self.opaque[atom][0] if atom in self.opaque else super().range_of(atom)
 
     def divisor(self, x: Form) -> int:
         """A number that divides the form; 0 divides only 0, which everything divides."""
         return math.gcd(x[0], *(k * self._divides(atom) for atom, k in x[1]))
 
-    def _divides(self, atom: Atom) -> int:
+    def _divides(self, atom: LinearAtom) -> int:
         if atom[0] == "mul":
             return self.divisor(atom[1]) * self.divisor(atom[2])
         return self.opaque[atom][1] if atom in self.opaque else 1
@@ -141,9 +141,9 @@ def first_values(body: ir.Body) -> dict[int, FirstValue]:
     return {uid: value for uid, value in found.items() if times[uid] == 1}
 
 
-def turn_of(var: ir.Var) -> Atom:
+def trip_of(var: ir.Var) -> LinearAtom:
     """How many iterations came before this one, in the loop of that variable."""
-    return ("turn", var.uid)
+    return ("trip", var.uid)
 
 
 def divisor(e: ir.Expr, text: Text) -> int:
@@ -166,7 +166,7 @@ def direction(e: ir.Expr, var: ir.Var, text: Text) -> int:
     """1 where the value grows with each iteration of the variable's loop, -1 where it shrinks, 0 where the text does
     not tell.
     """
-    x, turn = text.of(e), turn_of(var)
-    by = dict(x[1]).get(turn, 0)
-    inside = any(turn in linear.atoms([part for part in atom[1:] if linear.is_form(part)]) for atom, _ in x[1])
+    x, trip = text.of(e), trip_of(var)
+    by = dict(x[1]).get(trip, 0)
+    inside = any(trip in linear.atoms([part for part in atom[1:] if linear.is_form(part)]) for atom, _ in x[1])
     return 0 if inside else (by > 0) - (by < 0)

@@ -11,7 +11,7 @@ is `(kind, ...)`; those made of forms stand in analysis/linear.py, and the other
     ("count", units, place)      how many units a place has, where only the launch tells
     ("var", frame, uid, where)   a variable whose value has no form; `where` tells assignments apart
     ("loop", frame, uid)         a loop variable in the current iteration, where its step is no number
-    ("turn", loop)               how many iterations of the loop came before this one
+    ("trip", loop)               how many iterations of the loop came before this one
     ("any", where)               a value that stands for itself: read from memory, or beyond linear arithmetic
     ("old", loop, atom)          what `atom` was in an earlier iteration of that loop
     ("side", 1 or 2, atom)       what `atom` is for one of two threads that are compared (analysis/overlap.py)
@@ -28,7 +28,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from snap.analysis import linear
-from snap.analysis.linear import Atom, Form
+from snap.analysis.linear import Form, LinearAtom
 from snap.analysis.solve import Systems
 from snap.ir import nodes as ir
 from snap.ir.hardware import BLOCK_THREADS, GRID_BLOCKS
@@ -56,7 +56,7 @@ class Assumption:
 
 
 @record
-class Answer:
+class Conclusion:
     """A conclusion.  It is proved where nothing was assumed on the way to it."""
 
     value: object
@@ -142,12 +142,12 @@ class Values:
     """
 
     known: dict[tuple[Frame, int], Form] = field(default_factory=dict)
-    privileges: dict[Atom, Privilege] = field(default_factory=dict)
-    born: dict[Atom, tuple[int, ...]] = field(default_factory=dict)
-    steps: dict[Atom, tuple[int, int]] = field(default_factory=dict)
-    starts: dict[Atom, Form] = field(default_factory=dict)
-    growing: set[Atom] = field(default_factory=set)
-    counts: set[Atom] = field(default_factory=set)
+    privileges: dict[LinearAtom, Privilege] = field(default_factory=dict)
+    born: dict[LinearAtom, tuple[int, ...]] = field(default_factory=dict)
+    steps: dict[LinearAtom, tuple[int, int]] = field(default_factory=dict)
+    starts: dict[LinearAtom, Form] = field(default_factory=dict)
+    growing: set[LinearAtom] = field(default_factory=set)
+    counts: set[LinearAtom] = field(default_factory=set)
     types: dict[tuple, ValueType] = field(default_factory=dict)
     spans: dict[Form, Range] = field(default_factory=dict)  # of loop variables, whose forms are sums
     threads: int | None = None  # of the block
@@ -158,10 +158,10 @@ class Values:
     proofs: bool = False
     assumed: dict[Form, Scalar] = field(default_factory=dict)
 
-    def answer(self, value: object) -> Answer:
+    def answer(self, value: object) -> Conclusion:
         """The value, with all that has been assumed up to now and is not plain from the types of what it is about."""
         open_ = {Assumption(x, type) for x, type in self.assumed.items() if not _inside(self._span(x), held_by(type))}
-        return Answer(value, frozenset(open_))
+        return Conclusion(value, frozenset(open_))
 
     def read(self, frame: Frame, var: ir.Var) -> Form:
         found = self.known.get((frame, var.uid))
@@ -182,7 +182,7 @@ class Values:
         return self.unknown(("var", frame, var.uid, where), var.privilege)
 
     def loop_variable(self, frame: Frame, var: ir.Var, start: Form, step: Form) -> Form:
-        """Where the step is a number it is counted, `start + step * turn`: so loops over own elements, `range(t, n,
+        """Where the step is a number it is counted, `start + step * trip`: so loops over own elements, `range(t, n,
         64)`, are seen to be just that, and what else follows from the number of iterations is seen to go with it.
         """
         loop = self.loops[-1]
@@ -202,7 +202,7 @@ class Values:
 
     def iteration(self, loop: int, privilege: Privilege) -> Form:
         """How many iterations of the loop came before this one."""
-        atom = ("turn", loop)
+        atom = ("trip", loop)
         self.steps[atom] = (loop, 1)
         self.starts[atom] = linear.ZERO
         self.counts.add(atom)
@@ -247,7 +247,7 @@ class Values:
                 return n
         return -1
 
-    def _counts(self, atom: Atom) -> bool:
+    def _counts(self, atom: LinearAtom) -> bool:
         if atom[0] in ("mul", "xor"):
             return self.not_negative(atom[1]) and self.not_negative(atom[2])
         return atom in self.counts or atom[0] == "div" and self.not_negative(atom[1]) or self.range_of(atom)[0] >= 0
@@ -270,7 +270,7 @@ class Values:
         known = self.spans.get(x)  # a sum may be larger than any type: `x + 2 ** 63`, on the way to a cast
         return (low, high) if known is None else (max(low, known[0]), min(high, known[1]))
 
-    def range_of(self, atom: Atom) -> Range:
+    def range_of(self, atom: LinearAtom) -> Range:
         """What an unknown can be at least and at most."""
         match atom:
             case ("thread",):
@@ -289,7 +289,7 @@ class Values:
                 return 0 if min(least) >= 0 else -(1 << bits), (1 << bits) - 1
             case ("old", _, inner):
                 return self.range_of(inner)
-            case ("turn", _):
+            case ("trip", _):
                 return 0, ANY[1]
             case ("any", _) if atom in self.types:
                 return held_by(self.types[atom])
@@ -302,7 +302,7 @@ class Values:
         self.types["any", where] = type
         return self.unknown(("any", where), THREAD1)
 
-    def unknown(self, atom: Atom, privilege: Privilege) -> Form:
+    def unknown(self, atom: LinearAtom, privilege: Privilege) -> Form:
         self.privileges[atom] = privilege
         self.born.setdefault(atom, tuple(self.loops))
         return linear.unknown(atom)
@@ -312,7 +312,7 @@ class Values:
         earlier iteration.
         """
 
-        def change(atom: Atom) -> Atom | None:
+        def change(atom: LinearAtom) -> LinearAtom | None:
             if atom[0] in linear.COMPOUND:
                 return None
             plain = atom[2] if atom[0] == "old" else atom

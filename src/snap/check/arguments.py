@@ -19,7 +19,7 @@ from snap.check.expressions import expression
 from snap.check.memory import agreed, foreign
 from snap.check.operands import kept
 from snap.check.signatures import Header, is_constexpr
-from snap.check.state import Checker, Touch, Want
+from snap.check.state import Checker, ObjectUse, Want
 from snap.check.storage import LocalArray, fixed_registers, memory_argument, storage
 from snap.diag.error import Label
 from snap.diag.span import Span
@@ -343,7 +343,7 @@ def inherit(c: Checker, instance, handles: list[ir.Handle | None], span: Span) -
     bound = {p.handle.obj.uid: h for p, h in zip(instance.function.params, handles) if isinstance(p, ir.MemParam)}
     for touch in instance.touches:
         if touch.obj.uid in bound:
-            c.touches.append(Touch(bound[touch.obj.uid].obj, touch.what, span))
+            c.touches.append(ObjectUse(bound[touch.obj.uid].obj, touch.what, span))
     for read in instance.stable_reads:
         if read.handle.obj.uid in bound:
             agreed(c, bound[read.handle.obj.uid], read.access, read.want, span)

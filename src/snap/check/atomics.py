@@ -15,7 +15,7 @@ from snap.check.explain import atomic_help, declared
 from snap.check.expressions import expression, scalar
 from snap.check.memory import access, not_const, one_value
 from snap.check.operands import in_order, result_for
-from snap.check.state import PER_THREAD, Checker, Touch, Want
+from snap.check.state import PER_THREAD, Checker, ObjectUse, Want
 from snap.check.storage import memory_argument
 from snap.diag.span import Span
 from snap.frontend import tree
@@ -70,7 +70,7 @@ def atomic_call(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> 
     made, *values = in_order(c, THREAD1, *evaluations)
     args = tuple(converted(c, value, elem, a.span, "the element") for value, a in zip(values, rest))
     if not memory.handle.const:
-        c.touches.append(Touch(memory.handle.obj, f"`atomic.{word}`", e.span))
+        c.touches.append(ObjectUse(memory.handle.obj, f"`atomic.{word}`", e.span))
     target = value = None
     if name == "store":
         if used:

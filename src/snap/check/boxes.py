@@ -19,7 +19,7 @@ from snap.check.forms import chosen
 from snap.check.hints import eviction
 from snap.check.memory import indices, mapped, not_const
 from snap.check.multicast import issued_alike
-from snap.check.state import Checker, Construct, ConstructKind, Touch, Want
+from snap.check.state import Checker, Construct, ConstructKind, ObjectUse, Want
 from snap.check.storage import memory_argument
 from snap.check.tiles import aligned, contiguous, core, moved, tile_of
 from snap.diag.error import Label
@@ -131,7 +131,7 @@ def box_reduce(c: Checker, e: tree.Call) -> None:
         raise c.type_error(f"`async_reduce` cannot `{op}` elements of `{elem}`", e.span, help=f"`{op}` works on {can}")
     not_const(c, to.memory.handle, to.span)
     _readable(c, source)
-    c.touches.append(Touch(to.memory.handle.obj, "`async_reduce`", e.span))
+    c.touches.append(ObjectUse(to.memory.handle.obj, "`async_reduce`", e.span))
     _emit(c, ir.BoxOp(op), source, to, at, e.span, l2)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from snap.analysis import linear
 from snap.analysis.footprints import inside_box
-from snap.analysis.linear import Atom, Form
+from snap.analysis.linear import Form, LinearAtom
 from snap.analysis.overlap import Overlap
 from snap.analysis.values import Frame, Position, Values, called, facts, form, is_integer
 from snap.ir import nodes as ir
@@ -39,7 +39,7 @@ class OpenPartition:
     """
 
     handle: ir.Handle
-    shared: dict[Atom, Privilege]
+    shared: dict[LinearAtom, Privilege]
     reads: list[PartitionAccess] = field(default_factory=list)
     writes: list[PartitionAccess] = field(default_factory=list)
     guards: int = 0  # around it: conditions, loops, splits, calls
@@ -156,7 +156,7 @@ def _sure(scope: OpenPartition, writes: bool) -> Iterator[tuple[ir.MemAccess, tu
             yield access, index
 
 
-def _elements(index: tuple[Form, ...], threads: int, agreed: set[Atom]) -> list[OneElement] | None:
+def _elements(index: tuple[Form, ...], threads: int, agreed: set[LinearAtom]) -> list[OneElement] | None:
     """Which element each thread of the first block touches: a number in each dimension, and what is added to it that
     all threads agree on, whatever it is.  None where more than the thread's number decides.
     """

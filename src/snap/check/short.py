@@ -351,8 +351,8 @@ def persistent(c: Checker, s: tree.For) -> tree.Body:
     tile = "tile_number "
     digits = digits_of(names, extents, tree.Name(tile, span=call.span))
     inside = [declared_as(name, span, c.privilege, value, at) for name, span, value in digits]
-    turns = tree.Call(word_node("range", call.span), (first, total, step), (), span=call.span)
-    return (tree.For(tile, turns, (*inside, *s.body), s.name_span, span=s.span),)
+    trips = tree.Call(word_node("range", call.span), (first, total, step), (), span=call.span)
+    return (tree.For(tile, trips, (*inside, *s.body), s.name_span, span=s.span),)
 
 
 def is_shaped(c: Checker, e: tree.Expr) -> bool:
@@ -381,10 +381,10 @@ def nested(c: Checker, s: tree.For) -> tree.Body:
         )
     inside = s.body
     for (name, span), extent in reversed(list(zip(names, _extents(c, call.keywords[0][1], len(names), least=0)))):
-        turns = tree.Call(word_node("range", call.span), (extent,), (), span=call.span)
+        trips = tree.Call(word_node("range", call.span), (extent,), (), span=call.span)
         if unrolled:
-            turns = tree.Call(word_node("unroll", call.span), (turns,), (), span=call.span)
-        inside = (tree.For(name, turns, inside, span, span=s.span),)
+            trips = tree.Call(word_node("unroll", call.span), (trips,), (), span=call.span)
+        inside = (tree.For(name, trips, inside, span, span=s.span),)
     return inside
 
 

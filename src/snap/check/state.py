@@ -103,7 +103,7 @@ class StableRead:
 
 
 @dataclass(slots=True, eq=False)
-class Touch:
+class ObjectUse:
     """An atomic or unsafe use of an object."""
 
     obj: ir.MemObject
@@ -116,7 +116,7 @@ class Instance:
     """An elaborated function with what its callers must know about it."""
 
     function: ir.Function
-    touches: tuple[Touch, ...]
+    touches: tuple[ObjectUse, ...]
     stable_reads: tuple[StableRead, ...]
     smem_align: int = WIDEST
 
@@ -167,7 +167,7 @@ class Checker:
         self.text = Text(lambda var: self.ranges.get(var.uid) or self.declared.get(var.uid), proofs=False)
         self.cooperative = False
         self.uses_unsafe = False
-        self.touches: list[Touch] = []
+        self.touches: list[ObjectUse] = []
         self.stable_reads: list[StableRead] = []
         self.expansions: dict[int, tree.Body] = {}  # what short forms stand for, by the identity of their nodes
         # The indices of units that a body (a list of statements) has declared: a later `each` in it uses them again.

@@ -14,7 +14,7 @@ from snap.check.expressions import expression
 from snap.check.memory import access, one_value, own_memory
 from snap.check.names import as_type, resolve
 from snap.check.operands import kept
-from snap.check.state import PER_THREAD, Checker, ConstructKind, Touch, Want
+from snap.check.state import PER_THREAD, Checker, ConstructKind, ObjectUse, Want
 from snap.check.storage import LocalArray, storage
 from snap.diag.error import Label
 from snap.diag.span import Span
@@ -96,7 +96,7 @@ def _operands(
             own_memory(c, memory[-1][1], "`unsafe`")
             if not found.handle.const:
                 one_value(c, found.handle, item.span)
-                c.touches.append(Touch(found.handle.obj, "`unsafe`", span))
+                c.touches.append(ObjectUse(found.handle.obj, "`unsafe`", span))
         elif isinstance(found, LocalArray):
             raise c.type_error(
                 "`unsafe` takes scalars, vectors and memory", item.span, help="name the elements: `x0=x[0], x1=x[1]`"

@@ -33,31 +33,31 @@ from snap.record import record
 from snap.surface import View, ViewWord
 
 Index = tuple[ir.Expr, ...]
-Extents = tuple["ir.Expr | None", ...]
+ViewExtents = tuple["ir.Expr | None", ...]
 
 
 @record
-class Step:
+class ViewStep:
     """One view: its word, its numbers, and for `mapped` the steps that each row is seen by."""
 
     word: str
     numbers: tuple[ir.Expr, ...]
-    inner: tuple[Step, ...]
+    inner: tuple[ViewStep, ...]
     span: Span
 
 
 @record
-class Seen:
+class SeenMemory:
     """What a view shows: its extents, and for indices below them those of the memory."""
 
-    extents: Extents
+    extents: ViewExtents
     place: Callable[[Index], Index]
 
 
 # ---- reading a view -------------------------------------------------------------------------------------------------
 
 
-def steps_of(c: Checker, e: tree.Expr, number: Callable[[tree.Expr], ir.Expr]) -> tuple[Step, ...]:
+def steps_of(c: Checker, e: tree.Expr, number: Callable[[tree.Expr], ir.Expr]) -> tuple[ViewStep, ...]:
     """The steps of a view as it is written.  number: how an argument is checked."""
     match e:
         case tree.Binary(">>", left, right):
@@ -83,7 +83,7 @@ def _called(
     keywords: tuple,
     e: tree.Expr,
     number: Callable[[tree.Expr], ir.Expr],
-) -> Step:
+) -> ViewStep:
     word, wanted = found.word.removeprefix("views."), found.signature.count(":")
     if keywords or len(arguments) != wanted:
         raise _misfit(
@@ -92,31 +92,31 @@ def _called(
             e.span,
         )
     if word == "mapped":
-        return Step(word, (), steps_of(c, arguments[0], number), e.span)
-    return Step(word, tuple(number(a) for a in arguments), (), e.span)
+        return ViewStep(word, (), steps_of(c, arguments[0], number), e.span)
+    return ViewStep(word, tuple(number(a) for a in arguments), (), e.span)
 
 
-def _captured(step: tuple[str, tuple], span: Span) -> Step:
+def _captured(step: tuple[str, tuple], span: Span) -> ViewStep:
     word, numbers = step
     if word == "mapped":
-        return Step(word, (), tuple(_captured(inner, span) for inner in numbers[0].steps), span)
-    return Step(word, tuple(ir.Const(n, I32, span=span) for n in numbers), (), span)
+        return ViewStep(word, (), tuple(_captured(inner, span) for inner in numbers[0].steps), span)
+    return ViewStep(word, tuple(ir.Const(n, I32, span=span) for n in numbers), (), span)
 
 
 # ---- what a view means ----------------------------------------------------------------------------------------------
 
 
-def applied(c: Checker, steps: tuple[Step, ...], memory: Memory) -> Seen:
+def applied(c: Checker, steps: tuple[ViewStep, ...], memory: Memory) -> SeenMemory:
     """The memory as its view shows it."""
     name, rank = memory.handle.name, memory.rank
-    extents: Extents = memory.shape if memory.shape is not None else (None,) * rank
-    seen = Seen(extents, lambda index: index)
+    extents: ViewExtents = memory.shape if memory.shape is not None else (None,) * rank
+    seen = SeenMemory(extents, lambda index: index)
     for step in steps:
         seen = _after(c, step, seen, name, memory)
     return seen
 
 
-def _after(c: Checker, step: Step, seen: Seen, name: str, memory: Memory) -> Seen:
+def _after(c: Checker, step: ViewStep, seen: SeenMemory, name: str, memory: Memory) -> SeenMemory:
     here, outer = _meaning(c, step), seen.place
     if len(seen.extents) < here.rank:
         raise _misfit(
@@ -126,10 +126,10 @@ def _after(c: Checker, step: Step, seen: Seen, name: str, memory: Memory) -> See
             labels=(Label(memory.handle.span, f"`{name}`"),),
         )
     made = here.show(Asked(c, step, name), seen.extents)
-    return Seen(made.extents, lambda index: outer(made.place(index)))
+    return SeenMemory(made.extents, lambda index: outer(made.place(index)))
 
 
-def _meaning(c: Checker, step: Step) -> ViewRule:
+def _meaning(c: Checker, step: ViewStep) -> ViewRule:
     if step.word in RULES:
         return RULES[step.word]
     why = "stands last" if step.word == "split_at" else "is no view of one array"
@@ -141,7 +141,7 @@ class Asked:
     """A view that is being applied: where it stands, and what it is of."""
 
     c: Checker
-    step: Step
+    step: ViewStep
     name: str
 
     def binary(self, op: str, a: ir.Expr, b: ir.Expr) -> ir.Expr:
@@ -196,29 +196,29 @@ class Asked:
         return self.binary("/", extent, by)
 
 
-Rule = Callable[[Asked, Extents], Seen]
+Rule = Callable[[Asked, ViewExtents], SeenMemory]
 
 
-def _chunks(a: Asked, extents: Extents) -> Seen:
+def _chunks(a: Asked, extents: ViewExtents) -> SeenMemory:
     k = a.positive(a.step.numbers[0])
-    return Seen(
+    return SeenMemory(
         (a.divided(extents[0], k), k, *extents[1:]),
         lambda i: (a.binary("+", a.binary("*", i[0], k), i[1]), *i[2:]),
     )
 
 
-def _interleaved(a: Asked, extents: Extents) -> Seen:
+def _interleaved(a: Asked, extents: ViewExtents) -> SeenMemory:
     k = a.positive(a.step.numbers[0])
-    return Seen(
+    return SeenMemory(
         (k, a.divided(extents[0], k), *extents[1:]),
         lambda i: (a.binary("+", a.binary("*", i[1], k), i[0]), *i[2:]),
     )
 
 
-def _tiles(a: Asked, extents: Extents) -> Seen:
+def _tiles(a: Asked, extents: ViewExtents) -> SeenMemory:
     height, width = (a.positive(n) for n in a.step.numbers)
     down, across = a.divided(extents[0], height), a.divided(extents[1], width)
-    return Seen(
+    return SeenMemory(
         (down, across, height, width, *extents[2:]),
         lambda i: (
             a.binary("+", a.binary("*", i[0], height), i[2]),
@@ -228,32 +228,32 @@ def _tiles(a: Asked, extents: Extents) -> Seen:
     )
 
 
-def _joined(a: Asked, extents: Extents) -> Seen:
+def _joined(a: Asked, extents: ViewExtents) -> SeenMemory:
     m = a.known(extents[1])
     whole = None if extents[0] is None else a.binary("*", extents[0], m)
-    return Seen((whole, *extents[2:]), lambda i: (a.binary("/", i[0], m), a.binary("%", i[0], m), *i[1:]))
+    return SeenMemory((whole, *extents[2:]), lambda i: (a.binary("/", i[0], m), a.binary("%", i[0], m), *i[1:]))
 
 
-def _transposed(a: Asked, extents: Extents) -> Seen:
-    return Seen((extents[1], extents[0], *extents[2:]), lambda i: (i[1], i[0], *i[2:]))
+def _transposed(a: Asked, extents: ViewExtents) -> SeenMemory:
+    return SeenMemory((extents[1], extents[0], *extents[2:]), lambda i: (i[1], i[0], *i[2:]))
 
 
-def _backwards(a: Asked, extents: Extents) -> Seen:
+def _backwards(a: Asked, extents: ViewExtents) -> SeenMemory:
     last = a.binary("-", a.known(extents[0]), a.const(1))
-    return Seen(extents, lambda i: (a.binary("-", last, i[0]), *i[1:]))
+    return SeenMemory(extents, lambda i: (a.binary("-", last, i[0]), *i[1:]))
 
 
-def _upto(a: Asked, extents: Extents) -> Seen:
+def _upto(a: Asked, extents: ViewExtents) -> SeenMemory:
     (k,) = a.step.numbers
     _within(a, k, extents[0])
-    return Seen((k, *extents[1:]), lambda i: i)
+    return SeenMemory((k, *extents[1:]), lambda i: i)
 
 
-def _after_first(a: Asked, extents: Extents) -> Seen:
+def _after_first(a: Asked, extents: ViewExtents) -> SeenMemory:
     (k,) = a.step.numbers
     _within(a, k, extents[0])
     rest = None if extents[0] is None else a.binary("-", extents[0], k)
-    return Seen((rest, *extents[1:]), lambda i: (a.binary("+", k, i[0]), *i[1:]))
+    return SeenMemory((rest, *extents[1:]), lambda i: (a.binary("+", k, i[0]), *i[1:]))
 
 
 def _within(a: Asked, k: ir.Expr, extent: ir.Expr | None) -> None:
@@ -262,8 +262,8 @@ def _within(a: Asked, k: ir.Expr, extent: ir.Expr | None) -> None:
         raise _misfit(a.c, f"`views.{a.step.word}` divides `{a.name}`{there} at {k.value}", a.step.span)
 
 
-def _mapped(a: Asked, extents: Extents) -> Seen:
-    inner = Seen(extents[1:], lambda i: i)
+def _mapped(a: Asked, extents: ViewExtents) -> SeenMemory:
+    inner = SeenMemory(extents[1:], lambda i: i)
     for step in a.step.inner:
         rule, before = _meaning(a.c, step), inner.place
         if len(inner.extents) < rule.rank:
@@ -273,11 +273,11 @@ def _mapped(a: Asked, extents: Extents) -> Seen:
                 step.span,
             )
         made = rule.show(Asked(a.c, step, a.name), inner.extents)
-        inner = Seen(made.extents, lambda i, before=before, made=made: before(made.place(i)))
-    return Seen((extents[0], *inner.extents), lambda i: (i[0], *inner.place(i[1:])))
+        inner = SeenMemory(made.extents, lambda i, before=before, made=made: before(made.place(i)))
+    return SeenMemory((extents[0], *inner.extents), lambda i: (i[0], *inner.place(i[1:])))
 
 
-def _banded(a: Asked, extents: Extents) -> Seen:
+def _banded(a: Asked, extents: ViewExtents) -> SeenMemory:
     g, down, across = a.positive(a.step.numbers[0]), a.known(extents[0]), a.known(extents[1])
     band_size = a.binary("*", g, across)
 
@@ -287,21 +287,21 @@ def _banded(a: Asked, extents: Extents) -> Seen:
         high = a.least(g, left)
         return (a.binary("+", top, a.binary("%", inside, high)), a.binary("/", inside, high), *i[1:])
 
-    return Seen((a.binary("*", down, across), *extents[2:]), place)
+    return SeenMemory((a.binary("*", down, across), *extents[2:]), place)
 
 
-def _swizzled(a: Asked, extents: Extents) -> Seen:
+def _swizzled(a: Asked, extents: ViewExtents) -> SeenMemory:
     k = a.positive(a.step.numbers[0])
     if isinstance(k, ir.Const) and k.value & (k.value - 1):
         raise _misfit(a.c, f"`views.swizzled` takes a power of two, not {k.value}", a.step.span)
     a.divided(extents[1], k)
-    return Seen(extents, lambda i: (i[0], a.binary("^", i[1], a.binary("%", i[0], k)), *i[2:]))
+    return SeenMemory(extents, lambda i: (i[0], a.binary("^", i[1], a.binary("%", i[0], k)), *i[2:]))
 
 
-def _windows(a: Asked, extents: Extents) -> Seen:
+def _windows(a: Asked, extents: ViewExtents) -> SeenMemory:
     k, step = a.positive(a.step.numbers[0]), a.positive(a.step.numbers[1], " of elements, and one of steps")
     count = None if extents[0] is None else a.binary("+", a.binary("/", a.binary("-", extents[0], k), step), a.const(1))
-    return Seen((count, k, *extents[1:]), lambda i: (a.binary("+", a.binary("*", i[0], step), i[1]), *i[2:]))
+    return SeenMemory((count, k, *extents[1:]), lambda i: (a.binary("+", a.binary("*", i[0], step), i[1]), *i[2:]))
 
 
 @record
@@ -328,7 +328,7 @@ RULES: dict[str, ViewRule] = {
 }
 
 
-def overlapping(steps: tuple[Step, ...]) -> Step | None:
+def overlapping(steps: tuple[ViewStep, ...]) -> ViewStep | None:
     """The step that shows an element more than once, or may."""
     for step in steps:
         if step.word == "windows":
@@ -376,7 +376,7 @@ def selected(
     return [_part(c, half, select, s) for half in halves]
 
 
-def _part(c: Checker, seen: Seen, select: Index, s: tree.With) -> Piece:
+def _part(c: Checker, seen: SeenMemory, select: Index, s: tree.With) -> Piece:
     left = seen.extents[len(select) :]
     params = tuple(c.temp(name, I32, GRID1, s.head) for name in "ijklmn"[: max(len(left), 1)])
     inner = tuple(ir.Read(var, I32, span=s.head) for var in params) if left else ()
@@ -385,11 +385,11 @@ def _part(c: Checker, seen: Seen, select: Index, s: tree.With) -> Piece:
     return params, seen.place((*select, *inner)), known
 
 
-def _digits(c: Checker, seen: Seen, count: int, p: Privilege, s: tree.With, span: Span) -> Index:
+def _digits(c: Checker, seen: SeenMemory, count: int, p: Privilege, s: tree.With, span: Span) -> Index:
     """The unit's number, taken apart by the extents it selects in, the last the fastest."""
     if not count:
         return ()
-    asked = Asked(c, Step("tiles", (), (), span), "the memory")
+    asked = Asked(c, ViewStep("tiles", (), (), span), "the memory")
     _, unit = unit_number(c, s.head, p, s)
     rest: ir.Expr = ir.Read(unit.var, unit.var.type, span=span)
     digits: list[ir.Expr] = []
@@ -406,7 +406,7 @@ def _digits(c: Checker, seen: Seen, count: int, p: Privilege, s: tree.With, span
     return (rest, *reversed(digits))
 
 
-def _halves(c: Checker, split: Step, seen: Seen, count: int, memory: Memory) -> tuple[Seen, Seen]:
+def _halves(c: Checker, split: ViewStep, seen: SeenMemory, count: int, memory: Memory) -> tuple[SeenMemory, SeenMemory]:
     """The two parts of what a unit gets, divided along its first dimension."""
     if count >= len(seen.extents):
         raise _misfit(c, f"nothing is left of `{memory.handle.name}` to divide", split.span)
@@ -415,7 +415,7 @@ def _halves(c: Checker, split: Step, seen: Seen, count: int, memory: Memory) -> 
     rest = None if seen.extents[at] is None else asked.binary("-", seen.extents[at], k)
     right = lambda i: seen.place((*i[:at], asked.binary("+", k, i[at]), *i[at + 1 :]))  # noqa: E731
     before, behind = seen.extents[:at], seen.extents[at + 1 :]
-    return Seen((*before, k, *behind), seen.place), Seen((*before, rest, *behind), right)
+    return SeenMemory((*before, k, *behind), seen.place), SeenMemory((*before, rest, *behind), right)
 
 
 def two_names(c: Checker, s: tree.With) -> Abort:

@@ -125,9 +125,9 @@ def _filled(
     _as_many(c, constant_int(c, over.args[0], "the number of a list's elements"), shape[0], type, over.span)
     if name in used_names(tree.Sequence((to, *at), span=e.span)):
         raise c.type_error(f"`{name}` is another index or array already", e.span, help="choose another name")
-    turns = tree.Call(word_node("unroll", over.span), (over,), (), span=over.span)
+    trips = tree.Call(word_node("unroll", over.span), (over,), (), span=over.span)
     inner = _filled(c, to, (*at, tree.Name(name, span=e.span)), e.value, shape[1:], type)
-    return tree.For(name, turns, (inner,), over.span, span=e.span)
+    return tree.For(name, trips, (inner,), over.span, span=e.span)
 
 
 def _as_many(c: Checker, given: int, wanted: int, type: Array, span: Span) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NoReturn, TextIO, cast
 
 import typer
 
-from snap.cli.kernels import Chosen, check_generic, choose
+from snap.cli.kernels import ChosenKernel, check_generic, choose
 from snap.cli.load import Checked, Failure, UsageError, check_file, check_path, parse_target, run_file
 from snap.cli.ptx import app as ptx_app
 from snap.diag.error import SnapError
@@ -24,7 +24,7 @@ app = typer.Typer(
 
 app.add_typer(ptx_app, name="ptx")
 
-Values = Annotated[
+ValuesGiven = Annotated[
     list[str], typer.Option("--set", "-s", metavar="NAME=VALUE", help="A constexpr parameter of a generic kernel.")
 ]
 OneTarget = Annotated[str, typer.Argument(metavar="FILE[:KERNEL]", help="A file, or one kernel of it.")]
@@ -50,7 +50,7 @@ def _options(
 @app.command()
 def check(
     files: Annotated[list[str], typer.Argument(metavar="FILE", help="Python files with Snap functions.")],
-    values: Values = [],  # noqa: B006 - typer reads the default, nobody changes it
+    values: ValuesGiven = [],  # noqa: B006 - typer reads the default, nobody changes it
     as_json: Annotated[
         bool, typer.Option("--json", help="For editors: a list of diagnostics on standard output.")
     ] = False,
@@ -76,7 +76,7 @@ def check(
 
 
 @app.command()
-def cuda(target: OneTarget, values: Values = []) -> None:  # noqa: B006
+def cuda(target: OneTarget, values: ValuesGiven = []) -> None:  # noqa: B006
     """Print the CUDA C++ of a kernel, or of every kernel of a file."""
     for chosen in _kernels(target, values):
         _show_code(chosen.text())
@@ -85,7 +85,7 @@ def cuda(target: OneTarget, values: Values = []) -> None:  # noqa: B006
 @app.command()
 def explain(
     target: OneTarget,
-    values: Values = [],  # noqa: B006
+    values: ValuesGiven = [],  # noqa: B006
     core: Annotated[bool, typer.Option("--core", help="The source, with its short forms expanded.")] = False,
     as_ir: Annotated[bool, typer.Option("--ir", help="The synchronized IR instead: the program, as text.")] = False,
     passes: Annotated[
@@ -122,7 +122,7 @@ def explain(
 @app.command()
 def prove(
     target: OneTarget,
-    values: Values = [],  # noqa: B006
+    values: ValuesGiven = [],  # noqa: B006
     properties: Annotated[
         list[str], typer.Option("--property", "-p", metavar="NAME", help="Only this; more than once for several.")
     ] = [],  # noqa: B006
@@ -189,7 +189,7 @@ def _draw(target: str, values: list[str], to: str) -> None:
         _usage_error(f"cannot write {to}: {error.strerror}")
 
 
-def _kernels(text: str, values: list[str]) -> list[Chosen]:
+def _kernels(text: str, values: list[str]) -> list[ChosenKernel]:
     """The kernels asked for; errors of the file are printed, and end the command."""
     target = _usage(parse_target, text)
     checked = check_file(target.path)

@@ -15,7 +15,7 @@ from snap.cli.load import UsageError
 if TYPE_CHECKING:
     import numpy as np
 
-MOST = 1 << 30  # bytes of an array
+MOST_BYTES = 1 << 30  # bytes of an array
 TYPES = {"bf16": "u2", "bool": "u1"} | {f"f{bits}": f"f{bits // 8}" for bits in (16, 32, 64)}
 for _kind, _letter in (("i", "i"), ("s", "i"), ("u", "u"), ("b", "u")):
     TYPES |= {f"{_kind}{bits}": f"{_letter}{bits // 8}" for bits in (8, 16, 32, 64)}
@@ -98,8 +98,8 @@ def _array(word: str, fill: str, rest: list[str]) -> np.ndarray:
     count = 1
     for n in shape:
         count *= n
-    if count * kind.itemsize > MOST:
-        raise _bad(word, f"{count} elements are more than {MOST} bytes")
+    if count * kind.itemsize > MOST_BYTES:
+        raise _bad(word, f"{count} elements are more than {MOST_BYTES} bytes")
     more = rest[2:]
     if len(more) > (fill in ("random", "full")) or fill == "full" and not more:
         raise _bad(word, "full takes one value behind the size, random a seed, and the others nothing")

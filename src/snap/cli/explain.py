@@ -58,11 +58,11 @@ _COMMITS = {
 
 # what the compiler has put in
 _ADDED = (Sync, AsyncCommit, MBarrierWait, MBarrierArrive, MBarrierExpect)
-Added = Sync | AsyncCommit | MBarrierWait | MBarrierArrive | MBarrierExpect
+AddedHere = Sync | AsyncCommit | MBarrierWait | MBarrierArrive | MBarrierExpect
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PageRow:
     """A source line (`number` set) with its notes, or what the compiler put in (`number` None)."""
 
     number: int | None
@@ -75,7 +75,7 @@ class Row:
 class Listing:
     title: str
     facts: str
-    rows: tuple[Row, ...]
+    rows: tuple[PageRow, ...]
 
 
 @dataclass(slots=True)
@@ -84,7 +84,7 @@ class _Page:
 
     privileges: dict[int, str] = field(default_factory=dict)
     notes: dict[int, dict[str, None]] = field(default_factory=dict)
-    waits: dict[int, list[Added]] = field(default_factory=dict)
+    waits: dict[int, list[AddedHere]] = field(default_factory=dict)
 
     def paint(self, first: int, last: int, place: Place) -> None:
         for line in range(first, last + 1):
@@ -152,7 +152,7 @@ def _listing(
     rows = []
     for line in range(first, last + 1):
         text = source_line(typed.span.filename, line)
-        rows.append(Row(line, page.privileges[line] if text.strip() else "", text, tuple(page.notes.get(line, ()))))
+        rows.append(PageRow(line, page.privileges[line] if text.strip() else "", text, tuple(page.notes.get(line, ()))))
         for added in page.waits.get(line, ()):
             rows.append(
                 _added_row(
@@ -322,7 +322,7 @@ def _case_words(case: ir.Case) -> str:
     )
 
 
-def _added_row(added: Added, privilege: str, near: str) -> Row:
+def _added_row(added: AddedHere, privilege: str, near: str) -> PageRow:
     """Indented like the code it stands by."""
     indent = near[: len(near) - len(near.lstrip())]
     match added:
@@ -345,7 +345,7 @@ def _added_row(added: Added, privilege: str, near: str) -> Row:
         case other:
             raise TypeError(other)
     place = privilege if isinstance(added, AsyncCommit) else str(added.place.privilege)
-    return Row(None, place, f"{indent}== {text}")
+    return PageRow(None, place, f"{indent}== {text}")
 
 
 def point_words(point: SyncPoint) -> str:

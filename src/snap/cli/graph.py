@@ -41,7 +41,7 @@ class Chip:
 
 
 @dataclass(slots=True)
-class Row:
+class DrawnRow:
     """A line of the source, or a bar.  depth: frames around it; points: of a bar, what it stands for."""
 
     text: str
@@ -53,7 +53,7 @@ class Row:
 
 
 @dataclass(slots=True)
-class Frame:
+class DrawnFrame:
     """A loop, a branch, a role or a call, from its head's row to its last."""
 
     first: int
@@ -90,8 +90,8 @@ class Picture:
     """
 
     def __init__(self, function: synced.AnyFunction, entry: tuple, exit: tuple, wanted: set[tuple[str, int]]):
-        self.rows: list[Row] = []
-        self.frames: list[Frame] = []
+        self.rows: list[DrawnRow] = []
+        self.frames: list[DrawnFrame] = []
         self.depth, self.wanted = 0, wanted - {_line_of(s.span) for s in _touching(function)}
         for point in entry:
             self._bar(point, function.span)
@@ -141,12 +141,12 @@ class Picture:
                 self.body(body)
             return
         first = len(self.rows)
-        self.rows.append(Row(_source(span), self.depth, span, [*_chips(head)] if head is not None else []))
+        self.rows.append(DrawnRow(_source(span), self.depth, span, [*_chips(head)] if head is not None else []))
         self.depth += 1
         for body in inside:
             self.body(body)
         self.depth -= 1
-        self.frames.append(Frame(first, len(self.rows) - 1, self.depth, loop))
+        self.frames.append(DrawnFrame(first, len(self.rows) - 1, self.depth, loop))
 
     def _line(self, s: ir.Stmt) -> None:
         chips = list(_chips(s))
@@ -155,11 +155,11 @@ class Picture:
         self.wanted.discard(_line_of(s.span))  # the compiler puts in statements of the same line
         last = self.rows[-1] if self.rows else None
         if last is None or last.points or _line_of(last.span) != _line_of(s.span):
-            last = Row(_source(s.span), self.depth, s.span)
+            last = DrawnRow(_source(s.span), self.depth, s.span)
             self.rows.append(last)
         last.chips += [chip for chip in chips if chip not in last.chips]
 
-    def _wait_here(self) -> Row | None:
+    def _wait_here(self) -> DrawnRow | None:
         """Of the bars at this place, with no line since, the last that waits for asynchronous work."""
         for row in reversed(self.rows):
             if not row.points:
@@ -177,7 +177,7 @@ class Picture:
             wait.text += f", {point.object}"
             return
         text = f"{' + '.join(words) or 'wait'}: {point.object}"
-        self.rows.append(Row(text, self.depth, span, points=(key_of(point),), tooltip=point_words(point)))
+        self.rows.append(DrawnRow(text, self.depth, span, points=(key_of(point),), tooltip=point_words(point)))
 
 
 def _line_of(span: Span) -> tuple[str, int]:
@@ -251,7 +251,7 @@ def arrows_of(picture: Picture, dependences: tuple[Dependence, ...], own_points:
     return _in_lanes([arrow for arrow in found if arrow is not None])
 
 
-def _arrow(rows: list[Row], d: Dependence) -> Arrow | None:
+def _arrow(rows: list[DrawnRow], d: Dependence) -> Arrow | None:
     """In a function that is called twice a line has two rows: the two that are nearest, in the order of the text if
     possible.
     """
@@ -269,7 +269,7 @@ def _arrow(rows: list[Row], d: Dependence) -> Arrow | None:
     return Arrow(d.object, begin, end, between if between and begin != end else bars, text)
 
 
-def _rows_at(rows: list[Row], span: Span) -> list[int]:
+def _rows_at(rows: list[DrawnRow], span: Span) -> list[int]:
     return [k for k, row in enumerate(rows) if not row.points and _line_of(row.span) == _line_of(span)]
 
 
@@ -311,7 +311,7 @@ def draw(title: str, picture: Picture, arrows: list[Arrow]) -> str:
     return "\n".join([*out, "</svg>", ""])
 
 
-def _chips_end(row: Row, start: float) -> float:
+def _chips_end(row: DrawnRow, start: float) -> float:
     return start + sum(len(chip.text) * CHARACTER + 14 for chip in row.chips)
 
 
@@ -344,7 +344,7 @@ def _head(width: float, height: float, title: str) -> str:
     )
 
 
-def _frame(frame: Frame, left: float, right: float, y: Callable[[int], float]) -> str:
+def _frame(frame: DrawnFrame, left: float, right: float, y: Callable[[int], float]) -> str:
     x, top, height = left + frame.depth * INDENT - 6, y(frame.first), (frame.last - frame.first + 1) * ROW
     box = (
         f'<rect x="{x:.0f}" y="{top:.0f}" width="{right - x + 4:.0f}" height="{height:.0f}" rx="5" fill="#1864ab"'
@@ -356,7 +356,7 @@ def _frame(frame: Frame, left: float, right: float, y: Callable[[int], float]) -
     return f'{box}\n<path d="{back}" fill="none" stroke="#868e96" marker-end="url(#tip)"/>'
 
 
-def _line(row: Row, left: float, chips: float, y: float) -> str:
+def _line(row: DrawnRow, left: float, chips: float, y: float) -> str:
     parts = [
         _text(MARGIN, y + 14, f"{row.span.line:4}", ' fill="#868e96"'),
         _text(left + row.depth * INDENT, y + 14, row.text, ' xml:space="preserve"'),
@@ -372,7 +372,7 @@ def _line(row: Row, left: float, chips: float, y: float) -> str:
     return "\n".join(parts)
 
 
-def _bar(row: Row, left: float, right: float, y: float) -> str:
+def _bar(row: DrawnRow, left: float, right: float, y: float) -> str:
     """Paler where threads arrive and do not wait."""
     x, strength = left + row.depth * INDENT, 0.55 if " arrive:" in row.text else 0.88
     text = _text(x + 6, y + 14, row.text, ' fill="white"')

@@ -14,7 +14,7 @@ from snap.ir import synced
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenKernel:
     """A kernel, and the values of its constexpr parameters."""
 
     function: SnapFunction
@@ -51,7 +51,7 @@ class Chosen:
         return self.function.passes(**self.values)
 
 
-def choose(checked: Checked, name: str | None, values: list[str]) -> tuple[list[Chosen], list[str]]:
+def choose(checked: Checked, name: str | None, values: list[str]) -> tuple[list[ChosenKernel], list[str]]:
     """The kernel of that name, else all kernels that the file defines; and a note on each that was left out."""
     given = parse_values(values)
     found = {key: value for key, value in checked.names.items() if isinstance(value, SnapFunction)}
@@ -115,8 +115,8 @@ def _kernels_of(checked: Checked) -> list[SnapFunction]:
     ]
 
 
-def _chosen(kernel: SnapFunction, given: dict[str, object]) -> Chosen:
-    return Chosen(kernel, {param: given[param] for param in kernel.generic if param in given})
+def _chosen(kernel: SnapFunction, given: dict[str, object]) -> ChosenKernel:
+    return ChosenKernel(kernel, {param: given[param] for param in kernel.generic if param in given})
 
 
 def _all_known(given: dict[str, object], kernels: list[SnapFunction]) -> None:

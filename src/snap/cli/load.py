@@ -39,20 +39,20 @@ class UsageError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class NamedFile:
     """`FILE` or `FILE:kernel`."""
 
     path: Path
     kernel: str | None
 
 
-def parse_target(text: str) -> Target:
+def parse_target(text: str) -> NamedFile:
     path, kernel = text, None
     if not os.path.exists(text) and ":" in text:
         path, _, kernel = text.rpartition(":")
         if not kernel.isidentifier():
             raise UsageError(f"{text}: what follows the colon is the name of a kernel, and {kernel!r} is none")
-    return Target(check_path(path), kernel and unicodedata.normalize("NFKC", kernel))  # as Python reads names
+    return NamedFile(check_path(path), kernel and unicodedata.normalize("NFKC", kernel))  # as Python reads names
 
 
 def check_path(text: str) -> Path:

@@ -25,7 +25,7 @@ app = typer.Typer(no_args_is_help=True, help="Run PTX without a GPU, and step th
 EXTRA = {"ignore_unknown_options": True}  # -1 is a number
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="A .ptx file, or FILE.py:kernel, which NVRTC compiles.")]
-Entry = Annotated[str, typer.Option("--entry", metavar="NAME", help="The kernel; where there is one, that one.")]
+EntryOption = Annotated[str, typer.Option("--entry", metavar="NAME", help="The kernel; where there is one, that one.")]
 Grid = Annotated[str, typer.Option("--grid", metavar="B", help="Blocks: 4, or 4x2.")]
 Block = Annotated[str, typer.Option("--block", metavar="T", help="Threads of a block: 128, or 16x16.")]
 Args = Annotated[
@@ -33,17 +33,21 @@ Args = Annotated[
 ]
 More = Annotated[list[str], typer.Argument(metavar="", hidden=True)]
 Cluster = Annotated[int | None, typer.Option("--cluster", min=1, help="Blocks of a cluster.")]
-Shared = Annotated[int, typer.Option("--shared", min=0, metavar="BYTES", help="Shared memory that the launch gives.")]
+SharedOption = Annotated[
+    int, typer.Option("--shared", min=0, metavar="BYTES", help="SharedOption memory that the launch gives.")
+]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="Instructions of threads, after which the run is ended.")]
 Checks = Annotated[list[str], typer.Option("--check", metavar="NAME", help="races, uninitialised, nc, or all.")]
 Mode = Annotated[
     str, typer.Option("--mode", help="independent: threads with own program counters; stack: token stack.")
 ]
-Memory = Annotated[str, typer.Option("--memory", help="flat, or caches: L1 and L2, in an order drawn from --seed.")]
+MemoryOption = Annotated[
+    str, typer.Option("--memory", help="flat, or caches: L1 and L2, in an order drawn from --seed.")
+]
 Seed = Annotated[int | None, typer.Option("--seed", min=0, help="Draws which threads go on, and how far.")]
 Warps = Annotated[list[str], typer.Option("--warp", metavar="B.W", help="Only this warp of that block.")]
 AsJson = Annotated[bool, typer.Option("--json", help="For programs: one object on standard output.")]
-Values = Annotated[
+ValuesOption = Annotated[
     list[str], typer.Option("--set", metavar="NAME=VALUE", help="A constexpr parameter of a Snap kernel.")
 ]
 
@@ -65,20 +69,20 @@ class Job:
 def run(
     file: File,
     more: More = [],  # noqa: B006 - typer reads the defaults, nobody changes them
-    entry: Entry = "",
+    entry: EntryOption = "",
     grid: Grid = "1",
     block: Block = "",
     args: Args = [],  # noqa: B006
     cluster: Cluster = None,
-    shared: Shared = 0,
+    shared: SharedOption = 0,
     limit: Limit = LIMIT,
     checks: Checks = [],  # noqa: B006
     mode: Mode = "independent",
-    memory: Memory = "flat",
+    memory: MemoryOption = "flat",
     seed: Seed = None,
     counters: Annotated[bool, typer.Option("--counters", help="Count sectors and bank conflicts, too.")] = False,
     show: Annotated[int, typer.Option("--show", min=0, help="Elements of each array that are printed.")] = 8,
-    values: Values = [],  # noqa: B006
+    values: ValuesOption = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
     """Run a kernel; print what its arrays hold, and its counters.  Exit code 1: a report, or PTX with errors."""
@@ -100,20 +104,20 @@ def run(
 def trace(
     file: File,
     more: More = [],  # noqa: B006
-    entry: Entry = "",
+    entry: EntryOption = "",
     grid: Grid = "1",
     block: Block = "",
     args: Args = [],  # noqa: B006
     cluster: Cluster = None,
-    shared: Shared = 0,
+    shared: SharedOption = 0,
     limit: Limit = LIMIT,
     checks: Checks = [],  # noqa: B006
     mode: Mode = "independent",
-    memory: Memory = "flat",
+    memory: MemoryOption = "flat",
     seed: Seed = None,
     warps: Warps = [],  # noqa: B006
     steps: Annotated[int, typer.Option("--steps", min=1, help="Steps that are shown.")] = ROWS,
-    values: Values = [],  # noqa: B006
+    values: ValuesOption = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
     """Step through a kernel: for each warp the instruction, who came to it, who executed it, its source line, and its

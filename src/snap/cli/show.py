@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from snap.cli.explain import Listing, Row
+from snap.cli.explain import Listing, PageRow
 from snap.diag.render import wants_color
 
 _NOTES_AT = 90
@@ -53,5 +53,5 @@ def plain(listing: Listing) -> list[str]:
     return [*lines, ""]
 
 
-def _notes(row: Row) -> str:
+def _notes(row: PageRow) -> str:
     return "# " + "; ".join(row.notes)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from snap.diag.error import UseOfRefused
 from snap.diag.span import Span
-from snap.frontend.inlined import Written
+from snap.frontend.inlined import WrittenCall
 from snap.frontend.tree import Function
 from snap.ir.types import Privilege, told_apart
 from snap.record import record
@@ -58,7 +58,7 @@ class Definition:
     requires: Requires
     names: Mapping[str, object]
     made: dict[object, object] = field(default_factory=dict)
-    written: tuple[Written, ...] = ()
+    written: tuple[WrittenCall, ...] = ()
 
 
 def identity(constexprs: Mapping[str, object]) -> tuple[object, ...]:

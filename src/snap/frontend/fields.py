@@ -15,7 +15,7 @@ from typing import Any
 from snap.diag.error import Diagnostic, SnapError
 from snap.frontend import tree
 from snap.frontend.names import as_it_is, assigned_names
-from snap.frontend.renaming import Renaming
+from snap.frontend.renaming import TreeRenaming
 from snap.record import replace
 
 
@@ -50,7 +50,7 @@ def fields_named(function: tree.Function, names: dict[str, object]) -> tuple[tre
     own = assigned_names(function)
     if not any(holds_constants(found) for name, found in names.items() if name not in own):
         return function, names
-    named = _Fields({name: found for name, found in names.items() if name not in own})
+    named = _NamedFields({name: found for name, found in names.items() if name not in own})
     params = tuple(
         p if p.annotation is None else replace(p, annotation=named.expr(p.annotation)) for p in function.params
     )
@@ -59,7 +59,7 @@ def fields_named(function: tree.Function, names: dict[str, object]) -> tuple[tre
     return made, {**names, **named.found}
 
 
-class _Fields(Renaming):
+class _NamedFields(TreeRenaming):
     """found: the fields that were met, under their names."""
 
     def __init__(self, names: dict[str, object]):

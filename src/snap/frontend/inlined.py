@@ -32,7 +32,7 @@ from snap.diag.span import Span
 from snap.frontend import tree
 from snap.frontend.fields import field_of, fields_named, holds_constants
 from snap.frontend.names import assigned_names, used_names
-from snap.frontend.renaming import Renaming, with_bodies
+from snap.frontend.renaming import TreeRenaming, with_bodies
 from snap.record import record, replace
 
 MOST = 2000  # calls that are written out in one function
@@ -40,7 +40,7 @@ BUILTINS = frozenset(dir(builtins))
 
 
 @record
-class Written:
+class WrittenCall:
     """One call that has been written out: what was called, where its text stands, and where the call does."""
 
     name: str
@@ -125,7 +125,7 @@ def _refusal(message: str, span: Span, help: str, at: tuple[Label, ...] = (), co
 
 def written_out(
     function: tree.Function, names: dict[str, object]
-) -> tuple[tree.Function, dict[str, object], tuple[Written, ...]]:
+) -> tuple[tree.Function, dict[str, object], tuple[WrittenCall, ...]]:
     """The function without calls of inlined functions, the outside names it has now, and which calls those were."""
     if not any(isinstance(found, (Inlined, types.ModuleType)) or holds_constants(found) for found in names.values()):
         return function, names, ()
@@ -140,7 +140,7 @@ class _Writer:
     """
 
     def __init__(self, function: tree.Function, names: dict[str, object]):
-        self.names, self.written = dict(names), list[Written]()
+        self.names, self.written = dict(names), list[WrittenCall]()
         self.own = assigned_names(function)
         self.used = {*names, *self.own, *used_names(function)}
         self.bound = Counter(name for s in tree.walk(function) for name in _gives(s)) + Counter(
@@ -232,7 +232,7 @@ class _Writer:
                 else:
                     named[name] = tree.Name(name if self.bound[name] == 1 else self.fresh(name), span=span or s.span)
                     first.append(tree.Assign(named[name], value, span=yielded.span))
-            return *first, *Renaming(named, self.fresh).body(s.body)
+            return *first, *TreeRenaming(named, self.fresh).body(s.body)
 
         return (tree.Block(self.expanded(piece, call, put, _called(piece, call, targets))[0], span=s.span),)
 
@@ -246,7 +246,7 @@ class _Writer:
         """A piece's statements as they stand in this function, and what it returns.  called: its variables that have a
         name here.
         """
-        self.written.append(Written(piece.__name__, piece.tree.span, call.span))
+        self.written.append(WrittenCall(piece.__name__, piece.tree.span, call.span))
         if len(self.written) > MOST:
             message = f"more than {MOST} calls of inlined functions would be written out here"
             raise SnapError(_refusal(message, call.span, "make some of them `@device(...)` functions"))
@@ -259,7 +259,7 @@ class _Writer:
             named[name] = tree.Name(self.outside(name, found), span=piece.tree.head)
         for name in set(used_names(piece.tree)) - named.keys():
             self.unbound(piece, name, call)
-        renaming = Renaming(named, self.fresh, put)
+        renaming = TreeRenaming(named, self.fresh, put)
         body = piece.tree.body if piece.result is None else piece.tree.body[:-1]
         value = None if piece.result is None or piece.result.value is None else renaming.expr(piece.result.value)
         return (*before, *self.body(renaming.body(body))), value

@@ -28,7 +28,7 @@ def with_bodies(s: tree.Stmt, made: Callable[[tree.Body], tree.Body]) -> tree.St
             return s
 
 
-class Renaming:
+class TreeRenaming:
     """named: what stands for a name, another name where it is bound.  fresh: a name that nobody has.  put: what stands
     for a `yield`.
     """
@@ -99,7 +99,7 @@ class Renaming:
             case _:
                 return self.parts(e)
 
-    def inside(self, own: Mapping[str, tree.Expr]) -> Renaming:
+    def inside(self, own: Mapping[str, tree.Expr]) -> TreeRenaming:
         """The same where further names stand for others."""
         made = copy(self)
         made.named = {**self.named, **own}

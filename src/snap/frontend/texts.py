@@ -39,7 +39,7 @@ def quietly() -> Iterator[None]:
 
 
 @record
-class Text:
+class SourceText:
     """trusted: nothing hints that the code is not this text's.  (Test and type-checking tools rewrite code on import:
     that it differs is no hint.)
     """
@@ -48,11 +48,11 @@ class Text:
     trusted: bool
 
 
-def texts(pyfunc: FunctionType) -> Iterator[Text]:
+def texts(pyfunc: FunctionType) -> Iterator[SourceText]:
     filename = pyfunc.__code__.co_filename
     registered = registered_lines(filename)
     if registered is not None:
-        yield Text(registered, trusted=False)  # the name may since have been given to another text
+        yield SourceText(registered, trusted=False)  # the name may since have been given to another text
     trusted = not _modified_since_load(filename)
     earlier = linecache.cache.get(filename)
     try:
@@ -66,12 +66,12 @@ def texts(pyfunc: FunctionType) -> Iterator[Text]:
         text = joined_lines(lines)
         if lines and text not in seen:
             seen.add(text)
-            yield Text(text, trusted)
+            yield SourceText(text, trusted)
     if not current or filename == TYPED:
         yield from _interactive(pyfunc)
 
 
-def _interactive(pyfunc: FunctionType) -> Iterator[Text]:
+def _interactive(pyfunc: FunctionType) -> Iterator[SourceText]:
     """From 3.13 on the REPL keeps its inputs where `inspect` finds them; before, readline's history ends with the input
     that is being run.
     """
@@ -80,7 +80,7 @@ def _interactive(pyfunc: FunctionType) -> Iterator[Text]:
     except (OSError, TypeError, IndexError, SyntaxError):
         lines = []
     if lines:
-        yield Text(split_lines("".join(lines)), trusted=True)
+        yield SourceText(split_lines("".join(lines)), trusted=True)
     readline = sys.modules.get("readline")
     if pyfunc.__code__.co_filename != TYPED or readline is None:
         return
@@ -89,7 +89,7 @@ def _interactive(pyfunc: FunctionType) -> Iterator[Text]:
     read = [unicodedata.normalize("NFKC", line) for line in recent]  # as Python reads names
     heads = [number for number, line in enumerate(read) if f"def {pyfunc.__code__.co_name}" in line or "lambda" in line]
     for start in range(heads[-1], max(heads[-1] - 200, -1), -1) if heads else ():
-        yield Text(tuple(recent[start:]), trusted=False)
+        yield SourceText(tuple(recent[start:]), trusted=False)
 
 
 def _modified_since_load(filename: str) -> bool:

@@ -19,14 +19,14 @@ from typing import TypeVar
 T = TypeVar("T")
 
 OF_A_FUNCTION = 900  # frames for what is nested in one function
-MOST = 8_000  # frames in all, which the stack of a thread has room for
+MOST_FRAMES = 8_000  # frames in all, which the stack of a thread has room for
 
 
 @contextmanager
-def deep(frames: int = MOST) -> Iterator[None]:
-    """Inside, there is room for so many frames below the current one, and for `MOST` in all at most."""
+def deep(frames: int = MOST_FRAMES) -> Iterator[None]:
+    """Inside, there is room for so many frames below the current one, and for `MOST_FRAMES` in all at most."""
     before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, MOST if frames >= MOST else min(_depth() + frames, MOST)))
+    sys.setrecursionlimit(max(before, MOST_FRAMES if frames >= MOST_FRAMES else min(_depth() + frames, MOST_FRAMES)))
     try:
         yield
     finally:

@@ -15,15 +15,15 @@ from snap.ir.synced import AnyFunction
 from snap.ir.types import Level
 from snap.ir.walk import callees, expressions, statements
 
-MOST = GRID_BLOCKS  # of blocks; of threads, too: `int` holds no more
+MOST_BLOCKS = GRID_BLOCKS  # of blocks; of threads, too: `int` holds no more
 
 
 def most_blocks(kernel: AnyFunction) -> int:
     """A kernel that numbers the threads of the whole grid has fewer than 2^31 of them."""
     if any(_numbers_threads(f) for f in callees(kernel)):
         blocks = kernel.place.known(Level.BLOCK) if kernel.place.held(Level.CLUSTER) is not None else 1
-        return MOST // (kernel.place.known(Level.THREAD) * blocks) * blocks
-    return MOST
+        return MOST_BLOCKS // (kernel.place.known(Level.THREAD) * blocks) * blocks
+    return MOST_BLOCKS
 
 
 def _numbers_threads(function: AnyFunction) -> bool:

@@ -143,7 +143,7 @@ def planned(
 
 
 @record
-class Operand:
+class GemmOperand:
     """given: the array that was passed, a matrix or several, or, where `turned`, its transpose"""
 
     given: Argument
@@ -169,10 +169,10 @@ class Operand:
         return self.given.array if self.lies(copied) else in_boxes(self.given).array
 
 
-def operand(name: str, value: object, function: str = "gemm", rank: int = 2) -> Operand:
+def operand(name: str, value: object, function: str = "gemm", rank: int = 2) -> GemmOperand:
     given = floats_of(function, name, value, TYPES, rank)
     if has_boxes(given):
-        return Operand(given, False)
+        return GemmOperand(given, False)
     turned = flipped(given)
     reads_turned = has_boxes(turned) or (turned.info.contiguous and not given.info.contiguous)
-    return Operand(turned, True) if reads_turned else Operand(given, False)
+    return GemmOperand(turned, True) if reads_turned else GemmOperand(given, False)

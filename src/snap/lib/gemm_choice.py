@@ -41,7 +41,7 @@ class Product:
 
 
 @record
-class Tile:
+class GemmTile:
     """height, width; depth: of a step; team: blocks of a cluster, with tiles below each other, that load what is beside
     them together; resident: blocks a multiprocessor; alone, among: cycles of a step where these are not reckoned, of a
     block that is alone on its multiprocessor, and of one among others.
@@ -70,11 +70,11 @@ class Slicing:
 
 
 @record
-class Kind:
+class GemmKind:
     """Of a GEMM: the tiles it may have, and figures: cycles of an H200's multiprocessor, as measured."""
 
     name: str
-    tiles: tuple[Tile, ...]
+    tiles: tuple[GemmTile, ...]
     products: float = math.inf  # elements of a tile that are multiplied in a cycle
     issue: float = 0.0  # a step besides: as long as without any loads
     lone: float = 0.0  # and where one warpgroup multiplies
@@ -94,10 +94,10 @@ class Kind:
     busy: float = 0.0  # of the blocks, so many load then at least
     apart: float = 1.0  # steps take so much longer where all tiles are divided: nobody loads the same rows at that time
     whole: bool = True  # tiles may be computed by one block each
-    slicings: Callable[[Product, Tile, int, int], Iterator[Slicing]] = lambda *work: iter(())
+    slicings: Callable[[Product, GemmTile, int, int], Iterator[Slicing]] = lambda *work: iter(())
     floor: Callable[[Product, float, int], float] = lambda product, cycles, blocks: cycles  # what memory takes
 
-    def step(self, product: Product, tile: Tile) -> Callable[[int, float], float]:
+    def step(self, product: Product, tile: GemmTile) -> Callable[[int, float], float]:
         """f(together, busy): cycles of a step; together: blocks that share a multiprocessor; busy: how many work, of
         those that could.
         """
@@ -163,7 +163,7 @@ class Plan:
 
 
 def candidates(
-    kind: Kind, product: Product, before: float = 0.0, copied: tuple[bool, bool] = (False, False)
+    kind: GemmKind, product: Product, before: float = 0.0, copied: tuple[bool, bool] = (False, False)
 ) -> Iterator[tuple[float, tuple[object, ...]]]:
     """Of all plans of one kind, the cycles and the other fields; before: cycles of what is done first."""
     for tile in kind.tiles:
@@ -260,7 +260,7 @@ def _as_long_as_asked(product: Product, cycles: float, blocks: int) -> float:
     return at_the_same_time(_delivered(product, blocks * THIN_STAGES * STRIP * 64 * 2), cycles)
 
 
-def _in_clusters(product: Product, tile: Tile, tiles: int, steps: int) -> Iterator[Slicing]:
+def _in_clusters(product: Product, tile: GemmTile, tiles: int, steps: int) -> Iterator[Slicing]:
     """All tiles at once."""
     for slices in SLICES:
         room = product.multiprocessors - (LARGE_CLUSTERS if slices > 2 else 0)
@@ -269,7 +269,7 @@ def _in_clusters(product: Product, tile: Tile, tiles: int, steps: int) -> Iterat
             yield Slicing(slices, tiles, after=2 * CLUSTER + given)
 
 
-def _anywhere(product: Product, tile: Tile, tiles: int, steps: int) -> Iterator[Slicing]:
+def _anywhere(product: Product, tile: GemmTile, tiles: int, steps: int) -> Iterator[Slicing]:
     """All tiles at once, by blocks that are no cluster."""
     for slices in SPLITS:
         if tiles * slices <= product.multiprocessors and slices <= steps and tile.width % (16 * slices) == 0:
@@ -277,15 +277,15 @@ def _anywhere(product: Product, tile: Tile, tiles: int, steps: int) -> Iterator[
             yield Slicing(slices, tiles, after=MEETING + given)
 
 
-def _of_few_rows(product: Product, tile: Tile, tiles: int, steps: int) -> Iterator[Slicing]:
+def _of_few_rows(product: Product, tile: GemmTile, tiles: int, steps: int) -> Iterator[Slicing]:
     """More blocks than multiprocessors disturb each other, so k is not divided for that."""
     for slices in (1, *SLICES):
         if slices == 1 or (tiles * slices <= product.multiprocessors and slices <= steps):
             yield Slicing(slices, tiles, after=TILE + (slices > 1) * CLUSTER / 2 * slices)
 
 
-def _tiles(depth: int, sides: tuple[tuple[int, int], ...], *teams: int) -> tuple[Tile, ...]:
-    return tuple(Tile(*side, depth, team) for side in sides for team in teams)
+def _tiles(depth: int, sides: tuple[tuple[int, int], ...], *teams: int) -> tuple[GemmTile, ...]:
+    return tuple(GemmTile(*side, depth, team) for side in sides for team in teams)
 
 
 # Of tiles that take as long the smaller one is taken.
@@ -296,14 +296,14 @@ _PAIRED = (64, 128), (128, 128), (128, 224), (128, 256)
 _CUT = (64, 64), (128, 64), (64, 128), (128, 128), (128, 192), (192, 192), (128, 256)
 _STEP: dict[str, Any] = dict(products=30, issue=35, lone=60, three=60, least=325, power=6, outside=7.3, multicast=1.2)
 _SIXTEEN: dict[str, Any] = dict(cluster=CLUSTER, tile=TILE, floor=_as_long_as_memory, **_STEP)
-TILES = Kind("tiles", _tiles(64, (*_SMALL, *_HIGH, *_LARGE), 1), division=(25000, 5000), apart=ONCE, **_SIXTEEN)
-GROUPS = Kind("tiles", _tiles(64, (*_SMALL, *_LARGE), 1), **_SIXTEEN)  # tiles are told by numbers in memory
-PAIRS = Kind("pairs", _tiles(64, _PAIRED, 2), **_SIXTEEN)
+TILES = GemmKind("tiles", _tiles(64, (*_SMALL, *_HIGH, *_LARGE), 1), division=(25000, 5000), apart=ONCE, **_SIXTEEN)
+GROUPS = GemmKind("tiles", _tiles(64, (*_SMALL, *_LARGE), 1), **_SIXTEEN)  # tiles are told by numbers in memory
+PAIRS = GemmKind("pairs", _tiles(64, _PAIRED, 2), **_SIXTEEN)
 _PARTS: dict[str, Any] = dict(whole=False, once=ONCE, **_SIXTEEN)
-SLICED = Kind("slices", _tiles(64, _CUT, 1), slicings=_in_clusters, **_PARTS)
-SPLIT = Kind("splits", _tiles(64, ((128, 128), (128, 192), (128, 256)), 1), slicings=_anywhere, **_PARTS)
+SLICED = GemmKind("slices", _tiles(64, _CUT, 1), slicings=_in_clusters, **_PARTS)
+SPLIT = GemmKind("splits", _tiles(64, ((128, 128), (128, 192), (128, 256)), 1), slicings=_anywhere, **_PARTS)
 _THIN: dict[str, Any] = dict(least=200, whole=False, slicings=_of_few_rows, floor=_as_long_as_asked)
-THIN = {height: Kind("thin", (Tile(height, STRIP, 64, resident=2),), **_THIN) for height in (8, 16, 32)}
+THIN = {height: GemmKind("thin", (GemmTile(height, STRIP, 64, resident=2),), **_THIN) for height in (8, 16, 32)}
 
 
 # ---- f32, multiplied as tf32 ----------------------------------------------------------------------------------------
@@ -319,7 +319,7 @@ ADDITION = 13000  # C is set to zero first, and added to
 LEAST_STAGES = 4  # that a slice of K is worth
 
 
-def _added(product: Product, tile: Tile, tiles: int, steps: int) -> Iterator[Slicing]:
+def _added(product: Product, tile: GemmTile, tiles: int, steps: int) -> Iterator[Slicing]:
     slices = min(product.multiprocessors // tile.team // tiles, steps * tile.depth // 32 // LEAST_STAGES)
     if slices > 1:
         yield Slicing(slices, tiles, ADDITION)
@@ -328,9 +328,9 @@ def _added(product: Product, tile: Tile, tiles: int, steps: int) -> Iterator[Sli
 _SHORT_LONG = (128, 256), (128, 192), (128, 128), (64, 128)
 _PRODUCTS: dict[str, Any] = dict(products=32, issue=16, least=300, weight=0.05, multicast=1.25, cluster=2500)
 _TF32: dict[str, Any] = dict(tile=2300, sum=0.17, division=(25000, 5000), busy=1, slicings=_added, **_PRODUCTS)
-ALONG = Kind("along", _tiles(32, _SHORT_LONG, 1, 2), **_TF32)
+ALONG = GemmKind("along", _tiles(32, _SHORT_LONG, 1, 2), **_TF32)
 # To read a column of B into registers, which waits for products of an element of each row of A.
-THROUGH_REGISTERS = Kind("registers", _tiles(64, _SHORT_LONG, 1, 2), fragments=(4, 2), stages=2, **_TF32)
+THROUGH_REGISTERS = GemmKind("registers", _tiles(64, _SHORT_LONG, 1, 2), fragments=(4, 2), stages=2, **_TF32)
 
 
 # ---- f32, without tensor cores --------------------------------------------------------------------------------------
@@ -340,7 +340,7 @@ ADDING, ADDED = 7700, 460  # to add slices in a second kernel; their elements th
 LEAST_STEPS, MOST_SLICES = 2, 64  # a slice is worth so many steps; one thread adds all slices of an element
 
 
-def _added_later(product: Product, tile: Tile, tiles: int, steps: int) -> Iterator[Slicing]:
+def _added_later(product: Product, tile: GemmTile, tiles: int, steps: int) -> Iterator[Slicing]:
     """Tiles that do not fill a last round are cut along k, so that all have work."""
     rest = tiles % (tile.resident * product.multiprocessors)
     for blocks in range(1, 2 * tile.resident + 1) if rest else ():  # a multiprocessor, of the rest
@@ -352,14 +352,14 @@ def _added_later(product: Product, tile: Tile, tiles: int, steps: int) -> Iterat
 
 
 _ALONE = (  # on its multiprocessor, and among others
-    Tile(128, 256, 16, resident=1, alone=5010, among=5010),
-    Tile(64, 128, 16, resident=4, alone=2150, among=1450),
-    Tile(64, 64, 32, resident=4, alone=2480, among=1570),
-    Tile(32, 128, 32, resident=3, alone=2360, among=1530),
-    Tile(16, 128, 32, resident=4, alone=2400, among=840),
-    Tile(128, 32, 32, resident=3, alone=2430, among=1880),
+    GemmTile(128, 256, 16, resident=1, alone=5010, among=5010),
+    GemmTile(64, 128, 16, resident=4, alone=2150, among=1450),
+    GemmTile(64, 64, 32, resident=4, alone=2480, among=1570),
+    GemmTile(32, 128, 32, resident=3, alone=2360, among=1530),
+    GemmTile(16, 128, 32, resident=4, alone=2400, among=840),
+    GemmTile(128, 32, 32, resident=3, alone=2430, among=1880),
 )
-SIMPLE = Kind("simple", _ALONE, tile=2100, sum=1 / 8, slicings=_added_later)
+SIMPLE = GemmKind("simple", _ALONE, tile=2100, sum=1 / 8, slicings=_added_later)
 
 
 # ---- 8-bit floats ---------------------------------------------------------------------------------------------------
@@ -376,5 +376,5 @@ def _as_long_as_bytes(product: Product, cycles: float, blocks: int) -> float:
 
 
 _EIGHT: dict[str, Any] = {**_SIXTEEN, "floor": _as_long_as_bytes}
-BYTES = Kind("tiles", _tiles(128, (*_SMALL, *_LARGE), 1), **_EIGHT)
+BYTES = GemmKind("tiles", _tiles(128, (*_SMALL, *_LARGE), 1), **_EIGHT)
 BYTES_PROMOTED = BYTES

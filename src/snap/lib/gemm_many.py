@@ -21,7 +21,7 @@ from typing import Any
 
 from snap.ir.types import F32, I32
 from snap.lib.arrays import Argument, argument, check_apart, check_sides, same_place
-from snap.lib.gemm import BAND, TYPES, Operand, operand
+from snap.lib.gemm import BAND, TYPES, GemmOperand, operand
 from snap.lib.gemm_arrays import check_depth, copy, floats_of, has_boxes, multiply, result_of, room_for_boxes
 from snap.lib.gemm_arrays import columns as first_columns
 from snap.lib.gemm_choice import EVEN, GROUPS, TILES, Plan, Product, best, candidates
@@ -66,8 +66,8 @@ def _multiply(
     many: str,
     plan: Plan,
     written: Argument,
-    left: Operand,
-    right: Operand,
+    left: GemmOperand,
+    right: GemmOperand,
     ends: Argument | None,
     count: int,
 ) -> None:
@@ -109,9 +109,9 @@ def planned(
 # ---- arrays ---------------------------------------------------------------------------------------------------------
 
 
-def _operands(function: str, a: object, b: object, rank: int) -> tuple[Operand, Operand]:
+def _operands(function: str, a: object, b: object, rank: int) -> tuple[GemmOperand, GemmOperand]:
     # Groups begin at any row, and a box at a multiple of 16 bytes in its row: rows of groups lie along k.
-    left = Operand(floats_of(function, "a", a, TYPES, 2), False) if rank == 2 else operand("a", a, function, rank)
+    left = GemmOperand(floats_of(function, "a", a, TYPES, 2), False) if rank == 2 else operand("a", a, function, rank)
     right = operand("b", b, function, 3)
     for name, given in (("a", left.given), ("b", right.given)):
         check_sides(function, name, given)
@@ -129,6 +129,6 @@ def group_ends(function: str, value: object, left: Argument, count: int) -> Argu
     return given
 
 
-def _result(function: str, out: Any, left: Operand, shape: tuple[int, ...]) -> Argument:
+def _result(function: str, out: Any, left: GemmOperand, shape: tuple[int, ...]) -> Argument:
     room = left.given.new(shape) if out is None else out
     return result_of(function, room, left.given, (left.given.type, F32), shape)

@@ -31,7 +31,7 @@ from typing import Any
 
 from snap.api import SnapFunction
 from snap.ir.types import Scalar
-from snap.lib.replays import MISS, Plan, Quick, Step, no_plan, quick, replay_text
+from snap.lib.replays import MISS, Quick, ReplayPlan, ReplayStep, no_plan, quick, replay_text
 from snap.runtime.errors import LaunchError
 from snap.runtime.trusted import LINE
 from snap.surface import TypeName
@@ -55,7 +55,7 @@ class Tape:
     def __init__(self, values: tuple[object, ...]):
         self.names = {id(values[k]): f"a{k}" for k in reversed(range(len(values))) if is_array(values[k])}
         self.values: dict[str, object] = {}
-        self.steps: list[Step] = []
+        self.steps: list[ReplayStep] = []
         self.whole = True
 
     def run(self, function: Callable, args: tuple[object, ...], keywords: dict[str, object]) -> Any:
@@ -64,14 +64,16 @@ class Tape:
         arrays = {id(arg): self.names[id(arg)] for arg in (*args, *keywords.values()) if id(arg) in self.names}
         made = function(*args, **keywords)
         name = f"v{len(self.steps)}"
-        self.steps.append(Step(name, function, args, arrays, f"{self.called(function)}({', '.join(given)})", made))
+        self.steps.append(
+            ReplayStep(name, function, args, arrays, f"{self.called(function)}({', '.join(given)})", made)
+        )
         if made is not None:
             self.names[id(made)] = name
         return made
 
     def called(self, function: Callable) -> str:
         """The function; of a launch, what stands in the kernel's table by then, which is its fast path."""
-        if isinstance(function, Launch):
+        if isinstance(function, RecordedLaunch):
             return f"{self.kept(function.kernel.launches)}[{self.spelled(function.blocks)}]"
         return self.kept(function)
 
@@ -100,7 +102,7 @@ class Tape:
         return self.names.get(id(result))
 
 
-class Launch:
+class RecordedLaunch:
     """A kernel with a number of blocks, as a step."""
 
     def __init__(self, kernel: Any, blocks: int):
@@ -112,7 +114,7 @@ class Launch:
 
 def launch(kernel: Any, blocks: int, *args: object) -> None:
     """Launch a kernel, as a step."""
-    step(Launch(kernel, blocks), *args)
+    step(RecordedLaunch(kernel, blocks), *args)
 
 
 def step(function: Callable, *args: object, **keywords: object) -> Any:
@@ -225,18 +227,18 @@ class Calls:
     """
 
     def __init__(self) -> None:
-        self.recent: list[Plan] = []
+        self.recent: list[ReplayPlan] = []
         self.replays: dict[Hashable, Callable | None] = {}
-        self.quick: dict[Hashable, tuple[Quick, list[Plan]]] = {}
+        self.quick: dict[Hashable, tuple[Quick, list[ReplayPlan]]] = {}
         self.last = no_plan()
 
-    def follow(self, plan: Plan) -> None:
+    def follow(self, plan: ReplayPlan) -> None:
         self.last.after = plan
         self.last = plan
         if plan not in self.recent:
             self.recent = [plan, *self.recent[: MOST_RECENT - 1]]
 
-    def other(self, missed: Plan, values: tuple[object, ...]) -> object:
+    def other(self, missed: ReplayPlan, values: tuple[object, ...]) -> object:
         """The call by a plan that was used of late, where the one that was foreseen was not its own; or MISS."""
         for plan in self.recent:
             if plan is not missed:

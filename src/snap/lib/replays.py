@@ -31,7 +31,7 @@ _ROOM_ALIGN = 256
 
 
 @record
-class Step:
+class ReplayStep:
     """name    of what it made
     arrays  the names of the arrays among its arguments, by identity
     text    the call, in the tape's names
@@ -45,7 +45,7 @@ class Step:
     made: Any
 
 
-class Plan:
+class ReplayPlan:
     """run     (*arguments) -> the result, or MISS
     after   the plan of the call that came after this one last time
     """
@@ -54,14 +54,14 @@ class Plan:
 
     def __init__(self, run: Callable):
         self.run = run
-        self.after: Plan = self
+        self.after: ReplayPlan = self
 
 
-def no_plan() -> Plan:
-    return Plan(lambda *values: MISS)
+def no_plan() -> ReplayPlan:
+    return ReplayPlan(lambda *values: MISS)
 
 
-def replay_text(steps: list[Step], arguments: int, result: str) -> str:
+def replay_text(steps: list[ReplayStep], arguments: int, result: str) -> str:
     head = f"def replay({', '.join(f'a{k}' for k in range(arguments))}):"
     return "\n    ".join([head, *(f"{step.name} = {step.text}" for step in steps), f"return {result}"]) + "\n"
 
@@ -76,7 +76,7 @@ class Quick:
         self.torch, self.name, self.conditions, self.lines, self.names = torch, name, conditions, lines, names
         self.code: dict[tuple[str, ...], Any] = {}
 
-    def plan(self, values: tuple[object, ...]) -> Plan | None:
+    def plan(self, values: tuple[object, ...]) -> ReplayPlan | None:
         """For torch's state as it is now; None where nobody should be passed by, or where torch cannot compare."""
         found = state_conditions(self.torch, values)
         if found is None:
@@ -90,10 +90,10 @@ class Quick:
         return plan_of(code, {**self.names, **names})
 
 
-def plan_of(code: Any, names: dict[str, object]) -> Plan:
+def plan_of(code: Any, names: dict[str, object]) -> ReplayPlan:
     names = {**names, "MISS": MISS}
     exec(code, names)
-    return Plan(names["run"])  # type: ignore[arg-type]
+    return ReplayPlan(names["run"])  # type: ignore[arg-type]
 
 
 def _compiled(name: str, arguments: int, conditions: list[str], lines: list[str]) -> Any:
@@ -111,7 +111,7 @@ def _compiled(name: str, arguments: int, conditions: list[str], lines: list[str]
 
 def guarded(
     name: str, torch: Any, values: tuple[object, ...], lines: list[str], names: dict[str, object]
-) -> Plan | None:
+) -> ReplayPlan | None:
     """A plan that does these lines for all calls with such tensors, wherever they lie, and such values."""
     found, own = state_conditions(torch, values), value_conditions(values)
     if found is None or own is None:
@@ -192,7 +192,7 @@ def value_conditions(values: tuple[object, ...]) -> tuple[list[str], dict[str, o
 
 
 @record
-class Place:
+class TensorPlace:
     """Where tensors are, and how memory and launches are made there."""
 
     device: int
@@ -204,10 +204,10 @@ class Place:
     most_room: int
     clean: Callable[[], int]
     most_clean: int
-    launch: Callable[[Step], Trusted | None]
+    launch: Callable[[ReplayStep], Trusted | None]
 
 
-def on_gpu(torch: Any, device: int) -> Place | None:
+def on_gpu(torch: Any, device: int) -> TensorPlace | None:
     from snap.runtime.driver import CLEAN, ROOM, driver
     from snap.runtime.launch import launcher
 
@@ -215,7 +215,7 @@ def on_gpu(torch: Any, device: int) -> Place | None:
     if empty is None:
         return None
     found = driver()
-    return Place(
+    return TensorPlace(
         device,
         found.count == 1,
         empty,
@@ -243,7 +243,7 @@ def quick(name: str, tape: Any, values: tuple[object, ...], result: str, offsets
 
 
 def quick_at(
-    place: Place, torch: Any, name: str, tape: Any, values: tuple[object, ...], result: str, offsets: bool
+    place: TensorPlace, torch: Any, name: str, tape: Any, values: tuple[object, ...], result: str, offsets: bool
 ) -> Quick | None:
     compared = value_conditions(values)
     if compared is None:
@@ -269,9 +269,9 @@ class _Text:
     Launches need addresses.
     """
 
-    def __init__(self, place: Place, torch: Any, given: dict[str, Any], tape: Any, result: str):
+    def __init__(self, place: TensorPlace, torch: Any, given: dict[str, Any], tape: Any, result: str):
         self.place, self.torch, self.tape, self.given, self.result = place, torch, tape, given, result
-        self.steps: list[Step] = tape.steps
+        self.steps: list[ReplayStep] = tape.steps
         self.names: dict[str, object] = {
             "empty": place.empty,
             "current_stream": place.stream,
@@ -287,10 +287,10 @@ class _Text:
 
     def possible(self) -> bool:
         """Whether there are launches, all of them of the kind that has a short form."""
-        from snap.lib.recorded import Launch, new_tensor, zeroed_tensor
+        from snap.lib.recorded import RecordedLaunch, new_tensor, zeroed_tensor
 
         for step in self.steps:
-            if isinstance(step.function, Launch):
+            if isinstance(step.function, RecordedLaunch):
                 found = self.place.launch(step)
                 if found is None:
                     return False
@@ -310,7 +310,7 @@ class _Text:
         )
         return bool(self.launches)
 
-    def _view(self, step: Step) -> bool:
+    def _view(self, step: ReplayStep) -> bool:
         """Notes what is a view.  False for a step that gives a view and might do more than that."""
         from snap.lib.recorded import VIEWS
 
@@ -342,7 +342,7 @@ class _Text:
                     found[base] = name
         return found
 
-    def _tensor_steps(self) -> list[Step]:
+    def _tensor_steps(self) -> list[ReplayStep]:
         return [step for step in self.steps if step.name not in self.launches]
 
     def _rooms(self, launch: str, names: set[str], most: int) -> dict[str, int]:

@@ -58,7 +58,7 @@ NAMESPACE = "snap"
 
 
 @record
-class Operator:
+class TorchOperator:
     """arguments  as torch's schemas write them, tensors first
     result     (*arguments) -> an empty tensor like the result; arguments at their default may be left out
     backward   (op, grad, result, *arguments) -> gradients of the tensors, in order; None where there is no gradient
@@ -162,28 +162,28 @@ def _like(x, *rest):
     return x.new_empty(x.shape)
 
 
-OPERATORS: dict[str, Operator] = {
-    "reduce": Operator('Tensor x, str op="add"', _reduced, _reduce_backward, _reduce_tangent, keeps_result=False),
-    "scan": Operator(
+OPERATORS: dict[str, TorchOperator] = {
+    "reduce": TorchOperator('Tensor x, str op="add"', _reduced, _reduce_backward, _reduce_tangent, keeps_result=False),
+    "scan": TorchOperator(
         'Tensor x, str op="add", bool exclusive=False', _like, _scan_backward, _scan_tangent, keeps_result=False
     ),
-    "softmax": Operator("Tensor x", _like, _softmax_backward, _softmax_tangent),
-    "transpose": Operator(
+    "softmax": TorchOperator("Tensor x", _like, _softmax_backward, _softmax_tangent),
+    "transpose": TorchOperator(
         "Tensor x",
         lambda x: x.new_empty((x.shape[1], x.shape[0])),
         _transpose_backward,
         _transpose_tangent,
         keeps_result=False,
     ),
-    "histogram": Operator("Tensor x", lambda x: x.new_empty((256,), dtype=sys.modules["torch"].int64)),
-    "gemv": Operator(
+    "histogram": TorchOperator("Tensor x", lambda x: x.new_empty((256,), dtype=sys.modules["torch"].int64)),
+    "gemv": TorchOperator(
         "Tensor a, Tensor x",
         lambda a, x: a.new_empty((a.shape[0],)),
         _gemv_backward,
         _gemv_tangent,
         keeps_result=False,
     ),
-    "gemm": Operator(
+    "gemm": TorchOperator(
         "Tensor a, Tensor b, Tensor? bias=None, str? activation=None",
         lambda a, b, bias=None, activation=None: a.new_empty((a.shape[0], b.shape[1])),
         gemm_backward,
@@ -191,8 +191,8 @@ OPERATORS: dict[str, Operator] = {
         gemm_direct,
         keeps_result=False,
     ),
-    "gemm_fp8": Operator(FP8_ARGUMENTS, fp8_result, keeps_result=False),
-    "gemm_batched": Operator(
+    "gemm_fp8": TorchOperator(FP8_ARGUMENTS, fp8_result, keeps_result=False),
+    "gemm_batched": TorchOperator(
         "Tensor a, Tensor b",
         lambda a, b: a.new_empty((a.shape[0], a.shape[1], b.shape[2])),
         product_backward,
@@ -200,7 +200,7 @@ OPERATORS: dict[str, Operator] = {
         batched_direct,
         keeps_result=False,
     ),
-    "gemm_grouped": Operator(
+    "gemm_grouped": TorchOperator(
         "Tensor a, Tensor b, Tensor ends",
         lambda a, b, ends: a.new_empty((a.shape[0], b.shape[2])),
         grouped_backward,
@@ -208,7 +208,7 @@ OPERATORS: dict[str, Operator] = {
         grouped_direct,
         keeps_result=False,
     ),
-    "gemm_tf32": Operator(
+    "gemm_tf32": TorchOperator(
         "Tensor a, Tensor b",
         lambda a, b: a.new_empty((a.shape[0], b.shape[1])),
         product_backward,
@@ -216,7 +216,7 @@ OPERATORS: dict[str, Operator] = {
         tf32_direct,
         keeps_result=False,
     ),
-    "sgemm": Operator(
+    "sgemm": TorchOperator(
         "Tensor a, Tensor b, float alpha=1.0",
         lambda a, b, alpha=1.0: a.new_empty((a.shape[0], b.shape[1])),
         product_backward,
@@ -343,7 +343,7 @@ def _refuse_tensor(name: str, word: str, value: object) -> None:
         raise LaunchError(f"snap.lib.{name}", "takes a number, got a torch.Tensor; pass `.item()`", word)
 
 
-def _refuse_derivative(name: str, entry: Operator, outside: list[str], given: dict[str, object]) -> None:
+def _refuse_derivative(name: str, entry: TorchOperator, outside: list[str], given: dict[str, object]) -> None:
     if any(wants_gradient(value) or has_tangent(value) for value in given.values()):
         raise NotImplementedError(
             f"snap.lib.{name} has a gradient for its arguments {', '.join(entry.names)}, where they are tensors, names"

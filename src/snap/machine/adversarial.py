@@ -26,7 +26,7 @@ from snap.machine.copies import Copies
 from snap.machine.endings import ended_too_early
 from snap.machine.errors import MachineError, Race
 from snap.machine.flights import Air, Products
-from snap.machine.lanes import WAITING_HELP, Launch, Site
+from snap.machine.lanes import WAITING_HELP, FaultSite, MachineLaunch
 from snap.machine.mbarriers import Gate, Meeting, Slot, TurnGate
 from snap.machine.printing import Postponed, Say, say, silent
 from snap.machine.program import Program, program_for
@@ -110,13 +110,13 @@ def _run(
 def _start(launch: Schedule, program: Program, args: list, blocks: range) -> None:
     function = program.kernel
     values = [argument(p, value) for p, value in zip(function.params, args)]
-    end = Site(function.span, "the end of the kernel")
+    end = FaultSite(function.span, "the end of the kernel")
     for lanes in launch.lanes_of(blocks):
         steps = program.run(lanes, None, *indices(lanes), 0, *bound(function, values, lanes, lanes.record))
         launch.start(lanes, _ending_together(lanes, steps, end) if program.ends_together else steps)
 
 
-def _ending_together(lanes: WarpLanes, steps: Generator, end: Site) -> Generator:
+def _ending_together(lanes: WarpLanes, steps: Generator, end: FaultSite) -> Generator:
     """Where blocks of a cluster write to each other's memory asynchronously, none of them ends before the others."""
     yield from steps
     yield from lanes.meet("cluster", lanes.thread, 0, None, end, "", None, 0)
@@ -144,7 +144,7 @@ class Gathering:
         return sum(len(lanes) for _, _, lanes in self.arrivals)
 
 
-class Schedule(Launch):
+class Schedule(MachineLaunch):
     """Who runs next, and who waits."""
 
     def __init__(
@@ -173,7 +173,7 @@ class Schedule(Launch):
         self.woken: list[Warp] = []
         self.tokens = 0
         # Arrivals in other blocks: block, barrier, place, segment and lane.
-        self.remote: list[tuple[int, str, Site, Segment, int]] = []
+        self.remote: list[tuple[int, str, FaultSite, Segment, int]] = []
         self.ended: dict[int, list[Segment]] = {}  # by block, what its warps knew at the end
 
     @cached_property
@@ -196,7 +196,7 @@ class Schedule(Launch):
         first = block // self.blocks_per_cluster * self.blocks_per_cluster
         return list(range(first, first + self.blocks_per_cluster))
 
-    def slot(self, barrier: synced.MBarrier, block: int, number: int, site: Site) -> Slot:
+    def slot(self, barrier: synced.MBarrier, block: int, number: int, site: FaultSite) -> Slot:
         if not 0 <= number < barrier.slots:
             raise MachineError(
                 "out of bounds", f"slot {number} of `{barrier.name}`, which has {barrier.slots}", site.span, block
@@ -232,7 +232,7 @@ class Schedule(Launch):
         waiting = [w for w in self.warps if not w.done]
         if ready:
             raise MachineError(
-                "no progress", "the kernel does not end", self.kernel.span, note=f"{_STEPS} turns were taken"
+                "no progress", "the kernel does not end", self.kernel.span, note=f"{_STEPS} steps were taken"
             )
         if waiting:
             self._mismatch(waiting)

@@ -17,7 +17,7 @@ import numpy as np
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.machine.errors import MachineError
-from snap.machine.lanes import Site
+from snap.machine.lanes import FaultSite
 from snap.machine.printing import Postponed, say
 
 
@@ -43,7 +43,7 @@ class Thread:
     def __init__(self, steps: Generator):
         self.steps = steps
         self.stuck_at = -1
-        self.last_site: Site | None = None
+        self.last_site: FaultSite | None = None
 
 
 def apart(lanes, statement: Callable, m, n: int) -> Generator:

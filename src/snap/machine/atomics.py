@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from snap.ir.types import BF16, Scalar
-from snap.machine.lanes import Site
+from snap.machine.lanes import FaultSite
 from snap.machine.numbers import from_memory, round_bf16, to_memory
 
 
@@ -34,7 +34,7 @@ def _combine(op: str, type: Scalar):
             raise ValueError(f"unknown atomic {op}")
 
 
-def atomic(view, op: str, index: tuple, dims, m, args: tuple, wanted: bool, order: str, site: Site):
+def atomic(view, op: str, index: tuple, dims, m, args: tuple, wanted: bool, order: str, site: FaultSite):
     """Perform it; the old values (load: the values) of all lanes, or None where nobody wants them."""
     lanes = view.lanes
     if op == "load":

@@ -17,9 +17,9 @@ from snap.ir import nodes as ir
 from snap.ir.clusters import Part
 from snap.ir.hardware import BOX_BYTES
 from snap.machine.errors import MachineError
-from snap.machine.lanes import Lanes, Site, promised
+from snap.machine.lanes import FaultSite, Lanes, promised
 from snap.machine.numbers import from_memory, loaded_as_tf32, to_memory
-from snap.machine.storage import View
+from snap.machine.storage import StorageView
 from snap.machine.tensor import TileSpec, check_written
 
 _AT_ONCE = 1 << 21  # elements moved at a time
@@ -43,10 +43,10 @@ class BoxSpec:
     copies: bool
     part: tuple[int, int] | None  # the blocks that hold copies of one value, where these are not all
     tf32: bool
-    site: Site  # of the global side
+    site: FaultSite  # of the global side
 
     @staticmethod
-    def of(s: ir.BoxCopy, tile: Site, origin: Site) -> BoxSpec:
+    def of(s: ir.BoxCopy, tile: FaultSite, origin: FaultSite) -> BoxSpec:
         obj = s.tile.access.view.obj
         return BoxSpec(
             s.op, TileSpec(s.tile.shape, tile), s.box, obj.spread is ir.Spread.COPIES, obj.part, s.tf32, origin
@@ -80,9 +80,9 @@ class Boxes:
     """
 
     spec: BoxSpec
-    view: View
+    view: StorageView
     offsets: np.ndarray
-    array: View
+    array: StorageView
     dims: tuple[int, ...]
     rows: np.ndarray
     columns: np.ndarray
@@ -126,7 +126,7 @@ def boxes(lanes: Lanes, spec: BoxSpec, tile: tuple, origin: tuple, m) -> Boxes:
 
 
 def _check_start(
-    lanes: Lanes, spec: BoxSpec, array: View, first: list[np.ndarray], rows: np.ndarray, columns: np.ndarray
+    lanes: Lanes, spec: BoxSpec, array: StorageView, first: list[np.ndarray], rows: np.ndarray, columns: np.ndarray
 ) -> None:
     """Along its rows a box begins at a multiple of 16 bytes, and one that is stored at no negative index; the hardware
     stops the kernel elsewhere.
@@ -191,13 +191,13 @@ def claim(lanes: Lanes, made: Boxes, claims: tuple) -> None:
             )
 
 
-def fetched(array: View, cells: np.ndarray, inside: np.ndarray | None, tf32: bool) -> np.ndarray:
+def fetched(array: StorageView, cells: np.ndarray, inside: np.ndarray | None, tf32: bool) -> np.ndarray:
     """What a load brings, as it lies in memory or rounded to tf32."""
     bits = loaded_as_tf32(array.flat.take(cells)) if tf32 else array.flat.take(cells)
     return bits if inside is None else np.where(inside, bits, bits.dtype.type(0))
 
 
-def deliver(op: ir.BoxOp, array: View, cells: np.ndarray, inside: np.ndarray | None, bits: np.ndarray) -> None:
+def deliver(op: ir.BoxOp, array: StorageView, cells: np.ndarray, inside: np.ndarray | None, bits: np.ndarray) -> None:
     """Put one box (or, of 'store', several) into global memory, combined with what is there."""
     array.lanes.launch.changes += 1
     if inside is not None:

@@ -17,9 +17,9 @@ import numpy as np
 from snap.ir import synced
 from snap.ir.types import Element
 from snap.machine.clocks import Released
-from snap.machine.lanes import Site
+from snap.machine.lanes import FaultSite
 from snap.machine.races import READ, WRITE
-from snap.machine.storage import View
+from snap.machine.storage import StorageView
 
 if TYPE_CHECKING:
     from snap.machine.mbarriers import Slot
@@ -37,13 +37,13 @@ class Flight:
     `tokens`: known to who knows of such arrivals.
     """
 
-    target: View
-    source: View
+    target: StorageView
+    source: StorageView
     to: np.ndarray
     origin: np.ndarray
     read: np.ndarray
     lanes: np.ndarray
-    sites: tuple[Site, Site]
+    sites: tuple[FaultSite, FaultSite]
     group: np.ndarray
     arrived: np.ndarray
     covered: np.ndarray
@@ -81,7 +81,7 @@ class Landing:
     flights: list[Flight]
     active: np.ndarray
     token: int
-    site: Site
+    site: FaultSite
     over: bool = False
 
     verb = "copy to"
@@ -92,7 +92,7 @@ class Landing:
         return self.copies.warp.number
 
     @property
-    def view(self) -> View:
+    def view(self) -> StorageView:
         return self.flights[0].target
 
     def go_on(self) -> bool:
@@ -121,10 +121,10 @@ class Copies:
 
     def issue(
         self,
-        target: tuple[View, tuple, object],
-        source: tuple[View, tuple, object],
+        target: tuple[StorageView, tuple, object],
+        source: tuple[StorageView, tuple, object],
         m,
-        sites: tuple[Site, Site],
+        sites: tuple[FaultSite, FaultSite],
         valid,
         first: tuple[Element, Any] | None,
     ) -> None:
@@ -153,7 +153,7 @@ class Copies:
         self.flights.append(flight)
         self.drift()
 
-    def _cells(self, element: tuple[View, tuple, object], mask: np.ndarray, site: Site) -> np.ndarray:
+    def _cells(self, element: tuple[StorageView, tuple, object], mask: np.ndarray, site: FaultSite) -> np.ndarray:
         view, index, dims = element
         return self.warp.full(view.cells(view.resolve(index, dims, mask[None, :], site)))[0].astype(np.int64)
 
@@ -180,7 +180,7 @@ class Copies:
                 self.cover(flight, covered & ~flight.covered)
         self._forget()
 
-    def arrive(self, barrier: synced.MBarrier, slot, m, site: Site) -> None:
+    def arrive(self, barrier: synced.MBarrier, slot, m, site: FaultSite) -> None:
         """Each thread arrives when all that it has copied so far has come; it does not wait for that."""
         schedule, active = self.warp.launch, self.warp.active(m)[0]
         numbers = np.broadcast_to(slot, self.warp.shape)[0]

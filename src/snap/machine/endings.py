@@ -13,7 +13,7 @@ import numpy as np
 from snap.machine import clocks
 from snap.machine.clocks import Released, Segment
 from snap.machine.errors import Race, RaceAccess
-from snap.machine.races import Entry, element_of, side
+from snap.machine.races import LoggedAccess, element_of, side
 
 if TYPE_CHECKING:
     from snap.machine.adversarial import Schedule
@@ -63,7 +63,7 @@ def ended_too_early(launch: Schedule) -> None:
                         _check_entry(launch, last, where[1], e)
 
 
-def _check_entry(launch: Schedule, last: dict[int, LastWords], cluster: int, e: Entry) -> None:
+def _check_entry(launch: Schedule, last: dict[int, LastWords], cluster: int, e: LoggedAccess) -> None:
     """Accesses of another block's memory."""
     owner = cluster * launch.blocks_per_cluster + e.address // e.pitch
     for at in np.flatnonzero(owner != e.segment.block).tolist():

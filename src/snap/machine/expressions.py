@@ -21,7 +21,7 @@ from snap.machine import functions, numbers
 from snap.machine.facts import GRID
 from snap.machine.lanes import Watched
 from snap.machine.locals import Layout, table_values
-from snap.machine.writing import Terms, Writing
+from snap.machine.writing import SignedTerms, Writing
 
 _LONG = 300  # text beyond this is bound to a name: Python's parser has a limit of nesting
 
@@ -363,7 +363,7 @@ class Expressions(Writing):
 
     # ---- indices that need not be computed again ----
 
-    def split_index(self, e: ir.Expr, keep: Callable[[ir.Expr], bool]) -> tuple[Terms, Terms] | None:
+    def split_index(self, e: ir.Expr, keep: Callable[[ir.Expr], bool]) -> tuple[SignedTerms, SignedTerms] | None:
         """The terms of a sum: those to prepare, and those that all lanes share; None where a term is neither."""
         fixed, shared = [], []
         todo = [("+", e)]
@@ -380,15 +380,15 @@ class Expressions(Writing):
                 return None
         return fixed, shared
 
-    def shifts(self, terms: list[Terms]) -> list[str]:
+    def shifts(self, terms: list[SignedTerms]) -> list[str]:
         return [self.sum(per_dimension, self.expr) if per_dimension else "None" for per_dimension in terms]
 
-    def sum(self, terms: Terms, value: Callable[[ir.Expr], str]) -> str:
+    def sum(self, terms: SignedTerms, value: Callable[[ir.Expr], str]) -> str:
         """Signed terms added up in their own type; integers wrap, so the order does not matter."""
         text = "".join(f" {sign} {value(term)}" for sign, term in terms).strip()
         return f"({text[2:] if text.startswith('+ ') else text})"
 
-    def fixed_access(self, a: ir.MemAccess) -> tuple[str, list[Terms]] | None:
+    def fixed_access(self, a: ir.MemAccess) -> tuple[str, list[SignedTerms]] | None:
         """An index prepared for all launches, where it consists of positions, constants and values that all lanes
         share.
         """

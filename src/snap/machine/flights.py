@@ -19,12 +19,12 @@ from snap.ir.hardware import WARP, WARPGROUP
 from snap.ir.types import scalar_of
 from snap.machine.boxes import BoxSpec, boxes, claim, deliver, fetched
 from snap.machine.errors import MachineError, Race, RaceAccess
-from snap.machine.lanes import Site
+from snap.machine.lanes import FaultSite
 from snap.machine.locals import owner
 from snap.machine.mbarriers import Gate, Slot
 from snap.machine.numbers import REGISTER
 from snap.machine.races import ATOMIC, READ, WRITE
-from snap.machine.storage import View
+from snap.machine.storage import StorageView
 from snap.machine.tensor import TileSpec, WgmmaSpec, check_written, matrix
 
 if TYPE_CHECKING:
@@ -47,15 +47,15 @@ class BoxLoad:
     verb = "copy to"
     comes = True  # by itself, whoever waits
 
-    view: View
+    view: StorageView
     cells: np.ndarray
-    array: View
+    array: StorageView
     origin: np.ndarray
     inside: np.ndarray | None
     tf32: bool
     slot: Slot | None
     token: int
-    site: Site
+    site: FaultSite
     block: int
     over: bool = False
 
@@ -78,14 +78,14 @@ class BoxStore:
     comes = False
 
     op: BoxOp
-    view: View
+    view: StorageView
     cells: np.ndarray
-    array: View
+    array: StorageView
     origin: np.ndarray
     inside: np.ndarray | None
     token: int
     written: int
-    site: Site
+    site: FaultSite
     block: int
     held: np.ndarray | None = None
     over: bool = False
@@ -124,7 +124,7 @@ class Air:
         self.schedule = schedule
         self.boxes: list[BoxLoad | BoxStore | Landing] = []
         # Token, memory, place, what it does, and the block whose memory it is.
-        self.issued: list[tuple[int, str, Site, str, int]] = []
+        self.issued: list[tuple[int, str, FaultSite, str, int]] = []
         dice = schedule.dice
         self.at_issue, self.later = (float(dice.choice(_HABITS)) for _ in range(2))
 
@@ -202,7 +202,9 @@ def issue(
             )
 
 
-def _store(warp: WarpLanes, lane: int, spec: BoxSpec, view: View, cells, array: View, outer, inside) -> None:
+def _store(
+    warp: WarpLanes, lane: int, spec: BoxSpec, view: StorageView, cells, array: StorageView, outer, inside
+) -> None:
     schedule: Schedule = warp.launch
     token, written = schedule.token(), schedule.token()
     _log(warp, lane, view, cells, READ, spec.tile.site, token, "copy from")
@@ -212,13 +214,15 @@ def _store(warp: WarpLanes, lane: int, spec: BoxSpec, view: View, cells, array: 
     schedule.air.add(store)
 
 
-def _log(warp: WarpLanes, lane: int, view: View, cells, kind: int, site: Site, token: int, verb: str) -> None:
+def _log(
+    warp: WarpLanes, lane: int, view: StorageView, cells, kind: int, site: FaultSite, token: int, verb: str
+) -> None:
     if view.record is not None and len(cells):
         warp.log_stretches(view, cells, lane, kind, site, token, verb)
 
 
 def _log_global(
-    warp: WarpLanes, lane: int, view: View, cells, inside, kind: int, site: Site, token: int, verb: str
+    warp: WarpLanes, lane: int, view: StorageView, cells, inside, kind: int, site: FaultSite, token: int, verb: str
 ) -> None:
     _log(warp, lane, view, cells if inside is None else cells[inside], kind, site, token, verb)
 
@@ -255,15 +259,15 @@ class WarpShare:
 
     warp: WarpLanes
     acc: list | None
-    a: list | tuple[View, np.ndarray] | None
-    b: tuple[View, np.ndarray] | None
+    a: list | tuple[StorageView, np.ndarray] | None
+    b: tuple[StorageView, np.ndarray] | None
     zero: bool
     group: int = -1
     covered: bool = False
 
 
 @dataclass(slots=True, eq=False)
-class Product:
+class WgmmaInFlight:
     spec: WgmmaSpec
     token: int
     parts: list[WarpShare | None]
@@ -291,7 +295,7 @@ class Product:
             part.acc[:] = spec.acc.as_stored(list(after[0, :, None, WARP * w : WARP * w + WARP]))
             part.acc = part.a = part.b = None  # a long run has many
 
-    def _tile(self, tile: TileSpec, view: View, cells: np.ndarray) -> np.ndarray:
+    def _tile(self, tile: TileSpec, view: StorageView, cells: np.ndarray) -> np.ndarray:
         check_written(view, cells, tile.site)
         return view.flat.take(cells)[None]
 
@@ -301,7 +305,7 @@ class Products(Gate):
 
     def __init__(self, schedule: Schedule):
         super().__init__(schedule)
-        self.all: list[Product] = []
+        self.all: list[WgmmaInFlight] = []
         self.issued, self.committed, self.first = [0] * _WARPS, [0] * _WARPS, [0] * _WARPS
         self.executed = 0
         self.later = float(schedule.dice.choice(_HABITS))
@@ -310,10 +314,10 @@ class Products(Gate):
         missing = [w for w in range(_WARPS) if self.issued[w] <= self.executed]
         return f"the wgmma waits for warp {missing[0] if missing else 0} of the warpgroup, which never issues it"
 
-    def issue(self, warp: WarpLanes, spec: WgmmaSpec, acc: list, a, b, zero: bool) -> Product:
+    def issue(self, warp: WarpLanes, spec: WgmmaSpec, acc: list, a, b, zero: bool) -> WgmmaInFlight:
         w = _number(warp)
         if self.issued[w] == len(self.all):
-            self.all.append(Product(spec, self.schedule.token(), [None] * _WARPS))
+            self.all.append(WgmmaInFlight(spec, self.schedule.token(), [None] * _WARPS))
         product = self.all[self.issued[w]]
         if product.spec is not spec:
             raise MachineError(
@@ -338,7 +342,7 @@ class Products(Gate):
                 product.parts[w].group = self.committed[w]
         self.committed[w] += 1
 
-    def wait(self, warp: WarpLanes, younger: int, site: Site):
+    def wait(self, warp: WarpLanes, younger: int, site: FaultSite):
         """Until at most so many of the warp's youngest groups are in flight."""
         w = _number(warp)
         last = self.first[w]
@@ -377,8 +381,8 @@ class Registers:
     """A local array that products use: those in flight that add to it or read it, and when a thread last touched it."""
 
     values: list  # keeps its identity from being reused
-    adding: list[Product] = field(default_factory=list)
-    reading: list[Product] = field(default_factory=list)
+    adding: list[WgmmaInFlight] = field(default_factory=list)
+    reading: list[WgmmaInFlight] = field(default_factory=list)
     touched: int = 0
 
 
@@ -410,7 +414,7 @@ def multiply(warp: WarpLanes, spec: WgmmaSpec, acc: list, a, b: tuple, zero, m) 
         warp.use_registers(a, made, spec.names[1], adds=False)
 
 
-def _cells(tile: TileSpec, view: View, index: tuple, dims) -> np.ndarray:
+def _cells(tile: TileSpec, view: StorageView, index: tuple, dims) -> np.ndarray:
     return tile.start(view, index, dims, None)[0, 0] + tile.offsets(view, dims)
 
 
@@ -423,13 +427,13 @@ class RegisterFile:
     registers: dict[int, Registers]
     register_fences: int
 
-    def use_registers(self, values: list, product: Product, name: str, adds: bool) -> None:
+    def use_registers(self, values: list, product: WgmmaInFlight, name: str, adds: bool) -> None:
         values = owner(values)
         found = self.registers.get(id(values))
         if found is None:
             before = max(self.register_fences - 1, 0)  # the last fence, if there was one
             found = self.registers[id(values)] = Registers(values, touched=before)
-        site = Site(product.spec.site.span, name)
+        site = FaultSite(product.spec.site.span, name)
         if found.touched == self.register_fences:
             self.register_race(product, name, site, "write", "fence")
         for other in (*found.reading, *found.adding) if adds else found.adding:
@@ -438,7 +442,7 @@ class RegisterFile:
                 self.register_race(other, name, site, "multiply", "registers")
         (found.adding if adds else found.reading).append(product)
 
-    def touch(self, values: list, write: bool, site: Site) -> None:
+    def touch(self, values: list, write: bool, site: FaultSite) -> None:
         """A thread reads or writes the array."""
         found = self.registers.get(id(owner(values)))
         if found is None:
@@ -447,13 +451,13 @@ class RegisterFile:
         for product in found.adding + (found.reading if write else []):
             self.register_race(product, site.name, site, "write" if write else "read", "registers")
 
-    def release_registers(self, product: Product) -> None:
+    def release_registers(self, product: WgmmaInFlight) -> None:
         """A wait covers the product."""
         for found in self.registers.values():
             found.adding = [other for other in found.adding if other is not product]
             found.reading = [other for other in found.reading if other is not product]
 
-    def register_race(self, product: Product, name: str, site: Site, verb: str, reason: str) -> None:
+    def register_race(self, product: WgmmaInFlight, name: str, site: FaultSite, verb: str, reason: str) -> None:
         thread = int(self.thread[0, 0])
         key = (name, product.spec.site.span, site.span, verb, reason)
         sides = (

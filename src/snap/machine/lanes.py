@@ -27,7 +27,7 @@ _SCOPES = 16  # of disjoint partitions that are remembered
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class FaultSite:
     """A place in the source that may fault; `name` is what the user calls the memory or variable."""
 
     span: Span
@@ -46,7 +46,7 @@ def promised(claims: tuple) -> list:
     return [claim for claim in claims if not isinstance(claim[0], Watched)]
 
 
-class Launch:
+class MachineLaunch:
     """What all lanes of one launch share."""
 
     def __init__(self, blocks: int, threads: int, blocks_per_cluster: int | None):
@@ -57,14 +57,14 @@ class Launch:
         self.changes = 0  # grows with every change of memory by an atomic, and with every store
         self.say: Say = say  # what is done with lines that the kernel prints
         self._owners: dict[tuple, np.ndarray] = {}
-        self._sites: list[Site] = []
+        self._sites: list[FaultSite] = []
 
-    def site_number(self, site: Site) -> int:
+    def site_number(self, site: FaultSite) -> int:
         if site not in self._sites:
             self._sites.append(site)
         return self._sites.index(site)
 
-    def site(self, number: int) -> Site:
+    def site(self, number: int) -> FaultSite:
         return self._sites[number]
 
     def renew(self, part: Watched) -> None:
@@ -93,7 +93,7 @@ class Lanes:
     hope = 1000  # iterations of one that waits for others, and in which no memory changes, that are certainly too many
     rounds = 400_000  # iterations of all that wait for others, together, that are certainly too many
 
-    def __init__(self, launch: Launch, block: np.ndarray, thread: np.ndarray):
+    def __init__(self, launch: MachineLaunch, block: np.ndarray, thread: np.ndarray):
         self.launch = launch
         self.block, self.thread = block, thread
         self.shape = (block.shape[0], thread.shape[1])
@@ -128,13 +128,13 @@ class Lanes:
 
     # ---- faults that generated code asks for ----
 
-    def check_assert(self, cond, m, site: Site, message: str) -> None:
+    def check_assert(self, cond, m, site: FaultSite, message: str) -> None:
         bad = self.active(m) & ~self.full(cond)
         if bad.any():
             _, block, thread = self.locate(bad)
             raise MachineError("assert", message or UNNAMED, site.span, block, thread)
 
-    def check_defined(self, defined, m, site: Site) -> None:
+    def check_defined(self, defined, m, site: FaultSite) -> None:
         """A variable is read: every active lane has assigned it."""
         if defined is None:
             return
@@ -145,7 +145,7 @@ class Lanes:
                 "uninitialised", f"`{site.name}` is read before it has a value", site.span, block, thread
             )
 
-    def check_whole(self, start, by: int, m, site: Site) -> None:
+    def check_whole(self, start, by: int, m, site: FaultSite) -> None:
         """A part is viewed as elements `by` times as wide: it begins at a multiple of them."""
         bad = self.active(m) & (self.full(start) % by != 0)
         if bad.any():
@@ -163,7 +163,7 @@ class Lanes:
                 help=f"let such parts begin at a multiple of {by} elements",
             )
 
-    def watch(self, count: int, waits: bool, site: Site, state: tuple, seen: tuple | None) -> tuple:
+    def watch(self, count: int, waits: bool, site: FaultSite, state: tuple, seen: tuple | None) -> tuple:
         """Called late in a long loop: if neither variables nor memory changed since `seen`, they never will.  Returns
         what to call it with next: the changes of memory, the variables, and how often the loop had run when memory last
         changed.
@@ -178,13 +178,13 @@ class Lanes:
             self.give_up(f"it has run {self.hope} times, and no memory has changed meanwhile", site)
         return seen
 
-    def endure(self, count: int, waits: bool, site: Site, state: tuple, seen: tuple | None) -> tuple:
+    def endure(self, count: int, waits: bool, site: FaultSite, state: tuple, seen: tuple | None) -> tuple:
         self.launch.waited += waits
         if count > self.endurance or self.launch.waited > self.rounds:
             self.give_up(f"it has run {count} times", site)
         return self.launch.changes, state, seen[2] if seen is not None and seen[0] == self.launch.changes else count
 
-    def give_up(self, why: str, site: Site) -> None:
+    def give_up(self, why: str, site: FaultSite) -> None:
         raise MachineError(
             "no progress", "this loop does not end", site.span, int(self.block[0, 0]), None, note=why, help=WAITING_HELP
         )
@@ -204,7 +204,7 @@ class Lanes:
         dims,
         m,
         write: bool,
-        site: Site,
+        site: FaultSite,
         first: tuple | None = None,
     ) -> None:
         """Units of `unit` must not touch what another one in the same unit of `scope` touches, if one of the two
@@ -225,7 +225,7 @@ class Lanes:
         self.claim_cells(handle, unit, scope, view, cells, lane, write, site, dims)
 
     def claim_cells(
-        self, handle: int, unit: Privilege, scope: Privilege, view, cells, lane, write: bool, site: Site, dims=None
+        self, handle: int, unit: Privilege, scope: Privilege, view, cells, lane, write: bool, site: FaultSite, dims=None
     ) -> None:
         """The same for elements (of one block's array after the other's) and lanes side by side."""
         whole = scope.level is Level.GRID and view.stride == 0
@@ -248,7 +248,7 @@ class Lanes:
             table[cells[before]], sites[cells[before]] = known[before], at[before]
 
     def _refuse_others(
-        self, part, owner, sites, lane, unit: Privilege, scope: Privilege, site: Site, elements, dims
+        self, part, owner, sites, lane, unit: Privilege, scope: Privilege, site: FaultSite, elements, dims
     ) -> None:
         clash = (
             (owner >= 0)

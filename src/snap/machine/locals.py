@@ -14,21 +14,21 @@ import numpy as np
 from snap.ir import nodes as ir
 from snap.ir.types import Array, Element, Scalar, Vector, scalar_of
 from snap.machine.errors import MachineError
-from snap.machine.lanes import Lanes, Site
+from snap.machine.lanes import FaultSite, Lanes
 from snap.machine.masks import common, narrow, select
 from snap.machine.numbers import MEMORY, REGISTER, from_memory, reinterpret
 
 
-class Window:
+class LocalWindow:
     """Rows of a local array, by reference: the entries of its list from `start` on.  In a window of a window, `values`
     is the array's own list, so that whoever asks whose registers these are finds the array.
     """
 
     __slots__ = ("size", "start", "values")
 
-    def __init__(self, values: list | Window, start: int, size: int):
+    def __init__(self, values: list | LocalWindow, start: int, size: int):
         self.values = owner(values)
-        self.start: int = start + (values.start if isinstance(values, Window) else 0)
+        self.start: int = start + (values.start if isinstance(values, LocalWindow) else 0)
         self.size = size
 
     def __len__(self) -> int:
@@ -47,16 +47,16 @@ class Window:
             self.values[self.start + at] = new
 
 
-def window(lanes: Lanes, values: list, around: tuple[int, ...], index: tuple, m, site: Site) -> Window:
+def window(lanes: Lanes, values: list, around: tuple[int, ...], index: tuple, m, site: FaultSite) -> LocalWindow:
     """The rows that leading indices, one value for all lanes, choose."""
     size = len(values) // prod(around)
     at = position(lanes, index, around, m, site)
-    return Window(values, int(np.asarray(at).flat[0]) * size, size)
+    return LocalWindow(values, int(np.asarray(at).flat[0]) * size, size)
 
 
-def owner(values: list | Window) -> list:
+def owner(values: list | LocalWindow) -> list:
     """The array whose registers these are."""
-    return values.values if isinstance(values, Window) else values
+    return values.values if isinstance(values, LocalWindow) else values
 
 
 def zero(type: Element):
@@ -82,7 +82,7 @@ class Layout:
     def as_seen(self, values: list) -> list:
         """All elements as the view shows them."""
         if self.plain:
-            return list(values) if isinstance(values, Window) else values
+            return list(values) if isinstance(values, LocalWindow) else values
         scalars = [x for v in values for x in (v if type(v) is tuple else (v,))]
         if scalar_of(self.own) != scalar_of(self.seen):
             scalars = reinterpret(scalars, scalar_of(self.own), scalar_of(self.seen))
@@ -98,7 +98,7 @@ def _grouped(scalars: list, elem: Element) -> list:
     return [tuple(scalars[k : k + elem.lanes]) for k in range(0, len(scalars), elem.lanes)]
 
 
-def position(lanes: Lanes, index: tuple, shape: tuple[int, ...], m, site: Site):
+def position(lanes: Lanes, index: tuple, shape: tuple[int, ...], m, site: FaultSite):
     """The linear index: a Python int where all lanes agree, else an array."""
     lin = 0
     for i, size in zip(index, shape):
@@ -124,7 +124,7 @@ def position(lanes: Lanes, index: tuple, shape: tuple[int, ...], m, site: Site):
     return lin
 
 
-def read(lanes: Lanes, values: list, layout: Layout, index: tuple, m, site: Site):
+def read(lanes: Lanes, values: list, layout: Layout, index: tuple, m, site: FaultSite):
     at = position(lanes, index, layout.shape, m, site)
     seen = layout.as_seen(values)
     if type(at) is int:
@@ -140,7 +140,7 @@ def _choose(c, new, old):
 
 
 def write(
-    lanes: Lanes, values: list, layout: Layout, index: tuple, m, value, site: Site, lane: int | None = None
+    lanes: Lanes, values: list, layout: Layout, index: tuple, m, value, site: FaultSite, lane: int | None = None
 ) -> None:
     """Store an element, or component `lane` of it, into the list in place."""
     at = position(lanes, index, layout.shape, m, site)
@@ -168,7 +168,7 @@ def table_values(table: ir.Table) -> np.ndarray:
     return from_memory(np.frombuffer(table.data, MEMORY[table.elem]), table.elem)
 
 
-def look_up(lanes: Lanes, values: np.ndarray, shape: tuple[int, ...], index: tuple, m, site: Site):
+def look_up(lanes: Lanes, values: np.ndarray, shape: tuple[int, ...], index: tuple, m, site: FaultSite):
     return values[position(lanes, index, shape, m, site)]
 
 

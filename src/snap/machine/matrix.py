@@ -12,7 +12,7 @@ import numpy as np
 
 from snap.ir.hardware import MATRIX_ROW, MMA_FRAGMENTS, MMA_PACKED, WARP
 from snap.machine.errors import MachineError
-from snap.machine.lanes import Lanes, Site
+from snap.machine.lanes import FaultSite, Lanes
 from snap.machine.numbers import BYTES, from_memory, round_tf32, to_memory
 from snap.machine.warps import from_warps, to_warps
 
@@ -80,7 +80,7 @@ def _unpacked(word, kind: str) -> list[np.ndarray]:
     ]
 
 
-def _rows(view, index: tuple, dims, m, count: int, site: Site) -> tuple[np.ndarray, np.ndarray]:
+def _rows(view, index: tuple, dims, m, count: int, site: FaultSite) -> tuple[np.ndarray, np.ndarray]:
     """Cells of the 8 elements that each lane's address points to, and which lanes' addresses count."""
     lanes = view.lanes
     used = lanes.active(m) & (np.arange(lanes.shape[1])[None, :] % WARP < 8 * count)
@@ -110,7 +110,7 @@ def _rows(view, index: tuple, dims, m, count: int, site: Site) -> tuple[np.ndarr
     return cells, used
 
 
-def ldmatrix(view, index: tuple, dims, m, count: int, trans: bool, site: Site) -> tuple:
+def ldmatrix(view, index: tuple, dims, m, count: int, trans: bool, site: FaultSite) -> tuple:
     lanes = view.lanes
     cells, used = _rows(view, index, dims, m, count, site)
     for k in range(8):
@@ -125,7 +125,7 @@ def ldmatrix(view, index: tuple, dims, m, count: int, trans: bool, site: Site) -
     return tuple(out)
 
 
-def stmatrix(view, index: tuple, dims, m, count: int, trans: bool, values: tuple, site: Site) -> None:
+def stmatrix(view, index: tuple, dims, m, count: int, trans: bool, values: tuple, site: FaultSite) -> None:
     lanes = view.lanes
     cells, used = _rows(view, index, dims, m, count, site)
     stored = [to_warps(lanes, to_memory(np.asarray(value), view.scalar)) for value in values]

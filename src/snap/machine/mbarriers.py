@@ -20,7 +20,7 @@ from snap.ir.synced import PointKind, SyncHalf
 from snap.machine import clocks
 from snap.machine.clocks import Released
 from snap.machine.errors import MachineError
-from snap.machine.lanes import Site
+from snap.machine.lanes import FaultSite
 
 if TYPE_CHECKING:
     from snap.machine.adversarial import Schedule
@@ -33,7 +33,7 @@ class Gate:
     def __init__(self, schedule: Schedule):
         self.schedule = schedule
         self.waiting: list = []
-        self.site: Site | None = None
+        self.site: FaultSite | None = None
 
     def open(self) -> None:
         self.schedule.woken += self.waiting
@@ -73,7 +73,9 @@ class Slot(Gate):
             )
         return f"phase {self.phase} of {self.name} never completes: {' and '.join(missing)}"
 
-    def arrive(self, known: Released, bytes: int, warp: WarpLanes, lane: int, site: Site, arrivals: int = 1) -> None:
+    def arrive(
+        self, known: Released, bytes: int, warp: WarpLanes, lane: int, site: FaultSite, arrivals: int = 1
+    ) -> None:
         if self.arrivals + arrivals > self.barrier.count:
             text = f"an arrival at {self.name} beyond the {self.barrier.count} that phase {self.phase} counts"
             raise MachineError("barrier mismatch", text, site.span, self.block, int(warp.thread[0, lane]))
@@ -98,7 +100,7 @@ class Slot(Gate):
             self.schedule.changes += 1
             self.open()
 
-    def passed(self, phase: int, warp: WarpLanes, site: Site) -> bool:
+    def passed(self, phase: int, warp: WarpLanes, site: FaultSite) -> bool:
         """Whether the phase is complete; a real barrier tells the phase in progress from the one before, and no
         other.
         """
@@ -125,7 +127,7 @@ def _pairs(warp: WarpLanes, m, *values) -> list[tuple[tuple[int, ...], np.ndarra
     return [(key, np.array(members)) for key, members in found.items()]
 
 
-def wait(warp: WarpLanes, barrier: synced.MBarrier, slot, phase, m, site: Site):
+def wait(warp: WarpLanes, barrier: synced.MBarrier, slot, phase, m, site: FaultSite):
     """Every active thread waits until the phase of its slot is complete."""
     schedule: Schedule = warp.launch
     for (number, wanted), lanes in _pairs(warp, m, slot, phase):
@@ -138,7 +140,7 @@ def wait(warp: WarpLanes, barrier: synced.MBarrier, slot, phase, m, site: Site):
 
 
 def arrive(
-    warp: WarpLanes, barrier: synced.MBarrier, slot, index, n: int, m, bytes: int, fence: bool, site: Site
+    warp: WarpLanes, barrier: synced.MBarrier, slot, index, n: int, m, bytes: int, fence: bool, site: FaultSite
 ) -> None:
     """One arrival a unit of n threads, by its first thread.  Within a warp the unit's threads meet before; a larger
     unit's do not.
@@ -163,7 +165,7 @@ def arrive(
             one.arrive(known, bytes if block == warp.number else 0, warp, lane, site)
 
 
-def expect(warp: WarpLanes, barrier: synced.MBarrier, slot, bytes: int, m, site: Site) -> None:
+def expect(warp: WarpLanes, barrier: synced.MBarrier, slot, bytes: int, m, site: FaultSite) -> None:
     for (number,), lanes in _pairs(warp, m, slot):
         for _ in lanes:
             warp.launch.slot(barrier, warp.number, number, site).expect(bytes)
@@ -198,7 +200,7 @@ class Meeting(Gate):
     def why(self) -> str:
         return f"{self.now.count} of {self.size} threads have arrived for {self.name} and the others never do"
 
-    def arrive(self, warp: WarpLanes, lanes: np.ndarray, site: Site) -> Generation:
+    def arrive(self, warp: WarpLanes, lanes: np.ndarray, site: FaultSite) -> Generation:
         if warp in self.now.warps:
             raise MachineError(
                 "barrier mismatch",
@@ -227,7 +229,7 @@ class Meeting(Gate):
         return now
 
 
-def meet_apart(warp: WarpLanes, kind: PointKind, part: SyncHalf, number: int, n: int, threads: int, m, site: Site):
+def meet_apart(warp: WarpLanes, kind: PointKind, part: SyncHalf, number: int, n: int, threads: int, m, site: FaultSite):
     """One half of a barrier: of the cluster, or a named one of the group of n threads (0 for the block) at which
     `threads` take part.
     """
@@ -298,7 +300,7 @@ class TurnGate(Gate):
             self.open()
 
 
-def turn(warp: WarpLanes, key: object, parent: int, unit: int, units: int, size: int, site: Site):
+def turn(warp: WarpLanes, key: object, parent: int, unit: int, units: int, size: int, site: FaultSite):
     """Wait for a unit's turn; `parent`: the first thread of the group whose units take turns."""
     turns = warp.launch.turns.setdefault((key, warp.number, parent), TurnGate(warp.launch, units, size))
     while turns.now % units != unit:

@@ -25,7 +25,7 @@ from snap.machine import locals as local_arrays
 from snap.machine.apart import apart
 from snap.machine.atomics import atomic
 from snap.machine.errors import MachineError
-from snap.machine.lanes import Lanes, Site, promised
+from snap.machine.lanes import FaultSite, Lanes, promised
 from snap.machine.spinning import separable, waiting_loops
 from snap.machine.statements import Statements
 
@@ -107,7 +107,7 @@ def prepare(lanes: Lanes, name: str, view, dims, parts: Callable[[], tuple]):
     return kept[3]
 
 
-def unsafe(lanes: Lanes, cpu: Callable | None, m, values: dict, memory: dict, type: Element | None, site: Site):
+def unsafe(lanes: Lanes, cpu: Callable | None, m, values: dict, memory: dict, type: Element | None, site: FaultSite):
     """Run the Python function that stands for CUDA text.
 
     It gets values as (blocks, threads) arrays and memory as arrays that begin at the element named: (elements,) for
@@ -143,7 +143,7 @@ def _returned(x, type):
     return x if x.ndim == 2 else x.reshape(1, 1) if x.ndim == 0 else np.atleast_2d(x)
 
 
-def _window(lanes: Lanes, view, index: tuple, dims, m, site: Site) -> np.ndarray:
+def _window(lanes: Lanes, view, index: tuple, dims, m, site: FaultSite) -> np.ndarray:
     at = masks.common(view.resolve(index, dims, m, site))
     if at is None:
         raise MachineError(

@@ -20,7 +20,7 @@ import numpy as np
 
 from snap.machine.clocks import Segment, ordered, visible
 from snap.machine.errors import Race, RaceAccess
-from snap.machine.lanes import Site
+from snap.machine.lanes import FaultSite
 
 if TYPE_CHECKING:
     from snap.machine.copies import Flight
@@ -35,11 +35,11 @@ _CONFLICTS = {
     ATOMIC_READ: (),
 }  # besides plain writes, with which all do
 _FLUSH = 1 << 19  # accesses kept before they are looked at
-_MOST = 100  # races reported
+_MOST_RACES = 100  # races reported
 
 
 @dataclass(slots=True, eq=False)
-class Entry:
+class LoggedAccess:
     """One warp's access: byte addresses and lanes, side by side.  copy: the copy that is issued here or, where `lands`,
     covered by a wait; token: of what is issued here and ends asynchronously; verb: what it does there; pitch: of a
     cluster's memory, the bytes of one block.
@@ -50,7 +50,7 @@ class Entry:
     size: int
     kind: int
     segment: Segment
-    site: Site
+    site: FaultSite
     name: str
     base: int
     element: int
@@ -70,7 +70,7 @@ class Entry:
         return self.token != 0 and self.copy is None
 
 
-Access = tuple[Entry, int]  # and the lane
+Access = tuple[LoggedAccess, int]  # and the lane
 
 
 class RaceLog:
@@ -80,12 +80,12 @@ class RaceLog:
         that comes after it (PTX ISA, "Causality order"); Snap promises this of an acquire alone.
         """
         self.forgets, self.observes = forgets, observes
-        self.entries: dict[object, list[Entry]] = {}
+        self.entries: dict[object, list[LoggedAccess]] = {}
         self.logged = 0  # addresses in them
         self.limit = _FLUSH
         self.races: dict[tuple, Race] = {}
 
-    def add(self, where: object, entry: Entry) -> None:
+    def add(self, where: object, entry: LoggedAccess) -> None:
         """`where`: the memory, such that addresses in it can be compared."""
         self.entries.setdefault(where, []).append(entry)
         self.logged += len(entry.address)
@@ -100,7 +100,7 @@ class RaceLog:
         """
         self.logged = 0
         for where, entries in self.entries.items():
-            if entries and len(self.races) < _MOST:
+            if entries and len(self.races) < _MOST_RACES:
                 self._look_at(entries)
             forgets = self.forgets and isinstance(where, tuple)
             kept = (
@@ -119,11 +119,11 @@ class RaceLog:
             self.logged += sum(len(e.address) for e in kept)
         self.limit = max(_FLUSH, 2 * self.logged)
 
-    def _look_at(self, entries: list[Entry]) -> None:
+    def _look_at(self, entries: list[LoggedAccess]) -> None:
         for part in _apart(entries) if any(e.token for e in entries) else (entries,):
             self._look_at_part(part)
 
-    def _look_at_part(self, entries: list[Entry]) -> None:
+    def _look_at_part(self, entries: list[LoggedAccess]) -> None:
         grain = min(e.size for e in entries)
         repeats = [e.size // grain for e in entries]
         cell = np.concatenate(
@@ -167,7 +167,7 @@ class RaceLog:
         for g in np.sort(first):
             members = at[starts[g] : ends[g]]
             self._closely(entries, which[members], lane[members], int(cell[members[0]]) * grain)
-            if len(self.races) >= _MOST:
+            if len(self.races) >= _MOST_RACES:
                 break
         return chosen
 
@@ -190,10 +190,10 @@ class RaceLog:
         for g in np.flatnonzero(np.logical_or.reduceat(met, starts) | written):
             stop = starts[g + 1] if g + 1 < len(starts) else len(cell)
             self._fly(entries, which[starts[g] : stop], lane[starts[g] : stop], int(cell[starts[g]]) * grain)
-            if len(self.races) >= _MOST:
+            if len(self.races) >= _MOST_RACES:
                 return
 
-    def _fly(self, entries: list[Entry], which: np.ndarray, lane: np.ndarray, address: int) -> None:
+    def _fly(self, entries: list[LoggedAccess], which: np.ndarray, lane: np.ndarray, address: int) -> None:
         """Accesses to one element in the order they happened, up to the first that meets a copy in flight."""
         flying: dict[tuple[int, int], Access] = {}
         for at, k in dict.fromkeys(zip(which.tolist(), lane.tolist())):
@@ -226,10 +226,10 @@ class RaceLog:
         for g in np.flatnonzero(several & (writes | mixed)):
             members = order[starts[g] : ends[g]]
             self._closely(entries, which[members], lane[members], int(cell[members[0]]) * grain)
-            if len(self.races) >= _MOST:
+            if len(self.races) >= _MOST_RACES:
                 return
 
-    def _closely(self, entries: list[Entry], which: np.ndarray, lane: np.ndarray, address: int) -> None:
+    def _closely(self, entries: list[LoggedAccess], which: np.ndarray, lane: np.ndarray, address: int) -> None:
         """Accesses to one element in the order they happened, up to the first race.
 
         An access that is ordered after the last plain write is ordered after all that this write was ordered after, so
@@ -259,7 +259,14 @@ class RaceLog:
                 since[e.kind][thread] = (e, k)
 
     def _report(
-        self, a: Entry, lane_a: int, b: Entry, lane_b: int, address: int, in_flight: bool = False, reason: str = ""
+        self,
+        a: LoggedAccess,
+        lane_a: int,
+        b: LoggedAccess,
+        lane_b: int,
+        address: int,
+        in_flight: bool = False,
+        reason: str = "",
     ) -> None:
         key = (b.name, a.site.span, b.site.span, a.kind, b.kind)
         if key not in self.races:
@@ -268,7 +275,7 @@ class RaceLog:
             self.races[key] = Race(b.name, element_of(b, address), side(a, lane_a), side(b, lane_b), in_flight, reason)
 
 
-def _after(a: Entry, lane_a: int, b: Entry, lane_b: int) -> bool:
+def _after(a: LoggedAccess, lane_a: int, b: LoggedAccess, lane_b: int) -> bool:
     """Whether b, logged later, comes after a.  What runs asynchronously is not over because its thread has
     gone on.
     """
@@ -277,7 +284,7 @@ def _after(a: Entry, lane_a: int, b: Entry, lane_b: int) -> bool:
     return ordered(a.segment, lane_a, b.segment, lane_b)
 
 
-def _observed(a: Entry, lane_a: int, atomics: list[Access], b: Entry, lane_b: int) -> bool:
+def _observed(a: LoggedAccess, lane_a: int, atomics: list[Access], b: LoggedAccess, lane_b: int) -> bool:
     """Whether an atomic access that came after a, and so has seen it, comes before b; a is one itself."""
     if a.kind != ATOMIC:
         return False
@@ -289,7 +296,7 @@ def _observed(a: Entry, lane_a: int, atomics: list[Access], b: Entry, lane_b: in
     return False
 
 
-def _one_thread_knows(a: Entry, b: Entry) -> bool:
+def _one_thread_knows(a: LoggedAccess, b: LoggedAccess) -> bool:
     """Whether what some thread of the one warp did comes before what some thread of the other did: one has released,
     and one has acquired.
     """
@@ -299,7 +306,7 @@ def _one_thread_knows(a: Entry, b: Entry) -> bool:
     return any(ordered(first, i, second, j) for j in range(len(second.threads)) for i in range(len(first.threads)))
 
 
-def _apart(entries: list[Entry]) -> list[list[Entry]]:
+def _apart(entries: list[LoggedAccess]) -> list[list[LoggedAccess]]:
     """Entries in the order they came, by stretches of memory that do not overlap: each may be looked at as finely as it
     needs.
     """
@@ -309,17 +316,17 @@ def _apart(entries: list[Entry]) -> list[list[Entry]]:
     reach = np.maximum.accumulate(high[order])
     stretch = np.empty(len(entries), np.intp)
     stretch[order] = np.cumsum(np.append(0, low[order][1:] >= reach[:-1]))
-    parts: list[list[Entry]] = [[] for _ in range(int(stretch.max()) + 1)]
+    parts: list[list[LoggedAccess]] = [[] for _ in range(int(stretch.max()) + 1)]
     for e, k in zip(entries, stretch.tolist()):
         if len(e.address):
             parts[k].append(e)
     return [part for part in parts if part]
 
 
-def element_of(e: Entry, address: int) -> int:
+def element_of(e: LoggedAccess, address: int) -> int:
     return ((address % e.pitch if e.pitch else address) - e.base) // e.element
 
 
-def side(e: Entry, lane: int) -> RaceAccess:
+def side(e: LoggedAccess, lane: int) -> RaceAccess:
     kind = e.verb or (_WORDS[e.kind] if e.copy is None else "copy to" if e.kind == WRITE else "copy from")
     return RaceAccess(kind, e.site.span, e.segment.block, int(e.segment.threads[lane]))

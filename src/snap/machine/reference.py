@@ -19,7 +19,7 @@ from snap.ir import synced
 from snap.ir.types import Scalar, Vector, scalar_of
 from snap.ir.walk import at_launch
 from snap.machine import watching
-from snap.machine.lanes import Lanes, Launch
+from snap.machine.lanes import Lanes, MachineLaunch
 from snap.machine.numbers import MEMORY, constant
 from snap.machine.printing import Say, say
 from snap.machine.program import Program, program_for
@@ -46,7 +46,7 @@ def run_reference(function: ir.Function, args: list, blocks: int, say: Say = say
     if blocks <= 0:
         return
     values = [argument(p, value) for p, value in zip(function.params, args)]
-    launch = Launch(blocks, program.threads, program.blocks_per_cluster)
+    launch = MachineLaunch(blocks, program.threads, program.blocks_per_cluster)
     launch.say = say
     batch = blocks if function.cooperative else 1 if program.waiting else _batch(program)
     batch = -(-batch // launch.blocks_per_cluster) * launch.blocks_per_cluster
@@ -68,7 +68,7 @@ def _batch(program: Program) -> int:
     return max(1, min(BATCH // program.threads, BATCH_BYTES // max(per_block, 1)))
 
 
-def _take_lanes(program: Program, launch: Launch, first: int, count: int) -> BlockLanes:
+def _take_lanes(program: Program, launch: MachineLaunch, first: int, count: int) -> BlockLanes:
     """Lanes of a whole grid are kept for the next launch of as many blocks, with what was computed for them; whoever
     takes them has them alone.
     """
@@ -87,7 +87,7 @@ def _keep_lanes(program: Program, lanes: BlockLanes) -> None:
             _recent.popitem(last=False)
 
 
-def make_lanes(kind: type[Lanes], launch: Launch, first: int, count: int) -> Lanes:
+def make_lanes(kind: type[Lanes], launch: MachineLaunch, first: int, count: int) -> Lanes:
     block = np.arange(first, first + count, dtype=np.int32).reshape(-1, 1)
     return kind(launch, block, np.arange(launch.threads, dtype=np.int32).reshape(1, -1))
 

@@ -1,7 +1,8 @@
 """Memory, checked: every access is compared with the real size of what it addresses.
 
-A `Storage` is one object's bytes; a `View` sees them as elements of one type.  Shared memory has one copy a block and a
-shadow that says which bytes were written.  Inactive lanes address element 0 and their result is never looked at.
+A `Storage` is one object's bytes; a `StorageView` sees them as elements of one type.  Shared memory has one copy a
+block and a shadow that says which bytes were written.  Inactive lanes address element 0, and nobody looks at what they
+read.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ import numpy as np
 from snap.ir.hardware import WIDEST
 from snap.ir.types import Element, Scalar, Vector, alignment
 from snap.machine.errors import MachineError
-from snap.machine.lanes import Lanes, Site
+from snap.machine.lanes import FaultSite, Lanes
 from snap.machine.numbers import BITS, MEMORY, from_memory, to_memory
 
 ndarray = np.ndarray
 # Who is told of accesses: view, cells, scalars at each, mask, kind ('read', 'write', 'atomic', 'atomic read'), memory
 # order, site.
-Record = Callable[["View", object, int, object, str, str, Site], None]
+Record = Callable[["StorageView", object, int, object, str, str, FaultSite], None]
 _UNSIGNED = {
     np.dtype(np.int32): np.uint32,
     np.dtype(np.int64): np.uint64,
@@ -39,11 +40,11 @@ class GlobalStorage:
         self.lanes, self.name, self.record = lanes, name, record
         self.bytes = array.reshape(-1).view(np.uint8)
         self.address = self.bytes.ctypes.data
-        self.views: dict[Element, View] = {}
+        self.views: dict[Element, StorageView] = {}
 
-    def view(self, elem: Element) -> View:
+    def view(self, elem: Element) -> StorageView:
         if elem not in self.views:
-            self.views[elem] = View(self, elem, 0)
+            self.views[elem] = StorageView(self, elem, 0)
         return self.views[elem]
 
 
@@ -59,11 +60,11 @@ class SharedStorage:
         self.bytes = np.zeros(lanes.shape[0] * self.pitch, np.uint8)
         self.shadow = np.zeros_like(self.bytes)
         self.complete, self.dirty = False, False
-        self.views: dict[Element, View] = {}
+        self.views: dict[Element, StorageView] = {}
 
-    def view(self, elem: Element) -> View:
+    def view(self, elem: Element) -> StorageView:
         if elem not in self.views:
-            self.views[elem] = View(self, elem, self.pitch)
+            self.views[elem] = StorageView(self, elem, self.pitch)
         return self.views[elem]
 
     def uninitialised(self, error: MachineError) -> None:
@@ -91,7 +92,7 @@ class Prepared:
         self.lin, self.bounds, self.base, self.top, self.run = lin, bounds, base, top, run
 
 
-class View:
+class StorageView:
     """`size` elements (a block, if `stride`) of `width` scalars each; `stride` is the distance of two blocks' copies in
     scalars; `past`: so many bytes the first one lies behind an address where the hardware could access it.
     """
@@ -115,7 +116,7 @@ class View:
 
     # ---- bounds ----
 
-    def resolve(self, index: tuple, dims, m, site: Site):
+    def resolve(self, index: tuple, dims, m, site: FaultSite):
         """The linear index of each lane's element; inactive lanes give 0."""
         lin = self._linear(index, dims, m, site)
         if self.past and self.lanes.active(m).any():
@@ -134,7 +135,7 @@ class View:
             )
         return lin
 
-    def _linear(self, index: tuple, dims, m, site: Site):
+    def _linear(self, index: tuple, dims, m, site: FaultSite):
         if dims is None:
             return self._inside(index[0], self.size, m, site, index)
         room = 1
@@ -151,7 +152,7 @@ class View:
             lin = self._inside(lin, self.size, m, site, index)
         return lin
 
-    def _inside(self, i, limit, m, site: Site, index: tuple, axis: int | None = None):
+    def _inside(self, i, limit, m, site: FaultSite, index: tuple, axis: int | None = None):
         if type(i) is not ndarray:
             if type(limit) is ndarray or not 0 <= i < limit:
                 return self._inside(np.full((1, 1), i), limit, m, site, index, axis)
@@ -167,7 +168,7 @@ class View:
             return np.where(u < limit, i, i.dtype.type(0))
         return i
 
-    def _out_of_bounds(self, i, limit, bad, site: Site, index: tuple, axis: int | None) -> None:
+    def _out_of_bounds(self, i, limit, bad, site: FaultSite, index: tuple, axis: int | None) -> None:
         at, block, thread = self.lanes.locate(bad)
         value = int(self.lanes.full(i).flat[at])
         size = int(self.lanes.full(limit).flat[at])
@@ -192,7 +193,7 @@ class View:
             lin = lin * self.width
         return lin if self.offset is None else lin + self.offset
 
-    def of_block(self, rank, m, site: Site) -> View:
+    def of_block(self, rank, m, site: FaultSite) -> StorageView:
         """The same array in another block of the cluster."""
         blocks = self.lanes.launch.blocks_per_cluster
         bad = self.lanes.active(m) & self.lanes.full((rank < 0) | (rank >= blocks))
@@ -210,14 +211,14 @@ class View:
 
     # ---- reading ----
 
-    def load(self, index: tuple, dims, m, site: Site, kind: str = "read", order: str = "relaxed"):
+    def load(self, index: tuple, dims, m, site: FaultSite, kind: str = "read", order: str = "relaxed"):
         cells = self.cells(self.resolve(index, dims, m, site))
         self.about_to_read(cells, m, site, kind, order)
         if not self.several:
             return self._get(cells)
         return tuple(self._get(cells + k) for k in range(self.width))
 
-    def about_to_read(self, cells, m, site: Site, kind: str = "read", order: str = "relaxed") -> None:
+    def about_to_read(self, cells, m, site: FaultSite, kind: str = "read", order: str = "relaxed") -> None:
         if self.record is not None:
             self.record(self, cells, self.width, m, kind, order, site)
         if self.shadow is not None and not self.storage.is_complete():
@@ -227,7 +228,7 @@ class View:
         value = self.flat.take(cells, mode="wrap") if type(cells) is ndarray else self.flat[cells]
         return from_memory(value, self.scalar) if self.encoded else value
 
-    def _check_initialised(self, cells, m, site: Site) -> None:
+    def _check_initialised(self, cells, m, site: FaultSite) -> None:
         ones = self.shadow.dtype.type(np.iinfo(self.shadow.dtype).max)
         shadow: Any = self.shadow
         bad = np.zeros((), np.bool_)
@@ -243,7 +244,7 @@ class View:
 
     # ---- the first part of an element ----
 
-    def first(self, index: tuple, dims, m, unit: Element, count, site: Site) -> tuple[View, np.ndarray]:
+    def first(self, index: tuple, dims, m, unit: Element, count, site: FaultSite) -> tuple[StorageView, np.ndarray]:
         """Of elements of which `count`, seen as `unit`, are read from the first on, at least one: the memory seen so,
         and which of it each lane's first is.  What follows those may lie outside.
         """
@@ -255,7 +256,7 @@ class View:
         parts._inside(last, parts.size, m, site, (last,))
         return parts, start
 
-    def load_first(self, index: tuple, dims, m, unit: Element, count, site: Site):
+    def load_first(self, index: tuple, dims, m, unit: Element, count, site: FaultSite):
         """`load`, with zeros for all but the first parts."""
         parts, start = self.first(index, dims, m, unit, count, site)
         cells, count, active = parts.cells(start), self.lanes.full(count) * parts.width, self.lanes.active(m)
@@ -272,7 +273,7 @@ class View:
 
     # ---- writing ----
 
-    def store(self, index: tuple, dims, m, value, site: Site, kind: str = "write", order: str = "relaxed") -> None:
+    def store(self, index: tuple, dims, m, value, site: FaultSite, kind: str = "write", order: str = "relaxed") -> None:
         cells = self.cells(self.resolve(index, dims, m, site))
         if self.record is not None:
             self.record(self, cells, self.width, m, kind, order, site)
@@ -283,14 +284,14 @@ class View:
         for k, part in enumerate(value):
             self._set(cells + k, m, part)
 
-    def store_component(self, index: tuple, dims, m, lane: int, value, site: Site) -> None:
+    def store_component(self, index: tuple, dims, m, lane: int, value, site: FaultSite) -> None:
         cells = self.cells(self.resolve(index, dims, m, site)) + lane
         if self.record is not None:
             self.record(self, cells, 1, m, "write", "relaxed", site)
         self.lanes.launch.changes += 1
         self._set(cells, m, value)
 
-    def write_cells(self, cells, m, bits, site: Site) -> None:
+    def write_cells(self, cells, m, bits, site: FaultSite) -> None:
         """Store values as they lie in memory, to scalars whose place was checked."""
         if self.record is not None:
             self.record(self, cells, 1, m, "write", "relaxed", site)
@@ -300,7 +301,7 @@ class View:
         self.flat[chosen] = bits[active]
         self._mark(chosen)
 
-    def write_many(self, cells: np.ndarray, chosen: np.ndarray, bits: np.ndarray, site: Site) -> None:
+    def write_many(self, cells: np.ndarray, chosen: np.ndarray, bits: np.ndarray, site: FaultSite) -> None:
         """`write_cells` of several scalars a lane: (scalars, blocks, threads)."""
         if self.record is not None:
             self.lanes.record_many(self, cells, chosen, site)

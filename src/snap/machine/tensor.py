@@ -18,10 +18,10 @@ from snap.ir import synced
 from snap.ir.hardware import WARP, WARPGROUP, WGMMA_ROWS
 from snap.ir.types import BF16, F16, F32, U8, scalar_of
 from snap.machine.errors import MachineError
-from snap.machine.lanes import Lanes, Site
+from snap.machine.lanes import FaultSite, Lanes
 from snap.machine.locals import Layout
 from snap.machine.numbers import BYTES, convert, from_bf16_bits, reinterpret, to_memory
-from snap.machine.storage import View
+from snap.machine.storage import StorageView
 
 ELEMENT = {"bf16": BF16, "f16": F16, "tf32": F32, "e4m3": U8, "e5m2": U8}
 _AT_ONCE = 1 << 21  # values stored at a time
@@ -107,10 +107,10 @@ class TileSpec:
     """A tile of shared memory that a statement names; `offsets` by the dimensions of what it is part of."""
 
     shape: tuple[int, ...]
-    site: Site
+    site: FaultSite
     _offsets: dict[tuple, np.ndarray] = field(default_factory=dict)
 
-    def offsets(self, view: View, dims: tuple[int, ...] | None) -> np.ndarray:
+    def offsets(self, view: StorageView, dims: tuple[int, ...] | None) -> np.ndarray:
         """Scalars from the first one on."""
         dims = (view.size,) if dims is None else dims
         if dims not in self._offsets:
@@ -120,7 +120,7 @@ class TileSpec:
             )
         return self._offsets[dims]
 
-    def start(self, view: View, index: tuple, dims, m) -> np.ndarray:
+    def start(self, view: StorageView, index: tuple, dims, m) -> np.ndarray:
         """The first scalar of each lane's tile; all of the tile is inside."""
         first = view.resolve(index, dims, m, self.site)
         if any(extent > 1 for extent in self.shape):
@@ -144,10 +144,10 @@ class WgmmaSpec:
     a_layout: Layout | None
     first: bool
     names: tuple[str, str]  # of the accumulators, of A's registers
-    site: Site
+    site: FaultSite
 
     @staticmethod
-    def of(s: ir.Wgmma, sites: tuple[Site, Site, Site]) -> WgmmaSpec:
+    def of(s: ir.Wgmma, sites: tuple[FaultSite, FaultSite, FaultSite]) -> WgmmaSpec:
         in_memory = isinstance(s.a, ir.Tile)
         return WgmmaSpec(
             s.types,
@@ -246,7 +246,7 @@ def _tiles(lanes: Lanes, tile: TileSpec, where: tuple, rows, groups, m) -> np.nd
     return view.flat.take(cells)
 
 
-def check_written(view: View, cells: np.ndarray, site: Site) -> None:
+def check_written(view: StorageView, cells: np.ndarray, site: FaultSite) -> None:
     """All of what is about to be read was written."""
     if view.shadow is None or view.storage.is_complete():
         return
@@ -264,7 +264,7 @@ def check_written(view: View, cells: np.ndarray, site: Site) -> None:
 
 
 def store_acc(
-    lanes: Lanes, tile: TileSpec, layout: Layout, acc: list, view: View, index: tuple, dims, first, m
+    lanes: Lanes, tile: TileSpec, layout: Layout, acc: list, view: StorageView, index: tuple, dims, first, m
 ) -> None:
     """Each thread writes the values it holds of the tile's columns; in both modes."""
     seen = layout.as_seen(acc)

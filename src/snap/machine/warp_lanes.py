@@ -20,9 +20,9 @@ from snap.machine.clocks import Segment
 from snap.machine.copies import Copies, Flight
 from snap.machine.errors import MachineError
 from snap.machine.flights import Bulk, Products, RegisterFile, Registers, stretches
-from snap.machine.lanes import Lanes, Site
-from snap.machine.races import KINDS, Entry
-from snap.machine.storage import View
+from snap.machine.lanes import FaultSite, Lanes
+from snap.machine.races import KINDS, LoggedAccess
+from snap.machine.storage import StorageView
 
 if TYPE_CHECKING:
     from snap.machine.adversarial import Schedule
@@ -37,7 +37,7 @@ class Arrival:
     """
 
     groups: dict[tuple, tuple[int, np.ndarray]]
-    site: Site
+    site: FaultSite
     op: str
     value: np.ndarray | None
     source: int
@@ -68,9 +68,9 @@ class ArenaStorage:
         self.complete, self.dirty = False, False
         self.views: dict = {}
 
-    def view(self, elem) -> View:
+    def view(self, elem) -> StorageView:
         if elem not in self.views:
-            made = self.views[elem] = View(self, elem, self.arena.pitch)
+            made = self.views[elem] = StorageView(self, elem, self.arena.pitch)
             if self.arena.blocks > 1:
                 made.offset = self.lanes.number % self.arena.blocks * made.stride
         return self.views[elem]
@@ -104,8 +104,8 @@ class WarpLanes(Lanes, RegisterFile):
         self.register_fences = 0
         self.segment = Segment.first(block, block // schedule.blocks_per_cluster, threads)
         self.stuck_at = -1
-        self.last_site: Site | None = None
-        self.waiting_at: set[Site] = set()  # the loops in which threads of this warp go round
+        self.last_site: FaultSite | None = None
+        self.waiting_at: set[FaultSite] = set()  # the loops in which threads of this warp go round
 
     def shared(self, uid: int, offset: int, size: int, name: str) -> ArenaStorage:
         if offset >= AT_LAUNCH:
@@ -129,7 +129,7 @@ class WarpLanes(Lanes, RegisterFile):
         self.launch.copying.append(made)
         return made
 
-    def watch(self, count: int, waits: bool, site: Site, state: tuple, seen: tuple | None) -> tuple:
+    def watch(self, count: int, waits: bool, site: FaultSite, state: tuple, seen: tuple | None) -> tuple:
         """Going round in circles is no fault of a warp's as long as another one may still change what it waits for."""
         self.last_site, self.waiting_at = site, {site}
         self.stuck_at = -1
@@ -143,7 +143,7 @@ class WarpLanes(Lanes, RegisterFile):
 
     # ---- barriers ----
 
-    def meet(self, kind: PointKind, index: np.ndarray, n: int, m, site: Site, op: str, value, source: int):
+    def meet(self, kind: PointKind, index: np.ndarray, n: int, m, site: FaultSite, op: str, value, source: int):
         """Wait for the group: all of a block, cluster or grid, or the n threads around this one (by `index`, its
         position).
         """
@@ -173,7 +173,7 @@ class WarpLanes(Lanes, RegisterFile):
             return None
         return (yield Arrival(groups, site, op, None if value is None else self.full(value), source))
 
-    def _meet_within(self, lanes: np.ndarray, n: int, start: int, site: Site) -> None:
+    def _meet_within(self, lanes: np.ndarray, n: int, start: int, site: FaultSite) -> None:
         if len(lanes) < n:
             missing = next(t for t in range(start, start + n) if t not in self.thread[0][lanes])
             text = f"{len(lanes)} of {n} threads meet here and the others do not arrive"
@@ -189,19 +189,19 @@ class WarpLanes(Lanes, RegisterFile):
 
     # ---- the log ----
 
-    def record(self, view: View, cells, width: int, m, kind: str, order: str, site: Site) -> None:
+    def record(self, view: StorageView, cells, width: int, m, kind: str, order: str, site: FaultSite) -> None:
         lanes = np.flatnonzero(self.active(m)[0])
         cells = self.full(cells)[0][lanes].astype(np.int64)
         if order != "relaxed":
             self._order(order, *self._address(view, cells), lanes)
         self.log(view, cells, lanes, width, KINDS[kind], site)
 
-    def record_many(self, view: View, cells: np.ndarray, chosen: np.ndarray, site: Site) -> None:
+    def record_many(self, view: StorageView, cells: np.ndarray, chosen: np.ndarray, site: FaultSite) -> None:
         """Several scalars a lane are written: (scalars, 1, threads)."""
         self.log(view, cells[chosen].astype(np.int64), np.nonzero(chosen)[2], 1, KINDS["write"], site)
 
     def log_stretches(
-        self, view: View, cells: np.ndarray, lane: int, kind: int, site: Site, token: int, verb: str
+        self, view: StorageView, cells: np.ndarray, lane: int, kind: int, site: FaultSite, token: int, verb: str
     ) -> None:
         """What one thread has begun asynchronously."""
         where, _ = self._address(view, cells[:0])
@@ -210,7 +210,7 @@ class WarpLanes(Lanes, RegisterFile):
         address, size = stretches(cells, item, base)
         self.launch.log.add(
             where,
-            Entry(
+            LoggedAccess(
                 address,
                 np.full(len(address), lane),
                 size,
@@ -226,17 +226,17 @@ class WarpLanes(Lanes, RegisterFile):
             ),
         )
 
-    def _pitch(self, view: View) -> int:
+    def _pitch(self, view: StorageView) -> int:
         return view.storage.arena.pitch if view.stride and self.launch.blocks_per_cluster > 1 else 0
 
     def log(
         self,
-        view: View,
+        view: StorageView,
         cells: np.ndarray,
         lanes: np.ndarray,
         width: int,
         kind: int,
-        site: Site,
+        site: FaultSite,
         copy: Flight | None = None,
         lands: bool = False,
         token: int = 0,
@@ -247,7 +247,7 @@ class WarpLanes(Lanes, RegisterFile):
         base = getattr(storage, "offset", 0)
         self.launch.log.add(
             where,
-            Entry(
+            LoggedAccess(
                 address,
                 lanes,
                 item * width,
@@ -264,7 +264,7 @@ class WarpLanes(Lanes, RegisterFile):
             ),
         )
 
-    def _address(self, view: View, cells: np.ndarray) -> tuple[object, np.ndarray]:
+    def _address(self, view: StorageView, cells: np.ndarray) -> tuple[object, np.ndarray]:
         """The memory, and the first byte of each cell in it."""
         where = ("shared", self.segment.cluster) if view.stride else view.storage.name
         return where, cells * view.flat.dtype.itemsize + getattr(view.storage, "offset", 0)

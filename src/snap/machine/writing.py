@@ -14,10 +14,10 @@ from snap.ir import synced
 from snap.ir.types import Array, Element, Level, Place, Privilege, Scalar
 from snap.machine import numbers
 from snap.machine.facts import Facts
-from snap.machine.lanes import Site
+from snap.machine.lanes import FaultSite
 from snap.machine.positions import Chain
 
-Terms = list[tuple[str, ir.Expr]]  # of a sum, each with its sign
+SignedTerms = list[tuple[str, ir.Expr]]  # of a sum, each with its sign
 _ENTRY = {
     Level.CLUSTER: "rc",
     Level.BLOCK: "rb",
@@ -38,7 +38,7 @@ class Writing:
         self.names = 0
         self.hoisted: dict[int, str] = {}
         self.alive: list[ir.Expr] = []  # nodes that were made on the way
-        self.prepared: dict[int, tuple[str, list[Terms]]] = {}
+        self.prepared: dict[int, tuple[str, list[SignedTerms]]] = {}
         self.interned: dict[object, str] = {}
         self.relative = self.facts.positions.start
         self.claims: dict[int, tuple[tuple[Any, Privilege, Privilege], ...]] = {}
@@ -77,7 +77,7 @@ class Writing:
         return self.interned[key]
 
     def site(self, span, name: str) -> str:
-        return self.intern(Site(span, name), ("site", span, name), "S")
+        return self.intern(FaultSite(span, name), ("site", span, name), "S")
 
     def type(self, t: Element | Array) -> str:
         return self.intern(t, ("type", t), "E")

@@ -27,10 +27,10 @@ from snap.ir.expressions import Spread
 from snap.ir.hardware import MATRIX_ROW, WARP, WARPGROUP
 from snap.ir.types import BLOCK1, CLUSTER1, THREAD1, Level, Privilege
 from snap.prove import Task, draws, pacts
-from snap.prove.context import Context, context
+from snap.prove.context import ProofContext, context
 from snap.prove.goals import shown
 from snap.prove.hulls import hulls
-from snap.prove.ladder import NO, Model, NoModel
+from snap.prove.ladder import NO, NoModel, TermModel
 from snap.prove.replay import confirmed
 from snap.prove.sites import Entry, Site
 from snap.prove.terms import (
@@ -83,7 +83,7 @@ def races(task: Task) -> Findings:
 # ---- which pairs ----------------------------------------------------------------------------------------------------
 
 
-def pairs(c: Context) -> Iterator[Pair]:
+def pairs(c: ProofContext) -> Iterator[Pair]:
     by_root: dict[int, list[Site]] = {}
     for site in _distinct(c.found.sites):
         by_root.setdefault(id(site.root), []).append(site)
@@ -101,7 +101,7 @@ def _distinct(sites: list[Site]) -> list[Site]:
     return list(kept.values())
 
 
-def _asked(c: Context, a: Site, b: Site) -> Iterator[Pair]:
+def _asked(c: ProofContext, a: Site, b: Site) -> Iterator[Pair]:
     free = a.root.is_global and not c.task.typed.cooperative
     team = _team(a, b) if free else BLOCK1
     if free:
@@ -132,7 +132,7 @@ def _units(p: Privilege) -> str:
 # ---- the question ---------------------------------------------------------------------------------------------------
 
 
-def question(c: Context, pair: Pair) -> list[Cond] | None:
+def question(c: ProofContext, pair: Pair) -> list[Cond] | None:
     """What holds where the two meet; None where nobody can say which thread does what."""
     a, b, entry = pair.first, pair.second, pair.entry
     if entry is not None and not all(_whole(s, entry.inner) for s in (a, b)):
@@ -149,7 +149,7 @@ def _contents(s: Site) -> tuple:
     return id(s.root), s.elem, s.shape, s.index, s.extent, s.box, s.block, s.path
 
 
-def _question(c: Context, pair: Pair) -> list[Cond]:
+def _question(c: ProofContext, pair: Pair) -> list[Cond]:
     a, b = pair.first, pair.second
     shared, told_apart = _shared(c, pair)
     index, facts, sides = [], [], []
@@ -165,7 +165,7 @@ def _question(c: Context, pair: Pair) -> list[Cond]:
     return [*facts, *_learned(c, pair, sides), *told_apart(), *meet(index)]
 
 
-def _learned(c: Context, pair: Pair, sides: list[tuple[Site, Renaming]]) -> list[Cond]:
+def _learned(c: ProofContext, pair: Pair, sides: list[tuple[Site, Renaming]]) -> list[Cond]:
     """What functions promise of two threads, and what is known of numbers that they have drawn."""
     entry = pair.entry
     if entry is None:
@@ -174,7 +174,7 @@ def _learned(c: Context, pair: Pair, sides: list[tuple[Site, Renaming]]) -> list
     return [*draws.facts(c, entry.outer, sides), *promised]
 
 
-def _outer(c: Context, pair: Pair, entry: Entry) -> Privilege:
+def _outer(c: ProofContext, pair: Pair, entry: Entry) -> Privilege:
     """The units whose parts are compared."""
     outer = entry.outer
     if pair.first.root.is_global and not c.task.typed.cooperative and outer.level > pair.team.level:
@@ -190,13 +190,13 @@ def _whole(s: Site, p: Privilege) -> bool:
     return p.level is not Level.THREAD or p.n % wide == 0
 
 
-def _rank(c: Context, s: Site, side: Callable[[Poly], Poly]) -> Poly | None:
+def _rank(c: ProofContext, s: Site, side: Callable[[Poly], Poly]) -> Poly | None:
     if s.root.obj.spread is not Spread.ACROSS:
         return None
     return side(c.walk.block if s.block is None else s.block)
 
 
-def elements(c: Context, s: Site, side: int) -> tuple[tuple[Poly, ...], list[Cond]]:
+def elements(c: ProofContext, s: Site, side: int) -> tuple[tuple[Poly, ...], list[Cond]]:
     """Any element that the access touches, which lies in the array."""
     sizes = s.box if s.box is not None and s.extent in (Extent.BOX, Extent.FRAGMENT) else (1,) * len(s.index)
     if s.extent is Extent.ROWS:
@@ -227,7 +227,7 @@ def _bytes(s: Site, index: tuple[Poly, ...], shape: tuple[Poly, ...] | None) -> 
     return total * s.elem.bytes
 
 
-def _shared(c: Context, pair: Pair) -> tuple[Callable[[Atom], bool], Callable[[], list[Cond]]]:
+def _shared(c: ProofContext, pair: Pair) -> tuple[Callable[[Atom], bool], Callable[[], list[Cond]]]:
     """Which atoms are one for both, and what tells the two threads apart."""
     entry = pair.entry
     if entry is None:
@@ -242,13 +242,13 @@ def _shared(c: Context, pair: Pair) -> tuple[Callable[[Atom], bool], Callable[[]
     return shared, lambda: [*_same_unit(c, outer), _other_unit(c, outer, entry.inner)]
 
 
-def sides_of(c: Context, p: Poly) -> tuple[Poly, Poly]:
+def sides_of(c: ProofContext, p: Poly) -> tuple[Poly, Poly]:
     """The two threads' own."""
     atom = next(iter(p.atoms)) if p.atoms else None
     return (p, p) if atom is None else (c.terms.of_side(1, atom), c.terms.of_side(2, atom))
 
 
-def _same_unit(c: Context, p: Privilege) -> list[Cond]:
+def _same_unit(c: ProofContext, p: Privilege) -> list[Cond]:
     """Of what is not one value for both by its name already."""
     t1, t2 = sides_of(c, c.walk.thread)
     if p.level is Level.THREAD:
@@ -259,7 +259,7 @@ def _same_unit(c: Context, p: Privilege) -> list[Cond]:
     return []
 
 
-def _other_unit(c: Context, outer: Privilege, p: Privilege) -> Cond:
+def _other_unit(c: ProofContext, outer: Privilege, p: Privilege) -> Cond:
     """Different units of p, in one unit of `outer`."""
     apart: list[Cond] = []
     if p.level is Level.THREAD:
@@ -276,7 +276,7 @@ def _other_unit(c: Context, outer: Privilege, p: Privilege) -> Cond:
     return either(*apart) if apart else FALSE
 
 
-def other_team(c: Context, team: Privilege) -> Cond:
+def other_team(c: ProofContext, team: Privilege) -> Cond:
     b1, b2 = sides_of(c, c.walk.block)
     apart = [negated(equal(b1, b2))] if team == BLOCK1 else []
     if c.walk.cluster is not None:
@@ -288,7 +288,7 @@ def other_team(c: Context, team: Privilege) -> Cond:
 # ---- answers --------------------------------------------------------------------------------------------------------
 
 
-def _obligation(c: Context, group: list[Pair]) -> Obligation:
+def _obligation(c: ProofContext, group: list[Pair]) -> Obligation:
     first = group[0].first
     a, b = shown(first.span), shown(group[0].second.span)
     both_ = f"`{a}`" if a == b else f"`{a}` and `{b}`"
@@ -299,7 +299,7 @@ def _obligation(c: Context, group: list[Pair]) -> Obligation:
         if first.extent is Extent.ANYWHERE or pair.second.extent is Extent.ANYWHERE:
             return Obligation("races", Verdict.UNKNOWN, what, first.span, "CUDA text is not looked into")
         asked = question(c, pair)
-        answer: Model | NoModel | None = None if asked is None else c.ladder.solve(asked)
+        answer: TermModel | NoModel | None = None if asked is None else c.ladder.solve(asked)
         if answer is not NO:
             one_block = asked is not None and _one_block(c, pair, asked)
             wrong = None if asked is None or one_block and c.task.where is None else _refuted(c, pair, asked, one_block)
@@ -316,7 +316,7 @@ def _obligation(c: Context, group: list[Pair]) -> Obligation:
     return Obligation("races", Verdict.PROVED, what, first.span, "shown for every launch")
 
 
-def _hulls_apart(c: Context, group: list[Pair]) -> bool:
+def _hulls_apart(c: ProofContext, group: list[Pair]) -> bool:
     """Whether none of many pairs of one place meet, by few questions: all iterations that are run out at once."""
     if len(group) < FEW_PAIRS or any(s.extent is Extent.ANYWHERE for p in group for s in (p.first, p.second)):
         return False
@@ -331,7 +331,7 @@ def _hulls_apart(c: Context, group: list[Pair]) -> bool:
     return True
 
 
-def _entered(c: Context, pair: Pair) -> object:
+def _entered(c: ProofContext, pair: Pair) -> object:
     """What a question takes from the scope: who its units are, and which numbers they share."""
     entry = pair.entry
     if entry is None or c.found.pacts or c.found.draws:  # what is known of these depends on when it was entered
@@ -341,13 +341,13 @@ def _entered(c: Context, pair: Pair) -> object:
     return entry.outer, entry.inner, entry.disjoint, frozenset(atom for atom in of if shared(atom))
 
 
-def _one_block(c: Context, pair: Pair, asked: list[Cond]) -> bool:
+def _one_block(c: ProofContext, pair: Pair, asked: list[Cond]) -> bool:
     """Whether all is well where there is one block."""
     alone = equal(c.walk.blocks, 1)
     return pair.entry is None and c.ladder.solve([*asked, alone]) is NO and c.ladder.solve([*c.facts, alone]) is not NO
 
 
-def _refuted(c: Context, pair: Pair, asked: list[Cond], one_block: bool) -> Obligation | None:
+def _refuted(c: ProofContext, pair: Pair, asked: list[Cond], one_block: bool) -> Obligation | None:
     """Only with a launch in which the CPU machine has seen it."""
     a, b = pair.first, pair.second
     launch = confirmed(c, asked, ("overlap", "race"), a.span.line)
@@ -371,7 +371,7 @@ def _handed(pair: Pair) -> list[Label]:
     return [] if entry is None else [Label(entry.handle.span, f"handed to {pair.who} here")]
 
 
-def _open(pair: Pair, what: str, answer: Model | NoModel | None) -> Obligation:
+def _open(pair: Pair, what: str, answer: TermModel | NoModel | None) -> Obligation:
     if answer is None:
         reason = "which thread moves what is the hardware's matter here"
     elif isinstance(answer, NoModel):

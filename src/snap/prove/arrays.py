@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from snap.prove.evaluate import Walk
     from snap.prove.start import Key
 
-MOST = 64
+MOST_ELEMENTS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Window:
 
 def tracked(var: ir.Var) -> bool:
     t = var.type
-    return isinstance(t, Array) and t.size <= MOST and (is_int(t.elem) or is_bool(t.elem))
+    return isinstance(t, Array) and t.size <= MOST_ELEMENTS and (is_int(t.elem) or is_bool(t.elem))
 
 
 def window(w: Walk, array: ir.ArrayRef, index: Iterable[Poly | None] = ()) -> Window | None:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from snap.prove import Task, pacts
-from snap.prove.context import Context, context
+from snap.prove.context import ProofContext, context
 from snap.prove.goals import Goal, of_arithmetic, of_inside, of_promise, of_site
 from snap.prove.hulls import strongest
-from snap.prove.ladder import NO, Model, NoModel
+from snap.prove.ladder import NO, NoModel, TermModel
 from snap.prove.needs import Need, needed, strongest_of
 from snap.prove.replay import confirmed
 from snap.prove.terms import from_memory, negated
@@ -30,7 +30,7 @@ def bounds(task: Task) -> Findings:
     return Findings((*divided(c, found), *found), (*c.assumed, *c.trusted))
 
 
-def divided(c: Context, found: list[Obligation]) -> list[Obligation]:
+def divided(c: ProofContext, found: list[Obligation]) -> list[Obligation]:
     """Where something is open: by what `where=` divides is positive, or it says nothing."""
     if all(o.verdict is not Verdict.UNKNOWN for o in found):
         return []
@@ -47,7 +47,7 @@ def divided(c: Context, found: list[Obligation]) -> list[Obligation]:
     ]
 
 
-def told(c: Context, goals: list[Goal]) -> list[Obligation]:
+def told(c: ProofContext, goals: list[Goal]) -> list[Obligation]:
     """One obligation for each place, by its worst goal."""
     places: dict[tuple, list[Goal]] = {}
     for goal in goals:
@@ -62,7 +62,7 @@ def _with(o: Obligation, needs: list[Need]) -> Obligation:
     return replace(o, needs=texts, reason=f"it holds where {' and '.join(texts)}") if texts else o
 
 
-def _place(c: Context, goals: list[Goal]) -> tuple[Obligation, list[Need]]:
+def _place(c: ProofContext, goals: list[Goal]) -> tuple[Obligation, list[Need]]:
     first = goals[0]
     needs: list[Need] = []
     for goal in strongest(goals):
@@ -83,7 +83,7 @@ def _place(c: Context, goals: list[Goal]) -> tuple[Obligation, list[Need]]:
 
 # A launch that keeps what the kernel declares, and fails, refutes it.  Where nothing is declared, a precondition that
 # would do is offered first: most kernels count on the lengths of their arrays.
-def _refuted(c: Context, goal: Goal) -> Obligation | None:
+def _refuted(c: ProofContext, goal: Goal) -> Obligation | None:
     if goal.kind not in SEEN or goal.goal == ("false",):
         return None  # the machine's integers wrap, it runs no contract, and CUDA text is not looked into
     launch = confirmed(c, [*c.facts, *goal.path, negated(goal.goal)], SEEN[goal.kind], goal.span.line)
@@ -98,7 +98,7 @@ def _refuted(c: Context, goal: Goal) -> Obligation | None:
 SEEN = {"bounds": ("out of bounds",), "views": ("misaligned", "out of bounds")}
 
 
-def _open(goal: Goal, answer: Model | NoModel) -> Obligation:
+def _open(goal: Goal, answer: TermModel | NoModel) -> Obligation:
     if goal.kind == "contract":
         return _unkept(goal, answer)
     if goal.goal == ("false",):
@@ -108,13 +108,13 @@ def _open(goal: Goal, answer: Model | NoModel) -> Obligation:
     return Obligation(goal.kind, Verdict.UNKNOWN, goal.what, goal.span, reason, help=help)
 
 
-def _unkept(goal: Goal, answer: Model | NoModel) -> Obligation:
+def _unkept(goal: Goal, answer: TermModel | NoModel) -> Obligation:
     reason = "the solvers do not decide it" if isinstance(answer, NoModel) else "what is known here does not tell"
     help = 'say what is known with `where=` or `assert`; or `with trust("why"):` around it, what only you can know'
     return Obligation(goal.kind, Verdict.UNKNOWN, goal.what, goal.span, reason, help=help)
 
 
-def given_up(c: Context) -> list[Obligation]:
+def given_up(c: ProofContext) -> list[Obligation]:
     return [
         Obligation("bounds", Verdict.UNKNOWN, "every access is followed", span, why)
         for span, why in dict.fromkeys(c.found.gave_up)

@@ -19,10 +19,10 @@ from snap.prove.terms import Cond, Mono, Poly
 
 MOST_CASES = 24
 MOST_ROWS = 400
-Numbers = dict[Mono, int]
+Coefficients = dict[Mono, int]
 
 
-def decided(system: System, lemmas: Iterable[Cond]) -> Numbers | NoModel:
+def decided(system: System, lemmas: Iterable[Cond]) -> Coefficients | NoModel:
     said = [*system.said, *lemmas]
     zero: list[Form] = []
     positive: list[Form] = []
@@ -59,7 +59,7 @@ class Cases:
     def __init__(self) -> None:
         self.left = MOST_CASES
 
-    def search(self, zero: list[Form], positive: list[Form], choices: list[Cond]) -> Numbers | NoModel:
+    def search(self, zero: list[Form], positive: list[Form], choices: list[Cond]) -> Coefficients | NoModel:
         if self.left == 0:
             return UNKNOWN
         self.left -= 1
@@ -90,7 +90,7 @@ def _alternatives(c: Cond) -> tuple[Cond, ...]:
             return ()  # false
 
 
-def _holds(c: Cond, at: Numbers) -> bool:
+def _holds(c: Cond, at: Coefficients) -> bool:
     """Where each product is the number that it is here."""
     match c:
         case ("true",):

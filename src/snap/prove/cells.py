@@ -45,7 +45,7 @@ def once(f: ir.Function) -> set[int]:
 
 
 def written(w: Walk, site: Site | None, v: Value) -> None:
-    if site is not None and not w.dry and w.depth == 0 and w.turned == 1 and site.root.obj.uid in w.once:
+    if site is not None and not w.dry and w.depth == 0 and w.repeated == 1 and site.root.obj.uid in w.once:
         if not w.frame and all(i.value is not None for i in site.index):
             w.cells[id(site.root)] = site, v
 

@@ -1,7 +1,7 @@
 """One kernel, walked once for all properties.
 
-Input: a `Task`.  Output: `Context`: what the walk found, what every launch keeps, and the solvers.  It is kept in the
-task's memo.  Invariant: the facts hold in every launch that keeps `where=`.
+Input: a `Task`.  Output: `ProofContext`: what the walk found, what every launch keeps, and the solvers.  It is kept in
+the task's memo.  Invariant: the facts hold in every launch that keeps `where=`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from snap.prove.evaluate import Walk
 from snap.prove.ladder import Ladder
 from snap.prove.sites import Walked
 from snap.prove.terms import TRUE, Cond, Poly, Terms, at_least, equal, number
-from snap.prove.where import Where, conditions, multiples, refine, solved
+from snap.prove.where import WhereReader, conditions, multiples, refine, solved
 
 
 @dataclass(slots=True)
-class Context:
+class ProofContext:
     """names: what a precondition can speak of, by the words for it: parameters, `len(x)`, `blocks`.  trusted: what else
     was taken for granted on the way.  divisors: numbers by which `where=` divides, and which may be negative.
     """
@@ -52,7 +52,7 @@ class Context:
         return self.task.typed.span
 
 
-def context(task: Task) -> Context:
+def context(task: Task) -> ProofContext:
     found = task.memo.get("context")
     if found is None:
         with deep():
@@ -60,7 +60,7 @@ def context(task: Task) -> Context:
     return found
 
 
-def _made(task: Task) -> Context:
+def _made(task: Task) -> ProofContext:
     walk, facts, where = _begun(task, {})
     whole = multiples(facts, names_of(walk))
     if whole:  # a number that is a multiple of 8 is 8 times another one: then quotients by 8 are no unknowns
@@ -77,13 +77,13 @@ def _made(task: Task) -> Context:
             assumed.append(f"where {expression(one)} (checked at every launch{unused})")
     found = walk.run()
     assumed += [f"the assertion in line {span.line} holds (checked when it runs)" for span in found.asserted]
-    made = Context(task, walk.terms, walk.ladder, walk, found, names, tuple(dict.fromkeys(assumed)))
+    made = ProofContext(task, walk.terms, walk.ladder, walk, found, names, tuple(dict.fromkeys(assumed)))
     divisors = [] if where is None else where.divisors
     made.divisors = {expression(e): e.span for y, e in divisors if not walk.ladder.follows(found.facts, at_least(y, 1))}
     return made
 
 
-def _begun(task: Task, whole: dict[str, int]) -> tuple[Walk, list[Cond], Where | None]:
+def _begun(task: Task, whole: dict[str, int]) -> tuple[Walk, list[Cond], WhereReader | None]:
     """A walk that has not begun, what `where=` says of its numbers, and how it was read."""
     walk = Walk(task.typed, Ladder(Terms()), whole)
     walk.alone = task.alone
@@ -91,7 +91,7 @@ def _begun(task: Task, whole: dict[str, int]) -> tuple[Walk, list[Cond], Where |
     if task.where is None:
         return walk, fixed, None
     tree, outside = task.where
-    where = Where(walk.terms, {**outside, **task.constants, **names_of(walk)})
+    where = WhereReader(walk.terms, {**outside, **task.constants, **names_of(walk)})
     return walk, [*fixed, *where.facts(tree.body)], where
 
 

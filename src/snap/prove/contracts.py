@@ -19,11 +19,11 @@ from snap.ir import nodes as ir
 from snap.ir.contracts import Condition, Contract
 from snap.ir.types import THREAD1, Array, Level, Privilege
 from snap.prove import arrays
-from snap.prove.sites import NONE, Deps, Memory, Pact, Promise, Root
+from snap.prove.sites import NONE, Deps, GivenMemory, Pact, Promise, Root
 from snap.prove.terms import FALSE, Atom, Cond, Poly, Terms, number, polys
 from snap.prove.trusting import inside
-from snap.prove.values import Lanes, Value
-from snap.prove.where import Attributes, Elements, Unknown, Where
+from snap.prove.values import Components, Value
+from snap.prove.where import Attributes, Elements, Unknown, WhereReader
 
 if TYPE_CHECKING:
     from snap.prove.evaluate import Walk
@@ -40,7 +40,7 @@ class Called:
     frame: tuple[int, ...]
     given: dict[str, Any]
     deps: Deps
-    memory: Memory
+    memory: GivenMemory
     by: Privilege
     unit: Poly
     id: Poly | None
@@ -61,7 +61,7 @@ def meant(terms: Terms, contract: Contract, c: Condition, names: dict[str, Any])
     asked = {name: names[name] for name in c.params if name in names}
     lengths = {name: p for name, p in names.items() if name.startswith("len(")}
     try:
-        return Where(terms, {**dict(c.names), **lengths, **asked}).cond(c.body)
+        return WhereReader(terms, {**dict(c.names), **lengths, **asked}).cond(c.body)
     except Unknown:
         return FALSE
 
@@ -98,7 +98,7 @@ def entered(w: Walk, s: ir.Call, frame: tuple[int, ...]) -> Called | None:
     return called
 
 
-def _memory(w: Walk, function: ir.Function, contract: Contract) -> Memory:
+def _memory(w: Walk, function: ir.Function, contract: Contract) -> GivenMemory:
     """The arrays that it is given, and what their index functions have captured."""
     roots: list[Root] = []
     captured: list[Poly] = []
@@ -109,7 +109,7 @@ def _memory(w: Walk, function: ir.Function, contract: Contract) -> Memory:
         elif isinstance(p, ir.ValueParam) and p.var.name not in contract.params:
             v = w.initial.get((w.frame, p.var.uid))
             captured.append(v.term if v is not None and isinstance(v.term, Poly) else w._any_index())
-    return Memory(tuple(roots), tuple(captured))
+    return GivenMemory(tuple(roots), tuple(captured))
 
 
 def _given(w: Walk, function: ir.Function, contract: Contract) -> tuple[dict[str, Any], Deps]:
@@ -138,7 +138,7 @@ def _given(w: Walk, function: ir.Function, contract: Contract) -> tuple[dict[str
 
 def _named(term: Any) -> Any:
     """What a condition names so: of a vector of integers, its components by their names."""
-    return Attributes(zip("xyzw", term.terms)) if isinstance(term, Lanes) else term
+    return Attributes(zip("xyzw", term.terms)) if isinstance(term, Components) else term
 
 
 def _rows(values: list[Any], shape: tuple[int, ...]) -> Elements:

@@ -43,7 +43,7 @@ class Before:
 
     def shared(self, atom: Atom) -> bool:
         """Whether a number is the same one for the read and for the write."""
-        if any(atom in loop.turn.atoms for loop in self.write.when.loops[: self.same]):
+        if any(atom in loop.trip.atoms for loop in self.write.when.loops[: self.same]):
             return True
         return atom.depth <= self.same and (self.self or atom.per.at_least(self.agreeing))
 
@@ -57,12 +57,12 @@ class Before:
         start = self.same + self.earlier
         for loop in self.write.when.loops[start:]:
             if not loop.full:
-                yield from loop.turn.atoms
+                yield from loop.trip.atoms
 
     def counters(self) -> Iterator[Atom]:
         """Counters of which any iteration may be chosen."""
         for loop in self.write.when.loops[self.same :]:
-            yield from loop.turn.atoms
+            yield from loop.trip.atoms
 
 
 def common(a: Touch, b: Touch) -> int:

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from snap.ir.types import THREAD1
-from snap.prove.context import Context
+from snap.prove.context import ProofContext
 from snap.prove.covered import Before
 from snap.prove.replay import SIZES
 from snap.prove.slices import Slices
@@ -30,7 +30,7 @@ MOST_OPERATIONS = 1_000_000  # of isl, for one question
 MOST_ALTERNATIVES = 64  # of which a read is made
 NEAR = (0, 1, 2, 3, 4, 5, -1, 7, 8, -2)  # numbers of a launch, in the order in which they are tried
 NAME = re.compile(r"\b[adxm]\d\w*|\bm[adx]\w*")
-Namer = Callable[[Atom], str]
+AtomNamer = Callable[[Atom], str]
 
 
 class Beyond(Exception):
@@ -65,7 +65,7 @@ class Sets:
     said      what holds of them
     """
 
-    def __init__(self, c: Context, read: Touch, ways: Iterable[Before], coarse: bool = False):
+    def __init__(self, c: ProofContext, read: Touch, ways: Iterable[Before], coarse: bool = False):
         self.coarse, self.alternatives = coarse, 1
         self.c, self.read = c, read
         self.universe: dict[str, tuple[int, int]] = {}
@@ -92,7 +92,7 @@ class Sets:
         conds: list[Cond] = []
         more = [*self.element, *((self.read.rank,) if self.read.rank is not None else ())]
         more += [] if self.coarse else self.c.names.values()
-        more += [loop.turn for loop in self.read.when.loops]
+        more += [loop.trip for loop in self.read.when.loops]
         for w in (b.write for b in ways):
             conds += [one for one in w.path if one not in self.c.found.defines]
             more += [*w.index, *((w.rank,) if w.rank is not None else ())]
@@ -122,14 +122,14 @@ class Sets:
 
     # ---- text ----
 
-    def poly(self, p: Poly, name: Namer) -> str:
+    def poly(self, p: Poly, name: AtomNamer) -> str:
         parts = [str(p.constant)]
         for mono, k in p.terms.items():
             if mono:
                 parts.append(f"{k}*{name(mono[0]) if len(mono) == 1 else self.product(mono, name)}")
         return " + ".join(parts)
 
-    def product(self, mono: tuple[Atom, ...], name: Namer) -> str:
+    def product(self, mono: tuple[Atom, ...], name: AtomNamer) -> str:
         """An unknown of its own."""
         names = [name(atom) for atom in mono]
         if any(one.startswith("x") for one in names):
@@ -138,7 +138,7 @@ class Sets:
         self.universe[text] = Poly({mono: 1}).span()
         return text
 
-    def cond(self, c: Cond, name: Namer) -> str:
+    def cond(self, c: Cond, name: AtomNamer) -> str:
         match c:
             case ("ge", p):
                 return f"{self.poly(p, name)} >= 0"
@@ -296,7 +296,7 @@ class _Written:
         said = [sets.cond(one, self.name) for one in guards]
         said += [f"{self.name(atom)} = 0" for atom in b.at_first()]
         if b.earlier:
-            for atom in w.when.loops[b.same].turn.atoms:
+            for atom in w.when.loops[b.same].trip.atoms:
                 sets.learn([atom])
                 said.append(f"{self.name(atom)} < {given(atom)}")
         if w.rank is not None and read.rank is not None:
@@ -358,7 +358,7 @@ class _Written:
 # ---- elements -------------------------------------------------------------------------------------------------------
 
 
-def _element(c: Context, t: Touch) -> tuple[Poly, ...]:
+def _element(c: ProofContext, t: Touch) -> tuple[Poly, ...]:
     """Any element that is read."""
     return tuple(
         i if n == 1 else i + c.terms.base("element", 0, n - 1, THREAD1, key=("read", id(t), k))
@@ -385,7 +385,7 @@ def _parts(part: object) -> Iterable[Poly]:
     return [part] if isinstance(part, Poly) else polys(part) if isinstance(part, tuple) else ()
 
 
-def _defining(c: Context, atom: Atom) -> list[Cond]:
+def _defining(c: ProofContext, atom: Atom) -> list[Cond]:
     """What a defined atom is, exactly: bits, and quotients by what may be zero, are not said in linear terms."""
     if atom.kind in ("and", "mod") or atom.kind == "div" and atom.parts[1].value is None:
         raise Beyond

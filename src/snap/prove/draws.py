@@ -13,14 +13,14 @@ from collections.abc import Sequence
 from snap.ir.effects import Extent
 from snap.ir.types import Level, Privilege
 from snap.prove import cells
-from snap.prove.context import Context
+from snap.prove.context import ProofContext
 from snap.prove.sites import Draw, Pact, Root, Site
 from snap.prove.terms import Atom, Cond, Renaming, at_least, atoms_of, both, either, equal, negated
 
 ASSUMED = "the counter `{}` stays in its type (two draws of an `atomic.add` differ)"
 
 
-def facts(c: Context, outer: Privilege | None, sides: Sequence[tuple[Site | Pact, Renaming]]) -> list[Cond]:
+def facts(c: ProofContext, outer: Privilege | None, sides: Sequence[tuple[Site | Pact, Renaming]]) -> list[Cond]:
     """What holds of the numbers that the first and the second of two threads have drawn.  outer: they are of one unit
     of it; None: of any two blocks.
     """
@@ -57,7 +57,7 @@ def _apart(outer: Privilege | None, a: Draw, first: Renaming, b: Draw, second: R
     return either(negated(same), at_least(y, x + first.poly(a.amount)), at_least(x, y + second.poly(b.amount)))
 
 
-def _counts(c: Context, root: Root) -> bool:
+def _counts(c: ProofContext, root: Root) -> bool:
     """Whether it only grows while it is drawn from: all that writes it adds what is not negative; shared memory may be
     set before the first draw, once.  What is written to another element does not count.
     """

@@ -4,8 +4,8 @@ Input: a kernel, and the solvers (for invariants of loops).  Output: `Walked` (s
 some thread of some launch makes is an instance of a site, its path holds there, and its index is what the site says, if
 the arithmetic that was noted stays in its type.  Calls are followed.  Non-goals: whether anything holds (goals.py).
 
-Loops whose bounds are numbers, and which carry integers from one iteration to the next, are run out, up to MOST_TURNS.
-All others are walked once, with a counter: what they assign is `entry + step * turn` where it grows by the same amount
+Loops whose bounds are numbers, and which carry integers from one iteration to the next, are run out, up to MOST_TRIPS.
+All others are walked once, with a counter: what they assign is `entry + step * trip` where it grows by the same amount
 each time, else any number of its type of which simple invariants hold that were shown by induction (loops.py).
 """
 
@@ -22,10 +22,10 @@ from snap.ir.walk import bodies, statements
 from snap.prove import arrays, cells, contracts, loops
 from snap.prove.acts import act
 from snap.prove.contracts import Called
-from snap.prove.sites import NEVER, NONE, Deps, Entry, Inside, Position, Root, Site, Walked
+from snap.prove.sites import NEVER, NONE, Deps, Entry, Inside, Root, Site, UnitPosition, Walked
 from snap.prove.start import Key, Started
 from snap.prove.terms import FALSE, TRUE, Cond, Poly, at_least, atoms_of, below, both, equal, negated, number
-from snap.prove.values import OPAQUE, Lanes, Value, anything, is_bool, is_int, of_integers, value
+from snap.prove.values import OPAQUE, Components, Value, anything, is_bool, is_int, of_integers, value
 from snap.prove.ways import escapes, leaves
 
 
@@ -320,7 +320,7 @@ class Walk(Started):
             else:
                 self.vars[key] = Value(None, deps)
 
-    def _placed(self, at: Position, body: ir.Body) -> None:
+    def _placed(self, at: UnitPosition, body: ir.Body) -> None:
         outer, self.at = self.at, at
         self.body(body)
         self.at = outer
@@ -462,9 +462,9 @@ class Walk(Started):
             deps = v.deps | last.deps
             if isinstance(v.term, Poly) and isinstance(last.term, Poly):
                 last = Value(self.terms.choose(cond, v.term, last.term), deps)
-            elif isinstance(v.term, Lanes) and isinstance(last.term, Lanes):
+            elif isinstance(v.term, Components) and isinstance(last.term, Components):
                 pairs = zip(v.term.terms, last.term.terms)
-                last = Value(Lanes(tuple(self.terms.choose(cond, a, b) for a, b in pairs)), deps)
+                last = Value(Components(tuple(self.terms.choose(cond, a, b) for a, b in pairs)), deps)
             else:
                 self.unknown(s.target, rests)
                 return
@@ -474,9 +474,9 @@ class Walk(Started):
 def _with_lane(v: Value, lane: int, part: Value) -> Value:
     """A vector, with another component."""
     deps = v.deps | part.deps
-    if not isinstance(v.term, Lanes) or not isinstance(part.term, Poly):
+    if not isinstance(v.term, Components) or not isinstance(part.term, Poly):
         return Value(None, deps)
-    return Value(Lanes((*v.term.terms[:lane], part.term, *v.term.terms[lane + 1 :])), deps)
+    return Value(Components((*v.term.terms[:lane], part.term, *v.term.terms[lane + 1 :])), deps)
 
 
 def _unshared(p: Poly, by: Privilege) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from snap.diag.error import Label
 from snap.prove import Task
-from snap.prove.context import Context, context
+from snap.prove.context import ProofContext, context
 from snap.prove.covered import Before, before, plainly
 from snap.prove.covered_sets import Beyond, Sets, limited
 from snap.prove.goals import shown
@@ -44,7 +44,7 @@ def init(task: Task) -> Findings:
     return Findings(tuple(found), (*c.assumed, OTHERS) if others else c.assumed)
 
 
-def _place(c: Context, reads: list[Touch], writes: dict[object, list[Touch]]) -> tuple[Obligation, bool]:
+def _place(c: ProofContext, reads: list[Touch], writes: dict[object, list[Touch]]) -> tuple[Obligation, bool]:
     """One obligation for each place.  With whether others' writes are among those that it counts on."""
     first, others = reads[0], False
     what = f"`{shown(first.span)}` is written before it is read"
@@ -65,7 +65,7 @@ def _place(c: Context, reads: list[Touch], writes: dict[object, list[Touch]]) ->
 # ---- the questions --------------------------------------------------------------------------------------------------
 
 
-def by_sets(c: Context, read: Touch, ways: list[Before]) -> Sets | None:
+def by_sets(c: ProofContext, read: Touch, ways: list[Before]) -> Sets | None:
     """What isl leaves of the read; None where it cannot be asked.  Writes that reach what memory decides come in only
     where the others do not do: each takes many pieces away, and most kernels fill their memory first.  Nor do writes
     that are far away, where the nearest ones do.
@@ -84,7 +84,7 @@ def by_sets(c: Context, read: Touch, ways: list[Before]) -> Sets | None:
     return found
 
 
-def _subtracted(c: Context, read: Touch, ways: list[Before], coarse: bool) -> Sets | None:
+def _subtracted(c: ProofContext, read: Touch, ways: list[Before], coarse: bool) -> Sets | None:
     failed = c.notes.setdefault("sets", 0)
     if isinstance(failed, int) and failed >= PATIENCE:
         return None
@@ -106,7 +106,7 @@ def _subtracted(c: Context, read: Touch, ways: list[Before], coarse: bool) -> Se
     return sets
 
 
-def by_solver(c: Context, read: Touch, ways: list[Before]) -> bool:
+def by_solver(c: ProofContext, read: Touch, ways: list[Before]) -> bool:
     """Writes of the thread itself, in the same iteration: whether one of them was certainly made, by the same index.
     The indices may have products.
     """
@@ -126,7 +126,7 @@ def by_solver(c: Context, read: Touch, ways: list[Before]) -> bool:
 
 # A launch that keeps what the kernel declares, and fails, refutes it.  Where nothing is declared, a precondition that
 # would do is offered first.
-def _open(c: Context, read: Touch, what: str, ways: list[Before], sets: Sets | None) -> Obligation:
+def _open(c: ProofContext, read: Touch, what: str, ways: list[Before], sets: Sets | None) -> Obligation:
     need = ""
     if sets is not None:
         with limited():
@@ -148,7 +148,7 @@ def _open(c: Context, read: Touch, what: str, ways: list[Before], sets: Sets | N
     )
 
 
-def _refuted(c: Context, read: Touch, sets: Sets | None) -> Obligation | None:
+def _refuted(c: ProofContext, read: Touch, sets: Sets | None) -> Obligation | None:
     """Only with a launch in which the CPU machine has seen it."""
     launch: Launch | None = None
     with limited():

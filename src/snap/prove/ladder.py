@@ -29,10 +29,10 @@ from snap.prove.choices import Ways
 from snap.prove.presburger import isl_ask
 from snap.prove.slices import Canon, Slices, completed
 from snap.prove.smt import Z3
-from snap.prove.system import Model, System
+from snap.prove.system import System, TermModel
 from snap.prove.terms import FALSE, Cond, Terms, negated
 
-__all__ = ["NO", "UNKNOWN", "NoModel", "Ladder", "Model"]
+__all__ = ["NO", "UNKNOWN", "NoModel", "Ladder", "TermModel"]
 LINEAR_STEPS, PRODUCT_STEPS = 1_500_000, 1_500_000  # of z3, for one question
 FEW_STEPS = 300_000  # before choices are gone through way by way: each way is a question of its own
 PATIENCE = 16  # z3 may spend the steps of so many questions on what it leaves open, of each kind: then it is not asked
@@ -49,11 +49,11 @@ class Ladder:
     steps: tuple[int, int] = (LINEAR_STEPS, PRODUCT_STEPS)
     asked: Counter[str] = field(default_factory=Counter)
     failed: Counter[str] = field(default_factory=Counter)
-    _memo: dict[frozenset[Cond], Model | NoModel] = field(default_factory=dict)
+    _memo: dict[frozenset[Cond], TermModel | NoModel] = field(default_factory=dict)
     _parts: dict[tuple, tuple[int, ...] | NoModel] = field(default_factory=dict)
     _z3: Z3 = field(default_factory=Z3)
 
-    def solve(self, conds: Iterable[Cond]) -> Model | NoModel:
+    def solve(self, conds: Iterable[Cond]) -> TermModel | NoModel:
         kept = {c: None for one in conds for c in (one[1:] if one[0] == "and" else (one,)) if c[0] != "true"}
         if FALSE in kept:
             self.asked["ranges"] += 1
@@ -63,13 +63,13 @@ class Ladder:
             self._memo[key] = self._sliced(list(kept))
         return self._memo[key]
 
-    def _sliced(self, conds: list[Cond]) -> Model | NoModel:
+    def _sliced(self, conds: list[Cond]) -> TermModel | NoModel:
         """Each part is asked by itself, the smallest first: where one has no numbers, all have none."""
         slices = Slices(conds)
         if slices.impossible:
             self.asked["ranges"] += 1
             return NO
-        found: Model = {}
+        found: TermModel = {}
         unknown = False
         for part in sorted(slices.parts, key=len):
             answer = self._part(part)
@@ -81,7 +81,7 @@ class Ladder:
                 found |= answer
         return UNKNOWN if unknown else completed(conds, slices, found)
 
-    def _part(self, conds: list[Cond]) -> Model | NoModel:
+    def _part(self, conds: list[Cond]) -> TermModel | NoModel:
         """What was asked before in other names has the same answer."""
         canon = Canon(conds)
         told = self._parts.get(canon.key)
@@ -96,7 +96,7 @@ class Ladder:
     def follows(self, facts: Iterable[Cond], goal: Cond) -> bool:
         return self.solve([*facts, negated(goal)]) is NO
 
-    def _decide(self, system: System) -> Model | NoModel:
+    def _decide(self, system: System) -> TermModel | NoModel:
         found = self._cases(system, [], "cases")
         if found is UNKNOWN and system.products:
             found = self._cases(system, system.lemmas[0], "cases with lemmas")
@@ -117,13 +117,13 @@ class Ladder:
             found = self._ask(system, False)
         return found
 
-    def _cases(self, system: System, lemmas: list[Cond], name: str) -> Model | NoModel:
+    def _cases(self, system: System, lemmas: list[Cond], name: str) -> TermModel | NoModel:
         found = decided(system, lemmas)
         answer = found if isinstance(found, NoModel) else system.model(found)
         self.asked[name] += answer is not UNKNOWN
         return answer
 
-    def _ask(self, system: System, linear: bool) -> Model | NoModel:
+    def _ask(self, system: System, linear: bool) -> TermModel | NoModel:
         name = "linear" if linear else "products"
         steps = self.steps[0 if linear else 1]
         if self.failed[name] >= PATIENCE * steps:

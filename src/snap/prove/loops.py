@@ -1,7 +1,7 @@
 """Loops of the walk (evaluate.py): run out, or with a counter and what holds in every iteration.
 
 Input: a loop, and where the walk stands.  Output: the walk, behind it.  Invariant: in the body, every variable that the
-loop assigns is what it is at the start of some iteration: `entry + step * turn` where the body adds the same amount on
+loop assigns is what it is at the start of some iteration: `entry + step * trip` where the body adds the same amount on
 every path, else any number of its type for which those of the candidates hold that are kept by the body (`CANDIDATES`;
 what holds on entry and is kept by each iteration holds in all of them).  Non-goals: whether a loop ends.
 """
@@ -27,7 +27,7 @@ from snap.prove.ways import straight
 if TYPE_CHECKING:
     from snap.prove.evaluate import Key, Walk
 
-MOST_TURNS, MOST_COPIES, MOST_ROUNDS = 64, 256, 5
+MOST_TRIPS, MOST_COPIES, MOST_ROUNDS = 64, 256, 5
 FOREVER = 1 << 63
 FEW, MANY = 64, 1 << 20  # what a loop's iteration may add, as a number
 
@@ -66,28 +66,28 @@ def counted(w: Walk, s: ir.For) -> None:
     if bounds[2] == 0:
         return
     if None not in bounds:
-        turns = range(*bounds)  # type: ignore[arg-type]
-        if not turns:
+        trips = range(*bounds)  # type: ignore[arg-type]
+        if not trips:
             return
-        many = bool(turns[MOST_TURNS:]) or w.turned * len(turns) > MOST_COPIES
-        if not out and not many and (carried or _shifts(s.body) or _looks_up(w, s.body) or len(turns) == 1):
-            _run_out(w, s, turns)
+        many = bool(trips[MOST_TRIPS:]) or w.repeated * len(trips) > MOST_COPIES
+        if not out and not many and (carried or _shifts(s.body) or _looks_up(w, s.body) or len(trips) == 1):
+            _run_out(w, s, trips)
             return
     _with_counter(w, s, carried, start, stop, step)
 
 
-def _run_out(w: Walk, s: ir.For, turns: range) -> None:
-    w.turned *= len(turns)
-    for n in turns:
+def _run_out(w: Walk, s: ir.For, trips: range) -> None:
+    w.repeated *= len(trips)
+    for n in trips:
         w.vars[w.frame, s.var.uid] = Value(number(n))
         w.body(s.body)
-    w.turned //= len(turns)
+    w.repeated //= len(trips)
 
 
 def _with_counter(w: Walk, s: ir.For, carried: dict[Key, Carried], start: Poly, stop: Poly, step: Poly) -> None:
     ways = ways_out(s.body)
-    turn = w.terms.base("turn", 0, _last(start, stop, step), s.var.privilege, w.depth + 1, f"turn of {s.var.name}")
-    at = start + step * turn
+    trip = w.terms.base("trip", 0, _last(start, stop, step), s.var.privilege, w.depth + 1, f"trip of {s.var.name}")
+    at = start + step * trip
     runs = _runs(at, stop, step)
 
     of = s.var.type
@@ -104,15 +104,15 @@ def _with_counter(w: Walk, s: ir.For, carried: dict[Key, Carried], start: Poly, 
     def body() -> list[Cond]:
         return _passed(w, s.body)
 
-    _iterate(w, carried, head, body, Loop(turn, not _stopped(ways)), s.body)
-    _behind(w, carried, _turns(w, s, start, stop, step), any(isinstance(way, ir.Break) for way in ways), ways)
+    _iterate(w, carried, head, body, Loop(trip, not _stopped(ways)), s.body)
+    _behind(w, carried, _trips(w, s, start, stop, step), any(isinstance(way, ir.Break) for way in ways), ways)
 
 
-def _turns(w: Walk, s: ir.For, start: Poly, stop: Poly, step: Poly) -> Poly:
+def _trips(w: Walk, s: ir.For, start: Poly, stop: Poly, step: Poly) -> Poly:
     """How many iterations there were, where nobody leaves the loop early."""
     n = step.value
     if n is None or n == 0 or any(isinstance(way, (ir.Break, ir.Return)) for way in ways_out(s.body)):
-        return w.terms.base("turn", 0, FOREVER, s.var.privilege, w.depth, f"turns of {s.var.name}")
+        return w.terms.base("trip", 0, FOREVER, s.var.privilege, w.depth, f"trips of {s.var.name}")
     distance = stop - start if n > 0 else start - stop
     return w.terms.most(w.terms.floor(distance + abs(n) - 1, abs(n)), number(0))
 
@@ -141,34 +141,34 @@ def _runs(at: Poly, stop: Poly, step: Poly) -> Cond:
 def repeated(w: Walk, s: ir.While) -> None:
     """`while`: as long as its condition is known, it is run out."""
     s = replace(s, body=straight(s.body))
-    ways, copies = ways_out((*s.pre, *s.body)), w.turned
+    ways, copies = ways_out((*s.pre, *s.body)), w.repeated
     if not ways:
-        for _ in range(MOST_TURNS):
+        for _ in range(MOST_TRIPS):
             before = dict(w.vars)
             mark = len(w.path)
             w.inline(s.pre)
             cond = value(w, s.cond)
             if cond.term == FALSE:
-                w.turned = copies
+                w.repeated = copies
                 return
-            if cond.term != TRUE or w.turned > MOST_COPIES:
+            if cond.term != TRUE or w.repeated > MOST_COPIES:
                 del w.path[mark:]
                 w.vars = before
                 break
-            w.turned += copies
+            w.repeated += copies
             w.body(s.body)
-    w.turned = copies
+    w.repeated = copies
     carried = _carried(w, (*s.pre, *s.body))
     per = w.at.place.privilege
-    turn = w.terms.base("turn", 0, FOREVER, per, w.depth + 1, "turn")
+    trip = w.terms.base("trip", 0, FOREVER, per, w.depth + 1, "trip")
 
     def body() -> list[Cond]:
         w.inline(s.pre)
         return _passed(w, s.body, value(w, s.cond))
 
-    _iterate(w, carried, lambda: None, body, Loop(turn, False), (*s.pre, *s.body))
+    _iterate(w, carried, lambda: None, body, Loop(trip, False), (*s.pre, *s.body))
     breaks = any(isinstance(way, ir.Break) for way in ways)
-    _behind(w, carried, w.terms.base("turn", 0, FOREVER, per, w.depth, "turns"), breaks, ways)
+    _behind(w, carried, w.terms.base("trip", 0, FOREVER, per, w.depth, "trips"), breaks, ways)
     if not breaks:
         w.dry += 1
         w.inline(s.pre)
@@ -241,17 +241,17 @@ def _iterate(
     text: ir.Body,
 ) -> None:
     """Walks the body once, for any iteration."""
-    turn, outside, unsure, settled = loop.turn, w.around, w.unsure, len(w.terms.atoms)
+    trip, outside, unsure, settled = loop.trip, w.around, w.unsure, len(w.terms.atoms)
     w.depth += 1
     w.around = (*outside, loop)
     if carried:
-        _learn(w, carried, head, body, turn, text)
+        _learn(w, carried, head, body, trip, text)
     mark, before = len(w.path), dict(w.vars)
     ways = {type(way) for way in ways_out(text)}
     if ir.Break in ways and ir.Continue not in ways:
-        _went_on(w, turn, settled, _tried(w, carried, head, body, turn)[2][len(w.out.facts) + mark :])
+        _went_on(w, trip, settled, _tried(w, carried, head, body, trip)[2][len(w.out.facts) + mark :])
     w.unsure = unsure
-    _set(w, carried, turn)
+    _set(w, carried, trip)
     head()
     body()
     for key, c in carried.items():
@@ -264,18 +264,18 @@ def _iterate(
     w.depth -= 1
 
 
-def _went_on(w: Walk, turn: Poly, settled: int, known: list[Cond]) -> None:
+def _went_on(w: Walk, trip: Poly, settled: int, known: list[Cond]) -> None:
     """What is known of whoever comes to the end of the body holds of the iteration before, if there was one.  That has
     a number of its own, and everything else in these conditions was settled before the loop.
     """
-    (counter,) = turn.atoms
+    (counter,) = trip.atoms
     inside = {c: [atom for atom in atoms_of([c]) if not atom.defined] for c in known}
     of = [c for c, atoms in inside.items() if counter in atoms and all(atom.number < settled for atom in atoms)]
     if of:
-        last = w.terms.base(counter.kind, 0, counter.high, counter.per, counter.depth, "turn before")
+        last = w.terms.base(counter.kind, 0, counter.high, counter.per, counter.depth, "trip before")
         renamed = w.terms.side(0, lambda atom: True)
         renamed.put(counter, last)
-        w.define(either(equal(turn, 0), both(equal(last, turn - 1), *map(renamed.cond, of))))
+        w.define(either(equal(trip, 0), both(equal(last, trip - 1), *map(renamed.cond, of))))
 
 
 def _stopped(ways: list[ir.Stmt]) -> bool:
@@ -283,14 +283,14 @@ def _stopped(ways: list[ir.Stmt]) -> bool:
     return any(not isinstance(way, ir.Continue) for way in ways)
 
 
-def _set(w: Walk, carried: dict[Key, Carried], turn: Poly) -> dict[Key, Poly]:
+def _set(w: Walk, carried: dict[Key, Carried], trip: Poly) -> dict[Key, Poly]:
     """The variables at the start of an iteration.  Returns those that are atoms of their own."""
     free: dict[Key, Poly] = {}
     for key, c in carried.items():
         entry = c.entry.term
         deps = c.entry.deps | ({c.group} if c.group >= 0 else frozenset())
         if c.step is not None and isinstance(entry, Poly):
-            w.vars[key] = Value(entry + c.step * turn, deps)
+            w.vars[key] = Value(entry + c.step * trip, deps)
             continue
         v = _havoc(w, c.var)
         w.vars[key] = Value(v.term, deps)
@@ -300,18 +300,18 @@ def _set(w: Walk, carried: dict[Key, Carried], turn: Poly) -> dict[Key, Poly]:
                 for candidate in c.holds:
                     w.define(candidate(v.term, entry))
                 for most in c.most:
-                    w.define(at_least(entry + most * turn, v.term))
+                    w.define(at_least(entry + most * trip, v.term))
     return free
 
 
-def _behind(w: Walk, carried: dict[Key, Carried], turns: Poly, breaks: bool, ways: list[ir.Stmt]) -> None:
+def _behind(w: Walk, carried: dict[Key, Carried], trips: Poly, breaks: bool, ways: list[ir.Stmt]) -> None:
     """The variables behind the loop."""
     if breaks:
         for key, c in carried.items():  # on the way out, too, it may have been assigned
             v = _havoc(w, c.var)
             w.vars[key] = Value(v.term, v.deps | c.entry.deps | w.stored.get(key, frozenset()))
         return
-    _set(w, carried, turns)
+    _set(w, carried, trips)
 
 
 def _learn(
@@ -319,7 +319,7 @@ def _learn(
     carried: dict[Key, Carried],
     head: Callable[[], None],
     body: Callable[[], list[Cond]],
-    turn: Poly,
+    trip: Poly,
     text: ir.Body,
 ) -> None:
     """How each iteration changes the variables: walks that record nothing."""
@@ -328,12 +328,12 @@ def _learn(
             c.group = _group(w)
         return
     settled = len(w.terms.atoms)
-    free, ends, known = _tried(w, carried, head, body, turn)
+    free, ends, known = _tried(w, carried, head, body, trip)
     for key, c in carried.items():
         end, start = ends[key].term, free.get(key)
         if isinstance(end, Poly) and start is not None:
             step = end - start
-            if all(a.number < settled and a not in turn.atoms for a in atoms_of([], [step]) if not a.defined):
+            if all(a.number < settled and a not in trip.atoms for a in atoms_of([], [step]) if not a.defined):
                 c.step = step
                 c.group = _group(w)
             elif is_int(c.var.type):
@@ -349,7 +349,7 @@ def _learn(
     for _ in range(MOST_ROUNDS):
         if not any(c.holds for c in left.values()):
             return
-        _, ends, known = _tried(w, carried, head, body, turn)
+        _, ends, known = _tried(w, carried, head, body, trip)
         if not _kept(w, left, ends, known):
             return
     for c in left.values():
@@ -405,12 +405,12 @@ def _kept(w: Walk, left: dict[Key, Carried], ends: dict[Key, Value], known: list
 
 
 def _tried(
-    w: Walk, carried: dict[Key, Carried], head: Callable[[], None], body: Callable[[], list[Cond]], turn: Poly
+    w: Walk, carried: dict[Key, Carried], head: Callable[[], None], body: Callable[[], list[Cond]], trip: Poly
 ) -> tuple[dict[Key, Poly], dict[Key, Value], list[Cond]]:
     """One walk that records nothing: the variables at its start and at its end, and what is known at its end."""
     before, mark = dict(w.vars), len(w.path)
     w.dry += 1
-    free = _set(w, carried, turn)
+    free = _set(w, carried, trip)
     head()
     runs = body()
     ends, known = dict(w.vars), [*w.out.facts, *w.path, *runs]

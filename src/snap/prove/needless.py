@@ -18,17 +18,17 @@ from snap.ir.effects import Extent
 from snap.ir.types import BLOCK1, GRID1, Privilege
 from snap.prove import MISSING, Task, kept, prove
 from snap.prove.apart import elements, meet, other_team, sides_of
-from snap.prove.context import Context, context
+from snap.prove.context import ProofContext, context
 from snap.prove.ladder import NO, Ladder
 from snap.prove.sites import Site
 from snap.prove.terms import Cond, equal, negated
 from snap.prove.verdict import Verdict
 
-Places = tuple[Span, Span]
+PlacePair = tuple[Span, Span]
 STEPS = 200_000  # of z3, for one question
 
 
-def needless(task: Task, wanted: Iterable[Places]) -> tuple[frozenset[Places], str]:
+def needless(task: Task, wanted: Iterable[PlacePair]) -> tuple[frozenset[PlacePair], str]:
     """Those of the pairs that are apart; and where there are none, why, in words for the user."""
     pairs = sorted({ordered(*pair) for pair in wanted}, key=repr)
     if not pairs:
@@ -48,7 +48,7 @@ def needless(task: Task, wanted: Iterable[Places]) -> tuple[frozenset[Places], s
     return shown, "" if shown else "no pair of accesses was shown to be apart"
 
 
-def _all(task: Task, pairs: list[Places]) -> list[bool]:
+def _all(task: Task, pairs: list[PlacePair]) -> list[bool]:
     """Of each pair, whether it is apart."""
     c = context(task)
     ladder = Ladder(c.terms, (STEPS, STEPS))  # most pairs do meet: that must not take long to find
@@ -58,12 +58,12 @@ def _all(task: Task, pairs: list[Places]) -> list[bool]:
     return [_apart(c, ladder, *(places.get(span, []) for span in pair)) for pair in pairs]
 
 
-def ordered(a: Span, b: Span) -> Places:
+def ordered(a: Span, b: Span) -> PlacePair:
     """Pairs have no first and second."""
     return (a, b) if repr(a) <= repr(b) else (b, a)
 
 
-def _apart(c: Context, ladder: Ladder, first: list[Site], second: list[Site]) -> bool:
+def _apart(c: ProofContext, ladder: Ladder, first: list[Site], second: list[Site]) -> bool:
     """All that is done at both places is done to one array, which no other takes the bytes of in between."""
     if not first or not second or len({id(site.root) for site in (*first, *second)}) > 1:
         return False
@@ -82,7 +82,7 @@ def _plain(s: Site) -> bool:
     return s.extent not in (Extent.ANYWHERE, Extent.ROWS, Extent.FRAGMENT, Extent.BOX) and not s.root.obj.spread
 
 
-def _question(c: Context, a: Site, b: Site, unit: Privilege) -> list[Cond]:
+def _question(c: ProofContext, a: Site, b: Site, unit: Privilege) -> list[Cond]:
     """Two threads of one block, or of two blocks, meet, each whenever it comes there: one value for both is only what
     the block, or the grid, agrees on and settles once.
     """

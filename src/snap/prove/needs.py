@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from snap.prove.context import Context
+from snap.prove.context import ProofContext
 from snap.prove.goals import Goal
 from snap.prove.ladder import NO
 from snap.prove.terms import Atom, Cond, Mono, Poly, at_least
@@ -48,7 +48,7 @@ def strongest_of(needs: list[Need]) -> dict[Poly, Need]:
     return found
 
 
-def needed(c: Context, goal: Goal) -> list[Need] | None:
+def needed(c: ProofContext, goal: Goal) -> list[Need] | None:
     if goal.bound is None or c.ladder.steps[0] == 0:
         return None
     known = [*c.facts, *goal.path]
@@ -65,7 +65,7 @@ def needed(c: Context, goal: Goal) -> list[Need] | None:
     return None
 
 
-def candidates(c: Context, goal: Goal) -> Iterator[Poly]:
+def candidates(c: ProofContext, goal: Goal) -> Iterator[Poly]:
     """Polynomials of the launch that are not above the goal's."""
     assert goal.bound is not None
     given = launch_atoms(c)
@@ -129,14 +129,14 @@ def _lowered(p: Poly, given: set[Atom]) -> Poly | None:
     return None
 
 
-def launch_atoms(c: Context) -> set[Atom]:
+def launch_atoms(c: ProofContext) -> set[Atom]:
     found: set[Atom] = set()
     for p in c.names.values():
         found |= {atom for atom in p.atoms if not atom.defined}
     return found
 
 
-def _need(c: Context, p: Poly) -> Need | None:
+def _need(c: ProofContext, p: Poly) -> Need | None:
     """In the words of `where=`."""
     p = _least(p)
     words: dict[Atom, tuple[str, int]] = {}

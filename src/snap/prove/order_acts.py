@@ -26,16 +26,16 @@ from snap.ir.synced import PointKind
 from snap.ir.types import BLOCK1, GRID1, Array, Level, Privilege, Space
 from snap.ir.walk import bytes_of, expressions, statements
 from snap.prove.order_reach import CLUSTER, GRID, Reach, State, begun
-from snap.prove.order_sites import Ages, Meeting, Questions, Scope, Site
+from snap.prove.order_sites import LoopAges, MeetingThreads, NamedScope, OrderSite, Questions
 from snap.prove.order_text import bits, from_zero, functions, only_grow, units_of
 from snap.prove.order_values import TooMuch
-from snap.prove.order_walk import Walk
+from snap.prove.order_walk import OrderWalk
 from snap.prove.timelines import THREAD, timeline
 from snap.record import record
 
 
 @record
-class Memory:
+class OrderMemory:
     """What an object is in the whole kernel: the array itself, or a stretch of the block's shared memory."""
 
     key: tuple
@@ -50,11 +50,11 @@ class Memory:
 class Open:
     """Two accesses that nothing orders.  why: 'order', 'proxy' (not fenced), 'registers'."""
 
-    first: Site
-    second: Site
-    ages: Ages
+    first: OrderSite
+    second: OrderSite
+    ages: LoopAges
     why: str
-    meeting: Meeting | None
+    meeting: MeetingThreads | None
 
 
 @record
@@ -66,15 +66,15 @@ class Stuck:
     why: str
 
 
-class Acts(Walk):
+class Acts(OrderWalk):
     def __init__(self, kernel: synced.Function):
         super().__init__(kernel)
-        self.memories: dict[tuple[Frame, int], Memory] = {}
-        self.scopes: dict[tuple[Frame, int], tuple[Scope, ...]] = {}
+        self.memories: dict[tuple[Frame, int], OrderMemory] = {}
+        self.scopes: dict[tuple[Frame, int], tuple[NamedScope, ...]] = {}
         self.arrays: dict[tuple[Frame, int], tuple[Frame, int]] = {}  # of local arrays: whose they are
         self.open: dict[tuple, Open] = {}
         self.stuck: dict[tuple, Stuck] = {}
-        self.sites: dict[tuple, Site] = {}
+        self.sites: dict[tuple, OrderSite] = {}
         self.conditions: list[tuple[ir.Expr, ...]] = []
         self.ranges: dict[int, tuple[ir.Expr, ...]] = {}
         self.fills: list[tuple[tuple, Form]] = []
@@ -99,8 +99,8 @@ class Acts(Walk):
     def parameter(self, p: ir.Param) -> None:
         if isinstance(p, ir.MemParam):
             obj, handle = p.handle.obj, p.handle
-            self.memories[(), obj.uid] = Memory(("global", obj.uid), Space.GLOBAL, obj.const, "", obj.name)
-            self.scopes[(), handle.uid] = (Scope(((), handle.uid), (), GRID1, (), False, ""),)
+            self.memories[(), obj.uid] = OrderMemory(("global", obj.uid), Space.GLOBAL, obj.const, "", obj.name)
+            self.scopes[(), handle.uid] = (NamedScope(((), handle.uid), (), GRID1, (), False, ""),)
         else:
             self.declare(p.var, None)
 
@@ -117,7 +117,7 @@ class Acts(Walk):
                 found |= 1 << u
         return found
 
-    def acting(self, site: Site) -> int:
+    def acting(self, site: OrderSite) -> int:
         """Units of which all threads that made the access are here."""
         key = (site.extra["threads"], self.active)
         if key not in self._acting:
@@ -206,14 +206,14 @@ class Acts(Walk):
     def declare_shared(self, obj: ir.MemObject, handle: ir.Handle) -> None:
         offset = obj.offset + self.frames[self.frame]
         key = ("shared", offset, bytes_of(obj), obj.uid)
-        self.memories[self.frame, obj.uid] = Memory(key, Space.SHARED, False, obj.spread, obj.name, bytes_of(obj))
-        self.scopes[self.frame, handle.uid] = (Scope((self.frame, handle.uid), (), obj.privilege, (), False, ""),)
+        self.memories[self.frame, obj.uid] = OrderMemory(key, Space.SHARED, False, obj.spread, obj.name, bytes_of(obj))
+        self.scopes[self.frame, handle.uid] = (NamedScope((self.frame, handle.uid), (), obj.privilege, (), False, ""),)
 
     def scope(self, s: ir.Partition | ir.Claim) -> None:
         if isinstance(s, ir.Partition):
             self.reads(s)
         key = (self.frame, s.handle.uid)
-        own = Scope(key, self.values.context, s.handle.privilege, self.loops, s.handle.disjoint, s.handle.name)
+        own = NamedScope(key, self.values.context, s.handle.privilege, self.loops, s.handle.disjoint, s.handle.name)
         self.scopes[key] = (own, *self.scopes[self.frame, s.base.uid])
         fill = s.fill if isinstance(s, ir.Partition) else None
         if fill is not None:
@@ -222,7 +222,7 @@ class Acts(Walk):
         if fill is not None:
             self.fills.pop()
 
-    def memory(self, obj: ir.MemObject) -> Memory:
+    def memory(self, obj: ir.MemObject) -> OrderMemory:
         return self.memories[self.frame, obj.uid]
 
     # ---- control flow: who agrees ----
@@ -351,7 +351,7 @@ class Acts(Walk):
         if self.born and self.tokens is not None:
             self.tokens[site, ()] = begun(site.line, self.units, site.made)
 
-    def site(self, s: ir.Stmt, k: object, effect: Effect, memory: Memory) -> Site:
+    def site(self, s: ir.Stmt, k: object, effect: Effect, memory: OrderMemory) -> OrderSite:
         key = (self.frame, s.number, k, self.values.context)
         if key in self.sites and not self.born:
             return self.sites[key]
@@ -370,7 +370,7 @@ class Acts(Walk):
         foot, line = self.footprint(a, effect, key), timeline(effect, isinstance(s, ir.BoxCopy) and s.is_load)
         order = s.order if isinstance(s, ir.Atomic) else ""
         facts = (*self.values.facts, *self.implied(foot), *self.whom(threads))
-        made = self.sites[key] = Site(
+        made = self.sites[key] = OrderSite(
             key, a.handle.name, a.span, effect.kind.writes, effect.kind.reads, effect.atomic, line, memory.key,
             memory.space, foot, rank, self.scopes[self.frame, a.handle.uid], self.loops, facts, tuple(zero),
             self.grown(), {loop: self.tops[loop] for loop in self.loops},
@@ -423,20 +423,20 @@ class Acts(Walk):
 
     # ---- pairs ----
 
-    def wanted(self, a: Site, b: Site, state: State) -> list[tuple[str, Reach]]:
+    def wanted(self, a: OrderSite, b: OrderSite, state: State) -> list[tuple[str, Reach]]:
         """What must be known before b: that a is over; and that it was fenced, where b sees memory another way."""
         if not (a.writes or b.writes) or a.atomic and b.atomic or not _share(a.memory, b.memory):
             return []
         fence = b.line.proxy and not a.line.proxy
         return [("order", state.over), *([("proxy", state.fenced)] if fence else [])]
 
-    def all_know(self, a: Site, b: Site, reach: Reach) -> bool:
+    def all_know(self, a: OrderSite, b: OrderSite, reach: Reach) -> bool:
         """Whether nobody is left who does not, whatever elements they touch."""
         inside = all(b.made & ~row == 0 for u, row in enumerate(reach.rows) if a.made >> u & 1)
         far = 0 if a.space is Space.SHARED and a.rank is None else 2 if a.space is Space.GLOBAL else 1
         return inside and not a.made & b.made & ~reach.own and (reach.wide >= far)
 
-    def compare(self, a: Site, b: Site, ages: Ages, state: State) -> None:
+    def compare(self, a: OrderSite, b: OrderSite, ages: LoopAges, state: State) -> None:
         if a.register or a is b and not ages:
             return
         for why, reach in self.wanted(a, b, state):
@@ -464,7 +464,7 @@ class Acts(Walk):
         if site is None or self.born:
             foot = Footprint(effect.var.type.elem, None, None, ())  # type: ignore[union-attr]
             line = timeline(effect, False) if product else THREAD
-            site = self.sites[key] = Site(
+            site = self.sites[key] = OrderSite(
                 key, effect.var.name, s.span, effect.kind.writes, effect.kind.reads, "", line,
                 ("register", self.array(effect.var)), Space.GENERIC, foot, None, (), self.loops, (), (), {}, {},
                 self.unit_mask(self.active), False, register=True,
@@ -476,7 +476,7 @@ class Acts(Walk):
         if self.born and self.tokens is not None:
             self.tokens[site, ()] = begun(site.line, self.units, site.made)
 
-    def registers_meet(self, a: Site, b: Site, ages: Ages, state: State) -> None:
+    def registers_meet(self, a: OrderSite, b: OrderSite, ages: LoopAges, state: State) -> None:
         flying = bool(a.made & b.made & ~state.over.own)
         products = a.line.begun, b.line.begun
         if products[1] and not products[0]:
@@ -488,7 +488,7 @@ class Acts(Walk):
         else:
             wrong = products[0] and flying and (a.writes or b.writes)
         if wrong:
-            self.unordered(Open(a, b, ages, "registers", Meeting("one thread", True)), state)
+            self.unordered(Open(a, b, ages, "registers", MeetingThreads("one thread", True)), state)
 
 
 def _share(a: tuple, b: tuple) -> bool:

@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from snap.analysis import linear
-from snap.analysis.linear import Atom, Form
+from snap.analysis.linear import Form, LinearAtom
 
-Node = tuple[tuple[Atom, int], ...]  # a sum of unknowns
+SumOfUnknowns = tuple[tuple[LinearAtom, int], ...]  # a sum of unknowns
 FAR = 1 << 12  # what lies further apart is not followed
 
 
-def _difference(x: Form) -> tuple[Node, Node, int]:
+def _difference(x: Form) -> tuple[SumOfUnknowns, SumOfUnknowns, int]:
     """Two sums and a number: x is the first less the second, and the number."""
     return tuple(t for t in x[1] if t[1] > 0), tuple((a, -k) for a, k in x[1] if k < 0), x[0]
 
@@ -28,22 +28,22 @@ class Bounds:
     """Facts, as steps between sums; what follows from them is found once for each sum that is asked about."""
 
     def __init__(self, facts: Iterable[Form]):
-        self.edges: dict[Node, dict[Node, int]] = {}
-        self.known: dict[Node, dict[Node, int]] = {}
+        self.edges: dict[SumOfUnknowns, dict[SumOfUnknowns, int]] = {}
+        self.known: dict[SumOfUnknowns, dict[SumOfUnknowns, int]] = {}
         for fact in facts:
             a, b, k = _difference(fact)  # a >= b - k
             self._edge(b, a, -k)
             self._counts(a)
             self._counts(b)
 
-    def _edge(self, b: Node, a: Node, k: int) -> None:
+    def _edge(self, b: SumOfUnknowns, a: SumOfUnknowns, k: int) -> None:
         found = self.edges.setdefault(b, {})
         found[a] = max(found.get(a, -FAR), k)
 
-    def _counts(self, node: Node) -> None:
+    def _counts(self, node: SumOfUnknowns) -> None:
         """How often a loop was gone through is not negative."""
         for term in node:
-            if term[0][0] == "turn":
+            if term[0][0] == "trip":
                 self._edge(tuple(t for t in node if t is not term), node, 0)
 
     def least(self, x: Form) -> int | None:
@@ -61,7 +61,7 @@ class Bounds:
             found = self.known[second] = self._from(second)
         return found[first] + c if first in found else None
 
-    def _from(self, start: Node) -> dict[Node, int]:
+    def _from(self, start: SumOfUnknowns) -> dict[SumOfUnknowns, int]:
         far = {start: 0}
         todo = [start]
         steps = 40 * (len(self.edges) + 1)

@@ -20,7 +20,7 @@ from snap.prove.order_counts import least, most
 from snap.prove.order_phases import Phases, _less
 from snap.prove.order_reach import CLUSTER, State
 from snap.prove.order_rings import Rings
-from snap.prove.order_sites import Site
+from snap.prove.order_sites import OrderSite
 from snap.prove.order_tokens import Tokens
 from snap.prove.timelines import LOAD, PRODUCT, STORE_READ
 
@@ -64,7 +64,7 @@ def _in_copies(f) -> bool:
     )
 
 
-def _goes_on(site: Site, state: State) -> str:
+def _goes_on(site: OrderSite, state: State) -> str:
     if site.line in (STORE_READ, PRODUCT) and site.made & ~state.over.told():
         return f"the block may exit while this is read ({site.line.name})"
     if site.rank is not None and site.rank != linear.unknown(("block",)) and site.line is not LOAD:

@@ -20,11 +20,11 @@ from snap.ir.types import Space
 from snap.prove.order_acts import Open, Stuck
 from snap.prove.order_counts import least, most
 from snap.prove.order_reach import State
-from snap.prove.order_rings import NEVER, Event, Key, Rings
-from snap.prove.order_sites import Besides, Meeting, Site
+from snap.prove.order_rings import NEVER, CounterKey, Event, Rings
+from snap.prove.order_sites import Besides, MeetingThreads, OrderSite
 from snap.prove.order_turns import wrong
 
-Told = dict[tuple, dict[tuple, int]]
+PhaseCounts = dict[tuple, dict[tuple, int]]
 MOST_WAYS = 5  # that have alternatives, each of which is asked about with all of the others
 
 
@@ -47,11 +47,11 @@ class Phases:
 
     # ---- who knows of whom ----
 
-    def closed(self, in_time: bool) -> Told:
+    def closed(self, in_time: bool) -> PhaseCounts:
         """All paths of steps.  in_time: what has happened before, whether or not who knows of it sees its memory: an
         arrival that copies make comes after what its thread did, and says nothing of that.
         """
-        told: Told = {}
+        told: PhaseCounts = {}
         for uid, classes in self.of.items():
             heard = () if uid in self.rings.turns else classes
             told["phase", uid] = {("phase", uid): 0, **dict.fromkeys(heard, 0)}
@@ -213,7 +213,7 @@ class Phases:
         comes = [(k, f) for k, f in ends if k.get(count, linear.ZERO) != linear.ZERO]
         if not comes:
             return not waits
-        counters: list[Key | None] = [None, *(k for k in self.rings.followed if isinstance(k[1], int))]
+        counters: list[CounterKey | None] = [None, *(k for k in self.rings.followed if isinstance(k[1], int))]
         for known, facts in waits:
             fine = False
             for v in counters:
@@ -237,7 +237,7 @@ class Phases:
                 found.append(replace(pair, meeting=meeting))
         return found
 
-    def open(self, pair: Open, state: State) -> Meeting | None:
+    def open(self, pair: Open, state: State) -> MeetingThreads | None:
         """Who meets, though no phase and no barrier orders it."""
         a, b = pair.first, pair.second
         if a is b and not pair.ages:
@@ -260,7 +260,7 @@ class Phases:
                 return found
         return None
 
-    def ways(self, a: Site, b: Site, swapped: bool) -> Iterator[list[Besides]]:
+    def ways(self, a: OrderSite, b: OrderSite, swapped: bool) -> Iterator[list[Besides]]:
         """By which phases `a` may come before `b`: of each, what holds where it does not, as alternatives."""
         fence = b.line.proxy and not a.line.proxy
         counts, theirs = a.extra.get("counts", {}), b.extra.get("counts", {})
@@ -322,7 +322,7 @@ def _all(parts: list[Besides]) -> Besides:
     return tuple(x for p in parts for x in p[0]), tuple(x for p in parts for x in p[1])
 
 
-def _less(known: dict, key: Key, other: Key | None) -> Form:
+def _less(known: dict, key: CounterKey, other: CounterKey | None) -> Form:
     x = known.get(key)
     y = linear.ZERO if other is None else known.get(other)
     return (0, ((("nothing",), 1), (("else",), 1))) if x is None or y is None else linear.subtract(x, y)

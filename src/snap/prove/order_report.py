@@ -12,7 +12,7 @@ from typing import Any
 from snap.diag.error import Label
 from snap.prove.order import Order, order
 from snap.prove.order_acts import Open, Stuck
-from snap.prove.order_sites import Ages
+from snap.prove.order_sites import LoopAges
 from snap.prove.verdict import Findings, Obligation, Verdict
 
 
@@ -69,7 +69,7 @@ def _verb(site: Any) -> str:
     return "writes" if site.writes else "reads"
 
 
-def _when(ages: Ages) -> str:
+def _when(ages: LoopAges) -> str:
     carried = [(d, exact) for loop, d, exact in ages if loop[0] != "start" and (d or not exact)]
     if not carried:
         return ""

@@ -38,15 +38,15 @@ from snap.ir.effects import Effect, multiplied_into
 from snap.ir.hardware import WARP
 from snap.ir.types import I32, Level, Space
 from snap.ir.walk import statements
-from snap.prove.order_acts import Acts, Memory, Open
+from snap.prove.order_acts import Acts, Open, OrderMemory
 from snap.prove.order_counts import Bounds, least, most
 from snap.prove.order_reach import State, begun
-from snap.prove.order_sites import Ages, Site
-from snap.prove.order_text import alike, bits, counters, given, paths, roles, turned
-from snap.prove.order_turns import Turn, turns
+from snap.prove.order_sites import LoopAges, OrderSite
+from snap.prove.order_text import alike, bits, counters, given, paths, roles, trips_of
+from snap.prove.order_turns import TurnBarrier, turns
 from snap.prove.timelines import COPY, PASSED
 
-Key = tuple  # of a variable, or of a counter of ours
+CounterKey = tuple  # of a variable, or of a counter of ours
 NEVER = 1 << 20
 WINDOW = 64
 RULES = ("in turn", "counted", "not early", "bytes", "parity")
@@ -71,7 +71,7 @@ class Event:
     span: Span
     in_turn: bool
     in_role: bool
-    counters: dict[Key, Form] = field(default_factory=dict)
+    counters: dict[CounterKey, Form] = field(default_factory=dict)
 
 
 NOWHERE = Footprint(I32, None, None, ())
@@ -81,11 +81,11 @@ class Rings(Acts):
     def __init__(self, kernel: synced.Function):
         super().__init__(kernel)
         self.dry = False
-        self.relations: dict[tuple, dict[tuple[Key, Key | None], tuple[int | None, int | None]]] = {}
+        self.relations: dict[tuple, dict[tuple[CounterKey, CounterKey | None], tuple[int | None, int | None]]] = {}
         self.events: dict[tuple, Event] = {}
-        self.lags: dict[tuple, dict[Key, int]] = {}
+        self.lags: dict[tuple, dict[CounterKey, int]] = {}
         self.left: dict[tuple, tuple[Open, State]] = {}
-        self.followed: list[Key] = []
+        self.followed: list[CounterKey] = []
         self.role_ends: list[tuple[dict, list]] = []
         self._steps: dict[int, bool] = {}
         self.depth = 0  # cases entered, and not yet all left
@@ -148,13 +148,13 @@ class Rings(Acts):
         if not self.dry and self.barriers:
             self.role_ends += ends
 
-    def partners(self, key: Key, changed: list) -> list:
+    def partners(self, key: CounterKey, changed: list) -> list:
         """What a counter is compared with: nothing, and every other that is known already."""
         before = changed[: changed.index(key)] if key in changed else []
         rest = [k for k in self.followed if k not in changed and k in self.values.known]
         return [None, *before, *rest]
 
-    def bounded(self, key: Key, other: Key | None, low: int | None, high: int | None, same: bool) -> bool:
+    def bounded(self, key: CounterKey, other: CounterKey | None, low: int | None, high: int | None, same: bool) -> bool:
         """Notes it; whether the counter is some other one, and a number: already (`same`), or now."""
         if low is not None and low == high and not same:
             base = linear.ZERO if other is None else self.values.known[other]
@@ -173,11 +173,11 @@ class Rings(Acts):
         keys = [key for key in keys if self.counted_by(s, key) is None]
         if not keys:
             return
-        found: dict[tuple[Key, Key | None], tuple[int | None, int | None]] = {}
+        found: dict[tuple[CounterKey, CounterKey | None], tuple[int | None, int | None]] = {}
         first = Bounds(self.values.facts)
-        head[turned(loop)] = linear.ZERO
+        head[trips_of(loop)] = linear.ZERO
         for k, key in enumerate(keys):
-            for other in [None, turned(loop), *keys[:k], *(x for x in self.followed if x not in keys and x in head)]:
+            for other in [None, trips_of(loop), *keys[:k], *(x for x in self.followed if x not in keys and x in head)]:
                 x = _apart(head, key, other)
                 found[key, other] = (first.least(x), first.most(x))
         for turn in range(6):
@@ -237,7 +237,7 @@ class Rings(Acts):
         if not self.dry:
             super().effect(s, k, effect)
 
-    def site(self, s: ir.Stmt, k: object, effect: Effect, memory: Memory) -> Site:
+    def site(self, s: ir.Stmt, k: object, effect: Effect, memory: OrderMemory) -> OrderSite:
         made = super().site(s, k, effect, memory)
         if self.barriers and "counts" not in made.extra:
             made.extra["counts"] = {key: self.values.known[key] for key in self.followed if key in self.values.known}
@@ -296,14 +296,14 @@ class Rings(Acts):
             return
         key = (self.frame, s.number, self.values.context, "wait")
         counts = {k: self.values.known[k] for k in self.followed if k in self.values.known}
-        site = Site(
+        site = OrderSite(
             key, b.name, s.span, False, False, "", PASSED, ("wait", b.uid), Space.GENERIC, NOWHERE, None, (),
             self.loops, (), (), {}, {}, self.unit_mask(self.active), False,
             extra={"threads": self.active, "statement": s, "counts": counts},
         )  # fmt: skip
         self.tokens[site, ()] = begun(PASSED, self.units, site.made)
 
-    def turn(self, s: synced.MBarrierWait, turn: Turn) -> None:
+    def turn(self, s: synced.MBarrierWait, turn: TurnBarrier) -> None:
         """In the rule of circles it counts as a wait for the turn of this number of some other unit."""
         if not self.dry:
             turn.waited(self.active, self.form(s.slot), self.form(turn.unit))
@@ -378,7 +378,9 @@ class Rings(Acts):
                 if site.made & ~told:
                     self.behind(lag, site, ages, index, bounds)
 
-    def behind(self, lag: dict[Key, int], site: Site, ages: Ages, index: Form | None, bounds: Bounds) -> None:
+    def behind(
+        self, lag: dict[CounterKey, int], site: OrderSite, ages: LoopAges, index: Form | None, bounds: Bounds
+    ) -> None:
         """This arrival does not tell of it: who wants to know needs a later one."""
         lag.setdefault((), 1)
         for key, x in site.extra["counts"].items():
@@ -394,7 +396,7 @@ class Rings(Acts):
             self._steps[uid] = alike(using, uid, set(), self.ranges)
         return self._steps[uid]
 
-    def compare(self, a: Site, b: Site, ages: Ages, state: State) -> None:
+    def compare(self, a: OrderSite, b: OrderSite, ages: LoopAges, state: State) -> None:
         """What phases may order is asked about once, when all of them are known."""
         if not self.barriers or a.register:
             return super().compare(a, b, ages, state)
@@ -414,7 +416,7 @@ def _class(s: synced.MBarrierArrive) -> tuple:
     return ("arrived", s.barrier.uid, str(s.by), s.copies)
 
 
-def _arrival(key: Key) -> int | None:
+def _arrival(key: CounterKey) -> int | None:
     return key[1][1] if isinstance(key[1], tuple) and key[1][0] == "arrived" else None
 
 
@@ -425,13 +427,13 @@ def _bytes(s: ir.BoxCopy) -> int:
     return count
 
 
-def _apart(known: dict, key: Key, other: Key | None) -> Form:
+def _apart(known: dict, key: CounterKey, other: CounterKey | None) -> Form:
     x = known.get(key)
     y = linear.ZERO if other is None else known.get(other)
     return (0, ((("nothing",), 1), (("else",), 1))) if x is None or y is None else linear.subtract(x, y)
 
 
-def _facts(known: dict, key: Key, other: Key | None, low: int | None, high: int | None) -> list[Form]:
+def _facts(known: dict, key: CounterKey, other: CounterKey | None, low: int | None, high: int | None) -> list[Form]:
     x = _apart(known, key, other)
     found = []
     if low is not None and abs(low) < WINDOW:
@@ -441,16 +443,16 @@ def _facts(known: dict, key: Key, other: Key | None, low: int | None, high: int 
     return found
 
 
-def _wider(now: tuple, low: int | None, high: int | None, turn: int) -> tuple[int | None, int | None]:
+def _wider(now: tuple, low: int | None, high: int | None, trip: int) -> tuple[int | None, int | None]:
     a, b = now
     if a is not None and (low is None or low < a):
-        a = None if low is None or turn > 2 else low
+        a = None if low is None or trip > 2 else low
     if b is not None and (high is None or high > b):
-        b = None if high is None or turn > 2 else high
+        b = None if high is None or trip > 2 else high
     return a, b
 
 
-def _moved(x: Form, ages: Ages, values: Any) -> Form | None:
+def _moved(x: Form, ages: LoopAges, values: Any) -> Form | None:
     """What it was so many iterations ago, in terms of now; None where that cannot be said."""
     carried = {loop: (d, exact) for loop, d, exact in ages if loop[0] != "start"}
     if not carried:
@@ -460,7 +462,7 @@ def _moved(x: Form, ages: Ages, values: Any) -> Form | None:
         around = [loop for loop in values.born.get(atom, ()) if loop in carried]
         if not around:
             continue
-        if atom[0] == "turn" and atom[1] in carried and around == [atom[1]] and carried[atom[1]][1]:
+        if atom[0] == "trip" and atom[1] in carried and around == [atom[1]] and carried[atom[1]][1]:
             change[atom] = linear.add(linear.unknown(atom), linear.number(-carried[atom[1]][0]))
         else:
             return None

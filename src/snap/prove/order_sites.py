@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from snap.analysis import linear
 from snap.analysis.footprints import Footprint, flat, same_element
-from snap.analysis.linear import Atom, Form
+from snap.analysis.linear import Form, LinearAtom
 from snap.analysis.oracles import isl_solve, z3_solve
 from snap.analysis.solve import NO, UNKNOWN, Systems
 from snap.analysis.values import Values
@@ -25,10 +25,10 @@ from snap.ir.types import BLOCK1, CLUSTER1, GRID1, THREAD1, Level, Privilege, Sp
 from snap.prove.timelines import Timeline
 from snap.record import record
 
-Loop = tuple  # a frame, and the number of a statement
+LoopKey = tuple  # a frame, and the number of a statement
 # By loop around both: how many iterations after the first access the second is, and whether that is exact.  By
 # ("start", loop), for a first access that stands before the loop: how many iterations of it came before the second.
-Ages = tuple[tuple[tuple, int, bool], ...]
+LoopAges = tuple[tuple[tuple, int, bool], ...]
 
 
 # Of two sites, forms of the first and of the second whose sum, and a number, is not negative: for two threads of a
@@ -38,21 +38,21 @@ NOTHING: Besides = ((), ())
 
 
 @record
-class Scope:
-    """A name that memory is reached by.  entered: the loops around the statement that made it; turn: which iterations
+class NamedScope:
+    """A name that memory is reached by.  entered: the loops around the statement that made it; trip: which iterations
     of loops that are run out.
     """
 
     uid: tuple
-    turn: tuple
+    trip: tuple
     privilege: Privilege
-    entered: tuple[Loop, ...]
+    entered: tuple[LoopKey, ...]
     disjoint: bool
     name: str
 
 
 @dataclass(slots=True, eq=False)
-class Site:
+class OrderSite:
     """One access.
 
     scopes    the names it came through, lowest first
@@ -73,12 +73,12 @@ class Site:
     space: Space
     foot: Footprint
     rank: Form | None
-    scopes: tuple[Scope, ...]
-    loops: tuple[Loop, ...]
+    scopes: tuple[NamedScope, ...]
+    loops: tuple[LoopKey, ...]
     facts: tuple[Form, ...]
     zero: tuple[Form, ...]
     counters: dict[tuple, Form]
-    heads: dict[Loop, dict[tuple, Form]]
+    heads: dict[LoopKey, dict[tuple, Form]]
     made: int
     issuer: bool
     register: bool = False
@@ -96,7 +96,7 @@ class Solvers(Systems):
         self.answers: dict[tuple, object] = {}
 
     def feasible(self, zero: list[Form], positive: list[Form]) -> bool:
-        counts = [linear.unknown(a) for a in linear.atoms([*zero, *positive]) if a[0] in ("turn", "thread")]
+        counts = [linear.unknown(a) for a in linear.atoms([*zero, *positive]) if a[0] in ("trip", "thread")]
         return self.solved(zero, [*positive, *counts]) is not NO
 
     def solved(self, zero: list[Form], positive: list[Form]) -> object:
@@ -120,16 +120,16 @@ class Solvers(Systems):
 
 def _canonical(zero: list[Form], positive: list[Form]) -> tuple:
     """The system, whatever its unknowns are called."""
-    names: dict[Atom, Atom] = {}
+    names: dict[LinearAtom, LinearAtom] = {}
 
-    def change(atom: Atom) -> Atom | None:
+    def change(atom: LinearAtom) -> LinearAtom | None:
         return None if atom[0] in linear.COMPOUND else names.setdefault(atom, ("n", len(names)))
 
     return tuple(linear.rename(f, change) for f in zero), tuple(linear.rename(f, change) for f in positive)
 
 
 @record
-class Meeting:
+class MeetingThreads:
     """Two threads that may meet: which kind of pair, and whether every index is known (else they may only seem to)."""
 
     who: str
@@ -146,21 +146,21 @@ class Questions:
         self.values, self.threads, self.unit, self.sizes, self.cluster = values, threads, unit, sizes, cluster
         self.solvers = Solvers()
         self.assumed: set[str] = set()
-        self.memo: dict[tuple, Meeting | None] = {}
+        self.memo: dict[tuple, MeetingThreads | None] = {}
         self.besides: Besides = NOTHING
         self.privileges: dict[tuple, Privilege] = {}  # of the variables that `Site.counters` names
         self.apart: frozenset[tuple[Span, Span]] = frozenset()  # places by which no two threads touch one element
 
     def meets(
         self,
-        a: Site,
-        b: Site,
-        ages: Ages,
+        a: OrderSite,
+        b: OrderSite,
+        ages: LoopAges,
         own: bool,
         ordered: tuple[int, ...] | None,
         wide: int,
         besides: Besides = NOTHING,
-    ) -> Meeting | None:
+    ) -> MeetingThreads | None:
         """own: whether a thread must not meet itself, too.  ordered: by unit of the first, the units of the second that
         come after it, None for nobody; wide: whether the other blocks of the cluster (1) or all blocks (2) do.
         besides: what else holds of two that nothing orders.
@@ -171,7 +171,7 @@ class Questions:
             self.memo[key] = self._meets(a, b, ages, own, ordered, wide)
         return self.memo[key]
 
-    def _meets(self, a, b, ages, own, ordered, wide) -> Meeting | None:
+    def _meets(self, a, b, ages, own, ordered, wide) -> MeetingThreads | None:
         unit = self._owner(a, b, ages)
         if own and (found := self._ask(a, b, ages, THREAD1, _same_thread(), "one thread")):
             return found
@@ -196,7 +196,7 @@ class Questions:
                 return found
         return None
 
-    def _shown_apart(self, a: Site, b: Site) -> bool:
+    def _shown_apart(self, a: OrderSite, b: OrderSite) -> bool:
         """Of what threads do themselves."""
         if not self.apart or a.line.begun or b.line.begun or a.memory != b.memory:
             return False
@@ -207,14 +207,14 @@ class Questions:
 
     # ---- who ----
 
-    def _owner(self, a: Site, b: Site, ages: Ages) -> Privilege:
+    def _owner(self, a: OrderSite, b: OrderSite, ages: LoopAges) -> Privilege:
         """Only threads of one unit of this can meet: that of the lowest name both came through, in one entry of it."""
         carried = {loop for loop, d, exact in ages if d or not exact}
         theirs = {s.uid: s for s in b.scopes}
         for s in a.scopes:
             if s.uid not in theirs:
                 continue
-            same = s.turn == theirs[s.uid].turn and not any(loop in carried for loop in s.entered)
+            same = s.trip == theirs[s.uid].trip and not any(loop in carried for loop in s.entered)
             if s.disjoint or same:
                 if s.name:
                     self.assumed.add(f"units of `{s.name}` do not meet (races)")
@@ -240,7 +240,7 @@ class Questions:
             for one in apart:
                 yield shared, [*same, *region, one]
 
-    def _across(self, a: Site, unit: Privilege) -> Iterator[tuple[Privilege, list[Form], str, int]]:
+    def _across(self, a: OrderSite, unit: Privilege) -> Iterator[tuple[Privilege, list[Form], str, int]]:
         b1, b2 = (linear.unknown(("side", k, ("block",))) for k in (1, 2))
         one = linear.number(1)
         different = [linear.subtract(linear.subtract(x, y), one) for x, y in ((b1, b2), (b2, b1))]
@@ -257,7 +257,9 @@ class Questions:
 
     # ---- the question ----
 
-    def _ask(self, a: Site, b: Site, ages: Ages, shared: Privilege, facts: list[Form], who: str) -> Meeting | None:
+    def _ask(
+        self, a: OrderSite, b: OrderSite, ages: LoopAges, shared: Privilege, facts: list[Form], who: str
+    ) -> MeetingThreads | None:
         carried = {loop: (d, exact) for loop, d, exact in ages if loop[0] != "start"}
         first = lambda atom: self._named(atom, 1, shared, carried)  # noqa: E731
         second = lambda atom: self._named(atom, 2, shared, {})  # noqa: E731
@@ -310,9 +312,9 @@ class Questions:
                 return None
         opaque = any(_opaque(atom) for f in (a.foot, b.foot) for atom in linear.atoms(f.index or ()))
         decided = equal is not None and not opaque and found is not UNKNOWN
-        return Meeting(who, decided, _shown(found))
+        return MeetingThreads(who, decided, _shown(found))
 
-    def _named(self, atom: Atom, side: int, shared: Privilege, carried: dict) -> Atom | None:
+    def _named(self, atom: LinearAtom, side: int, shared: Privilege, carried: dict) -> LinearAtom | None:
         """One name for both threads where both have one value, else one each."""
         if atom[0] in linear.COMPOUND:
             return None
@@ -327,17 +329,17 @@ class Questions:
             return ("old", side, atom)
         return atom if mine else ("side", side, atom)
 
-    def _iterations(self, ages: Ages, shared: Privilege) -> list[Form]:
+    def _iterations(self, ages: LoopAges, shared: Privilege) -> list[Form]:
         """How the two iterations of each loop lie, where both threads go through it together."""
         known: list[Form] = []
         for loop, d, exact in ages:
             began = loop[0] == "start"
-            turn = ("turn", loop[1] if began else loop)
-            if turn not in self.values.privileges or not self.values.privileges[turn].at_least(shared):
+            trip = ("trip", loop[1] if began else loop)
+            if trip not in self.values.privileges or not self.values.privileges[trip].at_least(shared):
                 continue
-            later = linear.unknown(turn)
+            later = linear.unknown(trip)
             if not began and (d or not exact):
-                later = linear.subtract(later, linear.unknown(("old", 1, turn)))
+                later = linear.subtract(later, linear.unknown(("old", 1, trip)))
             elif not began:
                 continue
             gap = linear.subtract(later, linear.number(d))
@@ -380,7 +382,7 @@ def _nearer(zero: list[Form], positive: list[Form], about: list[Form]) -> Iterat
     yield [f for f, _ in own]
 
 
-def _plain(forms: list[Form]) -> list[Atom]:
+def _plain(forms: list[Form]) -> list[LinearAtom]:
     return [atom for atom in linear.atoms(forms) if atom[0] not in linear.COMPOUND]
 
 
@@ -401,7 +403,7 @@ def _all(forms, change):
     return None if forms is None else tuple(linear.rename(f, change) for f in forms)
 
 
-def _same_bytes(a: Site, b: Site, fa: Footprint, fb: Footprint) -> tuple[list[Form], list[Form]] | None:
+def _same_bytes(a: OrderSite, b: OrderSite, fa: Footprint, fb: Footprint) -> tuple[list[Form], list[Form]] | None:
     """What holds where both touch one byte; None where anything may."""
     if a.memory == b.memory:
         return same_element(fa, fb)
@@ -446,7 +448,7 @@ def _stretches(bits: int) -> Iterator[tuple[int, int]]:
             u += 1
 
 
-def _opaque(atom: Atom) -> bool:
+def _opaque(atom: LinearAtom) -> bool:
     """Whether a number comes from memory, or is beyond linear arithmetic."""
     if atom[0] == "any":
         return not (isinstance(atom[1], tuple) and ("box" in atom[1] or "fragment" in atom[1]))

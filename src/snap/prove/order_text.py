@@ -197,9 +197,9 @@ def leaves(body: ir.Body) -> bool:
     return any(isinstance(x, (ir.Break, ir.Continue, ir.Return)) for x in ways_out(body))
 
 
-def turned(loop: tuple) -> tuple:
+def trips_of(loop: tuple) -> tuple:
     """The name of how often a loop has been gone through."""
-    return (), ("turn", loop)
+    return (), ("trip", loop)
 
 
 def breaks(body: ir.Body) -> bool:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from snap.prove.order_reach import State
-from snap.prove.order_sites import Ages, Site
+from snap.prove.order_sites import LoopAges, OrderSite
 
-Tokens = dict[tuple[Site, Ages], State]
+Tokens = dict[tuple[OrderSite, LoopAges], State]
 
 
 def met(ends: Iterable[Tokens]) -> Tokens:
@@ -31,11 +31,11 @@ def merged(a: Tokens, b: Tokens) -> Tokens:
     return found
 
 
-def with_age(ages: Ages, loop: tuple, d: int, exact: bool) -> Ages:
+def with_age(ages: LoopAges, loop: tuple, d: int, exact: bool) -> LoopAges:
     return (*ages, (loop, d, exact))
 
 
-def aged(ages: Ages, site: Site, loop: tuple) -> Ages:
+def aged(ages: LoopAges, site: OrderSite, loop: tuple) -> LoopAges:
     """One iteration later."""
     found, seen = [], False
     for at, d, exact in ages:
@@ -47,7 +47,7 @@ def aged(ages: Ages, site: Site, loop: tuple) -> Ages:
     return tuple(found)
 
 
-def inexact(ages: Ages, loop: tuple) -> Ages:
+def inexact(ages: LoopAges, loop: tuple) -> LoopAges:
     return tuple((at, d, exact and at not in (loop, ("start", loop))) for at, d, exact in ages)
 
 

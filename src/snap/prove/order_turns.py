@@ -38,7 +38,7 @@ from snap.prove.order_text import bits, given, increment, leaves, paths
 
 
 @dataclass
-class Turn:
+class TurnBarrier:
     """An mbarrier of turns.  counter: how many turns a thread has had; first: the expression that is true of the first
     unit; slots: by thread, the slot that it waits for, the one that it arrives at, and whether it is the first.
     """
@@ -68,9 +68,9 @@ class Turn:
             self.unclear = self.unclear or not note(t, *(linear.value(form, {("thread",): t}) for form in forms))
 
 
-def turns(kernel: synced.Function) -> dict[int, Turn]:
+def turns(kernel: synced.Function) -> dict[int, TurnBarrier]:
     """The mbarriers whose waits say `c - (unit == 0)`, by number."""
-    found: dict[int, Turn] = {}
+    found: dict[int, TurnBarrier] = {}
     for s in statements(kernel.body):
         match s:
             case synced.MBarrierWait(
@@ -80,11 +80,11 @@ def turns(kernel: synced.Function) -> dict[int, Turn]:
                 of = [x for x in statements(kernel.body) if getattr(x, "barrier", None) == barrier]
                 arrivals = [x for x in of if isinstance(x, synced.MBarrierArrive)]
                 if len(of) == 2 and len(arrivals) == 1:
-                    found[barrier.uid] = Turn(barrier, s, arrivals[0], counter, unit)
+                    found[barrier.uid] = TurnBarrier(barrier, s, arrivals[0], counter, unit)
     return found
 
 
-def wrong(kernel: synced.Function, turn: Turn, ranges: dict) -> str:
+def wrong(kernel: synced.Function, turn: TurnBarrier, ranges: dict) -> str:
     """What is not shown of it; nothing where everybody's turn comes."""
     inside = _once(kernel, turn)
     if inside is None:
@@ -101,7 +101,7 @@ def wrong(kernel: synced.Function, turn: Turn, ranges: dict) -> str:
     return ""
 
 
-def _once(kernel: synced.Function, turn: Turn) -> ir.Body | None:
+def _once(kernel: synced.Function, turn: TurnBarrier) -> ir.Body | None:
     """The statements from the wait to the arrival, which one body has, with the only place that counts the turns."""
     holder = next((b for b in _bodies(kernel.body) if any(s is turn.wait for s in b)), ())
     at = {id(s): k for k, s in enumerate(holder)}
@@ -123,7 +123,7 @@ def _bodies(body: ir.Body) -> Iterable[ir.Body]:
             yield from _bodies(inner)
 
 
-def _alike(kernel: synced.Function, turn: Turn, ranges: dict) -> bool:
+def _alike(kernel: synced.Function, turn: TurnBarrier, ranges: dict) -> bool:
     around = next((path for path, s in paths(kernel.body) if s is turn.wait), None)
     if around is None or any(isinstance(s, ir.Return) for s in statements(kernel.body)):
         return False
@@ -135,7 +135,7 @@ def _alike(kernel: synced.Function, turn: Turn, ranges: dict) -> bool:
     return differs(BLOCK1, ranges, *exprs) is None
 
 
-def _round(turn: Turn) -> bool:
+def _round(turn: TurnBarrier) -> bool:
     """Each slot is one unit's, passed on to one other; of each circle one unit is the first; all who count arrive."""
     following: dict[int, tuple[int, bool]] = {}
     arriving: dict[int, int] = {}

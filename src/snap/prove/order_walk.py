@@ -23,7 +23,7 @@ from snap.ir import synced
 from snap.ir.effects import assigned
 from snap.ir.types import THREAD1, Level, Privilege
 from snap.ir.walk import statements, ways_out
-from snap.prove.order_text import bits, breaks, grown_by, leaves, synchronizes, turned, within
+from snap.prove.order_text import bits, breaks, grown_by, leaves, synchronizes, trips_of, within
 from snap.prove.order_tokens import Tokens, aged, by_site, inexact, kept, left, merged, met, with_age
 from snap.prove.order_values import Known, TooMuch
 
@@ -32,7 +32,7 @@ RUN_OUT = 16  # iterations of a loop with synchronization, at most, that are wal
 MOST_WORK = 60_000  # statements walked, after which the kernel is too large
 
 
-class Walk:
+class OrderWalk:
     """The part that goes through the text; `Acts` has the rest."""
 
     def __init__(self, kernel: synced.Function):
@@ -372,7 +372,7 @@ class Walk:
     def after_loop(self, s: ir.For | ir.While, loop: tuple, head: dict, held: list) -> None:
         """Variables that the body changes are something else now, or have been counted."""
         self.values.known, self.values.facts = head, held
-        self.values.known.pop(turned(loop), None)
+        self.values.known.pop(trips_of(loop), None)
         changed = self.changed(s.body, s)
         for key in changed:
             before, step = self.values.known[key], self.counted_by(s, key)
@@ -399,20 +399,20 @@ class Walk:
             more = self.bounds[loop]
         self.values.facts = [*self.values.facts, *more]
         self.body(s.body)
-        self.values.known[turned(loop)] = linear.add(linear.unknown(("turn", loop)), linear.number(1))
+        self.values.known[trips_of(loop)] = linear.add(linear.unknown(("trip", loop)), linear.number(1))
         self.ended.append((self.tokens, self.values.known, self.values.facts))
         self.values.facts = held
 
     def head(self, s: ir.For | ir.While, loop: tuple) -> None:
         """At the top of any iteration: what the body changes is something else, or has been counted."""
         privilege = s.var.privilege if isinstance(s, ir.For) else self.at.place.privilege
-        turn = self.values.iteration(loop, privilege)
-        self.values.known[turned(loop)] = turn
+        trip = self.values.iteration(loop, privilege)
+        self.values.known[trips_of(loop)] = trip
         free = []
         for key in self.changed(s.body, s):
             step = self.counted_by(s, key)
             if step is not None and key in self.values.known:
-                self.values.known[key] = linear.add(self.values.known[key], turn, step)
+                self.values.known[key] = linear.add(self.values.known[key], trip, step)
             else:
                 self.forget(key, ("head", loop))
                 free.append(key)

@@ -20,7 +20,7 @@ from snap.diag.error import Label
 from snap.ir.contracts import Condition
 from snap.ir.types import Level, Privilege
 from snap.prove import draws
-from snap.prove.context import Context
+from snap.prove.context import ProofContext
 from snap.prove.contracts import meant
 from snap.prove.ladder import NO, NoModel
 from snap.prove.sites import Pact, Site
@@ -40,13 +40,13 @@ from snap.prove.terms import (
 from snap.prove.verdict import Obligation, Verdict
 from snap.prove.where import Attributes, Elements
 
-Side = tuple[Site | Pact, Renaming]
+PactSide = tuple[Site | Pact, Renaming]
 
 
 # ---- what has to be shown -------------------------------------------------------------------------------------------
 
 
-def obligations(c: Context) -> list[Obligation]:
+def obligations(c: ProofContext) -> list[Obligation]:
     found: dict[tuple, Obligation] = {}
     calls: dict[int, list[Pact]] = {}
     for end in c.found.ends:
@@ -69,7 +69,7 @@ def _note(found: dict[tuple, Obligation], o: Obligation) -> None:
         found[key] = o
 
 
-def _one_call(c: Context, a: Pact, b: Pact) -> tuple[Sequence[Side], list[Cond], Privilege | None]:
+def _one_call(c: ProofContext, a: Pact, b: Pact) -> tuple[Sequence[PactSide], list[Cond], Privilege | None]:
     """What is known of two threads that return from one call."""
 
     def shared(atom: Atom) -> bool:
@@ -81,20 +81,20 @@ def _one_call(c: Context, a: Pact, b: Pact) -> tuple[Sequence[Side], list[Cond],
     return ((a, first), (b, second)), together, a.by
 
 
-def _two_calls(c: Context, a: Pact, b: Pact) -> tuple[Sequence[Side], list[Cond], Privilege | None]:
+def _two_calls(c: ProofContext, a: Pact, b: Pact) -> tuple[Sequence[PactSide], list[Cond], Privilege | None]:
     """Of two threads of different units, each of which returns from a call of its own."""
     first, second = _renamed(c, "calls", lambda atom: atom.per.level is Level.GRID and atom.depth == 0)
     return ((a, first), (b, second)), [_two_units(c, a, first, b, second)], None
 
 
-def _renamed(c: Context, key: object, shared: Any) -> tuple[Renaming, Renaming]:
+def _renamed(c: ProofContext, key: object, shared: Any) -> tuple[Renaming, Renaming]:
     known = c.notes.get(("returning", key))
     if known is None:
         known = c.notes["returning", key] = (c.terms.side(1, shared), c.terms.side(2, shared))
     return known  # type: ignore[return-value]
 
 
-def _shown(c: Context, a: Pact, b: Pact, one: Condition, of: str, known: tuple) -> Obligation:
+def _shown(c: ProofContext, a: Pact, b: Pact, one: Condition, of: str, known: tuple) -> Obligation:
     what = f"{of}, `{one.text}`"
     sides, told, outer = known
     others = () if a.span == b.span else (Label(b.span, "and this"),)
@@ -121,7 +121,7 @@ def _shown(c: Context, a: Pact, b: Pact, one: Condition, of: str, known: tuple) 
 # ---- what is known --------------------------------------------------------------------------------------------------
 
 
-def facts(c: Context, outer: Privilege | None, count: int, depth: int, sides: Sequence[Side]) -> list[Cond]:
+def facts(c: ProofContext, outer: Privilege | None, count: int, depth: int, sides: Sequence[PactSide]) -> list[Cond]:
     """What holds of two threads.  outer: they are of one unit of it, and what was settled when there were so many
     atoms, with so many loops around, is of one time for both (depth -1: of any time); None: they are of any two blocks.
     """
@@ -138,21 +138,21 @@ def facts(c: Context, outer: Privilege | None, count: int, depth: int, sides: Se
     return found
 
 
-def _in_one_call(c: Context, outer: Privilege, p: Pact, first: Renaming, second: Renaming) -> Iterator[Cond]:
+def _in_one_call(c: ProofContext, outer: Privilege, p: Pact, first: Renaming, second: Renaming) -> Iterator[Cond]:
     together = TRUE if p.by.at_least(outer) else _same_unit(c, p, first, p, second)
     a, b = _put(p.names, first), _put(p.names, second)
     for one in p.contract.pairs:
         yield from _instances(c, p, one, a, b, together)
 
 
-def _in_two_calls(c: Context, p: Pact, first: Renaming, q: Pact, second: Renaming) -> Iterator[Cond]:
+def _in_two_calls(c: ProofContext, p: Pact, first: Renaming, q: Pact, second: Renaming) -> Iterator[Cond]:
     apart = _two_units(c, p, first, q, second)
     a, b = _put(p.names, first), _put(q.names, second)
     for one in p.contract.calls:
         yield from _instances(c, p, one, a, b, apart)
 
 
-def _instances(c: Context, p: Pact, one: Condition, a: Any, b: Any, where: Cond) -> Iterator[Cond]:
+def _instances(c: ProofContext, p: Pact, one: Condition, a: Any, b: Any, where: Cond) -> Iterator[Cond]:
     """Either of the two may be the first."""
     for fact in (_says(c, p, one, a, b), _says(c, p, one, b, a)):
         if fact != FALSE:
@@ -167,13 +167,13 @@ def _alike(p: Pact, q: Pact) -> bool:
     return bool(p.contract.calls) and same and sizes and all(a is b for a, b in zip(one.roots, other.roots))
 
 
-def _same_unit(c: Context, p: Pact, first: Renaming, q: Pact, second: Renaming) -> Cond:
+def _same_unit(c: ProofContext, p: Pact, first: Renaming, q: Pact, second: Renaming) -> Cond:
     places = [c.walk.block, *((c.walk.cluster,) if c.walk.cluster is not None else ())]
     here = [equal(first.poly(place), second.poly(place)) for place in places]
     return both(*here, equal(first.poly(p.unit), second.poly(q.unit)))
 
 
-def _two_units(c: Context, p: Pact, first: Renaming, q: Pact, second: Renaming) -> Cond:
+def _two_units(c: ProofContext, p: Pact, first: Renaming, q: Pact, second: Renaming) -> Cond:
     """Which have the same part of their memory."""
     captured = zip(p.memory.captured, q.memory.captured)
     return both(
@@ -181,7 +181,7 @@ def _two_units(c: Context, p: Pact, first: Renaming, q: Pact, second: Renaming) 
     )
 
 
-def _says(c: Context, p: Pact, one: Condition, a: Any, b: Any) -> Cond:
+def _says(c: ProofContext, p: Pact, one: Condition, a: Any, b: Any) -> Cond:
     return meant(c.terms, p.contract, one, dict(zip(one.params, (a, b))))
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from snap.analysis.oracles import ask_isl
 from snap.analysis.solve import NoModel
-from snap.prove.system import Model, System
+from snap.prove.system import System, TermModel
 from snap.prove.terms import Cond, Mono, Poly
 
 
-def isl_ask(system: System, steps: int) -> Model | NoModel:
+def isl_ask(system: System, steps: int) -> TermModel | NoModel:
     said = system.said
     names: dict[Mono, str] = {}
     rows = []

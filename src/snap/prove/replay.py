@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from snap.prove.context import Context
-from snap.prove.ladder import Model, NoModel
+from snap.prove.context import ProofContext
+from snap.prove.ladder import NoModel, TermModel
 from snap.prove.models import evaluated
 from snap.prove.terms import Cond, Poly, at_least, equal, number
 from snap.prove.verdict import Launch
@@ -21,7 +21,7 @@ SIZES = ((2, 2, 64), (8, 2, 256), (64, 4, 4096), (1024, 8, 1 << 16))
 MOST_RUNS = 16  # of a kernel
 
 
-def confirmed(c: Context, conds: Iterable[Cond], kinds: tuple[str, ...], line: int) -> Launch | None:
+def confirmed(c: ProofContext, conds: Iterable[Cond], kinds: tuple[str, ...], line: int) -> Launch | None:
     """kinds: how the machine names what it should see; line: one of the places."""
     if c.task.run is None:
         return None
@@ -35,7 +35,7 @@ def confirmed(c: Context, conds: Iterable[Cond], kinds: tuple[str, ...], line: i
     return None
 
 
-def seen(c: Context, launch: Launch, kinds: tuple[str, ...], line: int) -> Launch | None:
+def seen(c: ProofContext, launch: Launch, kinds: tuple[str, ...], line: int) -> Launch | None:
     """The launch, if the machine sees in it what it should."""
     runs = c.notes.setdefault("runs", 0)
     if c.task.run is None or not isinstance(runs, int) or runs >= MOST_RUNS:
@@ -47,7 +47,7 @@ def seen(c: Context, launch: Launch, kinds: tuple[str, ...], line: int) -> Launc
     return None
 
 
-def _launches(c: Context, conds: list[Cond]) -> Iterator[Launch]:
+def _launches(c: ProofContext, conds: list[Cond]) -> Iterator[Launch]:
     for most, blocks, length in SIZES:
         small: list[Cond] = []
         for name, p in c.names.items():
@@ -59,7 +59,7 @@ def _launches(c: Context, conds: list[Cond]) -> Iterator[Launch]:
             yield launch_of(c, _smallest(c, known, found))
 
 
-def _smallest(c: Context, known: list[Cond], found: Model) -> Model:
+def _smallest(c: ProofContext, known: list[Cond], found: TermModel) -> TermModel:
     """The same with one number after the other as near to zero as it can be: blocks, arguments, lengths.  So the launch
     does not depend on which model a solver finds first.
     """
@@ -79,11 +79,11 @@ def _smallest(c: Context, known: list[Cond], found: Model) -> Model:
     return found
 
 
-def _at(p: Poly, model: Model) -> int:
+def _at(p: Poly, model: TermModel) -> int:
     return evaluated(p, {**{atom: max(atom.low, min(0, atom.high)) for atom in p.atoms}, **model})
 
 
-def launch_of(c: Context, model: Model) -> Launch:
+def launch_of(c: ProofContext, model: TermModel) -> Launch:
     shaped = {f"len({name})" for name, root in c.found.roots.items() if root.shape is not None}
     given = [(name, _at(p, model)) for name, p in c.names.items() if name != "blocks" and name not in shaped]
     return Launch(_at(c.walk.blocks, model), tuple(given))

@@ -42,11 +42,11 @@ class Root:
 class Loop:
     """A loop that the walk went through once, for any of its iterations.
 
-    turn  the number of the iteration, from 0 on
+    trip  the number of the iteration, from 0 on
     full  nothing leaves it early: each number for which its condition holds is that of an iteration
     """
 
-    turn: Poly
+    trip: Poly
     full: bool
 
 
@@ -187,7 +187,7 @@ class Promise:
 
 
 @dataclass(slots=True, eq=False)
-class Memory:
+class GivenMemory:
     """What a function is given of arrays.  captured: by the functions through which it indexes them."""
 
     roots: tuple[Root, ...]
@@ -207,7 +207,7 @@ class Pact:
 
     contract: Contract
     function: str
-    memory: Memory
+    memory: GivenMemory
     names: dict[str, object]
     index: tuple[Poly, ...]
     fresh: frozenset[Atom]
@@ -264,7 +264,7 @@ class Walked:
         return list({(a.value, a.type, a.path, a.span): a for a in found}.values())
 
 
-class Position:
+class UnitPosition:
     """Where the current group's units are: the relative index at each level, as ir/nodes.py defines it."""
 
     __slots__ = ("terms", "index", "place")
@@ -272,17 +272,17 @@ class Position:
     def __init__(self, terms: Terms, index: dict[Level, Poly], place: Place):
         self.terms, self.index, self.place = terms, index, place
 
-    def entered(self, level: Level, index: Poly, place: Place) -> Position:
-        return Position(self.terms, {**self.index, level: index}, place)
+    def entered(self, level: Level, index: Poly, place: Place) -> UnitPosition:
+        return UnitPosition(self.terms, {**self.index, level: index}, place)
 
-    def grouped(self, s: ir.Group) -> Position:
+    def grouped(self, s: ir.Group) -> UnitPosition:
         return self._counted(s.privilege.level, s.outer, s.privilege.n, s.place)
 
-    def called(self, s: ir.Call) -> Position:
+    def called(self, s: ir.Call) -> UnitPosition:
         place = s.function.place
         return self._counted(place.top, s.place, place[place.top].count, place)
 
-    def _counted(self, level: Level, outer: Place, n: int | None, place: Place) -> Position:
+    def _counted(self, level: Level, outer: Place, n: int | None, place: Place) -> UnitPosition:
         index, held = self.index.get(level, number(0)), outer.held(level)
         if level is not Level.GRID and n is not None and (held is None or held.open or held.count != n):
             index = self.terms.modulo(index, n)

@@ -22,10 +22,10 @@ from collections.abc import Iterable
 
 from snap.analysis.solve import UNKNOWN, NoModel
 from snap.prove.models import evaluated, holds
-from snap.prove.system import Model
+from snap.prove.system import TermModel
 from snap.prove.terms import FALSE, TRUE, Atom, Cond, Poly, at_least, atoms_of, both, negated, number
 
-Key = tuple
+SliceKey = tuple
 MOST_BOUNDS = 4  # conditions about a number that is taken out
 
 
@@ -45,7 +45,7 @@ class Slices:
         if not self.impossible:
             self.parts = _apart(self.left)
 
-    def completed(self, at: Model) -> Model:
+    def completed(self, at: TermModel) -> TermModel:
         """Numbers for all that stands in the conditions, given those for the parts."""
         found = dict(at)
         for atom, it in reversed(self.chosen):
@@ -162,7 +162,7 @@ def _apart(conds: list[Cond]) -> list[list[Cond]]:
     return list(parts.values())
 
 
-def completed(conds: list[Cond], slices: Slices, at: Model) -> Model | NoModel:
+def completed(conds: list[Cond], slices: Slices, at: TermModel) -> TermModel | NoModel:
     """The model of all conditions, if plain evaluation says that it is one."""
     found = slices.completed(at)
     for atom in atoms_of(conds):
@@ -185,16 +185,16 @@ class Canon:
         self._numbers: dict[Atom, int] = {}
         self._what: list[object] = []
         said = tuple(map(self._cond, conds))
-        self.key: Key = (said, tuple(self._what))
+        self.key: SliceKey = (said, tuple(self._what))
 
-    def _cond(self, c: Cond) -> Key:
+    def _cond(self, c: Cond) -> SliceKey:
         match c:
             case ("ge" | "eq" | "ne", p):
                 return c[0], self._poly(p)
             case _:
                 return c[0], *map(self._cond, c[1:])
 
-    def _poly(self, p: Poly) -> Key:
+    def _poly(self, p: Poly) -> SliceKey:
         return tuple((tuple(map(self._atom, mono)), k) for mono, k in p.terms.items())
 
     def _atom(self, atom: Atom) -> int:

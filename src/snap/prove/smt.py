@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from snap.analysis.oracles import ask_z3, integer
 from snap.analysis.solve import NoModel
-from snap.prove.system import Model, System
+from snap.prove.system import System, TermModel
 from snap.prove.terms import Cond, Mono, Poly
 
 
@@ -19,7 +19,7 @@ class Z3:
         self.took = 0
         self._texts: tuple[dict[Cond, str], dict[Cond, str]] = ({}, {})
 
-    def ask(self, system: System, linear: bool, steps: int) -> Model | NoModel:
+    def ask(self, system: System, linear: bool, steps: int) -> TermModel | NoModel:
         said = system.said + ([*system.lemmas[0], *system.lemmas[1]] if linear else [])
         lines = []
         for mono, low, high in system.ends(said if linear else ()):

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from snap.ir import nodes as ir
 from snap.ir.integers import held_by
-from snap.ir.launches import MOST as MOST_BLOCKS
-from snap.ir.launches import most_blocks
+from snap.ir.launches import MOST_BLOCKS, most_blocks
 from snap.ir.types import GRID1, THREAD1, Level, Place, Privilege, Scalar
 from snap.prove import cells
 from snap.prove.arrays import Window
 from snap.prove.ladder import Ladder
-from snap.prove.sites import Arithmetic, Deps, Entry, Local, Loop, Position, Root, Site, Walked, When
+from snap.prove.sites import Arithmetic, Deps, Entry, Local, Loop, Root, Site, UnitPosition, Walked, When
 from snap.prove.terms import Cond, Poly, at_least, below, equal, number
 from snap.prove.values import Value, anything, is_int, value
 
@@ -45,7 +44,7 @@ class Started:
         self.calls = 0
         self.depth = 0  # of loops with a counter
         self.dry = 0  # of walks that only look how variables change
-        self.turned = 1  # how often loops that are run out repeat what is inside
+        self.repeated = 1  # how often loops that are run out repeat what is inside
         self.returns: list[list[tuple[Cond, Value | None, Deps]]] = []
         self.marks: list[tuple[int, int]] = []  # of calls: path, depth
         self.called: Called | None = None  # the call that is walked, where its function has a contract
@@ -87,7 +86,7 @@ class Started:
             index[Level.CLUSTER] = self.cluster = top
             rank = base("block", 0, size - 1, Privilege(Level.BLOCK, 1), name="block")
             index[Level.BLOCK] = self.block = rank
-        self.at = Position(self.terms, index, f.place)
+        self.at = UnitPosition(self.terms, index, f.place)
         self._parameters(f)
 
     def _parameters(self, f: ir.Function) -> None:

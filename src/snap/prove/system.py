@@ -16,7 +16,7 @@ from snap.prove.models import holds
 from snap.prove.products import ge, lemmas
 from snap.prove.terms import Atom, Cond, Mono, Poly, Terms, atoms_of, negated, polys
 
-Model = dict[Atom, int]
+TermModel = dict[Atom, int]
 
 
 class System:
@@ -59,7 +59,7 @@ class System:
             low, high = (mono[0].low, mono[0].high) if len(mono) == 1 else Poly({mono: 1}).span()
             yield mono, low, high
 
-    def model(self, found: dict[Mono, int]) -> Model | NoModel:
+    def model(self, found: dict[Mono, int]) -> TermModel | NoModel:
         """The model, if plain evaluation says that it is one."""
         at = {atom: found.get((atom,), atom.low) for atom in self.atoms if not atom.defined}
         if not all(atom.low <= n <= atom.high for atom, n in at.items()):

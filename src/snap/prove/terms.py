@@ -37,7 +37,7 @@ class Atom:
     """kind: of BASE atoms a word that says what it is; of DEFINED ones that of the table above, with `parts`.
 
     per     who agrees on it
-    depth   how many loops, with a number of turns that nobody knows, are around the place where it gets its value
+    depth   how many loops, with a number of trips that nobody knows, are around the place where it gets its value
     """
 
     __slots__ = ("number", "kind", "parts", "low", "high", "per", "depth", "name")

@@ -14,7 +14,7 @@ from snap.ir.effects import Extent
 from snap.ir.expressions import Spread
 from snap.ir.hardware import MATRIX_ROW, WARP
 from snap.ir.types import BLOCK1, Vector
-from snap.prove.context import Context
+from snap.prove.context import ProofContext
 from snap.prove.sites import Local, Site, When
 from snap.prove.terms import Cond, Poly, atoms_of, below
 
@@ -59,14 +59,14 @@ class Touch:
         return self.bytes == other.bytes and self.shape == other.shape and self.part == other.part
 
 
-def touches(c: Context) -> list[Touch]:
+def touches(c: ProofContext) -> list[Touch]:
     """In the order of the text."""
     found = [_site(c, s) for s in c.found.sites if not s.root.is_global]
     found += [_local(one) for one in c.found.locals]
     return sorted(found, key=lambda one: one.when.order)
 
 
-def _site(c: Context, s: Site) -> Touch:
+def _site(c: ProofContext, s: Site) -> Touch:
     sizes = s.box if s.box is not None and s.extent in (Extent.BOX, Extent.FRAGMENT) else (1,) * len(s.index)
     path = s.path
     if s.extent is Extent.ROWS:

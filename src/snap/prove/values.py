@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Lanes:
+class Components:
     """The components of a vector of integers."""
 
     terms: tuple[Poly, ...]
@@ -32,7 +32,7 @@ class Lanes:
 class Value:
     """term: of integers a polynomial, of bools a condition, of vectors of integers their components; else None."""
 
-    term: Poly | Cond | Lanes | None
+    term: Poly | Cond | Components | None
     deps: Deps = NONE
 
 
@@ -57,7 +57,7 @@ def anything(w: Walk, t: ValueType, per: Privilege = THREAD1, name: str = "", ke
         return Value(negated(equal(atom, 0)))
     if of_integers(t):
         low, high = held_by(t.elem)
-        return Value(Lanes(tuple(w.terms.base("any", low, high, per, w.depth, name) for _ in range(t.lanes))))
+        return Value(Components(tuple(w.terms.base("any", low, high, per, w.depth, name) for _ in range(t.lanes))))
     return OPAQUE
 
 
@@ -79,8 +79,8 @@ def of_integers(t: ValueType) -> TypeGuard[Vector]:
 
 def lanes(w: Walk, t: Vector, v: Value) -> tuple[Poly, ...]:
     """The components; of what is not known, any numbers."""
-    known = v if isinstance(v.term, Lanes) else anything(w, t)
-    assert isinstance(known.term, Lanes)
+    known = v if isinstance(v.term, Components) else anything(w, t)
+    assert isinstance(known.term, Components)
     return known.term.terms
 
 
@@ -150,7 +150,7 @@ def _component(w: Walk, e: ir.Component) -> Value:
     if isinstance(e.value, ir.Read):
         w.touch(e.value.var, False, e.span, e.lane)
     v = w.read(e.value.var) if isinstance(e.value, ir.Read) else value(w, e.value)
-    return Value(v.term.terms[e.lane], v.deps) if isinstance(v.term, Lanes) else loose(w, e.type, v)
+    return Value(v.term.terms[e.lane], v.deps) if isinstance(v.term, Components) else loose(w, e.type, v)
 
 
 def _cond(v: Value) -> Cond:
@@ -226,7 +226,7 @@ def _of_lanes(w: Walk, e: ir.Binary, op: str, a: Value, b: Value) -> Value:
 def _joined(w: Walk, t: Vector, found: list[Value]) -> Value:
     terms = tuple(v.term for v in found if isinstance(v.term, Poly))
     deps = NONE.union(*(v.deps for v in found))
-    return Value(Lanes(terms) if len(terms) == t.lanes else None, deps)
+    return Value(Components(terms) if len(terms) == t.lanes else None, deps)
 
 
 def _binary(w: Walk, e: ir.Binary, t: Scalar, op: str, x: Poly, y: Poly, deps: Deps) -> Value:

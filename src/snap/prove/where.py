@@ -31,7 +31,7 @@ from snap.prove.terms import (
 )
 from snap.prove.values import compared
 
-MOST = 4096  # of what `all` or `any` goes through
+MOST_ITEMS = 4096  # of what `all` or `any` goes through
 
 
 class Unknown(Exception):
@@ -46,7 +46,7 @@ class Attributes(dict):
     """What has attributes, by name."""
 
 
-class Where:
+class WhereReader:
     """names: what each name means: a number, a polynomial, a condition, `Elements` or `Attributes` of such.  divisors:
     those that Python divides by, with their text, where it certainly does: none of them is zero, or the launch is
     refused.
@@ -121,7 +121,7 @@ class Where:
             return either(*(equal(x, self.number(one)) for one in among.items)) if among.items else FALSE
         found = self._meaning(among) if kind == "Name" else None
         if isinstance(found, (tuple, frozenset, range)):  # what nobody changes
-            if len(found) <= MOST and all(type(one) in (bool, int) for one in found):
+            if len(found) <= MOST_ITEMS and all(type(one) in (bool, int) for one in found):
                 return either(*(equal(x, int(one)) for one in found)) if found else FALSE
         raise Unknown
 
@@ -140,7 +140,7 @@ class Where:
             return
         (name, iterable), *rest = clauses
         items = self._items(iterable)
-        if size * len(items) > MOST:
+        if size * len(items) > MOST_ITEMS:
             raise Unknown
         outer = self.names
         for item in items:
@@ -157,7 +157,7 @@ class Where:
         if kind == "Call" and getattr(e.function, "id", "") == "range" and "range" not in self.names:
             ends = [self.number(a).value for a in e.args]
             if None not in ends and 1 <= len(ends) <= 3 and not e.keywords and (len(ends) < 3 or ends[2] != 0):
-                return [number(n) for n in itertools.islice(range(*ends), MOST + 1)]  # type: ignore[arg-type]
+                return [number(n) for n in itertools.islice(range(*ends), MOST_ITEMS + 1)]  # type: ignore[arg-type]
         elif kind in ("Name", "Attribute", "Subscript") and isinstance(found := self._meaning(e), Elements):
             return found
         raise Unknown

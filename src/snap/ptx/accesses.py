@@ -13,8 +13,7 @@ import numpy as np
 from snap.ptx import transfers
 from snap.ptx.memory import BLOCK_BITS, WINDOW, WINDOW_BITS, Fault
 from snap.ptx.operations import lookup
-from snap.ptx.program import Constant, Instruction, Operand, Place, Register, Sink, listed
-from snap.ptx.program import Memory as Address
+from snap.ptx.program import Address, Constant, Instruction, Operand, Place, Register, Sink, listed
 from snap.ptx.types import BITS, DTYPE
 from snap.record import record
 

@@ -23,11 +23,10 @@ from snap.ptx.environment.manager import LEVEL
 from snap.ptx.environment.memories import RegFile
 from snap.ptx.environment.states import Atomic, Device, State
 from snap.ptx.environment.words import Word
-from snap.ptx.flight import FEWER, LINE, MANY, WEAK, Flight, Key, by_line
+from snap.ptx.flight import FEWER, LINE, MANY, WEAK, Flight, RegisterKey, by_line
 from snap.ptx.machine import CONTROL, TOGETHER, WARP, Lanes, Machine, Shape, Step
 from snap.ptx.memory import WINDOW, WINDOW_BITS, Memory
-from snap.ptx.program import Both, Function, Instruction, Negated, Operand, Program, Register, Several, listed
-from snap.ptx.program import Memory as Address
+from snap.ptx.program import Address, Both, Function, Instruction, Negated, Operand, Program, Register, Several, listed
 from snap.ptx.types import BITS, DTYPE
 
 PROCESSORS = 4
@@ -52,7 +51,7 @@ class Caching(Machine):
         self.special.known["%nsmid"] = np.full(self.lane.shape, PROCESSORS, np.uint64)
         self.flat = memory
         self.memory = AtL2(memory, self)
-        self.needs: dict[int, tuple[Key, ...]] = {}  # by instruction: the registers it reads or writes
+        self.needs: dict[int, tuple[RegisterKey, ...]] = {}  # by instruction: the registers it reads or writes
         self.owes = np.zeros(len(self.lane), bool)  # who has waited for its cluster
 
     def pid(self, warp: int) -> int:
@@ -91,7 +90,7 @@ class Caching(Machine):
         self.flight.advance()
         return True
 
-    def _keys(self, pc: int) -> tuple[Key, ...]:
+    def _keys(self, pc: int) -> tuple[RegisterKey, ...]:
         if self.program.instructions[pc].parts[0] in ("call", "ret"):  # which may set aside all registers of a function
             return tuple(self.flight.registers.lanes)
         keys = self.needs.get(pc)
@@ -352,7 +351,7 @@ def _atomic(m: Caching, one: Instruction, plain: Step) -> Step:
             places = m.flat.located("global", start + np.uint64(k * width), lanes, width)[1]
             for j, (lane, place) in enumerate(zip(lanes, places.tolist())):
                 these, operands = np.array([lane]), (given[0][j], given[1][j] if len(given) > 1 else 0)
-                tokens: tuple[tuple[Key, Lanes], ...] = ()
+                tokens: tuple[tuple[RegisterKey, Lanes], ...] = ()
                 if isinstance(target, Register):
                     tokens = (((one.function, target.index), these),)
                     m.flight.registers.block(*tokens[0])

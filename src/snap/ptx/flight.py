@@ -20,7 +20,7 @@ import numpy as np
 from snap.ptx.environment import lines, steps
 from snap.ptx.environment.lines import INIT
 from snap.ptx.environment.manager import Access, fenced, ordered
-from snap.ptx.environment.memories import MemEnv, ProcMem, Region, SharedMem
+from snap.ptx.environment.memories import MemEnv, MemoryRegion, ProcMem, SharedMem
 from snap.ptx.environment.programs import program
 from snap.ptx.environment.states import Atomic, AtomicOp, Decompose, Device
 from snap.ptx.environment.steps import Op
@@ -34,9 +34,9 @@ SLOW = (0.1, 0.3, 0.6)  # of the operations are slow: one of these by the seed
 LAZY = 0.97  # the chance that a slow operation that was drawn does nothing yet
 SILENT, FLUSH = 1 / 24, 1 / 16  # of the steps are silent rules, and of these flushes
 
-Key = tuple[int, int]  # of a register: its function, and its number
-Order = tuple[bool, bool]  # whether an access is strong, and volatile
-WEAK: Order = (False, False)
+RegisterKey = tuple[int, int]  # of a register: its function, and its number
+AccessOrder = tuple[bool, bool]  # whether an access is strong, and volatile
+WEAK: AccessOrder = (False, False)
 
 
 class DeviceBytes:
@@ -63,16 +63,16 @@ class Blocked:
 
     def __init__(self, count: int):
         self.count = count
-        self.lanes: dict[Key, np.ndarray] = {}
-        self.pending: dict[Key, int] = {}
+        self.lanes: dict[RegisterKey, np.ndarray] = {}
+        self.pending: dict[RegisterKey, int] = {}
 
-    def block(self, key: Key, lanes: np.ndarray) -> None:
+    def block(self, key: RegisterKey, lanes: np.ndarray) -> None:
         if key not in self.lanes:
             self.lanes[key], self.pending[key] = np.zeros(self.count, bool), 0
         self.lanes[key][lanes] = True
         self.pending[key] += 1
 
-    def release(self, registers: Iterable[tuple[Key, np.ndarray]]) -> Blocked:
+    def release(self, registers: Iterable[tuple[RegisterKey, np.ndarray]]) -> Blocked:
         for key, lanes in registers:
             self.lanes[key][lanes] = False
             self.pending[key] -= 1
@@ -83,7 +83,7 @@ class Blocked:
     def put(self, register: Any, value: int) -> Blocked:
         raise NotImplementedError("registers of lanes are written by decomposition functions")
 
-    def any(self, keys: Iterable[Key], lanes: np.ndarray) -> bool:
+    def any(self, keys: Iterable[RegisterKey], lanes: np.ndarray) -> bool:
         return any(key in self.lanes and bool(self.lanes[key][lanes].any()) for key in keys)
 
 
@@ -103,7 +103,7 @@ class Flight:
         self.random = Random(seed)
         self.slowness = self.random.choice(SLOW)
         self.registers = Blocked(count)
-        nothing = Region(0, b"")
+        nothing = MemoryRegion(0, b"")
         one = ProcMem(SharedMem(nothing), (INIT,) * L1_LINES, self.registers)
         device = DeviceBytes(memory.globals.data)
         self.env = MemEnv(device, nothing, nothing, (INIT,) * L2_LINES, (one,) * processors, LINE)
@@ -116,12 +116,20 @@ class Flight:
     # ---- requests (memOp, 5.8.1) ------------------------------------------------------------------------------------
 
     def load(
-        self, warp: int, pid: int, address: int, there: int, cop: str, how: Order, decompose: Decompose, registers: Any
+        self,
+        warp: int,
+        pid: int,
+        address: int,
+        there: int,
+        cop: str,
+        how: AccessOrder,
+        decompose: Decompose,
+        registers: Any,
     ) -> int:
         state = Device(address, "global", cop, pid, None, decompose, registers, self._next())
         return self._begin(warp, Op(program("ld", "global", cop), state), Access("global", address, there, False, *how))
 
-    def store(self, warp: int, pid: int, address: int, word: Word, cop: str, how: Order) -> int:
+    def store(self, warp: int, pid: int, address: int, word: Word, cop: str, how: AccessOrder) -> int:
         state = Device(address, "global", cop, pid, word, None, (), self._next())
         access = Access("global", address, word.there, True, *how)
         return self._begin(warp, Op(program("st", "global", cop), state), access)

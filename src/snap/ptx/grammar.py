@@ -11,7 +11,7 @@ from snap.diag.source import register_source
 from snap.diag.span import Span
 from snap.ptx import tree
 from snap.ptx.errors import PtxError
-from snap.ptx.tokens import Token, floating, integer, tokens
+from snap.ptx.tokens import TextToken, floating, integer, tokens
 
 LINKING = (".visible", ".extern", ".weak", ".common")
 SPACES = (".reg", ".sreg", ".param", ".shared", ".global", ".const", ".local", ".tex")
@@ -37,10 +37,10 @@ class _Parser:
     # ---- tokens -----------------------------------------------------------------------------------------------------
 
     @property
-    def next(self) -> Token:
+    def next(self) -> TextToken:
         return self.tokens[self.at]
 
-    def take(self) -> Token:
+    def take(self) -> TextToken:
         token = self.tokens[self.at]
         if token.kind != "end":
             self.at += 1
@@ -56,12 +56,12 @@ class _Parser:
             return True
         return False
 
-    def expect(self, text: str, where: str) -> Token:
+    def expect(self, text: str, where: str) -> TextToken:
         if not self.has(text):
             raise self.wrong(f"`{text}` is expected {where}")
         return self.take()
 
-    def expect_name(self, what: str) -> Token:
+    def expect_name(self, what: str) -> TextToken:
         if self.next.kind != "name":
             raise self.wrong(f"{what} is expected")
         return self.take()
@@ -78,7 +78,7 @@ class _Parser:
         label = "the text ends here" if found.kind == "end" else f"and this is `{found.text}`"
         return PtxError("PTX002", message, found.span, label, help)
 
-    def since(self, start: Token) -> Span:
+    def since(self, start: TextToken) -> Span:
         return start.span.to(self.tokens[max(self.at - 1, 0)].span)
 
     # ---- the module -------------------------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ class _Parser:
             word += self.take().text
         return word
 
-    def section(self, start: Token) -> tree.Section:
+    def section(self, start: TextToken) -> tree.Section:
         if self.next.kind not in ("dotted", "name"):
             raise self.wrong("the section's name is expected")
         name = self.word()
@@ -142,7 +142,7 @@ class _Parser:
         self.take()
         return tree.Section(name, tuple(lines), self.since(start))
 
-    def function(self, linking: str, start: Token) -> tree.Function:
+    def function(self, linking: str, start: TextToken) -> tree.Function:
         kind = self.take().text[1:]
         results = self.parameters() if self.has("(") else ()
         name = self.expect_name("the function's name")
@@ -181,7 +181,7 @@ class _Parser:
 
     # ---- declarations -----------------------------------------------------------------------------------------------
 
-    def variables(self, linking: str, start: Token) -> list[tree.Variable]:
+    def variables(self, linking: str, start: TextToken) -> list[tree.Variable]:
         """`.reg .b32 a, b;` declares two."""
         space = self.take()
         first = self.variable(linking, space)
@@ -191,7 +191,7 @@ class _Parser:
         self.expect(";", "behind the declaration")
         return found
 
-    def variable(self, linking: str, space: Token) -> tree.Variable:
+    def variable(self, linking: str, space: TextToken) -> tree.Variable:
         align: int | None = None
         kind, vector = "", ""
         pointer: list[str] = []
@@ -235,7 +235,7 @@ class _Parser:
                 words.append(word)
         return words
 
-    def named(self, like: tree.Variable, start: Token) -> tree.Variable:
+    def named(self, like: tree.Variable, start: TextToken) -> tree.Variable:
         name = self.expect_name("the variable's name")
         copies = None
         if self.took("<"):
@@ -292,7 +292,7 @@ class _Parser:
 
     def block(self) -> tree.Block:
         start = self.expect("{", "where a body begins")
-        open_blocks: list[tuple[Token, list[tree.Statement]]] = [(start, [])]
+        open_blocks: list[tuple[TextToken, list[tree.Statement]]] = [(start, [])]
         while open_blocks:  # a stack of our own: a text may nest deeper than Python can
             opened, body = open_blocks[-1]
             if self.next.kind == "end":
@@ -335,7 +335,7 @@ class _Parser:
             return [tree.Label(start.text, start.span)]
         return [self.instruction(start, "", False)]
 
-    def labelled(self, label: Token) -> tree.Targets | tree.Prototype:
+    def labelled(self, label: TextToken) -> tree.Targets | tree.Prototype:
         kind = self.take().text[1:]
         if kind == "callprototype":
             results = self.parameters() if self.has("(") else ()
@@ -353,7 +353,7 @@ class _Parser:
         self.expect(";", "behind it")
         return made
 
-    def location(self, start: Token) -> tree.Location:
+    def location(self, start: TextToken) -> tree.Location:
         file, line, column = (self.expect_integer(what) for what in ("the file", "the line", "the column"))
         function, inlined = None, None
         while self.took(","):
@@ -371,7 +371,7 @@ class _Parser:
                 raise self.wrong("`function_name` or `inlined_at` is expected")
         return tree.Location(file, line, column, function, inlined, self.since(start))
 
-    def instruction(self, start: Token, guard: str, negated: bool) -> tree.Instruction:
+    def instruction(self, start: TextToken, guard: str, negated: bool) -> tree.Instruction:
         parts = [self.expect_name("an instruction").text]
         while self.next.kind == "dotted" and self.next.touches:
             parts.append(self.take().text[1:])

@@ -25,6 +25,7 @@ from snap.ptx.drawn import Drawn
 from snap.ptx.errors import PtxFault
 from snap.ptx.memory import BLOCK_BITS, GLOBAL, WINDOW, Fault, Memory
 from snap.ptx.program import (
+    Address,
     Both,
     Code,
     Constant,
@@ -38,7 +39,6 @@ from snap.ptx.program import (
     Sink,
     Special,
 )
-from snap.ptx.program import Memory as Address
 from snap.ptx.program import Negated as Inverted
 from snap.ptx.types import DTYPE, constant, kept, seen, storage
 from snap.ptx.watch import Watch, Watched

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from snap.ptx.program import Memory as Address
-from snap.ptx.program import Operand, Place, Several
+from snap.ptx.program import Address, Operand, Place, Several
 
 if TYPE_CHECKING:
     from snap.ptx.machine import Machine

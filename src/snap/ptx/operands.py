@@ -76,7 +76,7 @@ class Negated:
 
 
 @record
-class Memory:
+class Address:
     """What an address is made of: a register or a place, a number of bytes, and coordinates where there are some."""
 
     base: Operand
@@ -84,7 +84,7 @@ class Memory:
     more: tuple[Operand, ...] = ()
 
 
-Operand = Register | Constant | Special | Place | Code | Outside | Sink | Several | Both | Negated | Memory
+Operand = Register | Constant | Special | Place | Code | Outside | Sink | Several | Both | Negated | Address
 
 
 def listed(o: Operand) -> tuple[Operand, ...]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from snap.ptx.machine import Lanes, Machine
     from snap.ptx.program import Instruction
     from snap.ptx.transfers import Mbarrier
-    from snap.ptx.watch import Key
+    from snap.ptx.watch import BarrierKey
 
 WARP = 32
 Group = tuple[int, int]  # a scope (0 block, 1 cluster, 2 all), and which one of these
@@ -77,7 +77,7 @@ class Order:
         self.released: dict[Location, _Released] = {}
         self.met: dict[tuple[int, int], list[tuple[Segment, np.ndarray, np.ndarray]]] = {}  # at barriers
         self.cluster: dict[tuple[int, int], Released] = {}  # by cluster and phase
-        self.gates: dict[Key, _Gate] = {}
+        self.gates: dict[BarrierKey, _Gate] = {}
         self.tokens = 0
 
     def token(self) -> int:
@@ -168,7 +168,7 @@ class Order:
 
     # ---- mbarriers --------------------------------------------------------------------------------------------------
 
-    def _gate(self, key: Key, barrier: Mbarrier) -> _Gate:
+    def _gate(self, key: BarrierKey, barrier: Mbarrier) -> _Gate:
         gate = self.gates.get(key)
         if gate is None or gate.barrier is not barrier:
             gate = self.gates[key] = _Gate(barrier)
@@ -177,7 +177,7 @@ class Order:
             gate.phase, gate.known = barrier.phase, Released()
         return gate
 
-    def counted(self, key: Key, barrier: Mbarrier, lane: int | None, tokens: int) -> None:
+    def counted(self, key: BarrierKey, barrier: Mbarrier, lane: int | None, tokens: int) -> None:
         gate = self._gate(key, barrier)
         gate.known.done |= tokens
         if lane is not None:
@@ -185,7 +185,7 @@ class Order:
             gate.known.add(clocks.released(self.segments[w], local, self.size))
             self.segments[w] = clocks.moved_on(self.segments[w], local)
 
-    def passed(self, key: Key, barrier: Mbarrier, lane: int) -> None:
+    def passed(self, key: BarrierKey, barrier: Mbarrier, lane: int) -> None:
         self._acquire(lane, self._gate(key, barrier).complete)
 
     # ---- fences, releases, acquires ---------------------------------------------------------------------------------

@@ -15,10 +15,10 @@ from snap.ptx import tree
 from snap.ptx.callgraph import recursive
 from snap.ptx.errors import PtxError
 from snap.ptx.operands import (
+    Address,
     Both,
     Code,
     Constant,
-    Memory,
     Negated,
     Operand,
     Outside,
@@ -51,7 +51,7 @@ __all__ = [
     "Both",
     "Code",
     "Constant",
-    "Memory",
+    "Address",
     "Negated",
     "Operand",
     "Outside",
@@ -355,7 +355,7 @@ class _Loader:
                 base = self._named(name, o.span, scope)
                 if isinstance(base, Place):
                     return Place(base.space, base.offset + offset, name)
-                return Memory(base, offset)
+                return Address(base, offset)
             case tree.Vector(items) | tree.Arguments(items):
                 return Several(tuple(self._operand(item, scope) for item in items))
             case tree.Pair(first, second):
@@ -367,7 +367,7 @@ class _Loader:
                     raise PtxError("PTX002", "an address is expected", o.span, "and this is none")
                 base, *more = (self._operand(part, scope) for part in parts)
                 rest = tuple(more)
-                return Memory(base.base, base.offset, rest) if isinstance(base, Memory) else Memory(base, 0, rest)
+                return Address(base.base, base.offset, rest) if isinstance(base, Address) else Address(base, 0, rest)
             case tree.Element(name, index):
                 base = self._named(name, o.span, scope)
                 if isinstance(base, Place):
@@ -444,6 +444,6 @@ def _moved(o: Operand, start: int) -> Operand:
     match o:
         case Place("dynamic", offset, name):
             return Place("shared", start + offset, name)
-        case Memory(Place("dynamic", offset, name), more, rest):
-            return Memory(Place("shared", start + offset, name), more, rest)
+        case Address(Place("dynamic", offset, name), more, rest):
+            return Address(Place("shared", start + offset, name), more, rest)
     return o

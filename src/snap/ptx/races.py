@@ -17,8 +17,8 @@ import numpy as np
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.machine.flights import stretches
-from snap.machine.lanes import Site
-from snap.machine.races import ATOMIC, ATOMIC_READ, READ, WRITE, Entry, RaceLog
+from snap.machine.lanes import FaultSite
+from snap.machine.races import ATOMIC, ATOMIC_READ, READ, WRITE, LoggedAccess, RaceLog
 from snap.ptx.errors import PtxFault, from_line
 from snap.ptx.names import Names
 from snap.ptx.order import Order, fence_of, scope_of
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from snap.ptx.machine import Lanes, Machine
     from snap.ptx.program import Instruction
     from snap.ptx.transfers import Mbarrier
-    from snap.ptx.watch import Key
+    from snap.ptx.watch import BarrierKey
 
 WARP = 32
 STRONG = frozenset(("volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"))
@@ -45,7 +45,7 @@ class Copy:
     """
 
     touches: list[Touch]
-    site: Site
+    site: FaultSite
     group: dict[int, int]
     left: set[int]
 
@@ -88,7 +88,7 @@ class Races(Watch):
         self.committed: dict[int, int] = {}  # groups of cp.async, by thread
         self.stores: dict[int, Groups] = {}  # TMA's, by thread
         self.products: dict[int, Groups] = {}  # by warp
-        self.waited: set[tuple[Key, int]] = set()  # who has looked at which mbarrier
+        self.waited: set[tuple[BarrierKey, int]] = set()  # who has looked at which mbarrier
         self.units: dict[tuple[int, int], int] = {}  # tokens of this instruction's boxes, by thread and block
 
     # ---- what is told -----------------------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ class Races(Watch):
     def let_go_of_cluster(self, lanes: Lanes) -> None:
         self.order.cluster_passed(lanes)
 
-    def counted(self, key: Key, barrier: Mbarrier, lane: int | None) -> None:
+    def counted(self, key: BarrierKey, barrier: Mbarrier, lane: int | None) -> None:
         words = self.machine.at.parts
         if lane is None:
             self.order.counted(key, barrier, None, self._unit(getattr(self.machine.memory, "unit", None), key[0]))
@@ -115,7 +115,7 @@ class Races(Watch):
         elif words[1] in ("arrive", "arrive_drop") and "relaxed" not in words:
             self.order.counted(key, barrier, lane, 0)
 
-    def passed(self, key: Key, barrier: Mbarrier, lane: int) -> None:
+    def passed(self, key: BarrierKey, barrier: Mbarrier, lane: int) -> None:
         if "relaxed" not in self.machine.at.parts:
             self.order.passed(key, barrier, lane)
 
@@ -144,7 +144,7 @@ class Races(Watch):
         """ld, st, ldmatrix, stmatrix."""
         words = one.parts
         strong = bool(STRONG & set(words))
-        site = Site(one.span, "")
+        site = FaultSite(one.span, "")
         for t in joined(touches) if not strong else touches:
             write = t.write
             if strong and not write:
@@ -156,7 +156,7 @@ class Races(Watch):
 
     def _atomic(self, one: Instruction, lanes: Lanes, touches: list[Touch]) -> None:
         """Each lane reads what was released there, and releases, one after the other as they met."""
-        site = Site(one.span, "")
+        site = FaultSite(one.span, "")
         for t in touches:
             if not t.write:
                 self._strong(t, one, reads=True, writes=True)
@@ -174,7 +174,7 @@ class Races(Watch):
             if writes:
                 order.write_strong(lane, (t.space, at), releases, scope, atomic)
 
-    def _log(self, t: Touch, kind: int, site: Site, copy: Copy | None = None, lands: bool = False, token: int = 0):
+    def _log(self, t: Touch, kind: int, site: FaultSite, copy: Copy | None = None, lands: bool = False, token: int = 0):
         """Every warp's part is an entry of its own."""
         widths = [t.width] if t.width & (t.width - 1) == 0 else [t.width & -t.width] * (t.width // (t.width & -t.width))
         offset = 0
@@ -203,7 +203,7 @@ class Races(Watch):
         if space == "shared":
             cluster = int(at[0]) // stride // shape.cluster
             where, at, pitch = ("shared", cluster), at - cluster * shape.cluster * stride, stride
-        entry = Entry(at, local, width, kind, segment, site, name, base, width, copy, lands, token, verb, pitch)
+        entry = LoggedAccess(at, local, width, kind, segment, site, name, base, width, copy, lands, token, verb, pitch)
         self.log.add(where, entry)
 
     # ---- cp.async ---------------------------------------------------------------------------------------------------
@@ -225,7 +225,7 @@ class Races(Watch):
             self._copy(one, touches)
 
     def _copy(self, one: Instruction, touches: list[Touch]) -> None:
-        site = Site(one.span, "")
+        site = FaultSite(one.span, "")
         parts = joined(sorted(touches, key=lambda t: t.write))
         for w in np.unique(np.concatenate([t.lanes for t in parts]) // WARP).tolist():
             mine = [_some(t, t.lanes // WARP == w) for t in parts]
@@ -304,7 +304,7 @@ class Races(Watch):
 
     def _log_unit(self, t: Touch, lane: int, kind: int, one: Instruction, token: int, verb: str) -> None:
         """What TMA or a tensor core touches on behalf of a thread."""
-        site, segment = Site(one.span, ""), self.order.of(lane)
+        site, segment = FaultSite(one.span, ""), self.order.of(lane)
         cells = np.unique(t.at // t.width)
         piece = self.names.pieces(t.space, cells * t.width)
         if t.space == "shared":
@@ -358,7 +358,7 @@ class Races(Watch):
             kind = ATOMIC
         if where:
             at = np.array([block * self.machine.memory.shared.stride + byte for block, byte in where])
-            self._log(Touch("shared", at, lanes, 8, kind != ATOMIC_READ), kind, Site(one.span, ""))
+            self._log(Touch("shared", at, lanes, 8, kind != ATOMIC_READ), kind, FaultSite(one.span, ""))
 
     # ---- what orders ------------------------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ MOST = 5  # places shown
 
 
 @dataclass(slots=True)
-class Place:
+class WaitingThreads:
     """Threads of one block that wait, or run, at one instruction.  number: of their barrier, or -1."""
 
     block: int
@@ -34,11 +34,11 @@ class Place:
     threads: list[int]
 
 
-def places(m: Machine) -> list[Place]:
+def places(m: Machine) -> list[WaitingThreads]:
     """Where everybody is who has not left, block after block."""
     from snap.ptx.machine import AT_BARRIER, GONE
 
-    found: dict[tuple[int, int, int, int], Place] = {}
+    found: dict[tuple[int, int, int, int], WaitingThreads] = {}
     lanes = np.flatnonzero(m.state != GONE)
     for lane in lanes[: 64 * 1024].tolist():
         block, thread = m.where(lane)
@@ -48,7 +48,7 @@ def places(m: Machine) -> list[Place]:
         number = int(m.barriers.waits_at[lane]) if waits else -1
         key = (block, pc, state, number)
         if key not in found:
-            found[key] = Place(block, m.program.instructions[pc], state, number, [])
+            found[key] = WaitingThreads(block, m.program.instructions[pc], state, number, [])
         found[key].threads.append(thread)
     return list(found.values())
 
@@ -66,7 +66,7 @@ def ranges(threads: list[int]) -> str:
     return f"thread{'s' * (len(threads) > 1)} {shown}"
 
 
-def _said(m: Machine, p: Place) -> str:
+def _said(m: Machine, p: WaitingThreads) -> str:
     from snap.ptx.machine import AT_BARRIER, READY, WITH_WARP
 
     who = f"block {p.block}, {ranges(p.threads)}"
@@ -113,7 +113,7 @@ def parted(m: Machine, lanes: np.ndarray) -> PtxFault:
     for lane in lanes.tolist():
         by_place.setdefault(int(at[lane]), []).append(m.where(lane)[1])
     found = [
-        Place(block, m.program.instructions[pc], 1, int(m.barriers.waits_at[lanes[0]]), threads)
+        WaitingThreads(block, m.program.instructions[pc], 1, int(m.barriers.waits_at[lanes[0]]), threads)
         for pc, threads in by_place.items()
     ]
     warp = np.arange(32) + lanes[0] // 32 * 32
@@ -130,7 +130,9 @@ def parted(m: Machine, lanes: np.ndarray) -> PtxFault:
     )
 
 
-def _report(m: Machine, kind: str, message: str, first: Place, everyone: list[Place], help: str) -> PtxFault:
+def _report(
+    m: Machine, kind: str, message: str, first: WaitingThreads, everyone: list[WaitingThreads], help: str
+) -> PtxFault:
     others = list({p.one.span: Label(p.one.span, _said(m, p)) for p in reversed(everyone) if p is not first}.values())
     others = [label for label in reversed(others) if label.span != first.one.span]
     lines = [from_line(p.one, m.program.files) for p in everyone[: MOST + 1]]
@@ -151,7 +153,7 @@ def _report(m: Machine, kind: str, message: str, first: Place, everyone: list[Pl
     )
 
 
-def _why(m: Machine, first: Place, block: list[Place]) -> tuple[str, str, str]:
+def _why(m: Machine, first: WaitingThreads, block: list[WaitingThreads]) -> tuple[str, str, str]:
     """Kind, message and a way out, from the threads of the first block that waits."""
     from snap.ptx.machine import AT_BARRIER, GONE, WITH_WARP
 

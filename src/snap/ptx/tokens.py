@@ -31,7 +31,7 @@ _TOKEN = re.compile(
 
 
 @record
-class Token:
+class TextToken:
     """kind: 'text', 'float', 'int', 'dotted', 'name', 'mark', or 'end'; touches: nothing stands before it."""
 
     kind: str
@@ -52,7 +52,7 @@ class Lines:
         return Span(self.filename, a + 1, start - self.starts[a], b + 1, end - self.starts[b])
 
 
-def tokens(text: str, filename: str) -> Iterator[Token]:
+def tokens(text: str, filename: str) -> Iterator[TextToken]:
     lines, at, touches = Lines(text, filename), 0, False
     while at < len(text):
         found = _TOKEN.match(text, at)
@@ -61,10 +61,10 @@ def tokens(text: str, filename: str) -> Iterator[Token]:
         if found.lastgroup == "blank":
             touches = False
         else:
-            yield Token(str(found.lastgroup), found[0], touches, lines.span(at, found.end()))
+            yield TextToken(str(found.lastgroup), found[0], touches, lines.span(at, found.end()))
             touches = True
         at = found.end()
-    yield Token("end", "", False, lines.span(len(text), len(text)))
+    yield TextToken("end", "", False, lines.span(len(text), len(text)))
 
 
 def _unended(text: str, at: int) -> str:

@@ -17,8 +17,7 @@ from snap.machine.numbers import bf16_bits as bits_of_bf16
 from snap.machine.numbers import from_bf16_bits, loaded_as_tf32, round_bf16
 from snap.ptx.matrices import swizzled
 from snap.ptx.memory import BLOCK_BITS, Fault
-from snap.ptx.program import Instruction, Operand, Sink, listed
-from snap.ptx.program import Memory as Address
+from snap.ptx.program import Address, Instruction, Operand, Sink, listed
 from snap.ptx.types import BITS
 
 if TYPE_CHECKING:

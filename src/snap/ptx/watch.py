@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from snap.ptx.program import Instruction
     from snap.ptx.transfers import Mbarrier
 
-Key = tuple[int, int]  # of an mbarrier: its block, and the byte of its shared memory
+BarrierKey = tuple[int, int]  # of an mbarrier: its block, and the byte of its shared memory
 
 
 @dataclass(slots=True)
@@ -65,10 +65,10 @@ class Watch:
     def let_go_of_cluster(self, lanes: Lanes) -> None:
         """They wait no longer for their cluster."""
 
-    def counted(self, key: Key, barrier: Mbarrier, lane: int | None) -> None:
+    def counted(self, key: BarrierKey, barrier: Mbarrier, lane: int | None) -> None:
         """A thread arrives at an mbarrier or, without one, bytes do; its phase has not ended yet."""
 
-    def passed(self, key: Key, barrier: Mbarrier, lane: int) -> None:
+    def passed(self, key: BarrierKey, barrier: Mbarrier, lane: int) -> None:
         """A thread has seen that the phase before this one is over."""
 
     def ended(self) -> None:

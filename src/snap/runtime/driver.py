@@ -76,7 +76,7 @@ class Device:
 
 
 @record
-class Watched:
+class WatchedKernel:
     """A loaded kernel with assertions, and the word in which it says that one did not hold."""
 
     kernel: str
@@ -89,7 +89,7 @@ class Driver:
         self._library = library
         self._devices: dict[int, Device] = {}
         self._lock = threading.Lock()
-        self.watched: list[Watched] = []
+        self.watched: list[WatchedKernel] = []
         self._waits: set[int] = set()
         self._rooms: dict[tuple[int, int], int] = {}
         # Called with arguments made beforehand: declaring argtypes would only slow it down.
@@ -211,7 +211,7 @@ class Driver:
         variable, size, word, mapped = c_uint64(), c_size_t(), c_void_p(), c_uint64()
         self.call("cuModuleGetGlobal_v2", byref(variable), byref(size), module, FAILED.encode())
         self.call("cuMemHostAlloc", byref(word), c_size_t(8), c_uint(_FOR_ALL_CONTEXTS | _MAPPED))
-        self.watched.append(Watched(kernel, asserts, c_uint64.from_address(word.value or 0)))
+        self.watched.append(WatchedKernel(kernel, asserts, c_uint64.from_address(word.value or 0)))
         self.watched[-1].word.value = 0
         self.call("cuMemHostGetDevicePointer_v2", byref(mapped), word, c_uint(0))
         self.call("cuMemcpyHtoD_v2", variable, byref(mapped), c_size_t(8))

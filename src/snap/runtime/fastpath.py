@@ -34,7 +34,7 @@ from snap.runtime.errors import GpuError
 from snap.runtime.gpu import STREAM_AT, GpuKernel
 from snap.runtime.likeness import likeness
 from snap.runtime.preconditions import Precondition
-from snap.runtime.signature import HELPERS, Pointer, Signature, Value, bf16_bits
+from snap.runtime.signature import HELPERS, Pointer, Signature, ValueArgument, bf16_bits
 from snap.runtime.validate import accepted_shapes, ordered
 
 _MOST_HELD = 1024  # choices of arguments for which a `where=` is known to hold
@@ -243,7 +243,7 @@ def source(
     """
     arrays = [(index, param) for index, param in enumerate(signature.params) if isinstance(param, Pointer)]
     fitting = ["not rest and not keywords"]
-    fitting += [_value_check(f"a{k}", p.scalar) for k, p in enumerate(signature.params) if isinstance(p, Value)]
+    fitting += [_value_check(f"a{k}", p.scalar) for k, p in enumerate(signature.params) if isinstance(p, ValueArgument)]
     fitting += [
         question.format(a=f"a{index}", i=index)
         for question in (*family.guards, family.alone if alone else family.anywhere)
@@ -288,7 +288,7 @@ def _remembering(
     are asked for, addresses; of the others: the values.
     """
     pointers = [(index, param) for index, param in enumerate(signature.params) if isinstance(param, Pointer)]
-    values = [(index, param) for index, param in enumerate(signature.params) if isinstance(param, Value)]
+    values = [(index, param) for index, param in enumerate(signature.params) if isinstance(param, ValueArgument)]
     arrays = [index for index, _ in pointers]
     shaped = [index for index, param in pointers if param.dims is not None]
     given = "".join(f"a{index}, " for index in arrays)
@@ -368,7 +368,7 @@ def _condition(signature: Signature, decides: tuple[int, ...] | None) -> str:
     """That `where=` holds.  It is a function of lengths and numbers: for those for which it held it holds."""
     sized = (
         f"a{index}"
-        if isinstance(param, Value)
+        if isinstance(param, ValueArgument)
         else f"n{index} // {param.elem.bytes * param.lanes}"
         if param.dims is None
         else f"{param.dims}[0]"
@@ -377,7 +377,7 @@ def _condition(signature: Signature, decides: tuple[int, ...] | None) -> str:
     asked = f"where(blocks, {', '.join(sized)})"
     if decides is None:
         return asked
-    key = "".join(f"{'a' if isinstance(signature.params[k], Value) else 'n'}{k}, " for k in decides)
+    key = "".join(f"{'a' if isinstance(signature.params[k], ValueArgument) else 'n'}{k}, " for k in decides)
     return f"((key := ({key})) in held or keeps(held, key, {asked}))"
 
 
@@ -389,8 +389,8 @@ def decisive(signature: Signature, where: Precondition | None) -> tuple[int, ...
         return None
     asked = {k for _, k in where.at}
     if any(isinstance(param := signature.params[k], Pointer) and param.dims is not None for k in asked):
-        asked |= {k for k, param in enumerate(signature.params) if isinstance(param, Value)}
-    floats = any(isinstance(param := signature.params[k], Value) and param.scalar.is_float for k in asked)
+        asked |= {k for k, param in enumerate(signature.params) if isinstance(param, ValueArgument)}
+    floats = any(isinstance(param := signature.params[k], ValueArgument) and param.scalar.is_float for k in asked)
     return None if floats else tuple(sorted(asked))
 
 
@@ -402,8 +402,8 @@ def _keeps(held: set, key: tuple, holds: bool) -> bool:
     return holds
 
 
-def _packed(name: str, param: Pointer | Value) -> str:
-    return f"bf16_bits({name})" if isinstance(param, Value) and param.scalar == BF16 else name
+def _packed(name: str, param: Pointer | ValueArgument) -> str:
+    return f"bf16_bits({name})" if isinstance(param, ValueArgument) and param.scalar == BF16 else name
 
 
 def _value_check(name: str, scalar: Scalar) -> str:

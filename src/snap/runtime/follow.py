@@ -31,16 +31,16 @@ ON, LEFT, GONE, UNSURE = "goes on", "has left the iteration", "has returned", "m
 
 
 @record
-class Need:
+class AlignmentNeed:
     """An access that asks for an address which is a multiple of `bytes`."""
 
     bytes: int
     access: ir.MemAccess
 
 
-def needed(function: ir.Function, blocks: int, args: tuple[object, ...]) -> dict[int, Need]:
+def needed(function: ir.Function, blocks: int, args: tuple[object, ...]) -> dict[int, AlignmentNeed]:
     """By the index of its parameter."""
-    found: dict[int, Need] = {}
+    found: dict[int, AlignmentNeed] = {}
     given = {
         param.var.uid: arg
         for param, arg in zip(function.params, args)
@@ -93,7 +93,7 @@ class _Thread:
         at: dict[Level, int],
         arrays: dict[int, int],
         values: dict[int, Number],
-        found: dict[int, Need],
+        found: dict[int, AlignmentNeed],
         patience: Iterator[int],
     ):
         self.blocks, self.at, self.arrays, self.values, self.found, self.patience = (
@@ -233,7 +233,7 @@ class _Thread:
         array = self.arrays.get(access.view.obj.uid)
         size = alignment(access.view.elem)
         if array is not None and (array not in self.found or size > self.found[array].bytes):
-            self.found[array] = Need(size, access)
+            self.found[array] = AlignmentNeed(size, access)
 
     # ---- what is known of variables ----
 

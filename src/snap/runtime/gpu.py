@@ -38,7 +38,7 @@ TENSOR_MAP = f"{TENSOR_MAP_BYTES}s"
 
 
 @record
-class Layout:
+class PassedLayout:
     """One block of memory holds all that a launch passes: the configuration, its attribute, the values, and the array
     of their addresses.
 
@@ -56,7 +56,7 @@ class Layout:
     align: int
 
     @staticmethod
-    def of(formats: tuple[str, ...], cooperative: bool = False) -> Layout:
+    def of(formats: tuple[str, ...], cooperative: bool = False) -> PassedLayout:
         text, at, offsets = "<QQI4x" if cooperative else "<Q16x", _CONFIG.size, []
         for packing in formats:
             size = struct.calcsize("<" + packing)
@@ -67,7 +67,7 @@ class Layout:
         attribute_at = at + -at % 16
         addresses_at = attribute_at + _ATTRIBUTE.size
         align = TENSOR_MAP_ALIGN if TENSOR_MAP in formats else 16
-        return Layout(
+        return PassedLayout(
             struct.Struct(text), tuple(offsets), attribute_at, addresses_at, addresses_at + 8 * len(formats), align
         )
 
@@ -93,7 +93,7 @@ class GpuKernel:
         self.driver.enter(device)
         self.function = self._load(compiled, device)
         self.argument = function_argument(self.function)
-        self.layout = Layout.of(formats_of(signature, module), module.cooperative)
+        self.layout = PassedLayout.of(formats_of(signature, module), module.cooperative)
         self.words = Words(self.driver, module.grid_barrier)
         self.maps = tuple(
             TensorMaps(self.driver, signature.kernel, signature.params[tensor.param].name, tensor)
@@ -168,7 +168,7 @@ class GpuKernel:
             )
         return size
 
-    def slot(self, blocks: int, dynamic: int | None = None, layout: Layout | None = None) -> tuple[Any, ...]:
+    def slot(self, blocks: int, dynamic: int | None = None, layout: PassedLayout | None = None) -> tuple[Any, ...]:
         """Memory for the launches of one thread at a time: the buffer, the launch's arguments, and of a cooperative
         kernel its attributes to pack.  layout: another one than the kernel's own.
 

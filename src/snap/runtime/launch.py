@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from snap.runtime.arrays import ArrayInfo, as_numpy
 from snap.runtime.bysize import BySize
 from snap.runtime.errors import GpuError, LaunchError, ToolchainError
-from snap.runtime.follow import Need, needed
+from snap.runtime.follow import AlignmentNeed, needed
 from snap.runtime.preconditions import Precondition
 from snap.runtime.signature import Signature
 from snap.runtime.sizes import rows_at_launch
@@ -58,7 +58,7 @@ class Launcher:
         self._kernels: dict[int, GpuKernel] = {}
         self._makers: dict[tuple[int, str], Callable | None] = {}
         self._ready: dict[tuple[object, str, object], tuple[Callable, Callable]] = {}
-        self._needed: dict[tuple[object, ...], dict[int, Need]] = {}
+        self._needed: dict[tuple[object, ...], dict[int, AlignmentNeed]] = {}
         where = getattr(compiled, "where", None)  # only kernels that users define have one
         self.fixed = getattr(compiled, "blocks", None)
         self.where = where and Precondition(where, compiled.constexprs, self.signature, compiled.where_texts)
@@ -134,7 +134,7 @@ class Launcher:
             check_alignment(self.signature, bound, lambda: self._needs(blocks, bound.args))
         return bound
 
-    def _needs(self, blocks: int, args: tuple[object, ...]) -> dict[int, Need]:
+    def _needs(self, blocks: int, args: tuple[object, ...]) -> dict[int, AlignmentNeed]:
         key = blocks, *(arg for arg in args if not isinstance(arg, ArrayInfo))
         found = self._needed.get(key)
         if found is None:

@@ -16,7 +16,7 @@ from typing import Any
 from snap.runtime.arrays import BadArray
 from snap.runtime.errors import LaunchError
 from snap.runtime.launch import launcher, races
-from snap.runtime.signature import Pointer, Value
+from snap.runtime.signature import Pointer, ValueArgument
 
 MOST_BYTES, MOST_THREADS, SECONDS = 1 << 26, 1 << 14, 3.0
 
@@ -63,10 +63,10 @@ def _arguments(calls: Any, given: Mapping[str, int]) -> list[Any] | None:
 
     signature = calls.signature
     params = signature.params[: len(signature.params) - len(signature.axes)]
-    values = [given.get(p.name, 0) if isinstance(p, Value) else None for p in signature.params]
+    values = [given.get(p.name, 0) if isinstance(p, ValueArgument) else None for p in signature.params]
     args: list[Any] = []
     for k, p in enumerate(params):
-        if isinstance(p, Value):
+        if isinstance(p, ValueArgument):
             args.append(_value(p, given.get(p.name, 0)))
             continue
         assert isinstance(p, Pointer)
@@ -83,7 +83,7 @@ def _arguments(calls: Any, given: Mapping[str, int]) -> list[Any] | None:
     return args
 
 
-def _value(p: Value, n: int) -> Any:
+def _value(p: ValueArgument, n: int) -> Any:
     scalar = p.scalar
     one: Any = bool(n) if scalar.name == "bool" else float(n) if scalar.is_float else n
     return one if p.count == 1 else (one,) * p.count

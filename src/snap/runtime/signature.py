@@ -1,7 +1,7 @@
 """What a kernel takes, in the form that launches are checked against.
 
 Input:      a specialised kernel's parameters in the typed IR
-Output:     `Signature`: one `Pointer` or `Value` a parameter, and what the number of blocks must be a multiple of
+Output:     `Signature`: one `Pointer` or `ValueArgument` a parameter, and what the number of blocks is a multiple of
 Invariant:  a shape is kept as Python text over the scalar parameters, so that the checked path and the generated fast
             path evaluate the same thing
 Non-goals:  looking at arguments
@@ -16,12 +16,12 @@ from dataclasses import field
 from snap.ir import nodes as ir
 from snap.ir.hardware import WIDEST
 from snap.ir.integers import divide, remainder
-from snap.ir.launches import MOST, most_blocks
+from snap.ir.launches import MOST_BLOCKS, most_blocks
 from snap.ir.types import BF16, Array, Level, Scalar, ScalarKind, ValueType, Vector, scalar_of
 from snap.record import record
 from snap.runtime.alignment import whole_rows, widest
 from snap.runtime.errors import InternalError
-from snap.runtime.sizes import Shared, shared_of
+from snap.runtime.sizes import LaunchShared, shared_of
 
 _PACK = {
     "bool": "?",
@@ -67,7 +67,7 @@ class Pointer:
 
 
 @record
-class Value:
+class ValueArgument:
     name: str
     type: ValueType
 
@@ -101,13 +101,13 @@ class Signature:
     """
 
     kernel: str
-    params: tuple[Pointer | Value, ...]
+    params: tuple[Pointer | ValueArgument, ...]
     multiple: int
     dims: tuple[Callable[..., tuple[int, ...]] | None, ...]
     cluster: int = 0
     axes: tuple[int, ...] = ()
-    shared: Shared = Shared()
-    most: Callable[[], int] = field(default=lambda: MOST, compare=False)
+    shared: LaunchShared = LaunchShared()
+    most: Callable[[], int] = field(default=lambda: MOST_BLOCKS, compare=False)
 
     @property
     def names(self) -> list[str]:
@@ -150,10 +150,12 @@ def _cluster(function: ir.Function) -> int:
     return function.place.known(Level.BLOCK) if function.place.held(Level.CLUSTER) is not None else 0
 
 
-def _param(param: ir.Param, names: dict[int, str], asked: dict[int, int], rows: dict[int, int]) -> Pointer | Value:
+def _param(
+    param: ir.Param, names: dict[int, str], asked: dict[int, int], rows: dict[int, int]
+) -> Pointer | ValueArgument:
     match param:
         case ir.ValueParam(var=var):
-            return Value(var.name, var.type)
+            return ValueArgument(var.name, var.type)
         case ir.MemParam(handle=handle):
             elem = handle.obj.elem
             shape = handle.obj.shape

@@ -34,7 +34,7 @@ class LaunchSize:
 
 
 @record
-class Shared:
+class LaunchShared:
     """What of a kernel's shared memory a launch decides.
 
     params: which argument each variable is, by uid; held: bytes of constant size; resident: how many blocks are to fit
@@ -47,7 +47,7 @@ class Shared:
     resident: int = 0
 
 
-def shared_of(function: ir.Function) -> Shared:
+def shared_of(function: ir.Function) -> LaunchShared:
     found = [s.obj for s in statements(function.body) if type(s) is ir.DeclareShared and s.obj.extent is not None]
     arrays = []
     for obj in found:
@@ -56,10 +56,10 @@ def shared_of(function: ir.Function) -> Shared:
         row = obj.elem.bytes * math.prod(rest)
         arrays.append(LaunchSize(obj.uid, obj.name, upto, row, obj.span.line, obj.extent))
     params = tuple((p.var.uid, i) for i, p in enumerate(function.params) if isinstance(p, ir.ValueParam))
-    return Shared(tuple(arrays), params, function.smem, function.resident or 0)
+    return LaunchShared(tuple(arrays), params, function.smem, function.resident or 0)
 
 
-def rows_at_launch(kernel: str, shared: Shared, args: Iterable[object]) -> dict[int, int]:
+def rows_at_launch(kernel: str, shared: LaunchShared, args: Iterable[object]) -> dict[int, int]:
     """By array: how many rows it has in this launch."""
     found, total, given = {}, shared.held, tuple(args)
     values = {uid: given[index] for uid, index in shared.params}
@@ -83,7 +83,7 @@ def as_number(argument: object) -> int | None:
     return operator.index(argument) if hasattr(argument, "__index__") else None
 
 
-def _fits(kernel: str, shared: Shared, total: int) -> None:
+def _fits(kernel: str, shared: LaunchShared, total: int) -> None:
     if total > MOST_BLOCK_SHARED:
         raise LaunchError(
             kernel,

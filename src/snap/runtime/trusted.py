@@ -14,7 +14,7 @@ import struct
 from typing import Any
 
 from snap.record import record
-from snap.runtime.gpu import STREAM_AT, GpuKernel, Layout, formats_of, numbers_of
+from snap.runtime.gpu import STREAM_AT, GpuKernel, PassedLayout, formats_of, numbers_of
 from snap.runtime.signature import Pointer
 from snap.runtime.validate import check_grid
 
@@ -121,11 +121,11 @@ def trusted(launcher: Any, blocks: object, args: tuple[object, ...], device: int
 
 def _layout(
     formats: tuple[str, ...], order: list[int], changing: int, cooperative: bool
-) -> tuple[Layout, struct.Struct]:
+) -> tuple[PassedLayout, struct.Struct]:
     """The layout with values in that order, and what packs the first of them."""
-    found = Layout.of(tuple(formats[k] for k in order), cooperative)
+    found = PassedLayout.of(tuple(formats[k] for k in order), cooperative)
     offsets = dict(zip(order, found.offsets))
-    whole = Layout(
+    whole = PassedLayout(
         found.pack,
         tuple(offsets[k] for k in range(len(formats))),
         found.attribute_at,
@@ -133,4 +133,4 @@ def _layout(
         found.size,
         found.align,
     )
-    return whole, Layout.of(tuple(formats[k] for k in order[:changing]), cooperative).pack
+    return whole, PassedLayout.of(tuple(formats[k] for k in order[:changing]), cooperative).pack

@@ -17,14 +17,14 @@ from typing import Any
 
 from snap.ir.hardware import GRID_DIMENSIONS
 from snap.ir.integers import held_by
-from snap.ir.launches import MOST
+from snap.ir.launches import MOST_BLOCKS
 from snap.ir.types import BOOL, SCALARS, Array, Scalar, Vector
 from snap.record import record
 from snap.runtime.alignment import elements_of
 from snap.runtime.arrays import MASKED, ArrayInfo, BadArray, classify, is_array, is_masked
 from snap.runtime.errors import GpuError, LaunchError, ToolchainError
-from snap.runtime.follow import Need
-from snap.runtime.signature import Pointer, Signature, Value, overflows
+from snap.runtime.follow import AlignmentNeed
+from snap.runtime.signature import Pointer, Signature, ValueArgument, overflows
 
 FEW_BLOCKS = 1 << 20  # so many have fewer than 2^31 threads, whatever the kernel
 NUMPY_WORDS = {
@@ -97,8 +97,8 @@ def check_blocks(signature: Signature, blocks: object) -> int:
 
 def check_number(signature: Signature, number: int) -> int:
     kernel, multiple = signature.kernel, signature.multiple
-    if number > MOST:
-        raise LaunchError(kernel, f"{number} blocks are more than a grid may have ({MOST})")
+    if number > MOST_BLOCKS:
+        raise LaunchError(kernel, f"{number} blocks are more than a grid may have ({MOST_BLOCKS})")
     if number > FEW_BLOCKS and number > (most := signature.most()):
         raise LaunchError(
             kernel,
@@ -319,7 +319,7 @@ def _check_overlap(signature: Signature, bound: tuple[object, ...]) -> None:
                 )
 
 
-def check_alignment(signature: Signature, bound: Bound, needed: Callable[[], dict[int, Need]]) -> None:
+def check_alignment(signature: Signature, bound: Bound, needed: Callable[[], dict[int, AlignmentNeed]]) -> None:
     """An address, and the rows of a matrix, must fit the widest access that the launch will make.  `needed` is asked
     only where one does not fit all that the kernel has.
     """
@@ -344,7 +344,7 @@ def check_alignment(signature: Signature, bound: Bound, needed: Callable[[], dic
             raise LaunchError(signature.kernel, _torn(rows[index], need), param.name)
 
 
-def _misaligned(info: ArrayInfo, need: Need) -> str:
+def _misaligned(info: ArrayInfo, need: AlignmentNeed) -> str:
     past, fits = info.pointer % need.bytes, info.pointer & -info.pointer
     copy = {"numpy": " (`.copy()`)", "cupy": " (`.copy()`)", "torch": " (`.clone()`)"}.get(info.family, "")
     return (
@@ -353,7 +353,7 @@ def _misaligned(info: ArrayInfo, need: Need) -> str:
     )
 
 
-def _torn(row: int, need: Need) -> str:
+def _torn(row: int, need: AlignmentNeed) -> str:
     whole = elements_of(need.access.view)
     return (
         f"{_accessed(need)}, so its rows must be a multiple of {whole} elements long, and they have {row}; pad them to"
@@ -361,7 +361,7 @@ def _torn(row: int, need: Need) -> str:
     )
 
 
-def _accessed(need: Need) -> str:
+def _accessed(need: AlignmentNeed) -> str:
     span = need.access.span
     return f"the kernel accesses it as `{need.access.view.elem}` ({os.path.basename(span.filename)}:{span.line})"
 
@@ -369,7 +369,7 @@ def _accessed(need: Need) -> str:
 # ---- values ---------------------------------------------------------------------------------------------------------
 
 
-def _value(signature: Signature, param: Value, arg: object) -> object:
+def _value(signature: Signature, param: ValueArgument, arg: object) -> object:
     def refuse(problem: str) -> LaunchError:
         return LaunchError(signature.kernel, problem, param.name)
 

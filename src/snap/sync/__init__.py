@@ -181,17 +181,17 @@ PASSES = (
 GATE = 1 + max(k for k, one in enumerate(PASSES) if one.refuses)
 
 
-Shown = Callable[[str, synced.AnyFunction, Stage], None]
+OnPass = Callable[[str, synced.AnyFunction, Stage], None]
 
 
-def synchronize(function: ir.Function, seen: Shown | None = None) -> synced.Function:
+def synchronize(function: ir.Function, seen: OnPass | None = None) -> synced.Function:
     """Raises SnapError where what is asked cannot be synchronized.  `seen` is shown the program after each pass, under
     its name, and first of all as it comes from the checker.
     """
     return roomy(lambda: _run(PASSES, function, seen))
 
 
-def _run(passes: tuple[Pass, ...], program: Any, seen: Shown | None = None) -> Any:
+def _run(passes: tuple[Pass, ...], program: Any, seen: OnPass | None = None) -> Any:
     """With `SNAP_VERIFY`, the IR's invariants are looked at after each pass (ir/verify.py)."""
     numbers, shown = Numbers(), [] if seen is None else [seen]
     if os.environ.get("SNAP_VERIFY", "") not in ("", "0"):

@@ -15,7 +15,7 @@ from snap.sync.conflict import Conflict, beside
 from snap.sync.context import Context
 from snap.sync.tokens import ObjectKey, Token
 
-Pair = tuple[Token, Token, Conflict]
+ConflictingPair = tuple[Token, Token, Conflict]
 
 
 class Touched:
@@ -69,7 +69,7 @@ class Beside:
         yield
         del self.siblings[before:]
 
-    def access(self, b: Token) -> Iterator[Pair]:
+    def access(self, b: Token) -> Iterator[ConflictingPair]:
         for place, touched in [*(self.regions[k] for k in self._widest()), *self.siblings]:
             if b.obj in touched:
                 yield from self._pairs(b, place, touched[b.obj])
@@ -81,7 +81,7 @@ class Beside:
         first = {place.privilege: k for k, (place, _) in reversed(list(enumerate(self.regions)))}
         return sorted(first.values())
 
-    def _pairs(self, b: Token, place: Place, touched: Touched) -> Iterator[Pair]:
+    def _pairs(self, b: Token, place: Place, touched: Touched) -> Iterator[ConflictingPair]:
         most = b.names[-1].privilege
         most = self.context.overlap.small or most if most == BLOCK1 else most
         if place.privilege.at_least(most):
@@ -95,7 +95,7 @@ class Beside:
         """How many accesses there have been, by region and object."""
         return [{obj: len(one.tokens) for obj, one in touched.items()} for _, touched in self.regions]
 
-    def around(self, before: list[dict[ObjectKey, int]]) -> Iterator[Pair]:
+    def around(self, before: list[dict[ObjectKey, int]]) -> Iterator[ConflictingPair]:
         """A loop ends: what one iteration does comes before all that the next one does."""
         for k in self._widest():
             (place, touched), begun = self.regions[k], before[k]

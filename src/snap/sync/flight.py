@@ -17,7 +17,7 @@ from snap.ir.synced import PointKind, SyncHalf
 from snap.ir.walk import statements
 from snap.record import replace
 
-MOST = 64  # groups that are told apart: beyond, any number may be in flight
+MOST_GROUPS = 64  # groups that are told apart: beyond, any number may be in flight
 
 
 def without_idle_waits(function: synced.Function) -> synced.Function:
@@ -53,7 +53,7 @@ class _Flight(Forward[int]):
     def transfer(self, s: ir.Stmt, most: int) -> int:
         match s:
             case synced.AsyncCommit(Engine.PRODUCTS):
-                return min(most + 1, MOST)
+                return min(most + 1, MOST_GROUPS)
             case synced.Sync(point, part=SyncHalf.BOTH) if (younger := point.younger(Wait.PRODUCTS)) is not None:
                 if _waits(s):
                     self.finds[s.number], self.leaves[s.number] = most, younger
@@ -62,7 +62,7 @@ class _Flight(Forward[int]):
                 commits = any(
                     isinstance(x, synced.AsyncCommit) and x.engine is Engine.PRODUCTS for x in statements(function.body)
                 )
-                return MOST if commits else most
+                return MOST_GROUPS if commits else most
             case _:
                 return most
 

@@ -55,11 +55,11 @@ def graph_of(function: synced.Function, woven: Woven | None = None) -> Graph:
     context, told = context_of(function, woven), Told()
     gaps: dict[GapKey, Gap] = {}
     finder = Finder(context, gaps)
-    Walk(context, finder, gaps, told).run()
+    FlowWalk(context, finder, gaps, told).run()
     return Graph(context, finder.settled_edges(), gaps, told)
 
 
-class Walk(Forward[Paths]):
+class FlowWalk(Forward[Paths]):
     """first   whether it is the first over this function: what variables are, it finds out, and later ones do not ask
     around  whether a loop is walked again, with what came around: all accesses in it have been made
     ages    loops whose iterations are counted for what was there before
@@ -161,7 +161,7 @@ class Walk(Forward[Paths]):
         return False
 
     def transfer(self, s: ir.Stmt, paths: Paths) -> Paths | None:
-        step = _STEPS.get(type(s), Walk._plain)
+        step = _STEPS.get(type(s), FlowWalk._plain)
         return paths if step is None else step(self, s, paths)
 
     def _evaluated(self, s: ir.If | ir.For | ir.While | ir.Return, paths: Paths) -> Paths:
@@ -462,16 +462,16 @@ class Walk(Forward[Paths]):
         entry_known, crossed = paths.shared(), paths.crossed
         left: list[Paths] = []
         current: Paths | None = paths
-        for turn in range(len(values) + 1):
-            inside = replace(outside, loops=(*outside.loops, loop), unrolled=(*outside.unrolled, turn))
+        for trip in range(len(values) + 1):
+            inside = replace(outside, loops=(*outside.loops, loop), unrolled=(*outside.unrolled, trip))
             if self.first:
                 self.variables.at(inside, current)
                 current.learn({variable: self.variables.unknown_at_top(variable, loop) for variable in written})
-                current.learn(self.variables.counted(entry_known, s, frame, linear.number(turn)))
-            if turn == len(values):
+                current.learn(self.variables.counted(entry_known, s, frame, linear.number(trip)))
+            if trip == len(values):
                 break
             if self.first:
-                current.learn({(frame, s.var.uid): linear.number(values[turn])})
+                current.learn({(frame, s.var.uid): linear.number(values[trip])})
             found = self._round(s, current, inside)
             left += found.breaks
             current = None
@@ -485,12 +485,12 @@ class Walk(Forward[Paths]):
 
 
 # By class: what a statement does itself.  None: nothing; whatever is not here is an access, or computes (`_plain`).
-_STEPS: dict[type, Callable[[Walk, Any, Paths], Paths | None] | None] = {
+_STEPS: dict[type, Callable[[FlowWalk, Any, Paths], Paths | None] | None] = {
     **dict.fromkeys((ir.Break, ir.Continue, ir.Group, ir.Split, synced.Elect)),
-    **dict.fromkeys((ir.If, ir.For, ir.While, ir.Return), Walk._evaluated),
-    **dict.fromkeys((ir.Partition, ir.Claim), Walk._opened),
-    **dict.fromkeys((synced.AsyncCommit, synced.Sync), Walk._waited_or_committed),
-    ir.Call: Walk._call,
-    ir.DeclareShared: Walk._declared,
-    synced.MBarrierWait: Walk._arrived,
+    **dict.fromkeys((ir.If, ir.For, ir.While, ir.Return), FlowWalk._evaluated),
+    **dict.fromkeys((ir.Partition, ir.Claim), FlowWalk._opened),
+    **dict.fromkeys((synced.AsyncCommit, synced.Sync), FlowWalk._waited_or_committed),
+    ir.Call: FlowWalk._call,
+    ir.DeclareShared: FlowWalk._declared,
+    synced.MBarrierWait: FlowWalk._arrived,
 }

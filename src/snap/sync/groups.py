@@ -22,7 +22,7 @@ from snap.ir.walk import bodies
 from snap.sync.conflict import fenced
 from snap.sync.cover import Mark
 from snap.sync.edges import Visitor
-from snap.sync.graph import Graph, Walk
+from snap.sync.graph import FlowWalk, Graph
 from snap.sync.loops import copies_in_turn, few
 from snap.sync.paths import Paths
 from snap.sync.tokens import AccessKey, Edge, Gap, GapKey, Here, ObjectKey, Said, Token, altered, wait_for
@@ -51,7 +51,7 @@ def plan_copies(graph: Graph, marks: dict[GapKey, list[Mark]]) -> tuple[frozense
     commits = _commits(graph, gaps, parents)
     counting = parents.around([*commits, *((gap[0], gap[2]) for gap in marks)])
     counter = Counter(graph, {n: [m.participants for m in marks[gap]] for n, gap in gaps.items()}, commits, counting)
-    Walk(graph.context, counter, graph.gaps, graph.told, first=False).run()
+    FlowWalk(graph.context, counter, graph.gaps, graph.told, first=False).run()
     waits: dict[GapKey, dict[Wait, int]] = {}
     for (n, wait), younger in counter.younger.items():
         waits.setdefault(gaps[n], {})[wait] = max(0, younger)

@@ -83,8 +83,8 @@ def _only_from(var: ir.Var, e: ir.Expr) -> bool:
     )
 
 
-def cycle(steps: ir.Body, start: int, turn: Form) -> Form | None:
-    """What a variable is after so many turns, where its values from `start` on come around to it in few steps, in one
+def cycle(steps: ir.Body, start: int, trip: Form) -> Form | None:
+    """What a variable is after so many trips, where its values from `start` on come around to it in few steps, in one
     of two ways: a constant apart, or counted modulo their number.
     """
     now, values = start, list[int]()
@@ -104,9 +104,9 @@ def cycle(steps: ir.Body, start: int, turn: Form) -> Form | None:
         return None
     apart = values[1] - start
     if all(value == start + apart * k for k, value in enumerate(values)):
-        return linear.add(linear.number(start), linear.remainder(turn, count), apart)
+        return linear.add(linear.number(start), linear.remainder(trip, count), apart)
     if all(value == (start + apart * k) % count for k, value in enumerate(values)):
-        return linear.remainder(linear.add(linear.number(start), turn, apart % count), count)
+        return linear.remainder(linear.add(linear.number(start), trip, apart % count), count)
     return None
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from snap.analysis import linear
 from snap.analysis.linear import Form
-from snap.analysis.text import SameText, Text, direction, first_values, turn_of
+from snap.analysis.text import SameText, Text, direction, first_values, trip_of
 from snap.analysis.trips import loop_values
 from snap.analysis.values import facts, form
 from snap.diag.error import Diagnostic, Label, SnapError
@@ -181,7 +181,7 @@ class _Numbers:
                 isinstance(s, ir.If) and loop.var in variables(s.cond) for s in f.around
             ):
                 values = loop_values(loop)
-                last[turn_of(loop.var)] = 1 if values is None else len(values) - 1
+                last[trip_of(loop.var)] = 1 if values is None else len(values) - 1
         if any(last.get(atom, -1) < 0 for atom, _ in moves):
             return None
         return number + end * sum(by * last[atom] for atom, by in moves)

@@ -13,7 +13,7 @@ from operator import is_
 from typing import TYPE_CHECKING
 
 from snap.analysis.footprints import Footprint
-from snap.analysis.linear import Atom, Form
+from snap.analysis.linear import Form, LinearAtom
 from snap.analysis.overlap import Memo, before, older
 from snap.analysis.values import Frame
 from snap.ir.engines import Engine, Wait
@@ -22,7 +22,7 @@ from snap.sync.tokens import ObjectKey, Role, Token, altered, are_registers, end
 if TYPE_CHECKING:
     from snap.sync.context import Context
 
-Known = dict[tuple[Frame, int], Form]  # what variables are, by call and variable
+KnownForms = dict[tuple[Frame, int], Form]  # what variables are, by call and variable
 
 
 # Tokens do not keep count of the gaps crossed: the state does, and a token notes what the state had crossed when it was
@@ -36,21 +36,21 @@ class Paths:
     """
 
     tokens: dict[ObjectKey, dict[tuple, Token]]
-    known: Known
+    known: KnownForms
     crossed: int = 0
     own: set[ObjectKey] = field(default_factory=set)
     alone: bool = False
 
-    def shared(self) -> Known:
+    def shared(self) -> KnownForms:
         """What is known, for others to keep."""
         self.alone = False
         return self.known
 
-    def share(self, known: Known) -> None:
+    def share(self, known: KnownForms) -> None:
         """Know what others do."""
         self.known, self.alone = known, False
 
-    def learn(self, news: Known) -> None:
+    def learn(self, news: KnownForms) -> None:
         if not self.alone:
             self.known, self.alone = dict(self.known), True
         self.known.update(news)
@@ -268,7 +268,7 @@ def one_iteration_older(paths: Paths, loop: int, context: Context, begun: bool =
         paths.regrouped(obj, later)
 
 
-def _aged(f: Footprint, loop: int, change: Callable[[Atom], Atom | None], memo: Memo) -> Footprint:
+def _aged(f: Footprint, loop: int, change: Callable[[LinearAtom], LinearAtom | None], memo: Memo) -> Footprint:
     """Tokens share their footprints, and pass here again and again."""
     known = memo.aged.get((loop, f))
     if known is None:

@@ -18,7 +18,7 @@ from snap.ir.effects import assigned
 from snap.ir.types import THREAD1, Privilege
 from snap.sync.context import Context
 from snap.sync.loops import cycle
-from snap.sync.paths import Known, Paths
+from snap.sync.paths import KnownForms, Paths
 from snap.sync.tokens import Here, Token
 from snap.sync.where import Moment, Where
 
@@ -37,8 +37,8 @@ class Told:
     privileges  of variables, by call and number: a later walk passes their declarations over
     """
 
-    after: dict[Written, Known | None] = field(default_factory=dict)
-    top: dict[Written, tuple[Known, list[Form]]] = field(default_factory=dict)
+    after: dict[Written, KnownForms | None] = field(default_factory=dict)
+    top: dict[Written, tuple[KnownForms, list[Form]]] = field(default_factory=dict)
     inside: dict[tuple[Written, int], Where] = field(default_factory=dict)
     gained: dict[Written, int] = field(default_factory=dict)
     tokens: dict[tuple, Token] = field(default_factory=dict)
@@ -62,8 +62,8 @@ class Variables:
     def facts(self, cond: ir.Expr, truth: bool, where: Where, paths: Paths) -> list[Form]:
         return values.facts(cond, truth, self.at(where, paths), where.frame, where.at)
 
-    def parameters(self, function: synced.Function) -> Known:
-        known: Known = {}
+    def parameters(self, function: synced.Function) -> KnownForms:
+        known: KnownForms = {}
         for p in function.params:
             if isinstance(p, ir.ValueParam) and is_integer(p.var.type):
                 self.privileges[(), p.var.uid] = p.var.privilege
@@ -100,7 +100,7 @@ class Variables:
 
     def bind(self, s: ir.Call, inside: Frame, m: Moment) -> None:
         """The parameters of a call."""
-        bindings: Known = {}
+        bindings: KnownForms = {}
         for p, a in zip(s.function.params, s.args):
             if isinstance(p, ir.ValueParam) and is_integer(p.var.type):
                 bindings[inside, p.var.uid] = self.form(a, m.where, m.paths)
@@ -110,7 +110,9 @@ class Variables:
 
     # ---- loops and joins --------------------------------------------------------------------------------------------
 
-    def at_top(self, s: ir.While | ir.For, inside: Where, outside: Where, paths: Paths) -> tuple[Known, list[Form]]:
+    def at_top(
+        self, s: ir.While | ir.For, inside: Where, outside: Where, paths: Paths
+    ) -> tuple[KnownForms, list[Form]]:
         """What variables are at the top of an iteration, and what is known of the loop's own."""
         here = outside.here(s)
         if here in self.told.top:
@@ -124,8 +126,8 @@ class Variables:
         for uid in text.assigned:
             if (frame, uid) in paths.known:
                 known[frame, uid] = self.unknown_at_top((frame, uid), loop)
-        turn = there.iteration(loop, inside.at.place.privilege) if text.growing or text.cycling else linear.ZERO
-        known.update(self.counted(paths.known, s, frame, turn))
+        trip = there.iteration(loop, inside.at.place.privilege) if text.growing or text.cycling else linear.ZERO
+        known.update(self.counted(paths.known, s, frame, trip))
         if isinstance(s, ir.For):
             start, stop, step = bounds
             k = known[frame, s.var.uid] = there.loop_variable(frame, s.var, start, step)
@@ -138,17 +140,17 @@ class Variables:
         self.told.top[here] = known, learned
         return known, learned
 
-    def counted(self, entry: Known, s: ir.While | ir.For, frame: Frame, turn: Form) -> Known:
+    def counted(self, entry: KnownForms, s: ir.While | ir.For, frame: Frame, trip: Form) -> KnownForms:
         """Variables that follow from how many iterations came before."""
         text = self.context.loop(s)
-        now: Known = {}
+        now: KnownForms = {}
         for uid, step in text.growing.items():
             if (frame, uid) in entry:
-                x = linear.add(entry[frame, uid], turn, step)
+                x = linear.add(entry[frame, uid], trip, step)
                 now[frame, uid] = counted(x, self.values.types[frame, uid], self.values)
         for uid, steps in text.cycling.items():
             start = entry.get((frame, uid))
-            value = cycle(steps, start[0], turn) if start is not None and linear.is_number(start) else None
+            value = cycle(steps, start[0], trip) if start is not None and linear.is_number(start) else None
             if value is not None:
                 now[frame, uid] = value
         return now

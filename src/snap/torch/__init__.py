@@ -30,7 +30,7 @@ from snap.lib.torch_ops import on_device_of, register_library
 from snap.record import record
 from snap.runtime.byname import check_names, resolve
 from snap.runtime.launch import launcher
-from snap.runtime.signature import Pointer, Value
+from snap.runtime.signature import Pointer, ValueArgument
 from snap.torch.short import Short, written
 
 _WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -43,7 +43,7 @@ class _Plan:
     """
 
     kernel: SnapFunction
-    params: tuple[Pointer | Value, ...]
+    params: tuple[Pointer | ValueArgument, ...]
     given: tuple[str, ...]
     made: dict[str, object]
     values: dict[str, object]
@@ -203,24 +203,24 @@ def _check(kernel: SnapFunction, params: tuple, made: Mapping[str, object], valu
         if not isinstance(by_name[name], Pointer) or by_name[name].const:
             raise TypeError(f"`out` makes `{name}`, which `{word}` does not write: results are non-const pointers")
     for param in params:
-        if isinstance(param, Value) and not isinstance(param.type, Scalar):
+        if isinstance(param, ValueArgument) and not isinstance(param.type, Scalar):
             raise TypeError(
                 f"`{word}` takes `{param.name}` of type {param.type}; torch operators take tensors and numbers"
             )
     for name in values:
-        if not isinstance(by_name[name], Value):
+        if not isinstance(by_name[name], ValueArgument):
             raise TypeError(
                 f"`values` computes `{name}`, which is a pointer: numbers are computed, tensors made with `out`"
             )
 
 
-def _schema_type(param: Pointer | Value, aliases) -> str:
+def _schema_type(param: Pointer | ValueArgument, aliases) -> str:
     match param:
         case Pointer(const=True):
             return "Tensor"
         case Pointer():
             return f"Tensor({next(aliases)}!)"
-        case Value(scalar=scalar):
+        case ValueArgument(scalar=scalar):
             return "bool" if scalar == BOOL else "float" if scalar.is_float else "SymInt"
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from snap.lib.replays import MISS, Plan, no_plan, state_conditions
+from snap.lib.replays import MISS, ReplayPlan, no_plan, state_conditions
 from snap.runtime.byname import called, lacks_mathematics, wanted
 
 _MOST_PLANS = 16  # of one operator
@@ -71,7 +71,7 @@ class Short:
 
     def __init__(self, name: str, run: Callable, apply: Callable | None, mutated: Sequence[int]):
         self.name, self.run, self.apply, self.mutated = name, run, apply, mutated
-        self.plans: list[Plan] = []
+        self.plans: list[ReplayPlan] = []
         self.last = no_plan()
 
     def __call__(self, *args: object) -> object:
@@ -97,7 +97,7 @@ class Short:
         self.last = made
         return made.run(*args)
 
-    def _made(self, args: tuple) -> Plan | None:
+    def _made(self, args: tuple) -> ReplayPlan | None:
         """For tensors like these; numbers may be any."""
         tensors = [arg for arg in args if isinstance(arg, torch.Tensor)]
         if any(type(one) not in (torch.Tensor, torch.nn.Parameter) for one in tensors):
@@ -122,4 +122,4 @@ class Short:
         names |= {"work": self.apply if wanting else self.run, "MISS": MISS}
         names["changed"] = torch.autograd.graph.increment_version
         exec(compile(text, f"<quick call of {self.name}>", "exec"), names)
-        return Plan(names["run"])  # type: ignore[arg-type]
+        return ReplayPlan(names["run"])  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 
-Step = Callable[[], None]
+ProgressStep = Callable[[], None]
 
 
 class Progress:
@@ -24,7 +24,7 @@ class Progress:
         self.shown = self.terminal if quiet is None else not quiet
 
     @contextlib.contextmanager
-    def stage(self, word: str, steps: int) -> Iterator[Step]:
+    def stage(self, word: str, steps: int) -> Iterator[ProgressStep]:
         """`with progress.stage("compiling", 12) as step:`, then `step()` twelve times."""
         if not self.shown or steps == 0:
             yield lambda: None

@@ -19,11 +19,11 @@ TURNS, EACH = 4, 5  # the final: 20 runs a finalist
 CLOSE, FINALISTS = 1.25, 8
 
 Clock = Callable[..., list[float]]
-Launch = Callable[[], object]
+TimedLaunch = Callable[[], object]
 
 
 def fastest(
-    runs: Sequence[Launch], clock: Clock, before: Launch | None, done: Callable[[], None]
+    runs: Sequence[TimedLaunch], clock: Clock, before: TimedLaunch | None, done: Callable[[], None]
 ) -> tuple[int | None, list[float | str]]:
     """(the index of the best, for each its median in seconds, or why it was refused)."""
     answers: list[float | str] = []
@@ -40,7 +40,7 @@ def fastest(
     return min(finalists, key=lambda index: (answers[index], index)), answers
 
 
-def _first_round(run: Launch, clock: Clock, before: Launch | None) -> float | str:
+def _first_round(run: TimedLaunch, clock: Clock, before: TimedLaunch | None) -> float | str:
     try:
         clock(run, WARM, before)
     except LaunchError as refused:  # what only the device knows: clusters or a cooperative grid that do not fit
@@ -49,7 +49,7 @@ def _first_round(run: Launch, clock: Clock, before: Launch | None) -> float | st
 
 
 def _final(
-    runs: Sequence[Launch], clock: Clock, before: Launch | None, names: Sequence[int]
+    runs: Sequence[TimedLaunch], clock: Clock, before: TimedLaunch | None, names: Sequence[int]
 ) -> list[tuple[int, float]]:
     times: list[list[float]] = [[] for _ in runs]
     for turn in range(TURNS):

@@ -20,10 +20,10 @@ from typing import NamedTuple
 
 from snap.ptx.environment import steps
 from snap.ptx.environment.language import Do, If, Sequence
-from snap.ptx.environment.lines import FIRST, INIT, Line, Lines, Stuck
+from snap.ptx.environment.lines import FIRST, INIT, CacheLines, Line, Stuck
 from snap.ptx.environment.litmus import Litmus
 from snap.ptx.environment.manager import fenced, ordered
-from snap.ptx.environment.memories import MemEnv, ProcMem, RegFile, Region, Registers, SharedMem
+from snap.ptx.environment.memories import MemEnv, MemoryRegion, ProcMem, RegFile, Registers, SharedMem
 from snap.ptx.environment.programs import program
 from snap.ptx.environment.states import Atomic, Decompose, Device, Shared, State
 from snap.ptx.environment.steps import Op
@@ -111,11 +111,18 @@ class _Explorer:
     def start(self) -> Node:
         size, count = self.test.line_bytes, len(self.test.lines)
         cached = tuple(Line(GLOBAL + k * size, whole(0, size)) for k in range(count))
-        room: Lines = cached + (INIT,) * count  # for local lines, too
+        room: CacheLines = cached + (INIT,) * count  # for local lines, too
         blank = bytes(size * count)
-        one = ProcMem(SharedMem(Region(0, blank)), room, Registers())
+        one = ProcMem(SharedMem(MemoryRegion(0, blank)), room, Registers())
         processors = 1 + max(t.processor for t in self.test.threads)
-        env = MemEnv(Region(GLOBAL, blank), Region(0, b""), Region(LOCAL, blank), room, (one,) * processors, size)
+        env = MemEnv(
+            MemoryRegion(GLOBAL, blank),
+            MemoryRegion(0, b""),
+            MemoryRegion(LOCAL, blank),
+            room,
+            (one,) * processors,
+            size,
+        )
         return Node(env, (), (0,) * len(self.test.threads))
 
     def run(self) -> Outcomes:

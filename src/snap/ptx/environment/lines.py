@@ -36,7 +36,7 @@ class Line(NamedTuple):
         return self.word is not None and self.word.whole
 
 
-Lines = tuple[Line, ...]
+CacheLines = tuple[Line, ...]
 INIT = Line()
 
 
@@ -47,7 +47,7 @@ def unused(line: Line) -> bool:
     return line.address is None
 
 
-def all_used(lines: Lines) -> bool:
+def all_used(lines: CacheLines) -> bool:
     return not any(unused(line) for line in lines)
 
 
@@ -59,7 +59,7 @@ def unpin(line: Line, mid: int) -> Line:
     return line._replace(pins=line.pins - {mid})
 
 
-def found(lines: Lines, address: int) -> int:
+def found(lines: CacheLines, address: int) -> int:
     """Which line has that address; -1 for none.  There is at most one."""
     for k, line in enumerate(lines):
         if line.address == address:
@@ -67,23 +67,23 @@ def found(lines: Lines, address: int) -> int:
     return -1
 
 
-def put(lines: Lines, k: int, line: Line) -> Lines:
+def put(lines: CacheLines, k: int, line: Line) -> CacheLines:
     return (*lines[:k], line, *lines[k + 1 :])
 
 
-def is_cached(lines: Lines, address: int) -> bool:
+def is_cached(lines: CacheLines, address: int) -> bool:
     """Also where the line is only reserved.  A line of which some bytes are missing and that nobody fills is not: it
     has to be fetched (erratum 1)."""
     k = found(lines, address)
     return k >= 0 and (lines[k].valid or bool(lines[k].pins))
 
 
-def eligible(lines: Lines, address: int) -> range:
+def eligible(lines: CacheLines, address: int) -> range:
     """Which lines may hold that address: all of them, as in a fully associative cache.  Abstract in the report."""
     return range(len(lines))
 
 
-def can_evict(lines: Lines, line: Line) -> bool:
+def can_evict(lines: CacheLines, line: Line) -> bool:
     """Never a dirty or a pinned line (the report's axioms), and none while one of a class that goes earlier could."""
     if line.dirty or line.pins or unused(line):
         return False
@@ -99,7 +99,7 @@ def write_line(line: Line, word: Word) -> Line:
 # ---- operations ------------------------------------------------------------------------------------------------------
 
 
-def reserve(lines: Lines, address: int, mid: int | None) -> tuple[int, Lines] | None:
+def reserve(lines: CacheLines, address: int, mid: int | None) -> tuple[int, CacheLines] | None:
     """A line for that address: an unused one, or one that can be evicted.  A line that has the address is joined, since
     an operation that had to wait here may find it reserved by another (erratum 2)."""
     if not lines:
@@ -115,7 +115,7 @@ def reserve(lines: Lines, address: int, mid: int | None) -> tuple[int, Lines] | 
     return None if k < 0 else (k, put(lines, k, Line(address, pins=pins)))
 
 
-def read(lines: Lines, address: int, mid: int) -> tuple[Lines, Word | None]:
+def read(lines: CacheLines, address: int, mid: int) -> tuple[CacheLines, Word | None]:
     """The word, and the operation waits no longer; or None, and the line is kept for it."""
     k = found(lines, address)
     if k < 0:
@@ -126,7 +126,7 @@ def read(lines: Lines, address: int, mid: int) -> tuple[Lines, Word | None]:
     return put(lines, k, pin(line, mid)), None
 
 
-def write(lines: Lines, address: int, word: Word) -> Lines | None:
+def write(lines: CacheLines, address: int, word: Word) -> CacheLines | None:
     k = found(lines, address)
     if k < 0:
         reserved = reserve(lines, address, None)
@@ -136,7 +136,7 @@ def write(lines: Lines, address: int, word: Word) -> Lines | None:
     return put(lines, k, write_line(lines[k], word))
 
 
-def update(lines: Lines, address: int, word: Word) -> Lines:
+def update(lines: CacheLines, address: int, word: Word) -> CacheLines:
     """After a miss: what was fetched, but for the bytes that were written in the meantime."""
     k = found(lines, address)
     if k < 0:
@@ -147,7 +147,7 @@ def update(lines: Lines, address: int, word: Word) -> Lines:
     return put(lines, k, line._replace(word=word if line.word is None else covered(word, line.word)))
 
 
-def evict(lines: Lines, address: int) -> Lines | None:
+def evict(lines: CacheLines, address: int) -> CacheLines | None:
     """Whatever its class; not while it is dirty or pinned."""
     k = found(lines, address)
     if k < 0:
@@ -155,7 +155,7 @@ def evict(lines: Lines, address: int) -> Lines | None:
     return None if lines[k].dirty or lines[k].pins else put(lines, k, INIT)
 
 
-def discard(lines: Lines, address: int) -> Lines | None:
+def discard(lines: CacheLines, address: int) -> CacheLines | None:
     """Even if it is dirty; not while it is pinned."""
     k = found(lines, address)
     if k < 0:
@@ -163,7 +163,7 @@ def discard(lines: Lines, address: int) -> Lines | None:
     return None if lines[k].pins else put(lines, k, INIT)
 
 
-def classify(lines: Lines, address: int, ec: int) -> Lines:
+def classify(lines: CacheLines, address: int, ec: int) -> CacheLines:
     k = found(lines, address)
     if k < 0:
         raise Stuck("a class for what is not cached")

@@ -56,7 +56,7 @@ def cas(old: int, compare: int, value: int) -> int:
     return value if old == compare else old
 
 
-class Instruction(NamedTuple):
+class LitmusInstruction(NamedTuple):
     name: str  # ld, st, atom, membar
     space: str
     cop: str | None  # cache operator
@@ -71,7 +71,7 @@ class Instruction(NamedTuple):
 
 class Thread(NamedTuple):
     processor: int
-    body: tuple[Instruction, ...]
+    body: tuple[LitmusInstruction, ...]
 
 
 class Litmus(NamedTuple):
@@ -89,7 +89,7 @@ class Litmus(NamedTuple):
                 return k, line.split().index(location)
         raise ValueError(f"a location `{location}` that is in no line")
 
-    def access(self, one: Instruction) -> Access:
+    def access(self, one: LitmusInstruction) -> Access:
         line, at = self.place(one.location)
         return Access(one.space, line, 0xFF << 8 * at, one.name != "ld", one.strong, one.volatile)
 
@@ -113,11 +113,11 @@ def litmus(text: str, lines: Sequence[str] = ()) -> Litmus:
     return Litmus(tuple(threads), (*lines, *alone))
 
 
-def _instruction(text: str) -> Instruction:
+def _instruction(text: str) -> LitmusInstruction:
     found = _ONE.match(text)
     name, words = (found["name"], found["words"].split(".")[1:]) if found else ("", [])
     if name in ("membar", "fence") and words and words[-1] in LEVEL:
-        return Instruction("membar", "", None, True, False, None, "", (), None, LEVEL[words[-1]])
+        return LitmusInstruction("membar", "", None, True, False, None, "", (), None, LEVEL[words[-1]])
     if found is None or name not in ("ld", "st", "atom") or not found["location"]:
         raise ValueError(f"no instruction of a litmus test: `{text}`")
     space = next((w for w in words if w in ("shared", "local")), "global")
@@ -134,4 +134,4 @@ def _instruction(text: str) -> Instruction:
     if len(operands) != wanted or (name == "st") != (found["register"] is None) or (name == "atom") != (op is not None):
         raise ValueError(f"no instruction of a litmus test: `{text}`")
     volatile = "volatile" in words
-    return Instruction(name, space, cop, strong, volatile, found["register"], found["location"], operands, op, "")
+    return LitmusInstruction(name, space, cop, strong, volatile, found["register"], found["location"], operands, op, "")

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from snap.ptx.environment import lines, memories
 from snap.ptx.environment.language import And, Ask, Condition, Do, End, If, Nop, Not, Or, Sequence, Yield
-from snap.ptx.environment.lines import Lines, Stuck
+from snap.ptx.environment.lines import CacheLines, Stuck
 from snap.ptx.environment.memories import MemEnv
 from snap.ptx.environment.states import Atomic, Device, Reg, Shared, State
 from snap.ptx.environment.words import Word, part, taken, whole
@@ -132,45 +132,45 @@ def unlock(env: MemEnv, state: State) -> Result:
 
 # ---- O[[.]]: caches --------------------------------------------------------------------------------------------------
 
-CacheFunc: TypeAlias = Callable[[Lines, Cached, int], tuple[Cached, Lines, str]]
+CacheFunc: TypeAlias = Callable[[CacheLines, Cached, int], tuple[Cached, CacheLines, str]]
 
 
-def read_cache(all: Lines, state: Cached, ec: int) -> tuple[Cached, Lines, str]:
+def read_cache(all: CacheLines, state: Cached, ec: int) -> tuple[Cached, CacheLines, str]:
     left, word = lines.read(all, state.address, state.mid)
     if word is None:
         return state, left, YIELD
     return (state._replace(out=word) if isinstance(state, Atomic) else state._replace(value=word)), left, CONTINUE
 
 
-def _or_wait(state: Cached, before: Lines, after: Lines | None) -> tuple[Cached, Lines, str]:
+def _or_wait(state: Cached, before: CacheLines, after: CacheLines | None) -> tuple[Cached, CacheLines, str]:
     return (state, before, YIELD) if after is None else (state, after, CONTINUE)
 
 
-def write_cache(all: Lines, state: Cached, ec: int) -> tuple[Cached, Lines, str]:
+def write_cache(all: CacheLines, state: Cached, ec: int) -> tuple[Cached, CacheLines, str]:
     return _or_wait(state, all, lines.write(all, state.address, brought(state)))
 
 
-def reserve(all: Lines, state: Cached, ec: int) -> tuple[Cached, Lines, str]:
+def reserve(all: CacheLines, state: Cached, ec: int) -> tuple[Cached, CacheLines, str]:
     reserved = lines.reserve(all, state.address, state.mid)
     return _or_wait(state, all, None if reserved is None else reserved[1])
 
 
-def update(all: Lines, state: Cached, ec: int) -> tuple[Cached, Lines, str]:
+def update(all: CacheLines, state: Cached, ec: int) -> tuple[Cached, CacheLines, str]:
     fetched = state.out if isinstance(state, Atomic) else state.value
     if fetched is None:
         raise Stuck("an update with nothing")
     return state, lines.update(all, state.address, fetched), CONTINUE
 
 
-def evict(all: Lines, state: Cached, ec: int) -> tuple[Cached, Lines, str]:
+def evict(all: CacheLines, state: Cached, ec: int) -> tuple[Cached, CacheLines, str]:
     return _or_wait(state, all, lines.evict(all, state.address))
 
 
-def discard(all: Lines, state: Cached, ec: int) -> tuple[Cached, Lines, str]:
+def discard(all: CacheLines, state: Cached, ec: int) -> tuple[Cached, CacheLines, str]:
     return _or_wait(state, all, lines.discard(all, state.address))
 
 
-def classify(all: Lines, state: Cached, ec: int) -> tuple[Cached, Lines, str]:
+def classify(all: CacheLines, state: Cached, ec: int) -> tuple[Cached, CacheLines, str]:
     return state, lines.classify(all, state.address, ec), CONTINUE
 
 

@@ -14,16 +14,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol
 
-from snap.ptx.environment.lines import Lines, Stuck
+from snap.ptx.environment.lines import CacheLines, Stuck
 from snap.ptx.environment.words import Word, whole
 
 BANKS, BANK_BYTES = 32, 4
 
 
-class Bytes(Protocol):
+class RegionBytes(Protocol):
     def holds(self, address: int, size: int) -> bool: ...
     def read(self, address: int, size: int) -> int: ...
-    def write(self, address: int, word: Word) -> Bytes: ...
+    def write(self, address: int, word: Word) -> RegionBytes: ...
 
 
 class RegFile(Protocol):
@@ -31,7 +31,7 @@ class RegFile(Protocol):
     def release(self, registers: Iterable[Any]) -> RegFile: ...
 
 
-class Region(NamedTuple):
+class MemoryRegion(NamedTuple):
     """Some bytes of device or shared memory."""
 
     start: int
@@ -44,10 +44,10 @@ class Region(NamedTuple):
         at = address - self.start
         return int.from_bytes(self.data[at : at + size], "little")
 
-    def write(self, address: int, word: Word) -> Region:
+    def write(self, address: int, word: Word) -> MemoryRegion:
         old, at = self.read(address, word.size), address - self.start
         new = (old & ~word.there | word.bits).to_bytes(word.size, "little")
-        return Region(self.start, self.data[:at] + new + self.data[at + word.size :])
+        return MemoryRegion(self.start, self.data[:at] + new + self.data[at + word.size :])
 
 
 class Registers(NamedTuple):
@@ -76,21 +76,21 @@ class Registers(NamedTuple):
 
 
 class SharedMem(NamedTuple):
-    bytes: Bytes
+    bytes: RegionBytes
     locks: frozenset[int] = frozenset()  # banks that are locked
 
 
 class ProcMem(NamedTuple):
     shared: SharedMem
-    l1: Lines
+    l1: CacheLines
     registers: RegFile
 
 
 class MemEnv(NamedTuple):
-    globals: Bytes
-    constants: Bytes
-    locals: Bytes
-    l2: Lines
+    globals: RegionBytes
+    constants: RegionBytes
+    locals: RegionBytes
+    l2: CacheLines
     processors: tuple[ProcMem, ...]
     line: int  # bytes of a cache line: MaxMemOpSize
 
@@ -105,7 +105,7 @@ def banks(address: int, size: int) -> frozenset[int]:
     return frozenset(k % BANKS for k in range(address // BANK_BYTES, (address + size - 1) // BANK_BYTES + 1))
 
 
-def _device(env: MemEnv, space: str) -> Bytes:
+def _device(env: MemEnv, space: str) -> RegionBytes:
     match space:
         case "global":
             return env.globals

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from snap.ptx.environment import lines, memories
 from snap.ptx.environment.language import Sequence
-from snap.ptx.environment.lines import INIT, Lines
+from snap.ptx.environment.lines import INIT, CacheLines
 from snap.ptx.environment.meaning import END, micro_step
 from snap.ptx.environment.memories import MemEnv
 from snap.ptx.environment.states import State
@@ -38,7 +38,7 @@ def step(env: MemEnv, op: Op) -> tuple[MemEnv, Op | None]:
     return env, None if action == END else Op(program, state, op.after)
 
 
-def _evicted(cache: Lines, address: int) -> Lines | None:
+def _evicted(cache: CacheLines, address: int) -> CacheLines | None:
     k = lines.found(cache, address)
     return lines.evict(cache, address) if k >= 0 and lines.can_evict(cache, cache[k]) else None
 

@@ -17,7 +17,6 @@ OTHER_LANGUAGES = {"frontend/tree.py", "codegen/tree.py", "ptx/tree.py", "ptx/en
 WORLDS = ("ptx", "")
 TWICE = {
     "Function": ["ir/nodes.py", "ir/synced.py"],  # of the typed IR, and the same one synchronized: written `ir.Function`, `synced.Function`
-    "Range": ["ir/integers.py", "prove/terms.py"],  # the same: from .. to, both included
     "Seen": ["prove/verdict.py", "runtime/replaying.py"],  # the same, on both sides of an arrow that is not drawn
     "_CallableModule": ["check/__init__.py", "tune/__init__.py"],  # the same: a module that is called
 }

@@ -25,7 +25,6 @@ from typing import Any
 
 from snap.ir.types import GRID1, Level, Privilege
 
-Range = tuple[int, int]
 Mono = tuple["Atom", ...]  # sorted by number; () for the constant
 Cond = tuple
 TRUE: Cond = ("true",)
@@ -42,7 +41,9 @@ class Atom:
 
     __slots__ = ("number", "kind", "parts", "low", "high", "per", "depth", "name")
 
-    def __init__(self, number: int, kind: str, parts: tuple, span: Range, per: Privilege, depth: int, name: str):
+    def __init__(
+        self, number: int, kind: str, parts: tuple, span: tuple[int, int], per: Privilege, depth: int, name: str
+    ):
         self.number, self.kind, self.parts, (self.low, self.high) = number, kind, parts, span
         self.per, self.depth, self.name = per, depth, name
 
@@ -129,7 +130,7 @@ class Poly:
         """In the order of the terms: that of a set would be another one in each process."""
         return dict.fromkeys(atom for mono in self.terms for atom in mono).keys()
 
-    def span(self) -> Range:
+    def span(self) -> tuple[int, int]:
         low = high = 0
         for mono, k in self.terms.items():
             least = most = k
@@ -174,10 +175,10 @@ class Terms:
         self.atoms: list[Atom] = []
         self._known: dict[object, Poly] = {}
         self._sides: dict[tuple[int, Atom], Poly] = {}
-        self._spans: dict[Poly, Range] = {}  # of remainders, which are sums
+        self._spans: dict[Poly, tuple[int, int]] = {}  # of remainders, which are sums
         self._definitions: dict[Atom, list[Cond]] = {}
 
-    def span(self, p: Poly) -> Range:
+    def span(self, p: Poly) -> tuple[int, int]:
         """Where it lies: by the ranges of its atoms, or as a remainder."""
         low, high = p.span()
         least, most = self._spans.get(p, (low, high))
@@ -235,7 +236,7 @@ class Terms:
         self._spans[rest] = (0, n - 1)
         return rest
 
-    def divide(self, x: Poly, y: Poly, ends: Range | None = None) -> Poly:
+    def divide(self, x: Poly, y: Poly, ends: tuple[int, int] | None = None) -> Poly:
         """Rounded toward zero.  Where y is zero, any number between the ends."""
         n, (low, high) = y.value, self.span(x)
         if n is not None and n < 0:
@@ -257,7 +258,7 @@ class Terms:
             return self._defined("div", (x, y), min(-most, ends[0]), max(most, ends[1]))
         return self._defined("div", (x, y), -most, most)
 
-    def remainder(self, x: Poly, y: Poly, ends: Range | None = None) -> Poly:
+    def remainder(self, x: Poly, y: Poly, ends: tuple[int, int] | None = None) -> Poly:
         """It has the sign of x."""
         n = y.value
         if n is not None and n < 0:

@@ -23,6 +23,7 @@ import math
 from collections.abc import Callable, Iterable, KeysView
 from typing import Any
 
+from snap.ir.integers import Range
 from snap.ir.types import GRID1, Level, Privilege
 
 Mono = tuple["Atom", ...]  # sorted by number; () for the constant
@@ -34,16 +35,13 @@ BITS = 16  # of numbers that are looked at bit by bit
 
 class Atom:
     """kind: of BASE atoms a word that says what it is; of DEFINED ones that of the table above, with `parts`.
-
-    per     who agrees on it
-    depth   how many loops, with a number of trips that nobody knows, are around the place where it gets its value
+    per: who agrees on it.  depth: how many loops, with a number of trips that nobody knows, are around the place where
+    it gets its value.
     """
 
     __slots__ = ("number", "kind", "parts", "low", "high", "per", "depth", "name")
 
-    def __init__(
-        self, number: int, kind: str, parts: tuple, span: tuple[int, int], per: Privilege, depth: int, name: str
-    ):
+    def __init__(self, number: int, kind: str, parts: tuple, span: Range, per: Privilege, depth: int, name: str):
         self.number, self.kind, self.parts, (self.low, self.high) = number, kind, parts, span
         self.per, self.depth, self.name = per, depth, name
 
@@ -130,7 +128,7 @@ class Poly:
         """In the order of the terms: that of a set would be another one in each process."""
         return dict.fromkeys(atom for mono in self.terms for atom in mono).keys()
 
-    def span(self) -> tuple[int, int]:
+    def span(self) -> Range:
         low = high = 0
         for mono, k in self.terms.items():
             least = most = k
@@ -175,10 +173,10 @@ class Terms:
         self.atoms: list[Atom] = []
         self._known: dict[object, Poly] = {}
         self._sides: dict[tuple[int, Atom], Poly] = {}
-        self._spans: dict[Poly, tuple[int, int]] = {}  # of remainders, which are sums
+        self._spans: dict[Poly, Range] = {}  # of remainders, which are sums
         self._definitions: dict[Atom, list[Cond]] = {}
 
-    def span(self, p: Poly) -> tuple[int, int]:
+    def span(self, p: Poly) -> Range:
         """Where it lies: by the ranges of its atoms, or as a remainder."""
         low, high = p.span()
         least, most = self._spans.get(p, (low, high))
@@ -236,7 +234,7 @@ class Terms:
         self._spans[rest] = (0, n - 1)
         return rest
 
-    def divide(self, x: Poly, y: Poly, ends: tuple[int, int] | None = None) -> Poly:
+    def divide(self, x: Poly, y: Poly, ends: Range | None = None) -> Poly:
         """Rounded toward zero.  Where y is zero, any number between the ends."""
         n, (low, high) = y.value, self.span(x)
         if n is not None and n < 0:
@@ -258,7 +256,7 @@ class Terms:
             return self._defined("div", (x, y), min(-most, ends[0]), max(most, ends[1]))
         return self._defined("div", (x, y), -most, most)
 
-    def remainder(self, x: Poly, y: Poly, ends: tuple[int, int] | None = None) -> Poly:
+    def remainder(self, x: Poly, y: Poly, ends: Range | None = None) -> Poly:
         """It has the sign of x."""
         n = y.value
         if n is not None and n < 0:

@@ -323,7 +323,7 @@ def _rows(c: Checker, tile: ir.Tile, elements: int, span: Span) -> None:
     row, swizzle = elements * bytes, obj.swizzle
     if row % BOX_BYTES:
         raise c.type_error(
-            f"a row of a TMA box is a multiple of 16 bytes, and this one has {elements} x {bytes} = {row}",
+            f"a row of a TMA box is a multiple of {BOX_BYTES} bytes, and this one has {elements} x {bytes} = {row}",
             span,
             help="widen the tile",
         )
@@ -402,7 +402,7 @@ def _array_of_boxes(c: Checker, array: Memory, span: Span) -> None:
     last = view.shape[-1]
     if isinstance(last, ir.Const) and len(view.shape) > 1 and last.value * view.elem.bytes % BOX_BYTES:
         raise c.type_error(
-            f"rows of `{handle.name}` have {last.value} x {view.elem.bytes} bytes; TMA needs a multiple of 16",
+            f"rows of `{handle.name}` have {last.value} x {view.elem.bytes} bytes; TMA needs a multiple of {BOX_BYTES}",
             span,
             secondary=declared(handle.obj),
             help="pad the rows",
@@ -416,8 +416,8 @@ def _begins(c: Checker, op: ir.BoxOp | None, origin: ir.MemAccess, array: Memory
     if isinstance(last, ir.Const) and last.value * array.elem.bytes % BOX_BYTES:
         step = BOX_BYTES // array.elem.bytes
         raise c.type_error(
-            f"a TMA box starts at a multiple of 16 bytes in its row, and this one of `{name}` at {last.value} x"
-            f" {array.elem.bytes}",
+            f"a TMA box starts at a multiple of {BOX_BYTES} bytes in its row, and this one of `{name}` at"
+            f" {last.value} x {array.elem.bytes}",
             span,
             help=f"copy from index {last.value // step * step} on, a multiple of {step}, and use what you need of it",
         )

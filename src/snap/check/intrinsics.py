@@ -248,9 +248,11 @@ def _setmaxnreg(c: Checker, op: CollectiveOp, e: tree.Call) -> None:
     if len(e.args) != 1 or e.keywords:
         raise c.type_error("`setmaxnreg` takes the number of registers", e.span, help="`intrinsic.setmaxnreg(240)`")
     n = constant_int(c, e.args[0], "the number of registers")
-    if not SET_REGISTERS[0] <= n <= SET_REGISTERS[1] or n % REGISTER_UNIT:
+    least, most = SET_REGISTERS
+    if not least <= n <= most or n % REGISTER_UNIT:
         raise c.type_error(
-            f"a thread can have 24, 32, ... 256 registers, a multiple of 8, not {n}",
+            f"a thread can have {least}, {least + REGISTER_UNIT}, ... {most} registers, a multiple of {REGISTER_UNIT},"
+            f" not {n}",
             e.args[0].span,
             help="`registers=(232, 40)` of `roles`, or `intrinsic.setmaxnreg(232)`",
         )

@@ -23,7 +23,7 @@ from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
-from snap.ir.hardware import SWIZZLES, WGMMA_COLUMNS, WGMMA_ROWS, WGMMA_STEP
+from snap.ir.hardware import SWIZZLES, WGMMA_COLUMNS, WGMMA_ROWS, WGMMA_STEP, WIDEST_SWIZZLE
 from snap.ir.operations import WARPGROUP1, CollectiveOp
 from snap.ir.types import BF16, F16, F32, I32, THREAD1, U8, Scalar
 
@@ -296,13 +296,14 @@ def _operand(c: Checker, e: tree.Expr, role: str, found: Memory | None = None) -
 def _not_swizzled(
     c: Checker, obj: ir.MemObject, handle: ir.Handle, row: int, elem: Scalar, width: int, span: Span
 ) -> Exception:
-    panels = f"a larger k or n is made of panels: `shared({elem}[p, 64, {128 // elem.bytes}], swizzle=128)`"
+    panel = f"[p, 64, {WIDEST_SWIZZLE // elem.bytes}], swizzle={WIDEST_SWIZZLE}"
+    panels = f"a larger k or n is made of panels: `shared({elem}{panel})`"
     if row in SWIZZLES and obj.swizzle != row:
         help = f"declare it `shared({elem}[..., {width}], swizzle={row})`"
     elif obj.swizzle and obj.swizzle != row:
         help = f"take whole rows of {obj.swizzle // elem.bytes} elements; {panels}"
     else:
-        help = f"rows of {128 // elem.bytes} elements with `swizzle=128`; {panels}"
+        help = f"rows of {WIDEST_SWIZZLE // elem.bytes} elements with `swizzle={WIDEST_SWIZZLE}`; {panels}"
     return c.type_error(
         f"a tile of `wgmma` has rows as long as its swizzle: a row of `{handle.name}` has {row} bytes, its swizzle is"
         f" {obj.swizzle or 'none'}",

@@ -61,6 +61,10 @@ MATRICES = (1, 2, 4)  # that one `ldmatrix` or `stmatrix` moves; the same sectio
 
 SLEEP = 1_000_000  # nanoseconds that `nanosleep` takes at most; PTX, "nanosleep"
 
+# ---- caches ---------------------------------------------------------------------------------------------------------
+
+CACHE_LINE, SECTOR = 128, 32  # bytes, and bytes of it that move by themselves; Guide, "Global Memory"
+
 # ---- boxes (TMA) ----------------------------------------------------------------------------------------------------
 
 BOX_RANK = 5  # dimensions, at most; PTX, "Tensors"
@@ -73,9 +77,11 @@ TENSOR_MAP_BYTES, TENSOR_MAP_ALIGN = 128, 64  # of a CUtensorMap; driver API
 
 # Bytes of a row that are permuted, and what CUtensorMapSwizzle calls it; PTX, "Swizzling Modes".
 SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
+WIDEST_SWIZZLE = max(SWIZZLES)
 SWIZZLE_CHUNK = 16  # bytes that stay together
 SWIZZLE_ROWS = 8  # after which the pattern repeats
-SWIZZLE_PERIOD = SWIZZLE_ROWS * 128  # bytes after which the widest one does: an array that begins there fits all
+# Bytes after which the widest one does: an array that begins there fits all.
+SWIZZLE_PERIOD = SWIZZLE_ROWS * WIDEST_SWIZZLE
 
 
 def box_align(swizzle: int) -> int:

@@ -15,6 +15,7 @@ import sys
 from typing import Any
 
 from snap import *
+from snap.ir.hardware import SM_THREADS
 from snap.ir.types import BF16, F16, F32, I32, I64, U16, Scalar
 from snap.lib.arrays import Argument, argument, same_place
 from snap.lib.operators import element, scalar, word
@@ -196,7 +197,7 @@ def shared_width(length: int, *arrays: Argument) -> int:
     return math.gcd(most, length) if length else 1
 
 
-def persistent(given: Argument, threads: int, units: int, resident: int = 2048) -> int:
+def persistent(given: Argument, threads: int, units: int, resident: int = SM_THREADS) -> int:
     """Blocks of a grid that stays on the GPU: so many threads a multiprocessor, but no more blocks than have work."""
     return max(1, min(resident // threads * given.multiprocessors(), units))
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 
 from snap import *
+from snap.ir.hardware import SM_THREADS
 from snap.ir.types import BOOL, F32, F64, I32, I64, U32, U64, Scalar
 from snap.lib.arrays import FLOATS, NUMBERS, SIGNED, argument
 from snap.lib.block import reduce as block_reduce
@@ -21,7 +22,7 @@ from snap.runtime.errors import LaunchError
 
 THREADS, WORDS = 512, 2  # threads a block, words of 16 bytes that each of them has in flight
 ONE_THREADS, ONE_WORDS = 1024, 4  # likewise, of a block that takes everything
-RESIDENT = 2048  # threads a multiprocessor
+RESIDENT = SM_THREADS  # a multiprocessor
 ALONE = 2  # tiles that one block takes alone: no tickets are drawn then
 
 

@@ -143,7 +143,7 @@ def _check_start(
             "misaligned",
             0,
             f"TMA copies boxes of `{array.name}`, and it starts {array.storage.address % BOX_BYTES} bytes past a"
-            " multiple of 16",
+            f" multiple of {BOX_BYTES}",
             "a slice may start anywhere: pass a copy of it (`.copy()`)",
         )
     wrong = np.flatnonzero(first[-1] * size % BOX_BYTES)
@@ -152,8 +152,10 @@ def _check_start(
         raise refuse(
             "misaligned",
             wrong[0],
-            f"the last index of `at` is {at}, {at * size} bytes into a row of `{array.name}`: not a multiple of 16",
-            f"a TMA box starts at a multiple of 16 bytes in its row, here of {16 // size if size < 16 else 1} elements",
+            f"the last index of `at` is {at}, {at * size} bytes into a row of `{array.name}`: not a multiple of"
+            f" {BOX_BYTES}",
+            f"a TMA box starts at a multiple of {BOX_BYTES} bytes in its row, here of {max(1, BOX_BYTES // size)}"
+            " elements",
         )
     for dimension, index in enumerate(() if spec.loads else first):
         wrong = np.flatnonzero(index < 0)

@@ -14,11 +14,12 @@ alone, so it is listed among what is assumed; a kernel that calls the function i
 from __future__ import annotations
 
 from snap.ir import nodes as ir
+from snap.ir.hardware import BLOCK_THREADS
 from snap.ir.types import Array, Held, Level, Place
 from snap.prove.verdict import Findings, Obligation, Verdict
 from snap.record import replace
 
-MOST_THREADS = 1024
+MOST_THREADS = BLOCK_THREADS
 OTHERS = "nobody else writes, in between, what the function counts with by atomics"
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import threading
 
-from snap.ir.hardware import ARRAY_EXTENT, ARRAY_STRIDE, BOX_BYTES, BOX_EXTENT, BOX_RANK, SWIZZLES
+from snap.ir.hardware import ARRAY_EXTENT, ARRAY_STRIDE, BOX_BYTES, BOX_EXTENT, BOX_RANK, CACHE_LINE, SECTOR, SWIZZLES
 from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64
 from snap.record import record
 from snap.runtime.driver import Driver
@@ -30,7 +30,6 @@ _KINDS = {BOOL: 0, I8: 0, U8: 0, I16: 1, U16: 1, U32: 2, I32: 3, U64: 4, I64: 5,
 _TF32 = 11  # f32 in memory, rounded on its way
 # CUtensorMapL2promotion
 _PROMOTE_128, _PROMOTE_256 = 2, 3
-_SECTOR = 32
 
 
 @record
@@ -115,8 +114,8 @@ def _promotion(row: int, inner: int, rank: int) -> int:
     takes the other half. Rows that begin in the middle of sectors are better off with less: a product of 3080 x 3080
     matrices of 16 bits takes 9 to 12% less time.
     """
-    begins_at_sectors = rank == 1 or row % _SECTOR == 0
-    return _PROMOTE_256 if row >= 256 and inner >= 128 and begins_at_sectors else _PROMOTE_128
+    begins_at_sectors = rank == 1 or row % SECTOR == 0
+    return _PROMOTE_256 if row >= 2 * CACHE_LINE and inner >= CACHE_LINE and begins_at_sectors else _PROMOTE_128
 
 
 class TensorMaps(dict):

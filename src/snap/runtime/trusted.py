@@ -13,12 +13,13 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+from snap.ir.hardware import CACHE_LINE
 from snap.record import record
 from snap.runtime.gpu import STREAM_AT, GpuKernel, PassedLayout, formats_of, numbers_of
 from snap.runtime.signature import Pointer
 from snap.runtime.validate import check_grid
 
-LINE = 128  # bytes; nothing that is decided by an address looks further
+LINE = CACHE_LINE  # nothing that is decided by an address looks further
 _MOST_KEPT = 256  # addresses of which tensor maps are kept
 
 

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import threading
 
+from snap.ir.hardware import CACHE_LINE
 from snap.runtime.driver import Driver
 
 _CHUNK = 1 << 14  # bytes that are allocated at a time
-_LINE = 128  # no two sets of words share a line of the cache
+_LINE = CACHE_LINE  # no two sets of words share a line of the cache
 
 
 class Words:

@@ -1,0 +1,35 @@
+"""The numbers of the hardware stand in one table (`ir/hardware.py`): where the compiler writes one of them out, it means something else, and says so here."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parents[1] / "src" / "snap"
+FOLDERS = ("ir", "analysis", "check", "sync", "prove", "codegen", "machine", "runtime", "tune", "cli")
+# Threads of a warp and of a warpgroup, of a block and of an SM; registers of an SM and of a thread; shared memory of a block and of an SM.
+NUMBERS = {32, 128, 1024, 2048, 65_536, 255, 232_448, 233_472, 227, 228}
+BITS = "bits of a number, not threads"
+CHOSEN = "a limit that we chose"
+REASONS = {
+    "ir/hardware.py": "the table",
+    **dict.fromkeys(("ir/types.py", "check/arithmetic.py", "check/convert.py", "check/intrinsics.py", "sync/loops.py", "prove/values.py"), BITS),
+    **dict.fromkeys(("codegen/arithmetic.py", "codegen/atomics.py", "codegen/collectives.py", "codegen/mathematics.py", "codegen/unsafe.py"), BITS),
+    **dict.fromkeys(("machine/matrix.py", "machine/numbers.py", "cli/arguments.py", "ir/printed.py"), BITS),
+    **dict.fromkeys(("prove/order_reach.py", "prove/replay.py", "prove/where.py", "machine/flights.py"), CHOSEN),
+    **dict.fromkeys(("runtime/byname.py", "runtime/fastpath.py", "runtime/generic.py", "runtime/launch.py", "tune/clock.py", "tune/limits.py"), CHOSEN),
+    "codegen/decisions.py": "words and bytes of a place in memory that we laid out",
+    "runtime/gpu.py": "a byte in a structure of the driver's",
+}
+
+
+def written_out(file: Path) -> list[int]:
+    """The numbers in a file that the hardware has, too.  Texts are read with their holes: a number in words is not found."""
+    nodes = ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+    return [node.lineno for node in nodes if isinstance(node, ast.Constant) and type(node.value) is int and node.value in NUMBERS]
+
+
+def test_the_hardwares_numbers_stand_in_their_table():
+    files = {str(file.relative_to(SOURCE)): written_out(file) for folder in FOLDERS for file in sorted((SOURCE / folder).rglob("*.py"))}
+    assert {name: lines for name, lines in files.items() if lines and name not in REASONS} == {}
+    assert {name for name in REASONS if not files[name]} == set(), "reasons that are not needed"

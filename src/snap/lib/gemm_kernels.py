@@ -112,9 +112,10 @@ def gemm_kernel(
     PIECES = 2 if DIVIDED else 0  # of divided tiles, for each team
     WHOLE = BY_TILES or (g.TF32 and not DIVIDED)  # there is nothing to ask before a tile leaves
     OWN = not ADDED  # a tile of C is one team's alone
-    complete = completing(g.SUMS, BN, type, scaled, bias_type, activation)
-    hand_over, collect = handover(g.SUMS, g.C_THREADS, TEAM)
-    tiles_of_groups, group_of = grouping(BM)
+    # Only what this kernel calls is defined: each part is checked when it is.
+    complete = completing(g.SUMS, BN, type, scaled, bias_type, activation) if COMPLETED else None
+    hand_over, collect = handover(g.SUMS, g.C_THREADS, TEAM) if DIVIDED else (None, None)
+    tiles_of_groups, group_of = grouping(BM) if GROUPED else (None, None)
     where = None if many else counting_on(BM, BN, STEP, TEAM, C_TURNED, g.BIASED, ADDED, DIVIDED)
 
     @kernel(threads=g.T, cluster=TEAM, cooperative=DIVIDED, where=where)

@@ -191,7 +191,8 @@ def completing(SUMS, COLUMNS, type, scaled, bias_type, activation):
     """
     F, V, SCALED = element(F32 if scaled else type), element(bias_type or type), scaled is not None
     FINISHED = bias_type is not None or activation is not None
-    scale, finish = scaling(SUMS, type, scaled), finishing(SUMS, COLUMNS, type, bias_type, activation)
+    scale = scaling(SUMS, type, scaled) if SCALED else None
+    finish = finishing(SUMS, COLUMNS, type, bias_type, activation) if FINISHED else None
 
     @device(warp)
     def complete(
@@ -256,23 +257,35 @@ def leave_rows(g, to, wide, top, side, limit, boxes, unit, acc, row, quad):
 def activation_function(name):
     """What happens to a sum before it is rounded."""
 
+    if name == "relu":
+
+        @device(thread)
+        def relu(x: float) -> float:
+            return 0.0 if x < 0.0 else x
+
+        return relu
+    if name == "gelu":
+
+        @device(thread)
+        def gelu(x: float) -> float:
+            return 0.5 * x * (1.0 + erf(x * HALF_ROOT))
+
+        return gelu
+    if name == "silu":
+
+        @device(thread)
+        def silu(x: float) -> float:
+            return x / (1.0 + exp(-x))
+
+        return silu
+    if name is not None:
+        raise KeyError(name)
+
     @device(thread)
     def same(x: float) -> float:
         return x
 
-    @device(thread)
-    def relu(x: float) -> float:
-        return 0.0 if x < 0.0 else x
-
-    @device(thread)
-    def gelu(x: float) -> float:
-        return 0.5 * x * (1.0 + erf(x * HALF_ROOT))
-
-    @device(thread)
-    def silu(x: float) -> float:
-        return x / (1.0 + exp(-x))
-
-    return dict(zip(ACTIVATIONS, (same, relu, gelu, silu)))[name]
+    return same
 
 
 @functools.cache

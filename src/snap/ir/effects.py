@@ -237,6 +237,14 @@ def assigned(s: ir.Stmt) -> list[ir.Var]:
     return [e.var for e in effects(s) if e.var is not None and e.kind.writes]
 
 
+def begins(s: ir.Stmt) -> Engine:
+    """Which engine a statement sets to work, to be waited for later; the threads where it begins nothing."""
+    for e in effects(s):
+        if e.engine is not Engine.THREADS:
+            return e.engine
+    return Engine.THREADS
+
+
 def multiplied_into(s: ir.Stmt) -> list[ir.Var]:
     """The local arrays that asynchronous wgmma add to."""
     return [e.var for e in effects(s) if e.engine is Engine.PRODUCTS and e.var is not None and e.kind.writes]

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from snap.analysis.trips import loop_values
 from snap.ir import nodes as ir
+from snap.ir.effects import begins
+from snap.ir.engines import Engine
 from snap.ir.walk import bodies, statements
 
 
@@ -46,11 +48,11 @@ def _sum(body: ir.Body, objects: set[int]) -> int | None:
 
 def groups_of(s: ir.Stmt) -> int | None:
     """How many groups of products a statement begins; None where it depends.  Cases of a split run side by side."""
+    if _multiplies(s):
+        return 1
     match s:
-        case ir.Wgmma():
-            return 1
         case ir.If() | ir.While():
-            return 0 if not any(isinstance(x, ir.Wgmma) for x in statements((s,))) else None
+            return 0 if not any(map(_multiplies, statements((s,)))) else None
         case ir.For() if (values := loop_values(s)) is not None:
             inner = _in_body(s.body)
             return None if inner is None else inner * len(values)
@@ -70,5 +72,9 @@ def _in_body(body: ir.Body) -> int | None:
         n = groups_of(s)
         if n is None:
             return None
-        total += 0 if isinstance(s, ir.Wgmma) and k and isinstance(body[k - 1], ir.Wgmma) else n
+        total += 0 if k and _multiplies(s) and _multiplies(body[k - 1]) else n
     return total
+
+
+def _multiplies(s: ir.Stmt) -> bool:
+    return begins(s) is Engine.PRODUCTS

@@ -16,7 +16,7 @@ from snap.analysis.trips import loop_values
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.dataflow import Forward
-from snap.ir.effects import effects
+from snap.ir.effects import begins, effects
 from snap.ir.engines import Engine, Wait
 from snap.ir.numbering import Numbers
 from snap.ir.rewrite import with_bodies
@@ -72,10 +72,10 @@ class _Flow(Forward[Younger]):
         return Younger(_least(a.ended, b.ended), _least(a.now, b.now), a.open or b.open)
 
     def transfer(self, s: ir.Stmt, state: Younger) -> Younger:
+        if begins(s) is Engine.PRODUCTS:
+            reads = any(e.access is not None and e.access.view.obj.uid in self.objects for e in effects(s))
+            return replace(state, open=True) if reads else state
         match s:
-            case ir.Wgmma():
-                reads = any(e.access is not None and e.access.view.obj.uid in self.objects for e in effects(s))
-                return replace(state, open=True) if reads else state
             case synced.AsyncCommit(Engine.PRODUCTS):
                 ended = state.ended if state.ended in (None, OVER) else state.ended + 1
                 return Younger(ended, 0 if state.open else None if state.now is None else state.now + 1)

@@ -7,8 +7,11 @@ one episode to the next.
 
 from __future__ import annotations
 
+import math
+
 from snap.ir import nodes as ir
 from snap.ir import synced
+from snap.ir.effects import begins, effects
 from snap.ir.engines import Engine
 from snap.ir.numbering import Numbers
 from snap.ir.rewrite import with_bodies
@@ -20,15 +23,13 @@ from snap.sync.handing import Handing
 from snap.sync.turns import Turns, takes_turns
 from snap.sync.woven import Additions, Woven
 
-WOVEN = (ir.Turn, ir.Wgmma, ir.BoxCopy)  # beside these, or in their place, something is put even without channels
-
 
 def weave(function: synced.Function, channels: list[Channel], numbers: Numbers) -> Woven:
     added, woven = Additions(numbers), Woven(function)
     handing = Handing(function, added, woven)
     for channel in channels:
         handing.channel(channel)
-    if not channels and not any(isinstance(s, WOVEN) for s in statements(function.body)):
+    if not channels and not any(map(_is_woven, statements(function.body))):
         return woven
     body = _Weaver(function, added).body(function.body)
     if added.top or added.mbarriers or body is not function.body:
@@ -37,13 +38,19 @@ def weave(function: synced.Function, channels: list[Channel], numbers: Numbers) 
     return woven
 
 
+def _is_woven(s: ir.Stmt) -> bool:
+    """Whether something is put beside it, or in its place, even without channels."""
+    return isinstance(s, ir.Turn) or begins(s) in (Engine.BOXES, Engine.PRODUCTS)
+
+
 class _Weaver:
     def __init__(self, function: synced.Function, added: Additions):
         self.added, self.turns = added, Turns(function, added)
 
     def body(self, body: ir.Body) -> ir.Body:
         out: list[ir.Stmt] = []
-        begin = _groups(body)
+        multiplies = [*(begins(s) is Engine.PRODUCTS for s in body), False]
+        begin = _groups(body) if any(multiplies) else set()
         for k, s in enumerate(body):
             if s.number in self.added.dropped:
                 continue
@@ -59,11 +66,10 @@ class _Weaver:
                 out += [*wait, *self.body(s.body), *arrive]
                 continue
             new = self.statement(s)
-            if isinstance(s, ir.Wgmma) and k in begin:
+            if k in begin:
                 new = synced.fenced(new)
             out.append(new)
-            then = body[k + 1] if k + 1 < len(body) else None
-            if isinstance(s, ir.Wgmma) and (not isinstance(then, ir.Wgmma) or k + 1 in begin):
+            if multiplies[k] and (not multiplies[k + 1] or k + 1 in begin):
                 out.append(synced.AsyncCommit(Engine.PRODUCTS, s.place, span=s.span))
             if isinstance(s, ir.BoxCopy) and not s.is_load:  # a group of its own: the next one may have to wait for it
                 out.append(synced.AsyncCommit(Engine.BOXES, s.place, span=s.span))
@@ -93,9 +99,9 @@ def _groups(body: ir.Body) -> set[int]:
     one of them, since it uses registers that the other writes, or writes what the other reads.
     """
     found: set[int] = set()
-    group: list[ir.Wgmma] = []
+    group: list[ir.Stmt] = []
     for k, s in enumerate(body):
-        if not isinstance(s, ir.Wgmma):
+        if begins(s) is not Engine.PRODUCTS:
             group = []
             continue
         if not group or any(_in_the_way(other, s) for other in group):
@@ -105,6 +111,13 @@ def _groups(body: ir.Body) -> set[int]:
     return found
 
 
-def _in_the_way(a: ir.Wgmma, b: ir.Wgmma) -> bool:
-    read = [s.a.var if isinstance(s.a, ir.ArrayRef) else None for s in (a, b)]
-    return a.acc.var in read[1:] or b.acc.var in read[:1] or a.acc.var == b.acc.var and a.n != b.n
+def _in_the_way(a: ir.Stmt, b: ir.Stmt) -> bool:
+    """Two that add to one array do so in order, if they add to as many of its registers."""
+    mine, theirs = ([e for e in effects(s) if e.var is not None] for s in (a, b))
+    return any(
+        x.var == y.var
+        and (x.kind.writes or y.kind.writes)
+        and (x.kind is not y.kind or math.prod(x.box or ()) != math.prod(y.box or ()))
+        for x in mine
+        for y in theirs
+    )

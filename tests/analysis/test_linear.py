@@ -77,5 +77,5 @@ def test_a_solution_that_is_found_is_none_that_elimination_denies(positive):
     rows = [(f[0], {numbers[a]: k for a, k in f[1]}) for f in positive if f[1]]
     if solve._solution(rows) is not None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(solve, "_solution", lambda rows: None)
+            patch.setattr(solve, "_solution", lambda *_: None)
             assert solve._eliminate(rows, None) is not solve.NO

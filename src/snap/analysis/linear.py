@@ -57,6 +57,8 @@ def add(a: Form, b: Form, scale: int = 1) -> Form:
     terms = dict(a[1])
     for atom, k in b[1]:
         terms[atom] = terms.get(atom, 0) + scale * k
+    if len(terms) == len(a[1]):  # nothing new, and so in order
+        return (a[0] + scale * b[0], tuple([term for term in terms.items() if term[1]]))
     return _form(a[0] + scale * b[0], terms)
 
 

@@ -7,6 +7,7 @@ None where there is none. Undecided counts as a conflict.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from itertools import combinations
 from typing import Any
@@ -37,6 +38,7 @@ class Memo:
         self.form: dict[Form, Form] = {}
         self.renamed: dict[tuple, Any] = {}  # a form, or several
         self.answers: dict[tuple, Any] = {}  # what `Overlap.group` and `own` give
+        self.slots: dict[tuple[Form, ...], bool] = {}  # differences of indices, and what holds there: never zero?
         self.systems = Systems()
 
     def shared(self, forms: Any) -> Any:
@@ -123,7 +125,7 @@ class Overlap:
             set()
         )  # arrays, by shape, that threads of different warps were found to meet in
         self.pair = tuple(linear.unknown(("side", side, ("thread",))) for side in (1, 2))  # the two threads
-        self.last: tuple[tuple, tuple[list[Form], list[Form]]] | None = None
+        self.last: tuple[tuple, tuple[list[Form], list[Form]] | None] | None = None
         self.block = (
             ("block",),
             *((("cluster",),) if clusters else ()),
@@ -200,7 +202,10 @@ class Overlap:
         """Whether threads in different units (of `unit` threads, or different blocks) can touch one element."""
         in_cluster = across_blocks and owner.level is Level.CLUSTER and owner.n == 1
         uniform = owner if in_cluster else GRID1 if across_blocks else owner if owner.level is Level.THREAD else BLOCK1
-        zero, positive = self._system(a, b, uniform, across_blocks)
+        system = self._system(a, b, uniform, across_blocks)
+        if system is None:
+            return False
+        zero, positive = system
         t1, t2 = self.pair
         if unit == 0:
             return self._possible([*zero, linear.subtract(t1, t2)], positive)
@@ -217,7 +222,11 @@ class Overlap:
         first_is_more = [linear.subtract(linear.subtract(x, y), one) for x, y in told_apart]
         if any(atom[0] == "xor" for atom in linear.atoms(zero)):
             return any(self._possible(zero, [*positive, more]) for more in first_is_more)
-        return self.memo.systems.feasible_with_one(zero, positive, first_is_more)
+        of = told[0] if across_blocks else ("thread",)
+        larger = {("side", 1 if a is b else 2, of): 1 if across_blocks else unit}
+        return _is_solved(zero, positive, first_is_more, larger) or self.memo.systems.feasible_with_one(
+            zero, positive, first_is_more
+        )
 
     def _possible(self, zero: list[Form], positive: list[Form]) -> bool:
         """Whether the system has a solution, as far as can be told.  Swizzled elements, `s[row, column ^ row % 8]`:
@@ -256,27 +265,44 @@ class Overlap:
 
     def _system(
         self, a: Footprint, b: Footprint, uniform: Privilege, across_blocks: bool
-    ) -> tuple[list[Form], list[Form]]:
-        """What is known of two threads that touch one element: forms that are zero, and forms that are not negative.
-        The last answer is kept: units of several sizes are asked about, one after the other.
+    ) -> tuple[list[Form], list[Form]] | None:
+        """What is known of two threads that touch one element: forms that are zero, and forms that are not negative;
+        None where no two do.  The last answer is kept: units of several sizes are asked about, one after the other.
         """
         asked = (a, b, uniform, across_blocks, self.ages)
-        if self.last is not None and self.last[0] == asked:
-            return self.last[1]
+        if self.last is None or self.last[0] != asked:
+            self.last = asked, self._known(a, b, uniform, across_blocks)
+        return self.last[1]
+
+    def _known(
+        self, a: Footprint, b: Footprint, uniform: Privilege, across_blocks: bool
+    ) -> tuple[list[Form], list[Form]] | None:
         first, second = (self._sided(f, side, uniform, across_blocks) for side, f in ((1, a), (2, b)))
-        equal = same_element(first, second)
-        if equal is None:
-            zero, positive = [], [*first.facts, *second.facts]
-        else:
-            zero, positive = equal[0], [*equal[1], *first.facts, *second.facts]
-        positive += self._iterations(a, uniform)
+        equal, passed = same_element(first, second), self._iterations(a, uniform)
+        zero, positive = ([], []) if equal is None else equal
+        if any(self._in_other_slots(form, passed) for form in zero):
+            return None
+        positive += [*first.facts, *second.facts, *passed]
         for t in self.pair:
             positive.append(t)
             if self.threads is not None:
                 positive.append(linear.subtract(linear.number(self.threads - 1), t))
         positive += [linear.unknown(atom) for atom in linear.atoms([*zero, *positive]) if _counts_from_zero(atom)]
-        self.last = asked, (zero, positive)
         return zero, positive
+
+    def _in_other_slots(self, difference: Form, passed: list[Form]) -> bool:
+        """Whether the threads agree on all that their indices in one dimension depend on, and these are never equal:
+        the slots of a pipeline, `s[k % 3, ...]` and `s[(k + 1) % 3, ...]`.  That decides for every element of the two
+        slots, and it is a small question.
+        """
+        if not difference[1]:
+            return difference[0] != 0
+        key = (difference, *passed)
+        found = self.memo.slots.get(key)
+        if found is None:
+            shared = all(atom[0] != "side" for atom in linear.atoms([difference]))
+            found = self.memo.slots[key] = shared and not self.memo.systems.feasible([difference], passed)
+        return found
 
     def _sided(self, f: Footprint, side: int, uniform: Privilege, across_blocks: bool) -> Footprint:
         change = lambda atom: self._side(atom, side, uniform, across_blocks)  # noqa: E731
@@ -346,6 +372,18 @@ class Overlap:
         else:
             index, facts = b.index, b.facts
         return self.memo.footprint(b.elem, b.shape, index, (*facts, *known)) if exact or known else b
+
+
+def _is_solved(zero: list[Form], positive: list[Form], choices: list[Form], given: dict[LinearAtom, int]) -> bool:
+    """Whether these numbers, and zero for all other unknowns, satisfy the system, with one of the choices.  The first
+    threads of two units do so in a fifth of all systems, and it takes a tenth of the time of solving one.
+    """
+    values = defaultdict(int, given)
+    return (
+        all(linear.value(form, values) == 0 for form in zero)
+        and all(linear.value(form, values) >= 0 for form in positive)
+        and any(linear.value(form, values) >= 0 for form in choices)
+    )
 
 
 def _counts_from_zero(atom: LinearAtom) -> bool:

@@ -24,6 +24,7 @@ from snap.analysis.linear import Form, LinearAtom
 Row = tuple[int, dict[int, int]]  # a form over numbered unknowns
 Model = dict[LinearAtom, int]  # of the unknowns that are not made of forms
 MOST_STEPS = 60  # towards a solution
+FIRST_STEPS = 5  # most systems that have one need no more
 MOST_CONSTRAINTS = 400
 
 
@@ -298,7 +299,7 @@ def _bounded(rows: list[Row]) -> bool:
 
 
 # Most systems have solutions near zero, and finding one takes a tenth of the time of eliminating everything.
-def _solution(rows: list[Row]) -> dict[int, int] | None:
+def _solution(rows: list[Row], steps: int = MOST_STEPS) -> dict[int, int] | None:
     """Integers that satisfy the system: from zero on, each step changes one unknown so that a row that fails holds, the
     one that makes the fewest others fail.  None says nothing.
     """
@@ -310,7 +311,7 @@ def _solution(rows: list[Row]) -> dict[int, int] | None:
     failing = {n for n, v in enumerate(value) if v < 0}
     last = None
     found: dict[int, int] = {}
-    for _ in range(MOST_STEPS):
+    for _ in range(steps):
         if not failing:
             return found
         n = min(failing)
@@ -344,9 +345,11 @@ def _eliminate(rows: list[Row], trail: Trail | None) -> dict[int, int] | NoModel
 def _eliminated(best: dict[frozenset, Row], trail: Trail | None) -> dict[int, int] | NoModel:
     """Of rows that are tight and pruned."""
     rows = list(best.values())
-    if not _bounded(rows):
-        return NO
-    found = _solution(rows)
+    found = _solution(rows, FIRST_STEPS)
+    if found is None:
+        if not _bounded(rows):
+            return NO
+        found = _solution(rows)
     if found is not None:
         return found
     while best:

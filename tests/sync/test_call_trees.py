@@ -119,6 +119,15 @@ def test_a_function_is_looked_at_when_it_is_defined():
         compiled(f"{head}{loops}    return v\n{KERNEL.format(call='mine[0] = 1')}")
 
 
+@pytest.mark.parametrize("added", ["atomic.add(p, v, 1)", "g(p, v)"])
+def test_what_atomics_change_is_read_by_nobody_else(added):
+    """That is told where the function is defined, whoever of the two changes it."""
+    text = "from snap import *\n\n@device(thread)\ndef g(p: ptr(int) @ grid[1], v: int):\n    atomic.add(p, v, 1)\n"
+    text += f"\n@device(thread)\ndef f(p: ptr(int) @ grid[1], v: int) -> int:\n    {added}\n    return p[v + 1]\n"
+    with pytest.raises(SnapError, match="nothing can order the two"):
+        compiled(text + KERNEL.format(call="mine[0] = 1"))
+
+
 def test_a_function_of_values_is_checked_once(monkeypatch):
     from snap.check import function
 

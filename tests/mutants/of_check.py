@@ -628,7 +628,7 @@ MUTANTS = (
            "align = BOX_ALIGN if spec.swizzle",
            ("tests/check/test_boxes.py::test_arrays_begin_where_boxes_may",)),
     Mutant("boxes begin at multiples of 128 bytes", "check/shared.py",
-           "BOX_ALIGN if c.moves_boxes else WIDEST",
+           "BOX_ALIGN if _moves_boxes(c.definition, set()) else WIDEST",
            "WIDEST",
            ("tests/check/test_boxes.py::test_arrays_begin_where_boxes_may",)),
     Mutant("shared memory is counted where it is declared", "check/shared.py",

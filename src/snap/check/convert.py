@@ -104,12 +104,9 @@ def is_weak(value: ir.Expr) -> bool:
     """A literal; or one of several that `if-else`, `min` and `max` choose from, whichever it is."""
     if type(value) is ir.Const:
         return value.weak
-    match value:
-        case ir.Select(_, then, other):
-            return is_weak(then) and is_weak(other)
-        case ir.Math("min" | "max", args):
-            return all(map(is_weak, args))
-    return False
+    if type(value) is ir.Select:
+        return is_weak(value.then) and is_weak(value.other)
+    return type(value) is ir.Math and value.op in ("min", "max") and all(map(is_weak, value.args))
 
 
 def numbers(value: ir.Expr) -> list[ir.Const]:

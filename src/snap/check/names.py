@@ -107,9 +107,9 @@ def _unknown(c: Checker, name: str, span: Span) -> Abort:
 
 def resolve(c: Checker, e: tree.Expr) -> object | None:
     """The static meaning of a name or dotted name; None for anything else."""
+    if type(e) is tree.Name:  # most are
+        return resolve_name(c, e.id, e.span)
     match e:
-        case tree.Name(id):
-            return resolve_name(c, id, e.span)
         case tree.Known(value):
             return value
         case tree.Attribute(value, name):

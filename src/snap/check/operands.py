@@ -31,7 +31,9 @@ def in_order(c: Checker, privilege: Privilege, *evaluations: Callable[[], Operan
     for evaluate in evaluations:
         mark = len(c.out)
         value = evaluate()
-        values = [*kept(c, mark, *((v, privilege) for v in values)), value]
+        if values and len(c.out) > mark:
+            values = kept(c, mark, *((v, privilege) for v in values))
+        values.append(value)
     return values
 
 

@@ -17,7 +17,7 @@ from snap.check.names import as_definition
 from snap.check.state import Checker
 from snap.diag.span import Span
 from snap.frontend import tree
-from snap.frontend.definition import Definition
+from snap.frontend.definition import MOVES_BOXES, Definition
 from snap.ir import nodes as ir
 from snap.ir.hardware import BOX_ALIGN, MOST_BLOCK_SHARED, SWIZZLE_PERIOD, WIDEST
 from snap.ir.types import BLOCK1, CLUSTER1, GRID1, I32, Array, Level, Privilege, Space
@@ -45,9 +45,7 @@ def declare_shared(c: Checker, s: tree.Declare, spec: Spec, written: Privilege |
     if not isinstance(spec.type, Array):
         raise c.type_error("shared memory is an array", s.annotation.span, help=f"`shared({spec.type}[1])`")
     blocks = _parts(c, s) if spec.spread else None
-    if c.moves_boxes is None:
-        c.moves_boxes = _moves_boxes(c.definition, set())
-    align = SWIZZLE_PERIOD if spec.swizzle else BOX_ALIGN if c.moves_boxes else WIDEST
+    align = SWIZZLE_PERIOD if spec.swizzle else BOX_ALIGN if _moves_boxes(c.definition, set()) else WIDEST
     offset = c.room(spec.type.bytes, align) if spec.extent is None else _room_at_launch(c, s, spec)
     shape = scalar_shape(spec.type.shape, s.span)
     obj = ir.MemObject(
@@ -186,8 +184,11 @@ def _wrong_place(c: Checker, s: tree.Declare, spec: Spec) -> Exception:
 
 def _moves_boxes(definition: Definition, seen: set[int]) -> bool:
     """Whether the function, or one that it calls, moves boxes or multiplies tiles: then shared memory begins where
-    boxes may.
+    boxes may.  That is the same for all that call it.
     """
+    known = definition.made.get(MOVES_BOXES)
+    if known is not None:
+        return bool(known)
     if id(definition) in seen:
         return False
     seen.add(id(definition))
@@ -199,13 +200,14 @@ def _moves_boxes(definition: Definition, seen: set[int]) -> bool:
                 found = WITHOUT_IMPORT.get(name)
             case _:
                 continue
-        if isinstance(found, Marker) and (
+        marked = isinstance(found, Marker) and (
             found.word in BOX_WORDS or found.word == "async_copy" and "at" in dict(e.keywords)
-        ):
-            return True
+        )
         callee = as_definition(found)
-        if callee is not None and _moves_boxes(callee, seen):
+        if marked or callee is not None and _moves_boxes(callee, seen):
+            definition.made[MOVES_BOXES] = True
             return True
+    definition.made[MOVES_BOXES] = False
     return False
 
 

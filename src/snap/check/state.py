@@ -145,7 +145,6 @@ class Checker:
         self.place = place
         self.errors: list[Diagnostic] = []
         # Whether the function, or one that it calls, moves boxes; None: nobody has asked yet.
-        self.moves_boxes: bool | None = None
         self.scopes: list[dict[str, Binding]] = [{}]
         self.ended: dict[str, Span] = {}  # names of scopes that ended, for the error when they are used after all
         self.constructs: list[Construct] = [
@@ -257,8 +256,9 @@ class Checker:
 
     def lookup(self, name: str) -> Binding | None:
         for scope in reversed(self.scopes):
-            if name in scope:
-                return scope[name]
+            found = scope.get(name)
+            if found is not None:
+                return found
         return None
 
     def bind(self, name: str, binding: Binding) -> None:

@@ -265,27 +265,22 @@ def _indexes_registers(body: ir.Body, var: ir.Var) -> bool:
     from snap.check.rewrite import variables
     from snap.ir.walk import expressions, statements, window_indices
 
-    depends = {var.uid}
+    indices: list[ir.Expr] = []
     for s in statements(body):
-        if isinstance(s, (ir.Declare, ir.For)):
-            sources = [
-                e for e in ((s.init,) if isinstance(s, ir.Declare) else (s.start, s.stop, s.step)) if e is not None
-            ]
-            if isinstance(s, ir.For) or any(v.uid in depends for e in sources for v in variables(e)):
-                depends.add(s.var.uid)
-    for s in statements(body):
-        for e in expressions(s):
-            if isinstance(e, ir.Elem) and any(v.uid in depends for i in e.index for v in variables(i)):
-                return True
-        if isinstance(s, ir.StoreAcc) and any(v.uid in depends for v in variables(s.first)):
-            return True
-        if any(v.uid in depends for i in window_indices(s) for v in variables(i)):
-            return True
-        if isinstance(s, ir.Assign):
+        indices += [i for e in expressions(s) if type(e) is ir.Elem for i in e.index]
+        indices += window_indices(s)
+        if isinstance(s, ir.StoreAcc):
+            indices.append(s.first)
+        elif isinstance(s, ir.Assign):
             target = s.target.of if isinstance(s.target, ir.ComponentTarget) else s.target
-            if isinstance(target, ir.ElemTarget) and any(v.uid in depends for i in target.index for v in variables(i)):
-                return True
-    return False
+            indices += target.index if isinstance(target, ir.ElemTarget) else ()
+    read = {v.uid for v in variables(*indices)}
+    depends = {var.uid}
+    for s in statements(body) if read and var.uid not in read else ():
+        if isinstance(s, ir.For) or isinstance(s, ir.Declare) and s.init is not None:
+            if isinstance(s, ir.For) or any(v.uid in depends for v in variables(s.init)):
+                depends.add(s.var.uid)
+    return not depends.isdisjoint(read)
 
 
 # A thread cannot leave its group behind.

@@ -39,6 +39,7 @@ class Requires:
     lean: bool = False
 
 
+MOVES_BOXES = "moves boxes"  # in `made`: whether it, or what it calls, moves boxes or multiplies tiles
 EXPANSIONS = "expansions"  # with a choice of constexpr values, in `made`: what each short form stands for, by its node
 
 

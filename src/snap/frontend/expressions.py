@@ -76,7 +76,10 @@ class ExpressionParser:
     def expression(self, node: ast.expr, text: bool = False) -> tree.Expr:
         """`text`: a string literal may stand here."""
         self.enter(node)
-        done = self._expression(node, text)
+        if type(node) is ast.Name:  # most are
+            done: tree.Expr = tree.Name(node.id, span=self.spans(node))
+        else:
+            done = self._expression(node, text)
         self.depth -= 1
         return done
 
@@ -85,8 +88,6 @@ class ExpressionParser:
         match node:
             case ast.Constant():
                 return self._constant(node, span, text)
-            case ast.Name(id=name):
-                return tree.Name(name, span=span)
             case ast.Attribute(value=value, attr=name):
                 return tree.Attribute(self.expression(value), name, span=span)
             case ast.Subscript(value=value, slice=index):

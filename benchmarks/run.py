@@ -15,6 +15,7 @@ the other (side_by_side.py).  The exit status is 1 where a result was wrong or i
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import importlib.util
 import re
 import subprocess
@@ -106,7 +107,7 @@ def several(chosen: argparse.Namespace, benchmarks: list[harness.Benchmark]) -> 
     for benchmark in benchmarks:
         result = next((one for one in found if one["benchmark"] == benchmark.name), None)
         if result is not None:
-            write(benchmark.name, {**surroundings, **result}, chosen.results, finished=len(result["sizes"]) + len(result["failed"]) == len(benchmark.sizes))
+            write(benchmark.name, {**surroundings, **result}, chosen.results, finished=not chosen.quick and len(result["sizes"]) + len(result["failed"]) == len(benchmark.sizes))
     return int(len(found) < len(benchmarks) or any(result["failed"] for result in found))
 
 
@@ -180,7 +181,9 @@ def main(words: list[str] | None = None) -> int:
     wrong, rest = 0, chosen.ops
     if chosen.processes > 1:
         asked = [op.partition("/") for op in chosen.ops or known if op not in AS_CALLED]
-        wrong = several(chosen, [found for folder, _, only in asked for found in load(known[folder]) if only in ("", found.name)]) if asked else 0
+        found = [one for folder, _, only in asked for one in load(known[folder]) if only in ("", one.name)]
+        found = [dataclasses.replace(one, sizes=list(one.sizes)[:1]) for one in found] if chosen.quick else found
+        wrong = several(chosen, found) if found else 0
         rest = [op for op in chosen.ops or AS_CALLED if op in AS_CALLED]
         if not rest:
             return wrong

@@ -109,11 +109,12 @@ def _noise(found: dict) -> str:
         return ", ".join(f"{number:.4f}" for number in numbers)
 
     ours, theirs = (found["gradients"][name][0] for name in ("snap", "torch"))
-    return (f"\nNoise (`examples/gpt2/compare.py`, {found['steps']} steps of {found['batch']} x {found['length']}; the twin {len(found['distances'])} times, "
-            f"which differ in rounding alone): means of 20 steps of two runs of the twin are apart by {told(found['pairs'])} at most, Snap and each of "
-            f"them by {told(found['distances'])}; Snap is {'within' if found['within'] else 'outside of'} the noise. In the last fifth of the steps the mean loss "
-            f"is {found['late'][0]:.4f} by Snap, and {told(found['late'][1:])} by the twin. Gradients of the first batch are off by {ours:.2%} of their size by "
-            f"Snap, and {theirs:.2%} by the twin, from those in f32.\n")
+    return (f"\nNoise (`examples/gpt2/compare.py`, {found['steps']} steps of {found['batch']} x {found['length']}; each side {found['runs']} times, in runs "
+            f"that differ in rounding alone): means of 20 steps of two runs of the twin are apart by {told(found['pairs']['torch'])} at most, of two of Snap's by "
+            f"{told(found['pairs']['snap'])}, and of one of each by {told(found['distances'])}: Snap is {'within' if found['within'] else 'outside of'} the noise. "
+            f"The mean loss of the last fifth of the steps is {told(found['late']['snap'])} by Snap and {told(found['late']['torch'])} by the twin, "
+            f"{found['shift']:+.4f} apart with a standard error of {found['chance']:.4f}. Gradients of the first batch are {ours:.2%} off those in f32 by Snap, "
+            f"and {theirs:.2%} by the twin.\n")
 
 
 AS_CALLED = {"calls": _calls, "steps": _steps, "training": _training, "launches": _launches}

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "benchmarks"), str(ROOT / "examples" / "gpt2")]
 
 MODEL = "GPT-2 124M of `examples/gpt2`, batch 32 x 1,024, one after the other on one GPU; the twin is in bf16 autocast with a fused AdamW"
-OF_NOISE = ("steps", "batch", "length", "lr", "how", "noise", "pairs", "distances", "within", "late", "gradients")
+OF_NOISE = ("steps", "batch", "length", "lr", "how", "runs", "noise", "pairs", "distances", "within", "late", "shift", "chance", "gradients")
 
 
 def main() -> int:

@@ -1,14 +1,15 @@
 """Is Snap's loss within the noise of its twin in torch?
 
     python examples/gpt2/compare.py --steps 500                 # GPT-2 124M, batch 8 x 512; needs a GPU
-    python examples/gpt2/compare.py --steps 500 --batch 32 --length 1024 --twins 2
+    python examples/gpt2/compare.py --steps 500 --batch 32 --length 1024 --runs 2
     python examples/gpt2/compare.py --tiny --steps 20           # a very small model, on the CPU machine
 
-Training is chaotic: what one run rounds otherwise than another becomes a difference that can be seen.  So the twin is
-trained several times, on the same batches, from the same parameters, at the same rates.  The runs differ in rounding
-alone: one sees each batch's sequences in their order, the others in an order of their own, so that sums are taken in
-another order; and every second one keeps the sums of the layers in bf16, as Snap does, where autocast keeps f32.  How
-far those runs are apart is the noise, and Snap should be no farther from them.
+Training is chaotic: what one run rounds otherwise than another becomes a difference that can be seen.  So both are
+trained several times, on the same batches, from the same parameters, at the same rates.  The runs of one side differ in
+rounding alone: the first sees each batch's sequences in their order, the others in an order of their own, so that sums
+are taken in another order; and every second run of the twin keeps the sums of the layers in bf16, as Snap does, where
+autocast keeps f32.  How far runs of one side are apart is the noise.  Snap and the twin should be no farther apart than
+that, and the means of both sides' last losses should differ by no more than chance makes them differ.
 
 Before, gradients: those of the first batch, by Snap and by the twin, against the twin in f32 without autocast.
 
@@ -22,7 +23,6 @@ import itertools
 import json
 import statistics
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ WINDOW = 20  # steps that are averaged before runs are compared: one step differ
 
 
 def in_another_order(run: int, step: int, batch: list[torch.Tensor]) -> list[torch.Tensor]:
-    """The sequences of a batch, in the order of one run of the twin."""
+    """The sequences of a batch, in the order of one run."""
     if run == 0:
         return batch
     random = torch.Generator().manual_seed(1000 * step + run)
@@ -57,19 +57,27 @@ def apart(one: list[float], other: list[float]) -> float:
     return max(abs(a - b) for a, b in zip(smooth(one), smooth(other)))
 
 
-def judged(ours: list[float], twins: list[list[float]]) -> dict[str, Any]:
-    """noise: how far two runs of the twin are apart, the largest of all pairs.  Snap is within it if it is no farther
-    than that from most of them.  late: the mean of the last fifth of the steps, of each run.
+def judged(ours: list[list[float]], twins: list[list[float]]) -> dict[str, Any]:
+    """noise: how far two runs of one side are apart, the largest of all pairs.  Snap is within it if at least half of
+    the pairs of a run of Snap's and one of the twin's are no farther apart.  late: of each run the mean of the last
+    fifth of the steps; shift: Snap's minus the twin's, in the mean of their runs, and chance: its standard error.
     """
-    pairs = [apart(one, other) for one, other in itertools.combinations(twins, 2)]
-    distances = [apart(ours, one) for one in twins]
-    last = max(1, len(ours) // 5)
+    alone = {
+        name: [apart(one, other) for one, other in itertools.combinations(side, 2)]
+        for name, side in (("snap", ours), ("torch", twins))
+    }
+    between = [apart(one, other) for one in ours for other in twins]
+    last = max(1, len(ours[0]) // 5)
+    late = [[statistics.fmean(run[-last:]) for run in side] for side in (ours, twins)]
+    noise = max(distance for pairs in alone.values() for distance in pairs)
     return {
-        "noise": max(pairs),
-        "pairs": pairs,
-        "distances": distances,
-        "within": statistics.median(distances) <= max(pairs),
-        "late": [statistics.fmean(run[-last:]) for run in (ours, *twins)],
+        "noise": noise,
+        "pairs": alone,
+        "distances": between,
+        "within": statistics.median(between) <= noise,
+        "late": {"snap": late[0], "torch": late[1]},
+        "shift": statistics.fmean(late[0]) - statistics.fmean(late[1]),
+        "chance": sum(statistics.variance(side) / len(side) for side in late) ** 0.5,
     }
 
 
@@ -97,11 +105,11 @@ def gradients(model: Model, words: Text, device: str) -> dict[str, tuple[float, 
     return {"snap": off(model.g, exact), "torch": off(of_twin(True), exact)}
 
 
-def trained(name: str, run: Any, words: Text, device: str, o: argparse.Namespace, order: Callable) -> list[float]:
+def trained(name: str, run: Any, words: Text, device: str, o: argparse.Namespace, order: int) -> list[float]:
     losses: list[torch.Tensor] = []
     for step in range(o.steps):
         rate = learning_rate(step, o.steps, o.lr, min(100, o.steps // 5 + 1))
-        losses.append(run.step(*order(step, words.on(device, step)), rate).clone())
+        losses.append(run.step(*in_another_order(order, step, words.on(device, step)), rate).clone())
     found = [float(loss) for loss in losses]
     print(
         f"{name:24} loss {found[0]:.4f} first, {statistics.fmean(found[-WINDOW:]):.4f} in the last {WINDOW} steps",
@@ -121,12 +129,12 @@ def options(given: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--length", type=int)
     parser.add_argument("--lr", type=float)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--twins", type=int, default=3, help="runs of the twin")
+    parser.add_argument("--runs", type=int, default=3, help="of each side")
     parser.add_argument("--how", choices=["eager", "compile"], default="eager", help="how torch runs the twin")
     parser.add_argument("--out", default="build/gpt2-compare")
     o = parser.parse_args(given)
-    if o.twins < 2:
-        raise SystemExit("noise is the difference of two runs: `--twins` is 2 at least")
+    if o.runs < 2:
+        raise SystemExit("noise is the difference of two runs: `--runs` is 2 at least")
     if not o.tiny and not torch.cuda.is_available():
         raise SystemExit("GPT-2 124M needs a GPU; `--tiny` trains a very small model on the CPU machine")
     o.batch, o.length = o.batch or (2 if o.tiny else 8), o.length or (TINY.length if o.tiny else 512)
@@ -147,27 +155,36 @@ def main(given: list[str] | None = None) -> dict[str, Any]:
             f"gradients, {name:12} {all_of_them:.2%} from those in f32, {worst:.2%} of one parameter at most",
             flush=True,
         )
-    snap = Training(model, device != "cpu", 1)
-    runs = {"snap": trained("snap", snap, words, device, o, lambda step, batch: batch)}
-    del snap, model
-    for k in range(o.twins):
+    runs: dict[str, list[float]] = {}
+    for k in range(o.runs):
+        runs[f"snap, order {k}"] = trained(f"snap, order {k}", snap_from(begin, config, device), words, device, o, k)
+    for k in range(o.runs):
         stream = torch.bfloat16 if k % 2 else torch.float32
         name = f"torch, order {k}, {str(stream)[6:]}"
-        order = lambda step, batch, k=k: in_another_order(k, step, batch)  # noqa: E731
-        runs[name] = trained(name, TwinTraining(config, begin, o.how, stream=stream), words, device, o, order)
-    ours, *twins = runs.values()
-    found = {**judged(ours, twins), "gradients": errors, "losses": runs, **vars(o)}
-    told(found, list(runs))
+        runs[name] = trained(name, TwinTraining(config, begin, o.how, stream=stream), words, device, o, k)
+    both = list(runs.values())
+    found = {**judged(both[: o.runs], both[o.runs :]), "gradients": errors, "losses": runs, **vars(o)}
+    told(found)
     draw(Path(o.out), runs, found)
     return found
 
 
-def told(found: dict[str, Any], names: list[str]) -> None:
-    print(
-        f"means of {WINDOW} steps: two runs of the twin are apart by {', '.join(f'{d:.4f}' for d in found['pairs'])} at most,"
-    )
-    print(f"Snap and each of them by {', '.join(f'{d:.4f}' for d in found['distances'])}")
-    print("last fifth of the steps: " + ", ".join(f"{name} {mean:.4f}" for name, mean in zip(names, found["late"])))
+def snap_from(begin: torch.Tensor, config: Config, device: str) -> Training:
+    model = Model(config, device)
+    model.flat.copy_(begin)
+    model.rounded.copy_(begin)
+    return Training(model, device != "cpu", 1)
+
+
+def told(found: dict[str, Any]) -> None:
+    for name, pairs in found["pairs"].items():
+        print(
+            f"two runs of {name} are apart by {', '.join(f'{d:.4f}' for d in pairs)} at most, in means of {WINDOW} steps"
+        )
+    print(f"runs of Snap and of torch by {', '.join(f'{d:.4f}' for d in found['distances'])}")
+    for name, late in found["late"].items():
+        print(f"mean of the last fifth of the steps, {name}: {', '.join(f'{mean:.4f}' for mean in late)}")
+    print(f"Snap's is {found['shift']:+.4f} from the twin's, with a standard error of {found['chance']:.4f}")
     print(f"Snap is {'within' if found['within'] else 'OUTSIDE of'} the noise of {found['noise']:.4f}", flush=True)
 
 
@@ -175,7 +192,7 @@ def draw(path: Path, runs: dict[str, list[float]], found: dict[str, Any]) -> Non
     path.mkdir(parents=True, exist_ok=True)
     (path / "compare.json").write_text(json.dumps(found) + "\n")
     curve(path / "loss.svg", {name: list(enumerate(run)) for name, run in runs.items()})
-    means = [statistics.fmean(all_of_them) for all_of_them in zip(*list(runs.values())[1:])]
+    means = [statistics.fmean(all_of_them) for all_of_them in zip(*list(runs.values())[len(runs) // 2 :])]
     beside = {name: smooth([a - b for a, b in zip(run, means)]) for name, run in runs.items()}
     curve(
         path / "differences.svg", {name: [(WINDOW * k, d) for k, d in enumerate(run)] for name, run in beside.items()}

@@ -64,7 +64,7 @@ def test_gradients(program):
 
 @pytest.mark.parametrize("shift, within", [(0.0, True), (0.5, False)])
 def test_noise(program, monkeypatch, tmp_path, capsys, shift, within):
-    """The command's verdict, by runs whose losses are known: Snap's are as far from the twins' as those are from each other, or farther."""
+    """The command's verdict, by runs whose losses are known: those of both sides are as far apart as those of one, or farther."""
     import compare
 
     class Run:
@@ -76,18 +76,18 @@ def test_noise(program, monkeypatch, tmp_path, capsys, shift, within):
             self.steps += 1
             return torch.tensor(3.0 - 0.01 * self.steps + self.far)
 
-    runs = [Run(0.1 + shift)] + [Run(0.1 * k) for k in range(3)]
+    runs = [Run(0.1 * k + shift) for k in range(2)] + [Run(0.1 * k) for k in range(2)]
     left = iter(runs)
-    monkeypatch.setattr(compare, "Training", lambda *args: next(left))
+    monkeypatch.setattr(compare, "snap_from", lambda *args: next(left))
     monkeypatch.setattr(compare, "TwinTraining", lambda *args, **words: next(left))
     monkeypatch.setattr(compare, "gradients", lambda *args: {"snap": (0.003, 0.005), "torch": (0.003, 0.005)})
-    found = compare.main(["--tiny", "--steps", "60", "--batch", "4", "--out", str(tmp_path)])
-    assert found["within"] is within and abs(found["noise"] - 0.2) < 1e-5
-    assert [round(d, 4) for d in found["distances"]] == [round(abs(0.1 + shift - 0.1 * k), 4) for k in range(3)]
+    found = compare.main(["--tiny", "--steps", "60", "--batch", "4", "--runs", "2", "--out", str(tmp_path)])
+    assert found["within"] is within and abs(found["noise"] - 0.1) < 1e-5 and abs(found["shift"] - shift) < 1e-5
+    assert [round(d, 4) for d in found["distances"]] == [round(abs(shift + 0.1 * (i - j)), 4) for i in range(2) for j in range(2)]
     assert ("OUTSIDE" in capsys.readouterr().out) is not within
     assert (tmp_path / "differences.svg").read_text().count("<polyline") == 4
     plain, *others = (run.seen[7] for run in runs)
-    assert torch.equal(plain, others[0]) and not torch.equal(plain, others[1])
+    assert torch.equal(plain, others[1]) and not torch.equal(plain, others[0]) and torch.equal(others[0], others[2])
     assert all(sorted(map(tuple, plain.tolist())) == sorted(map(tuple, one.tolist())) for one in others)  # the same sequences
 
 

@@ -26,7 +26,6 @@ from snap.lib.layer_arrays import (
     new,
     nothing,
     one_of,
-    persistent,
     refuse,
     rows_of,
     shared_width,
@@ -38,7 +37,8 @@ from snap.lib.torch_derivatives import refuse_derivatives
 
 THREADS = 256
 SIDE, RESIDENT = 32, 1536  # where columns are added up: words side by side, and threads a multiprocessor
-WORDS, GRADIENT_WORDS = 4, 2  # a thread goes through so many at a time; of the gradient of swiglu, with its five arrays
+WORDS = 2  # a thread has so many, all of which it loads before it stores: blocks that come and go beat those that stay
+MOST_BLOCKS = 2**15  # beyond which threads have more
 WAYS = ("none", "tanh")
 LOG2E = math.log2(math.e)
 INNER, CUBIC = math.sqrt(2 / math.pi), 0.044715  # the approximation: x * sigmoid(2 * INNER * (x + CUBIC * x**3))
@@ -83,7 +83,7 @@ def _gelu(x, approximate):
     if given.size:
         width = _flat_width(given)
         run = map_kernel(given.type, width, approximate)
-        launch(run, _blocks(given, given.size, width), given.array, out, given.size)
+        launch(run, _blocks(given.size, width), given.array, out, given.size)
     return out
 
 
@@ -98,7 +98,7 @@ def _gelu_gradient(grad, x, approximate, sums):
     if given.size:
         width = _flat_width(given, back)
         run = map_two_kernel(given.type, width, approximate)
-        launch(run, _blocks(given, given.size, width), back.array, given.array, out, given.size)
+        launch(run, _blocks(given.size, width), back.array, given.array, out, given.size)
     return out
 
 
@@ -126,7 +126,7 @@ def _swiglu(gate, up):
         half = shape[-1] if other is None else size
         run = swiglu_kernel(given.type, width, other is None, counting(size))
         beside = given.array if other is None else other.array
-        launch(run, _blocks(given, size, width), given.array, beside, out, size, half)
+        launch(run, _blocks(size, width), given.array, beside, out, size, half)
     return out
 
 
@@ -143,7 +143,7 @@ def _swiglu_gradient(grad, gate, up):
         run = swiglu_gradient_kernel(given.type, width, other is None, counting(size))
         beside = given.array if other is None else other.array
         second = nothing(given, given.type) if dup is None else dup
-        launch(run, _blocks(given, size, width), back.array, given.array, beside, dgate, second, size, half)
+        launch(run, _blocks(size, width), back.array, given.array, beside, dgate, second, size, half)
     return dgate if dup is None else (dgate, dup)
 
 
@@ -164,8 +164,8 @@ def _flat_width(*arrays: Argument) -> int:
     return min(given.width() for given in arrays)
 
 
-def _blocks(given: Argument, size: int, width: int) -> int:
-    return persistent(given, THREADS, -(-size // (THREADS * width)))
+def _blocks(size: int, width: int) -> int:
+    return min(MOST_BLOCKS, -(-size // (THREADS * width * WORDS)))
 
 
 # ---- single elements ------------------------------------------------------------------------------------------------
@@ -334,7 +334,7 @@ def swiglu_kernel(type, WIDTH, HALVES, index):
         threads=THREADS,
         where=lambda gate, up, out, n, half, blocks: (
             0 <= n <= MOST,
-            blocks <= 2**15,
+            blocks <= MOST_BLOCKS,
             WIDTH <= half <= MOST,
             not HALVES or half % WIDTH == 0,
             not HALVES or n % half == 0,
@@ -377,7 +377,7 @@ def swiglu_gradient_kernel(type, WIDTH, HALVES, index):
         threads=THREADS,
         where=lambda grad, gate, up, dgate, dup, n, half, blocks: (
             0 <= n <= MOST,
-            blocks <= 2**15,
+            blocks <= MOST_BLOCKS,
             WIDTH <= half <= MOST,
             not HALVES or half % WIDTH == 0,
             not HALVES or n % half == 0,
@@ -404,7 +404,7 @@ def swiglu_gradient_kernel(type, WIDTH, HALVES, index):
             v: float[WIDTH]
             g: float[WIDTH]
             u: float[WIDTH]
-            for j in unroll(range(I(t), words, threads), GRADIENT_WORDS):
+            for j in unroll(range(I(t), words, threads), WORDS):
                 at: i64 = i64(j) + i64(j / row * row) if HALVES else i64(j)
                 load(grad, i64(j), v)
                 load(gate, at, g)

@@ -23,8 +23,10 @@ from snap.lib.operators import element
 from snap.lib.recorded import is_array, launch, recorded
 from snap.lib.torch_derivatives import refuse_derivatives
 
-THREADS = NORM_THREADS = 512
-WORDS = 2  # that a thread of AdamW goes through at a time
+THREADS, NORM_THREADS = 256, 512
+# A thread of AdamW goes through words of so many elements, so many at a time; and so many threads are on a
+# multiprocessor.  With words of 8, or twice the threads, the seven streams of memory get in each other's way.
+MOST_WIDTH, WORDS, RESIDENT = 4, 2, 1024
 SMALLEST = 1e-6  # is added to the norm by which gradients are clipped, as torch does
 
 
@@ -78,12 +80,12 @@ def _adamw(parameters, gradients, first, second, step, lr, beta1, beta2, eps, we
     if not given.size:
         return given.array
     type, copied = buffers["gradients"].type, buffers["copy"].type if copy is not None else None
-    width = shared_width(WORD, given, *buffers.values())
+    width = min(MOST_WIDTH, shared_width(WORD, given, *buffers.values()))
     run = adamw_kernel(type, copied, width, *(isinstance(value, Argument) for value in (rate, factor, at)))
     count = 1 if isinstance(at, Argument) else at
     launch(
         run,
-        persistent(given, THREADS, -(-given.size // (THREADS * width))),
+        persistent(given, THREADS, -(-given.size // (THREADS * width)), RESIDENT),
         given.array,
         *(buffers[name].array for name in ("gradients", "first", "second")),
         nothing(given, BF16) if copy is None else buffers["copy"].array,

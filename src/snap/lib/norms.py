@@ -186,7 +186,8 @@ def _rows_of_gradient(
         threads = threads if lanes > 32 else GRADIENT_BLOCK
         resident = RESIDENT[words * width <= HELD_TWICE] if lanes > 32 else RESIDENT_WARPS[words * width <= 24]
         fit, bytes = resident // threads, (3 if added else 2) * words * width * threads * given.type.bytes
-        slots = 2 if 2 * bytes * fit <= SHARED_BYTES else 1
+        # Of warps, the others fill the wait for a row of three arrays, and each copies into what it has just read.
+        slots = 1 if (lanes <= 32 and added) or 2 * bytes * fit > SHARED_BYTES else 2
         flags = centred, bias, added, fit if lanes > 32 else None, slots, sums
         run = norm_gradient_kernel(given.type, held, width, words, lanes, threads, *flags)
         blocks = persistent(given, threads, -(-rows // (threads // lanes)), resident)

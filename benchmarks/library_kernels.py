@@ -62,7 +62,7 @@ LAYERS = {
     "embedding, gradient: rounding": ("embedding_kernels", "cast_kernel", "F32, BF16"),
     "rotary": ("rotations", "rotary_kernel", "BF16, F32, 8, 4, False, False, False, I32"),
     "dropout": ("dropouts", "dropout_kernel", "BF16, 8, True, True"),
-    "adamw": ("optimizers", "adamw_kernel", "F32, BF16, 8, True, True, True"),
+    "adamw": ("optimizers", "adamw_kernel", "F32, BF16, 4, True, True, True"),
     "global norm": ("optimizers", "squares_kernel", "F32, 4"),
     "zeros": ("zeros", "zero_kernel", "F32"),
     "attention": ("attention_kernels", "forward_kernel", "BF16, 64, True, False, True"),

@@ -3,6 +3,8 @@ in pyproject.toml."""
 
 from __future__ import annotations
 
+import ast
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -27,3 +29,17 @@ def test_nothing_to_say(command):
         pytest.skip(f"{command[0]} is not installed: pip install -e '.[test]'")
     said = subprocess.run([sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True)
     assert said.returncode == 0, said.stdout + said.stderr
+
+
+HEAD = re.compile(r"(Input|Output|Invariant|Non-goals|Rule|Sources?):")
+
+
+def test_heads_are_tables():
+    """A module's head whose words stand in a column is a table: what goes on is written behind the column, and not below its words."""
+    wrong = []
+    for file in sorted((ROOT / "src" / "snap").rglob("*.py")):
+        said = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+        for part in said.split("\n\n"):
+            if re.search(r"^(Input|Output|Invariant|Non-goals): {2,}", part, re.M):
+                wrong += [f"{file.name}: {line}" for line in part.splitlines() if not HEAD.match(line) and not line.startswith(" " * 12)]
+    assert not wrong

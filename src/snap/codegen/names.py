@@ -1,7 +1,8 @@
 """Identifiers of the generated code: the user's where they can stand, otherwise the nearest that can.
 
 Invariant:  a name given out is an ASCII identifier that is no keyword, builtin or macro of CUDA C++, and that no
-enclosing scope uses Non-goals:  linking with other files
+            enclosing scope uses
+Non-goals:  linking with other files
 """
 
 from __future__ import annotations

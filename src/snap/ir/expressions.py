@@ -39,13 +39,13 @@ class MemObject:
     """Storage.  `offset` is the byte offset of a shared array in its function's frame; `shape` None means one dimension
     of unknown length.
 
-    spread: how the blocks of a cluster hold it.  `shape`, `offset` and the size are those of one block's
-    part, or copy.  depth: of a pipeline, how many slots it has (its leading dimension); 0 for plain memory.  lag: how
-    many stages may go by before one whose tensor-core products are in flight is given back; None leaves it to the
-    compiler. extent: of shared memory whose size a launch decides, the first extent, over the kernel's parameters; in
-    `shape` stands the most that it may be, which is what everyone reasons with.  Such arrays lie from AT_LAUNCH on in
-    their kernel's frame, and share their bytes with no other array.  part: of copies that only some blocks of the
-    cluster hold together, how many they are, and how far their ranks lie apart; the others hold other values.
+    spread: how the blocks of a cluster hold it.  `shape`, `offset` and the size are those of one block's part, or copy.
+    depth: of a pipeline, how many slots it has (its leading dimension); 0 for plain memory.  lag: how many stages may
+    go by before one that wgmma in flight read is released; None leaves it to the compiler.  extent: of shared memory
+    whose size a launch decides, the first extent, over the kernel's parameters; in `shape` stands the most that it may
+    be, which is what everyone reasons with.  Such arrays lie from AT_LAUNCH on in their kernel's frame, and share their
+    bytes with no other array.  part: of copies that only some blocks of the cluster hold together, how many they are,
+    and how far their ranks lie apart; the others hold other values.
     """
 
     uid: int

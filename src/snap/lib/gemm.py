@@ -3,9 +3,9 @@
 Input:      a of M x K, b of K x N, f16 or bf16, in any strides; a bias of N, the name of an activation
 Output:     M x N, in the type of a or, where `out` is so, in f32; sums are f32
 Invariant:  a matrix or its transpose that is row-major, with rows and an address of whole 16 bytes, is read where it
-lies; any other is copied first,
-            its rows filled up with zeros, and so is one whose rows are not whole sectors where that is faster.  A
-            result that cannot be written where it belongs is copied there.  The same matrices give the same bits
+            lies; any other is copied first, its rows filled up with zeros, and so is one whose rows are not whole
+            sectors where that is faster.  A result that cannot be written where it belongs is copied there.  The same
+            matrices give the same bits
 Non-goals:  batches; GPUs other than Hopper's
 """
 

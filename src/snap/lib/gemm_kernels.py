@@ -2,14 +2,13 @@
 memory as boxes.
 
 Input:      element types, the layouts of the operands, sizes of tiles; at a launch, matrices whose rows are multiples
-of 16 bytes
+            of 16 bytes
 Output:     a kernel: C = activation(A @ B + bias), or A @ B added to C; sums in f32.  f32 is multiplied as tf32
 Invariant:  any extents: what lies outside of a matrix is read as zero and not written.  A team takes tiles t, t +
-teams, ... of the order below;
-            where the last round would leave blocks idle, its tiles come first and are divided among all of them, and
-            sums are the same each time
+            teams, ... of the order below; where the last round would leave blocks idle, its tiles come first and are
+            divided among all of them, and sums are the same each time
 Non-goals:  rows that no box can be made of (gemm.py copies those); tiles that the blocks of a cluster divide
-(gemm_slices.py)
+            (gemm_slices.py)
 
 The instruction takes f32 along k only, but one of its operands may come from registers, which threads read from shared
 memory in any order.  So where A lies across k, it goes through them.  Which column of A is which row of the product is

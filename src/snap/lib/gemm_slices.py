@@ -4,7 +4,7 @@ cluster.
 Input:      as gemm_kernels.py, and room for sums of f32: those of a tile for each block
 Output:     a kernel: C = activation(A @ B + bias), sums in f32
 Invariant:  any extents; one cluster a tile.  Sums are added in an order that depends on the column alone: they are the
-same each time
+            same each time
 Non-goals:  products that have a tile for every multiprocessor
 
 A block multiplies a slice of k, and finishes a share of the tile's columns: it gives the sums of the other columns

@@ -3,9 +3,9 @@
 
 Input:      a of M x K, b of K x N, both f32
 Output:     a @ b of M x N.  Factors are rounded to tf32.  Where K is cut into slices the order of their sums, and so
-the last bits, may differ
+            the last bits, may differ
 Invariant:  the kernels read both operands in boxes: rows of whole 16 bytes, what lies outside of a matrix is read as
-zero and not written
+            zero and not written
 Non-goals:  other GPUs than Hopper's
 
 The instruction takes tiles that lie along k only.  So does b if it is the transpose of a row-major matrix (`w.T`).  A

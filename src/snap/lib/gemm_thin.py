@@ -2,7 +2,7 @@
 of an instruction's 64 rows.
 
 Input:      as gemm_kernels.py; A lies row after row; where k is divided, room for sums of f32, those of a tile for each
-block
+            block
 Output:     a kernel: C = activation(A @ B + bias), sums in f32
 Invariant:  any extents; one cluster a tile.  Sums are added in the order of k: they are the same each time
 Non-goals:  speed where A has more rows than a tile

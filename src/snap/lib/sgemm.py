@@ -4,9 +4,8 @@ a ladder (sgemm_ladder.py).
 Input:      a of M x K, b of K x N, both f32, and a factor
 Output:     alpha * (a @ b) of M x N; products and sums in f32
 Invariant:  memory beyond the arrays is not touched: rows and columns beyond the last are read as the last and not
-written, and what is left of K
-            after whole tiles is read where it lies.  The same matrices give the same bits: slices of K are added one
-            after the other
+            written, and what is left of K after whole tiles is read where it lies.  The same matrices give the same
+            bits: slices of K are added one after the other
 Non-goals:  tensor cores (gemm, gemm_tf32); adding to what is there
 """
 

@@ -71,7 +71,7 @@ def round_tf32(x):
 
 
 def loaded_as_tf32(x):
-    """f32 -> nearest tf32, ties to even, as an H200's copies of boxes round; every NaN becomes the same."""
+    """f32 -> nearest tf32, ties to even, as TMA loads of an H200 round; every NaN becomes the same."""
     u = x.view(_u32)
     rounded = (u + _u32(0xFFF) + (u >> _u32(13) & _u32(1))) & _u32(0xFFFFE000)
     return np.where(np.isnan(x), _u32(0x7FFFE000), rounded).view(np.float32)

@@ -4,7 +4,7 @@ Input:      any object a user passes for a pointer parameter
 Output:     `ArrayInfo`, or None where the object is no array
 Invariant:  nothing is copied and nothing is changed; no array library is imported (an object of one is only met when it
             is loaded)
-Non-goals:  judging whether it fits a parameter (launch.py)
+Non-goals:  judging whether it fits a parameter (validate.py)
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
 Input:      a kernel in typed IR, the number of blocks, the arguments
 Output:     `needed`: for each array the access that asks for the most of its address
 Invariant:  some thread of the launch comes to the access, so that an address which does not fit it would be a fault: no
-launch that could have
-            run is refused
+            launch that could have run is refused
 Non-goals:  finding all of them
 
 An access through `.view(float4)` may stand under a condition, and the kernel may have another way for arrays that begin

@@ -2,11 +2,9 @@
 
 Input:      a checked kernel (typed IR)
 Output:     the same kernel, in which no call is left whose callee begins async work, takes turns, fills stages or
-splits a block into roles:
-            these are synchronized over the whole kernel, so they must stand in it
+            splits a block into roles: these are synchronized over the whole kernel, so they must stand in it
 Invariant:  the meaning is the same; every statement of the result is an object of its own, and no variable, object or
-handle is declared twice.
-            What nothing changed is returned as the same object
+            handle is declared twice. What nothing changed is returned as the same object
 
 The callee runs as if in a group of what it requires, so its body becomes a `Group`: this keeps positions, and ends the
 scope of what it declares. Arguments are evaluated before it, at the caller's position.

@@ -16,8 +16,8 @@ from snap.ir import synced
 from snap.ir.operations import COLLECTIVES
 from snap.ir.walk import statements
 
-SPELLED = {"__syncwarp": "warp", "snap_cluster_sync": "cluster", "snap_cluster_wait": "cluster", "snap_grid_sync": "grid", "snap_grid_vote": "grid"}  # all others: the block's
-CALL = re.compile(r"\b(__sync\w+|snap_(?:named|cluster)_(?:sync|arrive|wait)|snap_(?:group|grid)_sync|snap_(?:cluster|grid)_vote|snap_(?:cluster_|grid_)?broadcast_\w+|snap_barrier_wait\w*)\(")
+SPELLED = {"__syncwarp": "warp", "snap_cluster_sync": "cluster", "snap_cluster_meet": "cluster", "snap_cluster_wait": "cluster", "snap_grid_sync": "grid", "snap_grid_vote": "grid"}  # all others: the block's
+CALL = re.compile(r"\b(__sync\w+|snap_(?:named|cluster)_(?:sync|arrive|wait|meet)|snap_(?:group|grid)_sync|snap_(?:cluster|grid)_vote|snap_(?:cluster_|grid_)?broadcast_\w+|snap_barrier_wait\w*)\(")
 # A warp meets before one of its threads arrives at an mbarrier.
 ARRIVAL = re.compile(r"__syncwarp\([^;]*\);\n(?=(?: +(?:if|for) .*\{\n){0,2} +snap_barrier_arrive)")
 

@@ -359,7 +359,7 @@ PTX: tuple[tuple[str, Callable[[re.Match, Operands], str]], ...] = (
     (r"cvt\.f32\.f16", lambda m, o: f"{o[0]} = __half2float({HOST}same_bits<__half>({o[1]}));"),
     (r"bar\.sync", lambda m, o: _call("bar", *o, "true")),
     (r"bar\.arrive", lambda m, o: _call("bar", *o, "false")),
-    (r"barrier\.cluster\.(arrive)\.release", _cluster),
+    (r"barrier\.cluster\.(arrive)\.(?:release|relaxed)", _cluster),
     (r"barrier\.cluster\.(wait)\.acquire", _cluster),
     (r"mapa\.u64", lambda m, o: f"{o[0]} = {HOST}mapa((unsigned long long){o[1]}, {o[2]});"),
     (r"mapa\.shared::cluster\.u32", _assigned("mapa_shared")),

@@ -159,6 +159,10 @@ static __device__ __forceinline__ void snap_barriers_ready() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
+static __device__ __forceinline__ void snap_cluster_meet() {
+    asm volatile("barrier.cluster.arrive.relaxed; barrier.cluster.wait.acquire;" ::: "memory");
+}
+
 extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(256) product(
         const __nv_bfloat16* __restrict__ A,
         const __nv_bfloat16* __restrict__ B,
@@ -180,7 +184,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(256) prod
         snap_barrier_init(A_slots_B_slots_empty, 3, 2);
         snap_barriers_ready();
     }
-    snap_cluster_sync();
+    snap_cluster_meet();
     const int c = blockIdx.x / 2;
     {
         __nv_bfloat16* const A_slots = reinterpret_cast<__nv_bfloat16*>(smem);

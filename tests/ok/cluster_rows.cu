@@ -149,6 +149,10 @@ static __device__ __forceinline__ void snap_barriers_ready() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
+static __device__ __forceinline__ void snap_cluster_meet() {
+    asm volatile("barrier.cluster.arrive.relaxed; barrier.cluster.wait.acquire;" ::: "memory");
+}
+
 extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(256) product(
         const __nv_bfloat16* __restrict__ A,
         const __nv_bfloat16* __restrict__ B,
@@ -170,7 +174,7 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(256) prod
         snap_barrier_init(A_slots_B_slots_empty, 3, 4);
         snap_barriers_ready();
     }
-    snap_cluster_sync();
+    snap_cluster_meet();
     const int extent = N / 128;
     const int unit = blockIdx.x / 4;
     const int m = unit / extent;

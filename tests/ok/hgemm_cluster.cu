@@ -186,6 +186,10 @@ static __device__ __forceinline__ void snap_barriers_ready() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
+static __device__ __forceinline__ void snap_cluster_meet() {
+    asm volatile("barrier.cluster.arrive.relaxed; barrier.cluster.wait.acquire;" ::: "memory");
+}
+
 extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1) hgemm(
         const __nv_bfloat16* __restrict__ A,
         const __nv_bfloat16* __restrict__ B,
@@ -207,7 +211,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1) h
         snap_barrier_init(At_Bt_empty, 4, 4);
         snap_barriers_ready();
     }
-    snap_cluster_sync();
+    snap_cluster_meet();
     const int block = blockIdx.x % 2;
     const int cluster_number = blockIdx.x / 2;
     const int clusters = gridDim.x / 2;

@@ -126,6 +126,10 @@ static __device__ __forceinline__ void snap_barriers_ready() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
+static __device__ __forceinline__ void snap_cluster_meet() {
+    asm volatile("barrier.cluster.arrive.relaxed; barrier.cluster.wait.acquire;" ::: "memory");
+}
+
 extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(128) everywhere(
         const float* __restrict__ x,
         float* y,
@@ -139,7 +143,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(128) ever
         snap_barrier_init(rounded_full, 1, 1);
         snap_barriers_ready();
     }
-    snap_cluster_sync();
+    snap_cluster_meet();
     const int c = blockIdx.x / 2;
     float* const rounded = reinterpret_cast<float*>(smem);
     if (threadIdx.x == 0) {

@@ -29,6 +29,17 @@ static __device__ __forceinline__ void snap_cluster_sync() {
     min_arch=90,
 )
 
+# Where a kernel begins: nothing was written before but mbarriers, which a fence of their own has released.  A barrier
+# that releases takes longer, since it waits for everything that threads have written.
+CLUSTER_MEET = Helper(
+    "snap_cluster_meet",
+    """\
+static __device__ __forceinline__ void snap_cluster_meet() {
+    asm volatile("barrier.cluster.arrive.relaxed; barrier.cluster.wait.acquire;" ::: "memory");
+}""",
+    min_arch=90,
+)
+
 CLUSTER_ARRIVE = Helper(
     "snap_cluster_arrive",
     """\

@@ -252,17 +252,19 @@ def start(state: FunctionState, made: tuple[synced.MBarrier, ...], clustered: bo
     alone = tree.If(tree.Binary("==", THREAD_INDEX, tree.Integer(0)), (*prefetch, *init, *ready))
     if not init:
         return [alone]
-    together = _call(module, barriers.CLUSTER_SYNC) if clustered else tree.Evaluate(tree.Call("__syncthreads", ()))
+    together = _call(module, barriers.CLUSTER_MEET) if clustered else tree.Evaluate(tree.Call("__syncthreads", ()))
     return [alone, together]
 
 
 def begin(module: Module) -> tuple[tree.Stmt, ...]:
     """Only the memory of blocks that have begun can be accessed."""
-    return (tree.Comment("all blocks of the cluster have started"), _call(module, barriers.CLUSTER_SYNC))
+    return (tree.Comment("all blocks of the cluster have started"), _call(module, barriers.CLUSTER_MEET))
 
 
 def finish(module: Module) -> tuple[tree.Stmt, ...]:
-    """No block ends while others may still arrive at its barriers or copy into its memory."""
+    """No block ends while others may still arrive at its barriers or copy into its memory: what they have sent has
+    come before.
+    """
     return (
         tree.Comment("other blocks of the cluster may still access this one's shared memory"),
         _call(module, barriers.CLUSTER_SYNC),

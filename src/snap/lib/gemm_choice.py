@@ -367,7 +367,8 @@ SIMPLE = GemmKind("simple", _ALONE, tile=2100, sum=1 / 8, slicings=_added_later)
 # - A step is as many bytes, and takes as long, as one of 16-bit elements, and has twice as many products.  Tiles are
 #   not divided: 8192^3 has 15.5 rounds of 128 x 256, and takes 3% longer with the last one divided.
 # - Where sums of a step are added in f32, they are added while other products are multiplied.  Tiles wider than 192
-#   columns are multiplied in parts then, so that rows of A are read twice.
+#   columns are multiplied in parts then, so that rows of A are read twice.  Large products have a kernel that adds one
+#   half of a warpgroup's columns while the other is multiplied, which is a little faster.
 
 
 def _as_long_as_bytes(product: Product, cycles: float, blocks: int) -> float:
@@ -378,3 +379,4 @@ def _as_long_as_bytes(product: Product, cycles: float, blocks: int) -> float:
 _EIGHT: dict[str, Any] = {**_SIXTEEN, "floor": _as_long_as_bytes}
 BYTES = GemmKind("tiles", _tiles(128, (*_SMALL, *_LARGE), 1), **_EIGHT)
 BYTES_PROMOTED = BYTES
+BYTES_IN_HALVES = GemmKind("halves", _tiles(128, ((128, 224),), 1), **{**_EIGHT, "products": 32})

@@ -36,8 +36,8 @@ from snap.lib.gemm_arrays import (
     row_major,
 )
 from snap.lib.gemm_arrays import columns as first_columns
-from snap.lib.gemm_choice import BYTES, BYTES_PROMOTED, EVEN, Plan, Product, best, candidates
-from snap.lib.gemm_fp8_kernel import promoted_kernel
+from snap.lib.gemm_choice import BYTES, BYTES_IN_HALVES, BYTES_PROMOTED, EVEN, Plan, Product, best, candidates
+from snap.lib.gemm_fp8_kernel import halves_kernel, promoted_kernel
 from snap.lib.gemm_kernels import gemm_kernel
 from snap.lib.gemm_parts import ACTIVATIONS
 from snap.lib.recorded import launch, recorded, step, view
@@ -98,7 +98,8 @@ def gemm_fp8(
         run = fp8_kernel(kinds, written.type, scaled, *sizes, *after)
         multiply(run, plan, left, A.array, B.array, C, (rows, columns, depth), added and added.array, given)
     else:
-        run = promoted_kernel(spelled(kinds), written.type, scaled, *sizes, *after)
+        made = halves_kernel if plan.kind == "halves" else promoted_kernel
+        run = made(spelled(kinds), written.type, scaled, *sizes, *after)
         bias_and_scales = (added.array if added else A.array), *(given or (A.array, A.array))
         extents = rows, columns, depth, A.shape[1], B.shape[1], C.shape[1]
         launch(run, plan.blocks, A.array, B.array, C, *bias_and_scales, *extents)
@@ -110,7 +111,8 @@ def gemm_fp8(
 @functools.lru_cache(4096)
 def planned(rows: int, columns: int, depth: int, multiprocessors: int, fast: bool) -> Plan:
     product = Product(rows, columns, depth, multiprocessors, EVEN, EVEN)
-    return best(candidates(BYTES if fast else BYTES_PROMOTED, product))
+    kinds = (BYTES,) if fast else (BYTES_PROMOTED, BYTES_IN_HALVES)
+    return best(found for kind in kinds for found in candidates(kind, product))
 
 
 @functools.cache

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+from collections.abc import Callable
 from typing import Any
 
 from snap.diag.error import Diagnostic, SnapError
@@ -25,6 +26,11 @@ def holds_constants(found: object) -> bool:
         return hasattr(found, "_fields")
     options = getattr(found, "__dataclass_params__", None)
     return options is not None and options.frozen and dataclasses.is_dataclass(found) and not isinstance(found, type)
+
+
+def constants_of(found: Any) -> tuple[object, ...]:
+    """The fields of such an object."""
+    return found if isinstance(found, tuple) else tuple(getattr(found, f.name) for f in dataclasses.fields(found))
 
 
 def field_of(names: dict[str, object], e: tree.Attribute) -> object | None:
@@ -46,11 +52,17 @@ def field_of(names: dict[str, object], e: tree.Attribute) -> object | None:
     return getattr(found, e.name)
 
 
-def fields_named(function: tree.Function, names: dict[str, object]) -> tuple[tree.Function, dict[str, object]]:
+def fields_named(
+    function: tree.Function, names: dict[str, object], look: Callable[[tree.Call], None]
+) -> tuple[tree.Function, dict[str, object]]:
+    """look: sees every call that there is."""
     own = assigned_names(function)
     if not any(holds_constants(found) for name, found in names.items() if name not in own):
+        for e in tree.walk(function):
+            if type(e) is tree.Call:
+                look(e)
         return function, names
-    named = _NamedFields({name: found for name, found in names.items() if name not in own})
+    named = _NamedFields({name: found for name, found in names.items() if name not in own}, look)
     params = tuple(
         p if p.annotation is None else replace(p, annotation=named.expr(p.annotation)) for p in function.params
     )
@@ -62,12 +74,14 @@ def fields_named(function: tree.Function, names: dict[str, object]) -> tuple[tre
 class _NamedFields(TreeRenaming):
     """found: the fields that were met, under their names."""
 
-    def __init__(self, names: dict[str, object]):
+    def __init__(self, names: dict[str, object], look: Callable[[tree.Call], None]):
         super().__init__({}, lambda name: name)
-        self.names, self.found = names, dict[str, object]()
+        self.names, self.found, self.look = names, dict[str, object](), look
 
     def expr(self, e: tree.Expr) -> Any:
-        if isinstance(e, tree.Attribute) and (value := field_of(self.names, e)) is not None:
+        if type(e) is tree.Call:
+            self.look(e)
+        elif type(e) is tree.Attribute and (value := field_of(self.names, e)) is not None:
             name = _spelled(e)
             self.found[name] = as_it_is(value)
             return tree.Name(name, span=e.span)

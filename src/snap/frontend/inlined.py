@@ -25,12 +25,13 @@ import builtins
 import types
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 from snap.diag.error import Diagnostic, Label, SnapError
 from snap.diag.span import Span
 from snap.frontend import tree
-from snap.frontend.fields import field_of, fields_named, holds_constants
+from snap.frontend.fields import constants_of, field_of, fields_named, holds_constants
 from snap.frontend.names import assigned_names, used_names
 from snap.frontend.renaming import TreeRenaming, with_bodies
 from snap.record import record, replace
@@ -57,8 +58,12 @@ class Inlined:
 
     def __init__(self, function: tree.Function, names: Mapping[str, object], python: Any):
         self.tree, self.names, self.__name__, self.__doc__ = function, names, function.name, python.__doc__
-        self.own = assigned_names(function)  # parameters and variables
+        self.own, self.used = assigned_names(function), set(used_names(function))  # parameters and variables; all names
         self.yields = next((s for s in tree.walk(function) if isinstance(s, tree.Yield)), None)
+        assigned = {name for s in tree.walk(function) if isinstance(s, tree.Assign) for name in _gives(s)}
+        self.declared = (
+            self.own - assigned - {p.name for p in function.params}
+        )  # by declarations, loops and scopes alone
         self.result = last if function.body and isinstance(last := function.body[-1], tree.Return) else None
 
     def __call__(self, *args: object, **keywords: object) -> None:
@@ -127,29 +132,44 @@ def written_out(
     function: tree.Function, names: dict[str, object]
 ) -> tuple[tree.Function, dict[str, object], tuple[WrittenCall, ...]]:
     """The function without calls of inlined functions, the outside names it has now, and which calls those were."""
-    if not any(isinstance(found, (Inlined, types.ModuleType)) or holds_constants(found) for found in names.values()):
+    inlines = any(map(_has_pieces, names.values()))
+    if not inlines and not any(map(holds_constants, names.values())):
         return function, names, ()
     writer = _Writer(function, names)
-    made, known = fields_named(replace(function, body=writer.body(function.body)), writer.names)
-    return made, known, tuple(writer.written)
+    made = replace(function, body=writer.body(function.body)) if inlines else function
+    return *fields_named(made, writer.names, writer.no_piece), tuple(writer.written)
+
+
+def _has_pieces(found: Any) -> bool:
+    """Whether an outside name may lead to an inlined function."""
+    if isinstance(found, types.ModuleType):
+        return any(type(one) is Inlined for one in vars(found).values())
+    return type(found) is Inlined or holds_constants(found) and any(type(one) is Inlined for one in constants_of(found))
 
 
 class _Writer:
-    """used: every name that the function has, so that a new one is nobody's.  own: those that are its variables; bound:
-    how often they are declared or assigned.
-    """
+    """used: every name that the function has, so that a new one is nobody's.  own: those that are its variables."""
 
     def __init__(self, function: tree.Function, names: dict[str, object]):
         self.names, self.written = dict(names), list[WrittenCall]()
         self.own = assigned_names(function)
         self.used = {*names, *self.own, *used_names(function)}
-        self.bound = Counter(name for s in tree.walk(function) for name in _gives(s)) + Counter(
-            p.name for p in function.params
-        )
+        self.function = function
         self.constants = {p.name for p in function.params if _is_constexpr(p.annotation)}
+
+    @cached_property
+    def bound(self) -> Counter[str]:
+        """How often the function declares or assigns a name."""
+        given = (name for s in tree.walk(self.function) for name in _gives(s))
+        return Counter(given) + Counter(p.name for p in self.function.params)
 
     def body(self, statements: tree.Body) -> tree.Body:
         return tuple(done for s in statements for done in self.statement(s))
+
+    def no_piece(self, call: tree.Call) -> None:
+        """What stands in an expression has not been written out."""
+        if piece := self.piece(call):
+            raise _not_a_value(piece, call)
 
     def statement(self, s: tree.Stmt) -> tree.Body:
         match s:
@@ -166,7 +186,6 @@ class _Writer:
             ):
                 return self.around(piece, call, s)
             case _:
-                self.only(*tree.expressions(s))
                 return (with_bodies(s, self.body),)
 
     def piece(self, call: tree.Call) -> Inlined | None:
@@ -181,12 +200,6 @@ class _Writer:
             case _:
                 return None
         return found if isinstance(found, Inlined) else None
-
-    def only(self, *roots: tree.Expr) -> None:
-        """In these expressions is no call that would have to be written out."""
-        for e in (one for root in roots for one in tree.walk(root)):
-            if isinstance(e, tree.Call) and (piece := self.piece(e)):
-                raise _not_a_value(piece, e)
 
     def given(self, piece: Inlined, call: tree.Call, s: tree.Assign | tree.Declare) -> tree.Body:
         """`a, b = piece(...)`: its statements, and then the assignment."""
@@ -257,7 +270,7 @@ class _Writer:
             self.own.add(new)
         for name, found in piece.names.items():
             named[name] = tree.Name(self.outside(name, found), span=piece.tree.head)
-        for name in set(used_names(piece.tree)) - named.keys():
+        for name in piece.used - named.keys():
             self.unbound(piece, name, call)
         renaming = TreeRenaming(named, self.fresh, put)
         body = piece.tree.body if piece.result is None else piece.tree.body[:-1]
@@ -267,7 +280,6 @@ class _Writer:
     def arguments(self, piece: Inlined, call: tree.Call) -> tuple[list[tree.Stmt], dict[str, tree.Expr]]:
         """What stands for each parameter, and the statements that evaluate what is no name."""
         given = _bound(piece, call)
-        self.only(*given.values())
         before: list[tree.Stmt] = []
 
         def of(name: str, e: tree.Expr) -> tree.Expr:
@@ -324,21 +336,12 @@ def _called(piece: Inlined, call: tree.Call, targets: tuple[tuple[str, Span | No
     declared there, and hide it.
     """
     assert piece.yields is not None
-    assigned = {
-        e.id
-        for s in tree.walk(piece.tree)
-        if isinstance(s, tree.Assign)
-        for e in tree.walk(s.target)
-        if isinstance(e, tree.Name)
-    }
     meant = set(used_names(call))
+    pairs = zip(targets, piece.yields.values)
     return {
-        value.id: name
-        for (name, _), value in zip(targets, piece.yields.values)
-        if isinstance(value, tree.Name)
-        and value.id in piece.own - assigned
-        and name not in meant
-        and value.id not in {p.name for p in piece.tree.params}
+        e.id: name
+        for (name, _), e in pairs
+        if isinstance(e, tree.Name) and e.id in piece.declared and name not in meant
     }
 
 

@@ -50,24 +50,27 @@ class TreeRenaming:
         return (self.parts(s),)
 
     def parts(self, node: Any) -> Any:
-        """A node with all that is in it."""
+        """A node with all that is in it: the same one, if it is an expression in which nothing changes."""
         changed: dict[str, object] = {}
         for name in tree.holding(node):
             value = getattr(node, name)
-            if type(value) is tuple:
-                of_statements = bool(value) and isinstance(value[0], tree.STATEMENTS)
-                changed[name] = self.body(value) if of_statements else tuple(map(self.part, value))
-            elif value is not None:
-                changed[name] = self.part(value)
+            if type(value) is tuple and value:
+                of_statements = isinstance(value[0], tree.STATEMENTS)
+                made: Any = self.body(value) if of_statements else tuple(map(self.part, value))
+                if of_statements or any(one is not other for one, other in zip(made, value)):
+                    changed[name] = made
+            elif value is not None and type(value) is not tuple and (made := self.part(value)) is not value:
+                changed[name] = made
         if isinstance(node, (tree.Declare, tree.For, tree.With)) and node.name:
             changed["name"] = self.bound(node.name)
         if isinstance(node, (tree.For, tree.With)) and node.names:
             changed["names"] = tuple((self.bound(name), span) for name, span in node.names)
-        return replace(node, **changed)
+        return replace(node, **changed) if changed or isinstance(node, tree.STATEMENTS) else node
 
     def part(self, value: Any) -> Any:
         if type(value) is tuple:  # a keyword argument
-            return value[0], self.part(value[1])
+            made = self.part(value[1])
+            return value if made is value[1] else (value[0], made)
         return self.parts(value) if isinstance(value, tree.MatchCase) else self.expr(value)
 
     def expr(self, e: tree.Expr) -> Any:
@@ -79,13 +82,9 @@ class TreeRenaming:
                 return tree.Name(found.id, span=e.span) if isinstance(found, tree.Name) else found
             case tree.Number() | tree.Text() | tree.Known():
                 return e
-            case tree.Subscript(value, index):  # `x[at]`, where `at` is several indices
-                items = [(item, self.expr(item)) for item in index]
-                several = [
-                    made.items if isinstance(item, tree.Name) and isinstance(made, tree.Sequence) else (made,)
-                    for item, made in items
-                ]
-                return replace(e, value=self.expr(value), index=tuple(one for part in several for one in part))
+            case tree.Subscript(_, index) if any(map(self.several, index)):  # `x[at]`, where `at` is several indices
+                parts = [self.expr(item).items if self.several(item) else (self.expr(item),) for item in index]
+                return replace(e, value=self.expr(e.value), index=tuple(one for part in parts for one in part))
             case tree.Lambda(params, body):
                 own = {name: tree.Name(self.fresh(name), span=e.span) for name in params}
                 made = self.inside(own).expr(body)
@@ -98,6 +97,10 @@ class TreeRenaming:
                 return replace(e, value=inside.expr(value), clauses=tuple(counts))
             case _:
                 return self.parts(e)
+
+    def several(self, e: tree.Expr) -> bool:
+        """Whether a name stands for several values."""
+        return isinstance(e, tree.Name) and isinstance(self.named.get(e.id), tree.Sequence)
 
     def inside(self, own: Mapping[str, tree.Expr]) -> TreeRenaming:
         """The same where further names stand for others."""

@@ -94,7 +94,7 @@ def gemm(a, b, out=None, bias=None, activation=None):
     match plan.kind:
         case "thin":
             run = thin_kernel(*types, right.turned, plan.height, plan.width, *after, plan.slices)
-            launch(run, plan.blocks, *arguments, sums)
+            launch(run, plan.blocks, *arguments, sums, flags)
         case "slices":
             launch(slices_kernel(*kinds, plan.slices), plan.blocks, *arguments, sums, flags)
         case "splits":

@@ -135,20 +135,32 @@ def multiply(g, acc, a, b, w, k, first):
 # ---- slices of k ----------------------------------------------------------------------------------------------------
 
 
-def of_slices(g, body, ROOM, cluster, cooperative=False):
-    """The kernel that runs `body`, in which SLICES blocks share a tile.  ROOM: sums that a block leaves for others."""
-    BM, BN, SLICES, BIASED = g.BM, g.BN, g.SLICES, g.BIASED
+@inline
+def multiplied(g, compute, load, load_b, acc, A, B, m0, n0, begin, end, which, w):
+    """Those of a block's steps."""
+    A_slots: pipeline(shared(g.E[g.A_PANELS, g.A_ROWS, g.DEPTH], swizzle=128), g.STAGES)
+    B_slots: pipeline(shared(g.E[g.B_PANELS, g.B_ROWS, g.DEPTH], swizzle=128), g.STAGES)
+    for k, a, b in steps(g, load, load_b, A_slots, B_slots, A, B, begin, end, m0, n0, which):
+        with compute(a, b), each(warpgroup):
+            multiply(g, acc, a, b, w, k, begin)
+
+
+def of_slices(g, body, HIGH, WIDE, SLICES, ROOM, cooperative=False):
+    """The kernel that runs `body`: SLICES blocks share each tile of HIGH rows and WIDE columns, and each leaves ROOM
+    sums for others.  The blocks are a cluster, or lie anywhere and all run at the same time.
+    """
+    CLUSTER, BIASED = 1 if cooperative else SLICES, g.BIASED
 
     @kernel(
         threads=g.T,
-        cluster=cluster,
+        cluster=CLUSTER,
         cooperative=cooperative,
         where=lambda bias, room, M, N, K, C1, blocks: (
             1 <= M <= 2**30,
             1 <= N <= min(C1, 2**30),
             1 <= K <= 2**30,
             not BIASED or len(bias) >= N,
-            blocks == SLICES * ((M + BM - 1) // BM) * ((N + BN - 1) // BN),
+            blocks == SLICES * ((M + HIGH - 1) // HIGH) * ((N + WIDE - 1) // WIDE),
             ROOM == 0 or blocks * ROOM <= min(len(room), 2**30),
         ),
     )

@@ -19,7 +19,7 @@ from __future__ import annotations
 import functools
 
 from snap import *
-from snap.lib.gemm_body import in_bands, multiply, of_slices, sizes, steps
+from snap.lib.gemm_body import in_bands, multiplied, of_slices, sizes
 from snap.lib.gemm_parts import finishing
 
 SHARED = 224 * 1024  # bytes for stages; tiles leave through the same
@@ -46,11 +46,7 @@ def load_from(g, to, B, n0, k, skip):
 @inline
 def products(g, compute, load, acc, A, B, m0, n0, begin, end, skip, w):
     """Those of the steps of a block."""
-    A_slots: pipeline(shared(g.E[g.A_PANELS, g.A_ROWS, g.DEPTH], swizzle=128), g.STAGES)
-    B_slots: pipeline(shared(g.E[g.B_PANELS, g.B_ROWS, g.DEPTH], swizzle=128), g.STAGES)
-    for k, a, b in steps(g, load, load_from, A_slots, B_slots, A, B, begin, end, m0, n0, skip):
-        with compute(a, b), each(warpgroup):
-            multiply(g, acc, a, b, w, k, begin)
+    multiplied(g, compute, load, load_from, acc, A, B, m0, n0, begin, end, skip, w)
 
 
 @inline
@@ -134,4 +130,4 @@ def slices_kernel(type, out_type, A_TURNED, B_TURNED, BM=64, BN=64, BAND=16, bia
                         acc[j] += given[i * g.FEW + j]
             leave_columns(g, compute, finish, FINISHED, acc, bias, C, rank, m0, n0 + own, w, N)
 
-    return of_slices(g, body, (SLICES - 1) * BM * g.OWN, SLICES)
+    return of_slices(g, body, BM, BN, SLICES, (SLICES - 1) * BM * g.OWN)

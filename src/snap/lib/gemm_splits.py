@@ -64,4 +64,4 @@ def splits_kernel(
                         atomic.store(met, t * g.C_THREADS + me, 0)
             leave_columns(g, compute, finish, FINISHED, acc, bias, C, alone, m0, n0 + own, w, N)
 
-    return of_slices(g, body, (SLICES - 1) * BM * g.OWN, 1, cooperative=True)
+    return of_slices(g, body, BM, BN, SLICES, (SLICES - 1) * BM * g.OWN, cooperative=True)

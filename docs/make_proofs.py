@@ -48,7 +48,8 @@ def why(k: dict) -> str:
     if not k["open"]:
         return "it takes longer than is waited for"
     first = next((o for o in k["open"] if not o["reason"].startswith("it holds where")), k["open"][0])
-    return f"line {first['line']}: {first['what']}; {first['reason']}".replace("|", "\\|")
+    place = f"{first['file']}, line {first['line']}" if "file" in first else f"line {first['line']}"
+    return f"{place}: {first['what']}; {first['reason']}".replace("|", "\\|")
 
 
 def page(text: str, result: dict) -> str:

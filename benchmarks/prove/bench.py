@@ -73,7 +73,7 @@ def measured(group: str, name: str, ask) -> dict:
         began = time.process_time()
         proof = run()
         seconds = time.process_time() - began
-        found = [{"property": o.kind, "line": o.span.line, "what": o.what, "reason": o.reason} for o in proof.open]
+        found = [{"property": o.kind, "file": Path(o.span.filename).name, "line": o.span.line, "what": o.what, "reason": o.reason} for o in proof.open]
         told = {"verdict": str(proof.verdict), "obligations": len(proof.obligations), "seconds": round(seconds, 3), "open": found, "needs": list(proof.needs)}
         with os.fdopen(here, "w") as out:
             json.dump(told, out)

@@ -258,3 +258,22 @@ def test_the_order_of_a_question_is_that_of_the_program(monkeypatch):
     question = [("ge", x * 2 - y * 3) for x, y in zip(numbers, numbers[1:] + numbers[:1])]
     Ladder(terms).solve(question)
     assert asked == [question]
+
+
+@pytest.mark.parametrize(("most", "follows"), [(3, True), (7, False)])
+def test_quotients_of_quotients(most, follows):
+    """j < w * l * g * q, taken apart by w, by l and by 4 g, with h < 4 beside it: what is left is below q.  With h up to 7 it is not; and every lemma holds."""
+    terms = Terms()
+    ends = {"w": (1, 2), "l": (1, 2), "g": (1, 2), "q": (0, 2), "j": (0, 400), "h": (0, most), "n": (0, 16)}
+    w, l, g, q, j, h, n = (terms.base("any", *span, name=name) for name, span in ends.items())
+    conds = [equal(n, w * l * g * q), at_least(n - 1, j)]
+    group = terms.divide(terms.divide(j, w), l)
+    head = terms.divide(group * 4 + h, g * 4)
+    goal = at_least(q - 1, head)
+    assert Ladder(terms, steps=(0, 0)).follows(conds, goal) == follows
+    said = [c for lemmas in System(terms, [*conds, negated(goal)]).lemmas for c in lemmas]
+    atoms = [next(iter(p.atoms)) for p in (w, l, g, q, j, h, n)]
+    for values in itertools.product(*(range(low, min(high, 15) + 1) for low, high in list(ends.values())[:-1])):
+        at = dict(zip(atoms, (*values, values[0] * values[1] * values[2] * values[3])))
+        if all(holds(c, dict(at)) for c in (*conds, negated(goal))):
+            assert not follows and all(holds(c, dict(at)) for c in said), at

@@ -116,6 +116,17 @@ def test_a_launch_with_the_number_of_the_decorator_runs():
     assert (x == 1).all() and out.tolist() == [0, 1, 2, 10, 11, 12]
 
 
+@pytest.mark.parametrize("where", [lambda x, n: (len(x) == n, len(x) >= n + 9), lambda x, n: (n % 2 == 0, n % 4 == 1), lambda x, n, blocks: (n == 3, blocks * 2 == n)])
+def test_conditions_that_contradict_each_other_prove_nothing(where):
+    @kernel(threads=32, where=where)
+    def k(x: ptr(int), n: int):
+        with each(thread, x) as i:
+            x[n + i] = 1
+
+    found = k.prove(["races"])
+    assert found.verdict is Verdict.UNKNOWN and found.open[0].what == "some launch keeps `where=`", found.render()
+
+
 def test_races_keep_it_too():
     with pytest.raises(snap.LaunchError, match="asks for"):
         snap.races(add_one, np.zeros(65, np.float32), 65, blocks=1)

@@ -35,13 +35,14 @@ def look_back(type: Scalar, op, nothing):
     A = element(type)
     in_warp = warp_reduce(type, op, None if isinstance(op, str) else nothing)
     publish, peek = _one_word(A) if type.bits == 32 else _two_words(A)
+    WORDS = words(type, 1)
 
     @device(thread)
     def glance(status: ptr(i64) @ grid[1], tile: int, end: int, value: ref(A[1])) -> bool:
         value[0] = A(nothing)
         return peek(status, tile, value) if tile < end else True
 
-    @device(warp)
+    @device(warp, where=lambda status, tile, there: there or 0 <= WORDS * tile <= len(status) - WORDS)
     def gather(status: ptr(i64) @ grid[1], tile: int @ thread[1], there: bool @ thread[1], value: ref(A[1])) -> A:
         while not intrinsic.all(there):
             with each(thread):  # only what is missing is read again: many warps look at the same words

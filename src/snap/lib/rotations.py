@@ -103,7 +103,7 @@ def rotary_kernel(type, held, WIDTH, TOGETHER, INTERLEAVED, SINGLE, BACK, counte
     E, H, J = element(type), element(held), element(counted)
     ANGLES = WIDTH // 2 if INTERLEAVED else WIDTH
     load, store, load_angles = loader(type, WIDTH), storer(type, WIDTH), loader(held, ANGLES)
-    sign = -1.0 if BACK else 1.0
+    sign, MOST = -1.0 if BACK else 1.0, most_counted(counted)
 
     @kernel(
         threads=THREADS,
@@ -113,7 +113,7 @@ def rotary_kernel(type, held, WIDTH, TOGETHER, INTERLEAVED, SINGLE, BACK, counte
             TOGETHER <= heads <= 2**30,
             heads % TOGETHER == 0,
             size % (2 * ANGLES) == 0,
-            0 <= n <= most_counted(counted),
+            0 <= 2 * ANGLES * TOGETHER * n <= MOST,
             n % (size // 2 // ANGLES * length * (heads // TOGETHER)) == 0,
             blocks <= 2**16,
             0 <= of_batch <= 2**40,

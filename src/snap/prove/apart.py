@@ -26,7 +26,7 @@ from snap.ir.effects import Extent
 from snap.ir.expressions import Spread
 from snap.ir.hardware import MATRIX_ROW, WARP, WARPGROUP
 from snap.ir.types import BLOCK1, CLUSTER1, THREAD1, Level, Privilege
-from snap.prove import Task, draws, pacts
+from snap.prove import Task, draws, loads, pacts
 from snap.prove.context import ProofContext, context
 from snap.prove.goals import shown
 from snap.prove.hulls import hulls
@@ -169,9 +169,9 @@ def _learned(c: ProofContext, pair: Pair, sides: list[tuple[Site, Renaming]]) ->
     """What functions promise of two threads, and what is known of numbers that they have drawn."""
     entry = pair.entry
     if entry is None:
-        return [*draws.facts(c, None, sides), *pacts.facts(c, None, 0, 0, sides)]
+        return [*loads.facts(c.found, sides), *draws.facts(c, None, sides), *pacts.facts(c, None, 0, 0, sides)]
     promised = pacts.facts(c, _outer(c, pair, entry), entry.stamp, 0 if entry.disjoint else -1, sides)
-    return [*draws.facts(c, entry.outer, sides), *promised]
+    return [*loads.facts(c.found, sides), *draws.facts(c, entry.outer, sides), *promised]
 
 
 def _outer(c: ProofContext, pair: Pair, entry: Entry) -> Privilege:

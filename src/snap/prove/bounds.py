@@ -13,7 +13,7 @@ from snap.prove import Task, pacts
 from snap.prove.context import ProofContext, context
 from snap.prove.goals import Goal, of_arithmetic, of_inside, of_promise, of_site
 from snap.prove.hulls import strongest
-from snap.prove.ladder import NO, NoModel, TermModel
+from snap.prove.ladder import NO, Ladder, NoModel, TermModel
 from snap.prove.needs import Need, needed, strongest_of
 from snap.prove.replay import confirmed
 from snap.prove.terms import from_memory, negated
@@ -27,7 +27,16 @@ def bounds(task: Task) -> Findings:
     goals += [g for i in c.found.insides for g in of_inside(c.terms, i)]
     goals += [g for p in c.found.promises for g in of_promise(p)]
     found = [*told(c, goals), *pacts.obligations(c), *given_up(c)]
-    return Findings((*divided(c, found), *found), (*c.assumed, *c.trusted))
+    return Findings((*contradictory(c), *divided(c, found), *found), (*c.assumed, *c.trusted))
+
+
+def contradictory(c: ProofContext) -> list[Obligation]:
+    """Where no launch keeps what is asked for, anything would be proved."""
+    if c.task.where is None or Ladder(c.terms, FEW_STEPS).solve(c.facts) is not NO:
+        return []
+    what, why = "some launch keeps `where=`", "no numbers satisfy all of it, so that every launch is refused"
+    help = "two of its conditions contradict each other, or the number of blocks in `blocks=`: leave one out"
+    return [Obligation("precondition", Verdict.UNKNOWN, what, c.task.where[0].span, why, help=help)]
 
 
 def divided(c: ProofContext, found: list[Obligation]) -> list[Obligation]:
@@ -95,6 +104,7 @@ def _refuted(c: ProofContext, goal: Goal) -> Obligation | None:
     return Obligation(goal.kind, Verdict.REFUTED, what, goal.span, launch.seen, help=help, launch=launch, data=data)
 
 
+FEW_STEPS = (50_000, 0)  # of z3: most contradictions are plain
 SEEN = {"bounds": ("out of bounds",), "views": ("misaligned", "out of bounds")}
 
 

@@ -1,9 +1,10 @@
 """Cells of shared memory that are written once: a number that one thread has drawn, and all of its block read.
 
 Input: a kernel; then its writes and reads, as the walk comes to them.  Output: of such a cell, one number that all of
-the block read, and, where what was written is a number that was drawn (draws.py), that this is one, too.  Invariant: a
-cell is one statement's, which stands in no loop; so a block that reads it reads what a thread of the block has written,
-if the write comes first, which is what *init* and *order* show, and is listed.  Non-goals: cells written again.
+the block read: the one that was written, where that is the same for every thread; and where a number was written that
+was drawn (draws.py), that this is one, too.  Invariant: a cell is one statement's, which stands in no loop; so a block
+that reads it reads what a thread of the block has written, if the write comes first, which is what *init* and *order*
+show, and is listed.  Non-goals: cells written again.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from snap.ir.integers import held_by
 from snap.ir.types import BLOCK1, Space, ValueType
 from snap.ir.walk import statements
 from snap.prove.sites import Site
+from snap.prove.terms import Poly
 from snap.prove.values import Value, is_int
 
 if TYPE_CHECKING:
@@ -55,6 +57,10 @@ def read(w: Walk, site: Site | None, t: ValueType) -> Value | None:
     before = None if site is None else w.cells.get(id(site.root))
     if site is None or before is None or not is_int(t) or site.elem != t or site.index != before[0].index:
         return None
+    term = before[1].term
+    if isinstance(term, Poly) and term.value is not None:
+        w.out.cells[site.name] = None
+        return Value(term, before[1].deps)
     low, high = held_by(t)
     known = w.terms.base("any", low, high, BLOCK1, 0, site.name, key=("cell", id(site.root)))
     for d in [d for d in w.out.draws if d.result is not None and d.result == before[1].term and d.cell is None]:

@@ -13,12 +13,12 @@ from snap.diag.span import Span
 from snap.frontend.text import expression
 from snap.ir.depth import deep
 from snap.ir.types import Level
-from snap.prove import Task
+from snap.prove import Task, cells
 from snap.prove.evaluate import Walk
 from snap.prove.ladder import Ladder
 from snap.prove.sites import Walked
 from snap.prove.terms import TRUE, Cond, Poly, Terms, at_least, equal, number
-from snap.prove.where import WhereReader, conditions, multiples, refine, solved
+from snap.prove.where import WhereReader, conditions, equalities, multiples, refine, solved
 
 
 @dataclass(slots=True)
@@ -61,11 +61,15 @@ def context(task: Task) -> ProofContext:
 
 
 def _made(task: Task) -> ProofContext:
-    walk, facts, where = _begun(task, {})
-    whole = multiples(facts, names_of(walk))
-    if whole:  # a number that is a multiple of 8 is 8 times another one: then quotients by 8 are no unknowns
-        walk, facts, where = _begun(task, whole)
+    walk, facts, where = _begun(task, {}, {})
+    whole, same = multiples(facts, names_of(walk)), equalities(facts, names_of(walk))
+    if whole or same:  # a number that is a multiple of 8 is 8 times another one: then quotients by 8 are no unknowns
+        walk, facts, where = _begun(task, whole, same)
     refine(facts)
+    if where is not None and where.divisors:  # by what is known to be positive, `where=` divides without cases
+        ranges = {name: p.span() for name, p in walk.out.params.items()}
+        walk, facts, where = _begun(task, whole, same, ranges)
+        refine(facts)
     walk.terms.tighten()
     walk.out.facts += facts
     _blocks_solved(walk, facts)
@@ -78,14 +82,17 @@ def _made(task: Task) -> ProofContext:
     found = walk.run()
     assumed += [f"the assertion in line {span.line} holds (checked when it runs)" for span in found.asserted]
     made = ProofContext(task, walk.terms, walk.ladder, walk, found, names, tuple(dict.fromkeys(assumed)))
+    made.trusted.update({cells.ASSUMED.format(name): None for name in found.cells})
     divisors = [] if where is None else where.divisors
     made.divisors = {expression(e): e.span for y, e in divisors if not walk.ladder.follows(found.facts, at_least(y, 1))}
     return made
 
 
-def _begun(task: Task, whole: dict[str, int]) -> tuple[Walk, list[Cond], WhereReader | None]:
+def _begun(
+    task: Task, whole: dict[str, int], same: dict[str, str], ranges: dict[str, tuple[int, int]] | None = None
+) -> tuple[Walk, list[Cond], WhereReader | None]:
     """A walk that has not begun, what `where=` says of its numbers, and how it was read."""
-    walk = Walk(task.typed, Ladder(Terms()), whole)
+    walk = Walk(task.typed, Ladder(Terms()), whole, same, ranges)
     walk.alone = task.alone
     fixed = _fixed(walk, task.blocks)
     if task.where is None:
@@ -105,7 +112,7 @@ def _fixed(walk: Walk, blocks: int | tuple[int, ...] | None) -> list[Cond]:
 
 
 def _blocks_solved(walk: Walk, facts: list[Cond]) -> None:
-    """Where an equation gives the number of blocks, it is no unknown."""
+    """WhereReader an equation gives the number of blocks, it is no unknown."""
     groups = next((atom for atom in walk.blocks.atoms if atom.kind == "groups"), None)
     found = None if groups is None else solved(facts, groups)
     if groups is None or found is None:

@@ -17,7 +17,7 @@ value for the block (or the thread itself is the one that wrote), and else may b
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from snap.ir.types import BLOCK1, Level, Privilege
 from snap.prove.terms import Atom
@@ -34,12 +34,19 @@ class Before:
     same     so many of the loops around the two are in the same iteration
     earlier  the next one is in an earlier iteration
     self     the thread that reads has written it; else any of its block
+    back     of an earlier one: the iteration so many before; 0 for any of them
     """
 
     write: Touch
     same: int
     earlier: bool = False
     self: bool = False
+    back: int = 0
+
+    @property
+    def counted(self) -> Atom | None:
+        """The counter that is so many before the read's own."""
+        return next(iter(self.write.when.loops[self.same].trip.atoms)) if self.back else None
 
     def shared(self, atom: Atom) -> bool:
         """Whether a number is the same one for the read and for the write."""
@@ -61,7 +68,7 @@ class Before:
 
     def counters(self) -> Iterator[Atom]:
         """Counters of which any iteration may be chosen."""
-        for loop in self.write.when.loops[self.same :]:
+        for loop in self.write.when.loops[self.same + (self.back > 0) :]:
             yield from loop.trip.atoms
 
 
@@ -92,6 +99,13 @@ def before(read: Touch, writes: list[Touch]) -> list[Before]:
         for k in range(loops - 1, alive - 1, -1):
             found += [Before(w, k, earlier=True, self=own) for own in who]
     return found
+
+
+def nearest(found: list[Before]) -> list[Before]:
+    """Of the same, by others or the thread itself: what is done in the iteration before, where it is done in an earlier
+    one.  They are some of those that were found, and sets of them are simple: there is no choice of iterations.
+    """
+    return [replace(b, back=1) if b.earlier else b for b in found if not b.self or b.write.own]
 
 
 def plainly(read: Touch, found: list[Before]) -> bool:

@@ -132,7 +132,7 @@ class Sets:
     def product(self, mono: tuple[Atom, ...], name: AtomNamer) -> str:
         """An unknown of its own."""
         names = [name(atom) for atom in mono]
-        if any(one.startswith("x") for one in names):
+        if any(one.startswith(("x", "(")) for one in names):
             raise Beyond
         text = "m" + "".join(sorted(names))
         self.universe[text] = Poly({mono: 1}).span()
@@ -268,6 +268,8 @@ class _Written:
 
     def same(self, atom: Atom) -> bool:
         """Whether it is one number for both."""
+        if atom is self.b.counted:
+            return False
         if atom not in self._same:
             inside = atoms_of([], [p for part in atom.parts for p in _parts(part)]) if atom.defined else ()
             self._same[atom] = (
@@ -276,6 +278,9 @@ class _Written:
         return self._same[atom]
 
     def name(self, atom: Atom) -> str:
+        if atom is self.b.counted:
+            self.sets.learn([atom])
+            return f"({given(atom)} - {self.b.back})"
         if self.same(atom):
             self.sets.learn([atom])
             return given(atom)
@@ -298,7 +303,7 @@ class _Written:
         if b.earlier:
             for atom in w.when.loops[b.same].trip.atoms:
                 sets.learn([atom])
-                said.append(f"{self.name(atom)} < {given(atom)}")
+                said.append(f"0 <= {self.name(atom)} < {given(atom)}")
         if w.rank is not None and read.rank is not None:
             said.append(self.equal(w.rank, read.rank))
         said += self._reaches(w, read)

@@ -19,7 +19,7 @@ from snap.ir import nodes as ir
 from snap.ir.effects import Effect, Kind
 from snap.ir.types import GRID1, THREAD1, Array, Privilege, ValueType
 from snap.ir.walk import bodies, statements
-from snap.prove import arrays, cells, contracts, loops
+from snap.prove import arrays, cells, contracts, loads, loops
 from snap.prove.acts import act
 from snap.prove.contracts import Called
 from snap.prove.sites import NEVER, NONE, Deps, Entry, Inside, Root, Site, UnitPosition, Walked
@@ -65,9 +65,10 @@ class Walk(Started):
         if isinstance(v.term, Poly) and by != THREAD1 and _unshared(v.term, by):
             low, high = v.term.span()
             term, v = v.term, Value(self.terms.base("any", low, high, by, self.depth, name), v.deps)
+            assert isinstance(v.term, Poly)
             if any(atom.defined for atom in term.atoms) or len(term.terms) > 1:
-                assert isinstance(v.term, Poly)
                 self.define(equal(v.term, term))
+            loads.renamed(self.out, term, v.term)
         elif isinstance(v.term, tuple) and by != THREAD1:
             atom = self.terms.base("any", 0, 1, by, self.depth, name)
             if v.term[0] not in ("true", "false"):
@@ -96,10 +97,13 @@ class Walk(Started):
         return found
 
     def define(self, c: Cond) -> None:
-        """What an atom is that has just been made: it decides about nobody's way."""
+        """What is known of all who are here, such as what an atom is that has just been made: it decides about nobody's
+        way.  A guard elsewhere may say the same, and does decide: so it is written in a way that no guard is.
+        """
         if c != TRUE:
-            self.path.append(c)
-            self.out.defines.add(c)
+            said = ("and", *c[1:], TRUE) if c[0] == "and" else ("and", c)
+            self.path.append(said)
+            self.out.defines.add(said)
 
     def inside(self, v: Value, size: int, span: Any, name: str) -> None:
         if self.dry:

@@ -13,17 +13,32 @@ from __future__ import annotations
 from snap.diag.error import Label
 from snap.prove import Task
 from snap.prove.context import ProofContext, context
-from snap.prove.covered import Before, before, plainly
+from snap.prove.covered import Before, before, nearest, plainly
 from snap.prove.covered_sets import Beyond, Sets, limited
 from snap.prove.goals import shown
 from snap.prove.ladder import NO
 from snap.prove.replay import launch_of, seen
-from snap.prove.terms import Cond, both, equal, from_memory, negated
+from snap.prove.terms import (
+    Atom,
+    Cond,
+    Instance,
+    NotFollowed,
+    Poly,
+    at_least,
+    atoms_of,
+    below,
+    both,
+    equal,
+    from_memory,
+    negated,
+    number,
+)
 from snap.prove.touches import Touch, touches
 from snap.prove.verdict import Findings, Launch, Obligation, Verdict
 
 PATIENCE = 8  # so often isl may give a kernel's sets up: then it is not asked any more
 NEAREST = 2  # writes that come before, which are asked about by themselves first
+LAST = 2  # of earlier iterations, so many are tried
 OTHERS = "what other threads have written is there when it is read (the properties races and order)"
 
 
@@ -72,7 +87,7 @@ def by_sets(c: ProofContext, read: Touch, ways: list[Before]) -> Sets | None:
     """
     clear = [b for b in ways if not b.write.vague]
     found: Sets | None = None
-    rounds = [(clear, True), (clear, False)] if clear else []
+    rounds = [(nearest(clear), True), (clear, True), (clear, False)] if clear else []
     if len(clear) > NEAREST:
         rounds.insert(0, (clear[:NEAREST], True))
     if len(clear) < len(ways) or not ways:
@@ -107,18 +122,53 @@ def _subtracted(c: ProofContext, read: Touch, ways: list[Before], coarse: bool) 
 
 
 def by_solver(c: ProofContext, read: Touch, ways: list[Before]) -> bool:
-    """Writes of the thread itself, in the same iteration: whether one of them was certainly made, by the same index.
-    The indices may have products.
+    """Writes of the thread itself, in the same iteration, or in the one for which the indices agree: whether one of
+    them was certainly made, by the same index.  The indices may have products.
     """
     known = [*c.facts, *read.path]
     missed: list[Cond] = []
     for b in ways:
         w = b.write
-        if b.self and not b.earlier and len(w.when.loops) == b.same and w.like(read) and w.rank == read.rank:
-            if all(a >= n for a, n in zip(w.sizes, read.sizes)):
-                guards = [one for one in w.path if one not in c.found.defines]
-                missed.append(negated(both(*guards, *(equal(i, j) for i, j in zip(w.index, read.index)))))
+        if b.self and w.like(read) and w.rank == read.rank and all(a >= n for a, n in zip(w.sizes, read.sizes)):
+            missed += [negated(made) for made in _made(c, read, b)]
     return bool(missed) and c.ladder.solve([*known, *missed]) is NO
+
+
+def _made(c: ProofContext, read: Touch, b: Before) -> list[Cond]:
+    """Conditions under which the thread has made this write by the index that is read, each for iterations of the loops
+    around the write that are named by the read: a number that an index of the write is, or counts from, is what makes
+    it equal to the read's; an earlier iteration that no index names is one of the last ones.  That the iterations came,
+    what the path says for these numbers tells, if nothing leaves a loop early; and nothing else in it may be of these
+    iterations alone.
+    """
+    w = b.write
+    guards = [one for one in w.path if one not in c.found.defines]
+    loops = w.when.loops[b.same :]
+    trips = [atom for loop in loops for atom in loop.trip.atoms]
+    inside = [atom for atom in atoms_of(guards, w.index) if not atom.defined]
+    if not all(loop.full for loop in loops) or any(not (atom in trips or b.shared(atom)) for atom in inside):
+        return []
+    named: dict[Atom, Poly] = {}
+    for i, j in zip(w.index, read.index):
+        mine = [atom for atom in atoms_of([], [i]) if atom in trips]
+        if len(mine) == 1 and i.terms.get((mine[0],)) == 1:
+            rest = i - Poly({(mine[0],): 1})
+            if mine[0] not in atoms_of([], [rest]):
+                named.setdefault(mine[0], j - rest)
+    found = []
+    for back in range(1, LAST + 1) if b.earlier and trips[0] not in named else (0,):
+        chosen = {atom: named.get(atom, number(0)) for atom in trips}
+        if back:
+            chosen[trips[0]] = loops[0].trip - back
+        came = [at_least(p, 0) for p in chosen.values()]
+        came += [below(chosen[trips[0]], loops[0].trip)] if b.earlier else []
+        then = Instance(c.terms, chosen)
+        try:
+            same = [equal(then.poly(i), j) for i, j in zip(w.index, read.index)]
+            found.append(both(*came, *map(then.cond, guards), *same))
+        except NotFollowed:
+            pass
+    return found
 
 
 # ---- answers --------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from snap.ir import nodes as ir
 from snap.ir.effects import assigned
@@ -38,6 +38,11 @@ CANDIDATES: tuple[Callable[[Poly, Poly], Cond], ...] = (
     lambda v, entry: at_least(entry, v),
     lambda v, entry: at_least(v, entry),
 )
+# The same of a bool, of which all hold on entry: a loop that only sets it leaves it set, one that only clears it clear.
+OF_BOOLS: tuple[Callable[[Cond, Cond], Cond], ...] = (
+    lambda v, entry: either(negated(entry), v),
+    lambda v, entry: either(negated(v), entry),
+)
 
 
 @dataclass(slots=True)
@@ -50,7 +55,7 @@ class Carried:
     entry: Value
     step: Poly | None = None
     most: tuple[Poly, ...] = ()
-    holds: tuple[Callable[[Poly, Poly], Cond], ...] = ()
+    holds: tuple[Callable[[Any, Any], Cond], ...] = ()
     group: int = -1  # the arithmetic that its form rests on
 
 
@@ -174,8 +179,9 @@ def repeated(w: Walk, s: ir.While) -> None:
         w.inline(s.pre)
         cond = value(w, s.cond)
         w.dry -= 1
-        if isinstance(cond.term, tuple):
-            w.fact(Value(negated(cond.term), cond.deps))
+        if isinstance(cond.term, tuple):  # it holds of all who have come to the loop, once it ends: nobody's way
+            w.use(cond)
+            w.define(negated(cond.term))
 
 
 def _passed(w: Walk, body: ir.Body, *given: Value) -> list[Cond]:
@@ -301,6 +307,9 @@ def _set(w: Walk, carried: dict[Key, Carried], trip: Poly) -> dict[Key, Poly]:
                     w.define(candidate(v.term, entry))
                 for most in c.most:
                     w.define(at_least(entry + most * trip, v.term))
+        elif isinstance(v.term, tuple) and isinstance(entry, tuple):
+            for candidate in c.holds:
+                w.define(candidate(v.term, entry))
     return free
 
 
@@ -339,10 +348,12 @@ def _learn(
             elif is_int(c.var.type):
                 assert isinstance(c.var.type, Scalar)
                 c.most = _most(w, step, known, settled, c.var.type)
-    left = {key: c for key, c in carried.items() if c.step is None and is_int(c.var.type)}
+    left = {key: c for key, c in carried.items() if c.step is None and (is_int(c.var.type) or is_bool(c.var.type))}
     for c in left.values():
         entry = c.entry.term
-        if isinstance(entry, Poly):
+        if isinstance(entry, tuple):
+            c.holds, c.group = OF_BOOLS, _group(w)
+        elif isinstance(entry, Poly):
             known = [*w.out.facts, *w.path]
             c.holds = tuple(one for one in CANDIDATES if w.ladder.follows(known, one(entry, entry)))
             c.group = _group(w)
@@ -397,9 +408,9 @@ def _kept(w: Walk, left: dict[Key, Carried], ends: dict[Key, Value], known: list
     dropped = False
     for key, c in left.items():
         end, entry = ends[key].term, c.entry.term
-        if not isinstance(entry, Poly):
+        if not isinstance(entry, (Poly, tuple)):
             continue
-        kept = tuple(one for one in c.holds if isinstance(end, Poly) and w.ladder.follows(known, one(end, entry)))
+        kept = tuple(one for one in c.holds if type(end) is type(entry) and w.ladder.follows(known, one(end, entry)))
         dropped, c.holds = dropped or len(kept) < len(c.holds), kept
     return dropped
 

@@ -16,8 +16,7 @@ from snap.ir.synced import PointKind, SyncHalf
 from snap.ir.types import Level, Space
 from snap.ir.walk import statements
 from snap.prove.order_acts import Acts, Stuck
-from snap.prove.order_counts import least, most
-from snap.prove.order_phases import Phases, _less
+from snap.prove.order_phases import Phases
 from snap.prove.order_reach import CLUSTER, State
 from snap.prove.order_rings import Rings
 from snap.prove.order_sites import OrderSite
@@ -79,21 +78,9 @@ def _loads(rings: Rings, phases: Phases) -> Iterator[Stuck]:
         uid = e.barrier.uid
         used = [x for c in phases.of[uid] for x in phases.arrivals[c]]
         waited = [x for x in phases.waits if x.barrier.uid == uid]
-        ends = rings.role_ends if any(x.in_role for x in (*used, *waited)) else phases.ends()[-1:]
-        if not all(_all_waited(rings, uid, c, ends) for c in phases.of[uid]):
+        ends = phases.ends_of(uid, [*used, *waited])
+        counts = [((), c[:-1]) for c in phases.of[uid]]
+        if not all(any(rings.waited_for(uid, count, end, ends) for end in ends) for count in counts):
             yield Stuck(
                 e.span, e.barrier.name, "the block may exit while this is loaded: it is not shown to be waited for"
             )
-
-
-def _all_waited(rings: Rings, uid: int, c: tuple, ends: list) -> bool:
-    """One role waits for as many phases as are arrived for."""
-    key, count = ((), ("waited", uid)), ((), c[:-1])
-    comes = [(k, f) for k, f in ends if k.get(count, linear.ZERO) != linear.ZERO]
-    for known, facts in ends:
-        for v in (None, *(k for k in rings.followed if isinstance(k[1], int) and rings.same_steps(k[1]))):
-            low = least(_less(known, key, v), facts)
-            highs = [most(_less(k, count, v), f) for k, f in comes]
-            if low is not None and all(high is not None and low + 1 >= high for high in highs):
-                return True
-    return False

@@ -172,7 +172,17 @@ class Phases:
                     self.say(None, b, "more bytes are expected, or fewer, than are loaded")
 
     def ends(self) -> list[tuple[dict, list]]:
-        return [*self.rings.role_ends, (self.rings.values.known, self.rings.values.facts)]
+        return [*(end for _, end in self.rings.role_ends), (self.rings.values.known, self.rings.values.facts)]
+
+    def ends_of(self, uid: int, events: list[Event]) -> list[tuple[dict, list]]:
+        """How those end who wait for an mbarrier, or arrive.  Where all of that stands in roles: the roles of splits in
+        which some of it stands.  A split without any changes neither count; and what it knows of them is less, since
+        roles have met before it.
+        """
+        if not any(e.in_role for e in events):
+            return self.ends()[-1:]
+        every = not all(e.in_role for e in events)
+        return [end for touched, end in self.rings.role_ends if every or uid in touched]
 
     def circles(self) -> None:
         """Nobody waits for what can only come after: around every circle of waits, indices become smaller."""
@@ -201,7 +211,7 @@ class Phases:
             if not waited or uid in self.rings.turns:
                 continue
             arrived = [e for c in self.of[uid] for e in self.arrivals[c]]
-            ends = self.rings.role_ends if any(e.in_role for e in (*waited, *arrived)) else self.ends()[-1:]
+            ends = self.ends_of(uid, [*waited, *arrived])
             for c in self.of[uid]:
                 if not self.enough(uid, c, ends):
                     self.say(waited[0], b, "it is not shown that as many arrive as are waited for", True)

@@ -45,6 +45,7 @@ from snap.prove.order_sites import LoopAges, OrderSite
 from snap.prove.order_text import alike, bits, counters, given, paths, roles, trips_of
 from snap.prove.order_turns import TurnBarrier, turns
 from snap.prove.timelines import COPY, PASSED
+from snap.record import replace
 
 CounterKey = tuple  # of a variable, or of a counter of ours
 NEVER = 1 << 20
@@ -86,7 +87,7 @@ class Rings(Acts):
         self.lags: dict[tuple, dict[CounterKey, int]] = {}
         self.left: dict[tuple, tuple[Open, State]] = {}
         self.followed: list[CounterKey] = []
-        self.role_ends: list[tuple[dict, list]] = []
+        self.role_ends: list[tuple[set[int], tuple[dict, list]]] = []  # with the mbarriers that the split touches
         self._steps: dict[int, bool] = {}
         self.depth = 0  # cases entered, and not yet all left
         self.barriers = {b.uid: b for b in kernel.mbarriers}
@@ -146,7 +147,32 @@ class Rings(Acts):
         """How each role ends, for what others wait for."""
         self.depth -= len(s.cases)
         if not self.dry and self.barriers:
-            self.role_ends += ends
+            touched = {key[1][1] for case in s.cases for key in self.ghosts(case.body)}
+            self.role_ends += [(touched, end) for end in ends]
+        if self.barriers and s.level is Level.THREAD and len(ends) == len(s.cases):
+            for case, end in zip(self.in_order(s), ends):
+                self._all_loaded(s, case, end, ends)
+
+    def _all_loaded(self, s: ir.Split, case: ir.Case, end: tuple[dict, list], ends: list[tuple[dict, list]]) -> None:
+        """A role whose threads have all waited for as many phases as anybody has arrived for knows, behind the split,
+        that whatever was loaded for them is over; and so do those whom it meets at a barrier.
+        """
+        alone = any(isinstance(one, synced.Elect) for one in statements(case.body))
+        units = 0 if alone else self.unit_mask(self.chosen(s, case, self.active), whole=True)
+        for uid in {key[1][1] for key in self.ghosts(case.body) if key[1][0] == "waited"} - self.turns.keys():
+            counts = [key for key in self.followed if _arrival(key) == uid]
+            if not self.barriers[uid].everywhere and all(self.waited_for(uid, key, end, ends) for key in counts):
+                self.change(lambda site, st, uid=uid: _loaded(site, st, uid, units))
+
+    def waited_for(self, uid: int, count: CounterKey, end: tuple[dict, list], ends: list[tuple[dict, list]]) -> bool:
+        """The same counter of the program bounds what a role has waited for, and what all have arrived for."""
+        comes = [one for one in ends if one[0].get(count, linear.ZERO) != linear.ZERO]
+        for v in (None, *(k for k in self.followed if isinstance(k[1], int) and self.same_steps(k[1]))):
+            low = least(_apart(end[0], ((), ("waited", uid)), v), end[1])
+            highs = [most(_apart(known, count, v), facts) for known, facts in comes]
+            if low is not None and all(high is not None and high <= low + 1 for high in highs):
+                return True
+        return False
 
     def partners(self, key: CounterKey, changed: list) -> list:
         """What a counter is compared with: nothing, and every other that is known already."""
@@ -414,6 +440,11 @@ class Rings(Acts):
 
 def _class(s: synced.MBarrierArrive) -> tuple:
     return ("arrived", s.barrier.uid, str(s.by), s.copies)
+
+
+def _loaded(site: OrderSite, st: State, uid: int, units: int) -> State:
+    counted = site.extra.get("loaded", (None,))[0] == uid and site.rank is None
+    return replace(st, over=st.over.learnt(site.made, units)) if counted else st
 
 
 def _arrival(key: CounterKey) -> int | None:

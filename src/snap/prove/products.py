@@ -9,18 +9,20 @@ products that stand in them.  Invariant: they follow, over the integers.  Non-go
   signs       x > 0 makes x*y >= y for y >= 0, and so on; x = 0 makes x*y = 0
   pairs       `x < y` makes `x*c + c <= y*c` for c >= 0; x = y makes the products equal
   alike       x = x' and y = y' makes `x*y = x'*y'`
-  multiples   what is not negative, times a factor that is not
+  multiples   what is not negative, times a factor that is not; what is added to it and stands in no product at its most
   digits      `r*S + c = 0` told apart by r < 0, r = 0, r > 0
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 
 from snap.prove.terms import Atom, Cond, Mono, Poly, polys
 
 MOST_LEMMAS = 400
+SMALL = 64  # a range
 WIDE = 1 << 40  # ends beyond that say nothing of use
 
 
@@ -36,13 +38,15 @@ def lemmas(conds: list[Cond], axioms: list[Cond], atoms: list[Atom]) -> tuple[li
     known = [p for c in flat for p in ([c[1]] if c[0] == "ge" else [c[1], -c[1]] if c[0] == "eq" else [])]
     quotients = [atom for atom in atoms if atom.kind == "div"]
     limits = [*known, *_renamed(flat, known)] if quotients else known
-    bounds = [p for atom in quotients for p in _quotient(atom, limits)]
+    bounds: list[Poly] = []
+    for atom in quotients:  # by number: what one of another is made of comes first
+        bounds += _quotient(atom, [*limits, *bounds])
     bounds += [less for p in known for less in _without_factors(p)]
     found: list[Cond] = [ge(p) for p in bounds]
     for mono in ordered:
         for k, atom in enumerate(mono):
             found += _box(mono, atom, mono[:k] + mono[k + 1 :])
-    found += _multiples([*bounds, *known], monos)
+    found += _multiples([*bounds, *known, *_loosened(known, monos)], monos)
     cases: list[Cond] = []
     for one, other in itertools.combinations(ordered, 2):
         cases += _pair(one, other) or _alike(one, other)
@@ -57,21 +61,33 @@ def lemmas(conds: list[Cond], axioms: list[Cond], atoms: list[Atom]) -> tuple[li
 
 
 def _quotient(q: Atom, known: list[Poly]) -> list[Poly]:
-    """q = x / y, y = k*d, and x < P*d: then k*q < P."""
+    """q = x / y, y = k*d, and x < P*d: then k*q < P.  What is small in x counts at its most."""
     x, y = q.parts
     if x.span()[0] < 0 or y.span()[0] < 1 or len(y.terms) != 1 or y.constant:
         return []
     ((divisor, k),) = y.terms.items()
+    small = {m: n for m, n in x.terms.items() if len(m) == 1 and m[0].high - m[0].low <= SMALL}
+    most = x - Poly(small) + sum(n * (m[0].high if n > 0 else m[0].low) for m, n in small.items())
     found = []
-    limits = [p for p in known if all(p.terms.get(mono, 0) == -n for mono, n in x.terms.items() if mono)]
-    further = [p + q for p in limits for q in known if len((p + q).terms) < len(p.terms) + len(q.terms) - 1]
-    for p in dict.fromkeys([*limits, *further]):
-        above = p + x  # P*d - constant, constant >= 1
-        rest = {mono: n for mono, n in above.terms.items() if mono}
-        if k > 0 > above.constant and all(Counter(divisor) <= Counter(mono) for mono in rest):
-            times = Poly({_without(mono, divisor): n for mono, n in rest.items()})
-            found.append(times - Poly({(q,): k}) - 1)
+    for top in dict.fromkeys((x, most)):
+        limits = [p * times for p in known for times in _times(top, p)]
+        further = [p + q for p in limits for q in known if len((p + q).terms) < len(p.terms) + len(q.terms) - 1]
+        for p in dict.fromkeys([*limits, *further]):
+            above = p + top  # P*d - constant, constant >= 1
+            rest = {mono: n for mono, n in above.terms.items() if mono}
+            if k > 0 > above.constant and all(Counter(divisor) <= Counter(mono) for mono in rest):
+                times = Poly({_without(mono, divisor): n for mono, n in rest.items()})
+                limit = times - Poly({(q,): k}) - 1
+                by = math.gcd(*(n for mono, n in limit.terms.items() if mono)) or 1  # of whole numbers, as many
+                found.append(Poly({mono: n // by for mono, n in limit.terms.items() if n // by}))
     return found
+
+
+def _times(x: Poly, p: Poly) -> list[int]:
+    """So many times p, where that is a limit of x: it has all of its terms, taken off."""
+    terms = {mono: n for mono, n in x.terms.items() if mono}
+    scales = {-n // p.terms[mono] for mono, n in terms.items() if p.terms.get(mono, 0) and n % p.terms[mono] == 0}
+    return [k for k in scales if k > 0 and all(p.terms.get(mono, 0) * k == -n for mono, n in terms.items())]
 
 
 def _renamed(flat: list[Cond], known: list[Poly]) -> list[Poly]:
@@ -107,19 +123,38 @@ def _without(mono: Mono, divisor: Mono) -> Mono:
     return tuple(sorted((Counter(mono) - Counter(divisor)).elements(), key=lambda atom: atom.number))
 
 
+def _loosened(known: list[Poly], monos: set[Mono]) -> list[Poly]:
+    """p + k*c >= 0, where c stands in no product: then p + the most that k*c can be is not negative, and a factor times
+    that is made of products that are there.
+    """
+    factors = {atom for mono in monos for atom in mono}
+    found = []
+    for p in known:
+        loose: dict[Mono, int] = {m: k for m, k in p.terms.items() if len(m) == 1 and m[0] not in factors}
+        if loose and any(m and m[0] in factors for m in p.terms):
+            found.append(p - Poly(loose) + sum(k * (m[0].high if k > 0 else m[0].low) for m, k in loose.items()))
+    return found
+
+
 def _multiples(known: list[Poly], monos: set[Mono]) -> list[Cond]:
     """What is not negative, times a factor that is not, where most of the products stand in the question already."""
-    factors = sorted({atom for mono in monos for atom in mono}, key=lambda atom: atom.number)
+    factors: list[Mono] = [(atom,) for atom in sorted({a for mono in monos for a in mono}, key=lambda a: a.number)]
+    factors += sorted({pair for mono in monos if len(mono) > 2 for pair in itertools.combinations(mono, 2)}, key=_named)
     found: list[Cond] = []
     for p, atom in itertools.product(dict.fromkeys(known), factors):
         if len(p.terms) < 2:
             continue
-        product = p * Poly({(atom,): 1})
+        product = p * Poly({atom: 1})
         new = [mono for mono in product.terms if len(mono) > 1]
-        if new and sum(mono in monos for mono in new) * 2 >= len(new):
-            fact = ge(product)
-            found.append(fact if atom.low >= 0 else ("or", ge(Poly({(atom,): -1}) - 1), fact))
+        enough = len(new) if len(atom) > 1 else (len(new) + 1) // 2  # of products of two, all that it takes
+        if new and sum(mono in monos for mono in new) >= enough:
+            fact, positive = ge(product), all(one.low >= 0 for one in atom)
+            found.append(fact if positive else ("or", ge(Poly({atom: -1}) - 1), fact))
     return found
+
+
+def _named(mono: Mono) -> tuple[int, ...]:
+    return tuple(atom.number for atom in mono)
 
 
 def _box(mono: Mono, atom: Atom, rest: Mono) -> list[Cond]:
@@ -183,10 +218,11 @@ def _digits(p: Poly) -> list[Cond]:
                 at = mono.index(atom)
                 r[mono[:at] + mono[at + 1 :]] = k
         row, size = Poly(r), Poly({(atom,): 1})
-        if all(len(mono) < 2 for mono in row.terms) and len(row.terms) > 1:
+        if all(len(mono) < 3 for mono in row.terms) and len(row.terms) > 1:
             found += [
                 ("or", ge(-row), ge(row * size - size)),
                 ("or", ge(row), ge(-(row * size) - size)),
                 ("or", ("ne", row), ("eq", row * size)),
             ]
+            found += _digits(row)  # which may be such a sum itself: of rows that blocks take in turn
     return found

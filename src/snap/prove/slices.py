@@ -40,7 +40,7 @@ class Slices:
         self.kept = set(kept)
         self.chosen: list[tuple[Atom, list[Poly] | Cond]] = []
         self.parts: list[list[Cond]] = []
-        self.left = self._without_loose(list(conds))
+        self.left = self._without_loose([one for c in conds for one in (c[1:] if c[0] == "and" else (c,))])
         self.impossible = FALSE in self.left
         if not self.impossible:
             self.parts = _apart(self.left)

@@ -6,6 +6,7 @@ every launch that is not refused before anything runs (runtime/validate.py).  No
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -29,10 +30,22 @@ MOST_BYTES = 1 << 56  # of an array: more than any address reaches
 
 
 class Started:
-    """whole: by name, what a parameter or a length is known to be a multiple of."""
+    """whole: by name, what a parameter or a length is known to be a multiple of.  same: by name, the earlier parameter
+    that a parameter is known to be equal to.  ranges: by name, between which numbers a parameter is known to be.
+    """
 
-    def __init__(self, function: ir.Function, ladder: Ladder, whole: dict[str, int] | None = None):
-        self.function, self.ladder, self.terms, self.whole = function, ladder, ladder.terms, whole or {}
+    def __init__(
+        self,
+        function: ir.Function,
+        ladder: Ladder,
+        whole: dict[str, int] | None = None,
+        same: dict[str, str] | None = None,
+        ranges: dict[str, tuple[int, int]] | None = None,
+    ):
+        self.function, self.ladder, self.terms = function, ladder, ladder.terms
+        self.whole, self.same, self.ranges = dict(whole or {}), same or {}, ranges or {}
+        for name, of in self.same.items():  # a multiple of what either is known to be one of
+            self.whole[of] = math.lcm(self.whole.get(of, 1), self.whole.get(name, 1))
         self.out = Walked(self.terms)
         self.path: list[Cond] = []
         self.vars: dict[Key, Value] = {}
@@ -104,7 +117,13 @@ class Started:
 
     def _given(self, name: str, low: int, high: int, kind: str = "any") -> Poly:
         """A number that the launch decides."""
-        n = self.whole.get(name, 1)
+        known = self.out.params.get(self.same.get(name, ""))
+        if known is not None:  # both types hold it
+            ((mono, n),) = known.terms.items()
+            mono[0].low, mono[0].high = max(mono[0].low, -(-low // n)), min(mono[0].high, high // n)
+            return known
+        n, (least, most) = self.whole.get(name, 1), self.ranges.get(name, (low, high))
+        low, high = max(low, least), min(high, most)
         return self.terms.base(kind, -(-low // n), high // n, GRID1, name=name if n == 1 else f"{name} / {n}") * n
 
     def _axes(self, f: ir.Function) -> None:

@@ -328,4 +328,8 @@ def _load(w: Walk, e: ir.Load, access: ir.MemAccess) -> Value:
         return known
     # Nobody writes const memory while the kernel runs: an element is the same number each time that it is read.
     key = (id(site.root), e.type, site.index, site.shape) if site is not None and site.root.obj.const else None
-    return anything(w, e.type, key=key) if is_int(e.type) else anything(w, e.type)
+    found = anything(w, e.type, key=key) if is_int(e.type) else anything(w, e.type)
+    if site is not None and key is not None and isinstance(found.term, Poly):
+        for atom in found.term.atoms:
+            w.out.loads.setdefault(atom, site)
+    return found

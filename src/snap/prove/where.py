@@ -31,6 +31,7 @@ from snap.prove.terms import (
 )
 from snap.prove.values import compared
 
+ROUNDS = 3  # in which ranges are drawn from one another
 MOST_ITEMS = 4096  # of what `all` or `any` goes through
 
 
@@ -290,6 +291,21 @@ def multiples(facts: list[Cond], names: Mapping[str, Poly]) -> dict[str, int]:
     return found
 
 
+def equalities(facts: list[Cond], names: Mapping[str, Poly]) -> dict[str, str]:
+    """By name of a number that is given, an earlier name of the same number: `stride == out_stride`."""
+    given = {p: name for name, p in reversed(list(names.items())) if not name.startswith("len(") and name != "blocks"}
+    found: dict[str, str] = {}
+    for c in _each(facts):
+        if c[0] == "eq" and sorted(c[1].terms.values()) == [-1, 1]:
+            one, other = (given.get(Poly({mono: 1})) for mono in c[1].terms)
+            if one is not None and other is not None:
+                first, second = sorted((found.get(one, one), found.get(other, other)), key=list(names).index)
+                found = {name: first if of == second else of for name, of in found.items()}
+                if first != second:
+                    found[second] = first
+    return found
+
+
 def _times(floor: Atom) -> Poly:
     return Poly({(floor,): floor.parts[1]})
 
@@ -306,14 +322,20 @@ def solved(facts: list[Cond], atom: Atom) -> Poly | None:
 
 
 def refine(facts: list[Cond]) -> None:
-    """Ranges of parameters, by conditions on one of them alone."""
-    for c in _each(facts):
-        for p in (c[1],) if c[0] == "ge" else (c[1], -c[1]) if c[0] == "eq" else ():
-            variable = [(mono, k) for mono, k in p.terms.items() if mono]
-            if len(variable) == 1 and len(variable[0][0]) == 1 and not variable[0][0][0].defined:
-                (atom,), k = variable[0]
-                # k * atom + constant >= 0
-                if k > 0:
-                    atom.low = max(atom.low, -(p.constant // k))
-                else:
-                    atom.high = min(atom.high, p.constant // -k)
+    """Ranges of parameters, by conditions in which nothing else stands but numbers whose ranges are known: from
+    `1 <= N <= stride` follows that a stride is positive.
+    """
+    known = [p for c in _each(facts) for p in ((c[1],) if c[0] == "ge" else (c[1], -c[1]) if c[0] == "eq" else ())]
+    for _ in range(ROUNDS):
+        for p in known:
+            for mono, k in p.terms.items():
+                if len(mono) == 1 and not mono[0].defined and not any(mono[0] in m for m in p.terms if m != mono):
+                    _bounded(mono[0], k, (p - Poly({mono: k})).span()[1])
+
+
+def _bounded(atom: Atom, k: int, most: int) -> None:
+    """k * atom + rest >= 0, and the rest is so much at most.  A range stays one: contradictions are for solvers."""
+    if k > 0:
+        atom.low = min(max(atom.low, -(most // k)), atom.high)
+    else:
+        atom.high = max(min(atom.high, most // -k), atom.low)

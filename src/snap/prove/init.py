@@ -16,13 +16,12 @@ from snap.prove.context import ProofContext, context
 from snap.prove.covered import Before, before, nearest, plainly
 from snap.prove.covered_sets import Beyond, Sets, limited
 from snap.prove.goals import shown
+from snap.prove.instances import Instance, NotFollowed
 from snap.prove.ladder import NO
 from snap.prove.replay import launch_of, seen
 from snap.prove.terms import (
     Atom,
     Cond,
-    Instance,
-    NotFollowed,
     Poly,
     at_least,
     atoms_of,

@@ -22,7 +22,7 @@ from collections import Counter
 from snap.prove.terms import Atom, Cond, Mono, Poly, polys
 
 MOST_LEMMAS = 400
-SMALL = 64  # a range
+SMALL, FAR = 64, 1 << 30  # a range; what says that something leaves its type
 WIDE = 1 << 40  # ends beyond that say nothing of use
 
 
@@ -131,7 +131,7 @@ def _loosened(known: list[Poly], monos: set[Mono]) -> list[Poly]:
     found = []
     for p in known:
         loose: dict[Mono, int] = {m: k for m, k in p.terms.items() if len(m) == 1 and m[0] not in factors}
-        if loose and any(m and m[0] in factors for m in p.terms):
+        if loose and abs(p.constant) >= FAR and any(m and m[0] in factors for m in p.terms):
             found.append(p - Poly(loose) + sum(k * (m[0].high if k > 0 else m[0].low) for m, k in loose.items()))
     return found
 
@@ -139,7 +139,7 @@ def _loosened(known: list[Poly], monos: set[Mono]) -> list[Poly]:
 def _multiples(known: list[Poly], monos: set[Mono]) -> list[Cond]:
     """What is not negative, times a factor that is not, where most of the products stand in the question already."""
     factors: list[Mono] = [(atom,) for atom in sorted({a for mono in monos for a in mono}, key=lambda a: a.number)]
-    factors += sorted({pair for mono in monos if len(mono) > 2 for pair in itertools.combinations(mono, 2)}, key=_named)
+    factors += sorted({pair for mono in monos if len(mono) > 3 for pair in itertools.combinations(mono, 2)}, key=_named)
     found: list[Cond] = []
     for p, atom in itertools.product(dict.fromkeys(known), factors):
         if len(p.terms) < 2:

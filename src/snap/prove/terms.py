@@ -401,10 +401,6 @@ class Renaming:
         )
         if parts == atom.parts:
             return Poly({(atom,): 1})
-        return self._made(atom, parts)
-
-    def _made(self, atom: Atom, parts: tuple) -> Poly:
-        """Of numbers that are in the ranges of those that they stand for, it is where that one is."""
         return self.terms._defined(atom.kind, parts, atom.low, atom.high)
 
     def cond(self, c: Cond) -> Cond:
@@ -419,29 +415,6 @@ class Renaming:
                     found = c
             self._conds[c] = found
         return found
-
-
-class Instance(Renaming):
-    """What is true for other numbers, which may lie anywhere: what is made of them is made anew."""
-
-    def __init__(self, terms: Terms, numbers: dict[Atom, Poly]):
-        super().__init__(terms, 0, lambda atom: True)
-        self._atoms.update(numbers)
-
-    def _made(self, atom: Atom, parts: tuple) -> Poly:
-        again: dict[str, Callable[..., Poly]] = {
-            "floor": self.terms.floor,
-            "min": self.terms.least,
-            "max": self.terms.most,
-            "ite": self.terms.choose,
-        }
-        if atom.kind not in again:
-            raise NotFollowed
-        return again[atom.kind](*parts)
-
-
-class NotFollowed(Exception):
-    """What a number is made of is not said for others."""
 
 
 # ---- conditions -----------------------------------------------------------------------------------------------------

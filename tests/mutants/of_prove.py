@@ -41,7 +41,7 @@ MUTANTS = (
            "came = [at_least(p, 0) for p in chosen.values()]",
            "came = [at_least(p, -1) for p in chosen.values()]",
            ("tests/prove/test_rules.py::test_wrong",)),
-    Mutant("what is made of other numbers has a range of its own", "prove/instances.py",
+    Mutant("what is made of other numbers has a range of its own", "prove/substitutions.py",
            "        return again[atom.kind](*parts)",
            "        return terms._defined(atom.kind, parts, atom.low, atom.high)",
            ("tests/prove/test_rules.py::test_wrong",)),

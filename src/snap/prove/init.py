@@ -16,9 +16,9 @@ from snap.prove.context import ProofContext, context
 from snap.prove.covered import Before, before, nearest, plainly
 from snap.prove.covered_sets import Beyond, Sets, limited
 from snap.prove.goals import shown
-from snap.prove.instances import Instance, NotFollowed
 from snap.prove.ladder import NO
 from snap.prove.replay import launch_of, seen
+from snap.prove.substitutions import NotFollowed, Substitution
 from snap.prove.terms import (
     Atom,
     Cond,
@@ -161,7 +161,7 @@ def _made(c: ProofContext, read: Touch, b: Before) -> list[Cond]:
             chosen[trips[0]] = loops[0].trip - back
         came = [at_least(p, 0) for p in chosen.values()]
         came += [below(chosen[trips[0]], loops[0].trip)] if b.earlier else []
-        then = Instance(c.terms, chosen)
+        then = Substitution(c.terms, chosen)
         try:
             same = [equal(then.poly(i), j) for i, j in zip(w.index, read.index)]
             found.append(both(*came, *map(then.cond, guards), *same))

@@ -16,7 +16,7 @@ class NotFollowed(Exception):
     """What a number is made of is not said for others."""
 
 
-class Instance(Renaming):
+class Substitution(Renaming):
     def __init__(self, terms: Terms, numbers: dict[Atom, Poly]):
         super().__init__(terms, 0, lambda atom: True)
         for atom, p in numbers.items():

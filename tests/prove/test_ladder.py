@@ -163,6 +163,8 @@ def test_a_number_that_is_bounded_only_is_chosen():
         exists = any(all(holds(c, {**given, **dict.fromkeys(x.atoms, n)}) for c in asked) for n in range(4))
         assert exists == all(holds(c, dict(given)) for c in slices.left)
         assert not exists or all(holds(c, slices.completed(given)) for c in asked)
+    twice = [at_least(x * 2, y), at_least(z, x * 2)]
+    assert Slices(twice, (*y.atoms, *z.atoms)).left == twice  # there may be no multiple of 2 between the two
     both_sides = [*asked, at_least(y * 2, x)]
     assert Slices(both_sides, (*y.atoms, *z.atoms)).left == both_sides  # as many conditions would come of it
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
 from dataclasses import replace
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 from corpus import OK, ROOT, Program, kernels_of
 
+from snap import *
 from snap.analysis import linear
 from snap.api import SnapFunction
 from snap.ir import nodes as ir
@@ -184,6 +186,36 @@ def test_a_role_that_waits_for_all_that_is_loaded_knows_that_it_is_over():
     for waited, knows in ((4, True), (3, False)):  # stages are counted from 0 on: five were loaded
         end = ({((), ("waited", uid)): linear.number(waited)}, [])
         assert rings.waited_for(uid, arrived, end, [end, ({arrived: linear.number(5)}, [])]) == knows
+
+
+@functools.cache
+def counted(BREAKS):
+    """Two counters of a loop: as large as each other behind it, unless it may be left between the two."""
+
+    @kernel(threads=64)
+    def two(x: ptr(int), n: int, m: int):
+        with each(block, x):
+            s: shared(int[96])
+            c, d = 0, 0
+            for k in range(n):
+                c += 1
+                if BREAKS and k == m:
+                    break
+                d += 1
+            with each(thread, s) as t:
+                s[t] = t
+            with each(thread, x) as t:
+                x[t] = s[t + c - d]
+
+    return two
+
+
+def test_counters_of_a_loop_go_on_together():
+    for breaks in (False, True):
+        function = counted(breaks)._the_one({}).synced
+        assert order(function).verdict == "ordered"
+        without = [mutant for _, mutant in mutations.drop_points(function)] or [function]
+        assert [order(mutant).verdict == "ordered" for mutant in without] == [not breaks], breaks
 
 
 def test_what_is_said():

@@ -42,7 +42,7 @@ from snap.prove.order_acts import Acts, Open, OrderMemory
 from snap.prove.order_counts import Bounds, least, most
 from snap.prove.order_reach import State, begun
 from snap.prove.order_sites import LoopAges, OrderSite
-from snap.prove.order_text import alike, bits, counters, given, paths, roles, trips_of
+from snap.prove.order_text import alike, bits, counters, given, never_waited, paths, roles, trips_of
 from snap.prove.order_turns import TurnBarrier, turns
 from snap.prove.timelines import COPY, PASSED
 from snap.record import replace
@@ -96,6 +96,8 @@ class Rings(Acts):
             return
         for b in kernel.mbarriers:
             self.follow(("waited", b.uid), -1)
+            if never_waited(kernel, b) < -1 and b.uid not in self.turns:
+                self.follow(("needed", b.uid), never_waited(kernel, b))
             self.follow(("owed", b.uid), 0)
         for s in statements(kernel.body):
             if isinstance(s, synced.MBarrierArrive):
@@ -114,7 +116,7 @@ class Rings(Acts):
         for s in statements(body) if self.barriers else ():
             match s:
                 case synced.MBarrierWait(barrier):
-                    found.add(((), ("waited", barrier.uid)))
+                    found |= {((), ("waited", barrier.uid)), self.needed(barrier.uid)}
                 case synced.MBarrierArrive(barrier):
                     found |= {((), _class(s)), ((), ("owed", barrier.uid))}
                 case synced.MBarrierExpect(barrier):
@@ -122,6 +124,13 @@ class Rings(Acts):
                 case synced.CountedLoad(barrier=barrier):
                     found.add(((), ("owed", barrier.uid)))
         return found
+
+    def needed(self, uid: int) -> CounterKey:
+        """The counter of what a thread has waited for, as far as that holds it up: where it begins with a lower number
+        than -1, it goes on at one pace with the indices that are waited for.
+        """
+        key = ((), ("needed", uid))
+        return key if key in self.followed else ((), ("waited", uid))
 
     # ---- how far counters are apart ----
 
@@ -317,7 +326,7 @@ class Rings(Acts):
 
     def waited(self, s: synced.MBarrierWait, b: synced.MBarrier, index: Form) -> None:
         self.event(s, "wait", b, index, (), self.active, 0, True)
-        self.values.known[(), ("waited", b.uid)] = index
+        self.values.known[(), ("waited", b.uid)] = self.values.known[self.needed(b.uid)] = index
         if self.dry or not self.born or self.tokens is None:
             return
         key = (self.frame, s.number, self.values.context, "wait")
@@ -372,7 +381,8 @@ class Rings(Acts):
         knows, needs = {}, {}
         for uid in self.barriers:
             gap = linear.subtract(self.values.known[(), ("waited", uid)], index or linear.ZERO)
-            behind, ahead = least(gap, self.values.facts), most(gap, self.values.facts)
+            held = linear.subtract(self.values.known[self.needed(uid)], index or linear.ZERO)
+            behind, ahead = least(gap, self.values.facts), most(held, self.values.facts)
             knows[uid] = -NEVER if behind is None or index is None else behind
             needs[uid] = NEVER if ahead is None or index is None else ahead
         key = (self.frame, s.number, self.values.context, kind)

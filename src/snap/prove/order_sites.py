@@ -11,7 +11,7 @@ scope, do not meet (*apart*), and signed arithmetic that feeds an index does not
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from snap.analysis import linear
@@ -137,6 +137,29 @@ class MeetingThreads:
     model: tuple[tuple[str, int], ...] = ()
 
 
+KnownForm = tuple[Form, frozenset[LinearAtom]]  # what is not negative, and the unknowns in it
+
+
+class SidedSite:
+    """A site, in the names of one of the two threads that are compared."""
+
+    def __init__(self, site: OrderSite, change: Callable[[LinearAtom], LinearAtom | None]):
+        self.site, self.change = site, change
+        self.forms: dict[Form, Form] = {}
+        f = site.foot
+        self.foot = Footprint(f.elem, _all(f.shape, self.renamed), _all(f.index, self.renamed), ())
+        self.zero = [self.renamed(form) for form in site.zero]
+        self.rank = None if site.rank is None else self.renamed(site.rank)
+        said = dict.fromkeys(self.renamed(form) for form in (*f.facts, *site.facts))
+        self.facts: list[KnownForm] = [(form, frozenset(_plain([form]))) for form in said]
+
+    def renamed(self, form: Form) -> Form:
+        found = self.forms.get(form)
+        if found is None:
+            found = self.forms[form] = linear.rename(form, self.change)
+        return found
+
+
 class Questions:
     """Asks whether two sites meet.  threads: of a block; unit: threads that are told apart by barriers; sizes: of
     groups of threads that all variables are one value for, each dividing the next; clustered: blocks a cluster has.
@@ -147,6 +170,7 @@ class Questions:
         self.solvers = Solvers()
         self.assumed: set[str] = set()
         self.memo: dict[tuple, MeetingThreads | None] = {}
+        self.sides: dict[tuple, SidedSite] = {}
         self.besides: Besides = NOTHING
         self.privileges: dict[tuple, Privilege] = {}  # of the variables that `Site.counters` names
         self.apart: frozenset[tuple[Span, Span]] = frozenset()  # places by which no two threads touch one element
@@ -180,7 +204,8 @@ class Questions:
         if unit == THREAD1 or self._shown_apart(a, b):
             return None
         rows = [0] * (-(-self.threads // self.unit)) if ordered is None else ordered
-        for region in _unordered(rows, a.made, b.made, self.unit):
+        somewhere = self._ask(a, b, ages, BLOCK1, [], "")
+        for region in () if somewhere is None else _unordered(rows, a.made, b.made, self.unit):
             if not self._ask(a, b, ages, BLOCK1, region, ""):  # nowhere there, whoever they are
                 continue
             for shared, facts in self._in_block(unit, region):
@@ -260,53 +285,24 @@ class Questions:
     def _ask(
         self, a: OrderSite, b: OrderSite, ages: LoopAges, shared: Privilege, facts: list[Form], who: str
     ) -> MeetingThreads | None:
-        carried = {loop: (d, exact) for loop, d, exact in ages if loop[0] != "start"}
-        first = lambda atom: self._named(atom, 1, shared, carried)  # noqa: E731
-        second = lambda atom: self._named(atom, 2, shared, {})  # noqa: E731
-        fa, fb = (
-            Footprint(f.elem, _all(f.shape, change), _all(f.index, change), ())
-            for f, change in ((a.foot, first), (b.foot, second))
-        )
-        equal = _same_bytes(a, b, fa, fb)
-        zero, positive = ([], []) if equal is None else ([*equal[0]], [*equal[1]])
-        zero += [linear.rename(f, first) for f in a.zero] + [linear.rename(f, second) for f in b.zero]
-        positive += [linear.rename(f, first) for f in (*a.foot.facts, *a.facts)]
-        positive += [linear.rename(f, second) for f in (*b.foot.facts, *b.facts)]
-        positive += facts
-        if shared.level is Level.THREAD or shared == BLOCK1:
-            for atom in (("block",), ("cluster",)):
-                x, y = (linear.unknown(("side", k, atom)) for k in (1, 2))
-                zero.append(linear.subtract(x, y))
-        elif shared == CLUSTER1:
-            x, y = (linear.unknown(("side", k, ("cluster",))) for k in (1, 2))
-            zero.append(linear.subtract(x, y))
-        if a.rank is not None and b.rank is not None:
-            zero.append(linear.subtract(linear.rename(a.rank, first), linear.rename(b.rank, second)))
-        across = shared in (CLUSTER1, GRID1)
+        carried = frozenset(loop for loop, _, _ in ages if loop[0] != "start")
+        one, other = self._side(a, 1, shared, carried), self._side(b, 2, shared, frozenset())
+        equal = _same_bytes(a, b, one.foot, other.foot)
+        zero = [*([] if equal is None else equal[0]), *one.zero, *other.zero, *_together(shared)]
+        if one.rank is not None and other.rank is not None:
+            zero.append(linear.subtract(one.rank, other.rank))
         asked = [] if equal is None else [*equal[1]]
-        for x, y, n in self.besides[across]:
-            both = linear.add(linear.rename(x, first), linear.rename(y, second))
-            asked.append(linear.add(both, linear.number(n)))
-        positive += asked
-        positive += self._iterations(ages, shared)
-        heads = [
-            b.counters,
-            *(b.heads[_loop(at)] for at, d, exact in ages if _loop(at) in b.heads and (d or at[0] == "start")),
-        ]
-        for name, x in a.counters.items():
-            if self.privileges.get(name, THREAD1).at_least(shared):
-                for later in heads:
-                    if name in later:
-                        grown = linear.subtract(linear.rename(later[name], second), linear.rename(x, first))
-                        positive.append(grown)
-        found: object = UNKNOWN
-        near = [(f, set(_plain([f]))) for f in dict.fromkeys(positive)]
-        for one in zero:  # most are apart in one dimension already
-            mine = set(_plain([one]))
+        for x, y, n in self.besides[shared in (CLUSTER1, GRID1)]:
+            asked.append(linear.add(linear.add(one.renamed(x), other.renamed(y)), linear.number(n)))
+        grown = [*facts, *asked, *self._iterations(ages, shared), *self._grown(one, other, ages, shared)]
+        near = [*one.facts, *other.facts, *((f, frozenset(_plain([f]))) for f in dict.fromkeys(grown))]
+        for form in zero:  # most are apart in one dimension already
+            mine = set(_plain([form]))
             chosen = [f for f, atoms in near if atoms <= mine]
-            if self.solvers.solved([one], [*chosen, *self._ranges([one, *chosen])]) is NO:
+            if self.solvers.solved([form], [*chosen, *self._ranges([form, *chosen])]) is NO:
                 return None
-        for chosen in _nearer(zero, positive, [*facts, *asked]):
+        found: object = UNKNOWN
+        for chosen in _nearer(zero, near, [*facts, *asked]):
             found = self.solvers.solved(zero, [*chosen, *self._ranges([*zero, *chosen])])
             if found is NO:
                 return None
@@ -314,7 +310,24 @@ class Questions:
         decided = equal is not None and not opaque and found is not UNKNOWN
         return MeetingThreads(who, decided, _shown(found))
 
-    def _named(self, atom: LinearAtom, side: int, shared: Privilege, carried: dict) -> LinearAtom | None:
+    def _side(self, site: OrderSite, side: int, shared: Privilege, carried: frozenset) -> SidedSite:
+        """The site as one of two threads makes it: asked for again and again, and renamed once."""
+        key = (site, side, shared, carried)
+        if key not in self.sides:
+            self.sides[key] = SidedSite(site, lambda atom: self._named(atom, side, shared, carried))
+        return self.sides[key]
+
+    def _grown(self, one: SidedSite, other: SidedSite, ages: LoopAges, shared: Privilege) -> Iterator[Form]:
+        """Counters that only grow have done so since."""
+        b = other.site
+        heads = [b.heads[_loop(at)] for at, d, exact in ages if _loop(at) in b.heads and (d or at[0] == "start")]
+        for name, x in one.site.counters.items():
+            if self.privileges.get(name, THREAD1).at_least(shared):
+                for later in (b.counters, *heads):
+                    if name in later:
+                        yield linear.subtract(other.renamed(later[name]), one.renamed(x))
+
+    def _named(self, atom: LinearAtom, side: int, shared: Privilege, carried: frozenset) -> LinearAtom | None:
         """One name for both threads where both have one value, else one each."""
         if atom[0] in linear.COMPOUND:
             return None
@@ -363,12 +376,11 @@ class Questions:
         return known
 
 
-def _nearer(zero: list[Form], positive: list[Form], about: list[Form]) -> Iterator[list[Form]]:
+def _nearer(zero: list[Form], own: list[KnownForm], about: list[Form]) -> Iterator[list[Form]]:
     """Parts of a system, each larger than the one before: what says something of the unknowns in question and of no
     others, then what reaches further.  Leaving something out can only make more of it satisfiable.
     """
     reached = set(_plain([*about, *zero]))
-    own = [(f, set(_plain([f]))) for f in dict.fromkeys(positive)]
     size = -1
     for _ in range(3):
         kept = [f for f, atoms in own if atoms <= reached]
@@ -400,7 +412,14 @@ def _equal(x: Form, y: Form) -> list[Form]:
 
 
 def _all(forms, change):
-    return None if forms is None else tuple(linear.rename(f, change) for f in forms)
+    return None if forms is None else tuple(change(f) for f in forms)
+
+
+def _together(shared: Privilege) -> list[Form]:
+    """Both are in one block, or cluster."""
+    inside = shared.level is Level.THREAD or shared == BLOCK1
+    names = (("block",), ("cluster",)) if inside else (("cluster",),) if shared == CLUSTER1 else ()
+    return [linear.subtract(*(linear.unknown(("side", k, atom)) for k in (1, 2))) for atom in names]
 
 
 def _same_bytes(a: OrderSite, b: OrderSite, fa: Footprint, fb: Footprint) -> tuple[list[Form], list[Form]] | None:

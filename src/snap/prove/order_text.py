@@ -241,3 +241,32 @@ def bits(mask: int) -> Iterable[int]:
         if mask >> t & 1:
             yield t
         t += 1
+
+
+def never_waited(kernel: synced.Function, b: synced.MBarrier) -> int:
+    """What stands for the last index waited for where there was none, for who asks what holds a thread up.  Phases
+    before the first are complete from the start, so any negative number says what is so.  The one before the index of
+    the first wait goes on at one pace with those behind it: who waits for what was given back, waits for the phase
+    before.
+    """
+    waits = [s for s in statements(kernel.body) if isinstance(s, synced.MBarrierWait) and s.barrier.uid == b.uid]
+    first = [(_at_first(s.slot), _at_first(s.phase)) for s in waits]
+    return min([-1, *(slot + b.slots * phase - 1 for slot, phase in first if slot is not None and phase is not None)])
+
+
+def _at_first(e: ir.Expr) -> int | None:
+    """Where all counters are zero."""
+    match e:
+        case ir.Const(n):
+            return int(n)
+        case ir.Read():
+            return 0
+        case ir.Binary(op, x, y):
+            a, b = _at_first(x), _at_first(y)
+            if a is None or b is None:
+                return None
+            if op in ("/", "%"):
+                return None if b <= 0 or a < 0 else a // b if op == "/" else a % b
+            return a + b if op == "+" else a - b if op == "-" else a * b if op == "*" else None
+        case _:
+            return None

@@ -374,13 +374,18 @@ class OrderWalk:
         self.values.known, self.values.facts = head, held
         self.values.known.pop(trips_of(loop), None)
         changed = self.changed(s.body, s)
+        left_early = breaks(s.body)
         for key in changed:
             before, step = self.values.known[key], self.counted_by(s, key)
+            if step and not left_early and isinstance(s, ir.For):  # one number of iterations for all that is counted
+                trips = self.values.iteration(("all", loop), s.var.privilege)
+                self.values.known[key] = linear.add(before, trips, step)
+                continue
             self.forget(key, ("after", loop))
             if step:
                 gone = linear.subtract(self.values.known[key], before)
                 self.values.facts = [*self.values.facts, gone if step > 0 else linear.times(gone, -1)]
-        if not breaks(s.body):
+        if not left_early:
             self.values.facts = [*self.values.facts, *self.as_counted(changed, loop)]
         if isinstance(s, ir.For):
             self.values.known.pop((self.frame, s.var.uid), None)

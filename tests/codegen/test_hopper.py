@@ -383,7 +383,7 @@ def test_some_threads_only_arrive(compiles):
     def body(block):
         point = k.point("named", BLOCK1, number=1, threads=96)
         warps = lambda part: lambda inside: [synced.Sync(point, inside, part, span=k.SPAN)]  # noqa: E731
-        return [k.split(Level.THREAD, block, (32, warps("wait")), (None, 32, warps("arrive")))]
+        return [k.split(Level.THREAD, block, (32, warps(synced.SyncHalf.WAIT)), (None, 32, warps(synced.SyncHalf.ARRIVE)))]
 
     where, inside = in_block(body)
     text = body_of(compiles(k.kernel([], inside, where)))

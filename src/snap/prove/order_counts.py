@@ -16,6 +16,8 @@ from snap.analysis import linear
 from snap.analysis.linear import Form, LinearAtom
 
 SumOfUnknowns = tuple[tuple[LinearAtom, int], ...]  # a sum of unknowns
+CounterKey = tuple  # of a variable, or of a counter of ours
+WINDOW = 64  # ends further from zero than this are no facts of a loop
 FAR = 1 << 12  # what lies further apart is not followed
 
 
@@ -85,3 +87,31 @@ def least(x: Form, facts: Iterable[Form]) -> int | None:
 
 def most(x: Form, facts: Iterable[Form]) -> int | None:
     return x[0] if not x[1] else Bounds(facts).most(x)
+
+
+def apart(known: dict, key: CounterKey, other: CounterKey | None) -> Form:
+    """How far the one is from the other, or from zero."""
+    x = known.get(key)
+    y = linear.ZERO if other is None else known.get(other)
+    return (0, ((("nothing",), 1), (("else",), 1))) if x is None or y is None else linear.subtract(x, y)
+
+
+def facts_of(known: dict, key: CounterKey, other: CounterKey | None, low: int | None, high: int | None) -> list[Form]:
+    """That it is between these ends, where they are near enough to be of use."""
+    x = apart(known, key, other)
+    found = []
+    if low is not None and abs(low) < WINDOW:
+        found.append(linear.subtract(x, linear.number(low)))
+    if high is not None and abs(high) < WINDOW:
+        found.append(linear.subtract(linear.number(high), x))
+    return found
+
+
+def wider(now: tuple, low: int | None, high: int | None, trip: int) -> tuple[int | None, int | None]:
+    """Ends that hold of both; one that keeps moving is given up, so that a loop comes to rest."""
+    a, b = now
+    if a is not None and (low is None or low < a):
+        a = None if low is None or trip > 2 else low
+    if b is not None and (high is None or high > b):
+        b = None if high is None or trip > 2 else high
+    return a, b

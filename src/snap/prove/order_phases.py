@@ -18,9 +18,9 @@ from snap.analysis.linear import Form
 from snap.ir import synced
 from snap.ir.types import Space
 from snap.prove.order_acts import Open, Stuck
-from snap.prove.order_counts import least, most
+from snap.prove.order_counts import CounterKey, apart, least, most
 from snap.prove.order_reach import State
-from snap.prove.order_rings import NEVER, CounterKey, Event, Rings
+from snap.prove.order_rings import NEVER, Event, Rings
 from snap.prove.order_sites import Besides, MeetingThreads, OrderSite
 from snap.prove.order_turns import wrong
 
@@ -229,8 +229,8 @@ class Phases:
             for v in counters:
                 if v is not None and not self.rings.same_steps(v[1]):
                     continue
-                high = most(_less(known, key, v), facts)
-                lows = [least(_less(k, count, v), f) for k, f in comes]
+                high = most(apart(known, key, v), facts)
+                lows = [least(apart(k, count, v), f) for k, f in comes]
                 if high is not None and None not in lows and all(high + 1 <= low for low in lows if low is not None):
                     fine = True
             if not fine:
@@ -330,9 +330,3 @@ def _sure(latest: Form, x: Form, lag: int, facts: tuple) -> bool:
 
 def _all(parts: list[Besides]) -> Besides:
     return tuple(x for p in parts for x in p[0]), tuple(x for p in parts for x in p[1])
-
-
-def _less(known: dict, key: CounterKey, other: CounterKey | None) -> Form:
-    x = known.get(key)
-    y = linear.ZERO if other is None else known.get(other)
-    return (0, ((("nothing",), 1), (("else",), 1))) if x is None or y is None else linear.subtract(x, y)

@@ -39,7 +39,7 @@ from snap.ir.hardware import WARP
 from snap.ir.types import I32, Level, Space
 from snap.ir.walk import statements
 from snap.prove.order_acts import Acts, Open, OrderMemory
-from snap.prove.order_counts import Bounds, least, most
+from snap.prove.order_counts import Bounds, CounterKey, apart, facts_of, least, most, wider
 from snap.prove.order_reach import State, begun
 from snap.prove.order_sites import LoopAges, OrderSite
 from snap.prove.order_text import alike, bits, counters, given, never_waited, paths, roles, trips_of
@@ -47,9 +47,7 @@ from snap.prove.order_turns import TurnBarrier, turns
 from snap.prove.timelines import COPY, PASSED
 from snap.record import replace
 
-CounterKey = tuple  # of a variable, or of a counter of ours
 NEVER = 1 << 20
-WINDOW = 64
 RULES = ("in turn", "counted", "not early", "bytes", "parity")
 
 
@@ -140,8 +138,8 @@ class Rings(Acts):
         for key in changed:
             same = False
             for other in self.partners(key, changed):
-                lows = [bounds.least(_apart(known, key, other)) for known, bounds in paths]
-                highs = [bounds.most(_apart(known, key, other)) for known, bounds in paths]
+                lows = [bounds.least(apart(known, key, other)) for known, bounds in paths]
+                highs = [bounds.most(apart(known, key, other)) for known, bounds in paths]
                 low = None if None in lows else min(lows)  # type: ignore[type-var]
                 high = None if None in highs else max(highs)  # type: ignore[type-var]
                 same = self.bounded(key, other, low, high, same)
@@ -177,8 +175,8 @@ class Rings(Acts):
         """The same counter of the program bounds what a role has waited for, and what all have arrived for."""
         comes = [one for one in ends if one[0].get(count, linear.ZERO) != linear.ZERO]
         for v in (None, *(k for k in self.followed if isinstance(k[1], int) and self.same_steps(k[1]))):
-            low = least(_apart(end[0], ((), ("waited", uid)), v), end[1])
-            highs = [most(_apart(known, count, v), facts) for known, facts in comes]
+            low = least(apart(end[0], ((), ("waited", uid)), v), end[1])
+            highs = [most(apart(known, count, v), facts) for known, facts in comes]
             if low is not None and all(high is not None and high <= low + 1 for high in highs):
                 return True
         return False
@@ -195,7 +193,7 @@ class Rings(Acts):
             base = linear.ZERO if other is None else self.values.known[other]
             self.values.known[key] = linear.add(base, linear.number(low))
             return True
-        for fact in _facts(self.values.known, key, other, low, high):
+        for fact in facts_of(self.values.known, key, other, low, high):
             if fact[1] and fact not in self.values.facts:
                 self.values.facts = [*self.values.facts, fact]
         return same
@@ -213,7 +211,7 @@ class Rings(Acts):
         head[trips_of(loop)] = linear.ZERO
         for k, key in enumerate(keys):
             for other in [None, trips_of(loop), *keys[:k], *(x for x in self.followed if x not in keys and x in head)]:
-                x = _apart(head, key, other)
+                x = apart(head, key, other)
                 found[key, other] = (first.least(x), first.most(x))
         for turn in range(6):
             self.relations[loop] = found
@@ -224,8 +222,8 @@ class Rings(Acts):
                 bounds = Bounds(facts)
                 for (key, other), (low, high) in new.items():
                     if (low, high) != (None, None):
-                        x = _apart(known, key, other)
-                        new[key, other] = _wider((low, high), bounds.least(x), bounds.most(x), turn)
+                        x = apart(known, key, other)
+                        new[key, other] = wider((low, high), bounds.least(x), bounds.most(x), turn)
             if new == found:
                 return
             found = new
@@ -466,31 +464,6 @@ def _bytes(s: ir.BoxCopy) -> int:
     for n in s.tile.shape:
         count *= n
     return count
-
-
-def _apart(known: dict, key: CounterKey, other: CounterKey | None) -> Form:
-    x = known.get(key)
-    y = linear.ZERO if other is None else known.get(other)
-    return (0, ((("nothing",), 1), (("else",), 1))) if x is None or y is None else linear.subtract(x, y)
-
-
-def _facts(known: dict, key: CounterKey, other: CounterKey | None, low: int | None, high: int | None) -> list[Form]:
-    x = _apart(known, key, other)
-    found = []
-    if low is not None and abs(low) < WINDOW:
-        found.append(linear.subtract(x, linear.number(low)))
-    if high is not None and abs(high) < WINDOW:
-        found.append(linear.subtract(linear.number(high), x))
-    return found
-
-
-def _wider(now: tuple, low: int | None, high: int | None, trip: int) -> tuple[int | None, int | None]:
-    a, b = now
-    if a is not None and (low is None or low < a):
-        a = None if low is None or trip > 2 else low
-    if b is not None and (high is None or high > b):
-        b = None if high is None or trip > 2 else high
-    return a, b
 
 
 def _moved(x: Form, ages: LoopAges, values: Any) -> Form | None:

@@ -76,7 +76,7 @@ def test_a_schedule_at_random_finds_no_race():
 
 
 @pytest.mark.parametrize("make, tile", [(promoted_kernel, (128, 64)), (promoted_kernel, (64, 64)), (promoted_kernel, (128, 256)),
-                                        (halves_kernel, (128, 64))], ids=str)
+                                        (halves_kernel, (128, 64))], ids=lambda of: getattr(of, "__name__", str(of)))
 def test_halves_and_parts_of_tiles_are_added_in_f32(make, tile):
     """The wide one's columns are multiplied in parts."""
     (a, A), (b, B) = matrix(136, 300, 9), matrix(72, 300, 10)

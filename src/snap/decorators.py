@@ -20,6 +20,7 @@ from snap.frontend.asked import check_blocks, check_where
 from snap.frontend.definition import Definition, Refused, Requires
 from snap.frontend.inlined import Inlined, inlined, written_out
 from snap.frontend.settled import settled
+from snap.frontend.source import as_function
 from snap.ir.depth import uncollected
 from snap.ir.types import Level, Privilege
 from snap.record import replace
@@ -122,7 +123,7 @@ def _reporting(decorator: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def define(python: Any, kernel: bool, requires: Requires) -> Definition:
-    from snap.frontend.parse import parse_decorated, parse_definition_names
+    from snap.frontend.parse import guarded, parse_decorated, parse_definition_names
 
     tree, decorators = parse_decorated(python)
     if requires.span is not None:  # the decorator itself says more than the line that called it
@@ -130,7 +131,8 @@ def define(python: Any, kernel: bool, requires: Requires) -> Definition:
     tree = replace(tree, params=_with_defaults(tree.params, python.__defaults__ or ()))
     check_blocks(requires, [p.name for p in tree.params])
     check_where(requires, kernel, [p.name for p in tree.params])
-    tree, names, written = written_out(tree, parse_definition_names(tree, python))
+    found = parse_definition_names(tree, python)
+    tree, names, written = guarded(as_function(python), lambda: written_out(tree, found))
     return Definition(tree, kernel, requires, names, written=written)
 
 

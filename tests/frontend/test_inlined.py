@@ -174,6 +174,131 @@ def test_arguments_are_evaluated_once():
 
 
 @inline
+def counted(counter, y, t):
+    y[t] = t
+    return atomic.add(counter, 0, 1), 2 + atomic.add(counter, 1, 1), min(t, 1), y.view(int2)
+
+
+def test_what_is_returned_is_computed_though_nobody_takes_it():
+    @kernel(threads=32)
+    def k(counter: ptr(int), y: ptr(int)):
+        with each(thread, y, counter) as t:
+            counted(counter, y, t)
+
+    counter, y = np.zeros(2, np.int32), np.zeros(32, np.int32)
+    k[1](counter, y)
+    assert counter.tolist() == [32, 32]
+
+
+@inline
+def cells(y, t, n, m):
+    for i in range(n):
+        for j in range(m):
+            y[t] += 10 * i + j
+            yield i, j
+
+
+def test_a_name_that_is_given_twice_is_the_last_one():
+    @kernel(threads=32)
+    def k(y: ptr(int)):
+        with each(thread, y) as t:
+            for _, _ in cells(y, t, 3, 4):
+                y[t] += 1000 * _
+
+    y = np.zeros(32, np.int32)
+    k[1](y)
+    assert (y == sum(10 * i + 1001 * j for i in range(3) for j in range(4))).all()
+
+
+@inline
+def least(a):
+    min = a - 1
+    return min
+
+
+@inline
+def at_most(a, b=-5):
+    return min(a, -b)
+
+
+def test_a_variable_hides_no_word_of_another_function():
+    @kernel(threads=32)
+    def k(y: ptr(int)):
+        with each(thread, y) as t:
+            a = least(t)
+            b = at_most(t)
+            y[t] = 100 * a + b
+
+    y = np.zeros(32, np.int32)
+    k[1](y)
+    assert y.tolist() == [100 * (t - 1) + min(t, 5) for t in range(32)]
+
+
+class Outer(NamedTuple):
+    inner: object
+
+
+outer = Outer(Sizes(64, float, least))
+
+
+def test_a_function_in_an_object_in_an_object():
+    @kernel(threads=32)
+    def k(y: ptr(int)):
+        with each(thread, y) as t:
+            y[t] = outer.inner.step(t)
+
+    y = np.zeros(32, np.int32)
+    k[1](y)
+    assert y.tolist() == list(range(-1, 31))
+
+
+@inline
+def wrong(a):
+    return a.nothing
+
+
+@inline
+def calls_wrong(a):
+    b = wrong(a)
+    return b
+
+
+@inline
+def only(a):
+    yield a + 1
+
+
+def test_a_scope_is_left_where_nothing_follows():
+    @kernel(threads=32)
+    def k(y: ptr(int)):
+        with each(thread, y) as t:
+            for i in range(5):
+                with only(i) as j:
+                    if j == 4:
+                        break
+                    y[t] += j
+
+    y = np.zeros(32, np.int32)
+    k[1](y)
+    assert (y == 6).all()
+
+
+def test_all_calls_around_a_mistake_are_told_once():
+    with pytest.raises(SnapError) as found:
+
+        @kernel(threads=32)
+        def k(x: ptr(int)):
+            with each(thread, x) as t:
+                u = calls_wrong(t)
+                v = calls_wrong(t + 1)
+                x[t] = u + v
+
+    labels = [(label.text, label.span.line) for label in found.value.diagnostic.secondary]
+    assert [text for text, _ in labels] == ["`wrong` is written out here"] + 2 * ["`calls_wrong` is written out here"]
+    assert len({line for _, line in labels}) == 3
+
+
+@inline
 def countdown(n):
     for i in range(n):
         yield n - i
@@ -212,6 +337,7 @@ def test_a_mistake_is_told_where_it_was_written_and_where_it_is_called():
 HEAD = "from __future__ import annotations\nfrom snap import *\nimport math\n"
 KERNEL = "@kernel(threads=32)\ndef k(x: ptr(int), n: int):\n    with each(thread, x) as t:\n"
 F, G = "@inline\ndef f(a, b=1):\n", "@inline\ndef g(n):\n    for i in range(n):\n        yield i\n"
+C = "from typing import NamedTuple\nclass C(NamedTuple):\n    TILE: int\n    NO: object = None\n    part = property(lambda c: c.TILE / 0)\nc = C(4)\n"
 REFUSED = {
     "typed": (F.replace("a,", "a: int,") + "    pass\n", "SNAP017", "has no type"),
     "result": ("@inline\ndef f() -> int:\n    return 1\n", "SNAP017", "declares no result"),
@@ -232,6 +358,8 @@ REFUSED = {
     "often": (G + KERNEL + "        with g(3) as i:\n            pass\n", "SNAP017", "more than once"),
     "break": (G + KERNEL + "        for i in g(3):\n            break\n", "SNAP007", "left early"),
     "continue": (G + KERNEL + "        for i in g(3):\n            if t > i:\n                continue\n", "SNAP007", "left early"),
+    "what follows left out": (F + "    yield a\n    b[0] = 1\n" + KERNEL + "        for j in range(3):\n            with f(t, x) as i:\n                if i > j:\n                    continue\n", "SNAP007", "a scope that `f` makes is not left early"),
+    "what follows left out by return": (F + "    yield a\n    b[0] = 1\n" + KERNEL + "        with f(t, x) as i:\n            return\n", "SNAP007", "a scope that `f` makes is not left early"),
     "yielded name": (G + KERNEL + "        for i in g(3):\n            i = 2\n", "SNAP017", "what `g` yields"),
     "argument changed": (G + KERNEL + "        m = 3\n        for i in g(m):\n            m = 2\n", "SNAP017", "another value"),
     "a part changed": (G.replace("(n)", "(n)").replace("range(n)", "range(n[0])") + KERNEL + "        m = 3\n        for i in g((m, 2)):\n            m = 2\n", "SNAP017", "another value"),
@@ -246,6 +374,18 @@ REFUSED = {
     "the caller's variable": (F + "    x[a] = n\n" + KERNEL + "        f(t)\n", "SNAP019", "one of the function that calls it"),
     "a hidden word": (F + "    return min(a, b)\n" + KERNEL + "        min = t\n        i = f(t)\n", "SNAP019", "one of the function"),
     "too much": (F + "    pass\n" + "".join(f"@inline\ndef f{n}(a):\n    {'f' if not n else f'f{n - 1}'}(a)\n    {'f' if not n else f'f{n - 1}'}(a)\n" for n in range(12)) + KERNEL + "        f11(t)\n", "SNAP017", "more than 2000"),
+    "itself": (F + "    f(a)\n" + KERNEL + "        f(t)\n", "SNAP017", "calls itself"),
+    "given to itself": ("@inline\ndef f(g, a):\n    g(g, a)\n" + KERNEL + "        f(f, t)\n", "SNAP017", "more than 50"),
+    "given to itself, yielding": ("@inline\ndef f(g, a):\n    for i in g(g, a):\n        yield i\n" + KERNEL + "        for i in f(f, t):\n            pass\n", "SNAP017", "more than 50"),
+    "doubled": ("@inline\ndef f(g, a):\n    g(g, a + a)\n" + KERNEL + "        f(f, 1)\n", "SNAP017", "more than 1000 parts"),
+    "tuples of tuples": ("@inline\ndef f(g, a):\n    g(g, (a, a))\n" + KERNEL + "        f(f, 1)\n", "SNAP017", "more than 1000 parts"),
+    "nested too deeply": ("".join(f"@inline\ndef f{n}(a):\n" + "".join(f"{'    ' * d}if a > {d}:\n" for d in range(1, 16)) + f"{'    ' * 16}{f'f{n - 1}(a)' if n else 'pass'}\n" for n in range(40)) + KERNEL + "        f39(t)\n", "SNAP017", "nested too deeply"),
+    "index": (F + "    pass\n" + KERNEL + "        f(id())\n", "SNAP018", "always 0"),
+    "another's global": (F + "    return a + y\ny = 7\n@inline\ndef g(a):\n    return a + y\ndel y\n" + KERNEL + "        i = f(t)\n        j = g(t)\n", "SNAP019", "unknown name `y`"),
+    "a field given": (C + KERNEL + "        c.TILE = 3\n", "SNAP018", "`c.TILE` is a constant"),
+    "fields given": (C + KERNEL + "        i, c.TILE = 3, 4\n", "SNAP018", "`c.TILE` is a constant"),
+    "nothing in a field": (C + KERNEL + "        x[t] = c.NO\n", "SNAP018", "`c.NO` is `None`"),
+    "a field that fails": (C + KERNEL + "        x[t] = c.part\n", "SNAP018", "raises ZeroDivisionError"),
     "a field": ("from typing import NamedTuple\nclass C(NamedTuple):\n    TILE: int\nc = C(4)\n" + KERNEL + "        x[t] = c.TIEL\n", "SNAP019", "no `TIEL`"),
     "memory's part": (F + "    a[0] = 1\n" + KERNEL + "        f(x.view(int2))\n", "SNAP018", "cannot be assigned"),
 }  # fmt: skip

@@ -17,6 +17,7 @@ from snap.diag.error import Diagnostic, Label
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.frontend.definition import Definition
+from snap.frontend.inlined import calls_around
 from snap.ir import nodes as ir
 from snap.ir.hardware import WIDEST
 from snap.ir.types import THREAD1, Element, Level, Place, Privilege, ValueType
@@ -189,10 +190,8 @@ class Checker:
         note: str = "",
         help: str = "",
     ) -> None:
-        called = tuple(
-            Label(w.call, f"`{w.name}` is written out here") for w in self.definition.written if w.holds(span)
-        )
-        self.errors.append(Diagnostic(code, message, span, label, (*secondary, *called[:3]), note, help))
+        called = calls_around(self.definition.written, span)[:5]
+        self.errors.append(Diagnostic(code, message, span, label, (*secondary, *called), note, help))
 
     def fail(
         self,

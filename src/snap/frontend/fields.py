@@ -19,6 +19,8 @@ from snap.frontend.names import as_it_is, assigned_names
 from snap.frontend.renaming import TreeRenaming
 from snap.record import replace
 
+_MISSING = object()
+
 
 def holds_constants(found: object) -> bool:
     """Whether it is an object whose fields are constants of Snap functions."""
@@ -26,11 +28,6 @@ def holds_constants(found: object) -> bool:
         return hasattr(found, "_fields")
     options = getattr(found, "__dataclass_params__", None)
     return options is not None and options.frozen and dataclasses.is_dataclass(found) and not isinstance(found, type)
-
-
-def constants_of(found: Any) -> tuple[object, ...]:
-    """The fields of such an object."""
-    return found if isinstance(found, tuple) else tuple(getattr(found, f.name) for f in dataclasses.fields(found))
 
 
 def field_of(names: dict[str, object], e: tree.Attribute) -> object | None:
@@ -44,12 +41,20 @@ def field_of(names: dict[str, object], e: tree.Attribute) -> object | None:
             return None
     if not holds_constants(found):
         return None
-    if e.name.startswith("_") or not hasattr(found, e.name):
+    try:
+        value = getattr(found, e.name, _MISSING)
+    except Exception as error:  # a property computes
+        message = f"`{_spelled(e)}` raises {type(error).__name__}: {error}"
+        raise SnapError(Diagnostic("SNAP018", message, e.span, help="mend the property of the object")) from error
+    if e.name.startswith("_") or value is _MISSING:
         known = [name for name in dir(found) if not name.startswith("_")]
         close = difflib.get_close_matches(e.name, known, n=1)
         help = f"did you mean `{close[0]}`?" if close else f"it has {', '.join(f'`{name}`' for name in known[:8])}"
         raise SnapError(Diagnostic("SNAP019", f"this object has no `{e.name}`", e.span, help=help))
-    return getattr(found, e.name)
+    if value is None:
+        message = f"`{_spelled(e)}` is `None`, which is no constant of Snap functions"
+        raise SnapError(Diagnostic("SNAP018", message, e.span, help="a number, and a `bool` beside it"))
+    return value
 
 
 def fields_named(
@@ -77,6 +82,14 @@ class _NamedFields(TreeRenaming):
     def __init__(self, names: dict[str, object], look: Callable[[tree.Call], None]):
         super().__init__({}, lambda name: name)
         self.names, self.found, self.look = names, dict[str, object](), look
+
+    def statement(self, s: tree.Stmt) -> tree.Body:
+        if isinstance(s, (tree.Assign, tree.Augment)):
+            for target in s.target.items if isinstance(s.target, tree.Sequence) else (s.target,):
+                if type(target) is tree.Attribute and field_of(self.names, target) is not None:
+                    message = f"`{_spelled(target)}` is a constant and cannot be assigned"
+                    raise SnapError(Diagnostic("SNAP018", message, target.span, help="take a variable: `own = ...`"))
+        return super().statement(s)
 
     def expr(self, e: tree.Expr) -> Any:
         if type(e) is tree.Call:

@@ -26,18 +26,22 @@ import types
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from typing import Any
+from itertools import chain
+from typing import Any, TypeGuard
 
 from snap.diag.error import Diagnostic, Label, SnapError
 from snap.diag.span import Span
 from snap.frontend import tree
-from snap.frontend.fields import constants_of, field_of, fields_named, holds_constants
+from snap.frontend.fields import field_of, fields_named, holds_constants
 from snap.frontend.names import assigned_names, used_names
 from snap.frontend.renaming import TreeRenaming, with_bodies
 from snap.record import record, replace
 
 MOST = 2000  # calls that are written out in one function
+DEEPEST = 50  # of them, one within the other
+LARGEST = 1000  # parts of an argument that takes a parameter's place
 BUILTINS = frozenset(dir(builtins))
+PURE = BUILTINS - {"id", "print"}  # what they give is the same wherever they stand
 
 
 @record
@@ -51,6 +55,18 @@ class WrittenCall:
     def holds(self, span: Span) -> bool:
         """Whether something stands in the text of what was called."""
         return span.filename == self.text.filename and self.text.line <= span.line <= self.text.end_line
+
+
+def calls_around(written: tuple[WrittenCall, ...], span: Span) -> list[Label]:
+    """The calls that brought a statement to where it stands: of the function it was written in, and those around."""
+    found: dict[Span, Label] = {}
+    places = [span]
+    for place in places:
+        for w in written:
+            if w.call not in found and w.holds(place):
+                found[w.call] = Label(w.call, f"`{w.name}` is written out here")
+                places.append(w.call)
+    return list(found.values())
 
 
 class Inlined:
@@ -103,7 +119,8 @@ def _wrong_heads(function: tree.Function) -> Iterator[Diagnostic]:
         if p.annotation is not None:
             message = f"`{p.name}` is what the call gives it: a parameter of an inlined function has no type"
             yield _refusal(message, p.span, "leave the annotation out; `@device(...)` has parameters with types")
-        if p.default is not None and not isinstance(p.default, tree.Number):
+        number = p.default.value if isinstance(p.default, tree.Unary) else p.default
+        if number is not None and not isinstance(number, tree.Number):
             yield _refusal(f"the default of `{p.name}` is no number", p.span, "pass it in the call")
     if function.returns is not None:
         message = "an inlined function gives what stands behind its `return`: it declares no result"
@@ -144,14 +161,14 @@ def _has_pieces(found: Any) -> bool:
     """Whether an outside name may lead to an inlined function."""
     if isinstance(found, types.ModuleType):
         return any(type(one) is Inlined for one in vars(found).values())
-    return type(found) is Inlined or holds_constants(found) and any(type(one) is Inlined for one in constants_of(found))
+    return type(found) is Inlined or holds_constants(found)
 
 
 class _Writer:
     """used: every name that the function has, so that a new one is nobody's.  own: those that are its variables."""
 
     def __init__(self, function: tree.Function, names: dict[str, object]):
-        self.names, self.written = dict(names), list[WrittenCall]()
+        self.names, self.written, self.depth = dict(names), list[WrittenCall](), 0
         self.own = assigned_names(function)
         self.used = {*names, *self.own, *used_names(function)}
         self.function = function
@@ -176,7 +193,8 @@ class _Writer:
             case tree.Evaluate(tree.Call() as call) if piece := self.piece(call):
                 if piece.yields is not None:
                     raise _not_a_value(piece, call)
-                return (tree.Block(self.expanded(piece, call)[0], span=s.span),)
+                statements, value = self.expanded(piece, call)
+                return (tree.Block((*statements, *self.done(value)), span=s.span),)
             case tree.Assign(value=tree.Call() as call) | tree.Declare(value=tree.Call() as call) if (
                 piece := self.piece(call)
             ):
@@ -200,6 +218,16 @@ class _Writer:
             case _:
                 return None
         return found if isinstance(found, Inlined) else None
+
+    def done(self, value: tree.Expr | None) -> Iterator[tree.Stmt]:
+        """What a piece returns and nobody takes, as far as it does something: an atomic, a call of a function."""
+        for e in () if value is None else _items(value):
+            if all(_is_pure(f) or isinstance(f, tree.Attribute) and f.name == "view" for f in _calls(e)):
+                continue
+            if isinstance(e, tree.Call):
+                yield tree.Evaluate(e, span=e.span)
+            else:
+                yield tree.Assign(tree.Name(self.fresh("unused"), span=e.span), e, span=e.span)
 
     def given(self, piece: Inlined, call: tree.Call, s: tree.Assign | tree.Declare) -> tree.Body:
         """`a, b = piece(...)`: its statements, and then the assignment."""
@@ -263,6 +291,10 @@ class _Writer:
         if len(self.written) > MOST:
             message = f"more than {MOST} calls of inlined functions would be written out here"
             raise SnapError(_refusal(message, call.span, "make some of them `@device(...)` functions"))
+        if self.depth == DEEPEST:
+            message = f"more than {DEEPEST} inlined functions call one another here"
+            help = "an inlined function does not call itself, and is not given itself to call"
+            raise SnapError(_refusal(message, call.span, help, (Label(piece.tree.head, "defined here"),)))
         before, named = self.arguments(piece, call)
         for name in sorted(piece.own - named.keys()):
             new = called.get(name) or self.fresh(name)
@@ -275,11 +307,18 @@ class _Writer:
         renaming = TreeRenaming(named, self.fresh, put)
         body = piece.tree.body if piece.result is None else piece.tree.body[:-1]
         value = None if piece.result is None or piece.result.value is None else renaming.expr(piece.result.value)
-        return (*before, *self.body(renaming.body(body))), value
+        self.depth += 1
+        statements = (*before, *self.body(renaming.body(body)))
+        self.depth -= 1
+        return statements, value
 
     def arguments(self, piece: Inlined, call: tree.Call) -> tuple[list[tree.Stmt], dict[str, tree.Expr]]:
         """What stands for each parameter, and the statements that evaluate what is no name."""
         given = _bound(piece, call)
+        for e in given.values():
+            if (isinstance(e, tree.Sequence) or self.constant(e)) and sum(1 for _ in tree.walk(e)) > LARGEST:
+                message = f"this argument of `{piece.__name__}` has more than {LARGEST} parts, once it is written out"
+                raise SnapError(_refusal(message, e.span, "take a variable for it before the call"))
         before: list[tree.Stmt] = []
 
         def of(name: str, e: tree.Expr) -> tree.Expr:
@@ -296,11 +335,10 @@ class _Writer:
 
     def constant(self, e: tree.Expr) -> bool:
         """Whether an expression is made of constants alone: it is the same wherever it stands."""
-        calls = [one.function for one in tree.walk(e) if isinstance(one, tree.Call)]
         names = set(used_names(e)) - self.constants
         if names & self.own or not names <= self.names.keys() | BUILTINS:
             return False
-        return all(isinstance(f, tree.Name) and f.id in BUILTINS for f in calls)
+        return all(_is_pure(f) and self.is_word(f.id) for f in _calls(e))
 
     def outside(self, name: str, found: object) -> str:
         """Under which name this function has what a piece found outside of itself."""
@@ -314,17 +352,25 @@ class _Writer:
 
     def unbound(self, piece: Inlined, name: str, call: tree.Call) -> None:
         """A name that a piece neither binds nor finds outside: a word of the language, and not a name of ours."""
-        found = self.names.get(name)
-        word = found is None or found is getattr(builtins, name, None) or type(found).__module__ == "snap.surface"
-        if name in self.own or not word:
+        self.used.add(name)  # so that no other piece's name becomes this one
+        if name == piece.__name__:
+            message = f"`{name}` calls itself: it would be written out without end"
+            at = (Label(piece.tree.head, "defined here"),)
+            raise SnapError(_refusal(message, call.span, "write a loop", at))
+        if name in self.own or not self.is_word(name):
             message = f"`{name}` in `{piece.__name__}` is none of its names, and one of the function that calls it"
             at = (Label(piece.tree.head, "written without it"),)
             raise SnapError(_refusal(message, call.span, f"pass it: a parameter `{name}`", at, "SNAP019"))
 
+    def is_word(self, name: str) -> bool:
+        """Whether a name has no meaning here but that of the language."""
+        found = self.names.get(name)
+        return found is None or found is getattr(builtins, name, None) or type(found).__module__ == "snap.surface"
+
     def fresh(self, name: str) -> str:
-        """This name, or one like it, that nothing in the function has."""
+        """This name, or one like it, that nothing in the function has, and that is no word of another piece."""
         found, k = name, 0
-        while found in self.used:
+        while found in self.used or found in BUILTINS:
             k += 1
             found = f"{name.rstrip()}_{k}"
         self.used.add(found)
@@ -336,7 +382,8 @@ def _called(piece: Inlined, call: tree.Call, targets: tuple[tuple[str, Span | No
     declared there, and hide it.
     """
     assert piece.yields is not None
-    meant = set(used_names(call))
+    several = Counter(name for name, _ in targets)  # `for _, _ in f():`
+    meant = {*used_names(call), *(name for name in several if several[name] > 1)}
     pairs = zip(targets, piece.yields.values)
     return {
         e.id: name
@@ -360,7 +407,8 @@ def _not_a_value(piece: Inlined, call: tree.Call) -> SnapError:
     return SnapError(_refusal(message, call.span, help, (Label(piece.tree.head, "defined here"),)))
 
 
-# A `with` goes through its body once.
+# A `with` goes through its body once.  It may be left early where nothing follows the `yield`: in Python, too, what
+# follows would be done then.
 def _check_yield(piece: Inlined, call: tree.Call, s: tree.For | tree.With) -> None:
     if piece.yields is None:
         message = f"`{piece.__name__}` does not yield: no statements can stand in it"
@@ -371,11 +419,24 @@ def _check_yield(piece: Inlined, call: tree.Call, s: tree.For | tree.With) -> No
         message = f"`{piece.__name__}` may yield more than once, or not at all"
         at = (Label(piece.yields.span, "yields here"),)
         raise SnapError(_refusal(message, call.span, f"`for ... in {piece.__name__}(...):`", at))
-    left = next((one for one in _leaves(s.body) if isinstance(s, tree.For)), None)
+    if isinstance(s, tree.With) and _ends(piece.tree.body):
+        return
+    returns = (one for inner in s.body for one in tree.walk(inner) if isinstance(one, tree.Return))
+    left = next(chain(_leaves(s.body), returns if isinstance(s, tree.With) else ()), None)
     if left is not None:
-        message = f"the body of a loop that `{piece.__name__}` makes is not left early"
-        help = "an `if` around what follows; or write the loop here"
-        raise SnapError(_refusal(message, left.span, help, (Label(call.span, "the loop"),), "SNAP007"))
+        what = "loop" if isinstance(s, tree.For) else "scope"
+        message = f"the body of a {what} that `{piece.__name__}` makes is not left early"
+        help = f"an `if` around what follows; or write the {what} here"
+        raise SnapError(_refusal(message, left.span, help, (Label(call.span, f"the {what}"),), "SNAP007"))
+
+
+def _calls(e: tree.Expr) -> Iterator[tree.Expr]:
+    """What an expression calls."""
+    return (one.function for one in tree.walk(e) if isinstance(one, tree.Call))
+
+
+def _is_pure(f: tree.Expr) -> TypeGuard[tree.Name]:
+    return isinstance(f, tree.Name) and f.id in PURE
 
 
 def _items(e: tree.Expr) -> Iterator[tree.Expr]:
@@ -389,6 +450,12 @@ def _items(e: tree.Expr) -> Iterator[tree.Expr]:
 def _once(body: tree.Body) -> bool:
     """Whether these statements yield once, whatever is computed."""
     return any(isinstance(s, tree.Yield) or isinstance(s, tree.With) and _once(s.body) for s in body)
+
+
+def _ends(body: tree.Body) -> bool:
+    """Whether nothing follows the `yield` of these statements."""
+    last = body[-1]
+    return isinstance(last, tree.Yield) or isinstance(last, tree.With) and _ends(last.body)
 
 
 def _leaves(body: tree.Body) -> Iterator[tree.Break | tree.Continue]:

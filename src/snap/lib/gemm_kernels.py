@@ -105,6 +105,7 @@ def gemm_kernel(
     UNIT, DOWN, RIGHT = thread[2 * HIGH], g.WIDE if C_TURNED else 0, 0 if C_TURNED else g.WIDE
     BATCH, GROUPED = (many == word for word in ("batch", "groups"))
     SEVERAL = BATCH or GROUPED  # whether B is several matrices
+    assert many in (None, "batch", "groups")
     assert (B_TURNED or not g.TF32) and not (BY_TILES and (DIVIDED or many)) and not (GROUPED and DIVIDED)
     COMPLETED = g.BIASED or activation is not None or scaled is not None  # something is done to sums before they leave
     PARTS, LEAVING = (2, 1) if GROUPED else (1, 2)  # boxes of a slot, and slots, in which tiles leave

@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from snap.diag.error import SnapError
+
 _MOST_KEPT = 1024  # choices of constexpr arguments
 
 _TEMPLATE = """\
@@ -80,10 +82,13 @@ def launches(
             return found[blocks](*args)
         given = {word: value for word, value in zip(constexprs, values) if value is not nothing}
         first = tuple(arg for arg in args if arg is not nothing)
-        if len(first) == len(args) and list(given) == list(constexprs[: len(given)]):
-            whole(*args, *given.values(), *rest, **keywords)
-        else:
-            whole(*first, **given, **keywords)
+        try:
+            if len(first) == len(args) and list(given) == list(constexprs[: len(given)]):
+                whole(*args, *given.values(), *rest, **keywords)
+            else:
+                whole(*first, **given, **keywords)
+        except SnapError as error:
+            raise error.without_frames() from None
         if key and all(word in given or type(defaults.get(word)) in (int, bool) for word in constexprs):
             if len(known) >= _MOST_KEPT:
                 known.clear()

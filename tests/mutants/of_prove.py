@@ -5,6 +5,10 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 MUTANTS = (
+    Mutant("an iteration that a read names lies in the loop", "prove/init.py",
+           "for one in (at_least(p, atom.low), at_least(number(atom.high), p))]",
+           "for one in (at_least(p, atom.low),)]",
+           ("tests/prove/test_chosen.py::test_an_iteration_that_never_comes_has_written_nothing",)),
     Mutant("counters of a loop that is left early are not alike", "prove/order_walk.py",
            "if step and not left_early and isinstance(s, ir.For):",
            "if step and isinstance(s, ir.For):",

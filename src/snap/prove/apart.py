@@ -337,8 +337,11 @@ def _entered(c: ProofContext, pair: Pair) -> object:
     if entry is None or c.found.pacts or c.found.draws:  # what is known of these depends on when it was entered
         return id(entry)
     shared, _ = _shared(c, pair)
-    of = [a for s in (pair.first, pair.second) for a in atoms_of((*c.facts, *s.path), (*s.index, *(s.shape or ())))]
-    return entry.outer, entry.inner, entry.disjoint, frozenset(atom for atom in of if shared(atom))
+    of: list[Atom] = []
+    for s in (pair.first, pair.second):
+        of += atoms_of((*c.facts, *s.path), (*s.index, *(s.shape or ()), *(() if s.block is None else (s.block,))))
+    of += atoms_of([], [i for atom in of if atom in c.found.loads for i in c.found.loads[atom].index])
+    return entry.outer, entry.inner, entry.disjoint, frozenset((atom, shared(atom)) for atom in of)
 
 
 def _one_block(c: ProofContext, pair: Pair, asked: list[Cond]) -> bool:

@@ -137,7 +137,8 @@ def _made(c: ProofContext, read: Touch, b: Before) -> list[Cond]:
     """Conditions under which the thread has made this write by the index that is read, each for iterations of the loops
     around the write that are named by the read: a number that an index of the write is, or counts from, is what makes
     it equal to the read's; an earlier iteration that no index names is one of the last ones.  That the iterations came,
-    what the path says for these numbers tells, if nothing leaves a loop early; and nothing else in it may be of these
+    what the path says for these numbers tells, together with the ranges of the counters, which are not said there again
+    (`range(4)` leaves nothing to ask); if nothing leaves a loop early; and nothing else in it may be of these
     iterations alone.
     """
     w = b.write
@@ -159,7 +160,7 @@ def _made(c: ProofContext, read: Touch, b: Before) -> list[Cond]:
         chosen = {atom: named.get(atom, number(0)) for atom in trips}
         if back:
             chosen[trips[0]] = loops[0].trip - back
-        came = [at_least(p, 0) for p in chosen.values()]
+        came = [one for atom, p in chosen.items() for one in (at_least(p, atom.low), at_least(number(atom.high), p))]
         came += [below(chosen[trips[0]], loops[0].trip)] if b.earlier else []
         then = Substitution(c.terms, chosen)
         try:

@@ -272,7 +272,7 @@ class Terms:
     def bitand(self, x: Poly, y: Poly) -> Poly | None:
         """None where the operands are not numbers of few bits."""
         a, b = x.value, y.value
-        if a is not None and b is not None and a >= 0 and b >= 0:
+        if a is not None and b is not None:
             return number(a & b)
         if a is not None and b is None:
             x, y, a, b = y, x, b, a

@@ -16,7 +16,7 @@ MUTANTS = (
     Mutant("nobody is held up by less than it waits for", "prove/order_rings.py",
            "= self.values.known[self.needed(b.uid)] = index",
            "= index",
-           ("tests/prove/test_order.py::test_what_is_made_wrong_in_one_place_is_not_shown",)),
+           ("tests/prove/test_order.py::test_who_waits_for_what_it_gives_first_is_noticed",)),
     Mutant("a proof on disk is of the same where=", "prove/kept.py",
            "said = (task.typed, task.where, task.blocks, sorted(task.constants.items()))",
            "said = (task.typed, task.blocks, sorted(task.constants.items()))",

@@ -113,6 +113,22 @@ def _goes_wrong(function, args, blocks, seed) -> bool:
     return bool(races)
 
 
+def test_who_waits_for_what_it_gives_first_is_noticed():
+    """Who fills a slot waits for the phase in which it was given back, which is complete from the start; and here for the next one, too, which comes only behind its own
+    arrival.  As many arrive as are waited for, so that nothing but the circle shows it."""
+    kernel, args, _, blocks = PROGRAMS["relay"]()
+    function = kernel._the_one({}).synced
+
+    def and_the_next(s):
+        if isinstance(s, synced.MBarrierWait) and s.barrier.name.endswith("empty"):
+            later = ir.Binary("+", s.phase, ir.Const(1, I32, span=s.span), I32, span=s.span)
+            yield "the next phase, too", (s, replace(s, phase=later, number=s.number + 100_000))
+
+    ((_, wrong),) = mutations.edited(function, and_the_next)
+    assert _goes_wrong(wrong, args, blocks, 0)
+    assert any("for itself" in stuck.why for stuck in order(wrong).stuck)
+
+
 def test_a_count_of_arrivals_that_is_wrong_is_noticed():
     kernel, *_ = PROGRAMS["relay"]()
     function = kernel._the_one({}).synced

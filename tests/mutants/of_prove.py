@@ -5,6 +5,10 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 MUTANTS = (
+    Mutant("a loop that is not shown to end is said", "prove/order_text.py",
+           "isinstance(s, ir.While) and not _counts_up(s)]",
+           "isinstance(s, ir.While) and _counts_up(s)]",
+           ("tests/prove/test_order.py::test_a_loop_that_polls_is_taken_to_end_and_that_is_said",)),
     Mutant("an iteration that a read names lies in the loop", "prove/init.py",
            "for one in (at_least(p, atom.low), at_least(number(atom.high), p))]",
            "for one in (at_least(p, atom.low),)]",

@@ -129,6 +129,26 @@ def test_who_waits_for_what_it_gives_first_is_noticed():
     assert any("for itself" in stuck.why for stuck in order(wrong).stuck)
 
 
+def test_a_loop_that_polls_is_taken_to_end_and_that_is_said():
+    """A launch in which nobody sets the flag makes no progress: so the proof says what it rests on, and of a loop that counts it says nothing."""
+    polls = next(p for p in OK if p.path.stem == "polling").execute()["in_a_row"]
+    found = polls.prove()
+    assert found.verdict is Verdict.PROVED and any("`while` in line 18 ends" in text for text in found.assumed)
+    with pytest.raises(MachineError) as error:
+        polls[4](np.zeros(5, np.uint32), np.zeros(256, np.int32), 1)
+    assert error.value.kind == "no progress"
+    assert not any("`while`" in text for text in counts_up.prove().assumed)
+
+
+@kernel(threads=32, where=lambda blocks, x: (blocks == 1, len(x) >= 32))
+def counts_up(x: ptr(int), n: int):
+    with each(thread, x) as t:
+        k: int = 0
+        while k < n:
+            k += 1
+        x[t] = k
+
+
 def test_a_count_of_arrivals_that_is_wrong_is_noticed():
     kernel, *_ = PROGRAMS["relay"]()
     function = kernel._the_one({}).synced

@@ -13,13 +13,17 @@ from snap.diag.error import Label
 from snap.prove.order import Order, order
 from snap.prove.order_acts import Open, Stuck
 from snap.prove.order_sites import LoopAges
+from snap.prove.order_text import endless, functions
 from snap.prove.verdict import Findings, Obligation, Verdict
+from snap.record import replace
 
 
 def orders(task: Any) -> Findings:
     """The property *order* of a `Task`."""
     kernel = task.synced()
-    return findings(order(kernel, _apart(task, kernel)), kernel.span)
+    found = findings(order(kernel, _apart(task, kernel)), kernel.span)
+    lines = sorted({s.span.line for f in functions(kernel) for s in endless(f)})
+    return replace(found, assumed=(*found.assumed, *(ENDS.format(line) for line in lines)))
 
 
 def _apart(task: Any, kernel: Any) -> frozenset:
@@ -46,6 +50,7 @@ def findings(found: Order, span: Any) -> Findings:
     return Findings(tuple(made.values()), (*found.assumed, ARITHMETIC))
 
 
+ENDS = "the `while` in line {} ends (what it waits for is in memory, or no one counts it)"
 ARITHMETIC = "signed arithmetic that feeds indices stays in its type (overflow)"
 
 

@@ -197,6 +197,22 @@ def leaves(body: ir.Body) -> bool:
     return any(isinstance(x, (ir.Break, ir.Continue, ir.Return)) for x in ways_out(body))
 
 
+def endless(f: synced.Function) -> list[ir.While]:
+    """The `while` of a function that nothing here shows to end: all but those that count up to what does not change."""
+    return [s for s in statements(f.body) if isinstance(s, ir.While) and not _counts_up(s)]
+
+
+def _counts_up(s: ir.While) -> bool:
+    match s.cond:
+        case ir.Compare("<", ir.Read(var), ir.Const() | ir.Read() as stop) if not s.pre:
+            given = {v.uid for x in statements(s.body) for v in assigned(x)}
+            skips = any(isinstance(way, ir.Continue) for way in ways_out(s.body))
+            fixed = not isinstance(stop, ir.Read) or stop.var.uid not in given
+            return fixed and not skips and grown_by(s.body, var.uid) == 1  # so that it meets the end, and does not wrap
+        case _:
+            return False
+
+
 def trips_of(loop: tuple) -> tuple:
     """The name of how often a loop has been gone through."""
     return (), ("trip", loop)

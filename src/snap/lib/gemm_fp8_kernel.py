@@ -24,6 +24,7 @@ import math
 
 from snap import *
 from snap.ir.types import F32, U8
+from snap.lib.gemm_body import in_bands
 from snap.lib.gemm_parts import completing, depth_of, promoting
 from snap.lib.operators import element, scalar
 
@@ -34,20 +35,11 @@ WITH_TILES, LEAVING = 226 * 1024, 2  # bytes for stages and for tiles that leave
 WIDEST = 192  # columns of a warpgroup whose sums there is room for twice
 
 
-@functools.cache
-def promoted_kernel(kind, out_type, scaled, BM=128, BN=192, BAND=8, bias_type=None, activation=None):
-    """kind: of A's and B's floats; scaled: see gemm_parts.py.  Arrays that are not used (a bias, scales) may be any."""
+def of_tiles(THREADS, body, out_type, scaled, bias_type):
+    """The kernel that runs `body`."""
     E, O, V, F = element(U8), element(out_type), element(bias_type or U8), element(F32 if scaled else U8)
-    OWN = BN if BM == 128 else BN // 2  # columns of a warpgroup
-    BELOW, BESIDE = (64, 0) if BM == 128 else (0, OWN)  # where the second half begins
-    PARTS, STAGES = 1 if OWN <= WIDEST else 2, min(MOST_STAGES, SHARED // ((BM + BN) * DEPTH))
-    SUMS, FEW = OWN // 2, OWN // 2 // PARTS
-    WIDE = math.gcd(OWN, 128 // scalar(out_type).bytes)  # columns that leave at a time
-    SWIZZLE = WIDE * scalar(out_type).bytes
-    multiply, add = promoting(BM, BN, OWN, kind, PARTS)
-    complete = completing(SUMS, OWN, U8, scaled, bias_type, activation)
 
-    @kernel(threads=512)
+    @kernel(threads=THREADS)
     def gemm(
         A: ptr(const(E), (M, A1)),
         B: ptr(const(E), (N, B1)),
@@ -62,6 +54,26 @@ def promoted_kernel(kind, out_type, scaled, BM=128, BN=192, BAND=8, bias_type=No
         B1: int,
         C1: int,
     ):
+        body(A, B, C, bias, a_scale, b_scale, M, N, K)
+
+    return gemm
+
+
+@functools.cache
+def promoted_kernel(kind, out_type, scaled, BM=128, BN=192, BAND=8, bias_type=None, activation=None):
+    """kind: of A's and B's floats; scaled: see gemm_parts.py.  Arrays that are not used (a bias, scales) may be any."""
+    E, O = element(U8), element(out_type)
+    OWN = BN if BM == 128 else BN // 2  # columns of a warpgroup
+    BELOW, BESIDE = (64, 0) if BM == 128 else (0, OWN)  # where the second half begins
+    PARTS, STAGES = 1 if OWN <= WIDEST else 2, min(MOST_STAGES, SHARED // ((BM + BN) * DEPTH))
+    SUMS, FEW = OWN // 2, OWN // 2 // PARTS
+    WIDE = math.gcd(OWN, 128 // scalar(out_type).bytes)  # columns that leave at a time
+    SWIZZLE = WIDE * scalar(out_type).bytes
+    multiply, add = promoting(BM, BN, OWN, kind, PARTS)
+    complete = completing(SUMS, OWN, U8, scaled, bias_type, activation)
+
+    @inline
+    def body(A, B, C, bias, a_scale, b_scale, M, N, K):
         teams, down, across = count(block[1]), (M + BM - 1) / BM, (N + BN - 1) / BN
         with each(block, C, disjoint=C) as team:
             A_slots: pipeline(shared(E[BM, DEPTH], swizzle=128), STAGES)
@@ -73,9 +85,8 @@ def promoted_kernel(kind, out_type, scaled, BM=128, BN=192, BAND=8, bias_type=No
             acc, sums = registers(float[SUMS], float[FEW])
             one, other, load, store = roles(128, 128, 128, 128, registers=(232, 232, 24, 24))
             for t in range(team, down * across, teams):
-                band, within = t / (BAND * across), t % (BAND * across)
-                height: int = min(BAND, down - band * BAND)
-                m0, n0 = (band * BAND + within % height) * BM, within / height * BN
+                i, j = in_bands(t, down, across, BAND)
+                m0, n0 = i * BM, j * BN
                 with one():
                     acc = 0.0
                 with other():
@@ -110,13 +121,13 @@ def promoted_kernel(kind, out_type, scaled, BM=128, BN=192, BAND=8, bias_type=No
                         with store(c), each(warpgroup, C, disjoint=C):
                             async_copy(C, c, at=(m0 + BELOW, n0 + BESIDE + WIDE * q))
 
-    return gemm
+    return of_tiles(512, body, out_type, scaled, bias_type)
 
 
 @functools.cache
 def halves_kernel(kind, out_type, scaled, BM=128, BN=224, BAND=8, bias_type=None, activation=None):
     """As promoted_kernel, for tiles of 128 rows."""
-    E, O, V, F = element(U8), element(out_type), element(bias_type or U8), element(F32 if scaled else U8)
+    E, O = element(U8), element(out_type)
     SUMS, CUT, FEW = BN // 2, BN // 2, BN // 4  # sums of a thread; columns of a half, and sums of it
     WIDE = math.gcd(BN, 128 // scalar(out_type).bytes)  # columns that leave at a time
     SWIZZLE = WIDE * scalar(out_type).bytes
@@ -133,21 +144,8 @@ def halves_kernel(kind, out_type, scaled, BM=128, BN=224, BAND=8, bias_type=None
     ):
         wgmma(sums, tile(a, (64 * w, 0), (64, DEPTH)), tile(b, (CUT * half, 0), (CUT, DEPTH)), zero=True, type=kind)
 
-    @kernel(threads=384)
-    def gemm(
-        A: ptr(const(E), (M, A1)),
-        B: ptr(const(E), (N, B1)),
-        C: ptr(O, (M, C1)),
-        bias: ptr(const(V)),
-        a_scale: ptr(const(F)),
-        b_scale: ptr(const(F)),
-        M: int,
-        N: int,
-        K: int,
-        A1: int,
-        B1: int,
-        C1: int,
-    ):
+    @inline
+    def body(A, B, C, bias, a_scale, b_scale, M, N, K):
         teams, down, across = count(block[1]), (M + BM - 1) / BM, (N + BN - 1) / BN
         with each(block, C, disjoint=C) as team:
             A_slots: pipeline(shared(E[BM, DEPTH], swizzle=128), STAGES)
@@ -158,9 +156,8 @@ def halves_kernel(kind, out_type, scaled, BM=128, BN=224, BAND=8, bias_type=None
             acc, x, y = registers(float[SUMS], float[FEW], float[FEW])
             compute, load = roles(256, 128, registers=(232, 40))
             for t in range(team, down * across, teams):
-                band, within = t / (BAND * across), t % (BAND * across)
-                height: int = min(BAND, down - band * BAND)
-                m0, n0 = (band * BAND + within % height) * BM, within / height * BN
+                i, j = in_bands(t, down, across, BAND)
+                m0, n0 = i * BM, j * BN
                 with compute():
                     acc = 0.0
                 for k in range((K + DEPTH - 1) / DEPTH):
@@ -184,4 +181,4 @@ def halves_kernel(kind, out_type, scaled, BM=128, BN=224, BAND=8, bias_type=None
                         store_acc(c[w], acc, first=WIDE * q)
                         async_copy(C, c[w], at=(m0 + 64 * w, n0 + WIDE * q))
 
-    return gemm
+    return of_tiles(384, body, out_type, scaled, bias_type)

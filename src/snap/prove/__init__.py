@@ -140,7 +140,7 @@ def prove_function(f: ir.Function, progress: bool | None = None) -> Proof:
 
 
 def _never_synchronized() -> Synced:
-    raise NotImplementedError("a device function alone is asked about bounds, which needs no barriers")
+    raise AssertionError("a device function alone is asked about bounds, which needs no barriers")
 
 
 def refuse(task: Task, span: Span) -> None:

@@ -88,11 +88,11 @@ __syncthreads();
 """)
     assert """\
             // tile: filled, then read (lines 7 and 9)
-            snap_barrier_wait(&full[fill % 4], fill / 4);
+            snap_barrier_wait(&full[fill_mod_4], fill_div_4);
             snap_wgmma_fence();
             {
-                const unsigned long long a_tile = snap_matrix<128, 0, 1024>(At + (fill % 4 * 128 + w * 64) * 64);
-                const unsigned long long b_tile = snap_matrix<128, 0, 1024>(Bt + fill % 4 * 256 * 64);
+                const unsigned long long a_tile = snap_matrix<128, 0, 1024>(At + (fill_mod_4 * 128 + w * 64) * 64);
+                const unsigned long long b_tile = snap_matrix<128, 0, 1024>(Bt + fill_mod_4 * 256 * 64);
                 #pragma unroll
                 for (int step_1 = 0; step_1 < 4; ++step_1) {
                     snap_wgmma_m64n256k16_f32_bf16(acc, a_tile + step_1 * 2, b_tile + step_1 * 2, step_1 > 0 || i != 0);
@@ -106,12 +106,12 @@ __syncthreads();
                 snap_box_commit();
             }
 """ in text
-    assert "    if (threadIdx.x == 256) {\n        int fill = 0;\n        #pragma unroll 1\n" in text
+    assert "    if (threadIdx.x == 256) {\n        int fill_mod_4 = 0;\n        int fill_div_4 = 0;\n        #pragma unroll 1\n" in text
     assert """\
-                snap_barrier_wait(&empty[fill % 4], fill / 4 - 1);
+                snap_barrier_wait(&empty[fill_mod_4], fill_div_4 - 1);
                 // tile: filled, then read (lines 7 and 9)
-                snap_barrier_arrive_expect(&full[fill % 4], 49152);
-                snap_box_load_2d(At + fill % 4 * 128 * 64, &A_map, m0, i * 64, &full[fill % 4]);
+                snap_barrier_arrive_expect(&full[fill_mod_4], 49152);
+                snap_box_load_2d(At + fill_mod_4 * 128 * 64, &A_map, m0, i * 64, &full[fill_mod_4]);
 """ in text
 
 

@@ -5,6 +5,22 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 MUTANTS = (
+    Mutant("a variable that is changed in another way is no counter", "codegen/remainders.py",
+           "if begun.get(uid) == {None} and uid not in moved}",
+           "if begun.get(uid) == {None}}",
+           ("tests/codegen/test_remainders.py::test_the_text_computes_what_the_program_says",)),
+    Mutant("a counter begins at zero or above: quotients of negative numbers are rounded up", "codegen/remainders.py",
+           "if s.var.type == I32 and value >= 0:",
+           "if s.var.type == I32:",
+           ("tests/codegen/test_remainders.py::test_the_text_computes_what_the_program_says",)),
+    Mutant("a copy that is changed is none", "codegen/remainders.py",
+           "uid not in increased and uid not in moved:",
+           "uid not in increased:",
+           ("tests/codegen/test_remainders.py::test_the_text_computes_what_the_program_says",)),
+    Mutant("the quotient rises when the remainder begins again", "codegen/remainders.py",
+           "(ir.Const(value, I32, span=s.span) for value in (0, 1, n - 1))",
+           "(ir.Const(value, I32, span=s.span) for value in (0, 1, n))",
+           ("tests/codegen/test_remainders.py::test_the_text_computes_what_the_program_says",)),
     Mutant("a kernel that asks for its grid's shape has as many dimensions", "runtime/validate.py",
            "if signature.axes and len(extents) != wanted:",
            "if False:",

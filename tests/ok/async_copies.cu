@@ -169,13 +169,13 @@ extern "C" __global__ void __launch_bounds__(64) next_fill(const int* __restrict
     __shared__ __align__(16) unsigned char smem[512];
     const int b = blockIdx.x;
     int* const tiles = reinterpret_cast<int*>(smem);
-    int tiles_fill = 0;
+    int tiles_fill_mod_2 = 0;
     int v = 0;
     const int t = threadIdx.x;
     for (int turn = 0; turn < turns; ++turn) {
-        const int s_fill = tiles_fill;
-        ++tiles_fill;
-        const int s_slot = s_fill % 2;
+        const int s_fill_mod_2 = tiles_fill_mod_2;
+        tiles_fill_mod_2 = tiles_fill_mod_2 == 1 ? 0 : tiles_fill_mod_2 + 1;
+        const int s_slot = s_fill_mod_2;
         snap_copy_async_4(&tiles[s_slot * 64 + t], &x[turn * 64 + t]);
         snap_copy_commit();
         // tiles: written (cp.async) at line 69, read at line 70 by a thread of another warp

@@ -251,13 +251,19 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
         __nv_bfloat16* const Qs = reinterpret_cast<__nv_bfloat16*>(smem);
         __nv_bfloat16* const Ks = reinterpret_cast<__nv_bfloat16*>(smem + 32768);
         int Ks_released = 0;
+        int Ks_released_mod_2 = 0;
         int Ks_used = 0;
         int Ks_fill = 0;
+        int Ks_fill_mod_2 = 0;
+        int Ks_fill_div_2 = 0;
         __nv_bfloat16* const Vs = reinterpret_cast<__nv_bfloat16*>(smem + 98304);
         if (threadIdx.x < 256) {
             int Vs_released = 0;
+            int Vs_released_mod_2 = 0;
             int Vs_used = 0;
             int Vs_fill = 0;
+            int Vs_fill_mod_2 = 0;
+            int Vs_fill_div_2 = 0;
             float acc[64] = {};
             snap_settled(acc);
             float s[64] = {};
@@ -272,13 +278,17 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
             }
             snap_more_registers<240>();
             const int k_fill = Ks_fill;
+            const int k_fill_mod_2 = Ks_fill_mod_2;
+            const int k_fill_div_2 = Ks_fill_div_2;
             ++Ks_fill;
-            const int k_slot = k_fill % 2;
+            Ks_fill_div_2 += Ks_fill_mod_2 == 1 ? 1 : 0;
+            Ks_fill_mod_2 = Ks_fill_mod_2 == 1 ? 0 : Ks_fill_mod_2 + 1;
+            const int k_slot = k_fill_mod_2;
             {
                 // Qs: loaded (TMA) at line 42, read (wgmma) at line 47 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
                 snap_barrier_wait(Qs_full, 0);
                 // Ks: loaded (TMA) at line 45, read (wgmma) at line 47 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
-                snap_barrier_wait(&Ks_full[k_fill % 2], k_fill / 2);
+                snap_barrier_wait(&Ks_full[k_fill_mod_2], k_fill_div_2);
                 const int w = threadIdx.x / 128;
                 snap_wgmma_fence();
                 // wgmma 64 x 128 x 128, bf16, asynchronous
@@ -298,9 +308,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
             if (Ks_released < Ks_used) {
                 // Ks: read (wgmma) at line 47, loaded (TMA) at line 45 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
                 if (threadIdx.x % 128 == 0) {
-                    snap_barrier_arrive(&Ks_empty[Ks_released % 2]);
+                    snap_barrier_arrive(&Ks_empty[Ks_released_mod_2]);
                 }
                 ++Ks_released;
+                Ks_released_mod_2 = Ks_released_mod_2 == 1 ? 0 : Ks_released_mod_2 + 1;
             }
             softmax(s, m, l, shrink, scale);
             #pragma unroll
@@ -309,11 +320,15 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
             }
             for (int j = 1; j < L / 128; ++j) {
                 const int k_fill_1 = Ks_fill;
+                const int k_fill_mod_2_1 = Ks_fill_mod_2;
+                const int k_fill_div_2_1 = Ks_fill_div_2;
                 ++Ks_fill;
-                const int k_slot_1 = k_fill_1 % 2;
+                Ks_fill_div_2 += Ks_fill_mod_2 == 1 ? 1 : 0;
+                Ks_fill_mod_2 = Ks_fill_mod_2 == 1 ? 0 : Ks_fill_mod_2 + 1;
+                const int k_slot_1 = k_fill_mod_2_1;
                 {
                     // Ks: loaded (TMA) at line 54, read (wgmma) at line 56 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
-                    snap_barrier_wait(&Ks_full[k_fill_1 % 2], k_fill_1 / 2);
+                    snap_barrier_wait(&Ks_full[k_fill_mod_2_1], k_fill_div_2_1);
                     const int w = threadIdx.x / 128;
                     const int unit = threadIdx.x / 128;
                     // turn: units of thread[128] take turns, line 55
@@ -338,10 +353,14 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
                     Ks_used = k_fill_1 + 1;
                 }
                 const int v_fill = Vs_fill;
+                const int v_fill_mod_2 = Vs_fill_mod_2;
+                const int v_fill_div_2 = Vs_fill_div_2;
                 ++Vs_fill;
-                const int v_slot = v_fill % 2;
+                Vs_fill_div_2 += Vs_fill_mod_2 == 1 ? 1 : 0;
+                Vs_fill_mod_2 = Vs_fill_mod_2 == 1 ? 0 : Vs_fill_mod_2 + 1;
+                const int v_slot = v_fill_mod_2;
                 // Vs: loaded (TMA) at line 59, read (wgmma) at line 61 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
-                snap_barrier_wait(&Vs_full[v_fill % 2], v_fill / 2);
+                snap_barrier_wait(&Vs_full[v_fill_mod_2], v_fill_div_2);
                 snap_settled(reinterpret_cast<unsigned int (&)[32]>(p));
                 snap_wgmma_fence();
                 // wgmma 64 x 128 x 128, bf16, asynchronous
@@ -359,9 +378,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
                 if (Ks_released < Ks_used) {
                     // Ks: read (wgmma) at line 47, loaded (TMA) at line 45 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
                     if (threadIdx.x % 128 == 0) {
-                        snap_barrier_arrive(&Ks_empty[Ks_released % 2]);
+                        snap_barrier_arrive(&Ks_empty[Ks_released_mod_2]);
                     }
                     ++Ks_released;
+                    Ks_released_mod_2 = Ks_released_mod_2 == 1 ? 0 : Ks_released_mod_2 + 1;
                 }
                 softmax(s, m, l, shrink, scale);
                 // acc: accumulated into (wgmma) at line 61, read at line 65 by the same thread; also for p (lines 61, 66)
@@ -369,9 +389,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
                 if (Vs_released < Vs_used) {
                     // Vs: read (wgmma) at line 61, loaded (TMA) at line 59 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
                     if (threadIdx.x % 128 == 0) {
-                        snap_barrier_arrive(&Vs_empty[Vs_released % 2]);
+                        snap_barrier_arrive(&Vs_empty[Vs_released_mod_2]);
                     }
                     ++Vs_released;
+                    Vs_released_mod_2 = Vs_released_mod_2 == 1 ? 0 : Vs_released_mod_2 + 1;
                 }
                 #pragma unroll
                 for (int i = 0; i < 64; ++i) {
@@ -380,10 +401,14 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
                 }
             }
             const int v_fill = Vs_fill;
+            const int v_fill_mod_2 = Vs_fill_mod_2;
+            const int v_fill_div_2 = Vs_fill_div_2;
             ++Vs_fill;
-            const int v_slot = v_fill % 2;
+            Vs_fill_div_2 += Vs_fill_mod_2 == 1 ? 1 : 0;
+            Vs_fill_mod_2 = Vs_fill_mod_2 == 1 ? 0 : Vs_fill_mod_2 + 1;
+            const int v_slot = v_fill_mod_2;
             // Vs: loaded (TMA) at line 69, read (wgmma) at line 71 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
-            snap_barrier_wait(&Vs_full[v_fill % 2], v_fill / 2);
+            snap_barrier_wait(&Vs_full[v_fill_mod_2], v_fill_div_2);
             snap_settled(reinterpret_cast<unsigned int (&)[32]>(p));
             snap_wgmma_fence();
             // wgmma 64 x 128 x 128, bf16, asynchronous
@@ -402,9 +427,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
             if (Vs_released < Vs_used) {
                 // Vs: read (wgmma) at line 61, loaded (TMA) at line 59 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
                 if (threadIdx.x % 128 == 0) {
-                    snap_barrier_arrive(&Vs_empty[Vs_released % 2]);
+                    snap_barrier_arrive(&Vs_empty[Vs_released_mod_2]);
                 }
                 ++Vs_released;
+                Vs_released_mod_2 = Vs_released_mod_2 == 1 ? 0 : Vs_released_mod_2 + 1;
             }
             const int thread = threadIdx.x % 128;
             #pragma unroll
@@ -434,6 +460,8 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
             }
         } else {
             int Vs_fill = 0;
+            int Vs_fill_mod_2 = 0;
+            int Vs_fill_div_2 = 0;
             snap_fewer_registers<24>();
             if (threadIdx.x == 256) {
                 // Qs: loaded (TMA) at line 42, read (wgmma) at line 47 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
@@ -443,50 +471,66 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
                 // TMA load of a 128 x 64 bf16 box, asynchronous
                 snap_box_load_2d(Qs + 8192, &Q_map, q0, 64, Qs_full);
                 const int k_fill = Ks_fill;
+                const int k_fill_mod_2 = Ks_fill_mod_2;
+                const int k_fill_div_2 = Ks_fill_div_2;
                 ++Ks_fill;
-                const int k_slot = k_fill % 2;
+                Ks_fill_div_2 += Ks_fill_mod_2 == 1 ? 1 : 0;
+                Ks_fill_mod_2 = Ks_fill_mod_2 == 1 ? 0 : Ks_fill_mod_2 + 1;
+                const int k_slot = k_fill_mod_2;
                 // Ks: loaded (TMA) at line 45, read (wgmma) at line 47 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
-                snap_barrier_arrive_expect(&Ks_full[k_fill % 2], 32768);
+                snap_barrier_arrive_expect(&Ks_full[k_fill_mod_2], 32768);
                 // TMA load of a 128 x 64 bf16 box, asynchronous
-                snap_box_load_2d(Ks + k_slot * 2 * 128 * 64, &K_map, head, 0, &Ks_full[k_fill % 2]);
+                snap_box_load_2d(Ks + k_slot * 2 * 128 * 64, &K_map, head, 0, &Ks_full[k_fill_mod_2]);
                 // TMA load of a 128 x 64 bf16 box, asynchronous
-                snap_box_load_2d(Ks + (k_slot * 2 + 1) * 128 * 64, &K_map, head, 64, &Ks_full[k_fill % 2]);
+                snap_box_load_2d(Ks + (k_slot * 2 + 1) * 128 * 64, &K_map, head, 64, &Ks_full[k_fill_mod_2]);
                 #pragma unroll 1
                 for (int j = 1; j < L / 128; ++j) {
                     const int k_fill_1 = Ks_fill;
+                    const int k_fill_mod_2_1 = Ks_fill_mod_2;
+                    const int k_fill_div_2_1 = Ks_fill_div_2;
                     ++Ks_fill;
-                    const int k_slot_1 = k_fill_1 % 2;
+                    Ks_fill_div_2 += Ks_fill_mod_2 == 1 ? 1 : 0;
+                    Ks_fill_mod_2 = Ks_fill_mod_2 == 1 ? 0 : Ks_fill_mod_2 + 1;
+                    const int k_slot_1 = k_fill_mod_2_1;
                     // Ks: read (wgmma) at line 56, loaded (TMA) at line 54 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
-                    snap_barrier_wait(&Ks_empty[k_fill_1 % 2], k_fill_1 / 2 - 1);
+                    snap_barrier_wait(&Ks_empty[k_fill_mod_2_1], k_fill_div_2_1 - 1);
                     // Ks: loaded (TMA) at line 54, read (wgmma) at line 56 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
-                    snap_barrier_arrive_expect(&Ks_full[k_fill_1 % 2], 32768);
+                    snap_barrier_arrive_expect(&Ks_full[k_fill_mod_2_1], 32768);
                     // TMA load of a 128 x 64 bf16 box, asynchronous
-                    snap_box_load_2d(Ks + k_slot_1 * 2 * 128 * 64, &K_map, head + 128 * j, 0, &Ks_full[k_fill_1 % 2]);
+                    snap_box_load_2d(Ks + k_slot_1 * 2 * 128 * 64, &K_map, head + 128 * j, 0, &Ks_full[k_fill_mod_2_1]);
                     // TMA load of a 128 x 64 bf16 box, asynchronous
-                    snap_box_load_2d(Ks + (k_slot_1 * 2 + 1) * 128 * 64, &K_map, head + 128 * j, 64, &Ks_full[k_fill_1 % 2]);
+                    snap_box_load_2d(Ks + (k_slot_1 * 2 + 1) * 128 * 64, &K_map, head + 128 * j, 64, &Ks_full[k_fill_mod_2_1]);
                     const int v_fill = Vs_fill;
+                    const int v_fill_mod_2 = Vs_fill_mod_2;
+                    const int v_fill_div_2 = Vs_fill_div_2;
                     ++Vs_fill;
-                    const int v_slot = v_fill % 2;
+                    Vs_fill_div_2 += Vs_fill_mod_2 == 1 ? 1 : 0;
+                    Vs_fill_mod_2 = Vs_fill_mod_2 == 1 ? 0 : Vs_fill_mod_2 + 1;
+                    const int v_slot = v_fill_mod_2;
                     // Vs: read (wgmma) at line 61, loaded (TMA) at line 59 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
-                    snap_barrier_wait(&Vs_empty[v_fill % 2], v_fill / 2 - 1);
+                    snap_barrier_wait(&Vs_empty[v_fill_mod_2], v_fill_div_2 - 1);
                     // Vs: loaded (TMA) at line 59, read (wgmma) at line 61 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
-                    snap_barrier_arrive_expect(&Vs_full[v_fill % 2], 32768);
+                    snap_barrier_arrive_expect(&Vs_full[v_fill_mod_2], 32768);
                     // TMA load of a 128 x 64 bf16 box, asynchronous
-                    snap_box_load_2d(Vs + v_slot * 2 * 128 * 64, &V_map, head + 128 * j - 128, 0, &Vs_full[v_fill % 2]);
+                    snap_box_load_2d(Vs + v_slot * 2 * 128 * 64, &V_map, head + 128 * j - 128, 0, &Vs_full[v_fill_mod_2]);
                     // TMA load of a 128 x 64 bf16 box, asynchronous
-                    snap_box_load_2d(Vs + (v_slot * 2 + 1) * 128 * 64, &V_map, head + 128 * j - 128, 64, &Vs_full[v_fill % 2]);
+                    snap_box_load_2d(Vs + (v_slot * 2 + 1) * 128 * 64, &V_map, head + 128 * j - 128, 64, &Vs_full[v_fill_mod_2]);
                 }
                 const int v_fill = Vs_fill;
+                const int v_fill_mod_2 = Vs_fill_mod_2;
+                const int v_fill_div_2 = Vs_fill_div_2;
                 ++Vs_fill;
-                const int v_slot = v_fill % 2;
+                Vs_fill_div_2 += Vs_fill_mod_2 == 1 ? 1 : 0;
+                Vs_fill_mod_2 = Vs_fill_mod_2 == 1 ? 0 : Vs_fill_mod_2 + 1;
+                const int v_slot = v_fill_mod_2;
                 // Vs: read (wgmma) at line 71, loaded (TMA) at line 69 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
-                snap_barrier_wait(&Vs_empty[v_fill % 2], v_fill / 2 - 1);
+                snap_barrier_wait(&Vs_empty[v_fill_mod_2], v_fill_div_2 - 1);
                 // Vs: loaded (TMA) at line 69, read (wgmma) at line 71 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
-                snap_barrier_arrive_expect(&Vs_full[v_fill % 2], 32768);
+                snap_barrier_arrive_expect(&Vs_full[v_fill_mod_2], 32768);
                 // TMA load of a 128 x 64 bf16 box, asynchronous
-                snap_box_load_2d(Vs + v_slot * 2 * 128 * 64, &V_map, head + L - 128, 0, &Vs_full[v_fill % 2]);
+                snap_box_load_2d(Vs + v_slot * 2 * 128 * 64, &V_map, head + L - 128, 0, &Vs_full[v_fill_mod_2]);
                 // TMA load of a 128 x 64 bf16 box, asynchronous
-                snap_box_load_2d(Vs + (v_slot * 2 + 1) * 128 * 64, &V_map, head + L - 128, 64, &Vs_full[v_fill % 2]);
+                snap_box_load_2d(Vs + (v_slot * 2 + 1) * 128 * 64, &V_map, head + L - 128, 64, &Vs_full[v_fill_mod_2]);
             }
         }
     }

@@ -358,36 +358,42 @@ extern "C" __global__ void __launch_bounds__(96) relay(const int* __restrict__ x
     __syncthreads();
     int* const q = reinterpret_cast<int*>(smem);
     if (threadIdx.x < 64) {
-        int q_fill = 0;
+        int q_fill_mod_2 = 0;
+        int q_fill_div_2 = 0;
         for (int k = 0; k < n; ++k) {
-            const int s_fill = q_fill;
-            ++q_fill;
-            const int s_slot = s_fill % 2;
+            const int s_fill_mod_2 = q_fill_mod_2;
+            const int s_fill_div_2 = q_fill_div_2;
+            q_fill_div_2 += q_fill_mod_2 == 1 ? 1 : 0;
+            q_fill_mod_2 = q_fill_mod_2 == 1 ? 0 : q_fill_mod_2 + 1;
+            const int s_slot = s_fill_mod_2;
             // q: written at line 70, read at line 72 by threads 0 to 63; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
-            snap_barrier_wait(&q_full[s_fill % 2], s_fill / 2);
+            snap_barrier_wait(&q_full[s_fill_mod_2], s_fill_div_2);
             const int t = threadIdx.x;
             y[64 * k + t] = q[s_slot * 64 + (63 - t)];
             // q: read at line 72, written at line 70 by threads 64 to 95; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
             __syncwarp();
             if (threadIdx.x % 32 == 0) {
-                snap_barrier_arrive(&q_empty[s_fill % 2]);
+                snap_barrier_arrive(&q_empty[s_fill_mod_2]);
             }
         }
     } else {
-        int q_fill = 0;
+        int q_fill_mod_2 = 0;
+        int q_fill_div_2 = 0;
         for (int k = 0; k < n; ++k) {
-            const int s_fill = q_fill;
-            ++q_fill;
-            const int s_slot = s_fill % 2;
+            const int s_fill_mod_2 = q_fill_mod_2;
+            const int s_fill_div_2 = q_fill_div_2;
+            q_fill_div_2 += q_fill_mod_2 == 1 ? 1 : 0;
+            q_fill_mod_2 = q_fill_mod_2 == 1 ? 0 : q_fill_mod_2 + 1;
+            const int s_slot = s_fill_mod_2;
             // q: read at line 72, written at line 70 by threads 64 to 95; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
-            snap_barrier_wait(&q_empty[s_fill % 2], s_fill / 2 - 1);
+            snap_barrier_wait(&q_empty[s_fill_mod_2], s_fill_div_2 - 1);
             const int l = threadIdx.x - 64;
             q[s_slot * 64 + l] = x[64 * k + l] + 1;
             q[s_slot * 64 + (32 + l)] = x[64 * k + 32 + l] + 1;
             // q: written at line 70, read at line 72 by threads 0 to 63; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
             __syncwarp();
             if (threadIdx.x == 64) {
-                snap_barrier_arrive(&q_full[s_fill % 2]);
+                snap_barrier_arrive(&q_full[s_fill_mod_2]);
             }
         }
     }

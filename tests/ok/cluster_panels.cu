@@ -189,10 +189,13 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(256) prod
     {
         __nv_bfloat16* const A_slots = reinterpret_cast<__nv_bfloat16*>(smem);
         int A_slots_released = 0;
+        int A_slots_released_mod_3 = 0;
         int A_slots_used = 0;
         int A_slots_fill = 0;
+        int A_slots_fill_mod_3 = 0;
+        int A_slots_fill_div_3 = 0;
         __nv_bfloat16* const B_slots = reinterpret_cast<__nv_bfloat16*>(smem + 24576);
-        int B_slots_fill = 0;
+        int B_slots_fill_mod_3 = 0;
         __nv_bfloat16* const C_tile = reinterpret_cast<__nv_bfloat16*>(smem + 73728);
         const int block_index = blockIdx.x % 2;
         if (threadIdx.x < 128) {
@@ -203,13 +206,17 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(256) prod
             const int n0 = c % (N / 128) * 128;
             for (int k = 0; k < K / 64; ++k) {
                 const int a_fill = A_slots_fill;
+                const int a_fill_mod_3 = A_slots_fill_mod_3;
+                const int a_fill_div_3 = A_slots_fill_div_3;
                 ++A_slots_fill;
-                const int a_slot = a_fill % 3;
-                const int b_fill = B_slots_fill;
-                ++B_slots_fill;
-                const int b_slot = b_fill % 3;
+                A_slots_fill_div_3 += A_slots_fill_mod_3 == 2 ? 1 : 0;
+                A_slots_fill_mod_3 = A_slots_fill_mod_3 == 2 ? 0 : A_slots_fill_mod_3 + 1;
+                const int a_slot = a_fill_mod_3;
+                const int b_fill_mod_3 = B_slots_fill_mod_3;
+                B_slots_fill_mod_3 = B_slots_fill_mod_3 == 2 ? 0 : B_slots_fill_mod_3 + 1;
+                const int b_slot = b_fill_mod_3;
                 // A_slots, B_slots: loaded (TMA) at line 22, read (wgmma) at line 25 by threads 0 to 127; an mbarrier: the bytes of the TMA load complete its phase
-                snap_barrier_wait(&A_slots_B_slots_full[a_fill % 3], a_fill / 3);
+                snap_barrier_wait(&A_slots_B_slots_full[a_fill_mod_3], a_fill_div_3);
                 snap_wgmma_fence();
                 // wgmma 64 x 128 x 64, bf16, asynchronous
                 {
@@ -226,9 +233,10 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(256) prod
                 if (A_slots_released < a_fill) {
                     // A_slots, B_slots: read (wgmma) at line 25, loaded (TMA) at line 22 by threads 128 to 255; an mbarrier: arriving does not block, so roles run up to 3 stages ahead
                     if (threadIdx.x < 2) {
-                        snap_barrier_arrive_at(&A_slots_B_slots_empty[A_slots_released % 3], threadIdx.x);
+                        snap_barrier_arrive_at(&A_slots_B_slots_empty[A_slots_released_mod_3], threadIdx.x);
                     }
                     ++A_slots_released;
+                    A_slots_released_mod_3 = A_slots_released_mod_3 == 2 ? 0 : A_slots_released_mod_3 + 1;
                 }
                 A_slots_used = a_fill + 1;
             }
@@ -237,9 +245,10 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(256) prod
             if (A_slots_released < A_slots_used) {
                 // A_slots, B_slots: read (wgmma) at line 25, loaded (TMA) at line 22 by threads 128 to 255; an mbarrier: arriving does not block, so roles run up to 3 stages ahead
                 if (threadIdx.x < 2) {
-                    snap_barrier_arrive_at(&A_slots_B_slots_empty[A_slots_released % 3], threadIdx.x);
+                    snap_barrier_arrive_at(&A_slots_B_slots_empty[A_slots_released_mod_3], threadIdx.x);
                 }
                 ++A_slots_released;
+                A_slots_released_mod_3 = A_slots_released_mod_3 == 2 ? 0 : A_slots_released_mod_3 + 1;
             }
             #pragma unroll
             for (int p = 0; p < 2; ++p) {
@@ -263,21 +272,25 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(256) prod
             #pragma unroll 1
             for (int k = 0; k < K / 64; ++k) {
                 const int a_fill = A_slots_fill;
+                const int a_fill_mod_3 = A_slots_fill_mod_3;
+                const int a_fill_div_3 = A_slots_fill_div_3;
                 ++A_slots_fill;
-                const int a_slot = a_fill % 3;
-                const int b_fill = B_slots_fill;
-                ++B_slots_fill;
-                const int b_slot = b_fill % 3;
+                A_slots_fill_div_3 += A_slots_fill_mod_3 == 2 ? 1 : 0;
+                A_slots_fill_mod_3 = A_slots_fill_mod_3 == 2 ? 0 : A_slots_fill_mod_3 + 1;
+                const int a_slot = a_fill_mod_3;
+                const int b_fill_mod_3 = B_slots_fill_mod_3;
+                B_slots_fill_mod_3 = B_slots_fill_mod_3 == 2 ? 0 : B_slots_fill_mod_3 + 1;
+                const int b_slot = b_fill_mod_3;
                 // A_slots, B_slots: read (wgmma) at line 25, loaded (TMA) at line 22 by threads 128 to 255; an mbarrier: arriving does not block, so roles run up to 3 stages ahead
-                snap_barrier_wait(&A_slots_B_slots_empty[a_fill % 3], a_fill / 3 - 1);
+                snap_barrier_wait(&A_slots_B_slots_empty[a_fill_mod_3], a_fill_div_3 - 1);
                 // A_slots, B_slots: loaded (TMA) at line 22, read (wgmma) at line 25 by threads 0 to 127; an mbarrier: the bytes of the TMA load complete its phase
-                snap_barrier_arrive_expect(&A_slots_B_slots_full[a_fill % 3], 24576);
+                snap_barrier_arrive_expect(&A_slots_B_slots_full[a_fill_mod_3], 24576);
                 // TMA load of a 64 x 64 bf16 box, asynchronous
-                snap_box_load_2d(A_slots + a_slot * 64 * 64, &A_map, k * 64, m0, &A_slots_B_slots_full[a_fill % 3]);
+                snap_box_load_2d(A_slots + a_slot * 64 * 64, &A_map, k * 64, m0, &A_slots_B_slots_full[a_fill_mod_3]);
                 // multicast TMA load of a 64 x 64 bf16 box, asynchronous
-                snap_box_load_all_2d(B_slots + b_slot * 2 * 64 * 64 + (int)(blockIdx.x % 2) * 2048, &B_map, k * 64 + (int)(blockIdx.x % 2) * 32, n0, &A_slots_B_slots_full[a_fill % 3], 0x3);
+                snap_box_load_all_2d(B_slots + b_slot * 2 * 64 * 64 + (int)(blockIdx.x % 2) * 2048, &B_map, k * 64 + (int)(blockIdx.x % 2) * 32, n0, &A_slots_B_slots_full[a_fill_mod_3], 0x3);
                 // multicast TMA load of a 64 x 64 bf16 box, asynchronous
-                snap_box_load_all_2d(B_slots + (b_slot * 2 + 1) * 64 * 64 + (int)(blockIdx.x % 2) * 2048, &B_map, k * 64 + (int)(blockIdx.x % 2) * 32, n0 + 64, &A_slots_B_slots_full[a_fill % 3], 0x3);
+                snap_box_load_all_2d(B_slots + (b_slot * 2 + 1) * 64 * 64 + (int)(blockIdx.x % 2) * 2048, &B_map, k * 64 + (int)(blockIdx.x % 2) * 32, n0 + 64, &A_slots_B_slots_full[a_fill_mod_3], 0x3);
             }
         }
     }

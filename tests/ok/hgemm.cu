@@ -203,13 +203,16 @@ extern "C" __global__ void __launch_bounds__(384, 1) hgemm(
     {
         __nv_bfloat16* const At = reinterpret_cast<__nv_bfloat16*>(smem);
         int At_released = 0;
+        int At_released_mod_4 = 0;
         int At_used = 0;
         int At_fill = 0;
+        int At_fill_mod_4 = 0;
+        int At_fill_div_4 = 0;
         __nv_bfloat16* const Bt = reinterpret_cast<__nv_bfloat16*>(smem + 65536);
-        int Bt_fill = 0;
+        int Bt_fill_mod_4 = 0;
         __nv_bfloat16* const Ct = reinterpret_cast<__nv_bfloat16*>(smem + 196608);
         if (threadIdx.x < 256) {
-            int Ct_fill = 0;
+            int Ct_fill_mod_2 = 0;
             float acc[128] = {};
             snap_settled(acc);
             snap_more_registers<240>();
@@ -220,13 +223,17 @@ extern "C" __global__ void __launch_bounds__(384, 1) hgemm(
                 const int n = tile_number % extent_1;
                 for (int k = 0; k < K / 64; ++k) {
                     const int a_fill = At_fill;
+                    const int a_fill_mod_4 = At_fill_mod_4;
+                    const int a_fill_div_4 = At_fill_div_4;
                     ++At_fill;
-                    const int a_slot = a_fill % 4;
-                    const int b_fill = Bt_fill;
-                    ++Bt_fill;
-                    const int b_slot = b_fill % 4;
+                    At_fill_div_4 += At_fill_mod_4 == 3 ? 1 : 0;
+                    At_fill_mod_4 = At_fill_mod_4 == 3 ? 0 : At_fill_mod_4 + 1;
+                    const int a_slot = a_fill_mod_4;
+                    const int b_fill_mod_4 = Bt_fill_mod_4;
+                    Bt_fill_mod_4 = Bt_fill_mod_4 == 3 ? 0 : Bt_fill_mod_4 + 1;
+                    const int b_slot = b_fill_mod_4;
                     // At, Bt: loaded (TMA) at line 21, read (wgmma) at line 24 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
-                    snap_barrier_wait(&At_Bt_full[a_fill % 4], a_fill / 4);
+                    snap_barrier_wait(&At_Bt_full[a_fill_mod_4], a_fill_div_4);
                     const int w = threadIdx.x / 128;
                     snap_wgmma_fence();
                     // wgmma 64 x 256 x 64, bf16, asynchronous
@@ -244,9 +251,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) hgemm(
                     if (At_released < a_fill) {
                         // At, Bt: read (wgmma) at line 24, loaded (TMA) at line 21 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 4 stages ahead
                         if (threadIdx.x % 128 == 0) {
-                            snap_barrier_arrive(&At_Bt_empty[At_released % 4]);
+                            snap_barrier_arrive(&At_Bt_empty[At_released_mod_4]);
                         }
                         ++At_released;
+                        At_released_mod_4 = At_released_mod_4 == 3 ? 0 : At_released_mod_4 + 1;
                     }
                     At_used = a_fill + 1;
                 }
@@ -256,15 +264,16 @@ extern "C" __global__ void __launch_bounds__(384, 1) hgemm(
                 if (At_released < At_used) {
                     // At, Bt: read (wgmma) at line 24, loaded (TMA) at line 21 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 4 stages ahead
                     if (threadIdx.x % 128 == 0) {
-                        snap_barrier_arrive(&At_Bt_empty[At_released % 4]);
+                        snap_barrier_arrive(&At_Bt_empty[At_released_mod_4]);
                     }
                     ++At_released;
+                    At_released_mod_4 = At_released_mod_4 == 3 ? 0 : At_released_mod_4 + 1;
                 }
                 #pragma unroll
                 for (int q = 0; q < 4; ++q) {
-                    const int ct_fill = Ct_fill;
-                    ++Ct_fill;
-                    const int ct_slot = ct_fill % 2;
+                    const int ct_fill_mod_2 = Ct_fill_mod_2;
+                    Ct_fill_mod_2 = Ct_fill_mod_2 == 1 ? 0 : Ct_fill_mod_2 + 1;
+                    const int ct_slot = ct_fill_mod_2;
                     const int w = threadIdx.x / 128;
                     const int thread = threadIdx.x % 128;
                     // Ct: read (TMA) at line 28, written at line 27 by another of 128 threads
@@ -293,19 +302,23 @@ extern "C" __global__ void __launch_bounds__(384, 1) hgemm(
                     #pragma unroll 1
                     for (int k = 0; k < K / 64; ++k) {
                         const int a_fill = At_fill;
+                        const int a_fill_mod_4 = At_fill_mod_4;
+                        const int a_fill_div_4 = At_fill_div_4;
                         ++At_fill;
-                        const int a_slot = a_fill % 4;
-                        const int b_fill = Bt_fill;
-                        ++Bt_fill;
-                        const int b_slot = b_fill % 4;
+                        At_fill_div_4 += At_fill_mod_4 == 3 ? 1 : 0;
+                        At_fill_mod_4 = At_fill_mod_4 == 3 ? 0 : At_fill_mod_4 + 1;
+                        const int a_slot = a_fill_mod_4;
+                        const int b_fill_mod_4 = Bt_fill_mod_4;
+                        Bt_fill_mod_4 = Bt_fill_mod_4 == 3 ? 0 : Bt_fill_mod_4 + 1;
+                        const int b_slot = b_fill_mod_4;
                         // At, Bt: read (wgmma) at line 24, loaded (TMA) at line 21 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 4 stages ahead
-                        snap_barrier_wait(&At_Bt_empty[a_fill % 4], a_fill / 4 - 1);
+                        snap_barrier_wait(&At_Bt_empty[a_fill_mod_4], a_fill_div_4 - 1);
                         // At, Bt: loaded (TMA) at line 21, read (wgmma) at line 24 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
-                        snap_barrier_arrive_expect(&At_Bt_full[a_fill % 4], 49152);
+                        snap_barrier_arrive_expect(&At_Bt_full[a_fill_mod_4], 49152);
                         // TMA load of a 128 x 64 bf16 box, asynchronous
-                        snap_box_load_2d(At + a_slot * 128 * 64, &A_map, m * 128, k * 64, &At_Bt_full[a_fill % 4]);
+                        snap_box_load_2d(At + a_slot * 128 * 64, &A_map, m * 128, k * 64, &At_Bt_full[a_fill_mod_4]);
                         // TMA load of a 256 x 64 bf16 box, asynchronous
-                        snap_box_load_2d(Bt + b_slot * 256 * 64, &B_map, n * 256, k * 64, &At_Bt_full[a_fill % 4]);
+                        snap_box_load_2d(Bt + b_slot * 256 * 64, &B_map, n * 256, k * 64, &At_Bt_full[a_fill_mod_4]);
                     }
                 }
             }

@@ -218,15 +218,18 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1) h
     {
         __nv_bfloat16* const At = reinterpret_cast<__nv_bfloat16*>(smem);
         int At_released = 0;
+        int At_released_mod_4 = 0;
         int At_used = 0;
         int At_fill = 0;
+        int At_fill_mod_4 = 0;
+        int At_fill_div_4 = 0;
         __nv_bfloat16* const Bt = reinterpret_cast<__nv_bfloat16*>(smem + 65536);
-        int Bt_fill = 0;
+        int Bt_fill_mod_4 = 0;
         __nv_bfloat16* const Ct = reinterpret_cast<__nv_bfloat16*>(smem + 196608);
         const int block_index = block;
         const int thread_index = (block * 384 + threadIdx.x) / 128;
         if (threadIdx.x < 256) {
-            int Ct_fill = 0;
+            int Ct_fill_mod_2 = 0;
             float acc[128] = {};
             snap_settled(acc);
             const int b = block_index;
@@ -240,13 +243,17 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1) h
                 const int m0 = m * 256 + b * 128;
                 for (int k = 0; k < K / 64; ++k) {
                     const int a_fill = At_fill;
+                    const int a_fill_mod_4 = At_fill_mod_4;
+                    const int a_fill_div_4 = At_fill_div_4;
                     ++At_fill;
-                    const int a_slot = a_fill % 4;
-                    const int bt_fill = Bt_fill;
-                    ++Bt_fill;
-                    const int bt_slot = bt_fill % 4;
+                    At_fill_div_4 += At_fill_mod_4 == 3 ? 1 : 0;
+                    At_fill_mod_4 = At_fill_mod_4 == 3 ? 0 : At_fill_mod_4 + 1;
+                    const int a_slot = a_fill_mod_4;
+                    const int bt_fill_mod_4 = Bt_fill_mod_4;
+                    Bt_fill_mod_4 = Bt_fill_mod_4 == 3 ? 0 : Bt_fill_mod_4 + 1;
+                    const int bt_slot = bt_fill_mod_4;
                     // At, Bt: loaded (TMA) at line 24, read (wgmma) at line 27 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
-                    snap_barrier_wait(&At_Bt_full[a_fill % 4], a_fill / 4);
+                    snap_barrier_wait(&At_Bt_full[a_fill_mod_4], a_fill_div_4);
                     snap_wgmma_fence();
                     // wgmma 64 x 256 x 64, bf16, asynchronous
                     {
@@ -263,9 +270,10 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1) h
                     if (At_released < a_fill) {
                         // At, Bt: read (wgmma) at line 27, loaded (TMA) at line 24 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 4 stages ahead
                         if (threadIdx.x % 128 < 2) {
-                            snap_barrier_arrive_at(&At_Bt_empty[At_released % 4], threadIdx.x % 128);
+                            snap_barrier_arrive_at(&At_Bt_empty[At_released_mod_4], threadIdx.x % 128);
                         }
                         ++At_released;
+                        At_released_mod_4 = At_released_mod_4 == 3 ? 0 : At_released_mod_4 + 1;
                     }
                     At_used = a_fill + 1;
                 }
@@ -275,15 +283,16 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1) h
                 if (At_released < At_used) {
                     // At, Bt: read (wgmma) at line 27, loaded (TMA) at line 24 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 4 stages ahead
                     if (threadIdx.x % 128 < 2) {
-                        snap_barrier_arrive_at(&At_Bt_empty[At_released % 4], threadIdx.x % 128);
+                        snap_barrier_arrive_at(&At_Bt_empty[At_released_mod_4], threadIdx.x % 128);
                     }
                     ++At_released;
+                    At_released_mod_4 = At_released_mod_4 == 3 ? 0 : At_released_mod_4 + 1;
                 }
                 #pragma unroll
                 for (int q = 0; q < 4; ++q) {
-                    const int ct_fill = Ct_fill;
-                    ++Ct_fill;
-                    const int ct_slot = ct_fill % 2;
+                    const int ct_fill_mod_2 = Ct_fill_mod_2;
+                    Ct_fill_mod_2 = Ct_fill_mod_2 == 1 ? 0 : Ct_fill_mod_2 + 1;
+                    const int ct_slot = ct_fill_mod_2;
                     const int thread = threadIdx.x % 128;
                     // Ct: read (TMA) at line 31, written at line 30 by another of 128 threads
                     snap_box_wait_read<1>();
@@ -313,19 +322,23 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1) h
                     #pragma unroll 1
                     for (int k = 0; k < K / 64; ++k) {
                         const int a_fill = At_fill;
+                        const int a_fill_mod_4 = At_fill_mod_4;
+                        const int a_fill_div_4 = At_fill_div_4;
                         ++At_fill;
-                        const int a_slot = a_fill % 4;
-                        const int bt_fill = Bt_fill;
-                        ++Bt_fill;
-                        const int bt_slot = bt_fill % 4;
+                        At_fill_div_4 += At_fill_mod_4 == 3 ? 1 : 0;
+                        At_fill_mod_4 = At_fill_mod_4 == 3 ? 0 : At_fill_mod_4 + 1;
+                        const int a_slot = a_fill_mod_4;
+                        const int bt_fill_mod_4 = Bt_fill_mod_4;
+                        Bt_fill_mod_4 = Bt_fill_mod_4 == 3 ? 0 : Bt_fill_mod_4 + 1;
+                        const int bt_slot = bt_fill_mod_4;
                         // At, Bt: read (wgmma) at line 27, loaded (TMA) at line 24 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 4 stages ahead
-                        snap_barrier_wait(&At_Bt_empty[a_fill % 4], a_fill / 4 - 1);
+                        snap_barrier_wait(&At_Bt_empty[a_fill_mod_4], a_fill_div_4 - 1);
                         // At, Bt: loaded (TMA) at line 24, read (wgmma) at line 27 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
-                        snap_barrier_arrive_expect(&At_Bt_full[a_fill % 4], 49152);
+                        snap_barrier_arrive_expect(&At_Bt_full[a_fill_mod_4], 49152);
                         // TMA load of a 128 x 64 bf16 box, asynchronous
-                        snap_box_load_2d(At + a_slot * 128 * 64, &A_map, m0, k * 64, &At_Bt_full[a_fill % 4]);
+                        snap_box_load_2d(At + a_slot * 128 * 64, &A_map, m0, k * 64, &At_Bt_full[a_fill_mod_4]);
                         // multicast TMA load of a 256 x 64 bf16 box, asynchronous
-                        snap_box_load_all_2d(Bt + bt_slot * 256 * 64 + (int)(blockIdx.x % 2) * 8192, &B_map, n * 256 + (int)(blockIdx.x % 2) * 128, k * 64, &At_Bt_full[a_fill % 4], 0x3);
+                        snap_box_load_all_2d(Bt + bt_slot * 256 * 64 + (int)(blockIdx.x % 2) * 8192, &B_map, n * 256 + (int)(blockIdx.x % 2) * 128, k * 64, &At_Bt_full[a_fill_mod_4], 0x3);
                     }
                 }
             }

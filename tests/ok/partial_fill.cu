@@ -65,11 +65,11 @@ extern "C" __global__ void __launch_bounds__(64) rows_of_halves(__half* x, __hal
     __shared__ __align__(16) unsigned char smem[2048];
     const int row = blockIdx.x;
     uint4* const s = reinterpret_cast<uint4*>(smem);
-    int s_fill = 0;
+    int s_fill_mod_2 = 0;
     for (int k = 0; k < (pitch + 63) / 64; ++k) {
-        const int part_fill = s_fill;
-        ++s_fill;
-        const int part_slot = part_fill % 2;
+        const int part_fill_mod_2 = s_fill_mod_2;
+        s_fill_mod_2 = s_fill_mod_2 == 1 ? 0 : s_fill_mod_2 + 1;
+        const int part_slot = part_fill_mod_2;
         const int t = threadIdx.x;
         {
             const int j = k * 64 + t;

@@ -28,12 +28,14 @@ extern "C" __global__ void __launch_bounds__(64) ring(int* x, int n) {
     const int t = threadIdx.x;
     int v = x[t];
     int r = 0;
+    int r_mod_3 = 0;
     while (r < n) {
-        s[r % 3 * 64 + t] = v;
+        s[r_mod_3 * 64 + t] = v;
         // s: written at line 36, read at line 37 by a thread of another warp
         __syncthreads();
-        v = s[r % 3 * 64 + (t + 1) % 64] + r;
+        v = s[r_mod_3 * 64 + (t + 1) % 64] + r;
         ++r;
+        r_mod_3 = r_mod_3 == 2 ? 0 : r_mod_3 + 1;
     }
     x[t] = v;
 }

@@ -95,33 +95,39 @@ extern "C" __global__ void __launch_bounds__(96) handed_on(const float* __restri
     float* const ring = reinterpret_cast<float*>(smem);
     const int thread_index = threadIdx.x;
     if (threadIdx.x < 64) {
-        int ring_fill = 0;
+        int ring_fill_mod_2 = 0;
+        int ring_fill_div_2 = 0;
         for (int k = 0; k < n; ++k) {
             if (thread_index == 0) {
                 printf("block %u: round %d\n", blockIdx.x, k);
             }
-            const int s_fill = ring_fill;
-            ++ring_fill;
-            const int s_slot = s_fill % 2;
+            const int s_fill_mod_2 = ring_fill_mod_2;
+            const int s_fill_div_2 = ring_fill_div_2;
+            ring_fill_div_2 += ring_fill_mod_2 == 1 ? 1 : 0;
+            ring_fill_mod_2 = ring_fill_mod_2 == 1 ? 0 : ring_fill_mod_2 + 1;
+            const int s_slot = s_fill_mod_2;
             // ring: written at line 44, read at line 49 by threads 0 to 63; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
-            snap_barrier_wait(&ring_full[s_fill % 2], s_fill / 2);
+            snap_barrier_wait(&ring_full[s_fill_mod_2], s_fill_div_2);
             const int t = threadIdx.x;
             out[t] += ring[s_slot * 32 + t % 32];
             // ring: read at line 49, written at line 44 by threads 64 to 95; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
             __syncwarp();
             if (threadIdx.x % 32 == 0) {
-                snap_barrier_arrive(&ring_empty[s_fill % 2]);
+                snap_barrier_arrive(&ring_empty[s_fill_mod_2]);
             }
         }
     } else {
         const int thread = threadIdx.x - 64;
-        int ring_fill = 0;
+        int ring_fill_mod_2 = 0;
+        int ring_fill_div_2 = 0;
         for (int k = 0; k < n; ++k) {
-            const int s_fill = ring_fill;
-            ++ring_fill;
-            const int s_slot = s_fill % 2;
+            const int s_fill_mod_2 = ring_fill_mod_2;
+            const int s_fill_div_2 = ring_fill_div_2;
+            ring_fill_div_2 += ring_fill_mod_2 == 1 ? 1 : 0;
+            ring_fill_mod_2 = ring_fill_mod_2 == 1 ? 0 : ring_fill_mod_2 + 1;
+            const int s_slot = s_fill_mod_2;
             // ring: read at line 49, written at line 44 by threads 64 to 95; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
-            snap_barrier_wait(&ring_empty[s_fill % 2], s_fill / 2 - 1);
+            snap_barrier_wait(&ring_empty[s_fill_mod_2], s_fill_div_2 - 1);
             const int t = thread;
             ring[s_slot * 32 + t] = x[32 * k + t];
             if (thread == 0) {
@@ -130,7 +136,7 @@ extern "C" __global__ void __launch_bounds__(96) handed_on(const float* __restri
             // ring: written at line 44, read at line 49 by threads 0 to 63; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
             __syncwarp();
             if (threadIdx.x == 64) {
-                snap_barrier_arrive(&ring_full[s_fill % 2]);
+                snap_barrier_arrive(&ring_full[s_fill_mod_2]);
             }
         }
     }

@@ -96,20 +96,23 @@ extern "C" __global__ void __launch_bounds__(192) gemm(
     const int n = unit % extent_1;
     if (unit < extent * extent_1) {
         __nv_bfloat16* const At = reinterpret_cast<__nv_bfloat16*>(smem);
-        int At_fill = 0;
+        int At_fill_mod_4 = 0;
+        int At_fill_div_4 = 0;
         __nv_bfloat16* const Bt = reinterpret_cast<__nv_bfloat16*>(smem + 20480);
         if (threadIdx.x < 128) {
-            int Bt_fill = 0;
+            int Bt_fill_mod_4 = 0;
             float acc[8][4] = {};
             for (int k = 0; k < K / 32; ++k) {
-                const int a_fill = At_fill;
-                ++At_fill;
-                const int a_slot = a_fill % 4;
-                const int b_fill = Bt_fill;
-                ++Bt_fill;
-                const int b_slot = b_fill % 4;
+                const int a_fill_mod_4 = At_fill_mod_4;
+                const int a_fill_div_4 = At_fill_div_4;
+                At_fill_div_4 += At_fill_mod_4 == 3 ? 1 : 0;
+                At_fill_mod_4 = At_fill_mod_4 == 3 ? 0 : At_fill_mod_4 + 1;
+                const int a_slot = a_fill_mod_4;
+                const int b_fill_mod_4 = Bt_fill_mod_4;
+                Bt_fill_mod_4 = Bt_fill_mod_4 == 3 ? 0 : Bt_fill_mod_4 + 1;
+                const int b_slot = b_fill_mod_4;
                 // At, Bt: written at line 25, read at line 32 by threads 0 to 127; an mbarrier: cp.async arrive on it as they complete, up to 4 stages in flight
-                snap_barrier_wait(&At_Bt_full[a_fill % 4], a_fill / 4);
+                snap_barrier_wait(&At_Bt_full[a_fill_mod_4], a_fill_div_4);
                 const int w = threadIdx.x / 32;
                 {
                     const int l = threadIdx.x % 32;
@@ -131,7 +134,7 @@ extern "C" __global__ void __launch_bounds__(192) gemm(
                 // At, Bt: read at line 32, written at line 25 by threads 128 to 191; an mbarrier: arriving does not block, so roles run up to 4 stages ahead
                 __syncwarp();
                 if (threadIdx.x % 32 == 0) {
-                    snap_barrier_arrive(&At_Bt_empty[a_fill % 4]);
+                    snap_barrier_arrive(&At_Bt_empty[a_fill_mod_4]);
                 }
             }
             const int t = threadIdx.x;
@@ -146,23 +149,25 @@ extern "C" __global__ void __launch_bounds__(192) gemm(
                 }
             }
         } else {
-            int Bt_fill = 0;
+            int Bt_fill_mod_4 = 0;
             for (int k = 0; k < K / 32; ++k) {
-                const int a_fill = At_fill;
-                ++At_fill;
-                const int a_slot = a_fill % 4;
-                const int b_fill = Bt_fill;
-                ++Bt_fill;
-                const int b_slot = b_fill % 4;
+                const int a_fill_mod_4 = At_fill_mod_4;
+                const int a_fill_div_4 = At_fill_div_4;
+                At_fill_div_4 += At_fill_mod_4 == 3 ? 1 : 0;
+                At_fill_mod_4 = At_fill_mod_4 == 3 ? 0 : At_fill_mod_4 + 1;
+                const int a_slot = a_fill_mod_4;
+                const int b_fill_mod_4 = Bt_fill_mod_4;
+                Bt_fill_mod_4 = Bt_fill_mod_4 == 3 ? 0 : Bt_fill_mod_4 + 1;
+                const int b_slot = b_fill_mod_4;
                 // At, Bt: read at line 32, written at line 25 by threads 128 to 191; an mbarrier: arriving does not block, so roles run up to 4 stages ahead
-                snap_barrier_wait(&At_Bt_empty[a_fill % 4], a_fill / 4 - 1);
+                snap_barrier_wait(&At_Bt_empty[a_fill_mod_4], a_fill_div_4 - 1);
                 const int t = threadIdx.x - 128;
                 for (int i = 0; i < 4; ++i) {
                     snap_copy_async_16(&reinterpret_cast<uint4*>(At)[(a_slot * 64 + (16 * i + t / 4)) * 5 + t % 4], &reinterpret_cast<const uint4*>(A)[(long long)(64 * m + 16 * i + t / 4) * (K / 8) + (4 * k + t % 4)]);
                     snap_copy_async_16(&reinterpret_cast<uint4*>(Bt)[(b_slot * 64 + (16 * i + t / 4)) * 5 + t % 4], &reinterpret_cast<const uint4*>(B)[(long long)(64 * n + 16 * i + t / 4) * (K / 8) + (4 * k + t % 4)]);
                 }
                 // At, Bt: written at line 25, read at line 32 by threads 0 to 127; an mbarrier: cp.async arrive on it as they complete, up to 4 stages in flight
-                snap_copies_arrive(&At_Bt_full[a_fill % 4]);
+                snap_copies_arrive(&At_Bt_full[a_fill_mod_4]);
             }
         }
     }
@@ -219,59 +224,68 @@ extern "C" __global__ void __launch_bounds__(128) around(const int* __restrict__
     __syncthreads();
     int* const ring = reinterpret_cast<int*>(smem);
     if (threadIdx.x < 64) {
-        int ring_fill = 0;
+        int ring_fill_mod_2 = 0;
+        int ring_fill_div_2 = 0;
         for (int k = 0; k < n; ++k) {
-            const int s_fill = ring_fill;
-            ++ring_fill;
-            const int s_slot = s_fill % 2;
+            const int s_fill_mod_2 = ring_fill_mod_2;
+            const int s_fill_div_2 = ring_fill_div_2;
+            ring_fill_div_2 += ring_fill_mod_2 == 1 ? 1 : 0;
+            ring_fill_mod_2 = ring_fill_mod_2 == 1 ? 0 : ring_fill_mod_2 + 1;
+            const int s_slot = s_fill_mod_2;
             {
                 const int t = threadIdx.x;
                 snap_copy_async_4(&ring[s_slot * 64 + t], &x[64 * k + t]);
                 // ring: written at line 61, written at line 63 by threads 64 to 95; an mbarrier: cp.async arrive on it as they complete, up to 2 stages in flight
-                snap_copies_arrive(&ring_full[s_fill % 2]);
+                snap_copies_arrive(&ring_full[s_fill_mod_2]);
                 // ring: its threads arrive as well, for their own accesses (lines 61 and 63)
                 __syncwarp();
                 if (threadIdx.x % 32 == 0) {
-                    snap_barrier_arrive(&ring_full[s_fill % 2]);
+                    snap_barrier_arrive(&ring_full[s_fill_mod_2]);
                 }
             }
             // ring: written at line 66, read at line 69 by threads 0 to 63; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
-            snap_barrier_wait(&ring_handed2[s_fill % 2], s_fill / 2);
+            snap_barrier_wait(&ring_handed2[s_fill_mod_2], s_fill_div_2);
             const int t = threadIdx.x;
             y[64 * k + t] = ring[s_slot * 64 + (63 - t)];
         }
     } else if (threadIdx.x < 96) {
-        int ring_fill = 0;
+        int ring_fill_mod_2 = 0;
+        int ring_fill_div_2 = 0;
         for (int k = 0; k < n; ++k) {
-            const int s_fill = ring_fill;
-            ++ring_fill;
-            const int s_slot = s_fill % 2;
+            const int s_fill_mod_2 = ring_fill_mod_2;
+            const int s_fill_div_2 = ring_fill_div_2;
+            ring_fill_div_2 += ring_fill_mod_2 == 1 ? 1 : 0;
+            ring_fill_mod_2 = ring_fill_mod_2 == 1 ? 0 : ring_fill_mod_2 + 1;
+            const int s_slot = s_fill_mod_2;
             // ring: written at line 61, written at line 63 by threads 64 to 95; an mbarrier: cp.async arrive on it as they complete, up to 2 stages in flight
-            snap_barrier_wait(&ring_full[s_fill % 2], s_fill / 2);
+            snap_barrier_wait(&ring_full[s_fill_mod_2], s_fill_div_2);
             const int t = threadIdx.x - 64;
             ring[s_slot * 64 + t] = 2 * ring[s_slot * 64 + t];
             ring[s_slot * 64 + (t + 32)] = 2 * ring[s_slot * 64 + (t + 32)];
             // ring: written at line 63, written at line 66 by threads 96 to 127; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
             __syncwarp();
             if (threadIdx.x == 64) {
-                snap_barrier_arrive(&ring_handed1[s_fill % 2]);
+                snap_barrier_arrive(&ring_handed1[s_fill_mod_2]);
             }
         }
     } else {
-        int ring_fill = 0;
+        int ring_fill_mod_2 = 0;
+        int ring_fill_div_2 = 0;
         for (int k = 0; k < n; ++k) {
-            const int s_fill = ring_fill;
-            ++ring_fill;
-            const int s_slot = s_fill % 2;
+            const int s_fill_mod_2 = ring_fill_mod_2;
+            const int s_fill_div_2 = ring_fill_div_2;
+            ring_fill_div_2 += ring_fill_mod_2 == 1 ? 1 : 0;
+            ring_fill_mod_2 = ring_fill_mod_2 == 1 ? 0 : ring_fill_mod_2 + 1;
+            const int s_slot = s_fill_mod_2;
             // ring: written at line 63, written at line 66 by threads 96 to 127; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
-            snap_barrier_wait(&ring_handed1[s_fill % 2], s_fill / 2);
+            snap_barrier_wait(&ring_handed1[s_fill_mod_2], s_fill_div_2);
             const int t = threadIdx.x - 96;
             ++ring[s_slot * 64 + t];
             ++ring[s_slot * 64 + (t + 32)];
             // ring: written at line 66, read at line 69 by threads 0 to 63; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
             __syncwarp();
             if (threadIdx.x == 96) {
-                snap_barrier_arrive(&ring_handed2[s_fill % 2]);
+                snap_barrier_arrive(&ring_handed2[s_fill_mod_2]);
             }
         }
     }

@@ -19,6 +19,7 @@ from snap.codegen.decisions import WORDS
 from snap.codegen.functions import KernelLowering
 from snap.codegen.module import LaunchArray, Module, Places
 from snap.codegen.printing import PRINTF, quoted
+from snap.codegen.remainders import counted_along
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.depth import deep, roomy, uncollected
@@ -128,6 +129,7 @@ def emit(function: synced.Function) -> CudaModule:
 
 
 def _emit(function: synced.Function) -> CudaModule:
+    function = counted_along(function)
     held = function.place.held
     clustered = held(Level.CLUSTER) is not None
     module = Module(

@@ -22,6 +22,7 @@ from snap.lib.operators import element, scalar
 
 KINDS = {BF16: "bf16", F16: "f16", F32: "tf32"}  # as what the tensor cores multiply elements; u8 is told
 SHARED = 192 * 1024  # bytes for stages; the rest of a multiprocessor's is for tiles that leave
+WITH_TILES = 226 * 1024  # bytes for both
 MOST_STAGES = 12
 
 
@@ -56,7 +57,8 @@ def sizes(
     """
     E, O, V, TF32, KIND = element(type), element(out_type), element(bias_type or type), type == F32, kind or KINDS[type]
     (A_PANELS, A_ROWS, DEPTH), (B_PANELS, B_ROWS, DEPTH) = layout(type, BM, A_ALONG), layout(type, BN, B_ALONG)
-    STAGES = min(most, room // ((BM + B_PANELS * B_ROWS) * DEPTH * scalar(type).bytes))
+    STAGE = (BM + B_PANELS * B_ROWS) * DEPTH * scalar(type).bytes  # bytes
+    STAGES = min(most, room // STAGE)
     CONSUMERS, C_THREADS, T = BM // 64, 2 * BM, 2 * BM + 128  # warpgroups that multiply, their threads, and all
     OWN, SUMS, FEW = BN // SLICES, BN // 2, BN // 2 // SLICES  # sums of a thread, and of the columns that it finishes
     WIDE = math.gcd(OWN, 128 // scalar(out_type).bytes)  # columns that leave at a time

@@ -47,7 +47,7 @@ import functools
 
 from snap import *
 from snap.ir.types import F32, I32
-from snap.lib.gemm_body import in_bands, load_b, load_tile, multiply, sizes, steps
+from snap.lib.gemm_body import WITH_TILES, in_bands, load_b, load_tile, multiply, sizes, steps
 from snap.lib.gemm_parts import completing, fill, fragment, grouping, handover, leave_rows
 from snap.lib.operators import element
 
@@ -99,7 +99,9 @@ def gemm_kernel(
     F, G = element(F32) if scaled else g.E, element(I32) if many == "groups" else g.E
     C_TURNED = g.TF32 and A_TURNED  # then A goes through registers
     STEP = 2 * g.DEPTH if C_TURNED else g.DEPTH  # of k in a turn of the loop: a stage for each set of registers
-    BY_TILES = TEAM > 1 and not g.TF32  # a team counts tiles, all of which are whole, and not pieces of work
+    BY_TILES = not (
+        g.TF32 or DIVIDED or ADDED or many
+    )  # a team counts tiles, all of them whole, and not pieces of work
     # Tiles leave in boxes, each of a unit of threads that has so many rows of A.
     HIGH = 32 if C_TURNED else 16 if g.TF32 else 64
     UNIT, DOWN, RIGHT = thread[2 * HIGH], g.WIDE if C_TURNED else 0, 0 if C_TURNED else g.WIDE
@@ -108,7 +110,9 @@ def gemm_kernel(
     assert many in (None, "batch", "groups")
     assert (B_TURNED or not g.TF32) and not (BY_TILES and (DIVIDED or many)) and not (GROUPED and DIVIDED)
     COMPLETED = g.BIASED or activation is not None or scaled is not None  # something is done to sums before they leave
-    PARTS, LEAVING = (2, 1) if GROUPED else (1, 2)  # boxes of a slot, and slots, in which tiles leave
+    # Tiles leave in boxes, and there are slots for all of them where there is room.
+    BOXES, FIT = BN // g.WIDE, (WITH_TILES - g.STAGES * g.STAGE) // (BM * g.C_SWIZZLE)
+    PARTS, LEAVING = (2, 1) if GROUPED else (1, max(min(BOXES, FIT), 2))  # boxes of a slot, and slots
     PIECES = 2 if DIVIDED else 0  # of divided tiles, for each team
     WHOLE = BY_TILES or (g.TF32 and not DIVIDED)  # there is nothing to ask before a tile leaves
     OWN = not ADDED  # a tile of C is one team's alone
@@ -227,7 +231,7 @@ def gemm_kernel(
                     if GROUPED:
                         with stage(C_slots) as c, compute(), each(UNIT, c, C, disjoint=C):
                             leave_rows(g, C, C1, top, side, top_row + rows, c, (rank, u), acc, row, quad)
-                    for q in unroll(range(0 if GROUPED else BN // g.WIDE)):
+                    for q in unroll(range(0 if GROUPED else BOXES)):
                         with stage(C_slots) as c, compute(), each(UNIT, c, C, disjoint=C if OWN else ()):
                             fill(g, c, (rank, u, 0), acc, q, quad, place, C_TURNED)
                             if BATCH:

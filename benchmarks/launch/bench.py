@@ -7,6 +7,8 @@ Needs a GPU and torch; CuPy and Triton are measured where they are installed, in
 driver alone      the same foreign call with everything prepared beforehand: what a launch could cost at the least
 driver, by hand   what a caller of the driver who has tensors must do, and no check: ask each for its address and torch for its stream, pack, call
 
+Snap launches by its native part (src/snap/runtime/native.c); `Python's path` is Snap without it (SNAP_NATIVE=0), in processes that take turns with the others.
+
 Repeated launches are timed in fresh processes, and medians over these are reported, of ratios too: where the code of a process lies differs from run to
 run, and with it what a launch costs.
 
@@ -60,11 +62,13 @@ def first_call() -> None:
     print(json.dumps({"import": imported - start, "define": defined - imported, "first": done - defined, "whole": done - start}))
 
 
-def in_a_process(what: str, cache: str | None = None) -> dict:
+def in_a_process(what: str, cache: str | None = None, native: bool = True) -> dict:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     if cache is not None:
         environment["SNAP_CACHE_DIR"] = cache
+    if not native:
+        environment["SNAP_NATIVE"] = "0"
     done = subprocess.run([sys.executable, __file__, what], check=True, stdout=subprocess.PIPE, text=True, env=environment)
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -183,6 +187,10 @@ def warm() -> dict[str, float]:
     import torch
     from saxpy import saxpy
 
+    from snap.runtime import native
+
+    print(f"native part: {native.reason() or 'yes'}", file=sys.stderr)
+
     def ones() -> list:
         return [torch.ones(N, device="cuda") for _ in range(7)]
 
@@ -217,11 +225,13 @@ def warm() -> dict[str, float]:
 def warm_ones(processes: int) -> dict[str, float]:
     runs = []
     for number in range(processes):
-        runs.append(in_a_process("--warm-once"))
+        found = in_a_process("--warm-once")
+        without = in_a_process("--warm-once", native=False)
+        runs.append(found | {f"Python's path: {name}": value for name, value in without.items() if "Snap" in name or "arra" in name})
         print(f"process {number + 1}: " + ", ".join(f"{name} {value:.3f}" for name, value in runs[-1].items()), flush=True)
     figures = {name: statistics.median(run[name] for run in runs) for name in runs[0]}
     for name in figures:
-        if "of the driver alone" in name:
+        if "of the driver alone" in name and not name.startswith("Python's path"):
             TARGETS[name] = OF_DRIVER
     if "CuPy RawKernel (us)" in figures:
         TARGETS["Snap (us)"] = OF_CUPY * figures["CuPy RawKernel (us)"]

@@ -130,6 +130,11 @@ class Driver:
             )
         return GpuError(f"the launch of `{kernel}` failed: {self.describe(result)}")
 
+    @functools.cached_property
+    def launch_address(self) -> int:
+        """Of the function that launches."""
+        return ctypes.cast(self.launch, c_void_p).value or 0
+
     # ---- devices and contexts ----
 
     @functools.cached_property

@@ -351,17 +351,23 @@ def _checks(signature: Signature, addresses: list[str], shape: str, condition: s
     """All that must hold of arrays that fit one by one, with their bytes in `n{i}`.  addresses: what leaves them in
     `p{i}`, aligned; shape: how to ask for one.
     """
-    pointers = [(index, param) for index, param in enumerate(signature.params) if isinstance(param, Pointer)]
-    checks = [*addresses]
-    checks += [f"not n{index} % {param.align}" for index, param in pointers if param.lanes > 1]
-    checks += _shape_checks(signature, shape)
-    checks += [
-        f"not {f'd{index}' if param.lanes == 1 else param.dims}[-1] % {param.whole}"
-        for index, param in pointers
-        if param.whole > 1
-    ]
+    checks = [*addresses, *size_checks(signature, shape)]
     checks += _overlap_checks(signature)
     return checks if condition is None else [*checks, condition]
+
+
+def size_checks(signature: Signature, shape: str) -> list[str]:
+    """Of these, what sizes and numbers decide.  It leaves the extents of shaped arrays in `d{i}`."""
+    pointers = [(index, param) for index, param in enumerate(signature.params) if isinstance(param, Pointer)]
+    return [
+        *(f"not n{index} % {param.align}" for index, param in pointers if param.lanes > 1),
+        *_shape_checks(signature, shape),
+        *(
+            f"not {f'd{index}' if param.lanes == 1 else param.dims}[-1] % {param.whole}"
+            for index, param in pointers
+            if param.whole > 1
+        ),
+    ]
 
 
 def _condition(signature: Signature, decides: tuple[int, ...] | None) -> str:
@@ -394,7 +400,7 @@ def decisive(signature: Signature, where: Precondition | None) -> tuple[int, ...
     return None if floats else tuple(sorted(asked))
 
 
-def _keeps(held: set, key: tuple, holds: bool) -> bool:
+def keeps(held: set, key: tuple, holds: bool) -> bool:
     if holds:
         if len(held) >= _MOST_HELD:
             held.clear()
@@ -475,7 +481,7 @@ def maker(kernel: GpuKernel, family: str, where: Precondition | None = None) -> 
         **{f"maps{number}": maps for number, maps in enumerate(kernel.maps)},
         "ordered": lambda args, keywords: ordered(signature, args, keywords),
         "where": None if where is None else where.quick,
-        "keeps": _keeps,
+        "keeps": keeps,
         "compare": spelled.compare,
         "never": lambda *arrays: False,
         "GpuError": GpuError,

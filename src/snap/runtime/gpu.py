@@ -17,6 +17,7 @@ from typing import Any
 from snap.ir.hardware import CLUSTER_BLOCKS, PORTABLE_CLUSTER, TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES
 from snap.ir.types import BF16
 from snap.record import record
+from snap.runtime import native
 from snap.runtime.arrays import ArrayInfo
 from snap.runtime.compile import ARCH_SPECIFIC, compile_cubin
 from snap.runtime.driver import INVALID_CONTEXT, Device, Driver, driver
@@ -91,6 +92,7 @@ class GpuKernel:
         module = compiled.module
         _check_device(signature.kernel, module, device)
         self.driver.enter(device)
+        native.begin()
         self.function = self._load(compiled, device)
         self.argument = function_argument(self.function)
         self.layout = PassedLayout.of(formats_of(signature, module), module.cooperative)
@@ -223,6 +225,20 @@ class GpuKernel:
             result = self.driver.launch(*arguments)
         if result:
             raise self.driver.launch_failure(result, self.signature.kernel)
+
+    def native_target(self, blocks: int, dynamic: int | None, layout: PassedLayout | None = None) -> tuple[object, ...]:
+        """What native.c launches; layout: another one than the kernel's own."""
+        module = self.compiled.module
+        given = module.dynamic_smem if dynamic is None else dynamic
+        offsets = (layout or self.layout).offsets
+        launch, function = self.driver.launch_address, self.function.value
+        return launch, function, blocks, module.threads, given, module.cooperative, self.failed_native, offsets
+
+    def failed_native(self, result: int, again: int) -> None:
+        """As `failed`, for native.c, which launches once more where this returns."""
+        if result != INVALID_CONTEXT or again:
+            raise self.driver.launch_failure(result, self.signature.kernel)
+        self.driver.enter(self.device)
 
 
 def function_argument(function: ctypes.c_void_p) -> object:

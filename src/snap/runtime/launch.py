@@ -303,7 +303,7 @@ class Launcher:
         return lambda *args, **keywords: function(*ordered(signature, args, keywords), *extents)
 
     def _maker(self, kernel, bound: Bound) -> Callable | None:
-        from snap.runtime import fastpath
+        from snap.runtime import checked, fastpath
 
         families = {arg.family for arg in bound.args if isinstance(arg, ArrayInfo)}
         family = families.pop() if len(families) == 1 else ""
@@ -311,7 +311,7 @@ class Launcher:
             return None
         key = kernel.device.number, family
         if key not in self._makers:
-            self._makers[key] = fastpath.maker(kernel, family, self.where)
+            self._makers[key] = checked.maker(kernel, family, self.where)
         return self._makers[key]
 
 

@@ -1,0 +1,164 @@
+"""Launches of users' kernels by native.c: the function that fastpath.py generates, behind one call of C.
+
+Input:      as fastpath.maker: a kernel that has been launched once, the kind of array
+Output:     `maker(...)`: the same, by native.c where there is one and arrays are torch's; else fastpath's own
+Invariant:  native.c launches only what passes every check of the generated function: types, place, layout and address
+            of each array and the range of each number are checked there, at every launch; shapes, rows and `where=` are
+            functions of sizes and numbers, asked of `fits`, and remembered for these.  All else is called as before
+Non-goals:  errors: the generated function, and the whole way behind it
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from snap.ir.types import BF16
+from snap.record import record
+from snap.runtime import fastpath, native
+from snap.runtime.gpu import GpuKernel
+from snap.runtime.preconditions import Precondition
+from snap.runtime.signature import HELPERS, Pointer, Signature, ValueArgument
+from snap.runtime.torchreads import Reads, reads
+from snap.runtime.validate import accepted_shapes
+
+_NOT_ASKED, _BYTES, _SHAPE = 0, 1, 2  # as native.c has them
+
+_FITS = """\
+def make(blocks):
+    held = set()
+
+    def fits({asked}):
+        if ({checks}):
+            return ({extents})
+        return None
+
+    return fits
+"""
+
+
+@record
+class SizesAsked:
+    """What `fits` asks of a launch: of each parameter whether, and of arrays what; its text, None where there is
+    nothing to ask; whether what it says of the same sizes and numbers may be remembered.
+    """
+
+    of: tuple[int, ...]
+    text: str | None
+    remembered: bool
+
+
+def asked(signature: Signature, tensors: tuple[int, ...] = (), where: Precondition | None = None) -> SizesAsked:
+    """tensors: the parameter of each tensor map, of which `fits` gives the extents."""
+    params = signature.params
+    needed = set() if where is None else {k for _, k in where.at}
+    for param in params:
+        if isinstance(param, Pointer) and param.dims is not None:
+            needed |= {int(k) for k in re.findall(r"\ba(\d+)\b", param.dims)}
+    of, words = [], []
+    for k, param in enumerate(params):
+        if isinstance(param, ValueArgument):
+            of.append(_BYTES if k in needed else _NOT_ASKED)
+            words += [f"a{k}"] if k in needed else []
+        elif param.dims is not None:
+            of.append(_SHAPE)
+            words += [f"n{k}", f"s{k}"]
+        else:
+            of.append(_BYTES if k in needed or param.lanes > 1 else _NOT_ASKED)
+            words += [f"n{k}"] if of[-1] else []
+    remembered = where is None or fastpath.decisive(signature, where) is not None
+    checks = fastpath.size_checks(signature, "s{i}")
+    if where is not None:
+        checks.append(_condition(signature, where, words, remembered))
+    if not checks:
+        return SizesAsked((_NOT_ASKED,) * len(params), None, True)
+    text = _FITS.format(
+        asked=", ".join(words),
+        checks="\n            and ".join(checks),
+        extents="".join(f"d{index}, " for index in tensors),
+    )
+    return SizesAsked(tuple(of), text, remembered)
+
+
+def _condition(signature: Signature, where: Precondition, words: list[str], remembered: bool) -> str:
+    """That `where=` holds, which is told the length of arrays, and what it does not ask about is left out."""
+    lengths = []
+    for k, param in enumerate(signature.params):
+        if k not in {at for _, at in where.at}:
+            lengths.append("None")
+        elif isinstance(param, ValueArgument):
+            lengths.append(f"a{k}")
+        else:
+            lengths.append(f"n{k} // {param.elem.bytes * param.lanes}" if param.dims is None else f"{param.dims}[0]")
+    holds = f"where(blocks, {', '.join(lengths)})"
+    return f"((key := ({', '.join(words)},)) in held or keeps(held, key, {holds}))" if remembered else holds
+
+
+def maker(kernel: GpuKernel, family: str, where: Precondition | None = None) -> Callable[..., Callable]:
+    python = fastpath.maker(kernel, family, where)
+    part = native.module() if family == "torch" else None
+    found = reads(sys.modules["torch"]) if part is not None else None
+    if part is None or found is None or not _holds(part, kernel):
+        return python
+    return _Native(kernel, part, found, where, python)
+
+
+def _holds(part: Any, kernel: GpuKernel) -> bool:
+    offsets = kernel.layout.offsets
+    return len(offsets) <= part.MOST_VALUES and max(offsets) <= part.MOST_BYTES
+
+
+class _Native:
+    """`make(blocks, slow, stream, dynamic)`, as fastpath.maker gives it."""
+
+    def __init__(self, kernel: GpuKernel, part: Any, found: Reads, where: Precondition | None, python: Callable):
+        self.kernel, self.part, self.reads, self.python = kernel, part, found, python
+        module, signature = kernel.compiled.module, kernel.signature
+        names = fastpath.FAMILIES["torch"](signature).names
+        self.asked = asked(signature, tuple(tensor.param for tensor in module.tensors), where)
+        self.params = tuple(
+            self._param(param, of, names.get(f"dtype{k}"))
+            for k, (param, of) in enumerate(zip(signature.params, self.asked.of))
+        )
+        self.maps = tuple((tensor.param, maps) for tensor, maps in zip(module.tensors, kernel.maps))
+        self.words = kernel.words.of if module.grid_barrier else None
+        self.current_device = None if kernel.driver.count == 1 else names["current_device"]
+        self.current_stream = names["torch_stream"]
+        self.names: dict[str, Any] = {
+            **HELPERS,
+            "prod": math.prod,
+            "accepted_shapes": accepted_shapes,
+            "where": None if where is None else where.quick,
+            "keeps": fastpath.keeps,
+        }
+        if self.asked.text is not None:
+            exec(compile(self.asked.text, f"<sizes of {signature.kernel}>", "exec"), self.names)
+
+    def _param(self, param: Pointer | ValueArgument, of: int, dtype: Any) -> tuple:
+        if isinstance(param, Pointer):
+            number = -1 if dtype is None else self.reads.number_of(dtype)
+            return "P", of, param.const, number, param.elem.bytes, param.widest
+        return "w" if param.scalar == BF16 else param.packing, of, True, 0, 0, 1
+
+    def __call__(self, blocks: int, slow: Callable, stream: int | None, dynamic: int | None = None) -> Callable:
+        kernel = self.kernel
+        by_c = self.reads.stream if stream is None else 0
+        return self.part.Checked(
+            kernel.native_target(blocks, dynamic),
+            self.reads.given,
+            self.params,
+            self.maps,
+            self.python(blocks, slow, stream, dynamic),
+            self.names["make"](blocks) if self.asked.text is not None else None,
+            self.asked.remembered,
+            self.words,
+            self.reads.cuda,
+            kernel.device.number,
+            self.current_device,
+            self.current_stream if stream is None and not by_c else None,
+            by_c,
+            stream or 0,
+        )

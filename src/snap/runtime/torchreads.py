@@ -1,0 +1,138 @@
+"""How native.c reads tensors of torch: its C functions, and where a tensor's handle lies in its object.
+
+Input:      torch, loaded
+Output:     `reads(torch)`: the functions' addresses and the place, or None
+Invariant:  torch's own methods agree: what was found is tried on tensors of several kinds before anything uses it
+Non-goals:  which tensors a launch takes (native.c)
+
+The functions are those that programs of torch's compiler call (torch/csrc/inductor/aoti_torch/c/shim.h), whose
+interface torch keeps from version to version.  They take a handle, the address of a `Tensor` of C++.  An object of
+Python has one in it, a word that holds what `_cdata` says; the word is looked for.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import struct
+from typing import Any
+
+from snap.record import record
+
+_ASKED = ("dtype", "layout", "device_type", "device_index", "dim", "sizes", "strides", "data_ptr")
+_I32, _I64, _ADDRESS = ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p
+_KINDS = (_I32, _I32, _I32, _I32, _I64, _ADDRESS, _ADDRESS, _ADDRESS)
+
+
+@record
+class Reads:
+    """given    what native.c takes
+    cuda     the number of the kind of device that GPUs are
+    stream   the address of the function that has a device's current stream; 0: this torch has none
+    """
+
+    torch: Any
+    given: tuple[object, ...]
+    functions: tuple[Any, ...]
+    cuda: int
+    stream: int
+
+    def number_of(self, dtype: Any) -> int:
+        """torch's number of an element type, as its C functions have it."""
+        return _asked(self.functions[0], _I32, self.torch.empty(0, dtype=dtype, device="cpu"), self.given[8])
+
+
+@functools.cache
+def reads(torch: Any) -> Reads | None:
+    """None where this torch has no such functions, or they do not do what is expected of them."""
+    try:
+        library = _library(torch, "libtorch_cpu.so")
+        functions = tuple(getattr(library, f"aoti_torch_get_{name}") for name in _ASKED)
+        strided = int(library.aoti_torch_layout_strided())
+        place = _handle(torch)
+        found = Reads(
+            torch,
+            (
+                *map(_address, functions),
+                place,
+                strided,
+                torch.Tensor,
+                torch.nn.Parameter,
+                torch.Tensor.is_neg,
+            ),
+            functions,
+            int(library.aoti_torch_device_type_cuda()),
+            _stream(torch),
+        )
+        return found if all(_right(found, tensor) for tensor in _tensors(torch)) else None
+    except Exception:  # whatever another version of torch thinks of it
+        return None
+
+
+def _library(torch: Any, name: str) -> ctypes.CDLL:
+    """One that torch has loaded already."""
+    folder = os.path.join(os.path.dirname(torch.__file__), "lib")
+    return ctypes.CDLL(os.path.join(folder, name), mode=os.RTLD_NOLOAD | os.RTLD_NOW)
+
+
+def _address(function: Any) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
+def _tensors(torch: Any) -> list[Any]:
+    base = torch.zeros(6, 4, device="cpu")
+    kinds = [torch.zeros(3, dtype=dtype, device="cpu") for dtype in (torch.int8, torch.float64, torch.bfloat16)]
+    made = [base, base.t(), base[1:, ::2], torch.nn.Parameter(base[2:]), torch.zeros((), device="cpu")]
+    return [*made, *kinds, torch.zeros(0, 3, device="cpu")]
+
+
+def _handle(torch: Any) -> int:
+    """Where in a tensor's object the handle lies: the one word that holds `_cdata` in all of them."""
+    size = torch.Tensor.__basicsize__ // 8 * 8
+    places = set(range(0, size, 8))
+    for tensor in _tensors(torch):
+        words = struct.unpack(f"<{size // 8}Q", ctypes.string_at(id(tensor), size))
+        places &= {8 * k for k, word in enumerate(words) if word == tensor._cdata}
+    (place,) = places
+    return place
+
+
+def _asked(function: Any, kind: Any, tensor: Any, place: Any) -> Any:
+    found = kind()
+    if function(ctypes.c_void_p(id(tensor) + place), ctypes.byref(found)):
+        raise RuntimeError("torch refused")
+    return found.value
+
+
+def _right(found: Reads, tensor: Any) -> bool:
+    place, strided = found.given[8], found.given[9]
+    said = [_asked(function, kind, tensor, place) for function, kind in zip(found.functions, _KINDS)]
+    dim = tensor.dim()
+
+    def numbers(address: int | None) -> tuple[int, ...]:
+        return tuple((_I64 * dim).from_address(address)) if dim and address else ()
+
+    return (
+        said[0] == found.number_of(tensor.dtype)
+        and said[1] == strided
+        and said[2] != found.cuda
+        and said[3] == tensor.get_device()
+        and said[4] == dim
+        and numbers(said[5]) == tuple(tensor.shape)
+        and numbers(said[6]) == tensor.stride()
+        and (said[7] or 0) == tensor.data_ptr()
+    )
+
+
+def _stream(torch: Any) -> int:
+    """Tried on the current device: it must say what torch says."""
+    try:
+        library = _library(torch, "libtorch_cuda.so")
+        device, found = torch.cuda.current_device(), ctypes.c_void_p()
+        function = library.aoti_torch_get_current_cuda_stream
+        refused = function(_I32(device), ctypes.byref(found))
+        same = not refused and (found.value or 0) == torch.cuda.current_stream(device).cuda_stream
+        return _address(function) if same else 0
+    except Exception:  # a torch without CUDA, or without this function
+        return 0

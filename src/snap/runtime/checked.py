@@ -1,18 +1,18 @@
-"""Launches of users' kernels by native.c: the function that fastpath.py generates, behind one call of C.
+"""Repeated launches of users' kernels by native.c: what fastpath.py's generated function does, in one call of C.
 
 Input:      as fastpath.maker: a kernel that has been launched once, the kind of array
 Output:     `maker(...)`: the same, by native.c where there is one and arrays are torch's; else fastpath's own
 Invariant:  native.c launches only what passes every check of the generated function: types, place, layout and address
             of each array and the range of each number are checked there, at every launch; shapes, rows and `where=` are
-            functions of sizes and numbers, asked of `fits`, and remembered for these.  All else is called as before
-Non-goals:  errors: the generated function, and the whole way behind it
+            functions of sizes and numbers, asked of `fits`, and remembered for these.  All else takes the whole way,
+            which launches it or says what is wrong
+Non-goals:  good errors
 """
 
 from __future__ import annotations
 
 import math
 import re
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -23,7 +23,7 @@ from snap.runtime.gpu import GpuKernel
 from snap.runtime.preconditions import Precondition
 from snap.runtime.signature import HELPERS, Pointer, Signature, ValueArgument
 from snap.runtime.torchreads import Reads, reads
-from snap.runtime.validate import accepted_shapes
+from snap.runtime.validate import accepted_shapes, ordered
 
 _NOT_ASKED, _BYTES, _SHAPE = 0, 1, 2  # as native.c has them
 
@@ -98,12 +98,11 @@ def _condition(signature: Signature, where: Precondition, words: list[str], reme
 
 
 def maker(kernel: GpuKernel, family: str, where: Precondition | None = None) -> Callable[..., Callable]:
-    python = fastpath.maker(kernel, family, where)
     part = native.module() if family == "torch" else None
-    found = reads(sys.modules["torch"]) if part is not None else None
+    found = reads() if part is not None else None
     if part is None or found is None or not _holds(part, kernel):
-        return python
-    return _Native(kernel, part, found, where, python)
+        return fastpath.maker(kernel, family, where)
+    return _Native(kernel, part, found, where)
 
 
 def _holds(part: Any, kernel: GpuKernel) -> bool:
@@ -114,8 +113,8 @@ def _holds(part: Any, kernel: GpuKernel) -> bool:
 class _Native:
     """`make(blocks, slow, stream, dynamic)`, as fastpath.maker gives it."""
 
-    def __init__(self, kernel: GpuKernel, part: Any, found: Reads, where: Precondition | None, python: Callable):
-        self.kernel, self.part, self.reads, self.python = kernel, part, found, python
+    def __init__(self, kernel: GpuKernel, part: Any, found: Reads, where: Precondition | None):
+        self.kernel, self.part, self.reads = kernel, part, found
         module, signature = kernel.compiled.module, kernel.signature
         names = fastpath.FAMILIES["torch"](signature).names
         self.asked = asked(signature, tuple(tensor.param for tensor in module.tensors), where)
@@ -144,14 +143,18 @@ class _Native:
         return "w" if param.scalar == BF16 else param.packing, of, True, 0, 0, 1
 
     def __call__(self, blocks: int, slow: Callable, stream: int | None, dynamic: int | None = None) -> Callable:
-        kernel = self.kernel
+        kernel, signature = self.kernel, self.kernel.signature
         by_c = self.reads.stream if stream is None else 0
-        return self.part.Checked(
+
+        def other(*args: object, **keywords: object) -> object:
+            return call(*ordered(signature, args, keywords)) if keywords else slow(args)
+
+        call: Callable = self.part.Checked(
             kernel.native_target(blocks, dynamic),
             self.reads.given,
             self.params,
             self.maps,
-            self.python(blocks, slow, stream, dynamic),
+            other,
             self.names["make"](blocks) if self.asked.text is not None else None,
             self.asked.remembered,
             self.words,
@@ -162,3 +165,4 @@ class _Native:
             by_c,
             stream or 0,
         )
+        return call

@@ -351,7 +351,8 @@ def _checks(signature: Signature, addresses: list[str], shape: str, condition: s
     """All that must hold of arrays that fit one by one, with their bytes in `n{i}`.  addresses: what leaves them in
     `p{i}`, aligned; shape: how to ask for one.
     """
-    checks = [*addresses, *size_checks(signature, shape)]
+    lying = [f"(p{k} or not n{k})" for k, param in enumerate(signature.params) if isinstance(param, Pointer)]
+    checks = [*addresses, *lying, *size_checks(signature, shape)]
     checks += _overlap_checks(signature)
     return checks if condition is None else [*checks, condition]
 

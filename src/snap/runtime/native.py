@@ -1,6 +1,6 @@
-"""The native part of launches: native.c, compiled where it is first needed, kept on disk.
+"""The native part of launches: c/native.c, compiled where it is first needed, kept on disk.
 
-Input:      native.c beside this file, the system's C compiler (`cc`, or CC)
+Input:      the files in c/, the system's C compiler (`cc`, or CC)
 Output:     `module()`: the extension module, or None; `reason()`: why there is none
 Invariant:  never fatal: without it everything works as before, and takes longer.  What is loaded was compiled from this
             text, by this compiler, for this Python; it is kept as compiled kernels are (cache.py), so that processes
@@ -25,7 +25,8 @@ from snap.runtime.cache import Cache, key_of
 from snap.runtime.errors import GpuError, ToolchainError
 
 _NAME = "snap_native"
-_SOURCE = Path(__file__).with_name("native.c")
+_FOLDER = Path(__file__).with_name("c")
+_SOURCE = _FOLDER / "native.c"
 _FLAGS = ("-O2", "-fPIC", "-shared", "-fvisibility=hidden")
 _MACHINES = ("x86_64", "aarch64")
 _SECONDS = 60.0  # for the compiler
@@ -95,11 +96,11 @@ def _key(compiler: list[str]) -> str:
     """What decides the result; of the compiler, the file that it is."""
     program = os.path.realpath(compiler[0])
     try:
-        status, text = os.stat(program), _SOURCE.read_text()
+        status, texts = os.stat(program), [path.read_text() for path in sorted(_FOLDER.iterdir())]
     except OSError as missing:
         raise Unbuilt(str(missing)) from None
     made_by = f"{program} {status.st_size} {status.st_mtime_ns} {compiler[1:]}"
-    return key_of("native", text, EXTENSION_SUFFIXES[0], sys.version, os.uname().machine, made_by, *_FLAGS)
+    return key_of("native", *texts, EXTENSION_SUFFIXES[0], sys.version, os.uname().machine, made_by, *_FLAGS)
 
 
 class Build:

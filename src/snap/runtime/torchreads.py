@@ -1,7 +1,7 @@
 """How native.c reads tensors of torch: its C functions, and where a tensor's handle lies in its object.
 
 Input:      torch, loaded
-Output:     `reads(torch)`: the functions' addresses and the place, or None
+Output:     `reads()`: the functions' addresses and the place, or None
 Invariant:  torch's own methods agree: what was found is tried on tensors of several kinds before anything uses it
 Non-goals:  which tensors a launch takes (native.c)
 
@@ -16,6 +16,7 @@ import ctypes
 import functools
 import os
 import struct
+import sys
 from typing import Any
 
 from snap.record import record
@@ -44,8 +45,9 @@ class Reads:
 
 
 @functools.cache
-def reads(torch: Any) -> Reads | None:
+def reads() -> Reads | None:
     """None where this torch has no such functions, or they do not do what is expected of them."""
+    torch: Any = sys.modules["torch"]
     try:
         library = _library(torch, "libtorch_cpu.so")
         functions = tuple(getattr(library, f"aoti_torch_get_{name}") for name in _ASKED)

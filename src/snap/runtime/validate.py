@@ -231,6 +231,8 @@ def _array(signature: Signature, param: Pointer, arg: object, stream: int) -> Ar
             "the kernel may write to it, but the array is read-only; pass a writable copy, or declare the parameter"
             " `ptr(const(...))`"
         )
+    if not info.pointer and info.nbytes:
+        raise refuse("the array has no memory of its own: its storage is gone, or a transform of `torch.func` made it")
     if info.size % param.lanes:
         raise refuse(
             f"takes {param.type_name}, {param.lanes} elements at a time, but the array's size {info.size} is no"

@@ -1,0 +1,116 @@
+/* What is launched, and how: the driver's call. */
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <structmember.h>
+
+enum { MOST_VALUES = 128, MOST_BYTES = 4096, MOST_WORDS = 256, MOST_KNOWN = 16, MAP_BYTES = 128 };
+
+/* CUlaunchConfig and CUlaunchAttribute, as in gpu.py. */
+typedef struct {
+    uint32_t grid[3], block[3], shared;
+    void *stream;
+    void *attributes;
+    uint32_t attribute_count;
+} Config;
+
+typedef struct {
+    uint32_t id;
+    char pad[4];
+    uint32_t value;
+    char rest[60];
+} Attribute;
+
+_Static_assert(sizeof(Config) == 56 && offsetof(Config, stream) == 32 && sizeof(Attribute) == 72, "the driver's layout");
+
+typedef int (*Driver)(const Config *, void *function, void **values, void **extra);
+
+/* What is launched, and how. */
+typedef struct {
+    Driver driver;
+    void *function;
+    Config config;
+    Attribute attribute;
+    int cooperative;
+    int count;                     /* values */
+    uint16_t at[MOST_VALUES];      /* where each lies among the packed bytes */
+    PyObject *failed;              /* (result, again) raises, or has made another attempt worth while */
+} Target;
+
+/* Where a launch stands: made, an error was raised, or it is another one's affair. */
+typedef enum { MADE, RAISED, OTHERS } Outcome;
+
+static PyObject *gpu_error; /* the one class of errors that is not the slow path's to explain */
+
+/* An error of a function of Python: the slow path meets it again, and explains it, unless it is no affair of arguments. */
+static Outcome after_error(void)
+{
+    if (!PyErr_ExceptionMatches(PyExc_Exception) || (gpu_error && PyErr_ExceptionMatches(gpu_error)))
+        return RAISED;
+    PyErr_Clear();
+    return OTHERS;
+}
+
+static Outcome launched(const Target *target, void *stream, unsigned char *packed)
+{
+    void *values[MOST_VALUES];
+    for (int k = 0; k < target->count; k++)
+        values[k] = packed + target->at[k];
+    Config config = target->config;
+    Attribute attribute = target->attribute;
+    config.stream = stream;
+    if (target->cooperative) {
+        config.attributes = &attribute;
+        config.attribute_count = 1;
+    }
+    for (int again = 0;; again = 1) {
+        int result;
+        Py_BEGIN_ALLOW_THREADS
+        result = target->driver(&config, target->function, values, NULL);
+        Py_END_ALLOW_THREADS
+        if (result == 0)
+            return MADE;
+        PyObject *said = PyObject_CallFunction(target->failed, "ii", result, again);
+        if (said == NULL)
+            return RAISED;
+        Py_DECREF(said);
+        if (again) {
+            PyErr_Format(PyExc_SystemError, "a launch failed twice with error %d, and nobody said so", result);
+            return RAISED;
+        }
+    }
+}
+
+/* target: (driver, function, blocks, threads, shared bytes, cooperative, failed, (offset of each value, ...)) */
+static int target_of(Target *target, PyObject *given)
+{
+    unsigned long long driver, function;
+    unsigned int blocks, threads, shared;
+    PyObject *failed, *offsets;
+    if (!PyArg_ParseTuple(given, "KKIIIpOO!", &driver, &function, &blocks, &threads, &shared, &target->cooperative, &failed,
+                          &PyTuple_Type, &offsets))
+        return 0;
+    target->count = (int)PyTuple_GET_SIZE(offsets);
+    if (target->count > MOST_VALUES) {
+        PyErr_SetString(PyExc_ValueError, "too many values");
+        return 0;
+    }
+    for (int k = 0; k < target->count; k++) {
+        long at = PyLong_AsLong(PyTuple_GET_ITEM(offsets, k));
+        if (at < 0 || at > MOST_BYTES - MAP_BYTES) {
+            if (!PyErr_Occurred())
+                PyErr_SetString(PyExc_ValueError, "too many bytes");
+            return 0;
+        }
+        target->at[k] = (uint16_t)at;
+    }
+    target->driver = (Driver)(uintptr_t)driver;
+    target->function = (void *)(uintptr_t)function;
+    target->config = (Config){{blocks, 1, 1}, {threads, 1, 1}, shared, NULL, NULL, 0};
+    target->attribute = (Attribute){2, {0}, 1, {0}}; /* CU_LAUNCH_ATTRIBUTE_COOPERATIVE: 1 */
+    target->failed = Py_NewRef(failed);
+    return 1;
+}

@@ -1,0 +1,104 @@
+/* Tensors of torch, read by its C functions. */
+
+/* torch's C functions; each gives 0 where it has stored what it was asked for. */
+typedef struct {
+    int32_t (*dtype)(void *, int32_t *), (*layout)(void *, int32_t *), (*device_type)(void *, int32_t *), (*device)(void *, int32_t *);
+    int32_t (*dim)(void *, int64_t *), (*sizes)(void *, int64_t **), (*strides)(void *, int64_t **), (*data)(void *, void **);
+    Py_ssize_t handle; /* where it lies in a tensor's object */
+    int32_t strided;
+    PyObject *types[2]; /* Tensor, Parameter: subclasses may mean anything */
+    PyObject *is_neg;
+} Reads;
+
+/* reads: (the eight functions, handle, strided, Tensor, Parameter, is_neg) */
+static int reads_of(Reads *reads, PyObject *given)
+{
+    unsigned long long f[8];
+    PyObject *tensor, *parameter, *is_neg;
+    if (!PyArg_ParseTuple(given, "KKKKKKKKniOOO", f, f + 1, f + 2, f + 3, f + 4, f + 5, f + 6, f + 7, &reads->handle, &reads->strided,
+                          &tensor, &parameter, &is_neg))
+        return 0;
+    reads->dtype = (int32_t (*)(void *, int32_t *))(uintptr_t)f[0];
+    reads->layout = (int32_t (*)(void *, int32_t *))(uintptr_t)f[1];
+    reads->device_type = (int32_t (*)(void *, int32_t *))(uintptr_t)f[2];
+    reads->device = (int32_t (*)(void *, int32_t *))(uintptr_t)f[3];
+    reads->dim = (int32_t (*)(void *, int64_t *))(uintptr_t)f[4];
+    reads->sizes = (int32_t (*)(void *, int64_t **))(uintptr_t)f[5];
+    reads->strides = (int32_t (*)(void *, int64_t **))(uintptr_t)f[6];
+    reads->data = (int32_t (*)(void *, void **))(uintptr_t)f[7];
+    reads->types[0] = Py_NewRef(tensor);
+    reads->types[1] = Py_NewRef(parameter);
+    reads->is_neg = Py_NewRef(is_neg);
+    return 1;
+}
+
+typedef enum { NOT_ASKED, BYTES, SHAPE } Asked;
+
+/* A parameter.  asked: what `fits` asks of an array; of a number: whether it does. */
+typedef struct {
+    char kind; /* 'P': an array; else a number's letter */
+    Asked asked;
+    int constant;
+    int32_t dtype;
+    int64_t bytes, widest; /* of an element; what the address must be a multiple of */
+} Param;
+
+typedef struct {
+    uint64_t address, bytes;
+} Range;
+
+typedef struct {
+    int count;
+    int64_t words[MOST_WORDS];
+} Key;
+
+/* Reads a tensor into `range`, and into `key` what is asked of it. */
+static Outcome read_tensor(const Reads *reads, const Param *param, int32_t device_type, int32_t device, PyObject *arg, Range *range, Key *key)
+{
+    if ((PyObject *)Py_TYPE(arg) != reads->types[0] && (PyObject *)Py_TYPE(arg) != reads->types[1])
+        return OTHERS;
+    void *handle = (char *)arg + reads->handle;
+    int32_t dtype, layout, type, number;
+    int64_t dim, *sizes, *strides, elements = 1, expected = 1;
+    void *data;
+    int contiguous = 1;
+    if (reads->dtype(handle, &dtype) || dtype != param->dtype || reads->layout(handle, &layout) || layout != reads->strided ||
+        reads->device_type(handle, &type) || type != device_type || reads->device(handle, &number) || number != device ||
+        reads->dim(handle, &dim) || reads->sizes(handle, &sizes) || reads->strides(handle, &strides))
+        return OTHERS;
+    if (param->asked == SHAPE) {
+        if (key->count + dim >= MOST_WORDS)
+            return OTHERS;
+        key->words[key->count++] = dim;
+        memcpy(key->words + key->count, sizes, 8 * (size_t)dim);
+        key->count += (int)dim;
+    }
+    for (int64_t k = dim - 1; k >= 0; k--) { /* as torch's is_contiguous() */
+        elements *= sizes[k];
+        if (sizes[k] != 1) {
+            contiguous &= strides[k] == expected;
+            expected *= sizes[k];
+        }
+    }
+    if (!contiguous && elements)
+        return OTHERS;
+    range->bytes = (uint64_t)(elements * param->bytes);
+    if (param->asked == BYTES) {
+        if (key->count >= MOST_WORDS)
+            return OTHERS;
+        key->words[key->count++] = (int64_t)range->bytes;
+    }
+    if (range->bytes <= 8) { /* a tensor of one element may be lazily negated and contiguous at the same time */
+        PyObject *negated = PyObject_CallOneArg(reads->is_neg, arg);
+        if (negated == NULL)
+            return after_error();
+        Py_DECREF(negated);
+        if (negated != Py_False)
+            return OTHERS;
+    }
+    if (reads->data(handle, &data))
+        return OTHERS;
+    range->address = (uint64_t)(uintptr_t)data;
+    int lies = range->address || !range->bytes; /* tensors of torch's transforms have no memory of their own */
+    return lies && range->address % (uint64_t)param->widest == 0 ? MADE : OTHERS;
+}

@@ -537,7 +537,7 @@ def test_without_it_the_maker_is_pythons(make, monkeypatch):
     monkeypatch.setitem(fastpath.FAMILIES, "torch", family)
     signature = Signature.of(make.kernel(make.pointer("x", F32)).typed)
     kernel = gpu_kernel(signature)
-    for part, reads in ((None, READS), (object(), None)):
+    for part, reads in ((None, READS), (SimpleNamespace(MOST_VALUES=99, MOST_BYTES=9999), None)):
         monkeypatch.setattr(native, "module", lambda part=part: part)
         monkeypatch.setattr(checked, "reads", lambda reads=reads: reads)
         call = checked.maker(kernel, "torch")(4, handed_over, None)

@@ -98,16 +98,11 @@ def _condition(signature: Signature, where: Precondition, words: list[str], reme
 
 
 def maker(kernel: GpuKernel, family: str, where: Precondition | None = None) -> Callable[..., Callable]:
-    part = native.module() if family == "torch" else None
+    part = native.holding(kernel.layout.offsets) if family == "torch" else None
     found = reads() if part is not None else None
-    if part is None or found is None or not _holds(part, kernel):
+    if part is None or found is None:
         return fastpath.maker(kernel, family, where)
     return _Native(kernel, part, found, where)
-
-
-def _holds(part: Any, kernel: GpuKernel) -> bool:
-    offsets = kernel.layout.offsets
-    return len(offsets) <= part.MOST_VALUES and max(offsets) <= part.MOST_BYTES
 
 
 class _Native:

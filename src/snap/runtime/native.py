@@ -41,6 +41,13 @@ def module() -> Any | None:
     return _found()[0]
 
 
+def holding(offsets: tuple[int, ...]) -> Any | None:
+    """The module, where it has room for values at these places."""
+    found = module()
+    fits = found is not None and len(offsets) <= found.MOST_VALUES and max(offsets, default=0) <= found.MOST_BYTES
+    return found if fits else None
+
+
 def reason() -> str:
     """Why there is no native part; empty where there is one."""
     return _found()[1]

@@ -15,6 +15,7 @@ from typing import Any
 
 from snap.ir.hardware import CACHE_LINE
 from snap.record import record
+from snap.runtime import native
 from snap.runtime.gpu import STREAM_AT, GpuKernel, PassedLayout, formats_of, numbers_of
 from snap.runtime.signature import Pointer
 from snap.runtime.validate import check_grid
@@ -43,6 +44,7 @@ class Trusted:
     written  those of them that the kernel may write
     maps     of each tensor map: the argument, and what has the map of an address
     slot     () -> memory for one launch at a time: buffer, arguments of the foreign call, attributes to pack
+    native   (stream, *addresses, *maps, *words) launches, where there is the native part: packs on its own
     """
 
     kernel: GpuKernel
@@ -51,29 +53,37 @@ class Trusted:
     maps: tuple[tuple[int, _ByAddress], ...]
     pack: Any
     slot: Any
+    native: Any = None
 
     def text(self, number: int, addresses: dict[int, str]) -> tuple[list[str], dict[str, object]]:
         """Lines that launch, where `stream` is the stream and `addresses` has those of the arrays; and what the names
         in them mean.  `number` tells launches of one function apart.
         """
         module = self.kernel.compiled.module
+        names: dict[str, object] = {f"maps{number}_{k}": maps for k, (_, maps) in enumerate(self.maps)}
+        packed = [addresses[index] for index in self.arrays]
+        packed += [f"maps{number}_{k}[{addresses[index]}]" for k, (index, _) in enumerate(self.maps)]
+        if module.grid_barrier:
+            names[f"words{number}"] = self.kernel.words.of
+            packed.append(f"words{number}(stream)")
+        if self.native is not None:
+            return [f"launch{number}({', '.join(['stream', *packed])})"], {**names, f"launch{number}": self.native}
+        return self._in_python(number, packed), {**names, **self._names(number)}
+
+    def _names(self, number: int) -> dict[str, object]:
         pool: list[tuple] = []
-        names: dict[str, object] = {
+        return {
             f"pop{number}": pool.pop,
             f"push{number}": pool.append,
             f"slot{number}": self.slot,
             f"pack{number}": self.pack,
             f"failed{number}": self.kernel.failed,
             f"launch{number}": self.kernel.driver.launch,
-            **{f"maps{number}_{k}": maps for k, (_, maps) in enumerate(self.maps)},
         }
-        packed = [addresses[index] for index in self.arrays]
-        packed += [f"maps{number}_{k}[{addresses[index]}]" for k, (index, _) in enumerate(self.maps)]
-        if module.grid_barrier:
-            names[f"words{number}"] = self.kernel.words.of
-            packed.append(f"words{number}(stream)")
-        attributes = ", slot[2], slot[3]" if module.cooperative else ""
-        lines = [
+
+    def _in_python(self, number: int, packed: list[str]) -> list[str]:
+        attributes = ", slot[2], slot[3]" if self.kernel.compiled.module.cooperative else ""
+        return [
             "try:",
             f"    slot = pop{number}()",
             "except IndexError:",
@@ -84,7 +94,6 @@ class Trusted:
             f"    failed{number}(result, slot[1])",
             f"push{number}(slot)",
         ]
-        return lines, names
 
 
 def trusted(launcher: Any, blocks: object, args: tuple[object, ...], device: int) -> Trusted | None:
@@ -117,7 +126,12 @@ def trusted(launcher: Any, blocks: object, args: tuple[object, ...], device: int
         for tensor, found in zip(module.tensors, kernel.maps)
     )
     written = frozenset(k for k in arrays if not signature.params[k].const)
-    return Trusted(kernel, arrays, written, maps, varying.pack_into, slot)
+    changing = tuple(layout.offsets[k] for k in order[: len(formats) - len(fixed)])
+    part, by_native = native.holding(layout.offsets), None
+    if part is not None:  # numbers that never change are packed already
+        image = bytes(slot()[0][: layout.attribute_at])
+        by_native = part.Trusted(kernel.native_target(number, dynamic, layout), image, changing)
+    return Trusted(kernel, arrays, written, maps, varying.pack_into, slot, by_native)
 
 
 def _layout(

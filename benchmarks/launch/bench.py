@@ -7,7 +7,7 @@ Needs a GPU and torch; CuPy and Triton are measured where they are installed, in
 driver alone      the same foreign call with everything prepared beforehand: what a launch could cost at the least
 driver, by hand   what a caller of the driver who has tensors must do, and no check: ask each for its address and torch for its stream, pack, call
 
-Snap launches by its native part (src/snap/runtime/native.c); `Python's path` is Snap without it (SNAP_NATIVE=0), in processes that take turns with the others.
+Snap launches by its native part (src/snap/runtime/c/); `Python's path` is Snap without it (SNAP_NATIVE=0), in processes that take turns with the others.
 
 Repeated launches are timed in fresh processes, and medians over these are reported, of ratios too: where the code of a process lies differs from run to
 run, and with it what a launch costs.
@@ -187,9 +187,9 @@ def warm() -> dict[str, float]:
     import torch
     from saxpy import saxpy
 
-    from snap.runtime import native
+    from snap.runtime import checked
 
-    print(f"native part: {native.reason() or 'yes'}", file=sys.stderr)
+    print(f"native part: {checked.reason() or 'yes'}", file=sys.stderr)
 
     def ones() -> list:
         return [torch.ones(N, device="cuda") for _ in range(7)]

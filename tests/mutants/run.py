@@ -16,7 +16,7 @@ from pathlib import Path
 
 from mutants.mutant import ROOT, Mutant
 
-TEST_FOLDERS = ("tests", "tests/analysis", "tests/check", "tests/codegen", "tests/lib", "tests/machine", "tests/sync")  # as in pyproject.toml, behind src
+TEST_FOLDERS = ("tests", "tests/analysis", "tests/check", "tests/codegen", "tests/lib", "tests/machine", "tests/runtime", "tests/sync")  # as in pyproject.toml, behind src
 FAILED = 1  # what pytest says where tests failed; more is an error of another kind
 VERIFIER = "snap.ir.verify.BrokenIR"  # which may refuse a program already where a file of tests defines it
 MOST_SECONDS = 300

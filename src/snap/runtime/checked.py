@@ -105,6 +105,13 @@ def maker(kernel: GpuKernel, family: str, where: Precondition | None = None) -> 
     return _Native(kernel, part, found, where)
 
 
+def reason() -> str:
+    """Why launches with tensors of torch take Python's path; empty where they do not."""
+    if native.module() is None:
+        return native.reason()
+    return "" if reads() is not None else "this torch has no C functions that read its tensors as expected"
+
+
 class _Native:
     """`make(blocks, slow, stream, dynamic)`, as fastpath.maker gives it."""
 

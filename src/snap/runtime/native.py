@@ -103,7 +103,7 @@ def _key(compiler: list[str]) -> str:
     """What decides the result; of the compiler, the file that it is."""
     program = os.path.realpath(compiler[0])
     try:
-        status, texts = os.stat(program), [path.read_text() for path in sorted(_FOLDER.iterdir())]
+        status, texts = os.stat(program), [path.read_text() for path in sorted(_FOLDER.glob("*.[ch]"))]
     except OSError as missing:
         raise Unbuilt(str(missing)) from None
     made_by = f"{program} {status.st_size} {status.st_mtime_ns} {compiler[1:]}"

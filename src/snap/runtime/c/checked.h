@@ -79,7 +79,7 @@ static void keep(Checked *self, Known *known)
     release(self, last);
 }
 
-/* The arguments of `fits`, of every parameter that it asks about: a number, an array's bytes, or its bytes and shape. */
+/* The arguments of `fits`, of every parameter that it asks about: a number, an array's bytes, or bytes and shape. */
 static PyObject *asked_of(Checked *self, PyObject *const *args, const Range *ranges, const Key *key)
 {
     PyObject *asked = PyList_New(0);
@@ -180,7 +180,8 @@ static Outcome on_this_device(Checked *self)
     PyObject *said = PyObject_CallNoArgs(self->current_device);
     if (said == NULL)
         return after_error();
-    int overflow, same = PyLong_CheckExact(said) && PyLong_AsLongAndOverflow(said, &overflow) == self->device && !overflow;
+    int overflow = 0;
+    int same = PyLong_CheckExact(said) && PyLong_AsLongAndOverflow(said, &overflow) == self->device && !overflow;
     Py_DECREF(said);
     return same ? MADE : OTHERS;
 }
@@ -209,7 +210,8 @@ static int overlapping(const Checked *self, const Range *ranges)
     for (int i = 0; i < self->count; i++)
         for (int j = 0; j < i && self->params[i].kind == 'P'; j++)
             if (self->params[j].kind == 'P' && !(self->params[i].constant && self->params[j].constant) &&
-                ranges[i].address + ranges[i].bytes > ranges[j].address && ranges[j].address + ranges[j].bytes > ranges[i].address)
+                ranges[i].address + ranges[i].bytes > ranges[j].address &&
+                ranges[j].address + ranges[j].bytes > ranges[i].address)
                 return 1;
     return 0;
 }
@@ -226,7 +228,8 @@ static Outcome attempt(Checked *self, PyObject *const *args)
         const Param *param = &self->params[k];
         unsigned char *to = packed + self->target.at[k];
         if (param->kind == 'P') {
-            Outcome read = read_tensor(&self->reads, param, self->device_type, self->device, args[k], &ranges[k], &key);
+            Outcome read =
+                read_tensor(&self->reads, param, self->device_type, self->device, args[k], &ranges[k], &key);
             if (read != MADE)
                 return read;
             memcpy(to, &ranges[k].address, 8);
@@ -304,8 +307,10 @@ static void checked_dealloc(PyObject *object)
     for (int k = 0; k < self->known_count; k++)
         release(self, self->known[k]);
     checked_clear(object);
-    PyObject *held[] = {self->target.failed, self->reads.types[0], self->reads.types[1], self->reads.is_neg, self->fits, self->maps,
-                        self->words, self->current_device, self->device_number, self->current_stream};
+    PyObject *held[] = {
+        self->target.failed, self->reads.types[0], self->reads.types[1], self->reads.is_neg,  self->fits,
+        self->maps,          self->words,          self->current_device, self->device_number, self->current_stream,
+    };
     for (size_t k = 0; k < sizeof held / sizeof *held; k++)
         Py_XDECREF(held[k]);
     type->tp_free(object);
@@ -328,9 +333,9 @@ static PyObject *checked_new(PyTypeObject *type, PyObject *given, PyObject *name
         PyErr_SetString(PyExc_TypeError, "takes no names");
         return NULL;
     }
-    if (!PyArg_ParseTuple(given, "O!O!O!O!OOpOiiOOKK", &PyTuple_Type, &target, &PyTuple_Type, &reads, &PyTuple_Type, &params, &PyTuple_Type,
-                          &maps, &other, &fits, &remember, &words, &device_type, &device, &current_device, &current_stream, &stream_of,
-                          &stream))
+    if (!PyArg_ParseTuple(given, "O!O!O!O!OOpOiiOOKK", &PyTuple_Type, &target, &PyTuple_Type, &reads, &PyTuple_Type,
+                          &params, &PyTuple_Type, &maps, &other, &fits, &remember, &words, &device_type, &device,
+                          &current_device, &current_stream, &stream_of, &stream))
         return NULL;
     Checked *self = (Checked *)type->tp_alloc(type, 0);
     if (self == NULL)
@@ -349,7 +354,8 @@ static PyObject *checked_new(PyTypeObject *type, PyObject *given, PyObject *name
     self->count = (int)PyTuple_GET_SIZE(params);
     self->device_number = PyLong_FromLong(device);
     self->maps = PyTuple_New(PyTuple_GET_SIZE(maps));
-    if (self->device_number == NULL || self->maps == NULL || !target_of(&self->target, target) || !reads_of(&self->reads, reads))
+    if (self->device_number == NULL || self->maps == NULL || !target_of(&self->target, target) ||
+        !reads_of(&self->reads, reads))
         goto failed;
     if (self->count + PyTuple_GET_SIZE(maps) + (self->words != NULL) != self->target.count) {
         PyErr_SetString(PyExc_ValueError, "as many values as parameters, tensor maps and the barrier's word");
@@ -359,7 +365,8 @@ static PyObject *checked_new(PyTypeObject *type, PyObject *given, PyObject *name
         Param *param = &self->params[k];
         int letter, asked;
         long long bytes, widest;
-        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(params, k), "CipiLL", &letter, &asked, &param->constant, &param->dtype, &bytes, &widest))
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(params, k), "CipiLL", &letter, &asked, &param->constant, &param->dtype,
+                              &bytes, &widest))
             goto failed;
         if (letter <= 0 || letter > 127 || widest < 1 || asked < NOT_ASKED || asked > SHAPE) {
             PyErr_SetString(PyExc_ValueError, "no such parameter");
@@ -408,5 +415,8 @@ static PyType_Slot checked_slots[] = {
 };
 
 static PyType_Spec checked_spec = {
-    "snap.native.Checked", sizeof(Checked), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, checked_slots,
+    .name = "snap.native.Checked",
+    .basicsize = sizeof(Checked),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+    .slots = checked_slots,
 };

@@ -24,28 +24,28 @@ typedef struct {
     char rest[60];
 } Attribute;
 
-_Static_assert(sizeof(Config) == 56 && offsetof(Config, stream) == 32 && sizeof(Attribute) == 72, "the driver's layout");
+_Static_assert(sizeof(Config) == 56 && offsetof(Config, stream) == 32, "CUlaunchConfig");
+_Static_assert(sizeof(Attribute) == 72, "CUlaunchAttribute");
 
 typedef int (*Driver)(const Config *, void *function, void **values, void **extra);
 
-/* What is launched, and how. */
 typedef struct {
     Driver driver;
     void *function;
     Config config;
     Attribute attribute;
     int cooperative;
-    int count;                     /* values */
-    uint16_t at[MOST_VALUES];      /* where each lies among the packed bytes */
-    PyObject *failed;              /* (result, again) raises, or has made another attempt worth while */
+    int count;                /* values */
+    uint16_t at[MOST_VALUES]; /* where each lies among the packed bytes */
+    PyObject *failed;         /* (result, again) raises, or has made another attempt worth while */
 } Target;
 
 /* Where a launch stands: made, an error was raised, or it is another one's affair. */
 typedef enum { MADE, RAISED, OTHERS } Outcome;
 
-static PyObject *gpu_error; /* the one class of errors that is not the slow path's to explain */
+static PyObject *gpu_error; /* the one class of errors that is not the whole way's to explain */
 
-/* An error of a function of Python: the slow path meets it again, and explains it, unless it is no affair of arguments. */
+/* An error of a function of Python: the whole way meets it again and explains it, unless it is none of arguments. */
 static Outcome after_error(void)
 {
     if (!PyErr_ExceptionMatches(PyExc_Exception) || (gpu_error && PyErr_ExceptionMatches(gpu_error)))
@@ -90,8 +90,8 @@ static int target_of(Target *target, PyObject *given)
     unsigned long long driver, function;
     unsigned int blocks, threads, shared;
     PyObject *failed, *offsets;
-    if (!PyArg_ParseTuple(given, "KKIIIpOO!", &driver, &function, &blocks, &threads, &shared, &target->cooperative, &failed,
-                          &PyTuple_Type, &offsets))
+    if (!PyArg_ParseTuple(given, "KKIIIpOO!", &driver, &function, &blocks, &threads, &shared, &target->cooperative,
+                          &failed, &PyTuple_Type, &offsets))
         return 0;
     target->count = (int)PyTuple_GET_SIZE(offsets);
     if (target->count > MOST_VALUES) {

@@ -11,8 +11,8 @@
    torch's C functions for compiled programs (aoti_torch_get_*, whose interface is kept from version to version), which
    come as addresses, too; where a tensor's handle lies in its object was found and tried by torchreads.py.
 
-   Values are packed on the stack, so that threads share nothing: the driver has copied them when it returns.  The GIL is
-   released around the driver's call alone. */
+   Values are packed on the stack, so that threads share nothing: the driver has copied them when it returns.  The GIL
+   is released around the driver's call alone. */
 
 #include "launch.h"
 #include "numbers.h"
@@ -50,7 +50,12 @@ static int begin(PyObject *module)
 
 static PyModuleDef_Slot slots[] = {{Py_mod_exec, begin}, {0, NULL}};
 
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "snap_native", NULL, 0, functions, slots, NULL, NULL, NULL};
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "snap_native",
+    .m_methods = functions,
+    .m_slots = slots,
+};
 
 PyMODINIT_FUNC PyInit_snap_native(void)
 {

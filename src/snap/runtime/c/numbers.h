@@ -3,10 +3,14 @@
 static int pack_float(int size, double value, unsigned char *to)
 {
 #if PY_VERSION_HEX >= 0x030B0000
-    return size == 8 ? PyFloat_Pack8(value, (char *)to, 1) : size == 4 ? PyFloat_Pack4(value, (char *)to, 1)
-                                                                       : PyFloat_Pack2(value, (char *)to, 1);
+    char *bytes = (char *)to;
+    if (size == 8)
+        return PyFloat_Pack8(value, bytes, 1);
+    return size == 4 ? PyFloat_Pack4(value, bytes, 1) : PyFloat_Pack2(value, bytes, 1);
 #else
-    return size == 8 ? _PyFloat_Pack8(value, to, 1) : size == 4 ? _PyFloat_Pack4(value, to, 1) : _PyFloat_Pack2(value, to, 1);
+    if (size == 8)
+        return _PyFloat_Pack8(value, to, 1);
+    return size == 4 ? _PyFloat_Pack4(value, to, 1) : _PyFloat_Pack2(value, to, 1);
 #endif
 }
 
@@ -20,8 +24,8 @@ static uint16_t bf16_bits(double value)
 }
 
 /* One number, checked as fastpath.py does, by the letter that `struct` has for its type ('w': bf16).  0: it does not
-   fit, or might not.  bits: what tells it from every other number; exact: nothing else may have them, so that an integer
-   where a float is wanted does not fit. */
+   fit, or might not.  bits: what tells it from every other number; exact: nothing else may have them, so that an
+   integer where a float is wanted does not fit. */
 static int pack_number(char kind, PyObject *arg, unsigned char *to, int exact, int64_t *bits)
 {
     if (kind == '?') {
@@ -73,14 +77,14 @@ static int pack_number(char kind, PyObject *arg, unsigned char *to, int exact, i
     if (overflow)
         return 0;
     static const struct { char kind; int bytes; long long low, high; } ranges[] = {
-        {'i', 4, INT32_MIN, INT32_MAX}, {'q', 8, INT64_MIN, INT64_MAX}, {'I', 4, 0, UINT32_MAX}, {'b', 1, INT8_MIN, INT8_MAX},
-        {'h', 2, INT16_MIN, INT16_MAX}, {'B', 1, 0, UINT8_MAX}, {'H', 2, 0, UINT16_MAX},
+        {'i', 4, INT32_MIN, INT32_MAX}, {'q', 8, INT64_MIN, INT64_MAX}, {'I', 4, 0, UINT32_MAX}, {'B', 1, 0, UINT8_MAX},
+        {'b', 1, INT8_MIN, INT8_MAX},   {'h', 2, INT16_MIN, INT16_MAX}, {'H', 2, 0, UINT16_MAX},
     };
     for (size_t k = 0; k < sizeof ranges / sizeof *ranges; k++)
         if (ranges[k].kind == kind) {
             if (value < ranges[k].low || value > ranges[k].high)
                 return 0;
-            memcpy(to, &value, ranges[k].bytes); /* the lowest bytes come first on the machines that this is built for */
+            memcpy(to, &value, ranges[k].bytes); /* the lowest bytes come first where this is built */
             *bits = value;
             return 1;
         }

@@ -1,9 +1,16 @@
 /* Tensors of torch, read by its C functions. */
 
 /* torch's C functions; each gives 0 where it has stored what it was asked for. */
+typedef int32_t (*Read32)(void *handle, int32_t *);
+typedef int32_t (*Read64)(void *handle, int64_t *);
+typedef int32_t (*ReadMany)(void *handle, int64_t **);
+typedef int32_t (*ReadAddress)(void *handle, void **);
+
 typedef struct {
-    int32_t (*dtype)(void *, int32_t *), (*layout)(void *, int32_t *), (*device_type)(void *, int32_t *), (*device)(void *, int32_t *);
-    int32_t (*dim)(void *, int64_t *), (*sizes)(void *, int64_t **), (*strides)(void *, int64_t **), (*data)(void *, void **);
+    Read32 dtype, layout, device_type, device;
+    Read64 dim;
+    ReadMany sizes, strides;
+    ReadAddress data;
     Py_ssize_t handle; /* where it lies in a tensor's object */
     int32_t strided;
     PyObject *types[2]; /* Tensor, Parameter: subclasses may mean anything */
@@ -15,17 +22,17 @@ static int reads_of(Reads *reads, PyObject *given)
 {
     unsigned long long f[8];
     PyObject *tensor, *parameter, *is_neg;
-    if (!PyArg_ParseTuple(given, "KKKKKKKKniOOO", f, f + 1, f + 2, f + 3, f + 4, f + 5, f + 6, f + 7, &reads->handle, &reads->strided,
-                          &tensor, &parameter, &is_neg))
+    if (!PyArg_ParseTuple(given, "KKKKKKKKniOOO", f, f + 1, f + 2, f + 3, f + 4, f + 5, f + 6, f + 7, &reads->handle,
+                          &reads->strided, &tensor, &parameter, &is_neg))
         return 0;
-    reads->dtype = (int32_t (*)(void *, int32_t *))(uintptr_t)f[0];
-    reads->layout = (int32_t (*)(void *, int32_t *))(uintptr_t)f[1];
-    reads->device_type = (int32_t (*)(void *, int32_t *))(uintptr_t)f[2];
-    reads->device = (int32_t (*)(void *, int32_t *))(uintptr_t)f[3];
-    reads->dim = (int32_t (*)(void *, int64_t *))(uintptr_t)f[4];
-    reads->sizes = (int32_t (*)(void *, int64_t **))(uintptr_t)f[5];
-    reads->strides = (int32_t (*)(void *, int64_t **))(uintptr_t)f[6];
-    reads->data = (int32_t (*)(void *, void **))(uintptr_t)f[7];
+    reads->dtype = (Read32)(uintptr_t)f[0];
+    reads->layout = (Read32)(uintptr_t)f[1];
+    reads->device_type = (Read32)(uintptr_t)f[2];
+    reads->device = (Read32)(uintptr_t)f[3];
+    reads->dim = (Read64)(uintptr_t)f[4];
+    reads->sizes = (ReadMany)(uintptr_t)f[5];
+    reads->strides = (ReadMany)(uintptr_t)f[6];
+    reads->data = (ReadAddress)(uintptr_t)f[7];
     reads->types[0] = Py_NewRef(tensor);
     reads->types[1] = Py_NewRef(parameter);
     reads->is_neg = Py_NewRef(is_neg);
@@ -53,7 +60,8 @@ typedef struct {
 } Key;
 
 /* Reads a tensor into `range`, and into `key` what is asked of it. */
-static Outcome read_tensor(const Reads *reads, const Param *param, int32_t device_type, int32_t device, PyObject *arg, Range *range, Key *key)
+static Outcome read_tensor(const Reads *reads, const Param *param, int32_t device_type, int32_t device, PyObject *arg,
+                           Range *range, Key *key)
 {
     if ((PyObject *)Py_TYPE(arg) != reads->types[0] && (PyObject *)Py_TYPE(arg) != reads->types[1])
         return OTHERS;
@@ -62,9 +70,10 @@ static Outcome read_tensor(const Reads *reads, const Param *param, int32_t devic
     int64_t dim, *sizes, *strides, elements = 1, expected = 1;
     void *data;
     int contiguous = 1;
-    if (reads->dtype(handle, &dtype) || dtype != param->dtype || reads->layout(handle, &layout) || layout != reads->strided ||
-        reads->device_type(handle, &type) || type != device_type || reads->device(handle, &number) || number != device ||
-        reads->dim(handle, &dim) || reads->sizes(handle, &sizes) || reads->strides(handle, &strides))
+    if (reads->dtype(handle, &dtype) || dtype != param->dtype || reads->layout(handle, &layout) ||
+        layout != reads->strided || reads->device_type(handle, &type) || type != device_type ||
+        reads->device(handle, &number) || number != device || reads->dim(handle, &dim) ||
+        reads->sizes(handle, &sizes) || reads->strides(handle, &strides))
         return OTHERS;
     if (param->asked == SHAPE) {
         if (key->count + dim >= MOST_WORDS)

@@ -105,5 +105,8 @@ static PyType_Slot trusted_slots[] = {
 };
 
 static PyType_Spec trusted_spec = {
-    "snap.native.Trusted", sizeof(Trusted), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, trusted_slots,
+    .name = "snap.native.Trusted",
+    .basicsize = sizeof(Trusted),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+    .slots = trusted_slots,
 };

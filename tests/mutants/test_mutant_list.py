@@ -36,8 +36,10 @@ def test_each_exchanges_a_text_that_stands_once():
 
 
 def test_each_is_a_program():
+    """Those in C are compiled by the tests that catch them, which pass by where that fails: then the mutant survives."""
     for m in MUTANTS:
-        compile((SOURCES / m.file).read_text().replace(m.old, m.new), m.file, "exec")
+        if m.file.endswith(".py"):
+            compile((SOURCES / m.file).read_text().replace(m.old, m.new), m.file, "exec")
 
 
 def test_each_names_tests_that_are_there():

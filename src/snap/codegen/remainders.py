@@ -36,12 +36,12 @@ class Quotient:
     op: str
 
 
-Wanted = dict[int, dict[str, None]]  # by divisor: the operations, "%" and "/", of which the result is wanted
+DivisorsAsked = dict[int, dict[str, None]]  # by divisor: the operations, "%" and "/", of which the result is wanted
 
 
 def counted_along(kernel: synced.Function) -> synced.Function:
     counters = _counters(kernel.body)
-    wanted: dict[int, Wanted] = {}  # by counter
+    wanted: dict[int, DivisorsAsked] = {}  # by counter
     for found in _quotients(kernel.body) if counters else ():
         if found.var.uid in counters:
             wanted.setdefault(counters[found.var.uid], {}).setdefault(found.by, {})[found.op] = None
@@ -142,7 +142,7 @@ class _Along:
     variable, divisor and operation, the variable that holds the result.
     """
 
-    def __init__(self, counters: dict[int, int], wanted: dict[int, Wanted], gone: set[int], uids: Iterator[int]):
+    def __init__(self, counters: dict[int, int], wanted: dict[int, DivisorsAsked], gone: set[int], uids: Iterator[int]):
         self.counters, self.wanted, self.gone, self.uids = counters, wanted, gone, uids
         self.parts: dict[tuple[int, int, str], ir.Var] = {}
 

@@ -162,9 +162,10 @@ class Checker:
         self.given: set[int] = set()  # the kernel's own parameters
         self.unknown_layout: set[int] = set()  # objects of pointer parameters, while no call says what they are
         self.own_ranks: set[int] = set()  # variables that hold the rank of the thread's own block in its cluster
-        self.declared: dict[int, tuple[ir.Expr, ...]] = {}  # variables that keep their first value, and what it is
-        self.ranges: dict[int, tuple[ir.Expr, ...]] = {}  # loop variables, and what their values come from
-        self.text = Text(lambda var: self.ranges.get(var.uid) or self.declared.get(var.uid), proofs=False)
+        declared: dict[int, tuple[ir.Expr, ...]] = {}  # variables that keep their first value, and what it is
+        ranges: dict[int, tuple[ir.Expr, ...]] = {}  # loop variables, and what their values come from
+        self.declared, self.ranges = declared, ranges
+        self.text = Text(lambda var: ranges.get(var.uid) or declared.get(var.uid), proofs=False)
         self.cooperative = False
         self.uses_unsafe = False
         self.touches: list[ObjectUse] = []

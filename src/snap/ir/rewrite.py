@@ -54,16 +54,14 @@ def with_expressions(node: T, change: Callable[[ir.Expr], ir.Expr]) -> T:
     Their own parts are for `change` to go into.
     """
     fields = holding(node, EVALUATED)
-    if not fields:
-        return node
+    return _with(node, fields, lambda part: _evaluated(part, change)) if fields else node
 
-    def inside(part: Any) -> Any:
-        cls = type(part)
-        if cls in EXPRESSIONS:
-            return change(part)
-        return _with(part, holding(part, EVALUATED), inside) if cls in PLACES else part
 
-    return _with(node, fields, inside)
+def _evaluated(part: Any, change: Callable[[ir.Expr], ir.Expr]) -> Any:
+    cls = type(part)
+    if cls in EXPRESSIONS:
+        return change(part)
+    return with_expressions(part, change) if cls in PLACES else part
 
 
 def with_bodies(s: ir.Stmt, change: Callable[[ir.Body], ir.Body]) -> ir.Stmt:

@@ -265,16 +265,17 @@ def _orders_nothing(function: ir.Function) -> bool:
 
 
 def _without_callees(function: ir.Function) -> ir.Function:
-    empty: dict[int, synced.AnyFunction] = {}
+    return replace(function, body=_hollow(function.body, {}))
 
+
+def _hollow(body: ir.Body, empty: dict[int, synced.AnyFunction]) -> ir.Body:
     def hollow(s):
         if not isinstance(s, ir.Call):
-            return with_bodies(s, body)
+            return with_bodies(s, lambda inner: _hollow(inner, empty))
         f = s.function
         return replace(s, function=empty[f.uid] if f.uid in empty else empty.setdefault(f.uid, replace(f, body=())))
 
-    body = lambda statements: tuple(map(hollow, statements))  # noqa: E731
-    return replace(function, body=body(function.body))
+    return tuple(map(hollow, body))
 
 
 def _meets_beside_calls(function: ir.Function) -> bool:

@@ -71,20 +71,19 @@ def written(every: list[ir.Stmt]) -> dict[int, Span]:
 def first_uses(function: synced.Function) -> dict[int, Span]:
     """Where each array is touched first, in the order of the text, calls entered."""
     found: dict[int, Span] = {}
-    entered: set[int] = set()
-
-    def enter(function: synced.Function) -> None:
-        entered.add(function.uid)
-        for s in statements(function.body):
-            for access in accesses(s):
-                found.setdefault(access.view.obj.uid, access.span)
-            for _, a, _ in passed(s):
-                found.setdefault(a.obj.uid, s.span)
-            if isinstance(s, ir.Call) and s.function.smem and s.function.uid not in entered:
-                enter(s.function)
-
-    enter(function)
+    _add_first_uses(function, found, set())
     return found
+
+
+def _add_first_uses(function: synced.Function, found: dict[int, Span], entered: set[int]) -> None:
+    entered.add(function.uid)
+    for s in statements(function.body):
+        for access in accesses(s):
+            found.setdefault(access.view.obj.uid, access.span)
+        for _, a, _ in passed(s):
+            found.setdefault(a.obj.uid, s.span)
+        if isinstance(s, ir.Call) and s.function.smem and s.function.uid not in entered:
+            _add_first_uses(s.function, found, entered)
 
 
 def handed(function: synced.Function) -> dict[ObjectKey, frozenset[Kind]] | None:

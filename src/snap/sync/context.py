@@ -181,9 +181,8 @@ class Context:
     def writes(self, s: ir.For) -> bool:
         return self._once(("writes", s.number), lambda: writes(s, self._once(("writes",), dict)))
 
-    @property
     def touching(self) -> Touching:
-        return self._once(("touching",), lambda: Touching(self))
+        return Touching(self, self._once(("touching",), dict))
 
     def _once(self, asked: tuple, answer):
         found = self._kept.get(asked)

@@ -424,20 +424,16 @@ def _greedy(gaps: dict[int, frozenset], count: int, rank) -> list[int]:
 
 
 def _search(gaps: dict[int, frozenset], count: int, start: list[int], rank) -> list[int]:
-    cost = lambda found: (len(found), sum(rank(n)[0] for n in found))  # noqa: E731
-    best = start
+    return _extended([], frozenset(range(count)), start, gaps, rank)
 
-    def extend(found: list[int], left: frozenset) -> None:
-        nonlocal best
-        if not left:
-            if cost(found) < cost(best):
-                best = found
-            return
-        if len(found) + 1 > len(best):
-            return
+
+def _extended(found: list[int], left: frozenset, best: list[int], gaps: dict[int, frozenset], rank) -> list[int]:
+    """The best of what is known, and of all that this much can be extended to."""
+    if not left:
+        cost = lambda chosen: (len(chosen), sum(rank(n)[0] for n in chosen))  # noqa: E731
+        return found if cost(found) < cost(best) else best
+    if len(found) + 1 <= len(best):
         edge = min(left, key=lambda i: sum(i in h for h in gaps.values()))
         for n in sorted((n for n, h in gaps.items() if edge in h), key=lambda n: (-len(gaps[n] & left), rank(n))):
-            extend([*found, n], left - gaps[n])
-
-    extend([], frozenset(range(count)))
+            best = _extended([*found, n], left - gaps[n], best, gaps, rank)
     return best

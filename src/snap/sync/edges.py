@@ -31,6 +31,7 @@ class Visitor:
     def __init__(self, context: Context, gaps: dict[GapKey, Gap]):
         self.context, self.gaps = context, gaps
         self.publishing = Publishing(context, gaps)
+        self.touching = context.touching()
 
     # ---- steps of the walk ------------------------------------------------------------------------------------------
 
@@ -58,7 +59,7 @@ class Visitor:
 
     def concerned(self, s: ir.Stmt, frame: Frame, paths: Paths) -> bool:
         """Whether there is something to see in a statement that has been walked before."""
-        return self.context.touching.concerned(frame, s, paths.tokens)
+        return self.touching.concerned(frame, s, paths.tokens)
 
     # ---- accesses ---------------------------------------------------------------------------------------------------
 

@@ -117,8 +117,7 @@ class Counter(Visitor):
 
     def concerned(self, s: ir.Stmt, frame: Frame, paths: Paths) -> bool:
         """Barriers and commits inside of a statement count what is in flight."""
-        touching = self.context.touching
-        if touching.of(frame, s).begins or touching.concerned(frame, s, paths.tokens):
+        if self.touching.of(frame, s).begins or self.touching.concerned(frame, s, paths.tokens):
             return True
         return (frame, s.number) in self.counting and any(paths.tokens.values())
 

@@ -10,6 +10,8 @@ as before. Non-goals: runs that hold a barrier of the whole block stay as they a
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.effects import accesses, assigned, effects, loads, passed
@@ -158,13 +160,7 @@ class _Projector:
                 hoisted.append(ir.Declare(known[e], e, span=e.span))
             return ir.Read(known[e], e.type, span=e.span)
 
-        def uniform(s: ir.Stmt) -> ir.Stmt:
-            if isinstance(s, ir.Split):
-                return s
-            s = with_expressions(s, lambda e: mapped(e, moved))
-            return with_bodies(s, lambda body: each(body, uniform))
-
-        return each(run, uniform)
+        return _uniform(run, moved)
 
     def _declared_first(self, run: ir.Body, named_later: set[int], hoisted: list[ir.Stmt]) -> ir.Body:
         """What is declared in the run and used behind it, be it to store a result that nobody reads, is declared before
@@ -203,6 +199,18 @@ class _Projector:
             elif not isinstance(s, ir.Print) or role[0] == 0:  # the block's first thread prints for the block
                 out.append(with_bodies(s, lambda b: tuple(_fused(self._for_role(b, role, place)))))
         return out
+
+
+def _uniform(body: ir.Body, moved: Callable[[ir.Expr], ir.Expr | None]) -> ir.Body:
+    """With positions moved out, except from splits: there, each case has its own."""
+
+    def change(s: ir.Stmt) -> ir.Stmt:
+        if isinstance(s, ir.Split):
+            return s
+        s = with_expressions(s, lambda e: mapped(e, moved))
+        return with_bodies(s, lambda inner: _uniform(inner, moved))
+
+    return each(body, change)
 
 
 def _unwrapped(run: ir.Body) -> list[ir.Stmt]:

@@ -62,11 +62,10 @@ _ACTS = {
 
 
 class Touching:
-    """The answers about a function's statements."""
+    """The answers about a function's statements; those that are known, the walks of a context share."""
 
-    def __init__(self, context: Context):
-        self.context = context
-        self.known: dict[tuple[Frame, int], Touches] = {}
+    def __init__(self, context: Context, known: dict[tuple[Frame, int], Touches]):
+        self.context, self.known = context, known
 
     def of(self, frame: Frame, s: ir.Stmt) -> Touches:
         found = self.known.get((frame, s.number))

@@ -23,7 +23,8 @@ from snap.analysis.linear import Form, LinearAtom
 
 Row = tuple[int, dict[int, int]]  # a form over numbered unknowns
 Model = dict[LinearAtom, int]  # of the unknowns that are not made of forms
-MOST_STEPS = 60  # towards a solution
+MOST_STEPS = 60  # towards a solution, where a model is wanted
+SOME_STEPS = 20  # where it is not: what takes more of them is decided sooner by elimination
 FIRST_STEPS = 5  # most systems that have one need no more
 MOST_CONSTRAINTS = 400
 
@@ -107,9 +108,9 @@ class Systems:
             return False
         named = {a for _, terms in chosen for a in terms}
         open_: dict[frozenset, Row] = {}
-        for part in _apart(_pruned(shared, None, named).values()):
-            if any(not named.isdisjoint(terms) for _, terms in part):
-                open_.update((frozenset(terms.items()), (c, terms)) for c, terms in part)
+        for part in _apart(_pruned(shared, None, named)):
+            if any(not named.isdisjoint(terms) for _, terms in part.values()):
+                open_.update(part)
             elif not self._part(part):
                 return False
         return any(self._hold([row], open_) for row in chosen)
@@ -117,31 +118,38 @@ class Systems:
     def _hold(self, rows: list[Row], tight: dict[frozenset, Row]) -> bool:
         """Of rows, and others that are tight already."""
         best = dict(tight)
-        return _tighten(best, rows) and all(map(self._part, _apart(_pruned(best, None).values())))
+        return _tighten(best, rows) and all(map(self._part, _apart(_pruned(best, None))))
 
-    def _part(self, rows: list[Row]) -> bool:
+    def _part(self, tight: dict[frozenset, Row]) -> bool:
         names: dict[int, int] = {}
-        key = tuple([(c, tuple([(names.setdefault(a, len(names)), k) for a, k in terms.items()])) for c, terms in rows])
+        number_of = names.setdefault
+        key = tuple(
+            [(c, tuple([(number_of(a, len(names)), k) for a, k in terms.items()])) for c, terms in tight.values()]
+        )
         found = self.parts.get(key)
         if found is None:
-            tight = {frozenset(terms.items()): (c, terms) for c, terms in rows}
             found = self.parts[key] = _eliminated(tight, None) is not NO
         return found
 
 
-def _apart(rows: Iterable[Row]) -> list[list[Row]]:
+def _apart(tight: dict[frozenset, Row]) -> list[dict[frozenset, Row]]:
     """Parts that have no unknown in common."""
-    parts: list[tuple[set[int], list[Row]]] = []  # the unknowns of each, and its rows
-    for row in rows:
-        names, mine, others = set(row[1]), [row], []
-        for part in parts:
-            if names.isdisjoint(part[0]):
-                others.append(part)
-            else:
-                names |= part[0]
-                mine = part[1] + mine
-        parts = [*others, (names, mine)]
-    return [mine for _, mine in parts]
+    parts: list[tuple[set[int], list[tuple[frozenset, Row]]]] = []  # the unknowns of each, and its rows
+    for keyed in tight.items():
+        names = keyed[1][1].keys()
+        touched = [part for part in parts if not part[0].isdisjoint(names)]
+        if not touched:
+            parts.append((set(names), [keyed]))
+            continue
+        unknowns, rows = joined = touched.pop()
+        for part in reversed(touched):
+            unknowns |= part[0]
+            rows += part[1]
+        unknowns.update(names)
+        rows.append(keyed)
+        if joined is not parts[-1] or touched:  # it is the last one that has changed
+            parts = [*(part for part in parts if part is not joined and part not in touched), joined]
+    return [dict(rows) for _, rows in parts]
 
 
 def _atoms(zero: list[Form], positive: list[Form]) -> tuple[dict[LinearAtom, None], list[Form]]:
@@ -349,7 +357,7 @@ def _eliminated(best: dict[frozenset, Row], trail: Trail | None) -> dict[int, in
     if found is None:
         if not _bounded(rows):
             return NO
-        found = _solution(rows)
+        found = _solution(rows, SOME_STEPS if trail is None else MOST_STEPS)
     if found is not None:
         return found
     while best:

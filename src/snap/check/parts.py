@@ -11,6 +11,7 @@ scopes, is put in order by sync/.
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -161,35 +162,37 @@ def _elements(index: tuple[Form, ...], threads: int, agreed: set[LinearAtom]) ->
     all threads agree on, whatever it is.  None where more than the thread's number decides.
     """
     added = tuple(tuple(part for part in i[1] if part[0] in agreed) for i in index)
-    rest = [(i[0], tuple(part for part in i[1] if part[0] not in agreed)) for i in index]
-    found: list[OneElement] = []
-    for t in range(threads):
-        at = tuple(_number(i, t) for i in rest)
-        if None in at:
+    numbers: list[list[int]] = []
+    for i in index:
+        found = _by_thread((i[0], tuple(part for part in i[1] if part[0] not in agreed)), threads)
+        if found is None:
             return None
-        found.append((at, added))
-    return found
+        numbers.append(found)
+    return [(at, added) for at in (zip(*numbers) if numbers else itertools.repeat((), threads))]
 
 
-def _number(f: Form, thread: int) -> int | None:
-    total = f[0]
+def _by_thread(f: Form, threads: int) -> list[int] | None:
+    """What a form is, for each thread."""
+    total = [f[0]] * threads
     for atom, k in f[1]:
         match atom:
             case ("thread",):
-                value: int | None = thread
+                values: Iterable[int] = range(threads)
             case ("block",):
-                value = 0
+                continue
             case ("div", x, n):
-                inner = _number(x, thread)
-                value = None if inner is None else inner // n
+                inner = _by_thread(x, threads)
+                if inner is None:
+                    return None
+                values = [value // n for value in inner]
             case ("mul", x, y) | ("xor", x, y, _):
-                both = _number(x, thread), _number(y, thread)
-                value = None if None in both else both[0] * both[1] if atom[0] == "mul" else both[0] ^ both[1]
+                left, right = _by_thread(x, threads), _by_thread(y, threads)
+                if left is None or right is None:
+                    return None
+                values = map(operator.mul if atom[0] == "mul" else operator.xor, left, right)
             case _:
-                value = None
-        if value is None:
-            return None
-        total += k * value
+                return None
+        total = [so_far + k * value for so_far, value in zip(total, values)]
     return total
 
 

@@ -20,7 +20,7 @@ from snap.ir import synced
 from snap.ir.effects import Effect, effects
 from snap.ir.engines import Engine
 from snap.ir.types import Level
-from snap.ir.walk import bodies, bytes_of, callees, children, own_expressions, statements
+from snap.ir.walk import bodies, bytes_of, callees, children, expressions, own_expressions, statements
 from snap.sync.arrays import first_uses, handed, nested_stages, reused, sizes, written
 from snap.sync.loops import assigned, copies_in_turn, cycling, growing, writes
 from snap.sync.tokens import Here, Name, ObjectKey
@@ -134,20 +134,11 @@ class Context:
         """Where each array is touched first."""
         return self._once(("first",), lambda: first_uses(self.function))
 
-    def reading(self, s: ir.Stmt) -> list[ir.Expr]:
-        """The parts of a statement's expressions that read memory or registers, in order; of what is evaluated only
-        sometimes, the whole.
-        """
-        found = self._kept.get(asked := ("reading", s.number))
-        if found is None:
-            found = self._kept[asked] = reading_parts(*own_expressions(s))
-        return found
-
     def deeds(self, s: ir.Stmt) -> tuple[list[ir.Expr], list[Effect]]:
         """What it reads, and what it does besides, that can be in conflict: registers matter where wgmma use them."""
         found: Any = self._kept.get(s.number)
         if found is None:
-            reading, done = self.reading(s), [*effects(s)]
+            reading, done = _reading(s), [*effects(s)]
             if not self.registers_in_flight:
                 reading = [e for e in reading if not isinstance(e, (ir.Elem, ir.ArrayValue))]
                 done = [e for e in done if e.var is None]
@@ -174,9 +165,10 @@ class Context:
         return self._once(("loop", s.number), lambda: self._loop(s))
 
     def _loop(self, s: ir.While | ir.For) -> LoopText:
-        grown, around = growing(s), cycling(s)
+        given = assigned(s)
+        grown, around = (growing(s), cycling(s)) if given else ({}, {})
         in_turn = self.copies and copies_in_turn(s, (*grown, *around))
-        return LoopText(assigned(s), grown, around, in_turn)
+        return LoopText(given, grown, around, in_turn)
 
     def writes(self, s: ir.For) -> bool:
         return self._once(("writes", s.number), lambda: writes(s, self._once(("writes",), dict)))
@@ -191,21 +183,28 @@ class Context:
         return found
 
 
-_SOMETIMES = (ir.Select, ir.Logical)
-_READING = (*_SOMETIMES, ir.Load, ir.Elem, ir.ArrayValue)
+_SOMETIMES = frozenset((ir.Select, ir.Logical))
+_READING = _SOMETIMES | {ir.Load, ir.Elem, ir.ArrayValue}
 
 
-def reading_parts(*expressions: ir.Expr) -> list[ir.Expr]:
+def _reading(s: ir.Stmt) -> list[ir.Expr]:
+    """The parts of a statement's expressions that read memory or registers, in order; of what is evaluated only
+    sometimes, the whole.
+    """
+    return [] if _READING.isdisjoint(map(type, expressions(s))) else reading_parts(*own_expressions(s))
+
+
+def reading_parts(*parts: ir.Expr) -> list[ir.Expr]:
     found: list[ir.Expr] = []
-    _add_reading(expressions, found)
+    _add_reading(parts, found)
     return found
 
 
-def _add_reading(expressions: tuple[ir.Expr, ...], found: list[ir.Expr]) -> None:
-    for e in expressions:
-        if isinstance(e, _READING):
+def _add_reading(parts: tuple[ir.Expr, ...], found: list[ir.Expr]) -> None:
+    for e in parts:
+        if type(e) in _READING:
             found.append(e)
-            if isinstance(e, _SOMETIMES):
+            if type(e) in _SOMETIMES:
                 continue
         inside = children(e)
         if inside:

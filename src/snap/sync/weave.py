@@ -26,10 +26,11 @@ from snap.sync.woven import Additions, Woven
 
 def weave(function: synced.Function, channels: list[Channel], numbers: Numbers) -> Woven:
     added, woven = Additions(numbers), Woven(function)
-    handing = Handing(function, added, woven)
-    for channel in channels:
-        handing.channel(channel)
-    if not channels and not any(map(_is_woven, statements(function.body))):
+    if channels:
+        handing = Handing(function, added, woven)
+        for channel in channels:
+            handing.channel(channel)
+    elif not any(map(_is_woven, statements(function.body))):
         return woven
     body = _Weaver(function, added).body(function.body)
     if added.top or added.mbarriers or body is not function.body:

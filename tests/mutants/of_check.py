@@ -300,7 +300,7 @@ MUTANTS = (
            "    elif False:",
            ("tests/check/test_resident.py::test_shared_memory_of_a_multiprocessor",)),
     Mutant("registers are not moved where blocks share them", "check/whole.py",
-           "        moved = _moves_registers(made)",
+           "        moved = moves_registers(made)",
            "        moved = None",
            ("tests/check/test_resident.py::test_registers_that_move_are_those_of_one_block",)),
     Mutant("warpgroups do not ask for more registers than there are", "check/registers.py",

@@ -46,7 +46,7 @@ MUTANTS = (
            "met is not None and not a.in_flight:",
            ("tests/sync/test_rules.py::test_the_users_own_barriers_count",)),
     Mutant("a fence is wanted where all have met, too", "sync/conflict.py",
-           "    met = None if fenced(a, b) else a.ordered",
+           "    met = None if a.ordered is None or fenced(a, b) else a.ordered",
            "    met = a.ordered",
            ("tests/sync/test_conflict.py::test_a_barrier_of_the_program_is_no_fence",)),
     Mutant("a slot is used again when as many stages have been taken as there are", "sync/conflict.py",

@@ -16,7 +16,7 @@ from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir.hardware import REGISTER_UNIT, SET_REGISTERS, SM_REGISTERS, WARP, WARPGROUP
 from snap.ir.types import Level
-from snap.ir.walk import bodies
+from snap.ir.walk import bodies, statements
 from snap.record import record
 
 Units = tuple[tuple[int, ...], int]  # the first threads of groups of the block, and how many threads each has
@@ -36,8 +36,21 @@ class RegisterRequest:
 Asking = dict[int, RegisterRequest]  # by a warpgroup's first thread
 
 
+def moves_registers(body: ir.Body) -> ir.Collective | None:
+    """The first `setmaxnreg`, calls entered."""
+    for s in statements(body):
+        match s:
+            case ir.Collective("setmaxnreg"):
+                return s
+            case ir.Call(callee):
+                found = moves_registers(callee.body)
+                if found is not None:
+                    return found
+    return None
+
+
 def check_registers(c: Checker, made: ir.Body) -> None:
-    if not c.definition.kernel:
+    if not c.definition.kernel or moves_registers(made) is None:
         return
     threads = c.place.held(Level.THREAD).count
     asked = _asked(made, ((0,), threads), threads)

@@ -11,13 +11,12 @@ from collections.abc import Iterator, Set
 
 from snap.check.explain import read_by_one_help, units
 from snap.check.parts import OpenPartition, colliding, may_collide, meeting, overwritten, scopes_of, unshown
-from snap.check.registers import check_registers
+from snap.check.registers import check_registers, moves_registers
 from snap.check.state import Checker
 from snap.diag.error import Label
 from snap.ir import nodes as ir
 from snap.ir.hardware import BLOCK_RESERVED, MOST_BLOCK_SHARED, SM_BLOCKS, SM_SHARED, SM_THREADS, WARP
 from snap.ir.types import Level, Place
-from snap.ir.walk import statements as all_statements
 
 
 def check_whole(c: Checker, params: list[ir.Param], made: ir.Body) -> None:
@@ -149,7 +148,7 @@ def _residency(c: Checker, made: ir.Body) -> None:
             help=f"{way}, or hold less at once",
         )
     elif wanted > 1:
-        moved = _moves_registers(made)
+        moved = moves_registers(made)
         if moved is not None:
             c.report(
                 "SNAP018",
@@ -160,18 +159,6 @@ def _residency(c: Checker, made: ir.Body) -> None:
                 note="warpgroups that ask for more than their block has would wait forever",
                 help="leave one of the two out",
             )
-
-
-def _moves_registers(body: ir.Body) -> ir.Collective | None:
-    for s in all_statements(body):
-        match s:
-            case ir.Collective("setmaxnreg"):
-                return s
-            case ir.Call(callee):
-                found = _moves_registers(callee.body)
-                if found is not None:
-                    return found
-    return None
 
 
 # In an `each` memory keeps its name: where two threads certainly meet in an element it is refused, as the long form is.

@@ -189,12 +189,8 @@ def _if(s: tree.If, depth: int, marks: Marks, at: SourceLine) -> list[str]:
 
 def comment_text(text: str) -> str:
     """One line of ASCII that ends neither in a backslash (which would continue the comment) nor in a space."""
-    line = (
-        " ".join("".join(c if c.isprintable() else " " for c in text).split())
-        .encode("ascii", "backslashreplace")
-        .decode()
-    )
-    return line.rstrip("\\ ")
+    printable = text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
+    return " ".join(printable.split()).encode("ascii", "backslashreplace").decode().rstrip("\\ ")
 
 
 def function(f: tree.Function, marks: Marks = UNMARKED) -> str:

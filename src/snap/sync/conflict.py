@@ -71,7 +71,7 @@ def conflict(a: Token, b: Token, context: Context) -> Conflict | None:
     """Of two accesses, one after the other."""
     if a.passed or 0 < a.fills < a.slots or a.loading and (not b.loading or b.obj[1] in context.woven.numbered):
         return None
-    met = None if fenced(a, b) else a.ordered
+    met = None if a.ordered is None or fenced(a, b) else a.ordered
     found = _pair(a, b, context, met)
     if found is None or met is not None and not a.in_flight and met.at_least(found.participants):
         return None
@@ -92,10 +92,10 @@ def fenced(a: Token, b: Token) -> bool:
 def _pair(a: Token, b: Token, context: Context, met: Privilege | None) -> Conflict | None:
     if not a.changes and not b.changes:
         return None
-    owner = next((name for name in a.names if name in b.names), None)
+    owner = _lowest(a.names, b.names)
     if owner is None:
         return None
-    reentered = next((name for name in a.disjoint if name in b.names), None)  # a disjoint scope, by units that may meet
+    reentered = _lowest(a.disjoint, b.names)  # a disjoint scope, by units that may meet
     unit = (owner if reentered is None else reentered).privilege
     if met is not None and not a.in_flight and met.at_least(unit):
         return None
@@ -105,6 +105,14 @@ def _pair(a: Token, b: Token, context: Context, met: Privilege | None) -> Confli
     held_by = owner.privilege
     whole = need == held_by or held_by == BLOCK1 and need == context.overlap.small
     return Conflict(need, owner, whole and reentered is None, why)
+
+
+def _lowest(names: tuple[Name, ...], others: tuple[Name, ...]) -> Name | None:
+    """The first of these names that is among the others."""
+    for name in names:
+        if name in others:
+            return name
+    return None
 
 
 def _participants(a: Token, b: Token, owner: Name, unit: Privilege, context: Context) -> tuple[Privilege | None, Why]:

@@ -128,7 +128,8 @@ class FlowWalk(Forward[Paths]):
         computed = self.context.computes(s)
         if computed is not None and not is_integer(computed.type):
             return paths
-        here, crossed = self.where.here(s), paths.crossed
+        where, crossed = self.where, paths.crossed
+        here = ((where.frame, s.number), where.unrolled)  # `where.here(s)`: a call fewer, for every statement
         result: Paths | None = paths
         if self._reaches(s, paths, computed, here):
             self.path.append(here[0])
@@ -147,7 +148,7 @@ class FlowWalk(Forward[Paths]):
             if result is None:  # the ways out that the statement has were not gone: nothing came there
                 result = Paths({}, known, crossed)
             result.share(known)
-        elif self.first and (self.where.loops or result is None):
+        elif self.first and (where.loops or result is None):
             self.told.after[here] = None if result is None else result.shared()
         return result
 

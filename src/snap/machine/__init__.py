@@ -14,12 +14,13 @@ _HOME = {
     "run_program": "apart",
     "run_reference": "reference",
     "run_adversarial": "adversarial",
+    "FaultKind": "errors",
     "MachineError": "errors",
     "Race": "errors",
     "RaceAccess": "errors",
 }
 
-__all__ = ["MachineError", "Race", "RaceAccess", "run_adversarial", "run_program", "run_reference"]
+__all__ = ["FaultKind", "MachineError", "Race", "RaceAccess", "run_adversarial", "run_program", "run_reference"]
 
 
 def __getattr__(name: str) -> Any:

@@ -24,7 +24,7 @@ from snap.machine.apart import Kept
 from snap.machine.clocks import Segment
 from snap.machine.copies import Copies
 from snap.machine.endings import ended_too_early
-from snap.machine.errors import MachineError, Race
+from snap.machine.errors import FaultKind, MachineError, Race
 from snap.machine.flights import Air, Products
 from snap.machine.lanes import WAITING_HELP, FaultSite, MachineLaunch
 from snap.machine.mbarriers import Gate, Meeting, Slot, TurnGate
@@ -35,6 +35,8 @@ from snap.machine.reference import argument, bound, indices
 from snap.machine.warp_lanes import Arrival, SharedArena, WarpLanes
 from snap.machine.warps import combine
 
+# What stops a launch that also has races: said rather than these.
+STOPPED = (FaultKind.BARRIER_MISMATCH, FaultKind.NO_PROGRESS, FaultKind.WRONG_PHASE)
 _STEPS = 20_000_000  # that all warps together certainly do not need: a step is what a warp runs before it stops
 
 
@@ -48,14 +50,14 @@ def run_adversarial(function: synced.Function, args: list, blocks: int, seed: in
     before = Kept(function, args, bool(program.waiting))
     printed = Postponed(bool(program.waiting), say if races is None else silent)
     error, found = _run(program, args, blocks, seed, printed.say, races)
-    if program.waiting and error is not None and error.kind == "no progress":
+    if program.waiting and error is not None and error.kind is FaultKind.NO_PROGRESS:
         before.restore()
         printed.forget()
         error, found = _run(program_for(function, stepwise=True, apart=True), args, blocks, seed, printed.say, races)
     printed.show()
     if races is not None:
         races.extend(found)
-    if error is not None and (not found or error.kind in ("barrier mismatch", "no progress", "wrong phase")):
+    if error is not None and (not found or error.kind in STOPPED):
         raise error
     if races is None and found:
         raise found[0].error()
@@ -199,7 +201,10 @@ class Schedule(MachineLaunch):
     def slot(self, barrier: synced.MBarrier, block: int, number: int, site: FaultSite) -> Slot:
         if not 0 <= number < barrier.slots:
             raise MachineError(
-                "out of bounds", f"slot {number} of `{barrier.name}`, which has {barrier.slots}", site.span, block
+                FaultKind.OUT_OF_BOUNDS,
+                f"slot {number} of `{barrier.name}`, which has {barrier.slots}",
+                site.span,
+                block,
             )
         key = (barrier.uid, block, number)
         if key not in self.slots:
@@ -232,7 +237,7 @@ class Schedule(MachineLaunch):
         waiting = [w for w in self.warps if not w.done]
         if ready:
             raise MachineError(
-                "no progress", "the kernel does not end", self.kernel.span, note=f"{_STEPS} steps were taken"
+                FaultKind.NO_PROGRESS, "the kernel does not end", self.kernel.span, note=f"{_STEPS} steps were taken"
             )
         if waiting:
             self._mismatch(waiting)
@@ -314,7 +319,7 @@ class Schedule(MachineLaunch):
             ((span, text) for span, text in (loops | blocked).items() if span != here), key=lambda pair: pair[0].line
         )
         raise MachineError(
-            "no progress",
+            FaultKind.NO_PROGRESS,
             "this loop waits for something that no thread will do",
             here,
             block,
@@ -355,7 +360,7 @@ class Schedule(MachineLaunch):
         other = self.barriers.get(self.numbers.get(number, at))
         if other is not None and self.numbers[number] != at:
             raise MachineError(
-                "barrier mismatch",
+                FaultKind.BARRIER_MISMATCH,
                 f"barrier {number[1]} of the block is used at two places at a time",
                 arrival.site.span,
                 block,
@@ -408,7 +413,9 @@ class Schedule(MachineLaunch):
             note = f"{who} has finished" if other.done else f"{who} waits at another barrier"
             if not other.done:
                 secondary = ((self.barriers[other.waits[0]].arrivals[0][1].site.span, f"{who} waits here"),)
-        raise MachineError("barrier mismatch", text, arrival.site.span, block, thread, secondary=secondary, note=note)
+        raise MachineError(
+            FaultKind.BARRIER_MISMATCH, text, arrival.site.span, block, thread, secondary=secondary, note=note
+        )
 
     def _stuck(self, at_gates: list[Warp], count: int) -> None:
         """Warps wait for what never comes: the first says so, the others say where they are."""
@@ -416,7 +423,7 @@ class Schedule(MachineLaunch):
         first = at_gates[0]
         secondary = tuple((gate.site.span, gate.why()) for gate in gates[1:4])
         raise MachineError(
-            "barrier mismatch",
+            FaultKind.BARRIER_MISMATCH,
             gates[0].why(),
             gates[0].site.span,
             first.lanes.number,

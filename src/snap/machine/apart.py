@@ -16,7 +16,7 @@ import numpy as np
 
 from snap.ir import nodes as ir
 from snap.ir import synced
-from snap.machine.errors import MachineError
+from snap.machine.errors import FaultKind, MachineError
 from snap.machine.lanes import FaultSite
 from snap.machine.printing import Postponed, say
 
@@ -79,7 +79,7 @@ def run_program(typed: ir.Function, synced: Callable[[], synced.Function], args:
     try:
         return machine.run_reference(typed, args, blocks, printed.say)
     except MachineError as error:
-        if not waits or error.kind != "no progress":
+        if not waits or error.kind is not FaultKind.NO_PROGRESS:
             raise
         printed.forget()
     finally:

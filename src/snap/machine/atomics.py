@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from snap.ir.types import BF16, Scalar
-from snap.machine.lanes import FaultSite
+from snap.machine.lanes import FaultSite, LogKind
 from snap.machine.numbers import from_memory, round_bf16, to_memory
 
 
@@ -38,12 +38,12 @@ def atomic(view, op: str, index: tuple, dims, m, args: tuple, wanted: bool, orde
     """Perform it; the old values (load: the values) of all lanes, or None where nobody wants them."""
     lanes = view.lanes
     if op == "load":
-        return view.load(index, dims, m, site, "atomic read", order)
+        return view.load(index, dims, m, site, LogKind.ATOMIC_READ, order)
     if op == "store":
-        view.store(index, dims, m, args[0], site, "atomic", order)
+        view.store(index, dims, m, args[0], site, LogKind.ATOMIC, order)
         return None
     cells = view.cells(view.resolve(index, dims, m, site))
-    view.about_to_read(cells, m, site, "atomic", order)
+    view.about_to_read(cells, m, site, LogKind.ATOMIC, order)
     active = lanes.active(m)
     cells = lanes.full(cells)[active].astype(np.intp)
     combine = _combine(op, view.scalar) if op != "cas" else None

@@ -16,7 +16,7 @@ import numpy as np
 from snap.ir import nodes as ir
 from snap.ir.clusters import Part
 from snap.ir.hardware import BOX_BYTES
-from snap.machine.errors import MachineError
+from snap.machine.errors import FaultKind, MachineError
 from snap.machine.lanes import FaultSite, Lanes, promised
 from snap.machine.numbers import from_memory, loaded_as_tf32, to_memory
 from snap.machine.storage import StorageView
@@ -118,7 +118,9 @@ def boxes(lanes: Lanes, spec: BoxSpec, tile: tuple, origin: tuple, m) -> Boxes:
     shape = tuple(int(d) if np.ndim(d) == 0 else int(np.asarray(d).flat[0]) for d in shape)
     if prod(shape) > array.size:
         raise MachineError(
-            "out of bounds", f"`{array.name}` has {array.size} elements, fewer than its shape says", spec.site.span
+            FaultKind.OUT_OF_BOUNDS,
+            f"`{array.name}` has {array.size} elements, fewer than its shape says",
+            spec.site.span,
         )
     first = [lanes.full(i)[rows, columns].astype(np.int64) for i in at]
     _check_start(lanes, spec, array, first, rows, columns)
@@ -132,7 +134,7 @@ def _check_start(
     stops the kernel elsewhere.
     """
 
-    def refuse(kind: str, k: int, text: str, note: str) -> MachineError:
+    def refuse(kind: FaultKind, k: int, text: str, note: str) -> MachineError:
         return MachineError(
             kind, text, spec.site.span, int(lanes.block[rows[k], 0]), int(lanes.thread[0, columns[k]]), note=note
         )
@@ -140,7 +142,7 @@ def _check_start(
     size = array.flat.dtype.itemsize * array.width
     if array.storage.address % BOX_BYTES and len(rows):
         raise refuse(
-            "misaligned",
+            FaultKind.MISALIGNED,
             0,
             f"TMA copies boxes of `{array.name}`, and it starts {array.storage.address % BOX_BYTES} bytes past a"
             f" multiple of {BOX_BYTES}",
@@ -150,7 +152,7 @@ def _check_start(
     if len(wrong):
         at = int(first[-1][wrong[0]])
         raise refuse(
-            "misaligned",
+            FaultKind.MISALIGNED,
             wrong[0],
             f"the last index of `at` is {at}, {at * size} bytes into a row of `{array.name}`: not a multiple of"
             f" {BOX_BYTES}",
@@ -162,7 +164,7 @@ def _check_start(
         if len(wrong):
             at = int(index[wrong[0]])
             raise refuse(
-                "out of bounds",
+                FaultKind.OUT_OF_BOUNDS,
                 wrong[0],
                 f"a TMA store to `{array.name}` starts at index {at} of dimension {dimension}",
                 "a TMA store may end outside of its array, but not start before it; a TMA load may",

@@ -17,6 +17,7 @@ import numpy as np
 from snap.ir import synced
 from snap.ir.types import Element
 from snap.machine.clocks import Released
+from snap.machine.errors import SideKind
 from snap.machine.lanes import FaultSite
 from snap.machine.races import READ, WRITE
 from snap.machine.storage import StorageView
@@ -84,7 +85,7 @@ class Landing:
     site: FaultSite
     over: bool = False
 
-    verb = "copy to"
+    verb = SideKind.COPY_TO
     comes = True  # by itself, whoever waits
 
     @property

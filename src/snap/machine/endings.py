@@ -12,7 +12,7 @@ import numpy as np
 
 from snap.machine import clocks
 from snap.machine.clocks import Released, Segment
-from snap.machine.errors import Race, RaceAccess
+from snap.machine.errors import Race, RaceAccess, RaceReason, SideKind
 from snap.machine.races import LoggedAccess, element_of, side
 
 if TYPE_CHECKING:
@@ -49,12 +49,18 @@ def ended_too_early(launch: Schedule) -> None:
                     launch,
                     product.spec.b.site.name,
                     0,
-                    RaceAccess("multiply", product.spec.site.span, block, thread),
+                    RaceAccess(SideKind.MULTIPLY, product.spec.site.span, block, thread),
                     block,
                 )
     for block, name, site, segment, lane in launch.remote:
         if not last[block].include(segment, lane):
-            _report(launch, name, 0, RaceAccess("atomic", site.span, segment.block, int(segment.threads[lane])), block)
+            _report(
+                launch,
+                name,
+                0,
+                RaceAccess(SideKind.ATOMIC, site.span, segment.block, int(segment.threads[lane])),
+                block,
+            )
     if launch.blocks_per_cluster > 1:
         for where, entries in launch.log.entries.items():
             if isinstance(where, tuple):
@@ -74,7 +80,7 @@ def _check_entry(launch: Schedule, last: dict[int, LastWords], cluster: int, e: 
 
 
 def _report(launch: Schedule, name: str, index: int, first: RaceAccess, block: int) -> None:
-    key = (name, first.span, first.kind, "exit")
+    key = (name, first.span, first.kind, SideKind.EXIT)
     launch.log.races.setdefault(
-        key, Race(name, index, first, RaceAccess("exit", launch.kernel.span, block, 0), reason="exit")
+        key, Race(name, index, first, RaceAccess(SideKind.EXIT, launch.kernel.span, block, 0), reason=RaceReason.EXIT)
     )

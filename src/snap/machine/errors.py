@@ -7,19 +7,35 @@ from dataclasses import dataclass
 from snap.diag.error import Diagnostic, Label
 from snap.diag.render import render
 from snap.diag.span import Span
+from snap.ir.word import Word
+
+
+class FaultKind(Word):
+    """What a kernel did that has no meaning.  Equal to its word: `error.kind == "race"`."""
+
+    OUT_OF_BOUNDS = "out of bounds"
+    MISALIGNED = "misaligned"
+    UNINITIALISED = "uninitialised"
+    BARRIER_MISMATCH = "barrier mismatch"
+    OVERLAP = "overlap"
+    ASSERT = "assert"
+    NO_PROGRESS = "no progress"
+    WRONG_PHASE = "wrong phase"
+    RACE = "race"
+    TIME_LIMIT = "time limit"
+    UNSAFE = "unsafe"
 
 
 class MachineError(RuntimeError):
     """A kernel did something that has no meaning.
 
-    kind: 'out of bounds', 'misaligned', 'uninitialised', 'barrier mismatch', 'overlap', 'assert', 'no progress', 'wrong
-    phase', 'race', 'time limit' or 'unsafe'. `block` and `thread` are the first thread it happened to (its index in the
-    block); None where no single thread did it.  met: of two that touch one element, which it is, and who they are.
+    `block` and `thread` are the first thread it happened to (its index in the block); None where no single thread did
+    it.  met: of two that touch one element, which it is, and who they are.
     """
 
     def __init__(
         self,
-        kind: str,
+        kind: FaultKind,
         message: str,
         span: Span,
         block: int | None = None,
@@ -44,46 +60,75 @@ class MachineError(RuntimeError):
         return _rebuild, (self.kind, self.message, self.span, self.block, self.thread, self._rest)
 
 
-def _rebuild(kind: str, message: str, span: Span, block: int | None, thread: int | None, rest: dict) -> MachineError:
+def _rebuild(
+    kind: FaultKind, message: str, span: Span, block: int | None, thread: int | None, rest: dict
+) -> MachineError:
     return MachineError(kind, message, span, block, thread, **rest)
+
+
+class SideKind(Word):
+    """What one side of a data race does: itself, asynchronously (copies and wgmma), or by its end."""
+
+    READ = "read"
+    WRITE = "write"
+    ATOMIC = "atomic"
+    COPY_TO = "copy to"
+    COPY_FROM = "copy from"
+    MULTIPLY = "multiply"
+    EXIT = "exit"
+
+
+_VERBS = {
+    SideKind.READ: "reads",
+    SideKind.WRITE: "writes",
+    SideKind.ATOMIC: "uses an atomic",
+    SideKind.COPY_TO: "writes it asynchronously (cp.async or TMA)",
+    SideKind.COPY_FROM: "reads it asynchronously (cp.async or TMA)",
+    SideKind.MULTIPLY: "uses it in an asynchronous wgmma",
+    SideKind.EXIT: "ends",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class RaceAccess:
-    """One side of a data race.  kind: 'read', 'write', 'atomic', 'copy to', 'copy from' or 'multiply' in the
-    background, or 'exit'.
-    """
+    """One side of a data race."""
 
-    kind: str
+    kind: SideKind
     span: Span
     block: int
     thread: int
 
     def __str__(self) -> str:
-        verb = {
-            "read": "reads",
-            "write": "writes",
-            "atomic": "uses an atomic",
-            "copy to": "writes it asynchronously (cp.async or TMA)",
-            "copy from": "reads it asynchronously (cp.async or TMA)",
-            "multiply": "uses it in an asynchronous wgmma",
-            "exit": "ends",
-        }[self.kind]
-        return f"{self.who} {verb}"
+        return f"{self.who} {_VERBS[self.kind]}"
 
     @property
     def who(self) -> str:
         return f"block {self.block}, thread {self.thread}"
 
 
+class RaceReason(Word):
+    """Why two accesses are a race.
+
+    NOTHING_ORDERS   nothing orders them
+    ONE_THREAD       atomics order other threads of the two warps, but not these
+    PROXY            they are ordered, but the first was not fenced
+    REGISTERS        registers are touched while a wgmma is in flight on them
+    FENCE            registers were touched before a wgmma, without a fence between
+    EXIT             the block that holds the memory may be gone
+    """
+
+    NOTHING_ORDERS = ""
+    ONE_THREAD = "one thread"
+    PROXY = "proxy"
+    REGISTERS = "registers"
+    FENCE = "fence"
+    EXIT = "exit"
+
+
 @dataclass(frozen=True, slots=True)
 class Race:
     """Two threads touch one element, one of them writes, and nothing orders them; or one touches what a copy in flight,
     `first`, reads or writes.
-
-    reason: '' for that; 'one thread' where atomics order other threads of the two warps, but not these; 'proxy' where
-    they are ordered, but the first was not fenced; 'registers' of a product in flight, or 'fence' where they were
-    touched before one without a fence between; 'exit' where the block that holds the memory may be gone.
     """
 
     object: str
@@ -91,7 +136,7 @@ class Race:
     first: RaceAccess
     second: RaceAccess
     in_flight: bool = False
-    reason: str = ""
+    reason: RaceReason = RaceReason.NOTHING_ORDERS
 
     @property
     def message(self) -> str:
@@ -100,7 +145,7 @@ class Race:
     def error(self) -> MachineError:
         d = self._diagnostic()
         return MachineError(
-            "race",
+            FaultKind.RACE,
             d.message,
             d.span,
             self.second.block,
@@ -118,9 +163,9 @@ class Race:
             if self.in_flight
             else _NOTES[self.reason]
         )
-        what = "missing proxy fence" if self.reason == "proxy" else "data race"
+        what = "missing proxy fence" if self.reason is RaceReason.PROXY else "data race"
         return Diagnostic(
-            "race",
+            FaultKind.RACE,
             f"{what} on element {self.index} of `{self.object}`",
             self.second.span,
             str(self.second),
@@ -134,18 +179,20 @@ class Race:
 
 
 _NOTES = {
-    "": "nothing orders these two accesses",
-    "one thread": "atomics order other threads of the two warps, and these have not met those at a barrier",
-    "proxy": (
+    RaceReason.NOTHING_ORDERS: "nothing orders these two accesses",
+    RaceReason.ONE_THREAD: "atomics order other threads of the two warps, and these have not met those at a barrier",
+    RaceReason.PROXY: (
         "the thread issued no proxy fence (`fence.proxy.async`) in between: the async proxy (TMA, wgmma) may not see"
         " what it did"
     ),
-    "registers": "the wgmma is still in flight then: these threads have not waited for it (`wgmma.wait_group`)",
-    "fence": "there is no `wgmma.fence` between the two",
-    "exit": "nothing keeps the block that holds this memory until then",
+    RaceReason.REGISTERS: (
+        "the wgmma is still in flight then: these threads have not waited for it (`wgmma.wait_group`)"
+    ),
+    RaceReason.FENCE: "there is no `wgmma.fence` between the two",
+    RaceReason.EXIT: "nothing keeps the block that holds this memory until then",
 }
 _HELP = {
-    "one thread": (
+    RaceReason.ONE_THREAD: (
         "a release or an acquire speaks for the group that holds the memory: let it be held by the warp, and open"
         " partitions by thread after the acquire and close them before the release"
     ),

@@ -18,8 +18,8 @@ from snap.ir.acts import BoxOp
 from snap.ir.hardware import WARP, WARPGROUP
 from snap.ir.types import scalar_of
 from snap.machine.boxes import BoxSpec, boxes, claim, deliver, fetched
-from snap.machine.errors import MachineError, Race, RaceAccess
-from snap.machine.lanes import FaultSite
+from snap.machine.errors import FaultKind, MachineError, Race, RaceAccess, RaceReason, SideKind
+from snap.machine.lanes import FaultSite, LogKind
 from snap.machine.locals import owner
 from snap.machine.mbarriers import Gate, Slot
 from snap.machine.numbers import REGISTER
@@ -44,7 +44,7 @@ _MANY = 64  # boxes kept before those that are over are dropped
 class BoxLoad:
     """A box on its way into one block's shared memory."""
 
-    verb = "copy to"
+    verb = SideKind.COPY_TO
     comes = True  # by itself, whoever waits
 
     view: StorageView
@@ -74,7 +74,7 @@ class BoxStore:
     that it is there.
     """
 
-    verb = "copy from"
+    verb = SideKind.COPY_FROM
     comes = False
 
     op: BoxOp
@@ -195,8 +195,8 @@ def issue(
             there = cells + (block - warp.number) * made.view.stride
             counted = None if barrier is None else schedule.slot(barrier, block, number, spec.site)
             token = schedule.token()
-            _log(warp, lane, made.view, there, WRITE, spec.tile.site, token, "copy to")
-            _log_global(warp, lane, made.array, outer, inside, READ, spec.site, token, "copy from")
+            _log(warp, lane, made.view, there, WRITE, spec.tile.site, token, SideKind.COPY_TO)
+            _log_global(warp, lane, made.array, outer, inside, READ, spec.site, token, SideKind.COPY_FROM)
             schedule.air.add(
                 BoxLoad(made.view, there, made.array, outer, inside, spec.tf32, counted, token, spec.tile.site, block)
             )
@@ -207,22 +207,32 @@ def _store(
 ) -> None:
     schedule: Schedule = warp.launch
     token, written = schedule.token(), schedule.token()
-    _log(warp, lane, view, cells, READ, spec.tile.site, token, "copy from")
-    _log_global(warp, lane, array, outer, inside, ATOMIC if spec.op.combines else WRITE, spec.site, written, "copy to")
+    _log(warp, lane, view, cells, READ, spec.tile.site, token, SideKind.COPY_FROM)
+    _log_global(
+        warp, lane, array, outer, inside, ATOMIC if spec.op.combines else WRITE, spec.site, written, SideKind.COPY_TO
+    )
     store = BoxStore(spec.op, view, cells, array, outer, inside, token, written, spec.tile.site, warp.number)
     warp.bulk.setdefault(lane, Bulk()).loose.append(store)
     schedule.air.add(store)
 
 
 def _log(
-    warp: WarpLanes, lane: int, view: StorageView, cells, kind: int, site: FaultSite, token: int, verb: str
+    warp: WarpLanes, lane: int, view: StorageView, cells, kind: LogKind, site: FaultSite, token: int, verb: SideKind
 ) -> None:
     if view.record is not None and len(cells):
         warp.log_stretches(view, cells, lane, kind, site, token, verb)
 
 
 def _log_global(
-    warp: WarpLanes, lane: int, view: StorageView, cells, inside, kind: int, site: FaultSite, token: int, verb: str
+    warp: WarpLanes,
+    lane: int,
+    view: StorageView,
+    cells,
+    inside,
+    kind: LogKind,
+    site: FaultSite,
+    token: int,
+    verb: SideKind,
 ) -> None:
     _log(warp, lane, view, cells if inside is None else cells[inside], kind, site, token, verb)
 
@@ -321,7 +331,7 @@ class Products(Gate):
         product = self.all[self.issued[w]]
         if product.spec is not spec:
             raise MachineError(
-                "barrier mismatch",
+                FaultKind.BARRIER_MISMATCH,
                 "warps of one warpgroup issue different wgmma",
                 spec.site.span,
                 warp.number,
@@ -390,7 +400,7 @@ def multiply(warp: WarpLanes, spec: WgmmaSpec, acc: list, a, b: tuple, zero, m) 
     """One warp issues its part.  `a`: registers, or view, index and dimensions of a tile, as `b`."""
     if not warp.active(m).all():
         raise MachineError(
-            "barrier mismatch",
+            FaultKind.BARRIER_MISMATCH,
             "only some threads of a warp execute this wgmma",
             spec.site.span,
             warp.number,
@@ -407,8 +417,8 @@ def multiply(warp: WarpLanes, spec: WgmmaSpec, acc: list, a, b: tuple, zero, m) 
         rows = matrix(np.asarray(where[0])[None], spec.a.shape)[0]
         w = _number(warp)
         own = rows[:, 16 * w : 16 * w + 16] if spec.a_transposed else rows[16 * w : 16 * w + 16]
-        _log(warp, 0, a[0], own.reshape(-1), READ, spec.a.site, made.token, "multiply")
-    _log(warp, 0, b[0], where[1], READ, spec.b.site, made.token, "multiply")
+        _log(warp, 0, a[0], own.reshape(-1), READ, spec.a.site, made.token, SideKind.MULTIPLY)
+    _log(warp, 0, b[0], where[1], READ, spec.b.site, made.token, SideKind.MULTIPLY)
     warp.use_registers(acc, made, spec.names[0], adds=True)
     if spec.a is None:
         warp.use_registers(a, made, spec.names[1], adds=False)
@@ -435,11 +445,11 @@ class RegisterFile:
             found = self.registers[id(values)] = Registers(values, touched=before)
         site = FaultSite(product.spec.site.span, name)
         if found.touched == self.register_fences:
-            self.register_race(product, name, site, "write", "fence")
+            self.register_race(product, name, site, SideKind.WRITE, RaceReason.FENCE)
         for other in (*found.reading, *found.adding) if adds else found.adding:
             follows = adds and other in found.adding and other.spec.n == product.spec.n
             if other is not product and not follows:
-                self.register_race(other, name, site, "multiply", "registers")
+                self.register_race(other, name, site, SideKind.MULTIPLY, RaceReason.REGISTERS)
         (found.adding if adds else found.reading).append(product)
 
     def touch(self, values: list, write: bool, site: FaultSite) -> None:
@@ -449,7 +459,8 @@ class RegisterFile:
             return
         found.touched = self.register_fences
         for product in found.adding + (found.reading if write else []):
-            self.register_race(product, site.name, site, "write" if write else "read", "registers")
+            verb = SideKind.WRITE if write else SideKind.READ
+            self.register_race(product, site.name, site, verb, RaceReason.REGISTERS)
 
     def release_registers(self, product: WgmmaInFlight) -> None:
         """A wait covers the product."""
@@ -457,11 +468,13 @@ class RegisterFile:
             found.adding = [other for other in found.adding if other is not product]
             found.reading = [other for other in found.reading if other is not product]
 
-    def register_race(self, product: WgmmaInFlight, name: str, site: FaultSite, verb: str, reason: str) -> None:
+    def register_race(
+        self, product: WgmmaInFlight, name: str, site: FaultSite, verb: SideKind, reason: RaceReason
+    ) -> None:
         thread = int(self.thread[0, 0])
         key = (name, product.spec.site.span, site.span, verb, reason)
         sides = (
-            RaceAccess("multiply", product.spec.site.span, self.number, thread),
+            RaceAccess(SideKind.MULTIPLY, product.spec.site.span, self.number, thread),
             RaceAccess(verb, site.span, self.number, thread),
         )
         self.launch.log.races.setdefault(key, Race(name, 0, *sides, reason=reason))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import IntEnum
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from snap.diag.span import Span
 from snap.ir.printed import UNNAMED
 from snap.ir.types import Level, Privilege
 from snap.machine import watching
-from snap.machine.errors import MachineError
+from snap.machine.errors import FaultKind, MachineError
 from snap.machine.masks import narrow
 from snap.machine.printing import Say, say
 
@@ -24,6 +25,15 @@ WAITING_HELP = (
     " `cooperative=True`"
 )
 _SCOPES = 16  # of disjoint partitions that are remembered
+
+
+class LogKind(IntEnum):
+    """What an access does to memory.  ATOMIC_READ: `atomic.load`, which writes nothing."""
+
+    READ = 0
+    WRITE = 1
+    ATOMIC = 2
+    ATOMIC_READ = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +142,7 @@ class Lanes:
         bad = self.active(m) & ~self.full(cond)
         if bad.any():
             _, block, thread = self.locate(bad)
-            raise MachineError("assert", message or UNNAMED, site.span, block, thread)
+            raise MachineError(FaultKind.ASSERT, message or UNNAMED, site.span, block, thread)
 
     def check_defined(self, defined, m, site: FaultSite) -> None:
         """A variable is read: every active lane has assigned it."""
@@ -142,7 +152,7 @@ class Lanes:
         if bad.any():
             _, block, thread = self.locate(bad)
             raise MachineError(
-                "uninitialised", f"`{site.name}` is read before it has a value", site.span, block, thread
+                FaultKind.UNINITIALISED, f"`{site.name}` is read before it has a value", site.span, block, thread
             )
 
     def check_whole(self, start, by: int, m, site: FaultSite) -> None:
@@ -155,7 +165,7 @@ class Lanes:
                 " time"
             )
             raise MachineError(
-                "misaligned",
+                FaultKind.MISALIGNED,
                 text,
                 site.span,
                 block,
@@ -186,7 +196,13 @@ class Lanes:
 
     def give_up(self, why: str, site: FaultSite) -> None:
         raise MachineError(
-            "no progress", "this loop does not end", site.span, int(self.block[0, 0]), None, note=why, help=WAITING_HELP
+            FaultKind.NO_PROGRESS,
+            "this loop does not end",
+            site.span,
+            int(self.block[0, 0]),
+            None,
+            note=why,
+            help=WAITING_HELP,
         )
 
     def unchanged(self, state: tuple, seen: tuple | None) -> bool:
@@ -264,7 +280,7 @@ class Lanes:
         met = f"`{site.name}[{_element(int(elements[first]), dims)}]`: block {block}, thread {thread}, and {who}"
         if isinstance(part, Watched):
             raise MachineError(
-                "overlap",
+                FaultKind.OVERLAP,
                 f"two units of {unit} meet in one element of `{site.name}`, in one scope, and one of them writes it",
                 site.span,
                 block,
@@ -276,7 +292,7 @@ class Lanes:
                 met=met,
             )
         raise MachineError(
-            "overlap",
+            FaultKind.OVERLAP,
             f"`{site.name}` is declared disjoint, but two units of {unit} touch one element",
             site.span,
             block,

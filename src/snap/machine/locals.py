@@ -13,7 +13,7 @@ import numpy as np
 
 from snap.ir import nodes as ir
 from snap.ir.types import Array, Element, Scalar, Vector, scalar_of
-from snap.machine.errors import MachineError
+from snap.machine.errors import FaultKind, MachineError
 from snap.machine.lanes import FaultSite, Lanes
 from snap.machine.masks import common, narrow, select
 from snap.machine.numbers import MEMORY, REGISTER, from_memory, reinterpret
@@ -113,7 +113,7 @@ def position(lanes: Lanes, index: tuple, shape: tuple[int, ...], m, site: FaultS
             if bad.any():
                 at, block, thread = lanes.locate(bad)
                 raise MachineError(
-                    "out of bounds",
+                    FaultKind.OUT_OF_BOUNDS,
                     f"index {int(lanes.full(i).flat[at])} is outside of `{site.name}`, which has size {size} there",
                     site.span,
                     block,

@@ -11,7 +11,7 @@ import functools
 import numpy as np
 
 from snap.ir.hardware import MATRIX_ROW, MMA_FRAGMENTS, MMA_PACKED, WARP
-from snap.machine.errors import MachineError
+from snap.machine.errors import FaultKind, MachineError
 from snap.machine.lanes import FaultSite, Lanes
 from snap.machine.numbers import BYTES, from_memory, round_tf32, to_memory
 from snap.machine.warps import from_warps, to_warps
@@ -92,7 +92,7 @@ def _rows(view, index: tuple, dims, m, count: int, site: FaultSite) -> tuple[np.
     if crooked.any():
         at, block, thread = lanes.locate(crooked)
         raise MachineError(
-            "misaligned",
+            FaultKind.MISALIGNED,
             f"element {int(lin.flat[at])} of `{view.name}` does not begin a row of 16 bytes",
             site.span,
             block,
@@ -105,7 +105,7 @@ def _rows(view, index: tuple, dims, m, count: int, site: FaultSite) -> tuple[np.
         text = (
             f"the row of 16 bytes at element {int(lin.flat[at])} ends outside of `{view.name}`, which has {view.size}"
         )
-        raise MachineError("out of bounds", text, site.span, block, thread)
+        raise MachineError(FaultKind.OUT_OF_BOUNDS, text, site.span, block, thread)
     cells = first if view.offset is None else first + view.offset
     return cells, used
 

@@ -19,7 +19,7 @@ from snap.ir.hardware import WARP
 from snap.ir.synced import PointKind, SyncHalf
 from snap.machine import clocks
 from snap.machine.clocks import Released
-from snap.machine.errors import MachineError
+from snap.machine.errors import FaultKind, MachineError
 from snap.machine.lanes import FaultSite
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Slot(Gate):
     ) -> None:
         if self.arrivals + arrivals > self.barrier.count:
             text = f"an arrival at {self.name} beyond the {self.barrier.count} that phase {self.phase} counts"
-            raise MachineError("barrier mismatch", text, site.span, self.block, int(warp.thread[0, lane]))
+            raise MachineError(FaultKind.BARRIER_MISMATCH, text, site.span, self.block, int(warp.thread[0, lane]))
         self.arrivals += arrivals
         self.bytes += bytes
         self.known.add(known)
@@ -107,7 +107,7 @@ class Slot(Gate):
         if not self.phase - 1 <= phase <= self.phase:
             behind = f"phase {self.phase} is in progress"
             raise MachineError(
-                "wrong phase",
+                FaultKind.WRONG_PHASE,
                 f"phase {phase} of {self.name} is waited for when {behind}",
                 site.span,
                 self.block,
@@ -203,7 +203,7 @@ class Meeting(Gate):
     def arrive(self, warp: WarpLanes, lanes: np.ndarray, site: FaultSite) -> Generation:
         if warp in self.now.warps:
             raise MachineError(
-                "barrier mismatch",
+                FaultKind.BARRIER_MISMATCH,
                 f"these threads arrive again before the barrier for {self.name} is complete",
                 site.span,
                 warp.number,
@@ -216,7 +216,7 @@ class Meeting(Gate):
         now.warps.add(warp)
         if now.count > self.size:
             raise MachineError(
-                "barrier mismatch",
+                FaultKind.BARRIER_MISMATCH,
                 f"more than {self.size} threads arrive for {self.name}",
                 site.span,
                 warp.number,
@@ -250,7 +250,7 @@ def meet_apart(warp: WarpLanes, kind: PointKind, part: SyncHalf, number: int, n:
     if meeting.size != size:
         text = f"{size} threads are to meet here, {meeting.size} where others have arrived for {meeting.name}"
         raise MachineError(
-            "barrier mismatch",
+            FaultKind.BARRIER_MISMATCH,
             text,
             site.span,
             warp.number,
@@ -266,7 +266,7 @@ def meet_apart(warp: WarpLanes, kind: PointKind, part: SyncHalf, number: int, n:
         generation = meeting.arrived.pop(warp, None)
         if generation is None:
             raise MachineError(
-                "barrier mismatch",
+                FaultKind.BARRIER_MISMATCH,
                 f"these threads wait for {meeting.name} and have not arrived",
                 site.span,
                 warp.number,

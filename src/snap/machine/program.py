@@ -24,7 +24,7 @@ from snap.machine import boxes, flights, masks, matrix, mbarriers, numbers, tens
 from snap.machine import locals as local_arrays
 from snap.machine.apart import apart
 from snap.machine.atomics import atomic
-from snap.machine.errors import MachineError
+from snap.machine.errors import FaultKind, MachineError
 from snap.machine.lanes import FaultSite, Lanes, promised
 from snap.machine.spinning import separable, waiting_loops
 from snap.machine.statements import Statements
@@ -115,7 +115,7 @@ def unsafe(lanes: Lanes, cpu: Callable | None, m, values: dict, memory: dict, ty
     """
     if cpu is None:
         raise MachineError(
-            "unsafe",
+            FaultKind.UNSAFE,
             "CUDA text cannot run on the CPU machine",
             site.span,
             help="give a Python function of NumPy arrays with `cpu=`",
@@ -147,7 +147,7 @@ def _window(lanes: Lanes, view, index: tuple, dims, m, site: FaultSite) -> np.nd
     at = masks.common(view.resolve(index, dims, m, site))
     if at is None:
         raise MachineError(
-            "unsafe",
+            FaultKind.UNSAFE,
             "memory given to CUDA text begins at one element for all threads on the CPU machine",
             site.span,
             help="pass the index as a value of its own",

@@ -19,15 +19,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snap.machine.clocks import Segment, ordered, visible
-from snap.machine.errors import Race, RaceAccess
-from snap.machine.lanes import FaultSite
+from snap.machine.errors import Race, RaceAccess, RaceReason, SideKind
+from snap.machine.lanes import FaultSite, LogKind
 
 if TYPE_CHECKING:
     from snap.machine.copies import Flight
 
-READ, WRITE, ATOMIC, ATOMIC_READ = range(4)
-KINDS = {"read": READ, "write": WRITE, "atomic": ATOMIC, "atomic read": ATOMIC_READ}
-_WORDS = {READ: "read", WRITE: "write", ATOMIC: "atomic", ATOMIC_READ: "atomic"}
+READ, WRITE, ATOMIC, ATOMIC_READ = LogKind
+_SIDES = {READ: SideKind.READ, WRITE: SideKind.WRITE, ATOMIC: SideKind.ATOMIC, ATOMIC_READ: SideKind.ATOMIC}
 _CONFLICTS = {
     READ: (ATOMIC,),
     WRITE: (READ, ATOMIC, ATOMIC_READ),
@@ -48,7 +47,7 @@ class LoggedAccess:
     address: np.ndarray
     lane: np.ndarray
     size: int
-    kind: int
+    kind: LogKind
     segment: Segment
     site: FaultSite
     name: str
@@ -57,7 +56,7 @@ class LoggedAccess:
     copy: Flight | None = None
     lands: bool = False
     token: int = 0
-    verb: str = ""
+    verb: SideKind | None = None
     pitch: int = 0
 
     @property
@@ -249,7 +248,7 @@ class RaceLog:
                     self._report(other, j, e, k, address)
                     return
                 if e.by_unit and not other.by_unit and not visible(other.segment, j, e.segment, k):
-                    self._report(other, j, e, k, address, reason="proxy")
+                    self._report(other, j, e, k, address, reason=RaceReason.PROXY)
                     return
             if self.observes and e.kind in (ATOMIC, ATOMIC_READ):
                 atomics.append((e, k))
@@ -266,12 +265,12 @@ class RaceLog:
         lane_b: int,
         address: int,
         in_flight: bool = False,
-        reason: str = "",
+        reason: RaceReason = RaceReason.NOTHING_ORDERS,
     ) -> None:
         key = (b.name, a.site.span, b.site.span, a.kind, b.kind)
         if key not in self.races:
             if not reason and not in_flight and _one_thread_knows(a, b):
-                reason = "one thread"
+                reason = RaceReason.ONE_THREAD
             self.races[key] = Race(b.name, element_of(b, address), side(a, lane_a), side(b, lane_b), in_flight, reason)
 
 
@@ -328,5 +327,6 @@ def element_of(e: LoggedAccess, address: int) -> int:
 
 
 def side(e: LoggedAccess, lane: int) -> RaceAccess:
-    kind = e.verb or (_WORDS[e.kind] if e.copy is None else "copy to" if e.kind == WRITE else "copy from")
+    copied = SideKind.COPY_TO if e.kind == WRITE else SideKind.COPY_FROM
+    kind = e.verb or (_SIDES[e.kind] if e.copy is None else copied)
     return RaceAccess(kind, e.site.span, e.segment.block, int(e.segment.threads[lane]))

@@ -15,14 +15,14 @@ import numpy as np
 
 from snap.ir.hardware import WIDEST
 from snap.ir.types import Element, Scalar, Vector, alignment
-from snap.machine.errors import MachineError
-from snap.machine.lanes import FaultSite, Lanes
+from snap.machine.errors import FaultKind, MachineError
+from snap.machine.lanes import FaultSite, Lanes, LogKind
 from snap.machine.numbers import BITS, MEMORY, from_memory, to_memory
 
 ndarray = np.ndarray
-# Who is told of accesses: view, cells, scalars at each, mask, kind ('read', 'write', 'atomic', 'atomic read'), memory
-# order, site.
-Record = Callable[["StorageView", object, int, object, str, str, FaultSite], None]
+# Who is told of accesses: view, cells, scalars at each, mask, kind, memory order, site.
+Record = Callable[["StorageView", object, int, object, LogKind, str, FaultSite], None]
+READ, WRITE = LogKind.READ, LogKind.WRITE
 _UNSIGNED = {
     np.dtype(np.int32): np.uint32,
     np.dtype(np.int64): np.uint64,
@@ -126,7 +126,7 @@ class StorageView:
                 f" {self.needs}"
             )
             raise MachineError(
-                "misaligned",
+                FaultKind.MISALIGNED,
                 told,
                 site.span,
                 block,
@@ -179,7 +179,7 @@ class StorageView:
             else f"its {size} element{'s' * (size != 1)}"
         )
         raise MachineError(
-            "out of bounds",
+            FaultKind.OUT_OF_BOUNDS,
             f"`{self.name}[{shown}]`: {value} is outside of {where}",
             site.span,
             block,
@@ -203,7 +203,7 @@ class StorageView:
                 f"`{self.name}` of block {int(self.lanes.full(rank).flat[at])}: the cluster has {blocks}"
                 f" block{'s' * (blocks != 1)}"
             )
-            raise MachineError("out of bounds", text, site.span, block, thread)
+            raise MachineError(FaultKind.OUT_OF_BOUNDS, text, site.span, block, thread)
         rank = np.where(self.lanes.active(m), rank, 0)
         seen = copy(self)
         seen.offset = (self.lanes.row // blocks * blocks + rank) * self.stride
@@ -211,14 +211,14 @@ class StorageView:
 
     # ---- reading ----
 
-    def load(self, index: tuple, dims, m, site: FaultSite, kind: str = "read", order: str = "relaxed"):
+    def load(self, index: tuple, dims, m, site: FaultSite, kind: LogKind = READ, order: str = "relaxed"):
         cells = self.cells(self.resolve(index, dims, m, site))
         self.about_to_read(cells, m, site, kind, order)
         if not self.several:
             return self._get(cells)
         return tuple(self._get(cells + k) for k in range(self.width))
 
-    def about_to_read(self, cells, m, site: FaultSite, kind: str = "read", order: str = "relaxed") -> None:
+    def about_to_read(self, cells, m, site: FaultSite, kind: LogKind = READ, order: str = "relaxed") -> None:
         if self.record is not None:
             self.record(self, cells, self.width, m, kind, order, site)
         if self.shadow is not None and not self.storage.is_complete():
@@ -240,7 +240,7 @@ class StorageView:
                 at, block, thread = self.lanes.locate(bad)
                 element = int(self.lanes.full(cells).flat[at]) % max(self.stride, 1) // self.width
                 text = f"element {element} of `{self.name}` is read before anything was written there"
-                self.storage.uninitialised(MachineError("uninitialised", text, site.span, block, thread))
+                self.storage.uninitialised(MachineError(FaultKind.UNINITIALISED, text, site.span, block, thread))
 
     # ---- the first part of an element ----
 
@@ -264,7 +264,7 @@ class StorageView:
         for k in range(found.shape[-1]):
             some = active & (count > k)
             if self.record is not None and some.any():
-                self.record(parts, cells + k, 1, some, "read", "relaxed", site)
+                self.record(parts, cells + k, 1, some, READ, "relaxed", site)
             found[some, k] = parts.flat[self.lanes.full(cells)[some] + k]
         values = (
             from_memory(v, self.scalar) if self.encoded else v for v in np.moveaxis(found.view(self.flat.dtype), -1, 0)
@@ -273,7 +273,9 @@ class StorageView:
 
     # ---- writing ----
 
-    def store(self, index: tuple, dims, m, value, site: FaultSite, kind: str = "write", order: str = "relaxed") -> None:
+    def store(
+        self, index: tuple, dims, m, value, site: FaultSite, kind: LogKind = WRITE, order: str = "relaxed"
+    ) -> None:
         cells = self.cells(self.resolve(index, dims, m, site))
         if self.record is not None:
             self.record(self, cells, self.width, m, kind, order, site)
@@ -287,14 +289,14 @@ class StorageView:
     def store_component(self, index: tuple, dims, m, lane: int, value, site: FaultSite) -> None:
         cells = self.cells(self.resolve(index, dims, m, site)) + lane
         if self.record is not None:
-            self.record(self, cells, 1, m, "write", "relaxed", site)
+            self.record(self, cells, 1, m, WRITE, "relaxed", site)
         self.lanes.launch.changes += 1
         self._set(cells, m, value)
 
     def write_cells(self, cells, m, bits, site: FaultSite) -> None:
         """Store values as they lie in memory, to scalars whose place was checked."""
         if self.record is not None:
-            self.record(self, cells, 1, m, "write", "relaxed", site)
+            self.record(self, cells, 1, m, WRITE, "relaxed", site)
         self.lanes.launch.changes += 1
         active = self.lanes.active(m)
         chosen = self.lanes.full(cells)[active]

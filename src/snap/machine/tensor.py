@@ -17,7 +17,7 @@ from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.hardware import WARP, WARPGROUP, WGMMA_ROWS
 from snap.ir.types import BF16, F16, F32, U8, scalar_of
-from snap.machine.errors import MachineError
+from snap.machine.errors import FaultKind, MachineError
 from snap.machine.lanes import FaultSite, Lanes
 from snap.machine.locals import Layout
 from snap.machine.numbers import BYTES, convert, from_bf16_bits, reinterpret, to_memory
@@ -257,7 +257,7 @@ def check_written(view: StorageView, cells: np.ndarray, site: FaultSite) -> None
         lanes = view.lanes
         block = int(lanes.block[at // view.stride % lanes.shape[0], 0]) if view.stride else None
         text = f"element {element} of `{view.name}` is read before anything was written there"
-        view.storage.uninitialised(MachineError("uninitialised", text, site.span, block))
+        view.storage.uninitialised(MachineError(FaultKind.UNINITIALISED, text, site.span, block))
 
 
 # ---- accumulators into memory ---------------------------------------------------------------------------------------

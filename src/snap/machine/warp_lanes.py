@@ -18,10 +18,10 @@ from snap.ir.synced import PointKind
 from snap.machine import clocks
 from snap.machine.clocks import Segment
 from snap.machine.copies import Copies, Flight
-from snap.machine.errors import MachineError
+from snap.machine.errors import FaultKind, MachineError, SideKind
 from snap.machine.flights import Bulk, Products, RegisterFile, Registers, stretches
-from snap.machine.lanes import FaultSite, Lanes
-from snap.machine.races import KINDS, LoggedAccess
+from snap.machine.lanes import FaultSite, Lanes, LogKind
+from snap.machine.races import LoggedAccess
 from snap.machine.storage import StorageView
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ class WarpLanes(Lanes, RegisterFile):
             missing = next(t for t in range(start, start + n) if t not in self.thread[0][lanes])
             text = f"{len(lanes)} of {n} threads meet here and the others do not arrive"
             raise MachineError(
-                "barrier mismatch",
+                FaultKind.BARRIER_MISMATCH,
                 text,
                 site.span,
                 int(self.block[0, 0]),
@@ -189,19 +189,26 @@ class WarpLanes(Lanes, RegisterFile):
 
     # ---- the log ----
 
-    def record(self, view: StorageView, cells, width: int, m, kind: str, order: str, site: FaultSite) -> None:
+    def record(self, view: StorageView, cells, width: int, m, kind: LogKind, order: str, site: FaultSite) -> None:
         lanes = np.flatnonzero(self.active(m)[0])
         cells = self.full(cells)[0][lanes].astype(np.int64)
         if order != "relaxed":
             self._order(order, *self._address(view, cells), lanes)
-        self.log(view, cells, lanes, width, KINDS[kind], site)
+        self.log(view, cells, lanes, width, kind, site)
 
     def record_many(self, view: StorageView, cells: np.ndarray, chosen: np.ndarray, site: FaultSite) -> None:
         """Several scalars a lane are written: (scalars, 1, threads)."""
-        self.log(view, cells[chosen].astype(np.int64), np.nonzero(chosen)[2], 1, KINDS["write"], site)
+        self.log(view, cells[chosen].astype(np.int64), np.nonzero(chosen)[2], 1, LogKind.WRITE, site)
 
     def log_stretches(
-        self, view: StorageView, cells: np.ndarray, lane: int, kind: int, site: FaultSite, token: int, verb: str
+        self,
+        view: StorageView,
+        cells: np.ndarray,
+        lane: int,
+        kind: LogKind,
+        site: FaultSite,
+        token: int,
+        verb: SideKind,
     ) -> None:
         """What one thread has begun asynchronously."""
         where, _ = self._address(view, cells[:0])

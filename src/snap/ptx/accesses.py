@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snap.ptx import transfers
+from snap.ptx.errors import PtxFaultKind
 from snap.ptx.memory import BLOCK_BITS, WINDOW, WINDOW_BITS, Fault
 from snap.ptx.operations import lookup
 from snap.ptx.program import Address, Constant, Instruction, Operand, Place, Register, Sink, listed
@@ -72,7 +73,9 @@ def map_address(m: Machine, one: Instruction, pc: int) -> Step | None:
         block = np.broadcast_to(rank(lanes), lanes.shape)
         if (block >= m.shape.cluster).any():
             raise Fault(
-                "out of bounds", f"a cluster has {m.shape.cluster} blocks", int(np.argmax(block >= m.shape.cluster))
+                PtxFaultKind.OUT_OF_BOUNDS,
+                f"a cluster has {m.shape.cluster} blocks",
+                int(np.argmax(block >= m.shape.cluster)),
             )
         write(lanes, base + (at & kind(inside)) + ((block + np.uint32(1)).astype(at.dtype) << kind(BLOCK_BITS)))
 
@@ -195,7 +198,7 @@ def store(m: Machine, one: Instruction, pc: int) -> Step | None:
 def aligned(address: np.ndarray, width: int, one: Instruction) -> None:
     if width > 1 and int(np.bitwise_or.reduce(address)) & (width - 1):
         lane = int(np.argmax(address % np.uint64(width) != 0))
-        raise Fault("misaligned", f"{width} bytes at address {int(address[lane]):#x} by {one.name}", lane)
+        raise Fault(PtxFaultKind.MISALIGNED, f"{width} bytes at address {int(address[lane]):#x} by {one.name}", lane)
 
 
 def loaded(m: Machine, space: str, address: np.ndarray, lanes: Lanes, width: int) -> np.ndarray:

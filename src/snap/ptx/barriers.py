@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snap.ptx.errors import PtxFaultKind
 from snap.ptx.memory import Fault
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class Barriers:
             k = int(np.argmax(odd))
             say = lambda n: "all of the block" if n == EVERYONE else f"{n} threads"  # noqa: E731
             raise Fault(
-                "barrier mismatch",
+                PtxFaultKind.BARRIER_MISMATCH,
                 f"barrier {number[k]} is one of {say(before[k])} for those who wait there, and here of"
                 f" {say(EVERYONE if asked is None else asked[k])}",
                 k,
@@ -99,13 +100,15 @@ class Barriers:
         high = number >= CLUSTER
         if high.any():
             k = int(np.argmax(high))
-            raise Fault("barrier mismatch", f"barrier {number[k]} of a block, which has 16 (0 to 15)", k)
+            raise Fault(PtxFaultKind.BARRIER_MISMATCH, f"barrier {number[k]} of a block, which has 16 (0 to 15)", k)
         if asked is not None:
             odd = (asked % 32 != 0) | (asked == 0)
             if odd.any():
                 k = int(np.argmax(odd))
                 raise Fault(
-                    "barrier mismatch", f"barrier {number[k]} of {asked[k]} threads: barriers are of whole warps", k
+                    PtxFaultKind.BARRIER_MISMATCH,
+                    f"barrier {number[k]} of {asked[k]} threads: barriers are of whole warps",
+                    k,
                 )
 
     def release(self) -> None:

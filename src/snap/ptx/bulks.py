@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snap.ptx.errors import PtxFaultKind
 from snap.ptx.memory import Fault
 from snap.ptx.program import Instruction, listed
 from snap.ptx.transfers import _found, _where
@@ -92,7 +93,11 @@ def _blocks(m: Machine, masks, lanes: Lanes, k: int) -> list[int | None]:
 def _even(bits: np.ndarray, one: Instruction) -> None:
     odd = bits & np.uint64(PIECE - 1) != 0
     if odd.any():
-        raise Fault("misaligned", f"{one.name} takes addresses and sizes that are multiples of 16", int(np.argmax(odd)))
+        raise Fault(
+            PtxFaultKind.MISALIGNED,
+            f"{one.name} takes addresses and sizes that are multiples of 16",
+            int(np.argmax(odd)),
+        )
 
 
 def _combining(words: list[str]):
@@ -101,7 +106,7 @@ def _combining(words: list[str]):
     op, type = words
     found = combining(op, type) if type in DTYPE else None
     if found is None or op in ("exch", "cas"):
-        raise Fault("unknown", f"a bulk reduction by {op} of {type}", 0)
+        raise Fault(PtxFaultKind.UNKNOWN, f"a bulk reduction by {op} of {type}", 0)
     return found, type
 
 

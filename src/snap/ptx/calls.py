@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snap.ptx import printing
+from snap.ptx.errors import PtxFaultKind
 from snap.ptx.memory import Fault
 from snap.ptx.program import (
     Code,
@@ -60,7 +61,7 @@ def call(m: Machine, one: Instruction, pc: int) -> Step | None:
         for address in np.unique(where).tolist():
             if address not in functions:
                 lane = int(np.argmax(where == address))
-                raise Fault("out of bounds", f"a call of {address:#x}, where no function is", lane)
+                raise Fault(PtxFaultKind.OUT_OF_BOUNDS, f"a call of {address:#x}, where no function is", lane)
             _enter(m, one, functions[address], given, lanes[where == address])
         for d in np.unique(m.depth[lanes]).tolist():
             if d >= len(m.frames):
@@ -74,7 +75,7 @@ def call(m: Machine, one: Instruction, pc: int) -> Step | None:
 
 def _enter(m: Machine, one: Instruction, f: Function, given: tuple[Operand, ...], lanes: Lanes) -> None:
     if len(given) != len(f.parameters) or any(v.space == "reg" for v, _ in (*f.parameters, *f.results)):
-        raise Fault("unknown", f"a call of {f.name} with other parameters than its own, or in registers", 0)
+        raise Fault(PtxFaultKind.UNKNOWN, f"a call of {f.name} with other parameters than its own, or in registers", 0)
     values = [_bytes(m, one, o, size_of(v), lanes) for o, (v, _) in zip(given, f.parameters)]
     if f.recursive:
         _put_aside(m, f, lanes)
@@ -87,7 +88,7 @@ def _bytes(m: Machine, one: Instruction, o: Operand, size: int, lanes: Lanes) ->
     if isinstance(o, Place):
         return [m.memory.read("local", at(m, o, lanes, k), lanes, 1) for k in range(size)]
     if not isinstance(o, (Register, Constant)):
-        raise Fault("unknown", f"an argument that {one.name} does not take", 0)
+        raise Fault(PtxFaultKind.UNKNOWN, f"an argument that {one.name} does not take", 0)
     bits = np.ascontiguousarray(np.broadcast_to(m.reader(o, f"b{8 * size}", one.function)(lanes), lanes.shape))
     parts = bits.view(np.uint8).reshape(len(lanes), size)
     return [parts[:, k].copy() for k in range(size)]
@@ -104,7 +105,11 @@ def _put_aside(m: Machine, f: Function, lanes: Lanes) -> None:
     m.top[lanes] += f.frame
     full = m.top[lanes] > m.memory.local.size
     if full.any():
-        raise Fault("out of bounds", f"{f.name} calls itself until the thread's stack is used up", int(np.argmax(full)))
+        raise Fault(
+            PtxFaultKind.OUT_OF_BOUNDS,
+            f"{f.name} calls itself until the thread's stack is used up",
+            int(np.argmax(full)),
+        )
 
 
 def ret(m: Machine, one: Instruction, pc: int) -> Step:

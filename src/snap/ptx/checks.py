@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snap.diag.error import Label
-from snap.ptx.errors import PtxFault, from_line
+from snap.ptx.errors import PtxFault, PtxFaultKind, from_line
 from snap.ptx.names import Names
 from snap.ptx.watch import Touch, Watch
 
@@ -51,7 +51,7 @@ class Uninitialised(Watch):
         start, name = self.names.piece("shared", at)
         inside = at % m.memory.shared.stride - start
         raise PtxFault(
-            "uninitialised",
+            PtxFaultKind.UNINITIALISED,
             f"{t.width} bytes at byte {inside} of `{name}` are read before anybody wrote them",
             one,
             m.program.files,
@@ -98,7 +98,7 @@ class NotCoherent(Watch):
         does, did = ("writes it", "has read it so") if t.write else ("reads it so", "has written it")
         lines = [line for line in (from_line(one, m.program.files), from_line(before, m.program.files)) if line]
         raise PtxFault(
-            "not coherent",
+            PtxFaultKind.NOT_COHERENT,
             f"byte {at - start} of {name} is read through `.nc` in a grid that writes it",
             one,
             m.program.files,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snap.ptx.errors import PtxFaultKind
 from snap.ptx.memory import Fault
 from snap.ptx.operations import lookup
 from snap.ptx.program import Both, Instruction, both
@@ -47,7 +48,7 @@ def _named(mask: np.ndarray, bit: np.ndarray, lanes: Lanes, here: np.ndarray) ->
     own = bit[np.arange(len(lanes)), lanes % WARP]
     if not own.all():
         k = int(np.argmin(own))
-        raise Fault("barrier mismatch", f"the mask {int(mask[k]):#010x} does not name this thread", k)
+        raise Fault(PtxFaultKind.BARRIER_MISMATCH, f"the mask {int(mask[k]):#010x} does not name this thread", k)
     if (mask == mask[0]).all():
         return
     masks = np.zeros(here.shape, np.uint64)
@@ -55,7 +56,9 @@ def _named(mask: np.ndarray, bit: np.ndarray, lanes: Lanes, here: np.ndarray) ->
     differ = (bit & here[lanes // WARP] & (masks[lanes // WARP] != mask[:, None])).any(axis=1)
     if differ.any():
         k = int(np.argmax(differ))
-        raise Fault("barrier mismatch", f"a member of the mask {int(mask[k]):#010x} gives another mask here", k)
+        raise Fault(
+            PtxFaultKind.BARRIER_MISMATCH, f"a member of the mask {int(mask[k]):#010x} gives another mask here", k
+        )
 
 
 def _rows(m: Machine, lanes: Lanes, value: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from snap.diag.error import Diagnostic, Label, SnapError
 from snap.diag.render import render
 from snap.diag.span import Span
+from snap.ir.word import Word
 
 if TYPE_CHECKING:
     from snap.ptx.program import Instruction
@@ -34,19 +35,36 @@ def from_line(at: Instruction, files: dict[int, str]) -> str:
     return "" if at.line is None else f"from {files.get(at.line[0], '?')}:{at.line[1]}"
 
 
+class PtxFaultKind(Word):
+    """What a program did that has no meaning, or why it cannot go on; the last four where it was asked for.  Equal to
+    its word: `fault.kind == "race"`.
+    """
+
+    OUT_OF_BOUNDS = "out of bounds"
+    MISALIGNED = "misaligned"
+    DEADLOCK = "deadlock"
+    BARRIER_MISMATCH = "barrier mismatch"
+    TRAP = "trap"
+    TOO_LONG = "too long"
+    UNKNOWN = "unknown"
+    RACE = "race"
+    UNINITIALISED = "uninitialised"
+    NOT_COHERENT = "not coherent"
+    INCONSISTENT = "inconsistent"
+
+
 class PtxFault(RuntimeError):
     """A program did something that has no meaning, or cannot go on.
 
-    kind: 'out of bounds', 'misaligned', 'deadlock', 'barrier mismatch', 'trap', 'too long', 'unknown'; where it was
-    asked for, 'race', 'uninitialised' or 'not coherent'.  block, thread: the first it happened to.  line: (file, line)
-    of the source, where the PTX says it.  also: others of the same run, such as further races.
+    block, thread: the first it happened to.  line: (file, line) of the source, where the PTX says it.  also: others of
+    the same run, such as further races.
     """
 
     __module__ = "snap.ptx"
 
     def __init__(
         self,
-        kind: str,
+        kind: PtxFaultKind,
         message: str,
         at: Instruction,
         files: dict[int, str],

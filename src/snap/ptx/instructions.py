@@ -13,7 +13,7 @@ import numpy as np
 
 from snap.ptx import accesses, calls, carries, collectives, matrices, refused, transfers
 from snap.ptx.comparisons import COMBINE, comparison, half, split
-from snap.ptx.errors import PtxError
+from snap.ptx.errors import PtxError, PtxFaultKind
 from snap.ptx.integers import by_table
 from snap.ptx.memory import Fault
 from snap.ptx.operations import lookup
@@ -60,7 +60,7 @@ def made(m: Machine, one: Instruction, pc: int) -> Step:
     if found is None and special is None:
         found = _computed(m, one)
     if found is None:
-        raise Fault("unknown", f"the PTX machine has no instruction {one.name}{refused.why(one.parts)}", 0)
+        raise Fault(PtxFaultKind.UNKNOWN, f"the PTX machine has no instruction {one.name}{refused.why(one.parts)}", 0)
     return found
 
 
@@ -239,7 +239,7 @@ def target(m: Machine, one: Instruction) -> Target:
         address = np.array([callee.address], np.int32)
         return lambda lanes: address
     if callee is None or one.parts[0] != "call":
-        raise Fault("unknown", f"{one.name} without a label", 0)
+        raise Fault(PtxFaultKind.UNKNOWN, f"{one.name} without a label", 0)
     read = m.reader(callee, "u64", one.function)
     return lambda lanes: read(lanes).astype(np.int64)
 
@@ -254,7 +254,7 @@ def _chosen(m: Machine, one: Instruction) -> Target:
         chosen = np.broadcast_to(read(lanes), lanes.shape)
         high = chosen >= len(places)
         if high.any():
-            raise Fault("out of bounds", f"a branch to one of {len(places)} places", int(np.argmax(high)))
+            raise Fault(PtxFaultKind.OUT_OF_BOUNDS, f"a branch to one of {len(places)} places", int(np.argmax(high)))
         return places[chosen]
 
     return found
@@ -288,7 +288,7 @@ def leave(m: Machine, one: Instruction, pc: int) -> Step:
 
 def _trap(m: Machine, one: Instruction, pc: int) -> Step:
     def step(lanes: Lanes) -> None:
-        raise Fault("trap", "the program stops itself here", 0)
+        raise Fault(PtxFaultKind.TRAP, "the program stops itself here", 0)
 
     return step
 

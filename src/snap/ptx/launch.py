@@ -16,7 +16,7 @@ from snap.ir.hardware import MOST_BLOCK_SHARED
 from snap.ptx import tree
 from snap.ptx.counters import Counters, Counting, resources
 from snap.ptx.drawn import Drawn
-from snap.ptx.errors import PtxFault
+from snap.ptx.errors import PtxFault, PtxFaultKind
 from snap.ptx.grammar import parse
 from snap.ptx.inject import with_control
 from snap.ptx.machine import Machine, Shape
@@ -112,7 +112,7 @@ def _finish(machine: Machine) -> None:
     try:
         machine.run()
     except PtxFault as fault:
-        if fault.kind != "race":  # which may be the reason
+        if fault.kind is not PtxFaultKind.RACE:  # which may be the reason
             fault.also += [other for watcher in machine.watchers for other in watcher.found()]
         raise
 

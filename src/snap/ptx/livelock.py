@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snap.diag.error import Label
-from snap.ptx.errors import PtxFault, from_line
+from snap.ptx.errors import PtxFault, PtxFaultKind, from_line
 from snap.ptx.memory import Memory
 from snap.ptx.reports import ranges
 from snap.ptx.states import EVERY, WarpState, lanes_of
@@ -93,7 +93,7 @@ class Livelock:
         verb = "repeat" if s.active.bit_count() > 1 else "repeats"
         for_whom = f", and {self._named(warp, held)} of the warp cannot go on before" if held else ""
         return PtxFault(
-            "deadlock",
+            PtxFaultKind.DEADLOCK,
             f"{who} {verb} a loop in which nothing changes any more{for_whom}",
             spin,
             m.program.files,

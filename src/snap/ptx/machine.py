@@ -22,7 +22,7 @@ from snap.ptx import reports
 from snap.ptx.barriers import Barriers
 from snap.ptx.counters import Counters
 from snap.ptx.drawn import Drawn
-from snap.ptx.errors import PtxFault
+from snap.ptx.errors import PtxFault, PtxFaultKind
 from snap.ptx.memory import BLOCK_BITS, GLOBAL, WINDOW, Fault, Memory
 from snap.ptx.program import (
     Address,
@@ -197,7 +197,7 @@ class Machine:
         except Fault as fault:
             raise self._fault(fault, acting) from None
         except _NOT_UNDERSTOOD as error:  # operands that do not fit each other
-            wrong = Fault("unknown", f"{one.name} does not take these operands ({error})", 0)
+            wrong = Fault(PtxFaultKind.UNKNOWN, f"{one.name} does not take these operands ({error})", 0)
             raise self._fault(wrong, acting) from error
         self._count(one, acting, lanes)
         if self.watchers:
@@ -210,7 +210,9 @@ class Machine:
         if parted.any():
             k = int(np.argmax(parted[acting // WARP]))
             message = f"{one.name} is executed by whole warps, and its guard holds for {act[acting[k] // WARP]} threads"
-            raise self._fault(Fault("barrier mismatch", f"{message} of {here[acting[k] // WARP]}", k), acting)
+            raise self._fault(
+                Fault(PtxFaultKind.BARRIER_MISMATCH, f"{message} of {here[acting[k] // WARP]}", k), acting
+            )
 
     def _follow(self, lanes: Lanes) -> Lanes:
         """Lanes without a gap are read and written as a part of a register, without a copy."""
@@ -304,12 +306,12 @@ class Machine:
             case Code(address):
                 one = np.array([address]).astype(DTYPE[type])
                 return lambda lanes: one
-        raise Fault("unknown", f"an operand that {self.at.name} does not take", 0)
+        raise Fault(PtxFaultKind.UNKNOWN, f"an operand that {self.at.name} does not take", 0)
 
     def _held(self, o: Register, type: str, function: int) -> np.ndarray:
         bits = self.registers[function][o.index]
         if (bits.dtype.kind == "c") != (type == "b128"):
-            raise Fault("unknown", f"a register of .{o.type} in {self.at.name}", 0)
+            raise Fault(PtxFaultKind.UNKNOWN, f"a register of .{o.type} in {self.at.name}", 0)
         return bits
 
     def address(self, space: str, offset: int) -> int:
@@ -326,18 +328,18 @@ class Machine:
 
                 def write(lanes: Lanes, value: np.ndarray) -> None:
                     if long != (value.dtype.kind == "c"):
-                        raise Fault("unknown", f"a result of another size than {self.at.name} has", 0)
+                        raise Fault(PtxFaultKind.UNKNOWN, f"a result of another size than {self.at.name} has", 0)
                     bits[self.window if lanes is self.whole else lanes] = kept(value, into)
 
                 return write
             case Sink():
                 return lambda lanes, value: None
-        raise Fault("unknown", f"a result that {self.at.name} cannot have", 0)
+        raise Fault(PtxFaultKind.UNKNOWN, f"a result that {self.at.name} cannot have", 0)
 
     def addresses(self, o: Operand, function: int, space: str) -> Callable[[Lanes], np.ndarray]:
         """Of every lane, in 64 bits."""
         if not isinstance(o, Address):
-            raise Fault("unknown", f"{self.at.name} without an address", 0)
+            raise Fault(PtxFaultKind.UNKNOWN, f"{self.at.name} without an address", 0)
         if isinstance(o.base, Place) and o.base.space == "frame":
             start = np.uint64(o.base.offset + o.offset + (WINDOW["local"] if space == "" else 0))
             return lambda lanes: self.base[lanes].astype(np.uint64) + start
@@ -366,7 +368,7 @@ class Machine:
         try:
             return made(self, one, pc)
         except (AttributeError, IndexError, KeyError, TypeError, ValueError):
-            raise Fault("unknown", f"operands that {one.name} does not take", 0) from None
+            raise Fault(PtxFaultKind.UNKNOWN, f"operands that {one.name} does not take", 0) from None
 
 
 def portions(lanes: Lanes) -> list[Lanes]:
@@ -442,7 +444,7 @@ class _Special:
         if name.startswith("%envreg") or name.startswith("%pm"):
             return 0  # what the driver, or a profiler, leaves there
         if name not in answers:
-            raise Fault("unknown", f"there is no special register {name} here", 0)
+            raise Fault(PtxFaultKind.UNKNOWN, f"there is no special register {name} here", 0)
         return answers[name]()
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from snap.machine.numbers import BYTES, from_bf16_bits
 from snap.ptx.collectives import together
+from snap.ptx.errors import PtxFaultKind
 from snap.ptx.memory import Fault
 from snap.ptx.program import Constant, Instruction, Operand, Several, listed
 from snap.ptx.rounding import one_nan
@@ -34,7 +35,7 @@ def whole(m: Machine, lanes: Lanes, size: int, one: Instruction) -> np.ndarray:
         rows = lanes.reshape(-1, size)
         if (rows[:, 0] % size == 0).all() and (rows[:, -1] - rows[:, 0] == size - 1).all():
             return rows
-    raise Fault("barrier mismatch", f"not all of {size} threads execute {one.name} together", 0)
+    raise Fault(PtxFaultKind.BARRIER_MISMATCH, f"not all of {size} threads execute {one.name} together", 0)
 
 
 def _shared_addresses(m: Machine, o: Operand, one: Instruction):
@@ -149,7 +150,7 @@ def decoded(bits: np.ndarray, type: str) -> np.ndarray:
             return bits.view(np.float64)
         case "s8" | "u8":
             return bits.view(np.int8 if type == "s8" else np.uint8).astype(np.int64)
-    raise Fault("unknown", f"tensor cores that multiply {type}", 0)
+    raise Fault(PtxFaultKind.UNKNOWN, f"tensor cores that multiply {type}", 0)
 
 
 def _fragment(words: list[np.ndarray], type: str, warps: int) -> np.ndarray:
@@ -272,7 +273,7 @@ def _tile(
     start, leading, stride = field(0), field(16), field(32)
     modes = np.unique(descriptor >> np.uint64(62))
     if len(modes) > 1:
-        raise Fault("unknown", "one wgmma with several swizzles", 0)
+        raise Fault(PtxFaultKind.UNKNOWN, "one wgmma with several swizzles", 0)
     swizzle = SWIZZLES[int(modes[0])]
     r, k = np.meshgrid(np.arange(rows), np.arange(inner), indexing="ij")
     if trans:  # rows lie side by side, k goes down

@@ -15,6 +15,7 @@ from bisect import bisect_right
 
 import numpy as np
 
+from snap.ptx.errors import PtxFaultKind
 from snap.ptx.types import BITS
 
 GLOBAL = 0x7F00_0000_0000
@@ -27,7 +28,7 @@ GAP = 256
 class Fault(Exception):
     """An access that has no meaning: why, and the first lane (of those that were asked for) it happened to."""
 
-    def __init__(self, kind: str, message: str, lane: int):
+    def __init__(self, kind: PtxFaultKind, message: str, lane: int):
         super().__init__(message)
         self.kind, self.message, self.lane = kind, message, lane
 
@@ -78,7 +79,7 @@ class Global(Bytes):
 
     def check(self, at: np.ndarray, width: int) -> None:
         if not len(self.starts):
-            raise Fault("out of bounds", "there is no global memory", 0)
+            raise Fault(PtxFaultKind.OUT_OF_BOUNDS, "there is no global memory", 0)
         if len(at):
             # Most instructions stay in one array: then two comparisons do.
             k = bisect_right(self.starts, int(at.min())) - 1
@@ -92,7 +93,7 @@ class Global(Bytes):
             off = int(at[lane]) - self.starts[k]
             size = self.ends[k] - self.starts[k]
             raise Fault(
-                "out of bounds",
+                PtxFaultKind.OUT_OF_BOUNDS,
                 f"{width} bytes at byte {off} of {self.names[k]}, which has {size}",
                 lane,
             )
@@ -138,13 +139,13 @@ class Memory:
                 self._check(self.parameters, at, width)
                 found = self.parameters
             case _:
-                raise Fault("unknown", f"there is no state space .{space} here", 0)
+                raise Fault(PtxFaultKind.UNKNOWN, f"there is no state space .{space} here", 0)
         return found, self._even(at, width, space)
 
     def _even(self, at: np.ndarray, width: int, space: str) -> np.ndarray:
         if int(np.bitwise_or.reduce(at)) & (width - 1):
             lane = int(np.argmax(at % width != 0))
-            raise Fault("misaligned", f"{width} bytes of .{space} at byte {int(at[lane])}", lane)
+            raise Fault(PtxFaultKind.MISALIGNED, f"{width} bytes of .{space} at byte {int(at[lane])}", lane)
         return at
 
     def _check(self, memory: Bytes, inside: np.ndarray, width: int, wrong: np.ndarray | bool = False) -> None:
@@ -152,7 +153,7 @@ class Memory:
         if bad.any():
             lane = int(np.argmax(bad))
             raise Fault(
-                "out of bounds",
+                PtxFaultKind.OUT_OF_BOUNDS,
                 f"{width} bytes at byte {int(inside[lane])} of .{memory.name} memory, of {memory.size}",
                 lane,
             )

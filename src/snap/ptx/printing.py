@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snap.ptx.errors import PtxFaultKind
 from snap.ptx.memory import Fault
 from snap.ptx.program import Operand, Place
 
@@ -21,7 +22,7 @@ def outside(m: Machine, name: str, given: tuple[Operand, ...], results: tuple[Op
         return _printf(m, given, results)
 
     def stop(lanes: Lanes) -> None:
-        raise Fault("trap", "an assertion failed", 0)
+        raise Fault(PtxFaultKind.TRAP, "an assertion failed", 0)
 
     return stop
 
@@ -42,7 +43,7 @@ def _printf(m: Machine, given: tuple[Operand, ...], results: tuple[Operand, ...]
 
 def _pointer(m: Machine, o: Operand, lanes: Lanes) -> np.ndarray:
     if not isinstance(o, Place):
-        raise Fault("unknown", "vprintf is given its arguments in parameters", 0)
+        raise Fault(PtxFaultKind.UNKNOWN, "vprintf is given its arguments in parameters", 0)
     from snap.ptx.calls import at
 
     return m.memory.read("local", at(m, o, lanes), lanes, 8)

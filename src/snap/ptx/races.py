@@ -19,7 +19,7 @@ from snap.diag.span import Span
 from snap.machine.flights import stretches
 from snap.machine.lanes import FaultSite
 from snap.machine.races import ATOMIC, ATOMIC_READ, READ, WRITE, LoggedAccess, RaceLog
-from snap.ptx.errors import PtxFault, from_line
+from snap.ptx.errors import PtxFault, PtxFaultKind, from_line
 from snap.ptx.names import Names
 from snap.ptx.order import Order, fence_of, scope_of
 from snap.ptx.program import Constant
@@ -388,7 +388,7 @@ class Races(Watch):
         lines = [line for line in (from_line(first, files), from_line(second, files)) if line]
         note = f"{d.note}; the first is {lines[0]}, the second {lines[-1]}" if lines else d.note
         return PtxFault(
-            "race",
+            PtxFaultKind.RACE,
             d.message,
             second,
             files,

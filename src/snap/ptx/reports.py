@@ -14,7 +14,7 @@ import numpy as np
 
 from snap.diag.error import Label
 from snap.ptx.barriers import CLUSTER, EVERYONE
-from snap.ptx.errors import PtxFault, from_line
+from snap.ptx.errors import PtxFault, PtxFaultKind, from_line
 
 if TYPE_CHECKING:
     from snap.ptx.machine import Machine
@@ -95,7 +95,7 @@ def too_long(m: Machine, message: str, option: str = "limit") -> PtxFault:
     here = [p for p in everyone if p is not running]
     return _report(
         m,
-        "too long",
+        PtxFaultKind.TOO_LONG,
         message,
         running,
         [running, *here],
@@ -122,7 +122,7 @@ def parted(m: Machine, lanes: np.ndarray) -> PtxFault:
     ways = "at different places" if len(found) > 1 else "without all of its threads"
     return _report(
         m,
-        "barrier mismatch",
+        PtxFaultKind.BARRIER_MISMATCH,
         f"a warp comes to barrier {found[0].number} {ways}{where}: {found[0].one.name} is executed by whole warps",
         found[0],
         found,
@@ -131,7 +131,7 @@ def parted(m: Machine, lanes: np.ndarray) -> PtxFault:
 
 
 def _report(
-    m: Machine, kind: str, message: str, first: WaitingThreads, everyone: list[WaitingThreads], help: str
+    m: Machine, kind: PtxFaultKind, message: str, first: WaitingThreads, everyone: list[WaitingThreads], help: str
 ) -> PtxFault:
     others = list({p.one.span: Label(p.one.span, _said(m, p)) for p in reversed(everyone) if p is not first}.values())
     others = [label for label in reversed(others) if label.span != first.one.span]
@@ -153,7 +153,7 @@ def _report(
     )
 
 
-def _why(m: Machine, first: WaitingThreads, block: list[WaitingThreads]) -> tuple[str, str, str]:
+def _why(m: Machine, first: WaitingThreads, block: list[WaitingThreads]) -> tuple[PtxFaultKind, str, str]:
     """Kind, message and a way out, from the threads of the first block that waits."""
     from snap.ptx.machine import AT_BARRIER, GONE, WITH_WARP
 
@@ -167,33 +167,33 @@ def _why(m: Machine, first: WaitingThreads, block: list[WaitingThreads]) -> tupl
         if len(at_block) > 1:
             numbers = ", ".join(map(str, sorted(at_block)))
             return (
-                "barrier mismatch",
+                PtxFaultKind.BARRIER_MISMATCH,
                 f"threads of one block wait at different barriers ({numbers}), and nobody can go on",
                 "let all of them come to one barrier, or give each barrier the number of threads that come to it",
             )
         if asked != EVERYONE and waiting < asked:
             return (
-                "barrier mismatch",
+                PtxFaultKind.BARRIER_MISMATCH,
                 f"barrier {first.number} waits for {asked} threads, and {come} have come{gone}",
                 "the number of a barrier's threads is that of all who come to it, whole warps",
             )
         if any(p.state == WITH_WARP for p in block):
             return (
-                "deadlock",
+                PtxFaultKind.DEADLOCK,
                 f"{waiting} threads wait, and nobody can go on: some at barrier {first.number}, others for their warp",
                 "threads of one warp that wait for each other must all come to that instruction",
             )
     if first.state == WITH_WARP and first.one.aligned:
         return (
-            "barrier mismatch",
+            PtxFaultKind.BARRIER_MISMATCH,
             f"{first.one.name} is executed by whole warps, and some threads of the warp are elsewhere{gone}",
             "move it out of the branch",
         )
     if first.state == WITH_WARP:
         return (
-            "deadlock",
+            PtxFaultKind.DEADLOCK,
             f"{waiting} threads wait, and nobody can go on; {first.one.name} waits for threads that do not arrive"
             + gone,
             "a mask names the threads that arrive: those that take another branch are not in it",
         )
-    return "deadlock", f"{waiting} threads wait, and nobody can go on{gone}", ""
+    return PtxFaultKind.DEADLOCK, f"{waiting} threads wait, and nobody can go on{gone}", ""

@@ -15,6 +15,7 @@ import numpy as np
 
 from snap.machine.numbers import bf16_bits as bits_of_bf16
 from snap.machine.numbers import from_bf16_bits, loaded_as_tf32, round_bf16
+from snap.ptx.errors import PtxFaultKind
 from snap.ptx.matrices import swizzled
 from snap.ptx.memory import BLOCK_BITS, Fault
 from snap.ptx.program import Address, Instruction, Operand, Sink, listed
@@ -84,7 +85,9 @@ def _found(m: Machine, key: tuple[int, int], lane: int) -> Mbarrier:
     found = m.mbarriers.get(key)
     if found is None:
         raise Fault(
-            "out of bounds", f"no mbarrier was initialised at byte {key[1]} of shared memory of block {key[0]}", lane
+            PtxFaultKind.OUT_OF_BOUNDS,
+            f"no mbarrier was initialised at byte {key[1]} of shared memory of block {key[0]}",
+            lane,
         )
     return found
 
@@ -108,11 +111,13 @@ def _arrive(m: Machine, one: Instruction, action: str, at, amount) -> Step:
             if action in ("arrive", "arrive_drop"):
                 arriving = 1 if expects else n
                 if arriving > barrier.pending:
-                    raise Fault("barrier mismatch", f"more arrivals than the {barrier.count} of this phase", k)
+                    raise Fault(
+                        PtxFaultKind.BARRIER_MISMATCH, f"more arrivals than the {barrier.count} of this phase", k
+                    )
                 barrier.pending -= arriving
                 barrier.count -= arriving if action == "arrive_drop" else 0
                 if "noComplete" in words and barrier.pending == 0 and barrier.bytes == 0:
-                    raise Fault("barrier mismatch", f"{one.name} would end the phase", k)
+                    raise Fault(PtxFaultKind.BARRIER_MISMATCH, f"{one.name} would end the phase", k)
             m.tell("counted", key, barrier, int(lanes[k]))
             barrier.settle()
         if give is not None:
@@ -198,7 +203,7 @@ def bulk(m: Machine, one: Instruction, pc: int) -> Step | None:
 def _map_of(m: Machine, o: Operand, one: Instruction):
     """A function of lanes: the map and the coordinates of each, innermost first."""
     if not isinstance(o, Address) or not o.more:
-        raise Fault("unknown", f"{one.name} without coordinates", 0)
+        raise Fault(PtxFaultKind.UNKNOWN, f"{one.name} without coordinates", 0)
     base = m.addresses(Address(o.base, o.offset), one.function, "")
     coordinates = [m.reader(c, "s32", one.function) for c in listed(o.more[0])]
 
@@ -208,7 +213,9 @@ def _map_of(m: Machine, o: Operand, one: Instruction):
         at = base(lanes)
         magic, number = (loaded(m, "", at + np.uint64(8 * k), lanes, 8) for k in range(2))
         if (magic != np.uint64(MAGIC)).any():
-            raise Fault("out of bounds", "no tensor map lies there", int(np.argmax(magic != np.uint64(MAGIC))))
+            raise Fault(
+                PtxFaultKind.OUT_OF_BOUNDS, "no tensor map lies there", int(np.argmax(magic != np.uint64(MAGIC)))
+            )
         where = [np.broadcast_to(c(lanes), lanes.shape).tolist() for c in coordinates]
         return [(m.maps[int(n)], [c[k] for c in where]) for k, n in enumerate(number)]
 

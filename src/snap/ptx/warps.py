@@ -17,7 +17,7 @@ import numpy as np
 
 from snap.ptx import branching, consistency, reports
 from snap.ptx.barriers import Barriers
-from snap.ptx.errors import PtxFault
+from snap.ptx.errors import PtxFault, PtxFaultKind
 from snap.ptx.instructions import target
 from snap.ptx.livelock import Livelock
 from snap.ptx.machine import AT_BARRIER, CONTROL, GONE, TOGETHER, WARP, WITH_WARP, Lanes, Machine, Shape, Step, portions
@@ -136,7 +136,11 @@ class StackMachine(Machine):
             alone = int(np.argmax(mine & ~waits))
             self.at = self.program.instructions[pc]
             raise self._fault(
-                Fault("deadlock", f"{self.at.name} waits for threads that do not run before this one does", alone),
+                Fault(
+                    PtxFaultKind.DEADLOCK,
+                    f"{self.at.name} waits for threads that do not run before this one does",
+                    alone,
+                ),
                 lanes,
             )
         self.pc[lanes[mine]] = pc
@@ -218,7 +222,7 @@ class StackMachine(Machine):
                 raise self._inconsistent(broken, lanes)
 
     def _inconsistent(self, message: str, lanes: Lanes) -> PtxFault:
-        return self._fault(Fault("inconsistent", message, 0), lanes)
+        return self._fault(Fault(PtxFaultKind.INCONSISTENT, message, 0), lanes)
 
     def _made(self, one: Instruction, pc: int) -> Step:
         """For a thread alone, control instructions that were put in do nothing, but `break`, which branches."""
@@ -254,7 +258,7 @@ class StackMachine(Machine):
 def _address(one: Instruction) -> int:
     """What a control instruction names."""
     if not one.operands or not isinstance(one.operands[0], Code):
-        raise Fault("unknown", f"{one.name} without a label", 0)
+        raise Fault(PtxFaultKind.UNKNOWN, f"{one.name} without a label", 0)
     return one.operands[0].address
 
 
@@ -274,7 +278,9 @@ class WarpBarriers(Barriers):
         sizes = np.diff(np.append(first, len(lanes)))
         odd = number != np.repeat(number[first], sizes)
         if odd.any():
-            raise Fault("barrier mismatch", "threads of one warp come to different barriers", int(np.argmax(odd)))
+            raise Fault(
+                PtxFaultKind.BARRIER_MISMATCH, "threads of one warp come to different barriers", int(np.argmax(odd))
+            )
         self.executed[lanes] = wait
         warps = lanes[first] // WARP
         everyone = (warps[:, None] * WARP + np.arange(WARP))[self.machine.state.reshape(-1, WARP)[warps] != GONE]

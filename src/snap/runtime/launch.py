@@ -218,7 +218,7 @@ class Launcher:
                     machine.run_adversarial(self.compiled.synced, args, blocks, seed)
             except watching.OutOfTime:
                 raise machine.MachineError(
-                    "time limit",
+                    machine.FaultKind.TIME_LIMIT,
                     f"the time is over: {watch.told()}",
                     self.compiled.typed.span,
                     note="the arrays hold what was written so far",

@@ -420,3 +420,17 @@ def test_scans_that_promise_nothing(options, message):
 
     with pytest.raises(ValueError, match=message):
         of_block.scan(int, T, **{"most": 1, **options})
+
+
+def test_a_name_from_outside_is_what_its_object_is():
+    """Not what its type is called: `array.array` is no array of integers, of which a contract could speak."""
+    import array
+
+    from snap.diag.error import SnapError
+
+    limits = array.array("i", [4])
+    with pytest.raises(SnapError, match="`limits` is no array of integers"):
+
+        @device(thread, where=lambda n: n < limits[0])
+        def bounded(n: int) -> int:
+            return n

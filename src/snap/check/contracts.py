@@ -8,6 +8,7 @@ them, lengths of pointers, and the operations that prove/where.py knows.  Non-go
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from enum import Enum, auto
 from typing import Any, NoReturn
 
 from snap.check.annotations import SpecKind
@@ -21,6 +22,7 @@ from snap.frontend.definition import Definition
 from snap.frontend.text import expression
 from snap.ir.contracts import Condition, Contract
 from snap.ir.types import Array, Element, Level, Scalar, ScalarKind, ValueType, Vector
+from snap.record import record
 
 CODE = "SNAP028"
 WORDS = ("where", "ensures", "pairs", "calls")
@@ -30,7 +32,25 @@ FLOATS = "leave it out; of floats, `assert` what holds: it is checked when it ru
 OTHERS = f"use integers, {' '.join(OPERATORS)}, comparisons, `and`, `or`, `not`, `if-else`, {', '.join(FUNCTIONS)}"
 KEY = "a contract"  # under which the trees are kept, with the function's other instances
 
-Meaning = str | dict[str, Any]  # "integer", "array", "pointer", what else it is; or its attributes
+
+class NameKind(Enum):
+    """What a name in a condition stands for.  ABSENT: a parameter of the condition that the function does not have."""
+
+    INTEGER = auto()
+    ARRAY = auto()  # of integers
+    POINTER = auto()
+    ABSENT = auto()
+
+
+@record
+class Unsaid:
+    """What no contract speaks of, such as floats.  text: what it is, for the message."""
+
+    text: str
+
+
+INTEGER, ARRAY, POINTER, ABSENT = NameKind
+Meaning = NameKind | Unsaid | dict[str, Any]  # of the last, its attributes
 
 
 def contract_of(
@@ -45,20 +65,20 @@ def contract_of(
     numbers: dict[str, int] = {name: int(value) for name, value in constants.items()}
     given: dict[str, Meaning] = {
         **params,
-        **dict.fromkeys(constexprs, "no integer"),
-        **dict.fromkeys(numbers, "integer"),
+        **dict.fromkeys(constexprs, Unsaid("no integer")),
+        **dict.fromkeys(numbers, INTEGER),
     }
-    after: dict[str, Meaning] = {**given, "id": "integer", **params}
+    after: dict[str, Meaning] = {**given, "id": INTEGER, **params}
     if returns is not None:
         after["result"] = _kind_of(SpecKind.VALUE, returns[0])
-    after["old"] = {name: kind for name, kind in params.items() if kind == "array"}
+    after["old"] = {name: kind for name, kind in params.items() if kind is ARRAY}
     found: dict[str, tuple[Condition, ...]] = {}
     for word, parsed, outside in _trees(definition):
         scope: dict[str, Meaning] = given if word == "where" else after
         if word in ("pairs", "calls"):
             _of_two(c, word, parsed)
-            scope = {name: {**after, "id": "integer"} for name in parsed.params}
-        names = {**_outside(outside), **{name: scope.get(name, "no parameter") for name in parsed.params}}
+            scope = {name: {**after, "id": INTEGER} for name in parsed.params}
+        names = {**_outside(outside), **{name: scope.get(name, ABSENT) for name in parsed.params}}
         known = tuple((name, int(n)) for name, n in sorted(outside.items()) if isinstance(n, (bool, int)))
         parts = parsed.body.items if isinstance(parsed.body, tree.Sequence) else (parsed.body,)
         for one in parts:
@@ -79,16 +99,16 @@ def _trees(definition: Definition) -> list[tuple[str, tree.Lambda, dict[str, obj
 def _kind_of(kind: SpecKind, t: ValueType) -> Meaning:
     elem = t.elem if isinstance(t, Array) else t
     if kind is SpecKind.POINTER:
-        return "pointer"
+        return POINTER
     if isinstance(t, Vector) and t.elem.is_integer:
-        return dict.fromkeys(t.components, "integer")
+        return dict.fromkeys(t.components, INTEGER)
     if not isinstance(elem, Scalar) or not (elem.is_integer or elem.kind is ScalarKind.BOOL):
-        return f"`{t}`"
-    return "array" if isinstance(t, Array) else "integer"
+        return Unsaid(f"`{t}`")
+    return ARRAY if isinstance(t, Array) else INTEGER
 
 
 def _outside(names: Mapping[str, object]) -> dict[str, Meaning]:
-    return {name: "integer" if type(n) in (bool, int) else type(n).__name__ for name, n in names.items()}
+    return {name: INTEGER if type(n) in (bool, int) else Unsaid(type(n).__name__) for name, n in names.items()}
 
 
 def _of_two(c: Checker, word: str, parsed: tree.Lambda) -> None:
@@ -147,7 +167,7 @@ class _Reader:
                 outer = dict(self.names)
                 for name, iterable in clauses:
                     self._iterable(iterable)
-                    self.names[name] = "integer"
+                    self.names[name] = INTEGER
                 self.condition(value)
                 self.names = outer
             case _:
@@ -163,7 +183,7 @@ class _Reader:
             case tree.Sequence(items):
                 for one in items:
                     self.number(one)
-            case _ if self._meaning(e) != "array":
+            case _ if self._meaning(e) is not ARRAY:
                 raise self._wrong("this is neither `range(...)`, nor a tuple, nor an array", e, "`for k in range(4)`")
 
     def number(self, e: tree.Expr) -> None:
@@ -172,7 +192,7 @@ class _Reader:
                 return
             case tree.Name() | tree.Attribute() | tree.Subscript():
                 kind = self._meaning(e)
-                if kind != "integer":
+                if kind is not INTEGER:
                     self._no_integer(e, kind)
             case tree.Unary("+" | "-", value):
                 self.number(value)
@@ -184,7 +204,7 @@ class _Reader:
             case tree.Conditional(cond, then, other):
                 self.condition(cond), self.number(then), self.number(other)
             case tree.Call(tree.Name("len"), (tree.Name(name),), ()):
-                if self.names.get(name) != "pointer":
+                if self.names.get(name) is not POINTER:
                     raise self._wrong(f"`len` is of a pointer among the parameters, and `{name}` is none", e, OTHERS)
             case tree.Call(tree.Name("min" | "max" | "abs"), args, ()) if args:
                 for one in args:
@@ -218,14 +238,14 @@ class _Reader:
                 return of[name]
             case tree.Subscript(value, index):
                 kind = self._meaning(value)
-                if kind == "pointer":
+                if kind is POINTER:
                     self._no_integer(value, kind)
-                if kind != "array":
+                if kind is not ARRAY:
                     help = "arrays are parameters: `v: ref(int[4])`, of which `v[0]` is an element"
                     raise self._wrong(f"`{expression(value)}` is no array of integers", e, help)
                 for one in index:
                     self.number(one)
-                return "integer"
+                return INTEGER
             case _:
                 raise self._wrong(
                     f"`{expression(e)}` is not about integers, of which a proof knows something", e, OTHERS
@@ -233,22 +253,20 @@ class _Reader:
 
     def _no_integer(self, e: tree.Expr, kind: Meaning) -> NoReturn:
         text = expression(e)
-        if kind == "array":
+        if kind is ARRAY:
             raise self._wrong(f"`{text}` is an array: name one of its elements", e, f"`{text}[0]`")
-        if kind == "pointer":
+        if kind is POINTER:
             help = f"`len({text})`, its length, is known; of values in memory, assert what is loaded"
             raise self._wrong(f"`{text}` is a pointer: what it points to is not known before a launch", e, help)
         if isinstance(kind, dict):
             raise self._wrong(
                 f"`{text}` is no number: name an attribute of it", e, f"`{text}.{next(iter(kind), 'id')}`"
             )
-        if kind == "no parameter":
+        if not isinstance(kind, Unsaid):
             message = f"`{self.word}` asks for `{text}`, which the function does not have"
-            has = [
-                f"`{name}`" for name, one in self.names.items() if isinstance(one, dict) or one in ("integer", "array")
-            ]
+            has = [f"`{name}`" for name, one in self.names.items() if isinstance(one, dict) or one in (INTEGER, ARRAY)]
             raise self._wrong(message, e, f"it has {', '.join(has)}" if has else FLOATS)
-        raise self._wrong(f"`{text}` is {kind}: contracts speak of integers", e, FLOATS)
+        raise self._wrong(f"`{text}` is {kind.text}: contracts speak of integers", e, FLOATS)
 
     def _wrong(self, message: str, e: tree.Expr, help: str = "") -> SnapError:
         return refused(message, e.span, f"in `{self.word}=`", help)

@@ -9,6 +9,8 @@ import sys
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+from snap.analysis import oracles
+
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "snap"
 # snap/__init__.py finds these by name, when they are first asked for.
@@ -99,3 +101,17 @@ def test_import_snap_brings_nothing_heavy():
 def test_the_page_of_the_inference_names_every_file_of_it():
     told = re.findall(r"`(?:sync/)?(\w+\.py)`", (ROOT / "docs" / "inference.md").read_text(encoding="utf-8").split("## Every file")[1].split("\n## ")[0])
     assert sorted(told) == sorted(file.name for file in (ROOT / "src" / "snap" / "sync").glob("*.py"))
+
+
+def test_solvers_are_asked_in_one_place():
+    """z3 and isl have limits, models that are evaluated and one type for "no": whoever imported one of them would do without."""
+    where = {"analysis/oracles.py"}
+    for file in sorted(SOURCE.rglob("*.py")):
+        name = str(file.relative_to(SOURCE))
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            named = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            named += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            if isinstance(node, ast.Call) and "import" in ast.unparse(node.func):
+                named += [arg.value for arg in node.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
+            solvers = [one for one in named if one.partition(".")[0] in oracles.SOLVERS]
+            assert not solvers or name in where, f"{name}:{node.lineno} imports {solvers[0]}: ask `analysis/oracles.py`"

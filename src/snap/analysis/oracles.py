@@ -1,21 +1,24 @@
-"""z3 and isl: questions as text, and the question of analysis/solve.py answered by them.
+"""z3 and isl: questions as text, sets of points, and the question of analysis/solve.py answered by them.
 
 Input and output of `ask_z3` and `ask_isl`: a question in the solver's own text, and the numbers that it finds, NO or
-UNKNOWN; of `z3_solve` and `isl_solve`: as of `solve.solve`.  Invariant: NO only where the solver says so within its
-number of steps, which no machine's speed changes; a model has been evaluated.  Non-goals: speed: they stand beside our
-own solver, in tests and in proofs (prove/smt.py and prove/presburger.py ask them about polynomials).  Neither is needed
-to use Snap: they are imported when they are asked.
+UNKNOWN; of `z3_solve` and `isl_solve`: as of `solve.solve`; `PointSet` is a set that others are taken from
+(prove/covered_sets.py).  Invariant: NO only where the solver says so within its number of steps, which no machine's
+speed changes; a model has been evaluated.  Non-goals: speed: they stand beside our own solver, in tests and in proofs
+(prove/smt.py and prove/presburger.py ask them about polynomials).  Neither is needed to use Snap: they are imported
+when they are asked, here and nowhere else (tests/test_imports.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from snap.analysis import linear
 from snap.analysis.linear import Form, LinearAtom
 from snap.analysis.solve import NO, UNKNOWN, Model, NoModel, confirmed
 
+SOLVERS = ("z3", "islpy")  # the packages that have them
 Z3_STEPS, ISL_STEPS = 1_500_000, 3_000_000  # for one question of analysis/solve.py
 
 
@@ -59,6 +62,65 @@ def ask_isl(names: Sequence[str], rows: Iterable[str], steps: int) -> list[int] 
         return [point.get_coordinate_val(isl.dim_type.set, k).to_python() for k in range(len(names))]
     except isl.Error:
         return UNKNOWN
+
+
+@contextmanager
+def isl_steps(steps: int) -> Iterator[None]:
+    """What is done with sets of points takes no more than so many steps of isl in all; where it would, it ends there,
+    and nothing is raised.
+    """
+    import islpy as isl
+
+    at = isl.DEFAULT_CONTEXT
+    at.reset_operations()
+    at.set_max_operations(steps)
+    try:
+        yield
+    except isl.Error:
+        pass
+    finally:
+        at.set_max_operations(0)
+
+
+class PointSet:
+    """The points, an integer for each name, for which a condition in isl's text holds: exact, or isl has raised, which
+    `isl_steps` catches.
+    """
+
+    def __init__(self, names: Sequence[str], text: str):
+        import islpy as isl
+
+        self.names = names
+        self._set: Any = isl.Set(f"{{ [{', '.join(names)}] : {text} }}")
+
+    def _like(self, of: Any) -> PointSet:
+        made = PointSet.__new__(PointSet)
+        made.names, made._set = self.names, of
+        return made
+
+    @property
+    def empty(self) -> bool:
+        return bool(self._set.is_empty())
+
+    def where(self, text: str) -> PointSet:
+        """Those for which this holds, too."""
+        return self._like(self._set.intersect(PointSet(self.names, text)._set))
+
+    def without(self, text: str) -> PointSet:
+        """Those for which this does not hold."""
+        return self._like(self._set.subtract(PointSet(self.names, text)._set).coalesce())
+
+    def most(self, name: str) -> int | None:
+        """The largest number that it has in some point; None where there is no largest."""
+        end = self._set.dim_max_val(self.names.index(name))
+        return end.to_python() if end.is_int() else None
+
+    def point(self) -> dict[str, int]:
+        """One of them."""
+        import islpy as isl
+
+        found = self._set.sample_point()
+        return {name: found.get_coordinate_val(isl.dim_type.set, k).to_python() for k, name in enumerate(self.names)}
 
 
 def z3_solve(zero: Iterable[Form], positive: Iterable[Form]) -> Model | NoModel:

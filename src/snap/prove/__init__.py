@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from snap.analysis.oracles import SOLVERS
 from snap.diag.error import Diagnostic, SnapError
 from snap.diag.span import Span
 from snap.ir import nodes as ir
@@ -157,7 +158,6 @@ def refuse(task: Task, span: Span) -> None:
 
 
 MISSING = "is not installed"
-SOLVERS = ("z3", "islpy")
 
 
 def _property(name: str, task: Task) -> Findings:

@@ -14,9 +14,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import AbstractContextManager
 
+from snap.analysis.oracles import PointSet, isl_steps
 from snap.ir.types import THREAD1
 from snap.prove.context import ProofContext
 from snap.prove.covered import Before
@@ -41,20 +41,9 @@ def given(atom: Atom) -> str:
     return f"a{atom.number}"
 
 
-@contextmanager
-def limited() -> Iterator[None]:
+def limited() -> AbstractContextManager[None]:
     """isl takes no more than so many steps; what is not found until then is not found."""
-    import islpy as isl
-
-    at = isl.DEFAULT_CONTEXT
-    at.reset_operations()
-    at.set_max_operations(MOST_OPERATIONS)
-    try:
-        yield
-    except isl.Error:
-        pass
-    finally:
-        at.set_max_operations(0)
+    return isl_steps(MOST_OPERATIONS)
 
 
 class Sets:
@@ -72,8 +61,8 @@ class Sets:
         self.said: dict[str, None] = {}
         self.atoms: set[Atom] = set()
         self.writes: list[str] = []
-        self.all: Any = None
-        self.left: Any = None
+        self.all: PointSet | None = None
+        self.left: PointSet | None = None
         self.element = _element(c, read)
         asked = self._asked(ways)
         if coarse:  # the set of the read may be too large: only what its way says of these numbers and of no others
@@ -176,30 +165,24 @@ class Sets:
 
     def solve(self) -> None:
         """Finds what no write covers."""
-        import islpy as isl
-
-        rest = self._set(isl, self.given())
-        self.all = rest
+        self.all = rest = PointSet([*self.universe], self.given())
         for text in self.writes:
-            if rest.is_empty():
+            if rest.empty:
                 break
-            rest = rest.subtract(self._set(isl, text)).coalesce()
+            rest = rest.without(text)
         self.left = rest
 
     def needs(self) -> str:
         """A condition on one number of a launch under which nothing is left, in the words of `where=`; '' for none."""
-        import islpy as isl
-
-        if self.left is None:
+        if self.left is None or self.all is None:
             return ""
         for word, p in self.words():
-            for said, text in self._ends(isl, word, p):
-                there = self._set(isl, said)
-                if self.left.intersect(there).is_empty() and not self.all.intersect(there).is_empty():
+            for said, text in self._ends(self.left, word, p):
+                if self.left.where(said).empty and not self.all.where(said).empty:
                     return text
         return ""
 
-    def _ends(self, isl: Any, word: str, p: Poly) -> Iterator[tuple[str, str]]:
+    def _ends(self, left: PointSet, word: str, p: Poly) -> Iterator[tuple[str, str]]:
         """Conditions that leave out the numbers for which something is left.  Each as isl has it, and in words."""
         text = self.poly(p, given)
         if word == "blocks":
@@ -207,9 +190,9 @@ class Sets:
         ((mono, k), *more) = [(mono, k) for mono, k in p.terms.items() if mono]
         if more or k != 1:
             return
-        end = self.left.dim_max_val(list(self.universe).index(given(mono[0])))
-        if end.is_int() and end.to_python() + p.constant < 1:  # more would leave out launches that somebody wants
-            n = end.to_python() + p.constant + 1
+        end = left.most(given(mono[0]))
+        if end is not None and end + p.constant < 1:  # more would leave out launches that somebody wants
+            n = end + p.constant + 1
             yield f"{text} >= {n}", f"{word} >= {n}"
 
     def words(self) -> list[tuple[str, Poly]]:
@@ -219,8 +202,6 @@ class Sets:
 
     def points(self) -> Iterator[dict[Atom, int]]:
         """Numbers for which something is left: small launches first, with arrays that are long."""
-        import islpy as isl
-
         if self.left is None:
             return
         words = self.words()
@@ -228,26 +209,22 @@ class Sets:
             small, near = self.left, (*NEAR[k:], *NEAR[:k])
             for word, p in words:
                 end = blocks if word == "blocks" else length if word.startswith("len(") else most
-                small = small.intersect(self._set(isl, f"{-end} <= {self.poly(p, given)} <= {end}"))
-            if small.is_empty():
+                small = small.where(f"{-end} <= {self.poly(p, given)} <= {end}")
+            if small.empty:
                 continue
             for word, p in words:
-                small = self._settled(isl, small, p, (length, *near) if word.startswith("len(") else near)
-            point = small.sample_point()
-            value = {n: point.get_coordinate_val(isl.dim_type.set, k).to_python() for k, n in enumerate(self.universe)}
+                small = self._settled(small, p, (length, *near) if word.startswith("len(") else near)
+            value = small.point()
             at = {atom: length for word, p in self.c.names.items() if word.startswith("len(") for atom in p.atoms}
             yield at | {atom: value[given(atom)] for atom in self.atoms if not atom.defined}
 
-    def _settled(self, isl: Any, points: Any, p: Poly, values: Iterable[int]) -> Any:
+    def _settled(self, points: PointSet, p: Poly, values: Iterable[int]) -> PointSet:
         """With the first of these numbers that p can be."""
         for n in values:
-            there = points.intersect(self._set(isl, f"{self.poly(p, given)} = {n}"))
-            if not there.is_empty():
+            there = points.where(f"{self.poly(p, given)} = {n}")
+            if not there.empty:
                 return there
         return points
-
-    def _set(self, isl: Any, text: str) -> Any:
-        return isl.Set(f"{{ [{', '.join(self.universe)}] : {text} }}")
 
 
 def _linear(p: Poly) -> bool:

@@ -70,7 +70,7 @@ def _place(c: ProofContext, reads: list[Touch], writes: dict[object, list[Touch]
             continue
         others = others or not read.own
         sets = by_sets(c, read, ways)
-        if sets is None or sets.left is None or not sets.left.is_empty():
+        if sets is None or sets.left is None or not sets.left.empty:
             if not by_solver(c, read, ways):
                 return _open(c, read, what, ways, sets), others
     return Obligation("init", Verdict.PROVED, what, first.span, "shown for every launch"), others
@@ -93,7 +93,7 @@ def by_sets(c: ProofContext, read: Touch, ways: list[Before]) -> Sets | None:
         rounds.append((ways, False))
     for some, coarse in rounds:
         found = _subtracted(c, read, some, coarse)
-        if found is not None and found.left is not None and found.left.is_empty():
+        if found is not None and found.left is not None and found.left.empty:
             break
     return found
 
@@ -115,7 +115,7 @@ def _subtracted(c: ProofContext, read: Touch, ways: list[Before], coarse: bool) 
         sets.solve()
     if sets.left is None and not coarse:
         c.notes["sets"] = failed + 1 if isinstance(failed, int) else 1
-    if sets.left is not None and sets.left.is_empty():
+    if sets.left is not None and sets.left.empty:
         covered[key] = sets
     return sets
 

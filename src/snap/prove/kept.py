@@ -21,13 +21,13 @@ from pathlib import Path
 from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Protocol
 
+from snap.analysis.oracles import SOLVERS
 from snap.prove.verdict import Proof
 
 if TYPE_CHECKING:
     from snap.prove import Task
 
 FOLDERS = ("analysis", "check", "diag", "frontend", "ir", "machine", "prove", "sync")  # what a proof depends on
-SOLVERS = ("z3", "islpy")
 
 
 class Store(Protocol):

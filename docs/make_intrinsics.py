@@ -21,8 +21,9 @@ from snap.ir.operations import (
     STORE_CACHES,
     CollectiveOp,
     MathOp,
+    ResultOf,
 )
-from snap.ir.types import Scalar
+from snap.ir.types import BOOL, F32, I32, U8, Scalar
 
 PAGE = Path(__file__).with_name("intrinsics.md")
 
@@ -152,7 +153,7 @@ def result_of(op: CollectiveOp) -> str:
             return ""
         case Scalar(name):
             return f"`{name} @ {op.returns}`"
-        case "first":
+        case ResultOf.FIRST:
             return f"that of the first argument, `@ {op.returns}`"
         case other:
             raise ValueError(f"unknown kind of result {other!r}")
@@ -165,7 +166,7 @@ def collective_row(op: CollectiveOp) -> str:
 
 
 def math_row(op: MathOp) -> str:
-    result = {"same": "the same type", "bool": "`bool`", "int": "`int`", "byte": "`u8`", "single": "`float`"}[op.result]
+    result = {None: "the same type", BOOL: "`bool`", I32: "`int`", U8: "`u8`", F32: "`float`"}[op.result]
     return f"| `{op.name}` | {op.arity}{' or more' * (op.name in ('min', 'max'))} | {op.domain} | {result} | {'yes' if op.fast else ''} | {words.MATH_WORDS[op.name]} |\n"
 
 

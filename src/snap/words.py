@@ -22,7 +22,9 @@ from snap.ir.operations import (
     SCOPES,
     STORE_CACHES,
     CollectiveOp,
+    Domain,
 )
+from snap.ir.types import BOOL, F32, I32, U8, Scalar
 
 LEVELS = {
     "grid": "All blocks of a launch. `grid[1]` is what the body of a kernel runs at: everything is decided once for all.",
@@ -446,7 +448,7 @@ MATH_WORDS = {
 def collective(op: CollectiveOp) -> tuple[str, str]:
     """The signature of a collective, with the privileges that its row states, and its text."""
     names, more = OPERANDS.get(op.name, ("v" if op.args else "", ""))
-    result = "" if op.result is None else f" -> {'T' if op.result == 'first' else op.result} @ {op.returns}"
+    result = "" if op.result is None else f" -> {op.result if isinstance(op.result, Scalar) else 'T'} @ {op.returns}"
     params, given = [], list(op.args)
     for name in filter(None, names.split(", ")):
         if "=" in name:
@@ -472,9 +474,9 @@ def atomic(name: str) -> tuple[str, str]:
 
 def mathematics(name: str, fast: bool = False) -> tuple[str, str]:
     op, text = MATH[name], MATH_WORDS.get(name, "")
-    kind = {"float": "float", "single": "float", "byte": "u8"}.get(op.domain, "T")
+    kind = {Domain.FLOAT: "float", Domain.SINGLE: "float", Domain.BYTE: "u8"}.get(op.domain, "T")
     names = ("x",) if op.arity == 1 else ("x", "y") if op.arity == 2 else ("a", "b", "c")
-    result = {"same": kind, "bool": "bool", "int": "int", "byte": "u8", "single": "float"}[op.result]
+    result = {None: kind, BOOL: "bool", I32: "int", U8: "u8", F32: "float"}[op.result]
     several = f", *more: {kind}" if name in ("min", "max") else ""
     return (
         f"({', '.join(f'{n}: {kind}' for n in names)}{several}) -> {result}",

@@ -26,7 +26,7 @@ from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
 from snap.ir.hardware import COPIED, PARTS, REGISTER_UNIT, SET_REGISTERS, SHUFFLE_WIDTHS, SLEEP
-from snap.ir.operations import ALIASES, COLLECTIVES, MATH, CollectiveOp, neutral
+from snap.ir.operations import ALIASES, COLLECTIVES, MATH, CollectiveOp, ResultOf, neutral
 from snap.ir.types import (
     BLOCK1,
     BOOL,
@@ -181,7 +181,7 @@ def _plain(c: Checker, op: CollectiveOp, e: tree.Call, want: Want) -> ir.Expr | 
     target: tuple[ir.Target, ...] = ()
     value = None
     if op.result is not None:
-        type = args[0].type if op.result == "first" else op.result
+        type = args[0].type if op.result is ResultOf.FIRST else op.result
         into, value = result_for(c, op.name, f"intrinsic.{op.name}", type, returns, want, e.span)
         target = (into,)
     c.out.append(ir.Collective(op.name, op.requires, c.place, target, tuple(args), attrs=tuple(attrs), span=e.span))

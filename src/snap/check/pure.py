@@ -13,7 +13,7 @@ from snap.check.state import Checker, Want
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
-from snap.ir.operations import MATH
+from snap.ir.operations import MATH, Domain
 from snap.ir.types import BOOL, F32, F64, I32, U8, U32, Scalar, Vector
 
 
@@ -66,7 +66,7 @@ def math_call(c: Checker, name: str, e: tree.Call, want: Want, fast: bool = Fals
     args = numbers(c, want, *e.args)
     if any(isinstance(a.type, Vector) for a in args):
         return _of_vectors(c, name, args, e.span, fast)
-    if op.domain in ("int", "word") and any(not a.type.is_integer for a in args):
+    if op.domain in (Domain.INT, Domain.WORD) and any(not a.type.is_integer for a in args):
         raise c.type_error(f"`{name}` takes integers", e.span, help="cast them: `int(...)`")
     while len(args) > 2 and variadic:
         args[:2] = [_math(c, name, args[:2], e.span, fast)]
@@ -76,12 +76,13 @@ def math_call(c: Checker, name: str, e: tree.Call, want: Want, fast: bool = Fals
 # Functions whose result is of their arguments' type take vectors, component by component.
 def _of_vectors(c: Checker, name: str, args: list[ir.Expr], span: Span, fast: bool) -> ir.Expr:
     op = MATH[name]
-    if op.result != "same" or op.domain not in ("float", "number", "int"):
+    if op.result is not None or op.domain not in (Domain.FLOAT, Domain.NUMBER, Domain.INT):
         raise c.type_error(f"`{name}` takes scalars, not vectors", span, help="take components, `.x`")
     *args, type = meeting(c, span, *args)
-    if op.domain == "float" and not type.elem.is_float or op.domain == "int" and not type.elem.is_integer:
+    floats = op.domain is Domain.FLOAT
+    if floats and not type.elem.is_float or op.domain is Domain.INT and not type.elem.is_integer:
         raise c.type_error(
-            f"`{name}` takes {'floats' if op.domain == 'float' else 'integers'}, and these are `{type}`",
+            f"`{name}` takes {'floats' if floats else 'integers'}, and these are `{type}`",
             span,
             help="cast them, `float(...)` or `int(...)`",
         )
@@ -104,25 +105,24 @@ def _math(c: Checker, name: str, args: list[ir.Expr], span: Span, fast: bool) ->
             raise no_common_type(c, args[0], a, span)
         meet = ir.Const(0, type, convert.is_weak(meet) and convert.is_weak(a), span=span)
     type = meet.type
-    if op.domain in ("single", "byte"):
+    if op.domain in (Domain.SINGLE, Domain.BYTE):
         type = _of_eight_bits(c, name, args[0], span)
-    elif op.domain != "float":
+    elif op.domain is not Domain.FLOAT:
         type = convert.promoted(type)
     elif not type.is_float:
         type = F32
-    if op.domain == "word":
+    if op.domain is Domain.WORD:
         _words(c, name, args, type, span)
     free = name in ("min", "max") and convert.is_weak(meet)
     args = [(convert.weakly if free else convert.cast)(a, type) for a in args]
     if name in ("min", "max") and all(isinstance(a, ir.Const) for a in args):
         return ir.Const(convert.extreme(name, [a.value for a in args]), type, free, span=span)
-    result = {"same": type, "bool": BOOL, "int": I32, "byte": U8, "single": F32}[op.result]
-    return ir.Math(name, tuple(args), result, fast, span=span)
+    return ir.Math(name, tuple(args), type if op.result is None else op.result, fast, span=span)
 
 
 # Floats of 8 bits come from f32, in one rounding; their bits lie in `u8`, which no other integer is taken for.
 def _of_eight_bits(c: Checker, name: str, given: ir.Expr, span: Span) -> Scalar:
-    if MATH[name].domain == "single":
+    if MATH[name].domain is Domain.SINGLE:
         if given.type == F64 and not convert.is_weak(given):
             raise c.type_error(
                 f"`{name}` rounds an `f32`, and this is an `f64`", span, help=f"round it first: `{name}(float(x))`"

@@ -13,8 +13,8 @@ from snap.codegen import tree
 from snap.codegen.arithmetic import call, fitted, is_half, is_narrow, narrowed, widened
 from snap.codegen.module import Helper, Module
 from snap.codegen.spelling import literal, type_name
-from snap.ir.operations import MATH
-from snap.ir.types import F32, F64, Scalar, ScalarKind
+from snap.ir.operations import MATH, Domain
+from snap.ir.types import BOOL, F32, F64, Scalar, ScalarKind
 
 FAST_F32 = {
     "exp": "__expf",
@@ -69,7 +69,7 @@ static __device__ __forceinline__ float {name}(unsigned char x) {{
 
 def function(module: Module, op: str, args: tuple[tree.Expr, ...], t: Scalar, fast: bool) -> tree.Expr:
     """`op` of arguments that have type t."""
-    if MATH[op].domain in ("single", "byte"):
+    if MATH[op].domain in (Domain.SINGLE, Domain.BYTE):
         return call(module.helper(small_float(op)), *args)
     if t.is_float:
         return _half(module, op, args, t, fast) if is_half(t) else _float(module, op, args, t, fast)
@@ -98,7 +98,7 @@ def _half(module: Module, op: str, args: tuple[tree.Expr, ...], t: Scalar, fast:
     if op in EXACT_HALF:
         return call(EXACT_HALF[op], *args)
     result = _float(module, op, tuple(widened(module, arg, t) for arg in args), F32, fast)
-    return result if MATH[op].result == "bool" else narrowed(module, result, t)
+    return result if MATH[op].result == BOOL else narrowed(module, result, t)
 
 
 def _integer(module: Module, op: str, args: tuple[tree.Expr, ...], t: Scalar) -> tree.Expr:

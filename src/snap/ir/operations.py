@@ -5,6 +5,7 @@ and the code generator implement exactly these, and `docs/intrinsics.md` is prin
 from __future__ import annotations
 
 import math
+from enum import Enum, auto
 
 from snap.ir.types import (
     BF16,
@@ -16,6 +17,7 @@ from snap.ir.types import (
     GRID1,
     I32,
     THREAD1,
+    U8,
     U32,
     WARP1,
     WARPGROUP1,
@@ -24,22 +26,31 @@ from snap.ir.types import (
     ScalarKind,
     Vector,
 )
+from snap.ir.word import Word
 from snap.record import record, replace
 
 # ---- pure functions -------------------------------------------------------------------------------------------------
 
 
+class Domain(Word):
+    """What a pure function takes."""
+
+    FLOAT = "float"  # integers are converted to f32
+    NUMBER = "number"
+    INT = "int"
+    WORD = "word"  # all i32, or all u32
+    SINGLE = "single"  # f32, to which others than f64 are converted
+    BYTE = "byte"  # u8
+
+
 @record
 class MathOp:
-    """domain: 'float' (integers are converted to f32), 'number', 'int', 'word' (all i32, or all u32), 'single' (f32, to
-    which others than f64 are converted) or 'byte' (u8).  result: 'same', 'bool', 'int' (i32), 'byte' (u8) or 'single'
-    (f32).  fast: an approximate form exists.
-    """
+    """result: None where it is of the arguments' type.  fast: an approximate form exists."""
 
     name: str
     arity: int
-    domain: str
-    result: str = "same"
+    domain: Domain
+    result: Scalar | None = None
     fast: bool = False
 
 
@@ -47,32 +58,38 @@ MATH: dict[str, MathOp] = {
     op.name: op
     for op in (
         *(
-            MathOp(name, 1, "float")
+            MathOp(name, 1, Domain.FLOAT)
             for name in (
                 "rsqrt cbrt exp10 expm1 log1p tan asin acos atan sinh cosh asinh acosh atanh erf erfc floor ceil round"
                 " rint trunc"
             ).split()
         ),
-        *(MathOp(name, 1, "float", fast=True) for name in "sqrt exp exp2 log log2 log10 sin cos tanh rcp".split()),
-        MathOp("pow", 2, "float", fast=True),
-        MathOp("div", 2, "float", fast=True),
-        *(MathOp(name, 2, "float") for name in "atan2 fmod copysign hypot".split()),
-        MathOp("fma", 3, "float"),
-        *(MathOp(name, 1, "float", "bool") for name in "isnan isinf isfinite".split()),
-        MathOp("abs", 1, "number"),
-        MathOp("min", 2, "number"),
-        MathOp("max", 2, "number"),
-        *(MathOp(name, 1, "int", "int") for name in "ffs popc clz".split()),
-        MathOp("brev", 1, "int"),
-        MathOp("mulhi", 2, "int"),
-        *(MathOp(name, 3, "word") for name in "dp4a dp2a_lo dp2a_hi".split()),
-        *(MathOp(name, 1, "single", "byte") for name in "to_e4m3 to_e5m2".split()),
-        *(MathOp(name, 1, "byte", "single") for name in "from_e4m3 from_e5m2".split()),
+        *(MathOp(name, 1, Domain.FLOAT, fast=True) for name in "sqrt exp exp2 log log2 log10 sin cos tanh rcp".split()),
+        MathOp("pow", 2, Domain.FLOAT, fast=True),
+        MathOp("div", 2, Domain.FLOAT, fast=True),
+        *(MathOp(name, 2, Domain.FLOAT) for name in "atan2 fmod copysign hypot".split()),
+        MathOp("fma", 3, Domain.FLOAT),
+        *(MathOp(name, 1, Domain.FLOAT, BOOL) for name in "isnan isinf isfinite".split()),
+        MathOp("abs", 1, Domain.NUMBER),
+        MathOp("min", 2, Domain.NUMBER),
+        MathOp("max", 2, Domain.NUMBER),
+        *(MathOp(name, 1, Domain.INT, I32) for name in "ffs popc clz".split()),
+        MathOp("brev", 1, Domain.INT),
+        MathOp("mulhi", 2, Domain.INT),
+        *(MathOp(name, 3, Domain.WORD) for name in "dp4a dp2a_lo dp2a_hi".split()),
+        *(MathOp(name, 1, Domain.SINGLE, U8) for name in "to_e4m3 to_e5m2".split()),
+        *(MathOp(name, 1, Domain.BYTE, F32) for name in "from_e4m3 from_e5m2".split()),
     )
 }
 
 
 # ---- collectives ----------------------------------------------------------------------------------------------------
+
+
+class ResultOf(Enum):
+    """Whose type a result has."""
+
+    FIRST = auto()  # the first argument's
 
 
 @record
@@ -83,7 +100,7 @@ class CollectiveOp:
     parts     of a warp's: whether an aligned part of a warp (thread[2], thread[4], thread[8], thread[16]) can execute
               it instead, where that is what the code holds; what the row says of thread[32] is then the part's (`by`)
     args      the privilege each argument is evaluated for (the last one repeats)
-    result    None, a scalar type, or 'first' (the first argument's)
+    result    None, a scalar type, or that of the first argument
     returns   the privilege of the result
     reads     whether it reads the elements that it is given (`Collective.accesses`), as rows of 16 bytes, one a lane
     writes    whether it writes them
@@ -114,7 +131,7 @@ class CollectiveOp:
     name: str
     requires: Privilege
     args: tuple[Privilege, ...] = ()
-    result: Scalar | str | None = None
+    result: Scalar | ResultOf | None = None
     returns: Privilege = THREAD1
     reads: bool = False
     writes: bool = False
@@ -143,18 +160,22 @@ COLLECTIVES: dict[str, CollectiveOp] = {
             "shfl",
             WARP1,
             (THREAD1, THREAD1),
-            "first",
+            ResultOf.FIRST,
             THREAD1,
             parts=True,
             doc="the value of lane `lane`; of the whole group where the lane is uniform",
         ),
-        CollectiveOp("shfl_up", WARP1, (THREAD1, WARP1), "first", parts=True, doc="the value `delta` lanes below"),
-        CollectiveOp("shfl_down", WARP1, (THREAD1, WARP1), "first", parts=True, doc="the value `delta` lanes above"),
+        CollectiveOp(
+            "shfl_up", WARP1, (THREAD1, WARP1), ResultOf.FIRST, parts=True, doc="the value `delta` lanes below"
+        ),
+        CollectiveOp(
+            "shfl_down", WARP1, (THREAD1, WARP1), ResultOf.FIRST, parts=True, doc="the value `delta` lanes above"
+        ),
         CollectiveOp(
             "shfl_xor",
             WARP1,
             (THREAD1, WARP1),
-            "first",
+            ResultOf.FIRST,
             parts=True,
             doc="the value of the lane whose number differs by `mask`",
         ),
@@ -172,12 +193,20 @@ COLLECTIVES: dict[str, CollectiveOp] = {
         ),
         CollectiveOp("match_all", WARP1, (THREAD1,), U32, WARP1, parts=True, doc="all lanes if they agree, else 0"),
         *(
-            CollectiveOp(f"reduce_{name}", WARP1, (THREAD1,), "first", WARP1, parts=True, doc=f"{name} over the group")
+            CollectiveOp(
+                f"reduce_{name}", WARP1, (THREAD1,), ResultOf.FIRST, WARP1, parts=True, doc=f"{name} over the group"
+            )
             for name in "add min max and or xor".split()
         ),
         CollectiveOp("elect", WARP1, (), BOOL, THREAD1, parts=True, doc="true in exactly one lane"),
         CollectiveOp(
-            "broadcast", BLOCK1, (THREAD1,), "first", BLOCK1, barrier=True, doc="one thread's value for the whole block"
+            "broadcast",
+            BLOCK1,
+            (THREAD1,),
+            ResultOf.FIRST,
+            BLOCK1,
+            barrier=True,
+            doc="one thread's value for the whole block",
         ),
         CollectiveOp(
             "syncthreads_or", BLOCK1, (THREAD1,), BOOL, BLOCK1, barrier=True, doc="whether any thread says yes"
@@ -205,7 +234,7 @@ COLLECTIVES: dict[str, CollectiveOp] = {
                     f"broadcast_{word}",
                     group,
                     (THREAD1,),
-                    "first",
+                    ResultOf.FIRST,
                     group,
                     barrier=True,
                     doc=f"one thread's value for the whole {word}",

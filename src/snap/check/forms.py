@@ -360,7 +360,7 @@ def split_of(s: tree.With, level: Level, sizes: tuple[int, ...], chosen: int, bo
         )
         for k in range(len(sizes))
     )
-    return tree.Match(subject_of(sizes, s.call.span), cases, s.head, part="role", span=s.span)
+    return tree.Match(subject_of(sizes, s.call.span), cases, s.head, part=tree.MatchPart.ROLE, span=s.span)
 
 
 def subject_of(sizes: tuple[int, ...], span: Span) -> tree.Call:

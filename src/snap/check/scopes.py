@@ -231,7 +231,7 @@ def _what_is_left(held: Held, offset: int) -> int:
 
 
 def _shared_out(s: tree.Match, count: int, level: Level) -> Label:
-    return Label(s.head, f"{'splits' if s.part == 'case' else 'shares out'} {count} {level.word}s")
+    return Label(s.head, f"{'splits' if s.part is tree.MatchPart.CASE else 'shares out'} {count} {level.word}s")
 
 
 def _there_are(c: Checker, s: tree.Match, case: tree.MatchCase, level: Level, offset: int, size: int) -> bool:
@@ -304,7 +304,7 @@ def _sizes(c: Checker, s: tree.Match, unit: int) -> list[int | None]:
         else:
             value *= unit
         if value < 1:
-            what, way = ("role", "`roles(256, 128)`") if s.part == "role" else ("case", "`case 64:`")
+            what, way = ("role", "`roles(256, 128)`") if s.part is tree.MatchPart.ROLE else ("case", "`case 64:`")
             raise c.type_error(f"a {what} takes a positive number of units, not {value}", case.head, help=way)
         sizes.append(value)
     if named and len([x for x in sizes if x is not None]) < len(named):

@@ -443,7 +443,7 @@ def _roles(c: Checker, s: tree.Assign) -> tree.Body:
     from snap.check.scopes import split_statement
 
     wrong, made = len(c.errors), len(c.out)
-    split = tree.Match(subject_of(sizes, call.span), cases, call.span, part="role", span=s.span)
+    split = tree.Match(subject_of(sizes, call.span), cases, call.span, part=tree.MatchPart.ROLE, span=s.span)
     split_statement(c, split, tail=False)
     if len(c.errors) == wrong:
         all_have_roles(c, s, sizes)

@@ -12,6 +12,7 @@ from dataclasses import field
 from typing import Any, get_args
 
 from snap.diag.span import Span
+from snap.ir.word import Word
 from snap.record import record as node
 
 # ---- expressions ----------------------------------------------------------------------------------------------------
@@ -273,14 +274,19 @@ class MatchCase:
     span: Span = field(compare=False, kw_only=True)
 
 
+class MatchPart(Word):
+    """What the user calls one part of a split: a case or, where a short form stands for it, a role."""
+
+    CASE = "case"
+    ROLE = "role"
+
+
 @node
 class Match:
-    """part: what the user calls one of them, a case or, where a short form stands for the split, a role."""
-
     subject: Expr
     cases: tuple[MatchCase, ...]
     head: Span = field(compare=False)
-    part: str = field(default="case", compare=False, kw_only=True)
+    part: MatchPart = field(default=MatchPart.CASE, compare=False, kw_only=True)
     span: Span = field(compare=False, kw_only=True)
 
 

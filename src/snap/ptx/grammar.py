@@ -11,7 +11,7 @@ from snap.diag.source import register_source
 from snap.diag.span import Span
 from snap.ptx import tree
 from snap.ptx.errors import PtxError
-from snap.ptx.tokens import TextToken, floating, integer, tokens
+from snap.ptx.tokens import TextToken, TokenKind, floating, integer, tokens
 
 LINKING = (".visible", ".extern", ".weak", ".common")
 SPACES = (".reg", ".sreg", ".param", ".shared", ".global", ".const", ".local", ".tex")
@@ -40,15 +40,19 @@ class _Parser:
     def next(self) -> TextToken:
         return self.tokens[self.at]
 
+    @property
+    def ended(self) -> bool:
+        return self.next.kind is TokenKind.END
+
     def take(self) -> TextToken:
         token = self.tokens[self.at]
-        if token.kind != "end":
+        if token.kind is not TokenKind.END:
             self.at += 1
         return token
 
     def has(self, *texts: str) -> bool:
         """Whether this mark, or dotted word, comes next."""
-        return self.next.kind in ("mark", "dotted") and self.next.text in texts
+        return self.next.kind in (TokenKind.MARK, TokenKind.DOTTED) and self.next.text in texts
 
     def took(self, text: str) -> bool:
         if self.has(text):
@@ -62,20 +66,20 @@ class _Parser:
         return self.take()
 
     def expect_name(self, what: str) -> TextToken:
-        if self.next.kind != "name":
+        if self.next.kind is not TokenKind.NAME:
             raise self.wrong(f"{what} is expected")
         return self.take()
 
     def expect_integer(self, what: str) -> int:
         negative = self.took("-")
-        if self.next.kind != "int":
+        if self.next.kind is not TokenKind.INT:
             raise self.wrong(f"{what}, a number, is expected")
         value = integer(self.take().text)
         return -value if negative else value
 
     def wrong(self, message: str, help: str = "") -> PtxError:
         found = self.next
-        label = "the text ends here" if found.kind == "end" else f"and this is `{found.text}`"
+        label = "the text ends here" if found.kind is TokenKind.END else f"and this is `{found.text}`"
         return PtxError("PTX002", message, found.span, label, help)
 
     def since(self, start: TextToken) -> Span:
@@ -85,13 +89,13 @@ class _Parser:
 
     def module(self) -> tree.Module:
         items: list[tree.Item] = []
-        while self.next.kind != "end":
+        while not self.ended:
             items += self.item()
         return tree.Module(tuple(items), self.filename)
 
     def item(self) -> list[tree.Item]:
         start = self.next
-        if start.kind != "dotted":
+        if start.kind is not TokenKind.DOTTED:
             raise self.wrong("a directive is expected, which begins with a dot")
         if self.took(".section"):
             return [self.section(start)]
@@ -116,27 +120,31 @@ class _Parser:
         """One on a line of its own: its words end with the line, or a semicolon, or where a body begins."""
         start = self.take()
         words: list[str] = []
-        while self.next.kind != "end" and self.next.span.line == start.span.line and not self.has(";", "{", "}"):
+        while not self.ended and self.next.span.line == start.span.line and not self.has(";", "{", "}"):
             words.append(self.word())
         return tree.Directive(start.text[1:], tuple(words), self.since(start))
 
     def word(self) -> str:
         word = self.take().text
-        while self.next.touches and self.next.kind in ("dotted", "name") and word not in (",", "=", ":", "+", "("):
+        while (
+            self.next.touches
+            and self.next.kind in (TokenKind.DOTTED, TokenKind.NAME)
+            and word not in (",", "=", ":", "+", "(")
+        ):
             word += self.take().text
         return word
 
     def section(self, start: TextToken) -> tree.Section:
-        if self.next.kind not in ("dotted", "name"):
+        if self.next.kind not in (TokenKind.DOTTED, TokenKind.NAME):
             raise self.wrong("the section's name is expected")
         name = self.word()
         self.expect("{", "where the section begins")
         lines: list[tuple[str, ...]] = []
         while not self.has("}"):
-            if self.next.kind == "end":
+            if self.ended:
                 raise self.wrong("`}` is expected where the section ends")
             line, words = self.next.span.line, []
-            while self.next.kind != "end" and self.next.span.line == line and not self.has("}"):
+            while not self.ended and self.next.span.line == line and not self.has("}"):
                 words.append(self.word())
             lines.append(tuple(words))
         self.take()
@@ -158,9 +166,9 @@ class _Parser:
     def function_directives(self) -> tuple[tree.Directive, ...]:
         """`.maxntid 128, 1, 1`, `.pragma "...";`: each up to the next, or to the body."""
         found: list[tree.Directive] = []
-        while self.next.kind == "dotted":
+        while self.next.kind is TokenKind.DOTTED:
             start, words = self.take(), []
-            while self.next.kind in ("int", "text", "name") or self.has(","):
+            while self.next.kind in (TokenKind.INT, TokenKind.TEXT, TokenKind.NAME) or self.has(","):
                 words.append(self.word())
             if start.text == ".pragma":
                 self.took(";")
@@ -196,7 +204,7 @@ class _Parser:
         kind, vector = "", ""
         pointer: list[str] = []
         attributes: list[str] = []
-        while self.next.kind == "dotted":
+        while self.next.kind is TokenKind.DOTTED:
             word = self.take().text[1:]
             if word == "align":
                 count = self.expect_integer("the alignment")
@@ -227,7 +235,7 @@ class _Parser:
         words: list[str] = []
         depth = 1
         while depth:
-            if self.next.kind == "end":
+            if self.ended:
                 raise self.wrong("`)` is expected behind the attribute")
             word = self.take().text
             depth += (word == "(") - (word == ")")
@@ -295,7 +303,7 @@ class _Parser:
         open_blocks: list[tuple[TextToken, list[tree.Statement]]] = [(start, [])]
         while open_blocks:  # a stack of our own: a text may nest deeper than Python can
             opened, body = open_blocks[-1]
-            if self.next.kind == "end":
+            if self.ended:
                 raise self.wrong(f"`}}` is expected for the body that begins at line {opened.span.line}")
             if self.has("{"):
                 open_blocks.append((self.take(), []))
@@ -310,7 +318,7 @@ class _Parser:
 
     def statement(self) -> list[tree.Statement]:
         start = self.next
-        if start.kind == "dotted":
+        if start.kind is TokenKind.DOTTED:
             if self.has(*LINKING):
                 return list(self.variables(self.take().text[1:], start))
             if self.has(*SPACES):
@@ -326,9 +334,9 @@ class _Parser:
             negated = self.took("!")
             guard = self.expect_name("a predicate")
             return [self.instruction(start, guard.text, negated)]
-        if start.kind != "name":
+        if start.kind is not TokenKind.NAME:
             raise self.wrong("a statement is expected")
-        if self.tokens[self.at + 1].kind == "mark" and self.tokens[self.at + 1].text == ":":
+        if self.tokens[self.at + 1].kind is TokenKind.MARK and self.tokens[self.at + 1].text == ":":
             self.at += 2
             if self.has(".branchtargets", ".calltargets", ".callprototype"):
                 return [self.labelled(start)]
@@ -373,7 +381,7 @@ class _Parser:
 
     def instruction(self, start: TextToken, guard: str, negated: bool) -> tree.Instruction:
         parts = [self.expect_name("an instruction").text]
-        while self.next.kind == "dotted" and self.next.touches:
+        while self.next.kind is TokenKind.DOTTED and self.next.touches:
             parts.append(self.take().text[1:])
         operands: list[tree.Operand] = []
         while not self.has(";"):
@@ -395,9 +403,9 @@ class _Parser:
             return tree.Arguments(self.listed(")"), self.since(start))
         if self.took("!"):
             return tree.Not(self.operand(), self.since(start))
-        if start.kind in ("int", "float") or self.has("-", "+"):
+        if start.kind in (TokenKind.INT, TokenKind.FLOAT) or self.has("-", "+"):
             return self.number()
-        if start.kind == "name":
+        if start.kind is TokenKind.NAME:
             return self.name()
         raise self.wrong("an operand is expected")
 
@@ -413,10 +421,10 @@ class _Parser:
         start, negative = self.next, False
         while self.has("-", "+"):
             negative ^= self.take().text == "-"
-        if self.next.kind == "int":
+        if self.next.kind is TokenKind.INT:
             value = integer(self.take().text)
             return tree.Number(-value if negative else value, "int", self.since(start))
-        if self.next.kind == "float":
+        if self.next.kind is TokenKind.FLOAT:
             bits, kind = floating(self.take().text)
             sign = 1 << (31 if kind == "f32" else 63)
             return tree.Number(bits ^ sign if negative else bits, kind, self.since(start))
@@ -425,7 +433,7 @@ class _Parser:
     def name(self) -> tree.Operand:
         start = self.take()
         text = start.text
-        while self.next.kind == "dotted" and self.next.touches:
+        while self.next.kind is TokenKind.DOTTED and self.next.touches:
             text += self.take().text
         offset = self.offset()
         if offset is not None:

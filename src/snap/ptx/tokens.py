@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 
 from snap.diag.span import Span
+from snap.ir.word import Word
 from snap.ptx.errors import PtxError
 from snap.record import record
 
@@ -30,11 +31,26 @@ _TOKEN = re.compile(
 )
 
 
+class TokenKind(Word):
+    """What a piece of the text is: each but the last is a group of `_TOKEN`."""
+
+    TEXT = "text"
+    FLOAT = "float"
+    INT = "int"
+    DOTTED = "dotted"
+    NAME = "name"
+    MARK = "mark"
+    END = "end"
+
+
+_KINDS = {str(kind): kind for kind in TokenKind}
+
+
 @record
 class TextToken:
-    """kind: 'text', 'float', 'int', 'dotted', 'name', 'mark', or 'end'; touches: nothing stands before it."""
+    """touches: nothing stands before it."""
 
-    kind: str
+    kind: TokenKind
     text: str
     touches: bool
     span: Span
@@ -61,10 +77,10 @@ def tokens(text: str, filename: str) -> Iterator[TextToken]:
         if found.lastgroup == "blank":
             touches = False
         else:
-            yield TextToken(str(found.lastgroup), found[0], touches, lines.span(at, found.end()))
+            yield TextToken(_KINDS[str(found.lastgroup)], found[0], touches, lines.span(at, found.end()))
             touches = True
         at = found.end()
-    yield TextToken("end", "", False, lines.span(len(text), len(text)))
+    yield TextToken(TokenKind.END, "", False, lines.span(len(text), len(text)))
 
 
 def _unended(text: str, at: int) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from snap.api import SnapFunction
+from snap.ir.word import Word
 from snap.record import record
 from snap.runtime.arrays import classify
 from snap.runtime.byname import check_names, resolve
@@ -48,15 +49,22 @@ class TuneError(ValueError):
         self.trials = trials
 
 
+class Outcome(Word):
+    """What became of a candidate.  Equal to its word: `trial.outcome == "timed"`."""
+
+    PRUNED = "pruned"  # before compiling
+    REFUSED = "refused"  # by the compiler or at launch
+    TIMED = "timed"
+    COMPILED = "compiled"  # without timing, as is the next
+    UNTRIED = "untried"
+
+
 @record
 class Trial:
-    """outcome  'pruned' (before compiling), 'refused' (by the compiler or at launch), 'timed', 'compiled' or 'untried'
-             (without timing)
-    place    file and line of the first error, where the checker refused it
-    """
+    """place: file and line of the first error, where the checker refused it."""
 
     config: Config
-    outcome: str
+    outcome: Outcome
     reason: str = ""
     seconds: float | None = None
     place: str = ""
@@ -218,7 +226,7 @@ class Tuner:
             self.blocks,
             choice.seconds,
             True,
-            (Trial(ready.config, "timed", "", choice.seconds),),
+            (Trial(ready.config, Outcome.TIMED, "", choice.seconds),),
         )
 
     # -- without timing
@@ -233,16 +241,16 @@ class Tuner:
             for config in self.configs:
                 step()
                 if chosen is not None:
-                    trials.append(Trial(config, "untried"))
+                    trials.append(Trial(config, Outcome.UNTRIED))
                     continue
                 try:
                     ready = self._prepare(config, args, limits)
                 except Pruned as why:
-                    trials.append(Trial(config, "pruned", str(why), place=why.place))
+                    trials.append(Trial(config, Outcome.PRUNED, str(why), place=why.place))
                     continue
                 outcome, reason = _compiled(ready, limits)
                 trials.append(Trial(config, outcome, reason))
-                chosen = ready if outcome != "refused" else None
+                chosen = ready if outcome is not Outcome.REFUSED else None
         if chosen is None:
             raise TuneError(self.name, tuple(trials))
         return Tuned(self.family, chosen.kernel, chosen.config, self.blocks, None, False, tuple(trials))
@@ -259,14 +267,14 @@ class Tuner:
                 try:
                     ready[index] = self._prepare(config, args, limits)
                 except Pruned as why:
-                    trials[index] = Trial(config, "pruned", str(why), place=why.place)
+                    trials[index] = Trial(config, Outcome.PRUNED, str(why), place=why.place)
                 step()
         pruned = len(trials)
         with progress.stage("compiling", len(ready)) as step:
             answers = compile_all(list(ready.values()), limits.target, self.workers, lambda _: step()) if ready else []
         for index, reason in zip(list(ready), answers):
             if reason is not None:
-                trials[index] = Trial(self.configs[index], "refused", reason)
+                trials[index] = Trial(self.configs[index], Outcome.REFUSED, reason)
                 del ready[index]
         best = self._race(ready, trials, args, device, progress)
         every = tuple(trials[index] for index in range(len(self.configs)))
@@ -298,7 +306,9 @@ class Tuner:
         for index, answer in zip(ready, answers):
             config = self.configs[index]
             trials[index] = (
-                Trial(config, "refused", answer) if isinstance(answer, str) else Trial(config, "timed", "", answer)
+                Trial(config, Outcome.REFUSED, answer)
+                if isinstance(answer, str)
+                else Trial(config, Outcome.TIMED, "", answer)
             )
         return None if best is None else list(ready)[best]
 
@@ -333,12 +343,12 @@ def _launch(ready: Ready, args: tuple) -> Callable[[], None]:
     return lambda: kernel[number](*args)
 
 
-def _compiled(ready: Ready, limits: Limits) -> tuple[str, str]:
+def _compiled(ready: Ready, limits: Limits) -> tuple[Outcome, str]:
     try:
         reason = compile_one(ready, limits.target)
     except ToolchainError as missing:
-        return "untried", f"not compiled: {missing}"
-    return ("compiled", "") if reason is None else ("refused", reason)
+        return Outcome.UNTRIED, f"not compiled: {missing}"
+    return (Outcome.COMPILED, "") if reason is None else (Outcome.REFUSED, reason)
 
 
 def _device(args: tuple) -> int | None:

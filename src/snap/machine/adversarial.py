@@ -121,7 +121,7 @@ def _start(launch: Schedule, program: Program, args: list, blocks: range) -> Non
 def _ending_together(lanes: WarpLanes, steps: Generator, end: FaultSite) -> Generator:
     """Where blocks of a cluster write to each other's memory asynchronously, none of them ends before the others."""
     yield from steps
-    yield from lanes.meet("cluster", lanes.thread, 0, None, end, "", None, 0)
+    yield from lanes.meet(PointKind.CLUSTER, lanes.thread, 0, None, end, "", None, 0)
 
 
 @dataclass(slots=True, eq=False)

@@ -124,7 +124,7 @@ class Air:
         self.schedule = schedule
         self.boxes: list[BoxLoad | BoxStore | Landing] = []
         # Token, memory, place, what it does, and the block whose memory it is.
-        self.issued: list[tuple[int, str, FaultSite, str, int]] = []
+        self.issued: list[tuple[int, str, FaultSite, SideKind, int]] = []
         dice = schedule.dice
         self.at_issue, self.later = (float(dice.choice(_HABITS)) for _ in range(2))
 

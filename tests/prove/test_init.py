@@ -531,3 +531,24 @@ def test_reads_that_are_alike_are_one_question():
 
     found = [o.verdict for o in two_rows.prove(["init"]).of("init").obligations if "T - 1 - t" in o.what]
     assert Verdict.PROVED in found and len(set(found)) == 2
+
+
+def test_reads_of_another_run_have_numbers_of_their_own():
+    """`k.prove("init")` and then `k.prove()` look at the same kernel twice, with what is known of its numbers kept: a read that lies where a read of the
+    first run lay, and is gone, is another one, of another size.
+    """
+    from corpus import OK, kernels_of
+
+    from snap.prove.context import context
+    from snap.prove.covered_sets import _element
+    from snap.prove.touches import touches
+
+    (kernel,) = kernels_of(next(p for p in OK if p.path.stem == "hgemm").execute()).values()
+    c = context(kernel._the_one({}).task)
+    for between in range(4):
+        reads = [t for t in touches(c)[between:] if t.reads]
+        assert len({t.sizes for t in reads}) > 1
+        for t in reads:
+            ends = [(e - i).span() for e, i in zip(_element(c, t), t.index)]
+            assert ends == [(0, n - 1) for n in t.sizes]
+        del reads, t

@@ -324,12 +324,12 @@ class _Written:
         # In bytes, as many at once as divide both.
         c, offsets = sets.c, []
         for k, n in enumerate(w.sizes):
-            one = c.terms.base("offset", 0, n - 1, THREAD1, key=("written", id(w), self.number, k))
+            one = c.terms.base("offset", 0, n - 1, THREAD1, key=("written", w.number, self.number, k))
             self.chosen |= one.atoms
             offsets.append(one)
         (skip, many), (from_, wanted) = w.part, read.part
         step = math.gcd(w.bytes, read.bytes, skip, many, from_, wanted)
-        granule = c.terms.base("granule", 0, wanted // step - 1, THREAD1, key=("granule", id(read), step))
+        granule = c.terms.base("granule", 0, wanted // step - 1, THREAD1, key=("granule", read.number, step))
         start = _flat(w, tuple(i + o for i, o in zip(w.index, offsets))) * w.bytes + skip
         wanted_at = _flat(read, sets.element) * read.bytes + from_ + granule * step
         sets.learn(atoms_of([], [wanted_at]))
@@ -343,7 +343,7 @@ class _Written:
 def _element(c: ProofContext, t: Touch) -> tuple[Poly, ...]:
     """Any element that is read."""
     return tuple(
-        i if n == 1 else i + c.terms.base("element", 0, n - 1, THREAD1, key=("read", id(t), k))
+        i if n == 1 else i + c.terms.base("element", 0, n - 1, THREAD1, key=("read", t.number, k))
         for k, (i, n) in enumerate(zip(t.index, t.sizes))
     )
 

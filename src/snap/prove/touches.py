@@ -33,6 +33,7 @@ class Touch:
     known   whether it is known where it is; else it may be anywhere
     atomic  no barrier orders it with another one
     vague   what a thread has read, or made of that, decides where it is, or whether
+    number  its place among all of the kernel, in the order of the text: the same whenever they are asked for
     """
 
     store: object
@@ -53,6 +54,7 @@ class Touch:
     known: bool = True
     atomic: bool = False
     vague: bool = False
+    number: int = -1
 
     def like(self, other: Touch) -> bool:
         """Whether both count in the same elements."""
@@ -63,7 +65,10 @@ def touches(c: ProofContext) -> list[Touch]:
     """In the order of the text."""
     found = [_site(c, s) for s in c.found.sites if not s.root.is_global]
     found += [_local(one) for one in c.found.locals]
-    return sorted(found, key=lambda one: one.when.order)
+    found.sort(key=lambda one: one.when.order)
+    for k, one in enumerate(found):
+        one.number = k
+    return found
 
 
 def _site(c: ProofContext, s: Site) -> Touch:

@@ -55,13 +55,13 @@ def domain(op):
 
 @named("t", NUMBERS, ids=same)
 def test_functions(t, compiles):
-    x, out = k.memory("x", t, const=True), {"same": k.memory("y", t), "bool": k.memory("flags", BOOL), "int": k.memory("counts", I32), "byte": k.memory("bytes", U8), "single": k.memory("singles", F32)}
+    x, out = k.memory("x", t, const=True), {None: k.memory("y", t), BOOL: k.memory("flags", BOOL), I32: k.memory("counts", I32), U8: k.memory("bytes", U8), F32: k.memory("singles", F32)}
     body = []
     for op in MATH.values():
         if t not in domain(op):
             continue
         for fast in (False, True) if op.fast else (False,):
-            type = {"same": t, "bool": BOOL, "int": I32, "byte": U8, "single": F32}[op.result]
+            type = t if op.result is None else op.result
             body.append(k.store(out[op.result], len(body), k.math(op.name, *(k.load(x, i) for i in range(op.arity)), type=type, fast=fast)))
     compiles(k.kernel([x, *out.values()], body))
 

@@ -18,13 +18,14 @@ from snap.codegen.positions import ZERO, LevelIndex, enter, within
 from snap.codegen.results import consumed_by, consumer_of, declaration, merged, result, store
 from snap.codegen.scope import Scope
 from snap.codegen.spelling import integer, type_name
-from snap.codegen.targets import reads_target, target_lvalue, target_type
+from snap.codegen.targets import reads_target, target_lvalue
 from snap.codegen.unsafe import raw
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.engines import Engine, Wait
 from snap.ir.synced import PointKind
 from snap.ir.types import Level, Scalar
+from snap.ir.walk import target_type
 from snap.record import replace
 
 AUGMENTED = frozenset("+ - * / % << >> & | ^".split())

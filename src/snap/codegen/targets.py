@@ -6,7 +6,6 @@ from snap.codegen import memory, tree
 from snap.codegen.scope import Scope
 from snap.codegen.spelling import COMPONENTS
 from snap.ir import nodes as ir
-from snap.ir.types import Element, ValueType
 
 
 def target_lvalue(scope: Scope, target: ir.Target) -> tree.Expr:
@@ -19,20 +18,6 @@ def target_lvalue(scope: Scope, target: ir.Target) -> tree.Expr:
             return memory.lvalue(scope, access)
         case ir.ComponentTarget(of, lane):
             return tree.Member(target_lvalue(scope, of), COMPONENTS[lane])
-        case _:
-            raise TypeError(type(target).__name__)
-
-
-def target_type(target: ir.Target) -> ValueType | Element:
-    match target:
-        case ir.VarTarget(var):
-            return var.type
-        case ir.ElemTarget(array):
-            return array.elem
-        case ir.MemTarget(access):
-            return access.view.elem
-        case ir.ComponentTarget(of):
-            return target_type(of).elem
         case _:
             raise TypeError(type(target).__name__)
 

@@ -17,8 +17,8 @@ from snap.ir.engines import Engine, Wait
 from snap.ir.hardware import NAMED_BARRIERS, WARP
 from snap.ir.operations import ATOMICS, COLLECTIVES, MATH
 from snap.ir.synced import PointKind, Stage, SyncHalf
-from snap.ir.types import BOOL, GRID1, THREAD1, Array, Level, Place, Privilege, Scalar, ValueType, Vector, scalar_of
-from snap.ir.walk import bytes_of, children, own_expressions, statements, variables, ways_out
+from snap.ir.types import BOOL, GRID1, THREAD1, Array, Level, Place, Privilege, Scalar, Vector
+from snap.ir.walk import bytes_of, children, own_expressions, statements, target_type, variables, ways_out
 from snap.record import record
 
 
@@ -184,21 +184,8 @@ def _room(s: ir.DeclareShared, around: Around) -> str:
 @_alone("stored types", "what is stored has the type of its target", ir.Declare, ir.Assign)
 def _stored(s: ir.Declare | ir.Assign) -> str:
     value = s.init if isinstance(s, ir.Declare) else s.value
-    wanted = s.var.type if isinstance(s, ir.Declare) else _target_type(s.target)
+    wanted = s.var.type if isinstance(s, ir.Declare) else target_type(s.target)
     return "" if value is None or value.type == wanted else f"{value.type} is stored as {wanted}"
-
-
-def _target_type(t: ir.Target) -> ValueType:
-    match t:
-        case ir.VarTarget(var):
-            return var.type
-        case ir.ElemTarget(array):
-            return array.elem
-        case ir.MemTarget(access):
-            return access.view.elem
-        case ir.ComponentTarget(of):
-            return scalar_of(_target_type(of))
-    raise TypeError(type(t).__name__)
 
 
 @_alone("conditions", "what decides is a bool", ir.If, ir.While, ir.Assert)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.fields import EVALUATED, EXPRESSIONS, PLACES, holding
+from snap.ir.types import ValueType, scalar_of
 from snap.record import kept
 
 F = TypeVar("F", bound=synced.AnyFunction)
@@ -158,6 +159,20 @@ def _expressions(s: ir.Stmt) -> tuple[ir.Expr, ...]:
 
 
 expressions = kept("_expressions", _expressions)
+
+
+def target_type(target: ir.Target) -> ValueType:
+    """Of what is stored there."""
+    match target:
+        case ir.VarTarget(var):
+            return var.type
+        case ir.ElemTarget(array):
+            return array.elem
+        case ir.MemTarget(access):
+            return access.view.elem
+        case ir.ComponentTarget(of):
+            return scalar_of(target_type(of))
+    raise TypeError(type(target).__name__)
 
 
 def window_indices(s: ir.Stmt) -> Iterator[ir.Expr]:

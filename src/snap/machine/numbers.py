@@ -107,10 +107,8 @@ def _sum_odd(a, b):
     return np.where(adjust, bits + step, bits)[()].view(np.float64)
 
 
-def _fma64(a, b, c):
-    """The product as a sum of two numbers, and c added with all that was left out rounded to odd.  Where the product is
-    exact, one sum is enough.
-    """
+def two_product(a, b):
+    """The product of two f64 as a sum of two, where nothing leaves their range: rounded, and what that left out."""
     split = np.float64(134217729.0)
     ah = a * split
     ah = ah - (ah - a)
@@ -118,7 +116,14 @@ def _fma64(a, b, c):
     bh = bh - (bh - b)
     al, bl = a - ah, b - bh
     p = a * b
-    e = ((ah * bh - p) + ah * bl + al * bh) + al * bl
+    return p, ((ah * bh - p) + ah * bl + al * bh) + al * bl
+
+
+def _fma64(a, b, c):
+    """The product as a sum of two numbers, and c added with all that was left out rounded to odd.  Where the product is
+    exact, one sum is enough.
+    """
+    p, e = two_product(a, b)
     low, lost = _two_sum(c, e)
     high, rest = _two_sum(p, low)
     exact = high + _sum_odd(lost, rest)

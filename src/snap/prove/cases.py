@@ -14,6 +14,7 @@ from collections.abc import Iterable
 
 from snap.analysis.linear import Form
 from snap.analysis.solve import NO, UNKNOWN, NoModel, solve
+from snap.prove.models import holds_for
 from snap.prove.system import System
 from snap.prove.terms import Cond, Mono, Poly
 
@@ -92,17 +93,4 @@ def _alternatives(c: Cond) -> tuple[Cond, ...]:
 
 def _holds(c: Cond, at: Coefficients) -> bool:
     """Where each product is the number that it is here."""
-    match c:
-        case ("true",):
-            return True
-        case ("false",):
-            return False
-        case ("and", *inner):
-            return all(_holds(one, at) for one in inner)
-        case ("or", *inner):
-            return any(_holds(one, at) for one in inner)
-        case (kind, p):
-            value = p.constant + sum(k * at.get(mono, 0) for mono, k in p.terms.items() if mono)
-            return value >= 0 if kind == "ge" else value == 0 if kind == "eq" else value != 0
-        case _:
-            raise ValueError(c)
+    return holds_for(c, lambda p: p.constant + sum(k * at.get(mono, 0) for mono, k in p.terms.items() if mono))

@@ -6,6 +6,8 @@ atoms are what their definitions say; a quotient by zero is 0.  Non-goals: findi
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from snap.prove.terms import Atom, Cond, Poly
 
 
@@ -43,17 +45,22 @@ def _value(atom: Atom, at: dict[Atom, int]) -> int:
 
 
 def holds(c: Cond, at: dict[Atom, int]) -> bool:
+    return holds_for(c, lambda p: evaluated(p, at))
+
+
+def holds_for(c: Cond, value_of: Callable[[Poly], int]) -> bool:
+    """Where each polynomial is the number that this says."""
     match c:
         case ("true",):
             return True
         case ("false",):
             return False
         case ("and", *inner):
-            return all(holds(one, at) for one in inner)
+            return all(holds_for(one, value_of) for one in inner)
         case ("or", *inner):
-            return any(holds(one, at) for one in inner)
+            return any(holds_for(one, value_of) for one in inner)
         case (kind, p):
-            value = evaluated(p, at)
+            value = value_of(p)
             return value >= 0 if kind == "ge" else value == 0 if kind == "eq" else value != 0
         case _:
             raise ValueError(c)

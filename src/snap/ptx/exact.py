@@ -10,6 +10,9 @@ from math import frexp, inf, isinf, isnan, isqrt, ldexp, nan
 
 import numpy as np
 
+from snap.ir.types import F64
+from snap.machine.numbers import fma, two_product
+
 DIGITS, LEAST = 53, -1074
 
 
@@ -24,10 +27,7 @@ def f64(op: str, xs: tuple[np.ndarray, ...], mode: str) -> np.ndarray:
 
 def _fma(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     """Rounded to nearest: where nothing leaves the range, sums of two numbers do it (numbers.fma)."""
-    from snap.ir.types import F64
-    from snap.machine import numbers
-
-    found = np.array(numbers.fma(a, b, c, F64))
+    found = np.array(fma(a, b, c, F64))
     product = np.abs(a * b)
     plain = (product == 0) | (product > 2.0**-900) & (product < 2.0**900) & (np.abs(a) < 2.0**900)
     plain &= (np.abs(b) < 2.0**900) & ((np.abs(c) < 2.0**900) & (np.abs(c) > 2.0**-900) | (c == 0))
@@ -146,14 +146,7 @@ def rounded(m: int, e: int, mode: str, negative: bool = False) -> float:
 
 def _product_left(x: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """x - a * b with the right sign, for x near it: the product as a sum of two numbers, none of which leaves f64."""
-    split = np.float64(134217729.0)
-    ah = a * split
-    ah = ah - (ah - a)
-    bh = b * split
-    bh = bh - (bh - b)
-    al, bl = a - ah, b - bh
-    p = a * b
-    e = ((ah * bh - p) + ah * bl + al * bh) + al * bl
+    p, e = two_product(a, b)
     return (x - p) - e
 
 

@@ -33,6 +33,10 @@ TURNS = {
     *("machine/mbarriers.py", "machine/program.py", "prove/order_turns.py", "prove/order_rings.py", "prove/order_phases.py"),
 }
 
+# Attributes that say which of a few something is: their types are `Word`s and other enumerations.
+CHOICES = {"kind", "reason", "why", "outcome", "verb", "domain", "half", "engine", "extent"}
+TYPED = ("ir", "analysis", "check", "sync", "codegen", "machine", "frontend", "runtime", "cli", "tune")
+
 
 def modules(*folders: str) -> dict[str, ast.Module]:
     files = sorted(SOURCE.rglob("*.py")) if not folders else [file for folder in folders for file in sorted((SOURCE / folder).rglob("*.py"))]
@@ -80,3 +84,18 @@ def test_a_turn_is_taken_and_a_loop_makes_trips():
         if any(token.type == tokenize.NAME and token.string in ("turn", "turns") for token in tokens):
             said.add(str(file.relative_to(SOURCE)))
     assert said <= TURNS, said - TURNS
+
+
+def strings(e: ast.expr) -> list[str]:
+    parts = e.elts if isinstance(e, (ast.Tuple, ast.Set, ast.List)) else [e]
+    return [part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+
+
+def test_what_something_is_is_a_type_and_no_text():
+    """Letters are NumPy's kinds of types."""
+    for file, module in modules(*TYPED).items():
+        for node in ast.walk(module):
+            sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
+            if any(isinstance(side, ast.Attribute) and side.attr in CHOICES for side in sides):
+                said = [text for side in sides for text in strings(side) if len(text) > 1 and text != "biuf"]
+                assert not said, f"{file}:{node.lineno} compares with {said}: give it a type (ir/word.py)"

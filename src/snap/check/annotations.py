@@ -179,7 +179,7 @@ def _constructed(
     match word:
         case "const" if len(args) == 1 and not options:
             inner = type_spec(c, args[0])
-            if inner.kind not in ("value", "shared"):
+            if inner.kind not in (SpecKind.VALUE, SpecKind.SHARED):
                 raise c.type_error("`const(...)` wraps a scalar, vector or array type", span, help=_FORMS["const"])
             return replace(inner, const=True)
         case "constexpr" if len(args) == 1 and not options:
@@ -391,7 +391,7 @@ def _pipeline(c: Checker, args: tuple[tree.Expr, ...], options: dict[str, tree.E
 
 def _pointer(c: Checker, args: tuple[tree.Expr, ...], span: Span) -> Spec:
     inner = type_spec(c, args[0])
-    if inner.kind not in ("value", "shared") or isinstance(inner.type, Array):
+    if inner.kind not in (SpecKind.VALUE, SpecKind.SHARED) or isinstance(inner.type, Array):
         raise c.type_error("`ptr(...)` points to a scalar or vector type", span, help=_FORMS["ptr"])
     if inner.spread:
         raise c.type_error(

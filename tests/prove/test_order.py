@@ -149,6 +149,29 @@ def counts_up(x: ptr(int), n: int):
         x[t] = k
 
 
+@kernel
+@requires(grid[1], block[1], thread[64], cooperative=True)
+def votes_between(x: ptr(int) @ grid[1], y: ptr(int) @ grid[1], n: int @ grid[1]):
+    with group(grid[1]):
+        i: int @ thread[1] = id()
+        with partition(x, p=thread[1], offset=i) as mine:
+            mine[0] = i
+        with partition(y, p=block[1], f=lambda k: k + id() * 64) as part, group(block[1]):
+            t: int @ thread[1] = id()
+            seen: bool = intrinsic.syncthreads_or(t > n)
+            with partition(part, p=thread[1], offset=t) as own:
+                if seen:
+                    own[0] = x[n]
+
+
+def test_a_collective_of_a_block_orders_no_other_block():
+    """All blocks meet between the write and the read; a vote of each block, which is a barrier of its own, is not enough."""
+    function = votes_between._the_one({}).synced
+    assert order(function).verdict == "ordered"
+    ((_, wrong),) = mutations.drop_points(function)
+    assert order(wrong).open and not order(wrong).stuck
+
+
 def test_a_count_of_arrivals_that_is_wrong_is_noticed():
     kernel, *_ = PROGRAMS["relay"]()
     function = kernel._the_one({}).synced

@@ -18,7 +18,7 @@ from typing import get_args
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir.engines import Engine, Wait
-from snap.ir.types import Element, Place, Privilege
+from snap.ir.types import Element, Level, Place, Privilege
 from snap.ir.word import Word
 from snap.record import record as node
 
@@ -43,6 +43,15 @@ class PointKind(Word):
     CLUSTER = "cluster"
     GRID = "grid"
     MBARRIER = "mbarrier"
+
+
+# The barrier that a collective of a group of this level is.
+MEETS = {
+    Level.THREAD: PointKind.WARP,
+    Level.BLOCK: PointKind.BLOCK,
+    Level.CLUSTER: PointKind.CLUSTER,
+    Level.GRID: PointKind.GRID,
+}
 
 
 @node

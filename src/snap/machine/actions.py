@@ -7,7 +7,7 @@ from __future__ import annotations
 from snap.ir import nodes as ir
 from snap.ir.hardware import WARP
 from snap.ir.operations import COLLECTIVES
-from snap.ir.synced import PointKind
+from snap.ir.synced import MEETS
 from snap.ir.types import Level, Privilege, Vector, scalar_of
 from snap.ir.walk import own_expressions
 from snap.machine.expressions import Expressions
@@ -134,7 +134,7 @@ class Actions(Expressions):
             text = f"combine({s.op!r}, C.full({value}), {source}, {blocks})"
         else:
             site = self.site(s.span, s.op)
-            kind = _KINDS[s.requires.level]
+            kind = MEETS[s.requires.level]
             text = (
                 f"(yield from C.meet(PointKind.{kind.name}, {self.group_of(s.requires)}, {self.mask}, {site}, {s.op!r},"
                 f" {value}, {source}))"
@@ -279,9 +279,3 @@ class Actions(Expressions):
 
 
 _SEVERAL = ("mma", "ldmatrix")
-_KINDS = {
-    Level.GRID: PointKind.GRID,
-    Level.CLUSTER: PointKind.CLUSTER,
-    Level.BLOCK: PointKind.BLOCK,
-    Level.THREAD: PointKind.WARP,
-}

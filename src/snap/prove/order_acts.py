@@ -22,7 +22,7 @@ from snap.ir.effects import Effect, Extent, Kind, effects, multiplied_into
 from snap.ir.engines import Engine
 from snap.ir.hardware import WARPGROUP
 from snap.ir.operations import COLLECTIVES
-from snap.ir.synced import PointKind
+from snap.ir.synced import MEETS, PointKind
 from snap.ir.types import BLOCK1, GRID1, Array, Level, Privilege, Space
 from snap.ir.walk import bytes_of, expressions, statements
 from snap.prove.order_reach import CLUSTER, GRID, Reach, State, begun
@@ -283,13 +283,14 @@ class Acts(OrderWalk):
             return self.barrier(point.kind, point.participants, s, point.object)
         self.apart(s)
 
-    def barrier(self, kind: str, p: Privilege, s: ir.Stmt, name: str) -> None:
+    def barrier(self, kind: PointKind, p: Privilege, s: ir.Stmt, name: str) -> None:
         everyone = (1 << self.units) - 1
         all_threads = (1 << self.threads) - 1
-        if kind in ("block", "cluster", "grid"):
+        if kind in (PointKind.BLOCK, PointKind.CLUSTER, PointKind.GRID):
             if self.active != all_threads:
                 self.hang(s, name, "not all threads of the block come to this barrier")
-            self.together({"block": BLOCK1, "cluster": Privilege(Level.CLUSTER, 1), "grid": GRID1}[kind], s, name)
+            level = {PointKind.BLOCK: Level.BLOCK, PointKind.CLUSTER: Level.CLUSTER}.get(kind, Level.GRID)
+            self.together(Privilege(level, 1), s, name)
             if kind is PointKind.BLOCK:
                 return self.change(lambda site, st: st.met([self.unit_mask(self.active, True)]))
             wide = CLUSTER if kind is PointKind.CLUSTER else GRID
@@ -331,9 +332,7 @@ class Acts(OrderWalk):
         self.change(lambda site, st: st.awaited(uid, units, wide, site.made))
 
     def collective(self, s: ir.Collective) -> None:
-        level = s.requires.level
-        kinds = {Level.THREAD: "warp", Level.BLOCK: "block", Level.CLUSTER: "cluster", Level.GRID: "grid"}
-        self.barrier(kinds[level], s.requires, s, s.op)
+        self.barrier(MEETS[s.requires.level], s.requires, s, s.op)
 
     # ---- accesses ----
 

@@ -18,7 +18,7 @@ from typing import get_args
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir.engines import Engine, Wait
-from snap.ir.types import Element, Level, Place, Privilege
+from snap.ir.types import BLOCK1, CLUSTER1, GRID1, Element, Level, Place, Privilege
 from snap.ir.word import Word
 from snap.record import record as node
 
@@ -45,6 +45,8 @@ class PointKind(Word):
     MBARRIER = "mbarrier"
 
 
+# Barriers for which all of a group wait, with the group.
+WHOLE = {PointKind.BLOCK: BLOCK1, PointKind.CLUSTER: CLUSTER1, PointKind.GRID: GRID1}
 # The barrier that a collective of a group of this level is.
 MEETS = {
     Level.THREAD: PointKind.WARP,

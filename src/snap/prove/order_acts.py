@@ -22,7 +22,7 @@ from snap.ir.effects import Effect, Extent, Kind, effects, multiplied_into
 from snap.ir.engines import Engine
 from snap.ir.hardware import WARPGROUP
 from snap.ir.operations import COLLECTIVES
-from snap.ir.synced import MEETS, PointKind
+from snap.ir.synced import MEETS, WHOLE, PointKind
 from snap.ir.types import BLOCK1, GRID1, Array, Level, Privilege, Space
 from snap.ir.walk import bytes_of, expressions, statements
 from snap.prove.order_reach import CLUSTER, GRID, Reach, State, begun
@@ -286,11 +286,10 @@ class Acts(OrderWalk):
     def barrier(self, kind: PointKind, p: Privilege, s: ir.Stmt, name: str) -> None:
         everyone = (1 << self.units) - 1
         all_threads = (1 << self.threads) - 1
-        if kind in (PointKind.BLOCK, PointKind.CLUSTER, PointKind.GRID):
+        if kind in WHOLE:
             if self.active != all_threads:
                 self.hang(s, name, "not all threads of the block come to this barrier")
-            level = {PointKind.BLOCK: Level.BLOCK, PointKind.CLUSTER: Level.CLUSTER}.get(kind, Level.GRID)
-            self.together(Privilege(level, 1), s, name)
+            self.together(WHOLE[kind], s, name)
             if kind is PointKind.BLOCK:
                 return self.change(lambda site, st: st.met([self.unit_mask(self.active, True)]))
             wide = CLUSTER if kind is PointKind.CLUSTER else GRID

@@ -19,11 +19,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from snap.ir.types import BLOCK1, Level, Privilege
+from snap.ir.types import BLOCK1, CLUSTER1, Privilege
 from snap.prove.terms import Atom
 from snap.prove.touches import Touch
 
-CLUSTER1 = Privilege(Level.CLUSTER, 1)
 MOST_WRITES = 48  # of those that are looked at for one read
 
 

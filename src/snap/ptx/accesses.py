@@ -270,12 +270,7 @@ def copy(m: Machine, one: Instruction, pc: int) -> Step | None:
 
 
 _ATOMIC = {
-    "add": np.add,
-    "min": np.minimum,
-    "max": np.maximum,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
+    **transfers.REDUCTIONS,
     "exch": lambda old, new: new,
     "inc": lambda old, new: np.where(old >= new, old.dtype.type(0), old + old.dtype.type(1)),
     "dec": lambda old, new: np.where((old == 0) | (old > new), new, old - old.dtype.type(1)),

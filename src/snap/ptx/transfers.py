@@ -8,6 +8,7 @@ are our own: 128 bytes that say which entry of the launch's table is meant.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -286,15 +287,18 @@ def _store_boxes(m: Machine, one: Instruction, op: str | None) -> Step:
     return step
 
 
+REDUCTIONS: dict[str, Callable] = {
+    "add": np.add,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
+
+
 def _combined(old: np.ndarray, new: np.ndarray, op: str, kind: str) -> np.ndarray:
-    function = {
-        "add": np.add,
-        "min": np.minimum,
-        "max": np.maximum,
-        "and": np.bitwise_and,
-        "or": np.bitwise_or,
-        "xor": np.bitwise_xor,
-    }[op]
+    function = REDUCTIONS[op]
     with np.errstate(all="ignore"):
         if kind == "bf16":
             return bits_of_bf16(round_bf16(function(from_bf16_bits(old), from_bf16_bits(new))))

@@ -241,7 +241,7 @@ def test_a_role_that_waits_for_all_that_is_loaded_knows_that_it_is_over():
         found = order(mutant)
         assert found.verdict != "ordered" and found.open and any("not shown to be waited for" in stuck.why for stuck in found.stuck)
     rings, uid = Rings(function), wait.barrier.uid
-    arrived = next(key for key in rings.followed if key[1][:2] == ("arrived", uid))
+    arrived = next(key for key in rings.followed if isinstance(key[1], tuple) and key[1][:2] == ("arrived", uid))
     for waited, knows in ((4, True), (3, False)):  # stages are counted from 0 on: five were loaded
         end = ({((), ("waited", uid)): linear.number(waited)}, [])
         assert rings.waited_for(uid, arrived, end, [end, ({arrived: linear.number(5)}, [])]) == knows

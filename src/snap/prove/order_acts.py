@@ -1,6 +1,6 @@
 """What statements do to memory and to the order of threads.
 
-Input: statements of the synchronized IR, as `order_walk.py` comes to them.  Output: sites, states of earlier ones
+Input: statements of the synchronized IR, as `order_walk.py` and `order_loops.py` come to them.  Output: sites, states of earlier ones
 changed, and pairs that nothing orders (`Open`); barriers that some of their threads never reach (`Stuck`).  Invariant:
 what a statement means is what the seeded machine makes of it (`machine/asynchronous.py`).  Non-goals: mbarriers, which
 `order_rings.py` adds.
@@ -25,11 +25,11 @@ from snap.ir.operations import COLLECTIVES
 from snap.ir.synced import MEETS, WHOLE, PointKind
 from snap.ir.types import BLOCK1, GRID1, Array, Level, Privilege, Space
 from snap.ir.walk import bytes_of, expressions, statements
+from snap.prove.order_loops import LoopWalk
 from snap.prove.order_reach import CLUSTER, GRID, Reach, State, begun
 from snap.prove.order_sites import LoopAges, MeetingThreads, NamedScope, OrderSite, Questions
 from snap.prove.order_text import bits, from_zero, functions, only_grow, units_of
 from snap.prove.order_values import TooMuch
-from snap.prove.order_walk import OrderWalk
 from snap.prove.timelines import THREAD, timeline
 from snap.record import record
 
@@ -66,7 +66,7 @@ class Stuck:
     why: str
 
 
-class Acts(OrderWalk):
+class Acts(LoopWalk):
     def __init__(self, kernel: synced.Function):
         super().__init__(kernel)
         self.memories: dict[tuple[Frame, int], OrderMemory] = {}

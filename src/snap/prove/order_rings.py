@@ -92,6 +92,7 @@ class Rings(Acts):
         self.turns = turns(kernel)
         if not kernel.mbarriers:
             return
+        self.followed = [((), uid) for uid in counters(kernel)]
         for b in kernel.mbarriers:
             self.follow(("waited", b.uid), -1)
             if never_waited(kernel, b) < -1 and b.uid not in self.turns:
@@ -100,7 +101,6 @@ class Rings(Acts):
         for s in statements(kernel.body):
             if isinstance(s, synced.MBarrierArrive):
                 self.follow(_class(s), 0)
-        self.followed += [((), uid) for uid in counters(kernel)]
         self.followed += sorted(key for key in self.counters if key not in self.followed)
 
     def follow(self, name: tuple, start: int) -> None:
@@ -202,7 +202,7 @@ class Rings(Acts):
         """By how much counters differ at the top of every iteration: what holds at first, as far as iterations keep
         it.
         """
-        keys = [key for key in self.followed if key in self.changed(s.body, s)]
+        keys = [key for key in self.followed if key in self.changed(s)]
         keys = [key for key in keys if self.counted_by(s, key) is None]
         if not keys:
             return

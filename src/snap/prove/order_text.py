@@ -21,7 +21,7 @@ from snap.ir.effects import assigned, effects, multiplied_into
 from snap.ir.engines import Engine
 from snap.ir.operations import COLLECTIVES
 from snap.ir.synced import PointKind
-from snap.ir.types import BLOCK1, WARP1, Level
+from snap.ir.types import BLOCK1, WARP1, Level, Privilege
 from snap.ir.walk import bodies, statements, variables, ways_out
 
 
@@ -96,8 +96,10 @@ BARRIERS = (synced.Sync, synced.MBarrierWait, synced.MBarrierArrive, ir.Collecti
 
 
 def counters(kernel: synced.Function) -> list[int]:
-    """The program's variables that slots and phases are computed from."""
-    found: dict[int, None] = {}
+    """The program's variables that slots and phases are computed from.  Those that more threads agree on come first: of
+    counters that are the same number, the others are said in terms of the first.
+    """
+    found: dict[int, Privilege] = {}
     todo: list[ir.Expr] = []
     stored: dict[int, list[ir.Expr]] = {}
     for s in statements(kernel.body):
@@ -117,9 +119,9 @@ def counters(kernel: synced.Function) -> list[int]:
     while todo:
         for var in variables(todo.pop()):
             if var.uid not in found:
-                found[var.uid] = None
+                found[var.uid] = var.privilege
                 todo += stored.get(var.uid, [])
-    return list(found)
+    return sorted(found, key=lambda uid: (-found[uid].level, -found[uid].n))
 
 
 def roles(body: ir.Body) -> list[ir.Body]:
@@ -191,6 +193,16 @@ SYNCHRONIZING = (synced.Sync, synced.AsyncCommit, synced.MBarrierWait, synced.MB
 def synchronizes(s: ir.Stmt) -> bool:
     """Whether it is a part of synchronization, or begins what is asynchronous."""
     return isinstance(s, SYNCHRONIZING) or any(e.engine is not Engine.THREADS for e in effects(s))
+
+
+def quiet(body: ir.Body) -> bool:
+    """Whether nothing in these statements, or in what they call, changes who knows of earlier accesses."""
+    for s in statements(body):
+        if synchronizes(s) or isinstance(s, ir.Collective) and COLLECTIVES[s.op].barrier:
+            return False
+        if isinstance(s, ir.Call) and not quiet(s.function.body):
+            return False
+    return True
 
 
 def leaves(body: ir.Body) -> bool:

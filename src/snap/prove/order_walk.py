@@ -27,13 +27,11 @@ from snap.prove.order_text import bits, breaks, grown_by, leaves, synchronizes, 
 from snap.prove.order_tokens import Tokens, aged, by_site, inexact, kept, left, merged, met, with_age
 from snap.prove.order_values import Known, TooMuch
 
-MOST_PASSES = 10  # over the body of a loop
-RUN_OUT = 16  # iterations of a loop with synchronization, at most, that are walked one by one
 MOST_WORK = 60_000  # statements walked, after which the kernel is too large
 
 
 class OrderWalk:
-    """The part that goes through the text; `Acts` has the rest."""
+    """The part that goes through the text; `order_loops.py` has the loops, `Acts` the rest."""
 
     def __init__(self, kernel: synced.Function):
         self.kernel = kernel
@@ -316,152 +314,6 @@ class OrderWalk:
         """Whether a counter is kept for the group, whoever of it counts."""
         return False
 
-    # ---- loops ----
-
-    def loop(self, s: ir.For | ir.While) -> None:
-        counted = loop_values(s)
-        few = counted is not None and len(counted) <= RUN_OUT
-        if (
-            counted is not None
-            and few
-            and isinstance(s, ir.For)
-            and any(synchronizes(x) for x in statements(s.body))
-            and not leaves(s.body)
-        ):
-            return self.run_out(s, counted)
-        loop = (self.frame, s.number, self.values.context)
-        head = dict(self.values.known)
-        entry = dict(self.tokens or {})
-        self.breaks.append([])
-        exits: list[Tokens] = []
-        if isinstance(s, ir.For) and not (counted is not None and len(counted)):
-            exits.append(entry)
-        tokens = {(site, with_age(ages, ("start", loop), 0, True)): state for (site, ages), state in entry.items()}
-        last: dict | None = None
-        outer, self.loops = self.loops, (*self.loops, loop)
-        self.values.loops.append(loop)
-        held = self.values.facts
-        self.invariants(s, loop, head)
-        for n in range(MOST_PASSES + 1):
-            now = by_site(tokens, loop)
-            final = last is not None and now == last or n == MOST_PASSES
-            if final:
-                tokens = {(site, inexact(ages, loop)): state for (site, ages), state in tokens.items()}
-            last = now if n else None
-            self.values.known = dict(head)
-            self.head(s, loop)
-            self.tokens = tokens
-            self.continues.append([])
-            born, self.born = self.born, self.born and n == 0
-            self.iteration(s, loop, exits)
-            self.born = born
-            ends = [*self.continues.pop(), *([] if self.tokens is None else [self.tokens])]
-            if not ends:
-                break
-            tokens = met({(site, aged(ages, site, loop)): st for (site, ages), st in e.items()} for e in ends)
-            if isinstance(s, ir.For):
-                exits.append(tokens)
-            if final:
-                break
-        self.loops = outer
-        self.values.loops.pop()
-        exits += self.breaks.pop()
-        self.tokens = met(left(tokens, loop) for tokens in exits) if exits else None
-        self.after_loop(s, loop, head, held)
-
-    def after_loop(self, s: ir.For | ir.While, loop: tuple, head: dict, held: list) -> None:
-        """Variables that the body changes are something else now, or have been counted."""
-        self.values.known, self.values.facts = head, held
-        self.values.known.pop(trips_of(loop), None)
-        changed = self.changed(s.body, s)
-        left_early = breaks(s.body)
-        for key in changed:
-            before, step = self.values.known[key], self.counted_by(s, key)
-            if step and not left_early and isinstance(s, ir.For):  # one number of iterations for all that is counted
-                trips = self.values.iteration(("all", loop), s.var.privilege)
-                self.values.known[key] = linear.add(before, trips, step)
-                continue
-            self.forget(key, ("after", loop))
-            if step:
-                gone = linear.subtract(self.values.known[key], before)
-                self.values.facts = [*self.values.facts, gone if step > 0 else linear.times(gone, -1)]
-        if not left_early:
-            self.values.facts = [*self.values.facts, *self.as_counted(changed, loop)]
-        if isinstance(s, ir.For):
-            self.values.known.pop((self.frame, s.var.uid), None)
-
-    def iteration(self, s: ir.For | ir.While, loop: tuple, exits: list[Tokens]) -> None:
-        held = self.values.facts
-        self.values.facts = [*held, *self.heads[loop]]
-        if isinstance(s, ir.While):
-            self.body(s.pre)
-            self.act(s)
-            if not (isinstance(s.cond, ir.Const) and s.cond.value) and self.tokens is not None:
-                exits.append(dict(self.tokens))
-            more = facts(s.cond, True, self.values, self.frame, self.at)
-        else:
-            self.act(s)
-            more = self.bounds[loop]
-        self.values.facts = [*self.values.facts, *more]
-        self.body(s.body)
-        self.values.known[trips_of(loop)] = linear.add(linear.unknown(("trip", loop)), linear.number(1))
-        self.ended.append((self.tokens, self.values.known, self.values.facts))
-        self.values.facts = held
-
-    def head(self, s: ir.For | ir.While, loop: tuple) -> None:
-        """At the top of any iteration: what the body changes is something else, or has been counted."""
-        privilege = s.var.privilege if isinstance(s, ir.For) else self.at.place.privilege
-        trip = self.values.iteration(loop, privilege)
-        self.values.known[trips_of(loop)] = trip
-        free = []
-        for key in self.changed(s.body, s):
-            step = self.counted_by(s, key)
-            if step is not None and key in self.values.known:
-                self.values.known[key] = linear.add(self.values.known[key], trip, step)
-            else:
-                self.forget(key, ("head", loop))
-                free.append(key)
-        self.heads[loop] = self.as_counted(free, loop)
-        if isinstance(s, ir.For):
-            start, stop, step_form = (self.form(e) for e in (s.start, s.stop, s.step))
-            self.privileges[self.frame, s.var.uid] = s.var.privilege
-            self.values.types[self.frame, s.var.uid] = s.var.type
-            x = self.values.loop_variable(self.frame, s.var, start, step_form)
-            self.values.known[self.frame, s.var.uid] = x
-            self.bounds[loop] = within(x, stop, step_form)
-
-    bounds: dict[tuple, list[Form]]
-    heads: dict[tuple, list[Form]]
-
-    def counted_by(self, s: ir.For | ir.While, key: tuple) -> int | None:
-        """By how much each iteration changes a variable, where every one changes it by as much."""
-        uid = key[1]
-        if key[0] != self.frame or not isinstance(uid, int):
-            return None
-        if any(isinstance(w, ir.Continue) for w in ways_out(s.body)):
-            return None
-        return grown_by(s.body, uid) or None
-
-    def run_out(self, s: ir.For, values: range) -> None:
-        context = self.values.context
-        self.privileges[self.frame, s.var.uid] = s.var.privilege
-        for k, value in enumerate(values):
-            self.values.context = (*context, (s.number, k))
-            self.values.known[self.frame, s.var.uid] = linear.number(value)
-            self.act(s)
-            self.body(s.body)
-        self.values.context = context
-
-    def changed(self, body: ir.Body, s: ir.Stmt) -> list[tuple[Frame, int]]:
-        inner = (*body, *s.pre) if isinstance(s, ir.While) else body
-        found = {v.uid for x in statements(inner) for v in assigned(x)}
-        ghosts = self.ghosts(inner)
-        return [key for key in self.values.known if key[0] == self.frame and key[1] in found or key in ghosts]
-
-    def ghosts(self, body: ir.Body) -> set:
-        """Counters of our own that these statements change."""
-        return set()
-
     # ---- calls ----
 
     def call(self, s: ir.Call) -> None:
@@ -487,6 +339,9 @@ class OrderWalk:
         if isinstance(s.target, ir.VarTarget) and len(given) == 1 and None not in given:
             self.values.known[frame, s.target.var.uid] = next(iter(given))
             self.privileges[frame, s.target.var.uid] = s.target.var.privilege
+
+    def loop(self, s: ir.For | ir.While) -> None:
+        raise NotImplementedError
 
     def bind(self, p: ir.Param, a: object, handle: ir.Handle | None, inner: Frame) -> None:
         raise NotImplementedError

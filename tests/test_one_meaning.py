@@ -31,6 +31,7 @@ STAGES = ("ir", "analysis", "check", "sync", "codegen", "machine", "prove", "cli
 TURNS = {
     *("ir/nodes.py", "check/stages.py", "sync/turns.py", "sync/weave.py", "machine/asynchronous.py", "machine/adversarial.py"),
     *("machine/mbarriers.py", "machine/program.py", "prove/order_turns.py", "prove/order_rings.py", "prove/order_phases.py"),
+    "prove/order_circles.py",
 }
 
 # Attributes that say which of a few something is: their types are `Word`s and other enumerations.

@@ -67,19 +67,10 @@ def test_every_example_is_ordered(program, monkeypatch):
             del sys.modules[name]
 
 
-# Of the library, what is not shown: two roles take over the tensor cores from each other,
-# and that the first need not wait is not seen; and what has mbarriers whose phases do not go on at one pace.  Some take seconds, up to a minute, and are left to benchmarks/prove.
-NOT_SHOWN = {"gemm of 8-bit floats": "by way of others, for itself"}
-LONG = {"gemm, batched", "gemm, grouped", "attention", "scan", "gemm_tf32, divided", "gemm_tf32, slices"}
-
-
-@pytest.mark.parametrize("name", sorted(LIBRARY.keys() - LONG))
+@pytest.mark.parametrize("name", sorted(LIBRARY))
 def test_every_kernel_of_the_library_is_ordered(name):
     found = order(library(name))
-    if name in NOT_SHOWN:  # once it is shown, the list gets shorter
-        assert any(NOT_SHOWN[name] in stuck.why for stuck in found.stuck)
-    else:
-        assert found.verdict == "ordered", (found.open[:2], found.stuck[:2], found.unknown)
+    assert found.verdict == "ordered", (found.open[:2], found.stuck[:2], found.unknown)
 
 
 # By program, mutants that do no harm, as tests/sync/test_inferred_mutants.py says, or the machine in 150 orders.

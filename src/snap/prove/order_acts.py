@@ -1,9 +1,8 @@
 """What statements do to memory and to the order of threads.
 
-Input: statements of the synchronized IR, as `order_walk.py` and `order_loops.py` come to them.  Output: sites, states of earlier ones
-changed, and pairs that nothing orders (`Open`); barriers that some of their threads never reach (`Stuck`).  Invariant:
-what a statement means is what the seeded machine makes of it (`machine/asynchronous.py`).  Non-goals: mbarriers, which
-`order_rings.py` adds.
+Input: statements of the synchronized IR, as the walk comes to them.  Output: sites, states of earlier ones changed, and
+pairs that nothing orders (`Open`); barriers that some threads never reach (`Stuck`).  Invariant: a statement means what
+the seeded machine makes of it (`machine/asynchronous.py`).  Non-goals: mbarriers (`order_rings.py`).
 """
 
 from __future__ import annotations
@@ -188,10 +187,13 @@ class Acts(LoopWalk):
             self.effect(s, k, effect)
         if isinstance(s, ir.BoxCopy):
             self.mbarrier(s)
-        for effect in effects(s):
-            given = effect.var
-            if given is not None and is_integer(given.type) and not isinstance(s, (ir.Declare, ir.Assign, ir.For)):
-                self.declare(given, None, s.number)
+        self.renew(s)
+
+    def renew(self, s: ir.Stmt) -> None:
+        """Integers that a statement gives values which are not looked at."""
+        for effect in () if isinstance(s, (ir.Declare, ir.Assign, ir.For)) else effects(s):
+            if effect.var is not None and is_integer(effect.var.type):
+                self.declare(effect.var, None, s.number)
 
     def mbarrier(self, s: ir.Stmt) -> None:
         """For `order_rings.py`."""
@@ -372,7 +374,7 @@ class Acts(LoopWalk):
             key, a.handle.name, a.span, effect.kind.writes, effect.kind.reads, effect.atomic, line, memory.key,
             memory.space, foot, rank, self.scopes[self.frame, a.handle.uid], self.loops, facts, tuple(zero),
             self.grown(), {loop: self.tops[loop] for loop in self.loops},
-            self.unit_mask(threads), issuer, order=order,
+            self.unit_mask(threads), issuer, order=order, role=self.role,
             fill=next((f for f in reversed(self.fills) if f[0] == memory.key), None),
             extra={"threads": threads, "statement": s},
         )  # fmt: skip

@@ -153,9 +153,6 @@ class LoopWalk(OrderWalk):
             self.values.known[self.frame, s.var.uid] = x
             self.bounds[loop] = within(x, stop, step_form)
 
-    bounds: dict[tuple, list[Form]]
-    heads: dict[tuple, list[Form]]
-
     def counted_by(self, s: ir.For | ir.While, key: tuple) -> int | None:
         """By how much each iteration changes a variable, where every one changes it by as much."""
         uid = key[1]

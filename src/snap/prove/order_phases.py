@@ -18,8 +18,9 @@ from snap.analysis.linear import Form
 from snap.ir import synced
 from snap.ir.types import Space
 from snap.prove.order_acts import Open, Stuck
+from snap.prove.order_circles import circles
 from snap.prove.order_counts import CounterKey, apart, least, most
-from snap.prove.order_reach import State
+from snap.prove.order_reach import Reach, State
 from snap.prove.order_rings import NEVER, Event, Rings
 from snap.prove.order_sites import Besides, MeetingThreads, OrderSite
 from snap.prove.order_turns import wrong
@@ -185,24 +186,10 @@ class Phases:
         return [end for touched, end in self.rings.role_ends if every or uid in touched]
 
     def circles(self) -> None:
-        """Nobody waits for what can only come after: around every circle of waits, indices become smaller."""
-        needs: dict[tuple, dict[tuple, int]] = {}
-        for cls, found in self.arrivals.items():
-            needs[cls] = {}
-            for uid in self.rings.barriers:
-                waited = [e for e in found if e.counters.get(((), ("waited", uid))) != linear.number(-1)]
-                alone = uid in self.rings.turns and cls[1] == uid  # which order_turns.py has asked about
-                for other in self.of[uid] if waited and not alone else ():
-                    needs[cls][other] = max(e.needs[uid] for e in waited)
-        for k in needs:
-            for i in needs:
-                for j in needs:
-                    if k in needs[i] and j in needs[k]:
-                        needs[i][j] = max(needs[i].get(j, -NEVER), min(needs[i][k] + needs[k][j], NEVER))
-        for cls, found in self.arrivals.items():
-            if needs[cls].get(cls, -NEVER) >= 0:
-                b = self.rings.barriers[cls[1]]
-                self.say(found[0], b, "this arrival may wait, by way of others, for itself", True)
+        """Nobody waits for what can only come after."""
+        for cls in circles(self):
+            b = self.rings.barriers[cls[1]]
+            self.say(self.arrivals[cls][0], b, "this arrival may wait, by way of others, for itself", True)
 
     def reached(self) -> None:
         """Every phase that is waited for is one that all arrive for: at the end, they have arrived as often."""
@@ -240,19 +227,37 @@ class Phases:
     # ---- pairs ----
 
     def close(self) -> list[Open]:
-        found = []
+        """What stays open.  Pairs that differ in nothing but how many iterations lie between are asked about at once:
+        in most cases that does not matter.
+        """
+        groups: dict[tuple, list[tuple[Open, State]]] = {}
         for pair, state in self.rings.left.values():
-            meeting = self.open(pair, state)
-            if meeting is not None:
-                found.append(replace(pair, meeting=meeting))
+            carried = frozenset(loop for loop, _, _ in pair.ages if loop[0] != "start")
+            known = self.known(pair, state)
+            key = (pair.first.key, pair.second.key, pair.why, carried, known.own, known.rows, known.wide)
+            groups.setdefault(key, []).append((pair, state))
+        found = []
+        for same in groups.values():
+            loose = _whenever([pair for pair, _ in same])
+            apart = loose.ages or loose.first is not loose.second  # else it is one access, made once
+            if len(same) > 1 and apart and self.open(loose, same[0][1]) is None:
+                continue
+            for pair, state in same:
+                meeting = self.open(pair, state)
+                if meeting is not None:
+                    found.append(replace(pair, meeting=meeting))
         return found
+
+    @staticmethod
+    def known(pair: Open, state: State) -> Reach:
+        return state.over if pair.why == "order" else state.fenced
 
     def open(self, pair: Open, state: State) -> MeetingThreads | None:
         """Who meets, though no phase and no barrier orders it."""
         a, b = pair.first, pair.second
         if a is b and not pair.ages:
             return None
-        reach = state.over if pair.why == "order" else state.fenced
+        reach = self.known(pair, state)
         local = a.space is Space.SHARED and (self.rings.cluster == 1 or a.rank is None or b.rank is None)
         ways = []
         for way in (*self.ways(a, b, False), *self.ways(b, a, True)):
@@ -304,6 +309,14 @@ class Phases:
                         continue  # no arrival is late enough
                     found.append(_all(parts))
                 yield found
+
+
+def _whenever(pairs: list[Open]) -> Open:
+    """All of these, which go back in the same loops: at least as many iterations, in each, as one of them."""
+    least: dict[tuple, int] = {}
+    for loop, d, _ in (age for pair in pairs for age in pair.ages if age[0][0] != "start"):
+        least[loop] = min(least.get(loop, d), d)
+    return replace(pairs[0], ages=tuple((loop, d, False) for loop, d in least.items()))
 
 
 def _not(index: Form, waited: Form, d: int, swapped: bool, across: bool) -> Besides:

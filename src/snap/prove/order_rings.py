@@ -38,11 +38,12 @@ from snap.ir.effects import Effect, multiplied_into
 from snap.ir.hardware import WARP
 from snap.ir.types import I32, Level, Space
 from snap.ir.walk import statements
-from snap.prove.order_acts import Acts, Open, OrderMemory
-from snap.prove.order_counts import Bounds, CounterKey, apart, facts_of, least, most, wider
+from snap.prove.order_acts import Open, OrderMemory
+from snap.prove.order_counts import Bounds, CounterKey, apart, least, most
+from snap.prove.order_paces import Paces
 from snap.prove.order_reach import State, begun
 from snap.prove.order_sites import LoopAges, OrderSite
-from snap.prove.order_text import alike, bits, counters, given, never_waited, paths, roles, trips_of
+from snap.prove.order_text import bits, counters, never_waited
 from snap.prove.order_turns import TurnBarrier, turns
 from snap.prove.timelines import COPY, PASSED
 from snap.record import replace
@@ -54,7 +55,8 @@ RULES = ("in turn", "counted", "not early", "bytes", "parity")
 @dataclass
 class Event:
     """An arrival, a load or a wait.  index: its form; knows, needs: by mbarrier, what the thread has waited for, less
-    the index: at least, and at most; units: how many arrive at once.
+    the index: at least, and at most; units: how many arrive at once; tops: of each loop around, counters that only
+    grow, as they were at the top of the iteration.
     """
 
     key: tuple
@@ -71,24 +73,20 @@ class Event:
     in_turn: bool
     in_role: bool
     counters: dict[CounterKey, Form] = field(default_factory=dict)
+    tops: dict[tuple, dict[CounterKey, Form]] = field(default_factory=dict)
 
 
 NOWHERE = Footprint(I32, None, None, ())
 
 
-class Rings(Acts):
+class Rings(Paces):
     def __init__(self, kernel: synced.Function):
         super().__init__(kernel)
-        self.dry = False
-        self.relations: dict[tuple, dict[tuple[CounterKey, CounterKey | None], tuple[int | None, int | None]]] = {}
         self.events: dict[tuple, Event] = {}
         self.lags: dict[tuple, dict[CounterKey, int]] = {}
         self.left: dict[tuple, tuple[Open, State]] = {}
-        self.followed: list[CounterKey] = []
         self.role_ends: list[tuple[set[int], tuple[dict, list]]] = []  # with the mbarriers that the split touches
-        self._steps: dict[int, bool] = {}
         self.depth = 0  # cases entered, and not yet all left
-        self.barriers = {b.uid: b for b in kernel.mbarriers}
         self.turns = turns(kernel)
         if not kernel.mbarriers:
             return
@@ -102,12 +100,6 @@ class Rings(Acts):
             if isinstance(s, synced.MBarrierArrive):
                 self.follow(_class(s), 0)
         self.followed += sorted(key for key in self.counters if key not in self.followed)
-
-    def follow(self, name: tuple, start: int) -> None:
-        key = ((), name)
-        if key not in self.followed:
-            self.followed.append(key)
-            self.values.known[key] = linear.number(start)
 
     def ghosts(self, body: ir.Body) -> set:
         found = set()
@@ -130,19 +122,7 @@ class Rings(Acts):
         key = ((), ("needed", uid))
         return key if key in self.followed else ((), ("waited", uid))
 
-    # ---- how far counters are apart ----
-
-    def related(self, changed: list, ends: list[tuple[dict, list]]) -> None:
-        changed = [key for key in self.followed if key in changed]
-        paths = [(known, Bounds(facts)) for known, facts in ends] if changed else []
-        for key in changed:
-            same = False
-            for other in self.partners(key, changed):
-                lows = [bounds.least(apart(known, key, other)) for known, bounds in paths]
-                highs = [bounds.most(apart(known, key, other)) for known, bounds in paths]
-                low = None if None in lows else min(lows)  # type: ignore[type-var]
-                high = None if None in highs else max(highs)  # type: ignore[type-var]
-                same = self.bounded(key, other, low, high, same)
+    # ---- roles ----
 
     def entered_case(self, s: ir.Split, case: ir.Case, siblings: Any) -> None:
         self.depth += 1
@@ -181,94 +161,7 @@ class Rings(Acts):
                 return True
         return False
 
-    def partners(self, key: CounterKey, changed: list) -> list:
-        """What a counter is compared with: nothing, and every other that is known already."""
-        before = changed[: changed.index(key)] if key in changed else []
-        rest = [k for k in self.followed if k not in changed and k in self.values.known]
-        return [None, *before, *rest]
-
-    def bounded(self, key: CounterKey, other: CounterKey | None, low: int | None, high: int | None, same: bool) -> bool:
-        """Notes it; whether the counter is some other one, and a number: already (`same`), or now."""
-        if low is not None and low == high and not same:
-            base = linear.ZERO if other is None else self.values.known[other]
-            self.values.known[key] = linear.add(base, linear.number(low))
-            return True
-        for fact in facts_of(self.values.known, key, other, low, high):
-            if fact[1] and fact not in self.values.facts:
-                self.values.facts = [*self.values.facts, fact]
-        return same
-
-    def invariants(self, s: ir.For | ir.While, loop: tuple, head: dict) -> None:
-        """By how much counters differ at the top of every iteration: what holds at first, as far as iterations keep
-        it.
-        """
-        keys = [key for key in self.followed if key in self.changed(s)]
-        keys = [key for key in keys if self.counted_by(s, key) is None]
-        if not keys:
-            return
-        found: dict[tuple[CounterKey, CounterKey | None], tuple[int | None, int | None]] = {}
-        first = Bounds(self.values.facts)
-        head[trips_of(loop)] = linear.ZERO
-        for k, key in enumerate(keys):
-            for other in [None, trips_of(loop), *keys[:k], *(x for x in self.followed if x not in keys and x in head)]:
-                x = apart(head, key, other)
-                found[key, other] = (first.least(x), first.most(x))
-        for turn in range(6):
-            self.relations[loop] = found
-            new = {pair: (low, high) for pair, (low, high) in found.items()}
-            for tokens, known, facts in self.tried(s, loop, head):
-                if tokens is None:
-                    continue
-                bounds = Bounds(facts)
-                for (key, other), (low, high) in new.items():
-                    if (low, high) != (None, None):
-                        x = apart(known, key, other)
-                        new[key, other] = wider((low, high), bounds.least(x), bounds.most(x), turn)
-            if new == found:
-                return
-            found = new
-        self.relations[loop] = {}
-
-    def tried(self, s: ir.For | ir.While, loop: tuple, head: dict) -> list[tuple]:
-        """One iteration, in which nothing but variables is looked at."""
-        dry, tokens, ended, work = self.dry, self.tokens, self.ended, self.work
-        self.dry, self.tokens, self.ended = True, {}, []
-        self.values.known = dict(head)
-        self.head(s, loop)
-        self.continues.append([])
-        self.breaks.append([])
-        self.iteration(s, loop, [])
-        found = [] if self.continues.pop() else self.ended[-1:]
-        self.breaks.pop()
-        unclear = not found
-        self.dry, self.tokens, self.ended, self.work = dry, tokens, ended, work
-        self.values.known = dict(head)
-        return [({}, {}, [])] if unclear else found
-
-    def as_counted(self, keys: list, loop: tuple) -> list[Form]:
-        before, self.values.facts = self.values.facts, []
-        for key in (k for k in self.followed if k in keys):
-            same = False
-            for (one, other), (low, high) in self.relations.get(loop, {}).items():
-                if one == key and (low, high) != (None, None) and (other is None or other in self.values.known):
-                    same = self.bounded(key, other, low, high, same)
-        found, self.values.facts = self.values.facts, before
-        return found
-
     # ---- statements ----
-
-    def act(self, s: ir.Stmt) -> None:
-        if not self.dry:
-            return super().act(s)
-        match s:
-            case ir.Declare() | ir.Assign() | ir.For():
-                super().act(s)
-            case _:
-                self.mbarrier(s)
-
-    def effect(self, s: ir.Stmt, k: object, effect: Effect) -> None:
-        if not self.dry:
-            super().effect(s, k, effect)
 
     def site(self, s: ir.Stmt, k: object, effect: Effect, memory: OrderMemory) -> OrderSite:
         made = super().site(s, k, effect, memory)
@@ -388,6 +281,7 @@ class Rings(Acts):
             key, kind, b, index, (*cls, threads) if cls else (), self.active, units, knows, needs,
             tuple(self.values.facts), s.span, in_turn and index is not None, self.depth > 0,
             {k: self.values.known[k] for k in self.followed if k in self.values.known},
+            {loop: self.tops[loop] for loop in self.loops},
         )  # fmt: skip
 
     # ---- what arrivals tell ----
@@ -421,14 +315,6 @@ class Rings(Acts):
             at = _moved(x, ages, self.values)
             far = None if at is None or index is None else bounds.most(linear.subtract(index, at))
             lag[key] = max(lag.get(key, -NEVER), NEVER if far is None else far + 1)
-
-    def same_steps(self, uid: int) -> bool:
-        """Whether every role counts a variable in the same loops and branches, so that all end with the same number."""
-        if uid not in self._steps:
-            every = [list(paths(body)) for body in roles(self.kernel.body)]
-            using = [role for role in every if any(given(s, uid) is not None for _, s in role)]
-            self._steps[uid] = alike(using, uid, set(), self.ranges)
-        return self._steps[uid]
 
     def compare(self, a: OrderSite, b: OrderSite, ages: LoopAges, state: State) -> None:
         """What phases may order is asked about once, when all of them are known."""

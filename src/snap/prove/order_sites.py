@@ -59,6 +59,7 @@ class OrderSite:
     memory    what is compared: the array, or where in the block's shared memory it lies
     rank      of memory of a cluster, whose
     counters  variables that only grow, where the access is made; heads: the same at the top of each loop around
+    role      the cases and single threads whose text it stands in: each has a copy of such variables
     made      the units that make it; issuer: whether one thread of each group does, for it
     """
 
@@ -83,6 +84,7 @@ class OrderSite:
     issuer: bool
     register: bool = False
     order: str = ""
+    role: tuple = ()
     fill: tuple | None = None  # of a stage: its pipeline, and which fill
     extra: dict = field(default_factory=dict)
 
@@ -239,8 +241,9 @@ class Questions:
         for s in a.scopes:
             if s.uid not in theirs:
                 continue
-            same = s.trip == theirs[s.uid].trip and not any(loop in carried for loop in s.entered)
-            if s.disjoint or same:
+            other = theirs[s.uid]
+            same = (s.trip, s.entered) == (other.trip, other.entered)  # two roles are not in one iteration
+            if s.disjoint or same and not any(loop in carried for loop in s.entered):
                 if s.name:
                     self.assumed.add(f"units of `{s.name}` do not meet (races)")
                 return s.privilege
@@ -306,6 +309,8 @@ class Questions:
             found = self.solvers.solved(zero, [*chosen, *self._ranges([*zero, *chosen])])
             if found is NO:
                 return None
+            if not who:  # it is asked again, of each kind of pair
+                break
         opaque = any(_opaque(atom) for f in (a.foot, b.foot) for atom in linear.atoms(f.index or ()))
         decided = equal is not None and not opaque and found is not UNKNOWN
         return MeetingThreads(who, decided, _shown(found))
@@ -318,8 +323,12 @@ class Questions:
         return self.sides[key]
 
     def _grown(self, one: SidedSite, other: SidedSite, ages: LoopAges, shared: Privilege) -> Iterator[Form]:
-        """Counters that only grow have done so since."""
+        """Counters that only grow have done so since: in one role, in which the second access comes behind the first.
+        Of two roles, each with its own copy, neither is ahead of the other because the walk comes to it later.
+        """
         b = other.site
+        if one.site.role != b.role:
+            return
         heads = [b.heads[_loop(at)] for at, d, exact in ages if _loop(at) in b.heads and (d or at[0] == "start")]
         for name, x in one.site.counters.items():
             if self.privileges.get(name, THREAD1).at_least(shared):

@@ -21,8 +21,8 @@ from snap.ir.effects import assigned, effects, multiplied_into
 from snap.ir.engines import Engine
 from snap.ir.operations import COLLECTIVES
 from snap.ir.synced import PointKind
-from snap.ir.types import BLOCK1, WARP1, Level, Privilege
-from snap.ir.walk import bodies, statements, variables, ways_out
+from snap.ir.types import WARP1, Level, Privilege
+from snap.ir.walk import bodies, expressions, statements, variables, walk, ways_out
 
 
 def functions(kernel: synced.Function) -> list[synced.Function]:
@@ -154,26 +154,71 @@ def paths(body: ir.Body, path: tuple = ()) -> Iterator[tuple[tuple, ir.Stmt]]:
 
 
 def given(s: ir.Stmt, uid: int) -> tuple | None:
-    """What a statement gives a variable."""
+    """What a statement gives a variable: what it is computed from, or the number of the statement."""
     match s:
         case ir.Assign(ir.VarTarget(var), value) | ir.Declare(var, value) if var.uid == uid:
             return (value,)
+        case ir.Call(function, args, _, ir.VarTarget(var)) if var.uid == uid and _only_computes(function, args):
+            return (function.uid, *(part for a in args for part in _parts(a)))
         case _:
             return (s.number,) if any(v.uid == uid for v in assigned(s)) and not isinstance(s, ir.For) else None
 
 
-def alike(roles: list[list[tuple[tuple, ir.Stmt]]], uid: int, seen: set[int], ranges: dict) -> bool:
-    """Whether all roles give a variable the same values, in the same loops and branches, on which the block agrees."""
+COMPUTING = (ir.Declare, ir.Assign, ir.If, ir.For, ir.While, ir.Break, ir.Continue, ir.Return)
+
+
+def _only_computes(f: ir.Function | synced.Function, args: tuple) -> bool:
+    """Whether a call's result depends on its arguments and on memory that nobody writes, whoever makes it."""
+    if any(isinstance(a, ir.ArrayRef) or isinstance(a, ir.MemView) and not a.obj.const for a in args):
+        return False
+    for s in statements(f.body):
+        if not isinstance(s, COMPUTING) or isinstance(s, ir.Assign) and not isinstance(s.target, ir.VarTarget):
+            return False
+        if any(isinstance(e, (ir.UnitId, ir.Lane)) or _changing(e) for e in expressions(s)):
+            return False
+    return True
+
+
+def _changing(e: ir.Expr) -> bool:
+    return isinstance(e, ir.Load) and not e.access.view.obj.const
+
+
+def _parts(a: ir.Expr | ir.ArrayRef | ir.MemView) -> tuple:
+    return (a.obj.uid, *(a.shape or ())) if isinstance(a, ir.MemView) else (a,)
+
+
+def passed(path: tuple, s: ir.Stmt, uid: int, loop: tuple) -> tuple | None:
+    """What a statement gives a variable; nothing, where it is the loop."""
+    if isinstance(s, ir.For) and loop and (*path, (s.var, s.start, s.stop, s.step)) == loop:
+        return ()
+    return given(s, uid)
+
+
+def alike(
+    roles: list[list[tuple[tuple, ir.Stmt]]],
+    uid: int,
+    seen: set[int],
+    ranges: dict,
+    agreed: Privilege,
+    loop: tuple = (),
+) -> bool:
+    """Whether all roles give a variable the same values, in the same loops and branches, on which the block or cluster
+    agrees; and come to a loop (with what is around it), once, behind as many of them as the others.
+    """
     seen.add(uid)
-    found = [[(path, given(s, uid)) for path, s in role if given(s, uid) is not None] for role in roles]
-    if any(one != found[0] for one in found[1:]):
+    found = []
+    for role in roles:
+        steps = [(path, s, passed(path, s, uid, loop)) for path, s in role]
+        found.append([(loop if got == () else path, got) for path, s, got in steps if got is not None])
+    if any(one != found[0] for one in found[1:]) or loop and any(one.count((loop, ())) != 1 for one in found):
         return False
     for path, values in found[0] if found else []:
         exprs = [e for step in path for e in step if not isinstance(e, (ir.Var, bool, str, int))]
-        if differs(BLOCK1, ranges, *exprs) is not None:
+        given = [e for e in values if e is not None and not isinstance(e, int)]
+        if differs(agreed, ranges, *exprs) is not None or any(_changing(x) for e in (*exprs, *given) for x in walk(e)):
             return False
-        for var in variables(*exprs, *(e for e in values or () if e is not None and not isinstance(e, int))):
-            if var.uid not in seen and not alike(roles, var.uid, seen, ranges):
+        for var in variables(*exprs, *given):
+            if var.uid not in seen and not alike(roles, var.uid, seen, ranges, agreed):
                 return False
     return True
 

@@ -16,15 +16,13 @@ from typing import Any
 
 from snap.analysis import linear
 from snap.analysis.linear import Form
-from snap.analysis.trips import loop_values
 from snap.analysis.values import Frame, Position, called, facts, form, is_integer
 from snap.ir import nodes as ir
 from snap.ir import synced
-from snap.ir.effects import assigned
 from snap.ir.types import THREAD1, Level, Privilege
-from snap.ir.walk import statements, ways_out
-from snap.prove.order_text import bits, breaks, grown_by, leaves, synchronizes, trips_of, within
-from snap.prove.order_tokens import Tokens, aged, by_site, inexact, kept, left, merged, met, with_age
+from snap.ir.walk import statements
+from snap.prove.order_text import bits
+from snap.prove.order_tokens import Tokens, kept, merged, met
 from snap.prove.order_values import Known, TooMuch
 
 MOST_WORK = 60_000  # statements walked, after which the kernel is too large
@@ -44,6 +42,7 @@ class OrderWalk:
         self.values.threads = self.threads
         self.tokens: Tokens | None = {}
         self.active = (1 << self.threads) - 1
+        self.role: tuple = ()  # the cases and single threads whose text this is, outermost first
         self.loops: tuple = ()
         self.frame: Frame = ()
         self.frames: dict[Frame, int] = {(): 0}  # where the shared memory of each call begins
@@ -55,8 +54,8 @@ class OrderWalk:
         self.privileges = {}
         self.naturals = set()
         self.elected: tuple[dict, list] = ({}, [])
-        self.bounds = {}
-        self.heads = {}
+        self.bounds: dict[tuple, list[Form]] = {}
+        self.heads: dict[tuple, list[Form]] = {}
         self.ended: list[tuple] = []  # iterations: what was known at the end of each
         index = {
             Level.GRID: linear.ZERO,
@@ -198,8 +197,10 @@ class OrderWalk:
         out: list[tuple[dict, list]] = []
         roles: list[tuple[dict, list]] = []  # of a role that one thread runs, how that thread ends
         siblings: Tokens = {}
+        outer = self.role
         for case in self.in_order(s):
             at, inside = self.at.case(s, case)
+            self.role = (*outer, (s.number, case.offset))
             self.active = self.chosen(s, case, active)
             self.values.known = dict(known)
             self.values.facts = [*held, *inside]
@@ -208,7 +209,7 @@ class OrderWalk:
             self.at = at
             self.entered_case(s, case, siblings)
             self.body(case.body)
-            self.at = mine
+            self.at, self.role = mine, outer
             found = self.values.facts
             self.active, self.values.facts = active, held
             if self.tokens is None:  # these threads have left; what they know, nobody needs
@@ -300,8 +301,9 @@ class OrderWalk:
         active = self.active
         self.active, _ = self.issuers(s.place)
         before, known = dict(self.tokens or {}), dict(self.values.known)
+        outer, self.role = self.role, (*self.role, s.number)
         self.body(s.body)
-        self.active = active
+        self.active, self.role = active, outer
         self.elected = dict(self.values.known), self.values.facts
         self.tokens = merged(before, self.tokens or {})
         for key, x in known.items():  # what the one thread has counted, the others have not

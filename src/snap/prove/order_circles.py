@@ -26,7 +26,7 @@ can go on for ever has steps within one iteration alone, and it is theirs that m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from snap.analysis import linear
@@ -107,25 +107,26 @@ class CommonLoop:
         return base[1] in self.loops[self.of(e)]
 
 
-def _common_loops(rings: Rings) -> Iterable[CommonLoop]:
-    """Outer loops first."""
-    found: dict[tuple, dict[tuple, set[int]]] = {}
-    left = set()
-    for role in rings.roles:
-        counted = {v.uid for _, s in role for v in assigned(s)}
-        for path, s in role:
-            if isinstance(s, ir.For):
-                label = (*path, (s.var, s.start, s.stop, s.step))
-                found.setdefault(label, {})[(), s.number, ()] = counted
-                if any(isinstance(x, (ir.Break, ir.Continue, ir.Return)) for x in statements(s.body)):
-                    left.add(label)
-    return [CommonLoop(label, loops) for label, loops in found.items() if label not in left]
+def _common_loops(rings: Rings) -> Iterator[CommonLoop]:
+    """Those of the roles of one split that no iteration leaves early, outer ones first."""
+    for cases in rings.splits:
+        found: dict[tuple, dict[tuple, set[int]]] = {}
+        left = set()
+        for role in cases:
+            counted = {v.uid for _, s in role for v in assigned(s)}
+            for path, s in role:
+                if isinstance(s, ir.For):
+                    label = (*path, (s.var, s.start, s.stop, s.step))
+                    found.setdefault(label, {})[(), s.number, ()] = counted
+                    if any(isinstance(x, (ir.Break, ir.Continue, ir.Return)) for x in statements(s.body)):
+                        left.add(label)
+        yield from (CommonLoop(label, loops) for label, loops in found.items() if label not in left)
 
 
 def _in_iterations(phases: Phases, common: CommonLoop) -> Steps | None:
     """The steps within one iteration; None where some may lead to a later one."""
     events = [*phases.loads, *(e for found in phases.arrivals.values() for e in found)]
-    if not all(map(common.around, events)):
+    if not all(map(common.around, events)) or any(_owes(phases, common, e) for e in phases.loads):
         return None
     bases: dict[int, CounterKey] = {}
     for _, uid, waited in _waiting(phases):
@@ -142,6 +143,12 @@ def _in_iterations(phases: Phases, common: CommonLoop) -> Steps | None:
             if within:
                 steps.setdefault(cls, {})[other] = max(_further(phases, common, e, uid, bases) for e in within)
     return steps
+
+
+def _owes(phases: Phases, common: CommonLoop, e: Event) -> bool:
+    """Whether loads of a phase may come in a later iteration than the arrival that expects them."""
+    known, _ = phases.rings.rounds[common.of(e)][True]
+    return known.get(((), ("owed", e.barrier.uid))) != linear.ZERO
 
 
 def _no_later(phases: Phases, common: CommonLoop, uid: int, waited: list[Event], base: CounterKey) -> bool:

@@ -16,7 +16,7 @@ from snap.ir.effects import Effect
 from snap.ir.types import BLOCK1, CLUSTER1
 from snap.prove.order_acts import Acts
 from snap.prove.order_counts import Bounds, CounterKey, apart, facts_of, wider
-from snap.prove.order_text import alike, given, paths, roles, trips_of
+from snap.prove.order_text import alike, given, paths, splits, trips_of
 
 
 class Paces(Acts):
@@ -26,7 +26,8 @@ class Paces(Acts):
         self.relations: dict[tuple, dict[tuple[CounterKey, CounterKey | None], tuple[int | None, int | None]]] = {}
         self.followed: list[CounterKey] = []
         self.barriers = {b.uid: b for b in kernel.mbarriers}
-        self.roles = [list(paths(body)) for body in roles(kernel.body)]
+        self.splits = [[list(paths(case.body)) for case in s.cases] for s in splits(kernel.body)]
+        self.roles = [role for cases in self.splits for role in cases]
         self.rounds: dict[tuple, tuple] = {}  # by loop: what is known at the top of every iteration, and at the end
         self._steps: dict[tuple, bool] = {}
 

@@ -124,16 +124,16 @@ def counters(kernel: synced.Function) -> list[int]:
     return sorted(found, key=lambda uid: (-found[uid].level, -found[uid].n))
 
 
-def roles(body: ir.Body) -> list[ir.Body]:
-    """The cases of the splits that threads of a block are divided by, outermost ones."""
-    found: list[ir.Body] = []
+def splits(body: ir.Body) -> list[ir.Split]:
+    """The splits that threads of a block are divided by, outermost ones: their cases are the roles."""
+    found: list[ir.Split] = []
     for s in body:
         if isinstance(s, ir.Split) and s.level is Level.THREAD:
-            found += [case.body for case in s.cases]
+            found.append(s)
         else:
             for inner in bodies(s):
-                found += roles(inner)
-    return found or []
+                found += splits(inner)
+    return found
 
 
 def paths(body: ir.Body, path: tuple = ()) -> Iterator[tuple[tuple, ir.Stmt]]:

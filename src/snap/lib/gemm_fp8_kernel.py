@@ -24,6 +24,7 @@ import math
 
 from snap import *
 from snap.ir.types import F32, U8
+from snap.lib.arrays import MAX_SIDE
 from snap.lib.gemm_body import in_bands
 from snap.lib.gemm_parts import completing, depth_of, promoting
 from snap.lib.operators import element, scalar
@@ -35,11 +36,25 @@ WITH_TILES, LEAVING = 226 * 1024, 2  # bytes for stages and for tiles that leave
 WIDEST = 192  # columns of a warpgroup whose sums there is room for twice
 
 
-def of_tiles(THREADS, body, out_type, scaled, bias_type):
-    """The kernel that runs `body`."""
+def of_tiles(THREADS, HIGH, WIDE, body, out_type, scaled, bias_type):
+    """The kernel that runs `body`, for tiles of HIGH rows and WIDE columns."""
     E, O, V, F = element(U8), element(out_type), element(bias_type or U8), element(F32 if scaled else U8)
+    BIASED, SCALED, ROWS = bias_type is not None, scaled is not None, scaled == "rows"
 
-    @kernel(threads=THREADS)
+    @kernel(
+        threads=THREADS,
+        where=lambda bias, a_scale, b_scale, M, N, K, C1, blocks: (
+            1 <= M <= MAX_SIDE,
+            1 <= N <= min(C1, MAX_SIDE),
+            0 <= K <= MAX_SIDE,
+            not BIASED or len(bias) >= N,
+            not SCALED or len(a_scale) >= (M if ROWS else 1),
+            not SCALED or len(b_scale) >= (N if ROWS else 1),
+            blocks <= 2**16,
+            ((M + HIGH - 1) // HIGH) * ((N + WIDE - 1) // WIDE) <= 2**27,
+            ((M + HIGH - 1) // HIGH) * ((N + WIDE - 1) // WIDE) * ((K + DEPTH - 1) // DEPTH) <= blocks * 2**29,
+        ),
+    )
     def gemm(
         A: ptr(const(E), (M, A1)),
         B: ptr(const(E), (N, B1)),
@@ -121,7 +136,7 @@ def promoted_kernel(kind, out_type, scaled, BM=128, BN=192, BAND=8, bias_type=No
                         with store(c), each(warpgroup, C, disjoint=C):
                             async_copy(C, c, at=(m0 + BELOW, n0 + BESIDE + WIDE * q))
 
-    return of_tiles(512, body, out_type, scaled, bias_type)
+    return of_tiles(512, BM, BN, body, out_type, scaled, bias_type)
 
 
 @functools.cache
@@ -181,4 +196,4 @@ def halves_kernel(kind, out_type, scaled, BM=128, BN=224, BAND=8, bias_type=None
                         store_acc(c[w], acc, first=WIDE * q)
                         async_copy(C, c[w], at=(m0 + 64 * w, n0 + WIDE * q))
 
-    return of_tiles(384, body, out_type, scaled, bias_type)
+    return of_tiles(384, BM, BN, body, out_type, scaled, bias_type)

@@ -47,19 +47,23 @@ import functools
 
 from snap import *
 from snap.ir.types import F32, I32
+from snap.lib.arrays import MAX_SIDE
 from snap.lib.gemm_body import WITH_TILES, in_bands, load_b, load_tile, multiply, sizes, steps
 from snap.lib.gemm_parts import completing, fill, fragment, grouping, handover, leave_rows
 from snap.lib.operators import element
 
 
-def counting_on(BM, BN, STEP, TEAM, C_TURNED, BIASED, ADDED, DIVIDED):
+def counting_on(BM, BN, STEP, TEAM, C_TURNED, BIASED, ADDED, DIVIDED, scaled):
     """What every launch of the kernel of one matrix keeps."""
-    return lambda bias, parts, ready, M, N, K, C1, divided, share, slices, blocks: (
+    SCALED, BY_ROWS = scaled is not None, scaled == "rows"
+    return lambda bias, a_scale, b_scale, parts, ready, M, N, K, C1, divided, share, slices, blocks: (
         1 <= M <= (min(C1, 2**30) if C_TURNED else 2**30),
         1 <= N <= (2**30 if C_TURNED else min(C1, 2**30)),
         1 <= K <= 2**30,
         blocks <= 2**16,
         not BIASED or len(bias) >= N,
+        not SCALED or len(a_scale) >= (M if BY_ROWS else 1),
+        not SCALED or len(b_scale) >= (N if BY_ROWS else 1),
         1 <= slices <= (2**10 if ADDED else 1),
         ((M + TEAM * BM - 1) // (TEAM * BM)) * ((N + BN - 1) // BN) * slices <= 2**27,
         ((M + TEAM * BM - 1) // (TEAM * BM)) * ((N + BN - 1) // BN) * slices * ((K + STEP - 1) // STEP)
@@ -67,6 +71,25 @@ def counting_on(BM, BN, STEP, TEAM, C_TURNED, BIASED, ADDED, DIVIDED):
         0 <= divided <= (((M + TEAM * BM - 1) // (TEAM * BM)) * ((N + BN - 1) // BN) if DIVIDED else 0),
         not DIVIDED or 1 <= share <= (K + STEP - 1) // STEP,
         not DIVIDED or divided * ((K + STEP - 1) // STEP) <= blocks // TEAM * share <= 2**30,
+        not DIVIDED or blocks * (BM * BN) <= min(len(parts), 2**30),
+        not DIVIDED or blocks * (2 * BM) <= len(ready),
+    )
+
+
+def batches_counting_on(BM, BN, STEP, DIVIDED):
+    """The same of a kernel of batches.  Small matrices may be so many that each block has to count its own tiles."""
+    return lambda parts, ready, M, N, K, C1, divided, share, matrices, blocks: (
+        1 <= M <= MAX_SIDE,
+        1 <= N <= min(C1, MAX_SIDE),
+        1 <= K <= MAX_SIDE,
+        1 <= matrices <= MAX_SIDE,
+        blocks <= 2**16,
+        ((M + BM - 1) // BM) * ((N + BN - 1) // BN) * matrices <= min(blocks * 2**27, MAX_SIDE - 2**16),
+        ((M + BM - 1) // BM) * ((N + BN - 1) // BN) * matrices * ((K + STEP - 1) // STEP)
+        <= (2**30 if DIVIDED else blocks * 2**29),
+        0 <= divided <= (((M + BM - 1) // BM) * ((N + BN - 1) // BN) * matrices if DIVIDED else 0),
+        not DIVIDED or 1 <= share <= (K + STEP - 1) // STEP,
+        not DIVIDED or divided * ((K + STEP - 1) // STEP) <= blocks * share <= 2**30,
         not DIVIDED or blocks * (BM * BN) <= min(len(parts), 2**30),
         not DIVIDED or blocks * (2 * BM) <= len(ready),
     )
@@ -120,7 +143,11 @@ def gemm_kernel(
     complete = completing(g.SUMS, BN, type, scaled, bias_type, activation) if COMPLETED else None
     hand_over, collect = handover(g.SUMS, g.C_THREADS, TEAM) if DIVIDED else (None, None)
     tiles_of_groups, group_of = grouping(BM) if GROUPED else (None, None)
-    where = None if many else counting_on(BM, BN, STEP, TEAM, C_TURNED, g.BIASED, ADDED, DIVIDED)
+    where = None
+    if many is None:
+        where = counting_on(BM, BN, STEP, TEAM, C_TURNED, g.BIASED, ADDED, DIVIDED, scaled)
+    elif BATCH:
+        where = batches_counting_on(BM, BN, STEP, DIVIDED)
 
     @kernel(threads=g.T, cluster=TEAM, cooperative=DIVIDED, where=where)
     def gemm(

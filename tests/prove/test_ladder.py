@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from snap.prove.bits import bitand
 from snap.prove.cases import Cases, decided
 from snap.prove.choices import Ways
 from snap.prove.ladder import NO, UNKNOWN, Ladder, NoModel
@@ -55,7 +56,7 @@ class Drawing:
                 return self.terms.choose(self.cond(0), one(), one())
             case "and":
                 x, y = self.terms.modulo(one(), 8), self.terms.modulo(one(), 8)
-                return self.terms.bitand(x, y) or x
+                return bitand(self.terms, x, y) or x
             case _:
                 return one() * one() if self.products else one() + one()
 
@@ -90,7 +91,7 @@ def answers(drawing: Drawing) -> dict[str, object]:
     kept = [c for one in drawing.conds for c in (one[1:] if one[0] == "and" else (one,)) if c[0] != "true"]
     system = System(drawing.terms, kept)
     found: dict[str, object] = {}
-    for name, lemmas in ("cases", []), ("cases with lemmas", [*system.lemmas[0], *system.lemmas[1]]):
+    for name, lemmas in ("cases", []), ("cases with lemmas", [*system.lemmas.sure, *system.lemmas.cases]):
         numbers = decided(system, lemmas)
         found[name] = numbers if isinstance(numbers, NoModel) else system.model(numbers)
     found["isl"] = isl_ask(system, 1_000_000)
@@ -176,8 +177,8 @@ def test_bits_are_quotients():
     (a,), (c,) = x.atoms, b.atoms
     for n, bit in itertools.product(range(-40, 41), range(2)):
         for mask in (0, 1, 4, 6, 20, 39):
-            assert evaluated(terms.bitand(x, number(mask)), {a: n}) == n & mask
-        assert evaluated(terms.bitand(b * 8, x), {a: n, c: bit}) == n & bit * 8
+            assert evaluated(bitand(terms, x, number(mask)), {a: n}) == n & mask
+        assert evaluated(bitand(terms, b * 8, x), {a: n, c: bit}) == n & bit * 8
     for k, m, n in itertools.product((-7, -2, 1, 5), (2, 3), (4, 5)):  # quotients of quotients, and of multiples
         p = terms.floor(terms.floor(x * k + 1, m) + 3, n)
         assert all(evaluated(p, {a: at}) == ((k * at + 1) // m + 3) // n for at in range(-40, 41))
@@ -232,7 +233,8 @@ def with_products(draw):
 @settings(max_examples=150, derandomize=True, deadline=None, database=None)
 @given(with_products())
 def test_lemmas_follow(drawing):
-    for at, lemma in itertools.product(drawing.models(), itertools.chain(*System(drawing.terms, drawing.conds).lemmas)):
+    lemmas = System(drawing.terms, drawing.conds).lemmas
+    for at, lemma in itertools.product(drawing.models(), (*lemmas.sure, *lemmas.cases, *lemmas.chained)):
         assert holds(lemma, dict(at)), (drawing.conds, lemma, at)
 
 
@@ -273,7 +275,8 @@ def test_quotients_of_quotients(most, follows):
     head = terms.divide(group * 4 + h, g * 4)
     goal = at_least(q - 1, head)
     assert Ladder(terms, steps=(0, 0)).follows(conds, goal) == follows
-    said = [c for lemmas in System(terms, [*conds, negated(goal)]).lemmas for c in lemmas]
+    lemmas = System(terms, [*conds, negated(goal)]).lemmas
+    said = [*lemmas.sure, *lemmas.cases, *lemmas.chained]
     atoms = [next(iter(p.atoms)) for p in (w, l, g, q, j, h, n)]
     for values in itertools.product(*(range(low, min(high, 15) + 1) for low, high in list(ends.values())[:-1])):
         at = dict(zip(atoms, (*values, values[0] * values[1] * values[2] * values[3])))

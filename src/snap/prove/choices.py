@@ -38,7 +38,7 @@ class Ways:
 
     def _settled(self, conds: list[Cond]) -> list[Cond]:
         """What is equal to a number, is it."""
-        said = both(*map(_simple, conds))
+        said = both(*map(simple, conds))
         conds = list(said[1:]) if said[0] == "and" else [said]
         for c in conds:
             if c[0] == "eq" and len(c[1].terms) <= 2 and len(c[1].atoms) == 1:
@@ -69,7 +69,7 @@ def _choices(conds: list[Cond]) -> list[Atom]:
     return found[min(sizes, key=lambda c: sizes[c])] if found else []
 
 
-def _simple(c: Cond) -> Cond:
+def simple(c: Cond) -> Cond:
     """The same, decided where ranges decide."""
     match c:
         case ("ge", p):
@@ -79,8 +79,8 @@ def _simple(c: Cond) -> Cond:
         case ("ne", p):
             return negated(equal(p, 0))
         case ("and", *inner):
-            return both(*map(_simple, inner))
+            return both(*map(simple, inner))
         case ("or", *inner):
-            return either(*map(_simple, inner))
+            return either(*map(simple, inner))
         case _:
             return c

@@ -12,13 +12,15 @@ from dataclasses import dataclass, field
 from snap.diag.span import Span
 from snap.frontend.text import expression
 from snap.ir.depth import deep
-from snap.ir.types import Level
+from snap.ir.types import GRID1, Level
 from snap.prove import Task, cells
+from snap.prove.choices import simple
 from snap.prove.evaluate import Walk
 from snap.prove.ladder import Ladder
 from snap.prove.sites import Walked
-from snap.prove.terms import TRUE, Cond, Poly, Terms, at_least, equal, number
-from snap.prove.where import WhereReader, conditions, equalities, multiples, refine, solved
+from snap.prove.terms import TRUE, ZERO, Atom, Cond, Poly, Renaming, Terms, at_least, equal, number
+from snap.prove.values import Value
+from snap.prove.where import WhereReader, conditions, divisible, equalities, multiples, refine, solved
 
 
 @dataclass(slots=True)
@@ -70,9 +72,12 @@ def _made(task: Task) -> ProofContext:
         ranges = {name: p.span() for name, p in walk.out.params.items()}
         walk, facts, where = _begun(task, whole, same, ranges)
         refine(facts)
+    refine([c for c in walk.out.facts if c[0] == "ge" and len(c[1].terms) == 1])  # extents are not negative
     walk.terms.tighten()
     walk.out.facts += facts
     _blocks_solved(walk, facts)
+    _multiplied(walk)
+    walk.out.facts[:] = [c for c in walk.out.facts if simple(c) != TRUE]  # what ranges say by now
     names = names_of(walk)
     assumed: list[str] = [] if task.blocks is None else [f"`blocks={task.blocks}` (checked at every launch)"]
     if task.where is not None:
@@ -112,16 +117,45 @@ def _fixed(walk: Walk, blocks: int | tuple[int, ...] | None) -> list[Cond]:
 
 
 def _blocks_solved(walk: Walk, facts: list[Cond]) -> None:
-    """WhereReader an equation gives the number of blocks, it is no unknown."""
+    """Where an equation gives the number of blocks, it is no unknown."""
     groups = next((atom for atom in walk.blocks.atoms if atom.kind == "groups"), None)
     found = None if groups is None else solved(facts, groups)
-    if groups is None or found is None:
-        return
+    if groups is not None and found is not None:
+        _put(walk, {groups: found})
+
+
+def _multiplied(walk: Walk) -> None:
+    """Where a number is a multiple of another one, it is that times a third: then their quotient is no unknown, and
+    what one divides by the other and multiplies again is what it was.
+    """
+    while (found := divisible(walk.out.facts)) is not None:
+        atom, divisor, quotient = found
+        least, most = divisor.span()
+        low, high = -(-atom.low // most), atom.high // least
+        times = walk.terms.base("any", low, high, GRID1, name=f"{atom} / {divisor}")
+        _put(walk, {atom: divisor * times, quotient: times})
+
+
+def _put(walk: Walk, instead: dict[Atom, Poly]) -> None:
+    """Numbers of the launch are what others say that they are, before anything is walked."""
     known = walk.terms.side(0, lambda atom: True)
-    known.put(groups, found)
+    for atom, p in instead.items():
+        known.put(atom, p)
+    limits = [c for a, p in instead.items() for c in (at_least(p, a.low), at_least(number(a.high), p))]
     walk.blocks = known.poly(walk.blocks)
-    walk.out.facts[:] = [known.cond(c) for c in walk.out.facts]
-    walk.out.facts += [at_least(found, groups.low), at_least(number(groups.high), found)]
+    walk.out.facts[:] = [c for c in (*map(known.cond, walk.out.facts), *limits) if c not in (TRUE, ("eq", ZERO))]
+    walk.out.params.update({name: known.poly(p) for name, p in walk.out.params.items()})
+    walk.extents.update({axis: known.poly(p) for axis, p in walk.extents.items()})
+    for values in (walk.vars, walk.initial):
+        values.update({key: _renamed(known, v) for key, v in values.items()})
+    for root in walk.out.roots.values():
+        root.shape = None if root.shape is None else tuple(map(known.poly, root.shape))
+        root.length = None if root.length is None else known.poly(root.length)
+        root.bytes = known.poly(root.bytes)
+
+
+def _renamed(known: Renaming, v: Value) -> Value:
+    return Value(known.poly(v.term), v.deps) if isinstance(v.term, Poly) else v
 
 
 def names_of(walk: Walk) -> dict[str, Poly]:

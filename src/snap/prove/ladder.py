@@ -13,7 +13,7 @@ The steps of the ladder, each tried where the one before did not decide:
   4. linear arithmetic by isl, where there are no products and few alternatives (presburger.py)
   5. where there are choices: linear arithmetic by z3 (smt.py), with few steps; then each way of them by itself, by all
      steps (choices.py)
-  6. linear arithmetic by z3, with what is known of products
+  6. linear arithmetic by z3, with what is known of products; then with what leads to others
   7. arithmetic with products (z3)
 """
 
@@ -99,7 +99,7 @@ class Ladder:
     def _decide(self, system: System) -> TermModel | NoModel:
         found = self._cases(system, [], "cases")
         if found is UNKNOWN and system.products:
-            found = self._cases(system, system.lemmas[0], "cases with lemmas")
+            found = self._cases(system, system.lemmas.sure, "cases with lemmas")
         elif found is UNKNOWN and system.alternatives <= MOST_ALTERNATIVES:
             found = isl_ask(system, ISL_STEPS)
             self.asked["isl"] += found is not UNKNOWN
@@ -113,6 +113,8 @@ class Ladder:
             self.asked["ways"] += found is NO
         if found is UNKNOWN:
             found = self._ask(system, True)
+        if found is UNKNOWN and system.lemmas.chained:
+            found = self._ask(system, True, system.lemmas.chained)
         if found is UNKNOWN and system.products:
             found = self._ask(system, False)
         return found
@@ -123,12 +125,12 @@ class Ladder:
         self.asked[name] += answer is not UNKNOWN
         return answer
 
-    def _ask(self, system: System, linear: bool) -> TermModel | NoModel:
+    def _ask(self, system: System, linear: bool, more: Iterable[Cond] = ()) -> TermModel | NoModel:
         name = "linear" if linear else "products"
         steps = self.steps[0 if linear else 1]
         if self.failed[name] >= PATIENCE * steps:
             return UNKNOWN
-        found = self._z3.ask(system, linear, steps)
+        found = self._z3.ask(system, linear, steps, more)
         self.asked[name] += found is not UNKNOWN
         self.failed[name] += 0 if found is not UNKNOWN else max(self._z3.took, 1)
         return found

@@ -368,8 +368,9 @@ def _learn(
 
 
 def _most(w: Walk, step: Poly, known: list[Cond], settled: int, of: Scalar) -> tuple[Poly, ...]:
-    """What an iteration adds at most: a number, and what variables of outside are, a few of them.  Nothing, where one
-    iteration may go through all numbers of the type: a byte that is read anew each time.
+    """What an iteration adds at most: a number, and what variables of outside are, or quotients by numbers in `where=`,
+    a few of them.  Nothing, where one iteration may go through all numbers of the type: a byte that is read anew each
+    time.
     """
     most = max(p.span()[1] for p in _leaves(step))
     low, high = held_by(of)
@@ -379,6 +380,7 @@ def _most(w: Walk, step: Poly, known: list[Cond], settled: int, of: Scalar) -> t
     if most <= FEW or not w.ladder.follows(known, at_least(step, 0)):
         return found
     outside = [v.term for v in w.vars.values() if isinstance(v.term, Poly) and v.term.value is None]
+    outside += [Poly({(atom,): 1}) for atom in atoms_of(w.out.facts) if atom.kind == "floor"]
     times = math.gcd(*step.terms.values())  # each of its iterations may add 2: then it is twice a variable, at most
     once = Poly({mono: k // times for mono, k in step.terms.items()})
     for x in dict.fromkeys(outside):

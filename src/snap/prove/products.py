@@ -9,6 +9,7 @@ products that stand in them.  Invariant: they follow, over the integers.  Non-go
   signs       x > 0 makes x*y >= y for y >= 0, and so on; x = 0 makes x*y = 0
   pairs       `x < y` makes `x*c + c <= y*c` for c >= 0; x = y makes the products equal
   alike       x = x' and y = y' makes `x*y = x'*y'`
+  chained     the same with two factors, also by way of one product that is not there
   multiples   what is not negative, times a factor that is not; what is added to it and stands in no product at its most
   digits      `r*S + c = 0` told apart by r < 0, r = 0, r > 0
 """
@@ -18,11 +19,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
+from collections.abc import Iterable
+from functools import cached_property
 
-from snap.prove.terms import Atom, Cond, Mono, Poly, polys
+from snap.prove.terms import Atom, Cond, Mono, Poly, polys, without
 
 MOST_LEMMAS = 400
 SMALL, FAR = 64, 1 << 30  # a range; what says that something leaves its type
+ROUNDS = 2  # in which products that were found lead to others
 WIDE = 1 << 40  # ends beyond that say nothing of use
 
 
@@ -30,34 +34,46 @@ def ge(p: Poly) -> Cond:
     return ("ge", p)
 
 
-def lemmas(conds: list[Cond], axioms: list[Cond], atoms: list[Atom]) -> tuple[list[Cond], list[Cond]]:
-    """What follows from the conditions, of products that stand in them: what has no alternatives, and what has."""
-    monos = {mono for c in (*conds, *axioms) for p in polys(c) for mono in p.terms if len(mono) > 1}
-    ordered = sorted(monos, key=lambda mono: [atom.number for atom in mono])
-    flat = [one for c in (*conds, *axioms) for one in (c[1:] if c[0] == "and" else (c,))]
-    known = [p for c in flat for p in ([c[1]] if c[0] == "ge" else [c[1], -c[1]] if c[0] == "eq" else [])]
-    quotients = [atom for atom in atoms if atom.kind == "div"]
-    limits = [*known, *_renamed(flat, known)] if quotients else known
-    bounds: list[Poly] = []
-    for atom in quotients:  # by number: what one of another is made of comes first
-        bounds += _quotient(atom, [*limits, *bounds])
-    bounds += [less for p in known for less in _without_factors(p)]
-    found: list[Cond] = [ge(p) for p in bounds]
-    for mono in ordered:
-        for k, atom in enumerate(mono):
-            found += _box(mono, atom, mono[:k] + mono[k + 1 :])
-    found += _multiples([*bounds, *known, *_loosened(known, monos)], monos)
-    cases: list[Cond] = []
-    for one, other in itertools.combinations(ordered, 2):
-        cases += _pair(one, other) or _alike(one, other)
-    for c in flat:
-        if c[0] == "eq":
-            cases += _digits(c[1])
-    for mono in ordered:
-        for k, atom in enumerate(mono):
-            cases += _signs(mono, atom, mono[:k] + mono[k + 1 :])
-    sure = [c for c in dict.fromkeys(found) if c[0] != "or"]
-    return sure[:MOST_LEMMAS], [*(c for c in found if c[0] == "or"), *cases][:MOST_LEMMAS]
+class Lemmas:
+    """What follows from conditions, of products that stand in them.
+
+    sure    what has no alternatives
+    cases   what has
+    """
+
+    def __init__(self, conds: list[Cond], axioms: list[Cond], atoms: list[Atom]):
+        self.monos = {mono for c in (*conds, *axioms) for p in polys(c) for mono in p.terms if len(mono) > 1}
+        ordered = sorted(self.monos, key=_named)
+        flat = [one for c in (*conds, *axioms) for one in (c[1:] if c[0] == "and" else (c,))]
+        known = [p for c in flat for p in ([c[1]] if c[0] == "ge" else [c[1], -c[1]] if c[0] == "eq" else [])]
+        quotients = [atom for atom in atoms if atom.kind == "div"]
+        limits = [*known, *_renamed(flat, known)] if quotients else known
+        bounds: list[Poly] = []
+        for atom in quotients:  # by number: what one of another is made of comes first
+            bounds += _quotient(atom, [*limits, *bounds])
+        bounds += [less for p in known for less in _without_factors(p)]
+        self.known = list(dict.fromkeys([*bounds, *limits]))
+        found: list[Cond] = [ge(p) for p in bounds]
+        for mono in ordered:
+            for k, atom in enumerate(mono):
+                found += _box(mono, atom, mono[:k] + mono[k + 1 :])
+        found += _multiples([*bounds, *known, *_loosened(known, self.monos)], self.monos)
+        cases: list[Cond] = []
+        for one, other in itertools.combinations(ordered, 2):
+            cases += _pair(one, other) or _alike(one, other)
+        for c in flat:
+            if c[0] == "eq":
+                cases += _digits(c[1])
+        for mono in ordered:
+            for k, atom in enumerate(mono):
+                cases += _signs(mono, atom, mono[:k] + mono[k + 1 :])
+        self.sure = [c for c in dict.fromkeys(found) if c[0] != "or"][:MOST_LEMMAS]
+        self.cases = [*(c for c in found if c[0] == "or"), *cases][:MOST_LEMMAS]
+
+    @cached_property
+    def chained(self) -> list[Cond]:
+        """What has no alternatives, and leads to products that do not stand there."""
+        return _chained(self.known, self.monos)[:MOST_LEMMAS]
 
 
 def _quotient(q: Atom, known: list[Poly]) -> list[Poly]:
@@ -76,7 +92,7 @@ def _quotient(q: Atom, known: list[Poly]) -> list[Poly]:
             above = p + top  # P*d - constant, constant >= 1
             rest = {mono: n for mono, n in above.terms.items() if mono}
             if k > 0 > above.constant and all(Counter(divisor) <= Counter(mono) for mono in rest):
-                times = Poly({_without(mono, divisor): n for mono, n in rest.items()})
+                times = Poly({_less(mono, divisor): n for mono, n in rest.items()})
                 limit = times - Poly({(q,): k}) - 1
                 by = math.gcd(*(n for mono, n in limit.terms.items() if mono)) or 1  # of whole numbers, as many
                 found.append(Poly({mono: n // by for mono, n in limit.terms.items() if n // by}))
@@ -113,14 +129,10 @@ def _without_factors(p: Poly) -> list[Poly]:
     for mono, k in p.terms.items():
         if k < 0 and len(mono) > 1:
             for one in dict.fromkeys(mono):
-                rest = Poly({_without(mono, (one,)): 1})
+                rest = Poly({_less(mono, (one,)): 1})
                 if one.low >= 1 and rest.span()[0] >= 0:
                     found.append(p - Poly({mono: k}) + rest * k)
     return found
-
-
-def _without(mono: Mono, divisor: Mono) -> Mono:
-    return tuple(sorted((Counter(mono) - Counter(divisor)).elements(), key=lambda atom: atom.number))
 
 
 def _loosened(known: list[Poly], monos: set[Mono]) -> list[Poly]:
@@ -140,17 +152,47 @@ def _multiples(known: list[Poly], monos: set[Mono]) -> list[Cond]:
     """What is not negative, times a factor that is not, where most of the products stand in the question already."""
     factors: list[Mono] = [(atom,) for atom in sorted({a for mono in monos for a in mono}, key=lambda a: a.number)]
     factors += sorted({pair for mono in monos if len(mono) > 3 for pair in itertools.combinations(mono, 2)}, key=_named)
+    there = _multiplied(factors, monos)
     found: list[Cond] = []
     for p, atom in itertools.product(dict.fromkeys(known), factors):
-        if len(p.terms) < 2:
-            continue
-        product = p * Poly({atom: 1})
-        new = [mono for mono in product.terms if len(mono) > 1]
-        enough = len(new) if len(atom) > 1 else (len(new) + 1) // 2  # of products of two, all that it takes
-        if new and sum(mono in monos for mono in new) >= enough:
-            fact, positive = ge(product), all(one.low >= 0 for one in atom)
+        many = len(p.terms) - (() in p.terms and len(atom) == 1)  # products
+        enough = many if len(atom) > 1 else (many + 1) // 2  # of products of two, all that it takes
+        if len(p.terms) > 1 and many and sum(mono in there[atom] for mono in p.terms if mono) >= enough:
+            fact, positive = ge(p * Poly({atom: 1})), all(one.low >= 0 for one in atom)
             found.append(fact if positive else ("or", ge(Poly({atom: -1}) - 1), fact))
     return found
+
+
+def _multiplied(factors: Iterable[Mono], monos: set[Mono]) -> dict[Mono, set[Mono]]:
+    """By factor, what it is multiplied by in one of the products; () where it stands alone."""
+    return {f: {rest for mono in monos if (rest := without(mono, f)) is not None} for f in factors}
+
+
+def _chained(known: list[Poly], monos: set[Mono]) -> list[Cond]:
+    """What is not negative, times two factors of a product of three or more, where that leads from products which stand
+    in the question, or were found so, to one that does not, at most.  From `u < v`, `w + v <= U` and `j < s` follows
+    `((w + u) * s + j) * P + P <= U*s*P`, by way of v*s*P and s*P.
+    """
+    pairs = {pair for mono in monos if len(mono) > 2 for pair in itertools.combinations(mono, 2)}
+    factors = sorted((pair for pair in pairs if all(atom.low >= 0 for atom in pair)), key=_named)
+    there, all_, found = _multiplied(factors, monos), set(monos), dict[Cond, None]()
+    for _ in range(ROUNDS):
+        for p, pair in itertools.product(known, factors):
+            new = [mono for mono in p.terms if mono not in there[pair]]
+            if len(p.terms) > 1 and len(new) < 2 < len(p.terms) + 1 - len(new):
+                product = p * Poly({pair: 1})
+                found[ge(product)] = None
+                if new:
+                    all_.update(product.terms)
+                    there = _multiplied(factors, all_)
+    return [*found, *_multiples(known, all_)] if found else []
+
+
+def _less(mono: Mono, divisor: Mono) -> Mono:
+    """The product without factors that it has."""
+    rest = without(mono, divisor)
+    assert rest is not None
+    return rest
 
 
 def _named(mono: Mono) -> tuple[int, ...]:

@@ -7,7 +7,8 @@ same but for the names of numbers.  Non-goals: answers (ladder.py).
 
 A number that stands in one condition alone, and there by itself, is chosen best for it:
 
-    p + k*x >= 0   holds for some x of its range where it holds for the end that makes it largest
+    p + k*x >= 0   holds for some x of its range where it holds for the end that makes it largest; k may be a number,
+                   or a sum of products whose sign is known by its range
     p + x == 0     holds for some x of its range where -p lies in the range
     c and x == 1 or not c and x == 0   holds for some x
 
@@ -23,7 +24,7 @@ from collections.abc import Iterable
 from snap.analysis.solve import UNKNOWN, NoModel
 from snap.prove.models import evaluated, holds
 from snap.prove.system import TermModel
-from snap.prove.terms import FALSE, TRUE, Atom, Cond, Poly, at_least, atoms_of, both, negated, number
+from snap.prove.terms import FALSE, TRUE, Atom, Cond, Poly, at_least, atoms_of, both, negated, number, without
 
 SliceKey = tuple
 MOST_BOUNDS = 4  # conditions about a number that is taken out
@@ -101,11 +102,12 @@ class Slices:
         """The condition for the best choice of the atom, which stands nowhere else; None where that is not one."""
         match c:
             case ("ge", p):
-                k = _alone(p, atom)
-                if k:
-                    best = number(atom.high if k > 0 else atom.low)
+                factor = _factor(p, atom)
+                low, high = (0, 0) if factor is None else factor.span()
+                if factor is not None and (low >= 0 or high <= 0):
+                    best = number(atom.high if low >= 0 else atom.low)
                     self.chosen.append((atom, [best]))
-                    return at_least(p - Poly({(atom,): k}) + best * k, 0)
+                    return at_least(p + factor * (best - Poly({(atom,): 1})), 0)
             case ("eq", p):
                 k = _alone(p, atom)
                 if k in (1, -1):
@@ -129,6 +131,13 @@ def _told(one: list[Cond], other: list[Cond], atom: Atom) -> Cond | None:
     if one[1] in set_ and other[1] in clear:
         return one[0]
     return other[0] if one[1] in clear and other[1] in set_ else None
+
+
+def _factor(p: Poly, atom: Atom) -> Poly | None:
+    """By what it is multiplied, where it stands nowhere else: not in that, and inside of no other atom."""
+    factor = Poly({without(mono, (atom,)): k for mono, k in p.terms.items() if atom in mono})  # type: ignore[misc]
+    rest = Poly({(other,): 1 for other in p.atoms if other is not atom})
+    return None if atom in atoms_of([], [factor, rest]) else factor
 
 
 def _alone(p: Poly, atom: Atom) -> int:

@@ -6,6 +6,8 @@ Invariant: NO only where z3 says so within its number of steps; a model has been
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from snap.analysis.oracles import ask_z3, integer
 from snap.analysis.solve import NoModel
 from snap.prove.system import System, TermModel
@@ -19,8 +21,9 @@ class Z3:
         self.took = 0
         self._texts: tuple[dict[Cond, str], dict[Cond, str]] = ({}, {})
 
-    def ask(self, system: System, linear: bool, steps: int) -> TermModel | NoModel:
-        said = system.said + ([*system.lemmas[0], *system.lemmas[1]] if linear else [])
+    def ask(self, system: System, linear: bool, steps: int, more: Iterable[Cond] = ()) -> TermModel | NoModel:
+        """more: further lemmas about products."""
+        said = system.said + ([*system.lemmas.sure, *system.lemmas.cases, *more] if linear else [])
         lines = []
         for mono, low, high in system.ends(said if linear else ()):
             name = _mono(mono)

@@ -37,3 +37,15 @@ class Substitution(Renaming):
         if atom.kind not in again:
             raise NotFollowed
         return again[atom.kind](*parts)
+
+
+def undivided(terms: Terms, p: Poly) -> Poly:
+    """The same: `x / y * y + x % y` is x, also where all of it is multiplied."""
+    for rest in [atom for atom in p.atoms if atom.kind == "mod"]:
+        x, y = rest.parts
+        quotient, instead = terms.divide(x, y), terms.side(0, lambda atom: True)
+        if quotient.atoms <= p.atoms:
+            instead.put(rest, x - y * quotient)
+            found = instead.poly(p)
+            p = p if quotient.atoms <= found.atoms else found
+    return p

@@ -13,7 +13,7 @@ from functools import cached_property
 
 from snap.analysis.solve import UNKNOWN, NoModel
 from snap.prove.models import holds
-from snap.prove.products import ge, lemmas
+from snap.prove.products import Lemmas, ge
 from snap.prove.terms import Atom, Cond, Mono, Poly, Terms, atoms_of, negated, polys
 
 TermModel = dict[Atom, int]
@@ -40,9 +40,8 @@ class System:
         return [*self.conds, *self.axioms]
 
     @cached_property
-    def lemmas(self) -> tuple[list[Cond], list[Cond]]:
-        """Those that have no alternatives, and the others."""
-        return lemmas(self.conds, self.axioms, self.atoms) if self.products else ([], [])
+    def lemmas(self) -> Lemmas:
+        return Lemmas(self.conds, self.axioms, self.atoms) if self.products else Lemmas([], [], [])
 
     @property
     def alternatives(self) -> int:

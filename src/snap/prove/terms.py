@@ -19,7 +19,6 @@ depends on several facts (ladder.py).
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Iterable, KeysView
 from typing import Any
 
@@ -30,7 +29,6 @@ Mono = tuple["Atom", ...]  # sorted by number; () for the constant
 Cond = tuple
 TRUE: Cond = ("true",)
 FALSE: Cond = ("false",)
-BITS = 16  # of numbers that are looked at bit by bit
 
 
 class Atom:
@@ -166,6 +164,27 @@ def _of_floor(p: Poly) -> Atom | None:
     return terms[0][0][0] if alone and terms[0][0][0].kind == "floor" else None
 
 
+def _exact(x: Poly, y: Poly) -> Poly | None:
+    """x / y, where y is one product that stands in every term of x, or x itself."""
+    if x == y:
+        return number(1)
+    ((divisor, k), *others) = y.terms.items()
+    rests = {mono: without(mono, divisor) for mono in x.terms}
+    if others or None in rests.values() or any(n % k for n in x.terms.values()):
+        return None
+    return Poly({rest: x.terms[mono] // k for mono, rest in rests.items() if rest is not None})
+
+
+def without(mono: Mono, divisor: Mono) -> Mono | None:
+    """What is left of a product without so many of its factors; None where it does not have them."""
+    rest = list(mono)
+    for atom in divisor:
+        if atom not in rest:
+            return None
+        rest.remove(atom)
+    return tuple(rest)
+
+
 class Terms:
     """Makes atoms.  Defined ones that are equal are one."""
 
@@ -202,7 +221,7 @@ class Terms:
         self.atoms.append(atom)
         return Poly({(atom,): 1})
 
-    def _defined(self, kind: str, parts: tuple, low: int, high: int) -> Poly:
+    def defined(self, kind: str, parts: tuple, low: int, high: int) -> Poly:
         key = (kind, *parts)
         found = self._known.get(key)
         if found is None:
@@ -226,7 +245,7 @@ class Terms:
         if inner is not None:  # (y / m + c) / n is (y + c*m) / (m*n), all rounded down
             y, m = inner.parts
             return exact + self.floor(y + rest.constant * m, m * n)
-        return exact + self._defined("floor", (rest, n), low // n, high // n)
+        return exact + self.defined("floor", (rest, n), low // n, high // n)
 
     def modulo(self, x: Poly, n: int) -> Poly:
         """What is left, from 0 to n - 1."""
@@ -246,15 +265,16 @@ class Terms:
                 return -self.floor(-x, n)
             if all(k % n == 0 for k in x.terms.values()):
                 return Poly({mono: k // n for mono, k in x.terms.items()})
-            return self._defined("div", (x, y), -(-low // n), high // n)
-        if x == y and self.span(y)[0] > 0:
-            return number(1)
+            return self.defined("div", (x, y), -(-low // n), high // n)
+        exact = _exact(x, y) if self.span(y)[0] > 0 else None
+        if exact is not None:
+            return exact
         most = max(abs(low), abs(high))
         if low >= 0 and self.span(y)[0] >= 1:
-            return self._defined("div", (x, y), 0, high)
+            return self.defined("div", (x, y), 0, high)
         if ends is not None and self.span(y)[0] <= 0 <= self.span(y)[1]:
-            return self._defined("div", (x, y), min(-most, ends[0]), max(most, ends[1]))
-        return self._defined("div", (x, y), -most, most)
+            return self.defined("div", (x, y), min(-most, ends[0]), max(most, ends[1]))
+        return self.defined("div", (x, y), -most, most)
 
     def remainder(self, x: Poly, y: Poly, ends: Range | None = None) -> Poly:
         """It has the sign of x."""
@@ -265,52 +285,21 @@ class Terms:
         if n is not None and n > 0:
             low, high = self.span(x)
             self._spans[rest] = (0 if low >= 0 else -n + 1, 0 if high <= 0 else n - 1)
-        elif n is None and self.span(x)[0] >= 0 and self.span(y)[0] >= 1:
-            return self._defined("mod", (x, y), 0, min(self.span(x)[1], self.span(y)[1] - 1))
+        elif rest.terms and n is None and self.span(x)[0] >= 0 and self.span(y)[0] >= 1:
+            return self.defined("mod", (x, y), 0, min(self.span(x)[1], self.span(y)[1] - 1))
         return rest
-
-    def bitand(self, x: Poly, y: Poly) -> Poly | None:
-        """None where the operands are not numbers of few bits."""
-        a, b = x.value, y.value
-        if a is not None and b is not None:
-            return number(a & b)
-        if a is not None and b is None:
-            x, y, a, b = y, x, b, a
-        if b is not None and b >= 0:
-            return self._bits_of(x, b)
-        for one, other in ((x, y), (y, x)):
-            place = math.gcd(*other.terms.values())
-            bit = Poly({mono: k // place for mono, k in other.terms.items()})
-            low, high = self.span(bit)
-            if place & place - 1 == 0 and 0 <= low and high <= 1:  # one bit, in its place
-                return self.least(self.modulo(self.floor(one, place), 2), bit) * place
-        spans = self.span(x), self.span(y)
-        if min(spans[0][0], spans[1][0]) < 0 or max(spans[0][1], spans[1][1]) >= 1 << BITS:
-            return None
-        bits = min(spans[0][1], spans[1][1]).bit_length()
-        first, second = sorted((x, y), key=lambda p: sorted((tuple(map(_number, m)), k) for m, k in p.terms.items()))
-        return self._defined("and", (first, second, bits), 0, min(spans[0][1], spans[1][1]))
-
-    def _bits_of(self, x: Poly, mask: int) -> Poly:
-        """Those that the mask has, stretch by stretch: bits 2 to 4 are x / 4 % 8, in their place, of any number."""
-        found, at = ZERO, 0
-        while mask >> at:
-            many = (~(mask >> at) & (mask >> at) + 1).bit_length() - 1  # ones from here on
-            found = found + self.modulo(self.floor(x, 1 << at), 1 << many) * (1 << at)
-            at += many or 1
-        return found
 
     def least(self, x: Poly, y: Poly) -> Poly:
         (a, b), (c, d) = self.span(x), self.span(y)
         if b <= c or x == y:
             return x
-        return y if d <= a else self._defined("min", (x, y), min(a, c), min(b, d))
+        return y if d <= a else self.defined("min", (x, y), min(a, c), min(b, d))
 
     def most(self, x: Poly, y: Poly) -> Poly:
         (a, b), (c, d) = self.span(x), self.span(y)
         if a >= d or x == y:
             return x
-        return y if c >= b else self._defined("max", (x, y), max(a, c), max(b, d))
+        return y if c >= b else self.defined("max", (x, y), max(a, c), max(b, d))
 
     def choose(self, cond: Cond, x: Poly, y: Poly) -> Poly:
         if cond == TRUE or x == y:
@@ -318,7 +307,7 @@ class Terms:
         if cond == FALSE:
             return y
         (a, b), (c, d) = self.span(x), self.span(y)
-        return self._defined("ite", (cond, x, y), min(a, c), max(b, d))
+        return self.defined("ite", (cond, x, y), min(a, c), max(b, d))
 
     def wrapped(self, x: Poly, low: int, high: int) -> Poly:
         """The number from low to high that is x up to a multiple of their distance."""
@@ -401,7 +390,7 @@ class Renaming:
         )
         if parts == atom.parts:
             return Poly({(atom,): 1})
-        return self.terms._defined(atom.kind, parts, atom.low, atom.high)
+        return self.terms.defined(atom.kind, parts, atom.low, atom.high)
 
     def cond(self, c: Cond) -> Cond:
         found = self._conds.get(c)

@@ -14,7 +14,9 @@ from snap.ir import nodes as ir
 from snap.ir.effects import Effect, Kind
 from snap.ir.integers import held_by
 from snap.ir.types import BOOL, THREAD1, Privilege, Scalar, ScalarKind, ValueType, Vector
+from snap.prove.bits import bitand
 from snap.prove.sites import NONE, Deps
+from snap.prove.substitutions import undivided
 from snap.prove.terms import FALSE, TRUE, Cond, Poly, at_least, below, both, either, equal, negated, number
 
 if TYPE_CHECKING:
@@ -234,7 +236,7 @@ def _binary(w: Walk, e: ir.Binary, t: Scalar, op: str, x: Poly, y: Poly, deps: D
     n = y.value
     match op:
         case "+":
-            return held(w, x + y, t, e.span, deps)
+            return held(w, undivided(w.terms, x + y), t, e.span, deps)
         case "-":
             return held(w, x - y, t, e.span, deps)
         case "*":
@@ -250,7 +252,9 @@ def _binary(w: Walk, e: ir.Binary, t: Scalar, op: str, x: Poly, y: Poly, deps: D
             if n is not None and n > 0 and w.terms.span(x)[0] < 0 and w.certain(at_least(x, 0)):
                 return Value(w.terms.floor(x, n) if op == "/" else w.terms.modulo(x, n), deps)  # rounded down is enough
             if op == "/":
-                return Value(w.terms.divide(x, y, (low, high)), deps)
+                found = w.terms.divide(x, y, (low, high))
+                _limited(w, x, found)
+                return Value(found, deps)
             rest = w.terms.remainder(x, y, (low, high))
             if least <= 0 <= most:
                 free = anything(w, t).term
@@ -270,13 +274,25 @@ def _binary(w: Walk, e: ir.Binary, t: Scalar, op: str, x: Poly, y: Poly, deps: D
             found = w.terms.base("any", 0, w.terms.span(x)[1], THREAD1, w.depth)
             return Value(w.terms.least(found, x), deps)
         case "&" | "|" | "^":
-            common = w.terms.bitand(x, y)
+            common = bitand(w.terms, x, y)
             if common is not None:
                 return Value(common if op == "&" else x + y - common * (1 if op == "|" else 2), deps)
             if op == "&" and (w.terms.span(x)[0] >= 0 or w.terms.span(y)[0] >= 0):
                 most = min(w.terms.span(p)[1] for p in (x, y) if w.terms.span(p)[0] >= 0)
                 return Value(w.terms.base("any", 0, most, THREAD1, w.depth), deps)
     return Value(anything(w, t).term, deps)
+
+
+def _limited(w: Walk, x: Poly, quotient: Poly) -> None:
+    """Of a quotient of what a product leaves: that it is less than one of its factors, where that is certain.  Tiles
+    are often told so: `t % (wide * high) / min(wide, left)` is less than `high`.
+    """
+    for rest in x.atoms:
+        if rest.kind == "mod" and x == Poly({(rest,): 1}) and len(rest.parts[1].terms) == 1:
+            for factor in rest.parts[1].atoms if len(rest.parts[1].atoms) > 1 else ():
+                limit = below(quotient, Poly({(factor,): 1}))
+                if w.certain(limit):
+                    w.define(limit)
 
 
 def _select(w: Walk, e: ir.Select, c: Value, then: ir.Expr, other: ir.Expr) -> Value:

@@ -321,6 +321,22 @@ def solved(facts: list[Cond], atom: Atom) -> Poly | None:
     return None
 
 
+def divisible(facts: list[Cond]) -> tuple[Atom, Poly, Atom] | None:
+    """A number that is a multiple of another one, that one, and their quotient: `heads % groups == 0`.  Neither is
+    negative, and the divisor is positive, by their ranges.
+    """
+    for c in _each(facts):
+        for atom in c[1].atoms if c[0] == "eq" else ():
+            if atom.kind == "div" and atom.parts[0].span()[0] >= 0 and atom.parts[1].span()[0] >= 1:
+                x, y = atom.parts
+                rest = x - y * Poly({(atom,): 1})
+                (number_,) = x.atoms if len(x.atoms) == 1 else (atom,)
+                alone = not number_.defined and x == Poly({(number_,): 1}) and number_ not in atoms_of([], [y])
+                if alone and c[1] in (rest, -rest):
+                    return number_, y, atom
+    return None
+
+
 def refine(facts: list[Cond]) -> None:
     """Ranges of parameters, by conditions in which nothing else stands but numbers whose ranges are known: from
     `1 <= N <= stride` follows that a stride is positive.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -10,12 +11,14 @@ import pytest
 import snap
 from snap.ir.types import BF16, F16
 from snap.lib import attention, attention_gradients
+from snap.lib.attention_arrays import Laid, _apart
 from snap.lib.attention_gradients import queries_kernel
 from snap.lib.attention_kernels import forward_kernel
 from snap.lib.attention_one_pass import one_pass_kernel
 from snap.runtime.errors import LaunchError
 
 rng = np.random.default_rng(11)
+of_attention = sys.modules["snap.lib.attention"]  # the module, behind the function of its name
 
 
 def bf16(x):
@@ -244,3 +247,29 @@ def test_registers_of_gradients():
     for made in (one_pass_kernel(BF16, 128, True, False, True), one_pass_kernel(BF16, 64, True, False, True), queries_kernel(BF16, 128, True, False)):
         found = made.resources()
         assert found.spill_stores == found.spill_loads == 0, found
+
+
+def test_no_more_heads_are_read_together_than_there_are():
+    """Of few keys there is room for many heads: so many, times the tiles of many queries, would be no int."""
+    q, k = np.zeros((2, 6, 8, 128), np.float16), np.zeros((2, 3, 1, 128), np.float16)
+    given = of_attention._given(q, k, k, False, None, None)
+    assert given.together(of_attention.NEAR) == 2 * 3
+    assert given.together(1) == 1
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "apart"),
+    [
+        ((0, 64), (256, 64), True),  # all heads of the one, then all of the other
+        ((256, 64), (0, 64), True),
+        ((64, 192), (128, 192), True),  # one of each in turn
+        ((0, 64), (0, 64), False),
+        ((0, 64), (64, 64), False),  # the second head of the one is the first of the other
+        ((0, 128), (32, 128), False),
+    ],
+)
+def test_gradients_that_share_rows_have_columns_of_their_own(first, second, apart):
+    """Four heads of 64 columns: their first column, and how far apart they begin."""
+    one, other = (Laid(None, (2, 8, 1024), (1, 0, *columns), 64) for columns in (first, second))
+    taken = [{c for h in range(4) for c in range(begin + h * step, begin + h * step + 64)} for begin, step in (first, second)]
+    assert _apart(one, other, 4) == apart == taken[0].isdisjoint(taken[1])

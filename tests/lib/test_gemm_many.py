@@ -63,7 +63,7 @@ def by_groups(a: np.ndarray, b: np.ndarray, ends: list[int], beside: float) -> n
 
 
 # Sizes of all kinds; none; one row; rows behind the last; ends that fall, and beyond the last row.
-@pytest.mark.parametrize("ends, rows", [((50, 50, 180, 200), 200), ((0, 0, 7), 7), ((129, 130, 257), 270), ((64, 128), 128),
+@pytest.mark.parametrize("ends, rows", [((50, 50, 180, 200), 200), ((0, 0, 7), 7), ((129, 130, 257), 270), ((64, 128), 128), ((30, -(2**31), 60), 64),
                                         ((30, 10, 500), 40), ((-3, 7, 5, 20), 20), ((0, 0), 9)], ids=str)
 @pytest.mark.parametrize("turned, n", [(False, 40), (True, 5)])
 def test_groups(ends, rows, turned, n):
@@ -126,7 +126,7 @@ def test_groups_along_k_begin_at_any_row(tile, ends):
     np.testing.assert_array_equal(C, products_of_groups(a, b, ends))
 
 
-@pytest.mark.parametrize("ends", [(50, 50, 130), (0, 0, 7), (64, 128, 128), (30, 10, 500)], ids=str)
+@pytest.mark.parametrize("ends", [(50, 50, 130), (0, 0, 7), (64, 128, 128), (30, 10, 500), (30, -(2**31), 60)], ids=str)
 def test_gradients_of_groups(ends):
     """Rows of no group, and matrices without rows, have the gradient zero."""
     a, b, grad = matrices(140, 24, seed=16), matrices(3, 24, 40, seed=17), matrices(140, 40, seed=18)

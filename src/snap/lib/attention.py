@@ -113,8 +113,9 @@ class Given:
         return self.queries.type, wide, self.causal, self.window is not None
 
     def together(self, near: int) -> int:
-        """How many heads of keys and values are read at a time."""
-        return max(1, near // max(1, 4 * self.keys.shape[2] * self.keys.shape[3]))
+        """How many heads of keys and values are read at a time, of those that there are."""
+        batch, heads, length, size = self.keys.shape
+        return min(batch * heads, max(1, near // max(1, 4 * length * size)))
 
 
 def _given(q, k, v, causal, scale, window) -> Given:

@@ -149,10 +149,18 @@ def two_written(first: Argument, second: Argument, shares: bool) -> tuple[Laid, 
     one, other = in_place(first), in_place(second)
     if shares and one is not None and other is not None and not first.info.contiguous:
         begins = [x.array.storage_offset() // x.array.stride(2) for x in (first, second)]
-        if one.shape == other.shape and begins[0] == begins[1]:
+        if one.shape == other.shape and begins[0] == begins[1] and _apart(one, other, first.shape[1]):
             return one, other, True
         one = other = None  # rows of which both have some
     return one or room(first), other or room(second), False
+
+
+def _apart(one: Laid, other: Laid, heads: int) -> bool:
+    """Whether heads of two arrays have columns of their own: all of the one first, or one of each in turn."""
+    (_, _, begin, wide), (_, _, second, pitch), size = one.steps, other.steps, one.size
+    if second >= begin + (heads - 1) * wide + size or begin >= second + (heads - 1) * pitch + size:
+        return True
+    return wide == pitch and size <= abs(second - begin) <= wide - size
 
 
 @view

@@ -28,7 +28,28 @@ def queries_kernel(type, D, CAUSAL, WINDOWED):
     E, P = element(type), D // 64
     SUMS, SCORES, sees = D // 2, STEP // 2, sight(CAUSAL, WINDOWED)
 
-    @kernel(threads=384)
+    @kernel(
+        threads=384,
+        where=lambda rows, queries, keys, heads, shared_by, q_places, q_step, q_column, q_wide, k_places, k_step,
+        k_column, k_wide, v_places, v_step, v_column, v_wide, g_places, g_step, g_column, g_wide, d_places, d_step,
+        d_column, d_wide, window, blocks: (
+            1 <= queries < 2**30 and 1 <= keys < 2**30 and 0 <= window < 2**30,
+            1 <= shared_by and 1 <= heads and heads % shared_by == 0,
+            blocks % ((queries + (ROWS - 1)) // ROWS) == 0,
+            0 <= q_places <= heads and 0 <= q_step <= 1,
+            0 <= q_column and 0 <= q_wide and q_column + (heads - 1) * q_wide + D < 2**31,
+            0 <= k_places <= heads // shared_by and 0 <= k_step <= 1,
+            0 <= k_column and 0 <= k_wide and k_column + (heads // shared_by - 1) * k_wide + D < 2**31,
+            0 <= v_places <= heads // shared_by and 0 <= v_step <= 1,
+            0 <= v_column and 0 <= v_wide and v_column + (heads // shared_by - 1) * v_wide + D < 2**31,
+            0 <= g_places <= heads and 0 <= g_step <= 1,
+            0 <= g_column and 0 <= g_wide and g_column + (heads - 1) * g_wide + D < 2**31,
+            0 <= d_places <= heads and 0 <= d_step <= 1,
+            0 <= d_column and 0 <= d_wide and d_column + (heads - 1) * d_wide + D < 2**31,
+            (d_places == heads and d_step == 1) or (d_places == 1 and d_step == 0 and d_wide >= D),
+            len(rows) >= 2 * ROWS * blocks,
+        ),
+    )  # fmt: skip
     def gradient(
         Q: ptr(const(E), (Q0, queries, Q2)),
         K: ptr(const(E), (K0, keys, K2)),

@@ -97,7 +97,29 @@ def forward_kernel(type, D, CAUSAL, WINDOWED, LSE, TURNS=True, GROUPS=2):
                     row += s[4 * i + 2 * r + c]
             l[r] = l[r] * shrink[r] + row
 
-    @kernel(threads=128 + 2 * ROWS)
+    # Every block counts the tiles that it loads.
+    @kernel(
+        threads=128 + 2 * ROWS,
+        where=lambda lse, jobs, queries, keys, heads, shared_by, q_places, q_step, q_column, q_wide, k_places, k_step,
+        k_column, k_wide, v_places, v_step, v_column, v_wide, o_places, o_step, o_column, o_wide, together, window,
+        blocks: (
+            1 <= queries < 2**30 and 1 <= keys < 2**30 and 0 <= window < 2**30,
+            1 <= shared_by and 1 <= heads and heads % shared_by == 0,
+            jobs % ((queries + (ROWS - 1)) // ROWS) == 0,
+            1 <= together <= jobs // ((queries + (ROWS - 1)) // ROWS),
+            blocks <= jobs and (jobs // blocks + 1) * ((keys + (KEYS - 1)) // KEYS) < 2**31,
+            0 <= q_places <= heads and 0 <= q_step <= 1,
+            0 <= q_column and 0 <= q_wide and q_column + (heads - 1) * q_wide + D < 2**31,
+            0 <= k_places <= heads // shared_by and 0 <= k_step <= 1,
+            0 <= k_column and 0 <= k_wide and k_column + (heads // shared_by - 1) * k_wide + D < 2**31,
+            0 <= v_places <= heads // shared_by and 0 <= v_step <= 1,
+            0 <= v_column and 0 <= v_wide and v_column + (heads // shared_by - 1) * v_wide + D < 2**31,
+            0 <= o_places <= heads and 0 <= o_step <= 1,
+            0 <= o_column and 0 <= o_wide and o_column + (heads - 1) * o_wide + D < 2**31,
+            (o_places == heads and o_step == 1) or (o_places == 1 and o_step == 0 and o_wide >= D),
+            not LSE or len(lse) >= queries * (jobs // ((queries + (ROWS - 1)) // ROWS)),
+        ),
+    )  # fmt: skip
     def attention(
         Q: ptr(const(E), (Q0, queries, Q2)),
         K: ptr(const(E), (K0, keys, K2)),

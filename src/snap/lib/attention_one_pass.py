@@ -43,7 +43,24 @@ def rows_kernel(type, D, WIDE, LOGS):
     FOUR = bf16_4 if type.name == "bf16" else half4
     AT_ONCE = WIDE // 4 // LANES  # fours of floats that a lane zeroes
 
-    @kernel(threads=128)
+    @kernel(
+        threads=128,
+        where=lambda logs, of_logs, found, sums, O0, O2, G0, G2, queries, units, heads, o_places, o_step, o_column,
+        o_wide, g_places, g_step, g_column, g_wide: (
+            1 <= queries < 2**30 and 1 <= units,
+            units * ((queries + (ROWS - 1)) // ROWS) <= 2**30 // ROWS,
+            1 <= o_places <= heads and 0 <= o_step <= 1,
+            (o_step == 1 and O0 >= units) or (o_step == 0 and o_places == 1 and O0 * heads >= units),
+            0 <= o_column and 0 <= o_wide and o_column + (heads - 1) * o_wide + D <= O2,
+            1 <= g_places <= heads and 0 <= g_step <= 1,
+            (g_step == 1 and G0 >= units) or (g_step == 0 and g_places == 1 and G0 * heads >= units),
+            0 <= g_column and 0 <= g_wide and g_column + (heads - 1) * g_wide + D <= G2,
+            len(logs) >= units * queries,
+            not LOGS or len(of_logs) >= units * queries,
+            len(found) >= 2 * ROWS * units * ((queries + (ROWS - 1)) // ROWS),
+            len(sums) >= WIDE * ROWS * units * ((queries + (ROWS - 1)) // ROWS),
+        ),
+    )  # fmt: skip
     def rows(
         O: ptr(const(E), (O0, queries, O2)),
         dO: ptr(const(E), (G0, queries, G2)),
@@ -109,7 +126,37 @@ def one_pass_kernel(type, D, CAUSAL, WINDOWED, ADDS, TOGETHER=False, WANTED="kv"
     MASKED, HALVES = CAUSAL or WINDOWED, ADDS and D == 64
     OF_K, OF_V, SLOTS = "k" in WANTED, "v" in WANTED, 1 if D == 256 else 2
 
-    @kernel(threads=384)
+    @kernel(
+        threads=384,
+        where=lambda dQ, R0, queries, keys, heads, shared_by, q_places, q_step, q_column, q_wide, k_places, k_step,
+        k_column, k_wide, v_places, v_step, v_column, v_wide, g_places, g_step, g_column, g_wide, dk_places, dk_step,
+        dk_column, dk_wide, dv_places, dv_step, dv_column, dv_wide, together, window, blocks: (
+            1 <= queries < 2**30 and 1 <= keys < 2**30 and 0 <= window < 2**30,
+            1 <= shared_by and 1 <= heads and heads % shared_by == 0,
+            blocks % ((keys + (ROWS - 1)) // ROWS) == 0,
+            1 <= together <= blocks // ((keys + (ROWS - 1)) // ROWS),
+            R0 >= 2 * ROWS * ((queries + (ROWS - 1)) // ROWS) * (blocks // ((keys + (ROWS - 1)) // ROWS)) * shared_by,
+            not ADDS or 2 * len(dQ) >= D * R0,
+            0 <= q_places <= heads and 0 <= q_step <= 1,
+            0 <= q_column and 0 <= q_wide and q_column + (heads - 1) * q_wide + D < 2**31,
+            0 <= g_places <= heads and 0 <= g_step <= 1,
+            0 <= g_column and 0 <= g_wide and g_column + (heads - 1) * g_wide + D < 2**31,
+            0 <= k_places <= heads // shared_by and 0 <= k_step <= 1,
+            0 <= k_column and 0 <= k_wide and k_column + (heads // shared_by - 1) * k_wide + D < 2**31,
+            0 <= v_places <= heads // shared_by and 0 <= v_step <= 1,
+            0 <= v_column and 0 <= v_wide and v_column + (heads // shared_by - 1) * v_wide + D < 2**31,
+            0 <= dk_places <= heads // shared_by and 0 <= dk_step <= 1,
+            0 <= dk_column and 0 <= dk_wide and dk_column + (heads // shared_by - 1) * dk_wide + D < 2**31,
+            (dk_places == heads // shared_by and dk_step == 1) or (dk_places == 1 and dk_step == 0 and dk_wide >= D),
+            0 <= dv_places <= heads // shared_by and 0 <= dv_step <= 1,
+            0 <= dv_column and 0 <= dv_wide and dv_column + (heads // shared_by - 1) * dv_wide + D < 2**31,
+            (dv_places == heads // shared_by and dv_step == 1) or (dv_places == 1 and dv_step == 0 and dv_wide >= D),
+            not TOGETHER
+            or dv_column >= dk_column + (heads // shared_by - 1) * dk_wide + D
+            or dk_column >= dv_column + (heads // shared_by - 1) * dv_wide + D
+            or (dk_wide == dv_wide and D <= abs(dv_column - dk_column) <= dk_wide - D),
+        ),
+    )  # fmt: skip
     def gradients(
         Q: ptr(const(E), (Q0, queries, Q2)),
         K: ptr(const(E), (K0, keys, K2)),
@@ -294,7 +341,16 @@ def finish_kernel(type, P):
     """The gradient of 64 queries, 64 columns of a head, out of their sums.  P: how many times 64 columns a head has."""
     E = element(type)
 
-    @kernel(threads=128)
+    @kernel(
+        threads=128,
+        where=lambda sums, queries, heads, d_places, d_step, d_column, d_wide, blocks: (
+            1 <= queries < 2**30,
+            1 <= d_places <= heads and 0 <= d_step <= 1,
+            (d_places == heads and d_step == 1) or (d_places == 1 and d_step == 0 and d_wide >= 64 * P),
+            0 <= d_column and 0 <= d_wide and d_column + (heads - 1) * d_wide + 64 * P < 2**31,
+            len(sums) >= 4096 * blocks,
+        ),
+    )
     def finish(
         sums: ptr(const(float)),
         dQ: ptr(E, (D0, queries, D2)),

@@ -95,6 +95,20 @@ def batches_counting_on(BM, BN, STEP, DIVIDED):
     )
 
 
+def groups_counting_on(BM, BN, STEP):
+    """The same of a kernel of groups.  Each has a tile more than its rows fill, at most."""
+    return lambda ends, M, N, K, C1, divided, matrices, blocks: (
+        1 <= M <= MAX_SIDE,
+        1 <= N <= min(C1, MAX_SIDE),
+        1 <= K <= MAX_SIDE,
+        1 <= matrices <= len(ends),
+        divided == 0,
+        blocks <= 2**16,
+        (M // BM + matrices) * ((N + BN - 1) // BN) <= min(blocks * 2**27, MAX_SIDE - 2**16),
+        (M // BM + matrices) * ((N + BN - 1) // BN) * ((K + STEP - 1) // STEP) <= blocks * 2**29,
+    )
+
+
 @functools.cache
 def gemm_kernel(
     type,
@@ -148,6 +162,8 @@ def gemm_kernel(
         where = counting_on(BM, BN, STEP, TEAM, C_TURNED, g.BIASED, ADDED, DIVIDED, scaled)
     elif BATCH:
         where = batches_counting_on(BM, BN, STEP, DIVIDED)
+    else:
+        where = groups_counting_on(BM, BN, STEP)
 
     @kernel(threads=g.T, cluster=TEAM, cooperative=DIVIDED, where=where)
     def gemm(

@@ -14,6 +14,7 @@ import math
 
 from snap import *
 from snap.ir.types import F32, U8
+from snap.lib.arrays import MAX_SIDE
 from snap.lib.gemm_body import depth_of
 from snap.lib.operators import element
 
@@ -31,15 +32,27 @@ def grouping(BM):
     its number, the tiles of those before it, its first row, and how many it has.
     """
 
-    @device(cluster)
+    @device(
+        cluster,
+        where=lambda ends, groups, M, across: 0 <= groups <= len(ends) and 0 <= M <= MAX_SIDE and across >= 0,
+        ensures=lambda groups, M, across, result: 0 <= result <= (M // BM + groups) * across,
+    )
     def tiles_of_groups(ends: ptr(const(int)) @ grid[1], groups: int, M: int, across: int) -> int:
         tiles, covered = 0, 0
         for g in range(groups):
-            tiles += (max(min(int(ends[g]), M) - covered, 0) + BM - 1) / BM * across
-            covered = max(covered, min(int(ends[g]), M))
-        return tiles
+            top = max(min(int(ends[g]), M), covered)
+            tiles += (top - covered + BM - 1) / BM * across
+            covered = top
+        with trust("groups have rows of their own, so all of them have M // BM tiles, and each one more"):
+            return tiles
 
-    @device(cluster)
+    @device(
+        cluster,
+        ensures=lambda t, M, across, result: (
+            0 <= result.y <= t and t < result.y + (result.w + BM - 1) // BM * across,
+            0 <= result.z and 1 <= result.w and result.z + result.w <= M,
+        ),
+    )
     def group_of(
         t: int,
         ends: ptr(const(int)) @ grid[1],
@@ -50,11 +63,12 @@ def grouping(BM):
         top: int,
         rows: int,
     ) -> int4:
-        while t >= passed + (rows + BM - 1) / BM * across:
-            passed += (rows + BM - 1) / BM * across
-            group, top = group + 1, top + rows
-            rows = max(min(int(ends[group]), M) - top, 0)
-        return int4(group, passed, top, rows)
+        with trust("t is a tile of this group or of a later one, and groups are one after another, within M rows"):
+            while t >= passed + (rows + BM - 1) / BM * across:
+                passed += (rows + BM - 1) / BM * across
+                group, top = group + 1, top + rows
+                rows = max(min(int(ends[group]), M), top) - top
+            return int4(group, passed, top, rows)
 
     return tiles_of_groups, group_of
 
@@ -246,11 +260,13 @@ def leave_rows(g, to, wide, top, side, limit, boxes, unit, acc, row, quad):
                 if top + row + 8 * v < limit:
                     for j, h in unroll(range(shape=(g.SUMS // 4, 2))):
                         if side + 2 * quad + 8 * j + h < wide:
-                            to[top + row + 8 * v, side + 2 * quad + 8 * j + h] = g.O(acc[4 * j + 2 * v + h])
+                            with trust("groups have rows of their own, and a tile is one team's"):
+                                to[top + row + 8 * v, side + 2 * quad + 8 * j + h] = g.O(acc[4 * j + 2 * v + h])
     else:
         for q in unroll(range(2 * g.SUMS // g.WIDE)):
             store_acc(boxes[unit, q % 2], acc, first=g.WIDE * q)
-            async_copy(to, boxes[unit, q % 2], at=(top, side + g.WIDE * q))
+            with trust("groups have rows of their own, and a tile is one team's"):
+                async_copy(to, boxes[unit, q % 2], at=(top, side + g.WIDE * q))
 
 
 @functools.cache

@@ -18,6 +18,7 @@ from __future__ import annotations
 import functools
 
 from snap import *
+from snap.lib.arrays import MAX_SIDE
 from snap.lib.gemm_body import in_bands, multiply, sizes
 from snap.lib.gemm_parts import clear
 
@@ -30,7 +31,17 @@ def ragged_kernel(type, BM=128, BN=256, BAND=8):
     """Tiles of BM x BN, in bands of BAND tiles' height, group after group."""
     g = sizes(type, type, BM, BN, False, False, most=8)
 
-    @kernel(threads=g.T)
+    @kernel(
+        threads=g.T,
+        where=lambda ends, groups, M, N, K, C1, blocks: (
+            1 <= M <= MAX_SIDE,
+            1 <= N <= min(C1, MAX_SIDE),
+            1 <= K <= MAX_SIDE,
+            1 <= groups <= len(ends),
+            blocks <= 2**16,
+            ((M + BM - 1) // BM) * ((N + BN - 1) // BN) * groups <= min(blocks * 2**27, MAX_SIDE - 2**16),
+        ),
+    )
     def gemm(
         A: ptr(const(g.E), (K, A1)),
         B: ptr(const(g.E), (K, B1)),
@@ -59,7 +70,7 @@ def ragged_kernel(type, BM=128, BN=256, BAND=8):
             for t in range(team, down * across * groups, teams):
                 while t >= (group + 1) * (down * across):
                     group, top = group + 1, top + rows
-                    rows = max(min(int(ends[group]), K) - top, 0)
+                    rows = max(min(int(ends[group]), K), top) - top
                 i, j = in_bands(t % (down * across), down, across, BAND)
                 m0, n0 = i * BM, j * BN
                 with compute():

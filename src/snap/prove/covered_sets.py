@@ -17,13 +17,14 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 
 from snap.analysis.oracles import PointSet, isl_steps
-from snap.ir.types import THREAD1
+from snap.ir.types import GRID1, THREAD1
 from snap.prove.context import ProofContext
 from snap.prove.covered import Before
+from snap.prove.digits import Replaced
 from snap.prove.replay import SIZES
 from snap.prove.slices import Slices
 from snap.prove.system import alternatives, defining
-from snap.prove.terms import Atom, Cond, Poly, at_least, atoms_of, below, number, polys
+from snap.prove.terms import Atom, Cond, Poly, at_least, atoms_of, below, equal, number, polys
 from snap.prove.touches import Touch
 
 MOST_OPERATIONS = 1_000_000  # of isl, for one question
@@ -231,6 +232,13 @@ def _linear(p: Poly) -> bool:
     return all(len(mono) < 2 for mono in p.terms)
 
 
+def _multiplies(w: Touch) -> bool:
+    """Whether there are products in what it is known by."""
+    said = [*w.index, *(p for c in w.path for p in polys(c))]
+    said += [p for atom in atoms_of([], said) for part in atom.parts for p in _parts(part)]
+    return not all(map(_linear, said))
+
+
 class _Written:
     """One write, as a condition on the numbers of the read."""
 
@@ -242,6 +250,7 @@ class _Written:
             self.chosen |= c.walk.block.atoms
         self.bound: dict[str, Atom] = {}
         self._same: dict[Atom, bool] = {}
+        self.plain: set[Poly] = set()  # indices of which an equation is counted on
 
     def same(self, atom: Atom) -> bool:
         """Whether it is one number for both."""
@@ -275,7 +284,8 @@ class _Written:
     def text(self) -> str:
         sets, b, w, read = self.sets, self.b, self.b.write, self.sets.read
         guards = [one for one in w.path if one not in sets.c.found.defines]
-        said = [sets.cond(one, self.name) for one in guards]
+        put = self._by_element()
+        said = [sets.cond(put.cond(one), self.name) for one in guards]
         said += [f"{self.name(atom)} = 0" for atom in b.at_first()]
         if b.earlier:
             for atom in w.when.loops[b.same].trip.atoms:
@@ -283,7 +293,7 @@ class _Written:
                 said.append(f"0 <= {self.name(atom)} < {given(atom)}")
         if w.rank is not None and read.rank is not None:
             said.append(self.equal(w.rank, read.rank))
-        said += self._reaches(w, read)
+        said += self._reaches(w, read, put)
         todo = list(self.bound.values())
         for atom in todo:  # grows as definitions name more
             if atom.defined:
@@ -310,7 +320,24 @@ class _Written:
         free = [atom for atom in atoms if not self.same(atom)]
         return _linear(i) and any(atom.low < atom.high for atom in free)
 
-    def _reaches(self, w: Touch, read: Touch) -> list[str]:
+    def _by_element(self) -> Replaced:
+        """The write's index is the element that is read: so a quotient that stands in it by itself, whoever writes, is
+        the element less the rest of the index.  Where it is multiplied, that is put in its place: the element is given,
+        and what is left may drop out.  The equation of that index stays as it is: it is what makes this so.
+        """
+        sets, w = self.sets, self.b.write
+        instead: dict[Atom, Poly] = {}
+        for i, n, e in zip(w.index, w.sizes, sets.element) if w.like(sets.read) and _multiplies(w) else ():
+            alone = [m[0] for m, k in i.terms.items() if k == 1 and len(m) == 1 and m[0].kind == "floor"]
+            free = [atom for atom in alone if not self.same(atom) and atom not in instead]
+            if n == 1 and free and _linear(i):
+                at = sets.c.terms.base("element", *e.span(), GRID1, key=("at", e))
+                sets.say([equal(at, e)])
+                instead[free[0]] = Poly({(free[0],): 1}) - i + at
+                self.plain.add(i)
+        return Replaced(sets.c.terms, instead)
+
+    def _reaches(self, w: Touch, read: Touch, put: Replaced) -> list[str]:
         """The element that is read is among those that are written."""
         sets = self.sets
         if w.like(read):
@@ -318,7 +345,7 @@ class _Written:
             for i, n, e in zip(w.index, w.sizes, sets.element):
                 if n == 1 and self._never_sure(i):
                     raise Beyond
-                first, at = sets.poly(i, self.name), sets.poly(e, given)
+                first, at = sets.poly(i if i in self.plain else put.poly(i), self.name), sets.poly(e, given)
                 found.append(f"{first} = {at}" if n == 1 else f"{first} <= {at} and {at} <= {first} + {n - 1}")
             return found
         # In bytes, as many at once as divide both.

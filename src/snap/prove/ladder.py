@@ -5,7 +5,8 @@ NO only where a solver says so of conditions that follow from those given; a mod
 Limits are counted in steps of the solver, not in seconds, so that an answer does not depend on the machine.  Non-goals:
 what the conditions mean.
 
-The steps of the ladder, each tried where the one before did not decide:
+Equations are taken apart by digits (digits.py), and what is left into parts (slices.py).  The steps of the ladder,
+each tried where the one before did not decide:
 
   1. the ranges of the atoms alone (terms.py makes TRUE and FALSE of them)
   2. linear arithmetic by elimination, a few cases (cases.py); each product of unknowns is an unknown of its own
@@ -26,6 +27,7 @@ from dataclasses import dataclass, field
 from snap.analysis.solve import NO, UNKNOWN, NoModel
 from snap.prove.cases import decided
 from snap.prove.choices import Ways
+from snap.prove.digits import Digits
 from snap.prove.presburger import isl_ask
 from snap.prove.slices import Canon, Slices, completed
 from snap.prove.smt import Z3
@@ -52,6 +54,10 @@ class Ladder:
     _memo: dict[frozenset[Cond], TermModel | NoModel] = field(default_factory=dict)
     _parts: dict[tuple, tuple[int, ...] | NoModel] = field(default_factory=dict)
     _z3: Z3 = field(default_factory=Z3)
+    _digits: Digits = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._digits = Digits(self.terms)
 
     def solve(self, conds: Iterable[Cond]) -> TermModel | NoModel:
         kept = {c: None for one in conds for c in (one[1:] if one[0] == "and" else (one,)) if c[0] != "true"}
@@ -65,7 +71,7 @@ class Ladder:
 
     def _sliced(self, conds: list[Cond]) -> TermModel | NoModel:
         """Each part is asked by itself, the smallest first: where one has no numbers, all have none."""
-        slices = Slices(conds)
+        slices = Slices(self._digits.taken_apart(conds))
         if slices.impossible:
             self.asked["ranges"] += 1
             return NO

@@ -12,6 +12,7 @@ products that stand in them.  Invariant: they follow, over the integers.  Non-go
   chained     the same with two factors, also by way of one product that is not there
   multiples   what is not negative, times a factor that is not; what is added to it and stands in no product at its most
   digits      `r*S + c = 0` told apart by r < 0, r = 0, r > 0
+  rows        the same of r - q, where one condition has r*S and another one q*S
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from functools import cached_property
 from snap.prove.terms import Atom, Cond, Mono, Poly, polys, without
 
 MOST_LEMMAS = 400
+MOST_ROWS = 6  # of one size, that are compared with each other
 SMALL, FAR = 64, 1 << 30  # a range; what says that something leaves its type
 ROUNDS = 2  # in which products that were found lead to others
 WIDE = 1 << 40  # ends beyond that say nothing of use
@@ -67,6 +69,7 @@ class Lemmas:
         for mono in ordered:
             for k, atom in enumerate(mono):
                 cases += _signs(mono, atom, mono[:k] + mono[k + 1 :])
+        cases += _between_rows([c[1] for c in flat if c[0] == "ge"])
         self.sure = [c for c in dict.fromkeys(found) if c[0] != "or"][:MOST_LEMMAS]
         self.cases = [*(c for c in found if c[0] == "or"), *cases][:MOST_LEMMAS]
 
@@ -251,20 +254,51 @@ def _alike(one: Mono, other: Mono) -> list[Cond]:
 def _digits(p: Poly) -> list[Cond]:
     """p = r*S + c: where r > 0 it is r*S >= S, and so on; for every S that stands in a product of it."""
     found: list[Cond] = []
-    for atom in sorted({a for mono in p.terms if len(mono) > 1 for a in mono}, key=lambda a: a.number):
-        if atom.low < 0:
-            continue
-        r: dict[Mono, int] = {}
-        for mono, k in p.terms.items():
-            if atom in mono:
-                at = mono.index(atom)
-                r[mono[:at] + mono[at + 1 :]] = k
-        row, size = Poly(r), Poly({(atom,): 1})
+    for atom in _factors([p]):
+        row = _times_of(p, atom)
         if all(len(mono) < 3 for mono in row.terms) and len(row.terms) > 1:
-            found += [
-                ("or", ge(-row), ge(row * size - size)),
-                ("or", ge(row), ge(-(row * size) - size)),
-                ("or", ("ne", row), ("eq", row * size)),
-            ]
+            found += _whole_rows(row, atom)
             found += _digits(row)  # which may be such a sum itself: of rows that blocks take in turn
     return found
+
+
+def _whole_rows(row: Poly, atom: Atom) -> list[Cond]:
+    """r*S is S at least where r is positive, -S at most where it is negative, and else 0; S is not negative."""
+    size = Poly({(atom,): 1})
+    return [
+        ("or", ge(-row), ge(row * size - size)),
+        ("or", ge(row), ge(-(row * size) - size)),
+        ("or", ("ne", row), ("eq", row * size)),
+    ]
+
+
+def _between_rows(known: list[Poly]) -> list[Cond]:
+    """`x >= r*S` and `x < q*S + S` tell r and q apart as an equation would: of what S is multiplied by in two
+    conditions, the difference.
+    """
+    found: list[Cond] = []
+    for atom in _factors(known):
+        rows: dict[Poly, None] = {}
+        for p in known:
+            row = _times_of(p, atom)
+            if len(row.terms) > 1:
+                rows[row if next(iter(row.terms.values())) > 0 else -row] = None
+        for one, other in itertools.combinations(list(rows)[:MOST_ROWS], 2):
+            found += _whole_rows(one - other, atom) + _digits(one - other)
+    return found
+
+
+def _factors(known: list[Poly]) -> list[Atom]:
+    """Those of products that are not negative."""
+    factors = {a for p in known for mono in p.terms if len(mono) > 1 for a in mono}
+    return [atom for atom in sorted(factors, key=lambda a: a.number) if atom.low >= 0]
+
+
+def _times_of(p: Poly, atom: Atom) -> Poly:
+    """What it is multiplied by."""
+    r: dict[Mono, int] = {}
+    for mono, k in p.terms.items():
+        if atom in mono:
+            at = mono.index(atom)
+            r[mono[:at] + mono[at + 1 :]] = k
+    return Poly(r)

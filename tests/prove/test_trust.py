@@ -50,6 +50,34 @@ def by_a_function(x: ptr(const(int)), at: ptr(const(int)), y: ptr(int)):
         put(y, at[i], x[i])
 
 
+@device(thread[1])
+def put_there(y: ptr(int), j: int, v: int):
+    y[j + 1 - 1] = v
+
+
+@kernel(threads=T, where=W)
+def by_a_call(x: ptr(const(int)), at: ptr(const(int)), y: ptr(int)):
+    with each(thread, y) as i:
+        with trust("`at` has every number below 32 once"):
+            put_there(y, at[i], x[i])
+
+
+@kernel(threads=T, where=W)
+def by_another_call(x: ptr(const(int)), at: ptr(const(int)), y: ptr(int)):
+    with each(thread, y) as i:
+        with trust("`at` has every number below 32 once"):
+            put_there(y, at[i], x[i])
+        put_there(y, at[i], 2)
+
+
+@kernel(threads=T, where=W)
+def beside_a_call(x: ptr(const(int)), at: ptr(const(int)), y: ptr(int)):
+    with each(thread, y) as i:
+        with trust("`at` has every number below 32 once"):
+            put_there(y, at[i], x[i])
+        put_there(y, i, 2)
+
+
 @kernel(threads=T, where=W)
 def with_memory(x: ptr(const(int)), at: ptr(const(int)), y: ptr(int)):
     with each(block, y):
@@ -87,6 +115,21 @@ def test_what_is_refuted_stays_so():
 
 def test_in_a_function():
     assert by_a_function.prove().verdict is Verdict.PROVED
+
+
+def test_around_a_call():
+    """The call, and no other of the same function: its places are vouched for once, and open once."""
+    assert by_a_call.prove().verdict is Verdict.PROVED
+    told = [text for text in by_a_call.prove().assumed if text.endswith("(trusted: `at` has every number below 32 once)")]
+    assert len(told) == 3 and all(", line 55 " in text for text in told), told  # outside, a sum, and two threads that meet
+    found = by_another_call.prove()
+    assert {o.kind for o in found.open} == {"bounds", "overflow", "races"} and len(found.open) == 3
+    assert sum(o.reason.startswith("trusted") for o in found.obligations) == 3
+
+
+def test_two_calls_of_which_one_is_trusted():
+    """It is vouched for what the calls inside touch, not for what another one does that meets them."""
+    assert {o.kind for o in beside_a_call.prove().open} == {"races"}
 
 
 def test_the_program_is_the_same():

@@ -70,13 +70,14 @@ def races(task: Task) -> Findings:
     c = context(task)
     places: dict[tuple, list[Pair]] = {}
     for pair in pairs(c):
-        places.setdefault((pair.first.root, frozenset((pair.first.span, pair.second.span))), []).append(pair)
+        vouched = pair.first.vouched if pair.second.vouched else ""
+        places.setdefault((pair.first.root, frozenset((pair.first.span, pair.second.span)), vouched), []).append(pair)
     assumed: tuple[str, ...] = ("barriers order what a block does in different scopes (the property order)",)
     if task.typed.cooperative:
         assumed += ("barriers of the grid order what blocks do in different entries of a scope (the property order)",)
     if any(pair.team != BLOCK1 for group in places.values() for pair in group):
         assumed += ("barriers of a cluster order what its blocks do in different scopes (the property order)",)
-    found = tuple(_obligation(c, group) for group in places.values())
+    found = tuple(replace(_obligation(c, group), vouched=key[-1]) for key, group in places.items())
     return Findings(found, (*c.assumed, *assumed, *c.trusted))
 
 
@@ -97,7 +98,7 @@ def _distinct(sites: list[Site]) -> list[Site]:
     kept: dict[tuple, Site] = {}
     for s in sites:
         shape = (s.elem, s.shape, s.index, s.extent, s.box, s.block)
-        kept.setdefault((s.kind, bool(s.atomic), id(s.root), shape, s.path, s.chain, s.span), s)
+        kept.setdefault((s.kind, bool(s.atomic), id(s.root), shape, s.path, s.chain, s.span, s.vouched), s)
     return list(kept.values())
 
 

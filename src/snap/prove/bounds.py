@@ -60,8 +60,9 @@ def told(c: ProofContext, goals: list[Goal]) -> list[Obligation]:
     """One obligation for each place, by its worst goal."""
     places: dict[tuple, list[Goal]] = {}
     for goal in goals:
-        places.setdefault((goal.kind, goal.what, goal.span), []).append(goal)
-    found = [_place(c, group) for group in places.values()]
+        places.setdefault((goal.kind, goal.what, goal.span, goal.vouched), []).append(goal)
+    placed = ((_place(c, group), group[0].vouched) for group in places.values())
+    found = [(replace(o, vouched=vouched), needs) for (o, needs), vouched in placed]
     strongest = strongest_of([need for _, needs in found for need in needs])
     return [_with(o, [strongest[need.key] for need in needs]) for o, needs in found]
 

@@ -25,7 +25,19 @@ from snap.prove.contracts import Called
 from snap.prove.sites import NEVER, NONE, Deps, Entry, Inside, Root, Site, UnitPosition, Walked
 from snap.prove.start import Key, Started
 from snap.prove.terms import FALSE, TRUE, Cond, Poly, at_least, atoms_of, below, both, equal, negated, number
-from snap.prove.values import OPAQUE, Components, Value, anything, is_bool, is_int, of_integers, value
+from snap.prove.trusting import around
+from snap.prove.values import (
+    OPAQUE,
+    Components,
+    Value,
+    anything,
+    is_bool,
+    is_int,
+    of_integers,
+    unshared,
+    value,
+    with_lane,
+)
 from snap.prove.ways import escapes, leaves
 
 
@@ -62,7 +74,7 @@ class Walk(Started):
         """What threads of a unit store, the checker has shown to be one value: it has a name that they share, where the
         term is made of values that nobody can compare.
         """
-        if isinstance(v.term, Poly) and by != THREAD1 and _unshared(v.term, by):
+        if isinstance(v.term, Poly) and by != THREAD1 and unshared(v.term, by):
             low, high = v.term.span()
             term, v = v.term, Value(self.terms.base("any", low, high, by, self.depth, name), v.deps)
             assert isinstance(v.term, Poly)
@@ -112,12 +124,12 @@ class Walk(Started):
         index = v.term if isinstance(v.term, Poly) else self._any_index()
         low, high = self.terms.span(index)
         if low < 0 or high >= size:
-            self.out.insides.append(Inside(index, size, tuple(self.path), span, name))
+            self.out.insides.append(Inside(index, size, tuple(self.path), span, name, vouched=self.vouched))
 
     def exact(self, x: Poly, n: int, span: Any) -> None:
         """A view of a part begins at a whole element."""
         if not self.dry and any(k % n for k in x.terms.values()):
-            self.out.insides.append(Inside(x, 0, tuple(self.path), span, "", n))
+            self.out.insides.append(Inside(x, 0, tuple(self.path), span, "", n, self.vouched))
 
     def _any_index(self) -> Poly:
         return self.terms.base("any", -(1 << 63), (1 << 64) - 1, THREAD1, self.depth)
@@ -169,6 +181,7 @@ class Walk(Started):
                 None if block is None else block.term if isinstance(block.term, Poly) else self._any_index(),
                 when=self.when(),
                 life=self.lives.get(id(root), NEVER),
+                vouched=self.vouched,
                 **options,
             )
         if not self.dry:
@@ -264,7 +277,7 @@ class Walk(Started):
                 cells.written(self, self.access(Effect(Kind.WRITE, access), t.span), v)
             case ir.ComponentTarget(ir.VarTarget(var), lane):
                 self.touch(var, True, t.span, lane)
-                self.assign(var, _with_lane(self.read(var), lane, v))
+                self.assign(var, with_lane(self.read(var), lane, v))
             case ir.ComponentTarget(ir.MemTarget(access), lane):
                 self.access(Effect(Kind.WRITE, access), t.span, part=lane)
             case ir.ComponentTarget(inner):
@@ -420,8 +433,9 @@ class Walk(Started):
                         self.roots[inner, own.obj.uid] = root
                         self.chains[inner, own.uid] = chain
         called = contracts.entered(self, s, inner)
-        outer = self.frame, self.at, self.unsure, self.called
+        outer = self.frame, self.at, self.unsure, self.called, self.vouched
         self.frame, self.at, self.called = inner, self.at.called(s), called
+        self.vouched = around(s.span, self.trusted) or self.vouched
         self.returns.append([])
         self.marks.append((len(self.path), self.depth))
         mark = len(self.path)
@@ -435,7 +449,7 @@ class Walk(Started):
         found_ = self.returns.pop()
         if called is not None:
             contracts.left(self, called)
-        self.frame, self.at, self.unsure, self.called = outer
+        self.frame, self.at, self.unsure, self.called, self.vouched = outer
         self._result(s, found_, called)
         if called is not None:
             contracts.kept(self, s, called)
@@ -473,28 +487,3 @@ class Walk(Started):
                 self.unknown(s.target, rests)
                 return
         self.target(s.target, last)
-
-
-def _with_lane(v: Value, lane: int, part: Value) -> Value:
-    """A vector, with another component."""
-    deps = v.deps | part.deps
-    if not isinstance(v.term, Components) or not isinstance(part.term, Poly):
-        return Value(None, deps)
-    return Value(Components((*v.term.terms[:lane], part.term, *v.term.terms[lane + 1 :])), deps)
-
-
-def _unshared(p: Poly, by: Privilege) -> bool:
-    """Whether it is made of values that differ, as far as their names tell, in a unit."""
-    todo = list(p.atoms)
-    while todo:
-        atom = todo.pop()
-        if not atom.defined:
-            if atom.kind == "any" and not atom.per.at_least(by):
-                return True
-            continue
-        for part in atom.parts:
-            if isinstance(part, Poly):
-                todo += part.atoms
-            elif isinstance(part, tuple):
-                todo += [a for a in atoms_of([part]) if not a.defined]
-    return False

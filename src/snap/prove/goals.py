@@ -29,6 +29,7 @@ class Goal:
     goal: Cond
     bound: Poly | None = None
     site: Site | None = None
+    vouched: str = ""
 
 
 def shown(span: Span) -> str:
@@ -38,8 +39,9 @@ def shown(span: Span) -> str:
     return " ".join(text[span.column : end].split()) or "?"
 
 
-def _at_least(kind: str, what: str, span: Span, path: tuple[Cond, ...], p: Poly, site: Site | None = None) -> Goal:
-    return Goal(kind, what, span, path, at_least(p, 0), p, site)
+def _at_least(kind: str, what: str, of: Site | Arithmetic | Inside, p: Poly) -> Goal:
+    site = of if isinstance(of, Site) else None
+    return Goal(kind, what, of.span, of.path, at_least(p, 0), p, site, of.vouched)
 
 
 def of_site(s: Site, cluster: int) -> list[Goal]:
@@ -61,7 +63,7 @@ def of_site(s: Site, cluster: int) -> list[Goal]:
         for i, n, extent in zip(s.index, s.shape, sizes):
             found += [i, n - i - extent]
         found += _fits(s)
-    return [_at_least("bounds", what, s.span, s.path, p, s) for p in found]
+    return [_at_least("bounds", what, s, p) for p in found]
 
 
 def _room(s: Site, first: Poly, size: int) -> Poly:
@@ -93,16 +95,16 @@ def of_arithmetic(a: Arithmetic) -> list[Goal]:
     ends = (a.value - low, number(high) - a.value)
     least, most = a.value.span()
     wanted = [p for p, open_ in zip(ends, (least < low, most > high)) if open_]
-    return [_at_least("overflow", what, a.span, a.path, p) for p in wanted]
+    return [_at_least("overflow", what, a, p) for p in wanted]
 
 
 def of_inside(terms: Terms, i: Inside) -> list[Goal]:
     if i.multiple:
         what = f"`{shown(i.span)}` begins at a multiple of {i.multiple} elements"
         goal = equal(terms.modulo(i.index, i.multiple), 0)
-        return [Goal("views", what, i.span, i.path, goal)] if goal != TRUE else []
+        return [Goal("views", what, i.span, i.path, goal, vouched=i.vouched)] if goal != TRUE else []
     what = f"`{shown(i.span)}` is inside of `{i.name}`"
-    return [_at_least("bounds", what, i.span, i.path, p) for p in (i.index, -i.index + (i.size - 1))]
+    return [_at_least("bounds", what, i, p) for p in (i.index, -i.index + (i.size - 1))]
 
 
 def of_promise(p: Promise) -> list[Goal]:

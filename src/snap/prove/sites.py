@@ -99,6 +99,7 @@ class Site:
     first  of an element of which a part is read, so many bytes from its beginning; None for all of it
     lanes  of rows that a warp moves, how many of its threads name one
     when   and of shared memory, when it came to life
+    vouched  the reason of the `trust` around the call in which it is made; '' where there is none
     """
 
     kind: Kind
@@ -122,6 +123,7 @@ class Site:
     lanes: int = WARP
     when: When = NEVER
     life: When = NEVER
+    vouched: str = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -161,6 +163,7 @@ class Arithmetic:
     type: Scalar
     path: tuple[Cond, ...]
     span: Span
+    vouched: str = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -173,6 +176,7 @@ class Inside:
     span: Span
     name: str
     multiple: int = 0
+    vouched: str = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -265,7 +269,7 @@ class Walked:
                 seen.add(k)
                 todo += self.aliases.get(k, NONE)
         found = [a for k, a in enumerate(self.arithmetic) if k in seen]
-        return list({(a.value, a.type, a.path, a.span): a for a in found}.values())
+        return list({(a.value, a.type, a.path, a.span, a.vouched): a for a in found}.values())
 
 
 class UnitPosition:

@@ -19,6 +19,7 @@ from snap.prove.arrays import Window
 from snap.prove.ladder import Ladder
 from snap.prove.sites import Arithmetic, Deps, Entry, Local, Loop, Root, Site, UnitPosition, Walked, When
 from snap.prove.terms import Cond, Poly, at_least, below, equal, number
+from snap.prove.trusting import scopes
 from snap.prove.values import Value, anything, is_int, value
 
 # A call, and a variable, object or handle of its function; of an element of an array, the array's number and its own.
@@ -61,6 +62,8 @@ class Started:
         self.returns: list[list[tuple[Cond, Value | None, Deps]]] = []
         self.marks: list[tuple[int, int]] = []  # of calls: path, depth
         self.called: Called | None = None  # the call that is walked, where its function has a contract
+        self.trusted = scopes(function)
+        self.vouched = ""  # the reason of the `trust` around the call that is walked
         self.clock = 0
         self.around: tuple[Loop, ...] = ()  # loops with a counter
         self.unsure = False  # somebody may have left, and no condition of the path says who
@@ -220,5 +223,5 @@ class Started:
 
     def arithmetic(self, x: Poly, t: Scalar, span: Any) -> int:
         """Notes that it must stay in its type; what depends on that says so by the number."""
-        self.out.arithmetic.append(Arithmetic(x, t, tuple(self.path), span))
+        self.out.arithmetic.append(Arithmetic(x, t, tuple(self.path), span, self.vouched))
         return len(self.out.arithmetic) - 1

@@ -17,7 +17,7 @@ from snap.ir.types import BOOL, THREAD1, Privilege, Scalar, ScalarKind, ValueTyp
 from snap.prove.bits import bitand
 from snap.prove.sites import NONE, Deps
 from snap.prove.substitutions import undivided
-from snap.prove.terms import FALSE, TRUE, Cond, Poly, at_least, below, both, either, equal, negated, number
+from snap.prove.terms import FALSE, TRUE, Cond, Poly, at_least, atoms_of, below, both, either, equal, negated, number
 
 if TYPE_CHECKING:
     from snap.prove.evaluate import Walk
@@ -349,3 +349,28 @@ def _load(w: Walk, e: ir.Load, access: ir.MemAccess) -> Value:
         for atom in found.term.atoms:
             w.out.loads.setdefault(atom, site)
     return found
+
+
+def with_lane(v: Value, lane: int, part: Value) -> Value:
+    """A vector, with another component."""
+    deps = v.deps | part.deps
+    if not isinstance(v.term, Components) or not isinstance(part.term, Poly):
+        return Value(None, deps)
+    return Value(Components((*v.term.terms[:lane], part.term, *v.term.terms[lane + 1 :])), deps)
+
+
+def unshared(p: Poly, by: Privilege) -> bool:
+    """Whether it is made of values that differ, as far as their names tell, in a unit."""
+    todo = list(p.atoms)
+    while todo:
+        atom = todo.pop()
+        if not atom.defined:
+            if atom.kind == "any" and not atom.per.at_least(by):
+                return True
+            continue
+        for part in atom.parts:
+            if isinstance(part, Poly):
+                todo += part.atoms
+            elif isinstance(part, tuple):
+                todo += [a for a in atoms_of([part]) if not a.defined]
+    return False

@@ -73,6 +73,7 @@ class Obligation:
     launch    of a refuted one: that shows it
     needs     preconditions, in the words of `where=`, under which it is shown, where it is not shown without
     data      of a refuted one: what memory holds decides about it, too, and in the launch that is zeros
+    vouched   the reason of the `trust` around the calls in which it has to hold; '' where there is none
     """
 
     kind: str
@@ -86,6 +87,7 @@ class Obligation:
     launch: Launch | None = None
     needs: tuple[str, ...] = field(default=())
     data: bool = False
+    vouched: str = ""
 
     @property
     def code(self) -> str:

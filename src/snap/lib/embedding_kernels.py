@@ -194,12 +194,14 @@ def ordering_kernel(index, T=ORDER_THREADS):
                         behind += 1 if four.y == token and 4 * q + 1 > t else 0
                         behind += 1 if four.z == token and 4 * q + 2 > t else 0
                         behind += 1 if four.w == token and 4 * q + 3 > t else 0
-                at: int @ thread[1] = begins[own + token] + before if token >= 0 else 0
-                with each(thread, begins, order):
-                    if token >= 0:
-                        order[at] = int(i) + t
-                        if behind == 0:
-                            begins[own + token] = at + 1
+                with trust("tokens are below rows, as count_tokens asserts; begins say where those of a row go"):
+                    at: int @ thread[1] = begins[own + token] + before if token >= 0 else 0
+                    with each(thread, begins, order):
+                        if token >= 0:
+                            order[at] = int(i) + t
+                            if behind == 0:
+                                with trust("tokens are below rows; of equal ones, the last alone has none behind it"):
+                                    begins[own + token] = at + 1
 
     return order_tokens
 
@@ -211,7 +213,7 @@ def ordering_kernel(index, T=ORDER_THREADS):
 
 @functools.cache
 def slices_kernel(type, index, result, WIDTH, P=SLICE, U=4, T=GATHER_THREADS):
-    E, I, R = element(type), element(index), element(result)
+    E, I, R, WARPS = element(type), element(index), element(result), T // 32
     load, store, keep = loader(type, WIDTH), storer(result, WIDTH), storer(F32, WIDTH)
 
     @kernel(
@@ -221,7 +223,7 @@ def slices_kernel(type, index, result, WIDTH, P=SLICE, U=4, T=GATHER_THREADS):
             WIDTH <= N <= 2**30,
             N % WIDTH == 0,
             chunks == (N // WIDTH + 31) // 32,
-            blocks <= (n + P - 1) // P * chunks,
+            blocks * WARPS <= ((n + P - 1) // P + WARPS - 1) * chunks,
             len(starts) >= 1,
             len(totals) >= len(starts),
             len(dtable) >= len(starts) * N,
@@ -244,16 +246,19 @@ def slices_kernel(type, index, result, WIDTH, P=SLICE, U=4, T=GATHER_THREADS):
         chunks: int,
     ):
         words: int = N / WIDTH
-        with each(warp, dtable, parts, disjoint=(dtable, parts)) as unit:
-            with each(thread, dtable, parts, disjoint=(dtable, parts)) as l:
-                slice: int = unit / chunks
-                j: int = unit % chunks * 32 + l
-                begin: int = slice * P
-                end: int = min(begin + P, n)
-                if begin >= n or j >= words:
-                    return
-                v: float[U, WIDTH]
-                total: float[WIDTH]
+        with (
+            each(warp, dtable, parts, disjoint=(dtable, parts)) as unit,
+            each(thread, dtable, parts, disjoint=(dtable, parts)) as l,
+        ):
+            slice: int = unit / chunks
+            j: int = unit % chunks * 32 + l
+            begin: int = slice * P
+            end: int = min(begin + P, n)
+            if begin >= n or j >= words:
+                return
+            v: float[U, WIDTH]
+            total: float[WIDTH]
+            with trust("order has each place once, row by row; starts and totals say which are of a row"):
                 row: int = int(tokens[order[begin]])
                 since: int = begin
                 for p in range(begin, end, U):
@@ -317,19 +322,20 @@ def rows_kernel(result, counted, WIDTH, P=SLICE, T=LOOKUP_THREADS):
                 j: int = int(k % words)
                 start: int = starts[row]
                 many: int = totals[row]
-                last: int = (start + many - 1) / P
-                total: float[WIDTH]
-                v: float[WIDTH]
-                for i in unroll(range(WIDTH)):
-                    total[i] = 0.0
-                if many > 0 and start / P != last:
-                    load(parts, i64(2 * (start / P) + (0 if start % P == 0 else 1)) * words + j, total)
-                    for s in unroll(range(start / P + 1, last + 1), 4):
-                        load(parts, i64(2 * s) * words + j, v)
-                        for i in unroll(range(WIDTH)):
-                            total[i] += v[i]
-                if many == 0 or start / P != last:
-                    store(dtable, i64(row) * words + j, total)
+                with trust("starts and totals say which places, in order, are of a row"):
+                    last: int = (start + many - 1) / P
+                    total: float[WIDTH]
+                    v: float[WIDTH]
+                    for i in unroll(range(WIDTH)):
+                        total[i] = 0.0
+                    if many > 0 and start / P != last:
+                        load(parts, i64(2 * (start / P) + (0 if start % P == 0 else 1)) * words + j, total)
+                        for s in unroll(range(start / P + 1, last + 1), 4):
+                            load(parts, i64(2 * s) * words + j, v)
+                            for i in unroll(range(WIDTH)):
+                                total[i] += v[i]
+                    if many == 0 or start / P != last:
+                        store(dtable, i64(row) * words + j, total)
 
     return add_rows_up
 

@@ -151,19 +151,20 @@ def of_slices(g, body, HIGH, WIDE, SLICES, ROOM, cooperative=False):
     """The kernel that runs `body`: SLICES blocks share each tile of HIGH rows and WIDE columns, and each leaves ROOM
     sums for others.  The blocks are a cluster, or lie anywhere and all run at the same time.
     """
-    CLUSTER, BIASED = 1 if cooperative else SLICES, g.BIASED
+    CLUSTER, BIASED, THREADS = 1 if cooperative else SLICES, g.BIASED, g.C_THREADS
 
     @kernel(
         threads=g.T,
         cluster=CLUSTER,
         cooperative=cooperative,
-        where=lambda bias, room, M, N, K, C1, blocks: (
+        where=lambda bias, room, met, M, N, K, C1, blocks: (
             1 <= M <= 2**30,
             1 <= N <= min(C1, 2**30),
             1 <= K <= 2**30,
             not BIASED or len(bias) >= N,
             blocks == SLICES * ((M + HIGH - 1) // HIGH) * ((N + WIDE - 1) // WIDE),
             ROOM == 0 or blocks * ROOM <= min(len(room), 2**30),
+            not cooperative or blocks // SLICES * THREADS <= len(met),
         ),
     )
     def gemm(

@@ -334,9 +334,9 @@ def ragged_loss_kernel(type, index, WIDTH, GRADIENT, IN_PLACE, EACH, T=THREADS):
                 base: i64 = i64(row) * stride - shift
                 shift_next: int = int(i64(row + blocks) * stride % WIDTH)
                 next: i64 = i64(row + blocks) * stride - shift_next
+                assert target == ignore or target >= 0 and target < N, "a target of `cross_entropy` is no class"
                 at: int = (int(target) + shift) / WIDTH if target != ignore else -1
                 owner: int = at % T if target != ignore else 0
-                assert target == ignore or target >= 0 and target < N, "a target of `cross_entropy` is no class"
                 both[0] = LOW
                 both[1] = 0.0
                 with each(thread):

@@ -13,7 +13,7 @@ import functools
 
 from snap import *
 from snap.ir.types import BOOL, Scalar
-from snap.lib.arrays import NUMBERS, argument, check_sides
+from snap.lib.arrays import MAX_SIDE, NUMBERS, argument, check_sides
 from snap.lib.operators import element, word
 from snap.lib.recorded import launch, recorded
 
@@ -61,14 +61,13 @@ def transpose_kernel(type, WIDTH, TILE, T=THREADS, GROUP=BAND):
     @kernel(
         threads=T,
         where=lambda x, out, M, N, blocks: (
-            1 <= M <= 2**30,
-            1 <= N <= 2**30,
+            1 <= M <= MAX_SIDE,
+            1 <= N <= MAX_SIDE,
             N % WIDTH == 0,
             M % WIDTH == 0,
             len(x) >= M * N,
             len(out) >= M * N,
             blocks == ((N + TILE - 1) // TILE) * ((M + TILE - 1) // TILE),
-            blocks <= 2**24,
         ),
     )
     def transpose(x: ptr(const(E)), out: ptr(E), M: int, N: int):
@@ -108,7 +107,16 @@ def ragged_transpose_kernel(type, WIDTH, TILE, T=THREADS, GROUP=RAGGED_BAND):
     EDGE, ROWS, ALONG = MORE + 1, MORE + TILE, TILE // WIDTH
     LOADS, STORES = -(-ROWS * (ALONG + 1) // T), TILE * ALONG // T  # words a thread
 
-    @kernel(threads=T)
+    @kernel(
+        threads=T,
+        where=lambda x, out, M, N, blocks: (
+            1 <= M <= MAX_SIDE,
+            1 <= N <= MAX_SIDE,
+            len(x) >= M * N,
+            len(out) >= M * N,
+            blocks == ((N + TILE - 1) // TILE) * ((M + (MORE + TILE - 1)) // TILE),
+        ),
+    )
     def transpose(x: ptr(const(E)), out: ptr(E), M: int, N: int):
         across, down = (N + TILE - 1) / TILE, (M + (MORE + TILE - 1)) / TILE
         there: i64 = i64(M) * N / WIDTH  # whole words of the array

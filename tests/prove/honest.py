@@ -163,6 +163,24 @@ class Several(Writer):
         lengths = [one.replace("len(x)", f"len({name})") for one in more if "len(" in one]
         return name, body, lengths or asked  # one of them: two might contradict each other, and then everything is proved
 
+    def body(self, own: str, name: str, indent: str) -> list[str]:
+        """Half of them are made of digits: of numbers, of a size that is none, and of rows that begin anywhere."""
+        kind = self.pick("", "", "", "parts", "size", "words")
+        if not kind:
+            return super().body(own, name, indent)
+        self.where += [self.pick("len(x) >= n * m", f"len(x) >= {THREADS} * blocks", "len(x) >= n * m + 2")]
+        if kind == "parts":
+            thread = self.pick(f"{own} % 2 * 2 + {own} / 2 % 2", f"{own} % 2 + {own} / 2 % 2 * 2", f"{own} % 2 * 2 + {own} / 2 % 2 + 1", f"{own} % 2 + {own} / 2 % 2")
+            index = f"{own} / {THREADS} * {self.pick(4, 4, 3, 5)} + {thread}"
+            return [f"{indent}if {self.guard(index)}:", f"{indent}    {name}[{index}] = 1"]
+        lines = [f"{indent}if {own} < n:", f"{indent}    for k in range({self.pick('m + 1', '3', 'm')}):"]
+        more = self.pick("", "", " + 1", " - 1")
+        if kind == "size":
+            lines.append(f"{indent}        p: int = k - {own} % 2 * {self.pick('(n % 2)', 'n')} {self.pick('% 2', '% 2', '% 3')}")
+            return [*lines, f"{indent}        if p >= {self.pick(0, 0, 0, -1)} and p < m{more}:", f"{indent}            {name}[{own} * m + p] = 1"]
+        lines.append(f"{indent}        w: int = {own} * m / 2 + k")
+        return [*lines, f"{indent}        if w * 2 >= {own} * m{self.pick('', '', ' - 1')} and w * 2 + 2 <= {own} * m + m{more}:", f"{indent}            {name}[w] = 1"]
+
     def kernel(self) -> tuple[str, dict[str, tuple[int, int]]]:
         """The text, and by array the first line of its program and the line behind it."""
         names = [name for name, _, _ in self.parts]

@@ -36,7 +36,7 @@ TURNS = {
 
 # Attributes that say which of a few something is: their types are `Word`s and other enumerations.
 CHOICES = {"kind", "reason", "why", "outcome", "verb", "domain", "half", "engine", "extent"}
-TYPED = ("ir", "analysis", "check", "sync", "codegen", "machine", "frontend", "runtime", "cli", "tune")
+TYPED = ("ir", "analysis", "check", "sync", "codegen", "machine", "frontend", "runtime", "cli", "tune", "prove")
 
 
 def modules(*folders: str) -> dict[str, ast.Module]:

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snap import *
+from snap.prove import kinds
 from snap.prove.digits import Digits, ends
 from snap.prove.ladder import NO, Ladder
 from snap.prove.models import holds
@@ -27,7 +28,7 @@ def of_digits(draw):
     """Equations between numbers that are made of digits, some of which do not fit; sizes that are numbers, and one that is not."""
     terms = Terms()
     spans = {"a": (0, 1), "b": (0, 1), "t": (0, 7), "u": (-1, 3), "S": (0, 3)}
-    base = {name: terms.base("any", *span, name=name) for name, span in spans.items()}
+    base = {name: terms.base(kinds.ANY, *span, name=name) for name, span in spans.items()}
     a, b, t, u, size = base.values()
     digits = [t, u, terms.floor(t, 2), terms.modulo(t, 4), terms.modulo(t, 2) * 3 + terms.floor(t, 4), terms.least(t, u + 2)]
     p, q = draw(st.sampled_from(digits)), draw(st.sampled_from(digits))
@@ -56,7 +57,7 @@ def test_nothing_is_lost_and_nothing_is_added(drawn):
 
 def test_what_is_taken_apart():
     terms = Terms()
-    a, b, x, y, t = (terms.base("any", 0, most, name=name) for name, most in zip("abxyt", (9, 9, 7, 7, 31)))
+    a, b, x, y, t = (terms.base(kinds.ANY, 0, most, name=name) for name, most in zip("abxyt", (9, 9, 7, 7, 31)))
     apart = Digits(terms).taken_apart
     assert apart([equal(a * 8 + x, b * 8 + y)]) == [equal(a, b), equal(x, y)]
     assert apart([equal(a * 8 + x, b * 8 + y + 8)]) == [equal(a, b + 1), equal(x, y)]
@@ -70,7 +71,7 @@ def test_what_is_taken_apart():
 
 def test_digits_of_a_size_that_is_no_number():
     terms = Terms()
-    a, b, p, q, size = (terms.base("any", 0, 99, name=name) for name in ("a", "b", "p", "q", "S"))
+    a, b, p, q, size = (terms.base(kinds.ANY, 0, 99, name=name) for name in ("a", "b", "p", "q", "S"))
     p, q = p - 3, q - 3  # so that their ranges do not say that they are not negative
     e = equal(a * size + p, b * size + q)
     inside = [at_least(p, 0), at_least(size, p + 1), at_least(q, 0), at_least(size, q + 1)]
@@ -86,7 +87,7 @@ def test_digits_of_a_size_that_is_no_number():
 def test_two_names_of_one_number():
     """In products and in quotients; what a quotient is of has the range of what stands there."""
     terms = Terms()
-    few, many, m = (terms.base("any", 0, most, name=name) for name, most in (("few", 3), ("many", 99), ("m", 9)))
+    few, many, m = (terms.base(kinds.ANY, 0, most, name=name) for name, most in (("few", 3), ("many", 99), ("m", 9)))
     said = [equal(few, many), equal(terms.floor(many * m, 4), 5), at_least(many, 2)]
     apart = Digits(terms).taken_apart(said)
     assert apart == [equal(few, many), equal(terms.floor(few * m, 4), 5), at_least(many, 2)]
@@ -99,9 +100,9 @@ def test_two_names_of_one_number():
 def test_rows_that_conditions_tell_apart(more, apart):
     """Of x in row r of S, from r*S on, and 8 of them inside of its first S elements: r is one for all who have it.  Not where rows reach further."""
     terms = Terms()
-    b, c, k, l = (terms.base("any", 0, 1 << 20, name=name) for name in "bckl")
-    size, g, n = (terms.base("any", 1, 1 << 30, name=name) for name in ("S", "g", "n"))
-    x = terms.base("any", 0, 1 << 60, name="x")
+    b, c, k, l = (terms.base(kinds.ANY, 0, 1 << 20, name=name) for name in "bckl")
+    size, g, n = (terms.base(kinds.ANY, 1, 1 << 30, name=name) for name in ("S", "g", "n"))
+    x = terms.base(kinds.ANY, 0, 1 << 60, name="x")
     rows = (b + g * k, c + g * l + g)
     said = [c for r in rows for c in (at_least(x, r * size), at_least(r * size + n, x + 8))]
     said += [at_least(size + more, n), at_least(g - 1, b), at_least(g - 1, c), negated(equal(b, c))]

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from snap.prove import kinds
 from snap.prove.bits import bitand
 from snap.prove.cases import Cases, decided
 from snap.prove.choices import Ways
@@ -30,7 +31,7 @@ class Drawing:
     def __init__(self, draw, products: bool):
         self.draw, self.products, self.terms = draw, products, Terms()
         spans = [(low, low + draw(st.integers(1, 4))) for low in (draw(st.integers(-3, 1)) for _ in range(3))]
-        self.base = [self.terms.base("any", *span, name=name) for span, name in zip(spans, "xyz")]
+        self.base = [self.terms.base(kinds.ANY, *span, name=name) for span, name in zip(spans, "xyz")]
         self.conds = [self.cond(2) for _ in range(draw(st.integers(1, 4)))]
 
     def number(self, depth: int) -> Poly:
@@ -145,7 +146,7 @@ def test_products(drawing):
 
 def test_a_number_that_stands_in_one_condition_is_chosen():
     terms = Terms()
-    x, y, z = (terms.base("any", 0, most, name=name) for name, most in (("x", 3), ("y", 9), ("z", 1)))
+    x, y, z = (terms.base(kinds.ANY, 0, most, name=name) for name, most in (("x", 3), ("y", 9), ("z", 1)))
     assert Slices([equal(x, y - 2)], y.atoms).left == [at_least(y, 2), at_least(number(5), y)]
     assert Slices([at_least(x * 2, y)], y.atoms).left == [at_least(number(6), y)]
     assert Slices([equal(x * 2, y)], y.atoms).left == [equal(x * 2, y)]  # not each y has one
@@ -155,7 +156,7 @@ def test_a_number_that_stands_in_one_condition_is_chosen():
 
 def test_a_number_that_is_bounded_only_is_chosen():
     terms = Terms()
-    x, y, z = (terms.base("any", 0, most, name=name) for name, most in (("x", 3), ("y", 9), ("z", 9)))
+    x, y, z = (terms.base(kinds.ANY, 0, most, name=name) for name, most in (("x", 3), ("y", 9), ("z", 9)))
     asked = [at_least(x, y - 2), at_least(z, x), at_least(x, 1)]
     slices = Slices(asked, (*y.atoms, *z.atoms))
     assert slices.left == [at_least(number(5), y), at_least(z, y - 2), at_least(z, 1)]
@@ -173,7 +174,7 @@ def test_a_number_that_is_bounded_only_is_chosen():
 def test_bits_are_quotients():
     """Of numbers of either sign: those of a mask, and one bit in its place, which may be there or not."""
     terms = Terms()
-    x, b = terms.base("any", -40, 40, name="x"), terms.base("any", 0, 1, name="b")
+    x, b = terms.base(kinds.ANY, -40, 40, name="x"), terms.base(kinds.ANY, 0, 1, name="b")
     (a,), (c,) = x.atoms, b.atoms
     for n, bit in itertools.product(range(-40, 41), range(2)):
         for mask in (0, 1, 4, 6, 20, 39):
@@ -190,7 +191,7 @@ def test_what_was_asked_in_other_names():
     ladder = Ladder(terms)
 
     def asked(most: int, name: str) -> object:
-        x, y = (terms.base("any", 0, most, name=name + end) for end in "xy")
+        x, y = (terms.base(kinds.ANY, 0, most, name=name + end) for end in "xy")
         return ladder.solve(
             [at_least(x, y + 6), at_least(x * y, y), at_least(x + y * 2, 7), at_least(number(20), x * y)]
         )
@@ -205,7 +206,7 @@ def test_the_ladder_uses_each_step():
     """A question for each, and no further step than it needs."""
     terms = Terms()
     ladder = Ladder(terms)
-    x, y, z = (terms.base("any", 0, 1 << 20, name=name) for name in "xyz")
+    x, y, z = (terms.base(kinds.ANY, 0, 1 << 20, name=name) for name in "xyz")
     assert ladder.solve([at_least(number(-1), x)]) is NO
     assert ladder.solve([at_least(x, y + z * 2), at_least(y * 2, x + 3), at_least(z, y)]) is NO
     assert ladder.solve([at_least(x, y + 1), at_least(x * z, 1), at_least(y * z, x * z)]) is NO
@@ -247,7 +248,7 @@ def test_what_is_left_open_is_open(monkeypatch):
 def test_a_quotient_by_a_number_that_has_another_name():
     """block / k < n where block < n * n and k = n; not where k <= n only."""
     terms = Terms()
-    n, k, block = (terms.base("any", low, 1 << 10, name=name) for low, name in ((0, "n"), (1, "k"), (0, "block")))
+    n, k, block = (terms.base(kinds.ANY, low, 1 << 10, name=name) for low, name in ((0, "n"), (1, "k"), (0, "block")))
     known = [at_least(n * n, block + 1), at_least(terms.divide(block, k), n)]
     assert Ladder(terms).solve([equal(n, k), *known]) is NO
     assert Ladder(terms).solve([at_least(n, k), *known]) is not NO
@@ -256,7 +257,7 @@ def test_a_quotient_by_a_number_that_has_another_name():
 def test_the_order_of_a_question_is_that_of_the_program(monkeypatch):
     """Not that of sets, which differs between processes: what a solver's steps decide would be proved in one of them only."""
     terms, asked = Terms(), []
-    numbers = [terms.base("any", -9, 9, name="x") for _ in range(20)]  # all print alike
+    numbers = [terms.base(kinds.ANY, -9, 9, name="x") for _ in range(20)]  # all print alike
     assert list(sum(numbers, number(0)).atoms) == [atom for x in numbers for atom in x.atoms]
     monkeypatch.setattr(Ladder, "_decide", lambda self, system: asked.append(system.conds) or UNKNOWN)
     question = [("ge", x * 2 - y * 3) for x, y in zip(numbers, numbers[1:] + numbers[:1])]
@@ -269,7 +270,7 @@ def test_quotients_of_quotients(most, follows):
     """j < w * l * g * q, taken apart by w, by l and by 4 g, with h < 4 beside it: what is left is below q.  With h up to 7 it is not; and every lemma holds."""
     terms = Terms()
     ends = {"w": (1, 2), "l": (1, 2), "g": (1, 2), "q": (0, 2), "j": (0, 400), "h": (0, most), "n": (0, 16)}
-    w, l, g, q, j, h, n = (terms.base("any", *span, name=name) for name, span in ends.items())
+    w, l, g, q, j, h, n = (terms.base(kinds.ANY, *span, name=name) for name, span in ends.items())
     conds = [equal(n, w * l * g * q), at_least(n - 1, j)]
     group = terms.divide(terms.divide(j, w), l)
     head = terms.divide(group * 4 + h, g * 4)

@@ -7,6 +7,7 @@ import itertools
 import pytest
 
 from snap import *
+from snap.prove import kinds
 from snap.prove.cases import decided
 from snap.prove.ladder import NO
 from snap.prove.models import evaluated, holds
@@ -18,7 +19,7 @@ from snap.prove.where import divisible
 
 
 def numbers(terms: Terms, **spans):
-    return tuple(terms.base("any", *span, name=name) for name, span in spans.items())
+    return tuple(terms.base(kinds.ANY, *span, name=name) for name, span in spans.items())
 
 
 def test_a_product_is_divided_by_its_factors():

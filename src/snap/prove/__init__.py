@@ -28,7 +28,7 @@ from snap.ir import nodes as ir
 from snap.ir.synced import Function as Synced
 from snap.prove import kept
 from snap.prove.kept import Store
-from snap.prove.verdict import PRECONDITION, Findings, Launch, Obligation, Proof, Seen, Verdict, worth_telling
+from snap.prove.verdict import PRECONDITION, Findings, Launch, Obligation, Proof, Property, Seen, Verdict, worth_telling
 
 # Where each property is: a module of this folder, and its function.  `overflow` and `views` come with `bounds`.
 PROPERTIES: dict[str, tuple[str, str]] = {
@@ -167,7 +167,7 @@ def _property(name: str, task: Task) -> Findings:
         if importlib.util.find_spec(solver) is None:
             reason = f"the solver {solver} {MISSING}: {EXTRA}"
             what = f"{name} of `{task.typed.name}`"
-            return Findings((Obligation(name, Verdict.UNKNOWN, what, task.typed.span, reason),))
+            return Findings((Obligation(Property(name), Verdict.UNKNOWN, what, task.typed.span, reason),))
     return getattr(importlib.import_module(f"snap.prove.{module}"), function)(task)
 
 

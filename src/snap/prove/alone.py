@@ -16,7 +16,7 @@ from __future__ import annotations
 from snap.ir import nodes as ir
 from snap.ir.hardware import BLOCK_THREADS
 from snap.ir.types import Array, Held, Level, Place
-from snap.prove.verdict import Findings, Obligation, Verdict
+from snap.prove.verdict import Findings, Obligation, Property, Verdict
 from snap.record import replace
 
 MOST_THREADS = BLOCK_THREADS
@@ -73,4 +73,4 @@ def shown(f: ir.Function, found: Findings) -> Findings:
 
 
 def not_alone(f: ir.Function, why: str) -> Findings:
-    return Findings((Obligation("bounds", Verdict.UNKNOWN, f"`{f.name}` stands alone", f.span, why),))
+    return Findings((Obligation(Property.BOUNDS, Verdict.UNKNOWN, f"`{f.name}` stands alone", f.span, why),))

@@ -26,7 +26,7 @@ from snap.ir.effects import Extent
 from snap.ir.expressions import Spread
 from snap.ir.hardware import MATRIX_ROW, WARP, WARPGROUP
 from snap.ir.types import BLOCK1, CLUSTER1, THREAD1, Level, Privilege
-from snap.prove import Task, draws, loads, pacts
+from snap.prove import Task, draws, kinds, loads, pacts
 from snap.prove.context import ProofContext, context
 from snap.prove.goals import shown
 from snap.prove.hulls import hulls
@@ -48,7 +48,7 @@ from snap.prove.terms import (
     negated,
     number,
 )
-from snap.prove.verdict import Findings, Obligation, Verdict
+from snap.prove.verdict import Findings, Obligation, Property, Verdict
 
 FEW_PAIRS = 6  # of one place, which are asked about one by one
 
@@ -203,7 +203,7 @@ def elements(c: ProofContext, s: Site, side: int) -> tuple[tuple[Poly, ...], lis
     if s.extent is Extent.ROWS:
         sizes = (*sizes[:-1], MATRIX_ROW // s.elem.bytes)
     index = [
-        i if n == 1 else i + c.terms.base("any", 0, n - 1, THREAD1, key=("element", s.extent, sizes, side, k))
+        i if n == 1 else i + c.terms.base(kinds.ANY, 0, n - 1, THREAD1, key=("element", s.extent, sizes, side, k))
         for k, (i, n) in enumerate(zip(s.index, sizes))
     ]
     inside = [at_least(i, 0) for i in index]
@@ -298,7 +298,7 @@ def _obligation(c: ProofContext, group: list[Pair]) -> Obligation:
     for pair in [] if _hulls_apart(c, group) else sorted(group, key=lambda pair: pair.entry is None):
         what = f"no two {pair.who} meet in an element of `{first.root.name}` by {both_}"
         if first.extent is Extent.ANYWHERE or pair.second.extent is Extent.ANYWHERE:
-            return Obligation("races", Verdict.UNKNOWN, what, first.span, "CUDA text is not looked into")
+            return Obligation(Property.RACES, Verdict.UNKNOWN, what, first.span, "CUDA text is not looked into")
         asked = question(c, pair)
         answer: TermModel | NoModel | None = None if asked is None else c.ladder.solve(asked)
         if answer is not NO:
@@ -314,7 +314,7 @@ def _obligation(c: ProofContext, group: list[Pair]) -> Obligation:
         return needing
     who = " or ".join(dict.fromkeys(pair.who for pair in group))
     what = f"no two {who} meet in an element of `{first.root.name}` by {both_}"
-    return Obligation("races", Verdict.PROVED, what, first.span, "shown for every launch")
+    return Obligation(Property.RACES, Verdict.PROVED, what, first.span, "shown for every launch")
 
 
 def _hulls_apart(c: ProofContext, group: list[Pair]) -> bool:
@@ -364,7 +364,7 @@ def _refuted(c: ProofContext, pair: Pair, asked: list[Cond], one_block: bool) ->
     excluded = "exclude it: `where=lambda blocks: blocks == 1`" if one_block else "exclude such launches with `where=`"
     help = f"hand out parts that are apart with `offset=` or `f=`; or {excluded}"
     data = from_memory((*a.path, *b.path), (*a.index, *b.index))
-    return Obligation("races", Verdict.REFUTED, what, a.span, launch.seen, "", others, help, launch, data=data)
+    return Obligation(Property.RACES, Verdict.REFUTED, what, a.span, launch.seen, "", others, help, launch, data=data)
 
 
 def _handed(pair: Pair) -> list[Label]:
@@ -389,4 +389,4 @@ def _open(pair: Pair, what: str, answer: TermModel | NoModel | None) -> Obligati
     help = (
         "say what is known of the arguments with `where=`, or hand out parts that are apart: `partition(..., offset=)`"
     )
-    return Obligation("races", Verdict.UNKNOWN, what, pair.first.span, reason, others=tuple(others), help=help)
+    return Obligation(Property.RACES, Verdict.UNKNOWN, what, pair.first.span, reason, others=tuple(others), help=help)

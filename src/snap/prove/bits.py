@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from snap.prove import kinds
 from snap.prove.terms import ZERO, Poly, Terms, number
 
 BITS = 16  # of numbers that are looked at bit by bit
@@ -33,7 +34,7 @@ def bitand(terms: Terms, x: Poly, y: Poly) -> Poly | None:
         return None
     bits = min(spans[0][1], spans[1][1]).bit_length()
     first, second = sorted((x, y), key=lambda p: sorted(([atom.number for atom in m], k) for m, k in p.terms.items()))
-    return terms.defined("and", (first, second, bits), 0, min(spans[0][1], spans[1][1]))
+    return terms.defined(kinds.AND, (first, second, bits), 0, min(spans[0][1], spans[1][1]))
 
 
 def _bits_of(terms: Terms, x: Poly, mask: int) -> Poly:

@@ -17,7 +17,7 @@ from snap.prove.ladder import NO, Ladder, NoModel, TermModel
 from snap.prove.needs import Need, needed, strongest_of
 from snap.prove.replay import confirmed
 from snap.prove.terms import from_memory, negated
-from snap.prove.verdict import Findings, Obligation, Verdict
+from snap.prove.verdict import Findings, Obligation, Property, Verdict
 
 
 def bounds(task: Task) -> Findings:
@@ -36,7 +36,7 @@ def contradictory(c: ProofContext) -> list[Obligation]:
         return []
     what, why = "some launch keeps `where=`", "no numbers satisfy all of it, so that every launch is refused"
     help = "two of its conditions contradict each other, or the number of blocks in `blocks=`: leave one out"
-    return [Obligation("precondition", Verdict.UNKNOWN, what, c.task.where[0].span, why, help=help)]
+    return [Obligation(Property.PRECONDITION, Verdict.UNKNOWN, what, c.task.where[0].span, why, help=help)]
 
 
 def divided(c: ProofContext, found: list[Obligation]) -> list[Obligation]:
@@ -45,7 +45,7 @@ def divided(c: ProofContext, found: list[Obligation]) -> list[Obligation]:
         return []
     return [
         Obligation(
-            "precondition",
+            Property.PRECONDITION,
             Verdict.UNKNOWN,
             f"`{text}`, by which `where=` divides, is positive",
             span,
@@ -106,11 +106,11 @@ def _refuted(c: ProofContext, goal: Goal) -> Obligation | None:
 
 
 FEW_STEPS = (50_000, 0)  # of z3: most contradictions are plain
-SEEN = {"bounds": ("out of bounds",), "views": ("misaligned", "out of bounds")}
+SEEN = {Property.BOUNDS: ("out of bounds",), Property.VIEWS: ("misaligned", "out of bounds")}
 
 
 def _open(goal: Goal, answer: TermModel | NoModel) -> Obligation:
-    if goal.kind == "contract":
+    if goal.kind is Property.CONTRACT:
         return _unkept(goal, answer)
     if goal.goal == ("false",):
         return Obligation(goal.kind, Verdict.UNKNOWN, goal.what, goal.span, "CUDA text is not looked into")
@@ -127,6 +127,6 @@ def _unkept(goal: Goal, answer: TermModel | NoModel) -> Obligation:
 
 def given_up(c: ProofContext) -> list[Obligation]:
     return [
-        Obligation("bounds", Verdict.UNKNOWN, "every access is followed", span, why)
+        Obligation(Property.BOUNDS, Verdict.UNKNOWN, "every access is followed", span, why)
         for span, why in dict.fromkeys(c.found.gave_up)
     ]

@@ -17,6 +17,7 @@ from snap.ir.effects import effects
 from snap.ir.integers import held_by
 from snap.ir.types import BLOCK1, Space, ValueType
 from snap.ir.walk import statements
+from snap.prove import kinds
 from snap.prove.sites import Site
 from snap.prove.terms import Poly
 from snap.prove.values import Value, is_int
@@ -62,7 +63,7 @@ def read(w: Walk, site: Site | None, t: ValueType) -> Value | None:
         w.out.cells[site.name] = None
         return Value(term, before[1].deps)
     low, high = held_by(t)
-    known = w.terms.base("any", low, high, BLOCK1, 0, site.name, key=("cell", id(site.root)))
+    known = w.terms.base(kinds.ANY, low, high, BLOCK1, 0, site.name, key=("cell", id(site.root)))
     for d in [d for d in w.out.draws if d.result is not None and d.result == before[1].term and d.cell is None]:
         if not any(e.cell is site.root and e.site is d.site for e in w.out.draws):
             w.out.draws.append(replace(d, result=known, cell=site.root))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from snap.analysis.solve import NO, UNKNOWN, NoModel
+from snap.prove import kinds
 from snap.prove.terms import FALSE, Atom, Cond, Poly, Terms, at_least, atoms_of, both, either, equal, negated, number
 
 MOST_WAYS = 64
@@ -61,9 +62,9 @@ def _choices(conds: list[Cond]) -> list[Atom]:
     found: dict[Cond, list[Atom]] = {}
     sizes: dict[Cond, int] = {}
     for atom in atoms_of(conds):
-        if atom.kind == "ite":
+        if atom.kind is kinds.ITE:
             inside = atoms_of([atom.parts[0]])
-            if not any(inner.kind == "ite" for inner in inside):
+            if not any(inner.kind is kinds.ITE for inner in inside):
                 found.setdefault(atom.parts[0], []).append(atom)
                 sizes[atom.parts[0]] = len(inside)
     return found[min(sizes, key=lambda c: sizes[c])] if found else []

@@ -13,7 +13,7 @@ from snap.diag.span import Span
 from snap.frontend.text import expression
 from snap.ir.depth import deep
 from snap.ir.types import GRID1, Level
-from snap.prove import Task, cells
+from snap.prove import Task, cells, kinds
 from snap.prove.choices import simple
 from snap.prove.evaluate import Walk
 from snap.prove.ladder import Ladder
@@ -118,7 +118,7 @@ def _fixed(walk: Walk, blocks: int | tuple[int, ...] | None) -> list[Cond]:
 
 def _blocks_solved(walk: Walk, facts: list[Cond]) -> None:
     """Where an equation gives the number of blocks, it is no unknown."""
-    groups = next((atom for atom in walk.blocks.atoms if atom.kind == "groups"), None)
+    groups = next((atom for atom in walk.blocks.atoms if atom.kind is kinds.GROUPS), None)
     found = None if groups is None else solved(facts, groups)
     if groups is not None and found is not None:
         _put(walk, {groups: found})
@@ -132,7 +132,7 @@ def _multiplied(walk: Walk) -> None:
         atom, divisor, quotient = found
         least, most = divisor.span()
         low, high = -(-atom.low // most), atom.high // least
-        times = walk.terms.base("any", low, high, GRID1, name=f"{atom} / {divisor}")
+        times = walk.terms.base(kinds.ANY, low, high, GRID1, name=f"{atom} / {divisor}")
         _put(walk, {atom: divisor * times, quotient: times})
 
 

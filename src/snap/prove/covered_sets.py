@@ -18,6 +18,7 @@ from contextlib import AbstractContextManager
 
 from snap.analysis.oracles import PointSet, isl_steps
 from snap.ir.types import GRID1, THREAD1
+from snap.prove import kinds
 from snap.prove.context import ProofContext
 from snap.prove.covered import Before
 from snap.prove.digits import Replaced
@@ -107,7 +108,7 @@ class Sets:
         for atom in new:
             self.universe[given(atom)] = (atom.low, atom.high)
         for atom in new:
-            if atom.defined and atom.kind != "and" and (not self.coarse or atom.kind == "floor"):
+            if atom.defined and atom.kind is not kinds.AND and (not self.coarse or atom.kind is kinds.FLOOR):
                 self.say(defining(self.c.terms, atom))
 
     # ---- text ----
@@ -328,10 +329,10 @@ class _Written:
         sets, w = self.sets, self.b.write
         instead: dict[Atom, Poly] = {}
         for i, n, e in zip(w.index, w.sizes, sets.element) if w.like(sets.read) and _multiplies(w) else ():
-            alone = [m[0] for m, k in i.terms.items() if k == 1 and len(m) == 1 and m[0].kind == "floor"]
+            alone = [m[0] for m, k in i.terms.items() if k == 1 and len(m) == 1 and m[0].kind is kinds.FLOOR]
             free = [atom for atom in alone if not self.same(atom) and atom not in instead]
             if n == 1 and free and _linear(i):
-                at = sets.c.terms.base("element", *e.span(), GRID1, key=("at", e))
+                at = sets.c.terms.base(kinds.ELEMENT, *e.span(), GRID1, key=("at", e))
                 sets.say([equal(at, e)])
                 instead[free[0]] = Poly({(free[0],): 1}) - i + at
                 self.plain.add(i)
@@ -351,12 +352,12 @@ class _Written:
         # In bytes, as many at once as divide both.
         c, offsets = sets.c, []
         for k, n in enumerate(w.sizes):
-            one = c.terms.base("offset", 0, n - 1, THREAD1, key=("written", w.number, self.number, k))
+            one = c.terms.base(kinds.OFFSET, 0, n - 1, THREAD1, key=("written", w.number, self.number, k))
             self.chosen |= one.atoms
             offsets.append(one)
         (skip, many), (from_, wanted) = w.part, read.part
         step = math.gcd(w.bytes, read.bytes, skip, many, from_, wanted)
-        granule = c.terms.base("granule", 0, wanted // step - 1, THREAD1, key=("granule", read.number, step))
+        granule = c.terms.base(kinds.GRANULE, 0, wanted // step - 1, THREAD1, key=("granule", read.number, step))
         start = _flat(w, tuple(i + o for i, o in zip(w.index, offsets))) * w.bytes + skip
         wanted_at = _flat(read, sets.element) * read.bytes + from_ + granule * step
         sets.learn(atoms_of([], [wanted_at]))
@@ -370,7 +371,7 @@ class _Written:
 def _element(c: ProofContext, t: Touch) -> tuple[Poly, ...]:
     """Any element that is read."""
     return tuple(
-        i if n == 1 else i + c.terms.base("element", 0, n - 1, THREAD1, key=("read", t.number, k))
+        i if n == 1 else i + c.terms.base(kinds.ELEMENT, 0, n - 1, THREAD1, key=("read", t.number, k))
         for k, (i, n) in enumerate(zip(t.index, t.sizes))
     )
 
@@ -396,6 +397,6 @@ def _parts(part: object) -> Iterable[Poly]:
 
 def _defining(c: ProofContext, atom: Atom) -> list[Cond]:
     """What a defined atom is, exactly: bits, and quotients by what may be zero, are not said in linear terms."""
-    if atom.kind in ("and", "mod") or atom.kind == "div" and atom.parts[1].value is None:
+    if atom.kind in (kinds.AND, kinds.MOD) or atom.kind is kinds.DIV and atom.parts[1].value is None:
         raise Beyond
     return defining(c.terms, atom)

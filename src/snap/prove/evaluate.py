@@ -19,7 +19,7 @@ from snap.ir import nodes as ir
 from snap.ir.effects import Effect, Kind
 from snap.ir.types import GRID1, THREAD1, Array, Privilege, ValueType
 from snap.ir.walk import bodies, statements
-from snap.prove import arrays, cells, contracts, loads, loops
+from snap.prove import arrays, cells, contracts, kinds, loads, loops
 from snap.prove.acts import act
 from snap.prove.contracts import Called
 from snap.prove.sites import NEVER, NONE, Deps, Entry, Inside, Root, Site, UnitPosition, Walked
@@ -76,13 +76,13 @@ class Walk(Started):
         """
         if isinstance(v.term, Poly) and by != THREAD1 and unshared(v.term, by):
             low, high = v.term.span()
-            term, v = v.term, Value(self.terms.base("any", low, high, by, self.depth, name), v.deps)
+            term, v = v.term, Value(self.terms.base(kinds.ANY, low, high, by, self.depth, name), v.deps)
             assert isinstance(v.term, Poly)
             if any(atom.defined for atom in term.atoms) or len(term.terms) > 1:
                 self.define(equal(v.term, term))
             loads.renamed(self.out, term, v.term)
         elif isinstance(v.term, tuple) and by != THREAD1:
-            atom = self.terms.base("any", 0, 1, by, self.depth, name)
+            atom = self.terms.base(kinds.ANY, 0, 1, by, self.depth, name)
             if v.term[0] not in ("true", "false"):
                 c = v.term
                 self.define(("or", both(c, equal(atom, 1)), both(negated(c), equal(atom, 0))))
@@ -104,7 +104,7 @@ class Walk(Started):
         per, depth = GRID1, max(atom.depth for atom in inside)
         for atom in inside:
             per = atom.per if per.at_least(atom.per) else per if atom.per.at_least(per) else THREAD1
-        found = self.terms.base("any", least, high, per, depth, key=("above", p, least))
+        found = self.terms.base(kinds.ANY, least, high, per, depth, key=("above", p, least))
         self.define(equal(found, p))
         return found
 
@@ -132,7 +132,7 @@ class Walk(Started):
             self.out.insides.append(Inside(x, 0, tuple(self.path), span, "", n, self.vouched))
 
     def _any_index(self) -> Poly:
-        return self.terms.base("any", -(1 << 63), (1 << 64) - 1, THREAD1, self.depth)
+        return self.terms.base(kinds.ANY, -(1 << 63), (1 << 64) - 1, THREAD1, self.depth)
 
     def registers(self, array: ir.ArrayRef, index: Iterable[ir.Expr], span: Any) -> list[Poly | None]:
         shape, found = (*array.around, *array.shape), []
@@ -368,9 +368,9 @@ class Walk(Started):
         deps = a.deps | b.deps
         if isinstance(a.term, Poly) and isinstance(b.term, Poly):
             (low, high), (least, most) = a.term.span(), b.term.span()
-            return Value(self.terms.base("any", min(low, least), max(high, most), THREAD1, self.depth), deps)
+            return Value(self.terms.base(kinds.ANY, min(low, least), max(high, most), THREAD1, self.depth), deps)
         if isinstance(a.term, tuple):
-            return Value(equal(self.terms.base("any", 0, 1, THREAD1, self.depth), 1))
+            return Value(equal(self.terms.base(kinds.ANY, 0, 1, THREAD1, self.depth), 1))
         return Value(None, deps)
 
     def _lowered(self, s: ir.Partition | ir.Claim, base: ir.Handle, handle: ir.Handle) -> None:

@@ -16,13 +16,14 @@ from snap.ir.hardware import MATRIX_ROW
 from snap.ir.integers import held_by
 from snap.prove.sites import Arithmetic, Inside, Promise, Site
 from snap.prove.terms import TRUE, Cond, Poly, Terms, at_least, equal, number
+from snap.prove.verdict import Property
 
 
 @dataclass(slots=True)
 class Goal:
     """kind: the property.  bound: of `goal`, that it says `bound >= 0`, for those who look for what is missing."""
 
-    kind: str
+    kind: Property
     what: str
     span: Span
     path: tuple[Cond, ...]
@@ -39,7 +40,7 @@ def shown(span: Span) -> str:
     return " ".join(text[span.column : end].split()) or "?"
 
 
-def _at_least(kind: str, what: str, of: Site | Arithmetic | Inside, p: Poly) -> Goal:
+def _at_least(kind: Property, what: str, of: Site | Arithmetic | Inside, p: Poly) -> Goal:
     site = of if isinstance(of, Site) else None
     return Goal(kind, what, of.span, of.path, at_least(p, 0), p, site, of.vouched)
 
@@ -48,7 +49,9 @@ def of_site(s: Site, cluster: int) -> list[Goal]:
     """What it takes for an access to be inside of its array."""
     what = f"`{shown(s.span)}` is inside of `{s.root.name}`"
     if s.extent is Extent.ANYWHERE:
-        return [Goal("bounds", f"what CUDA text does with `{s.name}` is inside of it", s.span, s.path, ("false",))]
+        return [
+            Goal(Property.BOUNDS, f"what CUDA text does with `{s.name}` is inside of it", s.span, s.path, ("false",))
+        ]
     found: list[Poly] = []
     if s.block is not None:
         found += [s.block, -s.block + (cluster - 1)]
@@ -63,7 +66,7 @@ def of_site(s: Site, cluster: int) -> list[Goal]:
         for i, n, extent in zip(s.index, s.shape, sizes):
             found += [i, n - i - extent]
         found += _fits(s)
-    return [_at_least("bounds", what, s, p) for p in found]
+    return [_at_least(Property.BOUNDS, what, s, p) for p in found]
 
 
 def _room(s: Site, first: Poly, size: int) -> Poly:
@@ -95,19 +98,19 @@ def of_arithmetic(a: Arithmetic) -> list[Goal]:
     ends = (a.value - low, number(high) - a.value)
     least, most = a.value.span()
     wanted = [p for p, open_ in zip(ends, (least < low, most > high)) if open_]
-    return [_at_least("overflow", what, a, p) for p in wanted]
+    return [_at_least(Property.OVERFLOW, what, a, p) for p in wanted]
 
 
 def of_inside(terms: Terms, i: Inside) -> list[Goal]:
     if i.multiple:
         what = f"`{shown(i.span)}` begins at a multiple of {i.multiple} elements"
         goal = equal(terms.modulo(i.index, i.multiple), 0)
-        return [Goal("views", what, i.span, i.path, goal, vouched=i.vouched)] if goal != TRUE else []
+        return [Goal(Property.VIEWS, what, i.span, i.path, goal, vouched=i.vouched)] if goal != TRUE else []
     what = f"`{shown(i.span)}` is inside of `{i.name}`"
-    return [_at_least("bounds", what, i, p) for p in (i.index, -i.index + (i.size - 1))]
+    return [_at_least(Property.BOUNDS, what, i, p) for p in (i.index, -i.index + (i.size - 1))]
 
 
 def of_promise(p: Promise) -> list[Goal]:
     """A condition of a contract, part by part."""
     parts = p.goal[1:] if p.goal[0] == "and" else (p.goal,)
-    return [Goal("contract", p.what, p.span, p.path, one, one[1] if one[0] == "ge" else None) for one in parts]
+    return [Goal(Property.CONTRACT, p.what, p.span, p.path, one, one[1] if one[0] == "ge" else None) for one in parts]

@@ -33,7 +33,7 @@ from snap.prove.terms import (
     number,
 )
 from snap.prove.touches import Touch, touches
-from snap.prove.verdict import Findings, Launch, Obligation, Verdict
+from snap.prove.verdict import Findings, Launch, Obligation, Property, Verdict
 
 PATIENCE = 8  # so often isl may give a kernel's sets up: then it is not asked any more
 NEAREST = 2  # writes that come before, which are asked about by themselves first
@@ -64,7 +64,7 @@ def _place(c: ProofContext, reads: list[Touch], writes: dict[object, list[Touch]
     what = f"`{shown(first.span)}` is written before it is read"
     for read in reads:
         if not read.known:
-            return Obligation("init", Verdict.UNKNOWN, what, read.span, "CUDA text is not looked into"), False
+            return Obligation(Property.INIT, Verdict.UNKNOWN, what, read.span, "CUDA text is not looked into"), False
         ways = before(read, writes.get(read.store, []))
         if plainly(read, ways):
             continue
@@ -73,7 +73,7 @@ def _place(c: ProofContext, reads: list[Touch], writes: dict[object, list[Touch]
         if sets is None or sets.left is None or not sets.left.empty:
             if not by_solver(c, read, ways):
                 return _open(c, read, what, ways, sets), others
-    return Obligation("init", Verdict.PROVED, what, first.span, "shown for every launch"), others
+    return Obligation(Property.INIT, Verdict.PROVED, what, first.span, "shown for every launch"), others
 
 
 # ---- the questions --------------------------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ def _open(c: ProofContext, read: Touch, what: str, ways: list[Before], sets: Set
         reason = "no write that is certainly made comes before it"
         help = "write it first, on every way that leads here"
     return Obligation(
-        "init", Verdict.UNKNOWN, what, read.span, reason, others=others, help=help, needs=(need,) if need else ()
+        Property.INIT, Verdict.UNKNOWN, what, read.span, reason, others=others, help=help, needs=(need,) if need else ()
     )
 
 
@@ -214,4 +214,4 @@ def _refuted(c: ProofContext, read: Touch, sets: Sets | None) -> Obligation | No
         " or exclude such launches with `where=`"
     )
     data = from_memory(read.path, read.index)
-    return Obligation("init", Verdict.REFUTED, what, read.span, launch.seen, help=help, launch=launch, data=data)
+    return Obligation(Property.INIT, Verdict.REFUTED, what, read.span, launch.seen, help=help, launch=launch, data=data)

@@ -25,6 +25,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from snap.analysis.solve import NO, UNKNOWN, NoModel
+from snap.prove import kinds
 from snap.prove.cases import decided
 from snap.prove.choices import Ways
 from snap.prove.digits import Digits
@@ -109,7 +110,7 @@ class Ladder:
         elif found is UNKNOWN and system.alternatives <= MOST_ALTERNATIVES:
             found = isl_ask(system, ISL_STEPS)
             self.asked["isl"] += found is not UNKNOWN
-        chooses = any(atom.kind == "ite" for atom in system.atoms)
+        chooses = any(atom.kind is kinds.ITE for atom in system.atoms)
         for linear in (True, False) if chooses else ():
             if found is UNKNOWN and (linear or system.products):
                 found = self._z3.ask(system, linear, FEW_STEPS)

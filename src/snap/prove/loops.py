@@ -18,7 +18,7 @@ from snap.ir.effects import assigned
 from snap.ir.integers import held_by
 from snap.ir.types import I32, Scalar
 from snap.ir.walk import expressions, statements, ways_out
-from snap.prove import arrays
+from snap.prove import arrays, kinds
 from snap.prove.sites import NONE, Arithmetic, Loop
 from snap.prove.terms import FALSE, TRUE, Cond, Poly, at_least, atoms_of, below, both, either, equal, negated, number
 from snap.prove.values import Value, anything, is_bool, is_int, of_integers, value
@@ -91,7 +91,7 @@ def _run_out(w: Walk, s: ir.For, trips: range) -> None:
 
 def _with_counter(w: Walk, s: ir.For, carried: dict[Key, Carried], start: Poly, stop: Poly, step: Poly) -> None:
     ways = ways_out(s.body)
-    trip = w.terms.base("trip", 0, _last(start, stop, step), s.var.privilege, w.depth + 1, f"trip of {s.var.name}")
+    trip = w.terms.base(kinds.TRIP, 0, _last(start, stop, step), s.var.privilege, w.depth + 1, f"trip of {s.var.name}")
     at = start + step * trip
     runs = _runs(at, stop, step)
 
@@ -117,7 +117,7 @@ def _trips(w: Walk, s: ir.For, start: Poly, stop: Poly, step: Poly) -> Poly:
     """How many iterations there were, where nobody leaves the loop early."""
     n = step.value
     if n is None or n == 0 or any(isinstance(way, (ir.Break, ir.Return)) for way in ways_out(s.body)):
-        return w.terms.base("trip", 0, FOREVER, s.var.privilege, w.depth, f"trips of {s.var.name}")
+        return w.terms.base(kinds.TRIP, 0, FOREVER, s.var.privilege, w.depth, f"trips of {s.var.name}")
     distance = stop - start if n > 0 else start - stop
     return w.terms.most(w.terms.floor(distance + abs(n) - 1, abs(n)), number(0))
 
@@ -165,7 +165,7 @@ def repeated(w: Walk, s: ir.While) -> None:
     w.repeated = copies
     carried = _carried(w, (*s.pre, *s.body))
     per = w.at.place.privilege
-    trip = w.terms.base("trip", 0, FOREVER, per, w.depth + 1, "trip")
+    trip = w.terms.base(kinds.TRIP, 0, FOREVER, per, w.depth + 1, "trip")
 
     def body() -> list[Cond]:
         w.inline(s.pre)
@@ -173,7 +173,7 @@ def repeated(w: Walk, s: ir.While) -> None:
 
     _iterate(w, carried, lambda: None, body, Loop(trip, False), (*s.pre, *s.body))
     breaks = any(isinstance(way, ir.Break) for way in ways)
-    _behind(w, carried, w.terms.base("trip", 0, FOREVER, per, w.depth, "trips"), breaks, ways)
+    _behind(w, carried, w.terms.base(kinds.TRIP, 0, FOREVER, per, w.depth, "trips"), breaks, ways)
     if not breaks:
         w.dry += 1
         w.inline(s.pre)
@@ -380,7 +380,7 @@ def _most(w: Walk, step: Poly, known: list[Cond], settled: int, of: Scalar) -> t
     if most <= FEW or not w.ladder.follows(known, at_least(step, 0)):
         return found
     outside = [v.term for v in w.vars.values() if isinstance(v.term, Poly) and v.term.value is None]
-    outside += [Poly({(atom,): 1}) for atom in atoms_of(w.out.facts) if atom.kind == "floor"]
+    outside += [Poly({(atom,): 1}) for atom in atoms_of(w.out.facts) if atom.kind is kinds.FLOOR]
     times = math.gcd(*step.terms.values())  # each of its iterations may add 2: then it is twice a variable, at most
     once = Poly({mono: k // times for mono, k in step.terms.items()})
     for x in dict.fromkeys(outside):
@@ -392,7 +392,7 @@ def _most(w: Walk, step: Poly, known: list[Cond], settled: int, of: Scalar) -> t
 def _leaves(p: Poly, deep: int = 4) -> list[Poly]:
     """What it is by each way of its choices: one of these."""
     for mono in p.terms:
-        if deep and len(mono) == 1 and mono[0].kind in ("ite", "min", "max"):
+        if deep and len(mono) == 1 and mono[0].kind in (kinds.ITE, kinds.MIN, kinds.MAX):
             x, y = mono[0].parts[-2:]
             rest, k = p - Poly({mono: p.terms[mono]}), p.terms[mono]
             return [*_leaves(rest + x * k, deep - 1), *_leaves(rest + y * k, deep - 1)]

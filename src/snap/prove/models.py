@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from snap.prove import kinds
 from snap.prove.terms import Atom, Cond, Poly
 
 
@@ -25,19 +26,19 @@ def _value(atom: Atom, at: dict[Atom, int]) -> int:
     if atom in at:
         return at[atom]
     match atom.kind, atom.parts:
-        case "floor", (x, n):
+        case kinds.FLOOR, (x, n):
             found = evaluated(x, at) // n
-        case "div", (x, y):
+        case kinds.DIV, (x, y):
             a, b = evaluated(x, at), evaluated(y, at)
             found = 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-        case "mod", (x, y):
+        case kinds.MOD, (x, y):
             found = evaluated(x, at) % evaluated(y, at)
-        case "and", (x, y, _):
+        case kinds.AND, (x, y, _):
             found = evaluated(x, at) & evaluated(y, at)
-        case "ite", (c, x, y):
+        case kinds.ITE, (c, x, y):
             found = evaluated(x if holds(c, at) else y, at)
-        case (("min" | "max"), (x, y)):
-            found = (min if atom.kind == "min" else max)(evaluated(x, at), evaluated(y, at))
+        case ((kinds.MIN | kinds.MAX), (x, y)):
+            found = (min if atom.kind is kinds.MIN else max)(evaluated(x, at), evaluated(y, at))
         case _:
             raise KeyError(atom)
     at[atom] = found

@@ -24,6 +24,7 @@ from snap.ir.operations import COLLECTIVES
 from snap.ir.synced import MEETS, WHOLE, PointKind
 from snap.ir.types import BLOCK1, GRID1, Array, Level, Privilege, Space
 from snap.ir.walk import bytes_of, expressions, statements
+from snap.prove.order_kinds import ORDER, PROXY, REGISTERS, OpenReason
 from snap.prove.order_loops import LoopWalk
 from snap.prove.order_reach import CLUSTER, GRID, Reach, State, begun
 from snap.prove.order_sites import LoopAges, MeetingThreads, NamedScope, OrderSite, Questions
@@ -47,12 +48,12 @@ class OrderMemory:
 
 @record
 class Open:
-    """Two accesses that nothing orders.  why: 'order', 'proxy' (not fenced), 'registers'."""
+    """Two accesses that nothing orders."""
 
     first: OrderSite
     second: OrderSite
     ages: LoopAges
-    why: str
+    why: OpenReason
     meeting: MeetingThreads | None
 
 
@@ -423,12 +424,12 @@ class Acts(LoopWalk):
 
     # ---- pairs ----
 
-    def wanted(self, a: OrderSite, b: OrderSite, state: State) -> list[tuple[str, Reach]]:
+    def wanted(self, a: OrderSite, b: OrderSite, state: State) -> list[tuple[OpenReason, Reach]]:
         """What must be known before b: that a is over; and that it was fenced, where b sees memory another way."""
         if not (a.writes or b.writes) or a.atomic and b.atomic or not _share(a.memory, b.memory):
             return []
         fence = b.line.proxy and not a.line.proxy
-        return [("order", state.over), *([("proxy", state.fenced)] if fence else [])]
+        return [(ORDER, state.over), *([(PROXY, state.fenced)] if fence else [])]
 
     def all_know(self, a: OrderSite, b: OrderSite, reach: Reach) -> bool:
         """Whether nobody is left who does not, whatever elements they touch."""
@@ -488,7 +489,7 @@ class Acts(LoopWalk):
         else:
             wrong = products[0] and flying and (a.writes or b.writes)
         if wrong:
-            self.unordered(Open(a, b, ages, "registers", MeetingThreads("one thread", True)), state)
+            self.unordered(Open(a, b, ages, REGISTERS, MeetingThreads("one thread", True)), state)
 
 
 def _share(a: tuple, b: tuple) -> bool:

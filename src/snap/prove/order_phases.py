@@ -20,6 +20,7 @@ from snap.ir.types import Space
 from snap.prove.order_acts import Open, Stuck
 from snap.prove.order_circles import circles
 from snap.prove.order_counts import CounterKey, apart, least, most
+from snap.prove.order_kinds import ARRIVE, LOAD, ORDER, WAIT
 from snap.prove.order_reach import Reach, State
 from snap.prove.order_rings import NEVER, Event, Rings
 from snap.prove.order_sites import Besides, MeetingThreads, OrderSite
@@ -36,10 +37,10 @@ class Phases:
         events = list(rings.events.values())
         self.arrivals: dict[tuple, list[Event]] = {}
         for e in events:
-            if e.kind == "arrive":
+            if e.kind is ARRIVE:
                 self.arrivals.setdefault(e.cls, []).append(e)
-        self.loads = [e for e in events if e.kind == "load"]
-        self.waits = [e for e in events if e.kind == "wait"]
+        self.loads = [e for e in events if e.kind is LOAD]
+        self.waits = [e for e in events if e.kind is WAIT]
         self.of = {uid: [c for c in self.arrivals if c[1] == uid] for uid in rings.barriers}
         self.told = self.closed(False)
         self.before = self.closed(True)
@@ -129,7 +130,7 @@ class Phases:
             return
         for e in (*events, *loads):
             if e.index is None or self.knows(e, ("phase", b.uid)) < -b.slots:
-                what = "loads" if e.kind == "load" else "arrives"
+                what = "loads" if e.kind is LOAD else "arrives"
                 self.say(e, b, f"who {what} here may not know that the phase before is complete")
 
     def parity(self, e: Event, b: synced.MBarrier) -> None:
@@ -163,9 +164,9 @@ class Phases:
     def bytes(self) -> None:
         for e in (*self.loads, *(x for found in self.arrivals.values() for x in found)):
             owed = e.counters.get(((), ("owed", e.barrier.uid)))
-            if e.kind == "arrive" and owed != linear.ZERO:
+            if e.kind is ARRIVE and owed != linear.ZERO:
                 self.say(e, e.barrier, "more bytes are expected, or fewer, than are loaded")
-            if e.kind == "load" and (owed is None or not linear.is_number(owed) or owed[0] <= 0):
+            if e.kind is LOAD and (owed is None or not linear.is_number(owed) or owed[0] <= 0):
                 self.say(e, e.barrier, "bytes are loaded that are not expected")
         for known, _ in self.ends():
             for uid, b in self.rings.barriers.items():
@@ -250,7 +251,7 @@ class Phases:
 
     @staticmethod
     def known(pair: Open, state: State) -> Reach:
-        return state.over if pair.why == "order" else state.fenced
+        return state.over if pair.why is ORDER else state.fenced
 
     def open(self, pair: Open, state: State) -> MeetingThreads | None:
         """Who meets, though no phase and no barrier orders it."""

@@ -12,9 +12,10 @@ from typing import Any
 from snap.diag.error import Label
 from snap.prove.order import Order, order
 from snap.prove.order_acts import Open, Stuck
+from snap.prove.order_kinds import PROXY, REGISTERS
 from snap.prove.order_sites import LoopAges
 from snap.prove.order_text import endless, functions
-from snap.prove.verdict import Findings, Obligation, Verdict
+from snap.prove.verdict import Findings, Obligation, Property, Verdict
 from snap.record import replace
 
 
@@ -43,10 +44,12 @@ def findings(found: Order, span: Any) -> Findings:
         made.setdefault((stuck.span, stuck.why), _stuck(stuck))
     for why in found.unknown:
         what = f"every hand-over of `{found.kernel}` is ordered"
-        made[why,] = Obligation("order", Verdict.UNKNOWN, what, span, why)
+        made[why,] = Obligation(Property.ORDER, Verdict.UNKNOWN, what, span, why)
     if not made:
         what = f"every hand-over of `{found.kernel}` is ordered, and every wait ends"
-        made[()] = Obligation("order", Verdict.PROVED, what, span, f"{found.pairs} pairs, {found.questions} questions")
+        made[()] = Obligation(
+            Property.ORDER, Verdict.PROVED, what, span, f"{found.pairs} pairs, {found.questions} questions"
+        )
     return Findings(tuple(made.values()), (*found.assumed, ARITHMETIC))
 
 
@@ -63,7 +66,7 @@ def _pair(pair: Open) -> Obligation:
     unsure = "" if pair.meeting is None or pair.meeting.decided else ", as far as the index tells"
     label = f"{verbs[1]} it{_when(pair.ages)}, maybe before that is over: {who}{_threads(pair)}{unsure}"
     first = Label(a.span, f"{verbs[0]} it ({a.line.name})")
-    return Obligation("order", Verdict.UNKNOWN, what, b.span, label, label, (first,), _help(pair))
+    return Obligation(Property.ORDER, Verdict.UNKNOWN, what, b.span, label, label, (first,), _help(pair))
 
 
 def _verb(site: Any) -> str:
@@ -91,9 +94,9 @@ def _threads(pair: Open) -> str:
 
 
 def _help(pair: Open) -> str:
-    if pair.why == "proxy":
+    if pair.why is PROXY:
         return "a proxy fence (fence.proxy.async) by whoever touched it, before the barrier or arrival between the two"
-    if pair.why == "registers":
+    if pair.why is REGISTERS:
         return "a wait for the wgmma (wgmma.wait_group), or a wgmma.fence, between the two"
     if pair.first.line.waits:
         return (
@@ -104,4 +107,4 @@ def _help(pair: Open) -> str:
 
 def _stuck(stuck: Stuck) -> Obligation:
     what = f"`{stuck.name}`: whoever waits here goes on"
-    return Obligation("order", Verdict.UNKNOWN, what, stuck.span, stuck.why)
+    return Obligation(Property.ORDER, Verdict.UNKNOWN, what, stuck.span, stuck.why)

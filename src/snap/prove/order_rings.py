@@ -40,6 +40,7 @@ from snap.ir.types import I32, Level, Space
 from snap.ir.walk import statements
 from snap.prove.order_acts import Open, OrderMemory
 from snap.prove.order_counts import Bounds, CounterKey, apart, least, most
+from snap.prove.order_kinds import ARRIVE, LOAD, REGISTERS, WAIT, EventKind
 from snap.prove.order_paces import Paces
 from snap.prove.order_reach import State, begun
 from snap.prove.order_sites import LoopAges, OrderSite
@@ -60,7 +61,7 @@ class Event:
     """
 
     key: tuple
-    kind: str
+    kind: EventKind
     barrier: synced.MBarrier
     index: Form
     cls: tuple
@@ -208,7 +209,7 @@ class Rings(Paces):
                 every = s.tile.access.view.obj.spread is ir.Spread.COPIES
                 threads, _ = self.issuers(s.place, every)
                 index = self.index(barrier, slot, None)
-                self.event(s, "load", barrier, index, (), threads, 1, True)
+                self.event(s, LOAD, barrier, index, (), threads, 1, True)
                 self.owe(barrier, -_bytes(s) * threads.bit_count())
 
     def owe(self, b: synced.MBarrier, count: int) -> None:
@@ -216,7 +217,7 @@ class Rings(Paces):
         self.values.known[key] = linear.add(self.values.known[key], linear.number(count))
 
     def waited(self, s: synced.MBarrierWait, b: synced.MBarrier, index: Form) -> None:
-        self.event(s, "wait", b, index, (), self.active, 0, True)
+        self.event(s, WAIT, b, index, (), self.active, 0, True)
         self.values.known[(), ("waited", b.uid)] = self.values.known[self.needed(b.uid)] = index
         if self.dry or not self.born or self.tokens is None:
             return
@@ -234,7 +235,7 @@ class Rings(Paces):
         if not self.dry:
             turn.waited(self.active, self.form(s.slot), self.form(turn.unit))
         count = self.values.known[(), turn.counter.uid]
-        self.event(s, "wait", s.barrier, count, (), self.active, 0, True)
+        self.event(s, WAIT, s.barrier, count, (), self.active, 0, True)
         self.values.known[(), ("waited", s.barrier.uid)] = count
 
     def arrives(self, s: synced.MBarrierArrive) -> None:
@@ -248,7 +249,7 @@ class Rings(Paces):
         count = self.values.known[(), cls]
         in_turn = index is not None and least(linear.subtract(index, count), self.values.facts) == 0
         in_turn = in_turn and most(linear.subtract(index, count), self.values.facts) == 0  # type: ignore[arg-type]
-        self.event(s, "arrive", b, index, cls, threads, threads.bit_count(), in_turn)
+        self.event(s, ARRIVE, b, index, cls, threads, threads.bit_count(), in_turn)
         if not self.dry:
             if s.point.fence:
                 self.fences()
@@ -266,7 +267,7 @@ class Rings(Paces):
                 found |= 1 << t
         return found
 
-    def event(self, s, kind, b, index, cls, threads, units, in_turn) -> None:
+    def event(self, s, kind: EventKind, b, index, cls, threads, units, in_turn) -> None:
         if self.dry or not self.born:
             return
         knows, needs = {}, {}
@@ -326,7 +327,7 @@ class Rings(Paces):
                 self.left.setdefault((a.key, b.key, ages, why), (pair, state))
 
     def unordered(self, pair: Open, state: State) -> None:
-        if self.barriers and pair.why != "registers":
+        if self.barriers and pair.why is not REGISTERS:
             self.left.setdefault((pair.first.key, pair.second.key, pair.ages, pair.why), (pair, state))
         else:
             super().unordered(pair, state)

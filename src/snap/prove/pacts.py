@@ -37,7 +37,7 @@ from snap.prove.terms import (
     equal,
     negated,
 )
-from snap.prove.verdict import Obligation, Verdict
+from snap.prove.verdict import Obligation, Property, Verdict
 from snap.prove.where import Attributes, Elements
 
 PactSide = tuple[Site | Pact, Renaming]
@@ -100,7 +100,7 @@ def _shown(c: ProofContext, a: Pact, b: Pact, one: Condition, of: str, known: tu
     others = () if a.span == b.span else (Label(b.span, "and this"),)
     if a.trusted or b.trusted:
         place = a.span if a.trusted else b.span
-        return Obligation("contract", Verdict.UNKNOWN, what, place, "it is not looked at", others=others)
+        return Obligation(Property.CONTRACT, Verdict.UNKNOWN, what, place, "it is not looked at", others=others)
     (_, first), (_, second) = sides
     goal = _says(c, a, one, _put(a.names, first), _put(b.names, second))
     asked = [side.cond(fact) for end, side in sides for fact in (*c.facts, *end.path)]
@@ -108,14 +108,14 @@ def _shown(c: ProofContext, a: Pact, b: Pact, one: Condition, of: str, known: tu
     asked += [*draws.facts(c, outer, sides), negated(goal)]
     answer = c.ladder.solve(asked) if goal != FALSE else None
     if answer is NO:
-        return Obligation("contract", Verdict.PROVED, what, a.span, "shown for every launch")
+        return Obligation(Property.CONTRACT, Verdict.PROVED, what, a.span, "shown for every launch")
     reason = (
         "the solvers do not decide it"
         if isinstance(answer, NoModel)
         else "what is known where it returns does not tell"
     )
     help = 'return inside of `with trust("why"):` what only you can know'
-    return Obligation("contract", Verdict.UNKNOWN, what, a.span, reason, others=others, help=help)
+    return Obligation(Property.CONTRACT, Verdict.UNKNOWN, what, a.span, reason, others=others, help=help)
 
 
 # ---- what is known --------------------------------------------------------------------------------------------------

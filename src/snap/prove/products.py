@@ -23,6 +23,7 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import cached_property
 
+from snap.prove import kinds
 from snap.prove.terms import Atom, Cond, Mono, Poly, polys, without
 
 MOST_LEMMAS = 400
@@ -48,7 +49,7 @@ class Lemmas:
         ordered = sorted(self.monos, key=_named)
         flat = [one for c in (*conds, *axioms) for one in (c[1:] if c[0] == "and" else (c,))]
         known = [p for c in flat for p in ([c[1]] if c[0] == "ge" else [c[1], -c[1]] if c[0] == "eq" else [])]
-        quotients = [atom for atom in atoms if atom.kind == "div"]
+        quotients = [atom for atom in atoms if atom.kind is kinds.DIV]
         limits = [*known, *_renamed(flat, known)] if quotients else known
         bounds: list[Poly] = []
         for atom in quotients:  # by number: what one of another is made of comes first

@@ -14,8 +14,9 @@ from snap.ir import nodes as ir
 from snap.ir.integers import held_by
 from snap.ir.launches import MOST_BLOCKS, most_blocks
 from snap.ir.types import GRID1, THREAD1, Level, Place, Privilege, Scalar
-from snap.prove import cells
+from snap.prove import cells, kinds
 from snap.prove.arrays import Window
+from snap.prove.kinds import AtomKind
 from snap.prove.ladder import Ladder
 from snap.prove.sites import Arithmetic, Deps, Entry, Local, Loop, Root, Site, UnitPosition, Walked, When
 from snap.prove.terms import Cond, Poly, at_least, below, equal, number
@@ -86,12 +87,14 @@ class Started:
         counted = clusters if clusters is not None else blocks
         step = counted.count or 1
         most = most_blocks(f) // size  # of blocks, or of clusters
-        groups = base("groups", 1, most // step, GRID1, name="groups")
+        groups = base(kinds.GROUPS, 1, most // step, GRID1, name="groups")
         units = groups * step
         self.blocks = units * size
-        self.thread = base("thread", 0, threads - 1, THREAD1, name="thread")
+        self.thread = base(kinds.THREAD, 0, threads - 1, THREAD1, name="thread")
         index = {Level.THREAD: self.thread}
-        top = base("block" if clusters is None else "cluster", 0, most - 1, Privilege(Level.BLOCK, 1), name="block")
+        top = base(
+            kinds.BLOCK if clusters is None else kinds.CLUSTER, 0, most - 1, Privilege(Level.BLOCK, 1), name="block"
+        )
         self.out.facts.append(below(top, units))
         if clusters is None:
             index[Level.BLOCK] = top
@@ -100,7 +103,7 @@ class Started:
             atom = next(iter(top.atoms))
             atom.per, atom.name = Privilege(Level.CLUSTER, 1), "cluster"
             index[Level.CLUSTER] = self.cluster = top
-            rank = base("block", 0, size - 1, Privilege(Level.BLOCK, 1), name="block")
+            rank = base(kinds.BLOCK, 0, size - 1, Privilege(Level.BLOCK, 1), name="block")
             index[Level.BLOCK] = self.block = rank
         self.at = UnitPosition(self.terms, index, f.place)
         self._parameters(f)
@@ -118,7 +121,7 @@ class Started:
             if isinstance(p, ir.MemParam):
                 self._array(p.handle)
 
-    def _given(self, name: str, low: int, high: int, kind: str = "any") -> Poly:
+    def _given(self, name: str, low: int, high: int, kind: AtomKind = kinds.ANY) -> Poly:
         """A number that the launch decides."""
         known = self.out.params.get(self.same.get(name, ""))
         if known is not None:  # both types hold it
@@ -135,21 +138,21 @@ class Started:
             return
         for axis, p in zip(f.axes, f.params[len(f.params) - len(f.axes) :]):
             assert isinstance(p, ir.ValueParam)
-            found = self.terms.base("extent", 1, MOST_BLOCKS, GRID1, name=p.var.name)
+            found = self.terms.base(kinds.EXTENT, 1, MOST_BLOCKS, GRID1, name=p.var.name)
             self.vars[(), p.var.uid] = self.initial[(), p.var.uid] = Value(found)
             self.out.params.pop(p.var.name, None)
             self.extents[axis] = found
         product = number(1)
         for axis in range(max(f.axes) + 1):
             other = self.extents.get(axis)
-            product = product * (self.terms.base("extent", 1, MOST_BLOCKS, GRID1) if other is None else other)
+            product = product * (self.terms.base(kinds.EXTENT, 1, MOST_BLOCKS, GRID1) if other is None else other)
         self.out.facts.append(equal(self.blocks, product))
 
     def _array(self, handle: ir.Handle) -> None:
         obj = handle.obj
         self.chains[(), handle.uid] = ()
         if obj.shape is None:
-            length = self._given(f"len({handle.name})", 0, MOST_BYTES // obj.elem.bytes, "length")
+            length = self._given(f"len({handle.name})", 0, MOST_BYTES // obj.elem.bytes, kinds.LENGTH)
             root = Root(handle.name, obj, None, length, length * obj.elem.bytes)
         else:
             shape, total = self._shape(obj.shape), number(obj.elem.bytes)
@@ -176,7 +179,7 @@ class Started:
         return tuple(found)
 
     def _any_size(self) -> Poly:
-        return self.terms.base("any", 0, MOST_BYTES, THREAD1, self.depth)
+        return self.terms.base(kinds.ANY, 0, MOST_BYTES, THREAD1, self.depth)
 
     def count(self, target: Privilege, place: Place) -> Poly:
         total = number(1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from snap.prove import kinds
 from snap.prove.terms import Atom, Poly, Renaming, Terms
 
 
@@ -32,8 +33,12 @@ class Substitution(Renaming):
         if parts == atom.parts:
             return Poly({(atom,): 1})
         terms = self.terms
-        again: dict[str, Callable[..., Poly]] = {"floor": terms.floor, "min": terms.least, "max": terms.most}
-        again["ite"] = terms.choose
+        again: dict[str, Callable[..., Poly]] = {
+            kinds.FLOOR: terms.floor,
+            kinds.MIN: terms.least,
+            kinds.MAX: terms.most,
+            kinds.ITE: terms.choose,
+        }
         if atom.kind not in again:
             raise NotFollowed
         return again[atom.kind](*parts)
@@ -41,7 +46,7 @@ class Substitution(Renaming):
 
 def undivided(terms: Terms, p: Poly) -> Poly:
     """The same: `x / y * y + x % y` is x, also where all of it is multiplied."""
-    for rest in [atom for atom in p.atoms if atom.kind == "mod"]:
+    for rest in [atom for atom in p.atoms if atom.kind is kinds.MOD]:
         x, y = rest.parts
         quotient, instead = terms.divide(x, y), terms.side(0, lambda atom: True)
         if quotient.atoms <= p.atoms:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from snap.analysis.solve import UNKNOWN, NoModel
+from snap.prove import kinds
 from snap.prove.models import holds
 from snap.prove.products import Lemmas, ge
 from snap.prove.terms import Atom, Cond, Mono, Poly, Terms, atoms_of, negated, polys
@@ -82,10 +83,10 @@ def defining(terms: Terms, atom: Atom) -> list[Cond]:
     """What holds of a defined atom."""
     a = Poly({(atom,): 1})
     match atom.kind, atom.parts:
-        case "floor", (x, n):
+        case kinds.FLOOR, (x, n):
             rest = x - a * n
             return [ge(rest), ge(-rest + (n - 1))]
-        case "div", (x, y):
+        case kinds.DIV, (x, y):
             rest = x - a * y
             n = y.value
             if terms.span(x)[0] >= 0 and terms.span(y)[0] >= 1:
@@ -99,14 +100,14 @@ def defining(terms: Terms, atom: Atom) -> list[Cond]:
             if y.span()[0] <= 0 <= y.span()[1]:
                 cases.append(("eq", y))
             return [("or", *cases)]
-        case "mod", (x, y):
+        case kinds.MOD, (x, y):
             return [("eq", x - terms.divide(x, y) * y - a), ge(y - a - 1)]
-        case "ite", (c, x, y):
+        case kinds.ITE, (c, x, y):
             return [("or", ("and", c, ("eq", a - x)), ("and", negated(c), ("eq", a - y)))]
-        case ("min" | "max") as kind, (x, y):
-            sign = 1 if kind == "min" else -1
+        case (kinds.MIN | kinds.MAX) as kind, (x, y):
+            sign = 1 if kind is kinds.MIN else -1
             return [ge((x - a) * sign), ge((y - a) * sign), ("or", ("eq", a - x), ("eq", a - y))]
-        case "and", (x, y, bits):
+        case kinds.AND, (x, y, bits):
             return _bits(terms, a, x, y, bits)
     return []
 
@@ -121,5 +122,5 @@ def _bits(terms: Terms, a: Poly, x: Poly, y: Poly, bits: int) -> list[Cond]:
         total = total - bit * (1 << k)
         found += [ge(bit), ge(one - bit), ge(other - bit), ge(bit - one - other + 1)]
         for inner in atoms_of([], [one, other]):
-            found += defining(terms, inner) if inner.kind == "floor" else []
+            found += defining(terms, inner) if inner.kind is kinds.FLOOR else []
     return [*found, ("eq", total)]

@@ -11,9 +11,8 @@ position, a parameter, a loop's counter, a value that was read), or defined by o
     ("min", x, y) ("max", x, y)
 
 A condition is a tuple: ("ge", p) for p >= 0, ("eq", p) for p == 0, ("ne", p), ("and", ...), ("or", ...), TRUE, FALSE.
-Input and output: polynomials and conditions.  Invariant: everything is exact over the integers, nothing wraps, nothing
-is guessed.  `span` is where a polynomial lies by the ranges of its atoms alone.  Non-goals: deciding anything that
-depends on several facts (ladder.py).
+Input and output: both.  Invariant: everything is exact over the integers, nothing wraps, nothing is guessed.  `span` is
+where a polynomial lies by the ranges of its atoms alone.  Non-goals: what depends on several facts (ladder.py).
 """
 
 from __future__ import annotations
@@ -24,6 +23,8 @@ from typing import Any
 
 from snap.ir.integers import Range
 from snap.ir.types import GRID1, Level, Privilege
+from snap.prove import kinds
+from snap.prove.kinds import AtomKind
 
 Mono = tuple["Atom", ...]  # sorted by number; () for the constant
 Cond = tuple
@@ -32,32 +33,24 @@ FALSE: Cond = ("false",)
 
 
 class Atom:
-    """kind: of BASE atoms a word that says what it is; of DEFINED ones that of the table above, with `parts`.
-    per: who agrees on it.  depth: how many loops, with a number of trips that nobody knows, are around the place where
-    it gets its value.
+    """kind: what it is (kinds.py); of DEFINED ones that of the table above, with `parts`.  per: who agrees on it.
+    depth: how many loops with an unknown number of trips are around the place where it gets its value.
     """
 
-    __slots__ = ("number", "kind", "parts", "low", "high", "per", "depth", "name")
+    __slots__ = ("number", "kind", "parts", "low", "high", "per", "depth", "name", "defined")
 
-    def __init__(self, number: int, kind: str, parts: tuple, span: Range, per: Privilege, depth: int, name: str):
+    def __init__(self, number: int, kind: AtomKind, parts: tuple, span: Range, per: Privilege, depth: int, name: str):
         self.number, self.kind, self.parts, (self.low, self.high) = number, kind, parts, span
-        self.per, self.depth, self.name = per, depth, name
+        self.per, self.depth, self.name, self.defined = per, depth, name, kind in kinds.DEFINED
 
     def __hash__(self) -> int:
         """So that sets of atoms have one order in every process."""
         return self.number
 
-    @property
-    def defined(self) -> bool:
-        return self.kind in DEFINED
-
     def __repr__(self) -> str:
         if not self.defined:
             return self.name or f"{self.kind}{self.number}"
         return f"{self.kind}({', '.join(map(str, self.parts))})"
-
-
-DEFINED = frozenset(("div", "mod", "floor", "and", "ite", "min", "max"))
 
 
 def _number(atom: Atom) -> int:
@@ -161,7 +154,7 @@ def _of_floor(p: Poly) -> Atom | None:
     """The quotient by a number of which it is a sum with a constant."""
     terms = [(mono, k) for mono, k in p.terms.items() if mono]
     alone = len(terms) == 1 and terms[0][1] == 1 and len(terms[0][0]) == 1
-    return terms[0][0][0] if alone and terms[0][0][0].kind == "floor" else None
+    return terms[0][0][0] if alone and terms[0][0][0].kind is kinds.FLOOR else None
 
 
 def _exact(x: Poly, y: Poly) -> Poly | None:
@@ -202,7 +195,14 @@ class Terms:
         return max(low, least), min(high, most)
 
     def base(
-        self, kind: str, low: int, high: int, per: Privilege = GRID1, depth: int = 0, name: str = "", key: object = None
+        self,
+        kind: AtomKind,
+        low: int,
+        high: int,
+        per: Privilege = GRID1,
+        depth: int = 0,
+        name: str = "",
+        key: object = None,
     ) -> Poly:
         """A new number of the program.  key: where it is the same again."""
         if key is not None and ("base", kind, key) in self._known:
@@ -213,7 +213,7 @@ class Terms:
         return made
 
     def _atom(
-        self, kind: str, parts: tuple, low: int, high: int, per: Privilege = GRID1, depth: int = 0, name: str = ""
+        self, kind: AtomKind, parts: tuple, low: int, high: int, per: Privilege = GRID1, depth: int = 0, name: str = ""
     ) -> Poly:
         if low == high:
             return number(low)
@@ -221,7 +221,7 @@ class Terms:
         self.atoms.append(atom)
         return Poly({(atom,): 1})
 
-    def defined(self, kind: str, parts: tuple, low: int, high: int) -> Poly:
+    def defined(self, kind: AtomKind, parts: tuple, low: int, high: int) -> Poly:
         key = (kind, *parts)
         found = self._known.get(key)
         if found is None:
@@ -245,7 +245,7 @@ class Terms:
         if inner is not None:  # (y / m + c) / n is (y + c*m) / (m*n), all rounded down
             y, m = inner.parts
             return exact + self.floor(y + rest.constant * m, m * n)
-        return exact + self.defined("floor", (rest, n), low // n, high // n)
+        return exact + self.defined(kinds.FLOOR, (rest, n), low // n, high // n)
 
     def modulo(self, x: Poly, n: int) -> Poly:
         """What is left, from 0 to n - 1."""
@@ -265,16 +265,16 @@ class Terms:
                 return -self.floor(-x, n)
             if all(k % n == 0 for k in x.terms.values()):
                 return Poly({mono: k // n for mono, k in x.terms.items()})
-            return self.defined("div", (x, y), -(-low // n), high // n)
+            return self.defined(kinds.DIV, (x, y), -(-low // n), high // n)
         exact = _exact(x, y) if self.span(y)[0] > 0 else None
         if exact is not None:
             return exact
         most = max(abs(low), abs(high))
         if low >= 0 and self.span(y)[0] >= 1:
-            return self.defined("div", (x, y), 0, high)
+            return self.defined(kinds.DIV, (x, y), 0, high)
         if ends is not None and self.span(y)[0] <= 0 <= self.span(y)[1]:
-            return self.defined("div", (x, y), min(-most, ends[0]), max(most, ends[1]))
-        return self.defined("div", (x, y), -most, most)
+            return self.defined(kinds.DIV, (x, y), min(-most, ends[0]), max(most, ends[1]))
+        return self.defined(kinds.DIV, (x, y), -most, most)
 
     def remainder(self, x: Poly, y: Poly, ends: Range | None = None) -> Poly:
         """It has the sign of x."""
@@ -286,20 +286,20 @@ class Terms:
             low, high = self.span(x)
             self._spans[rest] = (0 if low >= 0 else -n + 1, 0 if high <= 0 else n - 1)
         elif rest.terms and n is None and self.span(x)[0] >= 0 and self.span(y)[0] >= 1:
-            return self.defined("mod", (x, y), 0, min(self.span(x)[1], self.span(y)[1] - 1))
+            return self.defined(kinds.MOD, (x, y), 0, min(self.span(x)[1], self.span(y)[1] - 1))
         return rest
 
     def least(self, x: Poly, y: Poly) -> Poly:
         (a, b), (c, d) = self.span(x), self.span(y)
         if b <= c or x == y:
             return x
-        return y if d <= a else self.defined("min", (x, y), min(a, c), min(b, d))
+        return y if d <= a else self.defined(kinds.MIN, (x, y), min(a, c), min(b, d))
 
     def most(self, x: Poly, y: Poly) -> Poly:
         (a, b), (c, d) = self.span(x), self.span(y)
         if a >= d or x == y:
             return x
-        return y if c >= b else self.defined("max", (x, y), max(a, c), max(b, d))
+        return y if c >= b else self.defined(kinds.MAX, (x, y), max(a, c), max(b, d))
 
     def choose(self, cond: Cond, x: Poly, y: Poly) -> Poly:
         if cond == TRUE or x == y:
@@ -307,7 +307,7 @@ class Terms:
         if cond == FALSE:
             return y
         (a, b), (c, d) = self.span(x), self.span(y)
-        return self.defined("ite", (cond, x, y), min(a, c), max(b, d))
+        return self.defined(kinds.ITE, (cond, x, y), min(a, c), max(b, d))
 
     def wrapped(self, x: Poly, low: int, high: int) -> Poly:
         """The number from low to high that is x up to a multiple of their distance."""
@@ -318,12 +318,12 @@ class Terms:
         """Ranges of base atoms have become narrower: so do those of what is defined by them."""
         for atom in self.atoms:
             match atom.kind, atom.parts:
-                case "floor", (x, n):
+                case kinds.FLOOR, (x, n):
                     low, high = (end // n for end in self.span(x))
-                case "div", (x, y) if self.span(x)[0] >= 0 and self.span(y)[0] >= 1:
+                case kinds.DIV, (x, y) if self.span(x)[0] >= 0 and self.span(y)[0] >= 1:
                     low, high = 0, self.span(x)[1] // self.span(y)[0]
-                case ("min" | "max") as kind, (x, y):
-                    of = min if kind == "min" else max
+                case (kinds.MIN | kinds.MAX) as kind, (x, y):
+                    of = min if kind is kinds.MIN else max
                     low, high = (of(ends) for ends in zip(self.span(x), self.span(y)))
                 case _:
                     continue
@@ -486,4 +486,4 @@ def atoms_of(conds: Iterable[Cond], more: Iterable[Poly] = ()) -> list[Atom]:
 
 def from_memory(conds: Iterable[Cond], more: Iterable[Poly] = ()) -> bool:
     """Whether values decide that no launch gives, and that were not computed from such: what memory holds."""
-    return any(atom.kind == "any" and atom.per.level is not Level.GRID for atom in atoms_of(conds, more))
+    return any(atom.kind is kinds.ANY and atom.per.level is not Level.GRID for atom in atoms_of(conds, more))

@@ -14,6 +14,7 @@ from snap.ir.effects import Extent
 from snap.ir.expressions import Spread
 from snap.ir.hardware import MATRIX_ROW, WARP
 from snap.ir.types import BLOCK1, Vector
+from snap.prove import kinds
 from snap.prove.context import ProofContext
 from snap.prove.sites import Local, Site, When
 from snap.prove.terms import Cond, Poly, atoms_of, below
@@ -110,7 +111,7 @@ def _site(c: ProofContext, s: Site) -> Touch:
 
 
 def _vague(path: list[Cond], index: tuple[Poly, ...]) -> bool:
-    return any(atom.kind == "any" and not atom.per.at_least(BLOCK1) for atom in atoms_of(path, index))
+    return any(atom.kind is kinds.ANY and not atom.per.at_least(BLOCK1) for atom in atoms_of(path, index))
 
 
 def _local(one: Local) -> Touch:

@@ -14,6 +14,7 @@ from snap.ir import nodes as ir
 from snap.ir.effects import Effect, Kind
 from snap.ir.integers import held_by
 from snap.ir.types import BOOL, THREAD1, Privilege, Scalar, ScalarKind, ValueType, Vector
+from snap.prove import kinds
 from snap.prove.bits import bitand
 from snap.prove.sites import NONE, Deps
 from snap.prove.substitutions import undivided
@@ -53,13 +54,13 @@ def anything(w: Walk, t: ValueType, per: Privilege = THREAD1, name: str = "", ke
     """Any value of the type."""
     if is_int(t):
         low, high = held_by(t)
-        return Value(w.terms.base("any", low, high, per, w.depth, name, key))
+        return Value(w.terms.base(kinds.ANY, low, high, per, w.depth, name, key))
     if is_bool(t):
-        atom = w.terms.base("any", 0, 1, per, w.depth, name, key)
+        atom = w.terms.base(kinds.ANY, 0, 1, per, w.depth, name, key)
         return Value(negated(equal(atom, 0)))
     if of_integers(t):
         low, high = held_by(t.elem)
-        return Value(Components(tuple(w.terms.base("any", low, high, per, w.depth, name) for _ in range(t.lanes))))
+        return Value(Components(tuple(w.terms.base(kinds.ANY, low, high, per, w.depth, name) for _ in range(t.lanes))))
     return OPAQUE
 
 
@@ -271,7 +272,7 @@ def _binary(w: Walk, e: ir.Binary, t: Scalar, op: str, x: Poly, y: Poly, deps: D
                 found = w.terms.choose(equal(y, k), number(1 << k), found)
             return Value(found, deps)
         case ">>" if w.terms.span(x)[0] >= 0:
-            found = w.terms.base("any", 0, w.terms.span(x)[1], THREAD1, w.depth)
+            found = w.terms.base(kinds.ANY, 0, w.terms.span(x)[1], THREAD1, w.depth)
             return Value(w.terms.least(found, x), deps)
         case "&" | "|" | "^":
             common = bitand(w.terms, x, y)
@@ -279,7 +280,7 @@ def _binary(w: Walk, e: ir.Binary, t: Scalar, op: str, x: Poly, y: Poly, deps: D
                 return Value(common if op == "&" else x + y - common * (1 if op == "|" else 2), deps)
             if op == "&" and (w.terms.span(x)[0] >= 0 or w.terms.span(y)[0] >= 0):
                 most = min(w.terms.span(p)[1] for p in (x, y) if w.terms.span(p)[0] >= 0)
-                return Value(w.terms.base("any", 0, most, THREAD1, w.depth), deps)
+                return Value(w.terms.base(kinds.ANY, 0, most, THREAD1, w.depth), deps)
     return Value(anything(w, t).term, deps)
 
 
@@ -288,7 +289,7 @@ def _limited(w: Walk, x: Poly, quotient: Poly) -> None:
     are often told so: `t % (wide * high) / min(wide, left)` is less than `high`.
     """
     for rest in x.atoms:
-        if rest.kind == "mod" and x == Poly({(rest,): 1}) and len(rest.parts[1].terms) == 1:
+        if rest.kind is kinds.MOD and x == Poly({(rest,): 1}) and len(rest.parts[1].terms) == 1:
             for factor in rest.parts[1].atoms if len(rest.parts[1].atoms) > 1 else ():
                 limit = below(quotient, Poly({(factor,): 1}))
                 if w.certain(limit):
@@ -323,7 +324,7 @@ def _math(w: Walk, e: ir.Math, op: str, args: list[Value]) -> Value:
     if op == "abs":
         return held(w, w.terms.choose(at_least(x, 0), x, -x), e.type, e.span, deps)
     if op in ("popc", "clz", "ffs"):
-        return Value(w.terms.base("any", 0, 64, THREAD1, w.depth), deps)
+        return Value(w.terms.base(kinds.ANY, 0, 64, THREAD1, w.depth), deps)
     return loose(w, e.type, *args)
 
 
@@ -334,7 +335,7 @@ def _lookup(w: Walk, e: ir.Lookup, table: ir.Table, index: tuple[ir.Expr, ...]) 
         return anything(w, e.type)
     width, signed = table.elem.bytes, table.elem.kind is ScalarKind.INT
     cells = [int.from_bytes(table.data[k : k + width], "little", signed=signed) for k in range(0, table.bytes, width)]
-    return Value(w.terms.base("any", min(cells), max(cells), THREAD1, w.depth))
+    return Value(w.terms.base(kinds.ANY, min(cells), max(cells), THREAD1, w.depth))
 
 
 def _load(w: Walk, e: ir.Load, access: ir.MemAccess) -> Value:
@@ -365,7 +366,7 @@ def unshared(p: Poly, by: Privilege) -> bool:
     while todo:
         atom = todo.pop()
         if not atom.defined:
-            if atom.kind == "any" and not atom.per.at_least(by):
+            if atom.kind is kinds.ANY and not atom.per.at_least(by):
                 return True
             continue
         for part in atom.parts:

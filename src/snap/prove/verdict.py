@@ -15,6 +15,7 @@ from snap.diag.error import Diagnostic, Label
 from snap.diag.render import render as render_diagnostic
 from snap.diag.render import to_json as diagnostic_json
 from snap.diag.span import Span
+from snap.ir.word import Word
 from snap.record import record
 
 
@@ -29,16 +30,29 @@ class Verdict(str, Enum):
         return self.value
 
 
+class Property(Word):
+    """What an obligation is a part of.  Equal to its word: `o.kind == "races"`."""
+
+    RACES = "races"
+    BOUNDS = "bounds"
+    OVERFLOW = "overflow"
+    INIT = "init"
+    ORDER = "order"
+    VIEWS = "views"
+    CONTRACT = "contract"
+    PRECONDITION = "precondition"
+
+
 # The code of what refutes a property; of what is only not proved, `NOT_PROVED`.
 NUMBERS = {
-    "races": 22,
-    "bounds": 23,
-    "overflow": 23,
-    "init": 24,
-    "order": 25,
-    "views": 28,
-    "contract": 28,
-    "precondition": 27,
+    Property.RACES: 22,
+    Property.BOUNDS: 23,
+    Property.OVERFLOW: 23,
+    Property.INIT: 24,
+    Property.ORDER: 25,
+    Property.VIEWS: 28,
+    Property.CONTRACT: 28,
+    Property.PRECONDITION: 27,
 }
 CODES = {name: f"SNAP{n:03}" for name, n in NUMBERS.items()}
 NOT_PROVED, PRECONDITION = f"SNAP{26:03}", f"SNAP{27:03}"
@@ -64,7 +78,7 @@ class Launch:
 class Obligation:
     """One thing that has to hold, at one place.
 
-    kind      the property: one of `CODES`
+    kind      the property
     what      what has to hold, as a sentence without a full stop: "`x[i]` is inside of `x`"
     reason    how it was shown; of what was not, why, or what is wrong
     label     what stands under the place where it is reported; '' for `reason`
@@ -76,7 +90,7 @@ class Obligation:
     vouched   the reason of the `trust` around the calls in which it has to hold; '' where there is none
     """
 
-    kind: str
+    kind: Property
     verdict: Verdict
     what: str
     span: Span
@@ -178,7 +192,7 @@ class Proof:
             parts[0] += "\n" + "\n".join(f"  assumed: {text}" for text in self.assumed)
         parts += [render_diagnostic(o.diagnostic(), color) for o in worth_telling(self.open)]
         left = len([o for o in self.open if not o.needs]) - len(worth_telling(self.open))
-        if left > 0 and any(o.kind == "precondition" for o in self.open):
+        if left > 0 and any(o.kind is Property.PRECONDITION for o in self.open):
             parts.append(f"{left} more {'is' if left == 1 else 'are'} open, and may follow from that")
         if self.needs:
             last = "this" if self.proved_with_needs else "among others this"
@@ -203,10 +217,10 @@ def worth_telling(found: Iterable[Obligation]) -> list[Obligation]:
     """What is worth a page: of an index that a precondition settles, the precondition says it all; and where a
     condition of `where=` says nothing, that comes first.
     """
-    silent = [o for o in found if o.kind == "precondition"]
+    silent = [o for o in found if o.kind is Property.PRECONDITION]
     if silent:
         return silent
-    return [o for o in found if not o.needs or o.kind == "races"]
+    return [o for o in found if not o.needs or o.kind is Property.RACES]
 
 
 def _names(needs: Iterable[str]) -> str:

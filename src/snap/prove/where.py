@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from snap.prove import kinds
 from snap.prove.terms import (
     FALSE,
     TRUE,
@@ -251,7 +252,7 @@ class WhereReader:
         up = self.terms.divide(x, y)
         if low < 0:
             up = self.terms.choose(at_least(x, 0), up, -self.terms.divide(y - x - 1, y))
-        return self.terms.choose(at_least(y, 1), up, self.terms.base("any", -most, most))
+        return self.terms.choose(at_least(y, 1), up, self.terms.base(kinds.ANY, -most, most))
 
     def _call(self, e: Any, name: str, args: tuple) -> Poly:
         if name in self.names:
@@ -286,7 +287,7 @@ def multiples(facts: list[Cond], names: Mapping[str, Poly]) -> dict[str, int]:
     for c in _each(facts):
         for name, x in names.items():
             for atom in c[1].atoms if c[0] == "eq" else ():
-                if atom.kind == "floor" and atom.parts[0] == x and c[1] in (x - _times(atom), _times(atom) - x):
+                if atom.kind is kinds.FLOOR and atom.parts[0] == x and c[1] in (x - _times(atom), _times(atom) - x):
                     found[name] = math.lcm(found.get(name, 1), atom.parts[1])
     return found
 
@@ -327,7 +328,7 @@ def divisible(facts: list[Cond]) -> tuple[Atom, Poly, Atom] | None:
     """
     for c in _each(facts):
         for atom in c[1].atoms if c[0] == "eq" else ():
-            if atom.kind == "div" and atom.parts[0].span()[0] >= 0 and atom.parts[1].span()[0] >= 1:
+            if atom.kind is kinds.DIV and atom.parts[0].span()[0] >= 0 and atom.parts[1].span()[0] >= 1:
                 x, y = atom.parts
                 rest = x - y * Poly({(atom,): 1})
                 (number_,) = x.atoms if len(x.atoms) == 1 else (atom,)

@@ -13,6 +13,7 @@ from snap.ir.engines import Engine
 from snap.ir.hardware import WARP
 from snap.ir.types import Level
 from snap.ir.walk import bodies, bytes_of, statements
+from snap.ir.word import Word
 from snap.sync.tokens import ObjectKey
 
 READS_AND_WRITES = frozenset((Kind.READ, Kind.WRITE))
@@ -86,6 +87,14 @@ def _add_first_uses(function: synced.Function, found: dict[int, Span], entered: 
             _add_first_uses(s.function, found, entered)
 
 
+class GridUse(Word):
+    """What threads do to an array of global memory."""
+
+    READ = "read"
+    WRITTEN = "written"
+    ATOMIC = "atomic"
+
+
 def handed(function: synced.Function) -> dict[ObjectKey, frozenset[Kind]] | None:
     """Of a kernel whose atomics order something, the arrays of global memory that are both read and written in it,
     other than by atomics alone, with the kinds of access that matter.  None of any other function.
@@ -96,11 +105,11 @@ def handed(function: synced.Function) -> dict[ObjectKey, frozenset[Kind]] | None
     found: dict[ObjectKey, frozenset[Kind]] = {}
     for p in function.params:
         kinds = done.get(p.handle.obj.uid, set()) if isinstance(p, ir.MemParam) else set()
-        if {"read", "written"} <= kinds:
+        if {GridUse.READ, GridUse.WRITTEN} <= kinds:
             found[(), p.handle.obj.uid] = READS_AND_WRITES
-        elif "read" in kinds and "atomic" in kinds:
+        elif GridUse.READ in kinds and GridUse.ATOMIC in kinds:
             found[(), p.handle.obj.uid] = frozenset((Kind.READ,))
-        elif "written" in kinds and "atomic" in kinds:
+        elif GridUse.WRITTEN in kinds and GridUse.ATOMIC in kinds:
             found[(), p.handle.obj.uid] = frozenset((Kind.WRITE,))
     return found
 
@@ -112,14 +121,14 @@ def _orders(function: synced.Function) -> bool:
     )
 
 
-def _done(function: synced.Function, known: dict[int, dict[int, set[str]]]) -> dict[int, set[str]]:
+def _done(function: synced.Function, known: dict[int, dict[int, set[GridUse]]]) -> dict[int, set[GridUse]]:
     """By object, how a function touches it, calls entered."""
     if function.uid in known:
         return known[function.uid]
-    found: dict[int, set[str]] = {}
+    found: dict[int, set[GridUse]] = {}
     for s in statements(function.body):
         for a in loads(s):
-            found.setdefault(a.view.obj.uid, set()).add("read")
+            found.setdefault(a.view.obj.uid, set()).add(GridUse.READ)
         for e in effects(s):
             if e.access is not None:
                 found.setdefault(e.access.view.obj.uid, set()).update(_ways(e))
@@ -129,11 +138,11 @@ def _done(function: synced.Function, known: dict[int, dict[int, set[str]]]) -> d
     return found
 
 
-def _ways(e: Effect) -> Iterator[str]:
+def _ways(e: Effect) -> Iterator[GridUse]:
     if e.engine is Engine.THREADS and e.atomic:
-        yield "atomic"
+        yield GridUse.ATOMIC
         return
     if e.kind.reads and not e.atomic:
-        yield "read"
+        yield GridUse.READ
     if e.kind.writes:
-        yield "written"
+        yield GridUse.WRITTEN

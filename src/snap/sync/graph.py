@@ -32,7 +32,7 @@ from snap.sync.context import Context, context_of
 from snap.sync.edges import Finder, Visitor
 from snap.sync.loops import few
 from snap.sync.paths import Paths, one_iteration_older
-from snap.sync.tokens import ACQUIRED, Edge, Gap, GapKey, Here, ObjectKey, Said, Token, altered
+from snap.sync.tokens import ACQUIRED, Edge, Gap, GapKey, GapKind, Here, ObjectKey, Said, Token, altered
 from snap.sync.variables import Told, Variables, Written
 from snap.sync.weave import Woven
 from snap.sync.where import Moment, Where, into_roles
@@ -103,7 +103,7 @@ class FlowWalk(Forward[Paths]):
 
     # ---- statements -------------------------------------------------------------------------------------------------
 
-    def _cross(self, kind: str, s: ir.Stmt, paths: Paths) -> None:
+    def _cross(self, kind: GapKind, s: ir.Stmt, paths: Paths) -> None:
         where = self.where
         here = (where.frame, kind, s.number)
         gap = self.gaps.get(here)
@@ -114,11 +114,11 @@ class FlowWalk(Forward[Paths]):
         self.visitor.crossing(gap, paths)
 
     def before(self, s: ir.Stmt, paths: Paths) -> Paths:
-        self._cross("before", s, paths)
+        self._cross(GapKind.BEFORE, s, paths)
         return paths
 
     def after(self, body: ir.Body, paths: Paths) -> Paths:
-        self._cross("after", body[-1], paths)
+        self._cross(GapKind.AFTER, body[-1], paths)
         return paths
 
     def statement(self, s: ir.Stmt, paths: Paths) -> Paths | None:
@@ -167,7 +167,7 @@ class FlowWalk(Forward[Paths]):
 
     def _evaluated(self, s: ir.If | ir.For | ir.While | ir.Return, paths: Paths) -> Paths:
         if isinstance(s, ir.While):
-            self._cross("condition", s, paths)
+            self._cross(GapKind.CONDITION, s, paths)
         self.accesses.evaluate(self._moment(s, paths))
         return paths
 

@@ -25,7 +25,7 @@ from snap.sync.edges import Visitor
 from snap.sync.graph import FlowWalk, Graph
 from snap.sync.loops import copies_in_turn, few
 from snap.sync.paths import Paths
-from snap.sync.tokens import AccessKey, Edge, Gap, GapKey, Here, ObjectKey, Said, Token, altered, wait_for
+from snap.sync.tokens import CONDITION, AccessKey, Edge, Gap, GapKey, Here, ObjectKey, Said, Token, altered, wait_for
 from snap.sync.where import Moment
 
 
@@ -186,7 +186,7 @@ class _Parents:
         """
         here = (gap[0], gap[2])
         around = {body for _, body in self._path(here)}
-        if gap[1] == "condition":  # it stands inside of its loop
+        if gap[1] == CONDITION:  # it stands inside of its loop
             around |= {(here, 0), (here, 1)}
         path = self._path(site[:2])
         at = next(k for k, (_, body) in enumerate(path) if body in around)  # a function's body contains all of it

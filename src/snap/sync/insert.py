@@ -15,7 +15,7 @@ from snap.ir.rewrite import changed, with_bodies
 from snap.ir.types import Level
 from snap.sync.cover import Mark
 from snap.sync.groups import NONE, Duty
-from snap.sync.tokens import GapKey
+from snap.sync.tokens import AFTER, BEFORE, CONDITION, GapKey, GapKind
 
 
 def insert(
@@ -78,7 +78,7 @@ class _Inserter:
             )
         return variant
 
-    def syncs(self, kind: str, s: ir.Stmt) -> ir.Body:
+    def syncs(self, kind: GapKind, s: ir.Stmt) -> ir.Body:
         here = (self.frame, kind, s.number)
         if here not in self.marks:
             return ()
@@ -118,13 +118,13 @@ class _Inserter:
     def body(self, body: ir.Body) -> ir.Body:
         out: list[ir.Stmt] = []
         for s in body:
-            out += self.syncs("before", s)
+            out += self.syncs(BEFORE, s)
             if isinstance(s, (ir.Break, ir.Continue, ir.Return)):
                 out += self.commits_of(self.path[0 if isinstance(s, ir.Return) else self.loop :], s)
             self.path.append((self.frame, s.number))
             out.append(self.statement(s))
             out += self.commits_of([self.path.pop()], s)
-            out += self.syncs("after", s)
+            out += self.syncs(AFTER, s)
         return body if len(out) == len(body) and all(a is b for a, b in zip(out, body)) else self.numbers.given(out)
 
     def commits_of(self, ended: list[tuple[Frame, int]], s: ir.Stmt) -> list[synced.AsyncCommit]:
@@ -140,7 +140,7 @@ class _Inserter:
         match s:
             case ir.While():
                 pre = self.body(s.pre)
-                condition = self.syncs("condition", s)
+                condition = self.syncs(CONDITION, s)
                 return changed(s, pre=(*pre, *condition) if condition else pre, body=self.in_loop(s.body))
             case ir.For():
                 return changed(s, body=self.in_loop(s.body))

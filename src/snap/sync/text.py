@@ -19,7 +19,7 @@ from snap.ir.hardware import WARP
 from snap.ir.operations import COLLECTIVES
 from snap.ir.types import Level
 from snap.ir.walk import bodies
-from snap.sync.tokens import GapKey, Here
+from snap.sync.tokens import AFTER, BEFORE, CONDITION, GapKey, Here
 
 BodyKey = tuple[Here | None, int]  # which of the bodies of a statement; a kernel's own stands in none
 Runners = tuple[tuple[int, int, int], ...]  # outer ones first: of every so many threads, those from .. to
@@ -61,16 +61,16 @@ class Outline:
 
     def spot(self, gap: GapKey) -> Spot | None:
         frame, kind, at = gap
-        if kind == "condition":
+        if kind == CONDITION:
             return None
         body, number = self.stands[(frame, at)]
-        return Spot(body, number + (kind == "after"))
+        return Spot(body, number + (kind == AFTER))
 
     def gap(self, spot: Spot) -> GapKey:
         frame, body = self.bodies[spot.body]
         if spot.at < len(body):
-            return frame, "before", body[spot.at].number
-        return frame, "after", body[-1].number
+            return frame, BEFORE, body[spot.at].number
+        return frame, AFTER, body[-1].number
 
     def around(self, here: Here) -> list[Here]:
         """The statement and all it stands in, calls included."""
@@ -125,10 +125,10 @@ class _Paths(Forward[frozenset]):
         return a | b
 
     def before(self, s: ir.Stmt, open: frozenset) -> frozenset:
-        return self._meet((self.frame, "before", s.number), open)
+        return self._meet((self.frame, BEFORE, s.number), open)
 
     def after(self, body: ir.Body, open: frozenset) -> frozenset:
-        return self._meet((self.frame, "after", body[-1].number), open)
+        return self._meet((self.frame, AFTER, body[-1].number), open)
 
     def _meet(self, gap: GapKey, open: frozenset) -> frozenset:
         for what in self.at.get(gap, ()):

@@ -36,11 +36,22 @@ from snap.ir.effects import Kind
 from snap.ir.engines import Engine, Wait
 from snap.ir.points import GONE
 from snap.ir.types import Place, Privilege
+from snap.ir.word import Word
 from snap.record import record
 
+
+class GapKind(Word):
+    """Where a barrier may stand: beside a statement, or where the condition of a loop is evaluated."""
+
+    BEFORE = "before"
+    AFTER = "after"
+    CONDITION = "condition"
+
+
+BEFORE, AFTER, CONDITION = GapKind
 ObjectKey = tuple[Frame, object]  # the calls in which it was declared, and its number there
 Here = tuple[Frame, int]  # a statement in the calls in which it is walked
-GapKey = tuple[Frame, str, int]  # calls, 'before' | 'after' | 'condition', the statement
+GapKey = tuple[Frame, GapKind, int]  # calls, where, the statement
 Role = tuple[int, int]  # the case of a split of the block's threads: its first thread, and how many
 
 

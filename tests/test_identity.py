@@ -52,12 +52,14 @@ ELSEWHERE = {
     "prove/evaluate.py": "arrays: each gets its life when it is made",
     "prove/hulls.py": "accesses and goals of the lists that are gone through",
     "prove/needless.py": "arrays that the walk keeps, within one call",
+    "prove/order_loops.py": "loops, kept in the table",
     "prove/order_text.py": "functions of the kernel, kept in the table",
     "prove/order_turns.py": "statements of the body that is looked at",
     "prove/touches.py": "arrays that the walk keeps",
     "prove/values.py": "arrays that the walk keeps",
     "ptx/launch.py": "arrays of the launch, kept in the table",
     "runtime/alignment.py": "functions of the kernel, within one call",
+    "runtime/torchreads.py": "where a tensor lies in memory: the native part reads it there",
     "tune/estimate.py": "nodes of the function that is looked at",
 }
 

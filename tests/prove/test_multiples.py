@@ -7,14 +7,14 @@ import itertools
 import pytest
 
 from snap import *
-from snap.prove import kinds
-from snap.prove.cases import decided
-from snap.prove.ladder import NO
-from snap.prove.models import evaluated, holds
-from snap.prove.slices import Slices
-from snap.prove.substitutions import undivided
-from snap.prove.system import System
-from snap.prove.terms import Terms, at_least, below, equal, negated, number
+from snap.analysis.exact import kinds
+from snap.analysis.exact.cases import decided
+from snap.analysis.exact.ladder import NO
+from snap.analysis.exact.models import evaluated, holds
+from snap.analysis.exact.slices import Slices
+from snap.analysis.exact.substitutions import undivided
+from snap.analysis.exact.system import System
+from snap.analysis.exact.terms import Terms, at_least, below, equal, negated, number
 from snap.prove.where import divisible
 
 

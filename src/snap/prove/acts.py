@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from snap.analysis.exact.terms import Poly, atoms_of, either, negated
 from snap.ir import nodes as ir
 from snap.ir.effects import assigned, effects
 from snap.ir.fields import EVALUATED, holding
@@ -16,7 +17,6 @@ from snap.ir.hardware import WARP
 from snap.ir.types import BOOL, I32
 from snap.prove import arrays
 from snap.prove.sites import NONE, Draw
-from snap.prove.terms import Poly, atoms_of, either, negated
 from snap.prove.values import value
 
 if TYPE_CHECKING:

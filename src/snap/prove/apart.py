@@ -21,19 +21,9 @@ import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from snap.diag.error import Label
-from snap.ir.effects import Extent
-from snap.ir.expressions import Spread
-from snap.ir.hardware import MATRIX_ROW, WARP, WARPGROUP
-from snap.ir.types import BLOCK1, CLUSTER1, THREAD1, Level, Privilege
-from snap.prove import Task, draws, kinds, loads, pacts
-from snap.prove.context import ProofContext, context
-from snap.prove.goals import shown
-from snap.prove.hulls import hulls
-from snap.prove.ladder import NO, NoModel, TermModel
-from snap.prove.replay import confirmed
-from snap.prove.sites import Entry, Site
-from snap.prove.terms import (
+from snap.analysis.exact import kinds
+from snap.analysis.exact.ladder import NO, NoModel, TermModel
+from snap.analysis.exact.terms import (
     FALSE,
     Atom,
     Cond,
@@ -48,6 +38,17 @@ from snap.prove.terms import (
     negated,
     number,
 )
+from snap.diag.error import Label
+from snap.ir.effects import Extent
+from snap.ir.expressions import Spread
+from snap.ir.hardware import MATRIX_ROW, WARP, WARPGROUP
+from snap.ir.types import BLOCK1, CLUSTER1, THREAD1, Level, Privilege
+from snap.prove import Task, draws, loads, pacts
+from snap.prove.context import ProofContext, context
+from snap.prove.goals import shown
+from snap.prove.hulls import hulls
+from snap.prove.replay import confirmed
+from snap.prove.sites import Entry, Site
 from snap.prove.verdict import Findings, Obligation, Property, Verdict
 
 FEW_PAIRS = 6  # of one place, which are asked about one by one

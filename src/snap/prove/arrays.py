@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from snap.analysis.exact.terms import Poly, number
 from snap.ir import nodes as ir
 from snap.ir.types import Array
 from snap.prove.sites import NONE, Deps
-from snap.prove.terms import Poly, number
 from snap.prove.values import Value, anything, is_bool, is_int
 from snap.record import replace
 

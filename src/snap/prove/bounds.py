@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from snap.analysis.exact.ladder import NO, Ladder, NoModel, TermModel
+from snap.analysis.exact.terms import from_memory, negated
 from snap.prove import Task, pacts
 from snap.prove.context import ProofContext, context
 from snap.prove.goals import Goal, of_arithmetic, of_inside, of_promise, of_site
 from snap.prove.hulls import strongest
-from snap.prove.ladder import NO, Ladder, NoModel, TermModel
 from snap.prove.needs import Need, needed, strongest_of
 from snap.prove.replay import confirmed
-from snap.prove.terms import from_memory, negated
 from snap.prove.verdict import Findings, Obligation, Property, Verdict
 
 

@@ -12,14 +12,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from snap.analysis.exact import kinds
+from snap.analysis.exact.terms import Poly
 from snap.ir import nodes as ir
 from snap.ir.effects import effects
 from snap.ir.integers import held_by
 from snap.ir.types import BLOCK1, Space, ValueType
 from snap.ir.walk import statements
-from snap.prove import kinds
 from snap.prove.sites import Site
-from snap.prove.terms import Poly
 from snap.prove.values import Value, is_int
 
 if TYPE_CHECKING:

@@ -9,16 +9,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from snap.analysis.exact import kinds
+from snap.analysis.exact.choices import simple
+from snap.analysis.exact.ladder import Ladder
+from snap.analysis.exact.terms import TRUE, ZERO, Atom, Cond, Poly, Renaming, Terms, at_least, equal, number
 from snap.diag.span import Span
 from snap.frontend.text import expression
 from snap.ir.depth import deep
 from snap.ir.types import GRID1, Level
-from snap.prove import Task, cells, kinds
-from snap.prove.choices import simple
+from snap.prove import Task, cells
 from snap.prove.evaluate import Walk
-from snap.prove.ladder import Ladder
 from snap.prove.sites import Walked
-from snap.prove.terms import TRUE, ZERO, Atom, Cond, Poly, Renaming, Terms, at_least, equal, number
 from snap.prove.values import Value
 from snap.prove.where import WhereReader, conditions, divisible, equalities, multiples, refine, solved
 

@@ -14,13 +14,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from snap.analysis.exact.terms import FALSE, Atom, Cond, Poly, Terms, number, polys
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir.contracts import Condition, Contract
 from snap.ir.types import THREAD1, Array, Level, Privilege
 from snap.prove import arrays
 from snap.prove.sites import NONE, Deps, GivenMemory, Pact, Promise, Root
-from snap.prove.terms import FALSE, Atom, Cond, Poly, Terms, number, polys
 from snap.prove.trusting import inside
 from snap.prove.values import Components, Value
 from snap.prove.where import Attributes, Elements, Unknown, WhereReader

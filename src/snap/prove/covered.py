@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from snap.analysis.exact.terms import Atom
 from snap.ir.types import BLOCK1, CLUSTER1, Privilege
-from snap.prove.terms import Atom
 from snap.prove.touches import Touch
 
 MOST_WRITES = 48  # of those that are looked at for one read

@@ -16,16 +16,16 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 
+from snap.analysis.exact import kinds
+from snap.analysis.exact.digits import Replaced
+from snap.analysis.exact.slices import Slices
+from snap.analysis.exact.system import alternatives, defining
+from snap.analysis.exact.terms import Atom, Cond, Poly, at_least, atoms_of, below, equal, number, polys
 from snap.analysis.oracles import PointSet, isl_steps
 from snap.ir.types import GRID1, THREAD1
-from snap.prove import kinds
 from snap.prove.context import ProofContext
 from snap.prove.covered import Before
-from snap.prove.digits import Replaced
 from snap.prove.replay import SIZES
-from snap.prove.slices import Slices
-from snap.prove.system import alternatives, defining
-from snap.prove.terms import Atom, Cond, Poly, at_least, atoms_of, below, equal, number, polys
 from snap.prove.touches import Touch
 
 MOST_OPERATIONS = 1_000_000  # of isl, for one question

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from snap.analysis.exact.terms import Atom, Cond, Renaming, at_least, atoms_of, both, either, equal, negated
 from snap.ir.effects import Extent
 from snap.ir.types import Level, Privilege
 from snap.prove import cells
 from snap.prove.context import ProofContext
 from snap.prove.sites import Draw, Pact, Root, Site
-from snap.prove.terms import Atom, Cond, Renaming, at_least, atoms_of, both, either, equal, negated
 
 ASSUMED = "the counter `{}` stays in its type (two draws of an `atomic.add` differ)"
 

@@ -15,16 +15,17 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from snap.analysis.exact import kinds
+from snap.analysis.exact.terms import FALSE, TRUE, Cond, Poly, at_least, atoms_of, below, both, equal, negated, number
 from snap.ir import nodes as ir
 from snap.ir.effects import Effect, Kind
 from snap.ir.types import GRID1, THREAD1, Array, Privilege, ValueType
 from snap.ir.walk import bodies, statements
-from snap.prove import arrays, cells, contracts, kinds, loads, loops
+from snap.prove import arrays, cells, contracts, loads, loops
 from snap.prove.acts import act
 from snap.prove.contracts import Called
 from snap.prove.sites import NEVER, NONE, Deps, Entry, Inside, Root, Site, UnitPosition, Walked
 from snap.prove.start import Key, Started
-from snap.prove.terms import FALSE, TRUE, Cond, Poly, at_least, atoms_of, below, both, equal, negated, number
 from snap.prove.trusting import around
 from snap.prove.values import (
     OPAQUE,

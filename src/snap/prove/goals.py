@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from snap.analysis.exact.terms import TRUE, Cond, Poly, Terms, at_least, equal, number
 from snap.diag.source import source_line
 from snap.diag.span import Span
 from snap.ir.effects import Extent
 from snap.ir.hardware import MATRIX_ROW
 from snap.ir.integers import held_by
 from snap.prove.sites import Arithmetic, Inside, Promise, Site
-from snap.prove.terms import TRUE, Cond, Poly, Terms, at_least, equal, number
 from snap.prove.verdict import Property
 
 

@@ -10,16 +10,9 @@ A read that its own thread has made right, on the way to it and by the same inde
 
 from __future__ import annotations
 
-from snap.diag.error import Label
-from snap.prove import Task
-from snap.prove.context import ProofContext, context
-from snap.prove.covered import Before, before, nearest, plainly
-from snap.prove.covered_sets import Beyond, Sets, limited
-from snap.prove.goals import shown
-from snap.prove.ladder import NO
-from snap.prove.replay import launch_of, seen
-from snap.prove.substitutions import NotFollowed, Substitution
-from snap.prove.terms import (
+from snap.analysis.exact.ladder import NO
+from snap.analysis.exact.substitutions import NotFollowed, Substitution
+from snap.analysis.exact.terms import (
     Atom,
     Cond,
     Poly,
@@ -32,6 +25,13 @@ from snap.prove.terms import (
     negated,
     number,
 )
+from snap.diag.error import Label
+from snap.prove import Task
+from snap.prove.context import ProofContext, context
+from snap.prove.covered import Before, before, nearest, plainly
+from snap.prove.covered_sets import Beyond, Sets, limited
+from snap.prove.goals import shown
+from snap.prove.replay import launch_of, seen
 from snap.prove.touches import Touch, touches
 from snap.prove.verdict import Findings, Launch, Obligation, Property, Verdict
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from snap.analysis.exact.terms import Cond, Poly, Renaming, atoms_of, either, equal, negated
 from snap.prove.sites import Pact, Site, Walked
-from snap.prove.terms import Cond, Poly, Renaming, atoms_of, either, equal, negated
 
 MOST_PAIRS = 16  # of numbers that were read: each is a case
 

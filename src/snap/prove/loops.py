@@ -13,14 +13,28 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from snap.analysis.exact import kinds
+from snap.analysis.exact.terms import (
+    FALSE,
+    TRUE,
+    Cond,
+    Poly,
+    at_least,
+    atoms_of,
+    below,
+    both,
+    either,
+    equal,
+    negated,
+    number,
+)
 from snap.ir import nodes as ir
 from snap.ir.effects import assigned
 from snap.ir.integers import held_by
 from snap.ir.types import I32, Scalar
 from snap.ir.walk import expressions, statements, ways_out
-from snap.prove import arrays, kinds
+from snap.prove import arrays
 from snap.prove.sites import NONE, Arithmetic, Loop
-from snap.prove.terms import FALSE, TRUE, Cond, Poly, at_least, atoms_of, below, both, either, equal, negated, number
 from snap.prove.values import Value, anything, is_bool, is_int, of_integers, value
 from snap.prove.ways import straight
 

@@ -13,15 +13,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 
+from snap.analysis.exact.ladder import NO, Ladder
+from snap.analysis.exact.terms import Cond, equal, negated
 from snap.diag.span import Span
 from snap.ir.effects import Extent
 from snap.ir.types import BLOCK1, GRID1, Privilege
 from snap.prove import MISSING, Task, kept, prove
 from snap.prove.apart import elements, meet, other_team, sides_of
 from snap.prove.context import ProofContext, context
-from snap.prove.ladder import NO, Ladder
 from snap.prove.sites import Site
-from snap.prove.terms import Cond, equal, negated
 from snap.prove.verdict import Verdict
 
 PlacePair = tuple[Span, Span]

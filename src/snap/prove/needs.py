@@ -14,10 +14,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from snap.analysis.exact.ladder import NO
+from snap.analysis.exact.terms import Atom, Cond, Mono, Poly, at_least
 from snap.prove.context import ProofContext
 from snap.prove.goals import Goal
-from snap.prove.ladder import NO
-from snap.prove.terms import Atom, Cond, Mono, Poly, at_least
 from snap.record import record
 
 MOST_TRIED = 12

@@ -28,13 +28,14 @@ RUN_OUT = 16  # iterations of a loop with synchronization, at most, that are wal
 class LoopWalk(OrderWalk):
     def __init__(self, kernel: synced.Function):
         super().__init__(kernel)
-        self._quiet: dict[int, bool] = {}  # by statement
-        self._given: dict[int, set[int]] = {}
+        # By statement: itself, so that its identity stays its own, and what was found.
+        self._quiet: dict[int, tuple[ir.Stmt, bool]] = {}
+        self._given: dict[int, tuple[ir.Stmt, set[int]]] = {}
 
     def quiet(self, s: ir.For | ir.While) -> bool:
         if id(s) not in self._quiet:
-            self._quiet[id(s)] = quiet(_body(s))
-        return self._quiet[id(s)]
+            self._quiet[id(s)] = s, quiet(_body(s))
+        return self._quiet[id(s)][1]
 
     def loop(self, s: ir.For | ir.While) -> None:
         counted = loop_values(s)
@@ -175,8 +176,8 @@ class LoopWalk(OrderWalk):
     def changed(self, s: ir.For | ir.While) -> list[tuple[Frame, int]]:
         """What is known, and an iteration changes."""
         if id(s) not in self._given:
-            self._given[id(s)] = {v.uid for x in statements(_body(s)) for v in assigned(x)}
-        found, ghosts = self._given[id(s)], self.ghosts(_body(s))
+            self._given[id(s)] = s, {v.uid for x in statements(_body(s)) for v in assigned(x)}
+        found, ghosts = self._given[id(s)][1], self.ghosts(_body(s))
         return [key for key in self.values.known if key[0] == self.frame and key[1] in found or key in ghosts]
 
     def ghosts(self, body: ir.Body) -> set:

@@ -16,15 +16,8 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from snap.diag.error import Label
-from snap.ir.contracts import Condition
-from snap.ir.types import Level, Privilege
-from snap.prove import draws
-from snap.prove.context import ProofContext
-from snap.prove.contracts import meant
-from snap.prove.ladder import NO, NoModel
-from snap.prove.sites import Pact, Site
-from snap.prove.terms import (
+from snap.analysis.exact.ladder import NO, NoModel
+from snap.analysis.exact.terms import (
     FALSE,
     TRUE,
     Atom,
@@ -37,6 +30,13 @@ from snap.prove.terms import (
     equal,
     negated,
 )
+from snap.diag.error import Label
+from snap.ir.contracts import Condition
+from snap.ir.types import Level, Privilege
+from snap.prove import draws
+from snap.prove.context import ProofContext
+from snap.prove.contracts import meant
+from snap.prove.sites import Pact, Site
 from snap.prove.verdict import Obligation, Property, Verdict
 from snap.prove.where import Attributes, Elements
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from snap.analysis.exact.ladder import NoModel, TermModel
+from snap.analysis.exact.models import evaluated
+from snap.analysis.exact.terms import Cond, Poly, at_least, equal, number
 from snap.prove.context import ProofContext
-from snap.prove.ladder import NoModel, TermModel
-from snap.prove.models import evaluated
-from snap.prove.terms import Cond, Poly, at_least, equal, number
 from snap.prove.verdict import Launch
 
 # The most that a parameter, the number of blocks, and an array's length may be: small launches first.

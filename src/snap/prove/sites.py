@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from snap.analysis.exact.terms import Atom, Cond, Poly, Terms, number
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir.contracts import Contract
 from snap.ir.effects import Extent, Kind
 from snap.ir.hardware import WARP
 from snap.ir.types import Element, Level, Place, Privilege, Scalar
-from snap.prove.terms import Atom, Cond, Poly, Terms, number
 
 Deps = frozenset[int]
 NONE: Deps = frozenset()

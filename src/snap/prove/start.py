@@ -10,16 +10,17 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from snap.analysis.exact import kinds
+from snap.analysis.exact.kinds import AtomKind
+from snap.analysis.exact.ladder import Ladder
+from snap.analysis.exact.terms import Cond, Poly, at_least, below, equal, number
 from snap.ir import nodes as ir
 from snap.ir.integers import held_by
 from snap.ir.launches import MOST_BLOCKS, most_blocks
 from snap.ir.types import GRID1, THREAD1, Level, Place, Privilege, Scalar
-from snap.prove import cells, kinds
+from snap.prove import cells
 from snap.prove.arrays import Window
-from snap.prove.kinds import AtomKind
-from snap.prove.ladder import Ladder
 from snap.prove.sites import Arithmetic, Deps, Entry, Local, Loop, Root, Site, UnitPosition, Walked, When
-from snap.prove.terms import Cond, Poly, at_least, below, equal, number
 from snap.prove.trusting import scopes
 from snap.prove.values import Value, anything, is_int, value
 

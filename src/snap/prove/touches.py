@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from snap.analysis.exact import kinds
+from snap.analysis.exact.terms import Cond, Poly, atoms_of, below
 from snap.diag.span import Span
 from snap.ir.effects import Extent
 from snap.ir.expressions import Spread
 from snap.ir.hardware import MATRIX_ROW, WARP
 from snap.ir.types import BLOCK1, Vector
-from snap.prove import kinds
 from snap.prove.context import ProofContext
 from snap.prove.sites import Local, Site, When
-from snap.prove.terms import Cond, Poly, atoms_of, below
 
 
 @dataclass(slots=True, eq=False)

@@ -10,15 +10,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeGuard
 
+from snap.analysis.exact import kinds
+from snap.analysis.exact.bits import bitand
+from snap.analysis.exact.substitutions import undivided
+from snap.analysis.exact.terms import (
+    FALSE,
+    TRUE,
+    Cond,
+    Poly,
+    at_least,
+    atoms_of,
+    below,
+    both,
+    either,
+    equal,
+    negated,
+    number,
+)
 from snap.ir import nodes as ir
 from snap.ir.effects import Effect, Kind
 from snap.ir.integers import held_by
 from snap.ir.types import BOOL, THREAD1, Privilege, Scalar, ScalarKind, ValueType, Vector
-from snap.prove import kinds
-from snap.prove.bits import bitand
 from snap.prove.sites import NONE, Deps
-from snap.prove.substitutions import undivided
-from snap.prove.terms import FALSE, TRUE, Cond, Poly, at_least, atoms_of, below, both, either, equal, negated, number
 
 if TYPE_CHECKING:
     from snap.prove.evaluate import Walk

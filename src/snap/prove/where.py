@@ -13,8 +13,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from snap.prove import kinds
-from snap.prove.terms import (
+from snap.analysis.exact import kinds
+from snap.analysis.exact.terms import (
     FALSE,
     TRUE,
     Atom,

@@ -23,8 +23,8 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import cached_property
 
-from snap.prove import kinds
-from snap.prove.terms import Atom, Cond, Mono, Poly, polys, without
+from snap.analysis.exact import kinds
+from snap.analysis.exact.terms import Atom, Cond, Mono, Poly, polys, without
 
 MOST_LEMMAS = 400
 MOST_ROWS = 6  # of one size, that are compared with each other

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 
-from snap.prove import kinds
-from snap.prove.terms import ZERO, Poly, Terms, number
+from snap.analysis.exact import kinds
+from snap.analysis.exact.terms import ZERO, Poly, Terms, number
 
 BITS = 16  # of numbers that are looked at bit by bit
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from snap.prove import kinds
-from snap.prove.terms import Atom, Cond, Poly
+from snap.analysis.exact import kinds
+from snap.analysis.exact.terms import Atom, Cond, Poly
 
 
 def evaluated(p: Poly, at: dict[Atom, int]) -> int:

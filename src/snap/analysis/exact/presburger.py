@@ -7,10 +7,10 @@ a model where there are some.
 
 from __future__ import annotations
 
+from snap.analysis.exact.system import System, TermModel
+from snap.analysis.exact.terms import Cond, Mono, Poly
 from snap.analysis.oracles import ask_isl
 from snap.analysis.solve import NoModel
-from snap.prove.system import System, TermModel
-from snap.prove.terms import Cond, Mono, Poly
 
 
 def isl_ask(system: System, steps: int) -> TermModel | NoModel:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from snap.prove import kinds
-from snap.prove.terms import Atom, Poly, Renaming, Terms
+from snap.analysis.exact import kinds
+from snap.analysis.exact.terms import Atom, Poly, Renaming, Terms
 
 
 class NotFollowed(Exception):

@@ -9,9 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from snap.analysis.exact import kinds
+from snap.analysis.exact.terms import (
+    FALSE,
+    Atom,
+    Cond,
+    Poly,
+    Terms,
+    at_least,
+    atoms_of,
+    both,
+    either,
+    equal,
+    negated,
+    number,
+)
 from snap.analysis.solve import NO, UNKNOWN, NoModel
-from snap.prove import kinds
-from snap.prove.terms import FALSE, Atom, Cond, Poly, Terms, at_least, atoms_of, both, either, equal, negated, number
 
 MOST_WAYS = 64
 

@@ -24,16 +24,16 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from snap.analysis.exact import kinds
+from snap.analysis.exact.cases import decided
+from snap.analysis.exact.choices import Ways
+from snap.analysis.exact.digits import Digits
+from snap.analysis.exact.presburger import isl_ask
+from snap.analysis.exact.slices import Canon, Slices, completed
+from snap.analysis.exact.smt import Z3
+from snap.analysis.exact.system import System, TermModel
+from snap.analysis.exact.terms import FALSE, Cond, Terms, negated
 from snap.analysis.solve import NO, UNKNOWN, NoModel
-from snap.prove import kinds
-from snap.prove.cases import decided
-from snap.prove.choices import Ways
-from snap.prove.digits import Digits
-from snap.prove.presburger import isl_ask
-from snap.prove.slices import Canon, Slices, completed
-from snap.prove.smt import Z3
-from snap.prove.system import System, TermModel
-from snap.prove.terms import FALSE, Cond, Terms, negated
 
 __all__ = ["NO", "UNKNOWN", "NoModel", "Ladder", "TermModel"]
 LINEAR_STEPS, PRODUCT_STEPS = 1_500_000, 1_500_000  # of z3, for one question

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from snap.analysis.exact.models import holds_for
+from snap.analysis.exact.system import System
+from snap.analysis.exact.terms import Cond, Mono, Poly
 from snap.analysis.linear import Form
 from snap.analysis.solve import NO, UNKNOWN, NoModel, solve
-from snap.prove.models import holds_for
-from snap.prove.system import System
-from snap.prove.terms import Cond, Mono, Poly
 
 MOST_CASES = 24
 MOST_ROWS = 400

@@ -18,10 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from snap.analysis.exact.models import evaluated
+from snap.analysis.exact.terms import Atom, Cond, Poly, Terms, atoms_of, equal, number
 from snap.ir.hardware import BLOCK_THREADS
 from snap.ir.integers import Range
-from snap.prove.models import evaluated
-from snap.prove.terms import Atom, Cond, Poly, Terms, atoms_of, equal, number
 
 MOST_COUNTED = BLOCK_THREADS  # values of a number that are counted out
 COUNTED = frozenset(("floor", "min", "max", "and"))  # what a number decides: a quotient by zero may be anything

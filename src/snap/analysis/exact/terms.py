@@ -21,10 +21,10 @@ import itertools
 from collections.abc import Callable, Iterable, KeysView
 from typing import Any
 
+from snap.analysis.exact import kinds
+from snap.analysis.exact.kinds import AtomKind
 from snap.ir.integers import Range
 from snap.ir.types import GRID1, Level, Privilege
-from snap.prove import kinds
-from snap.prove.kinds import AtomKind
 
 Mono = tuple["Atom", ...]  # sorted by number; () for the constant
 Cond = tuple

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from snap.analysis.exact.system import System, TermModel
+from snap.analysis.exact.terms import Cond, Mono, Poly
 from snap.analysis.oracles import ask_z3, integer
 from snap.analysis.solve import NoModel
-from snap.prove.system import System, TermModel
-from snap.prove.terms import Cond, Mono, Poly
 
 
 class Z3:

@@ -21,10 +21,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from snap.analysis.exact.models import evaluated, holds
+from snap.analysis.exact.system import TermModel
+from snap.analysis.exact.terms import FALSE, TRUE, Atom, Cond, Poly, at_least, atoms_of, both, negated, number, without
 from snap.analysis.solve import UNKNOWN, NoModel
-from snap.prove.models import evaluated, holds
-from snap.prove.system import TermModel
-from snap.prove.terms import FALSE, TRUE, Atom, Cond, Poly, at_least, atoms_of, both, negated, number, without
 
 SliceKey = tuple
 MOST_BOUNDS = 4  # conditions about a number that is taken out

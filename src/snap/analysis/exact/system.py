@@ -11,11 +11,11 @@ import math
 from collections.abc import Iterable
 from functools import cached_property
 
+from snap.analysis.exact import kinds
+from snap.analysis.exact.models import holds
+from snap.analysis.exact.products import Lemmas, ge
+from snap.analysis.exact.terms import Atom, Cond, Mono, Poly, Terms, atoms_of, negated, polys
 from snap.analysis.solve import UNKNOWN, NoModel
-from snap.prove import kinds
-from snap.prove.models import holds
-from snap.prove.products import Lemmas, ge
-from snap.prove.terms import Atom, Cond, Mono, Poly, Terms, atoms_of, negated, polys
 
 TermModel = dict[Atom, int]
 

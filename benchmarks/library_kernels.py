@@ -34,12 +34,16 @@ LATER = {
     "sgemm, vectorised": ("sgemm_ladder", "vectorised", ""),
     "gemm_tf32, divided": ("gemm_tf32", "tf32_kernel", "False, 128, 256, 2, DIVIDED=True"),
     "gemm_tf32, slices": ("gemm_tf32", "tf32_kernel", "False, 128, 256, 1, ADDED=True"),
+    "gemm of 8-bit floats, in halves": ("gemm_fp8_kernel", "halves_kernel", "'e4m3', BF16, 'rows', 128, 224"),
+    "gemm, of groups of k": ("gemm_ragged_kernel", "ragged_kernel", "BF16"),
+    "sgemm: adding slices": ("sgemm", "added", "*module.LARGE[:2], 4"),
 }
 # The layers of a transformer, and attention.
 LAYERS = {
     "layer norm": ("norm_kernels", "norm_kernel", "BF16, BF16, 8, 3, 32, 128, True, True, True, True"),
     "layer norm, of long rows": ("norm_kernels", "long_norm_kernel", "BF16, BF16, 8, 512, True, True, True, True"),
     "layer norm, gradient": ("norm_kernels", "norm_gradient_kernel", "BF16, BF16, 8, 3, 32, 128, True, True, True"),
+    "layer norm, gradient, of long rows": ("norm_kernels", "long_norm_gradient_kernel", "BF16, BF16, 8, 512, True, True"),
     "layer norm, gradient of weights": ("norm_weights", "norm_weight_kernel", "BF16, 8, 512, True, True, True"),
     "sums of columns": ("columns", "columns_kernel", "BF16, F32, 8"),
     "gelu": ("activations", "map_kernel", "BF16, 8, 'tanh'"),
@@ -49,6 +53,9 @@ LAYERS = {
     "swiglu, gradient": ("activations", "swiglu_gradient_kernel", "BF16, 8, True, I32"),
     "cross entropy": ("loss_kernels", "held_loss_kernel", "BF16, I64, 8, True, True, False"),
     "cross entropy, of long rows": ("loss_kernels", "long_loss_kernel", "BF16, I64, 8, True, True, False"),
+    "cross entropy: factor of rows": ("loss_kernels", "factor_kernel", "I64"),
+    "cross entropy: sum of losses": ("loss_kernels", "loss_sum_kernel", ""),
+    "cross entropy: scaling": ("loss_kernels", "scaling_kernel", "BF16, 8"),
     "cross entropy, of ragged rows": ("loss_kernels", "ragged_loss_kernel", "BF16, I64, 8, True, True, False"),
     "embedding": ("embedding_kernels", "lookup_kernel", "BF16, I64, BF16, I32, 8, True"),
     "embedding, gradient: counting": ("embedding_kernels", "counting_kernel", "I64"),
@@ -64,7 +71,11 @@ LAYERS = {
     "dropout": ("dropouts", "dropout_kernel", "BF16, 8, True, True"),
     "adamw": ("optimizers", "adamw_kernel", "F32, BF16, 4, True, True, True"),
     "global norm": ("optimizers", "squares_kernel", "F32, 4"),
+    "global norm: of sums": ("optimizers", "norm_kernel", ""),
     "zeros": ("zeros", "zero_kernel", "F32"),
     "attention": ("attention_kernels", "forward_kernel", "BF16, 64, True, False, True"),
+    "attention, gradient: rows": ("attention_one_pass", "rows_kernel", "BF16, 64, 64, True"),
+    "attention, gradient: rounding": ("attention_one_pass", "finish_kernel", "BF16, 8"),
+    "attention, gradient of queries": ("attention_gradients", "queries_kernel", "BF16, 64, True, False"),
     "attention, gradient": ("attention_one_pass", "one_pass_kernel", "BF16, 64, True, False, True"),
 }

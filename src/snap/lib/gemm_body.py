@@ -37,6 +37,16 @@ def layout(type: Scalar, extent: int, along: bool) -> tuple[int, int, int]:
     return (1, extent, depth) if along else (-(-extent // depth), depth, depth)
 
 
+def leaves_in(out_type, columns):
+    """How many columns of a tile leave at a time: a row of them is swizzled, 128 bytes at most."""
+    return math.gcd(columns, 128 // scalar(out_type).bytes)
+
+
+def room_for_stages(out_type, BM, BN):
+    """Bytes for stages, beside two slots in which boxes of a tile of BM x BN leave."""
+    return min(SHARED, WITH_TILES - 2 * BM * leaves_in(out_type, BN) * scalar(out_type).bytes)
+
+
 @functools.cache
 def sizes(
     type,
@@ -61,7 +71,7 @@ def sizes(
     STAGES = min(most, room // STAGE)
     CONSUMERS, C_THREADS, T = BM // 64, 2 * BM, 2 * BM + 128  # warpgroups that multiply, their threads, and all
     OWN, SUMS, FEW = BN // SLICES, BN // 2, BN // 2 // SLICES  # sums of a thread, and of the columns that it finishes
-    WIDE = math.gcd(OWN, 128 // scalar(out_type).bytes)  # columns that leave at a time
+    WIDE = leaves_in(out_type, OWN)
     C_SWIZZLE, BIASED = WIDE * scalar(out_type).bytes, bias_type is not None
     OF_A, OF_B = A_PANELS if many == "batch" else 0, B_PANELS if many else 0  # panels of one of several matrices
     fields = locals()

@@ -48,7 +48,7 @@ import functools
 from snap import *
 from snap.ir.types import F32, I32
 from snap.lib.arrays import MAX_SIDE
-from snap.lib.gemm_body import WITH_TILES, in_bands, load_b, load_tile, multiply, sizes, steps
+from snap.lib.gemm_body import WITH_TILES, in_bands, load_b, load_tile, multiply, room_for_stages, sizes, steps
 from snap.lib.gemm_parts import completing, fill, fragment, grouping, handover, leave_rows
 from snap.lib.operators import element
 
@@ -132,7 +132,8 @@ def gemm_kernel(
     column of the band and then the next, so that what runs at the same time reads few rows and columns.  For arrays
     that it does not use (a bias, scales, ends) any array stands.  Other parameters: see above.
     """
-    g = sizes(type, out_type, BM, BN, not A_TURNED, B_TURNED, bias_type, kind=kind, many=many)
+    room = room_for_stages(out_type, BM, BN)
+    g = sizes(type, out_type, BM, BN, not A_TURNED, B_TURNED, bias_type, kind=kind, many=many, room=room)
     F, G = element(F32) if scaled else g.E, element(I32) if many == "groups" else g.E
     C_TURNED = g.TF32 and A_TURNED  # then A goes through registers
     STEP = 2 * g.DEPTH if C_TURNED else g.DEPTH  # of k in a turn of the loop: a stage for each set of registers

@@ -218,7 +218,21 @@ def added(BM, BN, WIDTH, GROUP=BAND, T=ADDERS):
     W = float4 if WIDTH == 4 else float
     WORDS = BN // WIDTH
 
-    @kernel(threads=T)
+    @kernel(
+        threads=T,
+        where=lambda P, M, N, whole, slices, blocks: (
+            1 <= M <= 2**30,
+            1 <= N <= 2**30,
+            N % WIDTH == 0,
+            slices >= 1,
+            0 <= whole <= ((M + BM - 1) // BM) * ((N + BN - 1) // BN),
+            (((M + BM - 1) // BM) * ((N + BN - 1) // BN) - whole) * slices <= 2**24,
+            blocks * T == (((M + BM - 1) // BM) * ((N + BN - 1) // BN) - whole) * (BM * WORDS),
+            ((M + BM - 1) // BM) * ((N + BN - 1) // BN) <= 2**24,
+            blocks <= 2**23,
+            len(P) >= (((M + BM - 1) // BM) * ((N + BN - 1) // BN) - whole) * slices * (BM * BN),
+        ),
+    )
     def sgemm_add(P: ptr(const(float)), C: ptr(float, (M, N)), M: int, N: int, alpha: float, whole: int, slices: int):
         across, down = (N + BN - 1) / BN, (M + BM - 1) / BM
         with each(thread, C.view(W), disjoint=C) as i:

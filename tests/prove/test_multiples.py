@@ -149,3 +149,37 @@ def test_rows_of_tiles():
 
 def test_rows_of_fewer_tiles_are_more():
     assert str(tiles(False).prove(properties=("bounds",)).verdict) != "proved"
+
+
+def places(MOST):
+    """Where the batch of each of n elements begins: the sizes of one are numbers of the launch, n a multiple of all."""
+
+    @kernel(threads=32, where=lambda x, n, wide, high, deep, step, row, blocks: (
+        1 <= wide <= 2**20 and 1 <= high <= 2**20 and 1 <= deep <= 2**20 and 0 <= step <= 2**30 and 0 <= row <= 2**30,
+        0 <= n <= MOST, n % (wide * high * deep) == 0, blocks <= 2**16,
+        len(x) > (n // (wide * high * deep) - 1) * step + (deep - 1) * row))
+    def batches(x: ptr(int), n: i64, wide: int, high: int, deep: int, step: i64, row: i64):
+        threads: int = count(thread[1])
+        with each(thread) as t:
+            for j in range(t, int(n), threads):
+                at: int = j / wide / high
+                atomic.add(x, i64(at / deep) * step + i64(at % deep) * row, 1)
+
+    return batches
+
+
+def narrowed(MOST):
+    @kernel(threads=32, where=lambda x, n, wide, high: (
+        1 <= wide <= 2**20 and 1 <= high <= 2**20, 0 <= n <= MOST, n % (wide * high) == 0, len(x) > n))
+    def end(x: ptr(int), n: i64, wide: int, high: int):
+        with each(thread):
+            atomic.add(x, int(n), 1)
+
+    return end
+
+
+@pytest.mark.parametrize("made", [places, narrowed])
+@pytest.mark.parametrize(("most", "proved"), [(2**30, True), (2**33, False)])
+def test_a_product_that_stands_for_a_number_lies_where_that_lies(made, most, proved):
+    """So `int(n)` is n; not where n may be more than an int holds."""
+    assert (str(made(most).prove(properties=("bounds",)).verdict) == "proved") == proved

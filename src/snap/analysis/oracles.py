@@ -3,9 +3,9 @@
 Input and output of `ask_z3` and `ask_isl`: a question in the solver's own text, and the numbers that it finds, NO or
 UNKNOWN; of `z3_solve` and `isl_solve`: as of `solve.solve`; `PointSet` is a set that others are taken from
 (prove/covered_sets.py).  Invariant: NO only where the solver says so within its number of steps, which no machine's
-speed changes; a model has been evaluated.  Non-goals: speed: they stand beside our own solver, in tests and in proofs
-(exact/smt.py and exact/presburger.py ask them about polynomials).  Neither is needed to use Snap: they are imported
-when they are asked, here and nowhere else (tests/test_imports.py).
+speed and no earlier question changes; a model has been evaluated.  Non-goals: speed: they stand beside our own solver,
+in tests and in proofs (exact/smt.py and exact/presburger.py ask them about polynomials).  Neither is needed to use
+Snap: they are imported when they are asked, here and nowhere else (tests/test_imports.py).
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ Z3_STEPS, ISL_STEPS = 1_500_000, 3_000_000  # for one question of analysis/solve
 
 def ask_z3(logic: str, lines: Iterable[str], steps: int) -> tuple[dict[str, int] | NoModel, int]:
     """lines: of SMT-LIB, which costs a tenth of building z3's terms one by one.  With the answer come the steps that it
-    took.
+    took.  A question has a context of its own: in one that others have used, z3 goes another way, and takes several
+    times as many steps or as few.
     """
     import z3
 
-    solver: Any = z3.SolverFor(logic)
+    solver: Any = z3.SolverFor(logic, ctx=z3.Context())
     solver.set("rlimit", steps)
     solver.from_string("\n".join(lines))
     before = _steps(solver)
@@ -43,7 +44,7 @@ def ask_z3(logic: str, lines: Iterable[str], steps: int) -> tuple[dict[str, int]
 
 
 def _steps(solver: Any) -> int:
-    """All that z3 has taken in this process until now."""
+    """All that z3 has taken for this question until now."""
     told = solver.statistics()
     return int(told.get_key_value("rlimit count")) if "rlimit count" in told.keys() else 0
 

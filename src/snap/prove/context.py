@@ -142,6 +142,7 @@ def _put(walk: Walk, instead: dict[Atom, Poly]) -> None:
     known = walk.terms.side(0, lambda atom: True)
     for atom, p in instead.items():
         known.put(atom, p)
+        walk.terms.tell(p, atom.low, atom.high)
     limits = [c for a, p in instead.items() for c in (at_least(p, a.low), at_least(number(a.high), p))]
     walk.blocks = known.poly(walk.blocks)
     walk.out.facts[:] = [c for c in (*map(known.cond, walk.out.facts), *limits) if c not in (TRUE, ("eq", ZERO))]

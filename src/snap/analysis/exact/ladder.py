@@ -36,9 +36,9 @@ from snap.analysis.exact.terms import FALSE, Cond, Terms, negated
 from snap.analysis.solve import NO, UNKNOWN, NoModel
 
 __all__ = ["NO", "UNKNOWN", "NoModel", "Ladder", "TermModel"]
-LINEAR_STEPS, PRODUCT_STEPS = 1_500_000, 1_500_000  # of z3, for one question
+LINEAR_STEPS, PRODUCT_STEPS = 3_000_000, 3_000_000  # of z3, for one question
 FEW_STEPS = 300_000  # before choices are gone through way by way: each way is a question of its own
-PATIENCE = 16  # z3 may spend the steps of so many questions on what it leaves open, of each kind: then it is not asked
+PATIENCE = 8  # z3 may spend the steps of so many questions on what it leaves open, of each kind: then it is not asked
 ISL_STEPS, MOST_ALTERNATIVES = 300_000, 64  # isl writes alternatives out: of as many sets a question is made at most
 
 

@@ -185,14 +185,19 @@ class Terms:
         self.atoms: list[Atom] = []
         self._known: dict[object, Poly] = {}
         self._sides: dict[tuple[int, Atom], Poly] = {}
-        self._spans: dict[Poly, Range] = {}  # of remainders, which are sums
+        self._spans: dict[Poly, Range] = {}  # of remainders, and of others that are known to lie there
         self._definitions: dict[Atom, list[Cond]] = {}
 
     def span(self, p: Poly) -> Range:
-        """Where it lies: by the ranges of its atoms, or as a remainder."""
+        """Where it lies: by the ranges of its atoms, as a remainder, or as it was told."""
         low, high = p.span()
         least, most = self._spans.get(p, (low, high))
         return max(low, least), min(high, most)
+
+    def tell(self, p: Poly, low: int, high: int) -> None:
+        """Between which numbers it lies, of every launch."""
+        least, most = self.span(p)
+        self._spans[p] = max(low, least), min(high, most)
 
     def base(
         self,

@@ -36,6 +36,9 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 from library_kernels import KERNELS, LATER, LAYERS  # noqa: E402
 
 LIBRARY = {**KERNELS, **LATER, **LAYERS}
+# Numbers in memory, in a loop that both roles run, say whether a group's last rows go through a slot of their own: how often that slot was
+# filled is not known to be the same for both.
+NOT_SHOWN = ("gemm, of groups of k",)
 
 EXAMPLES = [Program(path) for path in sorted((ROOT / "examples").glob("[a-z]*.py")) if path.stem != "demo"]
 
@@ -70,6 +73,9 @@ def test_every_example_is_ordered(program, monkeypatch):
 @pytest.mark.parametrize("name", sorted(LIBRARY))
 def test_every_kernel_of_the_library_is_ordered(name):
     found = order(library(name))
+    if name in NOT_SHOWN:
+        assert found.verdict != "ordered", f"`{name}` is shown by now: take it off the list, here and in docs/proofs.md"
+        return
     assert found.verdict == "ordered", (found.open[:2], found.stuck[:2], found.unknown)
 
 

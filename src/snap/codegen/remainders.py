@@ -40,6 +40,8 @@ DivisorsAsked = dict[int, dict[str, None]]  # by divisor: the operations, "%" an
 
 
 def counted_along(kernel: synced.Function) -> synced.Function:
+    if not any(map(_increased, statements(kernel.body))):
+        return kernel  # most have no counter
     counters = _counters(kernel.body)
     wanted: dict[int, DivisorsAsked] = {}  # by counter
     for found in _quotients(kernel.body) if counters else ():
@@ -89,6 +91,8 @@ def _begins(s: ir.Declare) -> int | None:
 
 def _increased(s: ir.Stmt) -> ir.Var | None:
     """The variable that is increased by one."""
+    if type(s) is not ir.Assign:
+        return None
     match s:
         case ir.Assign(ir.VarTarget(var), ir.Binary("+", ir.Read(same), ir.Const(1))):
             return var if var.uid == same.uid and var.type == I32 else None

@@ -375,16 +375,4 @@ def with_lane(v: Value, lane: int, part: Value) -> Value:
 
 def unshared(p: Poly, by: Privilege) -> bool:
     """Whether it is made of values that differ, as far as their names tell, in a unit."""
-    todo = list(p.atoms)
-    while todo:
-        atom = todo.pop()
-        if not atom.defined:
-            if atom.kind is kinds.ANY and not atom.per.at_least(by):
-                return True
-            continue
-        for part in atom.parts:
-            if isinstance(part, Poly):
-                todo += part.atoms
-            elif isinstance(part, tuple):
-                todo += [a for a in atoms_of([part]) if not a.defined]
-    return False
+    return any(atom.kind is kinds.ANY and not atom.per.at_least(by) for atom in atoms_of([], [p]))

@@ -489,12 +489,14 @@ def async_reduce(to: Any, tile: Any, *, at: Any, op: Any='add', l2: Any=None) ->
     as atomics do.
     """
 
-def wgmma(acc: Any, a: Any, b: Any, *, zero: Any=False, type: Any=None) -> Any:
-    """wgmma(acc: float[n // 2] @ thread[1], a: shared, b: shared, *, zero: bool = False, type: str = None)
+def wgmma(acc: Any, a: Any, b: Any, *, zero: Any=False, type: Any=None, columns: Any=n) -> Any:
+    """wgmma(acc: float[n // 2] @ thread[1], a: shared, b: shared, *, zero: bool = False, type: str = None,
+    columns: int = n)
 
     `acc += a @ b.T` by the tensor cores, asynchronous: a warpgroup multiplies tiles of shared memory
     (sm_90a). Where `zero` holds, `acc` starts from zero. `type="e4m3"` or `"e5m2"` says what u8 is,
-    `type=("e5m2", "e4m3")` what it is in a and in b.
+    `type=("e5m2", "e4m3")` what it is in a and in b. `columns=128`: only the first 128 columns of `b`, into
+    those of `acc`.
     """
 
 def store_acc(tile: Any, acc: Any, *, first: Any=0) -> Any:

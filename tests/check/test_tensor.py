@@ -71,6 +71,28 @@ def test_types_and_layouts(code, type, n, k):
     assert (made.type, made.n, made.k) == (type, n, k)
 
 
+@pytest.mark.parametrize("code, n, of_b", [
+    (f"wgmma(acc, {A}, b, columns=192)", 192, (192, 64)), (f"wgmma(acc, {A}, b, columns=256)", 256, (256, 64)),
+    (f"wgmma(acc, {A}, bt.T, columns=192)", 192, (3, 64, 64)), (f"wgmma(acc, {A}, bt.T, columns=136)", 136, (3, 64, 64)),
+    (f"wgmma(d, {A}, b, columns=16)", 16, (16, 64)), ("wgmma(d, a32, b32, columns=8)", 8, (8, 32)),
+    (f"x: float[2, 64] @ thread[1]\nwgmma(x[1], {A}, b, columns=64)", 64, (64, 64)),
+])
+def test_the_first_columns(code, n, of_b):
+    made = product(code)
+    assert (made.n, made.acc.shape, made.b.shape) == (n, (n // 2,), of_b)
+
+
+@pytest.mark.parametrize("code, fragment", [
+    (f"wgmma(acc, {A}, b, columns=n)", "known when the kernel is compiled"), (f"wgmma(acc, {A}, b, columns=1.5)", "known when the kernel is compiled"),
+    (f"wgmma(acc, {A}, b, columns=100)", "a multiple of 8, and at most the 256 columns of b, not 100"), (f"wgmma(acc, {A}, b, columns=264)", "not 264"),
+    (f"wgmma(acc, {A}, b, columns=0)", "not 0"), (f"wgmma(acc, {A}, b, columns=-8)", "not -8"),
+    (f"wgmma(d, {A}, b, columns=32)", "the accumulator of a 64 x 32 wgmma is 16 floats per thread, and `d` has 8"),
+    (f"wgmma(acc, {A}, tile(b, (0, 0), (64, 64)))", "the accumulator of a 64 x 64 wgmma is 32 floats per thread, and `acc` has 128"),
+])
+def test_columns_that_are_not_there(code, fragment):
+    wrong(code, "SNAP018", fragment)
+
+
 def test_panels_lie_side_by_side():
     made = product("x: float[32] @ thread[1]\nwgmma(x, tile(bt, (0, 0, 0), (2, 64, 64)), tile(bt, (2, 0, 0), (2, 64, 64)))")
     assert (made.n, made.k) == (64, 128)

@@ -39,6 +39,9 @@ class ProductWriter(Writer):
             if turn == 0 and what in (5, 6, 8, 9):
                 what = 0
             zero = self.pick(["", "", ", zero=True", ", zero=(n > 2)", *(f", zero=({j} == 0)" for j in self.loops)])
+            if self.n > 8 and self.chance(4):
+                self.tags.add("columns")
+                zero += ", columns=8"
             tile = f"tile({a}, (64 * w, 0), (64, {self.k}))" if self.groups == 2 else a
             if what < 5:
                 self.say(f"wgmma({acc}, {tile}, {b}{zero}{extra})")

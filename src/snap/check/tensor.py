@@ -26,6 +26,7 @@ from snap.ir import nodes as ir
 from snap.ir.hardware import SWIZZLES, WGMMA_COLUMNS, WGMMA_ROWS, WGMMA_STEP, WIDEST_SWIZZLE
 from snap.ir.operations import WARPGROUP1, CollectiveOp
 from snap.ir.types import BF16, F16, F32, I32, THREAD1, U8, Scalar
+from snap.record import replace
 
 WGMMA = CollectiveOp("wgmma", WARPGROUP1)
 STORE_ACC = CollectiveOp("store_acc", WARPGROUP1)
@@ -36,19 +37,22 @@ UNIFORM = Want(WARPGROUP1, "must be the same for the warpgroup", agree=True)
 
 
 # acc += a @ b.T: acc in registers, n/2 floats a thread; a 64 rows in shared memory or registers; b n rows in shared
-# memory.
+# memory.  `columns=` is n where acc or b has more: of both the first are meant.
 def wgmma(c: Checker, e: tree.Call) -> None:
     allowed(c, WGMMA, e.span)
     options = dict(e.keywords)
-    zero = options.pop("zero", None)
+    zero, columns = options.pop("zero", None), options.pop("columns", None)
     names = tuple(name for kinds in KINDS.values() for name in kinds)
     given = _types(c, options, names)
     if len(e.args) != 3 or options:
-        raise c.type_error("`wgmma` takes an accumulator, a and b, and `zero=`, `type=`", e.span, help=FORM)
+        said = "`wgmma` takes an accumulator, a and b, and `zero=`, `type=`, `columns=`"
+        raise c.type_error(said, e.span, help=FORM)
     a_transposed = _is_transposed(e.args[1])
     left = storage(c, e.args[1].value if a_transposed else e.args[1], WARPGROUP1, kept=True)
     b, wide, k, b_transposed = _operand(c, e.args[2], "b")
-    n = _columns(c, e.args[0], b, wide, b_transposed)
+    n = _columns(c, e.args[0], b, wide, b_transposed) if columns is None else _asked_columns(c, columns, wide)
+    if columns is not None:
+        b = _first_columns(b, n, b_transposed)
     if n not in WGMMA_COLUMNS:
         help = "take a part of b with a multiple of 8 rows, at most 256: `tile(b, (0, 0), (n, k))`"
         raise c.type_error(f"`wgmma` has 8, 16, ... 256 columns, and this b has {n}", e.args[2].span, help=help)
@@ -82,12 +86,15 @@ def wgmma(c: Checker, e: tree.Call) -> None:
             help="choose tiles of such a k; what is missing may be zeros",
         )
     size = math.prod(acc.shape)
-    if size * 2 != n:
+    if columns is not None and size * 2 > n:
+        acc = replace(acc, shape=(n // 2,))
+    elif size * 2 != n:
         raise c.type_error(
             f"the accumulator of a 64 x {n} wgmma is {n // 2} floats per thread, and `{acc.var.name}` has {size}",
             e.args[0].span,
             secondary=declared(acc.var),
-            help=f"`{acc.var.name}: float[{n // 2}] @ thread[1]`",
+            help=f"`{acc.var.name}: float[{n // 2}] @ thread[1]`"
+            + f"; or add to its first {n} columns, `columns={n}`" * (size * 2 > n),
         )
     start = None if zero is None else condition(c, zero, UNIFORM)
     a = a if isinstance(a, ir.ArrayRef) else _kept_tile(c, a)
@@ -105,6 +112,35 @@ def _columns(c: Checker, acc: tree.Expr, b: ir.Tile, wide: int, transposed: bool
         return wide
     asked = 2 * math.prod(found.ref.shape)
     return asked if wide - b.shape[-1] < asked < wide and asked % 8 == 0 else wide
+
+
+def _asked_columns(c: Checker, e: tree.Expr, wide: int) -> int:
+    """What `columns=` says: a number that is known when the kernel is compiled, of those that b has."""
+    found = scalar(c, e, UNIFORM)
+    if not isinstance(found, ir.Const) or not found.type.is_integer:
+        raise c.type_error(
+            "`columns` is how many columns are multiplied, a number that is known when the kernel is compiled",
+            e.span,
+            note="the instruction names its registers, so there is one for each number of columns",
+            help="a constant; for several, `if narrow: wgmma(..., columns=128)` with an `else`",
+        )
+    if found.value % 8 or not 8 <= found.value <= wide:
+        raise c.type_error(
+            f"`columns` is a multiple of 8, and at most the {wide} columns of b, not {found.value}",
+            e.span,
+            help=f"`columns={min(max(found.value // 8 * 8, 8), wide)}`",
+        )
+    return int(found.value)
+
+
+def _first_columns(b: ir.Tile, n: int, transposed: bool) -> ir.Tile:
+    """The part of b that is read: rows [n, k], or, transposed, the panels in which the first n columns lie."""
+    *outer, rows, width = b.shape
+    if not transposed:
+        return replace(b, shape=(*outer, n, width))
+    if not outer:
+        return b
+    return replace(b, shape=(*outer[:-1], -(-n // width), rows, width))
 
 
 def _left_tile(c: Checker, e: tree.Call, found: Memory | None, elem: Scalar, k: int) -> ir.Tile:

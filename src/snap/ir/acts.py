@@ -275,7 +275,7 @@ class Wgmma(Act):
     """acc = a @ b.T + (0 where `zero`, else acc), asynchronously, by a warpgroup: 64 rows, n columns.
 
     type    'bf16', 'f16', 'tf32', 'e4m3', 'e5m2': of a and b; 'e4m3.e5m2' where they differ
-    acc     n/2 values of f32 (or f16) a thread, as PTX lays fragments out
+    acc     n/2 values of f32 (or f16) a thread, as PTX lays fragments out: all of an array, or the first of it
     a       a tile [64, k] of shared memory (`a_transposed`: [k, 64]), or registers, k/2 values a thread
     b       a tile [n, k] (`b_transposed`: [k, n])
             A tile may have a leading dimension more, of panels: [p, rows, w] is p tiles [rows, w] side by side.

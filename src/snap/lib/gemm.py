@@ -45,6 +45,7 @@ from snap.lib.gemm_choice import (
     best,
     candidates,
 )
+from snap.lib.gemm_edges import edges_kernel
 from snap.lib.gemm_kernels import gemm_kernel
 from snap.lib.gemm_parts import ACTIVATIONS
 from snap.lib.gemm_slices import slices_kernel
@@ -100,6 +101,8 @@ def gemm(a, b, out=None, bias=None, activation=None):
         case "splits":
             met = left.given.zeros(plan.counters, I32)
             launch(splits_kernel(*kinds, plan.slices), plan.blocks, *arguments, sums, met)
+        case _ if plan.narrow:
+            launch(edges_kernel(*kinds, plan.team, plan.narrow), plan.blocks, *arguments)
         case _:
             run = gemm_kernel(*kinds, plan.divided > 0, plan.team)
             launch(run, plan.blocks, *arguments, sums, flags, plan.divided, plan.share, 1, A, A, A, 1)

@@ -130,18 +130,24 @@ def steps(g, load, load_b, A_slots, B_slots, A, B, first, last, m0, n0, which=0)
 
 
 @inline
-def multiply(g, acc, a, b, w, k, first):
-    """What warpgroup w has of the product of two tiles, its 64 rows of `a` times `b`, is added to its sums, which begin
-    with step `first`.
+def multiply_columns(g, acc, a, b, w, k, first, COLUMNS):
+    """What warpgroup w has of the product of two tiles, its 64 rows of `a` times the first columns of `b`, is added to
+    its sums, which begin with step `first`.
     """
     if g.A_ALONG and g.B_ALONG:
-        wgmma(acc, tile(a, (0, 64 * w, 0), (1, 64, g.DEPTH)), b, zero=(k == first), type=g.KIND)
+        wgmma(acc, tile(a, (0, 64 * w, 0), (1, 64, g.DEPTH)), b, zero=(k == first), type=g.KIND, columns=COLUMNS)
     elif g.A_ALONG:
-        wgmma(acc, tile(a, (0, 64 * w, 0), (1, 64, g.DEPTH)), b.T, zero=(k == first), type=g.KIND)
+        wgmma(acc, tile(a, (0, 64 * w, 0), (1, 64, g.DEPTH)), b.T, zero=(k == first), type=g.KIND, columns=COLUMNS)
     elif g.B_ALONG:
-        wgmma(acc, a[w].T, b, zero=(k == first), type=g.KIND)
+        wgmma(acc, a[w].T, b, zero=(k == first), type=g.KIND, columns=COLUMNS)
     else:
-        wgmma(acc, a[w].T, b.T, zero=(k == first), type=g.KIND)
+        wgmma(acc, a[w].T, b.T, zero=(k == first), type=g.KIND, columns=COLUMNS)
+
+
+@inline
+def multiply(g, acc, a, b, w, k, first):
+    """The same with all columns of `b`."""
+    multiply_columns(g, acc, a, b, w, k, first, g.BN)
 
 
 # ---- slices of k ----------------------------------------------------------------------------------------------------

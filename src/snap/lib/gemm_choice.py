@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from snap.record import record
+from snap.record import record, replace
 
 MOST_PARTS = 8  # of a tile that is divided
 PANEL = 64  # columns of b that are loaded at a time where it does not lie along k
@@ -93,6 +93,7 @@ class GemmKind:
     busy: float = 0.0  # of the blocks, so many load then at least
     apart: float = 1.0  # steps take so much longer where all tiles are divided: nobody loads the same rows at that time
     whole: bool = True  # tiles may be computed by one block each
+    narrow: float = 0.0  # those of the last column by so much of their width, if more of the matrix is not there
     slicings: Callable[[Product, GemmTile, int, int], Iterator[Slicing]] = lambda *work: iter(())
     floor: Callable[[Product, float, int], float] = lambda product, cycles, blocks: cycles  # what memory takes
 
@@ -124,7 +125,8 @@ def at_the_same_time(one: float, other: float, power: float = 6) -> float:
 @record
 class Plan:
     """kind: which kernel; height, width: of a tile; team: blocks of a cluster that load together; divided, share: see
-    gemm_kernels.py; slices: of k, for tiles from `whole` on; copied: which operands are copied first
+    gemm_kernels.py; slices: of k, for tiles from `whole` on; copied: which operands are copied first; narrow: columns
+    of the tiles of the last column (see gemm_edges.py), 0 where these are as wide as others
     """
 
     cycles: float
@@ -138,6 +140,7 @@ class Plan:
     slices: int = 1
     whole: int = 0
     copied: tuple[bool, bool] = (False, False)
+    narrow: int = 0
 
     def band(self, rows: int) -> int:
         """How many teams' tiles are so many rows high: tiles are taken in such bands."""
@@ -182,13 +185,20 @@ def candidates(
             cycles = whole and whole * (steps * step(tile.resident, busy) + besides)
             return cycles + (left and steps * step(-(-left // teams), busy) + besides)
 
-        def plan(cycles: float, blocks: int, after: float, *how: object) -> tuple[float, tuple[object, ...]]:
-            fields = tile.height, tile.width, tile.team * blocks, kind.name, tile.team, *how, copied
+        def plan(
+            cycles: float, blocks: int, after: float, *how: object, narrow: int = 0
+        ) -> tuple[float, tuple[object, ...]]:
+            fields = tile.height, tile.width, tile.team * blocks, kind.name, tile.team, *how, copied, narrow
             return kind.floor(product, cycles, blocks) + after, fields
 
         if kind.whole:
             yield plan(begun + rounds(tiles, steps, busy), min(tiles, units), 0, 0, 1, 1, tiles)
-        left = tiles % units
+        left, narrow = tiles % units, int(kind.narrow * tile.width)
+        across = -(-product.columns // tile.width)
+        if narrow and product.count == 1 and narrow_edges(tiles // across, across, units, product.columns, tile.width, narrow):
+            full, part = (steps * kind.step(product, replace(tile, width=w))(1, busy) for w in (tile.width, narrow))
+            cycles = _with_edges(tiles // across, tiles, units, full + besides, part + besides)
+            yield plan(begun + cycles, units, 0, 0, 1, 1, tiles, narrow=narrow)
         share = max(-(-left * steps // units), -(-steps // MOST_PARTS))
         if kind.division and left and share < steps:
             division, part = kind.division
@@ -200,6 +210,21 @@ def candidates(
             cycles = rounds(whole, steps, busy) + rounds(parts, -(-steps // cut.slices), parts / units)
             cycles = begun + cycles * cut.longer + cut.with_it
             yield plan(cycles, whole + parts, cut.after, 0, 1, cut.slices, whole)
+
+
+def narrow_edges(down: int, across: int, teams: int, columns: int, width: int, narrow: int) -> bool:
+    """Whether the tiles of the last column, one for each of `down` rows of tiles, can be narrow, and those of teams that
+    have a tile more than others: see gemm_edges.py.
+    """
+    rounds, extra = divmod(down * across, teams)
+    return across > 1 and (columns - 1) % width < narrow and 0 < extra and down <= extra * (rounds + 1)
+
+
+def _with_edges(down: int, tiles: int, teams: int, full: float, part: float) -> float:
+    """Cycles of the busiest team then; full, part: those of a tile, and of a narrow one."""
+    rounds, extra = divmod(tiles, teams)
+    edges = min(down // extra, rounds + 1)  # at least so many of a team that has a tile more
+    return max(rounds * full, (rounds + 1 - edges) * full + edges * part)
 
 
 def best(found: Iterable[tuple[float, tuple[Any, ...]]]) -> Plan:
@@ -216,7 +241,8 @@ def best(found: Iterable[tuple[float, tuple[Any, ...]]]) -> Plan:
 #   1.7% less time at 8192^3.  Exchanging sums takes some 15 us, so at 4096^3, where an eighth of a round would be
 #   saved, dividing loses 6%.
 # - Tiles of 224 and 160 columns are for products that nearly fit: 5000^3 has 6.06 rounds of 128 x 256, and 6.97 of 128
-#   x 224.  A B that is not transposed is loaded in panels of 64 columns, of which the last is multiplied in part.
+#   x 224.  Where tiles of the last column may be narrow, it has 6.0 of 128 x 256 in pairs, and takes 7% less time than
+#   with 128 x 224 (gemm_edges.py).  A B that is not transposed is loaded in panels of 64 columns, of which the last is multiplied in part.
 # - Rows that begin in the middle of a sector take nearly twice as long to load, and clusters ask for fewer: 1000^3
 #   takes 14% less time with them, 3080^3 17%, and 5000^3 2% less than with B copied, with whole lines.
 # - Few tiles and many steps, as 128 x 4096 x 14336: with the steps divided between two blocks, sums exchanged once, it
@@ -296,9 +322,10 @@ _PAIRED = (64, 128), (128, 128), (128, 224), (128, 256)
 _CUT = (64, 64), (128, 64), (64, 128), (128, 128), (128, 192), (192, 192), (128, 256)
 _STEP: dict[str, Any] = dict(products=30, issue=35, three=50, least=325, power=6, outside=7.3, multicast=1.2)
 _SIXTEEN: dict[str, Any] = dict(cluster=CLUSTER, tile=TILE, floor=_as_long_as_memory, **_STEP)
-TILES = GemmKind("tiles", _tiles(64, (*_SMALL, *_HIGH, *_LARGE), 1), division=(25000, 5000), apart=ONCE, **_SIXTEEN)
+_EDGED: dict[str, Any] = dict(narrow=0.75, **_SIXTEEN)
+TILES = GemmKind("tiles", _tiles(64, (*_SMALL, *_HIGH, *_LARGE), 1), division=(25000, 5000), apart=ONCE, **_EDGED)
 GROUPS = GemmKind("tiles", _tiles(64, (*_SMALL, *_LARGE), 1), **_SIXTEEN)  # tiles are told by numbers in memory
-PAIRS = GemmKind("pairs", _tiles(64, _PAIRED, 2), **_SIXTEEN)
+PAIRS = GemmKind("pairs", _tiles(64, _PAIRED, 2), **_EDGED)
 _PARTS: dict[str, Any] = dict(whole=False, once=ONCE, **_SIXTEEN)
 SLICED = GemmKind("slices", _tiles(64, _CUT, 1), slicings=_in_clusters, **_PARTS)
 SPLIT = GemmKind("splits", _tiles(64, ((128, 128), (128, 192), (128, 256)), 1), slicings=_anywhere, **_PARTS)

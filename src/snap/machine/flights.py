@@ -298,11 +298,11 @@ class WgmmaInFlight:
         dtype = REGISTER[scalar_of(spec.acc.seen)]
         before = np.empty((1, spec.n // 2, WARPGROUP), dtype)
         for w, part in enumerate(parts):
-            for i, x in enumerate(spec.acc.as_seen(part.acc)):
+            for i, x in enumerate(spec.before(part.acc)):
                 before[0, i, WARP * w : WARP * w + WARP] = x
         after = spec.total(left, right, before, np.array([parts[0].zero]))
         for w, part in enumerate(parts):
-            part.acc[:] = spec.acc.as_stored(list(after[0, :, None, WARP * w : WARP * w + WARP]))
+            spec.put(part.acc, list(after[0, :, None, WARP * w : WARP * w + WARP]))
             part.acc = part.a = part.b = None  # a long run has many
 
     def _tile(self, tile: TileSpec, view: StorageView, cells: np.ndarray) -> np.ndarray:

@@ -190,6 +190,14 @@ class WgmmaSpec:
             for x in seen
         ]
 
+    def before(self, acc: list) -> list:
+        """Of an array that accumulates, the elements that the product is added to: the first."""
+        return self.acc.as_seen(acc)[: self.n // 2]
+
+    def put(self, acc: list, values: list) -> None:
+        """These are what they are then; what follows them stays."""
+        acc[:] = self.acc.as_stored([*values, *self.acc.as_seen(acc)[self.n // 2 :]])
+
     def total(self, a: np.ndarray, b: np.ndarray, before: np.ndarray, zero: np.ndarray) -> np.ndarray:
         """(N, n/2, 128) accumulators: the product, added to those `before` (N, n/2, 128) except where `zero` (N)."""
         row, column = accumulator(self.n)
@@ -224,7 +232,7 @@ def wgmma(lanes: Lanes, spec: WgmmaSpec, acc: list, a, b: tuple, zero, m) -> Non
         else spec.from_tile(_tiles(lanes, spec.a, a, rows, groups, m), spec.a, spec.a_transposed)
     )
     right = spec.from_tile(_tiles(lanes, spec.b, b, rows, groups, m), spec.b, spec.b_transposed)
-    seen = spec.acc.as_seen(acc)
+    seen = spec.before(acc)
     before = np.stack([_by_group(lanes, x, rows, groups) for x in seen], axis=1)
     none = np.zeros(len(rows), np.bool_)
     after = spec.total(left, right, before, none if zero is None else _by_group(lanes, zero, rows, groups)[:, 0])
@@ -234,7 +242,7 @@ def wgmma(lanes: Lanes, spec: WgmmaSpec, acc: list, a, b: tuple, zero, m) -> Non
             full = np.pad(lanes.full(x), ((0, 0), (0, -lanes.shape[1] % WARPGROUP)))
             out[i] = full.reshape(out.shape[1:])
     out[:, rows, groups] = after.swapaxes(0, 1)
-    acc[:] = spec.acc.as_stored(list(out.reshape(*out.shape[:2], -1)[:, :, : lanes.shape[1]]))
+    spec.put(acc, list(out.reshape(*out.shape[:2], -1)[:, :, : lanes.shape[1]]))
 
 
 def _tiles(lanes: Lanes, tile: TileSpec, where: tuple, rows, groups, m) -> np.ndarray:

@@ -164,6 +164,27 @@ def test_blocks_that_meet_anywhere(layout, monkeypatch):
         assert all(torch.equal(results[0], other) for other in results[1:])
 
 
+@pytest.mark.parametrize("layout", LAYOUTS, ids="".join)
+def test_narrow_tiles_of_the_last_column(layout, monkeypatch):
+    """Those that the model chooses, and some whatever it thinks."""
+    random = torch.Generator(device="cuda").manual_seed(13)
+    multiprocessors = torch.cuda.get_device_properties(0).multi_processor_count
+    choosing = sys.modules["snap.lib.gemm"].planned
+    small = (Plan(0.0, 128, 256, 10, "pairs", team=2, narrow=192), Plan(0.0, 128, 224, 8, narrow=168), Plan(0.0, 64, 128, 14, "pairs", team=2, narrow=96))
+    for (m, n, k), plan in (((5000, 5000, 520), None), ((4752, 6200, 264), None), ((1496, 600, 200), small[0]), ((1496, 600, 200), small[1]), ((1240, 344, 200), small[2])):
+        plan = plan or choosing(m, n, k, multiprocessors, True, True, *(each == "t" for each in layout))
+        if not plan.narrow:
+            continue
+        monkeypatch.setattr(sys.modules["snap.lib.gemm"], "planned", lambda *sizes, plan=plan: plan)
+        run = snap.lib.gemm.again()
+        a, b = matrix(m, k, layout[0], torch.bfloat16, random), matrix(k, n, layout[1], torch.bfloat16, random)
+        bias = torch.randn(n, device="cuda", generator=random)
+        results = [run(a, b, bias=bias, activation="silu", out=torch.empty(m, n, device="cuda")) for _ in range(5)]
+        expect(results[0], a, b, bias, "silu")
+        assert all(torch.equal(results[0], other) for other in results[1:])
+    assert choosing(5000, 5000, 5000, 132, True, True).narrow == 192
+
+
 @pytest.mark.parametrize("b_layout", ["n", "t"])
 def test_few_rows(b_layout):
     random = torch.Generator(device="cuda").manual_seed(11)

@@ -133,33 +133,40 @@ def fragment(g, x, a, panel, quad, place):
 
 @functools.cache
 def scaling(SUMS, type, scaled):
-    """scale(acc, scales of a, scales of b, row, rows, pair, columns): sums of floats of 8 bits times what these stand
-    for.  scaled: "tensor", one number for each matrix, or "rows", one for each row of `a` and each column of `b`.
+    """scale(acc, scales of a, scales of b, row, rows, first, columns): the sums of a warp's threads, products of floats
+    of 8 bits, times what these stand for.  scaled: "tensor", one number for each matrix, or "rows", one for each row of
+    `a` and each column of `b`, from column `first` on.  Those of columns are loaded as `finishing` loads a bias.
     """
-    F, WHOLE = element(F32 if scaled else type), scaled == "tensor"
+    F, WHOLE, LOADS = element(F32 if scaled else type), scaled == "tensor", -(-SUMS // 32)
 
-    @device(thread)
+    @device(warp)
     def scale(
-        acc: ref(float[SUMS]),
+        acc: ref(float[SUMS]) @ thread[1],
         of_a: ptr(const(F)) @ grid[1],
         of_b: ptr(const(F)) @ grid[1],
-        row: int,
+        row: int @ thread[1],
         rows: int @ grid[1],
-        pair: int,
+        first: int,
         columns: int @ grid[1],
     ):
-        high: float[2]
-        for v in unroll(range(2)):
-            high[v] = 0.0
-            if WHOLE:
-                high[v] = float(of_a[0]) * float(of_b[0])
-            elif row + 8 * v < rows:
-                high[v] = float(of_a[row + 8 * v])
-        for j in unroll(range(SUMS // 4)):
-            for h in unroll(range(2)):
-                factor: float = 1.0
-                if not WHOLE:  # of a column that is not there any: so nothing waits for a comparison
-                    factor = float(of_b[min(pair + 8 * j + h, columns - 1)])
+        lane: int @ thread[1] = id()
+        high: float[2] @ thread[1]
+        own: float[2 * LOADS] @ thread[1]
+        with each(thread):
+            for v in unroll(range(2)):
+                high[v] = 0.0
+                if WHOLE:
+                    high[v] = float(of_a[0]) * float(of_b[0])
+                elif row + 8 * v < rows:
+                    high[v] = float(of_a[row + 8 * v])
+            if not WHOLE:  # of a column that is not there any: so nothing waits for a comparison
+                for i, h in unroll(range(shape=(LOADS, 2))):
+                    own[2 * i + h] = float(of_b[min(first + 64 * i + 2 * lane + h, columns - 1)])
+        for j, h in unroll(range(shape=(SUMS // 4, 2))):
+            factor: float @ thread[1] = 1.0
+            if not WHOLE:
+                factor = intrinsic.shfl(own[2 * (j / 8) + h], j % 8 * 4 + lane % 4)
+            with each(thread):
                 for v in unroll(range(2)):
                     acc[4 * j + 2 * v + h] = acc[4 * j + 2 * v + h] * high[v] * factor
 
@@ -220,8 +227,7 @@ def completing(SUMS, COLUMNS, type, scaled, bias_type, activation):
         columns: int @ grid[1],
     ):
         if SCALED:
-            with each(thread) as lane:
-                scale(acc, of_a, of_b, row, rows, first + lane % 4 * 2, columns)
+            scale(acc, of_a, of_b, row, rows, first, columns)
         if FINISHED:
             finish(acc, bias, first, columns)
 

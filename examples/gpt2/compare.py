@@ -1,15 +1,19 @@
 """Is Snap's loss within the noise of its twin in torch?
 
     python examples/gpt2/compare.py --steps 500                 # GPT-2 124M, batch 8 x 512; needs a GPU
-    python examples/gpt2/compare.py --steps 500 --batch 32 --length 1024 --runs 2
+    python examples/gpt2/compare.py --steps 500 --batch 32 --length 1024 --runs 4
     python examples/gpt2/compare.py --tiny --steps 20           # a very small model, on the CPU machine
 
 Training is chaotic: what one run rounds otherwise than another becomes a difference that can be seen.  So both are
 trained several times, on the same batches, from the same parameters, at the same rates.  The runs of one side differ in
 rounding alone: the first sees each batch's sequences in their order, the others in an order of their own, so that sums
 are taken in another order; and every second run of the twin keeps the sums of the layers in bf16, as Snap does, where
-autocast keeps f32.  How far runs of one side are apart is the noise.  Snap and the twin should be no farther apart than
-that, and the means of both sides' last losses should differ by no more than chance makes them differ.
+autocast keeps f32.  How far runs of one side are apart is the noise.
+
+If sides differ by noise alone, it does not matter which runs are called Snap's.  So all runs are divided into two halves
+in every possible way, and each time it is seen how far the mean curves of the halves are apart at most.  Snap's loss is
+outside of the noise if Snap and torch are a division of the rarest twentieth.  That takes four runs of each side; with
+fewer, at least half of the pairs of a run of Snap's and one of the twin's must be as near as two runs of one side are.
 
 Before, gradients: those of the first batch, by Snap and by the twin, against the twin in f32 without autocast.
 
@@ -35,6 +39,8 @@ from picture import curve
 from train import Training, learning_rate
 from twin import Twin, TwinTraining
 
+RARE = 0.05  # of divisions
+ENOUGH = 4  # runs of each side: the rarest of their divisions are less than that part
 WINDOW = 20  # steps that are averaged before runs are compared: one step differs from the next by far more than runs do
 
 
@@ -57,10 +63,23 @@ def apart(one: list[float], other: list[float]) -> float:
     return max(abs(a - b) for a, b in zip(smooth(one), smooth(other)))
 
 
+def rarity(ours: list[list[float]], twins: list[list[float]]) -> float:
+    """Of all divisions of the runs into two sides, the part whose mean curves are as far apart as these, or farther."""
+    curves = torch.tensor([smooth(run) for run in (*ours, *twins)], dtype=torch.float64)
+    total, n, count = curves.sum(0), len(ours), len(curves)
+
+    def between(chosen: tuple[int, ...]) -> float:
+        some = curves[list(chosen)].sum(0)
+        return float((some / n - (total - some) / (count - n)).abs().max())
+
+    found = [between(chosen) for chosen in itertools.combinations(range(count), n)]
+    return statistics.fmean(distance >= found[0] - 1e-12 for distance in found)  # the first is the true one
+
+
 def judged(ours: list[list[float]], twins: list[list[float]]) -> dict[str, Any]:
-    """noise: how far two runs of one side are apart, the largest of all pairs.  Snap is within it if at least half of
-    the pairs of a run of Snap's and one of the twin's are no farther apart.  late: of each run the mean of the last
-    fifth of the steps; shift: Snap's minus the twin's, in the mean of their runs, and chance: its standard error.
+    """noise: how far two runs of one side are apart, the largest of all pairs.  rarity: see above.  late: of each run
+    the mean of the last fifth of the steps; shift: Snap's minus the twin's, in the mean of their runs, and chance: its
+    standard error.
     """
     alone = {
         name: [apart(one, other) for one, other in itertools.combinations(side, 2)]
@@ -70,11 +89,13 @@ def judged(ours: list[list[float]], twins: list[list[float]]) -> dict[str, Any]:
     last = max(1, len(ours[0]) // 5)
     late = [[statistics.fmean(run[-last:]) for run in side] for side in (ours, twins)]
     noise = max(distance for pairs in alone.values() for distance in pairs)
+    rare = rarity(ours, twins)
     return {
         "noise": noise,
+        "rarity": rare,
         "pairs": alone,
         "distances": between,
-        "within": statistics.median(between) <= noise,
+        "within": rare >= RARE if len(ours) >= ENOUGH else statistics.median(between) <= noise,
         "late": {"snap": late[0], "torch": late[1]},
         "shift": statistics.fmean(late[0]) - statistics.fmean(late[1]),
         "chance": sum(statistics.variance(side) / len(side) for side in late) ** 0.5,
@@ -129,7 +150,7 @@ def options(given: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--length", type=int)
     parser.add_argument("--lr", type=float)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--runs", type=int, default=3, help="of each side")
+    parser.add_argument("--runs", type=int, default=6, help="of each side")
     parser.add_argument("--how", choices=["eager", "compile"], default="eager", help="how torch runs the twin")
     parser.add_argument("--out", default="build/gpt2-compare")
     o = parser.parse_args(given)
@@ -185,6 +206,7 @@ def told(found: dict[str, Any]) -> None:
     for name, late in found["late"].items():
         print(f"mean of the last fifth of the steps, {name}: {', '.join(f'{mean:.4f}' for mean in late)}")
     print(f"Snap's is {found['shift']:+.4f} from the twin's, with a standard error of {found['chance']:.4f}")
+    print(f"{found['rarity']:.1%} of all divisions of the runs into two sides are as far apart, or farther")
     print(f"Snap is {'within' if found['within'] else 'OUTSIDE of'} the noise of {found['noise']:.4f}", flush=True)
 
 

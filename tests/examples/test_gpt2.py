@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -89,6 +90,22 @@ def test_noise(program, monkeypatch, tmp_path, capsys, shift, within):
     plain, *others = (run.seen[7] for run in runs)
     assert torch.equal(plain, others[1]) and not torch.equal(plain, others[0]) and torch.equal(others[0], others[2])
     assert all(sorted(map(tuple, plain.tolist())) == sorted(map(tuple, one.tolist())) for one in others)  # the same sequences
+
+
+@pytest.mark.parametrize("shift, rare", [(0.0, False), (0.01, False), (0.06, True)])
+def test_sides_that_could_be_exchanged(program, shift, rare):
+    """Four runs of each side, as far apart as chance puts them; then those of one side are lower."""
+    import compare
+
+    random = torch.Generator().manual_seed(3)
+    runs = [[3.0 - 0.01 * k + float(far) for k in range(60)] for far in 0.02 * torch.randn(8, generator=random)]
+    ours = [[loss - shift for loss in run] for run in runs[:4]]
+    found = compare.judged(ours, runs[4:])
+    assert found["within"] is not rare and (found["rarity"] < 0.05) is rare
+    every = [abs(sum(runs[k][0] for k in some) - sum(runs[k][0] for k in range(8) if k not in some)) / 4 for some in itertools.combinations(range(8), 4)]
+    true = abs(sum(run[0] for run in ours) - sum(run[0] for run in runs[4:])) / 4
+    if not shift:
+        assert abs(found["rarity"] - sum(one >= true - 1e-9 for one in every) / len(every)) < 1e-9
 
 
 def test_a_text_that_is_too_short(program, tmp_path):

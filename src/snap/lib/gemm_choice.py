@@ -77,7 +77,7 @@ class GemmKind:
     tiles: tuple[GemmTile, ...]
     products: float = math.inf  # elements of a tile that are multiplied in a cycle
     issue: float = 0.0  # a step besides: as long as without any loads
-    three: float = 0.0  # and where three warpgroups multiply
+    three: tuple[float, float] = (0.0, 0.0)  # and where three warpgroups multiply: by a B along k, and across it
     least: float = 0.0  # a step of the smallest tiles
     fragments: tuple[float, float] = (0.0, 0.0)  # a step at least, by the height and the width
     stages: int = 1  # of a step
@@ -102,7 +102,7 @@ class GemmKind:
         those that could.
         """
         multiplied = tile.height * tile.width / self.products + self.issue
-        multiplied += (tile.height == 192) * self.three
+        multiplied += (tile.height == 192) * self.three[not product.along]
         least = max(self.least, self.fragments[0] * tile.height + self.fragments[1] * tile.width, tile.alone)
         b_rows = tile.width if product.along else -(-tile.width // PANEL) * PANEL
         asked = tile.height * product.a_row + b_rows / tile.team * product.b_row
@@ -242,7 +242,8 @@ def best(found: Iterable[tuple[float, tuple[Any, ...]]]) -> Plan:
 #   saved, dividing loses 6%.
 # - Tiles of 224 and 160 columns are for products that nearly fit: 5000^3 has 6.06 rounds of 128 x 256, and 6.97 of 128
 #   x 224.  Where tiles of the last column may be narrow, it has 6.0 of 128 x 256 in pairs, and takes 7% less time than
-#   with 128 x 224 (gemm_edges.py).  A B that is not transposed is loaded in panels of 64 columns, of which the last is multiplied in part.
+#   with 128 x 224 (gemm_edges.py).  A B that is not transposed is loaded in panels of 64 columns, of which the last is
+#   multiplied in part.
 # - Rows that begin in the middle of a sector take nearly twice as long to load, and clusters ask for fewer: 1000^3
 #   takes 14% less time with them, 3080^3 17%, and 5000^3 2% less than with B copied, with whole lines.
 # - Few tiles and many steps, as 128 x 4096 x 14336: with the steps divided between two blocks, sums exchanged once, it
@@ -251,7 +252,7 @@ def best(found: Iterable[tuple[float, tuple[Any, ...]]]) -> Plan:
 #   meet through memory.
 # - Tiles of 192 x 128 are for products that nearly fit, too: 3072 x 1024 has 128 of them, and took 19% less time than
 #   with 128 x 224 (K = 8192, A transposed).  Those of 192 x 96 are for 1536 x 1536, 5% faster than 128 x 160 where B is
-#   transposed, and those of 192 x 192, in two slices of k, for 3072 x 768.
+#   transposed, and 2% slower where it is not.  Those of 192 x 192, in two slices of k, for 3072 x 768.
 # - Few rows, as 8 x 4096 x 14336, take 45% less time with tiles as high as A.
 EVEN, UNEVEN = 2.1, 3.7  # to load a row; UNEVEN where it does not begin at a sector
 COPY, COPIED = 6000, 360  # to begin a copy; elements that are copied in a cycle
@@ -320,7 +321,7 @@ _LARGE = (128, 160), (128, 192), (128, 224), (128, 256)
 _HIGH = (192, 96), (192, 128)
 _PAIRED = (64, 128), (128, 128), (128, 224), (128, 256)
 _CUT = (64, 64), (128, 64), (64, 128), (128, 128), (128, 192), (192, 192), (128, 256)
-_STEP: dict[str, Any] = dict(products=30, issue=35, three=50, least=325, power=6, outside=7.3, multicast=1.2)
+_STEP: dict[str, Any] = dict(products=30, issue=35, three=(50, 80), least=325, power=6, outside=7.3, multicast=1.2)
 _SIXTEEN: dict[str, Any] = dict(cluster=CLUSTER, tile=TILE, floor=_as_long_as_memory, **_STEP)
 _EDGED: dict[str, Any] = dict(narrow=0.75, **_SIXTEEN)
 TILES = GemmKind("tiles", _tiles(64, (*_SMALL, *_HIGH, *_LARGE), 1), division=(25000, 5000), apart=ONCE, **_EDGED)

@@ -28,6 +28,7 @@ LATER = {
     "reduction by a block": ("reduction", "reduction", "F64, F64, F64, 2, 'add', 0.0, True"),
     "scan in a round": ("scanning", "scan_in_a_round", "F32, F32, 4, 'add', False, 0.0, 2"),
     "gemm by blocks that meet": ("gemm_splits", "splits_kernel", "BF16, BF16, True, False"),
+    "gemm, tiles that leave at once": ("gemm_kernels", "gemm_kernel", "BF16, BF16, False, True, bias_type=F32, activation='gelu', AT_ONCE=True"),
     "gemm with narrow edges": ("gemm_edges", "edges_kernel", "BF16, BF16, False, True, bias_type=F32, activation='gelu', TEAM=2"),
     "sgemm, naive": ("sgemm_ladder", "naive", ""),
     "sgemm, coalesced": ("sgemm_ladder", "coalesced", ""),

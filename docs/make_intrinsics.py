@@ -97,7 +97,7 @@ are at. [language.md](language.md) has their rules.
 | the same into `copies=block`, `copies=block[n]`, `copies=block, every=n`: multicast | all blocks of the cluster alike | one box for all blocks that hold a copy |
 | `async_copy(a, tile, at=(i, j))` | `block[1]` or threads of it | `a` the code's, `tile` at or above it |
 | `async_reduce(a, tile, at=(i, j), op="add")` | `block[1]` or threads of it | `a` at any privilege, `tile` at or above the code's |
-| `wgmma(acc, a, b, zero=False, type=..., columns=n)` | `thread[128]` | `acc` at `thread[1]`, `a` and `b` at or above `thread[128]` |
+| `wgmma(acc, a, b, zero=False, type=..., columns=...)` | `thread[128]` | `acc` at `thread[1]`, `a` and `b` at or above `thread[128]` |
 | `store_acc(tile, acc, first=0)` | `thread[128]` | `tile` the code's or `thread[128]`, `acc` at `thread[1]` |
 | `acc_row(j, warp)`, `acc_column(j, warpgroup)` | any | none: where element j of an accumulator lies, at `thread[1]` |
 

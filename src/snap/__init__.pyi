@@ -489,9 +489,9 @@ def async_reduce(to: Any, tile: Any, *, at: Any, op: Any='add', l2: Any=None) ->
     as atomics do.
     """
 
-def wgmma(acc: Any, a: Any, b: Any, *, zero: Any=False, type: Any=None, columns: Any=n) -> Any:
+def wgmma(acc: Any, a: Any, b: Any, *, zero: Any=False, type: Any=None, columns: Any=None) -> Any:
     """wgmma(acc: float[n // 2] @ thread[1], a: shared, b: shared, *, zero: bool = False, type: str = None,
-    columns: int = n)
+    columns: int = None)
 
     `acc += a @ b.T` by the tensor cores, asynchronous: a warpgroup multiplies tiles of shared memory
     (sm_90a). Where `zero` holds, `acc` starts from zero. `type="e4m3"` or `"e5m2"` says what u8 is,

@@ -70,6 +70,23 @@ def test_every_tile_in_every_layout(tile, layout):
     np.testing.assert_array_equal(C, a @ b)
 
 
+# K = 136 is short: 128 x 224 has seven boxes of 32 columns, which four warps send.
+@pytest.mark.parametrize("tile", [(128, 192), (128, 224), (128, 256)], ids=str)
+@pytest.mark.parametrize("layout", LAYOUTS, ids="".join)
+def test_tiles_that_leave_at_once(tile, layout):
+    turned = tuple(each == "t" for each in layout)
+    (a, A), (b, B), C = matrix(264, 136, 3), matrix(136, 520, 4), np.zeros((264, 520), np.uint16)
+    launched(gemm_kernel(BF16, BF16, *turned, *tile, 2, AT_ONCE=True), 3, A, B, C, 0, turned=turned)
+    np.testing.assert_array_equal(unpacked(C), a @ b)
+
+
+def test_which_tiles_leave_at_once():
+    asked = [gemm_choice.leaves_at_once(Plan(0, 128, width, 132, divided=divided, team=team), depth, type)
+             for width, divided, team, depth, type in ((256, 0, 1, 768, BF16), (192, 0, 1, 1280, F16), (256, 0, 1, 1281, BF16), (160, 0, 1, 768, BF16),
+                                                       (256, 0, 1, 768, F32), (256, 3, 1, 768, BF16), (256, 0, 2, 768, BF16))]
+    assert asked == [True, True, False, False, False, False, False]
+
+
 # All that plans may ask for.
 SLICINGS = [(*tile, slices) for tile in SLICED for slices in SLICES if tile[1] % (16 * slices) == 0]
 
@@ -239,6 +256,7 @@ def test_a_schedule_at_random_finds_no_race():
     (a, A), (b, B) = matrix(136, 200, 10), matrix(200, 72, 11)
     for kernel, blocks, *exchange in ((gemm_kernel(BF16, BF16, False, False, 128, 64, 2), 2, 0),
                                       (gemm_kernel(BF16, BF16, False, False, 128, 64, 2, DIVIDED=True), 3, 1, 2),
+                                      (gemm_kernel(BF16, BF16, False, False, 128, 192, 1, AT_ONCE=True), 2, 0),
                                       (gemm_kernel(BF16, BF16, False, False, 64, 128, 1, TEAM=2), 2, 0)):
         C = np.zeros((136, 72), np.uint16)
         assert not launched(kernel, blocks, A, B, C, *exchange, races=True)
@@ -312,7 +330,8 @@ def test_few_tiles_of_many_steps_are_divided_among_blocks():
 def test_rows_in_the_middle_of_sectors_are_shared_by_clusters_or_copied():
     plans = [planned(n, n, n, 132, True, True, b_turned=turned) for n in (1000, 3080) for turned in (False, True)]
     assert all(plan.kind == "pairs" and plan.copied == (False, False) for plan in plans)
-    assert planned(5000, 5000, 5000, 132, True, True, b_turned=True).width == 224  # 7 rounds, as of 256
+    plan = planned(5000, 5000, 5000, 132, True, True, b_turned=True)  # six rounds of the wide ones, of which the last column is narrow
+    assert (plan.kind, plan.width, plan.narrow) == ("pairs", 256, 192)
 
 
 @pytest.mark.parametrize("column, uneven", [(0, False), (16, False), (8, True)])

@@ -44,6 +44,7 @@ from snap.lib.gemm_choice import (
     Product,
     best,
     candidates,
+    leaves_at_once,
 )
 from snap.lib.gemm_edges import edges_kernel
 from snap.lib.gemm_kernels import gemm_kernel
@@ -104,7 +105,7 @@ def gemm(a, b, out=None, bias=None, activation=None):
         case _ if plan.narrow:
             launch(edges_kernel(*kinds, plan.team, plan.narrow), plan.blocks, *arguments)
         case _:
-            run = gemm_kernel(*kinds, plan.divided > 0, plan.team)
+            run = gemm_kernel(*kinds, plan.divided > 0, plan.team, AT_ONCE=leaves_at_once(plan, depth, written.type))
             launch(run, plan.blocks, *arguments, sums, flags, plan.divided, plan.share, 1, A, A, A, 1)
     if C is not written.array:
         copy(written.info.family, written.array, first_columns(C, columns))

@@ -17,6 +17,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from snap.ir.types import Scalar
 from snap.record import record, replace
 
 MOST_PARTS = 8  # of a tile that is divided
@@ -195,7 +196,8 @@ def candidates(
             yield plan(begun + rounds(tiles, steps, busy), min(tiles, units), 0, 0, 1, 1, tiles)
         left, narrow = tiles % units, int(kind.narrow * tile.width)
         across = -(-product.columns // tile.width)
-        if narrow and product.count == 1 and narrow_edges(tiles // across, across, units, product.columns, tile.width, narrow):
+        shape = tiles // across, across, units, product.columns, tile.width, narrow
+        if narrow and product.count == 1 and narrow_edges(*shape):
             full, part = (steps * kind.step(product, replace(tile, width=w))(1, busy) for w in (tile.width, narrow))
             cycles = _with_edges(tiles // across, tiles, units, full + besides, part + besides)
             yield plan(begun + cycles, units, 0, 0, 1, 1, tiles, narrow=narrow)
@@ -213,8 +215,8 @@ def candidates(
 
 
 def narrow_edges(down: int, across: int, teams: int, columns: int, width: int, narrow: int) -> bool:
-    """Whether the tiles of the last column, one for each of `down` rows of tiles, can be narrow, and those of teams that
-    have a tile more than others: see gemm_edges.py.
+    """Whether the tiles of the last column, one for each of `down` rows of tiles, can be narrow, and those of teams
+    that have a tile more than others: see gemm_edges.py.
     """
     rounds, extra = divmod(down * across, teams)
     return across > 1 and (columns - 1) % width < narrow and 0 < extra and down <= extra * (rounds + 1)
@@ -225,6 +227,17 @@ def _with_edges(down: int, tiles: int, teams: int, full: float, part: float) -> 
     rounds, extra = divmod(tiles, teams)
     edges = min(down // extra, rounds + 1)  # at least so many of a team that has a tile more
     return max(rounds * full, (rounds + 1 - edges) * full + edges * part)
+
+
+AT_ONCE = 1280  # of k: tiles of fewer steps are better off with room for what leaves than with another stage
+
+
+def leaves_at_once(plan: Plan, depth: int, out_type: Scalar) -> bool:
+    """Whether tiles leave at once (see gemm_kernels.py): whole ones of few steps, of two bytes an element, that are so
+    large that it takes long.
+    """
+    whole = not plan.divided and plan.team == 1
+    return whole and depth <= AT_ONCE and plan.width >= 192 and plan.height == 128 and out_type.bytes == 2
 
 
 def best(found: Iterable[tuple[float, tuple[Any, ...]]]) -> Plan:

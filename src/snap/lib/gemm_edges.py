@@ -75,7 +75,9 @@ def edges_kernel(
             ((M + TEAM * BM - 1) // (TEAM * BM)) * ((N + BN - 1) // BN) <= 2**27,
             ((M + TEAM * BM - 1) // (TEAM * BM)) * ((N + BN - 1) // BN) * ((K + DEPTH - 1) // DEPTH) <= 2**29,
             ((M + TEAM * BM - 1) // (TEAM * BM))
-            <= ((M + TEAM * BM - 1) // (TEAM * BM)) * ((N + BN - 1) // BN) % (blocks // TEAM)
+            <= ((M + TEAM * BM - 1) // (TEAM * BM))
+            * ((N + BN - 1) // BN)
+            % (blocks // TEAM)
             * (((M + TEAM * BM - 1) // (TEAM * BM)) * ((N + BN - 1) // BN) // (blocks // TEAM) + 1),
         ),
     )

@@ -85,6 +85,14 @@ def test_all_numbers_of_tiles_and_teams():
         assert sorted(dealt(down, across, teams)) == [(i, j) for i in range(down) for j in range(across)], (down, across, teams)
 
 
+def test_when_narrow_tiles_can_be_dealt():
+    assert narrow_edges(3, 3, 4, 160, 64, 48) and narrow_edges(3, 3, 4, 176, 64, 48)
+    assert not narrow_edges(3, 3, 4, 177, 64, 48)  # a column more than narrow tiles have
+    assert not narrow_edges(3, 3, 3, 160, 64, 48)  # nobody has a tile more
+    assert not narrow_edges(5, 3, 14, 160, 64, 48)  # one team has two tiles, and there are five narrow ones
+    assert not narrow_edges(9, 1, 4, 40, 64, 48)  # there is no other column
+
+
 def test_when_it_pays():
     plan = planned(5000, 5000, 5000, 132, True, True)
     assert (plan.height, plan.width, plan.team, plan.blocks, plan.narrow) == (128, 256, 2, 132, 192)

@@ -16,8 +16,21 @@ from snap.analysis.values import Values
 from snap.ir.hardware import MATRIX_ROW, WARP, WARPGROUP
 from snap.ir.integers import Range
 from snap.ir.types import THREAD1, WARP1, Element
+from snap.ir.word import Word
 
 Forms = tuple[Form, ...]
+
+
+class ElementOf(Word):
+    """Of what an access touches at once, any element is an unknown, (ANY, (*where, BOX, which)): of a box, or of what a
+    thread holds of a tile.
+    """
+
+    BOX = "box"
+    FRAGMENT = "fragment"
+
+
+BOX, FRAGMENT = ElementOf
 
 
 @dataclass(slots=True, eq=False)
@@ -46,7 +59,7 @@ def inside_box(index: Forms, box: tuple[int, ...], where: tuple, values: Values)
     moved, inside = list(index), []
     for k, extent in enumerate(box):
         if extent > 1:
-            more = values.unknown(("any", (*where, "box", k)), THREAD1)
+            more = values.unknown((linear.ANY, (*where, BOX, k)), THREAD1)
             inside += [more, linear.subtract(linear.number(extent - 1), more)]
             moved[k] = linear.add(moved[k], more)
     return tuple(moved), inside
@@ -59,7 +72,7 @@ def fragment_of(
     moved, inside = inside_box(index, (*box[:-2], 1, 1), where, values)
     more = []
     for k, extent in enumerate((2, box[-1] // 8, 2)):
-        more.append(values.unknown(("any", (*where, "fragment", k)), THREAD1))
+        more.append(values.unknown((linear.ANY, (*where, FRAGMENT, k)), THREAD1))
         inside += [more[-1], linear.subtract(linear.number(extent - 1), more[-1])]
     lane = linear.remainder(thread, WARP)
     warp = linear.quotient(linear.remainder(thread, WARPGROUP), WARP)
@@ -76,8 +89,8 @@ def inside_rows(
     whole_rows = shape is None or linear.is_number(shape[-1]) and shape[-1][0] % wide == 0
     if not whole_rows or not all(_same_for_a_warp(atom, values) for atom in linear.atoms(index)):
         return None, []
-    lane = values.unknown(("any", (*where, "box", "lane")), THREAD1)
-    thread = ("thread",)
+    lane = values.unknown((linear.ANY, (*where, BOX, "lane")), THREAD1)
+    thread = (linear.THREAD,)
     there = {thread: linear.add(lane, linear.quotient(linear.unknown(thread), WARP), WARP)}
     moved, inside = inside_box(
         tuple(linear.replaced(i, there) for i in index), (*(1 for _ in index[1:]), wide), where, values
@@ -87,9 +100,9 @@ def inside_rows(
 
 def _same_for_a_warp(atom: LinearAtom, values: Values) -> bool:
     """What the lanes of a warp agree about, or know of each other."""
-    if atom[0] in ("thread", "block", "cluster", "count", *linear.COMPOUND):
+    if atom[0] in (linear.THREAD, linear.BLOCK, linear.CLUSTER, linear.COUNT, *linear.COMPOUND):
         return True
-    return atom[0] in ("var", "loop", "trip") and values.privileges.get(atom, THREAD1).at_least(WARP1)
+    return atom[0] in (linear.VAR, linear.LOOP, linear.TRIP) and values.privileges.get(atom, THREAD1).at_least(WARP1)
 
 
 def flat(f: Footprint) -> tuple[Form, int] | None:

@@ -1,12 +1,12 @@
 """Linear forms over named unknowns.
 
 A form is `(constant, ((atom, coefficient), ...))`, atoms sorted, no zero coefficients: immutable, comparable, hashable.
-An atom is a tuple whose first item says what it is.  Most stand for a number of the program (analysis/values.py lists
-them); three are made of forms, `COMPOUND`:
+An atom is a tuple whose first item, a `LinearKind`, says what it is.  Most stand for a number of the program
+(analysis/values.py lists them); three are made of forms, `COMPOUND`:
 
-    ("div", x, n)         floor(x / n), n > 0
-    ("mul", x, y)         x * y
-    ("xor", x, y, bits)   x ^ y, both known to be numbers of so many bits, or -1
+    (DIV, x, n)         floor(x / n), n > 0
+    (MUL, x, y)         x * y
+    (XOR, x, y, bits)   x ^ y, both known to be numbers of so many bits, or -1
 
 Input and output: forms.  Invariant: every function here is exact over the integers, nothing wraps and nothing is
 guessed.  Non-goals: what the program computes (analysis/values.py), and whether a system has a solution
@@ -18,11 +18,34 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 
+from snap.ir.word import Word
+
+
+class LinearKind(Word):
+    """What an atom is.  Terms are sorted by these words: the order in which they stand here does not count."""
+
+    THREAD = "thread"
+    BLOCK = "block"
+    CLUSTER = "cluster"
+    COUNT = "count"
+    VAR = "var"
+    LOOP = "loop"
+    TRIP = "trip"
+    ANY = "any"
+    OLD = "old"
+    SIDE = "side"
+    DIV = "div"
+    MUL = "mul"
+    XOR = "xor"
+
+
+# By themselves, so that they can stand in a pattern, and are found fast: `linear.DIV`.
+THREAD, BLOCK, CLUSTER, COUNT, VAR, LOOP, TRIP, ANY, OLD, SIDE, DIV, MUL, XOR = LinearKind
 LinearAtom = tuple
 Form = tuple[int, tuple[tuple[LinearAtom, int], ...]]
 
 ZERO: Form = (0, ())
-COMPOUND = ("div", "mul", "xor")  # atoms made of forms
+COMPOUND = (DIV, MUL, XOR)  # atoms made of forms
 
 
 def number(n: int) -> Form:
@@ -81,7 +104,7 @@ def quotient(x: Form, n: int) -> Form:
     exact_terms = tuple((atom, k // n) for atom, k in x[1] if k % n == 0)
     rest = (x[0] % n, tuple((atom, k) for atom, k in x[1] if k % n))
     exact = (x[0] // n, exact_terms)
-    return exact if not rest[1] else add(exact, unknown(("div", rest, n)))
+    return exact if not rest[1] else add(exact, unknown((DIV, rest, n)))
 
 
 def remainder(x: Form, n: int) -> Form:
@@ -95,11 +118,11 @@ def value(form: Form, given: dict[LinearAtom, int]) -> int:
 
 def _atom_value(atom: LinearAtom, given: dict[LinearAtom, int]) -> int:
     match atom:
-        case ("div", x, n):
+        case (LinearKind.DIV, x, n):
             return value(x, given) // n
-        case ("mul", x, y):
+        case (LinearKind.MUL, x, y):
             return value(x, given) * value(y, given)
-        case ("xor", x, y, _):
+        case (LinearKind.XOR, x, y, _):
             return value(x, given) ^ value(y, given)
         case _:
             return given[atom]
@@ -158,7 +181,7 @@ def replaced(form: Form, values: dict[LinearAtom, Form]) -> Form:
 
 
 def _rebuilt(atom: LinearAtom, values: dict[LinearAtom, Form]) -> Form:
-    if atom[0] == "div":
+    if atom[0] == DIV:
         return quotient(replaced(atom[1], values), atom[2])
     return unknown((atom[0], *(replaced(part, values) if is_form(part) else part for part in atom[1:])))
 
@@ -170,7 +193,7 @@ def exclusive(a: Form, b: Form, bits: int) -> Form:
     if is_number(b) and bits >= 0 and b[0] == (1 << bits) - 1:
         return subtract(b, a)
     first, second = (b, a) if is_number(a) else (a, b) if is_number(b) else sorted((a, b), key=repr)
-    return unknown(("xor", first, second, bits))
+    return unknown((XOR, first, second, bits))
 
 
 def derived(found: Iterable[LinearAtom]) -> list[Form]:
@@ -179,9 +202,9 @@ def derived(found: Iterable[LinearAtom]) -> list[Form]:
     """
     facts: list[Form] = []
     for atom in found:
-        if atom[0] == "div":
+        if atom[0] == DIV:
             facts += _between(atom)
-        elif atom[0] == "xor":
+        elif atom[0] == XOR:
             facts += _of_exclusive(atom)
     return facts
 

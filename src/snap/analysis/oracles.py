@@ -133,9 +133,9 @@ def z3_solve(zero: Iterable[Form], positive: Iterable[Form]) -> Model | NoModel:
 
     def of_atom(atom: LinearAtom) -> str:
         match atom:
-            case ("div", x, n):
+            case (linear.DIV, x, n):
                 return f"(div {term(x)} {n})"  # of integers, and rounded down where n > 0
-            case ("mul", x, y):
+            case (linear.MUL, x, y):
                 return f"(* {term(x)} {term(y)})"
             case _:
                 return names.setdefault(atom, f"a{len(names)}")
@@ -157,14 +157,14 @@ def isl_solve(zero: Iterable[Form], positive: Iterable[Form]) -> Model | NoModel
     """Products of unknowns are beyond isl: each is an unknown of its own."""
     zero, positive = [*zero], [*positive]
     known = _known(zero, positive)
-    kinds = [atom for atom in linear.atoms([*zero, *positive, *known]) if atom[0] != "div"]
+    kinds = [atom for atom in linear.atoms([*zero, *positive, *known]) if atom[0] != linear.DIV]
     names = {atom: f"a{n}" for n, atom in enumerate(kinds)}
 
     def term(form: Form) -> str:
         return " + ".join([str(form[0]), *(f"{k} * {of_atom(atom)}" for atom, k in form[1])])
 
     def of_atom(atom: LinearAtom) -> str:
-        return f"floor(({term(atom[1])}) / {atom[2]})" if atom[0] == "div" else names[atom]
+        return f"floor(({term(atom[1])}) / {atom[2]})" if atom[0] == linear.DIV else names[atom]
 
     rows = [f"{term(f)} = 0" for f in zero] + [f"{term(f)} >= 0" for f in [*positive, *known]]
     found = ask_isl([*names.values()], rows, ISL_STEPS)
@@ -173,4 +173,4 @@ def isl_solve(zero: Iterable[Form], positive: Iterable[Form]) -> Model | NoModel
 
 def _known(zero: list[Form], positive: list[Form]) -> list[Form]:
     """What linear arithmetic knows of exclusive ors, which both solvers take for unknowns."""
-    return linear.derived(atom for atom in linear.atoms([*zero, *positive]) if atom[0] == "xor")
+    return linear.derived(atom for atom in linear.atoms([*zero, *positive]) if atom[0] == linear.XOR)

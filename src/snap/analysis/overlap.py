@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import Any
 
 from snap.analysis import linear
-from snap.analysis.footprints import Footprint, Forms, plainly_apart, same_element
+from snap.analysis.footprints import BOX, FRAGMENT, Footprint, Forms, plainly_apart, same_element
 from snap.analysis.linear import Form, LinearAtom
 from snap.analysis.solve import Systems
 from snap.analysis.values import Values
@@ -88,10 +88,10 @@ def undecided(*footprints: Footprint) -> bool:
 
 
 def _opaque(atom: LinearAtom) -> bool:
-    plain = atom[2] if atom[0] == "old" else atom
-    if plain[0] != "any":
-        return plain[0] == "mul" or plain[0] == "xor" and not linear.is_number(plain[2])
-    return not (isinstance(plain[1], tuple) and len(plain[1]) == 4 and plain[1][2] in ("box", "fragment"))
+    plain = atom[2] if atom[0] == linear.OLD else atom
+    if plain[0] != linear.ANY:
+        return plain[0] == linear.MUL or plain[0] == linear.XOR and not linear.is_number(plain[2])
+    return not (isinstance(plain[1], tuple) and len(plain[1]) == 4 and plain[1][2] in (BOX, FRAGMENT))
 
 
 # By loop: how many iterations ago; by `before(loop)`, of what was there when the loop began: how many iterations have
@@ -124,11 +124,11 @@ class Overlap:
         self.wide: set[tuple[int, int]] = (
             set()
         )  # arrays, by shape, that threads of different warps were found to meet in
-        self.pair = tuple(linear.unknown(("side", side, ("thread",))) for side in (1, 2))  # the two threads
+        self.pair = tuple(linear.unknown((linear.SIDE, side, (linear.THREAD,))) for side in (1, 2))  # the two threads
         self.last: tuple[tuple, tuple[list[Form], list[Form]] | None] | None = None
         self.block = (
-            ("block",),
-            *((("cluster",),) if clusters else ()),
+            (linear.BLOCK,),
+            *(((linear.CLUSTER,),) if clusters else ()),
         )  # what tells one block from another: in a cluster they are numbered anew
         self.memo = Memo() if memo is None else memo
 
@@ -211,7 +211,7 @@ class Overlap:
             return self._possible([*zero, linear.subtract(t1, t2)], positive)
         if across_blocks:
             told = self.block[:1] if in_cluster else self.block
-            apart = [tuple(linear.unknown(("side", side, atom)) for side in (1, 2)) for atom in told]
+            apart = [tuple(linear.unknown((linear.SIDE, side, atom)) for side in (1, 2)) for atom in told]
         else:
             apart = [(linear.quotient(t1, unit), linear.quotient(t2, unit))]
             if owner.level is Level.THREAD:
@@ -220,10 +220,10 @@ class Overlap:
         told_apart = apart if a is b else [both for u1, u2 in apart for both in ((u1, u2), (u2, u1))]
         one = linear.number(1)
         first_is_more = [linear.subtract(linear.subtract(x, y), one) for x, y in told_apart]
-        if any(atom[0] == "xor" for atom in linear.atoms(zero)):
+        if any(atom[0] == linear.XOR for atom in linear.atoms(zero)):
             return any(self._possible(zero, [*positive, more]) for more in first_is_more)
-        of = told[0] if across_blocks else ("thread",)
-        larger = {("side", 1 if a is b else 2, of): 1 if across_blocks else unit}
+        of = told[0] if across_blocks else (linear.THREAD,)
+        larger = {(linear.SIDE, 1 if a is b else 2, of): 1 if across_blocks else unit}
         return _is_solved(zero, positive, first_is_more, larger) or self.memo.systems.feasible_with_one(
             zero, positive, first_is_more
         )
@@ -240,7 +240,7 @@ class Overlap:
         return False
 
     def _operands(self, zero: list[Form], positive: list[Form]) -> Iterator[Form]:
-        for x, y in combinations([atom for atom in linear.atoms(zero) if atom[0] == "xor"], 2):
+        for x, y in combinations([atom for atom in linear.atoms(zero) if atom[0] == linear.XOR], 2):
             if not self._zero(linear.subtract(linear.unknown(x), linear.unknown(y)), zero, positive):
                 continue
             for a, b, c, d in (
@@ -300,7 +300,7 @@ class Overlap:
         key = (difference, *passed)
         found = self.memo.slots.get(key)
         if found is None:
-            shared = all(atom[0] != "side" for atom in linear.atoms([difference]))
+            shared = all(atom[0] != linear.SIDE for atom in linear.atoms([difference]))
             found = self.memo.slots[key] = shared and not self.memo.systems.feasible([difference], passed)
         return found
 
@@ -313,17 +313,17 @@ class Overlap:
         """One name for both threads where they agree about the value, else one each."""
         if atom[0] in linear.COMPOUND:
             return None
-        plain = atom[2] if atom[0] == "old" else atom
-        if plain[0] == "thread" or plain[0] == "any":
-            return ("side", side, atom)
-        if plain[0] == "cluster" and uniform == CLUSTER1:
+        plain = atom[2] if atom[0] == linear.OLD else atom
+        if plain[0] == linear.THREAD or plain[0] == linear.ANY:
+            return (linear.SIDE, side, atom)
+        if plain[0] == linear.CLUSTER and uniform == CLUSTER1:
             return atom
-        if plain[0] in ("block", "cluster"):
-            return ("side", side, atom) if across_blocks else atom
-        if plain[0] == "count":
+        if plain[0] in (linear.BLOCK, linear.CLUSTER):
+            return (linear.SIDE, side, atom) if across_blocks else atom
+        if plain[0] == linear.COUNT:
             return atom
         privilege = self.values.privileges.get(plain, THREAD1)
-        return atom if privilege.at_least(uniform) else ("side", side, atom)
+        return atom if privilege.at_least(uniform) else (linear.SIDE, side, atom)
 
     def _iterations(self, a: Footprint, uniform: Privilege) -> list[Form]:
         """A loop variable that both threads share was smaller in an earlier iteration of its loop, by its step at
@@ -331,7 +331,7 @@ class Overlap:
         """
         known = []
         for atom in linear.atoms([*(a.index or ()), *a.facts]):
-            if atom[0] != "old" or not self.values.privileges.get(atom[2], THREAD1).at_least(uniform):
+            if atom[0] != linear.OLD or not self.values.privileges.get(atom[2], THREAD1).at_least(uniform):
                 continue
             loop, step = self.values.steps.get(atom[2], (None, 0))
             if loop == atom[1]:
@@ -387,9 +387,9 @@ def _is_solved(zero: list[Form], positive: list[Form], choices: list[Form], give
 
 
 def _counts_from_zero(atom: LinearAtom) -> bool:
-    plain = atom[2] if atom[0] == "side" else atom
-    plain = plain[2] if plain[0] == "old" else plain
-    return plain[0] in ("block", "cluster", "count")
+    plain = atom[2] if atom[0] == linear.SIDE else atom
+    plain = plain[2] if plain[0] == linear.OLD else plain
+    return plain[0] in (linear.BLOCK, linear.CLUSTER, linear.COUNT)
 
 
 def reached(body: ir.Body) -> set[int]:

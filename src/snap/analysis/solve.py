@@ -158,7 +158,7 @@ def _atoms(zero: list[Form], positive: list[Form]) -> tuple[dict[LinearAtom, Non
     """
     found = linear.atoms([*zero, *positive])
     known = linear.derived(found)
-    if any(atom[0] == "xor" for atom in found):  # what holds of these may name others
+    if any(atom[0] == linear.XOR for atom in found):  # what holds of these may name others
         found |= linear.atoms(known)
     return found, known
 

@@ -102,7 +102,7 @@ class Text(Values):
 
     def _stands(self, span: Range, divided: int) -> Form:
         """A new unknown."""
-        atom = ("any", next(self.unknowns))
+        atom = (linear.ANY, next(self.unknowns))
         self.opaque[atom] = span, divided
         return self.unknown(atom, THREAD1)
 
@@ -114,7 +114,7 @@ class Text(Values):
         return math.gcd(x[0], *(k * self._divides(atom) for atom, k in x[1]))
 
     def _divides(self, atom: LinearAtom) -> int:
-        if atom[0] == "mul":
+        if atom[0] == linear.MUL:
             return self.divisor(atom[1]) * self.divisor(atom[2])
         return self.opaque[atom][1] if atom in self.opaque else 1
 
@@ -143,7 +143,7 @@ def first_values(body: ir.Body) -> dict[int, FirstValue]:
 
 def trip_of(var: ir.Var) -> LinearAtom:
     """How many iterations came before this one, in the loop of that variable."""
-    return ("trip", var.uid)
+    return (linear.TRIP, var.uid)
 
 
 def divisor(e: ir.Expr, text: Text) -> int:

@@ -5,16 +5,16 @@ Invariant: a form equals the expression for every thread, if what `Values.assume
 linearly is an unknown of its own.  Non-goals: which statement assigns what (the stages walk), and floats.  An unknown
 is `(kind, ...)`; those made of forms stand in analysis/linear.py, and the others are:
 
-    ("thread",)                  the hardware's index of the thread in its block (for a device function on its own: in
-                                 its group)
-    ("block",) ("cluster",)      the same of the block (in its cluster, where there are clusters), of the cluster
-    ("count", units, place)      how many units a place has, where only the launch tells
-    ("var", frame, uid, where)   a variable whose value has no form; `where` tells assignments apart
-    ("loop", frame, uid)         a loop variable in the current iteration, where its step is no number
-    ("trip", loop)               how many iterations of the loop came before this one
-    ("any", where)               a value that stands for itself: read from memory, or beyond linear arithmetic
-    ("old", loop, atom)          what `atom` was in an earlier iteration of that loop
-    ("side", 1 or 2, atom)       what `atom` is for one of two threads that are compared (analysis/overlap.py)
+    (THREAD,)                  the hardware's index of the thread in its block (for a device function on its own: in its
+                               group)
+    (BLOCK,) (CLUSTER,)        the same of the block (in its cluster, where there are clusters), of the cluster
+    (COUNT, units, place)      how many units a place has, where only the launch tells
+    (VAR, frame, uid, where)   a variable whose value has no form; `where` tells assignments apart
+    (LOOP, frame, uid)         a loop variable in the current iteration, where its step is no number
+    (TRIP, loop)               how many iterations of the loop came before this one
+    (ANY, where)               a value that stands for itself: read from memory, or beyond linear arithmetic
+    (OLD, loop, atom)          what `atom` was in an earlier iteration of that loop
+    (SIDE, 1 or 2, atom)       what `atom` is for one of two threads that are compared (analysis/overlap.py)
 
 Assumptions.  Signed arithmetic that leaves its type has no meaning in CUDA, but a proof must show that it does not.
 The inference takes a sum whose factors are small (`REACH`, `LIKELY`) for one that stays in its type.  Each time that is
@@ -43,7 +43,7 @@ MOST_UNITS = GRID_BLOCKS  # and so many of whatever is counted
 ANY: Range = (-(1 << 63), (1 << 64) - 1)  # of any type
 # How large an unknown may be where a multiple of it is not suspected to overflow its signed type.  Blocks are many, but
 # what they index is memory.
-REACH = {"thread": BLOCK_THREADS, "block": 1, "cluster": 1, "count": 1}
+REACH = {linear.THREAD: BLOCK_THREADS, linear.BLOCK: 1, linear.CLUSTER: 1, linear.COUNT: 1}
 LIKELY = 4096
 
 
@@ -179,7 +179,7 @@ class Values:
 
     def fresh(self, frame: Frame, var: ir.Var, where: object) -> Form:
         self.types[frame, var.uid] = var.type
-        return self.unknown(("var", frame, var.uid, where), var.privilege)
+        return self.unknown((linear.VAR, frame, var.uid, where), var.privilege)
 
     def loop_variable(self, frame: Frame, var: ir.Var, start: Form, step: Form) -> Form:
         """Where the step is a number it is counted, `start + step * trip`: so loops over own elements, `range(t, n,
@@ -190,7 +190,7 @@ class Values:
             counted = linear.add(start, self.iteration(loop, var.privilege), step[0])
             self.spans[counted] = held_by(var.type)
             return counted
-        atom, least = ("loop", frame, var.uid), least_step(step)
+        atom, least = (linear.LOOP, frame, var.uid), least_step(step)
         self.types[frame, var.uid] = var.type
         if least > 0:
             if self.not_negative(start):
@@ -202,7 +202,7 @@ class Values:
 
     def iteration(self, loop: int, privilege: Privilege) -> Form:
         """How many iterations of the loop came before this one."""
-        atom = ("trip", loop)
+        atom = (linear.TRIP, loop)
         self.steps[atom] = (loop, 1)
         self.starts[atom] = linear.ZERO
         self.counts.add(atom)
@@ -213,7 +213,7 @@ class Values:
         if x[0] >= 0 and all(k > 0 and self._counts(atom) for atom, k in x[1]) or self._span(x)[0] >= 0:
             return True
         for atom, k in x[1]:
-            if atom[0] == "div" and k < 0 and k % atom[2] == 0:
+            if atom[0] == linear.DIV and k < 0 and k % atom[2] == 0:
                 remainder = linear.subtract(atom[1], linear.times(linear.unknown(atom), atom[2]))
                 if self.not_negative(linear.add(x, remainder, k // atom[2])):
                     return True
@@ -239,8 +239,8 @@ class Values:
         threads = [] if self.threads is None else [linear.number(self.threads - 1)]
         known = [
             *self.facts,
-            *(linear.subtract(most, linear.unknown(("thread",))) for most in threads),
-            linear.unknown(("thread",)),
+            *(linear.subtract(most, linear.unknown((linear.THREAD,))) for most in threads),
+            linear.unknown((linear.THREAD,)),
         ]
         for n in range(MOST_BITS + 1):
             if not self.systems.feasible([], [*known, linear.subtract(x, linear.number(1 << n))]):
@@ -248,9 +248,11 @@ class Values:
         return -1
 
     def _counts(self, atom: LinearAtom) -> bool:
-        if atom[0] in ("mul", "xor"):
+        if atom[0] in (linear.MUL, linear.XOR):
             return self.not_negative(atom[1]) and self.not_negative(atom[2])
-        return atom in self.counts or atom[0] == "div" and self.not_negative(atom[1]) or self.range_of(atom)[0] >= 0
+        return (
+            atom in self.counts or atom[0] == linear.DIV and self.not_negative(atom[1]) or self.range_of(atom)[0] >= 0
+        )
 
     def within(self, x: Form, low: int, high: int) -> bool:
         """Whether x is certainly in that range: by the types of what it is made of, or by what is known here."""
@@ -273,34 +275,34 @@ class Values:
     def range_of(self, atom: LinearAtom) -> Range:
         """What an unknown can be at least and at most."""
         match atom:
-            case ("thread",):
+            case (linear.THREAD,):
                 return 0, BLOCK_THREADS - 1
-            case ("block",) | ("cluster",) | ("count", *_):
+            case (linear.BLOCK,) | (linear.CLUSTER,) | (linear.COUNT, *_):
                 return 0, MOST_UNITS
-            case ("div", x, n):
+            case (linear.DIV, x, n):
                 low, high = self._span(x)
                 return low // n, high // n
-            case ("mul", x, y):
+            case (linear.MUL, x, y):
                 ends = [a * b for a in self._span(x) for b in self._span(y)]
                 return min(ends), max(ends)
-            case ("xor", x, y, bits):
+            case (linear.XOR, x, y, bits):
                 least, most = zip(self._span(x), self._span(y))
                 bits = bits if bits >= 0 else max(abs(end).bit_length() for end in (*least, *most))
                 return 0 if min(least) >= 0 else -(1 << bits), (1 << bits) - 1
-            case ("old", _, inner):
+            case (linear.OLD, _, inner):
                 return self.range_of(inner)
-            case ("trip", _):
+            case (linear.TRIP, _):
                 return 0, ANY[1]
-            case ("any", _) if atom in self.types:
+            case (linear.ANY, _) if atom in self.types:
                 return held_by(self.types[atom])
-            case ("var", frame, uid, _) | ("loop", frame, uid) if (frame, uid) in self.types:
+            case (linear.VAR, frame, uid, _) | (linear.LOOP, frame, uid) if (frame, uid) in self.types:
                 return held_by(self.types[frame, uid])
             case _:
                 return ANY
 
     def anything(self, where: object, type: Scalar) -> Form:
-        self.types["any", where] = type
-        return self.unknown(("any", where), THREAD1)
+        self.types[linear.ANY, where] = type
+        return self.unknown((linear.ANY, where), THREAD1)
 
     def unknown(self, atom: LinearAtom, privilege: Privilege) -> Form:
         self.privileges[atom] = privilege
@@ -315,18 +317,18 @@ class Values:
         def change(atom: LinearAtom) -> LinearAtom | None:
             if atom[0] in linear.COMPOUND:
                 return None
-            plain = atom[2] if atom[0] == "old" else atom
+            plain = atom[2] if atom[0] == linear.OLD else atom
             born = self.born.get(plain, ())
-            if loop not in born or atom[0] == "old" and atom[1] in born[: born.index(loop)]:
+            if loop not in born or atom[0] == linear.OLD and atom[1] in born[: born.index(loop)]:
                 return atom
-            return ("old", loop, plain)
+            return (linear.OLD, loop, plain)
 
         return change
 
 
 def least_step(step: Form) -> int:
     """How much it is at least, where it is a number, or numbers of units; else 0."""
-    return step[0] + sum(k for _, k in step[1]) if all(k > 0 and atom[0] == "count" for atom, k in step[1]) else 0
+    return step[0] + sum(k for _, k in step[1]) if all(k > 0 and atom[0] == linear.COUNT for atom, k in step[1]) else 0
 
 
 def is_integer(type: object) -> bool:
@@ -346,7 +348,7 @@ def form(e: ir.Expr, values: Values, frame: Frame, at: Position | None) -> Form:
         case ir.UnitId(target, place) if at is not None:
             return unit_index(target, place, at)
         case ir.UnitCount(target):
-            return linear.unknown(("count", str(target), str(e.place)))
+            return linear.unknown((linear.COUNT, str(target), str(e.place)))
         case ir.Cast() | ir.Unary() | ir.Binary() if not isinstance(e.type, Scalar):  # of vectors
             return values.beyond(e, frame, at)
         case ir.Cast(value) if is_integer(value.type) and e.type.kind in (ScalarKind.INT, ScalarKind.UINT):
@@ -402,7 +404,7 @@ def _binary(op: str, a: Form, b: Form, values: Values, type: Scalar) -> Form | N
             if linear.is_number(b):
                 return linear.times(a, b[0])
             low, high = sorted((a, b), key=repr)
-            return linear.unknown(("mul", low, high))
+            return linear.unknown((linear.MUL, low, high))
         case "/" | ">>" | "%" | "&" if linear.is_number(b):
             n = (
                 1 << b[0]
@@ -439,7 +441,7 @@ def unit_index(target: Privilege, place: Place, at: Position) -> Form:
     for i, (level, held) in enumerate(levels):
         if i and not linear.is_number(result):
             if held.count is None:
-                return linear.unknown(("any", ("count", str(target), str(place))))
+                return linear.unknown((linear.ANY, (linear.COUNT, str(target), str(place))))
             result = linear.times(result, held.count)
         if level is not Level.GRID:
             result = linear.add(result, at.index[level])

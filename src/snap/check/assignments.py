@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from snap.check import convert
-from snap.check.annotations import Spec, annotation, constant_value
+from snap.check.annotations import Spec, SpecKind, annotation, constant_value
 from snap.check.arithmetic import arithmetic, converted
 from snap.check.bindings import Constant, IndexFunction, Memory, Poison, RoleName, Variable
 from snap.check.explain import declared, write_up
@@ -51,7 +51,7 @@ def declare(c: Checker, s: tree.Declare) -> None:
             help="assign to it, or choose another name",
         )
     match spec.kind:
-        case "constexpr":
+        case SpecKind.CONSTEXPR:
             if s.value is None:
                 raise c.type_error(
                     f"constexpr `{s.name}` has no value",
@@ -66,15 +66,15 @@ def declare(c: Checker, s: tree.Declare) -> None:
                     help="cast it, or declare the other type",
                 )
             c.bind(s.name, Constant(convert.constant(value.value, spec.type, s.span)))
-        case "shared" | "pipeline":
+        case SpecKind.SHARED | SpecKind.PIPELINE:
             declare_shared(c, s, spec, written)
-        case "pointer" | "ref":
+        case SpecKind.POINTER | SpecKind.REF:
             raise c.type_error(
                 "pointers and references are parameters; they cannot be declared, assigned or stored",
                 s.span,
                 help="give memory a new name with `partition`, `claim` or `tile`",
             )
-        case "value":
+        case SpecKind.VALUE:
             _declare_value(c, s, spec, written or c.privilege, privilege_span or s.name_span, implied=written is None)
 
 

@@ -147,7 +147,7 @@ def _one_each(sure: list[tuple[ir.MemAccess, tuple[Form, ...], bool]]) -> bool:
     """Whether it is plain that each thread has an element of its own: what most kernels do."""
     of_view = {a.view: index for a, index, writes in sure if writes}
     return all(of_view.get(a.view, index) == index for a, index, _ in sure) and all(
-        any(len(i[1]) == 1 and i[1][0][0] == ("thread",) for i in index) for index in of_view.values()
+        any(len(i[1]) == 1 and i[1][0][0] == (linear.THREAD,) for i in index) for index in of_view.values()
     )
 
 
@@ -176,20 +176,20 @@ def _by_thread(f: Form, threads: int) -> list[int] | None:
     total = [f[0]] * threads
     for atom, k in f[1]:
         match atom:
-            case ("thread",):
+            case (linear.THREAD,):
                 values: Iterable[int] = range(threads)
-            case ("block",):
+            case (linear.BLOCK,):
                 continue
-            case ("div", x, n):
+            case (linear.DIV, x, n):
                 inner = _by_thread(x, threads)
                 if inner is None:
                     return None
                 values = [value // n for value in inner]
-            case ("mul", x, y) | ("xor", x, y, _):
+            case (linear.MUL, x, y) | (linear.XOR, x, y, _):
                 left, right = _by_thread(x, threads), _by_thread(y, threads)
                 if left is None or right is None:
                     return None
-                values = map(operator.mul if atom[0] == "mul" else operator.xor, left, right)
+                values = map(operator.mul if atom[0] == linear.MUL else operator.xor, left, right)
             case _:
                 return None
         total = [so_far + k * value for so_far, value in zip(total, values)]
@@ -311,7 +311,7 @@ class _Walk:
         if not is_integer(var.type) or var.uid in self.changing:
             return
         value = None if init is None else self._form(init)
-        if value is None or any(atom[0] == "any" for atom in linear.atoms([value])):
+        if value is None or any(atom[0] == linear.ANY for atom in linear.atoms([value])):
             # What it is, we do not know; that all threads of its unit agree, we do.
             value = self.values.fresh(self.frame, var, "start")
         self.values.known[self.frame, var.uid] = value
@@ -394,7 +394,7 @@ class _Walk:
         index = tuple(self._form(i) for i in access.index)
         index, inside = inside_box(index, box or (), (self.frame, self.values.number(access)), self.values)
         if view.obj.spread is ir.Spread.ACROSS:
-            rank = linear.unknown(("block",)) if access.block is None else self._form(access.block)
+            rank = linear.unknown((linear.BLOCK,)) if access.block is None else self._form(access.block)
             index, shape = (rank, *index), None if shape is None else (linear.ZERO, *shape)
         return shape, index, (*self.facts, *inside)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from snap.analysis.exact import logic
 from snap.analysis.exact.terms import Poly, atoms_of, either, negated
 from snap.ir import nodes as ir
 from snap.ir.effects import assigned, effects
@@ -47,7 +48,7 @@ def _voted(w: Walk, s: ir.Collective, said: object, found: object) -> None:
         w.define(either(negated(found), said))
         return
     w.define(either(found, negated(said)))
-    for one in said[1:] if said[0] == "and" else (said,):
+    for one in said[1:] if said[0] == logic.AND else (said,):
         if all(atom.per.at_least(s.requires) for atom in atoms_of([one]) if not atom.defined):
             w.define(either(negated(found), one))
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from snap.analysis.exact.terms import Poly, number
+from snap.analysis.exact.terms import FALSE, Poly, number
 from snap.ir import nodes as ir
 from snap.ir.types import Array
 from snap.prove.sites import NONE, Deps
@@ -79,7 +79,7 @@ def keys(w: Walk, var: ir.Var) -> Iterator[tuple[Key, ir.Var]]:
 def declared(w: Walk, var: ir.Var, zero: bool) -> None:
     """A new one: zeros, or anything."""
     if tracked(var) and isinstance(var.type, Array):
-        nothing = Value(number(0)) if is_int(var.type.elem) else Value(("false",))
+        nothing = Value(number(0)) if is_int(var.type.elem) else Value(FALSE)
         for k in range(var.type.size):
             fresh = nothing if zero else anything(w, var.type.elem, var.privilege, f"{var.name}[{k}]")
             w.vars[w.frame, (var.uid, k)] = fresh

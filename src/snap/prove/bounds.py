@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from snap.analysis.exact.ladder import NO, Ladder, NoModel, TermModel
-from snap.analysis.exact.terms import from_memory, negated
+from snap.analysis.exact.terms import FALSE, from_memory, negated
 from snap.prove import Task, pacts
 from snap.prove.context import ProofContext, context
 from snap.prove.goals import Goal, of_arithmetic, of_inside, of_promise, of_site
@@ -94,7 +94,7 @@ def _place(c: ProofContext, goals: list[Goal]) -> tuple[Obligation, list[Need]]:
 # A launch that keeps what the kernel declares, and fails, refutes it.  Where nothing is declared, a precondition that
 # would do is offered first: most kernels count on the lengths of their arrays.
 def _refuted(c: ProofContext, goal: Goal) -> Obligation | None:
-    if goal.kind not in SEEN or goal.goal == ("false",):
+    if goal.kind not in SEEN or goal.goal == FALSE:
         return None  # the machine's integers wrap, it runs no contract, and CUDA text is not looked into
     launch = confirmed(c, [*c.facts, *goal.path, negated(goal.goal)], SEEN[goal.kind], goal.span.line)
     if launch is None:
@@ -112,7 +112,7 @@ SEEN = {Property.BOUNDS: ("out of bounds",), Property.VIEWS: ("misaligned", "out
 def _open(goal: Goal, answer: TermModel | NoModel) -> Obligation:
     if goal.kind is Property.CONTRACT:
         return _unkept(goal, answer)
-    if goal.goal == ("false",):
+    if goal.goal == FALSE:
         return Obligation(goal.kind, Verdict.UNKNOWN, goal.what, goal.span, "CUDA text is not looked into")
     reason = "the solvers do not decide it" if isinstance(answer, NoModel) else "what is known here does not tell"
     help = "say what is known of the arguments with `where=`, or of a value with `assert`"

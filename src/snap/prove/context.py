@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from snap.analysis.exact import kinds
+from snap.analysis.exact import kinds, logic
 from snap.analysis.exact.choices import simple
 from snap.analysis.exact.ladder import Ladder
 from snap.analysis.exact.terms import TRUE, ZERO, Atom, Cond, Poly, Renaming, Terms, at_least, equal, number
@@ -73,7 +73,7 @@ def _made(task: Task) -> ProofContext:
         ranges = {name: p.span() for name, p in walk.out.params.items()}
         walk, facts, where = _begun(task, whole, same, ranges)
         refine(facts)
-    refine([c for c in walk.out.facts if c[0] == "ge" and len(c[1].terms) == 1])  # extents are not negative
+    refine([c for c in walk.out.facts if c[0] == logic.GE and len(c[1].terms) == 1])  # extents are not negative
     walk.terms.tighten()
     walk.out.facts += facts
     _blocks_solved(walk, facts)
@@ -145,7 +145,7 @@ def _put(walk: Walk, instead: dict[Atom, Poly]) -> None:
         walk.terms.tell(p, atom.low, atom.high)
     limits = [c for a, p in instead.items() for c in (at_least(p, a.low), at_least(number(a.high), p))]
     walk.blocks = known.poly(walk.blocks)
-    walk.out.facts[:] = [c for c in (*map(known.cond, walk.out.facts), *limits) if c not in (TRUE, ("eq", ZERO))]
+    walk.out.facts[:] = [c for c in (*map(known.cond, walk.out.facts), *limits) if c not in (TRUE, (logic.EQ, ZERO))]
     walk.out.params.update({name: known.poly(p) for name, p in walk.out.params.items()})
     walk.extents.update({axis: known.poly(p) for axis, p in walk.extents.items()})
     for values in (walk.vars, walk.initial):

@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 
-from snap.analysis.exact import kinds
+from snap.analysis.exact import kinds, logic
 from snap.analysis.exact.digits import Replaced
 from snap.analysis.exact.slices import Slices
 from snap.analysis.exact.system import alternatives, defining
@@ -131,16 +131,16 @@ class Sets:
 
     def cond(self, c: Cond, name: AtomNamer) -> str:
         match c:
-            case ("ge", p):
+            case (logic.GE, p):
                 return f"{self.poly(p, name)} >= 0"
-            case ("eq", p):
+            case (logic.EQ, p):
                 return f"{self.poly(p, name)} = 0"
-            case ("ne", p):
+            case (logic.NE, p):
                 return f"{self.poly(p, name)} != 0"
-            case ("and" | "or", *inner):
+            case (logic.AND | logic.OR, *inner):
                 return "(" + f" {c[0]} ".join(self.cond(one, name) for one in inner) + ")"
             case _:
-                return "0 = 0" if c[0] == "true" else "0 = 1"
+                return "0 = 0" if c[0] == logic.TRUE else "0 = 1"
 
     # ---- writes ----
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from snap.analysis.exact import kinds
+from snap.analysis.exact import kinds, logic
 from snap.analysis.exact.terms import FALSE, TRUE, Cond, Poly, at_least, atoms_of, below, both, equal, negated, number
 from snap.ir import nodes as ir
 from snap.ir.effects import Effect, Kind
@@ -84,9 +84,9 @@ class Walk(Started):
             loads.renamed(self.out, term, v.term)
         elif isinstance(v.term, tuple) and by != THREAD1:
             atom = self.terms.base(kinds.ANY, 0, 1, by, self.depth, name)
-            if v.term[0] not in ("true", "false"):
+            if v.term[0] not in (logic.TRUE, logic.FALSE):
                 c = v.term
-                self.define(("or", both(c, equal(atom, 1)), both(negated(c), equal(atom, 0))))
+                self.define((logic.OR, both(c, equal(atom, 1)), both(negated(c), equal(atom, 0))))
                 v = Value(equal(atom, 1), v.deps)
         return v
 
@@ -114,7 +114,7 @@ class Walk(Started):
         way.  A guard elsewhere may say the same, and does decide: so it is written in a way that no guard is.
         """
         if c != TRUE:
-            said = ("and", *c[1:], TRUE) if c[0] == "and" else ("and", c)
+            said = (logic.AND, *c[1:], TRUE) if c[0] == logic.AND else (logic.AND, c)
             self.path.append(said)
             self.out.defines.add(said)
 
@@ -260,7 +260,7 @@ class Walk(Started):
         elif zero and is_int(var.type):
             self.vars[self.frame, var.uid] = Value(number(0))
         elif zero and is_bool(var.type):
-            self.vars[self.frame, var.uid] = Value(("false",))
+            self.vars[self.frame, var.uid] = Value(FALSE)
         else:
             self.vars[self.frame, var.uid] = anything(self, var.type, var.privilege, var.name)
             if not zero:
@@ -299,8 +299,8 @@ class Walk(Started):
         cond = c.term if isinstance(c.term, tuple) else None
         assert cond is not None
         self.use(c)
-        if cond[0] in ("true", "false"):
-            taken = s.then if cond[0] == "true" else s.other
+        if cond[0] in (logic.TRUE, logic.FALSE):
+            taken = s.then if cond[0] == logic.TRUE else s.other
             self.inline(taken)
             if leaves(taken):
                 self.path.append(FALSE)  # nobody comes here
@@ -334,7 +334,7 @@ class Walk(Started):
             if isinstance(a.term, Poly) and isinstance(b.term, Poly):
                 self.vars[key] = Value(self.terms.choose(cond, a.term, b.term), deps)
             elif isinstance(a.term, tuple) and isinstance(b.term, tuple):
-                self.vars[key] = Value(("or", both(cond, a.term), both(negated(cond), b.term)), deps)
+                self.vars[key] = Value((logic.OR, both(cond, a.term), both(negated(cond), b.term)), deps)
             else:
                 self.vars[key] = Value(None, deps)
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from snap.analysis.exact.terms import TRUE, Cond, Poly, Terms, at_least, equal, number
+from snap.analysis.exact import logic
+from snap.analysis.exact.terms import FALSE, TRUE, Cond, Poly, Terms, at_least, equal, number
 from snap.diag.source import source_line
 from snap.diag.span import Span
 from snap.ir.effects import Extent
@@ -49,9 +50,7 @@ def of_site(s: Site, cluster: int) -> list[Goal]:
     """What it takes for an access to be inside of its array."""
     what = f"`{shown(s.span)}` is inside of `{s.root.name}`"
     if s.extent is Extent.ANYWHERE:
-        return [
-            Goal(Property.BOUNDS, f"what CUDA text does with `{s.name}` is inside of it", s.span, s.path, ("false",))
-        ]
+        return [Goal(Property.BOUNDS, f"what CUDA text does with `{s.name}` is inside of it", s.span, s.path, FALSE)]
     found: list[Poly] = []
     if s.block is not None:
         found += [s.block, -s.block + (cluster - 1)]
@@ -112,5 +111,7 @@ def of_inside(terms: Terms, i: Inside) -> list[Goal]:
 
 def of_promise(p: Promise) -> list[Goal]:
     """A condition of a contract, part by part."""
-    parts = p.goal[1:] if p.goal[0] == "and" else (p.goal,)
-    return [Goal(Property.CONTRACT, p.what, p.span, p.path, one, one[1] if one[0] == "ge" else None) for one in parts]
+    parts = p.goal[1:] if p.goal[0] == logic.AND else (p.goal,)
+    return [
+        Goal(Property.CONTRACT, p.what, p.span, p.path, one, one[1] if one[0] == logic.GE else None) for one in parts
+    ]

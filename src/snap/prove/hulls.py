@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from snap.analysis.exact import logic
 from snap.ir.effects import Extent
 from snap.prove.goals import Goal
 from snap.prove.sites import Site
@@ -49,7 +50,7 @@ def strongest(goals: Iterable[Goal]) -> list[Goal]:
     """Without the goals that others make hold: of `p + 3 >= 0` and `p >= 0`, on one path, the second is enough."""
     kept: dict[object, Goal] = {}
     for goal in goals:
-        bound = goal.bound if goal.goal[0] == "ge" else None
+        bound = goal.bound if goal.goal[0] == logic.GE else None
         key = id(goal) if bound is None else (goal.path, bound - bound.constant)
         other = kept.get(key)
         if other is None or other.bound is None or bound is None or bound.constant < other.bound.constant:

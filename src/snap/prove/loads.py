@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from snap.analysis.exact.terms import Cond, Poly, Renaming, atoms_of, either, equal, negated
+from snap.analysis.exact.terms import TRUE, Cond, Poly, Renaming, atoms_of, either, equal, negated
 from snap.prove.sites import Pact, Site, Walked
 
 MOST_PAIRS = 16  # of numbers that were read: each is a case
@@ -36,4 +36,4 @@ def facts(found: Walked, sides: Sequence[tuple[Site | Pact, Renaming]]) -> list[
                 told = equal(first.poly(Poly({(a,): 1})), second.poly(Poly({(b,): 1})))
                 apart = [negated(equal(first.poly(i), second.poly(j))) for i, j in zip(x.index, y.index)]
                 said.append(either(*apart, told))
-    return [c for c in said if c != ("true",)]
+    return [c for c in said if c != TRUE]

@@ -14,8 +14,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from snap.analysis.exact import logic
 from snap.analysis.exact.ladder import NO
-from snap.analysis.exact.terms import Atom, Cond, Mono, Poly, at_least
+from snap.analysis.exact.terms import FALSE, Atom, Cond, Mono, Poly, at_least
 from snap.prove.context import ProofContext
 from snap.prove.goals import Goal
 from snap.record import record
@@ -55,7 +56,7 @@ def needed(c: ProofContext, goal: Goal) -> list[Need] | None:
     tried = 0
     for p in candidates(c, goal):
         need = _need(c, p)
-        if need is None or need.fact == ("false",):
+        if need is None or need.fact == FALSE:
             continue
         tried += 1
         if tried > MOST_TRIED:
@@ -107,10 +108,10 @@ def _open(p: Poly, given: set[Atom]) -> int:
 def _guards(path: tuple[Cond, ...]) -> list[Poly]:
     found: list[Poly] = []
     for c in path:
-        for one in c[1:] if c[0] == "and" else (c,):
-            if one[0] == "ge":
+        for one in c[1:] if c[0] == logic.AND else (c,):
+            if one[0] == logic.GE:
                 found.append(one[1])
-            elif one[0] == "eq":
+            elif one[0] == logic.EQ:
                 found += [one[1], -one[1]]
     return found
 

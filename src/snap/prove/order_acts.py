@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from snap.analysis import linear
-from snap.analysis.footprints import Footprint, fragment_of, inside_box, inside_rows
+from snap.analysis.footprints import BOX, Footprint, fragment_of, inside_box, inside_rows
 from snap.analysis.linear import Form
 from snap.analysis.uniform import differs
 from snap.analysis.values import Frame, is_integer
@@ -99,7 +99,7 @@ class Acts(LoopWalk):
     def parameter(self, p: ir.Param) -> None:
         if isinstance(p, ir.MemParam):
             obj, handle = p.handle.obj, p.handle
-            self.memories[(), obj.uid] = OrderMemory(("global", obj.uid), Space.GLOBAL, obj.const, "", obj.name)
+            self.memories[(), obj.uid] = OrderMemory((Space.GLOBAL, obj.uid), Space.GLOBAL, obj.const, "", obj.name)
             self.scopes[(), handle.uid] = (NamedScope(((), handle.uid), (), GRID1, (), False, ""),)
         else:
             self.declare(p.var, None)
@@ -157,8 +157,8 @@ class Acts(LoopWalk):
 
     def agreed(self, var: ir.Var, value: Form, where: object) -> Form:
         """What is read from memory, and one value for a group, has a name of its own that says so."""
-        if any(atom[0] == "any" for atom in linear.atoms([value])):
-            return self.values.unknown(("var", self.frame, var.uid, where), var.privilege)
+        if any(atom[0] == linear.ANY for atom in linear.atoms([value])):
+            return self.values.unknown((linear.VAR, self.frame, var.uid, where), var.privilege)
         return value
 
     # ---- statements ----
@@ -208,7 +208,7 @@ class Acts(LoopWalk):
 
     def declare_shared(self, obj: ir.MemObject, handle: ir.Handle) -> None:
         offset = obj.offset + self.frames[self.frame]
-        key = ("shared", offset, bytes_of(obj), obj.uid)
+        key = (Space.SHARED, offset, bytes_of(obj), obj.uid)
         self.memories[self.frame, obj.uid] = OrderMemory(key, Space.SHARED, False, obj.spread, obj.name, bytes_of(obj))
         self.scopes[self.frame, handle.uid] = (NamedScope((self.frame, handle.uid), (), obj.privilege, (), False, ""),)
 
@@ -365,9 +365,9 @@ class Acts(LoopWalk):
             threads, zero = self.issuers(s.place, every)
         rank: Form | None = None
         if memory.spread:
-            rank = self.form(a.block) if a.block is not None else linear.unknown(("block",))
+            rank = self.form(a.block) if a.block is not None else linear.unknown((linear.BLOCK,))
             if every and effect.kind.writes:
-                rank = self.values.unknown(("any", (key, "box", "rank")), Privilege(Level.THREAD, 1))
+                rank = self.values.unknown((linear.ANY, (key, BOX, "rank")), Privilege(Level.THREAD, 1))
         foot, line = self.footprint(a, effect, key), timeline(effect, isinstance(s, ir.BoxCopy) and s.is_load)
         order = s.order if isinstance(s, ir.Atomic) else ""
         facts = (*self.values.facts, *self.implied(foot), *self.whom(threads))
@@ -396,7 +396,7 @@ class Acts(LoopWalk):
         """Which threads those are, where they are a stretch, or every nth."""
         if threads == (1 << self.threads) - 1 or not threads:
             return []
-        t = linear.unknown(("thread",))
+        t = linear.unknown((linear.THREAD,))
         low, high = (threads & -threads).bit_length() - 1, threads.bit_length() - 1
         facts = [linear.subtract(t, linear.number(low)), linear.subtract(linear.number(high), t)]
         rest = threads & threads - 1
@@ -414,7 +414,7 @@ class Acts(LoopWalk):
             case Extent.BOX:
                 index, inside = inside_box(index, effect.box or (), where, self.values)
             case Extent.FRAGMENT:
-                thread = linear.unknown(("thread",))
+                thread = linear.unknown((linear.THREAD,))
                 index, inside = fragment_of(index, effect.box or (), thread, where, self.values)
             case Extent.ROWS:
                 index, inside = inside_rows(index, shape, a.view.elem, where, self.values)
@@ -467,7 +467,7 @@ class Acts(LoopWalk):
             line = timeline(effect, False) if product else THREAD
             site = self.sites[key] = OrderSite(
                 key, effect.var.name, s.span, effect.kind.writes, effect.kind.reads, "", line,
-                ("register", self.array(effect.var)), Space.GENERIC, foot, None, (), self.loops, (), (), {}, {},
+                (Space.GENERIC, self.array(effect.var)), Space.GENERIC, foot, None, (), self.loops, (), (), {}, {},
                 self.unit_mask(self.active), False, register=True,
                 extra={"threads": self.active, "statement": s, "box": effect.box},
             )  # fmt: skip
@@ -496,4 +496,4 @@ def _share(a: tuple, b: tuple) -> bool:
     """Whether two arrays have bytes in common."""
     if a == b:
         return True
-    return a[0] == b[0] == "shared" and a[1] < b[1] + b[2] and b[1] < a[1] + a[2]
+    return a[0] is b[0] is Space.SHARED and a[1] < b[1] + b[2] and b[1] < a[1] + a[2]

@@ -34,6 +34,7 @@ from snap.ir import nodes as ir
 from snap.ir.effects import assigned
 from snap.ir.walk import statements
 from snap.prove.order_counts import CounterKey, apart, least, most
+from snap.prove.order_kinds import OWED, WAITED
 from snap.prove.order_rings import NEVER, Event, Rings
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def _waiting(phases: Phases) -> Iterator[tuple[tuple, int, list[Event]]]:
     for cls, found in phases.arrivals.items():
         made = [*found, *(e for e in phases.loads if e.barrier.uid == cls[1])]
         for uid in phases.rings.barriers:
-            waited = [e for e in made if e.counters.get(((), ("waited", uid))) != linear.number(-1)]
+            waited = [e for e in made if e.counters.get(((), (WAITED, uid))) != linear.number(-1)]
             alone = uid in phases.rings.turns and cls[1] == uid  # which order_turns.py has asked about
             if waited and not alone:
                 yield cls, uid, waited
@@ -148,7 +149,7 @@ def _in_iterations(phases: Phases, common: CommonLoop) -> Steps | None:
 def _owes(phases: Phases, common: CommonLoop, e: Event) -> bool:
     """Whether loads of a phase may come in a later iteration than the arrival that expects them."""
     known, _ = phases.rings.rounds[common.of(e)][True]
-    return known.get(((), ("owed", e.barrier.uid))) != linear.ZERO
+    return known.get(((), (OWED, e.barrier.uid))) != linear.ZERO
 
 
 def _no_later(phases: Phases, common: CommonLoop, uid: int, waited: list[Event], base: CounterKey) -> bool:

@@ -45,7 +45,7 @@ class Bounds:
     def _counts(self, node: SumOfUnknowns) -> None:
         """How often a loop was gone through is not negative."""
         for term in node:
-            if term[0][0] == "trip":
+            if term[0][0] == linear.TRIP:
                 self._edge(tuple(t for t in node if t is not term), node, 0)
 
     def least(self, x: Form) -> int | None:

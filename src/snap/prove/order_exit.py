@@ -66,7 +66,7 @@ def _in_copies(f) -> bool:
 def _goes_on(site: OrderSite, state: State) -> str:
     if site.line in (STORE_READ, PRODUCT) and site.made & ~state.over.told():
         return f"the block may exit while this is read ({site.line.name})"
-    if site.rank is not None and site.rank != linear.unknown(("block",)) and site.line is not LOAD:
+    if site.rank is not None and site.rank != linear.unknown((linear.BLOCK,)) and site.line is not LOAD:
         if state.over.wide < CLUSTER:
             return "the block whose memory this is may have exited"
     return ""

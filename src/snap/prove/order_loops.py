@@ -17,6 +17,7 @@ from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.effects import assigned
 from snap.ir.walk import statements, ways_out
+from snap.prove.order_kinds import START
 from snap.prove.order_text import breaks, grown_by, leaves, quiet, synchronizes, trips_of, within
 from snap.prove.order_tokens import Tokens, aged, by_site, inexact, left, met, with_age
 from snap.prove.order_walk import OrderWalk
@@ -56,7 +57,7 @@ class LoopWalk(OrderWalk):
         if isinstance(s, ir.For) and not (counted is not None and len(counted)):
             exits.append(entry)
         still = self.quiet(s)
-        tokens = {(site, with_age(ages, ("start", loop), 0, not still)): st for (site, ages), st in entry.items()}
+        tokens = {(site, with_age(ages, (START, loop), 0, not still)): st for (site, ages), st in entry.items()}
         last: dict | None = None
         outer, self.loops = self.loops, (*self.loops, loop)
         self.values.loops.append(loop)
@@ -128,7 +129,7 @@ class LoopWalk(OrderWalk):
             more = self.bounds[loop]
         self.values.facts = [*self.values.facts, *more]
         self.body(s.body)
-        self.values.known[trips_of(loop)] = linear.add(linear.unknown(("trip", loop)), linear.number(1))
+        self.values.known[trips_of(loop)] = linear.add(linear.unknown((linear.TRIP, loop)), linear.number(1))
         self.ended.append((self.tokens, self.values.known, self.values.facts))
         self.values.facts = held
 

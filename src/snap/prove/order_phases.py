@@ -20,7 +20,7 @@ from snap.ir.types import Space
 from snap.prove.order_acts import Open, Stuck
 from snap.prove.order_circles import circles
 from snap.prove.order_counts import CounterKey, apart, least, most
-from snap.prove.order_kinds import ARRIVE, LOAD, ORDER, WAIT
+from snap.prove.order_kinds import ARRIVE, FENCED, LOAD, ORDER, OVER, OWED, PHASE, START, WAIT, WAITED
 from snap.prove.order_reach import Reach, State
 from snap.prove.order_rings import NEVER, Event, Rings
 from snap.prove.order_sites import Besides, MeetingThreads, OrderSite
@@ -56,7 +56,7 @@ class Phases:
         told: PhaseCounts = {}
         for uid, classes in self.of.items():
             heard = () if uid in self.rings.turns else classes
-            told["phase", uid] = {("phase", uid): 0, **dict.fromkeys(heard, 0)}
+            told[PHASE, uid] = {(PHASE, uid): 0, **dict.fromkeys(heard, 0)}
         for cls, found in self.arrivals.items():
             own = {cls: -1} if found[0].units == 1 and self.rings.cluster == 1 else {}
             told[cls] = own
@@ -65,7 +65,7 @@ class Phases:
             for uid in self.rings.barriers:
                 d = min(e.knows[uid] for e in found)
                 if abs(d) < NEVER:
-                    told[cls]["phase", uid] = d
+                    told[cls][PHASE, uid] = d
         for k in told:
             for i in told:
                 if k in told[i]:
@@ -76,7 +76,7 @@ class Phases:
 
     def knows(self, e: Event, of: tuple) -> int:
         """How far behind its index is what the thread knows of this."""
-        return max((d + self.before["phase", uid].get(of, -NEVER) for uid, d in e.knows.items()), default=-NEVER)
+        return max((d + self.before[PHASE, uid].get(of, -NEVER) for uid, d in e.knows.items()), default=-NEVER)
 
     # ---- the rules ----
 
@@ -129,7 +129,7 @@ class Phases:
         if b.count == 1 and not loads:
             return
         for e in (*events, *loads):
-            if e.index is None or self.knows(e, ("phase", b.uid)) < -b.slots:
+            if e.index is None or self.knows(e, (PHASE, b.uid)) < -b.slots:
                 what = "loads" if e.kind is LOAD else "arrives"
                 self.say(e, b, f"who {what} here may not know that the phase before is complete")
 
@@ -142,7 +142,7 @@ class Phases:
         for c in self.of[b.uid]:
             for d in self.arrivals:
                 step = 0 if c == d else self.before[c].get(d, -NEVER)
-                lag = self.rings.lags.get((e.key, d, "over"))
+                lag = self.rings.lags.get((e.key, d, OVER))
                 count = e.counters.get(((), d[:-1]))
                 if lag is None or count is None or step <= -NEVER:
                     continue
@@ -163,14 +163,14 @@ class Phases:
 
     def bytes(self) -> None:
         for e in (*self.loads, *(x for found in self.arrivals.values() for x in found)):
-            owed = e.counters.get(((), ("owed", e.barrier.uid)))
+            owed = e.counters.get(((), (OWED, e.barrier.uid)))
             if e.kind is ARRIVE and owed != linear.ZERO:
                 self.say(e, e.barrier, "more bytes are expected, or fewer, than are loaded")
             if e.kind is LOAD and (owed is None or not linear.is_number(owed) or owed[0] <= 0):
                 self.say(e, e.barrier, "bytes are loaded that are not expected")
         for known, _ in self.ends():
             for uid, b in self.rings.barriers.items():
-                if known.get(((), ("owed", uid)), linear.ZERO) != linear.ZERO:
+                if known.get(((), (OWED, uid)), linear.ZERO) != linear.ZERO:
                     self.say(None, b, "more bytes are expected, or fewer, than are loaded")
 
     def ends(self) -> list[tuple[dict, list]]:
@@ -206,7 +206,7 @@ class Phases:
 
     def enough(self, uid: int, c: tuple, ends: list) -> bool:
         """In each role that waits, against each that arrives: the same counter of the program bounds both."""
-        key, count = ((), ("waited", uid)), ((), c[:-1])
+        key, count = ((), (WAITED, uid)), ((), c[:-1])
         waits = [(k, f) for k, f in ends if k.get(key, linear.number(-1)) != linear.number(-1)]
         comes = [(k, f) for k, f in ends if k.get(count, linear.ZERO) != linear.ZERO]
         if not comes:
@@ -233,7 +233,7 @@ class Phases:
         """
         groups: dict[tuple, list[tuple[Open, State]]] = {}
         for pair, state in self.rings.left.values():
-            carried = frozenset(loop for loop, _, _ in pair.ages if loop[0] != "start")
+            carried = frozenset(loop for loop, _, _ in pair.ages if loop[0] != START)
             known = self.known(pair, state)
             key = (pair.first.key, pair.second.key, pair.why, carried, known.own, known.rows, known.wide)
             groups.setdefault(key, []).append((pair, state))
@@ -281,23 +281,23 @@ class Phases:
         fence = b.line.proxy and not a.line.proxy
         counts, theirs = a.extra.get("counts", {}), b.extra.get("counts", {})
         for uid in self.sound:
-            waited = theirs.get(((), ("waited", uid)))
+            waited = theirs.get(((), (WAITED, uid)))
             if waited is None or waited == linear.number(-1):
                 continue
             wide = self.rings.barriers[uid].everywhere
             loaded = a.extra.get("loaded")
             if loaded is not None and loaded[1] is not None and loaded[0] in self.sound:
-                d = self.told["phase", uid].get(("phase", loaded[0]))
+                d = self.told[PHASE, uid].get((PHASE, loaded[0]))
                 if d is not None:
                     yield [_not(loaded[1], waited, d, swapped, wide or loaded[0] == uid)]
                 continue
             if a.line.begun and not a.line.commits:
                 continue
             for c in self.arrivals:
-                d = self.told["phase", uid].get(c)
+                d = self.told[PHASE, uid].get(c)
                 if d is None or c[1] not in self.sound:
                     continue
-                lag = self.rings.lags.get((a.key, c, "fenced" if fence else "over"))
+                lag = self.rings.lags.get((a.key, c, FENCED if fence else OVER))
                 count = counts.get(((), c[:-1]))
                 if lag is None or count is None:
                     continue
@@ -315,7 +315,7 @@ class Phases:
 def _whenever(pairs: list[Open]) -> Open:
     """All of these, which go back in the same loops: at least as many iterations, in each, as one of them."""
     least: dict[tuple, int] = {}
-    for loop, d, _ in (age for pair in pairs for age in pair.ages if age[0][0] != "start"):
+    for loop, d, _ in (age for pair in pairs for age in pair.ages if age[0][0] != START):
         least[loop] = min(least.get(loop, d), d)
     return replace(pairs[0], ages=tuple((loop, d, False) for loop, d in least.items()))
 

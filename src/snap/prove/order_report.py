@@ -12,9 +12,10 @@ from typing import Any
 from snap.diag.error import Label
 from snap.prove.order import Order, order
 from snap.prove.order_acts import Open, Stuck
-from snap.prove.order_kinds import PROXY, REGISTERS
+from snap.prove.order_kinds import PROXY, REGISTERS, START
 from snap.prove.order_sites import LoopAges
 from snap.prove.order_text import endless, functions
+from snap.prove.timelines import LOAD, PRODUCT
 from snap.prove.verdict import Findings, Obligation, Property, Verdict
 from snap.record import replace
 
@@ -71,14 +72,14 @@ def _pair(pair: Open) -> Obligation:
 
 def _verb(site: Any) -> str:
     if site.line.name.startswith("TMA"):
-        return "loads" if site.line.name == "TMA load" else "stores"
-    if site.line.name == "wgmma":
+        return "loads" if site.line is LOAD else "stores"
+    if site.line is PRODUCT:
         return "multiplies"
     return "writes" if site.writes else "reads"
 
 
 def _when(ages: LoopAges) -> str:
-    carried = [(d, exact) for loop, d, exact in ages if loop[0] != "start" and (d or not exact)]
+    carried = [(d, exact) for loop, d, exact in ages if loop[0] != START and (d or not exact)]
     if not carried:
         return ""
     d, exact = carried[0]

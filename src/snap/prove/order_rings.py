@@ -40,7 +40,20 @@ from snap.ir.types import I32, Level, Space
 from snap.ir.walk import statements
 from snap.prove.order_acts import Open, OrderMemory
 from snap.prove.order_counts import Bounds, CounterKey, apart, least, most
-from snap.prove.order_kinds import ARRIVE, LOAD, REGISTERS, WAIT, EventKind
+from snap.prove.order_kinds import (
+    ARRIVE,
+    ARRIVED,
+    FENCED,
+    LOAD,
+    NEEDED,
+    OVER,
+    OWED,
+    REGISTERS,
+    START,
+    WAIT,
+    WAITED,
+    EventKind,
+)
 from snap.prove.order_paces import Paces
 from snap.prove.order_reach import State, begun
 from snap.prove.order_sites import LoopAges, OrderSite
@@ -93,10 +106,10 @@ class Rings(Paces):
             return
         self.followed = [((), uid) for uid in counters(kernel)]
         for b in kernel.mbarriers:
-            self.follow(("waited", b.uid), -1)
+            self.follow((WAITED, b.uid), -1)
             if never_waited(kernel, b) < -1 and b.uid not in self.turns:
-                self.follow(("needed", b.uid), never_waited(kernel, b))
-            self.follow(("owed", b.uid), 0)
+                self.follow((NEEDED, b.uid), never_waited(kernel, b))
+            self.follow((OWED, b.uid), 0)
         for s in statements(kernel.body):
             if isinstance(s, synced.MBarrierArrive):
                 self.follow(_class(s), 0)
@@ -107,21 +120,21 @@ class Rings(Paces):
         for s in statements(body) if self.barriers else ():
             match s:
                 case synced.MBarrierWait(barrier):
-                    found |= {((), ("waited", barrier.uid)), self.needed(barrier.uid)}
+                    found |= {((), (WAITED, barrier.uid)), self.needed(barrier.uid)}
                 case synced.MBarrierArrive(barrier):
-                    found |= {((), _class(s)), ((), ("owed", barrier.uid))}
+                    found |= {((), _class(s)), ((), (OWED, barrier.uid))}
                 case synced.MBarrierExpect(barrier):
-                    found.add(((), ("owed", barrier.uid)))
+                    found.add(((), (OWED, barrier.uid)))
                 case synced.CountedLoad(barrier=barrier):
-                    found.add(((), ("owed", barrier.uid)))
+                    found.add(((), (OWED, barrier.uid)))
         return found
 
     def needed(self, uid: int) -> CounterKey:
         """The counter of what a thread has waited for, as far as that holds it up: where it begins with a lower number
         than -1, it goes on at one pace with the indices that are waited for.
         """
-        key = ((), ("needed", uid))
-        return key if key in self.followed else ((), ("waited", uid))
+        key = ((), (NEEDED, uid))
+        return key if key in self.followed else ((), (WAITED, uid))
 
     # ---- roles ----
 
@@ -129,7 +142,7 @@ class Rings(Paces):
         self.depth += 1
 
     def of_all(self, key: tuple) -> bool:
-        return isinstance(key[1], tuple) and key[1][0] in ("arrived", "owed")
+        return isinstance(key[1], tuple) and key[1][0] in (ARRIVED, OWED)
 
     def left_split(self, s: ir.Split, ends: list[tuple[dict, list]]) -> None:
         """How each role ends, for what others wait for."""
@@ -147,7 +160,7 @@ class Rings(Paces):
         """
         alone = any(isinstance(one, synced.Elect) for one in statements(case.body))
         units = 0 if alone else self.unit_mask(self.chosen(s, case, self.active), whole=True)
-        for uid in {key[1][1] for key in self.ghosts(case.body) if key[1][0] == "waited"} - self.turns.keys():
+        for uid in {key[1][1] for key in self.ghosts(case.body) if key[1][0] == WAITED} - self.turns.keys():
             counts = [key for key in self.followed if _arrival(key) == uid]
             if not self.barriers[uid].everywhere and all(self.waited_for(uid, key, end, ends) for key in counts):
                 self.change(lambda site, st, uid=uid: _loaded(site, st, uid, units))
@@ -156,7 +169,7 @@ class Rings(Paces):
         """The same counter of the program bounds what a role has waited for, and what all have arrived for."""
         comes = [one for one in ends if one[0].get(count, linear.ZERO) != linear.ZERO]
         for v in (None, *(k for k in self.followed if isinstance(k[1], int) and self.same_steps(k[1]))):
-            low = least(apart(end[0], ((), ("waited", uid)), v), end[1])
+            low = least(apart(end[0], ((), (WAITED, uid)), v), end[1])
             highs = [most(apart(known, count, v), facts) for known, facts in comes]
             if low is not None and all(high is not None and high <= low + 1 for high in highs):
                 return True
@@ -188,7 +201,7 @@ class Rings(Paces):
 
     def after_arrival(self, b: synced.MBarrier) -> int:
         """1 where a load comes behind the arrival of its index."""
-        return 1 if self.values.known[(), ("owed", b.uid)] != linear.ZERO else 0
+        return 1 if self.values.known[(), (OWED, b.uid)] != linear.ZERO else 0
 
     def mbarrier(self, s: ir.Stmt) -> None:
         if not self.barriers:
@@ -213,12 +226,12 @@ class Rings(Paces):
                 self.owe(barrier, -_bytes(s) * threads.bit_count())
 
     def owe(self, b: synced.MBarrier, count: int) -> None:
-        key = ((), ("owed", b.uid))
+        key = ((), (OWED, b.uid))
         self.values.known[key] = linear.add(self.values.known[key], linear.number(count))
 
     def waited(self, s: synced.MBarrierWait, b: synced.MBarrier, index: Form) -> None:
         self.event(s, WAIT, b, index, (), self.active, 0, True)
-        self.values.known[(), ("waited", b.uid)] = self.values.known[self.needed(b.uid)] = index
+        self.values.known[(), (WAITED, b.uid)] = self.values.known[self.needed(b.uid)] = index
         if self.dry or not self.born or self.tokens is None:
             return
         key = (self.frame, s.number, self.values.context, "wait")
@@ -236,7 +249,7 @@ class Rings(Paces):
             turn.waited(self.active, self.form(s.slot), self.form(turn.unit))
         count = self.values.known[(), turn.counter.uid]
         self.event(s, WAIT, s.barrier, count, (), self.active, 0, True)
-        self.values.known[(), ("waited", s.barrier.uid)] = count
+        self.values.known[(), (WAITED, s.barrier.uid)] = count
 
     def arrives(self, s: synced.MBarrierArrive) -> None:
         b, cls = s.barrier, _class(s)
@@ -272,7 +285,7 @@ class Rings(Paces):
             return
         knows, needs = {}, {}
         for uid in self.barriers:
-            gap = linear.subtract(self.values.known[(), ("waited", uid)], index or linear.ZERO)
+            gap = linear.subtract(self.values.known[(), (WAITED, uid)], index or linear.ZERO)
             held = linear.subtract(self.values.known[self.needed(uid)], index or linear.ZERO)
             behind, ahead = least(gap, self.values.facts), most(held, self.values.facts)
             knows[uid] = -NEVER if behind is None or index is None else behind
@@ -296,9 +309,9 @@ class Rings(Paces):
         for (site, ages), state in (self.tokens or {}).items():
             if site.register:
                 continue
-            for what, reach in (("over", state.over), ("fenced", state.fenced)):
+            for what, reach in ((OVER, state.over), (FENCED, state.fenced)):
                 if s.copies and site.line is not PASSED:
-                    told = site.made if site.line is COPY and what == "over" else 0
+                    told = site.made if site.line is COPY and what == OVER else 0
                 else:
                     heard = reach.met(groups) if groups else reach
                     mine = heard.own & ~self.unit_mask(site.extra["threads"] & ~threads)
@@ -334,7 +347,7 @@ class Rings(Paces):
 
 
 def _class(s: synced.MBarrierArrive) -> tuple:
-    return ("arrived", s.barrier.uid, str(s.by), s.copies)
+    return (ARRIVED, s.barrier.uid, str(s.by), s.copies)
 
 
 def _loaded(site: OrderSite, st: State, uid: int, units: int) -> State:
@@ -343,7 +356,7 @@ def _loaded(site: OrderSite, st: State, uid: int, units: int) -> State:
 
 
 def _arrival(key: CounterKey) -> int | None:
-    return key[1][1] if isinstance(key[1], tuple) and key[1][0] == "arrived" else None
+    return key[1][1] if isinstance(key[1], tuple) and key[1][0] == ARRIVED else None
 
 
 def _bytes(s: ir.BoxCopy) -> int:
@@ -355,7 +368,7 @@ def _bytes(s: ir.BoxCopy) -> int:
 
 def _moved(x: Form, ages: LoopAges, values: Any) -> Form | None:
     """What it was so many iterations ago, in terms of now; None where that cannot be said."""
-    carried = {loop: (d, exact) for loop, d, exact in ages if loop[0] != "start"}
+    carried = {loop: (d, exact) for loop, d, exact in ages if loop[0] != START}
     if not carried:
         return x
     change = {}
@@ -363,7 +376,7 @@ def _moved(x: Form, ages: LoopAges, values: Any) -> Form | None:
         around = [loop for loop in values.born.get(atom, ()) if loop in carried]
         if not around:
             continue
-        if atom[0] == "trip" and atom[1] in carried and around == [atom[1]] and carried[atom[1]][1]:
+        if atom[0] == linear.TRIP and atom[1] in carried and around == [atom[1]] and carried[atom[1]][1]:
             change[atom] = linear.add(linear.unknown(atom), linear.number(-carried[atom[1]][0]))
         else:
             return None

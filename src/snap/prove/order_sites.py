@@ -15,19 +15,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from snap.analysis import linear
-from snap.analysis.footprints import Footprint, flat, same_element
+from snap.analysis.footprints import BOX, FRAGMENT, Footprint, flat, same_element
 from snap.analysis.linear import Form, LinearAtom
 from snap.analysis.oracles import isl_solve, z3_solve
 from snap.analysis.solve import NO, UNKNOWN, Systems
 from snap.analysis.values import Values
 from snap.diag.span import Span
 from snap.ir.types import BLOCK1, CLUSTER1, GRID1, THREAD1, Level, Privilege, Space
+from snap.prove.order_kinds import START
 from snap.prove.timelines import Timeline
 from snap.record import record
 
 LoopKey = tuple  # a frame, and the number of a statement
 # By loop around both: how many iterations after the first access the second is, and whether that is exact.  By
-# ("start", loop), for a first access that stands before the loop: how many iterations of it came before the second.
+# (START, loop), for a first access that stands before the loop: how many iterations of it came before the second.
 LoopAges = tuple[tuple[tuple, int, bool], ...]
 
 
@@ -98,7 +99,7 @@ class Solvers(Systems):
         self.answers: dict[tuple, object] = {}
 
     def feasible(self, zero: list[Form], positive: list[Form]) -> bool:
-        counts = [linear.unknown(a) for a in linear.atoms([*zero, *positive]) if a[0] in ("trip", "thread")]
+        counts = [linear.unknown(a) for a in linear.atoms([*zero, *positive]) if a[0] in (linear.TRIP, linear.THREAD)]
         return self.solved(zero, [*positive, *counts]) is not NO
 
     def solved(self, zero: list[Form], positive: list[Form]) -> object:
@@ -115,7 +116,7 @@ class Solvers(Systems):
     @staticmethod
     def _ask(zero: list[Form], positive: list[Form]) -> object:
         found = isl_solve(zero, positive)
-        if found is UNKNOWN and any(a[0] == "mul" for a in linear.atoms([*zero, *positive])):
+        if found is UNKNOWN and any(a[0] == linear.MUL for a in linear.atoms([*zero, *positive])):
             found = z3_solve(zero, positive)
         return found
 
@@ -253,7 +254,7 @@ class Questions:
         """Classes of pairs of different threads of one block that nothing orders yet: the largest group both are in
         (variables that are one value for it are shared), and what holds of them.
         """
-        t1, t2 = (linear.unknown(("side", k, ("thread",))) for k in (1, 2))
+        t1, t2 = (linear.unknown((linear.SIDE, k, (linear.THREAD,))) for k in (1, 2))
         sizes = [n for n in self.sizes if n < self.threads]
         for k, n in enumerate([1, *sizes]):
             more = [*sizes, 0][k]
@@ -269,14 +270,14 @@ class Questions:
                 yield shared, [*same, *region, one]
 
     def _across(self, a: OrderSite, unit: Privilege) -> Iterator[tuple[Privilege, list[Form], str, int]]:
-        b1, b2 = (linear.unknown(("side", k, ("block",))) for k in (1, 2))
+        b1, b2 = (linear.unknown((linear.SIDE, k, (linear.BLOCK,))) for k in (1, 2))
         one = linear.number(1)
         different = [linear.subtract(linear.subtract(x, y), one) for x, y in ((b1, b2), (b2, b1))]
         if self.cluster > 1:
             for fact in different:
                 yield CLUSTER1, [fact], "two blocks of a cluster", 1
             if a.space is Space.GLOBAL and unit.level is Level.GRID:
-                c1, c2 = (linear.unknown(("side", k, ("cluster",))) for k in (1, 2))
+                c1, c2 = (linear.unknown((linear.SIDE, k, (linear.CLUSTER,))) for k in (1, 2))
                 for x, y in ((c1, c2), (c2, c1)):
                     yield GRID1, [linear.subtract(linear.subtract(x, y), one)], "two clusters", 2
         elif a.space is Space.GLOBAL and unit.level is Level.GRID:
@@ -288,7 +289,7 @@ class Questions:
     def _ask(
         self, a: OrderSite, b: OrderSite, ages: LoopAges, shared: Privilege, facts: list[Form], who: str
     ) -> MeetingThreads | None:
-        carried = frozenset(loop for loop, _, _ in ages if loop[0] != "start")
+        carried = frozenset(loop for loop, _, _ in ages if loop[0] != START)
         one, other = self._side(a, 1, shared, carried), self._side(b, 2, shared, frozenset())
         equal = _same_bytes(a, b, one.foot, other.foot)
         zero = [*([] if equal is None else equal[0]), *one.zero, *other.zero, *_together(shared)]
@@ -329,7 +330,7 @@ class Questions:
         b = other.site
         if one.site.role != b.role:
             return
-        heads = [b.heads[_loop(at)] for at, d, exact in ages if _loop(at) in b.heads and (d or at[0] == "start")]
+        heads = [b.heads[_loop(at)] for at, d, exact in ages if _loop(at) in b.heads and (d or at[0] == START)]
         for name, x in one.site.counters.items():
             if self.privileges.get(name, THREAD1).at_least(shared):
                 for later in (b.counters, *heads):
@@ -340,28 +341,28 @@ class Questions:
         """One name for both threads where both have one value, else one each."""
         if atom[0] in linear.COMPOUND:
             return None
-        if atom[0] in ("thread", "block", "cluster"):
-            return ("side", side, atom)
-        if atom[0] == "count":
+        if atom[0] in (linear.THREAD, linear.BLOCK, linear.CLUSTER):
+            return (linear.SIDE, side, atom)
+        if atom[0] == linear.COUNT:
             return atom
-        if atom[0] == "any":
-            return ("side", side, atom)
+        if atom[0] == linear.ANY:
+            return (linear.SIDE, side, atom)
         mine = self.values.privileges.get(atom, THREAD1).at_least(shared)
         if any(loop in carried for loop in self.values.born.get(atom, ())):
-            return ("old", side, atom)
-        return atom if mine else ("side", side, atom)
+            return (linear.OLD, side, atom)
+        return atom if mine else (linear.SIDE, side, atom)
 
     def _iterations(self, ages: LoopAges, shared: Privilege) -> list[Form]:
         """How the two iterations of each loop lie, where both threads go through it together."""
         known: list[Form] = []
         for loop, d, exact in ages:
-            began = loop[0] == "start"
-            trip = ("trip", loop[1] if began else loop)
+            began = loop[0] == START
+            trip = (linear.TRIP, loop[1] if began else loop)
             if trip not in self.values.privileges or not self.values.privileges[trip].at_least(shared):
                 continue
             later = linear.unknown(trip)
             if not began and (d or not exact):
-                later = linear.subtract(later, linear.unknown(("old", 1, trip)))
+                later = linear.subtract(later, linear.unknown((linear.OLD, 1, trip)))
             elif not began:
                 continue
             gap = linear.subtract(later, linear.number(d))
@@ -373,12 +374,12 @@ class Questions:
         for atom in linear.atoms(forms):
             if atom[0] in linear.COMPOUND:
                 continue
-            plain = atom[2] if atom[0] in ("side", "old") else atom
+            plain = atom[2] if atom[0] in (linear.SIDE, linear.OLD) else atom
             x = linear.unknown(atom)
-            low, high = (0, self.threads - 1) if plain == ("thread",) else self.values.range_of(plain)
+            low, high = (0, self.threads - 1) if plain == (linear.THREAD,) else self.values.range_of(plain)
             if plain in self.values.counts:
                 low = max(low, 0)
-            if plain == ("block",) and self.cluster > 1:
+            if plain == (linear.BLOCK,) and self.cluster > 1:
                 high = self.cluster - 1
             known += [] if low < -(1 << 31) else [linear.subtract(x, linear.number(low))]
             known += [] if high > 1 << 31 else [linear.subtract(linear.number(high), x)]
@@ -408,11 +409,11 @@ def _plain(forms: list[Form]) -> list[LinearAtom]:
 
 
 def _loop(at: tuple) -> tuple:
-    return at[1] if at[0] == "start" else at
+    return at[1] if at[0] == START else at
 
 
 def _same_thread() -> list[Form]:
-    t1, t2 = (linear.unknown(("side", k, ("thread",))) for k in (1, 2))
+    t1, t2 = (linear.unknown((linear.SIDE, k, (linear.THREAD,))) for k in (1, 2))
     return _equal(t1, t2)
 
 
@@ -427,8 +428,8 @@ def _all(forms, change):
 def _together(shared: Privilege) -> list[Form]:
     """Both are in one block, or cluster."""
     inside = shared.level is Level.THREAD or shared == BLOCK1
-    names = (("block",), ("cluster",)) if inside else (("cluster",),) if shared == CLUSTER1 else ()
-    return [linear.subtract(*(linear.unknown(("side", k, atom)) for k in (1, 2))) for atom in names]
+    names = ((linear.BLOCK,), (linear.CLUSTER,)) if inside else ((linear.CLUSTER,),) if shared == CLUSTER1 else ()
+    return [linear.subtract(*(linear.unknown((linear.SIDE, k, atom)) for k in (1, 2))) for atom in names]
 
 
 def _same_bytes(a: OrderSite, b: OrderSite, fa: Footprint, fb: Footprint) -> tuple[list[Form], list[Form]] | None:
@@ -447,7 +448,7 @@ def _same_bytes(a: OrderSite, b: OrderSite, fa: Footprint, fb: Footprint) -> tup
 
 def _unordered(rows, first: int, second: int, unit: int) -> Iterator[list[Form]]:
     """Where the two threads are, if nothing orders them: one alternative for each stretch of units."""
-    t1, t2 = (linear.unknown(("side", k, ("thread",))) for k in (1, 2))
+    t1, t2 = (linear.unknown((linear.SIDE, k, (linear.THREAD,))) for k in (1, 2))
     patterns: dict[int, int] = {}
     for u, row in enumerate(rows):
         if first >> u & 1 and second & ~row:
@@ -478,9 +479,9 @@ def _stretches(bits: int) -> Iterator[tuple[int, int]]:
 
 def _opaque(atom: LinearAtom) -> bool:
     """Whether a number comes from memory, or is beyond linear arithmetic."""
-    if atom[0] == "any":
-        return not (isinstance(atom[1], tuple) and ("box" in atom[1] or "fragment" in atom[1]))
-    return atom[0] == "mul" or atom[0] == "xor" and not linear.is_number(atom[2])
+    if atom[0] == linear.ANY:
+        return not (isinstance(atom[1], tuple) and (BOX in atom[1] or FRAGMENT in atom[1]))
+    return atom[0] == linear.MUL or atom[0] == linear.XOR and not linear.is_number(atom[2])
 
 
 def _shown(found: object) -> tuple[tuple[str, int], ...]:
@@ -489,6 +490,6 @@ def _shown(found: object) -> tuple[tuple[str, int], ...]:
         return ()
     shown = []
     for atom, value in found.items():
-        if atom[0] == "side" and atom[2][0] in ("thread", "block"):
+        if atom[0] == linear.SIDE and atom[2][0] in (linear.THREAD, linear.BLOCK):
             shown.append((f"{atom[2][0]}{atom[1]}", value))
     return tuple(sorted(shown))

@@ -23,6 +23,7 @@ from snap.ir.operations import COLLECTIVES
 from snap.ir.synced import PointKind
 from snap.ir.types import WARP1, Level, Privilege
 from snap.ir.walk import bodies, expressions, statements, variables, walk, ways_out
+from snap.prove.order_kinds import TRIPS
 
 
 def functions(kernel: synced.Function) -> list[synced.Function]:
@@ -272,7 +273,7 @@ def _counts_up(s: ir.While) -> bool:
 
 def trips_of(loop: tuple) -> tuple:
     """The name of how often a loop has been gone through."""
-    return (), ("trip", loop)
+    return (), (TRIPS, loop)
 
 
 def breaks(body: ir.Body) -> bool:

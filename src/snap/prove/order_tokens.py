@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from snap.prove.order_kinds import START
 from snap.prove.order_reach import State
 from snap.prove.order_sites import LoopAges, OrderSite
 
@@ -39,7 +40,7 @@ def aged(ages: LoopAges, site: OrderSite, loop: tuple) -> LoopAges:
     """One iteration later."""
     found, seen = [], False
     for at, d, exact in ages:
-        mine = at in (loop, ("start", loop))
+        mine = at in (loop, (START, loop))
         seen = seen or mine
         found.append((at, d + 1, exact) if mine and exact else (at, d, exact))
     if not seen:
@@ -48,13 +49,13 @@ def aged(ages: LoopAges, site: OrderSite, loop: tuple) -> LoopAges:
 
 
 def inexact(ages: LoopAges, loop: tuple) -> LoopAges:
-    return tuple((at, d, exact and at not in (loop, ("start", loop))) for at, d, exact in ages)
+    return tuple((at, d, exact and at not in (loop, (START, loop))) for at, d, exact in ages)
 
 
 def left(tokens: Tokens, loop: tuple) -> Tokens:
     """Behind the loop, whichever iteration it was."""
     return met(
-        {(site, tuple(age for age in ages if age[0] not in (loop, ("start", loop)))): state}
+        {(site, tuple(age for age in ages if age[0] not in (loop, (START, loop)))): state}
         for (site, ages), state in tokens.items()
     )
 
@@ -68,6 +69,6 @@ def kept(tokens: Tokens, around: set) -> Tokens:
 
 def by_site(tokens: Tokens, loop: tuple) -> dict:
     return {
-        (site.key, tuple(age for age in ages if age[0] not in (loop, ("start", loop)))): state
+        (site.key, tuple(age for age in ages if age[0] not in (loop, (START, loop)))): state
         for (site, ages), state in tokens.items()
     }

@@ -61,11 +61,11 @@ class TurnBarrier:
         self._noted(threads, (slot,), lambda t, s: self.arrives.setdefault(t, s) == s)
 
     def _noted(self, threads: int, forms: tuple[Form, ...], note) -> None:
-        if any(atom[0] != "thread" for atom in linear.atoms(forms) if atom[0] not in linear.COMPOUND):
+        if any(atom[0] != linear.THREAD for atom in linear.atoms(forms) if atom[0] not in linear.COMPOUND):
             self.unclear = True
             return
         for t in bits(threads):
-            self.unclear = self.unclear or not note(t, *(linear.value(form, {("thread",): t}) for form in forms))
+            self.unclear = self.unclear or not note(t, *(linear.value(form, {(linear.THREAD,): t}) for form in forms))
 
 
 def turns(kernel: synced.Function) -> dict[int, TurnBarrier]:

@@ -33,7 +33,7 @@ class Known(Values):
     def beyond(self, e: ir.Expr, frame: Frame, at: Position | None, parts: tuple[Form, ...] = ()) -> Form:
         match e:
             case ir.Lane(among) if at is not None:
-                return linear.remainder(linear.unknown(("thread",)), among)
+                return linear.remainder(linear.unknown((linear.THREAD,)), among)
             case ir.Math("min", (x, y)):
                 a, b = form(x, self, frame, at), form(y, self, frame, at)
                 found = self.anything((frame, self.number(e), self.context), e.type)  # type: ignore[arg-type]

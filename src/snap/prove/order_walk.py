@@ -21,6 +21,7 @@ from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.types import THREAD1, Level, Privilege
 from snap.ir.walk import statements
+from snap.prove.order_kinds import START
 from snap.prove.order_text import bits
 from snap.prove.order_tokens import Tokens, kept, merged, met
 from snap.prove.order_values import Known, TooMuch
@@ -59,9 +60,9 @@ class OrderWalk:
         self.ended: list[tuple] = []  # iterations: what was known at the end of each
         index = {
             Level.GRID: linear.ZERO,
-            Level.CLUSTER: linear.unknown(("cluster",)),
-            Level.BLOCK: linear.unknown(("block",)),
-            Level.THREAD: linear.unknown(("thread",)),
+            Level.CLUSTER: linear.unknown((linear.CLUSTER,)),
+            Level.BLOCK: linear.unknown((linear.BLOCK,)),
+            Level.THREAD: linear.unknown((linear.THREAD,)),
         }
         self.at = Position(index, kernel.place)
 
@@ -173,7 +174,7 @@ class OrderWalk:
     def forget(self, key: tuple[Frame, int], where: object) -> None:
         """A variable has a value of which only its type is known."""
         frame, uid = key
-        atom = ("var", frame, uid, where)
+        atom = (linear.VAR, frame, uid, where)
         if key in self.naturals:
             self.values.counts.add(atom)
         self.values.known[key] = self.values.unknown(atom, self.privileges.get(key, THREAD1))
@@ -186,7 +187,7 @@ class OrderWalk:
     def relative(self, at: Position, t: int) -> int | None:
         """The index of a thread in its group."""
         try:
-            return linear.value(at.index[Level.THREAD], {("thread",): t})
+            return linear.value(at.index[Level.THREAD], {(linear.THREAD,): t})
         except KeyError:
             return None
 
@@ -335,7 +336,7 @@ class OrderWalk:
         ends = self.returns.pop()
         given = {x for _, x in ends}
         rest = [] if self.tokens is None else [self.tokens]
-        around = {*self.loops, *(("start", loop) for loop in self.loops)}
+        around = {*self.loops, *((START, loop) for loop in self.loops)}
         left = (kept(tokens, around) for tokens in [*(tokens for tokens, _ in ends), *rest])
         self.tokens = met(left) if ends or rest else None
         if isinstance(s.target, ir.VarTarget) and len(given) == 1 and None not in given:

@@ -13,7 +13,7 @@ from snap.ir import nodes as ir
 from snap.ir.contracts import Contract
 from snap.ir.effects import Extent, Kind
 from snap.ir.hardware import WARP
-from snap.ir.types import Element, Level, Place, Privilege, Scalar
+from snap.ir.types import Element, Level, Place, Privilege, Scalar, Space
 
 Deps = frozenset[int]
 NONE: Deps = frozenset()
@@ -35,7 +35,7 @@ class Root:
 
     @property
     def is_global(self) -> bool:
-        return self.obj.offset == 0 and self.obj.space.value == "global"
+        return self.obj.offset == 0 and self.obj.space is Space.GLOBAL
 
 
 @dataclass(slots=True, eq=False)

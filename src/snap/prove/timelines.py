@@ -35,7 +35,7 @@ class Timeline:
     @property
     def begun(self) -> bool:
         """Whether it goes on when its statement is over."""
-        return self.name != "thread"
+        return self is not THREAD
 
 
 THREAD = Timeline("thread")

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from snap.analysis.exact import kinds
+from snap.analysis.exact import kinds, logic
 from snap.analysis.exact.terms import (
     FALSE,
     TRUE,
@@ -278,7 +278,7 @@ def conditions(body: Any) -> tuple[Any, ...]:
 
 
 def _each(facts: list[Cond]) -> list[Cond]:
-    return [inner for one in facts for inner in (one[1:] if one[0] == "and" else (one,))]
+    return [inner for one in facts for inner in (one[1:] if one[0] == logic.AND else (one,))]
 
 
 def multiples(facts: list[Cond], names: Mapping[str, Poly]) -> dict[str, int]:
@@ -286,7 +286,7 @@ def multiples(facts: list[Cond], names: Mapping[str, Poly]) -> dict[str, int]:
     found: dict[str, int] = {}
     for c in _each(facts):
         for name, x in names.items():
-            for atom in c[1].atoms if c[0] == "eq" else ():
+            for atom in c[1].atoms if c[0] == logic.EQ else ():
                 if atom.kind is kinds.FLOOR and atom.parts[0] == x and c[1] in (x - _times(atom), _times(atom) - x):
                     found[name] = math.lcm(found.get(name, 1), atom.parts[1])
     return found
@@ -297,7 +297,7 @@ def equalities(facts: list[Cond], names: Mapping[str, Poly]) -> dict[str, str]:
     given = {p: name for name, p in reversed(list(names.items())) if not name.startswith("len(") and name != "blocks"}
     found: dict[str, str] = {}
     for c in _each(facts):
-        if c[0] == "eq" and sorted(c[1].terms.values()) == [-1, 1]:
+        if c[0] == logic.EQ and sorted(c[1].terms.values()) == [-1, 1]:
             one, other = (given.get(Poly({mono: 1})) for mono in c[1].terms)
             if one is not None and other is not None:
                 first, second = sorted((found.get(one, one), found.get(other, other)), key=list(names).index)
@@ -314,7 +314,7 @@ def _times(floor: Atom) -> Poly:
 def solved(facts: list[Cond], atom: Atom) -> Poly | None:
     """What an equation says that a number is: `128 * blocks == M * N`."""
     for c in _each(facts):
-        k = c[1].terms.get((atom,)) if c[0] == "eq" else None
+        k = c[1].terms.get((atom,)) if c[0] == logic.EQ else None
         if k and all(n % k == 0 for n in c[1].terms.values()):
             rest = Poly({mono: -n // k for mono, n in c[1].terms.items() if mono != (atom,)})
             if atom not in atoms_of([], [rest]):
@@ -327,7 +327,7 @@ def divisible(facts: list[Cond]) -> tuple[Atom, Poly, Atom] | None:
     negative, and the divisor is positive, by their ranges.
     """
     for c in _each(facts):
-        for atom in c[1].atoms if c[0] == "eq" else ():
+        for atom in c[1].atoms if c[0] == logic.EQ else ():
             if atom.kind is kinds.DIV and atom.parts[0].span()[0] >= 0 and atom.parts[1].span()[0] >= 1:
                 x, y = atom.parts
                 rest = x - y * Poly({(atom,): 1})
@@ -342,7 +342,9 @@ def refine(facts: list[Cond]) -> None:
     """Ranges of parameters, by conditions in which nothing else stands but numbers whose ranges are known: from
     `1 <= N <= stride` follows that a stride is positive.
     """
-    known = [p for c in _each(facts) for p in ((c[1],) if c[0] == "ge" else (c[1], -c[1]) if c[0] == "eq" else ())]
+    known = [
+        p for c in _each(facts) for p in ((c[1],) if c[0] == logic.GE else (c[1], -c[1]) if c[0] == logic.EQ else ())
+    ]
     for _ in range(ROUNDS):
         for p in known:
             for mono, k in p.terms.items():

@@ -12,7 +12,7 @@ import math
 from typing import TYPE_CHECKING
 
 from snap.analysis import linear
-from snap.analysis.footprints import Footprint, fragment_of, inside_box, inside_rows
+from snap.analysis.footprints import BOX, Footprint, fragment_of, inside_box, inside_rows
 from snap.analysis.linear import Form
 from snap.analysis.overlap import OLDEST
 from snap.diag.error import Diagnostic, Label, SnapError
@@ -29,7 +29,7 @@ from snap.sync.where import Moment
 if TYPE_CHECKING:
     from snap.sync.edges import Visitor
 
-OWN_RANK = linear.unknown(("block",))  # of this thread's block in its cluster
+OWN_RANK = linear.unknown((linear.BLOCK,))  # of this thread's block in its cluster
 DEEPEST = 5  # loops around an access beyond which its index is not followed: every loop doubles the walk
 
 
@@ -238,7 +238,7 @@ class Accesses:
             return 0
         steps = self.variables.values.steps
         counters = {atom for atom, (loop, _) in steps.items() if loop == m.where.loops[-1]}
-        inside = (part for atom in linear.atoms(f.index) if atom[0] == "div" for part in linear.atoms([atom[1]]))
+        inside = (part for atom in linear.atoms(f.index) if atom[0] == linear.DIV for part in linear.atoms([atom[1]]))
         return 2 if any(part in counters for part in inside) else 0
 
     # ---- loads that were waited for ---------------------------------------------------------------------------------
@@ -263,7 +263,7 @@ class Accesses:
         there = self.variables.at(where, m.paths)
         slot = [self.variables.form(m.s.slot, where, m.paths)] if array.depth else []
         inside = [
-            there.unknown(("any", (where.frame, m.s.number, "box", k)), THREAD1)
+            there.unknown((linear.ANY, (where.frame, m.s.number, BOX, k)), THREAD1)
             for k in range(len(array.shape) - len(slot))
         ]
         shape = tuple(self.variables.form(n, where, m.paths) for n in array.shape)

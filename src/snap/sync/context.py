@@ -224,7 +224,7 @@ def context_of(function: synced.Function, woven: Woven | None = None) -> Context
     for p in params:
         declared.add((), p.handle, ((), p.handle.obj.uid), (), False)
     declared.enter((), 0, function.body)
-    start = {Level.THREAD: ("thread",), Level.BLOCK: ("block",), Level.CLUSTER: ("cluster",)}
+    start = {Level.THREAD: (linear.THREAD,), Level.BLOCK: (linear.BLOCK,), Level.CLUSTER: (linear.CLUSTER,)}
     done = [e for s in every for e in effects(s)]
     by_units = (e.access for e in done if e.engine in (Engine.BOXES, Engine.PRODUCTS))
     return Context(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from snap.analysis.exact import logic
 from snap.analysis.exact.models import holds_for
 from snap.analysis.exact.system import System
 from snap.analysis.exact.terms import Cond, Mono, Poly
@@ -43,14 +44,14 @@ def _form(p: Poly) -> Form:
 
 def _sort(c: Cond, zero: list[Form], positive: list[Form], choices: list[Cond]) -> None:
     match c:
-        case ("ge", p):
+        case (logic.GE, p):
             positive.append(_form(p))
-        case ("eq", p):
+        case (logic.EQ, p):
             zero.append(_form(p))
-        case ("and", *inner):
+        case (logic.AND, *inner):
             for one in inner:
                 _sort(one, zero, positive, choices)
-        case ("true",):
+        case (logic.TRUE,):
             pass
         case _:
             choices.append(c)
@@ -83,10 +84,10 @@ class Cases:
 
 def _alternatives(c: Cond) -> tuple[Cond, ...]:
     match c:
-        case ("or", *inner):
+        case (logic.OR, *inner):
             return tuple(inner)
-        case ("ne", p):
-            return ("ge", p - 1), ("ge", -p - 1)
+        case (logic.NE, p):
+            return (logic.GE, p - 1), (logic.GE, -p - 1)
         case _:
             return ()  # false
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from snap.analysis.exact import kinds
+from snap.analysis.exact import kinds, logic
 from snap.analysis.exact.terms import (
     FALSE,
     Atom,
@@ -53,9 +53,9 @@ class Ways:
     def _settled(self, conds: list[Cond]) -> list[Cond]:
         """What is equal to a number, is it."""
         said = both(*map(simple, conds))
-        conds = list(said[1:]) if said[0] == "and" else [said]
+        conds = list(said[1:]) if said[0] == logic.AND else [said]
         for c in conds:
-            if c[0] == "eq" and len(c[1].terms) <= 2 and len(c[1].atoms) == 1:
+            if c[0] == logic.EQ and len(c[1].terms) <= 2 and len(c[1].atoms) == 1:
                 ((atom, k),) = ((mono[0], k) for mono, k in c[1].terms.items() if mono)
                 if not atom.defined and (atom,) in c[1].terms:
                     if c[1].constant % k or not atom.low <= -c[1].constant // k <= atom.high:
@@ -86,15 +86,15 @@ def _choices(conds: list[Cond]) -> list[Atom]:
 def simple(c: Cond) -> Cond:
     """The same, decided where ranges decide."""
     match c:
-        case ("ge", p):
+        case (logic.GE, p):
             return at_least(p, 0)
-        case ("eq", p):
+        case (logic.EQ, p):
             return equal(p, 0)
-        case ("ne", p):
+        case (logic.NE, p):
             return negated(equal(p, 0))
-        case ("and", *inner):
+        case (logic.AND, *inner):
             return both(*map(simple, inner))
-        case ("or", *inner):
+        case (logic.OR, *inner):
             return either(*map(simple, inner))
         case _:
             return c

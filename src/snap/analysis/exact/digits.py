@@ -18,13 +18,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from snap.analysis.exact import kinds, logic
 from snap.analysis.exact.models import evaluated
 from snap.analysis.exact.terms import Atom, Cond, Poly, Terms, atoms_of, equal, number
 from snap.ir.hardware import BLOCK_THREADS
 from snap.ir.integers import Range
 
 MOST_COUNTED = BLOCK_THREADS  # values of a number that are counted out
-COUNTED = frozenset(("floor", "min", "max", "and"))  # what a number decides: a quotient by zero may be anything
+# What a number decides: a quotient by zero may be anything.
+COUNTED = frozenset((kinds.FLOOR, kinds.MIN, kinds.MAX, kinds.AND))
 ROUNDS = 3  # what is taken apart names numbers, by which more is
 
 
@@ -47,9 +49,9 @@ class Digits:
     def _by_numbers(self, conds: list[Cond]) -> list[Cond]:
         found: list[Cond] = []
         for c in conds:
-            if c[0] == "eq" and c[1] not in self._known:
+            if c[0] == logic.EQ and c[1] not in self._known:
                 self._known[c[1]] = by_numbers(c[1])
-            found += self._known[c[1]] if c[0] == "eq" else [c]
+            found += self._known[c[1]] if c[0] == logic.EQ else [c]
         return list(dict.fromkeys(found))
 
 
@@ -102,18 +104,18 @@ def _decided_by(atom: Atom) -> Atom | None:
 
 def _by_sizes(conds: list[Cond]) -> list[Cond]:
     """Where conditions say of two numbers that they are digits of one size."""
-    if not any(c[0] == "eq" and any(len(mono) > 1 for mono in c[1].terms) for c in conds):
+    if not any(c[0] == logic.EQ and any(len(mono) > 1 for mono in c[1].terms) for c in conds):
         return conds
     digits = _digits(conds)
     found: list[Cond] = []
     for c in conds:
-        found += (_of_a_size(c[1], digits) if c[0] == "eq" else None) or [c]
+        found += (_of_a_size(c[1], digits) if c[0] == logic.EQ else None) or [c]
     return found
 
 
 def _digits(conds: list[Cond]) -> list[tuple[Atom, Poly]]:
     """p and S with `p >= 0` and `S - 1 - p >= 0`."""
-    least = {c[1]: None for c in conds if c[0] == "ge"}
+    least = {c[1]: None for c in conds if c[0] == logic.GE}
     found = []
     for q in least:
         for mono, k in q.terms.items():
@@ -147,7 +149,7 @@ def _one_for_both(terms: Terms, conds: list[Cond]) -> list[Cond]:
     """
     names: dict[Atom, Poly] = {}
     for c in conds:
-        if c[0] == "eq" and sorted(c[1].terms.values()) == [-1, 1] and all(len(mono) == 1 for mono in c[1].terms):
+        if c[0] == logic.EQ and sorted(c[1].terms.values()) == [-1, 1] and all(len(mono) == 1 for mono in c[1].terms):
             first, second = sorted((mono[0] for mono in c[1].terms), key=lambda atom: atom.number)
             names.setdefault(second, Poly({(first,): 1}))
     return [Replaced(terms, names).cond(c) for c in conds] if names else conds
@@ -163,9 +165,9 @@ class Replaced:
 
     def cond(self, c: Cond) -> Cond:
         match c:
-            case ("ge" | "eq" | "ne", p):
+            case (logic.GE | logic.EQ | logic.NE, p):
                 return c[0], self.poly(p)
-            case ("and" | "or", *inner):
+            case (logic.AND | logic.OR, *inner):
                 return c[0], *map(self.cond, inner)
             case _:
                 return c

@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from snap.analysis.exact import kinds
+from snap.analysis.exact import kinds, logic
 from snap.analysis.exact.cases import decided
 from snap.analysis.exact.choices import Ways
 from snap.analysis.exact.digits import Digits
@@ -61,7 +61,7 @@ class Ladder:
         self._digits = Digits(self.terms)
 
     def solve(self, conds: Iterable[Cond]) -> TermModel | NoModel:
-        kept = {c: None for one in conds for c in (one[1:] if one[0] == "and" else (one,)) if c[0] != "true"}
+        kept = {c: None for one in conds for c in (one[1:] if one[0] == logic.AND else (one,)) if c[0] != logic.TRUE}
         if FALSE in kept:
             self.asked["ranges"] += 1
             return NO

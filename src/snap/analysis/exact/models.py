@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from snap.analysis.exact import kinds
+from snap.analysis.exact import kinds, logic
 from snap.analysis.exact.terms import Atom, Cond, Poly
 
 
@@ -52,16 +52,16 @@ def holds(c: Cond, at: dict[Atom, int]) -> bool:
 def holds_for(c: Cond, value_of: Callable[[Poly], int]) -> bool:
     """Where each polynomial is the number that this says."""
     match c:
-        case ("true",):
+        case (logic.TRUE,):
             return True
-        case ("false",):
+        case (logic.FALSE,):
             return False
-        case ("and", *inner):
+        case (logic.AND, *inner):
             return all(holds_for(one, value_of) for one in inner)
-        case ("or", *inner):
+        case (logic.OR, *inner):
             return any(holds_for(one, value_of) for one in inner)
         case (kind, p):
             value = value_of(p)
-            return value >= 0 if kind == "ge" else value == 0 if kind == "eq" else value != 0
+            return value >= 0 if kind == logic.GE else value == 0 if kind == logic.EQ else value != 0
         case _:
             raise ValueError(c)

@@ -7,6 +7,7 @@ a model where there are some.
 
 from __future__ import annotations
 
+from snap.analysis.exact import logic
 from snap.analysis.exact.system import System, TermModel
 from snap.analysis.exact.terms import Cond, Mono, Poly
 from snap.analysis.oracles import ask_isl
@@ -27,16 +28,16 @@ def isl_ask(system: System, steps: int) -> TermModel | NoModel:
 
 def _cond(c: Cond, names: dict[Mono, str]) -> str:
     match c:
-        case ("ge", p):
+        case (logic.GE, p):
             return f"{_poly(p, names)} >= 0"
-        case ("eq", p):
+        case (logic.EQ, p):
             return f"{_poly(p, names)} = 0"
-        case ("ne", p):
+        case (logic.NE, p):
             return f"({_poly(p, names)} >= 1 or {_poly(p, names)} <= -1)"
-        case (("and" | "or") as word, *inner):
+        case ((logic.AND | logic.OR) as word, *inner):
             return f"({f' {word} '.join(_cond(one, names) for one in inner)})"
         case _:
-            return "true" if c[0] == "true" else "false"
+            return "true" if c[0] == logic.TRUE else "false"
 
 
 def _poly(p: Poly, names: dict[Mono, str]) -> str:

@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import cached_property
 
-from snap.analysis.exact import kinds
+from snap.analysis.exact import kinds, logic
 from snap.analysis.exact.terms import Atom, Cond, Mono, Poly, polys, without
 
 MOST_LEMMAS = 400
@@ -34,7 +34,7 @@ WIDE = 1 << 40  # ends beyond that say nothing of use
 
 
 def ge(p: Poly) -> Cond:
-    return ("ge", p)
+    return (logic.GE, p)
 
 
 class Lemmas:
@@ -47,8 +47,8 @@ class Lemmas:
     def __init__(self, conds: list[Cond], axioms: list[Cond], atoms: list[Atom]):
         self.monos = {mono for c in (*conds, *axioms) for p in polys(c) for mono in p.terms if len(mono) > 1}
         ordered = sorted(self.monos, key=_named)
-        flat = [one for c in (*conds, *axioms) for one in (c[1:] if c[0] == "and" else (c,))]
-        known = [p for c in flat for p in ([c[1]] if c[0] == "ge" else [c[1], -c[1]] if c[0] == "eq" else [])]
+        flat = [one for c in (*conds, *axioms) for one in (c[1:] if c[0] == logic.AND else (c,))]
+        known = [p for c in flat for p in ([c[1]] if c[0] == logic.GE else [c[1], -c[1]] if c[0] == logic.EQ else [])]
         quotients = [atom for atom in atoms if atom.kind is kinds.DIV]
         limits = [*known, *_renamed(flat, known)] if quotients else known
         bounds: list[Poly] = []
@@ -65,14 +65,14 @@ class Lemmas:
         for one, other in itertools.combinations(ordered, 2):
             cases += _pair(one, other) or _alike(one, other)
         for c in flat:
-            if c[0] == "eq":
+            if c[0] == logic.EQ:
                 cases += _digits(c[1])
         for mono in ordered:
             for k, atom in enumerate(mono):
                 cases += _signs(mono, atom, mono[:k] + mono[k + 1 :])
-        cases += _between_rows([c[1] for c in flat if c[0] == "ge"])
-        self.sure = [c for c in dict.fromkeys(found) if c[0] != "or"][:MOST_LEMMAS]
-        self.cases = [*(c for c in found if c[0] == "or"), *cases][:MOST_LEMMAS]
+        cases += _between_rows([c[1] for c in flat if c[0] == logic.GE])
+        self.sure = [c for c in dict.fromkeys(found) if c[0] != logic.OR][:MOST_LEMMAS]
+        self.cases = [*(c for c in found if c[0] == logic.OR), *cases][:MOST_LEMMAS]
 
     @cached_property
     def chained(self) -> list[Cond]:
@@ -114,7 +114,7 @@ def _renamed(flat: list[Cond], known: list[Poly]) -> list[Poly]:
     """Of two atoms that are equal, the one that was named later stands for both: what is known of products, so said."""
     names: dict[Atom, Atom] = {}
     for c in flat:
-        if c[0] == "eq" and sorted(c[1].terms.values()) == [-1, 1] and all(len(mono) == 1 for mono in c[1].terms):
+        if c[0] == logic.EQ and sorted(c[1].terms.values()) == [-1, 1] and all(len(mono) == 1 for mono in c[1].terms):
             one, other = sorted((mono[0] for mono in c[1].terms), key=lambda atom: atom.number)
             names[one] = other
     found = []
@@ -163,7 +163,7 @@ def _multiples(known: list[Poly], monos: set[Mono]) -> list[Cond]:
         enough = many if len(atom) > 1 else (many + 1) // 2  # of products of two, all that it takes
         if len(p.terms) > 1 and many and sum(mono in there[atom] for mono in p.terms if mono) >= enough:
             fact, positive = ge(p * Poly({atom: 1})), all(one.low >= 0 for one in atom)
-            found.append(fact if positive else ("or", ge(Poly({atom: -1}) - 1), fact))
+            found.append(fact if positive else (logic.OR, ge(Poly({atom: -1}) - 1), fact))
     return found
 
 
@@ -216,13 +216,13 @@ def _box(mono: Mono, atom: Atom, rest: Mono) -> list[Cond]:
 
 def _signs(mono: Mono, atom: Atom, rest: Mono) -> list[Cond]:
     m, x, y = Poly({mono: 1}), Poly({(atom,): 1}), Poly({rest: 1})
-    found: list[Cond] = [("or", ("ne", x), ("eq", m))]
+    found: list[Cond] = [(logic.OR, (logic.NE, x), (logic.EQ, m))]
     low, high = y.span()
     if low >= 0:
-        found += [("or", ge(-x), ge(m - y)), ("or", ge(x), ge(-m - y))]
+        found += [(logic.OR, ge(-x), ge(m - y)), (logic.OR, ge(x), ge(-m - y))]
     else:
-        found += [("or", ge(-x), ge(-y - 1), ge(m - y)), ("or", ge(-x), ge(y), ge(-m - x))]
-        found += [("or", ge(x), ge(-y - 1), ge(-m - y)), ("or", ge(x), ge(y), ge(m + x))]
+        found += [(logic.OR, ge(-x), ge(-y - 1), ge(m - y)), (logic.OR, ge(-x), ge(y), ge(-m - x))]
+        found += [(logic.OR, ge(x), ge(-y - 1), ge(-m - y)), (logic.OR, ge(x), ge(y), ge(m + x))]
     return found
 
 
@@ -238,9 +238,9 @@ def _pair(one: Mono, other: Mono) -> list[Cond]:
     m, n = Poly({one: 1}), Poly({other: 1})
     guard = [] if c.span()[0] >= 0 else [ge(-c - 1)]
     return [
-        ("or", *guard, ge(x - y), ge(n - m - c)),
-        ("or", *guard, ge(y - x), ge(m - n - c)),
-        ("or", ("ne", x - y), ("eq", m - n)),
+        (logic.OR, *guard, ge(x - y), ge(n - m - c)),
+        (logic.OR, *guard, ge(y - x), ge(m - n - c)),
+        (logic.OR, (logic.NE, x - y), (logic.EQ, m - n)),
     ]
 
 
@@ -248,8 +248,8 @@ def _alike(one: Mono, other: Mono) -> list[Cond]:
     """x*y and x'*y', of the same kinds: equal where the factors are."""
     if len(one) != len(other) or any(a.kind != b.kind for a, b in zip(one, other)):
         return []
-    apart: list[Cond] = [("ne", Poly({(a,): 1}) - Poly({(b,): 1})) for a, b in zip(one, other)]
-    return [("or", *apart, ("eq", Poly({one: 1}) - Poly({other: 1})))]
+    apart: list[Cond] = [(logic.NE, Poly({(a,): 1}) - Poly({(b,): 1})) for a, b in zip(one, other)]
+    return [(logic.OR, *apart, (logic.EQ, Poly({one: 1}) - Poly({other: 1})))]
 
 
 def _digits(p: Poly) -> list[Cond]:
@@ -267,9 +267,9 @@ def _whole_rows(row: Poly, atom: Atom) -> list[Cond]:
     """r*S is S at least where r is positive, -S at most where it is negative, and else 0; S is not negative."""
     size = Poly({(atom,): 1})
     return [
-        ("or", ge(-row), ge(row * size - size)),
-        ("or", ge(row), ge(-(row * size) - size)),
-        ("or", ("ne", row), ("eq", row * size)),
+        (logic.OR, ge(-row), ge(row * size - size)),
+        (logic.OR, ge(row), ge(-(row * size) - size)),
+        (logic.OR, (logic.NE, row), (logic.EQ, row * size)),
     ]
 
 

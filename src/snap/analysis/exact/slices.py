@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from snap.analysis.exact import logic
 from snap.analysis.exact.models import evaluated, holds
 from snap.analysis.exact.system import TermModel
 from snap.analysis.exact.terms import FALSE, TRUE, Atom, Cond, Poly, at_least, atoms_of, both, negated, number, without
@@ -41,7 +42,7 @@ class Slices:
         self.kept = set(kept)
         self.chosen: list[tuple[Atom, list[Poly] | Cond]] = []
         self.parts: list[list[Cond]] = []
-        self.left = self._without_loose([one for c in conds for one in (c[1:] if c[0] == "and" else (c,))])
+        self.left = self._without_loose([one for c in conds for one in (c[1:] if c[0] == logic.AND else (c,))])
         self.impossible = FALSE in self.left
         if not self.impossible:
             self.parts = _apart(self.left)
@@ -82,11 +83,11 @@ class Slices:
                     where.setdefault(one, {})[k] = None
                 todo += [k, *(j for one in before if len(where[one]) <= MOST_BOUNDS for j in where[one])]
                 break
-        return list(dict.fromkeys(one for c in conds for one in (c[1:] if c[0] == "and" else (c,)) if one != TRUE))
+        return list(dict.fromkeys(one for c in conds for one in (c[1:] if c[0] == logic.AND else (c,)) if one != TRUE))
 
     def _between(self, conds: list[Cond], atom: Atom) -> Cond | None:
         """What is left of conditions that say how large it is, and it stands nowhere else; None where they say more."""
-        factors = [_alone(c[1], atom) if c[0] == "ge" else 0 for c in conds]
+        factors = [_alone(c[1], atom) if c[0] == logic.GE else 0 for c in conds]
         if any(k not in (1, -1) for k in factors):
             return None
         x = Poly({(atom,): 1})
@@ -101,20 +102,20 @@ class Slices:
     def _chosen(self, c: Cond, atom: Atom) -> Cond | None:
         """The condition for the best choice of the atom, which stands nowhere else; None where that is not one."""
         match c:
-            case ("ge", p):
+            case (logic.GE, p):
                 factor = _factor(p, atom)
                 low, high = (0, 0) if factor is None else factor.span()
                 if factor is not None and (low >= 0 or high <= 0):
                     best = number(atom.high if low >= 0 else atom.low)
                     self.chosen.append((atom, [best]))
                     return at_least(p + factor * (best - Poly({(atom,): 1})), 0)
-            case ("eq", p):
+            case (logic.EQ, p):
                 k = _alone(p, atom)
                 if k in (1, -1):
                     best = (p - Poly({(atom,): k})) * -k
                     self.chosen.append((atom, [best]))
                     return both(at_least(best, atom.low), at_least(number(atom.high), best))
-            case ("or", ("and", *one), ("and", *other)):
+            case (logic.OR, (logic.AND, *one), (logic.AND, *other)):
                 told = _told(one, other, atom)
                 if told is not None and atom not in atoms_of([told]):
                     self.chosen.append((atom, told))
@@ -127,7 +128,7 @@ def _told(one: list[Cond], other: list[Cond], atom: Atom) -> Cond | None:
     if len(one) != 2 or len(other) != 2 or negated(one[0]) != other[0] or (atom.low, atom.high) != (0, 1):
         return None
     x = Poly({(atom,): 1})
-    set_, clear = (("eq", x - 1), ("eq", -x + 1)), (("eq", x), ("eq", -x))
+    set_, clear = ((logic.EQ, x - 1), (logic.EQ, -x + 1)), ((logic.EQ, x), (logic.EQ, -x))
     if one[1] in set_ and other[1] in clear:
         return one[0]
     return other[0] if one[1] in clear and other[1] in set_ else None
@@ -198,7 +199,7 @@ class Canon:
 
     def _cond(self, c: Cond) -> SliceKey:
         match c:
-            case ("ge" | "eq" | "ne", p):
+            case (logic.GE | logic.EQ | logic.NE, p):
                 return c[0], self._poly(p)
             case _:
                 return c[0], *map(self._cond, c[1:])

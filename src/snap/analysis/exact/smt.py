@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from snap.analysis.exact import logic
 from snap.analysis.exact.system import System, TermModel
 from snap.analysis.exact.terms import Cond, Mono, Poly
 from snap.analysis.oracles import ask_z3, integer
@@ -44,16 +45,16 @@ class Z3:
 
     def _printed(self, c: Cond, linear: bool) -> str:
         match c:
-            case ("ge", p):
+            case (logic.GE, p):
                 return f"(>= {_poly(p, linear)} 0)"
-            case ("eq", p):
+            case (logic.EQ, p):
                 return f"(= {_poly(p, linear)} 0)"
-            case ("ne", p):
+            case (logic.NE, p):
                 return f"(not (= {_poly(p, linear)} 0))"
-            case (("and" | "or") as word, *inner):
+            case ((logic.AND | logic.OR) as word, *inner):
                 return f"({word} {' '.join(self._text(one, linear) for one in inner)})"
             case _:
-                return "true" if c[0] == "true" else "false"
+                return "true" if c[0] == logic.TRUE else "false"
 
 
 def _mono(mono: Mono) -> str:

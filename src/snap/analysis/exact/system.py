@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable
 from functools import cached_property
 
-from snap.analysis.exact import kinds
+from snap.analysis.exact import kinds, logic
 from snap.analysis.exact.models import holds
 from snap.analysis.exact.products import Lemmas, ge
 from snap.analysis.exact.terms import Atom, Cond, Mono, Poly, Terms, atoms_of, negated, polys
@@ -71,12 +71,12 @@ class System:
 def alternatives(c: Cond) -> int:
     """How many cases a condition has."""
     match c:
-        case ("or", *inner):
+        case (logic.OR, *inner):
             return sum(map(alternatives, inner))
-        case ("and", *inner):
+        case (logic.AND, *inner):
             return math.prod(map(alternatives, inner))
         case _:
-            return 2 if c[0] == "ne" else 1
+            return 2 if c[0] == logic.NE else 1
 
 
 def defining(terms: Terms, atom: Atom) -> list[Cond]:
@@ -95,18 +95,18 @@ def defining(terms: Terms, atom: Atom) -> list[Cond]:
             for sign in (1, -1) if y.span()[0] <= 0 and (n is None or n < 0) else (1,):
                 size = y * sign
                 positive = ge(size - 1)
-                cases.append(("and", positive, ge(x), ge(rest), ge(size - rest - 1), ge(a * sign)))
-                cases.append(("and", positive, ge(-x - 1), ge(-rest), ge(size + rest - 1), ge(-a * sign)))
+                cases.append((logic.AND, positive, ge(x), ge(rest), ge(size - rest - 1), ge(a * sign)))
+                cases.append((logic.AND, positive, ge(-x - 1), ge(-rest), ge(size + rest - 1), ge(-a * sign)))
             if y.span()[0] <= 0 <= y.span()[1]:
-                cases.append(("eq", y))
-            return [("or", *cases)]
+                cases.append((logic.EQ, y))
+            return [(logic.OR, *cases)]
         case kinds.MOD, (x, y):
-            return [("eq", x - terms.divide(x, y) * y - a), ge(y - a - 1)]
+            return [(logic.EQ, x - terms.divide(x, y) * y - a), ge(y - a - 1)]
         case kinds.ITE, (c, x, y):
-            return [("or", ("and", c, ("eq", a - x)), ("and", negated(c), ("eq", a - y)))]
+            return [(logic.OR, (logic.AND, c, (logic.EQ, a - x)), (logic.AND, negated(c), (logic.EQ, a - y)))]
         case (kinds.MIN | kinds.MAX) as kind, (x, y):
             sign = 1 if kind is kinds.MIN else -1
-            return [ge((x - a) * sign), ge((y - a) * sign), ("or", ("eq", a - x), ("eq", a - y))]
+            return [ge((x - a) * sign), ge((y - a) * sign), (logic.OR, (logic.EQ, a - x), (logic.EQ, a - y))]
         case kinds.AND, (x, y, bits):
             return _bits(terms, a, x, y, bits)
     return []
@@ -123,4 +123,4 @@ def _bits(terms: Terms, a: Poly, x: Poly, y: Poly, bits: int) -> list[Cond]:
         found += [ge(bit), ge(one - bit), ge(other - bit), ge(bit - one - other + 1)]
         for inner in atoms_of([], [one, other]):
             found += defining(terms, inner) if inner.kind is kinds.FLOOR else []
-    return [*found, ("eq", total)]
+    return [*found, (logic.EQ, total)]

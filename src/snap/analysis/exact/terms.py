@@ -1,16 +1,16 @@
 """Integers as polynomials over atoms, and conditions over them.
 
 A `Poly` is a sum of products of atoms with integer factors.  An `Atom` is a number of the program (`BASE`: a thread's
-position, a parameter, a loop's counter, a value that was read), or defined by other polynomials (`DEFINED`):
+position, a parameter, a loop's counter, a value that was read), or defined by others (`DEFINED`, kinds.py):
 
-    ("div", x, y)        x / y, rounded toward zero, y != 0; where y is 0, any number
-    ("mod", x, y)        what x / y leaves; x is not negative, and y is positive, by their ranges
-    ("floor", x, n)      x / n rounded down; n is a positive number
-    ("and", x, y, bits)  x & y of two numbers of so many bits
-    ("ite", c, x, y)     x where the condition holds, else y
-    ("min", x, y) ("max", x, y)
+    (DIV, x, y)        x / y, rounded toward zero, y != 0; where y is 0, any number
+    (MOD, x, y)        what x / y leaves; x is not negative, and y is positive, by their ranges
+    (FLOOR, x, n)      x / n rounded down; n is a positive number
+    (AND, x, y, bits)  x & y of two numbers of so many bits
+    (ITE, c, x, y)     x where the condition holds, else y
+    (MIN, x, y) (MAX, x, y)
 
-A condition is a tuple: ("ge", p) for p >= 0, ("eq", p) for p == 0, ("ne", p), ("and", ...), ("or", ...), TRUE, FALSE.
+A condition is a tuple (logic.py): (GE, p) for p >= 0, (EQ, p) for p == 0, (NE, p), (AND, ...), (OR, ...), TRUE, FALSE.
 Input and output: both.  Invariant: everything is exact over the integers, nothing wraps, nothing is guessed.  `span` is
 where a polynomial lies by the ranges of its atoms alone.  Non-goals: what depends on several facts (ladder.py).
 """
@@ -21,15 +21,15 @@ import itertools
 from collections.abc import Callable, Iterable, KeysView
 from typing import Any
 
-from snap.analysis.exact import kinds
+from snap.analysis.exact import kinds, logic
 from snap.analysis.exact.kinds import AtomKind
 from snap.ir.integers import Range
 from snap.ir.types import GRID1, Level, Privilege
 
 Mono = tuple["Atom", ...]  # sorted by number; () for the constant
 Cond = tuple
-TRUE: Cond = ("true",)
-FALSE: Cond = ("false",)
+TRUE: Cond = (logic.TRUE,)
+FALSE: Cond = (logic.FALSE,)
 
 
 class Atom:
@@ -401,9 +401,9 @@ class Renaming:
         found = self._conds.get(c)
         if found is None:
             match c:
-                case ("ge" | "eq" | "ne", p):
+                case (logic.GE | logic.EQ | logic.NE, p):
                     found = (c[0], self.poly(p))
-                case ("and" | "or", *inner):
+                case (logic.AND | logic.OR, *inner):
                     found = (c[0], *(self.cond(one) for one in inner))
                 case _:
                     found = c
@@ -418,7 +418,7 @@ def at_least(x: Poly, y: Poly | int) -> Cond:
     """x >= y"""
     p = x - y
     low, high = p.span()
-    return TRUE if low >= 0 else FALSE if high < 0 else ("ge", p)
+    return TRUE if low >= 0 else FALSE if high < 0 else (logic.GE, p)
 
 
 def below(x: Poly, y: Poly | int) -> Cond:
@@ -429,18 +429,18 @@ def below(x: Poly, y: Poly | int) -> Cond:
 def equal(x: Poly, y: Poly | int) -> Cond:
     p = x - y
     low, high = p.span()
-    return TRUE if low == high == 0 else FALSE if low > 0 or high < 0 else ("eq", p)
+    return TRUE if low == high == 0 else FALSE if low > 0 or high < 0 else (logic.EQ, p)
 
 
 def both(*conds: Cond) -> Cond:
     kept: dict[Cond, None] = {}
     for c in conds:
-        for one in c[1:] if c[0] == "and" else (c,):
+        for one in c[1:] if c[0] == logic.AND else (c,):
             if one == FALSE:
                 return FALSE
             if one != TRUE:
                 kept[one] = None
-    return TRUE if not kept else next(iter(kept)) if len(kept) == 1 else ("and", *kept)
+    return TRUE if not kept else next(iter(kept)) if len(kept) == 1 else (logic.AND, *kept)
 
 
 def either(*conds: Cond) -> Cond:
@@ -449,29 +449,29 @@ def either(*conds: Cond) -> Cond:
 
 def negated(c: Cond) -> Cond:
     match c:
-        case ("true",):
+        case (logic.TRUE,):
             return FALSE
-        case ("false",):
+        case (logic.FALSE,):
             return TRUE
-        case ("ge", p):
+        case (logic.GE, p):
             return at_least(-p, 1)
-        case ("eq", p):
-            return ("ne", p)
-        case ("ne", p):
-            return ("eq", p)
-        case ("and", *inner):
-            return ("or", *map(negated, inner))
-        case ("or", *inner):
-            return ("and", *map(negated, inner))
+        case (logic.EQ, p):
+            return (logic.NE, p)
+        case (logic.NE, p):
+            return (logic.EQ, p)
+        case (logic.AND, *inner):
+            return (logic.OR, *map(negated, inner))
+        case (logic.OR, *inner):
+            return (logic.AND, *map(negated, inner))
         case _:
             raise ValueError(c)
 
 
 def polys(c: Cond) -> Iterable[Poly]:
     match c:
-        case ("ge" | "eq" | "ne", p):
+        case (logic.GE | logic.EQ | logic.NE, p):
             yield p
-        case ("and" | "or", *inner):
+        case (logic.AND | logic.OR, *inner):
             for one in inner:
                 yield from polys(one)
 

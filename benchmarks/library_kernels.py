@@ -22,9 +22,9 @@ KERNELS = {
 }
 # Those that other commits, with which compile/against.py compares, make otherwise, or do not have.
 LATER = {
-    "gemm of 8-bit floats": ("gemm_fp8_kernel", "promoted_kernel", "'e4m3', BF16, 'rows', 128, 192"),
-    "gemm, batched": ("gemm_kernels", "gemm_kernel", "BF16, BF16, True, False, many='batch', DIVIDED=True"),
-    "gemm, grouped": ("gemm_kernels", "gemm_kernel", "BF16, BF16, False, True, many='groups'"),
+    "gemm of 8-bit floats": ("gemm_fp8_kernel", "promoted_kernel", "'e4m3', BF16, module.Scaling.ROWS, 128, 192"),
+    "gemm, batched": ("gemm_kernels", "gemm_kernel", "BF16, BF16, True, False, many=module.Many.BATCH, DIVIDED=True"),
+    "gemm, grouped": ("gemm_kernels", "gemm_kernel", "BF16, BF16, False, True, many=module.Many.GROUPS"),
     "reduction by a block": ("reduction", "reduction", "F64, F64, F64, 2, 'add', 0.0, True"),
     "scan in a round": ("scanning", "scan_in_a_round", "F32, F32, 4, 'add', False, 0.0, 2"),
     "gemm by blocks that meet": ("gemm_splits", "splits_kernel", "BF16, BF16, True, False"),
@@ -36,7 +36,7 @@ LATER = {
     "sgemm, vectorised": ("sgemm_ladder", "vectorised", ""),
     "gemm_tf32, divided": ("gemm_tf32", "tf32_kernel", "False, 128, 256, 2, DIVIDED=True"),
     "gemm_tf32, slices": ("gemm_tf32", "tf32_kernel", "False, 128, 256, 1, ADDED=True"),
-    "gemm of 8-bit floats, in halves": ("gemm_fp8_kernel", "halves_kernel", "'e4m3', BF16, 'rows', 128, 224"),
+    "gemm of 8-bit floats, in halves": ("gemm_fp8_kernel", "halves_kernel", "'e4m3', BF16, module.Scaling.ROWS, 128, 224"),
     "gemm, of groups of k": ("gemm_ragged_kernel", "ragged_kernel", "BF16"),
     "sgemm: adding slices": ("sgemm", "added", "*module.LARGE[:2], 4"),
 }

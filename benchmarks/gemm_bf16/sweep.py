@@ -73,7 +73,7 @@ def reckoned(size: tuple[int, int, int, str], multiprocessors: int, near: float)
         product = choice.Product(m, n, k, multiprocessors, *rows, b_turned)
         before = sum(choice.COPY + extent * k / choice.COPIED for extent, there in zip((m, n), copied) if there)
         for kind in (choice.TILES, choice.PAIRS, choice.SLICED, choice.SPLIT):
-            sides, teams = WIDER[kind.name]
+            sides, teams = WIDER[kind.by]
             wide = replace(kind, tiles=choice._tiles(64, tuple(sides), *teams))
             found += choice.candidates(wide, product, before, copied=(copied[0], copied[1]))
     found.sort(key=lambda plan: plan[0])

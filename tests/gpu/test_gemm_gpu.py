@@ -13,7 +13,7 @@ import torch
 
 import snap
 from snap.lib.gemm import planned
-from snap.lib.gemm_choice import Plan
+from snap.lib.gemm_choice import By, Plan
 
 pytestmark = pytest.mark.skipif(torch.cuda.get_device_capability() != (9, 0), reason="wgmma is Hopper's (sm_90a)")
 
@@ -118,7 +118,7 @@ def test_rows_that_begin_in_the_middle_of_sectors(layout):
     kinds = set()
     for m, n, k in ((1000, 1000, 1000), (72, 1000, 520), (1000, 264, 200), (8, 8, 8), (3080, 3080, 1160), (5000, 5000, 5000)):
         plan = planned(m, n, k, torch.cuda.get_device_properties(0).multi_processor_count, True, True, *(each == "t" for each in layout))
-        kinds.add(plan.kind if plan.kind != "tiles" else plan.copied)
+        kinds.add(plan.kind if plan.kind != By.TILES else plan.copied)
         a, b = matrix(m, k, layout[0], torch.float16, random), matrix(k, n, layout[1], torch.float16, random)
         bias = torch.randn(n, device="cuda", generator=random)
         results = [snap.lib.gemm(a, b, bias=bias, activation="gelu") for _ in range(4)]
@@ -150,7 +150,7 @@ def test_blocks_that_meet_anywhere(layout, monkeypatch):
     for height, width, slices in ((128, 128, 4), (128, 192, 6), (128, 256, 8)):
         m, n, k = 250, 1000, 2104
         tiles = -(-m // height) * -(-n // width)
-        plan = Plan(0.0, height, width, tiles * slices, "splits", slices=slices)
+        plan = Plan(0.0, height, width, tiles * slices, By.SPLITS, slices=slices)
         monkeypatch.setattr(sys.modules["snap.lib.gemm"], "planned", lambda *sizes, plan=plan: plan)
         run = snap.lib.gemm.again()
         a, b = matrix(m, k, layout[0], torch.bfloat16, random), matrix(k, n, layout[1], torch.bfloat16, random)

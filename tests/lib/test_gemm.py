@@ -13,7 +13,7 @@ import snap
 from snap.ir.types import BF16, F16, F32
 from snap.lib import gemm, gemm_choice
 from snap.lib.gemm import BAND, planned
-from snap.lib.gemm_choice import SLICES, Plan
+from snap.lib.gemm_choice import SLICES, By, Plan
 from snap.lib.gemm_kernels import gemm_kernel
 from snap.lib.gemm_slices import slices_kernel
 from snap.lib.gemm_splits import splits_kernel
@@ -187,18 +187,18 @@ def test_divided_tiles_of_every_number_of_sums(tile):
 
 PLANS = {
     "divided": Plan(0, 64, 64, 3, divided=2, share=3),
-    "clusters": Plan(0, 64, 128, 2, kind="pairs", team=2),
-    "slices": Plan(0, 64, 64, 8, kind="slices", slices=2),
-    "slices that are whole panels": Plan(0, 128, 128, 2, kind="slices", slices=2),
-    "thin": Plan(0, 32, 64, 6, kind="thin"),
-    "thin, divided": Plan(0, 32, 64, 12, kind="thin", slices=2),
+    "clusters": Plan(0, 64, 128, 2, kind=By.PAIRS, team=2),
+    "slices": Plan(0, 64, 64, 8, kind=By.SLICES, slices=2),
+    "slices that are whole panels": Plan(0, 128, 128, 2, kind=By.SLICES, slices=2),
+    "thin": Plan(0, 32, 64, 6, kind=By.THIN),
+    "thin, divided": Plan(0, 32, 64, 12, kind=By.THIN, slices=2),
     "both copied": Plan(0, 64, 64, 2, copied=(True, True)),
     "B copied": Plan(0, 64, 128, 2, copied=(False, True)),
 }
 
 
 # In thin tiles A lies row after row.
-@pytest.mark.parametrize("plan, layout", [(name, layout) for layout in LAYOUTS for name, plan in PLANS.items() if layout[0] == "n" or plan.kind != "thin"])
+@pytest.mark.parametrize("plan, layout", [(name, layout) for layout in LAYOUTS for name, plan in PLANS.items() if layout[0] == "n" or plan.kind != By.THIN])
 def test_every_plan_with_bias_and_activation(plan, layout, monkeypatch):
     monkeypatch.setattr(module, "planned", lambda *shape: PLANS[plan])
     (a, A), (b, B) = matrix(72, 200, 16, layout[0], "f16"), matrix(200, 104, 17, layout[1], "f16")
@@ -277,25 +277,25 @@ def test_a_schedule_at_random_finds_no_race():
 
 @pytest.mark.parametrize("multiprocessors", [1, 4, 132])
 def test_plans_can_be_launched(multiprocessors):
-    sizes = {"tiles": TILES, "pairs": PAIRS, "slices": SLICED, "splits": SPLIT, "thin": [(height, 64) for height in LOW]}
+    sizes = {By.TILES: TILES, By.PAIRS: PAIRS, By.SLICES: SLICED, By.SPLITS: SPLIT, By.THIN: [(height, 64) for height in LOW]}
     for m, n, k, uneven, turned in itertools.product((1, 64, 500, 4096), (1, 65, 4096), (0, 512, 100_000), (False, True), (False, True)):
         plan = planned(m, n, k, multiprocessors, uneven, uneven, turned, turned)
         tiles, steps = -(-m // plan.height) * -(-n // plan.width), -(-max(k, 1) // 64)
         assert (plan.height, plan.width) in sizes[plan.kind] and plan.band(BAND) > 0 and plan.blocks >= 1
         assert plan.divided == 0 or (plan.divided <= tiles and plan.share < steps and plan.share * plan.blocks >= plan.divided * steps)
-        assert uneven or (plan.kind != "pairs" and plan.copied == (False, False))
+        assert uneven or (plan.kind != By.PAIRS and plan.copied == (False, False))
         match plan.kind:
-            case "tiles":
+            case By.TILES:
                 assert plan.blocks <= multiprocessors and (plan.divided or plan.blocks <= tiles)
-            case "pairs":
+            case By.PAIRS:
                 assert plan.blocks <= multiprocessors and plan.blocks % 2 == 0 and plan.blocks <= tiles + -(-n // plan.width)
-            case "slices":
+            case By.SLICES:
                 assert plan.blocks <= multiprocessors and (plan.height, plan.width, plan.slices) in SLICINGS
-            case "splits":
+            case By.SPLITS:
                 assert plan.blocks <= multiprocessors and plan.width % (16 * plan.slices) == 0
-        if plan.kind in ("slices", "splits", "thin"):
+        if plan.kind in (By.SLICES, By.SPLITS, By.THIN):
             assert plan.blocks == tiles * plan.slices and plan.slices <= steps and (plan.slices == 1 or plan.blocks <= multiprocessors)
-        assert plan.kind != "thin" or not turned
+        assert plan.kind != By.THIN or not turned
 
 
 @pytest.mark.parametrize("shape", [(n, n, n) for n in (2048, 4096, 8192, 16384)] + [(8192, 28672, 8192), (28672, 8192, 1024)], ids=str)
@@ -316,22 +316,22 @@ def test_small_products_are_spread_over_the_multiprocessors():
 def test_few_rows_have_low_tiles():
     for m, height in ((1, 8), (8, 8), (9, 16), (32, 32)):
         plan = planned(m, 4096, 4096, 132)
-        assert (plan.kind, plan.height) == ("thin", height)
-    assert planned(33, 4096, 4096, 132).kind != "thin" != planned(8, 4096, 4096, 132, a_turned=True).kind
+        assert (plan.kind, plan.height) == (By.THIN, height)
+    assert planned(33, 4096, 4096, 132).kind != By.THIN != planned(8, 4096, 4096, 132, a_turned=True).kind
 
 
 def test_few_tiles_of_many_steps_are_divided_among_blocks():
     """Of a cluster; or of four and more anywhere, where clusters of them would not fill the GPU."""
     two, four = planned(64, 4096, 14336, 132), planned(128, 4096, 14336, 132)
-    assert (two.kind, two.slices) == ("slices", 2) and (four.kind, four.slices, four.blocks) == ("splits", 4, 128)
-    assert planned(4096, 4096, 14336, 132).kind == planned(256, 256, 64, 132).kind == "tiles"
+    assert (two.kind, two.slices) == (By.SLICES, 2) and (four.kind, four.slices, four.blocks) == (By.SPLITS, 4, 128)
+    assert planned(4096, 4096, 14336, 132).kind == planned(256, 256, 64, 132).kind == By.TILES
 
 
 def test_rows_in_the_middle_of_sectors_are_shared_by_clusters_or_copied():
     plans = [planned(n, n, n, 132, True, True, b_turned=turned) for n in (1000, 3080) for turned in (False, True)]
-    assert all(plan.kind == "pairs" and plan.copied == (False, False) for plan in plans)
+    assert all(plan.kind == By.PAIRS and plan.copied == (False, False) for plan in plans)
     plan = planned(5000, 5000, 5000, 132, True, True, b_turned=True)  # six rounds of the wide ones, of which the last column is narrow
-    assert (plan.kind, plan.width, plan.narrow) == ("pairs", 256, 192)
+    assert (plan.kind, plan.width, plan.narrow) == (By.PAIRS, 256, 192)
 
 
 @pytest.mark.parametrize("column, uneven", [(0, False), (16, False), (8, True)])

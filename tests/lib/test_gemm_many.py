@@ -10,6 +10,7 @@ import pytest
 import snap
 from snap.ir.types import BF16, F16, F32
 from snap.lib import gemm_batched, gemm_grouped
+from snap.lib.gemm_body import Many
 from snap.lib.gemm_choice import Plan
 from snap.lib.gemm_kernels import gemm_kernel
 from snap.lib.gemm_many import planned
@@ -94,12 +95,12 @@ def test_ends_may_change_between_calls_of_one_signature():
 def test_a_schedule_at_random_finds_no_race():
     nothing = np.zeros(1, np.float32), np.zeros(1, np.int32)
     a, b, ends = matrices(200, 72, seed=13), matrices(3, 72, 72, seed=14), np.array([70, 75, 200], np.int32)
-    C, run = np.zeros((200, 72), np.float16), gemm_kernel(F16, F16, False, False, 64, 64, 2, many="groups")
+    C, run = np.zeros((200, 72), np.float16), gemm_kernel(F16, F16, False, False, 64, 64, 2, many=Many.GROUPS)
     arguments = (a, b, C, a, 200, 72, 72, 72, 72, 200, 72, 72, *nothing, 0, 1, 1, a, a, ends, 3)
     assert not snap.races(run, *arguments, blocks=2, seeds=1)
     run.launch(*arguments, blocks=2, seed=3)
     np.testing.assert_array_equal(C, by_groups(a, b, ends.tolist(), 0))
-    a, C, run = matrices(3, 72, 72, seed=15), np.zeros((3, 72, 72), np.float16), gemm_kernel(F16, F16, True, False, 64, 64, 2, many="batch")
+    a, C, run = matrices(3, 72, 72, seed=15), np.zeros((3, 72, 72), np.float16), gemm_kernel(F16, F16, True, False, 64, 64, 2, many=Many.BATCH)
     arguments = (a, b, C, a, 72, 72, 72, 72, 72, 72, 72, 72, *nothing, 0, 1, 1, a, a, a, 3)
     assert not snap.races(run, *arguments, blocks=2, seeds=1)
     run.launch(*arguments, blocks=2, seed=3)
@@ -141,7 +142,7 @@ def test_gradients_of_groups(ends):
 
 
 def test_kernels_compile_for_hopper_without_spills():
-    for kernel in (gemm_kernel(BF16, BF16, False, True, many="groups"), ragged_kernel(BF16)):
+    for kernel in (gemm_kernel(BF16, BF16, False, True, many=Many.GROUPS), ragged_kernel(BF16)):
         used = kernel.resources("sm_90a")
         assert used.spill_stores == used.spill_loads == 0 and not used.serialized
 

@@ -17,7 +17,7 @@ from passed import gpu_kernel
 from snap.codegen import TensorMap
 from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I32, U64, Vector
 from snap.runtime import fastpath
-from snap.runtime.arrays import ArrayInfo
+from snap.runtime.arrays import ArrayFamily, ArrayInfo
 from snap.runtime.errors import GpuError, LaunchError
 from snap.runtime.gpu import numbers_of
 from snap.runtime.signature import Signature, bf16_bits
@@ -233,7 +233,7 @@ def test_tensor_maps_follow_the_parameters(make, monkeypatch):
     *users, first, second, third, barrier = kernel.driver.launches[0].values
     assert users == [0x10000, 20, 0x20000] and barrier == kernel.words.of(0x5000)
     assert [map.rstrip(b"\0") for map in (first, second, third)] == [b"10000 (8, 20) (8, 16)", b"20000 (8, 20) (4, 4)", b"10000 (8, 20) (8, 8)"]
-    arrays = [ArrayInfo("torch", tensor.pointer, F32, "float32", tensor.shape, True, False, 0, tensor) for tensor in (x, y)]
+    arrays = [ArrayInfo(ArrayFamily.TORCH, tensor.pointer, F32, "float32", tensor.shape, True, False, 0, tensor) for tensor in (x, y)]
     kernel.launch(4, 0x5000, (arrays[0], 20, arrays[1]))  # the whole way, with the same maps
     assert kernel.driver.launches[1].values == kernel.driver.launches[0].values and len(kernel.driver.encoded) == 3
 

@@ -23,6 +23,7 @@ from passed import gpu_kernel
 from snap.codegen import TensorMap
 from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, Vector
 from snap.runtime import checked, fastpath, native
+from snap.runtime.arrays import ArrayFamily
 from snap.runtime.errors import GpuError, LaunchError
 from snap.runtime.signature import Signature, bf16_bits
 from snap.runtime.torchreads import Reads
@@ -121,14 +122,14 @@ class Both:
     """One kernel's launches, by native.c and by Python's path: each call is made by both, which must do the same."""
 
     def __init__(self, monkeypatch, function, stream=None, where=None, blocks=4, **options):
-        monkeypatch.setitem(fastpath.FAMILIES, "torch", family)
+        monkeypatch.setitem(fastpath.FAMILIES, ArrayFamily.TORCH, family)
         monkeypatch.setattr(checked, "reads", lambda: READS)
         monkeypatch.setattr(Reads, "number_of", lambda self, dtype: DTYPES[dtype])
         signature = Signature.of(function.typed)
         assert fastpath.supports(signature)
         self.kernel, self.plain = gpu_kernel(signature, **options), gpu_kernel(signature, **options)
-        self.python = fastpath.maker(self.plain, "torch", where)(blocks, handed_over, stream)
-        self.native = checked.maker(self.kernel, "torch", where)(blocks, self.slow, stream)
+        self.python = fastpath.maker(self.plain, ArrayFamily.TORCH, where)(blocks, handed_over, stream)
+        self.native = checked.maker(self.kernel, ArrayFamily.TORCH, where)(blocks, self.slow, stream)
         self.handed = 0
         assert type(self.native).__name__ == "Checked"
 
@@ -329,7 +330,7 @@ def test_the_stream_by_a_function_of_c(make, monkeypatch):
     known = Reads(None, READS.given, READS.functions, GPU, ctypes.cast(stream_of, ctypes.c_void_p).value)
     both = Both(monkeypatch, make.kernel(make.pointer("x", F32)))
     monkeypatch.setattr(checked, "reads", lambda: known)
-    call = checked.maker(both.kernel, "torch")(4, handed_over, None)
+    call = checked.maker(both.kernel, ArrayFamily.TORCH)(4, handed_over, None)
     call(X)
     assert both.kernel.driver.launches[-1].stream == 0x900
     refused[0] = 1
@@ -421,7 +422,7 @@ def test_nothing_is_held(make, monkeypatch):
     both = Both(monkeypatch, function, tensors=(TensorMap(0, F32, (16, 8), 32),), barrier=True)
     quiet = ctypes.CDLL(None).sched_yield  # gives 0
     monkeypatch.setattr(both.kernel.driver, "launch_address", ctypes.cast(quiet, ctypes.c_void_p).value)
-    call = checked.maker(both.kernel, "torch")(4, lambda args: None, None)
+    call = checked.maker(both.kernel, ArrayFamily.TORCH)(4, lambda args: None, None)
     x, other, big, value = Tensor(0x10000, (20, 8)), Tensor(0x30000, (160,)), 10**30, 1e10
     counted = (x, other, big, value, call, Tensor, family, both.kernel.maps[0], READS.given[-1])
     before = None
@@ -454,7 +455,7 @@ def test_a_launch_in_a_circle_is_collected(saxpy):
     slow = Slow()
     gone = []
     weakref.finalize(slow, gone.append, True)
-    slow.launch = checked.maker(saxpy.kernel, "torch")(4, slow, None)
+    slow.launch = checked.maker(saxpy.kernel, ArrayFamily.TORCH)(4, slow, None)
     slow.launch(2.5, X, Y, 1)
     del slow
     gc.collect()
@@ -463,13 +464,13 @@ def test_a_launch_in_a_circle_is_collected(saxpy):
 
 @needs_part
 def test_more_than_it_holds_is_pythons(make, monkeypatch):
-    monkeypatch.setitem(fastpath.FAMILIES, "torch", family)
+    monkeypatch.setitem(fastpath.FAMILIES, ArrayFamily.TORCH, family)
     monkeypatch.setattr(checked, "reads", lambda: READS)
     monkeypatch.setattr(Reads, "number_of", lambda self, dtype: DTYPES[dtype])
     for count, kind in ((127, "Checked"), (128, "function")):
         signature = Signature.of(make.kernel(make.pointer("x", F32), *(make.value(f"v{k}", I32) for k in range(count))).typed)
         kernel = gpu_kernel(signature)
-        call = checked.maker(kernel, "torch")(4, handed_over, None)
+        call = checked.maker(kernel, ArrayFamily.TORCH)(4, handed_over, None)
         call(X, *range(count))
         assert type(call).__name__ == kind and kernel.driver.launches[-1].values == (0x10000, *range(count))
 
@@ -534,13 +535,13 @@ def test_without_it_pythons_path_is_taken(tmp_path):
 
 
 def test_without_it_the_maker_is_pythons(make, monkeypatch):
-    monkeypatch.setitem(fastpath.FAMILIES, "torch", family)
+    monkeypatch.setitem(fastpath.FAMILIES, ArrayFamily.TORCH, family)
     signature = Signature.of(make.kernel(make.pointer("x", F32)).typed)
     kernel = gpu_kernel(signature)
     for part, reads in ((None, READS), (SimpleNamespace(MOST_VALUES=99, MOST_BYTES=9999), None)):
         monkeypatch.setattr(native, "module", lambda part=part: part)
         monkeypatch.setattr(checked, "reads", lambda reads=reads: reads)
-        call = checked.maker(kernel, "torch")(4, handed_over, None)
+        call = checked.maker(kernel, ArrayFamily.TORCH)(4, handed_over, None)
         call(X)
         assert type(call).__name__ == "function"
     assert len(kernel.driver.launches) == 2

@@ -17,6 +17,7 @@ from passed import gpu_kernel  # noqa: E402
 
 from snap.ir.types import BF16, F32, I32, I64  # noqa: E402
 from snap.runtime import checked, fastpath, native, torchreads  # noqa: E402
+from snap.runtime.arrays import ArrayFamily  # noqa: E402
 from snap.runtime.signature import Signature  # noqa: E402
 
 pytestmark = pytest.mark.skipif(native.module() is None, reason=f"no native part: {native.reason()}")
@@ -42,13 +43,13 @@ class OnCpu:
             names = {**made.names, "current_device": lambda: -1, "torch_stream": lambda device: 7}
             return fastpath._Family(made.guards, "({a}.is_cpu and {a}.get_device() == DEVICE)", made.alone, made.pointer, made.shape, names, made.compare)
 
-        monkeypatch.setitem(fastpath.FAMILIES, "torch", family)
+        monkeypatch.setitem(fastpath.FAMILIES, ArrayFamily.TORCH, family)
         monkeypatch.setattr(checked, "reads", lambda: dataclasses.replace(found, cuda=0))
         signature = Signature.of(function.typed)
         self.kernel = gpu_kernel(signature)
         self.kernel.device.number = -1
-        self.call = checked.maker(self.kernel, "torch")(4, handed_over, None)
-        self.python = fastpath.maker(self.kernel, "torch")(4, handed_over, None)
+        self.call = checked.maker(self.kernel, ArrayFamily.TORCH)(4, handed_over, None)
+        self.python = fastpath.maker(self.kernel, ArrayFamily.TORCH)(4, handed_over, None)
 
     def passed(self, call, args):
         before = len(self.kernel.driver.launches)

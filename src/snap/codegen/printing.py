@@ -15,7 +15,7 @@ from snap.codegen.issue import only
 from snap.codegen.module import Helper
 from snap.codegen.scope import Scope
 from snap.ir import nodes as ir
-from snap.ir.printed import FAILED, FORMATS, THREAD_AT, UNNAMED, WHICH_AT, Assertion, who
+from snap.ir.printed import FAILED, FORMATS, THREAD_AT, UNNAMED, WHICH_AT, Assertion, UnitNumber, who
 from snap.ir.types import BOOL, Level
 
 # NVRTC knows printf, and has no header for it.
@@ -34,12 +34,12 @@ def line(scope: Scope, s: ir.Print) -> list[tree.Stmt]:
     return only(lead, tree.Evaluate(call))
 
 
-def _number(scope: Scope, s: ir.Print, which: str) -> tree.Expr:
+def _number(scope: Scope, s: ir.Print, which: UnitNumber) -> tree.Expr:
     level = s.privilege.level
-    first: tree.Expr = THREAD if level is Level.THREAD and which != "block" else BLOCK
+    first: tree.Expr = THREAD if level is Level.THREAD and which is not UnitNumber.BLOCK else BLOCK
     if level is Level.CLUSTER:
         first = tree.Binary("/", BLOCK, tree.Integer(scope.module.cluster or 1))
-    return first if which != "last" else tree.Binary("+", first, tree.Integer(s.privilege.n - 1))
+    return first if which is not UnitNumber.LAST else tree.Binary("+", first, tree.Integer(s.privilege.n - 1))
 
 
 def _value(scope: Scope, arg: ir.Expr) -> tree.Expr:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from snap.diag.error import Diagnostic
 from snap.diag.span import Span
 from snap.ir.types import BOOL, F32, F64, I32, I64, U32, U64, Level, Privilege, ValueType
+from snap.ir.word import Word
 from snap.record import record
 
 # What a value is converted to before it is printed keeps its value: narrow integers are i32, 16-bit floats f32.
@@ -18,16 +19,22 @@ FORMATS: dict[ValueType, str] = {BOOL: "%s", I32: "%d", U32: "%u", I64: "%lld", 
 MOST_VALUES = 30  # CUDA's printf takes 32, and two of them say who prints
 
 
-def who(p: Privilege) -> tuple[str, tuple[str, ...]]:
-    """The beginning of a line, and its numbers: of a `block`, `thread` or `cluster` that is the group's first, and of
-    the `last` one.
-    """
+class UnitNumber(Word):
+    """Which number a line begins with: that of the block, or of the group's first or last unit."""
+
+    BLOCK = "block"
+    FIRST = "first"
+    LAST = "last"
+
+
+def who(p: Privilege) -> tuple[str, tuple[UnitNumber, ...]]:
+    """The beginning of a line, and its numbers."""
     word = p.level.word
     if p.level is Level.GRID:
         return "grid", ()
-    numbers = (word,) if p.n == 1 else (word, "last")
+    numbers = (UnitNumber.FIRST,) if p.n == 1 else (UnitNumber.FIRST, UnitNumber.LAST)
     text = f"{word} %u" if p.n == 1 else f"{word}s %u-%u"
-    return (f"block %u, {text}", ("block", *numbers)) if p.level is Level.THREAD else (text, numbers)
+    return (f"block %u, {text}", (UnitNumber.BLOCK, *numbers)) if p.level is Level.THREAD else (text, numbers)
 
 
 # ---- assertions -----------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from snap.lib.operators import scalar
 from snap.lib.recorded import lasting, new_tensor, step, zeroed_tensor
 from snap.lib.zeros import zeros
 from snap.record import record
-from snap.runtime.arrays import MASKED, ArrayInfo, BadArray, classify, is_masked
+from snap.runtime.arrays import MASKED, ArrayFamily, ArrayInfo, BadArray, classify, is_masked
 from snap.runtime.errors import GpuError, LaunchError, ToolchainError
 from snap.runtime.validate import fitting_scalar
 
@@ -80,7 +80,7 @@ class Argument:
                 raise
             said = str(problem).strip().splitlines()[:1]
             # The exception that callers of torch, or of the other libraries, catch.
-            kind = problem.__class__ if self.info.family == "torch" else MemoryError
+            kind = problem.__class__ if self.info.family is ArrayFamily.TORCH else MemoryError
             raise kind(
                 f"there is no memory for an array of the shape {shape} of {name}, needed beside"
                 f" {self.role or 'an argument'}: {said[0] if said else 'the allocation failed'}"
@@ -93,12 +93,12 @@ class Argument:
 
     def _allocation(self, shape: tuple[int, ...], name: str, zero: bool) -> tuple:
         """The function that makes it, and its arguments."""
-        module = sys.modules[self.info.family if self.info.family in ("torch", "cupy") else "numpy"]
+        module = sys.modules[self.info.family]
         make = module.zeros if zero else module.empty
         match self.info.family:
-            case "torch":
+            case ArrayFamily.TORCH:
                 return new_tensor, zeros if zero else module.empty, shape, getattr(module, name), self.array.device
-            case "cupy":
+            case ArrayFamily.CUPY:
                 return _in_cupy, make, shape, name, self.info.device
             case _:
                 return make, shape, name
@@ -120,7 +120,7 @@ def _other_elements(types: tuple[Scalar, ...], info: ArrayInfo) -> str:
     """What is taken, and what was given: of NumPy's arrays, uint16 may be the bits of bf16, of others it is itself."""
     bits = BF16 in types and U16 in types and U32 not in types
     names = [t.name for t in types if not (bits and t == U16)]
-    if bits and info.family == "numpy":
+    if bits and info.family is ArrayFamily.NUMPY:
         names[names.index("bf16")] = "bf16 (its bits as uint16)"
     told = info.dtype == U16 and BF16 in types and U16 not in types
     more = '; if these are the bits of bf16, say so: `type="bf16"`' if told else ""
@@ -153,7 +153,7 @@ def argument(
         raise refuse(f"takes an array, got {value.__class__.__name__}")
     if is_masked(value):
         raise refuse(MASKED)
-    if info.family not in ("numpy", "cupy", "torch"):
+    if info.family not in (ArrayFamily.NUMPY, ArrayFamily.CUPY, ArrayFamily.TORCH):
         raise refuse("takes an array of NumPy, CuPy or torch; `torch.from_dlpack(...)` shares the memory of others")
     if info.device != "cpu" and not isinstance(info.device, int):
         raise refuse(f"the array is on `{info.device}`; Snap reaches the CPU's memory and NVIDIA GPUs")
@@ -167,7 +167,8 @@ def argument(
             f"takes an array of {rank} dimension{'s' if rank > 1 else ''}, this one has the shape {info.shape}"
         )
     if not info.contiguous and not strided:
-        copy = "its `.contiguous()`" if info.family == "torch" else f"`{info.family}.ascontiguousarray(...)` of it"
+        of_torch = info.family is ArrayFamily.TORCH
+        copy = "its `.contiguous()`" if of_torch else f"`{info.family}.ascontiguousarray(...)` of it"
         raise refuse(f"the array (shape {info.shape}) is not contiguous in row-major order; pass {copy}")
     return Argument(value, info, held, f"`{name}` of `snap.lib.{function}`")
 

@@ -18,6 +18,7 @@ from snap.lib.attention_kernels import ROWS
 from snap.lib.gemm_arrays import ROW, copy, of_type
 from snap.lib.recorded import step, view
 from snap.record import record
+from snap.runtime.arrays import ArrayFamily
 from snap.runtime.errors import LaunchError
 
 TYPES = (BF16, F16)
@@ -95,7 +96,7 @@ def _pitch(given: Argument) -> int | None:
     """The length of the rows of which a tensor of torch shows some columns, as of queries, keys and values that were
     computed side by side; None where it shows something else.
     """
-    if given.info.family != "torch":
+    if given.info.family is not ArrayFamily.TORCH:
         return None
     (batch, heads, rows, size), tensor = given.shape, given.array
     of_batch, of_head, pitch, one = tensor.stride()
@@ -127,7 +128,7 @@ def swaps(strides: tuple[int, ...], contiguous: bool) -> bool:
 
 def _swaps(given: Argument) -> bool:
     array = given.array
-    return swaps(array.stride() if given.info.family == "torch" else array.strides, given.info.contiguous)
+    return swaps(array.stride() if given.info.family is ArrayFamily.TORCH else array.strides, given.info.contiguous)
 
 
 def result(given: Argument) -> Any:

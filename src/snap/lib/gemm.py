@@ -40,6 +40,7 @@ from snap.lib.gemm_choice import (
     THIN,
     TILES,
     UNEVEN,
+    By,
     Plan,
     Product,
     best,
@@ -94,12 +95,12 @@ def gemm(a, b, out=None, bias=None, activation=None):
     kinds = (*types, left.turned, right.turned, plan.height, plan.width, plan.band(BAND), *after)
     sums, flags = exchange(left.given, *plan.exchanged)
     match plan.kind:
-        case "thin":
+        case By.THIN:
             run = thin_kernel(*types, right.turned, plan.height, plan.width, *after, plan.slices)
             launch(run, plan.blocks, *arguments, sums, flags)
-        case "slices":
+        case By.SLICES:
             launch(slices_kernel(*kinds, plan.slices), plan.blocks, *arguments, sums, flags)
-        case "splits":
+        case By.SPLITS:
             met = left.given.zeros(plan.counters, I32)
             launch(splits_kernel(*kinds, plan.slices), plan.blocks, *arguments, sums, met)
         case _ if plan.narrow:

@@ -17,7 +17,7 @@ from snap.lib.arrays import Argument, argument, check_sides, exchange, same_plac
 from snap.lib.gemm_choice import Plan
 from snap.lib.recorded import launch, step, view
 from snap.lib.transposition import transpose
-from snap.runtime.arrays import ArrayInfo, classify
+from snap.runtime.arrays import ArrayFamily, ArrayInfo, classify
 from snap.runtime.errors import LaunchError
 
 ROW = 16  # bytes, of which rows and addresses are multiples where boxes are copied
@@ -141,12 +141,12 @@ def _zeroed(array: Any, first: int) -> None:
     array[..., first:] = 0
 
 
-def copy(family: str, target: Any, source: Any) -> None:
+def copy(family: ArrayFamily, target: Any, source: Any) -> None:
     step(_copy, family, target, source)
 
 
-def _copy(family: str, target: Any, source: Any) -> None:
-    if family == "torch":
+def _copy(family: ArrayFamily, target: Any, source: Any) -> None:
+    if family is ArrayFamily.TORCH:
         target, source = target.detach(), source.detach()
         if _has_words(target) and _has_words(source):
             target, source = (array.view(sys.modules["torch"].complex128) for array in (target, source))

@@ -18,12 +18,20 @@ from collections import namedtuple
 
 from snap import *
 from snap.ir.types import BF16, F16, F32, Scalar
+from snap.ir.word import Word
 from snap.lib.operators import element, scalar
 
 KINDS = {BF16: "bf16", F16: "f16", F32: "tf32"}  # as what the tensor cores multiply elements; u8 is told
 SHARED = 192 * 1024  # bytes for stages; the rest of a multiprocessor's is for tiles that leave
 WITH_TILES = 226 * 1024  # bytes for both
 MOST_STAGES = 12
+
+
+class Many(Word):
+    """Of which operands there are several matrices, in one array: see gemm_kernels.py."""
+
+    BATCH = "batch"
+    GROUPS = "groups"
 
 
 def depth_of(type: Scalar) -> int:
@@ -73,7 +81,7 @@ def sizes(
     OWN, SUMS, FEW = BN // SLICES, BN // 2, BN // 2 // SLICES  # sums of a thread, and of the columns that it finishes
     WIDE = leaves_in(out_type, OWN)
     C_SWIZZLE, BIASED = WIDE * scalar(out_type).bytes, bias_type is not None
-    OF_A, OF_B = A_PANELS if many == "batch" else 0, B_PANELS if many else 0  # panels of one of several matrices
+    OF_A, OF_B = A_PANELS if many == Many.BATCH else 0, B_PANELS if many else 0  # panels of one of several matrices
     fields = locals()
     return namedtuple("Sizes", fields)(**fields)
 

@@ -18,10 +18,25 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from snap.ir.types import Scalar
+from snap.ir.word import Word
 from snap.record import record, replace
 
 MOST_PARTS = 8  # of a tile that is divided
 PANEL = 64  # columns of b that are loaded at a time where it does not lie along k
+
+
+class By(Word):
+    """Which kernel computes a product, as `benchmarks/gemm_bf16/sweep.py` prints it."""
+
+    TILES = "tiles"  # gemm_kernels.py: a tile is one block's, or divided among all
+    PAIRS = "pairs"  # the same, by clusters of two blocks
+    SLICES = "slices"  # gemm_slices.py: the blocks of a cluster share a tile
+    SPLITS = "splits"  # gemm_splits.py: blocks that lie anywhere share a tile
+    THIN = "thin"  # gemm_thin.py: of few rows
+    ALONG = "along"  # gemm_kernels.py, of f32: both operands lie along k
+    REGISTERS = "registers"  # the same, where one goes through registers
+    SIMPLE = "simple"  # sgemm.py: without tensor cores
+    HALVES = "halves"  # gemm_fp8_kernel.py: one half of the columns is added while the other is multiplied
 
 
 @record
@@ -74,7 +89,7 @@ class Slicing:
 class GemmKind:
     """Of a GEMM: the tiles it may have, and figures: cycles of an H200's multiprocessor, as measured."""
 
-    name: str
+    by: By
     tiles: tuple[GemmTile, ...]
     products: float = math.inf  # elements of a tile that are multiplied in a cycle
     issue: float = 0.0  # a step besides: as long as without any loads
@@ -134,7 +149,7 @@ class Plan:
     height: int
     width: int
     blocks: int
-    kind: str = "tiles"
+    kind: By = By.TILES
     team: int = 1
     divided: int = 0
     share: int = 1
@@ -157,9 +172,9 @@ class Plan:
         """Sums that go from one block to another, and flags that say so."""
         sums = self.blocks * self.height * self.width
         match self.kind:
-            case "thin":
+            case By.THIN:
                 return (sums if self.slices > 1 else 0), 0
-            case "slices" | "splits":
+            case By.SLICES | By.SPLITS:
                 return sums // self.slices * (self.slices - 1), 0
             case _:
                 return (sums, self.blocks * 2 * self.height) if self.divided else (0, 0)
@@ -189,7 +204,7 @@ def candidates(
         def plan(
             cycles: float, blocks: int, after: float, *how: object, narrow: int = 0
         ) -> tuple[float, tuple[object, ...]]:
-            fields = tile.height, tile.width, tile.team * blocks, kind.name, tile.team, *how, copied, narrow
+            fields = tile.height, tile.width, tile.team * blocks, kind.by, tile.team, *how, copied, narrow
             return kind.floor(product, cycles, blocks) + after, fields
 
         if kind.whole:
@@ -337,14 +352,14 @@ _CUT = (64, 64), (128, 64), (64, 128), (128, 128), (128, 192), (192, 192), (128,
 _STEP: dict[str, Any] = dict(products=30, issue=35, three=(50, 80), least=325, power=6, outside=7.3, multicast=1.2)
 _SIXTEEN: dict[str, Any] = dict(cluster=CLUSTER, tile=TILE, floor=_as_long_as_memory, **_STEP)
 _EDGED: dict[str, Any] = dict(narrow=0.75, **_SIXTEEN)
-TILES = GemmKind("tiles", _tiles(64, (*_SMALL, *_HIGH, *_LARGE), 1), division=(25000, 5000), apart=ONCE, **_EDGED)
-GROUPS = GemmKind("tiles", _tiles(64, (*_SMALL, *_LARGE), 1), **_SIXTEEN)  # tiles are told by numbers in memory
-PAIRS = GemmKind("pairs", _tiles(64, _PAIRED, 2), **_EDGED)
+TILES = GemmKind(By.TILES, _tiles(64, (*_SMALL, *_HIGH, *_LARGE), 1), division=(25000, 5000), apart=ONCE, **_EDGED)
+GROUPS = GemmKind(By.TILES, _tiles(64, (*_SMALL, *_LARGE), 1), **_SIXTEEN)  # tiles are told by numbers in memory
+PAIRS = GemmKind(By.PAIRS, _tiles(64, _PAIRED, 2), **_EDGED)
 _PARTS: dict[str, Any] = dict(whole=False, once=ONCE, **_SIXTEEN)
-SLICED = GemmKind("slices", _tiles(64, _CUT, 1), slicings=_in_clusters, **_PARTS)
-SPLIT = GemmKind("splits", _tiles(64, ((128, 128), (128, 192), (128, 256)), 1), slicings=_anywhere, **_PARTS)
+SLICED = GemmKind(By.SLICES, _tiles(64, _CUT, 1), slicings=_in_clusters, **_PARTS)
+SPLIT = GemmKind(By.SPLITS, _tiles(64, ((128, 128), (128, 192), (128, 256)), 1), slicings=_anywhere, **_PARTS)
 _THIN: dict[str, Any] = dict(least=200, whole=False, slicings=_of_few_rows, floor=_as_long_as_asked)
-THIN = {height: GemmKind("thin", (GemmTile(height, STRIP, 64, resident=2),), **_THIN) for height in (8, 16, 32)}
+THIN = {height: GemmKind(By.THIN, (GemmTile(height, STRIP, 64, resident=2),), **_THIN) for height in (8, 16, 32)}
 
 
 # ---- f32, multiplied as tf32 ----------------------------------------------------------------------------------------
@@ -369,9 +384,9 @@ def _added(product: Product, tile: GemmTile, tiles: int, steps: int) -> Iterator
 _SHORT_LONG = (128, 256), (128, 192), (128, 128), (64, 128)
 _PRODUCTS: dict[str, Any] = dict(products=32, issue=16, least=300, weight=0.05, multicast=1.25, cluster=2500)
 _TF32: dict[str, Any] = dict(tile=2300, sum=0.17, division=(25000, 5000), busy=1, slicings=_added, **_PRODUCTS)
-ALONG = GemmKind("along", _tiles(32, _SHORT_LONG, 1, 2), **_TF32)
+ALONG = GemmKind(By.ALONG, _tiles(32, _SHORT_LONG, 1, 2), **_TF32)
 # To read a column of B into registers, which waits for products of an element of each row of A.
-THROUGH_REGISTERS = GemmKind("registers", _tiles(64, _SHORT_LONG, 1, 2), fragments=(4, 2), stages=2, **_TF32)
+THROUGH_REGISTERS = GemmKind(By.REGISTERS, _tiles(64, _SHORT_LONG, 1, 2), fragments=(4, 2), stages=2, **_TF32)
 
 
 # ---- f32, without tensor cores --------------------------------------------------------------------------------------
@@ -400,7 +415,7 @@ _ALONE = (  # on its multiprocessor, and among others
     GemmTile(16, 128, 32, resident=4, alone=2400, among=840),
     GemmTile(128, 32, 32, resident=3, alone=2430, among=1880),
 )
-SIMPLE = GemmKind("simple", _ALONE, tile=2100, sum=1 / 8, slicings=_added_later)
+SIMPLE = GemmKind(By.SIMPLE, _ALONE, tile=2100, sum=1 / 8, slicings=_added_later)
 
 
 # ---- 8-bit floats ---------------------------------------------------------------------------------------------------
@@ -418,6 +433,6 @@ def _as_long_as_bytes(product: Product, cycles: float, blocks: int) -> float:
 
 
 _EIGHT: dict[str, Any] = {**_SIXTEEN, "floor": _as_long_as_bytes}
-BYTES = GemmKind("tiles", _tiles(128, (*_SMALL, *_LARGE), 1), **_EIGHT)
+BYTES = GemmKind(By.TILES, _tiles(128, (*_SMALL, *_LARGE), 1), **_EIGHT)
 BYTES_PROMOTED = BYTES
-BYTES_IN_HALVES = GemmKind("halves", _tiles(128, ((128, 224),), 1), **{**_EIGHT, "products": 32})
+BYTES_IN_HALVES = GemmKind(By.HALVES, _tiles(128, ((128, 224),), 1), **{**_EIGHT, "products": 32})

@@ -36,12 +36,13 @@ from snap.lib.gemm_arrays import (
     row_major,
 )
 from snap.lib.gemm_arrays import columns as first_columns
-from snap.lib.gemm_choice import BYTES, BYTES_IN_HALVES, BYTES_PROMOTED, EVEN, Plan, Product, best, candidates
+from snap.lib.gemm_choice import BYTES, BYTES_IN_HALVES, BYTES_PROMOTED, EVEN, By, Plan, Product, best, candidates
 from snap.lib.gemm_fp8_kernel import halves_kernel, promoted_kernel
 from snap.lib.gemm_kernels import gemm_kernel
-from snap.lib.gemm_parts import ACTIVATIONS
+from snap.lib.gemm_parts import ACTIVATIONS, Scaling
 from snap.lib.recorded import launch, recorded, step, view
 from snap.lib.torch_derivatives import refuse_derivatives
+from snap.runtime.arrays import ArrayFamily
 from snap.runtime.errors import LaunchError
 
 TYPES = ("e4m3", "e5m2")
@@ -81,7 +82,7 @@ def gemm_fp8(
     added = None if bias is None else bias_of("gemm_fp8", bias, left, result_type, columns)
     room: Any = out
     if out is None:
-        bits = result_type == BF16 and left.info.family != "torch"  # the others have no such type
+        bits = result_type == BF16 and left.info.family is not ArrayFamily.TORCH  # the others have no such type
         room = left.new((rows, columns), U16 if bits else result_type)
     written = result_of("gemm_fp8", room, left, tuple(RESULTS.values()), (rows, columns))
     if written.size == 0:
@@ -98,7 +99,7 @@ def gemm_fp8(
         run = fp8_kernel(kinds, written.type, scaled, *sizes, *after)
         multiply(run, plan, left, A.array, B.array, C, (rows, columns, depth), added and added.array, given)
     else:
-        made = halves_kernel if plan.kind == "halves" else promoted_kernel
+        made = halves_kernel if plan.kind == By.HALVES else promoted_kernel
         run = made(spelled(kinds), written.type, scaled, *sizes, *after)
         bias_and_scales = (added.array if added else A.array), *(given or (A.array, A.array))
         extents = rows, columns, depth, A.shape[1], B.shape[1], C.shape[1]
@@ -154,7 +155,9 @@ def _along(given: Argument) -> Argument:
     return found if has_boxes(found) else in_boxes(found)
 
 
-def _scales(left: Argument, of_a: Any, of_b: Any, rows: int, columns: int) -> tuple[str | None, dict[str, Argument]]:
+def _scales(
+    left: Argument, of_a: Any, of_b: Any, rows: int, columns: int
+) -> tuple[Scaling | None, dict[str, Argument]]:
     """How sums are scaled, and by what."""
     if of_a is None and of_b is None:
         return None, {}
@@ -167,7 +170,7 @@ def _scales(left: Argument, of_a: Any, of_b: Any, rows: int, columns: int) -> tu
         found[name] = row_major(given)
     first, second = found["scale_a"].shape, found["scale_b"].shape
     if found["scale_a"].size == found["scale_b"].size == 1:
-        return "tensor", found
+        return Scaling.TENSOR, found
     for name, shape, fits, what in (
         ("scale_a", first, ((rows,), (rows, 1)), f"{rows} rows of `a`"),
         ("scale_b", second, ((columns,), (1, columns)), f"{columns} columns of `b`"),
@@ -179,4 +182,4 @@ def _scales(left: Argument, of_a: Any, of_b: Any, rows: int, columns: int) -> tu
                 f" {' or '.join(map(str, fits))}",
                 name,
             )
-    return "rows", found
+    return Scaling.ROWS, found

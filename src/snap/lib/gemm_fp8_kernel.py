@@ -26,7 +26,7 @@ from snap import *
 from snap.ir.types import F32, U8
 from snap.lib.arrays import MAX_SIDE
 from snap.lib.gemm_body import in_bands
-from snap.lib.gemm_parts import completing, depth_of, promoting
+from snap.lib.gemm_parts import Scaling, completing, depth_of, promoting
 from snap.lib.operators import element, scalar
 
 DEPTH = depth_of(U8)  # of k in a stage
@@ -39,7 +39,7 @@ WIDEST = 192  # columns of a warpgroup whose sums there is room for twice
 def of_tiles(THREADS, HIGH, WIDE, body, out_type, scaled, bias_type):
     """The kernel that runs `body`, for tiles of HIGH rows and WIDE columns."""
     E, O, V, F = element(U8), element(out_type), element(bias_type or U8), element(F32 if scaled else U8)
-    BIASED, SCALED, ROWS = bias_type is not None, scaled is not None, scaled == "rows"
+    BIASED, SCALED, ROWS = bias_type is not None, scaled is not None, scaled == Scaling.ROWS
 
     @kernel(
         threads=THREADS,

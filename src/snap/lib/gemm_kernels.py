@@ -39,7 +39,7 @@ copy boxes.
 8-bit floats (`kind`, `scaled`: see gemm_parts.py) lie along k; they are added up as the tensor cores do it, with fewer
 bits than f32 has (gemm_fp8_kernel.py adds in f32).
 
-Several matrices (`many`): "batch": A, B and C have one dimension more.  "groups": B has, and group g of A's rows, those
+Several matrices (`many`): BATCH: A, B and C have one dimension more.  GROUPS: B has, and group g of A's rows, those
 from ends[g - 1] to ends[g], is multiplied by matrix g of B.  Ends never fall: one that does is taken as the one before.
 Each role finds the group of its next tile from that of the tile before.  A tile that reaches into the next group leaves
 by threads, row by row.
@@ -52,14 +52,14 @@ import functools
 from snap import *
 from snap.ir.types import F32, I32
 from snap.lib.arrays import MAX_SIDE
-from snap.lib.gemm_body import WITH_TILES, in_bands, load_b, load_tile, multiply, room_for_stages, sizes, steps
-from snap.lib.gemm_parts import completing, fill, fragment, grouping, handover, leave_rows
+from snap.lib.gemm_body import WITH_TILES, Many, in_bands, load_b, load_tile, multiply, room_for_stages, sizes, steps
+from snap.lib.gemm_parts import Scaling, completing, fill, fragment, grouping, handover, leave_rows
 from snap.lib.operators import element, scalar
 
 
 def counting_on(BM, BN, STEP, TEAM, C_TURNED, BIASED, ADDED, DIVIDED, scaled):
     """What every launch of the kernel of one matrix keeps."""
-    SCALED, BY_ROWS = scaled is not None, scaled == "rows"
+    SCALED, BY_ROWS = scaled is not None, scaled == Scaling.ROWS
     return lambda bias, a_scale, b_scale, parts, ready, M, N, K, C1, divided, share, slices, blocks: (
         1 <= M <= (min(C1, 2**30) if C_TURNED else 2**30),
         1 <= N <= (2**30 if C_TURNED else min(C1, 2**30)),
@@ -139,7 +139,7 @@ def gemm_kernel(
     """
     room = WITH_TILES - BM * BN * scalar(out_type).bytes if AT_ONCE else room_for_stages(out_type, BM, BN)
     g = sizes(type, out_type, BM, BN, not A_TURNED, B_TURNED, bias_type, kind=kind, many=many, room=room)
-    F, G = element(F32) if scaled else g.E, element(I32) if many == "groups" else g.E
+    F, G = element(F32) if scaled else g.E, element(I32) if many == Many.GROUPS else g.E
     C_TURNED = g.TF32 and A_TURNED  # then A goes through registers
     STEP = 2 * g.DEPTH if C_TURNED else g.DEPTH  # of k in a turn of the loop: a stage for each set of registers
     BY_TILES = not (
@@ -148,9 +148,9 @@ def gemm_kernel(
     # Tiles leave in boxes, each of a unit of threads that has so many rows of A.
     HIGH = 32 if C_TURNED else 16 if g.TF32 else 64
     UNIT, DOWN, RIGHT = thread[2 * HIGH], g.WIDE if C_TURNED else 0, 0 if C_TURNED else g.WIDE
-    BATCH, GROUPED = (many == word for word in ("batch", "groups"))
+    BATCH, GROUPED = many == Many.BATCH, many == Many.GROUPS
     SEVERAL = BATCH or GROUPED  # whether B is several matrices
-    assert many in (None, "batch", "groups")
+    assert many in (None, *Many) and scaled in (None, *Scaling)
     assert (B_TURNED or not g.TF32) and not (BY_TILES and (DIVIDED or many)) and not (GROUPED and DIVIDED)
     COMPLETED = g.BIASED or activation is not None or scaled is not None  # something is done to sums before they leave
     # Tiles leave in boxes, and there are slots for all of them where there is room.

@@ -24,6 +24,7 @@ from snap.lib.arrays import Argument, argument, check_apart, check_sides, same_p
 from snap.lib.gemm import BAND, TYPES, GemmOperand, operand
 from snap.lib.gemm_arrays import check_depth, copy, floats_of, has_boxes, multiply, result_of, room_for_boxes
 from snap.lib.gemm_arrays import columns as first_columns
+from snap.lib.gemm_body import Many
 from snap.lib.gemm_choice import EVEN, GROUPS, TILES, Plan, Product, best, candidates
 from snap.lib.gemm_kernels import gemm_kernel
 from snap.lib.recorded import recorded
@@ -42,7 +43,7 @@ def gemm_batched(a, b, out=None):
     written = _result("gemm_batched", out, left, (count, rows, columns))
     if written.size:
         plan = planned(rows, columns, depth, left.given.multiprocessors(), count, right.turned)
-        _multiply("gemm_batched", "batch", plan, written, left, right, None, count)
+        _multiply("gemm_batched", Many.BATCH, plan, written, left, right, None, count)
     return written.array
 
 
@@ -57,13 +58,13 @@ def gemm_grouped(a, b, ends, out=None):
     written = _result("gemm_grouped", out, left, (rows, columns))
     if written.size and count:
         plan = planned(rows, columns, depth, left.given.multiprocessors(), count, right.turned, True)
-        _multiply("gemm_grouped", "groups", plan, written, left, right, limits, count)
+        _multiply("gemm_grouped", Many.GROUPS, plan, written, left, right, limits, count)
     return written.array
 
 
 def _multiply(
     function: str,
-    many: str,
+    many: Many,
     plan: Plan,
     written: Argument,
     left: GemmOperand,
@@ -77,7 +78,7 @@ def _multiply(
         check_apart(function, written, {**read, "ends": ends})
     A, B = left.ready(False), right.ready(False)
     C = written.array if has_boxes(written) else room_for_boxes(written, written.shape)
-    if C is not written.array and many == "groups":  # rows that belong to nobody stay as they are
+    if C is not written.array and many == Many.GROUPS:  # rows that belong to nobody stay as they are
         copy(written.info.family, first_columns(C, columns), written.array)
     sizes = plan.height, plan.width, plan.band(BAND)
     kinds = left.given.type, written.type, left.turned, right.turned, *sizes

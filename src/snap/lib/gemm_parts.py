@@ -14,9 +14,18 @@ import math
 
 from snap import *
 from snap.ir.types import F32, U8
+from snap.ir.word import Word
 from snap.lib.arrays import MAX_SIDE
 from snap.lib.gemm_body import depth_of
 from snap.lib.operators import element
+
+
+class Scaling(Word):
+    """Of sums of floats of 8 bits."""
+
+    TENSOR = "tensor"  # one number for each matrix
+    ROWS = "rows"  # one for each row of `a` and each column of `b`
+
 
 ACTIVATIONS = (None, "relu", "gelu", "silu")
 HALF_ROOT = math.sqrt(0.5)
@@ -134,10 +143,10 @@ def fragment(g, x, a, panel, quad, place):
 @functools.cache
 def scaling(SUMS, type, scaled):
     """scale(acc, scales of a, scales of b, row, rows, first, columns): the sums of a warp's threads, products of floats
-    of 8 bits, times what these stand for.  scaled: "tensor", one number for each matrix, or "rows", one for each row of
-    `a` and each column of `b`, from column `first` on.  Those of columns are loaded as `finishing` loads a bias.
+    of 8 bits, times what these stand for.  scaled: a `Scaling`, or None; columns of `b` count from `first` on.
+    Their numbers are loaded as `finishing` loads a bias.
     """
-    F, WHOLE, LOADS = element(F32 if scaled else type), scaled == "tensor", -(-SUMS // 32)
+    F, WHOLE, LOADS = element(F32 if scaled else type), scaled == Scaling.TENSOR, -(-SUMS // 32)
 
     @device(warp)
     def scale(

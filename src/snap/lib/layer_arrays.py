@@ -20,6 +20,7 @@ from snap.ir.types import BF16, F16, F32, I32, I64, U16, Scalar
 from snap.lib.arrays import Argument, argument, same_place
 from snap.lib.operators import element, scalar, word
 from snap.lib.recorded import lasting, step, view
+from snap.runtime.arrays import ArrayFamily
 from snap.runtime.errors import LaunchError
 
 STORED = (F32, F16, BF16)
@@ -130,7 +131,7 @@ def stored(function: str, name: str, value: object, given: Scalar) -> Scalar:
 
 def new(given: Argument, shape: tuple[int, ...], type: Scalar, zero: bool = False) -> Any:
     """An array beside this one; bf16 is uint16 where NumPy's or CuPy's arrays are."""
-    held = U16 if type == BF16 and given.info.family != "torch" else type
+    held = U16 if type == BF16 and given.info.family is not ArrayFamily.TORCH else type
     return given.new(shape, held, zero)
 
 
@@ -147,7 +148,7 @@ def nothing(given: Argument, type: Scalar, place: int = 0) -> Any:
 
 
 def _small(given: Argument, type: Scalar) -> Any:
-    held = U16 if type == BF16 and given.info.family != "torch" else type
+    held = U16 if type == BF16 and given.info.family is not ArrayFamily.TORCH else type
     make, *rest = given._allocation((1,), given_name(held), True)
     return make(*rest)
 
@@ -166,8 +167,8 @@ def span(given: Argument) -> Any:
 
 
 @view
-def _span(array: Any, family: str) -> Any:
-    if family == "torch":
+def _span(array: Any, family: ArrayFamily) -> Any:
+    if family is ArrayFamily.TORCH:
         last = sum((extent - 1) * step for extent, step in zip(array.shape, array.stride()))
         return array.as_strided((last + 1,), (1,))
     last = sum((extent - 1) * step for extent, step in zip(array.shape, array.strides)) // array.itemsize
@@ -177,7 +178,7 @@ def _span(array: Any, family: str) -> Any:
 def strides(given: Argument) -> tuple[int, ...]:
     """In elements."""
     array = given.array
-    if given.info.family == "torch":
+    if given.info.family is ArrayFamily.TORCH:
         return tuple(array.stride())
     return tuple(stride // array.itemsize for stride in array.strides)
 

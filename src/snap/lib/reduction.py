@@ -18,6 +18,7 @@ from snap.lib.arrays import FLOATS, NUMBERS, SIGNED, argument
 from snap.lib.block import reduce as block_reduce
 from snap.lib.operators import element, identity_of_call, operator, word
 from snap.lib.recorded import launch, recorded
+from snap.runtime.arrays import ArrayFamily
 from snap.runtime.errors import LaunchError
 
 THREADS, WORDS = 512, 2  # threads a block, words of 16 bytes that each of them has in flight
@@ -34,7 +35,7 @@ def reduce(x, op="add", identity=None, type=None):
     Sums and products of integers are 64 bits wide, as NumPy's; f16 and bf16 are combined in f32 and rounded once.
     """
     given = argument("reduce", "x", x, (BOOL, *NUMBERS), type=type)
-    inside, result = carried(given.type, op, unsigned=given.info.family != "torch")
+    inside, result = carried(given.type, op, unsigned=given.info.family is not ArrayFamily.TORCH)
     nothing = identity_of_call("reduce", op, identity, given.type, inside)
     if given.size == 0 and op in ("min", "max"):
         raise LaunchError("snap.lib.reduce", f"is empty, and nothing has no {op}", "x")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from snap.ir import nodes as ir
-from snap.ir.printed import FORMATS, who
+from snap.ir.printed import FORMATS, UnitNumber, who
 from snap.ir.types import Level
 from snap.machine import watching
 
@@ -54,7 +54,7 @@ class Line:
     """What a `Print` shows: a format, whose first numbers say who prints."""
 
     format: str
-    numbers: tuple[str, ...]
+    numbers: tuple[UnitNumber, ...]
     level: Level
     units: int
 
@@ -76,7 +76,7 @@ class Line:
             Level.BLOCK: block,
             Level.CLUSTER: block // lanes.launch.blocks_per_cluster,
         }.get(self.level, block)
-        of = {"block": block, "last": first + (self.units - 1), self.level.word: first}
+        of = {UnitNumber.BLOCK: block, UnitNumber.FIRST: first, UnitNumber.LAST: first + (self.units - 1)}
         said = [of[number].tolist() for number in self.numbers]
         said += [lanes.full(value)[rows, columns].tolist() for value in values]
         lanes.launch.say([self.format % line for line in zip(*said)] if said else [self.format % ()] * len(rows))

@@ -16,6 +16,7 @@ import sys
 from typing import Any
 
 from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, Scalar
+from snap.ir.word import Word
 from snap.record import record
 from snap.runtime.errors import GpuError, ToolchainError
 
@@ -55,15 +56,25 @@ _DLPACK_CPU = (1, 3)  # host memory, pinned host memory
 _DLPACK_CUDA = (2, 13)  # device memory, managed memory
 
 
+class ArrayFamily(Word):
+    """Whose array it is, or which protocol tells where it lies: CUDA is `__cuda_array_interface__`."""
+
+    NUMPY = "numpy"
+    TORCH = "torch"
+    CUPY = "cupy"
+    CUDA = "cuda"
+    DLPACK = "dlpack"
+
+
 @record
 class ArrayInfo:
-    """family    'numpy', 'torch', 'cupy', 'cuda' (`__cuda_array_interface__`) or 'dlpack'
+    """family    whose array it is
     dtype     None where Snap has no such type; `dtype_name` is what its own library calls it
     device    'cpu', the number of a GPU, or another word for a place that Snap cannot reach
     owner     what keeps the memory alive
     """
 
-    family: str
+    family: ArrayFamily
     pointer: int
     dtype: Scalar | None
     dtype_name: str
@@ -154,15 +165,15 @@ def _classified(value: object, stream: int) -> ArrayInfo | None:
 def as_numpy(info: ArrayInfo):
     """The same memory as a NumPy array, for the CPU machine; bf16 as the 16-bit integers that hold its bits."""
     match info.family:
-        case "numpy":
+        case ArrayFamily.NUMPY:
             array: Any = info.owner
-        case "torch":
+        case ArrayFamily.TORCH:
             torch = sys.modules["torch"]
             owner: Any = info.owner
             tensor = owner.detach()
             bits = torch.int16 if info.dtype == BF16 else torch.uint8 if info.dtype == U8 else None
             array = (tensor if bits is None else tensor.view(bits)).numpy()
-        case "dlpack":
+        case ArrayFamily.DLPACK:
             array = _borrowed(info)
         case _:
             raise ValueError(f"{info.family} arrays are not in the CPU's memory")
@@ -181,7 +192,7 @@ def _torch(tensor) -> ArrayInfo:
     device = {"cpu": "cpu", "cuda": tensor.device.index}.get(tensor.device.type, str(tensor.device))
     reachable = plain and (device == "cpu" or isinstance(device, int))
     return ArrayInfo(
-        "torch",
+        ArrayFamily.TORCH,
         tensor.data_ptr() if reachable else 0,
         _BY_NAME.get(name),
         name if plain else f"{name} (sparse or lazily negated)",
@@ -195,7 +206,7 @@ def _torch(tensor) -> ArrayInfo:
 
 def _numpy(array) -> ArrayInfo:
     return ArrayInfo(
-        "numpy",
+        ArrayFamily.NUMPY,
         array.ctypes.data,
         _numpy_dtype(array.dtype),
         str(array.dtype),
@@ -213,7 +224,7 @@ def _numpy_dtype(dtype) -> Scalar | None:
 
 def _cupy(array) -> ArrayInfo:
     return ArrayInfo(
-        "cupy",
+        ArrayFamily.CUPY,
         array.data.ptr,
         _numpy_dtype(array.dtype),
         str(array.dtype),
@@ -236,7 +247,7 @@ def _cuda_array_interface(value: Any) -> ArrayInfo:
     strides = described.get("strides")
     contiguous = strides is None or dtype is None or _row_major(shape, tuple(strides), dtype.bytes)
     return ArrayInfo(
-        "cuda",
+        ArrayFamily.CUDA,
         pointer or 0,
         dtype,
         typestr,
@@ -263,7 +274,7 @@ def _dlpack(value: Any, stream: int) -> ArrayInfo:
     elif kind in _DLPACK_CUDA:
         device, capsule = number, value.__dlpack__(stream=stream or 1)  # 1 is DLPack's word for the default stream
     else:
-        return ArrayInfo("dlpack", 0, None, "unknown", (), True, False, f"DLPack device {kind}", value)
+        return ArrayInfo(ArrayFamily.DLPACK, 0, None, "unknown", (), True, False, f"DLPack device {kind}", value)
     tensor = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
     shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))
     strides = tuple(tensor.strides[axis] for axis in range(tensor.ndim)) if tensor.strides else None
@@ -273,7 +284,7 @@ def _dlpack(value: Any, stream: int) -> ArrayInfo:
     dtype = BOOL if name == "bool8" else _BY_NAME.get(name)
     contiguous = strides is None or _row_major(shape, strides)
     return ArrayInfo(
-        "dlpack",
+        ArrayFamily.DLPACK,
         (tensor.data or 0) + tensor.byte_offset,
         dtype,
         name,

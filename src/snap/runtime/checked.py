@@ -19,6 +19,7 @@ from typing import Any
 from snap.ir.types import BF16
 from snap.record import record
 from snap.runtime import fastpath, native
+from snap.runtime.arrays import ArrayFamily
 from snap.runtime.gpu import GpuKernel
 from snap.runtime.preconditions import Precondition
 from snap.runtime.signature import HELPERS, Pointer, Signature, ValueArgument
@@ -97,8 +98,8 @@ def _condition(signature: Signature, where: Precondition, words: list[str], reme
     return f"((key := ({', '.join(words)},)) in held or keeps(held, key, {holds}))" if remembered else holds
 
 
-def maker(kernel: GpuKernel, family: str, where: Precondition | None = None) -> Callable[..., Callable]:
-    part = native.holding(kernel.layout.offsets) if family == "torch" else None
+def maker(kernel: GpuKernel, family: ArrayFamily, where: Precondition | None = None) -> Callable[..., Callable]:
+    part = native.holding(kernel.layout.offsets) if family is ArrayFamily.TORCH else None
     found = reads() if part is not None else None
     if part is None or found is None:
         return fastpath.maker(kernel, family, where)
@@ -118,7 +119,7 @@ class _Native:
     def __init__(self, kernel: GpuKernel, part: Any, found: Reads, where: Precondition | None):
         self.kernel, self.part, self.reads = kernel, part, found
         module, signature = kernel.compiled.module, kernel.signature
-        names = fastpath.FAMILIES["torch"](signature).names
+        names = fastpath.FAMILIES[ArrayFamily.TORCH](signature).names
         self.asked = asked(signature, tuple(tensor.param for tensor in module.tensors), where)
         self.params = tuple(
             self._param(param, of, names.get(f"dtype{k}"))

@@ -15,6 +15,7 @@ import re
 import sys
 from pathlib import Path
 
+from snap.ir.word import Word
 from snap.record import record
 from snap.runtime.cache import Cache, key_of
 from snap.runtime.errors import INSTALL, InternalError, ToolchainError, UnsafeTextError
@@ -41,23 +42,31 @@ class Resources:
     serialized: str = ""
 
 
+class CompilerOutput(Word):
+    """What NVRTC is asked for; a part of the name under which it is kept."""
+
+    PTX = "ptx"
+    CUBIN = "cubin"
+    LOG = "log"  # of ptxas: the kernel's resources
+
+
 def compile_ptx(text: str, arch: str = "sm_90a", unsafe: bool = False, lined: str = "") -> str:
     """`unsafe`: the text holds CUDA that the user wrote, so what NVRTC refuses may be theirs.  `lined`: the same text
     with `#line` directives, which is compiled then, with line information.
     """
     check_arch(arch)
-    return _cached("ptx", text, arch.replace("sm_", "compute_"), (), unsafe, lined).decode()
+    return _cached(CompilerOutput.PTX, text, arch.replace("sm_", "compute_"), (), unsafe, lined).decode()
 
 
 def compile_cubin(text: str, arch: str = "sm_90a", unsafe: bool = False, lined: str = "") -> bytes:
     check_arch(arch)
-    return _cached("cubin", text, arch, (), unsafe, lined)
+    return _cached(CompilerOutput.CUBIN, text, arch, (), unsafe, lined)
 
 
 def resources(text: str, arch: str, kernel: str, dynamic_smem: int = 0, unsafe: bool = False) -> Resources:
     """`dynamic_smem` is added to what ptxas sees: the size of `extern __shared__` memory is only given at launch."""
     check_arch(arch)
-    log = _cached("log", text, arch, ("--ptxas-options=-v",), unsafe).decode()
+    log = _cached(CompilerOutput.LOG, text, arch, ("--ptxas-options=-v",), unsafe).decode()
     return parse_resources(log, kernel, dynamic_smem)
 
 
@@ -115,7 +124,7 @@ def check_module(module, arch: object) -> None:
 # ---- NVRTC ----------------------------------------------------------------------------------------------------------
 
 
-def _cached(what: str, text: str, arch: str, extra: tuple[str, ...], unsafe: bool, lined: str = "") -> bytes:
+def _cached(what: CompilerOutput, text: str, arch: str, extra: tuple[str, ...], unsafe: bool, lined: str = "") -> bytes:
     options = (*_OPTIONS, *extra, *((_LINES,) if lined else ()))
     key = key_of(what, lined or text, arch, *options, *compiler_identity())
     cache = Cache.default()
@@ -126,7 +135,9 @@ def _cached(what: str, text: str, arch: str, extra: tuple[str, ...], unsafe: boo
     return found
 
 
-def _nvrtc(what: str, text: str, arch: str, options: tuple[str, ...], unsafe: bool, shown: str = "") -> bytes:
+def _nvrtc(
+    what: CompilerOutput, text: str, arch: str, options: tuple[str, ...], unsafe: bool, shown: str = ""
+) -> bytes:
     """`shown`: the text for people, where this one is not for them."""
     nvrtc = load_nvrtc()
     _check_known(nvrtc, arch)
@@ -143,14 +154,12 @@ def _nvrtc(what: str, text: str, arch: str, options: tuple[str, ...], unsafe: bo
         if result != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             _explain_failure(shown or text, arch, log, includes, unsafe)
         match what:
-            case "log":
+            case CompilerOutput.LOG:
                 return log.encode()
-            case "ptx":
+            case CompilerOutput.PTX:
                 return _text_of(nvrtc, nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program).rstrip(b"\0")
-            case "cubin":
+            case CompilerOutput.CUBIN:
                 return _text_of(nvrtc, nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program)
-            case _:
-                raise ValueError(what)
     finally:
         nvrtc.nvrtcDestroyProgram(program)
 

@@ -30,6 +30,7 @@ from typing import Any
 
 from snap.ir.types import BF16, BOOL, Scalar
 from snap.record import record
+from snap.runtime.arrays import ArrayFamily
 from snap.runtime.errors import GpuError
 from snap.runtime.gpu import STREAM_AT, GpuKernel
 from snap.runtime.likeness import likeness
@@ -135,7 +136,7 @@ def _cupy_family(signature: Signature) -> _Family:
     )
 
 
-FAMILIES = {"torch": _torch_family, "cupy": _cupy_family}
+FAMILIES = {ArrayFamily.TORCH: _torch_family, ArrayFamily.CUPY: _cupy_family}
 
 
 def supports(signature: Signature) -> bool:
@@ -448,7 +449,7 @@ def _overlap_checks(signature: Signature) -> list[str]:
     ]
 
 
-def maker(kernel: GpuKernel, family: str, where: Precondition | None = None) -> Callable[..., Callable]:
+def maker(kernel: GpuKernel, family: ArrayFamily, where: Precondition | None = None) -> Callable[..., Callable]:
     """`make(blocks, slow, stream)`: the function for one number of blocks; stream None is the library's current one.
     `make(blocks, slow, stream, dynamic)`: for so many bytes of dynamic shared memory, where arguments decide them.
     """

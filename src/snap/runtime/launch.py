@@ -306,8 +306,8 @@ class Launcher:
         from snap.runtime import checked, fastpath
 
         families = {arg.family for arg in bound.args if isinstance(arg, ArrayInfo)}
-        family = families.pop() if len(families) == 1 else ""
-        if family not in fastpath.FAMILIES or not fastpath.supports(self.signature):
+        family = families.pop() if len(families) == 1 else None
+        if family is None or family not in fastpath.FAMILIES or not fastpath.supports(self.signature):
             return None
         key = kernel.device.number, family
         if key not in self._makers:

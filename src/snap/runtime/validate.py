@@ -21,7 +21,7 @@ from snap.ir.launches import MOST_BLOCKS
 from snap.ir.types import BOOL, SCALARS, Array, Scalar, Vector
 from snap.record import record
 from snap.runtime.alignment import elements_of
-from snap.runtime.arrays import MASKED, ArrayInfo, BadArray, classify, is_array, is_masked
+from snap.runtime.arrays import MASKED, ArrayFamily, ArrayInfo, BadArray, classify, is_array, is_masked
 from snap.runtime.errors import GpuError, LaunchError, ToolchainError
 from snap.runtime.follow import AlignmentNeed
 from snap.runtime.signature import Pointer, Signature, ValueArgument, overflows
@@ -213,14 +213,14 @@ def _array(signature: Signature, param: Pointer, arg: object, stream: int) -> Ar
         raise refuse(f"the array is on `{info.device}`; Snap reaches the CPU's memory and NVIDIA GPUs")
     if not info.holds(param.elem):
         word = _dtype_word(param.elem)
-        cast = NUMPY_WORDS.get(param.elem) if info.family in ("numpy", "cupy") else None
+        cast = NUMPY_WORDS.get(param.elem) if info.family in (ArrayFamily.NUMPY, ArrayFamily.CUPY) else None
         help = f"; convert it: `.astype({info.family}.{cast})`" if cast else ""
         raise refuse(f"takes {word}, the array holds {info.dtype_name}{help}")
     if not info.contiguous:
         copy = {
-            "numpy": "numpy.ascontiguousarray(...)",
-            "cupy": "cupy.ascontiguousarray(...)",
-            "torch": "its `.contiguous()`",
+            ArrayFamily.NUMPY: "numpy.ascontiguousarray(...)",
+            ArrayFamily.CUPY: "cupy.ascontiguousarray(...)",
+            ArrayFamily.TORCH: "its `.contiguous()`",
         }
         raise refuse(
             f"the array (shape {info.shape}) is not contiguous in row-major order; pass"
@@ -348,7 +348,8 @@ def check_alignment(signature: Signature, bound: Bound, needed: Callable[[], dic
 
 def _misaligned(info: ArrayInfo, need: AlignmentNeed) -> str:
     past, fits = info.pointer % need.bytes, info.pointer & -info.pointer
-    copy = {"numpy": " (`.copy()`)", "cupy": " (`.copy()`)", "torch": " (`.clone()`)"}.get(info.family, "")
+    copied = {ArrayFamily.NUMPY: ".copy()", ArrayFamily.CUPY: ".copy()", ArrayFamily.TORCH: ".clone()"}.get(info.family)
+    copy = f" (`{copied}`)" if copied else ""
     return (
         f"{_accessed(need)}, so its address must be a multiple of {need.bytes} bytes, and the array's is {past} past"
         f" one; a slice may start anywhere: pass a copy{copy}, or launch a kernel whose view has at most {fits} bytes"

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import ast
+import functools
 import io
 import tokenize
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from snap.analysis.exact.kinds import AtomKind
+from snap.analysis.exact.logic import CondKind
+from snap.analysis.linear import LinearKind
+from snap.prove.order_kinds import AgeKind, CounterKind
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "snap"
 # The nodes of a language have that language's names, and are always written with the module's: `tree.If`.
@@ -34,14 +41,39 @@ TURNS = {
     "prove/order_circles.py",
 }
 
-# Attributes that say which of a few something is: their types are `Word`s and other enumerations.
-CHOICES = {"kind", "reason", "why", "outcome", "verb", "domain", "half", "engine", "extent"}
-TYPED = ("ir", "analysis", "check", "sync", "codegen", "machine", "frontend", "runtime", "cli", "tune", "prove")
+# Attributes, parameters and variables that say which of a few something is: their types are `Word`s and other enumerations.
+CHOICES = {"kind", "by", "reason", "why", "outcome", "verb", "domain", "half", "engine", "extent", "family", "many", "scaled", "which"}
+# PTX has its own words: those of instructions.
+TYPED = ("", "ir", "analysis", "check", "sync", "codegen", "machine", "frontend", "runtime", "cli", "tune", "prove", "lib", "torch", "diag")
+# Words of others, as they write them.
+THEIRS = {
+    "decorators.py": {"kind"},  # `ccuda("global")`, a user's word
+    "check/matrices.py": {"family"},  # operands of mma, as PTX calls them
+    "codegen/collectives.py": {"family", "kind"},  # the same
+    "machine/matrix.py": {"family", "kind"},  # the same
+    "prove/where.py": {"kind"},  # names of classes of the tree
+    "lib/torch_eager.py": {"kind"},  # torch's words for types of arguments
+    "lib/torch_ops.py": {"kind"},  # the same
+}
+# Where a tuple's first item says what it is: atoms and conditions, counters, ages.
+TAGGED = ("analysis", "sync", "prove")  # and check/parts.py
+TAGS = (LinearKind, AtomKind, CondKind, CounterKind, AgeKind)
+UNTAGGED = {  # tuples that begin with such a word, and are no such thing
+    "sync/context.py": {"loop"},  # what was computed of a statement, by its number
+    "sync/variables.py": {"loop"},  # where a variable was given its value
+    "prove/apart.py": {"side", "element"},  # what was computed of a pair; a number that stands for itself
+    "prove/covered_sets.py": {"granule"},  # the same
+}
 
 
 def modules(*folders: str) -> dict[str, ast.Module]:
-    files = sorted(SOURCE.rglob("*.py")) if not folders else [file for folder in folders for file in sorted((SOURCE / folder).rglob("*.py"))]
-    return {str(file.relative_to(SOURCE)): ast.parse(file.read_text(encoding="utf-8")) for file in files}
+    files = sorted(SOURCE.rglob("*.py")) if not folders else [file for folder in folders for file in sorted((SOURCE / folder).rglob("*.py") if folder else SOURCE.glob("*.py"))]
+    return {str(file.relative_to(SOURCE)): parsed(file) for file in files}
+
+
+@functools.cache
+def parsed(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
 
 
 def types_of(module: ast.Module) -> set[str]:
@@ -87,16 +119,80 @@ def test_a_turn_is_taken_and_a_loop_makes_trips():
     assert said <= TURNS, said - TURNS
 
 
-def strings(e: ast.expr) -> list[str]:
+def strings(e: ast.AST) -> list[str]:
     parts = e.elts if isinstance(e, (ast.Tuple, ast.Set, ast.List)) else [e]
     return [part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)]
 
 
+def patterns(e: ast.pattern) -> list[str]:
+    """The texts that are compared with the whole of what is matched."""
+    inner = e.patterns if isinstance(e, ast.MatchOr) else [e.pattern] if isinstance(e, ast.MatchAs) and e.pattern else []
+    return strings(e.value) if isinstance(e, ast.MatchValue) else [text for one in inner for text in patterns(one)]
+
+
+def compared(module: ast.Module) -> Iterator[tuple[ast.AST, list[ast.expr], list[str]]]:
+    """Where something is compared with texts: the place, what is compared, and the texts."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            yield node, sides, [text for side in sides for text in strings(side)]
+        elif isinstance(node, ast.Match):
+            yield node, [node.subject], [text for case in node.cases for text in patterns(case.pattern)]
+
+
+def called(e: ast.expr) -> str:
+    return e.attr if isinstance(e, ast.Attribute) else e.id if isinstance(e, ast.Name) else ""
+
+
+def words_compared(file: str, module: ast.Module) -> list[str]:
+    """Choices that are compared with texts.  Letters are NumPy's kinds of types."""
+    found = []
+    for node, sides, said in compared(module):
+        chosen = {called(side) for side in sides} & CHOICES - THEIRS.get(file, set())
+        if said := [text for text in said if chosen and len(text) > 1 and text != "biuf"]:
+            found.append(f"{file}:{node.lineno} compares with {said}: give it a type (ir/word.py)")
+    return found
+
+
+def tags_written(file: str, module: ast.Module) -> list[str]:
+    """Tuples whose first item is a text where it is a type elsewhere: made, compared and matched."""
+    words = {str(word) for kinds in TAGS for word in kinds} - UNTAGGED.get(file, set())
+    found = []
+    for node in ast.walk(module):
+        said: list[str] = []
+        if isinstance(node, ast.Tuple) and node.elts and (len(node.elts) == 1 or len(strings(node)) < len(node.elts)):
+            said = strings(node.elts[0])  # a row of texts is no tuple of that sort
+        elif isinstance(node, ast.MatchSequence) and node.patterns:
+            said = patterns(node.patterns[0])
+        elif isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            if any(isinstance(side, ast.Subscript) and isinstance(side.slice, ast.Constant) and side.slice.value == 0 for side in sides):
+                said = [text for side in sides for text in strings(side)]
+        if said := [text for text in said if text in words]:
+            found.append(f"{file}:{node.lineno} says {said}: it has a type")
+    return found
+
+
 def test_what_something_is_is_a_type_and_no_text():
-    """Letters are NumPy's kinds of types."""
-    for file, module in modules(*TYPED).items():
-        for node in ast.walk(module):
-            sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
-            if any(isinstance(side, ast.Attribute) and side.attr in CHOICES for side in sides):
-                said = [text for side in sides for text in strings(side) if len(text) > 1 and text != "biuf"]
-                assert not said, f"{file}:{node.lineno} compares with {said}: give it a type (ir/word.py)"
+    """What users pass by its word (`op="add"`, `activation="relu"`) is that word."""
+    assert not [said for file, module in modules(*TYPED).items() for said in words_compared(file, module)]
+
+
+def test_what_tuples_begin_with_is_a_type_and_no_text():
+    looked_at = {file: module for file, module in modules(*TAGGED, "check").items() if not file.startswith("check/") or file == "check/parts.py"}
+    assert not [said for file, module in looked_at.items() for said in tags_written(file, module)]
+
+
+@pytest.mark.parametrize("text", [
+    'if plan.kind == "thin": pass', 'if many in (None, "batch"): pass', 'if "torch" != given.info.family: pass',
+    'match plan.kind:\n    case "slices" | "splits": pass', 'match info.family:\n    case ("torch" as word): pass',
+])
+def test_new_texts_are_found(text: str):
+    assert words_compared("lib/gemm.py", ast.parse(text))
+    assert not words_compared("lib/gemm.py", ast.parse('if x.dtype.kind in "biuf" or plan.kind == By.THIN or op == "add": pass'))
+
+
+@pytest.mark.parametrize("text", ['x = ("ge", p)', 'x = ("true",)', 'if atom[0] == "div": pass', 'if c[0] in ("and", "or"): pass', 'match c:\n    case ("ge" | "eq", p): pass'])
+def test_new_tags_are_found(text: str):
+    assert tags_written("analysis/exact/smt.py", ast.parse(text))
+    assert not tags_written("analysis/exact/smt.py", ast.parse('SOME = ("any", "all")\nx = (logic.GE, p)\nif op == "and": pass'))

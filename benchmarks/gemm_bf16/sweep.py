@@ -78,7 +78,7 @@ def reckoned(size: tuple[int, int, int, str], multiprocessors: int, near: float)
             found += choice.candidates(wide, product, before, copied=(copied[0], copied[1]))
     found.sort(key=lambda plan: plan[0])
     kept = [choice.Plan(cycles, *fields) for cycles, fields in found if cycles <= near * found[0][0]]
-    own = planned(m, n, k, multiprocessors, uneven_a, uneven_b, a_turned, b_turned)
+    own = planned(choice.Product(m, n, k, multiprocessors, along=b_turned), uneven_a, uneven_b, a_turned)
     if not any(said(own) == said(plan) for plan in kept):
         kept.append(own)
     return [(plan.cycles, plan) for plan in kept]
@@ -241,13 +241,16 @@ def main() -> None:
 
 def report(sizes, results, chosen) -> None:
     from snap.lib.gemm import planned
+    from snap.lib.gemm_choice import Product
 
     rows = []
     for index, size in enumerate(sizes):
         m, n, k, layout = size
         a_turned, b_turned = (side == "t" for side in layout)
         own = said(
-            planned(m, n, k, 132, uneven(m if a_turned else k), uneven(k if b_turned else n), a_turned, b_turned)
+            planned(
+                Product(m, n, k, 132, along=b_turned), uneven(m if a_turned else k), uneven(k if b_turned else n), a_turned
+            )
         )
         mine = [entry for entry in results if entry[0] == index]
         good = sorted(

@@ -13,7 +13,7 @@ import torch
 
 import snap
 from snap.lib.gemm import planned
-from snap.lib.gemm_choice import By, Plan
+from snap.lib.gemm_choice import By, Plan, Product
 
 pytestmark = pytest.mark.skipif(torch.cuda.get_device_capability() != (9, 0), reason="wgmma is Hopper's (sm_90a)")
 
@@ -103,7 +103,7 @@ def test_tiles_that_are_divided_among_blocks(layout):
     random = torch.Generator(device="cuda").manual_seed(8)
     multiprocessors = torch.cuda.get_device_properties(0).multi_processor_count
     for m, n, k in ((1040, 64 * multiprocessors + 16, 16384),):
-        assert planned(m, n, k, multiprocessors, False, False, *(each == "t" for each in layout)).divided
+        assert planned(Product(m, n, k, multiprocessors, along=layout[1] == "t"), a_turned=layout[0] == "t").divided
         a, b = matrix(m, k, layout[0], torch.bfloat16, random), matrix(k, n, layout[1], torch.bfloat16, random)
         bias = torch.randn(n, device="cuda", generator=random)
         results = [snap.lib.gemm(a, b, bias=bias, activation="silu", out=torch.empty(m, n, device="cuda")) for _ in range(10)]
@@ -117,7 +117,7 @@ def test_rows_that_begin_in_the_middle_of_sectors(layout):
     random = torch.Generator(device="cuda").manual_seed(9)
     kinds = set()
     for m, n, k in ((1000, 1000, 1000), (72, 1000, 520), (1000, 264, 200), (8, 8, 8), (3080, 3080, 1160), (5000, 5000, 5000)):
-        plan = planned(m, n, k, torch.cuda.get_device_properties(0).multi_processor_count, True, True, *(each == "t" for each in layout))
+        plan = planned(Product(m, n, k, torch.cuda.get_device_properties(0).multi_processor_count, along=layout[1] == "t"), True, True, layout[0] == "t")
         kinds.add(plan.kind if plan.kind != By.TILES else plan.copied)
         a, b = matrix(m, k, layout[0], torch.float16, random), matrix(k, n, layout[1], torch.float16, random)
         bias = torch.randn(n, device="cuda", generator=random)
@@ -133,7 +133,7 @@ def test_steps_that_are_divided_among_clusters(layout):
     multiprocessors = torch.cuda.get_device_properties(0).multi_processor_count
     slices = set()
     for m, n, k in ((64, 4096, 4096), (100, 2000, 3000), (512, 512, 8192), (256, 250, 9000), (100, 504, 2000), (512, 4096, 14336)):
-        plan = planned(m, n, k, multiprocessors, False, False, *(each == "t" for each in layout))
+        plan = planned(Product(m, n, k, multiprocessors, along=layout[1] == "t"), a_turned=layout[0] == "t")
         slices.add(plan.slices)
         a, b = matrix(m, k, layout[0], torch.bfloat16, random), matrix(k, n, layout[1], torch.bfloat16, random)
         bias = torch.randn(n, device="cuda", generator=random)

@@ -13,7 +13,7 @@ import snap
 from snap.ir.types import BF16, F16, F32
 from snap.lib import gemm, gemm_choice
 from snap.lib.gemm import BAND, planned
-from snap.lib.gemm_choice import SLICES, By, Plan
+from snap.lib.gemm_choice import SLICES, By, Plan, Product
 from snap.lib.gemm_kernels import gemm_kernel
 from snap.lib.gemm_slices import slices_kernel
 from snap.lib.gemm_splits import splits_kernel
@@ -279,7 +279,7 @@ def test_a_schedule_at_random_finds_no_race():
 def test_plans_can_be_launched(multiprocessors):
     sizes = {By.TILES: TILES, By.PAIRS: PAIRS, By.SLICES: SLICED, By.SPLITS: SPLIT, By.THIN: [(height, 64) for height in LOW]}
     for m, n, k, uneven, turned in itertools.product((1, 64, 500, 4096), (1, 65, 4096), (0, 512, 100_000), (False, True), (False, True)):
-        plan = planned(m, n, k, multiprocessors, uneven, uneven, turned, turned)
+        plan = planned(Product(m, n, k, multiprocessors, along=turned), uneven, uneven, turned)
         tiles, steps = -(-m // plan.height) * -(-n // plan.width), -(-max(k, 1) // 64)
         assert (plan.height, plan.width) in sizes[plan.kind] and plan.band(BAND) > 0 and plan.blocks >= 1
         assert plan.divided == 0 or (plan.divided <= tiles and plan.share < steps and plan.share * plan.blocks >= plan.divided * steps)
@@ -300,37 +300,37 @@ def test_plans_can_be_launched(multiprocessors):
 
 @pytest.mark.parametrize("shape", [(n, n, n) for n in (2048, 4096, 8192, 16384)] + [(8192, 28672, 8192), (28672, 8192, 1024)], ids=str)
 def test_large_products_have_large_tiles(shape):
-    plan = planned(*shape, 132)
+    plan = planned(Product(*shape, 132))
     assert (plan.height, plan.width) == (128, 256)
 
 
 def test_the_last_round_is_divided_where_that_is_faster():
-    assert [planned(n, n, n, 132).divided for n in (2048, 4096, 8192, 16384)] == [0, 0, 68, 8]
-    assert planned(8192, 8448, 8192, 132).divided == 0  # 16 full rounds
+    assert [planned(Product(n, n, n, 132)).divided for n in (2048, 4096, 8192, 16384)] == [0, 0, 68, 8]
+    assert planned(Product(8192, 8448, 8192, 132)).divided == 0  # 16 full rounds
 
 
 def test_small_products_are_spread_over_the_multiprocessors():
-    assert planned(1024, 1024, 1024, 132).blocks == planned(128, 4096, 14336, 132).blocks == planned(16, 4096, 4096, 132).blocks == 128
+    assert planned(Product(1024, 1024, 1024, 132)).blocks == planned(Product(128, 4096, 14336, 132)).blocks == planned(Product(16, 4096, 4096, 132)).blocks == 128
 
 
 def test_few_rows_have_low_tiles():
     for m, height in ((1, 8), (8, 8), (9, 16), (32, 32)):
-        plan = planned(m, 4096, 4096, 132)
+        plan = planned(Product(m, 4096, 4096, 132))
         assert (plan.kind, plan.height) == (By.THIN, height)
-    assert planned(33, 4096, 4096, 132).kind != By.THIN != planned(8, 4096, 4096, 132, a_turned=True).kind
+    assert planned(Product(33, 4096, 4096, 132)).kind != By.THIN != planned(Product(8, 4096, 4096, 132), a_turned=True).kind
 
 
 def test_few_tiles_of_many_steps_are_divided_among_blocks():
     """Of a cluster; or of four and more anywhere, where clusters of them would not fill the GPU."""
-    two, four = planned(64, 4096, 14336, 132), planned(128, 4096, 14336, 132)
+    two, four = planned(Product(64, 4096, 14336, 132)), planned(Product(128, 4096, 14336, 132))
     assert (two.kind, two.slices) == (By.SLICES, 2) and (four.kind, four.slices, four.blocks) == (By.SPLITS, 4, 128)
-    assert planned(4096, 4096, 14336, 132).kind == planned(256, 256, 64, 132).kind == By.TILES
+    assert planned(Product(4096, 4096, 14336, 132)).kind == planned(Product(256, 256, 64, 132)).kind == By.TILES
 
 
 def test_rows_in_the_middle_of_sectors_are_shared_by_clusters_or_copied():
-    plans = [planned(n, n, n, 132, True, True, b_turned=turned) for n in (1000, 3080) for turned in (False, True)]
+    plans = [planned(Product(n, n, n, 132, along=turned), True, True) for n in (1000, 3080) for turned in (False, True)]
     assert all(plan.kind == By.PAIRS and plan.copied == (False, False) for plan in plans)
-    plan = planned(5000, 5000, 5000, 132, True, True, b_turned=True)  # six rounds of the wide ones, of which the last column is narrow
+    plan = planned(Product(5000, 5000, 5000, 132, along=True), True, True)  # six rounds of the wide ones, of which the last column is narrow
     assert (plan.kind, plan.width, plan.narrow) == (By.PAIRS, 256, 192)
 
 

@@ -10,7 +10,7 @@ import pytest
 import snap
 from snap.ir.types import BF16, F32
 from snap.lib import gemm_fp8
-from snap.lib.gemm_choice import By
+from snap.lib.gemm_choice import EVEN, By, Product
 from snap.lib.gemm_fp8 import fp8_kernel, planned
 from snap.lib.gemm_fp8_kernel import halves_kernel, promoted_kernel
 from snap.lib.gemm_parts import Scaling
@@ -98,8 +98,8 @@ def test_kernels_compile_for_hopper_without_spills():
 
 
 def test_large_products_have_large_tiles():
-    assert (planned(8192, 8192, 8192, 132, True).height, planned(8192, 8192, 8192, 132, True).width) == (128, 256)
-    assert [planned(n, n, n, 132, False).kind for n in (2048, 4096, 8192, 16384)] == [By.TILES, By.TILES, By.HALVES, By.HALVES]
+    assert (planned(Product(8192, 8192, 8192, 132, EVEN, EVEN), True).height, planned(Product(8192, 8192, 8192, 132, EVEN, EVEN), True).width) == (128, 256)
+    assert [planned(Product(n, n, n, 132, EVEN, EVEN), False).kind for n in (2048, 4096, 8192, 16384)] == [By.TILES, By.TILES, By.HALVES, By.HALVES]
 
 
 def test_what_does_not_fit_is_refused_by_name():

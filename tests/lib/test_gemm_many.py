@@ -11,7 +11,7 @@ import snap
 from snap.ir.types import BF16, F16, F32
 from snap.lib import gemm_batched, gemm_grouped
 from snap.lib.gemm_body import Many
-from snap.lib.gemm_choice import Plan
+from snap.lib.gemm_choice import EVEN, Plan, Product
 from snap.lib.gemm_kernels import gemm_kernel
 from snap.lib.gemm_many import planned
 from snap.lib.gemm_ragged import grouped_gradients
@@ -148,9 +148,9 @@ def test_kernels_compile_for_hopper_without_spills():
 
 
 def test_plans():
-    assert (planned(2048, 2048, 2048, 132, 16, False).height, planned(2048, 2048, 2048, 132, 16, False).width) == (128, 256)
-    assert planned(8192, 1536, 2048, 132, 128, True, True).height == 64  # 64 rows of each
-    assert planned(8192, 1536, 2048, 132, 128, True, True).blocks == 132
+    assert (planned(Product(2048, 2048, 2048, 132, EVEN, EVEN, False, 16)).height, planned(Product(2048, 2048, 2048, 132, EVEN, EVEN, False, 16)).width) == (128, 256)
+    assert planned(Product(8192, 1536, 2048, 132, EVEN, EVEN, True, 128), grouped=True).height == 64  # 64 rows of each
+    assert planned(Product(8192, 1536, 2048, 132, EVEN, EVEN, True, 128), grouped=True).blocks == 132
 
 
 def test_what_does_not_fit_is_refused_by_name():

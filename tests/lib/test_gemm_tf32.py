@@ -9,7 +9,7 @@ import pytest
 
 import snap
 from snap.ir.points import points
-from snap.lib.gemm_choice import ALONG, PARTS_OF_LINES, THROUGH_REGISTERS
+from snap.lib.gemm_choice import ALONG, LINES, PARTS_OF_LINES, THROUGH_REGISTERS, Product
 from snap.lib.gemm_tf32 import gemm_tf32, planned, tf32_kernel
 from snap.runtime.errors import LaunchError
 
@@ -153,9 +153,9 @@ def test_synchronization_in_rows(team, how):
 
 def test_large_products_are_planned_in_pairs_of_large_tiles():
     for lies_along in (True, False):
-        plan = planned(4096, 4096, 4096, 132, lies_along)
+        plan = planned(Product(4096, 4096, 4096, 132, LINES, LINES), lies_along)
         assert (plan.height, plan.width, plan.team, plan.slices, plan.divided, plan.blocks) == (128, 256, 2, 1, 0, 132)
-        plan = planned(8192, 8192, 8192, 132, lies_along)
+        plan = planned(Product(8192, 8192, 8192, 132, LINES, LINES), lies_along)
         assert (plan.height, plan.width, plan.team, plan.slices, plan.divided) == (128, 256, 2, 1, 34)
         assert plan.share * 66 >= 34 * 8192 // (DEPTH if lies_along else STEP)
 
@@ -163,24 +163,24 @@ def test_large_products_are_planned_in_pairs_of_large_tiles():
 def test_few_tiles_are_planned_in_slices():
     for m in (128, 256, 512):
         for lies_along in (True, False):
-            plan = planned(m, m, 65536, 132, lies_along)
+            plan = planned(Product(m, m, 65536, 132, LINES, LINES), lies_along)
             assert plan.divided == 0 and plan.slices > 1 and 132 * 0.9 <= plan.blocks <= 132
-    assert planned(64, 64, DEPTH, 132, True).slices == 1
+    assert planned(Product(64, 64, DEPTH, 132, LINES, LINES), True).slices == 1
 
 
 def test_small_products_are_planned_in_small_tiles():
     """Enough of them for all multiprocessors; in pairs where rows are parts of lines, which takes longer to load."""
-    plan = planned(1000, 1000, 1000, 132, True, PARTS_OF_LINES, PARTS_OF_LINES)
+    plan = planned(Product(1000, 1000, 1000, 132, PARTS_OF_LINES, PARTS_OF_LINES), True)
     assert (plan.height, plan.width, plan.team, plan.slices, plan.divided) == (64, 128, 2, 1, 0)
-    assert planned(1024, 1024, 1024, 132, True).team == 1
-    assert planned(1024, 1024, 1024, 132, False).width == 128
+    assert planned(Product(1024, 1024, 1024, 132, LINES, LINES), True).team == 1
+    assert planned(Product(1024, 1024, 1024, 132, LINES, LINES), False).width == 128
 
 
 def test_a_plan_never_takes_more_blocks_than_there_are():
     for multiprocessors in (1, 2, 3, 132):
         for shape in ((1, 1, 1), (300, 70, 5000), (129, 4096, 64), (3000, 3000, 100)):
             for lies_along in (True, False):
-                plan = planned(*shape, multiprocessors, lies_along)
+                plan = planned(Product(*shape, multiprocessors, LINES, LINES), lies_along)
                 assert 1 <= plan.blocks <= multiprocessors and plan.blocks % plan.team == 0
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import snap
 from snap.ir.engines import Wait
-from snap.lib.gemm_choice import SIMPLE
+from snap.lib.gemm_choice import SIMPLE, Product
 from snap.lib.sgemm import ADDERS, LARGE, LOWEST, STAGES, TILES, added, planned, sgemm, warp_tiled
 from snap.lib.sgemm_ladder import blocked, blocks_of_elements, blocks_of_tiles, coalesced, naive, vectorised
 from snap.runtime.errors import LaunchError
@@ -113,7 +113,7 @@ def test_slices_of_k(shape, tile, whole, slices):
 @pytest.mark.parametrize("shape", [(1, 1, 1), (512, 512, 512), (3000, 3000, 3000), (128, 4096, 4096), (256, 256, 65536), (8192, 8192, 8192)], ids=str)
 def test_plans_give_every_multiprocessor_something_to_do(shape):
     m, n, k = shape
-    plan = planned(m, n, k, 132)
+    plan = planned(Product(m, n, k, 132))
     (tile,) = (each for each in SIMPLE.tiles if (each.height, each.width) == (plan.height, plan.width))
     tiles = blocks_of_tiles(m, n, tile.height, tile.width)
     rest = tiles - plan.whole
@@ -124,7 +124,7 @@ def test_plans_give_every_multiprocessor_something_to_do(shape):
 
 def test_what_fills_its_rounds_is_not_cut():
     for n, tiles in ((4096, 512), (8192, 2048)):
-        plan = planned(n, n, n, 132)
+        plan = planned(Product(n, n, n, 132))
         assert (plan.height, plan.width, plan.whole, plan.slices) == (*LARGE[:2], tiles, 1)
 
 

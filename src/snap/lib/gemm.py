@@ -54,7 +54,7 @@ from snap.lib.gemm_slices import slices_kernel
 from snap.lib.gemm_splits import splits_kernel
 from snap.lib.gemm_thin import thin_kernel
 from snap.lib.recorded import launch, recorded
-from snap.record import record
+from snap.record import record, replace
 from snap.runtime.errors import LaunchError
 
 TYPES = (BF16, F16)
@@ -78,9 +78,8 @@ def gemm(a, b, out=None, bias=None, activation=None):
     written = result_of("gemm", room, left.given, (left.given.type, F32), (rows, columns))
     if written.size == 0:
         return written.array
-    plan = planned(
-        rows, columns, depth, left.given.multiprocessors(), left.uneven, right.uneven, left.turned, right.turned
-    )
+    product = Product(rows, columns, depth, left.given.multiprocessors(), along=right.turned)
+    plan = planned(product, left.uneven, right.uneven, left.turned)
     if has_boxes(written):
         read = {
             "a": left.given if left.lies(plan.copied[0]) else None,
@@ -117,30 +116,22 @@ def gemm(a, b, out=None, bias=None, activation=None):
 
 
 @functools.lru_cache(4096)
-def planned(
-    rows: int,
-    columns: int,
-    depth: int,
-    multiprocessors: int,
-    a_uneven: bool = False,
-    b_uneven: bool = False,
-    a_turned: bool = False,
-    b_turned: bool = False,
-) -> Plan:
-    """uneven: rows begin in the middle of sectors; turned: they lie along m or n, not k, of A, and along k of B."""
+def planned(product: Product, a_uneven: bool = False, b_uneven: bool = False, a_turned: bool = False) -> Plan:
+    """uneven: rows begin in the middle of sectors, so loads cost more; a_turned: rows of A lie along m, not k."""
 
-    def product(*copied: bool) -> Product:
+    def loaded(*copied: bool) -> Product:
         a, b = (UNEVEN if uneven and not there else EVEN for uneven, there in zip((a_uneven, b_uneven), copied))
-        return Product(rows, columns, depth, multiprocessors, a, b, b_turned)
+        return replace(product, a_row=a, b_row=b)
 
+    rows, columns, depth = product.rows, product.columns, product.depth
     if rows <= max(THIN) and not a_turned:
-        return best(candidates(THIN[min(height for height in THIN if height >= rows)], product(False, False)))
+        return best(candidates(THIN[min(height for height in THIN if height >= rows)], loaded(False, False)))
     found: list[tuple[float, tuple]] = []
     for copied in itertools.product(*((False, True) if uneven else (False,) for uneven in (a_uneven, b_uneven))):
         before = sum(COPY + size * depth / COPIED for size, there in zip((rows, columns), copied) if there)
-        found += candidates(TILES, product(*copied), before, copied=(copied[0], copied[1]))
+        found += candidates(TILES, loaded(*copied), before, copied=(copied[0], copied[1]))
     for kind in (PAIRS, SLICED, SPLIT) if b_uneven else (SLICED, SPLIT):
-        found += candidates(kind, product(False, False))
+        found += candidates(kind, loaded(False, False))
     return best(found)
 
 

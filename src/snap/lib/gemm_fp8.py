@@ -91,7 +91,7 @@ def gemm_fp8(
         check_apart("gemm_fp8", written, {"a": left, "b": right, "bias": added, **scales})
     A, B = _along(left), _along(flipped(right))
     C = written.array if has_boxes(written) else room_for_boxes(written, written.shape)
-    plan = planned(rows, columns, depth, left.multiprocessors(), fast)
+    plan = planned(Product(rows, columns, depth, left.multiprocessors(), EVEN, EVEN), fast)
     kinds, after = (a_kind, b_kind), (added and added.type, activation)
     sizes = plan.height, plan.width, plan.band(BAND)
     given = tuple(scale.array for scale in scales.values())
@@ -110,8 +110,7 @@ def gemm_fp8(
 
 
 @functools.lru_cache(4096)
-def planned(rows: int, columns: int, depth: int, multiprocessors: int, fast: bool) -> Plan:
-    product = Product(rows, columns, depth, multiprocessors, EVEN, EVEN)
+def planned(product: Product, fast: bool) -> Plan:
     kinds = (BYTES,) if fast else (BYTES_PROMOTED, BYTES_IN_HALVES)
     return best(found for kind in kinds for found in candidates(kind, product))
 

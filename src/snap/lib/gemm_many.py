@@ -28,6 +28,7 @@ from snap.lib.gemm_body import Many
 from snap.lib.gemm_choice import EVEN, GROUPS, TILES, Plan, Product, best, candidates
 from snap.lib.gemm_kernels import gemm_kernel
 from snap.lib.recorded import recorded
+from snap.record import replace
 from snap.runtime.errors import LaunchError
 
 
@@ -42,7 +43,7 @@ def gemm_batched(a, b, out=None):
     check_depth("gemm_batched", depth, other)
     written = _result("gemm_batched", out, left, (count, rows, columns))
     if written.size:
-        plan = planned(rows, columns, depth, left.given.multiprocessors(), count, right.turned)
+        plan = planned(_product(left, right, count))
         _multiply("gemm_batched", Many.BATCH, plan, written, left, right, None, count)
     return written.array
 
@@ -57,7 +58,7 @@ def gemm_grouped(a, b, ends, out=None):
     limits = group_ends("gemm_grouped", ends, left.given, count)
     written = _result("gemm_grouped", out, left, (rows, columns))
     if written.size and count:
-        plan = planned(rows, columns, depth, left.given.multiprocessors(), count, right.turned, True)
+        plan = planned(_product(left, right, count), True)
         _multiply("gemm_grouped", Many.GROUPS, plan, written, left, right, limits, count)
     return written.array
 
@@ -90,21 +91,19 @@ def _multiply(
 
 
 @functools.lru_cache(4096)
-def planned(
-    rows: int,
-    columns: int,
-    depth: int,
-    multiprocessors: int,
-    count: int,
-    b_turned: bool,
-    grouped: bool = False,
-    whole: bool = False,
-) -> Plan:
-    """Of groups nobody knows how large they are: the plan is made for equal ones.  whole: no tile is divided."""
-    kind, own = GROUPS if grouped or whole else TILES, -(-rows // count) if grouped else rows
-    plan = best(candidates(kind, Product(own, columns, depth, multiprocessors, EVEN, EVEN, b_turned, count)))
-    most = (rows // plan.height + count) * -(-columns // plan.width)
-    return Plan(plan.cycles, plan.height, plan.width, min(multiprocessors, most)) if grouped else plan
+def planned(product: Product, grouped: bool = False, whole: bool = False) -> Plan:
+    """grouped: the product has the rows of all groups; nobody knows how large these are, so the plan is made for equal
+    ones.  whole: no tile is divided.
+    """
+    own = -(-product.rows // product.count) if grouped else product.rows
+    plan = best(candidates(GROUPS if grouped or whole else TILES, replace(product, rows=own)))
+    most = (product.rows // plan.height + product.count) * -(-product.columns // plan.width)
+    return Plan(plan.cycles, plan.height, plan.width, min(product.multiprocessors, most)) if grouped else plan
+
+
+def _product(left: GemmOperand, right: GemmOperand, count: int) -> Product:
+    (rows, depth), columns = left.shape, right.shape[1]
+    return Product(rows, columns, depth, left.given.multiprocessors(), EVEN, EVEN, right.turned, count)
 
 
 # ---- arrays ---------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from typing import Any
 from snap.lib.gemm import BAND, TYPES
 from snap.lib.gemm_arrays import columns as first_columns
 from snap.lib.gemm_arrays import copy, floats_of, has_boxes, in_boxes, of_type, room_for_boxes, turned_array
+from snap.lib.gemm_choice import EVEN, Product
 from snap.lib.gemm_many import gemm_grouped, group_ends, planned
 from snap.lib.gemm_ragged_kernel import ragged_kernel
 from snap.lib.recorded import launch, recorded
@@ -38,7 +39,8 @@ def _of_matrices(grad: Any, a: Any, b: Any, ends: Any) -> Any:
     limits = group_ends("gemm_grouped", ends, left, count)
     A, B = (given if has_boxes(given) else in_boxes(given) for given in (left, right))
     C = result.array if has_boxes(result) else room_for_boxes(result, result.shape)
-    plan = planned(height, width, -(-rows // count), left.multiprocessors(), count, False, whole=True)
+    product = Product(height, width, -(-rows // count), left.multiprocessors(), EVEN, EVEN, False, count)
+    plan = planned(product, whole=True)
     run = ragged_kernel(left.type, plan.height, plan.width, plan.band(BAND))
     widths = A.shape[1], B.shape[1], C.shape[2]
     launch(run, plan.blocks, A.array, B.array, C, limits.array, count, height, width, rows, *widths)

@@ -66,8 +66,8 @@ def gemm_tf32(a, b):
         for given in (in_rows(left), turned if lies_along else in_rows(right))
     )
     first, second, extents = (A, B, (rows, columns)) if lies_along else (B, A, (columns, rows))
-    costs = load_cost(first), load_cost(second)
-    plan = planned(*extents, depth, left.multiprocessors(), lies_along, *costs)
+    product = Product(*extents, depth, left.multiprocessors(), load_cost(first), load_cost(second))
+    plan = planned(product, lies_along)
     new = left.new if columns % 4 == 0 else functools.partial(room_for_boxes, left)
     C = new((rows, columns), zero=plan.slices > 1)
     run = tf32_kernel(lies_along, plan.height, plan.width, plan.team, plan.slices > 1, plan.divided > 0)
@@ -79,18 +79,9 @@ def gemm_tf32(a, b):
 
 
 @functools.lru_cache(4096)
-def planned(
-    rows: int,
-    columns: int,
-    depth: int,
-    multiprocessors: int,
-    lies_along: bool,
-    a_row: float = LINES,
-    b_row: float = LINES,
-) -> Plan:
+def planned(product: Product, lies_along: bool) -> Plan:
     """Of the product that the kernel computes; lies_along: whether the operand of `rows` does."""
-    kind = ALONG if lies_along else THROUGH_REGISTERS
-    return best(candidates(kind, Product(rows, columns, depth, multiprocessors, a_row, b_row)))
+    return best(candidates(ALONG if lies_along else THROUGH_REGISTERS, product))
 
 
 @functools.cache

@@ -40,7 +40,7 @@ def sgemm(a, b, alpha=1.0):
         return out
     left, right = row_major(left), row_major(right)
     width = 4 if min(right.width(columns), Argument(out, classify(out), F32).width(columns)) == 4 else 1
-    plan = planned(rows, columns, depth, left.multiprocessors())
+    plan = planned(Product(rows, columns, depth, left.multiprocessors()))
     height, wide = plan.height, plan.width
     tile, rest = TILES[height, wide], blocks_of_tiles(rows, columns, height, wide) - plan.whole
     sums = left.new((max(rest * plan.slices * height * wide, 4),))  # never empty: a launch needs an address
@@ -63,8 +63,8 @@ TILES = {tile[:2]: tile for tile in (LARGE, WIDE, SMALL, LOW, LOWEST, NARROW)}
 
 
 @functools.lru_cache(4096)
-def planned(rows: int, columns: int, depth: int, multiprocessors: int) -> Plan:
-    return best(candidates(SIMPLE, Product(rows, columns, depth, multiprocessors)))
+def planned(product: Product) -> Plan:
+    return best(candidates(SIMPLE, product))
 
 
 # ---- kernels --------------------------------------------------------------------------------------------------------

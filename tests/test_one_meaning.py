@@ -42,7 +42,7 @@ TURNS = {
 }
 
 # Attributes, parameters and variables that say which of a few something is: their types are `Word`s and other enumerations.
-CHOICES = {"kind", "by", "reason", "why", "outcome", "verb", "domain", "half", "engine", "extent", "family", "many", "scaled", "which"}
+CHOICES = {"kind", "by", "reason", "why", "outcome", "verb", "domain", "half", "engine", "extent", "family", "many", "scaled", "which", "order", "scope"}
 # PTX has its own words: those of instructions.
 TYPED = ("", "ir", "analysis", "check", "sync", "codegen", "machine", "frontend", "runtime", "cli", "tune", "prove", "lib", "torch", "diag")
 # Words of others, as they write them.

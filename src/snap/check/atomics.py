@@ -20,7 +20,7 @@ from snap.check.storage import memory_argument
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
-from snap.ir.operations import ADDED, ATOMICS, BITWISE, COUNTING, ORDERS, SCOPES
+from snap.ir.operations import ADDED, ATOMICS, BITWISE, COUNTING, ORDERS, SCOPES, MemoryOrder, MemoryScope
 from snap.ir.types import BOOL, THREAD1, U32, Scalar, Space, Vector
 
 
@@ -34,12 +34,14 @@ def atomic_call(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> 
         )
     c.effects_allowed("an atomic", e.span)
     options = dict(e.keywords)
-    order, scope = text_option(c, options, "order", ORDERS, "relaxed"), text_option(c, options, "scope", SCOPES, "gpu")
+    order = MemoryOrder(text_option(c, options, "order", ORDERS, MemoryOrder.RELAXED))
+    scope = MemoryScope(text_option(c, options, "scope", SCOPES, MemoryScope.GPU))
     if options:
         raise c.type_error(
             f"`atomic.{word}` has no option `{next(iter(options))}`", e.span, help="options: order=, scope="
         )
-    if name == "load" and order in ("release", "acq_rel") or name == "store" and order in ("acquire", "acq_rel"):
+    wrong = {"load": MemoryOrder.RELEASE, "store": MemoryOrder.ACQUIRE}.get(name)
+    if wrong is not None and order in (wrong, MemoryOrder.ACQ_REL):
         raise c.type_error(
             f"an atomic {name} cannot be `{order}`",
             e.span,

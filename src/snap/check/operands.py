@@ -18,6 +18,7 @@ from snap.check.state import Checker, Want
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir.effects import assigned, passed, written
+from snap.ir.operations import MemoryOrder
 from snap.ir.types import I32, Array, Privilege, ValueType
 from snap.ir.walk import statements, walk
 from snap.record import replace
@@ -130,7 +131,7 @@ def _publishes(s: ir.Stmt) -> bool:
         case ir.Call(function):
             return function.uses_unsafe or any(map(_publishes, statements(function.body)))
         case ir.Atomic():
-            return s.order != "relaxed"
+            return s.order != MemoryOrder.RELAXED
     return isinstance(s, ir.Unsafe)
 
 

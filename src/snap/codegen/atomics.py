@@ -17,10 +17,10 @@ from snap.codegen.mathematics import function
 from snap.codegen.module import Helper, Module
 from snap.codegen.printer import expression
 from snap.codegen.spelling import type_name
-from snap.ir.operations import ADDED
+from snap.ir.operations import ADDED, MemoryOrder, MemoryScope
 from snap.ir.types import BF16, F16, F32, F64, I32, I64, U8, U16, U32, U64, Element, Scalar, ScalarKind, Vector
 
-SCOPES = {"block": "cta", "cluster": "cluster", "gpu": "gpu", "system": "sys"}
+SCOPES = dict(zip(MemoryScope, ("cta", "cluster", "gpu", "sys")))  # as PTX calls them
 BUILTINS = {
     "add": "atomicAdd",
     "min": "atomicMin",
@@ -51,14 +51,20 @@ OPERATORS = {"add": "+", "and": "&", "or": "|", "xor": "^"}
 
 
 def atomic(
-    module: Module, op: str, t: Element, order: str, scope: str, address: tree.Expr, args: tuple[tree.Expr, ...]
+    module: Module,
+    op: str,
+    t: Element,
+    order: MemoryOrder,
+    scope: MemoryScope,
+    address: tree.Expr,
+    args: tuple[tree.Expr, ...],
 ) -> tree.Expr:
     if isinstance(t, Vector):
-        if order == "relaxed" and scope == "gpu" and ADDED[t][0] == 80:
+        if order == MemoryOrder.RELAXED and scope == MemoryScope.GPU and ADDED[t][0] == 80:
             type_name(module, t)
             return call(BUILTINS[op], address, *args)
         return call(module.helper(_added(module, t, order, scope)), address, *args)
-    if order == "relaxed" and scope == "gpu" and op in BUILTINS:
+    if order == MemoryOrder.RELAXED and scope == MemoryScope.GPU and op in BUILTINS:
         if t in BUILTIN_TYPES[op]:
             return call(BUILTINS[op], address, *args)
         bits = UNSIGNED[t.bits]
@@ -69,7 +75,7 @@ def atomic(
     return call(module.helper(helper(module, op, t, order, scope)), address, *args)
 
 
-def helper(module: Module, op: str, t: Scalar, order: str, scope: str) -> Helper:
+def helper(module: Module, op: str, t: Scalar, order: MemoryOrder, scope: MemoryScope) -> Helper:
     match op:
         case "load":
             return _load(module, t, order, scope)
@@ -83,20 +89,20 @@ def helper(module: Module, op: str, t: Scalar, order: str, scope: str) -> Helper
     return _byte_loop(module, op, t, order, scope) if t.bits == 8 else _loop(module, op, t, order, scope)
 
 
-def _name(op: str, t: Scalar, order: str, scope: str) -> str:
+def _name(op: str, t: Scalar, order: MemoryOrder, scope: MemoryScope) -> str:
     return f"snap_atomic_{op}_{t}_{order}_{scope}"
 
 
-def _semantics(order: str, scope: str, strongest: str) -> tuple[str, str]:
+def _semantics(order: MemoryOrder, scope: MemoryScope, strongest: MemoryOrder) -> tuple[str, str]:
     """What stands before the instruction, and its qualifiers."""
     level = SCOPES[scope]
-    if order == "seq_cst":
+    if order == MemoryOrder.SEQ_CST:
         return f"fence.sc.{level}; ", f"{strongest}.{level}"
     return "", f"{order}.{level}"
 
 
-def _min_arch(scope: str) -> int:
-    return 90 if scope == "cluster" else 80
+def _min_arch(scope: MemoryScope) -> int:
+    return 90 if scope == MemoryScope.CLUSTER else 80
 
 
 def _bits_of(module: Module, name: str, t: Scalar) -> str:
@@ -110,9 +116,9 @@ def _from_bits(module: Module, name: str, t: Scalar) -> str:
 # ---- single instructions --------------------------------------------------------------------------------------------
 
 
-def _load(module: Module, t: Scalar, order: str, scope: str) -> Helper:
+def _load(module: Module, t: Scalar, order: MemoryOrder, scope: MemoryScope) -> Helper:
     name, type = _name("load", t, order, scope), type_name(module, t)
-    fence, qualifiers = _semantics(order, scope, "acquire")
+    fence, qualifiers = _semantics(order, scope, MemoryOrder.ACQUIRE)
     register, carrier = (
         ("r", "unsigned int") if t.bits == 8 else (REGISTERS[t.bits], type_name(module, UNSIGNED[t.bits]))
     )
@@ -129,9 +135,9 @@ static __device__ __forceinline__ {type} {name}(const {type}* address) {{
     )
 
 
-def _store(module: Module, t: Scalar, order: str, scope: str) -> Helper:
+def _store(module: Module, t: Scalar, order: MemoryOrder, scope: MemoryScope) -> Helper:
     name, type = _name("store", t, order, scope), type_name(module, t)
-    fence, qualifiers = _semantics(order, scope, "release")
+    fence, qualifiers = _semantics(order, scope, MemoryOrder.RELEASE)
     register, bits = ("r", "(unsigned int)value") if t.bits == 8 else (REGISTERS[t.bits], _bits_of(module, "value", t))
     return Helper(
         name,
@@ -143,9 +149,9 @@ static __device__ __forceinline__ void {name}({type}* address, {type} value) {{
     )
 
 
-def _compare_and_swap(module: Module, t: Scalar, order: str, scope: str) -> Helper:
+def _compare_and_swap(module: Module, t: Scalar, order: MemoryOrder, scope: MemoryScope) -> Helper:
     name, type = _name("cas", t, order, scope), type_name(module, t)
-    fence, qualifiers = _semantics(order, scope, "acq_rel")
+    fence, qualifiers = _semantics(order, scope, MemoryOrder.ACQ_REL)
     register, compare, value = REGISTERS[t.bits], _bits_of(module, "compare", t), _bits_of(module, "value", t)
     return Helper(
         name,
@@ -177,9 +183,9 @@ def _instruction(op: str, t: Scalar) -> str | None:
             return None
 
 
-def _native(module: Module, op: str, form: str, t: Scalar, order: str, scope: str) -> Helper:
+def _native(module: Module, op: str, form: str, t: Scalar, order: MemoryOrder, scope: MemoryScope) -> Helper:
     name, type = _name(op, t, order, scope), type_name(module, t)
-    fence, qualifiers = _semantics(order, scope, "acq_rel")
+    fence, qualifiers = _semantics(order, scope, MemoryOrder.ACQ_REL)
     typed = form in ("add.f32", "add.f64")
     register = {"add.f32": "f", "add.f64": "d"}.get(form, REGISTERS[t.bits])
     carrier = type if typed else type_name(module, UNSIGNED[t.bits])
@@ -196,10 +202,10 @@ static __device__ __forceinline__ {type} {name}({type}* address, {type} value) {
     )
 
 
-def _added(module: Module, t: Vector, order: str, scope: str) -> Helper:
+def _added(module: Module, t: Vector, order: MemoryOrder, scope: MemoryScope) -> Helper:
     """A vector, each component by itself.  Pairs of 16 bits are one register, and may lie in shared memory."""
     name, type = f"snap_atomic_add_{t}_{order}_{scope}", type_name(module, t)
-    fence, qualifiers = _semantics(order, scope, "acq_rel")
+    fence, qualifiers = _semantics(order, scope, MemoryOrder.ACQ_REL)
     rounding = "" if t.elem == F32 else ".noftz"
     pair = t.bytes == 4
     form = f"add{rounding}.{t.elem}x2" if pair else f"add{rounding}.v{t.lanes}.{t.elem}"
@@ -246,10 +252,10 @@ def _next(module: Module, op: str, t: Scalar) -> str:
             return expression(binary(module, OPERATORS[op], old, value, t))
 
 
-def _loop(module: Module, op: str, t: Scalar, order: str, scope: str) -> Helper:
+def _loop(module: Module, op: str, t: Scalar, order: MemoryOrder, scope: MemoryScope) -> Helper:
     name, type, bits = _name(op, t, order, scope), type_name(module, t), UNSIGNED[t.bits]
     word = type_name(module, bits)
-    load, cas = _load(module, bits, "relaxed", scope), _compare_and_swap(module, bits, order, scope)
+    load, cas = _load(module, bits, MemoryOrder.RELAXED, scope), _compare_and_swap(module, bits, order, scope)
     return Helper(
         name,
         f"""\
@@ -271,9 +277,9 @@ static __device__ __forceinline__ {type} {name}({type}* address, {type} value) {
     )
 
 
-def _byte_loop(module: Module, op: str, t: Scalar, order: str, scope: str) -> Helper:
+def _byte_loop(module: Module, op: str, t: Scalar, order: MemoryOrder, scope: MemoryScope) -> Helper:
     name, type = _name(op, t, order, scope), type_name(module, t)
-    load, cas = _load(module, U32, "relaxed", scope), _compare_and_swap(module, U32, order, scope)
+    load, cas = _load(module, U32, MemoryOrder.RELAXED, scope), _compare_and_swap(module, U32, order, scope)
     old = "(seen >> shift & 0xff) != 0" if t.kind is ScalarKind.BOOL else f"({type})(seen >> shift)"
     params = f"{type}* address, {type} compare, {type} value" if op == "cas" else f"{type}* address, {type} value"
     next_value = "old == compare ? value : old" if op == "cas" else _next(module, op, t)

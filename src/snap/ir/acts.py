@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from snap.diag.span import Span
 from snap.ir.expressions import ArrayRef, Expr, MemAccess, Spread, Target, Tile
 from snap.ir.hardware import WGMMA_ROWS
+from snap.ir.operations import MemoryOrder, MemoryScope
 from snap.ir.types import Element, Place, Privilege
 from snap.ir.word import Word
 from snap.record import record as node
@@ -111,8 +112,8 @@ class Atomic(Act):
     access: MemAccess
     args: tuple[Expr, ...]
     target: Target | None
-    order: str
-    scope: str
+    order: MemoryOrder
+    scope: MemoryScope
 
     def line(self, p: Printing) -> str:
         given = ", ".join((p.access(self.access), *map(p.expr, self.args)))

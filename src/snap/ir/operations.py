@@ -338,8 +338,28 @@ ADDED = {
     **{Vector(t, 4): (90, True) for t in (F16, BF16)},
     **{Vector(F32, n): (90, True) for n in (2, 4)},
 }
-ORDERS = ("relaxed", "acquire", "release", "acq_rel", "seq_cst")
-SCOPES = ("block", "cluster", "gpu", "system")
+
+
+class MemoryOrder(Word):
+    """What an atomic orders, as C++ and PTX call it."""
+
+    RELAXED = "relaxed"
+    ACQUIRE = "acquire"
+    RELEASE = "release"
+    ACQ_REL = "acq_rel"
+    SEQ_CST = "seq_cst"
+
+
+class MemoryScope(Word):
+    """Among which threads it does."""
+
+    BLOCK = "block"
+    CLUSTER = "cluster"
+    GPU = "gpu"
+    SYSTEM = "system"
+
+
+ORDERS, SCOPES = tuple(MemoryOrder), tuple(MemoryScope)
 
 # ---- how the caches treat an access ---------------------------------------------------------------------------------
 

@@ -210,10 +210,9 @@ class Actions(Expressions):
         wanted = s.target is not None
         args = "".join(f"{self.expr(a)}, " for a in s.args)
         site = self.site(s.span, s.access.handle.name)
-        text = (
-            f"atomic({self.view_of(s.access)}, {s.op!r}, {self.place_of(s.access)}, ({args}), {wanted}, {s.order!r},"
-            f" {site})"
-        )
+        order = self.intern(s.order, ("order", s.order), "O")
+        view, place = self.view_of(s.access), self.place_of(s.access)
+        text = f"atomic({view}, {s.op!r}, {place}, ({args}), {wanted}, {order}, {site})"
         if wanted:
             self.assign(s.target, self.bind(text, "x"))
         else:

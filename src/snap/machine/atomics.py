@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from snap.ir.operations import MemoryOrder
 from snap.ir.types import BF16, Scalar
 from snap.machine.lanes import FaultSite, LogKind
 from snap.machine.numbers import from_memory, round_bf16, to_memory
@@ -34,7 +35,7 @@ def _combine(op: str, type: Scalar):
             raise ValueError(f"unknown atomic {op}")
 
 
-def atomic(view, op: str, index: tuple, dims, m, args: tuple, wanted: bool, order: str, site: FaultSite):
+def atomic(view, op: str, index: tuple, dims, m, args: tuple, wanted: bool, order: MemoryOrder, site: FaultSite):
     """Perform it; the old values (load: the values) of all lanes, or None where nobody wants them."""
     lanes = view.lanes
     if op == "load":

@@ -14,14 +14,16 @@ from typing import Any
 import numpy as np
 
 from snap.ir.hardware import WIDEST
+from snap.ir.operations import MemoryOrder
 from snap.ir.types import Element, Scalar, Vector, alignment
 from snap.machine.errors import FaultKind, MachineError
 from snap.machine.lanes import FaultSite, Lanes, LogKind
 from snap.machine.numbers import BITS, MEMORY, from_memory, to_memory
 
 ndarray = np.ndarray
+RELAXED = MemoryOrder.RELAXED
 # Who is told of accesses: view, cells, scalars at each, mask, kind, memory order, site.
-Record = Callable[["StorageView", object, int, object, LogKind, str, FaultSite], None]
+Record = Callable[["StorageView", object, int, object, LogKind, MemoryOrder, FaultSite], None]
 READ, WRITE = LogKind.READ, LogKind.WRITE
 _UNSIGNED = {
     np.dtype(np.int32): np.uint32,
@@ -211,14 +213,14 @@ class StorageView:
 
     # ---- reading ----
 
-    def load(self, index: tuple, dims, m, site: FaultSite, kind: LogKind = READ, order: str = "relaxed"):
+    def load(self, index: tuple, dims, m, site: FaultSite, kind: LogKind = READ, order: MemoryOrder = RELAXED):
         cells = self.cells(self.resolve(index, dims, m, site))
         self.about_to_read(cells, m, site, kind, order)
         if not self.several:
             return self._get(cells)
         return tuple(self._get(cells + k) for k in range(self.width))
 
-    def about_to_read(self, cells, m, site: FaultSite, kind: LogKind = READ, order: str = "relaxed") -> None:
+    def about_to_read(self, cells, m, site: FaultSite, kind: LogKind = READ, order: MemoryOrder = RELAXED) -> None:
         if self.record is not None:
             self.record(self, cells, self.width, m, kind, order, site)
         if self.shadow is not None and not self.storage.is_complete():
@@ -264,7 +266,7 @@ class StorageView:
         for k in range(found.shape[-1]):
             some = active & (count > k)
             if self.record is not None and some.any():
-                self.record(parts, cells + k, 1, some, READ, "relaxed", site)
+                self.record(parts, cells + k, 1, some, READ, RELAXED, site)
             found[some, k] = parts.flat[self.lanes.full(cells)[some] + k]
         values = (
             from_memory(v, self.scalar) if self.encoded else v for v in np.moveaxis(found.view(self.flat.dtype), -1, 0)
@@ -274,7 +276,7 @@ class StorageView:
     # ---- writing ----
 
     def store(
-        self, index: tuple, dims, m, value, site: FaultSite, kind: LogKind = WRITE, order: str = "relaxed"
+        self, index: tuple, dims, m, value, site: FaultSite, kind: LogKind = WRITE, order: MemoryOrder = RELAXED
     ) -> None:
         cells = self.cells(self.resolve(index, dims, m, site))
         if self.record is not None:
@@ -289,14 +291,14 @@ class StorageView:
     def store_component(self, index: tuple, dims, m, lane: int, value, site: FaultSite) -> None:
         cells = self.cells(self.resolve(index, dims, m, site)) + lane
         if self.record is not None:
-            self.record(self, cells, 1, m, WRITE, "relaxed", site)
+            self.record(self, cells, 1, m, WRITE, RELAXED, site)
         self.lanes.launch.changes += 1
         self._set(cells, m, value)
 
     def write_cells(self, cells, m, bits, site: FaultSite) -> None:
         """Store values as they lie in memory, to scalars whose place was checked."""
         if self.record is not None:
-            self.record(self, cells, 1, m, WRITE, "relaxed", site)
+            self.record(self, cells, 1, m, WRITE, RELAXED, site)
         self.lanes.launch.changes += 1
         active = self.lanes.active(m)
         chosen = self.lanes.full(cells)[active]

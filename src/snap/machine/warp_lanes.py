@@ -14,6 +14,7 @@ import numpy as np
 
 from snap.ir.expressions import AT_LAUNCH
 from snap.ir.hardware import BOX_ALIGN, WARP, WARPGROUP
+from snap.ir.operations import MemoryOrder
 from snap.ir.synced import PointKind
 from snap.machine import clocks
 from snap.machine.clocks import Segment
@@ -189,10 +190,12 @@ class WarpLanes(Lanes, RegisterFile):
 
     # ---- the log ----
 
-    def record(self, view: StorageView, cells, width: int, m, kind: LogKind, order: str, site: FaultSite) -> None:
+    def record(
+        self, view: StorageView, cells, width: int, m, kind: LogKind, order: MemoryOrder, site: FaultSite
+    ) -> None:
         lanes = np.flatnonzero(self.active(m)[0])
         cells = self.full(cells)[0][lanes].astype(np.int64)
-        if order != "relaxed":
+        if order != MemoryOrder.RELAXED:
             self._order(order, *self._address(view, cells), lanes)
         self.log(view, cells, lanes, width, kind, site)
 
@@ -276,13 +279,13 @@ class WarpLanes(Lanes, RegisterFile):
         where = ("shared", self.segment.cluster) if view.stride else view.storage.name
         return where, cells * view.flat.dtype.itemsize + getattr(view.storage, "offset", 0)
 
-    def _order(self, order: str, where: object, address: np.ndarray, lanes: np.ndarray) -> None:
+    def _order(self, order: MemoryOrder, where: object, address: np.ndarray, lanes: np.ndarray) -> None:
         """Acquire and release at each address."""
         published = self.launch.published
         for at, lane in zip(address.tolist(), lanes.tolist()):
             cell, thread = published.setdefault((where, at), clocks.Released()), np.array([lane])
-            if order in ("acquire", "acq_rel", "seq_cst") and cell.blocks:
+            if order in (MemoryOrder.ACQUIRE, MemoryOrder.ACQ_REL, MemoryOrder.SEQ_CST) and cell.blocks:
                 self.segment = clocks.acquired(self.segment, thread, cell, self.launch.threads)
-            if order in ("release", "acq_rel", "seq_cst"):
+            if order in (MemoryOrder.RELEASE, MemoryOrder.ACQ_REL, MemoryOrder.SEQ_CST):
                 cell.add(clocks.released(self.segment, thread, self.launch.threads))
                 self.segment = clocks.moved_on(self.segment, thread)

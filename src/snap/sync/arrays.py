@@ -11,6 +11,7 @@ from snap.ir import synced
 from snap.ir.effects import Effect, Kind, accesses, effects, loads, passed
 from snap.ir.engines import Engine
 from snap.ir.hardware import WARP
+from snap.ir.operations import MemoryOrder
 from snap.ir.types import Level
 from snap.ir.walk import bodies, bytes_of, statements
 from snap.ir.word import Word
@@ -116,7 +117,7 @@ def handed(function: synced.Function) -> dict[ObjectKey, frozenset[Kind]] | None
 
 def _orders(function: synced.Function) -> bool:
     return any(
-        isinstance(s, ir.Atomic) and s.order != "relaxed" or isinstance(s, ir.Call) and _orders(s.function)
+        isinstance(s, ir.Atomic) and s.order != MemoryOrder.RELAXED or isinstance(s, ir.Call) and _orders(s.function)
         for s in statements(function.body)
     )
 

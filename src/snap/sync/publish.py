@@ -23,6 +23,7 @@ from collections.abc import Iterator
 
 from snap.ir.effects import Kind
 from snap.ir.expressions import Spread
+from snap.ir.operations import MemoryScope
 from snap.ir.types import BLOCK1, THREAD1, Level, Privilege
 from snap.sync.arrays import READS_AND_WRITES
 from snap.sync.context import Context
@@ -71,7 +72,7 @@ class Publishing:
     def _inside(self, m: Moment) -> bool:
         """Whether only threads of the same block listen."""
         obj = self.context.declared.objects[m.where.frame, m.s.access.view.obj.uid]
-        return m.s.scope == "block" or self._private(obj)
+        return m.s.scope == MemoryScope.BLOCK or self._private(obj)
 
     def _private(self, obj: ObjectKey) -> bool:
         """Whether only the threads of one block use it.  (Copies of boxes in other blocks are theirs.)"""

@@ -34,6 +34,7 @@ from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir.effects import Kind
 from snap.ir.engines import Engine, Wait
+from snap.ir.operations import MemoryOrder
 from snap.ir.points import GONE
 from snap.ir.types import Place, Privilege
 from snap.ir.word import Word
@@ -55,8 +56,8 @@ GapKey = tuple[Frame, GapKind, int]  # calls, where, the statement
 Role = tuple[int, int]  # the case of a split of the block's threads: its first thread, and how many
 
 
-RELEASES = ("release", "acq_rel", "seq_cst")
-ACQUIRES = ("acquire", "acq_rel", "seq_cst")
+RELEASES = (MemoryOrder.RELEASE, MemoryOrder.ACQ_REL, MemoryOrder.SEQ_CST)
+ACQUIRES = (MemoryOrder.ACQUIRE, MemoryOrder.ACQ_REL, MemoryOrder.SEQ_CST)
 # Hold the acquires that have happened; of those that only say what threads of the same block did, the one of True.
 ACQUIRED: dict[bool, ObjectKey] = {False: ((), "acquired"), True: ((), "acquired inside")}
 

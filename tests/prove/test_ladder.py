@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from snap.analysis.exact import kinds
+from snap.analysis.exact import kinds, logic, products
 from snap.analysis.exact.bits import bitand
 from snap.analysis.exact.cases import Cases, decided
 from snap.analysis.exact.choices import Ways
@@ -150,7 +150,7 @@ def test_a_number_that_stands_in_one_condition_is_chosen():
     assert Slices([equal(x, y - 2)], y.atoms).left == [at_least(y, 2), at_least(number(5), y)]
     assert Slices([at_least(x * 2, y)], y.atoms).left == [at_least(number(6), y)]
     assert Slices([equal(x * 2, y)], y.atoms).left == [equal(x * 2, y)]  # not each y has one
-    said = ("or", ("and", at_least(y, 2), equal(z, 1)), ("and", negated(at_least(y, 2)), equal(z, 0)))
+    said = (logic.OR, (logic.AND, at_least(y, 2), equal(z, 1)), (logic.AND, negated(at_least(y, 2)), equal(z, 0)))
     assert Slices([said], y.atoms).left == [] and Slices([said, equal(z, 1)], y.atoms).left == [said, equal(z, 1)]
 
 
@@ -254,13 +254,31 @@ def test_a_quotient_by_a_number_that_has_another_name():
     assert Ladder(terms).solve([at_least(n, k), *known]) is not NO
 
 
+def test_rows_lie_as_far_apart_as_they_are_long():
+    """Of r * S, r any difference: what is said of it holds for all numbers."""
+    terms = Terms()
+    x, y, size = (terms.base(kinds.ANY, low, 3, name=name) for low, name in ((-3, "x"), (-3, "y"), (0, "S")))
+    atoms = [next(iter(p.atoms)) for p in (x, y, size)]
+    lemmas = products._whole_rows(x - y, atoms[2])
+    for values in itertools.product(*(range(a.low, a.high + 1) for a in atoms)):
+        assert all(holds(lemma, dict(zip(atoms, values))) for lemma in lemmas), values
+
+
+def test_only_what_is_equal_has_two_names():
+    terms = Terms()
+    n, k, block = (terms.base(kinds.ANY, 1, 9, name=name) for name in ("n", "k", "block"))
+    known = [n * n - block - 1]
+    assert products._renamed([equal(n, k)], known) == [k * k - block - 1]
+    assert not any(products._renamed([c], known) for c in (at_least(n, k), at_least(k, n), negated(equal(n, k))))
+
+
 def test_the_order_of_a_question_is_that_of_the_program(monkeypatch):
     """Not that of sets, which differs between processes: what a solver's steps decide would be proved in one of them only."""
     terms, asked = Terms(), []
     numbers = [terms.base(kinds.ANY, -9, 9, name="x") for _ in range(20)]  # all print alike
     assert list(sum(numbers, number(0)).atoms) == [atom for x in numbers for atom in x.atoms]
     monkeypatch.setattr(Ladder, "_decide", lambda self, system: asked.append(system.conds) or UNKNOWN)
-    question = [("ge", x * 2 - y * 3) for x, y in zip(numbers, numbers[1:] + numbers[:1])]
+    question = [(logic.GE, x * 2 - y * 3) for x, y in zip(numbers, numbers[1:] + numbers[:1])]
     Ladder(terms).solve(question)
     assert asked == [question]
 

@@ -152,7 +152,7 @@ MUTANTS = (
     Mutant("what stands in no product counts at its most", "analysis/exact/products.py",
            "k * (m[0].high if k > 0 else m[0].low)",
            "k * (m[0].low if k > 0 else m[0].high)",
-           ("tests/prove/test_ladder.py::test_products",)),
+           ("tests/prove/test_ladder.py::test_what_stands_in_no_product_counts_at_its_most",)),
     Mutant("who has waited once less does not know of the last load", "prove/order_rings.py",
            "if low is not None and all(high is not None and high <= low + 1 for high in highs):",
            "if low is not None and all(high is not None and high <= low + 2 for high in highs):",

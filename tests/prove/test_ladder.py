@@ -272,6 +272,13 @@ def test_only_what_is_equal_has_two_names():
     assert not any(products._renamed([c], known) for c in (at_least(n, k), at_least(k, n), negated(equal(n, k))))
 
 
+def test_what_stands_in_no_product_counts_at_its_most():
+    terms = Terms()
+    x, c, d = (terms.base(kinds.ANY, low, high, name=name) for low, high, name in ((0, 3, "x"), (-2, 5, "c"), (-1, 4, "d")))
+    (atom,) = x.atoms
+    assert products._loosened([x + c - d * 2 - products.FAR], {(atom, atom)}) == [x + 5 + 2 - products.FAR]
+
+
 def test_the_order_of_a_question_is_that_of_the_program(monkeypatch):
     """Not that of sets, which differs between processes: what a solver's steps decide would be proved in one of them only."""
     terms, asked = Terms(), []

@@ -172,7 +172,7 @@ def test_narrow_tiles_of_the_last_column(layout, monkeypatch):
     choosing = sys.modules["snap.lib.gemm"].planned
     small = (Plan(0.0, 128, 256, 10, "pairs", team=2, narrow=192), Plan(0.0, 128, 224, 8, narrow=168), Plan(0.0, 64, 128, 14, "pairs", team=2, narrow=96))
     for (m, n, k), plan in (((5000, 5000, 520), None), ((4752, 6200, 264), None), ((1496, 600, 200), small[0]), ((1496, 600, 200), small[1]), ((1240, 344, 200), small[2])):
-        plan = plan or choosing(m, n, k, multiprocessors, True, True, *(each == "t" for each in layout))
+        plan = plan or choosing(Product(m, n, k, multiprocessors, along=layout[1] == "t"), True, True, layout[0] == "t")
         if not plan.narrow:
             continue
         monkeypatch.setattr(sys.modules["snap.lib.gemm"], "planned", lambda *sizes, plan=plan: plan)
@@ -182,7 +182,7 @@ def test_narrow_tiles_of_the_last_column(layout, monkeypatch):
         results = [run(a, b, bias=bias, activation="silu", out=torch.empty(m, n, device="cuda")) for _ in range(5)]
         expect(results[0], a, b, bias, "silu")
         assert all(torch.equal(results[0], other) for other in results[1:])
-    assert choosing(5000, 5000, 5000, 132, True, True).narrow == 192
+    assert choosing(Product(5000, 5000, 5000, 132, along=False), True, True).narrow == 192
 
 
 @pytest.mark.parametrize("b_layout", ["n", "t"])

@@ -11,7 +11,7 @@ import snap
 from snap.ir.types import BF16, F32
 from snap.lib import gemm
 from snap.lib.gemm import planned
-from snap.lib.gemm_choice import Plan, narrow_edges
+from snap.lib.gemm_choice import Plan, Product, narrow_edges
 from snap.lib.gemm_edges import edges_kernel
 from snap.runtime.errors import LaunchError
 
@@ -94,7 +94,7 @@ def test_when_narrow_tiles_can_be_dealt():
 
 
 def test_when_it_pays():
-    plan = planned(5000, 5000, 5000, 132, True, True)
+    plan = planned(Product(5000, 5000, 5000, 132, along=False), True, True)
     assert (plan.height, plan.width, plan.team, plan.blocks, plan.narrow) == (128, 256, 2, 132, 192)
-    assert not any(planned(n, n, n, 132).narrow for n in (1024, 2048, 4096, 8192))  # whole tiles
-    assert not planned(1000, 1000, 1000, 132, True, True).narrow  # a single round
+    assert not any(planned(Product(n, n, n, 132)).narrow for n in (1024, 2048, 4096, 8192))  # whole tiles
+    assert not planned(Product(1000, 1000, 1000, 132), True, True).narrow  # a single round

@@ -583,6 +583,7 @@ def wgmma(c: Expressions, node: ast.Call) -> E:
         zero = c.condition(c.expression(words["zero"])) if "zero" in words else constant(False).run
     kinds = [None] if "type" not in words else [w.value for w in words["type"].elts] if isinstance(words["type"], ast.Tuple) else [words["type"].value]
     kind, of_b = kinds[0], kinds[-1]
+    first = words["columns"].value if "columns" in words else None  # so many columns; of the accumulator and of b the first
 
     def run(G, L):
         sums, left, right, fresh = acc.run(G, L), a.run(G, L), b.run(G, L), zero(G, L)
@@ -596,8 +597,9 @@ def wgmma(c: Expressions, node: ast.Call) -> E:
             else:
                 A = _tile(h, kind).T if a_turned else _tile(h, kind)
             B = _tile(right[unit[0]], of_b)
-            B = B if b_turned else B.T
+            B = (B if b_turned else B.T)[:, :first]
             old = np.stack([_registers(sums[p], "f32") for p in unit])
+            old = old if first is None else old[:, : first // 2]
             rows, columns = _places(2, old.shape[1])
             D = np.zeros((64, 2 * old.shape[1]))
             if not fresh[unit[0]]:
@@ -607,7 +609,7 @@ def wgmma(c: Expressions, node: ast.Call) -> E:
             with np.errstate(all="ignore"):
                 D = (D + A @ B).astype(np.float32)
             for p, values in zip(unit, D[rows, columns]):
-                _registers(sums[p], "f32")[:] = values
+                _registers(sums[p], "f32")[: len(values)] = values
         return [None] * len(L)
     return E(NOTHING, run)
 

@@ -23,7 +23,7 @@ module = importlib.import_module("snap.lib.gemm")
 def launched(kernel, blocks: int, A, B, C, turned=(False, False), races=False, **how):
     (m, k), n = A.shape, B.shape[1]
     A, B = (np.ascontiguousarray(x.T) if flip else x for x, flip in zip((A, B), turned))
-    arguments = (A, B, C, A, *A.shape, *B.shape, n, m, n, k)
+    arguments = (A, B, C, A, *A.shape, *B.shape, n, m, n, k, np.zeros(1, np.float32), np.zeros(1, np.int32))
     return snap.races(kernel, *arguments, blocks=blocks, seeds=1) if races else kernel.launch(*arguments, blocks=blocks, **how)
 
 

@@ -103,7 +103,7 @@ def gemm(a, b, out=None, bias=None, activation=None):
             met = left.given.zeros(plan.counters, I32)
             launch(splits_kernel(*kinds, plan.slices), plan.blocks, *arguments, sums, met)
         case _ if plan.narrow:
-            launch(edges_kernel(*kinds, plan.team, plan.narrow), plan.blocks, *arguments)
+            launch(edges_kernel(*kinds, plan.team, plan.narrow), plan.blocks, *arguments, sums, flags)
         case _:
             run = gemm_kernel(*kinds, plan.divided > 0, plan.team, AT_ONCE=leaves_at_once(plan, depth, written.type))
             launch(run, plan.blocks, *arguments, sums, flags, plan.divided, plan.share, 1, A, A, A, 1)

@@ -171,26 +171,12 @@ def multiplied(g, compute, load, load_b, acc, A, B, m0, n0, begin, end, which, w
             multiply(g, acc, a, b, w, k, begin)
 
 
-def of_slices(g, body, HIGH, WIDE, SLICES, ROOM, cooperative=False):
-    """The kernel that runs `body`: SLICES blocks share each tile of HIGH rows and WIDE columns, and each leaves ROOM
-    sums for others.  The blocks are a cluster, or lie anywhere and all run at the same time.
+def of_matrices(g, body, where, CLUSTER=1, cooperative=False):
+    """The kernel of two matrices that runs `body`.  room, met: sums and numbers that blocks leave for each other; any
+    arrays stand for them where they do not.
     """
-    CLUSTER, BIASED, THREADS = 1 if cooperative else SLICES, g.BIASED, g.C_THREADS
 
-    @kernel(
-        threads=g.T,
-        cluster=CLUSTER,
-        cooperative=cooperative,
-        where=lambda bias, room, met, M, N, K, C1, blocks: (
-            1 <= M <= 2**30,
-            1 <= N <= min(C1, 2**30),
-            1 <= K <= 2**30,
-            not BIASED or len(bias) >= N,
-            blocks == SLICES * ((M + HIGH - 1) // HIGH) * ((N + WIDE - 1) // WIDE),
-            ROOM == 0 or blocks * ROOM <= min(len(room), 2**30),
-            not cooperative or blocks // SLICES * THREADS <= len(met),
-        ),
-    )
+    @kernel(threads=g.T, cluster=CLUSTER, cooperative=cooperative, where=where)
     def gemm(
         A: ptr(const(g.E), (A0, A1)),
         B: ptr(const(g.E), (B0, B1)),
@@ -210,3 +196,20 @@ def of_slices(g, body, HIGH, WIDE, SLICES, ROOM, cooperative=False):
         body(A, B, C, bias, M, N, K, room, met)
 
     return gemm
+
+
+def of_slices(g, body, HIGH, WIDE, SLICES, ROOM, cooperative=False):
+    """The kernel that runs `body`: SLICES blocks share each tile of HIGH rows and WIDE columns, and each leaves ROOM
+    sums for others.  The blocks are a cluster, or lie anywhere and all run at the same time.
+    """
+    BIASED, THREADS = g.BIASED, g.C_THREADS
+    where = lambda bias, room, met, M, N, K, C1, blocks: (  # noqa: E731
+        1 <= M <= 2**30,
+        1 <= N <= min(C1, 2**30),
+        1 <= K <= 2**30,
+        not BIASED or len(bias) >= N,
+        blocks == SLICES * ((M + HIGH - 1) // HIGH) * ((N + WIDE - 1) // WIDE),
+        ROOM == 0 or blocks * ROOM <= min(len(room), 2**30),
+        not cooperative or blocks // SLICES * THREADS <= len(met),
+    )
+    return of_matrices(g, body, where, 1 if cooperative else SLICES, cooperative)

@@ -21,7 +21,17 @@ from __future__ import annotations
 import functools
 
 from snap import *
-from snap.lib.gemm_body import WITH_TILES, in_bands, load_b, multiply, multiply_columns, room_for_stages, sizes, steps
+from snap.lib.gemm_body import (
+    WITH_TILES,
+    in_bands,
+    load_b,
+    multiply,
+    multiply_columns,
+    of_matrices,
+    room_for_stages,
+    sizes,
+    steps,
+)
 from snap.lib.gemm_parts import completing, fill
 
 
@@ -62,39 +72,24 @@ def edges_kernel(
 
     BIASED, DEPTH, dealt = g.BIASED, g.DEPTH, dealing(BAND)
 
-    @kernel(
-        threads=g.T,
-        cluster=TEAM,
-        where=lambda bias, M, N, K, C1, blocks: (
-            1 <= M <= 2**30,
-            1 <= N <= min(C1, 2**30),
-            1 <= K <= 2**30,
-            1 <= blocks <= 2**16,
-            not BIASED or len(bias) >= N,
-            (N - 1) % BN < NARROW,
-            ((M + TEAM * BM - 1) // (TEAM * BM)) * ((N + BN - 1) // BN) <= 2**27,
-            ((M + TEAM * BM - 1) // (TEAM * BM)) * ((N + BN - 1) // BN) * ((K + DEPTH - 1) // DEPTH) <= 2**29,
-            ((M + TEAM * BM - 1) // (TEAM * BM))
-            <= ((M + TEAM * BM - 1) // (TEAM * BM))
-            * ((N + BN - 1) // BN)
-            % (blocks // TEAM)
-            * (((M + TEAM * BM - 1) // (TEAM * BM)) * ((N + BN - 1) // BN) // (blocks // TEAM) + 1),
-        ),
+    where = lambda bias, M, N, K, C1, blocks: (  # noqa: E731
+        1 <= M <= 2**30,
+        1 <= N <= min(C1, 2**30),
+        1 <= K <= 2**30,
+        1 <= blocks <= 2**16,
+        not BIASED or len(bias) >= N,
+        (N - 1) % BN < NARROW,
+        ((M + TEAM * BM - 1) // (TEAM * BM)) * ((N + BN - 1) // BN) <= 2**27,
+        ((M + TEAM * BM - 1) // (TEAM * BM)) * ((N + BN - 1) // BN) * ((K + DEPTH - 1) // DEPTH) <= 2**29,
+        ((M + TEAM * BM - 1) // (TEAM * BM))
+        <= ((M + TEAM * BM - 1) // (TEAM * BM))
+        * ((N + BN - 1) // BN)
+        % (blocks // TEAM)
+        * (((M + TEAM * BM - 1) // (TEAM * BM)) * ((N + BN - 1) // BN) // (blocks // TEAM) + 1),
     )
-    def gemm(
-        A: ptr(const(g.E), (A0, A1)),
-        B: ptr(const(g.E), (B0, B1)),
-        C: ptr(g.O, (M, C1)),
-        bias: ptr(const(g.V)),
-        A0: int,
-        A1: int,
-        B0: int,
-        B1: int,
-        C1: int,
-        M: int,
-        N: int,
-        K: int,
-    ):
+
+    @inline
+    def body(A, B, C, bias, M, N, K, room, met):
         teams = count(cluster[1])
         down, across = (M + TEAM * BM - 1) / (TEAM * BM), (N + BN - 1) / BN
         with each(cluster, C, disjoint=C) as team:
@@ -126,4 +121,4 @@ def edges_kernel(
                         with trust("a tile is one team's: `dealt` gives every one once"):
                             async_copy(C, c[rank, w], at=(m0 + 64 * w, n0 + g.WIDE * q))
 
-    return gemm
+    return of_matrices(g, body, where, TEAM)

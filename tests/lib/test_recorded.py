@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import snap
 from snap import lib
-from snap.lib import recorded
+from snap.lib import recorded, replays
 from snap.lib.recorded import Tape, lasting, launch, step
 from snap.runtime.errors import LaunchError
 
@@ -218,3 +220,42 @@ def test_a_call_that_gives_several_arrays_is_repeated():
         assert (first == value + 1).all() and (second == value + 2).all()
         assert both(x, False)[1] is None
     assert None not in both.replays.values()
+
+
+class Tensor:
+    """What a signature asks of a tensor of torch."""
+
+    def __init__(self, address=0x1000, keys=7):
+        self.address, self.keys, self.requires_grad, self.dtype, self.shape, self.device = address, keys, False, "float32", (3,), "cuda:0"
+
+    def data_ptr(self):
+        return self.address
+
+    def stride(self):
+        return (1,)
+
+    def numel(self):
+        return 3
+
+
+def test_what_kind_of_tensor_it_is_counts_in_a_signature(monkeypatch):
+    """A lazily negated tensor, or one of zeros, is no other one in type, shape, strides and address."""
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(is_grad_enabled=lambda: True))
+    monkeypatch.setattr(recorded, "keys", lambda tensor: tensor.keys)
+    usual = recorded._of_torch(Tensor())
+    assert usual == recorded._of_torch(Tensor(0x2000)) and hash(usual) is not None
+    for other in (Tensor(keys=6), Tensor(0x1004), Tensor(0)):
+        assert recorded._of_torch(other) != usual
+
+
+def test_an_address_is_one():
+    """A tensor whose storage was taken from it lies at zero, which is a multiple of whatever it may be."""
+    for first in (0x1000, 0x1004):
+        condition = replays.address_condition("x", Tensor(first))
+        for address in (0, 4, 128, 0x1000, 0x1004, 0x2000, 0x2004, 0x2008):
+            names = {"x": Tensor(address)}
+            assert eval(condition, names) == (address >= 128 and address % 128 == first % 128), (condition, address)
+            assert names["px"] == address
+    nothing = Tensor(0)
+    nothing.numel = lambda: 0
+    assert eval(replays.address_condition("x", nothing), {"x": nothing})

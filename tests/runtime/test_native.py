@@ -30,14 +30,20 @@ from snap.runtime.torchreads import Reads
 
 DTYPES = {"f32": 6, "f64": 7, "bf16": 15, "i32": 3}
 GPU, CPU = 1, 0
+DENSE, AUTOGRAD, NEGATIVE, NESTED = 1 << 16, 1 << 37, 1 << 33, 1 << 63  # keys of tensors, as bits
+LOOKED_AT = (1 << 64) - 1 - AUTOGRAD
 needs_part = pytest.mark.skipif(native.module() is None, reason=f"no native part: {native.reason()}")
 
 
 class Tensor:
-    """What is asked of a tensor.  dtype None, layout None and pointer None: torch's functions fail."""
+    """What is asked of a tensor.  dtype None, layout None and pointer None: torch's functions fail.  As in torch's, there is an address in it, of what has
+    the keys."""
 
-    def __init__(self, pointer, shape, dtype="f32", device=0, strides=None, layout=0, place=GPU, negated=False):
-        self.pointer, self.shape, self.dtype, self.device, self.layout, self.place, self.negated = pointer, shape, dtype, device, layout, place, negated
+    __slots__ = ("impl", "__dict__", "__weakref__")
+
+    def __init__(self, pointer, shape, dtype="f32", device=0, strides=None, layout=0, place=GPU, keys=DENSE | AUTOGRAD):
+        self.pointer, self.shape, self.dtype, self.device, self.layout, self.place = pointer, shape, dtype, device, layout, place
+        self.keys, self.impl = keys, struct.pack("<Q", keys)
         self.strides = tuple(math.prod(shape[k + 1 :]) for k in range(len(shape))) if strides is None else strides
 
     @property
@@ -57,9 +63,6 @@ class Tensor:
             raise RuntimeError("no storage")
         return self.pointer
 
-    def is_neg(self):
-        return self.negated
-
 
 class Parameter(Tensor):
     pass
@@ -68,6 +71,14 @@ class Parameter(Tensor):
 class Subclass(Tensor):
     pass
 
+
+def words_of(one):
+    size = Tensor.__basicsize__ // 8
+    return struct.unpack(f"<{size}Q", ctypes.string_at(id(one), 8 * size))
+
+
+HANDLE = 8 * words_of(one := Tensor(0, ())).index(id(one.impl))
+KEYS = bytes.__basicsize__ - 1  # where the bytes of an object of bytes begin
 
 held: dict[tuple[int, str], object] = {}
 
@@ -88,7 +99,7 @@ def reading(kind, field):
 
     def read(handle, to):
         try:
-            to[0] = field(ctypes.cast(handle, ctypes.py_object).value)
+            to[0] = field(ctypes.cast(handle - HANDLE, ctypes.py_object).value)
             return 0
         except Exception:
             return 1
@@ -97,13 +108,13 @@ def reading(kind, field):
 
 
 FUNCTIONS = tuple(reading(*field) for field in FIELDS)
-READS = Reads(None, (*(ctypes.cast(f, ctypes.c_void_p).value for f in FUNCTIONS), 0, 0, Tensor, Parameter, Tensor.is_neg), FUNCTIONS, GPU, 0)
+READS = Reads(None, (*(ctypes.cast(f, ctypes.c_void_p).value for f in FUNCTIONS), HANDLE, KEYS, 0, Tensor, Parameter), (LOOKED_AT, DENSE), FUNCTIONS, GPU, 0)
 
 
 def family(signature):
     names = {f"dtype{k}": param.elem.name for k, param in enumerate(signature.params) if hasattr(param, "elem")}
-    guards = ("((t := type({a})) is Tensor or t is Parameter)", "{a}.dtype == dtype{i}", "{a}.contiguous", "((n{i} := {a}.nbytes) > 8 or not {a}.is_neg())")
-    names |= {"Tensor": Tensor, "Parameter": Parameter, "current_device": lambda: family.current_device, "torch_stream": lambda device: family.stream}
+    guards = ("((t := type({a})) is Tensor or t is Parameter)", "{a}.dtype == dtype{i}", "{a}.contiguous", "plain({a})", "(n{i} := {a}.nbytes) >= 0")
+    names |= {"plain": lambda tensor: tensor.keys & LOOKED_AT == DENSE, "Tensor": Tensor, "Parameter": Parameter, "current_device": lambda: family.current_device, "torch_stream": lambda device: family.stream}
     return fastpath._Family(guards, "({a}.place == 1 and {a}.device == DEVICE)", "{a}.place == 1", "{a}.address", "{a}.shape", names)
 
 
@@ -173,7 +184,9 @@ def changed():
         "the CPU": Tensor(0x10000, (100,), place=CPU, device=-1), "the CPU by its kind alone": Tensor(0x10000, (100,), place=CPU),
         "turned": Tensor(0x10000, (10, 10), strides=(1, 10)), "every other": Tensor(0x10000, (100,), strides=(2,)),
         "again and again": Tensor(0x10000, (100,), strides=(0,)), "strides that do not count": Tensor(0x10000, (1, 100), strides=(7, 1)),
-        "strides of nothing": Tensor(0x10000, (0, 5), strides=(3, 3)), "one element, negated": Tensor(0x10000, (1,), negated=True),
+        "strides of nothing": Tensor(0x10000, (0, 5), strides=(3, 3)), "one element, negated": Tensor(0x10000, (1,), keys=DENSE | NEGATIVE),
+        "negated": Tensor(0x10000, (100,), keys=DENSE | AUTOGRAD | NEGATIVE), "nested": Tensor(0x10000, (100,), keys=NESTED | AUTOGRAD),
+        "no kind": Tensor(0x10000, (100,), keys=0), "of all kinds": Tensor(0x10000, (100,), keys=2**64 - 1), "made in inference mode": Tensor(0x10000, (100,), keys=DENSE),
         "sparse": Tensor(0x10000, (100,), layout=1), "no storage": Tensor(None, (100,)), "in the middle of an element": Tensor(0x10002, (100,)),
         "a parameter": Parameter(0x10000, (100,)), "a subclass": Subclass(0x10000, (100,)), "overlapping by one": Tensor(0x20000 - 396, (100,)),
         "overlapping from behind": Tensor(0x20000 + 396, (100,)), "a neighbour": Tensor(0x20000 - 400, (100,)), "a neighbour behind": Tensor(0x20000 + 400, (100,)),
@@ -201,10 +214,60 @@ def test_native_and_python_agree_on_every_field(saxpy):
 
 
 @needs_part
+def test_a_tensor_that_is_more_than_its_memory_is_handed_over(saxpy):
+    """By every single key that counts; those of autograd do not."""
+    for bit in range(64):
+        tensor = Tensor(0x10000, (100,), keys=DENSE ^ 1 << bit)
+        assert (saxpy(2.5, tensor, Y, 100) is not None) == (1 << bit == AUTOGRAD), bit
+        assert (saxpy(2.5, X, tensor, 100) is not None) == (1 << bit == AUTOGRAD and X.pointer != tensor.pointer), bit
+    assert native.module().keys(HANDLE, KEYS, Tensor(0, (), keys=2**64 - 3)) == 2**64 - 3
+    with pytest.raises(TypeError):
+        native.module().keys(HANDLE, KEYS)
+
+
+@needs_part
+def test_a_comparison_is_asked_about_tensors_of_the_same_kinds_alone():
+    """torch's own ends the process where it meets a tensor of another kind."""
+    asked = []
+
+    def check(*tensors):
+        asked.append(tensors)
+        return tensors[0].pointer == 0x10000
+
+    part = native.module()
+    x, y = Tensor(0x10000, (100,)), Parameter(0x20000, (100,), keys=DENSE)
+    alike = part.Alike(HANDLE, KEYS, check, (x, y))
+    assert alike(x, y) is True and alike(Tensor(0x30000, (3,)), y) is False and len(asked) == 2
+    for bit in range(64):
+        other = Tensor(0x10000, (100,), keys=DENSE ^ AUTOGRAD ^ 1 << bit)
+        assert alike(other, y) is False and alike(x, Parameter(0x20000, (100,), keys=DENSE ^ 1 << bit)) is False
+    for others in ((), (x,), (x, y, y), (x, x), (y, y), (Subclass(0x10000, (100,)), y), (None, y), (x, 3), (x, "y"), ([], y), (object(), object())):
+        assert alike(*others) is False
+    assert len(asked) == 2 and alike(x, y, z=3) is False
+    for wrong in ((), (HANDLE, KEYS, check), (HANDLE, KEYS, check, [x]), (HANDLE, KEYS, check, (x,) * (part.MOST_VALUES + 1))):
+        with pytest.raises((TypeError, ValueError)):
+            part.Alike(*wrong)
+
+    def broken(*tensors):
+        raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        part.Alike(HANDLE, KEYS, broken, (x,))(x)
+    gone = weakref.ref(broken)
+    before = sys.getrefcount(Tensor)
+    for _ in range(100):
+        part.Alike(HANDLE, KEYS, check, (x, x))
+    del broken
+    gc.collect()
+    assert gone() is None and sys.getrefcount(Tensor) <= before
+
+
+@needs_part
 def test_what_is_right_is_not_handed_over(saxpy):
-    for args in ((2.5, X, Y, 100), (3, Parameter(0x30000, (3, 4)), Y, -1), (2.5, Tensor(0x10000, (1, 100), strides=(7, 1)), Y, 5)):
+    for args in ((2.5, X, Y, 100), (3, Parameter(0x30000, (3, 4)), Y, -1), (2.5, Tensor(0x10000, (1, 100), strides=(7, 1)), Y, 5),
+                 (2.5, Tensor(0x10000, (100,), keys=DENSE), Y, 5), (2.5, Tensor(0x10000, (100,), keys=DENSE | AUTOGRAD), Y, 5)):
         saxpy.native(*args)
-    assert not saxpy.handed and len(saxpy.kernel.driver.launches) == 3
+    assert not saxpy.handed and len(saxpy.kernel.driver.launches) == 5
     with pytest.raises(Handed):
         saxpy.native(2.5, X, Y, "1")
     assert saxpy.handed == 1
@@ -327,7 +390,7 @@ def test_the_stream_by_a_function_of_c(make, monkeypatch):
         return refused[0]
 
     refused = [0]
-    known = Reads(None, READS.given, READS.functions, GPU, ctypes.cast(stream_of, ctypes.c_void_p).value)
+    known = Reads(None, READS.given, READS.plain, READS.functions, GPU, ctypes.cast(stream_of, ctypes.c_void_p).value)
     both = Both(monkeypatch, make.kernel(make.pointer("x", F32)))
     monkeypatch.setattr(checked, "reads", lambda: known)
     call = checked.maker(both.kernel, ArrayFamily.TORCH)(4, handed_over, None)

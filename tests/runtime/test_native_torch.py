@@ -14,11 +14,14 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from passed import gpu_kernel  # noqa: E402
+from torch_kinds import KINDS, TRANSFORMS, kinds  # noqa: E402
 
 from snap.ir.types import BF16, F32, I32, I64  # noqa: E402
-from snap.runtime import checked, fastpath, native, torchreads  # noqa: E402
+from snap.runtime import checked, fastpath, likeness, native, torchreads  # noqa: E402
 from snap.runtime.arrays import ArrayFamily  # noqa: E402
+from snap.runtime.errors import LaunchError  # noqa: E402
 from snap.runtime.signature import Signature  # noqa: E402
+from snap.runtime.validate import bind  # noqa: E402
 
 pytestmark = pytest.mark.skipif(native.module() is None, reason=f"no native part: {native.reason()}")
 
@@ -40,11 +43,11 @@ class OnCpu:
 
         def family(signature):
             made = of_torch(signature)
-            names = {**made.names, "current_device": lambda: -1, "torch_stream": lambda device: 7}
+            names = {**made.names, "plain": torchreads.plain("CPU"), "current_device": lambda: -1, "torch_stream": lambda device: 7}
             return fastpath._Family(made.guards, "({a}.is_cpu and {a}.get_device() == DEVICE)", made.alone, made.pointer, made.shape, names, made.compare)
 
         monkeypatch.setitem(fastpath.FAMILIES, ArrayFamily.TORCH, family)
-        monkeypatch.setattr(checked, "reads", lambda: dataclasses.replace(found, cuda=0))
+        monkeypatch.setattr(checked, "reads", lambda: dataclasses.replace(found, plain=torchreads.plain_keys("CPU"), cuda=0))
         signature = Signature.of(function.typed)
         self.kernel = gpu_kernel(signature)
         self.kernel.device.number = -1
@@ -74,7 +77,7 @@ def add(make, monkeypatch):
 
 def test_what_was_found_is_what_torch_says():
     found = torchreads.reads()
-    assert found is not None and len(found.given) == 13
+    assert found is not None and len(found.given) == 13 and found.plain == torchreads.plain_keys("CUDA")
     for dtype in (torch.float16, torch.bfloat16, torch.bool, torch.uint8, torch.int16, torch.float64):
         assert found.number_of(dtype) != found.number_of(torch.float32)
 
@@ -147,36 +150,96 @@ def test_a_tensor_that_changes_in_place(add):
     assert add(z, y, 1) is None
 
 
-def test_transforms(add):
-    """Tensors that transforms make have no memory of their own."""
+# What is launched by native.c, and by Python's fast path; all others take the whole way, which launches some of them.
+PLAIN = {"plain", "parameter", "buffer", "wants a gradient", "made in inference mode", "lazy copy"}
+
+
+# What torch's comparison takes for a plain one: it does not look at addresses.
+SAME = {"plain", "buffer", "lazy copy", "storage that is gone", "data whose storage is gone"}
+
+
+def whole_way(add, args):
+    """The addresses that the first launch passes; None where it refuses."""
+    try:
+        bound = bind(add.kernel.signature, args)
+    except LaunchError:
+        return None
+    return *(info.pointer for info in bound.args[:2]), bound.args[2]
+
+
+@pytest.mark.parametrize("shape", [(64,), (1,), (8, 8)], ids=str)
+def test_a_repeated_launch_takes_no_kind_of_tensor_that_the_first_refuses(add, shape):
+    """Nor any whose memory is not what it means."""
+    x, y, seen = torch.ones(64), torch.ones(64), set()
+    for _ in range(2):  # after launches of others, and of the same
+        for name, tensor in kinds(torch.full(shape, 3.0)):
+            for args in ((tensor, y, 1), (x, tensor, 1)):
+                assert add(x, y, 1) == (x.data_ptr(), y.data_ptr(), 1)
+                said, first = add(*args), whole_way(add, args)
+                assert (said is not None) == (name in PLAIN), name
+                assert said is None or said == first, name
+            seen.add(name)
+    assert shape != (8, 8) or seen >= set(KINDS) - {"mkldnn"}
+
+
+def test_the_whole_way_refuses_what_has_not_its_own_memory(add):
+    taken = {name for name, tensor in kinds(torch.ones(8, 8)) if whole_way(add, (tensor, torch.ones(64), 1)) is not None}
+    assert taken == PLAIN | {"named", "subclass", "subclass that sees functions", "subclass that sees dispatch"}
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_transforms(add, name):
+    """Tensors that transforms make have no memory of their own; those that they leave alone have."""
     y, said = torch.ones(64), []
 
     def launch(x):
-        said.append(add(x, y, 1))
-        return x
+        said.append((add(x, y, 1), whole_way(add, (x, y, 1)), add(y.new_ones(64), y, 1)))
 
     launch(torch.ones(64))
-    torch.vmap(launch)(torch.ones(2, 64))
-    torch.func.grad(lambda x: launch(x).sum())(torch.ones(64))
-    torch.func.functionalize(launch)(torch.ones(64))
-    assert said[0] is not None and said[1:] == [None] * 3
+    assert said.pop()[0] is not None
+    TRANSFORMS[name](launch, torch.ones(64))
+    assert said and {(repeated, first) for repeated, first, _ in said} == {(None, None)}
 
 
-def test_nested_tensors(add):
-    """torch's own comparison of tensors ends the process with them; Python's path is not asked here."""
-    x, y = torch.ones(64), torch.ones(64)
-    nested = torch.nested.nested_tensor([torch.ones(3), torch.ones(3)])
-    for args in ((x, y, 1), (nested, y, 1), (x, nested, 1)):
-        assert (add.passed(add.call, args) is None) == (args[0] is nested or args[1] is nested)
+@pytest.mark.parametrize("part", ["native", "python"])
+def test_a_comparison_can_be_asked_about_every_kind_of_tensor(monkeypatch, part):
+    """torch's own ends the process with nested ones."""
+    if part == "python":
+        monkeypatch.setattr(native, "module", lambda: None)
+    t = torch.ones(8, 8)
+    alike = likeness.likeness([t, torch.ones(3)])
+    assert (type(alike).__name__ == "Alike") == (part == "native")
+    three = torch.ones(3)
+    for name, tensor in [*kinds(t), *((f"{made!r:.10}", made) for made in (None, 3, [1.0], "x", object()))]:
+        said = alike(tensor, three), alike(t, tensor), alike(tensor)
+        assert said == (name in SAME, False, False), name
+    said = alike(t, t), alike()
+    assert said == (False, False)
+    for name, tensor in kinds(t):  # of what is more than its memory there is none
+        found = likeness.likeness([tensor]) is not None
+        assert found == (name in PLAIN | SAME | {"subclass", "subclass that sees functions"}), name
 
 
-def test_fake_tensors(add):
-    from torch._subclasses.fake_tensor import FakeTensorMode
+@pytest.mark.parametrize("part", ["native", "python"])
+def test_keys_are_what_torch_says(monkeypatch, part):
+    monkeypatch.setattr(torchreads, "_by_native", None)
+    if part == "python":
+        monkeypatch.setattr(native, "module", lambda: None)
+    plain = torchreads.plain("CPU")
+    for name, tensor in kinds(torch.ones(8, 8)):
+        if type(tensor) in (torch.Tensor, torch.nn.Parameter):
+            said = torchreads.keys(tensor) == torchreads.asked_keys(tensor), plain(tensor), torchreads.plain("CUDA")(tensor)
+            assert said == (True, name in PLAIN | SAME, False), name
+    assert (torchreads._by_native is not None) == (part == "native")
 
-    y = torch.ones(64)
-    with FakeTensorMode():
-        fake = torch.ones(64)
-    assert add(torch.ones(64), y, 1) and add(fake, y, 1) is None
+
+def test_a_torch_that_does_not_say_what_kind_a_tensor_is(monkeypatch):
+    """Then none is a plain one."""
+    monkeypatch.setattr(torchreads, "asked_keys", lambda tensor: torch._C._no_such_function(tensor))
+    assert not torchreads.plain("CPU")(torch.ones(3)) and likeness.likeness([torch.ones(3)]) is None
+    assert torchreads.places.__wrapped__() is None
+    monkeypatch.setattr(torchreads, "places", lambda: None)
+    assert torchreads.reads.__wrapped__() is None
 
 
 def test_lazy_copies_are_made(add):

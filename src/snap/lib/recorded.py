@@ -33,6 +33,7 @@ from snap.api import SnapFunction
 from snap.ir.types import Scalar
 from snap.lib.replays import MISS, Quick, ReplayPlan, ReplayStep, no_plan, quick, replay_text
 from snap.runtime.errors import LaunchError
+from snap.runtime.torchreads import keys
 from snap.runtime.trusted import LINE
 from snap.surface import TypeName
 
@@ -158,8 +159,10 @@ def zeroed_tensor(make: Any, shape: tuple[int, ...], dtype: object, device: obje
 
 
 def _of_torch(t: Any) -> Hashable:
+    """With what kind of tensor it is (lazily negated, one of zeros, a transform's), and whether it has memory."""
     wanted = t.requires_grad and sys.modules["torch"].is_grad_enabled()
-    return t.dtype, t.shape, t.stride(), t.device, t.data_ptr() & LINE - 1, t.is_neg(), wanted
+    address = t.data_ptr()
+    return t.dtype, t.shape, t.stride(), t.device, address & LINE - 1, address == 0, keys(t), wanted
 
 
 def _offset(value: Any) -> Hashable:
@@ -296,7 +299,7 @@ def recorded(function: Callable | None = None, *, offsets: bool = False) -> Call
             key: Hashable = (*own, *keywords, _given_twice(signatures, values))
             if offsets:
                 key = key, *map(_offset, values)
-        except RuntimeError:  # a tensor of torch without memory, as of the compiler's: the function says so
+        except (RuntimeError, AttributeError):  # a tensor without memory, or a torch that does not say: the function's
             return function(*args, **keywords)
         replay: Any = calls.replays.get(key, _NEW)
         if replay is _NEW:

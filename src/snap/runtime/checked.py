@@ -155,6 +155,7 @@ class _Native:
         call: Callable = self.part.Checked(
             kernel.native_target(blocks, dynamic),
             self.reads.given,
+            self.reads.plain,
             self.params,
             self.maps,
             other,

@@ -30,6 +30,7 @@ from typing import Any
 
 from snap.ir.types import BF16, BOOL, Scalar
 from snap.record import record
+from snap.runtime import torchreads
 from snap.runtime.arrays import ArrayFamily
 from snap.runtime.errors import GpuError
 from snap.runtime.gpu import STREAM_AT, GpuKernel
@@ -77,7 +78,11 @@ def _torch_family(signature: Signature) -> _Family:
         "f32": "float32",
         "f64": "float64",
     }
-    names: dict[str, object] = {"Tensor": torch.Tensor, "Parameter": torch.nn.Parameter}
+    names: dict[str, object] = {
+        "Tensor": torch.Tensor,
+        "Parameter": torch.nn.Parameter,
+        "plain": torchreads.plain("CUDA"),
+    }
     for index, param in enumerate(signature.params):
         if isinstance(param, Pointer):
             names[f"dtype{index}"] = getattr(torch, dtypes[param.elem.name], None)
@@ -88,12 +93,12 @@ def _torch_family(signature: Signature) -> _Family:
         torch._C, "_cuda_getCurrentRawStream", lambda device: torch.cuda.current_stream(device).cuda_stream
     )
     return _Family(
-        # A tensor of one element may be lazily negated and contiguous at the same time.
         guards=(
             "((t := type({a})) is Tensor or t is Parameter)",
+            "plain({a})",
             "{a}.dtype is dtype{i}",
             "{a}.is_contiguous()",
-            "((n{i} := {a}.nbytes) > 8 or not {a}.is_neg())",
+            "(n{i} := {a}.nbytes) >= 0",
         ),
         anywhere="{a}.get_device() == DEVICE",
         alone="{a}.is_cuda",

@@ -4,10 +4,14 @@ Input:      tensors
 Output:     `check(*tensors)`: whether others are like them in type, dispatch keys (place, lazy negation, sparse
             layouts, and with torch's thread-local state: transforms, tracing, autocast), element type, device, shape,
             strides, and whether they require a gradient.  None where this torch has no such thing
-Invariant:  it never says yes to tensors that differ in one of these, nor where one tensor is passed twice
+Invariant:  it never says yes to tensors that differ in one of these, nor where one tensor is passed twice.  It can be
+            asked about any objects
 Non-goals:  addresses; modes; forward mode; whether gradients are enabled
 
-The comparison was made for torch's compiler, which guards its programs by it.  It is not public, so it is tried.
+The comparison was made for torch's compiler, which guards its programs by it.  It is not public, so it is tried.  It
+ends the process where it meets a nested tensor: one of type Tensor whose sizes cannot be asked for, which is an
+exception of C++ that it lets pass.  So the kinds of tensors are compared first, in native.c (`Alike`), and it is only
+asked about tensors of the kinds that it was made for.
 """
 
 from __future__ import annotations
@@ -16,15 +20,39 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from snap.runtime import native, torchreads
+
 
 def likeness(tensors: Sequence[Any]) -> Callable[..., bool] | None:
+    """None for tensors that are more than their memory, too, however torch compares them."""
     torch: Any = sys.modules["torch"]
     try:
+        if not all(_plain(tensor) for tensor in tensors):
+            return None
         check = torch._C._dynamo.guards.TensorGuards(
             *tensors,
             dynamic_dims_sizes=[list(tensor.shape) for tensor in tensors],
             dynamic_dims_strides=[list(tensor.stride()) for tensor in tensors],
         ).check
-        return check if check(*tensors) is True else None
+        return _asked_safely(check, tuple(tensors)) if check(*tensors) is True else None
     except Exception:  # whatever another version of torch thinks of it
         return None
+
+
+def _plain(tensor: Any) -> bool:
+    looked_at, wanted = torchreads.plain_keys(tensor.device.type.upper())
+    return torchreads.asked_keys(tensor) & looked_at == wanted
+
+
+def _asked_safely(check: Callable[..., bool], tensors: tuple) -> Callable[..., bool]:
+    """`check`, asked only about tensors of the types and kinds of these."""
+    part = native.loaded()
+    places = torchreads.places() if part is not None else None
+    if part is not None and places is not None and len(tensors) <= part.MOST_VALUES:
+        return part.Alike(*places, check, tensors)
+    types = tuple(type(tensor) for tensor in tensors)
+
+    def alike(*others: Any) -> bool:
+        return tuple(map(type, others)) == types and not any(other.is_nested for other in others) and check(*others)
+
+    return alike

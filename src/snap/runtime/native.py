@@ -41,6 +41,11 @@ def module() -> Any | None:
     return _found()[0]
 
 
+def loaded() -> Any | None:
+    """The module, where somebody has asked for it already: nothing is compiled."""
+    return module() if _found.cache_info().currsize else None
+
+
 def holding(offsets: tuple[int, ...]) -> Any | None:
     """The module, where it has room for values at these places."""
     found = module()

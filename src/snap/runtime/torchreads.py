@@ -1,13 +1,20 @@
-"""How native.c reads tensors of torch: its C functions, and where a tensor's handle lies in its object.
+"""How native.c reads tensors of torch: its C functions, and where a tensor's handle lies in its object; and what kind
+of tensor one is.
 
 Input:      torch, loaded
-Output:     `reads()`: the functions' addresses and the place, or None
+Output:     `reads()`: the functions' addresses and the places, or None; `keys(tensor)`: what kind of tensor it is, as a
+            number; `plain_keys`: which of them are those of a tensor that is nothing but its memory
 Invariant:  torch's own methods agree: what was found is tried on tensors of several kinds before anything uses it
 Non-goals:  which tensors a launch takes (native.c)
 
 The functions are those that programs of torch's compiler call (torch/csrc/inductor/aoti_torch/c/shim.h), whose
 interface torch keeps from version to version.  They take a handle, the address of a `Tensor` of C++.  An object of
 Python has one in it, a word that holds what `_cdata` says; the word is looked for.
+
+What kind of tensor one is, torch says by its dispatch keys, a set of 64 bits: the kind of device, and all that makes a
+tensor more than its memory.  A lazily negated tensor has one for it, although its strides and its address are those of
+the tensor whose signs it turns; so have nested, sparse and quantized ones, tensors of zeros without memory, those that
+a transform has wrapped, and those of kinds to come.  The word that holds them is looked for, too.
 """
 
 from __future__ import annotations
@@ -17,9 +24,11 @@ import functools
 import os
 import struct
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from snap.record import record
+from snap.runtime import native
 
 _ASKED = ("dtype", "layout", "device_type", "device_index", "dim", "sizes", "strides", "data_ptr")
 _I32, _I64, _ADDRESS = ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p
@@ -29,12 +38,14 @@ _KINDS = (_I32, _I32, _I32, _I32, _I64, _ADDRESS, _ADDRESS, _ADDRESS)
 @record
 class Reads:
     """given    what native.c takes
+    plain    of keys: those that count, and which of them a plain tensor of that kind of device has
     cuda     the number of the kind of device that GPUs are
     stream   the address of the function that has a device's current stream; 0: this torch has none
     """
 
     torch: Any
     given: tuple[object, ...]
+    plain: tuple[int, int]
     functions: tuple[Any, ...]
     cuda: int
     stream: int
@@ -52,17 +63,13 @@ def reads() -> Reads | None:
         library = _library(torch, "libtorch_cpu.so")
         functions = tuple(getattr(library, f"aoti_torch_get_{name}") for name in _ASKED)
         strided = int(library.aoti_torch_layout_strided())
-        place = _handle(torch)
+        handle, at = places() or (-1, -1)
+        if at < 0:
+            return None
         found = Reads(
             torch,
-            (
-                *map(_address, functions),
-                place,
-                strided,
-                torch.Tensor,
-                torch.nn.Parameter,
-                torch.Tensor.is_neg,
-            ),
+            (*map(_address, functions), handle, at, strided, torch.Tensor, torch.nn.Parameter),
+            plain_keys("CUDA"),
             functions,
             int(library.aoti_torch_device_type_cuda()),
             _stream(torch),
@@ -100,6 +107,77 @@ def _handle(torch: Any) -> int:
     return place
 
 
+# ---- kinds of tensors -----------------------------------------------------------------------------------------------
+
+_MOST_BYTES = 208  # of torch's object of C++, which it does not let grow beyond
+
+
+@functools.cache
+def places() -> tuple[int, int] | None:
+    """Where the handle lies in a tensor's object, and where the keys lie behind it; None where they are not found."""
+    torch: Any = sys.modules["torch"]
+    try:
+        tensors = _tensors(torch) + _other_kinds(torch)
+        known = [(tensor._cdata, asked_keys(tensor)) for tensor in tensors]
+        for at in range(0, _MOST_BYTES, 8):  # no further than to the first word that holds them in all of these
+            if all(ctypes.c_uint64.from_address(address + at).value == keys for address, keys in known):
+                return _handle(torch), at
+        return None
+    except Exception:  # whatever another version of torch thinks of it
+        return None
+
+
+def _other_kinds(torch: Any) -> list[Any]:
+    base = torch.ones(4, dtype=torch.complex64, device="cpu")
+    with torch.inference_mode():
+        inside = torch.ones(4, device="cpu")
+    return [base.conj(), base.conj().imag, torch.ones(4, device="meta"), torch.eye(2, device="cpu").to_sparse(), inside]
+
+
+def asked_keys(tensor: Any) -> int:
+    """What `keys` gives, from torch itself."""
+    return sys.modules["torch"]._C._dispatch_keys(tensor).raw_repr()
+
+
+_by_native: Callable[[Any], int] | None = None
+
+
+def keys(tensor: Any) -> int:
+    """torch's dispatch keys of a Tensor or Parameter, as a number; by native.c where that is loaded."""
+    global _by_native
+    if _by_native is None:
+        part = native.loaded()
+        found = places() if part is not None else None
+        if part is None or found is None:
+            return asked_keys(tensor)
+        _by_native = functools.partial(part.keys, *found)
+    return _by_native(tensor)
+
+
+def plain_keys(backend: str) -> tuple[int, int]:
+    """Of the keys of a tensor on this kind of device, in torch's word, "CUDA" or "CPU": those that count, and which of
+    them a plain tensor has.  Those of autograd do not count: tensors that were made in inference mode lack them.
+    """
+    torch: Any = sys.modules["torch"]
+
+    def keys_of(name: str) -> int:
+        return torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, name)).raw_repr()
+
+    dense = keys_of(backend)
+    of_autograd = (keys_of(f"Autograd{backend}") | keys_of("ADInplaceOrView")) & ~dense
+    return (1 << 64) - 1 - of_autograd, dense | keys_of(f"Autocast{backend}")
+
+
+def plain(backend: str) -> Callable[[Any], bool]:
+    """Whether a Tensor or Parameter is a plain one of that kind of device: no, where this torch does not say."""
+    try:
+        looked_at, wanted = plain_keys(backend)
+        asked_keys(sys.modules["torch"].empty(0, device="cpu"))
+    except AttributeError:
+        return lambda tensor: False
+    return lambda tensor: keys(tensor) & looked_at == wanted
+
+
 def _asked(function: Any, kind: Any, tensor: Any, place: Any) -> Any:
     found = kind()
     if function(ctypes.c_void_p(id(tensor) + place), ctypes.byref(found)):
@@ -108,7 +186,7 @@ def _asked(function: Any, kind: Any, tensor: Any, place: Any) -> Any:
 
 
 def _right(found: Reads, tensor: Any) -> bool:
-    place, strided = found.given[8], found.given[9]
+    place, strided = found.given[8], found.given[10]
     said = [_asked(function, kind, tensor, place) for function, kind in zip(found.functions, _KINDS)]
     dim = tensor.dim()
 

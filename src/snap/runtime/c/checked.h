@@ -281,7 +281,6 @@ static int checked_traverse(PyObject *object, visitproc visit, void *arg)
     Py_VISIT(self->target.failed);
     Py_VISIT(self->reads.types[0]);
     Py_VISIT(self->reads.types[1]);
-    Py_VISIT(self->reads.is_neg);
     Py_VISIT(self->other);
     Py_VISIT(self->fits);
     Py_VISIT(self->maps);
@@ -308,8 +307,8 @@ static void checked_dealloc(PyObject *object)
         release(self, self->known[k]);
     checked_clear(object);
     PyObject *held[] = {
-        self->target.failed, self->reads.types[0], self->reads.types[1], self->reads.is_neg,  self->fits,
-        self->maps,          self->words,          self->current_device, self->device_number, self->current_stream,
+        self->target.failed, self->reads.types[0],  self->reads.types[1], self->fits,           self->maps,
+        self->words,         self->current_device, self->device_number,  self->current_stream,
     };
     for (size_t k = 0; k < sizeof held / sizeof *held; k++)
         Py_XDECREF(held[k]);
@@ -326,16 +325,17 @@ static PyObject *or_null(PyObject *given)
    it; stream: the address of a C function, a function of Python, or None with a fixed handle. */
 static PyObject *checked_new(PyTypeObject *type, PyObject *given, PyObject *names)
 {
-    PyObject *target, *reads, *params, *maps, *other, *fits, *words, *current_device, *current_stream;
+    PyObject *target, *reads, *plain, *params, *maps, *other, *fits, *words, *current_device, *current_stream;
     unsigned long long stream_of, stream;
     int device_type, device, remember;
     if (names != NULL && PyDict_GET_SIZE(names)) {
         PyErr_SetString(PyExc_TypeError, "takes no names");
         return NULL;
     }
-    if (!PyArg_ParseTuple(given, "O!O!O!O!OOpOiiOOKK", &PyTuple_Type, &target, &PyTuple_Type, &reads, &PyTuple_Type,
-                          &params, &PyTuple_Type, &maps, &other, &fits, &remember, &words, &device_type, &device,
-                          &current_device, &current_stream, &stream_of, &stream))
+    if (!PyArg_ParseTuple(given, "O!O!O!O!O!OOpOiiOOKK", &PyTuple_Type, &target, &PyTuple_Type, &reads,
+                          &PyTuple_Type, &plain, &PyTuple_Type, &params, &PyTuple_Type, &maps, &other, &fits,
+                          &remember, &words, &device_type, &device, &current_device, &current_stream, &stream_of,
+                          &stream))
         return NULL;
     Checked *self = (Checked *)type->tp_alloc(type, 0);
     if (self == NULL)
@@ -355,7 +355,7 @@ static PyObject *checked_new(PyTypeObject *type, PyObject *given, PyObject *name
     self->device_number = PyLong_FromLong(device);
     self->maps = PyTuple_New(PyTuple_GET_SIZE(maps));
     if (self->device_number == NULL || self->maps == NULL || !target_of(&self->target, target) ||
-        !reads_of(&self->reads, reads))
+        !reads_of(&self->reads, reads, plain))
         goto failed;
     if (self->count + PyTuple_GET_SIZE(maps) + (self->words != NULL) != self->target.count) {
         PyErr_SetString(PyExc_ValueError, "as many values as parameters, tensor maps and the barrier's word");

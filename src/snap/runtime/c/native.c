@@ -6,6 +6,9 @@
              that shapes and `where=` hold.
    Trusted   a launch whose arguments the caller has compared (trusted.py): addresses and tensor maps, put beside
              numbers that never change.
+   Alike     whether tensors are like those of an earlier call, by torch's own comparison, which is asked only about
+             tensors of the same kinds: it ends the process where it meets some others (likeness.py).
+   keys      what kind of tensor one is, as a number.
 
    Nothing of CUDA or of torch is included or linked.  The driver's function comes as an address.  Tensors are read by
    torch's C functions for compiled programs (aoti_torch_get_*, whose interface is kept from version to version), which
@@ -19,6 +22,7 @@
 #include "tensors.h"
 #include "checked.h"
 #include "trusted.h"
+#include "alike.h"
 
 static PyObject *not_explained(PyObject *module, PyObject *error)
 {
@@ -28,13 +32,14 @@ static PyObject *not_explained(PyObject *module, PyObject *error)
 
 static PyMethodDef functions[] = {
     {"not_explained", not_explained, METH_O, "The class of errors that are raised as they are."},
+    {"keys", (PyCFunction)(void (*)(void))keys_at, METH_FASTCALL, "(handle, keys, tensor): its dispatch keys."},
     {NULL, NULL, 0, NULL},
 };
 
 static int begin(PyObject *module)
 {
-    PyType_Spec *specs[] = {&checked_spec, &trusted_spec};
-    for (int k = 0; k < 2; k++) {
+    PyType_Spec *specs[] = {&checked_spec, &trusted_spec, &alike_spec};
+    for (size_t k = 0; k < sizeof specs / sizeof *specs; k++) {
         PyObject *type = PyType_FromModuleAndSpec(module, specs[k], NULL);
         if (type == NULL || PyModule_AddType(module, (PyTypeObject *)type) < 0) {
             Py_XDECREF(type);

@@ -6,25 +6,44 @@ typedef int32_t (*Read64)(void *handle, int64_t *);
 typedef int32_t (*ReadMany)(void *handle, int64_t **);
 typedef int32_t (*ReadAddress)(void *handle, void **);
 
+/* Where a tensor's dispatch keys lie: an object of Python has the address of an object of C++ in it, which has them.
+   They say what kind of tensor it is: on which kind of device, strided or sparse, lazily negated, nested, quantized, one
+   of zeros without memory, one that a transform has wrapped. */
+typedef struct {
+    Py_ssize_t handle, keys;
+} Places;
+
+static uint64_t keys_of(const Places *places, PyObject *tensor)
+{
+    const char *object;
+    uint64_t keys;
+    memcpy(&object, (const char *)tensor + places->handle, sizeof object);
+    memcpy(&keys, object + places->keys, sizeof keys);
+    return keys;
+}
+
 typedef struct {
     Read32 dtype, layout, device_type, device;
     Read64 dim;
     ReadMany sizes, strides;
     ReadAddress data;
-    Py_ssize_t handle; /* where it lies in a tensor's object */
+    Places places;
+    uint64_t looked_at, plain; /* keys that count, and which of them a tensor has that is nothing but its memory */
     int32_t strided;
     PyObject *types[2]; /* Tensor, Parameter: subclasses may mean anything */
-    PyObject *is_neg;
 } Reads;
 
-/* reads: (the eight functions, handle, strided, Tensor, Parameter, is_neg) */
-static int reads_of(Reads *reads, PyObject *given)
+/* reads: (the eight functions, handle, keys, strided, Tensor, Parameter); plain: (looked_at, plain) */
+static int reads_of(Reads *reads, PyObject *given, PyObject *plain)
 {
-    unsigned long long f[8];
-    PyObject *tensor, *parameter, *is_neg;
-    if (!PyArg_ParseTuple(given, "KKKKKKKKniOOO", f, f + 1, f + 2, f + 3, f + 4, f + 5, f + 6, f + 7, &reads->handle,
-                          &reads->strided, &tensor, &parameter, &is_neg))
+    unsigned long long f[8], looked_at, wanted;
+    PyObject *tensor, *parameter;
+    if (!PyArg_ParseTuple(given, "KKKKKKKKnniOO", f, f + 1, f + 2, f + 3, f + 4, f + 5, f + 6, f + 7,
+                          &reads->places.handle, &reads->places.keys, &reads->strided, &tensor, &parameter) ||
+        !PyArg_ParseTuple(plain, "KK", &looked_at, &wanted))
         return 0;
+    reads->looked_at = looked_at;
+    reads->plain = wanted;
     reads->dtype = (Read32)(uintptr_t)f[0];
     reads->layout = (Read32)(uintptr_t)f[1];
     reads->device_type = (Read32)(uintptr_t)f[2];
@@ -35,7 +54,6 @@ static int reads_of(Reads *reads, PyObject *given)
     reads->data = (ReadAddress)(uintptr_t)f[7];
     reads->types[0] = Py_NewRef(tensor);
     reads->types[1] = Py_NewRef(parameter);
-    reads->is_neg = Py_NewRef(is_neg);
     return 1;
 }
 
@@ -65,7 +83,9 @@ static Outcome read_tensor(const Reads *reads, const Param *param, int32_t devic
 {
     if ((PyObject *)Py_TYPE(arg) != reads->types[0] && (PyObject *)Py_TYPE(arg) != reads->types[1])
         return OTHERS;
-    void *handle = (char *)arg + reads->handle;
+    if ((keys_of(&reads->places, arg) & reads->looked_at) != reads->plain)
+        return OTHERS;
+    void *handle = (char *)arg + reads->places.handle;
     int32_t dtype, layout, type, number;
     int64_t dim, *sizes, *strides, elements = 1, expected = 1;
     void *data;
@@ -97,17 +117,9 @@ static Outcome read_tensor(const Reads *reads, const Param *param, int32_t devic
             return OTHERS;
         key->words[key->count++] = (int64_t)range->bytes;
     }
-    if (range->bytes <= 8) { /* a tensor of one element may be lazily negated and contiguous at the same time */
-        PyObject *negated = PyObject_CallOneArg(reads->is_neg, arg);
-        if (negated == NULL)
-            return after_error();
-        Py_DECREF(negated);
-        if (negated != Py_False)
-            return OTHERS;
-    }
     if (reads->data(handle, &data))
         return OTHERS;
     range->address = (uint64_t)(uintptr_t)data;
-    int lies = range->address || !range->bytes; /* tensors of torch's transforms have no memory of their own */
+    int lies = range->address || !range->bytes; /* a tensor's storage may have been taken from it */
     return lies && range->address % (uint64_t)param->widest == 0 ? MADE : OTHERS;
 }

@@ -68,6 +68,18 @@ def _without_storage(t):
     return t
 
 
+def _part_without_storage(behind):
+    """Torch says of it that it lies at the offset: a multiple of whatever it may be."""
+
+    def make(t):
+        whole = torch.zeros(behind + t.numel(), dtype=t.dtype, device=t.device)
+        part = whole[behind:].view(t.shape)
+        whole.untyped_storage().resize_(0)
+        return part
+
+    return make
+
+
 def _half_gone(t):
     """Moved to where it has another one's storage, which is gone."""
     t = t.clone()
@@ -106,8 +118,11 @@ KINDS = {
     "lazily negated": lambda t: torch._neg_view(t.clone()),
     "lazily negated, of an imaginary part": _turned,
     "lazily conjugated": lambda t: t.to(torch.complex64).conj(),
+    "part of zeros without memory": lambda t: torch._efficientzerotensor((1 + t.shape[0], *t.shape[1:]), dtype=t.dtype, device=t.device)[1:],
     "zeros without memory": lambda t: torch._efficientzerotensor(t.shape, dtype=t.dtype, device=t.device),
     "storage that is gone": _without_storage,
+    "part of a storage that is gone": _part_without_storage(1024),
+    "part of a long storage that is gone": _part_without_storage(1 << 22),
     "data whose storage is gone": _half_gone,
     "sparse": lambda t: t.to_sparse(),
     "sparse rows": lambda t: t.reshape(t.shape[0], -1).to_sparse_csr(),

@@ -19,9 +19,9 @@ NUMBERS = {"CUDA": DENSE, "AutogradCUDA": AUTOGRAD | 2, "ADInplaceOrView": VIEW,
 
 
 class Tensor:
-    def __init__(self, keys=DENSE | AUTOGRAD | VIEW | AUTOCAST, nested=False, place="cuda"):
+    def __init__(self, keys=DENSE | AUTOGRAD | VIEW | AUTOCAST, nested=False, place="cuda", address=0x1000, offset=0):
         self.keys, self.nested, self.device, self.shape = keys, nested, SimpleNamespace(type=place), (3,)
-        self.dtype, self.nbytes = "float32", 12
+        self.dtype, self.nbytes, self.address, self.offset = "float32", 12, address, offset
 
     def is_contiguous(self):
         return True
@@ -30,7 +30,16 @@ class Tensor:
         return 0
 
     def data_ptr(self):
-        return 0x1000
+        return self.address
+
+    def storage_offset(self):
+        return self.offset
+
+    def element_size(self):
+        return 4
+
+    def numel(self):
+        return self.nbytes // 4
 
     @property
     def is_nested(self):
@@ -85,6 +94,18 @@ def test_keys_of_plain_tensors():
     assert plain(Tensor()) and plain(Tensor(wanted)) and not plain(Tensor(0))
 
 
+def test_a_tensor_has_memory_where_its_storage_does():
+    """Else what torch calls its address is the offset alone."""
+    for offset in (0, 1, 32, 2**40):
+        assert torchreads.has_memory(Tensor(offset=offset, address=4 * offset + 8)) and torchreads.has_memory(Tensor(offset=offset, address=2**47))
+        gone = Tensor(offset=offset, address=4 * offset)
+        assert not torchreads.has_memory(gone) and not torchreads.plain("CUDA")(gone)
+        assert likeness.likeness([gone]) is None and likeness.likeness([Tensor()])(gone) is False
+    nothing = Tensor(address=0)
+    nothing.nbytes = 0
+    assert torchreads.has_memory(nothing)
+
+
 def test_a_torch_that_does_not_say(torch):
     del torch._C._dispatch_keys
     assert not torchreads.plain("CUDA")(Tensor()) and likeness.likeness([Tensor()]) is None
@@ -110,7 +131,7 @@ def test_pythons_fast_path_asks_what_kind_a_tensor_is(make):
     call = checked.maker(kernel, "torch")(4, handed.append, None)
     assert type(call).__name__ == "function"
     for _ in range(3):
-        for other in (Tensor(DENSE | AUTOCAST | NEGATIVE), Tensor(nested=True, keys=AUTOCAST), Tensor(0)):
+        for other in (Tensor(DENSE | AUTOCAST | NEGATIVE), Tensor(nested=True, keys=AUTOCAST), Tensor(0), Tensor(address=128, offset=32)):
             before = len(kernel.driver.launches)
             call(other)
             assert handed.pop() == (other,) and len(kernel.driver.launches) == before

@@ -36,13 +36,13 @@ needs_part = pytest.mark.skipif(native.module() is None, reason=f"no native part
 
 
 class Tensor:
-    """What is asked of a tensor.  dtype None, layout None and pointer None: torch's functions fail.  As in torch's, there is an address in it, of what has
+    """What is asked of a tensor.  pointer None: torch's function fails.  As in torch's, there is an address in it, of what has
     the keys."""
 
     __slots__ = ("impl", "__dict__", "__weakref__")
 
-    def __init__(self, pointer, shape, dtype="f32", device=0, strides=None, layout=0, place=GPU, keys=DENSE | AUTOGRAD):
-        self.pointer, self.shape, self.dtype, self.device, self.layout, self.place = pointer, shape, dtype, device, layout, place
+    def __init__(self, pointer, shape, dtype="f32", device=0, strides=None, place=GPU, keys=DENSE | AUTOGRAD, offset=0):
+        self.pointer, self.shape, self.dtype, self.device, self.place, self.offset = pointer, shape, dtype, device, place, offset
         self.keys, self.impl = keys, struct.pack("<Q", keys)
         self.strides = tuple(math.prod(shape[k + 1 :]) for k in range(len(shape))) if strides is None else strides
 
@@ -52,8 +52,6 @@ class Tensor:
 
     @property
     def contiguous(self):
-        if self.layout:
-            raise RuntimeError("sparse")
         kept = [k for k, size in enumerate(self.shape) if size != 1]
         return not self.nbytes or all(self.strides[k] == math.prod(self.shape[k + 1 :]) for k in kept)
 
@@ -89,9 +87,9 @@ def numbers(tensor, what, values):
     return ctypes.addressof(array)
 
 
-FIELDS = ((ctypes.c_int32, lambda t: DTYPES[t.dtype]), (ctypes.c_int32, lambda t: t.layout), (ctypes.c_int32, lambda t: t.place),
+FIELDS = ((ctypes.c_int32, lambda t: DTYPES[t.dtype]), (ctypes.c_int32, lambda t: t.place),
           (ctypes.c_int32, lambda t: t.device), (ctypes.c_int64, lambda t: len(t.shape)), (ctypes.c_int64, lambda t: numbers(t, "sizes", t.shape)),
-          (ctypes.c_int64, lambda t: numbers(t, "strides", t.strides)), (ctypes.c_int64, lambda t: t.address))
+          (ctypes.c_int64, lambda t: numbers(t, "strides", t.strides)), (ctypes.c_int64, lambda t: t.address), (ctypes.c_int64, lambda t: t.offset))
 
 
 def reading(kind, field):
@@ -108,13 +106,19 @@ def reading(kind, field):
 
 
 FUNCTIONS = tuple(reading(*field) for field in FIELDS)
-READS = Reads(None, (*(ctypes.cast(f, ctypes.c_void_p).value for f in FUNCTIONS), HANDLE, KEYS, 0, Tensor, Parameter), (LOOKED_AT, DENSE), FUNCTIONS, GPU, 0)
+ADDRESSES = tuple(ctypes.cast(f, ctypes.c_void_p).value for f in FUNCTIONS)
+PLACES = HANDLE, KEYS, *ADDRESSES[6:]
+READS = Reads(None, (*ADDRESSES[:6], PLACES, Tensor, Parameter), PLACES, (LOOKED_AT, DENSE), FUNCTIONS, GPU, 0)
+
+
+def plain(tensor):
+    return tensor.keys & LOOKED_AT == DENSE and (not tensor.nbytes or tensor.address != tensor.offset * {"f64": 8, "bf16": 2}.get(tensor.dtype, 4))
 
 
 def family(signature):
     names = {f"dtype{k}": param.elem.name for k, param in enumerate(signature.params) if hasattr(param, "elem")}
     guards = ("((t := type({a})) is Tensor or t is Parameter)", "{a}.dtype == dtype{i}", "{a}.contiguous", "plain({a})", "(n{i} := {a}.nbytes) >= 0")
-    names |= {"plain": lambda tensor: tensor.keys & LOOKED_AT == DENSE, "Tensor": Tensor, "Parameter": Parameter, "current_device": lambda: family.current_device, "torch_stream": lambda device: family.stream}
+    names |= {"plain": plain, "Tensor": Tensor, "Parameter": Parameter, "current_device": lambda: family.current_device, "torch_stream": lambda device: family.stream}
     return fastpath._Family(guards, "({a}.place == 1 and {a}.device == DEVICE)", "{a}.place == 1", "{a}.address", "{a}.shape", names)
 
 
@@ -187,7 +191,8 @@ def changed():
         "strides of nothing": Tensor(0x10000, (0, 5), strides=(3, 3)), "one element, negated": Tensor(0x10000, (1,), keys=DENSE | NEGATIVE),
         "negated": Tensor(0x10000, (100,), keys=DENSE | AUTOGRAD | NEGATIVE), "nested": Tensor(0x10000, (100,), keys=NESTED | AUTOGRAD),
         "no kind": Tensor(0x10000, (100,), keys=0), "of all kinds": Tensor(0x10000, (100,), keys=2**64 - 1), "made in inference mode": Tensor(0x10000, (100,), keys=DENSE),
-        "sparse": Tensor(0x10000, (100,), layout=1), "no storage": Tensor(None, (100,)), "in the middle of an element": Tensor(0x10002, (100,)),
+        "storage that is gone": Tensor(64, (100,), offset=16), "a long one": Tensor(2**45, (100,), offset=2**43), "storage that lies there": Tensor(64, (100,), offset=8),
+        "the last part of a storage": Tensor(0x10000, (100,), offset=2**40), "no storage": Tensor(None, (100,)), "in the middle of an element": Tensor(0x10002, (100,)),
         "a parameter": Parameter(0x10000, (100,)), "a subclass": Subclass(0x10000, (100,)), "overlapping by one": Tensor(0x20000 - 396, (100,)),
         "overlapping from behind": Tensor(0x20000 + 396, (100,)), "a neighbour": Tensor(0x20000 - 400, (100,)), "a neighbour behind": Tensor(0x20000 + 400, (100,)),
         "empty, inside": Tensor(0x20004, (0,)), "nothing at zero": Tensor(0, (0,)), "something at zero": Tensor(0, (100,)), "the highest address": Tensor(2**47 - 400, (100,)),
@@ -220,9 +225,19 @@ def test_a_tensor_that_is_more_than_its_memory_is_handed_over(saxpy):
         tensor = Tensor(0x10000, (100,), keys=DENSE ^ 1 << bit)
         assert (saxpy(2.5, tensor, Y, 100) is not None) == (1 << bit == AUTOGRAD), bit
         assert (saxpy(2.5, X, tensor, 100) is not None) == (1 << bit == AUTOGRAD and X.pointer != tensor.pointer), bit
-    assert native.module().keys(HANDLE, KEYS, Tensor(0, (), keys=2**64 - 3)) == 2**64 - 3
-    with pytest.raises(TypeError):
-        native.module().keys(HANDLE, KEYS)
+    assert native.module().keys(PLACES, Tensor(0, (), keys=2**64 - 3)) == 2**64 - 3
+    for wrong in ((), (PLACES,), ([], X), ((1, 2), X)):
+        with pytest.raises(TypeError):
+            native.module().keys(*wrong)
+
+
+@needs_part
+def test_a_tensor_whose_storage_is_gone_is_handed_over(saxpy):
+    """Its address is the offset alone, in bytes; of one that has a storage it never is."""
+    for offset in (0, 1, 7, 32, 2**20, 2**30, 2**43):
+        assert saxpy(2.5, Tensor(4 * offset, (100,), offset=offset), Y, 100) is None
+        assert saxpy(2.5, Tensor(4 * offset + 0x30000, (100,), offset=offset), Y, 100) is not None
+    assert saxpy(2.5, Tensor(0, (0,)), Y, 100) is not None and saxpy(2.5, Tensor(2**47, (100,), offset=1), Y, 100) is not None
 
 
 @needs_part
@@ -236,15 +251,19 @@ def test_a_comparison_is_asked_about_tensors_of_the_same_kinds_alone():
 
     part = native.module()
     x, y = Tensor(0x10000, (100,)), Parameter(0x20000, (100,), keys=DENSE)
-    alike = part.Alike(HANDLE, KEYS, check, (x, y))
+    alike = part.Alike(PLACES, check, (x, y), (4, 4))
     assert alike(x, y) is True and alike(Tensor(0x30000, (3,)), y) is False and len(asked) == 2
     for bit in range(64):
         other = Tensor(0x10000, (100,), keys=DENSE ^ AUTOGRAD ^ 1 << bit)
         assert alike(other, y) is False and alike(x, Parameter(0x20000, (100,), keys=DENSE ^ 1 << bit)) is False
     for others in ((), (x,), (x, y, y), (x, x), (y, y), (Subclass(0x10000, (100,)), y), (None, y), (x, 3), (x, "y"), ([], y), (object(), object())):
         assert alike(*others) is False
+    for gone in (Tensor(0, (100,)), Tensor(64, (100,), offset=16), Tensor(None, (100,))):
+        assert alike(gone, y) is False
     assert len(asked) == 2 and alike(x, y, z=3) is False
-    for wrong in ((), (HANDLE, KEYS, check), (HANDLE, KEYS, check, [x]), (HANDLE, KEYS, check, (x,) * (part.MOST_VALUES + 1))):
+    assert part.Alike(PLACES, lambda t: True, (Tensor(0, (0,)),), (0,))(Tensor(0, (0,))) is True, "what is empty needs no memory"
+    many = part.MOST_VALUES + 1
+    for wrong in ((), (PLACES, check), (PLACES, check, [x], (4,)), (PLACES, check, (x,), ()), (PLACES, check, (x,), ("4",)), (PLACES, check, (x,) * many, (4,) * many)):
         with pytest.raises((TypeError, ValueError)):
             part.Alike(*wrong)
 
@@ -252,11 +271,11 @@ def test_a_comparison_is_asked_about_tensors_of_the_same_kinds_alone():
         raise KeyError("x")
 
     with pytest.raises(KeyError):
-        part.Alike(HANDLE, KEYS, broken, (x,))(x)
+        part.Alike(PLACES, broken, (x,), (4,))(x)
     gone = weakref.ref(broken)
     before = sys.getrefcount(Tensor)
     for _ in range(100):
-        part.Alike(HANDLE, KEYS, check, (x, x))
+        part.Alike(PLACES, check, (x, x), (4, 4))
     del broken
     gc.collect()
     assert gone() is None and sys.getrefcount(Tensor) <= before
@@ -390,7 +409,7 @@ def test_the_stream_by_a_function_of_c(make, monkeypatch):
         return refused[0]
 
     refused = [0]
-    known = Reads(None, READS.given, READS.plain, READS.functions, GPU, ctypes.cast(stream_of, ctypes.c_void_p).value)
+    known = Reads(None, READS.given, READS.places, READS.plain, READS.functions, GPU, ctypes.cast(stream_of, ctypes.c_void_p).value)
     both = Both(monkeypatch, make.kernel(make.pointer("x", F32)))
     monkeypatch.setattr(checked, "reads", lambda: known)
     call = checked.maker(both.kernel, ArrayFamily.TORCH)(4, handed_over, None)

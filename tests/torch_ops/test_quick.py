@@ -18,6 +18,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
+from torch_kinds import TRANSFORMS, kinds  # noqa: E402
 from torch_memory import aligned, contiguous, new  # noqa: E402
 
 import snap.torch  # noqa: E402, F401
@@ -41,7 +42,7 @@ class Machine:
 
     def __init__(self, stand_in, calls, args, blocks):
         self.stand_in, self.calls, self.blocks = stand_in, calls, blocks
-        self.args = [arg.to("meta") if isinstance(arg, torch.Tensor) else arg for arg in args]  # no array is held
+        self.args = [torch.empty(arg.shape, dtype=arg.dtype, device="meta") if isinstance(arg, torch.Tensor) else arg for arg in args]  # no array is held
         self.by_address = ctypes.CFUNCTYPE(ctypes.c_int, *(ctypes.c_void_p,) * 4)(self.told)
         self.launch_address = ctypes.cast(self.by_address, ctypes.c_void_p).value
 
@@ -244,6 +245,62 @@ def test_another_signature_is_computed_or_refused(gpu):
             lib.sgemm(wrong, b)
     assert len(gpu.launched) == known
     right(lib.sgemm(a, b), a @ b)
+
+
+def outcome(function, *args):
+    """What comes of a call, and what of its gradient, if there is one: nothing that holds a tensor, of which some cannot be printed."""
+    try:
+        found = function(*args)
+    except (LaunchError, NotImplementedError, ValueError, AssertionError) as error:  # the last three: of subclasses, by torch
+        return type(error), str(error)
+    if type(found) is torch.Tensor and found.requires_grad:
+        return found.detach().tolist(), [one.tolist() for one in torch.autograd.grad(found.sum(), [arg for arg in args if arg.requires_grad])]
+    return type(found), tuple(found.shape), found.detach().tolist() if found.data_ptr() else None
+
+
+@pytest.mark.parametrize("name", ["softmax", "reduce", "gemv", "gelu", "layer_norm", "gemm"])
+def test_a_repeated_call_does_with_each_kind_of_tensor_what_the_first_does(gpu, name):
+    function, make, by_torch = CALLS[name]
+    given = make()
+    refused = 0
+    for at, plain in enumerate(given):
+        for kind, tensor in kinds(plain):
+            args = *given[:at], tensor, *given[at + 1 :]
+            forget()
+            first = outcome(function, *args)
+            for _ in range(3):
+                right(function(*given), by_torch(*given))
+            known = len(gpu.launched)
+            again = [outcome(function, *args) for _ in range(3)]
+            assert again == [first] * 3, kind
+            if first[0] is LaunchError:
+                assert len(gpu.launched) == known and "snap.lib." in first[1], kind
+                refused += 1
+    assert refused >= 10
+
+
+@pytest.mark.parametrize("name", ["softmax", "gelu"])
+def test_a_repeated_call_in_a_transform_does_what_the_first_does(gpu, name):
+    function, make, by_torch = CALLS[name]
+    plain, said = make()[0], []
+
+    def told(x):
+        try:
+            said.append(tuple(function(x).shape))
+        except (LaunchError, RuntimeError) as error:  # torch has no rule for autograd functions in some of them
+            said.append((type(error), str(error)))
+
+    for transform in TRANSFORMS.values():
+        forget()
+        said.clear()
+        transform(told, plain)
+        first = list(said)
+        for _ in range(3):
+            right(function(plain), by_torch(plain))
+        for _ in range(2):
+            said.clear()
+            transform(told, plain)
+            assert said == first and said
 
 
 def test_one_tensor_under_two_names(gpu):

@@ -148,7 +148,7 @@ def argument(
     except (ToolchainError, GpuError) as missing:
         raise refuse(f"the array says that it is on a GPU, but {missing}") from missing
     except BadArray as bad:
-        raise refuse(str(bad)) from bad
+        raise refuse(f"{bad}; {bad.way_out}" if bad.way_out else str(bad)) from bad
     if info is None:
         raise refuse(f"takes an array, got {value.__class__.__name__}")
     if is_masked(value):

@@ -257,17 +257,11 @@ def quick_at(
     if not place.alone:
         conditions = [f"current_device() == {place.device}", *conditions]
     for word, tensor in given.items():
-        conditions.append(address_condition(word, tensor))
+        conditions.append(f"(p{word} := {word}.data_ptr()) & {LINE - 1} == {tensor.data_ptr() & LINE - 1}")
         if offsets:
             conditions.append(f"{word}.storage_offset() == {tensor.storage_offset()}")
             conditions.append(f"{word}.untyped_storage().nbytes() == {tensor.untyped_storage().nbytes()}")
     return Quick(torch, name, conditions + text.apart(), lines, {**tape.values, **names, **text.names})
-
-
-def address_condition(word: str, tensor: Any) -> str:
-    """That a tensor lies to a line as this one does.  One whose storage was taken from it lies at zero."""
-    lies = f" < p{word}" if tensor.numel() else ""
-    return f"(p{word} := {word}.data_ptr()) & {LINE - 1} == {tensor.data_ptr() & LINE - 1}{lies}"
 
 
 class _Text:

@@ -102,7 +102,10 @@ class Way:
         """A gradient is wanted.  Its plan is made anew for each signature, and again for another state of torch."""
         if self.apply is None or not self._fits(torch, values):
             return MISS
-        key = tuple(SIGNATURES[type(value)](value) for value in values)
+        try:
+            key: object = tuple(SIGNATURES[type(value)](value) for value in values)
+        except (RuntimeError, AttributeError):  # a tensor without memory: the function says so
+            return self.apply(*(values[at] for at in self.order))
         plan = self.derived.get(key)
         if plan is not None:
             found = plan.run(*values)

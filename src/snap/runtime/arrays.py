@@ -19,6 +19,7 @@ from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16,
 from snap.ir.word import Word
 from snap.record import record
 from snap.runtime.errors import GpuError, ToolchainError
+from snap.runtime.torchreads import has_memory
 
 _BY_NAME = {
     "bool": BOOL,
@@ -110,8 +111,12 @@ def is_masked(value: object) -> bool:
 
 class BadArray(Exception):
     """An object says that it is an array, and then does not say what array: its protocol failed, or what it says cannot
-    be.
+    be; or its memory does not hold what it means.  way_out: what to pass instead, where it is known.
     """
+
+    def __init__(self, problem: str, way_out: str = ""):
+        super().__init__(problem)
+        self.way_out = way_out
 
 
 def classify(value: object, stream: int = 0) -> ArrayInfo | None:
@@ -170,7 +175,7 @@ def as_numpy(info: ArrayInfo):
         case ArrayFamily.TORCH:
             torch = sys.modules["torch"]
             owner: Any = info.owner
-            tensor = owner.detach()
+            tensor = owner.detach().rename(None)  # names of dimensions are in the way of the bits
             bits = torch.int16 if info.dtype == BF16 else torch.uint8 if info.dtype == U8 else None
             array = (tensor if bits is None else tensor.view(bits)).numpy()
         case ArrayFamily.DLPACK:
@@ -186,22 +191,52 @@ def as_numpy(info: ArrayInfo):
 
 
 def _torch(tensor) -> ArrayInfo:
-    torch = sys.modules["torch"]
     name = str(tensor.dtype).removeprefix("torch.")
-    plain = tensor.layout == torch.strided and not tensor.is_neg() and not tensor.is_conj()
     device = {"cpu": "cpu", "cuda": tensor.device.index}.get(tensor.device.type, str(tensor.device))
-    reachable = plain and (device == "cpu" or isinstance(device, int))
+    reachable = device == "cpu" or isinstance(device, int)
+    if reachable:
+        _check_memory(tensor)
     return ArrayInfo(
         ArrayFamily.TORCH,
         tensor.data_ptr() if reachable else 0,
         _BY_NAME.get(name),
-        name if plain else f"{name} (sparse or lazily negated)",
+        name,
         tuple(tensor.shape),
-        plain and tensor.is_contiguous(),
+        reachable and tensor.is_contiguous(),
         False,
         device,
         tensor,
     )
+
+
+def _check_memory(tensor) -> None:
+    """Refuse a tensor whose memory does not hold what it means, or that has none."""
+    torch = sys.modules["torch"]
+    if tensor.is_nested:
+        raise BadArray(
+            "the tensor is nested, several of them in one", "pass them one by one: `for part in x.unbind():`"
+        )
+    if tensor.layout != torch.strided:
+        raise BadArray(f"the tensor is not strided, its layout is {tensor.layout}", "pass its `.to_dense()`")
+    if tensor.is_conj():
+        raise BadArray("the tensor is lazily conjugated, its memory is not", "pass its `.resolve_conj()`")
+    if tensor.is_neg():
+        raise BadArray("the tensor is lazily negated, its memory holds the opposite signs", "pass its `.resolve_neg()`")
+    if tensor._is_zerotensor():
+        raise BadArray("the tensor stands for zeros and has no memory", "pass its `.clone()`")
+    if not _has_memory(tensor):
+        raise BadArray(
+            "the tensor has no memory of its own: its storage was freed, or it is one of a transform of `torch.func`,"
+            " of a mode, or of a subclass that holds others",
+            "pass a tensor that has",
+        )
+
+
+def _has_memory(tensor) -> bool:
+    try:
+        return has_memory(tensor)
+    except RuntimeError:  # it has no storage
+        return False
 
 
 def _numpy(array) -> ArrayInfo:

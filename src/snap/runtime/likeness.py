@@ -3,10 +3,10 @@
 Input:      tensors
 Output:     `check(*tensors)`: whether others are like them in type, dispatch keys (place, lazy negation, sparse
             layouts, and with torch's thread-local state: transforms, tracing, autocast), element type, device, shape,
-            strides, and whether they require a gradient.  None where this torch has no such thing
+            strides, and whether they require a gradient; and have memory.  None where this torch has no such thing
 Invariant:  it never says yes to tensors that differ in one of these, nor where one tensor is passed twice.  It can be
             asked about any objects
-Non-goals:  addresses; modes; forward mode; whether gradients are enabled
+Non-goals:  where they lie; modes; forward mode; whether gradients are enabled
 
 The comparison was made for torch's compiler, which guards its programs by it.  It is not public, so it is tried.  It
 ends the process where it meets a nested tensor: one of type Tensor whose sizes cannot be asked for, which is an
@@ -27,7 +27,7 @@ def likeness(tensors: Sequence[Any]) -> Callable[..., bool] | None:
     """None for tensors that are more than their memory, too, however torch compares them."""
     torch: Any = sys.modules["torch"]
     try:
-        if not all(_plain(tensor) for tensor in tensors):
+        if not all(_plain(tensor) and torchreads.has_memory(tensor) for tensor in tensors):
             return None
         check = torch._C._dynamo.guards.TensorGuards(
             *tensors,
@@ -49,10 +49,13 @@ def _asked_safely(check: Callable[..., bool], tensors: tuple) -> Callable[..., b
     part = native.loaded()
     places = torchreads.places() if part is not None else None
     if part is not None and places is not None and len(tensors) <= part.MOST_VALUES:
-        return part.Alike(*places, check, tensors)
+        sizes = tuple(tensor.element_size() if tensor.numel() else 0 for tensor in tensors)
+        return part.Alike(places, check, tensors, sizes)
     types = tuple(type(tensor) for tensor in tensors)
 
     def alike(*others: Any) -> bool:
-        return tuple(map(type, others)) == types and not any(other.is_nested for other in others) and check(*others)
+        if tuple(map(type, others)) != types or any(other.is_nested for other in others):
+            return False
+        return check(*others) and all(map(torchreads.has_memory, others))
 
     return alike

@@ -30,14 +30,23 @@ from typing import Any
 from snap.record import record
 from snap.runtime import native
 
-_ASKED = ("dtype", "layout", "device_type", "device_index", "dim", "sizes", "strides", "data_ptr")
 _I32, _I64, _ADDRESS = ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p
-_KINDS = (_I32, _I32, _I32, _I32, _I64, _ADDRESS, _ADDRESS, _ADDRESS)
+_ASKED = {
+    "dtype": _I32,
+    "device_type": _I32,
+    "device_index": _I32,
+    "dim": _I64,
+    "sizes": _ADDRESS,
+    "strides": _ADDRESS,
+    "data_ptr": _ADDRESS,
+    "storage_offset": _I64,
+}
 
 
 @record
 class Reads:
     """given    what native.c takes
+    places   of these, what tells kind and memory
     plain    of keys: those that count, and which of them a plain tensor of that kind of device has
     cuda     the number of the kind of device that GPUs are
     stream   the address of the function that has a device's current stream; 0: this torch has none
@@ -45,6 +54,7 @@ class Reads:
 
     torch: Any
     given: tuple[object, ...]
+    places: tuple[int, ...]
     plain: tuple[int, int]
     functions: tuple[Any, ...]
     cuda: int
@@ -52,7 +62,7 @@ class Reads:
 
     def number_of(self, dtype: Any) -> int:
         """torch's number of an element type, as its C functions have it."""
-        return _asked(self.functions[0], _I32, self.torch.empty(0, dtype=dtype, device="cpu"), self.given[8])
+        return _asked(self.functions[0], _I32, self.torch.empty(0, dtype=dtype, device="cpu"), self.places[0])
 
 
 @functools.cache
@@ -60,23 +70,20 @@ def reads() -> Reads | None:
     """None where this torch has no such functions, or they do not do what is expected of them."""
     torch: Any = sys.modules["torch"]
     try:
-        library = _library(torch, "libtorch_cpu.so")
-        functions = tuple(getattr(library, f"aoti_torch_get_{name}") for name in _ASKED)
-        strided = int(library.aoti_torch_layout_strided())
-        handle, at = places() or (-1, -1)
-        if at < 0:
+        found, functions = places(), _functions(torch)
+        if found is None:
             return None
-        found = Reads(
-            torch,
-            (*map(_address, functions), handle, at, strided, torch.Tensor, torch.nn.Parameter),
-            plain_keys("CUDA"),
-            functions,
-            int(library.aoti_torch_device_type_cuda()),
-            _stream(torch),
-        )
-        return found if all(_right(found, tensor) for tensor in _tensors(torch)) else None
+        given = (*map(_address, functions[:6]), found, torch.Tensor, torch.nn.Parameter)
+        cuda = int(_library(torch, "libtorch_cpu.so").aoti_torch_device_type_cuda())
+        made = Reads(torch, given, found, plain_keys("CUDA"), functions, cuda, _stream(torch))
+        return made if all(_right(made, tensor) for tensor in _tensors(torch)) else None
     except Exception:  # whatever another version of torch thinks of it
         return None
+
+
+def _functions(torch: Any) -> tuple[Any, ...]:
+    library = _library(torch, "libtorch_cpu.so")
+    return tuple(getattr(library, f"aoti_torch_get_{name}") for name in _ASKED)
 
 
 def _library(torch: Any, name: str) -> ctypes.CDLL:
@@ -113,15 +120,23 @@ _MOST_BYTES = 208  # of torch's object of C++, which it does not let grow beyond
 
 
 @functools.cache
-def places() -> tuple[int, int] | None:
-    """Where the handle lies in a tensor's object, and where the keys lie behind it; None where they are not found."""
+def places() -> tuple[int, ...] | None:
+    """Where the handle lies in a tensor's object, and where the keys lie behind it; the functions that have its address
+    and where it begins in its storage.  None where they are not found.
+    """
     torch: Any = sys.modules["torch"]
     try:
-        tensors = _tensors(torch) + _other_kinds(torch)
-        known = [(tensor._cdata, asked_keys(tensor)) for tensor in tensors]
+        handle, (data, offset) = _handle(torch), _functions(torch)[-2:]
+        plain_ones, others = _tensors(torch), _other_kinds(torch)  # held while their memory is read
+        for tensor in plain_ones:
+            if (_asked(data, _ADDRESS, tensor, handle) or 0) != tensor.data_ptr():
+                return None
+            if _asked(offset, _I64, tensor, handle) != tensor.storage_offset():
+                return None
+        known = [(tensor._cdata, asked_keys(tensor)) for tensor in plain_ones + others]
         for at in range(0, _MOST_BYTES, 8):  # no further than to the first word that holds them in all of these
             if all(ctypes.c_uint64.from_address(address + at).value == keys for address, keys in known):
-                return _handle(torch), at
+                return handle, at, _address(data), _address(offset)
         return None
     except Exception:  # whatever another version of torch thinks of it
         return None
@@ -150,7 +165,7 @@ def keys(tensor: Any) -> int:
         found = places() if part is not None else None
         if part is None or found is None:
             return asked_keys(tensor)
-        _by_native = functools.partial(part.keys, *found)
+        _by_native = functools.partial(part.keys, found)
     return _by_native(tensor)
 
 
@@ -169,13 +184,22 @@ def plain_keys(backend: str) -> tuple[int, int]:
 
 
 def plain(backend: str) -> Callable[[Any], bool]:
-    """Whether a Tensor or Parameter is a plain one of that kind of device: no, where this torch does not say."""
+    """Whether a Tensor or Parameter is a plain one of that kind of device, and has memory.  No, where this torch does
+    not say.
+    """
     try:
         looked_at, wanted = plain_keys(backend)
         asked_keys(sys.modules["torch"].empty(0, device="cpu"))
     except AttributeError:
         return lambda tensor: False
-    return lambda tensor: keys(tensor) & looked_at == wanted
+    return lambda tensor: keys(tensor) & looked_at == wanted and has_memory(tensor)
+
+
+def has_memory(tensor: Any) -> bool:
+    """Whether a tensor has memory, as far as it needs any.  Its storage may have been taken from it, as programs do
+    that keep parameters elsewhere, and what torch calls its address then is the offset alone.
+    """
+    return not tensor.numel() or tensor.data_ptr() != tensor.storage_offset() * tensor.element_size()
 
 
 def _asked(function: Any, kind: Any, tensor: Any, place: Any) -> Any:
@@ -186,8 +210,8 @@ def _asked(function: Any, kind: Any, tensor: Any, place: Any) -> Any:
 
 
 def _right(found: Reads, tensor: Any) -> bool:
-    place, strided = found.given[8], found.given[10]
-    said = [_asked(function, kind, tensor, place) for function, kind in zip(found.functions, _KINDS)]
+    asked = zip(found.functions, _ASKED.values())
+    said = [_asked(function, kind, tensor, found.places[0]) for function, kind in asked]
     dim = tensor.dim()
 
     def numbers(address: int | None) -> tuple[int, ...]:
@@ -195,13 +219,11 @@ def _right(found: Reads, tensor: Any) -> bool:
 
     return (
         said[0] == found.number_of(tensor.dtype)
-        and said[1] == strided
-        and said[2] != found.cuda
-        and said[3] == tensor.get_device()
-        and said[4] == dim
-        and numbers(said[5]) == tuple(tensor.shape)
-        and numbers(said[6]) == tensor.stride()
-        and (said[7] or 0) == tensor.data_ptr()
+        and said[1] != found.cuda
+        and said[2] == tensor.get_device()
+        and said[3] == dim
+        and numbers(said[4]) == tuple(tensor.shape)
+        and numbers(said[5]) == tensor.stride()
     )
 
 

@@ -204,7 +204,7 @@ def _array(signature: Signature, param: Pointer, arg: object, stream: int) -> Ar
     except (ToolchainError, GpuError) as missing:
         raise refuse(f"the array says that it is on a GPU, but {missing}") from missing
     except BadArray as bad:
-        raise refuse(f"{bad}; pass an array of NumPy, torch or CuPy") from bad
+        raise refuse(f"{bad}; {bad.way_out or 'pass an array of NumPy, torch or CuPy'}") from bad
     if info is None:
         raise refuse(f"takes an array of {param.type_name}, got {_what(arg)}")
     if is_masked(arg):
@@ -231,8 +231,6 @@ def _array(signature: Signature, param: Pointer, arg: object, stream: int) -> Ar
             "the kernel may write to it, but the array is read-only; pass a writable copy, or declare the parameter"
             " `ptr(const(...))`"
         )
-    if not info.pointer and info.nbytes:
-        raise refuse("the array has no memory of its own: its storage is gone, or a transform of `torch.func` made it")
     if info.size % param.lanes:
         raise refuse(
             f"takes {param.type_name}, {param.lanes} elements at a time, but the array's size {info.size} is no"

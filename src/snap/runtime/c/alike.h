@@ -3,6 +3,7 @@
 typedef struct {
     PyTypeObject *type;
     uint64_t keys;
+    int64_t bytes; /* of an element; 0: there are none, and no memory is needed */
 } TensorKind;
 
 typedef struct {
@@ -19,9 +20,13 @@ static PyObject *alike_call(PyObject *callable, PyObject *const *args, size_t gi
     Alike *self = (Alike *)callable;
     if (PyVectorcall_NARGS(given) != self->count || (names != NULL && PyTuple_GET_SIZE(names)))
         Py_RETURN_FALSE;
-    for (int k = 0; k < self->count; k++)
-        if (Py_TYPE(args[k]) != self->kinds[k].type || keys_of(&self->places, args[k]) != self->kinds[k].keys)
+    for (int k = 0; k < self->count; k++) {
+        const TensorKind *kind = &self->kinds[k];
+        uint64_t address;
+        if (Py_TYPE(args[k]) != kind->type || keys_of(&self->places, args[k]) != kind->keys ||
+            (kind->bytes && !find_memory(&self->places, args[k], kind->bytes, &address)))
             Py_RETURN_FALSE;
+    }
     return PyObject_Vectorcall(self->check, args, given, NULL);
 }
 
@@ -47,15 +52,16 @@ static void alike_dealloc(PyObject *object)
     Py_DECREF(type);
 }
 
-/* (handle, keys, check, the tensors) */
+/* (places, check, the tensors, the bytes of an element of each) */
 static PyObject *alike_new(PyTypeObject *type, PyObject *given, PyObject *names)
 {
     Places places;
-    PyObject *check, *tensors;
-    if (!PyArg_ParseTuple(given, "nnOO!", &places.handle, &places.keys, &check, &PyTuple_Type, &tensors))
+    PyObject *of, *check, *tensors, *bytes;
+    if (!PyArg_ParseTuple(given, "O!OO!O!", &PyTuple_Type, &of, &check, &PyTuple_Type, &tensors, &PyTuple_Type, &bytes) ||
+        !places_of(&places, of))
         return NULL;
-    if (PyTuple_GET_SIZE(tensors) > MOST_VALUES) {
-        PyErr_SetString(PyExc_ValueError, "too many tensors");
+    if (PyTuple_GET_SIZE(tensors) > MOST_VALUES || PyTuple_GET_SIZE(tensors) != PyTuple_GET_SIZE(bytes)) {
+        PyErr_SetString(PyExc_ValueError, "too many tensors, or not as many sizes");
         return NULL;
     }
     Alike *self = (Alike *)type->tp_alloc(type, 0);
@@ -68,19 +74,20 @@ static PyObject *alike_new(PyTypeObject *type, PyObject *given, PyObject *names)
         PyObject *tensor = PyTuple_GET_ITEM(tensors, self->count);
         self->kinds[self->count].type = (PyTypeObject *)Py_NewRef((PyObject *)Py_TYPE(tensor));
         self->kinds[self->count].keys = keys_of(&places, tensor);
+        self->kinds[self->count].bytes = PyLong_AsLongLong(PyTuple_GET_ITEM(bytes, self->count));
     }
+    if (PyErr_Occurred())
+        Py_CLEAR(self);
     return (PyObject *)self;
 }
 
-/* (handle, keys, tensor): nothing else has a handle there, so who calls this knows that it is one. */
+/* (places, tensor): nothing else has a handle there, so who calls this knows that it is one. */
 static PyObject *keys_at(PyObject *module, PyObject *const *args, Py_ssize_t given)
 {
-    if (given != 3)
-        return PyErr_Format(PyExc_TypeError, "two places and a tensor");
-    Places places = {PyLong_AsSsize_t(args[0]), PyLong_AsSsize_t(args[1])};
-    if (PyErr_Occurred())
-        return NULL;
-    return PyLong_FromUnsignedLongLong(keys_of(&places, args[2]));
+    Places places;
+    if (given != 2 || !PyTuple_Check(args[0]))
+        return PyErr_Format(PyExc_TypeError, "places and a tensor");
+    return places_of(&places, args[0]) ? PyLong_FromUnsignedLongLong(keys_of(&places, args[1])) : NULL;
 }
 
 static PyMemberDef alike_members[] = {

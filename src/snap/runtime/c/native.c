@@ -7,7 +7,7 @@
    Trusted   a launch whose arguments the caller has compared (trusted.py): addresses and tensor maps, put beside
              numbers that never change.
    Alike     whether tensors are like those of an earlier call, by torch's own comparison, which is asked only about
-             tensors of the same kinds: it ends the process where it meets some others (likeness.py).
+             tensors of the same kinds, with memory: it ends the process where it meets some others (likeness.py).
    keys      what kind of tensor one is, as a number.
 
    Nothing of CUDA or of torch is included or linked.  The driver's function comes as an address.  Tensors are read by
@@ -32,7 +32,7 @@ static PyObject *not_explained(PyObject *module, PyObject *error)
 
 static PyMethodDef functions[] = {
     {"not_explained", not_explained, METH_O, "The class of errors that are raised as they are."},
-    {"keys", (PyCFunction)(void (*)(void))keys_at, METH_FASTCALL, "(handle, keys, tensor): its dispatch keys."},
+    {"keys", (PyCFunction)(void (*)(void))keys_at, METH_FASTCALL, "(places, tensor): its dispatch keys."},
     {NULL, NULL, 0, NULL},
 };
 

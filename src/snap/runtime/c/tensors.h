@@ -8,9 +8,11 @@ typedef int32_t (*ReadAddress)(void *handle, void **);
 
 /* Where a tensor's dispatch keys lie: an object of Python has the address of an object of C++ in it, which has them.
    They say what kind of tensor it is: on which kind of device, strided or sparse, lazily negated, nested, quantized, one
-   of zeros without memory, one that a transform has wrapped. */
+   of zeros without memory, one that a transform has wrapped.  And what tells whether it has memory. */
 typedef struct {
     Py_ssize_t handle, keys;
+    ReadAddress data;
+    Read64 offset; /* of its first element in its storage, in elements */
 } Places;
 
 static uint64_t keys_of(const Places *places, PyObject *tensor)
@@ -22,36 +24,60 @@ static uint64_t keys_of(const Places *places, PyObject *tensor)
     return keys;
 }
 
+enum { STORAGE_BITS = 46 }; /* no storage has 2^46 bytes, 64 TiB */
+
+/* Stores the address of a tensor's first element.  0: it has no memory.  The storage may have been taken from it, and
+   what torch calls its address then is the offset alone, which is less than the storage was long. */
+static int find_memory(const Places *places, PyObject *tensor, int64_t bytes, uint64_t *address)
+{
+    void *handle = (char *)tensor + places->handle, *data;
+    int64_t offset;
+    *address = 0;
+    if (places->data(handle, &data))
+        return 0;
+    *address = (uint64_t)(uintptr_t)data;
+    if (*address >> STORAGE_BITS)
+        return 1;
+    return !places->offset(handle, &offset) && *address != (uint64_t)(offset * bytes);
+}
+
 typedef struct {
-    Read32 dtype, layout, device_type, device;
+    Read32 dtype, device_type, device;
     Read64 dim;
     ReadMany sizes, strides;
-    ReadAddress data;
     Places places;
     uint64_t looked_at, plain; /* keys that count, and which of them a tensor has that is nothing but its memory */
-    int32_t strided;
-    PyObject *types[2]; /* Tensor, Parameter: subclasses may mean anything */
+    PyObject *types[2];        /* Tensor, Parameter: subclasses may mean anything */
 } Reads;
 
-/* reads: (the eight functions, handle, keys, strided, Tensor, Parameter); plain: (looked_at, plain) */
+/* places: (handle, keys, data, offset) */
+static int places_of(Places *places, PyObject *given)
+{
+    unsigned long long data, offset;
+    if (!PyArg_ParseTuple(given, "nnKK", &places->handle, &places->keys, &data, &offset))
+        return 0;
+    places->data = (ReadAddress)(uintptr_t)data;
+    places->offset = (Read64)(uintptr_t)offset;
+    return 1;
+}
+
+/* reads: (the six functions, places, Tensor, Parameter); plain: (looked_at, plain) */
 static int reads_of(Reads *reads, PyObject *given, PyObject *plain)
 {
-    unsigned long long f[8], looked_at, wanted;
-    PyObject *tensor, *parameter;
-    if (!PyArg_ParseTuple(given, "KKKKKKKKnniOO", f, f + 1, f + 2, f + 3, f + 4, f + 5, f + 6, f + 7,
-                          &reads->places.handle, &reads->places.keys, &reads->strided, &tensor, &parameter) ||
-        !PyArg_ParseTuple(plain, "KK", &looked_at, &wanted))
+    unsigned long long f[6], looked_at, wanted;
+    PyObject *places, *tensor, *parameter;
+    if (!PyArg_ParseTuple(given, "KKKKKKO!OO", f, f + 1, f + 2, f + 3, f + 4, f + 5, &PyTuple_Type, &places, &tensor,
+                          &parameter) ||
+        !places_of(&reads->places, places) || !PyArg_ParseTuple(plain, "KK", &looked_at, &wanted))
         return 0;
     reads->looked_at = looked_at;
     reads->plain = wanted;
     reads->dtype = (Read32)(uintptr_t)f[0];
-    reads->layout = (Read32)(uintptr_t)f[1];
-    reads->device_type = (Read32)(uintptr_t)f[2];
-    reads->device = (Read32)(uintptr_t)f[3];
-    reads->dim = (Read64)(uintptr_t)f[4];
-    reads->sizes = (ReadMany)(uintptr_t)f[5];
-    reads->strides = (ReadMany)(uintptr_t)f[6];
-    reads->data = (ReadAddress)(uintptr_t)f[7];
+    reads->device_type = (Read32)(uintptr_t)f[1];
+    reads->device = (Read32)(uintptr_t)f[2];
+    reads->dim = (Read64)(uintptr_t)f[3];
+    reads->sizes = (ReadMany)(uintptr_t)f[4];
+    reads->strides = (ReadMany)(uintptr_t)f[5];
     reads->types[0] = Py_NewRef(tensor);
     reads->types[1] = Py_NewRef(parameter);
     return 1;
@@ -86,13 +112,11 @@ static Outcome read_tensor(const Reads *reads, const Param *param, int32_t devic
     if ((keys_of(&reads->places, arg) & reads->looked_at) != reads->plain)
         return OTHERS;
     void *handle = (char *)arg + reads->places.handle;
-    int32_t dtype, layout, type, number;
+    int32_t dtype, type, number;
     int64_t dim, *sizes, *strides, elements = 1, expected = 1;
-    void *data;
     int contiguous = 1;
-    if (reads->dtype(handle, &dtype) || dtype != param->dtype || reads->layout(handle, &layout) ||
-        layout != reads->strided || reads->device_type(handle, &type) || type != device_type ||
-        reads->device(handle, &number) || number != device || reads->dim(handle, &dim) ||
+    if (reads->dtype(handle, &dtype) || dtype != param->dtype || reads->device_type(handle, &type) ||
+        type != device_type || reads->device(handle, &number) || number != device || reads->dim(handle, &dim) ||
         reads->sizes(handle, &sizes) || reads->strides(handle, &strides))
         return OTHERS;
     if (param->asked == SHAPE) {
@@ -117,9 +141,7 @@ static Outcome read_tensor(const Reads *reads, const Param *param, int32_t devic
             return OTHERS;
         key->words[key->count++] = (int64_t)range->bytes;
     }
-    if (reads->data(handle, &data))
+    if (!find_memory(&reads->places, arg, param->bytes, &range->address) && range->bytes)
         return OTHERS;
-    range->address = (uint64_t)(uintptr_t)data;
-    int lies = range->address || !range->bytes; /* a tensor's storage may have been taken from it */
-    return lies && range->address % (uint64_t)param->widest == 0 ? MADE : OTHERS;
+    return range->address % (uint64_t)param->widest == 0 ? MADE : OTHERS;
 }

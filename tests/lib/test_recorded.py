@@ -11,7 +11,7 @@ import pytest
 
 import snap
 from snap import lib
-from snap.lib import recorded
+from snap.lib import activations, recorded
 from snap.lib.recorded import Tape, lasting, launch, step
 from snap.runtime.errors import LaunchError
 
@@ -252,3 +252,80 @@ def test_what_kind_of_tensor_it_is_counts_in_a_signature(monkeypatch):
     assert usual == recorded._of_torch(Tensor(0x2000)) and hash(usual) is not None
     for other in (Tensor(keys=6), Tensor(0x1004), Tensor(128)):
         assert recorded._of_torch(other) != usual
+
+
+class Matrix(np.ndarray):
+    pass
+
+
+def kinds_of(a):
+    """Arrays of NumPy that are like this one but for what they are; and numbers and others that are none."""
+    frozen = a.copy()
+    frozen.flags.writeable = False
+    whole = np.zeros((a.shape[0], 2 * a.shape[1]), a.dtype)
+    whole[:, ::2] = a
+    yield from {
+        "read-only": frozen, "bytes the other way round": a.astype(a.dtype.newbyteorder()), "from behind": a[::-1].copy()[::-1], "columns from behind": a[:, ::-1].copy()[:, ::-1],
+        "every other column": whole[:, ::2], "column-major": np.asfortranarray(a), "masked": np.ma.masked_array(a, mask=a > 0), "a subclass": a.view(Matrix), "objects": a.astype(object),
+        "one number": np.broadcast_to(a[:1, :1], a.shape), "no dimension": a[0, 0], "an array of none": np.array(3.0, a.dtype), "empty": a[:0], "flat": a.reshape(-1),
+        "structures": np.zeros(a.shape, [("x", a.dtype)]), "unaligned": np.frombuffer(b"\0" * (a.nbytes + 1), np.uint8)[1:].view(a.dtype).reshape(a.shape), "a list": a.tolist(), "none": None,
+    }.items()
+
+
+def outcome(function, *args):
+    try:
+        found = function(*args)
+    except LaunchError as refused:
+        return str(refused)
+    return np.asarray(found).tolist()
+
+
+@pytest.mark.parametrize("function", [lib.softmax, lambda x: lib.sgemm(x, np.ones((8, 16), np.float32)), lib.gelu, lib.transpose],
+                         ids=["softmax", "sgemm", "gelu", "transpose"])
+def test_a_repeated_call_does_with_each_kind_of_array_what_the_first_does(function):
+    """The first: before anything like it was written down."""
+    everybody = [inner(one) for one in (lib.softmax, lib.sgemm, lib.transpose)] + [activations._gelu]
+    plain, refused = filled((16, 8), np.float32), 0
+    for kind, array in kinds_of(plain):
+        for one in everybody:
+            one.calls.replays.clear()
+        first = outcome(function, array)
+        for _ in range(2):
+            assert outcome(function, plain) == outcome(function, plain.copy())
+        assert [outcome(function, array) for _ in range(3)] == [first] * 3, kind
+        refused += type(first) is str
+    assert refused >= 6
+
+
+@pytest.mark.parametrize("kind", ["whole", "read-only", "by a line", "behind", "the other way round", "another type"])
+def test_a_result_that_is_given_is_refused_by_a_repetition_as_by_the_first(kind):
+    room = aligned((64 * 64 * 3,), np.uint16)
+    room[:] = bf16(rng.integers(-2, 3, room.shape))
+    a, b, out = (room[k * 4096 : (k + 1) * 4096].reshape(64, 64) for k in range(3))
+    frozen = out.copy()
+    frozen.flags.writeable = False
+    other = {"whole": a, "read-only": frozen, "by a line": room[64 : 64 + 4096].reshape(64, 64), "behind": room[8192 - 64 : 12288 - 64].reshape(64, 64),
+             "the other way round": out.astype(">u2"), "another type": out.astype(np.int16)}[kind]
+    inner(lib.gemm).calls.replays.clear()
+    first, before = outcome(lib.gemm, a, b, other), room.copy()
+    assert type(first) is str and "snap.lib.gemm" in first
+    for _ in range(2):
+        lib.gemm(a, b, out)
+    before[8192:] = room[8192:]
+    assert [outcome(lib.gemm, a, b, other) for _ in range(2)] == [first] * 2
+    np.testing.assert_array_equal(room, before)
+
+
+def test_a_repeated_call_does_with_each_number_what_the_first_does():
+    """Whatever was written down before it: numbers that are equal are not the same."""
+    numbers = [1.0, 1, True, np.float32(1), np.float64(1), np.int8(1), np.bool_(True), np.array(1.0), np.array([1.0]), 2**60, 10**400, 1e300, -0.0, 0.0, 0, False,
+               float("nan"), float("inf"), None, "1", b"1", 1j, [1.0], object()]
+    a, b = filled((16, 32), np.float32), filled((32, 16), np.float32)
+    first = []
+    for alpha in numbers:
+        inner(lib.sgemm).calls.replays.clear()
+        first.append(repr(outcome(lib.sgemm, a, b, alpha)))
+    for _ in range(2):
+        assert [repr(outcome(lib.sgemm, a, b, alpha)) for alpha in numbers] == first
+    refused = [number for number, said in zip(numbers, first) if "snap.lib.sgemm" in said]
+    assert len(refused) >= 8 and len(set(first)) > len(refused)

@@ -24,8 +24,10 @@ from snap.lib import arrays, product_gradients, recorded, replays  # noqa: E402
 from snap.lib.gemm_ragged import grouped_gradients  # noqa: E402
 from snap.lib.losses import _scaled_in_place  # noqa: E402
 from snap.runtime import native  # noqa: E402
+from snap.runtime.errors import LaunchError  # noqa: E402
 from snap.runtime.launch import launcher  # noqa: E402
 from snap.runtime.signature import Pointer  # noqa: E402
+from snap.runtime.validate import check_grid  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not hasattr(torch._C._dynamo.guards, "TensorGuards"), reason="this torch has no such comparison")
 
@@ -50,6 +52,7 @@ def calls():
     yield lambda: lib.swiglu(m(), m())
     yield lambda: lib.swiglu_gradient(m(), m(), m())
     yield lambda: lib.attention(q, k, v, lse=True)
+    yield lambda: lib.attention(q, k, v, out=random(1, 2, 64, 64))
     yield lambda: lib.attention_gradients(q, random(1, 2, 64, 64), k, v, random(1, 2, 64, 64), logs)
     yield lambda: lib.column_sums(m())
     yield lambda: lib.embedding(tokens, m(), positions=m())
@@ -201,6 +204,50 @@ def test_no_plan_is_for_another_signature(seen):
         assert (took or function.__name__ == "grouped_gradients") and len(seen.launched) > before, f"{name}: as it was"
         planned += 1
     assert planned >= len(seen.calls) - 3
+
+
+def over(first, second, behind):
+    """Tensors like the two, of which the second begins so many lines behind the first."""
+    def bytes_of(t):
+        return t.element_size() * (1 + sum((n - 1) * s for n, s in zip(t.shape, t.stride())))
+
+    length = bytes_of(first) + bytes_of(second) + 256 * (abs(behind) + 2)
+    room = aligned((length,), (1,), torch.uint8).zero_()
+    start = 128 * max(-behind, 0)
+    places = start + first.data_ptr() % 128, start + 128 * behind + second.data_ptr() % 128
+    return [room[at : at + bytes_of(t)].view(t.dtype).as_strided(t.shape, t.stride()) for at, t in zip(places, (first, second))]
+
+
+def refused(function, values):
+    """Whether the function refuses them, by itself or by a launch, which is checked and not made."""
+    try:
+        function(*values)
+    except LaunchError:
+        return True
+    return False
+
+
+def test_a_plan_refuses_what_overlaps_where_the_function_does(seen, monkeypatch):
+    """Of every two tensors of every call: one over the other, by a line, by all but one, and beside it."""
+    def checked(self, *args):
+        launcher(self.kernel._specialised({})).bound(args, check_grid(launcher(self.kernel._specialised({})).signature, self.blocks)[0])
+
+    monkeypatch.setattr(recorded.RecordedLaunch, "__call__", checked)
+    count = 0
+    for function, plan, values in seen.calls:
+        tensors = [k for k, value in enumerate(values) if isinstance(value, torch.Tensor)]
+        for j, k in itertools.combinations(tensors, 2):
+            if plan is None or values[j] is values[k] or plan.run(*values) is replays.MISS:
+                continue
+            lines = values[j].nbytes // 128
+            for behind in {0, 1, -1, lines - 1, -(values[k].nbytes // 128) + 1} - {lines}:
+                args = list(values)
+                args[j], args[k] = over(values[j], values[k], behind)
+                if refused(function, args):
+                    count += 1
+                    missed = plan.run(*args) is replays.MISS
+                    assert missed, f"{function.__qualname__}: argument {k} over argument {j}, {behind} lines behind"
+    assert count > 100
 
 
 def test_a_tensor_that_changes_under_its_plan(seen):

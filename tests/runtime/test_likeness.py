@@ -1,5 +1,5 @@
-"""What is asked about tensors before torch's own comparison of them, and where there is no native part; torch is a stand-in.  Its own tensors are asked in
-test_native_torch.py.
+"""What is asked about tensors before torch's own comparison of them, and where there is no native part; torch is a stand-in, and so is CuPy.  torch's own
+tensors are asked in test_native_torch.py.
 """
 
 from __future__ import annotations
@@ -7,12 +7,15 @@ from __future__ import annotations
 import sys
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from passed import gpu_kernel
 
-from snap.ir.types import F32
+from snap.ir.types import F32, I32
 from snap.runtime import checked, likeness, native, torchreads
+from snap.runtime.errors import LaunchError
 from snap.runtime.signature import Signature
+from snap.runtime.validate import bind
 
 DENSE, AUTOGRAD, VIEW, AUTOCAST, NEGATIVE = 0x10002, 1 << 37, 1 << 35, 1 << 48, 1 << 33
 NUMBERS = {"CUDA": DENSE, "AutogradCUDA": AUTOGRAD | 2, "ADInplaceOrView": VIEW, "AutocastCUDA": AUTOCAST}
@@ -137,3 +140,43 @@ def test_pythons_fast_path_asks_what_kind_a_tensor_is(make):
             assert handed.pop() == (other,) and len(kernel.driver.launches) == before
         call(Tensor()), call(Tensor(DENSE | AUTOCAST))
     assert len(kernel.driver.launches) == 6 and not handed
+
+
+class Array:
+    """An array of CuPy."""
+
+    def __init__(self, address=0x10000, shape=(100,), dtype="<f4", device=0, contiguous=True):
+        self.dtype, self.shape, self.nbytes = np.dtype(dtype), shape, int(np.prod(shape)) * np.dtype(dtype).itemsize
+        self.flags, self.data, self.device = SimpleNamespace(c_contiguous=contiguous), SimpleNamespace(ptr=address, device_id=device), SimpleNamespace(id=device)
+
+
+class ArraySubclass(Array):
+    pass
+
+
+def test_a_repeated_launch_with_arrays_of_cupy_does_what_the_first_does(make, monkeypatch):
+    """It passes what the whole way passes, or leaves it to that."""
+    cuda = SimpleNamespace(runtime=SimpleNamespace(getDevice=lambda: 0), get_current_stream=lambda: SimpleNamespace(ptr=0x5000))
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(ndarray=Array, dtype=np.dtype, cuda=cuda))
+    monkeypatch.delitem(sys.modules, "torch")
+    signature = Signature.of(make.kernel(make.pointer("x", F32, const=True), make.pointer("y", F32), make.value("n", I32)).typed)
+    kernel, handed = gpu_kernel(signature), []
+    call = checked.maker(kernel, "cupy")(4, handed.append, None)
+    x, y = Array(), Array(0x20000)
+    others = [Array(0x30000), Array(shape=(10, 10)), Array(dtype=">f4"), Array(dtype="<i4"), Array(dtype="<f8"), Array(dtype="<c8"), Array(device=1), Array(contiguous=False), Array(0, (0,)),
+              Array(0), Array(0x10002), Array(0x20000), Array(0x20004), Array(0x20000 - 4), ArraySubclass(), np.zeros(100, np.float32), None, 3, "x"]
+    numbers = [0, -1, 2**31 - 1, 2**31, True, np.int64(3), np.array(3), Array(), 1.0, "1", None]
+    taken = 0
+    for args in [(x, y, 1), *((other, y, 1) for other in others), *((x, other, 1) for other in others), *((x, y, number) for number in numbers), (x, y), (x, y, 1, 1), (x, y, 1)]:
+        before = len(kernel.driver.launches)
+        call(*args)
+        if len(kernel.driver.launches) == before:
+            assert len(handed.pop()) == len(args)  # the whole way says what is wrong, or launches
+            continue
+        bound = bind(signature, args)
+        assert kernel.driver.launches[-1].values == (bound.args[0].pointer, bound.args[1].pointer, bound.args[2]) and bound.device == 0
+        taken += 1
+    assert not handed and taken >= 8
+    for args in ((x, x, 1), (x, Array(dtype=">f4"), 1), (Array(device=1), y, 1), (Array(0), y, 1)):
+        with pytest.raises(LaunchError):
+            bind(signature, args)

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+import math
+import struct
 import sys
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -16,10 +19,11 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 from passed import gpu_kernel  # noqa: E402
 from torch_kinds import KINDS, TRANSFORMS, kinds  # noqa: E402
 
-from snap.ir.types import BF16, F32, I32, I64  # noqa: E402
+from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, U64  # noqa: E402
 from snap.runtime import checked, fastpath, likeness, native, torchreads  # noqa: E402
 from snap.runtime.arrays import ArrayFamily  # noqa: E402
 from snap.runtime.errors import LaunchError  # noqa: E402
+from snap.runtime.gpu import numbers_of  # noqa: E402
 from snap.runtime.signature import Signature  # noqa: E402
 from snap.runtime.validate import bind  # noqa: E402
 
@@ -66,7 +70,7 @@ class OnCpu:
 
     def __call__(self, *args):
         by_native = self.passed(self.call, args)
-        assert by_native == self.passed(self.python, args)
+        assert repr(by_native) == repr(self.passed(self.python, args))  # NaNs are equal to nothing
         return by_native
 
 
@@ -303,3 +307,26 @@ def test_nothing_is_held_of_tensors(add):
     gc.collect()
     after = [sys.getrefcount(one) for one in (x, y, torch.Tensor, torch.float32)]
     assert after[:2] == before[:2] and max(new - old for new, old in zip(after, before)) < 10
+
+
+def test_a_repeated_launch_takes_no_number_that_the_first_refuses(make, monkeypatch):
+    """And passes the same bits: of 0-d tensors, numbers of NumPy, and those that do not fit."""
+    types = (BOOL, I8, U8, I32, I64, U64, F16, BF16, F32, F64)
+    both = OnCpu(monkeypatch, make.kernel(make.pointer("x", F32), *(make.value(type.name, type) for type in types)))
+    x, usual = torch.ones(3), [True, 1, 1, 1, 1, 1, 1.0, 1.0, 1.0, 1.0]
+    bounds = [sign * 2**k + d for sign in (1, -1) for k in (7, 8, 31, 32, 63, 64, 128) for d in (-1, 0, 1)]
+    given = [True, False, 0, 1, None, "1", b"1", 1j, 0.0, -0.0, 0.1, 1 / 3, math.nan, math.inf, -math.inf, 65504.0, 65519.9, 65520.0, 3.38e38, 3.39e38, 3.4e38, 3.5e38, 1e300, 10**400, *bounds,
+             np.int8(1), np.uint64(2**63), np.float32(0.1), np.float64(0.1), np.bool_(True), np.array(1), torch.tensor(1), torch.tensor(1.0), torch.tensor(True), [1], object()]
+    taken = 0
+    for k in range(len(types)):
+        for value in given:
+            args = x, *usual[:k], value, *usual[k + 1 :]
+            said = both(*args)
+            if said is None:
+                continue
+            bound = bind(both.kernel.signature, args)
+            packed = [numbers_of(param, one) for param, one in zip(both.kernel.signature.params, bound.args)][1:]
+            wanted = [struct.unpack("<" + p.packing, struct.pack("<" + p.packing, *n))[0] for p, n in zip(both.kernel.signature.params[1:], packed)]
+            assert repr(list(said[1:])) == repr(wanted), (types[k], value)
+            taken += 1
+    assert taken > 100

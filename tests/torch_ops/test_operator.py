@@ -291,3 +291,32 @@ def test_calls_of_all_kinds_in_turns(device):
             assert (y == 1 + factor).all()
         with pytest.raises(snap.LaunchError, match="saxpy"):
             op_saxpy(2.0, torch.ones(5, device=device).double(), torch.ones(5, device=device), 5)
+
+
+def outcome(call, tensor):
+    """What comes of it; no tensor is in it, since some cannot be printed."""
+    try:
+        found = call(tensor)
+        plain = found.detach().rename(None).as_subclass(torch.Tensor)
+        return "made", plain.tolist() if plain.data_ptr() else type(found).__name__
+    except Exception as error:
+        return type(error).__name__, str(error)[:200]
+
+
+def test_a_repeated_call_does_with_each_kind_of_tensor_what_the_first_does():
+    """One operator is called with plain tensors before, and one is not.  In the CPU's memory: tests/gpu does the same with launches on a GPU."""
+    from torch_kinds import kinds
+
+    made = [snap.torch.operator(square, f"snaptest::square_{word}", blocks=grid_of, out=lambda x: torch.empty(x.shape, device=x.device), values={"n": lambda x: x.numel()})
+            for word in ("first", "again")]
+    x = torch.arange(64.0).view(8, 8)
+    seen = {}
+    for kind, tensor in kinds(x):
+        for _ in range(3):
+            torch.testing.assert_close(made[1](x), x * x)
+        first, again = outcome(made[0], tensor), [outcome(made[1], tensor) for _ in range(3)]
+        assert again == [(first[0], first[1].replace("square_first", "square_again") if isinstance(first[1], str) else first[1])] * 3, kind
+        seen[kind] = first
+    right = (x * x).tolist()
+    assert all(seen[kind] == ("made", right) for kind in ("plain", "parameter", "made in inference mode", "lazily negated", "lazy copy"))
+    assert {"part of a storage that is gone", "storage that is gone"} <= {kind for kind, (word, _) in seen.items() if word == "LaunchError"}

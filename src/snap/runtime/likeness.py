@@ -48,14 +48,20 @@ def _asked_safely(check: Callable[..., bool], tensors: tuple) -> Callable[..., b
     """`check`, asked only about tensors of the types and kinds of these."""
     part = native.loaded()
     places = torchreads.places() if part is not None else None
+    sizes = tuple(tensor.element_size() if tensor.numel() else 0 for tensor in tensors)
     if part is not None and places is not None and len(tensors) <= part.MOST_VALUES:
-        sizes = tuple(tensor.element_size() if tensor.numel() else 0 for tensor in tensors)
         return part.Alike(places, check, tensors, sizes)
-    types = tuple(type(tensor) for tensor in tensors)
+    names: dict[str, Any] = {f"t{k}": type(tensor) for k, tensor in enumerate(tensors)}
+    return eval(_text(sizes), {**names, "check": check, "has_memory": torchreads.has_memory})
 
-    def alike(*others: Any) -> bool:
-        if tuple(map(type, others)) != types or any(other.is_nested for other in others):
-            return False
-        return check(*others) and all(map(torchreads.has_memory, others))
 
-    return alike
+def _text(sizes: tuple[int, ...]) -> str:
+    """The same in Python: a tensor is shown to `check` once it is known not to be nested, and asked for its address
+    once `check` has said yes.  sizes: of an element; 0 where there are none.
+    """
+    args = [f"a{k}" for k in range(len(sizes))]
+    conditions = ["not rest", *(f"type(a{k}) is t{k} and not a{k}.is_nested" for k in range(len(sizes)))]
+    conditions.append(f"check({', '.join(args)})")
+    bits = torchreads.STORAGE_BITS
+    conditions += [f"(a{k}.data_ptr() >> {bits} > 0 or has_memory(a{k}))" for k, size in enumerate(sizes) if size]
+    return f"lambda {''.join(f'{arg}=None, ' for arg in args)}*rest: {' and '.join(conditions)}"

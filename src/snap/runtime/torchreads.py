@@ -117,6 +117,7 @@ def _handle(torch: Any) -> int:
 # ---- kinds of tensors -----------------------------------------------------------------------------------------------
 
 _MOST_BYTES = 208  # of torch's object of C++, which it does not let grow beyond
+STORAGE_BITS = 46  # no storage has 2^46 bytes, 64 TiB: an address beyond is no mere offset
 
 
 @functools.cache

@@ -12,6 +12,7 @@ import pytest
 import snap
 from snap import lib
 from snap.lib import activations, recorded
+from snap.lib.product_gradients import sgemm_gradients
 from snap.lib.recorded import Tape, lasting, launch, step
 from snap.runtime.errors import LaunchError
 
@@ -329,3 +330,13 @@ def test_a_repeated_call_does_with_each_number_what_the_first_does():
         assert [repr(outcome(lib.sgemm, a, b, alpha)) for alpha in numbers] == first
     refused = [number for number, said in zip(numbers, first) if "snap.lib.sgemm" in said]
     assert len(refused) >= 8 and len(set(first)) > len(refused)
+
+
+def test_gradients_of_products_refuse_what_is_no_array():
+    """Before they look at its strides."""
+    a = filled((16, 16), np.float32)
+    for wrong in ([1.0], None, 3, np.ma.masked_array(a, mask=a > 0)):
+        for k, name in enumerate(("grad", "a", "b")):
+            args = [wrong if k == at else a for at in range(3)]
+            with pytest.raises(LaunchError, match=f"parameter `{name}` of `snap.lib.sgemm`"):
+                sgemm_gradients(*args, 1.0, True, True)

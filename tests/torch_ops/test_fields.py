@@ -229,10 +229,7 @@ def refused(function, values):
 
 def test_a_plan_refuses_what_overlaps_where_the_function_does(seen, monkeypatch):
     """Of every two tensors of every call: one over the other, by a line, by all but one, and beside it."""
-    def checked(self, *args):
-        launcher(self.kernel._specialised({})).bound(args, check_grid(launcher(self.kernel._specialised({})).signature, self.blocks)[0])
-
-    monkeypatch.setattr(recorded.RecordedLaunch, "__call__", checked)
+    launched_in_words(monkeypatch)
     count = 0
     for function, plan, values in seen.calls:
         tensors = [k for k, value in enumerate(values) if isinstance(value, torch.Tensor)]
@@ -248,6 +245,41 @@ def test_a_plan_refuses_what_overlaps_where_the_function_does(seen, monkeypatch)
                     missed = plan.run(*args) is replays.MISS
                     assert missed, f"{function.__qualname__}: argument {k} over argument {j}, {behind} lines behind"
     assert count > 100
+
+
+def launched_in_words(monkeypatch):
+    """Launches are checked, and not made."""
+    def checked(self, *args):
+        calls = launcher(self.kernel._specialised({}))
+        calls.bound(args, check_grid(calls.signature, self.blocks)[0])
+
+    monkeypatch.setattr(recorded.RecordedLaunch, "__call__", checked)
+
+
+# Of type Tensor, and not its own memory.
+UNLIKE = {"lazily negated", "lazily negated, of an imaginary part", "lazily conjugated", "zeros without memory", "part of zeros without memory", "storage that is gone",
+          "part of a storage that is gone", "data whose storage is gone", "sparse", "sparse rows", "nested", "nested, wants a gradient", "quantized", "meta",
+          "leaked from grad", "leaked from vmap", "leaked from functionalize"}
+
+
+def test_every_function_refuses_tensors_that_are_not_their_memory(seen, monkeypatch):
+    """In its own words, and before anything is launched; in every argument, whatever it does with it."""
+    launched_in_words(monkeypatch)
+    wrong, count = [], 0
+    for function, _, values in seen.calls:
+        for k, value in enumerate(values):
+            for kind, tensor in kinds(value, UNLIKE) if isinstance(value, torch.Tensor) else ():
+                count += 1
+                try:
+                    function(*values[:k], tensor, *values[k + 1 :])
+                    wrong.append((function.__qualname__, k, kind, "taken"))
+                except LaunchError:
+                    pass
+                except Exception as error:  # of a function without a gradient: that it would be lost
+                    if isinstance(error, NotImplementedError) and "derivative of this call would be lost" in str(error):
+                        continue
+                    wrong.append((function.__qualname__, k, kind, f"{type(error).__name__}: {error}"[:100]))
+    assert not wrong and count > 500
 
 
 def test_a_tensor_that_changes_under_its_plan(seen):

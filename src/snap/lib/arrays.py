@@ -173,6 +173,12 @@ def argument(
     return Argument(value, info, held, f"`{name}` of `snap.lib.{function}`")
 
 
+def check_readable(function: str, **arrays: object) -> None:
+    """Refuse what is no array, or one whose memory does not hold what it means."""
+    for name, array in arrays.items():
+        argument(function, name, array, NUMBERS, strided=True)
+
+
 def number(function: str, name: str, value: object, type: Scalar) -> int | float | bool:
     """What a launch would pass for a parameter of this type."""
     return fitting_scalar(lambda problem: LaunchError(f"snap.lib.{function}", problem, name), type, value)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from snap.lib.arrays import check_readable
 from snap.lib.gemm import BAND, TYPES
 from snap.lib.gemm_arrays import columns as first_columns
 from snap.lib.gemm_arrays import copy, floats_of, has_boxes, in_boxes, of_type, room_for_boxes, turned_array
@@ -23,6 +24,7 @@ from snap.lib.recorded import launch, recorded
 @recorded
 def grouped_gradients(grad, a, b, ends, of_a, of_b):
     first = None
+    check_readable("gemm_grouped", grad=grad, a=a, b=b)  # before anything looks at them in another way
     if of_a:
         room = floats_of("gemm_grouped", "a", a, TYPES, 2).new(a.shape, zero=True)
         first = gemm_grouped(grad, turned_array(b), ends, room)

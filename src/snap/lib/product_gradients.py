@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from snap.lib.arrays import check_readable
 from snap.lib.gemm import gemm
 from snap.lib.gemm_arrays import turned_array
 from snap.lib.gemm_many import gemm_batched
@@ -22,25 +23,26 @@ from snap.lib.sgemm import sgemm
 
 @recorded
 def gemm_gradients(grad, a, b, of_a, of_b):
-    return _gradients(gemm, grad, a, b, of_a, of_b)
+    return _gradients("gemm", gemm, grad, a, b, of_a, of_b)
 
 
 @recorded
 def batched_gradients(grad, a, b, of_a, of_b):
-    return _gradients(gemm_batched, grad, a, b, of_a, of_b)
+    return _gradients("gemm_batched", gemm_batched, grad, a, b, of_a, of_b)
 
 
 @recorded
 def tf32_gradients(grad, a, b, of_a, of_b):
-    return _gradients(gemm_tf32, grad, a, b, of_a, of_b)
+    return _gradients("gemm_tf32", gemm_tf32, grad, a, b, of_a, of_b)
 
 
 @recorded
 def sgemm_gradients(grad, a, b, alpha, of_a, of_b):
-    return _gradients(lambda x, y: sgemm(x, y, alpha), grad, a, b, of_a, of_b)
+    return _gradients("sgemm", lambda x, y: sgemm(x, y, alpha), grad, a, b, of_a, of_b)
 
 
-def _gradients(product: Callable, grad: Any, a: Any, b: Any, of_a: bool, of_b: bool) -> tuple:
+def _gradients(name: str, product: Callable, grad: Any, a: Any, b: Any, of_a: bool, of_b: bool) -> tuple:
+    check_readable(name, grad=grad, a=a, b=b)  # before anything looks at them in another way
     if 0 in grad.strides if hasattr(grad, "strides") else 0 in grad.stride():
         grad = step(_copied, grad)  # one number repeated: both products would copy it
     first = second = None

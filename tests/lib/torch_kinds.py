@@ -155,6 +155,12 @@ TRANSFORMS = {
 }
 
 
+def plain_of(found):
+    """A result as a tensor of type Tensor, without a gradient and without names, of which later versions of torch have none."""
+    found = found.detach().as_subclass(torch.Tensor)
+    return found.rename(None) if getattr(found, "names", None) else found
+
+
 def kinds(t, names=None):
     """(name, tensor) of all kinds that this torch makes of such a tensor."""
     for name, make in KINDS.items():

@@ -175,7 +175,9 @@ def as_numpy(info: ArrayInfo):
         case ArrayFamily.TORCH:
             torch = sys.modules["torch"]
             owner: Any = info.owner
-            tensor = owner.detach().rename(None)  # names of dimensions are in the way of the bits
+            tensor = owner.detach()
+            if hasattr(tensor, "has_names") and tensor.has_names():  # later versions of torch have no names
+                tensor = tensor.rename(None)
             bits = torch.int16 if info.dtype == BF16 else torch.uint8 if info.dtype == U8 else None
             array = (tensor if bits is None else tensor.view(bits)).numpy()
         case ArrayFamily.DLPACK:

@@ -8,7 +8,7 @@ Invariant:  it launches only where every argument passes the same checks as in v
 Non-goals:  good errors; arguments of vector or array type; arrays other than torch's and CuPy's
 
 Python's own overhead is what is being saved, so the function is text: no loop over parameters, no object made, one
-`pack_into`, one foreign call. An array costs the five calls that its library needs to say dtype, device, contiguity,
+`pack_into`, one foreign call. An array costs the calls that its library needs to say kind, dtype, device, contiguity,
 size and address; nothing of it is remembered, since any of them may change under the same object.  Tensors of torch
 that are like those of the launch before cost one call for all of them together, and one each for the address
 (likeness.py).  A tensor map costs one lookup in a dictionary that makes what it does not have. Slots (the memory a

@@ -50,8 +50,10 @@ def wgmma(c: Checker, e: tree.Call) -> None:
     a_transposed = _is_transposed(e.args[1])
     left = storage(c, e.args[1].value if a_transposed else e.args[1], WARPGROUP1, kept=True)
     b, wide, k, b_transposed = _operand(c, e.args[2], "b")
-    n = _columns(c, e.args[0], b, wide, b_transposed) if columns is None else _asked_columns(c, columns, wide)
-    if columns is not None:
+    if columns is None:
+        n = _columns(c, e.args[0], b, wide, b_transposed)
+    else:
+        n = _asked_columns(c, columns, wide)
         b = _first_columns(b, n, b_transposed)
     if n not in WGMMA_COLUMNS:
         help = "take a part of b with a multiple of 8 rows, at most 256: `tile(b, (0, 0), (n, k))`"
@@ -85,17 +87,7 @@ def wgmma(c: Checker, e: tree.Call) -> None:
             e.args[2].span,
             help="choose tiles of such a k; what is missing may be zeros",
         )
-    size = math.prod(acc.shape)
-    if columns is not None and size * 2 > n:
-        acc = replace(acc, shape=(n // 2,))
-    elif size * 2 != n:
-        raise c.type_error(
-            f"the accumulator of a 64 x {n} wgmma is {n // 2} floats per thread, and `{acc.var.name}` has {size}",
-            e.args[0].span,
-            secondary=declared(acc.var),
-            help=f"`{acc.var.name}: float[{n // 2}] @ thread[1]`"
-            + f"; or add to its first {n} columns, `columns={n}`" * (size * 2 > n),
-        )
+    acc = _of_columns(c, acc, n, columns is not None, e.args[0].span)
     start = None if zero is None else condition(c, zero, UNIFORM)
     a = a if isinstance(a, ir.ArrayRef) else _kept_tile(c, a)
     b, start = _kept_tile(c, b), None if start is None else _kept(c, start, "zero")
@@ -112,6 +104,22 @@ def _columns(c: Checker, acc: tree.Expr, b: ir.Tile, wide: int, transposed: bool
         return wide
     asked = 2 * math.prod(found.ref.shape)
     return asked if wide - b.shape[-1] < asked < wide and asked % 8 == 0 else wide
+
+
+def _of_columns(c: Checker, acc: ir.ArrayRef, n: int, asked: bool, span: Span) -> ir.ArrayRef:
+    """An accumulator of n columns: the array, or the first of it where these are asked for."""
+    size = math.prod(acc.shape)
+    if asked and size * 2 > n:
+        return replace(acc, shape=(n // 2,))
+    if size * 2 != n:
+        raise c.type_error(
+            f"the accumulator of a 64 x {n} wgmma is {n // 2} floats per thread, and `{acc.var.name}` has {size}",
+            span,
+            secondary=declared(acc.var),
+            help=f"`{acc.var.name}: float[{n // 2}] @ thread[1]`"
+            + f"; or add to its first {n} columns, `columns={n}`" * (size * 2 > n),
+        )
+    return acc
 
 
 def _asked_columns(c: Checker, e: tree.Expr, wide: int) -> int:

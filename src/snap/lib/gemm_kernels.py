@@ -142,9 +142,7 @@ def gemm_kernel(
     F, G = element(F32) if scaled else g.E, element(I32) if many == Many.GROUPS else g.E
     C_TURNED = g.TF32 and A_TURNED  # then A goes through registers
     STEP = 2 * g.DEPTH if C_TURNED else g.DEPTH  # of k in a turn of the loop: a stage for each set of registers
-    BY_TILES = not (
-        g.TF32 or DIVIDED or ADDED or many
-    )  # a team counts tiles, all of them whole, and not pieces of work
+    BY_TILES = not (g.TF32 or DIVIDED or ADDED or many)  # a team counts tiles, all whole, and not pieces of work
     # Tiles leave in boxes, each of a unit of threads that has so many rows of A.
     HIGH = 32 if C_TURNED else 16 if g.TF32 else 64
     UNIT, DOWN, RIGHT = thread[2 * HIGH], g.WIDE if C_TURNED else 0, 0 if C_TURNED else g.WIDE
@@ -153,9 +151,8 @@ def gemm_kernel(
     assert many in (None, *Many) and scaled in (None, *Scaling)
     assert (B_TURNED or not g.TF32) and not (BY_TILES and (DIVIDED or many)) and not (GROUPED and DIVIDED)
     COMPLETED = g.BIASED or activation is not None or scaled is not None  # something is done to sums before they leave
-    # Tiles leave in boxes, and there are slots for all of them where there is room.
+    # Tiles leave in boxes, PARTS in a slot, and there are slots for all of them where there is room.
     BOXES, FIT = BN // g.WIDE, (WITH_TILES - g.STAGES * g.STAGE) // (BM * g.C_SWIZZLE)
-    # Boxes of a slot, and slots.
     PARTS, LEAVING = (BOXES, 1) if AT_ONCE else (2, 1) if GROUPED else (1, max(min(BOXES, FIT), 2))
     assert not AT_ONCE or BY_TILES
     PIECES = 2 if DIVIDED else 0  # of divided tiles, for each team
@@ -165,7 +162,6 @@ def gemm_kernel(
     complete = completing(g.SUMS, BN, type, scaled, bias_type, activation) if COMPLETED else None
     hand_over, collect = handover(g.SUMS, g.C_THREADS, TEAM) if DIVIDED else (None, None)
     tiles_of_groups, group_of = grouping(BM) if GROUPED else (None, None)
-    where = None
     if many is None:
         where = counting_on(BM, BN, STEP, TEAM, C_TURNED, g.BIASED, ADDED, DIVIDED, scaled)
     elif BATCH:

@@ -139,7 +139,7 @@ def _registers_of(one: Instruction) -> tuple[list[str], list[str]]:
         a = one.operands[1]
         return [register for register in one.defs if register in one.uses], re.findall(r"%\w+", a) if a.startswith("{") else []
     from_registers = re.match(r"R\d+, R(\d+), ?gdesc", ", ".join(part.strip() for part in one.operands))
-    start = re.search(r"gdesc\[UR\d+\], R(\d+)", one.text)
+    start = re.search(r"gdesc\[UR\d+\](?:\.\w+)*, R(\d+)", one.text)  # `.tnspB`: B lies across k
     numbered = lambda found, count: [] if found is None else [f"R{int(found.group(1)) + i}" for i in range(count)]
     return numbered(start, len(one.defs)), numbered(from_registers, 4)
 

@@ -299,15 +299,6 @@ static __device__ __forceinline__ void snap_barrier_arrive(unsigned long long* b
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(snap_shared(barrier)) : "memory");
 }
 
-static __device__ __forceinline__ void snap_barrier_arrive_expect(unsigned long long* barrier, unsigned int bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(snap_shared(barrier)), "r"(bytes) : "memory");
-}
-
-static __device__ __forceinline__ void snap_box_load_2d(void* tile, const snap_tensor_map* map, int i0, int i1, unsigned long long* barrier) {
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%4, %3}], [%2];"
-                 :: "r"(snap_shared(tile)), "l"(map), "r"(snap_shared(barrier)), "r"(i0), "r"(i1) : "memory");
-}
-
 static __device__ __forceinline__ void snap_wgmma_m64n128k16_f32_bf16(float (&d)[64], unsigned long long a, unsigned long long b, bool keep) {
     asm volatile("{.reg .pred keep; setp.ne.b32 keep, %66, 0; wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
                  "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, "
@@ -323,6 +314,19 @@ static __device__ __forceinline__ void snap_wgmma_m64n128k16_f32_bf16(float (&d)
                    "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
                    "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
                  : "l"(a), "l"(b), "r"((int)keep));
+}
+
+static __device__ __forceinline__ void snap_named_sync(int barrier, int threads) {
+    asm volatile("bar.sync %0, %1;" :: "r"(barrier), "r"(threads) : "memory");
+}
+
+static __device__ __forceinline__ void snap_barrier_arrive_expect(unsigned long long* barrier, unsigned int bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(snap_shared(barrier)), "r"(bytes) : "memory");
+}
+
+static __device__ __forceinline__ void snap_box_load_2d(void* tile, const snap_tensor_map* map, int i0, int i1, unsigned long long* barrier) {
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%4, %3}], [%2];"
+                 :: "r"(snap_shared(tile)), "l"(map), "r"(snap_shared(barrier)), "r"(i0), "r"(i1) : "memory");
 }
 
 static __device__ __forceinline__ void snap_prefetch_map(const snap_tensor_map* map) {
@@ -366,146 +370,154 @@ extern "C" __global__ void __launch_bounds__(256) at_the_edge(
     int A_fill_mod_2 = 0;
     int A_fill_div_2 = 0;
     __nv_bfloat16* const B = reinterpret_cast<__nv_bfloat16*>(smem + 16384);
-    int B_fill_mod_2 = 0;
-    float acc[64] = {};
-    snap_settled(acc);
-    if (columns <= 64) {
-        if (threadIdx.x < 128) {
-            for (int k = 0; k < (depth + 63) / 64; ++k) {
-                const int left_fill = A_fill;
-                const int left_fill_mod_2 = A_fill_mod_2;
-                const int left_fill_div_2 = A_fill_div_2;
-                ++A_fill;
-                A_fill_div_2 += A_fill_mod_2 == 1 ? 1 : 0;
-                A_fill_mod_2 = A_fill_mod_2 == 1 ? 0 : A_fill_mod_2 + 1;
-                const int left_slot = left_fill_mod_2;
-                const int right_fill_mod_2 = B_fill_mod_2;
-                B_fill_mod_2 = B_fill_mod_2 == 1 ? 0 : B_fill_mod_2 + 1;
-                const int right_slot = right_fill_mod_2;
-                // A, B: loaded (TMA) at line 51, read (wgmma) at line 54 by threads 0 to 127; an mbarrier: the bytes of the TMA load complete its phase
-                snap_barrier_wait(&A_B_full[left_fill_mod_2], left_fill_div_2);
-                snap_wgmma_fence();
-                // wgmma 64 x 64 x 64, bf16, asynchronous
-                {
-                    const unsigned long long a_tile = snap_matrix<128, 0, 1024>(A + left_slot * 64 * 64);
-                    const unsigned long long b_tile = snap_matrix<128, 0, 1024>(B + right_slot * 128 * 64);
-                    #pragma unroll
-                    for (int step = 0; step < 4; ++step) {
-                        snap_wgmma_m64n64k16_f32_bf16(reinterpret_cast<float (&)[32]>(acc), a_tile + step * 2, b_tile + step * 2, step > 0 || k != 0);
+    if (threadIdx.x < 128) {
+        int B_fill_mod_2 = 0;
+        float acc[64] = {};
+        snap_settled(acc);
+        for (int n0 = 0; n0 < columns; n0 += 128) {
+            if (columns - n0 <= 64) {
+                for (int k = 0; k < (depth + 63) / 64; ++k) {
+                    const int left_fill = A_fill;
+                    const int left_fill_mod_2 = A_fill_mod_2;
+                    const int left_fill_div_2 = A_fill_div_2;
+                    ++A_fill;
+                    A_fill_div_2 += A_fill_mod_2 == 1 ? 1 : 0;
+                    A_fill_mod_2 = A_fill_mod_2 == 1 ? 0 : A_fill_mod_2 + 1;
+                    const int left_slot = left_fill_mod_2;
+                    const int right_fill_mod_2 = B_fill_mod_2;
+                    B_fill_mod_2 = B_fill_mod_2 == 1 ? 0 : B_fill_mod_2 + 1;
+                    const int right_slot = right_fill_mod_2;
+                    // A, B: loaded (TMA) at line 52, read (wgmma) at line 55 by threads 0 to 127; an mbarrier: the bytes of the TMA load complete its phase
+                    snap_barrier_wait(&A_B_full[left_fill_mod_2], left_fill_div_2);
+                    snap_wgmma_fence();
+                    // wgmma 64 x 64 x 64, bf16, asynchronous
+                    {
+                        const unsigned long long a_tile = snap_matrix<128, 0, 1024>(A + left_slot * 64 * 64);
+                        const unsigned long long b_tile = snap_matrix<128, 0, 1024>(B + right_slot * 128 * 64);
+                        #pragma unroll
+                        for (int step = 0; step < 4; ++step) {
+                            snap_wgmma_m64n64k16_f32_bf16(reinterpret_cast<float (&)[32]>(acc), a_tile + step * 2, b_tile + step * 2, step > 0 || k != 0);
+                        }
                     }
-                }
-                snap_wgmma_commit();
-                // A, B: the wgmma of line 54 has read its operands before the slot is released
-                snap_wgmma_wait<1>(acc);
-                if (A_released < left_fill) {
-                    if (threadIdx.x == 0) {
-                        // A, B: read (wgmma) at line 54, loaded (TMA) at line 51 by threads 128 to 255; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
-                        snap_barrier_arrive(&A_B_empty[A_released_mod_2]);
+                    snap_wgmma_commit();
+                    // A, B: the wgmma of line 55 has read its operands before the slot is released
+                    snap_wgmma_wait<1>(acc);
+                    if (A_released < left_fill) {
+                        if (threadIdx.x == 0) {
+                            // A, B: read (wgmma) at line 55, loaded (TMA) at line 52 by threads 128 to 255; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
+                            snap_barrier_arrive(&A_B_empty[A_released_mod_2]);
+                        }
+                        ++A_released;
+                        A_released_mod_2 = A_released_mod_2 == 1 ? 0 : A_released_mod_2 + 1;
                     }
-                    ++A_released;
-                    A_released_mod_2 = A_released_mod_2 == 1 ? 0 : A_released_mod_2 + 1;
+                    A_used = left_fill + 1;
                 }
-                A_used = left_fill + 1;
-            }
-        } else {
-            for (int k = 0; k < (depth + 63) / 64; ++k) {
-                const int left_fill = A_fill;
-                const int left_fill_mod_2 = A_fill_mod_2;
-                const int left_fill_div_2 = A_fill_div_2;
-                ++A_fill;
-                A_fill_div_2 += A_fill_mod_2 == 1 ? 1 : 0;
-                A_fill_mod_2 = A_fill_mod_2 == 1 ? 0 : A_fill_mod_2 + 1;
-                const int left_slot = left_fill_mod_2;
-                const int right_fill_mod_2 = B_fill_mod_2;
-                B_fill_mod_2 = B_fill_mod_2 == 1 ? 0 : B_fill_mod_2 + 1;
-                const int right_slot = right_fill_mod_2;
-                if (threadIdx.x == 128) {
-                    // A, B: read (wgmma) at line 54, loaded (TMA) at line 51 by threads 128 to 255; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
-                    snap_barrier_wait(&A_B_empty[left_fill_mod_2], left_fill_div_2 - 1);
-                    // A, B: loaded (TMA) at line 51, read (wgmma) at line 54 by threads 0 to 127; an mbarrier: the bytes of the TMA load complete its phase
-                    snap_barrier_arrive_expect(&A_B_full[left_fill_mod_2], 24576);
-                    // TMA load of a 64 x 64 bf16 box, asynchronous
-                    snap_box_load_2d(A + left_slot * 64 * 64, &a_map, 0, 64 * k, &A_B_full[left_fill_mod_2]);
-                    // TMA load of a 128 x 64 bf16 box, asynchronous
-                    snap_box_load_2d(B + right_slot * 128 * 64, &b_map, 0, 64 * k, &A_B_full[left_fill_mod_2]);
-                }
-            }
-        }
-    } else if (threadIdx.x < 128) {
-        for (int k = 0; k < (depth + 63) / 64; ++k) {
-            const int left_fill = A_fill;
-            const int left_fill_mod_2 = A_fill_mod_2;
-            const int left_fill_div_2 = A_fill_div_2;
-            ++A_fill;
-            A_fill_div_2 += A_fill_mod_2 == 1 ? 1 : 0;
-            A_fill_mod_2 = A_fill_mod_2 == 1 ? 0 : A_fill_mod_2 + 1;
-            const int left_slot = left_fill_mod_2;
-            const int right_fill_mod_2 = B_fill_mod_2;
-            B_fill_mod_2 = B_fill_mod_2 == 1 ? 0 : B_fill_mod_2 + 1;
-            const int right_slot = right_fill_mod_2;
-            // A, B: loaded (TMA) at line 59, read (wgmma) at line 62 by threads 0 to 127; an mbarrier: the bytes of the TMA load complete its phase
-            snap_barrier_wait(&A_B_full[left_fill_mod_2], left_fill_div_2);
-            snap_wgmma_fence();
-            // wgmma 64 x 128 x 64, bf16, asynchronous
-            {
-                const unsigned long long a_tile = snap_matrix<128, 0, 1024>(A + left_slot * 64 * 64);
-                const unsigned long long b_tile = snap_matrix<128, 0, 1024>(B + right_slot * 128 * 64);
-                #pragma unroll
-                for (int step = 0; step < 4; ++step) {
-                    snap_wgmma_m64n128k16_f32_bf16(acc, a_tile + step * 2, b_tile + step * 2, step > 0 || k != 0);
+            } else {
+                for (int k = 0; k < (depth + 63) / 64; ++k) {
+                    const int left_fill = A_fill;
+                    const int left_fill_mod_2 = A_fill_mod_2;
+                    const int left_fill_div_2 = A_fill_div_2;
+                    ++A_fill;
+                    A_fill_div_2 += A_fill_mod_2 == 1 ? 1 : 0;
+                    A_fill_mod_2 = A_fill_mod_2 == 1 ? 0 : A_fill_mod_2 + 1;
+                    const int left_slot = left_fill_mod_2;
+                    const int right_fill_mod_2 = B_fill_mod_2;
+                    B_fill_mod_2 = B_fill_mod_2 == 1 ? 0 : B_fill_mod_2 + 1;
+                    const int right_slot = right_fill_mod_2;
+                    // A, B: loaded (TMA) at line 60, read (wgmma) at line 63 by threads 0 to 127; an mbarrier: the bytes of the TMA load complete its phase
+                    snap_barrier_wait(&A_B_full[left_fill_mod_2], left_fill_div_2);
+                    snap_wgmma_fence();
+                    // wgmma 64 x 128 x 64, bf16, asynchronous
+                    {
+                        const unsigned long long a_tile = snap_matrix<128, 0, 1024>(A + left_slot * 64 * 64);
+                        const unsigned long long b_tile = snap_matrix<128, 0, 1024>(B + right_slot * 128 * 64);
+                        #pragma unroll
+                        for (int step = 0; step < 4; ++step) {
+                            snap_wgmma_m64n128k16_f32_bf16(acc, a_tile + step * 2, b_tile + step * 2, step > 0 || k != 0);
+                        }
+                    }
+                    snap_wgmma_commit();
+                    // A, B: the wgmma of line 63 has read its operands before the slot is released
+                    snap_wgmma_wait<1>(acc);
+                    if (A_released < left_fill) {
+                        if (threadIdx.x == 0) {
+                            // A, B: read (wgmma) at line 55, loaded (TMA) at line 52 by threads 128 to 255; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
+                            snap_barrier_arrive(&A_B_empty[A_released_mod_2]);
+                        }
+                        ++A_released;
+                        A_released_mod_2 = A_released_mod_2 == 1 ? 0 : A_released_mod_2 + 1;
+                    }
+                    A_used = left_fill + 1;
                 }
             }
-            snap_wgmma_commit();
-            // A, B: the wgmma of line 62 has read its operands before the slot is released
-            snap_wgmma_wait<1>(acc);
-            if (A_released < left_fill) {
+            // acc: accumulated into (wgmma) at line 55, read at line 67 by the same thread
+            snap_wgmma_wait<0>(acc);
+            if (A_released < A_used) {
                 if (threadIdx.x == 0) {
-                    // A, B: read (wgmma) at line 54, loaded (TMA) at line 51 by threads 128 to 255; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
+                    // A, B: read (wgmma) at line 55, loaded (TMA) at line 52 by threads 128 to 255; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
                     snap_barrier_arrive(&A_B_empty[A_released_mod_2]);
                 }
                 ++A_released;
                 A_released_mod_2 = A_released_mod_2 == 1 ? 0 : A_released_mod_2 + 1;
             }
-            A_used = left_fill + 1;
-        }
-    } else {
-        for (int k = 0; k < (depth + 63) / 64; ++k) {
-            const int left_fill = A_fill;
-            const int left_fill_mod_2 = A_fill_mod_2;
-            const int left_fill_div_2 = A_fill_div_2;
-            ++A_fill;
-            A_fill_div_2 += A_fill_mod_2 == 1 ? 1 : 0;
-            A_fill_mod_2 = A_fill_mod_2 == 1 ? 0 : A_fill_mod_2 + 1;
-            const int left_slot = left_fill_mod_2;
-            const int right_fill_mod_2 = B_fill_mod_2;
-            B_fill_mod_2 = B_fill_mod_2 == 1 ? 0 : B_fill_mod_2 + 1;
-            const int right_slot = right_fill_mod_2;
-            if (threadIdx.x == 128) {
-                // A, B: read (wgmma) at line 62, loaded (TMA) at line 59 by threads 128 to 255; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
-                snap_barrier_wait(&A_B_empty[left_fill_mod_2], left_fill_div_2 - 1);
-                // A, B: loaded (TMA) at line 59, read (wgmma) at line 62 by threads 0 to 127; an mbarrier: the bytes of the TMA load complete its phase
-                snap_barrier_arrive_expect(&A_B_full[left_fill_mod_2], 24576);
-                // TMA load of a 64 x 64 bf16 box, asynchronous
-                snap_box_load_2d(A + left_slot * 64 * 64, &a_map, 0, 64 * k, &A_B_full[left_fill_mod_2]);
-                // TMA load of a 128 x 64 bf16 box, asynchronous
-                snap_box_load_2d(B + right_slot * 128 * 64, &b_map, 0, 64 * k, &A_B_full[left_fill_mod_2]);
+            #pragma unroll
+            for (int j = 0; j < 64; ++j) {
+                if (n0 + (j / 4 * 8 + ((int)(threadIdx.x % 4) * 2 + j % 2)) < columns) {
+                    c[(long long)((int)(threadIdx.x % 128) / 32 * 16 + (int)(threadIdx.x % 32) / 4 + j / 2 % 2 * 8) * columns + (n0 + (j / 4 * 8 + ((int)(threadIdx.x % 4) * 2 + j % 2)))] = acc[j];
+                }
             }
+            // c: written at line 67, written at line 67 maybe by another of 128 threads
+            snap_named_sync(threadIdx.x / 128 + 1, 128);
         }
-    }
-    if (threadIdx.x < 128) {
-        // acc: accumulated into (wgmma) at line 54, read at line 65 by the same thread
-        snap_wgmma_wait<0>(acc);
-        if (A_released < A_used) {
-            if (threadIdx.x == 0) {
-                // A, B: read (wgmma) at line 54, loaded (TMA) at line 51 by threads 128 to 255; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
-                snap_barrier_arrive(&A_B_empty[A_released_mod_2]);
+    } else if (threadIdx.x == 128) {
+        int B_fill_mod_2 = 0;
+        #pragma unroll 1
+        for (int n0 = 0; n0 < columns; n0 += 128) {
+            if (columns - n0 <= 64) {
+                #pragma unroll 1
+                for (int k = 0; k < (depth + 63) / 64; ++k) {
+                    const int left_fill = A_fill;
+                    const int left_fill_mod_2 = A_fill_mod_2;
+                    const int left_fill_div_2 = A_fill_div_2;
+                    ++A_fill;
+                    A_fill_div_2 += A_fill_mod_2 == 1 ? 1 : 0;
+                    A_fill_mod_2 = A_fill_mod_2 == 1 ? 0 : A_fill_mod_2 + 1;
+                    const int left_slot = left_fill_mod_2;
+                    const int right_fill_mod_2 = B_fill_mod_2;
+                    B_fill_mod_2 = B_fill_mod_2 == 1 ? 0 : B_fill_mod_2 + 1;
+                    const int right_slot = right_fill_mod_2;
+                    // A, B: read (wgmma) at line 55, loaded (TMA) at line 52 by threads 128 to 255; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
+                    snap_barrier_wait(&A_B_empty[left_fill_mod_2], left_fill_div_2 - 1);
+                    // A, B: loaded (TMA) at line 52, read (wgmma) at line 55 by threads 0 to 127; an mbarrier: the bytes of the TMA load complete its phase
+                    snap_barrier_arrive_expect(&A_B_full[left_fill_mod_2], 24576);
+                    // TMA load of a 64 x 64 bf16 box, asynchronous
+                    snap_box_load_2d(A + left_slot * 64 * 64, &a_map, 0, 64 * k, &A_B_full[left_fill_mod_2]);
+                    // TMA load of a 128 x 64 bf16 box, asynchronous
+                    snap_box_load_2d(B + right_slot * 128 * 64, &b_map, n0, 64 * k, &A_B_full[left_fill_mod_2]);
+                }
+            } else {
+                #pragma unroll 1
+                for (int k = 0; k < (depth + 63) / 64; ++k) {
+                    const int left_fill = A_fill;
+                    const int left_fill_mod_2 = A_fill_mod_2;
+                    const int left_fill_div_2 = A_fill_div_2;
+                    ++A_fill;
+                    A_fill_div_2 += A_fill_mod_2 == 1 ? 1 : 0;
+                    A_fill_mod_2 = A_fill_mod_2 == 1 ? 0 : A_fill_mod_2 + 1;
+                    const int left_slot = left_fill_mod_2;
+                    const int right_fill_mod_2 = B_fill_mod_2;
+                    B_fill_mod_2 = B_fill_mod_2 == 1 ? 0 : B_fill_mod_2 + 1;
+                    const int right_slot = right_fill_mod_2;
+                    // A, B: read (wgmma) at line 63, loaded (TMA) at line 60 by threads 128 to 255; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
+                    snap_barrier_wait(&A_B_empty[left_fill_mod_2], left_fill_div_2 - 1);
+                    // A, B: loaded (TMA) at line 60, read (wgmma) at line 63 by threads 0 to 127; an mbarrier: the bytes of the TMA load complete its phase
+                    snap_barrier_arrive_expect(&A_B_full[left_fill_mod_2], 24576);
+                    // TMA load of a 64 x 64 bf16 box, asynchronous
+                    snap_box_load_2d(A + left_slot * 64 * 64, &a_map, 0, 64 * k, &A_B_full[left_fill_mod_2]);
+                    // TMA load of a 128 x 64 bf16 box, asynchronous
+                    snap_box_load_2d(B + right_slot * 128 * 64, &b_map, n0, 64 * k, &A_B_full[left_fill_mod_2]);
+                }
             }
-            ++A_released;
-            A_released_mod_2 = A_released_mod_2 == 1 ? 0 : A_released_mod_2 + 1;
-        }
-        #pragma unroll
-        for (int j = 0; j < 64; ++j) {
-            c[((int)(threadIdx.x % 128) / 32 * 16 + (int)(threadIdx.x % 32) / 4 + j / 2 % 2 * 8) * 128 + (j / 4 * 8 + ((int)(threadIdx.x % 4) * 2 + j % 2))] = acc[j];
         }
     }
 }

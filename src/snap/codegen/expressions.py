@@ -9,6 +9,9 @@ Non-goals:  statements, memory layout (`memory.py`)
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from snap.codegen import arithmetic, hints, mathematics, memory, tables, tree, vectors
 from snap.codegen.positions import unit_count, unit_id
 from snap.codegen.scope import Scope
@@ -20,64 +23,98 @@ LOGICAL = {"and": "&&", "or": "||"}
 
 
 def lower(scope: Scope, e: ir.Expr) -> tree.Expr:
-    module = scope.module
-    match e:
-        case ir.Const(value, type):
-            return literal(module, value, type)
-        case ir.Read(var):
-            inlined = scope.state.inline.get(var.uid)
-            return tree.Name(scope.state.variables[var.uid]) if inlined is None else inlined
-        case ir.Elem(array, index):
-            return memory.element(scope, array, index)
-        case ir.ArrayValue(array, type):
-            return memory.whole(scope, array, type, const=True)
-        case ir.Component(value, lane):
-            return tree.Member(lower(scope, value), COMPONENTS[lane])
-        case ir.MakeVector(items, type):
-            made = tuple(lower(scope, item) for item in items)
-            if isinstance(type, Array):
-                return tree.Braces("", made)
-            return made[0] if isinstance(type, Scalar) else make_vector(module, type, made)
-        case ir.Load(access):
-            return hints.load(scope, e) if e.cache or e.l2 else memory.lvalue(scope, access)
-        case ir.Lookup(table, index):
-            return tables.element(module, table, tuple(lower(scope, i) for i in index))
-        case ir.Unary(op, value, Vector() as vector):
-            return vectors.unary(module, op, lower(scope, value), vector)
-        case ir.Binary(op, left, right, Vector() as vector):
-            types = left.type, right.type
-            return vectors.binary(module, op, lower(scope, left), lower(scope, right), types, vector)
-        case ir.Math(op, args, Vector() as vector, fast):
-            given = tuple(lower(scope, arg) for arg in args)
-            return vectors.function(module, op, given, tuple(arg.type for arg in args), vector, fast)
-        case ir.Cast(value, Vector() as vector):
-            return vectors.convert(module, lower(scope, value), value.type, vector)
-        case ir.Unary(op, value, type):
-            return arithmetic.unary(module, op, lower(scope, value), type)
-        case ir.Binary(op, left, right, type):
-            return arithmetic.binary(module, op, lower(scope, left), lower(scope, right), type)
-        case ir.Compare(op, left, right):
-            return tree.Binary(op, lower(scope, left), lower(scope, right))
-        case ir.Logical(op, left, right):
-            return tree.Binary(LOGICAL[op], lower(scope, left), lower(scope, right))
-        case ir.Select(cond, then, other):
-            return tree.Ternary(lower(scope, cond), lower(scope, then), lower(scope, other))
-        case ir.Cast(value, type):
-            if isinstance(value, ir.Const) and type.is_float:
-                return literal(module, value.value, type)
-            return arithmetic.convert(module, lower(scope, value), value.type, type)
-        case ir.Bitcast(value, type):
-            return arithmetic.bitcast(module, lower(scope, value), value.type, type)
-        case ir.Math(op, args, _, fast):
-            return mathematics.function(module, op, tuple(lower(scope, arg) for arg in args), args[0].type, fast)
-        case ir.UnitId():
-            return _as_type(scope, unit_id(module, scope.positions, e), e.type)
-        case ir.UnitCount():
-            return _as_type(scope, unit_count(module, e), e.type)
-        case ir.Lane(among):
-            return tree.Cast("int", tree.Binary("%", tree.Name("threadIdx.x"), tree.Integer(among)))
-        case _:
-            raise TypeError(e)
+    return _LOWERED[type(e)](scope, e)
+
+
+def _each(scope: Scope, parts: tuple[ir.Expr, ...]) -> tuple[tree.Expr, ...]:
+    return tuple([lower(scope, part) for part in parts])
+
+
+def _read(scope: Scope, e: ir.Read) -> tree.Expr:
+    state, uid = scope.state, e.var.uid
+    inlined = state.inline.get(uid)
+    return tree.Name(state.variables[uid]) if inlined is None else inlined
+
+
+def _make_vector(scope: Scope, e: ir.MakeVector) -> tree.Expr:
+    made = _each(scope, e.items)
+    if isinstance(e.type, Array):
+        return tree.Braces("", made)
+    return made[0] if isinstance(e.type, Scalar) else make_vector(scope.module, e.type, made)
+
+
+def _load(scope: Scope, e: ir.Load) -> tree.Expr:
+    return hints.load(scope, e) if e.cache or e.l2 else memory.lvalue(scope, e.access)
+
+
+def _unary(scope: Scope, e: ir.Unary) -> tree.Expr:
+    value = lower(scope, e.value)
+    if isinstance(e.type, Vector):
+        return vectors.unary(scope.module, e.op, value, e.type)
+    return arithmetic.unary(scope.module, e.op, value, e.type)
+
+
+def _binary(scope: Scope, e: ir.Binary) -> tree.Expr:
+    left, right = lower(scope, e.left), lower(scope, e.right)
+    if isinstance(e.type, Vector):
+        return vectors.binary(scope.module, e.op, left, right, (e.left.type, e.right.type), e.type)
+    return arithmetic.binary(scope.module, e.op, left, right, e.type)
+
+
+def _compare(scope: Scope, e: ir.Compare) -> tree.Expr:
+    return tree.Binary(e.op, lower(scope, e.left), lower(scope, e.right))
+
+
+def _logical(scope: Scope, e: ir.Logical) -> tree.Expr:
+    return tree.Binary(LOGICAL[e.op], lower(scope, e.left), lower(scope, e.right))
+
+
+def _select(scope: Scope, e: ir.Select) -> tree.Expr:
+    return tree.Ternary(lower(scope, e.cond), lower(scope, e.then), lower(scope, e.other))
+
+
+def _cast(scope: Scope, e: ir.Cast) -> tree.Expr:
+    value, type = e.value, e.type
+    if isinstance(type, Vector):
+        return vectors.convert(scope.module, lower(scope, value), value.type, type)
+    if isinstance(value, ir.Const) and type.is_float:
+        return literal(scope.module, value.value, type)
+    return arithmetic.convert(scope.module, lower(scope, value), value.type, type)
+
+
+def _math(scope: Scope, e: ir.Math) -> tree.Expr:
+    given = _each(scope, e.args)
+    if isinstance(e.type, Vector):
+        return vectors.function(scope.module, e.op, given, tuple(arg.type for arg in e.args), e.type, e.fast)
+    return mathematics.function(scope.module, e.op, given, e.args[0].type, e.fast)
+
+
+def _lane(scope: Scope, e: ir.Lane) -> tree.Expr:
+    return tree.Cast("int", tree.Binary("%", tree.Name("threadIdx.x"), tree.Integer(e.among)))
+
+
+# By class: a kernel has thousands of expressions.
+_LOWERED: dict[type, Callable[[Scope, Any], tree.Expr]] = {
+    ir.Const: lambda scope, e: literal(scope.module, e.value, e.type),
+    ir.Read: _read,
+    ir.Elem: lambda scope, e: memory.element(scope, e.array, e.index),
+    ir.ArrayValue: lambda scope, e: memory.whole(scope, e.array, e.type, const=True),
+    ir.Component: lambda scope, e: tree.Member(lower(scope, e.value), COMPONENTS[e.lane]),
+    ir.MakeVector: _make_vector,
+    ir.Load: _load,
+    ir.Lookup: lambda scope, e: tables.element(scope.module, e.table, _each(scope, e.index)),
+    ir.Unary: _unary,
+    ir.Binary: _binary,
+    ir.Compare: _compare,
+    ir.Logical: _logical,
+    ir.Select: _select,
+    ir.Cast: _cast,
+    ir.Bitcast: lambda scope, e: arithmetic.bitcast(scope.module, lower(scope, e.value), e.value.type, e.type),
+    ir.Math: _math,
+    ir.UnitId: lambda scope, e: _as_type(scope, unit_id(scope.module, scope.positions, e), e.type),
+    ir.UnitCount: lambda scope, e: _as_type(scope, unit_count(scope.module, e), e.type),
+    ir.Lane: _lane,
+}
 
 
 def _as_type(scope: Scope, value: tree.Expr, type: Scalar) -> tree.Expr:

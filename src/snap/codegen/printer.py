@@ -9,6 +9,9 @@ Non-goals:  deciding anything about the program
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from snap.codegen import tree
 
 POSTFIX, UNARY, TERNARY = 15, 14, 3
@@ -25,58 +28,75 @@ WIDTH = 140
 
 def expression(e: tree.Expr, least: int = 0) -> str:
     """The text of e, in parentheses if it binds weaker than `least`."""
-    text, level = _expression(e)
+    text, level = _TEXTS[type(e)](e)
     return f"({text})" if level < least else text
 
 
-def _expression(e: tree.Expr) -> tuple[str, int]:
-    match e:
-        case tree.Name(text) | tree.Literal(text):
-            return text, POSTFIX + 1 if not text.startswith("-") else UNARY
-        case tree.Integer(value, suffix):
-            return _integer(value, suffix)
-        case tree.Deferred(cell, signed):
-            return _expression(cell.expression(signed))
-        case tree.Unary(op, value):
-            inner = expression(value, UNARY)
-            return (f"{op}({inner})" if inner[0] == op else f"{op}{inner}"), UNARY
-        case tree.Binary(op, left, right):
-            level = PRECEDENCE[op]
-            return f"{_operand(op, left, level)} {op} {_operand(op, right, level + 1)}", level
-        case tree.Ternary(cond, then, other):
-            return (
-                f"{expression(cond, TERNARY + 1)} ? {expression(then, TERNARY)} : {expression(other, TERNARY)}",
-                TERNARY,
-            )
-        case tree.Call(function, args):
-            return f"{function}({', '.join(map(expression, args))})", POSTFIX
-        case tree.Index(base, index):
-            return f"{expression(base, POSTFIX)}[{expression(index)}]", POSTFIX
-        case tree.Member(value, name):
-            return f"{expression(value, POSTFIX)}.{name}", POSTFIX
-        case tree.Cast(type, value):
-            return f"({type}){expression(value, UNARY)}", UNARY
-        case tree.Reinterpret(type, value):
-            return f"reinterpret_cast<{type}>({expression(value)})", POSTFIX
-        case tree.Braces(type, items):
-            return f"{type}{{{', '.join(map(expression, items))}}}", POSTFIX
-        case tree.Raw(parts):
-            return "".join(part if isinstance(part, str) else f"({expression(part)})" for part in parts), 0
-        case _:
-            raise TypeError(e)
+# ---- by class: the text, and how strongly it binds --------------------------------------------------------------------
+
+
+def _token(e: tree.Name | tree.Literal) -> tuple[str, int]:
+    text = e.text
+    return text, UNARY if text[:1] == "-" else POSTFIX + 1
+
+
+def _deferred(e: tree.Deferred) -> tuple[str, int]:
+    known = e.cell.expression(e.signed)
+    return _TEXTS[type(known)](known)
+
+
+def _unary(e: tree.Unary) -> tuple[str, int]:
+    inner = expression(e.value, UNARY)
+    return (f"{e.op}({inner})" if inner[0] == e.op else f"{e.op}{inner}"), UNARY
+
+
+def _binary(e: tree.Binary) -> tuple[str, int]:
+    op = e.op
+    level = PRECEDENCE[op]
+    return f"{_operand(op, e.left, level)} {op} {_operand(op, e.right, level + 1)}", level
 
 
 def _operand(op: str, e: tree.Expr, least: int) -> str:
-    if isinstance(e, tree.Binary) and (op, e.op) in CONFUSING:
+    if type(e) is tree.Binary and (op, e.op) in CONFUSING:
         least = POSTFIX
     return expression(e, least)
 
 
-def _integer(value: int, suffix: str) -> tuple[str, int]:
-    smallest = {"": -(1 << 31), "ll": -(1 << 63)}.get(suffix)
-    if value == smallest:  # the literal without its sign would not fit the type
-        return f"-{-(value + 1)}{suffix} - 1", PRECEDENCE["-"]
-    return f"{value}{suffix}", UNARY if value < 0 else POSTFIX + 1
+def _ternary(e: tree.Ternary) -> tuple[str, int]:
+    cond, then, other = expression(e.cond, TERNARY + 1), expression(e.then, TERNARY), expression(e.other, TERNARY)
+    return f"{cond} ? {then} : {other}", TERNARY
+
+
+def _raw(e: tree.Raw) -> tuple[str, int]:
+    return "".join(part if isinstance(part, str) else f"({expression(part)})" for part in e.parts), 0
+
+
+SMALLEST = {"": -(1 << 31), "ll": -(1 << 63)}
+
+
+def _integer(e: tree.Integer) -> tuple[str, int]:
+    value = e.value
+    if value == SMALLEST.get(e.suffix):  # the literal without its sign would not fit the type
+        return f"-{-(value + 1)}{e.suffix} - 1", PRECEDENCE["-"]
+    return f"{value}{e.suffix}", UNARY if value < 0 else POSTFIX + 1
+
+
+_TEXTS: dict[type, Callable[[Any], tuple[str, int]]] = {
+    tree.Name: _token,
+    tree.Literal: _token,
+    tree.Integer: _integer,
+    tree.Deferred: _deferred,
+    tree.Unary: _unary,
+    tree.Binary: _binary,
+    tree.Ternary: _ternary,
+    tree.Call: lambda e: (f"{e.function}({', '.join(map(expression, e.args))})", POSTFIX),
+    tree.Index: lambda e: (f"{expression(e.base, POSTFIX)}[{expression(e.index)}]", POSTFIX),
+    tree.Member: lambda e: (f"{expression(e.value, POSTFIX)}.{e.name}", POSTFIX),
+    tree.Cast: lambda e: (f"({e.type}){expression(e.value, UNARY)}", UNARY),
+    tree.Reinterpret: lambda e: (f"reinterpret_cast<{e.type}>({expression(e.value)})", POSTFIX),
+    tree.Braces: lambda e: (f"{e.type}{{{', '.join(map(expression, e.items))}}}", POSTFIX),
+    tree.Raw: _raw,
+}
 
 
 def _dims(dims: tuple[int, ...]) -> str:
@@ -85,31 +105,39 @@ def _dims(dims: tuple[int, ...]) -> str:
 
 def simple_statement(s: tree.Stmt) -> str:
     """A statement on one line, without its semicolon."""
-    match s:
-        case tree.Declare(type, name, init, const, dims, align):
-            before = (f"alignas({align}) " if align else "") + (
-                "const " if const and not type.endswith("const") else ""
-            )
-            value = "" if init is None else f" = {expression(init)}"
-            return f"{before}{type} {name}{_dims(dims)}{value}"
-        case tree.SharedBuffer(name, None, align):
-            return f"extern __shared__ __align__({align}) unsigned char {name}[]"
-        case tree.SharedBuffer(name, size, align):
-            return f"__shared__ __align__({align}) unsigned char {name}[{size}]"
-        case tree.Assign(target, op, value):
-            if op in ("+=", "-=") and value == tree.Integer(1):
-                return f"{op[0] * 2}{expression(target, UNARY)}"
-            return f"{expression(target, UNARY)} {op} {expression(value)}"
-        case tree.Evaluate(value):
-            return expression(value)
-        case tree.Break():
-            return "break"
-        case tree.Continue():
-            return "continue"
-        case tree.Return(value):
-            return "return" if value is None else f"return {expression(value)}"
-        case _:
-            raise TypeError(s)
+    return _SIMPLE[type(s)](s)
+
+
+def _declare(s: tree.Declare) -> str:
+    before = (f"alignas({s.align}) " if s.align else "") + ("const " if s.const and not s.type.endswith("const") else "")
+    value = "" if s.init is None else f" = {expression(s.init)}"
+    return f"{before}{s.type} {s.name}{_dims(s.dims)}{value}"
+
+
+def _shared_buffer(s: tree.SharedBuffer) -> str:
+    if s.size is None:
+        return f"extern __shared__ __align__({s.align}) unsigned char {s.name}[]"
+    return f"__shared__ __align__({s.align}) unsigned char {s.name}[{s.size}]"
+
+
+ONE = tree.Integer(1)
+
+
+def _assign(s: tree.Assign) -> str:
+    if s.op in ("+=", "-=") and s.value == ONE:
+        return f"{s.op[0] * 2}{expression(s.target, UNARY)}"
+    return f"{expression(s.target, UNARY)} {s.op} {expression(s.value)}"
+
+
+_SIMPLE: dict[type, Callable[[Any], str]] = {
+    tree.Declare: _declare,
+    tree.SharedBuffer: _shared_buffer,
+    tree.Assign: _assign,
+    tree.Evaluate: lambda s: expression(s.value),
+    tree.Break: lambda s: "break",
+    tree.Continue: lambda s: "continue",
+    tree.Return: lambda s: "return" if s.value is None else f"return {expression(s.value)}",
+}
 
 
 SourceLine = tuple[str, int] | None  # a file, as C quotes it, and a line
@@ -137,12 +165,19 @@ UNMARKED = Marks()
 
 def statements(body: tree.Body, depth: int, marks: Marks = UNMARKED, around: SourceLine = None) -> list[str]:
     lines: list[str] = []
+    pad = INDENT * depth
     for s in body:
-        lines += _statement(s, depth, marks, around)
+        simple = _SIMPLE.get(type(s))
+        if simple is None:
+            lines += _statement(s, depth, marks, around)
+        else:
+            lines += marks.before(marks.inside(s, around))
+            lines.append(f"{pad}{simple(s)};")
     return lines
 
 
 def _statement(s: tree.Stmt, depth: int, marks: Marks, around: SourceLine) -> list[str]:
+    """One that is not simple."""
     pad = INDENT * depth
     at = marks.inside(s, around)
     match s:
@@ -164,7 +199,7 @@ def _statement(s: tree.Stmt, depth: int, marks: Marks, around: SourceLine) -> li
             lines = _ended(expression(raw).strip()).split("\n")
             return [*marks.before(at), *(f"{pad}{line}" if line else "" for line in lines)]
         case _:
-            return [*marks.before(at), f"{pad}{simple_statement(s)};"]
+            raise TypeError(s)
 
 
 def _ended(text: str) -> str:

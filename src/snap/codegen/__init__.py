@@ -10,7 +10,7 @@ Non-goals:  compiling it (`snap.runtime`)
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import field
 
 from snap.codegen import printer, tree
@@ -27,7 +27,7 @@ from snap.ir.effects import effects, loads, multiplied_into, passed
 from snap.ir.engines import Engine
 from snap.ir.printed import Assertion
 from snap.ir.types import Level, Scalar, Space
-from snap.ir.walk import statements
+from snap.ir.walk import callees, statements
 from snap.record import record
 
 
@@ -137,8 +137,9 @@ def _emit(function: synced.Function) -> CudaModule:
         cluster=held(Level.BLOCK).count if clustered else 0,
         min_arch=90 if clustered else 80,
     )
-    module.global_fences = _global_fences(function)
-    module.accumulators = _accumulators(function)
+    functions = callees(function)
+    module.global_fences = _global_fences(functions)
+    module.accumulators = _accumulators(functions)
     kernel, uses, grid_barrier = KernelLowering(module).kernel(function)
     smem = module.buffer + module.static_bytes
     rounds = (rounds_declaration(module.round_count),) if module.round_count else ()
@@ -154,7 +155,7 @@ def _emit(function: synced.Function) -> CudaModule:
     tensors = tuple(TensorMap(arrays[use.array], use.elem, use.box, use.swizzle, use.tf32) for use in uses)
     cluster, dynamic = module.cluster if module.cluster > 1 else 0, module.buffer if module.dynamic else 0
     return CudaModule(
-        printer.module(file),
+        printer.module(file, known=module.printed),
         kernel.name,
         params,
         module.threads,
@@ -177,13 +178,13 @@ def _emit(function: synced.Function) -> CudaModule:
     )
 
 
-def _global_fences(function: synced.Function) -> bool:
+def _global_fences(functions: list[synced.Function]) -> bool:
     """Whether boxes and threads may meet in memory other than the threads' own block's: then fences between the two are
     about all of it.
     """
-    if not any(isinstance(s, ir.BoxCopy) for _, s in _everywhere(function, set())):
+    if not any(isinstance(s, ir.BoxCopy) for function in functions for s in statements(function.body)):
         return False
-    boxes, threads = _touched(function, {})
+    boxes, threads = _touched(functions[0], {})
     return bool(boxes & threads)
 
 
@@ -220,33 +221,21 @@ def _elsewhere(a: ir.MemAccess) -> bool:
     return a.view.obj.space is not Space.SHARED or a.block is not None
 
 
-def _everywhere(function: synced.Function, seen: set[int]) -> Iterator[tuple[synced.Function, ir.Stmt]]:
-    """The statements of the kernel and of the functions that it calls, each function once."""
-    if id(function) in seen:
-        return
-    seen.add(id(function))
-    for s in statements(function.body):
-        yield function, s
-        if isinstance(s, ir.Call):
-            yield from _everywhere(s.function, seen)
-
-
-def _accumulators(kernel: synced.Function) -> set[tuple[int, int]]:
+def _accumulators(functions: list[synced.Function]) -> set[tuple[int, int]]:
     """The arrays that products may go into, each as (function, variable): also what a function takes by reference and
     only assigns to.
     """
-    found: set[tuple[int, int]] = set()
-    same: list[tuple[tuple[int, int], tuple[int, int]]] = []  # an argument and the parameter that it is
-    for function, s in _everywhere(kernel, set()):
-        found |= {(id(function), var.uid) for var in multiplied_into(s)}
-        if isinstance(s, ir.Call):
-            same += [
-                ((id(function), arg.var.uid), (id(s.function), param.var.uid))
-                for arg, param in zip(s.args, s.function.params)
-                if isinstance(param, ir.RefParam)
-            ]
-    count = -1
-    while found and count != len(found):
+    found = {(id(f), var.uid) for f in functions for s in statements(f.body) for var in multiplied_into(s)}
+    same = [  # an argument and the parameter that it is
+        ((id(function), arg.var.uid), (id(s.function), param.var.uid))
+        for function in (functions if found else ())
+        for s in statements(function.body)
+        if isinstance(s, ir.Call)
+        for arg, param in zip(s.args, s.function.params)
+        if isinstance(param, ir.RefParam)
+    ]
+    count = 0
+    while count != len(found):
         count = len(found)
         found.update(one for pair in same if not found.isdisjoint(pair) for one in pair)
     return found

@@ -96,6 +96,8 @@ class KernelLowering:
         key = print_function(made)
         if key not in self.by_body:
             name = self.module.names.user(made.name)
+            if name == made.name:
+                self.module.printed[name] = key
             self.module.functions.append(replace(made, name=name))
             self.module.written(self.module.functions[-1:], span)
             self.by_body[key] = replace(lowered, name=name)
@@ -176,7 +178,7 @@ class KernelLowering:
         return [*head, *named, *made]
 
     def _begin(self, function: synced.Function) -> tuple[FunctionState, LevelIndices, LevelIndex]:
-        usage = Usage.of(function)
+        usage = Usage.of(function, bool(self.module.accumulators))
         namer = Namer(avoid=frozenset(map(identifier, usage.names)))
         callees = [(call, self.device(call.function)) for call in usage.calls]
         namer.scopes[0].update(callee.name for _, callee in callees)  # which a local name must not hide
@@ -189,9 +191,9 @@ class KernelLowering:
                 if not usage.writes[param.var.uid] and param.var.uid not in usage.pinned:
                     state.constants.add(param.var.uid)
         state.smem, state.grid_barrier = namer.own("smem"), namer.own("grid_barrier")
-        for s in statements(function.body):
-            if isinstance(s, ir.DeclareShared) and s.obj.extent is not None:
-                state.launch_names[s.obj.uid] = namer.own(f"{s.obj.name}_at")
+        for obj in usage.shared:
+            if obj.extent is not None:
+                state.launch_names[obj.uid] = namer.own(f"{obj.name}_at")
         self._background(state, callees)
         top = LevelIndex(tree.Name(namer.own(function.place.top.word)))
         return state, start(self.module, function.place, None if function.kernel else top), top

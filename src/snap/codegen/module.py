@@ -61,6 +61,7 @@ class Module:
     them. global_fences: boxes and threads may meet in global memory, or in that of another block. entry, exit: the
     kernel's barriers before and behind what the program says. accumulators: local arrays that products go into
     somewhere, each as (id of the function, uid).  tables: of constants, and what they are called.
+    printed: texts of functions, by name.
     """
 
     threads: int
@@ -69,6 +70,7 @@ class Module:
     structs: dict[str, tree.Struct] = field(default_factory=dict)
     helpers: dict[str, Helper] = field(default_factory=dict)
     functions: list[tree.Function] = field(default_factory=list)
+    printed: dict[str, str] = field(default_factory=dict)
     names: Namer = field(default_factory=lambda: Namer(at_file_scope))
     barriers: dict[int, int] = field(default_factory=dict)
     rounds: dict[int, int] = field(default_factory=dict)

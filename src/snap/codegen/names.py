@@ -8,6 +8,7 @@ Non-goals:  linking with other files
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 KEYWORDS = frozenset(
     """
@@ -118,6 +119,7 @@ _IN_FILES = MATH_STEMS | FILE_WORDS
 SUFFIX = re.compile(r"((f|l|f32|f32x|f64|f64x)(_r)?|64|_r|_l)$")
 
 
+@lru_cache(maxsize=1 << 12)
 def in_any_scope(name: str) -> bool:
     """Whether `name` is taken in every scope."""
     if name in _ANYWHERE or name.removesuffix("f") in _CALLED:

@@ -9,7 +9,8 @@ Non-goals:  deciding anything about the program
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from snap.codegen import tree
@@ -243,12 +244,13 @@ def struct(s: tree.Struct) -> str:
     return f"struct alignas({s.align}) {s.name} {{ {members} }};"
 
 
-def module(m: tree.Module, marks: Marks = UNMARKED) -> str:
+def module(m: tree.Module, marks: Marks = UNMARKED, known: Mapping[str, str] = MappingProxyType({})) -> str:
+    """known: by name, the texts of functions that were printed before, without marks."""
     parts = ["\n".join(f"// {comment_text(line)}" for line in m.header)]
     if m.includes:
         parts.append("\n".join(f"#include <{name}>" for name in m.includes))
     if m.structs:
         parts.append("\n".join(map(struct, m.structs)))
     parts += m.helpers
-    parts += (function(f, marks) for f in m.functions)
+    parts += (known.get(f.name) or function(f, marks) for f in m.functions)
     return "\n\n".join(parts) + "\n"

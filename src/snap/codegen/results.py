@@ -116,6 +116,8 @@ def array_align(state: FunctionState, var: ir.Var) -> int:
 
 def merged(scope: Scope, statements: ir.Body, at: int) -> tuple[ir.Var, tree.Expr] | None:
     """`x; x = effect();` as `x = effect();`: the declared variable and its value."""
+    if type(statements[at]) is not ir.Declare:
+        return None
     usage = scope.state.usage
     match statements[at : at + 2]:
         case (ir.Declare(var, None), _) if usage.dead(var):

@@ -77,8 +77,8 @@ def parts(cls: type) -> tuple[str, ...]:
 @dataclass(slots=True)
 class Usage:
     """pinned: variables that something may write through a reference, so they are neither constant nor superfluous.
-    align: bytes, of arrays seen as vectors.  accumulators: of arrays that wgmma writes. boxes, barriers, calls: the
-    statements that copy boxes, the mbarriers and the calls, in order.
+    align: bytes, of arrays seen as vectors.  accumulators: of arrays that wgmma writes. boxes, barriers, shared,
+    calls: the statements that copy boxes, the mbarriers, the arrays in shared memory and the calls, in order.
     """
 
     reads: Counter[int] = field(default_factory=Counter)
@@ -90,15 +90,18 @@ class Usage:
     accumulators: set[int] = field(default_factory=set)
     boxes: list[ir.BoxCopy | ir.BoxPrefetch] = field(default_factory=list)
     mbarriers: dict[int, synced.MBarrier] = field(default_factory=dict)
+    shared: list[ir.MemObject] = field(default_factory=list)
     calls: list[ir.Call] = field(default_factory=list)
 
     @staticmethod
-    def of(function: synced.Function) -> Usage:
+    def of(function: synced.Function, multiplies: bool) -> Usage:
+        """multiplies: whether there is a wgmma somewhere in the kernel."""
         usage = Usage()
         for param in function.params:
             usage.names.add(param.handle.obj.name if isinstance(param, ir.MemParam) else param.var.name)
         usage.visit(function.body)
-        usage.accumulators = {var.uid for s in statements(function.body) for var in multiplied_into(s)}
+        if multiplies:
+            usage.accumulators = {var.uid for s in statements(function.body) for var in multiplied_into(s)}
         return usage
 
     def dead(self, var: ir.Var) -> bool:
@@ -115,18 +118,18 @@ class Usage:
 
     def visit(self, node: Any) -> None:
         cls = type(node)
-        if cls is tuple:
-            for item in node:
-                self.visit(item)
-            return
-        if cls in LEAVES:
-            return
         if cls is ir.Read:
             self.reads[node.var.uid] += 1
             return
+        if cls is tuple:
+            for item in node:
+                if type(item) not in LEAVES:
+                    self.visit(item)
+            return
+        if cls in LEAVES:
+            return
         if cls not in NOTED:
-            for name in parts(cls):
-                self.visit(getattr(node, name))
+            self._inside(node)
             return
         match node:
             case ir.Elem(array) | ir.ArrayValue(array):
@@ -149,6 +152,7 @@ class Usage:
                 self.visit(shape)
             case ir.DeclareShared(obj):
                 self.names.add(obj.name)
+                self.shared.append(obj)
             case _:
                 self._parts(node)
 
@@ -170,8 +174,13 @@ class Usage:
                 self.pinned.update(var.uid for var in map(variable_of, targets) if var is not None)
             case ir.Unsafe(values=values):
                 self.pinned.update(value.var.uid for _, value in values if isinstance(value, ir.Read))
+        self._inside(node)
+
+    def _inside(self, node: object) -> None:
         for name in parts(type(node)):
-            self.visit(getattr(node, name))
+            part = getattr(node, name)
+            if type(part) not in LEAVES:
+                self.visit(part)
 
     def _array(self, array: ir.ArrayRef) -> None:
         own = array.var.type

@@ -3,7 +3,7 @@
 `dataclass(frozen=True, slots=True)` writes and compiles six functions a class before any program has been read, and the
 trees have well over a hundred classes, of which a program uses a few dozen.  Records share their methods, and a class's
 `__init__` is compiled when it is first called. Else the two are the same: `field(...)`, defaults, keywords, `match`,
-equality, hash, repr, pickling, `dataclasses.fields` and `replace` (of which this module has one that takes half
+equality, hash, repr, pickling, `dataclasses.fields` and `replace` (of which this module has one that takes a fifth of
 the time).
 
 That nobody assigns to a field is the type checker's matter (`frozen_default`).  With `SNAP_VERIFY` in the environment,
@@ -69,23 +69,30 @@ def record(cls: type[T]) -> type[T]:
     return made
 
 
+def copied(one: T) -> T:
+    """Another record with the same fields; of what is kept in the first one, it has nothing."""
+    return type(one)._copied(one)  # type: ignore[attr-defined]
+
+
 def replace(one: T, **parts: object) -> T:
     """The record with other values in some fields."""
-    cls: Any = type(one)
-    declared = getattr(cls, "_declared", None)
-    if declared is None:
+    copy = getattr(type(one), "_copied", None)
+    if copy is None:
         return dataclasses.replace(one, **parts)  # type: ignore[type-var]
-    for name in declared:
-        if name not in parts:
-            parts[name] = getattr(one, name)
-    return cls(**parts)
+    made = copy(one)
+    for name, part in parts.items():
+        _put(made, name, part)
+    return made
+
+
+_put = object.__setattr__
 
 
 def kept(name: str, made: Callable[[Any], T]) -> Callable[[Any], T]:
     """What `made` makes of a record, made once and kept in its slot of that name.  The name stands in the function's
     text: Python finds a slot faster so than by `getattr`, and passes ask tens of thousands of times.
     """
-    names: dict[str, Any] = {"made": made, "put": object.__setattr__}
+    names: dict[str, Any] = {"made": made, "put": _put}
     exec(
         f"""def ask(one):
     try:
@@ -127,6 +134,22 @@ def _compiled_init(cls: Any) -> Callable[..., None]:
     init = names["__init__"]
     init.__module__, init.__qualname__ = cls.__module__, f"{cls.__qualname__}.__init__"
     return init
+
+
+def _copied(one: Any) -> Any:
+    """The first call; from then on the class has a function of its own, in which the fields are written out."""
+    cls = type(one)
+    copy = _compiled_copy(cls)
+    cls._copied = staticmethod(copy)
+    return copy(one)
+
+
+def _compiled_copy(cls: Any) -> Callable[[Any], Any]:
+    store = "put(made, {0!r}, one.{0})" if cls.__setattr__ is _setattr else "made.{0} = one.{0}"
+    body = "; ".join(map(store.format, cls._declared)) or "pass"
+    names: dict[str, Any] = {"new": cls.__new__, "cls": cls, "put": _put}
+    exec(f"def copy(one):\n    made = new(cls)\n    {body}\n    return made", names)
+    return names["copy"]
 
 
 def _eq(self: Any, other: Any) -> bool:
@@ -178,6 +201,7 @@ class _Fields:
 
 _SHARED = {
     "__init__": _init,
+    "_copied": staticmethod(_copied),
     "__eq__": _eq,
     "__hash__": _hash,
     "__repr__": _repr,

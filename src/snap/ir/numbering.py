@@ -17,7 +17,7 @@ from snap.ir import synced
 from snap.ir.effects import effects
 from snap.ir.rewrite import changed, each, with_bodies
 from snap.ir.walk import BRANCHED, expressions, own_expressions, statements
-from snap.record import replace
+from snap.record import copied, replace
 
 F = TypeVar("F", bound=synced.AnyFunction)
 G = TypeVar("G", bound=synced.AnyFunction)
@@ -60,31 +60,15 @@ class Numbers:
         return _called(s, self.new(), inside)
 
 
-_SLOTS: dict[type, list[tuple[Callable, Callable]]] = {}
-
-
 def _called(s: ir.Stmt, number: int, inside: Callable[[ir.Body], ir.Body]) -> ir.Stmt:
     """The statement by another number, its bodies changed.  What it does itself is the same, so what is kept of that is
     kept of both: a program has thousands of statements, and each is asked again and again.
     """
     made = with_bodies(s, inside) if type(s) in BRANCHED else s
-    made = _copied(s) if made is s else made
+    made = copied(s) if made is s else made
     _put_number(made, number)
     for put, ask in _KEPT:
         put(made, ask(s))
-    return made
-
-
-def _copied(s: ir.Stmt) -> ir.Stmt:
-    """`replace(s)`, in a third of its time."""
-    cls: Any = type(s)
-    slots = _SLOTS.get(cls)
-    if slots is None:
-        members = [getattr(cls, name) for name in cls._declared if name != "number"]
-        slots = _SLOTS[cls] = [(member.__get__, member.__set__) for member in members]
-    made = cls.__new__(cls)
-    for get, put in slots:
-        put(made, get(s))
     return made
 
 

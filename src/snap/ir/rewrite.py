@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from snap.ir import nodes as ir
 from snap.ir.fields import BODIES, EVALUATED, EXPRESSIONS, NODES, PLACES, Fields, holding
+from snap.record import replace
 
 T = TypeVar("T")
 Change = Callable[[Any], Any]
@@ -23,13 +24,8 @@ def changed(node: T, **parts: object) -> T:
     """The node with other parts."""
     for name, part in parts.items():
         if getattr(node, name) is not part:
-            return _made(node, parts)
+            return replace(node, **parts)
     return node
-
-
-def _made(node: T, parts: dict[str, object]) -> T:
-    cls: Any = type(node)
-    return cls(**{name: parts[name] if name in parts else getattr(node, name) for name in cls._declared})
 
 
 def each(items: tuple[T, ...], change: Callable[[T], T]) -> tuple[T, ...]:
@@ -92,7 +88,7 @@ def _with(node: T, fields: Fields, change: Change) -> T:
         new = change(part) if whole else _item(part, change)
         if new is not part:
             made[name] = new
-    return _made(node, made) if made else node
+    return replace(node, **made) if made else node
 
 
 def _item(part: object, change: Change) -> object:

@@ -110,7 +110,9 @@ def simple_statement(s: tree.Stmt) -> str:
 
 
 def _declare(s: tree.Declare) -> str:
-    before = (f"alignas({s.align}) " if s.align else "") + ("const " if s.const and not s.type.endswith("const") else "")
+    before = (f"alignas({s.align}) " if s.align else "") + (
+        "const " if s.const and not s.type.endswith("const") else ""
+    )
     value = "" if s.init is None else f" = {expression(s.init)}"
     return f"{before}{s.type} {s.name}{_dims(s.dims)}{value}"
 

@@ -20,15 +20,13 @@ from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.depth import deep, roomy, uncollected
-from snap.ir.effects import begins, effects, loads, passed
-from snap.ir.engines import Engine
 from snap.ir.hardware import WARP
 from snap.ir.numbering import Numbers
 from snap.ir.points import Dependence
 from snap.ir.rewrite import with_bodies
 from snap.ir.synced import Stage
-from snap.ir.types import THREAD1, Level
-from snap.ir.walk import callees, statements
+from snap.ir.types import Level
+from snap.ir.walk import statements
 from snap.record import record, replace
 from snap.sync.begin import begin
 from snap.sync.channels import find
@@ -36,10 +34,11 @@ from snap.sync.conflict import is_plain
 from snap.sync.cover import Mark, cover
 from snap.sync.dependences import dependences
 from snap.sync.flight import without_idle_waits
-from snap.sync.graph import MOST_LOOPS, Graph, graph_of
+from snap.sync.graph import Graph, graph_of
 from snap.sync.groups import Duty, plan_copies
 from snap.sync.inline import inline, must_be_inlined
 from snap.sync.insert import insert
+from snap.sync.nothing import orders_nothing
 from snap.sync.numbered import refuse_going_back
 from snap.sync.project import project
 from snap.sync.relax import relax
@@ -231,37 +230,10 @@ def probe(function: ir.Function) -> None:
     common, the calls are not entered again, so that functions that call functions take as long as their own texts.  The
     kernel is synchronized as a whole in any case.
     """
-    if _orders_nothing(function):
+    if orders_nothing(function):
         return
     text = _without_callees(function) if _meets_beside_calls(function) else function
     roomy(lambda: _run(PASSES[:GATE], text))
-
-
-_HARMLESS = (ir.Declare, ir.Assign, ir.If, ir.For, ir.While, ir.Break, ir.Continue, ir.Return, ir.Call, ir.Group)
-_HARMLESS += (ir.Collective, ir.Assert, ir.Print, ir.Atomic)
-
-
-def _orders_nothing(function: ir.Function) -> bool:
-    """Where nothing is asynchronous, in what it calls neither, and each array is only read, only changed by atomics, or
-    each thread's own, no two accesses must be ordered; and loops that are so few are not nested too deep: there is
-    nothing that could be refused.  Of an array that a call is given, another function may do something else to it.
-    """
-    every = [s for f in callees(function) for s in statements(f.body)]
-    if not all(isinstance(s, _HARMLESS) for s in every):
-        return False
-    done = [e for s in every for e in effects(s) if e.access is not None]
-    changed = [e for e in done if e.kind.writes or e.atomic]
-    if changed and any(not p.handle.const for s in every for p, _, _ in passed(s)):
-        return False
-    atomically = {e.access.view.obj.uid for e in changed if e.atomic}
-    otherwise = {e.access.view.obj.uid for e in done if not e.atomic}
-    otherwise.update(a.view.obj.uid for s in every for a in loads(s))
-    return (
-        sum(isinstance(s, (ir.For, ir.While)) for s in every) <= MOST_LOOPS
-        and all(begins(s) is Engine.THREADS for s in every)
-        and all(e.atomic or e.privilege == THREAD1 for e in changed)
-        and atomically.isdisjoint(otherwise)
-    )
 
 
 def _without_callees(function: ir.Function) -> ir.Function:

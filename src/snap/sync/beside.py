@@ -8,7 +8,6 @@ who would have to meet: nothing can order these.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 from snap.ir.types import BLOCK1, Place
 from snap.sync.conflict import Conflict, beside
@@ -42,44 +41,53 @@ Region = tuple[Place, dict[ObjectKey, Touched]]
 
 
 class Beside:
+    """regions   for each group, case or call we are in, what was touched in it
+    widest    of these, of each privilege the outermost: what those inside of it would add, it has said
+    siblings  the same for earlier cases of the splits we are in
+    """
+
     def __init__(self, context: Context):
         self.context = context
-        self.regions: list[Region] = []  # for each group, case or call we are in, what was touched in it
-        self.siblings: list[Region] = []  # the same for earlier cases of the splits we are in
+        self.regions: list[Region] = []
+        self.widest: list[Region] = []
+        self.siblings: list[Region] = []
 
-    @contextmanager
-    def region(self, place: Place) -> Iterator[None]:
-        """A group or a call.  One in another of the same privilege would add nothing, and many calls are in calls."""
-        new = all(outer.privilege != place.privilege for outer, _ in self.regions)
-        if new:
+    def enters(self, place: Place, case: bool) -> bool:
+        """A group or a call, or a case of a split.  A group or call in another of the same privilege would add nothing,
+        and many calls are in calls.  The answer is for `leaves`.
+        """
+        privilege = place.privilege
+        new = all(outer.privilege != privilege for outer, _ in self.widest)
+        if new or case:
             self.regions.append((place, {}))
-        yield
+            if new:
+                self.widest.append(self.regions[-1])
+        return new
+
+    def leaves(self, new: bool, case: bool) -> None:
         if new:
-            self.regions.pop()
+            self.widest.pop()
+        if new or case:
+            left = self.regions.pop()
+            if case:
+                self.siblings.append(left)
 
-    @contextmanager
-    def case(self, place: Place) -> Iterator[None]:
-        self.regions.append((place, {}))
-        yield
-        self.siblings.append(self.regions.pop())
+    def cases(self) -> int:
+        """A split begins; the answer is for `behind_cases`, from where on its cases are over."""
+        return len(self.siblings)
 
-    @contextmanager
-    def split(self) -> Iterator[None]:
-        before = len(self.siblings)
-        yield
+    def behind_cases(self, before: int) -> None:
         del self.siblings[before:]
 
     def access(self, b: Token) -> Iterator[ConflictingPair]:
-        for place, touched in [*(self.regions[k] for k in self._widest()), *self.siblings]:
-            if b.obj in touched:
-                yield from self._pairs(b, place, touched[b.obj])
+        obj = b.obj
+        for place, touched in (*self.widest, *self.siblings):
+            if obj in touched:
+                yield from self._pairs(b, place, touched[obj])
         for _, touched in self.regions:
-            touched.setdefault(b.obj, Touched()).add(b)
-
-    def _widest(self) -> list[int]:
-        """The regions we are in, of each privilege the outermost: what those inside of it would add, it has said."""
-        first = {place.privilege: k for k, (place, _) in reversed(list(enumerate(self.regions)))}
-        return sorted(first.values())
+            if obj not in touched:
+                touched[obj] = Touched()
+            touched[obj].add(b)
 
     def _pairs(self, b: Token, place: Place, touched: Touched) -> Iterator[ConflictingPair]:
         most = b.names[-1].privilege
@@ -92,13 +100,12 @@ class Beside:
                 yield t, b, found
 
     def count(self) -> list[dict[ObjectKey, int]]:
-        """How many accesses there have been, by region and object."""
-        return [{obj: len(one.tokens) for obj, one in touched.items()} for _, touched in self.regions]
+        """How many accesses there have been, by region and object; of the widest regions."""
+        return [{obj: len(one.tokens) for obj, one in touched.items()} for _, touched in self.widest]
 
     def around(self, before: list[dict[ObjectKey, int]]) -> Iterator[ConflictingPair]:
         """A loop ends: what one iteration does comes before all that the next one does."""
-        for k in self._widest():
-            (place, touched), begun = self.regions[k], before[k]
+        for (place, touched), begun in zip(self.widest, before):
             for obj, one in touched.items():
                 for b in one.tokens[begun.get(obj, 0) :]:
                     yield from self._pairs(b, place, one)

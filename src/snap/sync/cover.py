@@ -69,6 +69,8 @@ class Mark:
 
 def cover(edges: list[Edge], gaps: dict[GapKey, Gap], function: synced.Function) -> dict[GapKey, list[Mark]]:
     marks: dict[GapKey, list[Mark]] = {}
+    if not edges:
+        return marks
     chosen: list[tuple[Gap, Privilege]] = []
     products = 0  # the gaps at which these are waited for, as a set of bits
     groups: dict[tuple[Privilege, Class, int], list[Edge]] = {}

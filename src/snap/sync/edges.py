@@ -9,8 +9,6 @@ up to it: `Finder` makes an edge, `Counter` (groups.py) counts the work in fligh
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-
 from snap.analysis.values import Frame
 from snap.diag.error import Diagnostic, Label, SnapError
 from snap.ir import nodes as ir
@@ -41,15 +39,19 @@ class Visitor:
     def ended(self, statements: list[Here], paths: Paths) -> None:
         """These come to their ends."""
 
-    def region(self, place: Place):
-        """A group or a call, as long as the walk is in it."""
-        return nullcontext()
+    def enters(self, place: Place, case: bool) -> bool:
+        """A group or a call, or a case of a split, begins; the answer is given to `leaves` when it ends."""
+        return False
 
-    def case(self, place: Place):
-        return nullcontext()
+    def leaves(self, new: bool, case: bool) -> None:
+        """It ends."""
 
-    def split(self):
-        return nullcontext()
+    def cases(self) -> int:
+        """A split begins; the answer is given to `behind_cases` when all of its cases have ended."""
+        return 0
+
+    def behind_cases(self, before: int) -> None:
+        """It ends."""
 
     def begins(self) -> object:
         """A loop begins; what this returns is given to `goes_around` when its first iteration has ended."""
@@ -136,7 +138,8 @@ class Finder(Visitor):
         self.beside = Beside(context)
         self.edges: dict[tuple, Edge] = {}
         self.last_gap = 0
-        self.region, self.case, self.split = self.beside.region, self.beside.case, self.beside.split
+        self.enters, self.leaves = self.beside.enters, self.beside.leaves
+        self.cases, self.behind_cases = self.beside.cases, self.beside.behind_cases
         self.begins = self.beside.count
 
     def crossing(self, gap: Gap, paths: Paths) -> None:

@@ -12,7 +12,6 @@ iteration by iteration.  Non-goals: which pairs are in conflict (conflict.py).
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Any
 
 from snap.analysis import linear
@@ -31,13 +30,13 @@ from snap.sync.accesses import Accesses
 from snap.sync.context import Context, context_of
 from snap.sync.edges import Finder, Visitor
 from snap.sync.loops import few
+from snap.sync.nothing import MOST_LOOPS, orders_nothing
 from snap.sync.paths import Paths, one_iteration_older
 from snap.sync.tokens import ACQUIRED, Edge, Gap, GapKey, GapKind, Here, ObjectKey, Said, Token, altered
 from snap.sync.variables import Told, Variables, Written
 from snap.sync.weave import Woven
-from snap.sync.where import Moment, Where, into_roles
+from snap.sync.where import REGIONS, Moment, Where, into_roles, region
 
-MOST_LOOPS = 10
 _NOT_TOLD: Any = object()
 
 
@@ -54,6 +53,8 @@ class Graph:
 def graph_of(function: synced.Function, woven: Woven | None = None) -> Graph:
     context, told = context_of(function, woven), Told()
     gaps: dict[GapKey, Gap] = {}
+    if orders_nothing(function):
+        return Graph(context, [], gaps, told)
     finder = Finder(context, gaps)
     FlowWalk(context, finder, gaps, told).run()
     return Graph(context, finder.settled_edges(), gaps, told)
@@ -205,9 +206,11 @@ class FlowWalk(Forward[Paths]):
         if found is None:
             found = self.told.inside[asked] = self._inside(s, k, paths)
         self.where = found
-        if isinstance(s, (ir.Group, ir.Call, ir.Split)):
-            with self._beside(s, k):
-                result = self.body(body, paths)
+        if type(s) in REGIONS:
+            case = type(s) is ir.Split
+            new = self.visitor.enters(region(s, k), case)
+            result = self.body(body, paths)
+            self.visitor.leaves(new, case)
         else:
             result = self.body(body, paths)
         self.where = outer
@@ -232,12 +235,6 @@ class FlowWalk(Forward[Paths]):
                 return where.called(s, called(where.frame, s.number))
             case _:
                 return where
-
-    def _beside(self, s: ir.Group | ir.Call | ir.Split, k: int) -> AbstractContextManager:
-        """Who is in there, as the visitor sees it."""
-        if isinstance(s, ir.Split):
-            return self.visitor.case(s.cases[k].place)
-        return self.visitor.region(s.place if isinstance(s, ir.Group) else s.function.place)
 
     # ---- mbarriers, waits, commits ----------------------------------------------------------------------------------
 
@@ -360,8 +357,9 @@ class FlowWalk(Forward[Paths]):
 
     def split(self, s: ir.Split, paths: Paths) -> Paths | None:
         ends: list[Paths | None] = [paths]  # the units beyond the last case
-        with self.visitor.split():
-            ends += [self.inside(s, k, case.body, paths.copy()) for k, case in enumerate(s.cases)]
+        before = self.visitor.cases()
+        ends += [self.inside(s, k, case.body, paths.copy()) for k, case in enumerate(s.cases)]
+        self.visitor.behind_cases(before)
         if into_roles(s):  # what a role did before is as its own threads know it, who have come through its case
             for case, end in zip(s.cases, ends[1:]):
                 if end is not None and not case.rest:

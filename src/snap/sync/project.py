@@ -11,13 +11,14 @@ as before. Non-goals: runs that hold a barrier of the whole block stay as they a
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import is_
 
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.effects import accesses, assigned, effects, loads, passed
 from snap.ir.engines import Engine
 from snap.ir.numbering import Numbers
-from snap.ir.rewrite import each, mapped, with_bodies, with_expressions
+from snap.ir.rewrite import changed, each, mapped, with_bodies, with_expressions
 from snap.ir.synced import PointKind
 from snap.ir.types import GRID1, Level, Place, Space
 from snap.ir.walk import bodies, callees, expressions, own_expressions, statements, variables, ways_out
@@ -56,21 +57,21 @@ class _Projector:
             if end < len(body):
                 out.append(self._inside(body[end], place))
             k = end + 1
-        return tuple(out)
+        return body if len(out) == len(body) and all(map(is_, out, body)) else tuple(out)
 
     def _inside(self, s: ir.Stmt, place: Place) -> ir.Stmt:
         """Look for runs in what a statement holds, as long as it is the whole block's code."""
         match s:
             case ir.Group() if s.privilege.level >= Level.BLOCK:
-                return replace(s, body=self.body(s.body, s.place))
+                return changed(s, body=self.body(s.body, s.place))
             case ir.Group() | ir.Split():
                 return s
             case ir.If():
-                return replace(s, then=self.body(s.then, place), other=self.body(s.other, place))
+                return changed(s, then=self.body(s.then, place), other=self.body(s.other, place))
             case ir.While():
-                return replace(s, body=self.body(s.body, place))
+                return changed(s, body=self.body(s.body, place))
             case ir.For() | ir.Partition() | ir.Claim():
-                return replace(s, body=self.body(s.body, place))
+                return changed(s, body=self.body(s.body, place))
             case _:
                 return s
 

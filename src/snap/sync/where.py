@@ -9,7 +9,7 @@ from __future__ import annotations
 from snap.analysis.linear import Form
 from snap.analysis.values import Frame, Position
 from snap.ir import nodes as ir
-from snap.ir.types import Level
+from snap.ir.types import Level, Place
 from snap.record import record, replace
 from snap.sync.paths import Paths
 from snap.sync.tokens import Here, Role
@@ -60,6 +60,16 @@ class Where:
 def into_roles(s: ir.Split) -> bool:
     """Whether it splits the threads of a block, rather than of a part of it."""
     return s.level is Level.THREAD and s.outer.top > Level.THREAD
+
+
+REGIONS = frozenset((ir.Group, ir.Call, ir.Split))  # others of the units around run beside what is in there
+
+
+def region(s: ir.Group | ir.Call | ir.Split, k: int) -> Place:
+    """Who is in the k-th body."""
+    if isinstance(s, ir.Split):
+        return s.cases[k].place
+    return s.place if isinstance(s, ir.Group) else s.function.place
 
 
 @record

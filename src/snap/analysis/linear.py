@@ -45,7 +45,7 @@ LinearAtom = tuple
 Form = tuple[int, tuple[tuple[LinearAtom, int], ...]]
 
 ZERO: Form = (0, ())
-COMPOUND = (DIV, MUL, XOR)  # atoms made of forms
+COMPOUND = frozenset((DIV, MUL, XOR))  # atoms made of forms
 
 
 def number(n: int) -> Form:

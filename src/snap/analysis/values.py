@@ -332,7 +332,8 @@ def least_step(step: Form) -> int:
 
 
 def is_integer(type: object) -> bool:
-    return isinstance(type, Scalar) and type.kind in (ScalarKind.INT, ScalarKind.UINT, ScalarKind.BOOL)
+    """A truth value is one, too."""
+    return isinstance(type, Scalar) and not type.is_float
 
 
 def form(e: ir.Expr, values: Values, frame: Frame, at: Position | None) -> Form:
@@ -345,17 +346,7 @@ def form(e: ir.Expr, values: Values, frame: Frame, at: Position | None) -> Form:
             return linear.number(int(value)) if isinstance(value, (int, bool)) else values.beyond(e, frame, at)
         case ir.Read(var) if is_integer(var.type):
             return values.read(frame, var)
-        case ir.UnitId(target, place) if at is not None:
-            return unit_index(target, place, at)
-        case ir.UnitCount(target):
-            return linear.unknown((linear.COUNT, str(target), str(e.place)))
-        case ir.Cast() | ir.Unary() | ir.Binary() if not isinstance(e.type, Scalar):  # of vectors
-            return values.beyond(e, frame, at)
-        case ir.Cast(value) if is_integer(value.type) and e.type.kind in (ScalarKind.INT, ScalarKind.UINT):
-            return wrapped(form(value, values, frame, at), e.type, values)
-        case ir.Unary("-", value) if e.type.kind in (ScalarKind.INT, ScalarKind.UINT):
-            return _held(linear.times(form(value, values, frame, at), -1), e.type, values)
-        case ir.Binary(op, left, right) if e.type.kind in (ScalarKind.INT, ScalarKind.UINT):
+        case ir.Binary(op, left, right) if _wraps(e.type):
             a, b = form(left, values, frame, at), form(right, values, frame, at)
             found = _binary(op, a, b, values, e.type)
             if found is None:
@@ -363,8 +354,21 @@ def form(e: ir.Expr, values: Values, frame: Frame, at: Position | None) -> Form:
             if op == "<<":
                 return wrapped(found, e.type, values)
             return _held(found, e.type, values) if op in "+-*" else found  # others do not leave the type
+        case ir.UnitId(target, place) if at is not None:
+            return unit_index(target, place, at)
+        case ir.UnitCount(target):
+            return linear.unknown((linear.COUNT, str(target), str(e.place)))
+        case ir.Cast(value) if is_integer(value.type) and _wraps(e.type):
+            return wrapped(form(value, values, frame, at), e.type, values)
+        case ir.Unary("-", value) if _wraps(e.type):
+            return _held(linear.times(form(value, values, frame, at), -1), e.type, values)
         case _:
             return values.beyond(e, frame, at)
+
+
+def _wraps(type: ValueType) -> bool:
+    """Whether it is an integer that is computed with: no truth value, and no vector of them."""
+    return isinstance(type, Scalar) and type.is_integer
 
 
 def _inside(inner: Range, outer: Range) -> bool:

@@ -14,7 +14,7 @@ from snap.check import convert
 from snap.check.annotations import Spec, SpecKind, annotation, constant_value
 from snap.check.arithmetic import arithmetic, converted
 from snap.check.bindings import Constant, IndexFunction, Memory, Poison, RoleName, Variable
-from snap.check.explain import declared, write_up
+from snap.check.explain import declared, held_here, write_up
 from snap.check.expressions import COMPONENTS, array_index, expression
 from snap.check.initial import declare_array
 from snap.check.known import note_value
@@ -383,7 +383,8 @@ def assignable(c: Checker, found: Variable, span: Span) -> None:
             secondary=declared(var),
             help=f"declare a variable of your own: `j: {var.type} = {var.name}`",
         )
-    write_up(c, var.privilege, f"`{var.name}`", span, (Label(var.span, f"`{var.name}` is at `{var.privilege}`"),))
+    if not held_here(c, var.privilege):
+        write_up(c, var.privilege, f"`{var.name}`", span, (Label(var.span, f"`{var.name}` is at `{var.privilege}`"),))
 
 
 def assignable_register(c: Checker, found: Variable, span: Span) -> None:

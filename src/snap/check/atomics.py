@@ -69,7 +69,7 @@ def atomic_call(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> 
         partial(access, c, memory, items, PER_THREAD, e.span),
         *(partial(scalar if isinstance(elem, Scalar) else expression, c, a, PER_THREAD) for a in rest),
     ]
-    made, *values = in_order(c, THREAD1, *evaluations)
+    made, *values = in_order(c, THREAD1, lambda evaluated: evaluated(), evaluations)
     args = tuple(converted(c, value, elem, a.span, "the element") for value, a in zip(values, rest))
     if not memory.handle.const:
         c.touches.append(ObjectUse(memory.handle.obj, f"`atomic.{word}`", e.span))

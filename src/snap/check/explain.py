@@ -181,6 +181,11 @@ def level_missing(p: Privilege) -> str:
     return f"go through them in code that has several: `with each({p.level.word}):` in that of the grid"
 
 
+def held_here(c: Checker, p: Privilege) -> bool:
+    """Whether what is at p can be declared or assigned here."""
+    return c.place.privilege.at_least(p) and c.place.holds(p)
+
+
 def write_up(
     c: Checker,
     p: Privilege,
@@ -192,6 +197,8 @@ def write_up(
     help: str = "",
 ) -> bool:
     """Reports, and says whether it did.  `note`, `help`: for what is no assignment."""
+    if held_here(c, p):
+        return False
     construct = c.holder
     inside = (Label(construct.span, f"this code runs at `{c.privilege}`"),) if construct is not None else ()
     if not c.privilege.at_least(p):
@@ -211,26 +218,24 @@ def write_up(
             help=help or f"do it where the code's privilege is at least `{p}`",
         )
         return True
-    if not c.place.holds(p):
-        held = c.place.held(p.level)
-        if held is None:
-            c.report(
-                "SNAP005",
-                f"there is no level `{p.level.word}` here for {what}",
-                span,
-                f"this code holds {c.place}",
-                secondary + inside,
-                help=level_missing(p),
-            )
-        else:
-            count = "a number its caller decides" if held.count is None else str(held.count)
-            c.report(
-                "SNAP005",
-                f"`{p}` does not divide the {p.level.word}s here: there are {count}",
-                span,
-                "not a divisor",
-                secondary + inside,
-                help="choose a count that divides",
-            )
-        return True
-    return False
+    held = c.place.held(p.level)
+    if held is None:
+        c.report(
+            "SNAP005",
+            f"there is no level `{p.level.word}` here for {what}",
+            span,
+            f"this code holds {c.place}",
+            secondary + inside,
+            help=level_missing(p),
+        )
+    else:
+        count = "a number its caller decides" if held.count is None else str(held.count)
+        c.report(
+            "SNAP005",
+            f"`{p}` does not divide the {p.level.word}s here: there are {count}",
+            span,
+            "not a divisor",
+            secondary + inside,
+            help="choose a count that divides",
+        )
+    return True

@@ -7,7 +7,8 @@ above (SNAP006).  Non-goals: statements, declarations.
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
+from typing import Any
 
 from snap.check import convert
 from snap.check.arithmetic import arithmetic, compared
@@ -16,7 +17,7 @@ from snap.check.explain import declared, group_words, read_down
 from snap.check.memory import indices, load
 from snap.check.names import TOO_LONG, as_definition, constant_of, describe_object, resolve
 from snap.check.operands import in_order, kept
-from snap.check.state import Abort, Checker, ConstructKind, Want
+from snap.check.state import Checker, ConstructKind, Want
 from snap.check.storage import LocalArray, inside, no_pipeline, storage
 from snap.check.tables import element as table_element
 from snap.check.tables import is_array
@@ -32,64 +33,57 @@ COMPONENTS = {"x": 0, "y": 1, "z": 2, "w": 3}
 
 
 def expression(c: Checker, e: tree.Expr, want: Want) -> ir.Expr:
-    match e:
-        case tree.Number(value):
-            const = convert.literal(value, e.span)
-            if const is None:
-                raise c.type_error(f"no integer type holds {value}", e.span, help=TOO_LONG)
-            return const
-        case tree.Text(text):
-            number = text.lower().strip("+-") in ("inf", "infinity", "nan")
-            help = "write `math.inf`, `-math.inf` or `math.nan`, with `import math`" if number else _TEXTS
-            raise c.fail("SNAP017", "text is not a value in Snap", e.span, help=help)
-        case tree.Name():
-            return _name(c, e, want)
-        case tree.Known(Variable(var)):
-            return ir.Read(var, var.type, span=e.span)
-        case tree.Attribute():
-            return _attribute(c, e, want)
-        case tree.Subscript():
-            return _subscript(c, e, want)
-        case tree.Unary(op, operand):
-            return _unary(c, op, operand, e, want)
-        case tree.Binary(op, left, right):
-            return _binary(c, op, left, right, e.span, want)
-        case tree.Compare(op, left, right):
-            first, second = numbers(c, want, left, right)
-            return compared(c, op, first, second, e.span)
-        case tree.Chain():
-            return _chain(c, scalar(c, e.operands[0], _linked(c, e, 0, want)), e, 0, want)
-        case tree.Logical():
-            return _logical(c, e, want)
-        case tree.Conditional():
-            return _conditional(c, e, want)
-        case tree.Call():
-            from snap.check.calls import call
-
-            value = call(c, e, want)
-            if value is None:
-                help = "call it on a line of its own; a function that gives something back says so: `-> int`"
-                raise c.type_error("this call returns nothing", e.span, "used as a value", help=help)
-            return value
-        case tree.Lambda():
-            raise c.fail(
-                "SNAP017",
-                "a lambda is an index function, not a value",
-                e.span,
-                help="give it to `partition(..., f=...)`",
-            )
-        case tree.Sequence() | tree.Each():
-            raise _no_value(c, e)
-        case _:
-            raise TypeError(type(e).__name__)
+    return _EXPRESSIONS[type(e)](c, e, want)
 
 
-def _no_value(c: Checker, e: tree.Sequence | tree.Each) -> Abort:
+def _number(c: Checker, e: tree.Number, want: Want) -> ir.Expr:
+    const = convert.literal(e.value, e.span)
+    if const is None:
+        raise c.type_error(f"no integer type holds {e.value}", e.span, help=TOO_LONG)
+    return const
+
+
+def _text(c: Checker, e: tree.Text, want: Want) -> ir.Expr:
+    number = e.value.lower().strip("+-") in ("inf", "infinity", "nan")
+    help = "write `math.inf`, `-math.inf` or `math.nan`, with `import math`" if number else _TEXTS
+    raise c.fail("SNAP017", "text is not a value in Snap", e.span, help=help)
+
+
+def _known(c: Checker, e: tree.Known, want: Want) -> ir.Expr:
+    assert isinstance(e.value, Variable)
+    return ir.Read(e.value.var, e.value.var.type, span=e.span)
+
+
+def _compare(c: Checker, e: tree.Compare, want: Want) -> ir.Expr:
+    first, second = numbers(c, want, e.left, e.right)
+    return compared(c, e.op, first, second, e.span)
+
+
+def _call(c: Checker, e: tree.Call, want: Want) -> ir.Expr:
+    from snap.check.calls import call
+
+    value = call(c, e, want)
+    if value is None:
+        help = "call it on a line of its own; a function that gives something back says so: `-> int`"
+        raise c.type_error("this call returns nothing", e.span, "used as a value", help=help)
+    return value
+
+
+def _lambda(c: Checker, e: tree.Lambda, want: Want) -> ir.Expr:
+    raise c.fail(
+        "SNAP017",
+        "a lambda is an index function, not a value",
+        e.span,
+        help="give it to `partition(..., f=...)`",
+    )
+
+
+def _no_value(c: Checker, e: tree.Sequence | tree.Each, want: Want) -> ir.Expr:
     if isinstance(e, tree.Sequence):
         help = "use a local array: `x: float[4] @ thread[1]`"
-        return c.fail("SNAP017", "tuples and lists are not values in Snap", e.span, help=help)
+        raise c.fail("SNAP017", "tuples and lists are not values in Snap", e.span, help=help)
     help = "declare the array, with its type: `x: float[4] = [f(i) for i in range(4)]`"
-    return c.fail("SNAP017", "a list is no value: it gives a local array its elements", e.span, help=help)
+    raise c.fail("SNAP017", "a list is no value: it gives a local array its elements", e.span, help=help)
 
 
 def scalar(c: Checker, e: tree.Expr, want: Want) -> ir.Expr:
@@ -108,12 +102,12 @@ def scalar_value(c: Checker, value: ir.Expr, e: tree.Expr) -> ir.Expr:
 
 def scalars(c: Checker, want: Want, *items: tree.Expr) -> list[ir.Expr]:
     """Scalars that are evaluated from left to right."""
-    return in_order(c, want.privilege, *(partial(scalar, c, item, want) for item in items))
+    return in_order(c, want.privilege, lambda item: scalar(c, item, want), items)
 
 
 def numbers(c: Checker, want: Want, *items: tree.Expr) -> list[ir.Expr]:
     """Scalars or vectors that are evaluated from left to right."""
-    return in_order(c, want.privilege, *(partial(number, c, item, want) for item in items))
+    return in_order(c, want.privilege, lambda item: number(c, item, want), items)
 
 
 def number(c: Checker, e: tree.Expr, want: Want) -> ir.Expr:
@@ -265,7 +259,8 @@ def array_index(
 # ---- operators ------------------------------------------------------------------------------------------------------
 
 
-def _unary(c: Checker, op: str, operand: tree.Expr, e: tree.Unary, want: Want) -> ir.Expr:
+def _unary(c: Checker, e: tree.Unary, want: Want) -> ir.Expr:
+    op, operand = e.op, e.value
     if op == "not":
         return convert.unary("not", condition(c, operand, want), e.span)
     value = number(c, operand, want)
@@ -282,9 +277,9 @@ def _unary(c: Checker, op: str, operand: tree.Expr, e: tree.Unary, want: Want) -
     return convert.unary(op, value, e.span)
 
 
-def _binary(c: Checker, op: str, left: tree.Expr, right: tree.Expr, span: Span, want: Want) -> ir.Expr:
-    first, second = numbers(c, want, left, right)
-    return arithmetic(c, op, first, second, span)
+def _binary(c: Checker, e: tree.Binary, want: Want) -> ir.Expr:
+    first, second = numbers(c, want, e.left, e.right)
+    return arithmetic(c, e.op, first, second, e.span)
 
 
 def has_effect(c: Checker, e: object) -> bool:
@@ -433,3 +428,24 @@ def _unify(c: Checker, a: ir.Expr, b: ir.Expr, span: Span) -> tuple[ir.Expr, ir.
     elif a.type == b.type:
         return a, b
     raise c.type_error(f"the two sides of `if-else` are `{a.type}` and `{b.type}`", span, help="cast one of them")
+
+
+# By class: a function has hundreds of expressions.
+_EXPRESSIONS: dict[type, Callable[[Checker, Any, Want], ir.Expr]] = {
+    tree.Number: _number,
+    tree.Text: _text,
+    tree.Name: _name,
+    tree.Known: _known,
+    tree.Attribute: _attribute,
+    tree.Subscript: _subscript,
+    tree.Unary: _unary,
+    tree.Binary: _binary,
+    tree.Compare: _compare,
+    tree.Chain: lambda c, e, want: _chain(c, scalar(c, e.operands[0], _linked(c, e, 0, want)), e, 0, want),
+    tree.Logical: _logical,
+    tree.Conditional: _conditional,
+    tree.Call: _call,
+    tree.Lambda: _lambda,
+    tree.Sequence: _no_value,
+    tree.Each: _no_value,
+}

@@ -186,6 +186,7 @@ def _index_function(
             raise c.type_error("an index function takes at least one index", lam.span, help="`f=lambda i: offset + i`")
         held = c.names, c.scopes
         c.names, c.scopes = names, [*scopes, {n: Variable(v, "an index") for n, v in zip(lam.params, params)}]
+        c.local.update(lam.params)
         try:
             items = lam.body.items if isinstance(lam.body, tree.Sequence) else (lam.body,)
             results = tuple(_index_value(c, item, p) for item in items)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import partial
 
 from snap.check import convert, rewrite
 from snap.check.bindings import Memory
@@ -36,7 +35,7 @@ def indices(c: Checker, items: tuple[tree.Expr, ...], want: Want) -> tuple[ir.Ex
             raise c.type_error(f"an index is an integer, not `{value.type}`", item.span, help="cast it: `int(...)`")
         return convert.settled(value)
 
-    return tuple(in_order(c, want.privilege, *(partial(index, item) for item in items)))
+    return tuple(in_order(c, want.privilege, index, items))
 
 
 def mapped(memory: Memory, index: tuple[ir.Expr, ...]) -> tuple[ir.Expr, ...]:

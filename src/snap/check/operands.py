@@ -4,13 +4,14 @@ Expressions are pure: a call, an atomic or a collective inside one has become a 
 was written before a call would be read after it.  Where the call may change what the operand reads, the operand is kept
 in a temporary above the call; elsewhere the text stays as it was written.
 
-Input: what evaluates each operand, in the order in which Python does.  Output: typed, pure expressions.  Non-goals:
-which operands are evaluated at all (`and`, `or`, `if-else`).
+Input: the operands, in the order in which Python evaluates them, and what evaluates one.  Output: typed, pure
+expressions.  Non-goals: which operands are evaluated at all (`and`, `or`, `if-else`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from snap.check import convert
 from snap.check.explain import read_down
@@ -26,12 +27,14 @@ from snap.record import replace
 Operand = ir.Expr | ir.MemAccess | ir.Target | ir.ArrayRef | ir.MemView
 
 
-def in_order(c: Checker, privilege: Privilege, *evaluations: Callable[[], Operand]) -> list[Operand]:
+def in_order(
+    c: Checker, privilege: Privilege, evaluate: Callable[[Any], Operand], items: Iterable[object]
+) -> list[Operand]:
     """The operands of one operation, evaluated for a privilege."""
     values: list[Operand] = []
-    for evaluate in evaluations:
+    for item in items:
         mark = len(c.out)
-        value = evaluate()
+        value = evaluate(item)
         if values and len(c.out) > mark:
             values = kept(c, mark, *((v, privilege) for v in values))
         values.append(value)

@@ -6,8 +6,6 @@ group has: at the code's privilege or above.  It returns nothing, and reads what
 
 from __future__ import annotations
 
-from functools import partial
-
 from snap.check import convert
 from snap.check.bindings import Memory, Variable
 from snap.check.explain import group_words
@@ -37,7 +35,8 @@ def print_call(c: Checker, e: tree.Call, used: bool) -> None:
     c.effects_allowed("`print`", e.span)
     if len(e.args) - sum(_text(c, a) is not None for a in e.args) > MOST_VALUES:
         raise _too_many(c, e.span)
-    values = in_order(c, c.privilege, *(partial(_values, c, a) for a in e.args if _text(c, a) is None))
+    shown_values = (a for a in e.args if _text(c, a) is None)
+    values = in_order(c, c.privilege, lambda a: _values(c, a), shown_values)
     line, shown = _line(c, e, iter(values))
     if len(shown) > MOST_VALUES:
         raise _too_many(c, e.span)

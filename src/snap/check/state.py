@@ -5,11 +5,11 @@ far.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cached_property
+from operator import attrgetter
+from typing import Any
 
 from snap.analysis.text import Text
 from snap.check.bindings import Binding, SplitBranch, Variable
@@ -147,6 +147,7 @@ class Checker:
         self.errors: list[Diagnostic] = []
         # Whether the function, or one that it calls, moves boxes; None: nobody has asked yet.
         self.scopes: list[dict[str, Binding]] = [{}]
+        self.local: set[str] = set()  # names that were bound in a scope, whether it has ended or not: few of those used
         self.ended: dict[str, Span] = {}  # names of scopes that ended, for the error when they are used after all
         self.constructs: list[Construct] = [
             Construct(ConstructKind.FUNCTION, definition.tree.head, definition.tree.name, place=place)
@@ -255,6 +256,8 @@ class Checker:
     # -- names
 
     def lookup(self, name: str) -> Binding | None:
+        if name not in self.local:
+            return None
         for scope in reversed(self.scopes):
             found = scope.get(name)
             if found is not None:
@@ -263,6 +266,7 @@ class Checker:
 
     def bind(self, name: str, binding: Binding) -> None:
         self.scopes[-1][name] = binding
+        self.local.add(name)
 
     def var(self, name: str, type: ValueType, privilege: Privilege, span: Span, temp: bool = False) -> ir.Var:
         return ir.Var(self.program.uid(), name, type, privilege, temp, span=span)
@@ -282,61 +286,25 @@ class Checker:
         self.out.append(ir.Declare(var, None, span=span))
         return ir.VarTarget(var, span=span), ir.Read(var, type, span=span)
 
-    @contextmanager
-    def trial(self) -> Iterator[list[bool]]:
-        """Try something: where it fails, its errors, its statements and the memory it held are forgotten.  Yields a
+    def trial(self) -> Trial:
+        """Try something: where it fails, its errors, its statements and the memory it held are forgotten.  Gives a
         list that is non-empty afterwards iff it worked.
         """
-        marks = [(kept, len(kept)) for kept in (self.errors, self.out, self.touches, self.stable_reads)]
-        memory = {name: value for name, value in vars(self).items() if name.startswith("smem_")}
-        worked: list[bool] = []
-        try:
-            yield worked
-            worked.append(True)
-        except Abort:
-            for kept, length in marks:
-                del kept[length:]
-            vars(self).update(memory)
+        return Trial(self)
 
     # -- nesting
 
-    @contextmanager
-    def block(self) -> Iterator[list[ir.Stmt]]:
-        """A lexical block: names and shared memory declared in it end with it.  Yields the list its statements
-        go to.
-        """
-        outer, self.out = self.out, []
-        used = self.smem_used
-        self.scopes.append({})
-        try:
-            yield self.out
-        finally:
-            for name, binding in self.scopes.pop().items():
-                declared = getattr(binding, "var", None) or getattr(binding, "handle", None) or binding
-                if isinstance(getattr(declared, "span", None), Span):
-                    self.ended[name] = declared.span
-            if self.smem_used > used:
-                self.smem_left = (used, max(self.smem_used, self.smem_left[1] if self.smem_left[0] >= used else 0))
-            self.smem_used = used
-            self.out = outer
+    def block(self) -> Block:
+        """A lexical block: names and shared memory declared in it end with it.  Gives the list its statements go to."""
+        return Block(self)
 
-    @contextmanager
     def construct(
-        self, kind: ConstructKind, span: Span, text: str, branch: SplitBranch | None = None, **known: object
-    ) -> Iterator[Construct]:
-        self.constructs.append(Construct(kind, span, text, branch, self.place, **known))
-        try:
-            yield self.constructs[-1]
-        finally:
-            self.constructs.pop()
+        self, kind: ConstructKind, span: Span, text: str, branch: SplitBranch | None = None, **known: Any
+    ) -> Inside:
+        return Inside(self, Construct(kind, span, text, branch, self.place, **known))
 
-    @contextmanager
-    def at(self, place: Place) -> Iterator[None]:
-        outer, self.place = self.place, place
-        try:
-            yield
-        finally:
-            self.place = outer
+    def at(self, place: Place) -> At:
+        return At(self, place)
 
     @property
     def privilege(self) -> Privilege:
@@ -379,3 +347,78 @@ class Checker:
 
     def branches(self) -> list[SplitBranch]:
         return [construct.branch for construct in self.constructs if construct.branch is not None]
+
+
+# ---- what a `with` statement of the checker opens: classes, since generators take three times as long ---------------
+
+
+class Trial:
+    MEMORY = ("smem_used", "smem_left", "smem_peak", "smem_peak_span", "smem_align", "smem_at_launch")
+    _memory = attrgetter(*MEMORY)
+
+    def __init__(self, c: Checker):
+        self.c = c
+
+    def __enter__(self) -> list[bool]:
+        c = self.c
+        self.marks = [(kept, len(kept)) for kept in (c.errors, c.out, c.touches, c.stable_reads)]
+        self.memory = Trial._memory(c)
+        self.worked: list[bool] = []
+        return self.worked
+
+    def __exit__(self, kind: type | None, error: object, trace: object) -> bool:
+        if kind is None:
+            self.worked.append(True)
+            return False
+        if not issubclass(kind, Abort):
+            return False
+        for kept, length in self.marks:
+            del kept[length:]
+        for name, value in zip(self.MEMORY, self.memory):
+            setattr(self.c, name, value)
+        return True
+
+
+class Block:
+    def __init__(self, c: Checker):
+        self.c = c
+
+    def __enter__(self) -> list[ir.Stmt]:
+        c = self.c
+        self.outer, self.used = c.out, c.smem_used
+        c.out = []
+        c.scopes.append({})
+        return c.out
+
+    def __exit__(self, *_: object) -> None:
+        c, used = self.c, self.used
+        for name, binding in c.scopes.pop().items():
+            declared = getattr(binding, "var", None) or getattr(binding, "handle", None) or binding
+            if isinstance(getattr(declared, "span", None), Span):
+                c.ended[name] = declared.span
+        if c.smem_used > used:
+            c.smem_left = (used, max(c.smem_used, c.smem_left[1] if c.smem_left[0] >= used else 0))
+        c.smem_used, c.out = used, self.outer
+
+
+class Inside:
+    def __init__(self, c: Checker, construct: Construct):
+        self.constructs, self.construct = c.constructs, construct
+
+    def __enter__(self) -> Construct:
+        self.constructs.append(self.construct)
+        return self.construct
+
+    def __exit__(self, *_: object) -> None:
+        self.constructs.pop()
+
+
+class At:
+    def __init__(self, c: Checker, place: Place):
+        self.c, self.place = c, place
+
+    def __enter__(self) -> None:
+        self.outer, self.c.place = self.c.place, self.place
+
+    def __exit__(self, *_: object) -> None:
+        self.c.place = self.outer

@@ -7,8 +7,6 @@ statement that is wrong is reported and left out; checking goes on with the next
 
 from __future__ import annotations
 
-from functools import partial
-
 from snap.analysis.trips import known_range
 from snap.check import convert
 from snap.check.annotations import constant_int
@@ -247,7 +245,7 @@ def _range(c: Checker, e: tree.Call) -> tuple[list[ir.Expr], int]:
             raise c.type_error("the bounds of `range` are integers", a.span, help="cast them: `range(int(n))`")
         return value
 
-    bounds = in_order(c, c.privilege, *(partial(bound, a) for a in e.args))
+    bounds = in_order(c, c.privilege, bound, e.args)
     one, zero = ir.Const(1, I32, span=e.span), ir.Const(0, I32, span=e.span)
     match bounds:
         case [stop]:

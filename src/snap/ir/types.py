@@ -159,6 +159,9 @@ class ScalarKind(Enum):
     FLOAT = "float"
 
 
+_INT, _UINT, _FLOAT = ScalarKind.INT, ScalarKind.UINT, ScalarKind.FLOAT
+
+
 @record
 class Scalar:
     name: str
@@ -171,11 +174,12 @@ class Scalar:
 
     @property
     def is_float(self) -> bool:
-        return self.kind is ScalarKind.FLOAT
+        return self.kind is _FLOAT
 
     @property
     def is_integer(self) -> bool:
-        return self.kind in (ScalarKind.INT, ScalarKind.UINT)
+        kind = self.kind
+        return kind is _INT or kind is _UINT
 
     def __str__(self) -> str:
         return self.name

@@ -127,6 +127,7 @@ def in_any_scope(name: str) -> bool:
     return MACRO_FORMS.fullmatch(name) is not None or BUILTIN_FORMS.fullmatch(name) is not None
 
 
+@lru_cache(maxsize=1 << 10)
 def at_file_scope(name: str) -> bool:
     """Whether `name` is taken where functions are named."""
     stem = SUFFIX.sub("", name)

@@ -13,9 +13,10 @@ from snap.codegen.usage import TensorUse, Usage
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.types import Place
+from snap.record import record
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record
 class Lowered:
     """A device function as its callers see it; `position`, `smem`, `grid_barrier` say which of the hidden parameters it
     takes.
@@ -100,7 +101,7 @@ class FunctionState:
         return [var for var, scope in self.accumulators.items() if any(scope is opened for opened in self.namer.scopes)]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record
 class Scope:
     """A point in a function: the class the code runs under, and the index at each of its levels; `elected`: only the
     group's first thread is here.

@@ -52,6 +52,9 @@ SCALAR_NAMES = {
 }
 HEADERS = {F16: "cuda_fp16.h", BF16: "cuda_bf16.h"}
 SUFFIXES = {U32: "u", I64: "ll", U64: "ull"}
+# By the type's name, which is at hand and quickly looked up: how it is spelled, the header it needs; its suffix.
+_SPELLED = {t.name: (spelled, HEADERS.get(t, "")) for t, spelled in SCALAR_NAMES.items()}
+_SUFFIXES = {t.name: SUFFIXES.get(t, "") for t in SCALAR_NAMES}
 
 # CUDA's own vector types; its four-component 64-bit ones are deprecated for their alignment, and 16-bit floats have
 # pairs only.
@@ -89,9 +92,10 @@ COMPONENTS = "xyzw"
 def type_name(module: Module, t: Element) -> str:
     match t:
         case Scalar():
-            if t in HEADERS:
-                module.includes.add(HEADERS[t])
-            return SCALAR_NAMES[t]
+            name, header = _SPELLED[t.name]
+            if header:
+                module.includes.add(header)
+            return name
         case Vector(elem, lanes):
             scalar = type_name(module, elem)
             if (elem, lanes) in VECTOR_NAMES:
@@ -135,7 +139,7 @@ def literal(module: Module, value: int | float | bool, t: Scalar) -> tree.Expr:
 
 
 def integer(value: int, t: Scalar) -> tree.Integer:
-    return tree.Integer(wrap(value, t), SUFFIXES.get(t, ""))
+    return tree.Integer(wrap(value, t), _SUFFIXES[t.name])
 
 
 def _float(value: float) -> tree.Expr:

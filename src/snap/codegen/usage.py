@@ -8,9 +8,11 @@ Non-goals:  liveness
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import cache
+from operator import attrgetter
 from typing import Any
 
 from snap.ir import nodes as ir
@@ -70,8 +72,12 @@ NOTED = frozenset(
 
 
 @cache
-def parts(cls: type) -> tuple[str, ...]:
-    return tuple(f.name for f in fields(cls) if f.name not in NOT_USES)
+def parts(cls: type) -> Callable[[Any], tuple]:
+    """Of a node of that class, its parts in which a use may stand."""
+    names = [f.name for f in fields(cls) if f.name not in NOT_USES]
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda node: tuple(getattr(node, name) for name in names)
 
 
 @dataclass(slots=True)
@@ -81,9 +87,9 @@ class Usage:
     calls: the statements that copy boxes, the mbarriers, the arrays in shared memory and the calls, in order.
     """
 
-    reads: Counter[int] = field(default_factory=Counter)
-    writes: Counter[int] = field(default_factory=Counter)
-    objects: Counter[int] = field(default_factory=Counter)
+    reads: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    writes: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    objects: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     pinned: set[int] = field(default_factory=set)
     align: dict[int, int] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)
@@ -177,8 +183,7 @@ class Usage:
         self._inside(node)
 
     def _inside(self, node: object) -> None:
-        for name in parts(type(node)):
-            part = getattr(node, name)
+        for part in parts(type(node))(node):
             if type(part) not in LEAVES:
                 self.visit(part)
 

@@ -76,11 +76,14 @@ def copied(one: T) -> T:
 
 def replace(one: T, **parts: object) -> T:
     """The record with other values in some fields."""
-    copy = getattr(type(one), "_copied", None)
-    if copy is None:
+    cls: Any = type(one)
+    declared = getattr(cls, "_declared", None)
+    if declared is None:
         return dataclasses.replace(one, **parts)  # type: ignore[type-var]
-    made = copy(one)
+    made = cls._copied(one)
     for name, part in parts.items():
+        if name not in declared:
+            raise TypeError(f"{cls.__name__} has no field {name!r}")
         _put(made, name, part)
     return made
 

@@ -13,7 +13,7 @@ from fractions import Fraction
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir.integers import COMPARISONS, exact, fits, wrap
-from snap.ir.types import BF16, BOOL, F16, F32, F64, I32, I64, U64, Scalar, ScalarKind
+from snap.ir.types import BF16, BOOL, F16, F32, F64, I32, I64, INT, TRUTH, U64, Scalar
 from snap.record import replace
 
 
@@ -53,7 +53,7 @@ def round_float(value: int | float, type: Scalar) -> float:
 
 def constant(value: int | float | bool, type: Scalar, span: Span, weak: bool = False, source: Scalar = F32) -> ir.Const:
     """`value`, of type `source` if it is a float, converted to `type` as CUDA converts it."""
-    if type.kind is ScalarKind.BOOL:
+    if type.kind is TRUTH:
         return ir.Const(bool(value), type, weak, span=span)
     if type.is_float:
         if weak and isinstance(value, float):
@@ -68,13 +68,9 @@ def _saturated(value: float, source: Scalar, type: Scalar) -> int:
     """Toward zero, and to the nearest end of the range.  A NaN is 0; where 64 bits are involved it is the top bit
     alone, clamped to fewer bits.
     """
-    low, high = (
-        (-(1 << (type.bits - 1)), (1 << (type.bits - 1)) - 1)
-        if type.kind is ScalarKind.INT
-        else (0, (1 << type.bits) - 1)
-    )
+    low, high = (-(1 << (type.bits - 1)), (1 << (type.bits - 1)) - 1) if type.kind is INT else (0, (1 << type.bits) - 1)
     if math.isnan(value):
-        top = low if type.kind is ScalarKind.INT else 1 << (type.bits - 1) if type.bits >= 32 else high
+        top = low if type.kind is INT else 1 << (type.bits - 1) if type.bits >= 32 else high
         return top if 64 in (source.bits, type.bits) else 0
     return low if value <= low else high if value >= high else int(value)
 
@@ -161,7 +157,7 @@ def _negated(op: str, value: ir.Select | ir.Math, span: Span) -> ir.Expr:
 
 def promoted(type: Scalar) -> Scalar:
     """C's integer promotion."""
-    return I32 if type.kind is ScalarKind.BOOL or (type.is_integer and type.bits < 32) else type
+    return I32 if type.kind is TRUTH or (type.is_integer and type.bits < 32) else type
 
 
 def common_type(left: ir.Expr, right: ir.Expr) -> Scalar | None:
@@ -183,7 +179,7 @@ def _wider(a: Scalar, b: Scalar) -> Scalar:
     """C's choice between two integers of at least 32 bits."""
     if a.kind == b.kind:
         return a if a.bits >= b.bits else b
-    signed, unsigned = (a, b) if a.kind is ScalarKind.INT else (b, a)
+    signed, unsigned = (a, b) if a.kind is INT else (b, a)
     return unsigned if unsigned.bits >= signed.bits else signed
 
 

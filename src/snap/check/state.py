@@ -286,25 +286,25 @@ class Checker:
         self.out.append(ir.Declare(var, None, span=span))
         return ir.VarTarget(var, span=span), ir.Read(var, type, span=span)
 
-    def trial(self) -> Trial:
+    def trial(self) -> Attempt:
         """Try something: where it fails, its errors, its statements and the memory it held are forgotten.  Gives a
         list that is non-empty afterwards iff it worked.
         """
-        return Trial(self)
+        return Attempt(self)
 
     # -- nesting
 
-    def block(self) -> Block:
+    def block(self) -> LexicalBlock:
         """A lexical block: names and shared memory declared in it end with it.  Gives the list its statements go to."""
-        return Block(self)
+        return LexicalBlock(self)
 
     def construct(
         self, kind: ConstructKind, span: Span, text: str, branch: SplitBranch | None = None, **known: Any
-    ) -> Inside:
-        return Inside(self, Construct(kind, span, text, branch, self.place, **known))
+    ) -> InConstruct:
+        return InConstruct(self, Construct(kind, span, text, branch, self.place, **known))
 
-    def at(self, place: Place) -> At:
-        return At(self, place)
+    def at(self, place: Place) -> AtPlace:
+        return AtPlace(self, place)
 
     @property
     def privilege(self) -> Privilege:
@@ -352,7 +352,7 @@ class Checker:
 # ---- what a `with` statement of the checker opens: classes, since generators take three times as long ---------------
 
 
-class Trial:
+class Attempt:
     MEMORY = ("smem_used", "smem_left", "smem_peak", "smem_peak_span", "smem_align", "smem_at_launch")
     _memory = attrgetter(*MEMORY)
 
@@ -362,7 +362,7 @@ class Trial:
     def __enter__(self) -> list[bool]:
         c = self.c
         self.marks = [(kept, len(kept)) for kept in (c.errors, c.out, c.touches, c.stable_reads)]
-        self.memory = Trial._memory(c)
+        self.memory = Attempt._memory(c)
         self.worked: list[bool] = []
         return self.worked
 
@@ -379,7 +379,7 @@ class Trial:
         return True
 
 
-class Block:
+class LexicalBlock:
     def __init__(self, c: Checker):
         self.c = c
 
@@ -401,7 +401,7 @@ class Block:
         c.smem_used, c.out = used, self.outer
 
 
-class Inside:
+class InConstruct:
     def __init__(self, c: Checker, construct: Construct):
         self.constructs, self.construct = c.constructs, construct
 
@@ -413,7 +413,7 @@ class Inside:
         self.constructs.pop()
 
 
-class At:
+class AtPlace:
     def __init__(self, c: Checker, place: Place):
         self.c, self.place = c, place
 

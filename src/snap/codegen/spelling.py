@@ -25,13 +25,13 @@ from snap.ir.types import (
     I16,
     I32,
     I64,
+    TRUTH,
     U8,
     U16,
     U32,
     U64,
     Element,
     Scalar,
-    ScalarKind,
     Vector,
 )
 
@@ -121,7 +121,7 @@ def zero_value(module: Module, t: Element) -> tree.Expr:
 
 
 def literal(module: Module, value: int | float | bool, t: Scalar) -> tree.Expr:
-    if t.kind is ScalarKind.BOOL:
+    if t.kind is TRUTH:
         return tree.Literal("true" if value else "false")
     if t.is_integer:
         return integer(int(value), t)

@@ -18,7 +18,7 @@ from typing import Any
 
 from snap.ir import nodes as ir
 from snap.ir import synced
-from snap.ir.engines import Engine
+from snap.ir.engines import PRODUCTS, THREADS, Engine
 from snap.ir.operations import ATOMICS, COLLECTIVES
 from snap.ir.types import Privilege
 from snap.ir.walk import expressions, statements
@@ -40,6 +40,7 @@ class Kind(Enum):
     __hash__ = object.__hash__
 
 
+READ, WRITE, COMBINE = Kind
 _KINDS = {(kind.reads, kind.writes): kind for kind in Kind}
 
 
@@ -95,11 +96,11 @@ def _target(t: ir.Target | None) -> tuple[Effect, ...]:
         case None:
             return ()
         case ir.VarTarget(var):
-            return (Effect(Kind.WRITE, var=var),)
+            return (Effect(WRITE, var=var),)
         case ir.ElemTarget(array):
-            return (Effect(Kind.WRITE, var=array.var),)
+            return (Effect(WRITE, var=array.var),)
         case ir.MemTarget(access):
-            return (Effect(Kind.WRITE, access),)
+            return (Effect(WRITE, access),)
         case _:
             raise TypeError(type(t).__name__)
 
@@ -127,44 +128,44 @@ def _atomic(s: ir.Atomic) -> tuple[Effect, ...]:
 
 
 def _box_copy(s: ir.BoxCopy) -> tuple[Effect, ...]:
-    kind = Kind.READ if s.is_load else Kind.COMBINE if s.op.combines else Kind.WRITE
+    kind = READ if s.is_load else COMBINE if s.op.combines else WRITE
     atomic = s.op if s.op.combines else ""
     there = Effect(kind, s.origin, engine=Engine.BOXES, extent=Extent.BOX, box=s.box, atomic=atomic)
     if s.is_load:
-        return there, _tile(s.tile, Kind.WRITE, Engine.BOXES)
-    return _tile(s.tile, Kind.READ, Engine.BOXES), there
+        return there, _tile(s.tile, WRITE, Engine.BOXES)
+    return _tile(s.tile, READ, Engine.BOXES), there
 
 
 def _wgmma(s: ir.Wgmma) -> tuple[Effect, ...]:
-    read = Kind.READ, Engine.PRODUCTS
+    read = READ, Engine.PRODUCTS
     a = _array(s.a, *read) if isinstance(s.a, ir.ArrayRef) else _tile(s.a, *read)
-    return a, _tile(s.b, Kind.READ, Engine.PRODUCTS), _array(s.acc, Kind.COMBINE, Engine.PRODUCTS)
+    return a, _tile(s.b, READ, Engine.PRODUCTS), _array(s.acc, COMBINE, Engine.PRODUCTS)
 
 
 def _unsafe(s: ir.Unsafe) -> tuple[Effect, ...]:
-    given = (Effect(Kind.READ if a.handle.const else Kind.COMBINE, a, extent=Extent.ANYWHERE) for _, a in s.memory)
+    given = (Effect(READ if a.handle.const else COMBINE, a, extent=Extent.ANYWHERE) for _, a in s.memory)
     return *given, *_target(s.target)
 
 
 def _call(s: ir.Call) -> tuple[Effect, ...]:
-    by_reference = (_array(a, Kind.COMBINE) for a in s.args if isinstance(a, ir.ArrayRef))
+    by_reference = (_array(a, COMBINE) for a in s.args if isinstance(a, ir.ArrayRef))
     return *by_reference, *_target(s.target)
 
 
 _ROWS: dict[type, Callable[[Any], tuple[Effect, ...]]] = {
-    **dict.fromkeys((ir.Declare, ir.For), lambda s: (Effect(Kind.WRITE, var=s.var),)),
+    **dict.fromkeys((ir.Declare, ir.For), lambda s: (Effect(WRITE, var=s.var),)),
     ir.Assign: lambda s: _target(s.target),
     ir.Collective: _collective,
     ir.Atomic: _atomic,
     ir.AsyncCopy: lambda s: (
-        Effect(Kind.READ, s.source, engine=Engine.COPIES),
-        Effect(Kind.WRITE, s.target, engine=Engine.COPIES),
+        Effect(READ, s.source, engine=Engine.COPIES),
+        Effect(WRITE, s.target, engine=Engine.COPIES),
     ),
     **dict.fromkeys((ir.BoxCopy, synced.CountedLoad), _box_copy),
     **dict.fromkeys((ir.Wgmma, synced.FencedWgmma), _wgmma),
     ir.StoreAcc: lambda s: (
-        _array(s.acc, Kind.READ),
-        _tile(s.tile, Kind.WRITE, Engine.THREADS, Extent.FRAGMENT),
+        _array(s.acc, READ),
+        _tile(s.tile, WRITE, Engine.THREADS, Extent.FRAGMENT),
     ),
     ir.Unsafe: _unsafe,
     ir.Call: _call,
@@ -240,14 +241,14 @@ def assigned(s: ir.Stmt) -> list[ir.Var]:
 def begins(s: ir.Stmt) -> Engine:
     """Which engine a statement sets to work, to be waited for later; the threads where it begins nothing."""
     for e in effects(s):
-        if e.engine is not Engine.THREADS:
+        if e.engine is not THREADS:
             return e.engine
-    return Engine.THREADS
+    return THREADS
 
 
 def multiplied_into(s: ir.Stmt) -> list[ir.Var]:
     """The local arrays that asynchronous wgmma add to."""
-    return [e.var for e in effects(s) if e.engine is Engine.PRODUCTS and e.var is not None and e.kind.writes]
+    return [e.var for e in effects(s) if e.engine is PRODUCTS and e.var is not None and e.kind.writes]
 
 
 def passed(s: ir.Stmt) -> Iterator[tuple[ir.MemParam, ir.MemView, ir.Handle]]:

@@ -22,6 +22,10 @@ class Engine(Enum):
     __hash__ = object.__hash__
 
 
+# For who asks often: Python 3.11 takes ten times as long for `Engine.THREADS`.
+THREADS, COPIES, BOXES, PRODUCTS = Engine
+
+
 class Wait(Enum):
     """What a thread can wait for; the words are those that users and listings see (`point.younger("copy")`)."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 
-from snap.ir.types import Scalar, ScalarKind
+from snap.ir.types import INT, TRUTH, UINT, Scalar
 
 Range = tuple[int, int]  # from .. to, both included
 COMPARISONS = {
@@ -31,11 +31,9 @@ _PLAIN = {
 
 def held_by(type: Scalar) -> Range:
     """The numbers that an integer type holds."""
-    if type.kind is ScalarKind.BOOL:
+    if type.kind is TRUTH:
         return 0, 1
-    return (
-        (0, (1 << type.bits) - 1) if type.kind is ScalarKind.UINT else (-(1 << type.bits - 1), (1 << type.bits - 1) - 1)
-    )
+    return (0, (1 << type.bits) - 1) if type.kind is UINT else (-(1 << type.bits - 1), (1 << type.bits - 1) - 1)
 
 
 def fits(value: int, type: Scalar) -> bool:
@@ -46,7 +44,7 @@ def fits(value: int, type: Scalar) -> bool:
 def wrap(value: int, type: Scalar) -> int:
     """The number of that type that is the value up to a multiple of 2 ** bits."""
     value &= (1 << type.bits) - 1
-    return value - (1 << type.bits) if type.kind is ScalarKind.INT and value >> (type.bits - 1) else value
+    return value - (1 << type.bits) if type.kind is INT and value >> (type.bits - 1) else value
 
 
 def divide(left: int, right: int) -> int:

@@ -211,6 +211,9 @@ def _add_reading(parts: tuple[ir.Expr, ...], found: list[ir.Expr]) -> None:
             _add_reading(inside, found)
 
 
+_OF_UNITS = frozenset((Engine.BOXES, Engine.PRODUCTS))
+
+
 def context_of(function: synced.Function, woven: Woven | None = None) -> Context:
     woven = woven or Woven(function)
     every = list(statements(function.body))
@@ -226,7 +229,9 @@ def context_of(function: synced.Function, woven: Woven | None = None) -> Context
     declared.enter((), 0, function.body)
     start = {Level.THREAD: (linear.THREAD,), Level.BLOCK: (linear.BLOCK,), Level.CLUSTER: (linear.CLUSTER,)}
     done = [e for s in every for e in effects(s)]
-    by_units = (e.access for e in done if e.engine in (Engine.BOXES, Engine.PRODUCTS))
+    engines = {e.engine for e in done}
+    by_units = () if engines.isdisjoint(_OF_UNITS) else (e.access for e in done if e.engine in _OF_UNITS)
+    called_too = (e.engine for f in callees(function)[1:] for s in statements(f.body) for e in effects(s))
     return Context(
         function,
         woven,
@@ -247,9 +252,7 @@ def context_of(function: synced.Function, woven: Woven | None = None) -> Context
         constant=frozenset(((), p.handle.obj.uid) for p in params if p.handle.const and function.kernel),
         nested=frozenset(nested_stages(function.body)),
         counted=frozenset(s.handle.obj.uid for s in every if isinstance(s, ir.Partition) and s.counted),
-        multiplies=any(e.engine is Engine.PRODUCTS for e in done),
-        registers_in_flight=any(
-            e.engine is Engine.PRODUCTS for f in callees(function) for s in statements(f.body) for e in effects(s)
-        ),
-        copies=any(e.engine is Engine.COPIES for e in done),
+        multiplies=Engine.PRODUCTS in engines,
+        registers_in_flight=Engine.PRODUCTS in engines or Engine.PRODUCTS in called_too,
+        copies=Engine.COPIES in engines,
     )

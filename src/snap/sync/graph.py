@@ -38,6 +38,7 @@ from snap.sync.weave import Woven
 from snap.sync.where import REGIONS, Moment, Where, into_roles, region
 
 _NOT_TOLD: Any = object()
+_BEFORE, _AFTER, _ = GapKind
 
 
 @record
@@ -115,11 +116,11 @@ class FlowWalk(Forward[Paths]):
         self.visitor.crossing(gap, paths)
 
     def before(self, s: ir.Stmt, paths: Paths) -> Paths:
-        self._cross(GapKind.BEFORE, s, paths)
+        self._cross(_BEFORE, s, paths)
         return paths
 
     def after(self, body: ir.Body, paths: Paths) -> Paths:
-        self._cross(GapKind.AFTER, body[-1], paths)
+        self._cross(_AFTER, body[-1], paths)
         return paths
 
     def statement(self, s: ir.Stmt, paths: Paths) -> Paths | None:

@@ -32,8 +32,8 @@ from snap.analysis.overlap import Ages
 from snap.analysis.values import Frame
 from snap.diag.span import Span
 from snap.ir import nodes as ir
-from snap.ir.effects import Kind
-from snap.ir.engines import Engine, Wait
+from snap.ir.effects import COMBINE, READ, Kind
+from snap.ir.engines import BOXES, COPIES, PRODUCTS, THREADS, Engine, Wait
 from snap.ir.operations import MemoryOrder
 from snap.ir.points import GONE
 from snap.ir.types import Place, Privilege
@@ -85,13 +85,13 @@ class Said(Enum):
 
 def wait_for(t: Token) -> Wait:
     """The least that must be waited for before a conflicting use."""
-    return Wait.BOXES_READ if t.engine is Engine.BOXES and not t.changes else Wait.all_of(t.engine)
+    return Wait.BOXES_READ if t.engine is BOXES and not t.changes else Wait.all_of(t.engine)
 
 
 def ends(wait: Wait, t: Token) -> bool:
     """Whether whoever has waited knows that this one has come to its end."""
     if wait is Wait.BOXES_READ:
-        return t.engine is Engine.BOXES and not t.changes
+        return t.engine is BOXES and not t.changes
     return t.in_flight and not t.loading and Wait.all_of(t.engine) is wait
 
 
@@ -143,7 +143,7 @@ class Token:
     ordered: Privilege | None = None  # the largest group that has met at a barrier of the program's since
     # where it counts (`aging`): iterations since it was made, or since a loop began that it was made before
     ages: Ages = ()
-    engine: Engine = Engine.THREADS  # of what is in flight, who does it
+    engine: Engine = THREADS  # of what is in flight, who does it
     loading: bool = False  # of a box: into shared memory; whoever uses it waits for it
     fills: int = 0  # of a pipeline's memory: stages taken since, at most its depth
     slots: int = 0  # of a pipeline's memory: its depth
@@ -167,11 +167,11 @@ class Token:
     @property
     def changes(self) -> bool:
         """Whether it is more than a read to others."""
-        return self.kind is not Kind.READ or self.atomic != ""
+        return self.kind is not READ or self.atomic != ""
 
     def adds_like(self, other: Token) -> bool:
         """Whether both are products that add to as many registers: such follow each other in order."""
-        return self.kind is other.kind is Kind.COMBINE and self.site[2][2] == other.site[2][2]
+        return self.kind is other.kind is COMBINE and self.site[2][2] == other.site[2][2]
 
     @property
     def by_atomics(self) -> bool:
@@ -180,7 +180,7 @@ class Token:
 
     @property
     def in_flight(self) -> bool:
-        return self.engine is not Engine.THREADS
+        return self.engine is not THREADS
 
     @property
     def known_to_be_over(self) -> bool:
@@ -198,12 +198,12 @@ class Token:
         another way, where barriers have no effect: they see what was written, and do not overwrite what is still being
         read, only after a fence.
         """
-        return not self.known_to_be_over and (self.engine is Engine.THREADS or self.engine is Engine.COPIES)
+        return not self.known_to_be_over and (self.engine is THREADS or self.engine is COPIES)
 
     @property
     def by_units(self) -> bool:
         """Whether such a unit does it: boxes and products."""
-        return self.engine is Engine.BOXES or self.engine is Engine.PRODUCTS
+        return self.engine is BOXES or self.engine is PRODUCTS
 
     @property
     def waits_alone(self) -> bool:

@@ -39,9 +39,12 @@ def weave(function: synced.Function, channels: list[Channel], numbers: Numbers) 
     return woven
 
 
+_OF_UNITS = (Engine.BOXES, Engine.PRODUCTS)
+
+
 def _is_woven(s: ir.Stmt) -> bool:
     """Whether something is put beside it, or in its place, even without channels."""
-    return isinstance(s, ir.Turn) or begins(s) in (Engine.BOXES, Engine.PRODUCTS)
+    return isinstance(s, ir.Turn) or begins(s) in _OF_UNITS
 
 
 class _Weaver:

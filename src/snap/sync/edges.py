@@ -28,13 +28,15 @@ class Visitor:
 
     def __init__(self, context: Context, gaps: dict[GapKey, Gap]):
         self.context, self.gaps = context, gaps
+        self.last_gap = 0  # where the walk is
+        self.barriers: dict[int, list[Privilege]] = {}  # by gap
         self.publishing = Publishing(context, gaps)
         self.touching = context.touching()
 
     # ---- steps of the walk ------------------------------------------------------------------------------------------
 
     def crossing(self, gap: Gap, paths: Paths) -> None:
-        """The walk comes to a gap."""
+        """The walk comes to one of the gaps at which there is a barrier."""
 
     def ended(self, statements: list[Here], paths: Paths) -> None:
         """These come to their ends."""
@@ -137,13 +139,9 @@ class Finder(Visitor):
         super().__init__(context, gaps)
         self.beside = Beside(context)
         self.edges: dict[tuple, Edge] = {}
-        self.last_gap = 0
         self.enters, self.leaves = self.beside.enters, self.beside.leaves
         self.cases, self.behind_cases = self.beside.cases, self.beside.behind_cases
         self.begins = self.beside.count
-
-    def crossing(self, gap: Gap, paths: Paths) -> None:
-        self.last_gap = gap.number
 
     def wants(self, obj: ObjectKey, engine: Engine, m: Moment) -> bool:
         return not m.around or bool(m.paths.tokens.get(obj))

@@ -17,7 +17,6 @@ from typing import Any
 from snap.analysis import linear
 from snap.analysis.trips import loop_values
 from snap.analysis.values import Frame, called, is_integer
-from snap.diag.error import Diagnostic, SnapError
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.dataflow import Forward, Round
@@ -30,7 +29,7 @@ from snap.sync.accesses import Accesses
 from snap.sync.context import Context, context_of
 from snap.sync.edges import Finder, Visitor
 from snap.sync.loops import few
-from snap.sync.nothing import MOST_LOOPS, orders_nothing
+from snap.sync.nothing import MOST_LOOPS, nested_too_deep, orders_nothing
 from snap.sync.paths import Paths, one_iteration_older
 from snap.sync.tokens import ACQUIRED, Edge, Gap, GapKey, GapKind, Here, ObjectKey, Said, Token, altered
 from snap.sync.variables import Told, Variables, Written
@@ -54,10 +53,9 @@ class Graph:
 def graph_of(function: synced.Function, woven: Woven | None = None) -> Graph:
     context, told = context_of(function, woven), Told()
     gaps: dict[GapKey, Gap] = {}
-    if orders_nothing(function):
-        return Graph(context, [], gaps, told)
     finder = Finder(context, gaps)
-    FlowWalk(context, finder, gaps, told).run()
+    if not orders_nothing(function):
+        FlowWalk(context, finder, gaps, told).run()
     return Graph(context, finder.settled_edges(), gaps, told)
 
 
@@ -113,7 +111,9 @@ class FlowWalk(Forward[Paths]):
             depth = len(where.loops)
             gap = self.gaps[here] = Gap(len(self.gaps), here, where.at.place, depth - where.once, depth)
         paths.crossed |= 1 << gap.number
-        self.visitor.crossing(gap, paths)
+        self.visitor.last_gap = gap.number
+        if gap.number in self.visitor.barriers:
+            self.visitor.crossing(gap, paths)
 
     def before(self, s: ir.Stmt, paths: Paths) -> Paths:
         self._cross(_BEFORE, s, paths)
@@ -128,12 +128,12 @@ class FlowWalk(Forward[Paths]):
         it, the first walk told.
         """
         computed = self.context.computes(s)
-        if computed is not None and not is_integer(computed.type):
-            return paths
+        if computed is not None:
+            return self._computed(s, paths) if is_integer(computed.type) else paths
         where, crossed = self.where, paths.crossed
-        here = ((where.frame, s.number), where.unrolled)  # `where.here(s)`: a call fewer, for every statement
         result: Paths | None = paths
-        if self._reaches(s, paths, computed, here):
+        here = ((where.frame, s.number), where.unrolled)  # `where.here(s)`: a call fewer, for every statement
+        if self._reaches(s, paths, here):
             self.path.append(here[0])
             if s.number in self.handing:
                 self._handed_on(s, paths)
@@ -154,11 +154,22 @@ class FlowWalk(Forward[Paths]):
             self.told.after[here] = None if result is None else result.shared()
         return result
 
-    def _reaches(self, s: ir.Stmt, paths: Paths, computed: ir.Var | None, here: Written) -> bool:
+    def _computed(self, s: ir.Stmt, paths: Paths) -> Paths:
+        """A statement that gives an integer a value, and does nothing else."""
+        here = self.where.here(s)
+        known = self.told.after.get(here)
+        if known is not None:
+            paths.share(known)
+        elif self.first:
+            if not self.around:
+                self.variables.update(self._moment(s, paths))
+            if self.where.loops:
+                self.told.after[here] = paths.shared()
+        return paths
+
+    def _reaches(self, s: ir.Stmt, paths: Paths, here: Written) -> bool:
         """Whether there is something to see in a statement; if not, it is passed over."""
-        if self.first and not self.around:
-            return True
-        if computed is None and self.visitor.concerned(s, here[0][0], paths):
+        if self.first and not self.around or self.visitor.concerned(s, here[0][0], paths):
             return True
         paths.crossed |= self.told.gained.get(here, 0)
         return False
@@ -393,14 +404,7 @@ class FlowWalk(Forward[Paths]):
             self.ages.add(loop)
             paths.begin(loop)
         if len(self.where.loops) == MOST_LOOPS:
-            raise SnapError(
-                Diagnostic(
-                    "SNAP017",
-                    f"loops are nested more than {MOST_LOOPS} deep, calls included",
-                    s.span,
-                    help="use one loop and divide its counter",
-                )
-            )
+            raise nested_too_deep(s)
         out = self._until_nothing_new(s, paths, loop)
         if out is not None:
             out.forget_ages(loop)

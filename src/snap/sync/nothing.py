@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from snap.diag.error import Diagnostic, SnapError
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.effects import Effect, begins, effects, loads, passed
@@ -30,6 +31,11 @@ _HARMLESS = frozenset(
         *(ir.Collective, ir.Assert, ir.Print, ir.Atomic),
     )
 )
+
+
+def nested_too_deep(s: ir.For | ir.While) -> SnapError:
+    message = f"loops are nested more than {MOST_LOOPS} deep, calls included"
+    return SnapError(Diagnostic("SNAP017", message, s.span, help="use one loop and divide its counter"))
 
 
 def orders_nothing(function: synced.AnyFunction) -> bool:

@@ -90,7 +90,7 @@ def subtract(a: Form, b: Form) -> Form:
 
 
 def times(a: Form, n: int) -> Form:
-    return (a[0] * n, tuple((atom, k * n) for atom, k in a[1])) if n else ZERO
+    return (a[0] * n, tuple([(atom, k * n) for atom, k in a[1]])) if n else ZERO
 
 
 def is_number(a: Form) -> bool:
@@ -113,19 +113,18 @@ def remainder(x: Form, n: int) -> Form:
 
 def value(form: Form, given: dict[LinearAtom, int]) -> int:
     """What the form is where the unknowns that are not made of forms are these numbers."""
-    return form[0] + sum(k * _atom_value(atom, given) for atom, k in form[1])
+    total = form[0]
+    for atom, k in form[1]:
+        total += k * (_atom_value(atom, given) if atom[0] in COMPOUND else given[atom])
+    return total
 
 
 def _atom_value(atom: LinearAtom, given: dict[LinearAtom, int]) -> int:
-    match atom:
-        case (LinearKind.DIV, x, n):
-            return value(x, given) // n
-        case (LinearKind.MUL, x, y):
-            return value(x, given) * value(y, given)
-        case (LinearKind.XOR, x, y, _):
-            return value(x, given) ^ value(y, given)
-        case _:
-            return given[atom]
+    """Of one that is made of forms."""
+    kind, x, y = atom[:3]
+    if kind is DIV:
+        return value(x, given) // y
+    return value(x, given) * value(y, given) if kind is MUL else value(x, given) ^ value(y, given)
 
 
 def atoms(forms: Iterable[Form]) -> dict[LinearAtom, None]:

@@ -35,6 +35,7 @@ class Memo:
         self.footprints: dict[tuple, Footprint] = {}
         self.aged: dict[tuple[int, Footprint], Footprint] = {}  # by loop
         self.in_trips: dict[tuple[Footprint, Ages], Footprint] = {}
+        self.sided: dict[tuple[Footprint, tuple], Footprint] = {}  # as one of two threads has it
         self.form: dict[Form, Form] = {}
         self.renamed: dict[tuple, Any] = {}  # a form, or several
         self.answers: dict[tuple, Any] = {}  # what `Overlap.group` and `own` give
@@ -305,9 +306,13 @@ class Overlap:
         return found
 
     def _sided(self, f: Footprint, side: int, uniform: Privilege, across_blocks: bool) -> Footprint:
-        change = lambda atom: self._side(atom, side, uniform, across_blocks)  # noqa: E731
         name = (side, uniform.level, uniform.n, across_blocks)
-        return Footprint(f.elem, *(self.memo.renaming(forms, change, name) for forms in (f.shape, f.index, f.facts)))
+        found = self.memo.sided.get((f, name))
+        if found is None:
+            change = lambda atom: self._side(atom, side, uniform, across_blocks)  # noqa: E731
+            parts = (self.memo.renaming(forms, change, name) for forms in (f.shape, f.index, f.facts))
+            found = self.memo.sided[f, name] = Footprint(f.elem, *parts)
+        return found
 
     def _side(self, atom: LinearAtom, side: int, uniform: Privilege, across_blocks: bool) -> LinearAtom | None:
         """One name for both threads where they agree about the value, else one each."""

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from snap.ir import nodes as ir
 from snap.ir.fields import BODIES, EVALUATED, EXPRESSIONS, NODES, PLACES, Fields, holding
+from snap.ir.walk import BRANCHED
 from snap.record import replace
 
 T = TypeVar("T")
@@ -62,12 +63,11 @@ def _evaluated(part: Any, change: Callable[[ir.Expr], ir.Expr]) -> Any:
 
 def with_bodies(s: ir.Stmt, change: Callable[[ir.Body], ir.Body]) -> ir.Stmt:
     """The statement with each body changed that stands directly in it."""
-    match s:
-        case ir.Split():
-            return changed(s, cases=each(s.cases, lambda case: changed(case, body=change(case.body))))
-        case _:
-            fields = holding(s, BODIES)
-            return changed(s, **{name: change(getattr(s, name)) for name, _ in fields}) if fields else s
+    if type(s) not in BRANCHED:  # most have none
+        return s
+    if isinstance(s, ir.Split):
+        return changed(s, cases=each(s.cases, lambda case: changed(case, body=change(case.body))))
+    return changed(s, **{name: change(getattr(s, name)) for name, _ in holding(s, BODIES)})
 
 
 # ---- all the way down -----------------------------------------------------------------------------------------------

@@ -36,20 +36,25 @@ class FormPlace:
 
 def is_word(c: Checker, e: tree.Expr, word: str) -> bool:
     """Whether an expression calls that word of the language."""
-    match e:
-        case tree.Call(tree.Name(name)) if c.lookup(name) is None:
-            found = c.names.get(name, WITHOUT_IMPORT.get(name))
-        case tree.Call(tree.Attribute() as called):
-            found = resolve(c, called)
-        case _:
-            return False
-    return isinstance(found, Marker) and found.word == word
+    return _word_of(c, e) == word
+
+
+def _word_of(c: Checker, e: tree.Expr) -> str | None:
+    """The word of the language that an expression calls."""
+    if type(e) is not tree.Call:
+        return None
+    called = e.function
+    if type(called) is tree.Name:
+        found = c.names.get(called.id, WITHOUT_IMPORT.get(called.id)) if c.lookup(called.id) is None else None
+    else:
+        found = resolve(c, called) if isinstance(called, tree.Attribute) else None
+    return found.word if isinstance(found, Marker) else None
 
 
 def declares_memory(c: Checker, e: tree.Expr) -> bool:
     """Whether what is assigned is memory that comes into being there."""
     parts = e.items if isinstance(e, tree.Sequence) else (e,)
-    return any(is_word(c, part, word) for part in parts for word in MEMORY)
+    return any(_word_of(c, part) in MEMORY for part in parts)
 
 
 def form_of(c: Checker, e: tree.Expr) -> str | RoleName | None:

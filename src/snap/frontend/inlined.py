@@ -74,7 +74,7 @@ class Inlined:
 
     def __init__(self, function: tree.Function, names: Mapping[str, object], python: Any):
         self.tree, self.names, self.__name__, self.__doc__ = function, names, function.name, python.__doc__
-        self.own, self.used = assigned_names(function), set(used_names(function))  # parameters and variables; all names
+        self.own, self.used = assigned_names(function), used_names(function)  # parameters and variables; all names
         self.yields = next((s for s in tree.walk(function) if isinstance(s, tree.Yield)), None)
         assigned = {name for s in tree.walk(function) if isinstance(s, tree.Assign) for name in _gives(s)}
         self.declared = (
@@ -335,7 +335,7 @@ class _Writer:
 
     def constant(self, e: tree.Expr) -> bool:
         """Whether an expression is made of constants alone: it is the same wherever it stands."""
-        names = set(used_names(e)) - self.constants
+        names = used_names(e) - self.constants
         if names & self.own or not names <= self.names.keys() | BUILTINS:
             return False
         return all(_is_pure(f) and self.is_word(f.id) for f in _calls(e))

@@ -32,8 +32,8 @@ def as_it_is(found: Any) -> object:
 
 def captured_names(function: tree.Function, pyfunc: FunctionType) -> dict[str, object]:
     own = assigned_names(function)
-    annotations = {name for annotation in _annotations(function) for name in used_names(annotation)}
-    uses = {name for name in used_names(function) if name not in own}
+    annotations = used_names(*_annotations(function))
+    uses = used_names(function) - own
     around = _defining_locals(pyfunc.__code__) if annotations else {}
     found = {
         name: _bound_value(name, pyfunc, around if name in annotations else {}) for name in sorted(uses | annotations)
@@ -42,7 +42,7 @@ def captured_names(function: tree.Function, pyfunc: FunctionType) -> dict[str, o
 
 
 def captured_by_lambda(function: tree.Lambda, pyfunc: FunctionType) -> dict[str, object]:
-    found = {name: _bound_value(name, pyfunc) for name in sorted(set(used_names(function)))}
+    found = {name: _bound_value(name, pyfunc) for name in sorted(used_names(function))}
     return {name: value for name, value in found.items() if value is not _MISSING}
 
 
@@ -98,10 +98,11 @@ def _statements(function: tree.Function) -> Iterator[tree.Stmt]:
                 pass
 
 
-def used_names(root: object) -> Iterator[str]:
+def used_names(*roots: object) -> set[str]:
     """Names used, without those that are parameters of a lambda around the use."""
-    pending = [root]
+    pending: list[Any] = list(roots)
     hidden: list[tuple[object, frozenset[str]]] = []  # bodies of lambdas, with the names that are theirs
+    found: set[str] = set()
     children = tree.children
     params: frozenset[str] = frozenset()
     while True:
@@ -109,18 +110,18 @@ def used_names(root: object) -> Iterator[str]:
             node = pending.pop()
             kind = type(node)
             if kind is tree.Name:
-                if node.id not in params:  # type: ignore[attr-defined]
-                    yield node.id  # type: ignore[attr-defined]
+                if node.id not in params:
+                    found.add(node.id)
             elif kind is tree.Lambda:
-                hidden.append((node.body, params.union(node.params)))  # type: ignore[attr-defined]
+                hidden.append((node.body, params.union(node.params)))
             elif kind is tree.Each:
-                names, iterables = zip(*node.clauses)  # type: ignore[attr-defined]
-                hidden.append((node.value, params.union(names)))  # type: ignore[attr-defined]
-                hidden.append((tree.Sequence(iterables, span=node.span), params.union(names[:-1])))  # type: ignore[attr-defined]
+                names, iterables = zip(*node.clauses)
+                hidden.append((node.value, params.union(names)))
+                hidden.append((tree.Sequence(iterables, span=node.span), params.union(names[:-1])))
             else:
                 pending += children(node)
         if not hidden:
-            return
+            return found
         body, params = hidden.pop()
         pending = [body]
 

@@ -389,8 +389,10 @@ _HOLDING: dict[type, tuple[str, ...]] = {}  # by class: the fields that hold nod
 
 def children(node: Any) -> list[Any]:
     """The nodes right below, in the order of the fields; keyword arguments are pairs in a tuple."""
-    fields = _HOLDING.get(type(node)) or holding(node)
     found: list[Any] = []
+    fields = _HOLDING.get(type(node))
+    if fields is None:
+        fields = holding(node)
     for name in fields:
         value = getattr(node, name)
         if type(value) is tuple:

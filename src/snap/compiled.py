@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from snap.diag.error import SnapError
 from snap.frontend.definition import Definition
 from snap.ir import nodes as ir
+from snap.ir.depth import roomy
 from snap.ir.synced import Function as Synced
 from snap.ir.synced import SyncPoint
 from snap.record import replace
@@ -74,6 +75,10 @@ class Compiled:
 
     def checked(self) -> Compiled:
         """All that can refuse a program has looked at it."""
+        roomy(self._check)
+        return self
+
+    def _check(self) -> None:
         if not self.definition.kernel:
             from snap.sync import probe
 
@@ -84,7 +89,6 @@ class Compiled:
                 from snap.prove import refuse
 
                 refuse(self.task, self.definition.requires.span or self.typed.span)
-        return self
 
     @functools.cached_property
     def module(self):

@@ -17,7 +17,7 @@ from snap.check.state import Elaboration
 from snap.diag.error import Diagnostic, SnapError
 from snap.frontend.definition import Definition
 from snap.ir import nodes as ir
-from snap.ir.depth import roomy, uncollected
+from snap.ir.depth import uncollected
 
 __all__ = ["check", "constexpr_names", "required"]
 
@@ -27,7 +27,7 @@ def check(definition: Definition, constexprs: Mapping[str, object] | None = None
     constexprs = constexprs or {}
     try:
         with uncollected():
-            return roomy(lambda: instantiate(Elaboration(), definition, constexprs, None, {}).function)
+            return instantiate(Elaboration(), definition, constexprs, None, {}).function
     except RecursionError:
         raise SnapError(
             Diagnostic(

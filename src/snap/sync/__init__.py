@@ -19,7 +19,7 @@ from snap.analysis.values import Frame
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir import synced
-from snap.ir.depth import deep, roomy, uncollected
+from snap.ir.depth import deep, uncollected
 from snap.ir.hardware import WARP
 from snap.ir.numbering import Numbers
 from snap.ir.points import Dependence
@@ -187,7 +187,7 @@ def synchronize(function: ir.Function, seen: OnPass | None = None) -> synced.Fun
     """Raises SnapError where what is asked cannot be synchronized.  `seen` is shown the program after each pass, under
     its name, and first of all as it comes from the checker.
     """
-    return roomy(lambda: _run(PASSES, function, seen))
+    return _run(PASSES, function, seen)
 
 
 def _run(passes: tuple[Pass, ...], program: Any, seen: OnPass | None = None) -> Any:
@@ -213,13 +213,13 @@ def graph(function: ir.Function) -> tuple[synced.AnyFunction, tuple[Dependence, 
     """
     shown: dict[str, synced.AnyFunction] = {}
     synchronize(function, lambda name, program, _: shown.update({name: program}))
-    planned = roomy(lambda: _run(PASSES[:GATE], function))
+    planned = _run(PASSES[:GATE], function)
     return shown["give back"], dependences(planned.graph, planned.marks)
 
 
 def conflicts(function: ir.Function) -> frozenset[tuple[Span, Span]]:
     """The pairs of places that barriers are for, by what threads do there: what a proof may find to be apart."""
-    edges = roomy(lambda: _run(PASSES[:GATE], function)).graph.edges
+    edges = _run(PASSES[:GATE], function).graph.edges
     return frozenset((e.first.span, e.second.span) for e in edges if is_plain(e.first) and is_plain(e.second))
 
 
@@ -233,7 +233,7 @@ def probe(function: ir.Function) -> None:
     if orders_nothing(function):
         return
     text = _without_callees(function) if _meets_beside_calls(function) else function
-    roomy(lambda: _run(PASSES[:GATE], text))
+    _run(PASSES[:GATE], text)
 
 
 def _without_callees(function: ir.Function) -> ir.Function:

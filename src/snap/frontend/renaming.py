@@ -28,6 +28,10 @@ def with_bodies(s: tree.Stmt, made: Callable[[tree.Body], tree.Body]) -> tree.St
             return s
 
 
+_STATEMENTS = frozenset(tree.STATEMENTS)
+_OWN_WAYS = frozenset((tree.Name, tree.Number, tree.Text, tree.Known, tree.Subscript, tree.Lambda, tree.Each))
+
+
 class TreeRenaming:
     """named: what stands for a name, another name where it is bound.  fresh: a name that nobody has.  put: what stands
     for a `yield`.
@@ -55,17 +59,19 @@ class TreeRenaming:
         for name in tree.holding(node):
             value = getattr(node, name)
             if type(value) is tuple and value:
-                of_statements = isinstance(value[0], tree.STATEMENTS)
+                of_statements = type(value[0]) in _STATEMENTS
                 made: Any = self.body(value) if of_statements else tuple(map(self.part, value))
                 if of_statements or any(one is not other for one, other in zip(made, value)):
                     changed[name] = made
             elif value is not None and type(value) is not tuple and (made := self.part(value)) is not value:
                 changed[name] = made
-        if isinstance(node, (tree.Declare, tree.For, tree.With)) and node.name:
-            changed["name"] = self.bound(node.name)
-        if isinstance(node, (tree.For, tree.With)) and node.names:
-            changed["names"] = tuple((self.bound(name), span) for name, span in node.names)
-        return replace(node, **changed) if changed or isinstance(node, tree.STATEMENTS) else node
+        if type(node) in _STATEMENTS:
+            if isinstance(node, (tree.Declare, tree.For, tree.With)) and node.name:
+                changed["name"] = self.bound(node.name)
+            if isinstance(node, (tree.For, tree.With)) and node.names:
+                changed["names"] = tuple((self.bound(name), span) for name, span in node.names)
+            return replace(node, **changed)
+        return replace(node, **changed) if changed else node
 
     def part(self, value: Any) -> Any:
         if type(value) is tuple:  # a keyword argument
@@ -74,6 +80,8 @@ class TreeRenaming:
         return self.parts(value) if isinstance(value, tree.MatchCase) else self.expr(value)
 
     def expr(self, e: tree.Expr) -> Any:
+        if type(e) not in _OWN_WAYS:  # most
+            return self.parts(e)
         match e:
             case tree.Name(name):
                 found = self.named.get(name)

@@ -133,9 +133,10 @@ def atoms(forms: Iterable[Form]) -> dict[LinearAtom, None]:
     stack = [atom for form in forms for atom, _ in form[1]]
     while stack:
         atom = stack.pop()
-        if atom in found:
-            continue
+        known = len(found)
         found[atom] = None
+        if len(found) == known:
+            continue
         if atom[0] in COMPOUND:
             for part in atom[1:]:
                 if type(part) is tuple:

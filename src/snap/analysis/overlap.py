@@ -99,6 +99,7 @@ def _opaque(atom: LinearAtom) -> bool:
 # ended since.  Negative: so many or more.
 Ages = tuple[tuple[int, int], ...]
 OLDEST = 8
+SameElement = tuple[list[Form], list[Form], bool]  # what is zero, what is not negative; whether elements are swizzled
 
 
 def before(loop: int) -> int:
@@ -126,7 +127,7 @@ class Overlap:
             set()
         )  # arrays, by shape, that threads of different warps were found to meet in
         self.pair = tuple(linear.unknown((linear.SIDE, side, (linear.THREAD,))) for side in (1, 2))  # the two threads
-        self.last: tuple[tuple, tuple[list[Form], list[Form]] | None] | None = None
+        self.last: tuple[tuple, SameElement | None] | None = None
         self.block = (
             (linear.BLOCK,),
             *(((linear.CLUSTER,),) if clusters else ()),
@@ -206,7 +207,7 @@ class Overlap:
         system = self._system(a, b, uniform, across_blocks)
         if system is None:
             return False
-        zero, positive = system
+        zero, positive, swizzled = system
         t1, t2 = self.pair
         if unit == 0:
             return self._possible([*zero, linear.subtract(t1, t2)], positive)
@@ -221,7 +222,7 @@ class Overlap:
         told_apart = apart if a is b else [both for u1, u2 in apart for both in ((u1, u2), (u2, u1))]
         one = linear.number(1)
         first_is_more = [linear.subtract(linear.subtract(x, y), one) for x, y in told_apart]
-        if any(atom[0] == linear.XOR for atom in linear.atoms(zero)):
+        if swizzled:
             return any(self._possible(zero, [*positive, more]) for more in first_is_more)
         of = told[0] if across_blocks else (linear.THREAD,)
         larger = {(linear.SIDE, 1 if a is b else 2, of): 1 if across_blocks else unit}
@@ -264,20 +265,16 @@ class Overlap:
             for side in (form, linear.times(form, -1))
         )
 
-    def _system(
-        self, a: Footprint, b: Footprint, uniform: Privilege, across_blocks: bool
-    ) -> tuple[list[Form], list[Form]] | None:
-        """What is known of two threads that touch one element: forms that are zero, and forms that are not negative;
-        None where no two do.  The last answer is kept: units of several sizes are asked about, one after the other.
+    def _system(self, a: Footprint, b: Footprint, uniform: Privilege, across_blocks: bool) -> SameElement | None:
+        """What is known of two threads that touch one element; None where no two do.  The last answer is kept: units of
+        several sizes are asked about, one after the other.
         """
         asked = (a, b, uniform, across_blocks, self.ages)
         if self.last is None or self.last[0] != asked:
             self.last = asked, self._known(a, b, uniform, across_blocks)
         return self.last[1]
 
-    def _known(
-        self, a: Footprint, b: Footprint, uniform: Privilege, across_blocks: bool
-    ) -> tuple[list[Form], list[Form]] | None:
+    def _known(self, a: Footprint, b: Footprint, uniform: Privilege, across_blocks: bool) -> SameElement | None:
         first, second = (self._sided(f, side, uniform, across_blocks) for side, f in ((1, a), (2, b)))
         equal, passed = same_element(first, second), self._iterations(a, uniform)
         zero, positive = ([], []) if equal is None else equal
@@ -289,7 +286,7 @@ class Overlap:
             if self.threads is not None:
                 positive.append(linear.subtract(linear.number(self.threads - 1), t))
         positive += [linear.unknown(atom) for atom in linear.atoms([*zero, *positive]) if _counts_from_zero(atom)]
-        return zero, positive
+        return zero, positive, any(atom[0] == "xor" for atom in linear.atoms(zero))
 
     def _in_other_slots(self, difference: Form, passed: list[Form]) -> bool:
         """Whether the threads agree on all that their indices in one dimension depend on, and these are never equal:

@@ -106,8 +106,9 @@ class Visitor:
             return
         over: list[tuple] = []
         ordered: list[Token] = []
+        changes = b.changes
         for key, t in held.items():
-            found = conflict(t, b, self.context)
+            found = conflict(t, b, self.context) if changes or t.changes else None
             if found is None:
                 continue
             if t.loading:

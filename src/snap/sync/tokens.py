@@ -164,11 +164,6 @@ class Token:
     # an mbarrier has ordered it before every later use of the array, but not before what comes when the array is gone
     passed: bool = False
 
-    @property
-    def changes(self) -> bool:
-        """Whether it is more than a read to others."""
-        return self.kind is not READ or self.atomic != ""
-
     def adds_like(self, other: Token) -> bool:
         """Whether both are products that add to as many registers: such follow each other in order."""
         return self.kind is other.kind is COMBINE and self.site[2][2] == other.site[2][2]
@@ -212,6 +207,7 @@ class Token:
 
     def __post_init__(self) -> None:
         self.key = _KEY(self)  # what tells tokens of an object apart
+        self.changes = self.kind is not READ or self.atomic != ""  # whether it is more than a read to others
 
 
 _KEYED = frozenset(("site", "kind", "names", "footprint", "ordered", "ages", "fills", "engine", "settled", "passed"))

@@ -286,7 +286,7 @@ class Overlap:
             if self.threads is not None:
                 positive.append(linear.subtract(linear.number(self.threads - 1), t))
         positive += [linear.unknown(atom) for atom in linear.atoms([*zero, *positive]) if _counts_from_zero(atom)]
-        return zero, positive, any(atom[0] == "xor" for atom in linear.atoms(zero))
+        return zero, positive, any(atom[0] == linear.XOR for atom in linear.atoms(zero))
 
     def _in_other_slots(self, difference: Form, passed: list[Form]) -> bool:
         """Whether the threads agree on all that their indices in one dimension depend on, and these are never equal:

@@ -87,7 +87,7 @@ def cast(value: ir.Expr, type: Scalar, span: Span | None = None) -> ir.Expr:
     weak, number = is_weak(value), isinstance(value, ir.Const)
     if weak and not number:
         return _taking(value, type)
-    if not weak and value.type == type:
+    if not weak and (value.type is type or value.type == type):  # mostly the very same
         return value
     span = span or value.span
     return constant(value.value, type, span, source=value.type) if number else ir.Cast(value, type, span=span)

@@ -24,7 +24,7 @@ from snap.record import replace
 def pointer(scope: Scope, view: ir.MemView) -> tree.Expr:
     """The start of the object, as a pointer to the view's elements."""
     name = tree.Name(scope.state.objects[view.obj.uid])
-    if view.elem == view.obj.elem:
+    if view.elem is view.obj.elem or view.elem == view.obj.elem:  # mostly the very same
         return name
     const = "const " if view.obj.const else ""
     return tree.Reinterpret(f"{const}{type_name(scope.module, view.elem)}*", name)

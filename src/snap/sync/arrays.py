@@ -13,7 +13,7 @@ from snap.ir.engines import Engine
 from snap.ir.hardware import WARP
 from snap.ir.operations import MemoryOrder
 from snap.ir.types import Level
-from snap.ir.walk import bodies, bytes_of, statements
+from snap.ir.walk import bodies, bytes_of, callees, statements
 from snap.ir.word import Word
 from snap.sync.tokens import ObjectKey
 
@@ -116,10 +116,8 @@ def handed(function: synced.Function) -> dict[ObjectKey, frozenset[Kind]] | None
 
 
 def _orders(function: synced.Function) -> bool:
-    return any(
-        isinstance(s, ir.Atomic) and s.order != MemoryOrder.RELAXED or isinstance(s, ir.Call) and _orders(s.function)
-        for s in statements(function.body)
-    )
+    every = (s for f in callees(function) for s in statements(f.body))
+    return any(isinstance(s, ir.Atomic) and s.order != MemoryOrder.RELAXED for s in every)
 
 
 def _done(function: synced.Function, known: dict[int, dict[int, set[GridUse]]]) -> dict[int, set[GridUse]]:

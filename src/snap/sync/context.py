@@ -229,6 +229,7 @@ def context_of(function: synced.Function, woven: Woven | None = None) -> Context
     declared.enter((), 0, function.body)
     start = {Level.THREAD: (linear.THREAD,), Level.BLOCK: (linear.BLOCK,), Level.CLUSTER: (linear.CLUSTER,)}
     done = [e for s in every for e in effects(s)]
+    staged = [s for s in every if isinstance(s, ir.Partition) and s.handle.origin is ir.Origin.STAGE]
     engines = {e.engine for e in done}
     by_units = () if engines.isdisjoint(_OF_UNITS) else (e.access for e in done if e.engine in _OF_UNITS)
     called_too = (e.engine for f in callees(function)[1:] for s in statements(f.body) for e in effects(s))
@@ -250,8 +251,8 @@ def context_of(function: synced.Function, woven: Woven | None = None) -> Context
         handed=handed(function),
         # a kernel's const memory is written by nobody; a device function's const parameter only not by that function
         constant=frozenset(((), p.handle.obj.uid) for p in params if p.handle.const and function.kernel),
-        nested=frozenset(nested_stages(function.body)),
-        counted=frozenset(s.handle.obj.uid for s in every if isinstance(s, ir.Partition) and s.counted),
+        nested=frozenset(nested_stages(function.body) if staged else ()),
+        counted=frozenset(s.handle.obj.uid for s in staged if s.counted),
         multiplies=Engine.PRODUCTS in engines,
         registers_in_flight=Engine.PRODUCTS in engines or Engine.PRODUCTS in called_too,
         copies=Engine.COPIES in engines,

@@ -35,6 +35,9 @@ def _told(method: Method) -> Method:
     return cast(Method, told)
 
 
+_WRAPPED = tuple(name for name in functools.WRAPPER_ASSIGNMENTS if name != "__doc__")  # which is `_Help`'s
+
+
 class SnapFunction:
     """A checked Snap function.  Kernels are launched: `k[blocks](*args)`; device functions are called by other Snap
     functions.
@@ -54,13 +57,11 @@ class SnapFunction:
         # Attributes and no properties: `k[blocks]` is looked up at every launch.
         self._ready: dict[int, Callable] = {}
         self._at: dict = _Unlaunched(self)
-        functools.update_wrapper(self, python, updated=())
+        functools.update_wrapper(self, python, _WRAPPED, ())
         defaults = self._defaults()
         # It is checked now; a generic one without defaults is checked when it is specialised.
         if all(n in defaults for n in self.generic):
             self._specialised({n: defaults[n] for n in self.generic})
-        with deep():
-            self.__doc__ = f"{_described(definition)}\n\n{self.__doc__ or ''}".rstrip()
 
     def _defaults(self) -> dict[str, object]:
         from snap.frontend import tree
@@ -373,6 +374,24 @@ def _described(definition: Definition) -> str:
     )
     returns = "" if function.returns is None else f" -> {written(function.returns)}"
     return f"{function.name}{'[blocks]' * (definition.kernel)}({params}){returns}"
+
+
+class _Help:
+    """What `help(k)` shows: written when somebody asks."""
+
+    def __init__(self, of_class: str | None):
+        self.of_class = of_class
+
+    def __get__(self, function: SnapFunction | None, cls: type) -> str | None:
+        if function is None:
+            return self.of_class
+        with deep():
+            text = f"{_described(function.definition)}\n\n{function.__wrapped__.__doc__ or ''}".rstrip()
+        function.__dict__["__doc__"] = text
+        return text
+
+
+SnapFunction.__doc__ = _Help(SnapFunction.__doc__)  # type: ignore[assignment]
 
 
 class _Unlaunched(dict):

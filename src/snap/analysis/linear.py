@@ -122,9 +122,9 @@ def value(form: Form, given: dict[LinearAtom, int]) -> int:
 def _atom_value(atom: LinearAtom, given: dict[LinearAtom, int]) -> int:
     """Of one that is made of forms."""
     kind, x, y = atom[:3]
-    if kind is DIV:
+    if kind == DIV:
         return value(x, given) // y
-    return value(x, given) * value(y, given) if kind is MUL else value(x, given) ^ value(y, given)
+    return value(x, given) * value(y, given) if kind == MUL else value(x, given) ^ value(y, given)
 
 
 def atoms(forms: Iterable[Form]) -> dict[LinearAtom, None]:

@@ -19,6 +19,7 @@ from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.effects import Effect, begins, effects, loads, passed
 from snap.ir.engines import Engine
+from snap.ir.operations import MemoryOrder
 from snap.ir.types import THREAD1
 from snap.ir.walk import callees, statements
 
@@ -54,7 +55,7 @@ def orders_nothing(function: synced.AnyFunction) -> bool:
         and all(begins(s) is Engine.THREADS for s in every)
         and _are_own([e for e in changed if not e.atomic], every)
         and atomically.isdisjoint(otherwise)
-        and not (function.kernel and any(isinstance(s, ir.Atomic) and s.order != "relaxed" for s in every))
+        and not (function.kernel and any(isinstance(s, ir.Atomic) and s.order != MemoryOrder.RELAXED for s in every))
     )
 
 

@@ -156,7 +156,7 @@ STATEMENTS = {
         "(acc: float[n // 2] @ thread[1], a: shared, b: shared, *, zero: bool = False, type: str = None, columns: int = None)",
         "`acc += a @ b.T` by the tensor cores, asynchronous: a warpgroup multiplies tiles of shared memory (sm_90a). Where"
         ' `zero` holds, `acc` starts from zero. `type="e4m3"` or `"e5m2"` says what u8 is,'
-        ' `type=("e5m2", "e4m3")` what it is in a and in b. `columns=64`: the first 64 of `b`, into those of `acc`.',
+        ' `type=("e5m2", "e4m3")` what it is in a and in b. `columns=64`: the first 64 of the n of `b`, into those of `acc`.',
     ),
     "store_acc": (
         "(tile: shared, acc: float[n // 2] @ thread[1], *, first: int = 0)",

@@ -82,15 +82,20 @@ def test_the_first_columns(code, n, of_b):
     assert (made.n, made.acc.shape, made.b.shape) == (n, (n // 2,), of_b)
 
 
-@pytest.mark.parametrize("code, fragment", [
-    (f"wgmma(acc, {A}, b, columns=n)", "known when the kernel is compiled"), (f"wgmma(acc, {A}, b, columns=1.5)", "known when the kernel is compiled"),
-    (f"wgmma(acc, {A}, b, columns=100)", "a multiple of 8, and at most the 256 columns of b, not 100"), (f"wgmma(acc, {A}, b, columns=264)", "not 264"),
+@pytest.mark.parametrize("case", [
+    (f"wgmma(acc, {A}, b, columns=n)", "`columns` must be a compile-time constant"), (f"wgmma(acc, {A}, b, columns=t)", "`columns` must be a compile-time constant"),
+    (f"wgmma(acc, {A}, b, columns=16.0)", "`columns` must be an integer"), (f"wgmma(acc, {A}, b, columns=True)", "`columns` must be an integer"),
+    (f"wgmma(acc, {A}, b, columns=100)", "`columns` is a multiple of 8, at most 256 of this b, and not 100"), (f"wgmma(acc, {A}, b, columns=264)", "not 264"),
+    (f"wgmma(acc, {A}, tile(b, (0, 0), (20, 64)), columns=24)", "at most 16 of this b, and not 24", "`columns=16`"),
+    (f"wgmma(acc, {A}, tile(b, (0, 0), (4, 64)), columns=8)", "at most 0 of this b", "let b have at least 8 columns"),
+    (f"wgmma(acc, {A}, b, cols=8)", "`zero=`, `type=`, `columns=`", "`columns=128` for the first 128"),
     (f"wgmma(acc, {A}, b, columns=0)", "not 0"), (f"wgmma(acc, {A}, b, columns=-8)", "not -8"),
     (f"wgmma(d, {A}, b, columns=32)", "the accumulator of a 64 x 32 wgmma is 16 floats per thread, and `d` has 8"),
     (f"wgmma(acc, {A}, tile(b, (0, 0), (64, 64)))", "the accumulator of a 64 x 64 wgmma is 32 floats per thread, and `acc` has 128"),
 ])
-def test_columns_that_are_not_there(code, fragment):
-    wrong(code, "SNAP018", fragment)
+def test_columns_that_are_not_there(case):
+    code, *fragments = case
+    wrong(code, "SNAP018", *fragments)
 
 
 def test_panels_lie_side_by_side():

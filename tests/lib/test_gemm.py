@@ -322,8 +322,8 @@ def test_few_rows_have_low_tiles():
 
 def test_few_tiles_of_many_steps_are_divided_among_blocks():
     """Of a cluster; or of four and more anywhere, where clusters of them would not fill the GPU."""
-    two, four = planned(Product(64, 4096, 14336, 132)), planned(Product(128, 4096, 14336, 132))
-    assert (two.kind, two.slices) == (By.SLICES, 2) and (four.kind, four.slices, four.blocks) == (By.SPLITS, 4, 128)
+    two, four = planned(Product(64, 4096, 14336, 132)), planned(Product(128, 2048, 14336, 132))
+    assert (two.kind, two.slices) == (By.SLICES, 2) and (four.kind, four.slices, four.blocks) == (By.SPLITS, 8, 128)
     assert planned(Product(4096, 4096, 14336, 132)).kind == planned(Product(256, 256, 64, 132)).kind == By.TILES
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from snap.ir.types import BF16, F32
 from snap.lib import gemm
 from snap.lib.gemm import planned
 from snap.lib.gemm_choice import Plan, Product, narrow_edges
-from snap.lib.gemm_edges import edges_kernel
+from snap.lib.gemm_edges import counting_on, edges_kernel
 from snap.runtime.errors import LaunchError
 
 from .test_gemm import LAYOUTS, matrix, unpacked
@@ -91,6 +92,26 @@ def test_when_narrow_tiles_can_be_dealt():
     assert not narrow_edges(3, 3, 3, 160, 64, 48)  # nobody has a tile more
     assert not narrow_edges(5, 3, 14, 160, 64, 48)  # one team has two tiles, and there are five narrow ones
     assert not narrow_edges(9, 1, 4, 40, 64, 48)  # there is no other column
+
+
+@pytest.mark.parametrize("multiprocessors", [1, 8, 108, 132])
+def test_plans_with_narrow_tiles_keep_what_the_kernel_counts_on(multiprocessors):
+    """Also of products that take as many steps as the kernel counts, and more: 103952^3 is 60 GiB of bf16."""
+    random = np.random.default_rng(7)
+    drawn = [tuple(int(2 ** random.uniform(6, 17.3)) // 8 * 8 for _ in range(3)) for _ in range(400)]
+    found = 0
+    for (m, n, k), along, uneven in itertools.product([*drawn, (103952,) * 3, (98312,) * 3, (129408, 99088, 88680)], (False, True), (False, True)):
+        plan = planned(Product(m, n, k, multiprocessors, along=along), uneven, uneven)
+        if plan.narrow:
+            found += 1
+            kept = counting_on(plan.height, plan.width, 64, plan.team, plan.narrow, False)
+            assert all(kept(None, m, n, k, n, plan.blocks)), (m, n, k, plan)
+    assert found > (10 if multiprocessors > 1 else -1)
+
+
+def test_several_matrices_have_no_narrow_tiles():
+    many = importlib.import_module("snap.lib.gemm_many")
+    assert many.planned(Product(1936, 5504, 8352, 132, 2.1, 2.1, True, 1)).narrow == 0
 
 
 def test_when_it_pays():

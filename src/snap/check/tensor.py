@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 from snap.check import convert
+from snap.check.annotations import constant_int
 from snap.check.bindings import Memory
 from snap.check.explain import declared, read_down
 from snap.check.expressions import condition, scalar
@@ -32,7 +33,7 @@ WGMMA = CollectiveOp("wgmma", WARPGROUP1)
 STORE_ACC = CollectiveOp("store_acc", WARPGROUP1)
 KINDS: dict[Scalar, tuple[str, ...]] = {BF16: ("bf16",), F16: ("f16",), F32: ("tf32",), U8: ("e4m3", "e5m2")}
 STEP = {name: WGMMA_STEP // elem.bytes for elem, names in KINDS.items() for name in names}  # the k of one instruction
-FORM = "`wgmma(acc, a, b, zero=(k == 0))`; `b.T` where b lies as [k, n]"
+FORM = "`wgmma(acc, a, b, zero=(k == 0))`; `b.T` where b lies as [k, n]; `columns=128` for the first 128"
 UNIFORM = Want(WARPGROUP1, "must be the same for the warpgroup", agree=True)
 
 
@@ -124,21 +125,16 @@ def _of_columns(c: Checker, acc: ir.ArrayRef, n: int, asked: bool, span: Span) -
 
 def _asked_columns(c: Checker, e: tree.Expr, wide: int) -> int:
     """What `columns=` says: a number that is known when the kernel is compiled, of those that b has."""
-    found = scalar(c, e, UNIFORM)
-    if not isinstance(found, ir.Const) or not found.type.is_integer:
+    help = "; for several numbers, `if narrow: wgmma(..., columns=128)` and an `else`"
+    found = constant_int(c, e, "`columns`", help)
+    most = min(wide, WGMMA_COLUMNS[-1]) // 8 * 8
+    if found % 8 or not 8 <= found <= most:
         raise c.type_error(
-            "`columns` is how many columns are multiplied, a number that is known when the kernel is compiled",
+            f"`columns` is a multiple of 8, at most {most} of this b, and not {found}",
             e.span,
-            note="the instruction names its registers, so there is one for each number of columns",
-            help="a constant; for several, `if narrow: wgmma(..., columns=128)` with an `else`",
+            help=f"`columns={min(max(found // 8 * 8, 8), most)}`" if most else "let b have at least 8 columns",
         )
-    if found.value % 8 or not 8 <= found.value <= wide:
-        raise c.type_error(
-            f"`columns` is a multiple of 8, and at most the {wide} columns of b, not {found.value}",
-            e.span,
-            help=f"`columns={min(max(found.value // 8 * 8, 8), wide)}`",
-        )
-    return int(found.value)
+    return found
 
 
 def _first_columns(b: ir.Tile, n: int, transposed: bool) -> ir.Tile:

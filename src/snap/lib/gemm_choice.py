@@ -22,6 +22,7 @@ from snap.ir.word import Word
 from snap.record import record, replace
 
 MOST_PARTS = 8  # of a tile that is divided
+MOST_EDGED = 2**29  # steps of all tiles, where those of the last column are narrow: stages are counted in two loops
 PANEL = 64  # columns of b that are loaded at a time where it does not lie along k
 
 
@@ -212,7 +213,7 @@ def candidates(
         left, narrow = tiles % units, int(kind.narrow * tile.width)
         across = -(-product.columns // tile.width)
         shape = tiles // across, across, units, product.columns, tile.width, narrow
-        if narrow and product.count == 1 and narrow_edges(*shape):
+        if narrow and tiles * steps <= MOST_EDGED and narrow_edges(*shape):
             full, part = (steps * kind.step(product, replace(tile, width=w))(1, busy) for w in (tile.width, narrow))
             cycles = _with_edges(tiles // across, tiles, units, full + besides, part + besides)
             yield plan(begun + cycles, units, 0, 0, 1, 1, tiles, narrow=narrow)
@@ -289,7 +290,7 @@ MEMORY, IN_FLIGHT = 2450, 5.5e6
 CLUSTER, TILE = 1300, 5000
 ONCE = 1.2  # times as long, to load rows that nobody else loads at about the same time
 GIVEN = 0.3  # a sum that is given to another block of a cluster
-MEETING = 3000  # of blocks that lie anywhere
+MEETING = 8000  # of blocks that lie anywhere: 3,000 to 12,000 in seven products
 LARGE_CLUSTERS = 12  # multiprocessors without any, where clusters have more than two blocks
 SLICES = (2, 4, 8)
 SPLITS = (3, 4, 6, 8)  # of blocks that lie anywhere
@@ -353,6 +354,7 @@ _STEP: dict[str, Any] = dict(products=30, issue=35, three=(50, 80), least=325, p
 _SIXTEEN: dict[str, Any] = dict(cluster=CLUSTER, tile=TILE, floor=_as_long_as_memory, **_STEP)
 _EDGED: dict[str, Any] = dict(narrow=0.75, **_SIXTEEN)
 TILES = GemmKind(By.TILES, _tiles(64, (*_SMALL, *_HIGH, *_LARGE), 1), division=(25000, 5000), apart=ONCE, **_EDGED)
+BATCHES = replace(TILES, narrow=0.0)  # several matrices have no kernel with narrow tiles
 GROUPS = GemmKind(By.TILES, _tiles(64, (*_SMALL, *_LARGE), 1), **_SIXTEEN)  # tiles are told by numbers in memory
 PAIRS = GemmKind(By.PAIRS, _tiles(64, _PAIRED, 2), **_EDGED)
 _PARTS: dict[str, Any] = dict(whole=False, once=ONCE, **_SIXTEEN)

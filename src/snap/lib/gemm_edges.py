@@ -3,8 +3,8 @@ narrower, and those who have a tile more than others have narrow ones.
 
 Input:      as for gemm_kernels.py; NARROW, the columns of C that lie in the last column of tiles at most
 Output:     a kernel: C = activation(A @ B + bias), sums in f32
-Invariant:  every tile is one team's, and sums are those of gemm_kernels.py.  A launch has as many teams that
-            `deals_edges` (gemm_choice.py) holds
+Invariant:  every tile is one team's, and sums are those of gemm_kernels.py.  Of a launch, `narrow_edges`
+            (gemm_choice.py) holds
 Non-goals:  f32, 8-bit floats, several matrices, tiles that are divided
 
 5000^3 has 400 tiles of 256 x 256 for 66 teams of two blocks: six each, and four more, for which all of the others
@@ -32,6 +32,7 @@ from snap.lib.gemm_body import (
     sizes,
     steps,
 )
+from snap.lib.gemm_choice import MOST_EDGED
 from snap.lib.gemm_parts import completing, fill
 
 
@@ -58,6 +59,25 @@ def dealing(BAND):
     return dealt
 
 
+def counting_on(BM, BN, DEPTH, TEAM, NARROW, BIASED):
+    """What every launch keeps."""
+    return lambda bias, M, N, K, C1, blocks: (
+        1 <= M <= 2**30,
+        1 <= N <= min(C1, 2**30),
+        1 <= K <= 2**30,
+        1 <= blocks <= 2**16,
+        not BIASED or len(bias) >= N,
+        (N - 1) % BN < NARROW,
+        ((M + TEAM * BM - 1) // (TEAM * BM)) * ((N + BN - 1) // BN) <= 2**27,
+        ((M + TEAM * BM - 1) // (TEAM * BM)) * ((N + BN - 1) // BN) * ((K + DEPTH - 1) // DEPTH) <= MOST_EDGED,
+        ((M + TEAM * BM - 1) // (TEAM * BM))
+        <= ((M + TEAM * BM - 1) // (TEAM * BM))
+        * ((N + BN - 1) // BN)
+        % (blocks // TEAM)
+        * (((M + TEAM * BM - 1) // (TEAM * BM)) * ((N + BN - 1) // BN) // (blocks // TEAM) + 1),
+    )
+
+
 @functools.cache
 def edges_kernel(
     type, out_type, A_TURNED, B_TURNED, BM=128, BN=256, BAND=8, bias_type=None, activation=None, TEAM=1, NARROW=192
@@ -70,23 +90,8 @@ def edges_kernel(
     COMPLETED = g.BIASED or activation is not None
     complete = completing(BN // 2, BN, type, None, bias_type, activation) if COMPLETED else None
 
-    BIASED, DEPTH, dealt = g.BIASED, g.DEPTH, dealing(BAND)
-
-    where = lambda bias, M, N, K, C1, blocks: (  # noqa: E731
-        1 <= M <= 2**30,
-        1 <= N <= min(C1, 2**30),
-        1 <= K <= 2**30,
-        1 <= blocks <= 2**16,
-        not BIASED or len(bias) >= N,
-        (N - 1) % BN < NARROW,
-        ((M + TEAM * BM - 1) // (TEAM * BM)) * ((N + BN - 1) // BN) <= 2**27,
-        ((M + TEAM * BM - 1) // (TEAM * BM)) * ((N + BN - 1) // BN) * ((K + DEPTH - 1) // DEPTH) <= 2**29,
-        ((M + TEAM * BM - 1) // (TEAM * BM))
-        <= ((M + TEAM * BM - 1) // (TEAM * BM))
-        * ((N + BN - 1) // BN)
-        % (blocks // TEAM)
-        * (((M + TEAM * BM - 1) // (TEAM * BM)) * ((N + BN - 1) // BN) // (blocks // TEAM) + 1),
-    )
+    dealt = dealing(BAND)
+    where = counting_on(BM, BN, g.DEPTH, TEAM, NARROW, g.BIASED)
 
     @inline
     def body(A, B, C, bias, M, N, K, room, met):

@@ -25,7 +25,7 @@ from snap.lib.gemm import BAND, TYPES, GemmOperand, operand
 from snap.lib.gemm_arrays import check_depth, copy, floats_of, has_boxes, multiply, result_of, room_for_boxes
 from snap.lib.gemm_arrays import columns as first_columns
 from snap.lib.gemm_body import Many
-from snap.lib.gemm_choice import EVEN, GROUPS, TILES, Plan, Product, best, candidates
+from snap.lib.gemm_choice import BATCHES, EVEN, GROUPS, Plan, Product, best, candidates
 from snap.lib.gemm_kernels import gemm_kernel
 from snap.lib.recorded import recorded
 from snap.record import replace
@@ -96,7 +96,7 @@ def planned(product: Product, grouped: bool = False, whole: bool = False) -> Pla
     ones.  whole: no tile is divided.
     """
     own = -(-product.rows // product.count) if grouped else product.rows
-    plan = best(candidates(GROUPS if grouped or whole else TILES, replace(product, rows=own)))
+    plan = best(candidates(GROUPS if grouped or whole else BATCHES, replace(product, rows=own)))
     most = (product.rows // plan.height + product.count) * -(-product.columns // plan.width)
     return Plan(plan.cycles, plan.height, plan.width, min(product.multiprocessors, most)) if grouped else plan
 

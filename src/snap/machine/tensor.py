@@ -104,10 +104,13 @@ def matrix(elements: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 @dataclass(slots=True, eq=False)
 class TileSpec:
-    """A tile of shared memory that a statement names; `offsets` by the dimensions of what it is part of."""
+    """A tile of shared memory that a statement names; `offsets` by the dimensions of what it is part of.  columns: the
+    first so many of a matrix are read alone, None where all are.
+    """
 
     shape: tuple[int, ...]
     site: FaultSite
+    columns: int | None = None
     _offsets: dict[tuple, np.ndarray] = field(default_factory=dict)
 
     def offsets(self, view: StorageView, dims: tuple[int, ...] | None) -> np.ndarray:
@@ -115,6 +118,8 @@ class TileSpec:
         dims = (view.size,) if dims is None else dims
         if dims not in self._offsets:
             found = tile_offsets(self.shape, dims)
+            if self.columns is not None:
+                found = matrix(found[None], self.shape)[0, :, : self.columns].reshape(-1)
             self._offsets[dims] = (
                 found if view.width == 1 else (found[:, None] * view.width + np.arange(view.width)).reshape(-1)
             )
@@ -154,7 +159,7 @@ class WgmmaSpec:
             s.n,
             s.k,
             TileSpec(s.a.shape, sites[0]) if in_memory else None,
-            TileSpec(s.b.shape, sites[1]),
+            TileSpec(s.b.shape, sites[1], s.n if s.b_transposed else None),
             s.a_transposed,
             s.b_transposed,
             Layout.of(s.acc),
@@ -166,9 +171,9 @@ class WgmmaSpec:
 
     def from_tile(self, bits: np.ndarray, tile: TileSpec, transposed: bool) -> np.ndarray:
         """(N, rows, k) in f32."""
-        found = matrix(decoded(bits, self.types[tile is self.b]), tile.shape)
-        found = found.swapaxes(1, 2) if transposed else found
-        return found[:, : self.n] if tile is self.b else found  # of its last panel, perhaps, a part
+        shape = tile.shape if tile.columns is None else (self.k, tile.columns)
+        found = matrix(decoded(bits, self.types[tile is self.b]), shape)
+        return found.swapaxes(1, 2) if transposed else found
 
     def from_registers(self, values: np.ndarray) -> np.ndarray:
         """(k/2, N, 128) values -> (N, 64, k)."""

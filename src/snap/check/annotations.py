@@ -7,6 +7,8 @@ whether the privilege is allowed here (check/statements.py).
 
 from __future__ import annotations
 
+import difflib
+
 from snap.check import convert
 from snap.check.bindings import Constant
 from snap.check.expressions import expression, scalar
@@ -455,5 +457,7 @@ def text_option(c: Checker, options: dict[str, tree.Expr], name: str, choices: t
     e = options.pop(name)
     value = e.value if isinstance(e, tree.Text) else resolve(c, e) if isinstance(e, tree.Name) else None
     if value not in choices:
-        raise c.type_error(f"`{name}` is one of {', '.join(choices)}", e.span, help=f'write `{name}="{choices[0]}"`')
+        close = difflib.get_close_matches(value, choices, n=1) if isinstance(value, str) else []
+        way = f'write `{name}="{close[0]}"`' if close else f'write one of these in quotes, `{name}="..."`'
+        raise c.type_error(f"`{name}` is one of {', '.join(choices)}", e.span, help=way)
     return value

@@ -212,7 +212,10 @@ class _Search:
             )
         if not shapes or len(next(iter(shapes))) < 2:
             first = channel.fills[0].episodes[0] if channel.fills and channel.fills[0].episodes else None
-            raise _Irregular("nothing uses it in the same stage", first.uses.span if first else channel.declared.span)
+            staged = channel.declared.obj.depth > 0
+            why = "nothing uses it in the same stage" if staged else "nothing uses it"
+            way = "" if staged else "use what is loaded, or leave the load out"
+            raise _Irregular(why, first.uses.span if first else channel.declared.span, way)
         episodes = channel.fills[0].episodes
         if any(e.loads for e in episodes[1:]):
             raise _Irregular(

@@ -90,41 +90,22 @@ def said(plan) -> str:
         f" team {plan.team}" * (plan.team > 1)
         + f" slices {plan.slices}" * (plan.slices > 1)
         + f" divided {plan.divided}/{plan.share}" * (plan.divided > 0)
+        + f" narrow {plan.narrow}" * (plan.narrow > 0)
     )
     return text + f" copied {'ab'[0] * plan.copied[0]}{'b' * plan.copied[1]}" * any(plan.copied)
 
 
-def kernel_of(size, plan) -> str:
+def one_process(size, plan) -> str:
     """Plans with the same kernel go to the same process."""
-    return f"{size[3]} {plan.kind} {plan.height} {plan.width} {plan.team} {plan.slices} {plan.divided > 0}"
+    return f"{size[3]} {plan.kind} {plan.height} {plan.width} {plan.team} {plan.slices} {plan.divided > 0} {plan.narrow}"
 
 
 def compile_for(size, plan) -> None:
     """The kernel of a plan: to be found later, without the compiler."""
     from snap.ir.types import BF16
-    from snap.lib.gemm_kernels import gemm_kernel
-    from snap.lib.gemm_slices import slices_kernel
-    from snap.lib.gemm_splits import splits_kernel
     from snap.runtime.compile import compile_cubin
 
-    kinds = (
-        BF16,
-        BF16,
-        size[3][0] == "t",
-        size[3][1] == "t",
-        plan.height,
-        plan.width,
-        plan.band(gemm_module().BAND),
-        None,
-        None,
-    )
-    match plan.kind:
-        case "slices":
-            run = slices_kernel(*kinds, plan.slices)
-        case "splits":
-            run = splits_kernel(*kinds, plan.slices)
-        case _:
-            run = gemm_kernel(*kinds, plan.divided > 0, plan.team)
+    run = gemm_module().kernel_of(plan, BF16, BF16, size[3][0] == "t", size[3][1] == "t", size[2])
     compiled = run._specialised({})
     compile_cubin(compiled.module.text, "sm_90a", unsafe=compiled.typed.uses_unsafe, lined=compiled.lined)
 
@@ -201,7 +182,7 @@ def main() -> None:
         print(
             sum(map(len, table)),
             "candidates,",
-            len({kernel_of(size, plan) for size, found in zip(sizes, table) for _, plan in found}),
+            len({one_process(size, plan) for size, found in zip(sizes, table) for _, plan in found}),
             "kernels",
         )
         return
@@ -209,7 +190,7 @@ def main() -> None:
     for rank in range(max(map(len, table))):  # the likeliest first
         for index, found in enumerate(table):
             if rank < len(found):
-                kernel = kernel_of(sizes[index], found[rank][1])
+                kernel = one_process(sizes[index], found[rank][1])
                 owner = next((share for share in shares if kernel in share), None)
                 if owner is None:
                     owner = min(shares, key=len)

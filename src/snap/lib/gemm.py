@@ -15,7 +15,7 @@ import functools
 import itertools
 from typing import Any
 
-from snap.ir.types import BF16, F16, F32, I32
+from snap.ir.types import BF16, F16, F32, I32, Scalar
 from snap.lib.arrays import Argument, check_apart, check_choice, exchange, same_place
 from snap.lib.gemm_arrays import (
     SECTOR,
@@ -91,25 +91,42 @@ def gemm(a, b, out=None, bias=None, activation=None):
     C = written.array if has_boxes(written) else room_for_boxes(written, written.shape)
     arguments = (A, B, C, added.array if added else A, *A.shape, *B.shape, C.shape[1], rows, columns, max(depth, 1))
     types, after = (left.given.type, written.type), (added and added.type, activation)
-    kinds = (*types, left.turned, right.turned, plan.height, plan.width, plan.band(BAND), *after)
+    run = kernel_of(plan, *types, left.turned, right.turned, depth, *after)
     sums, flags = exchange(left.given, *plan.exchanged)
-    match plan.kind:
-        case By.THIN:
-            run = thin_kernel(*types, right.turned, plan.height, plan.width, *after, plan.slices)
-            launch(run, plan.blocks, *arguments, sums, flags)
-        case By.SLICES:
-            launch(slices_kernel(*kinds, plan.slices), plan.blocks, *arguments, sums, flags)
-        case By.SPLITS:
-            met = left.given.zeros(plan.counters, I32)
-            launch(splits_kernel(*kinds, plan.slices), plan.blocks, *arguments, sums, met)
-        case _ if plan.narrow:
-            launch(edges_kernel(*kinds, plan.team, plan.narrow), plan.blocks, *arguments, sums, flags)
-        case _:
-            run = gemm_kernel(*kinds, plan.divided > 0, plan.team, AT_ONCE=leaves_at_once(plan, depth, written.type))
-            launch(run, plan.blocks, *arguments, sums, flags, plan.divided, plan.share, 1, A, A, A, 1)
+    if plan.kind == By.SPLITS:
+        flags = left.given.zeros(plan.counters, I32)
+    whole = plan.kind in (By.TILES, By.PAIRS) and not plan.narrow
+    more = (plan.divided, plan.share, 1, A, A, A, 1) if whole else ()
+    launch(run, plan.blocks, *arguments, sums, flags, *more)
     if C is not written.array:
         copy(written.info.family, written.array, first_columns(C, columns))
     return written.array
+
+
+def kernel_of(
+    plan: Plan,
+    type: Scalar,
+    out_type: Scalar,
+    a_turned: bool,
+    b_turned: bool,
+    depth: int,
+    bias_type: Scalar | None = None,
+    activation: str | None = None,
+) -> Any:
+    """The kernel of a plan, for a product of so many steps along k."""
+    sides, after = (plan.height, plan.width), (bias_type, activation)
+    kinds = (type, out_type, a_turned, b_turned, *sides, plan.band(BAND), *after)
+    match plan.kind:
+        case By.THIN:
+            return thin_kernel(type, out_type, b_turned, *sides, *after, plan.slices)
+        case By.SLICES:
+            return slices_kernel(*kinds, plan.slices)
+        case By.SPLITS:
+            return splits_kernel(*kinds, plan.slices)
+        case _ if plan.narrow:
+            return edges_kernel(*kinds, plan.team, plan.narrow)
+        case _:
+            return gemm_kernel(*kinds, plan.divided > 0, plan.team, AT_ONCE=leaves_at_once(plan, depth, out_type))
 
 
 # ---- who computes what ----------------------------------------------------------------------------------------------

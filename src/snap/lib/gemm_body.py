@@ -86,6 +86,11 @@ def sizes(
     return namedtuple("Sizes", fields)(**fields)
 
 
+def slots_for_boxes(g):
+    """Slots in which boxes of a tile leave: for all of them where stages leave room, and two at least."""
+    return max(min(g.BN // g.WIDE, (WITH_TILES - g.STAGES * g.STAGE) // (g.BM * g.C_SWIZZLE)), 2)
+
+
 # ---- which tile -----------------------------------------------------------------------------------------------------
 
 

@@ -245,7 +245,7 @@ def _with_edges(down: int, tiles: int, teams: int, full: float, part: float) -> 
     return max(rounds * full, (rounds + 1 - edges) * full + edges * part)
 
 
-AT_ONCE = 1280  # of k: tiles of fewer steps are better off with room for what leaves than with another stage
+SHORT = 1280  # of k: tiles of so few steps are better off with room for what leaves than with another stage
 
 
 def leaves_at_once(plan: Plan, depth: int, out_type: Scalar) -> bool:
@@ -253,7 +253,7 @@ def leaves_at_once(plan: Plan, depth: int, out_type: Scalar) -> bool:
     large that it takes long.
     """
     whole = not plan.divided and plan.team == 1
-    return whole and depth <= AT_ONCE and plan.width >= 192 and plan.height == 128 and out_type.bytes == 2
+    return whole and depth <= SHORT and plan.width >= 192 and plan.height == 128 and out_type.bytes == 2
 
 
 def best(found: Iterable[tuple[float, tuple[Any, ...]]]) -> Plan:

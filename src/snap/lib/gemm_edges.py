@@ -22,7 +22,6 @@ import functools
 
 from snap import *
 from snap.lib.gemm_body import (
-    WITH_TILES,
     in_bands,
     load_b,
     multiply,
@@ -30,6 +29,7 @@ from snap.lib.gemm_body import (
     of_matrices,
     room_for_stages,
     sizes,
+    slots_for_boxes,
     steps,
 )
 from snap.lib.gemm_choice import MOST_EDGED
@@ -86,11 +86,10 @@ def edges_kernel(
     room = room_for_stages(out_type, BM, BN)
     g = sizes(type, out_type, BM, BN, not A_TURNED, B_TURNED, bias_type, room=room)
     assert not g.TF32
-    LEAVING = max(min(BN // g.WIDE, (WITH_TILES - g.STAGES * g.STAGE) // (BM * g.C_SWIZZLE)), 2)  # slots
     COMPLETED = g.BIASED or activation is not None
     complete = completing(BN // 2, BN, type, None, bias_type, activation) if COMPLETED else None
 
-    dealt = dealing(BAND)
+    SLOTS, dealt = slots_for_boxes(g), dealing(BAND)
     where = counting_on(BM, BN, g.DEPTH, TEAM, NARROW, g.BIASED)
 
     @inline
@@ -100,7 +99,7 @@ def edges_kernel(
         with each(cluster, C, disjoint=C) as team:
             A_slots: pipeline(shared(g.E[g.A_PANELS, g.A_ROWS, g.DEPTH], swizzle=128, across=block), g.STAGES)
             B_slots: pipeline(shared(g.E[g.B_PANELS, g.B_ROWS, g.DEPTH], swizzle=128, copies=block), g.STAGES)
-            C_slots: pipeline(shared(g.O[g.CONSUMERS, 64, g.WIDE], swizzle=g.C_SWIZZLE, across=block), LEAVING)
+            C_slots: pipeline(shared(g.O[g.CONSUMERS, 64, g.WIDE], swizzle=g.C_SWIZZLE, across=block), SLOTS)
             rank: int @ block[1] = id()
             w: int @ warpgroup = id() % (g.CONSUMERS + 1) if TEAM > 1 else id()
             row: int @ thread[1] = id() % 128 / 32 * 16 + id() % 32 / 4  # its first of its warpgroup's

@@ -52,7 +52,18 @@ import functools
 from snap import *
 from snap.ir.types import F32, I32
 from snap.lib.arrays import MAX_SIDE
-from snap.lib.gemm_body import WITH_TILES, Many, in_bands, load_b, load_tile, multiply, room_for_stages, sizes, steps
+from snap.lib.gemm_body import (
+    WITH_TILES,
+    Many,
+    in_bands,
+    load_b,
+    load_tile,
+    multiply,
+    room_for_stages,
+    sizes,
+    slots_for_boxes,
+    steps,
+)
 from snap.lib.gemm_parts import Scaling, completing, fill, fragment, grouping, handover, leave_rows
 from snap.lib.operators import element, scalar
 
@@ -152,8 +163,8 @@ def gemm_kernel(
     assert (B_TURNED or not g.TF32) and not (BY_TILES and (DIVIDED or many)) and not (GROUPED and DIVIDED)
     COMPLETED = g.BIASED or activation is not None or scaled is not None  # something is done to sums before they leave
     # Tiles leave in boxes, PARTS in a slot, and there are slots for all of them where there is room.
-    BOXES, FIT = BN // g.WIDE, (WITH_TILES - g.STAGES * g.STAGE) // (BM * g.C_SWIZZLE)
-    PARTS, LEAVING = (BOXES, 1) if AT_ONCE else (2, 1) if GROUPED else (1, max(min(BOXES, FIT), 2))
+    BOXES = BN // g.WIDE
+    PARTS, LEAVING = (BOXES, 1) if AT_ONCE else (2, 1) if GROUPED else (1, slots_for_boxes(g))
     assert not AT_ONCE or BY_TILES
     PIECES = 2 if DIVIDED else 0  # of divided tiles, for each team
     WHOLE = BY_TILES or (g.TF32 and not DIVIDED)  # there is nothing to ask before a tile leaves

@@ -5,6 +5,18 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 MUTANTS = (
+    Mutant("what an open property shows is assumed", "prove/verdict.py",
+           "if any(by in not_shown or SHOWN_WITH",
+           "if any(SHOWN_WITH",
+           ("tests/prove/test_verdicts.py::test_what_is_open_shows_nothing",)),
+    Mutant("what was not asked about is assumed", "prove/verdict.py",
+           "by in not_shown or SHOWN_WITH.get(by, str(by)) not in asked",
+           "by in not_shown",
+           ("tests/prove/test_told.py::test_what_the_same_proof_shows_is_not_assumed",)),
+    Mutant("an offer is one that somebody can keep", "prove/needs.py",
+           "return p if all(abs(k) <= MOST_ELEMENTS for k in (*factors, p.constant)) else None",
+           "return p",
+           ("tests/prove/test_told.py::test_nobody_is_asked_for_what_the_range_of_a_type_says",)),
     Mutant("a digit is below its size", "analysis/exact/digits.py",
            "if -n < low + rest and high + rest < n:",
            "if -n < low + rest and high + rest <= n:",

@@ -8,7 +8,7 @@ import pytest
 
 from snap.diag.span import Span
 from snap.prove import Task, chosen, prove
-from snap.prove.verdict import Launch, Obligation, Proof, Verdict
+from snap.prove.verdict import Findings, Launch, Obligation, Proof, Property, Resting, Verdict, assumptions
 
 HERE = Span(__file__, 1, 0, 1, 5)
 PROVED = Obligation("bounds", Verdict.PROVED, "`x[i]` is inside of `x`", HERE, "by its type")
@@ -33,6 +33,12 @@ def proof(*obligations: Obligation) -> Proof:
 )
 def test_a_proof_is_as_good_as_its_worst_obligation(found, verdict):
     assert str(proof(*found).verdict) == verdict
+
+
+@pytest.mark.parametrize(("found", "asked", "assumed"), [((PROVED,), ("bounds",), ()), ((OPEN,), ("bounds",), ("it stays",)), ((), ("races",), ("it stays",)), ((), ("bounds",), ())])
+def test_what_is_open_shows_nothing(found, asked, assumed):
+    resting = Findings(rests=(Resting("it stays", (Property.BOUNDS, Property.OVERFLOW)),))
+    assert assumptions([Findings(found), resting], asked) == assumed
 
 
 def test_nothing_asked_is_nothing_proved():

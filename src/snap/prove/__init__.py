@@ -28,7 +28,18 @@ from snap.ir import nodes as ir
 from snap.ir.synced import Function as Synced
 from snap.prove import kept
 from snap.prove.kept import Store
-from snap.prove.verdict import PRECONDITION, Findings, Launch, Obligation, Proof, Property, Seen, Verdict, worth_telling
+from snap.prove.verdict import (
+    PRECONDITION,
+    Findings,
+    Launch,
+    Obligation,
+    Proof,
+    Property,
+    Seen,
+    Verdict,
+    assumptions,
+    worth_telling,
+)
 
 # Where each property is: a module of this folder, and its function.  `overflow` and `views` come with `bounds`.
 PROPERTIES: dict[str, tuple[str, str]] = {
@@ -118,9 +129,10 @@ def _prove(task: Task, names: tuple[str, ...], progress: bool | None) -> Proof:
         task.typed.name,
         names,
         tuple(o for one in findings for o in one.obligations),
-        tuple(dict.fromkeys(text for one in findings for text in one.assumed)),
+        assumptions(findings, names),
         time.perf_counter() - began,
         task.run,
+        tuple(dict.fromkeys(unused for one in findings for unused in one.unused)),
     )
 
 

@@ -49,7 +49,7 @@ from snap.prove.goals import shown
 from snap.prove.hulls import hulls
 from snap.prove.replay import confirmed
 from snap.prove.sites import Entry, Site
-from snap.prove.verdict import Findings, Obligation, Property, Verdict
+from snap.prove.verdict import Findings, Obligation, Property, Resting, Verdict
 
 FEW_PAIRS = 6  # of one place, which are asked about one by one
 
@@ -73,13 +73,14 @@ def races(task: Task) -> Findings:
     for pair in pairs(c):
         vouched = pair.first.vouched if pair.second.vouched else ""
         places.setdefault((pair.first.root, frozenset((pair.first.span, pair.second.span)), vouched), []).append(pair)
-    assumed: tuple[str, ...] = ("barriers order what a block does in different scopes (the property order)",)
+    ordered = ["barriers order what a block does in different scopes (the property order)"]
     if task.typed.cooperative:
-        assumed += ("barriers of the grid order what blocks do in different entries of a scope (the property order)",)
+        ordered.append("barriers of the grid order what blocks do in different entries of a scope (the property order)")
     if any(pair.team != BLOCK1 for group in places.values() for pair in group):
-        assumed += ("barriers of a cluster order what its blocks do in different scopes (the property order)",)
+        ordered.append("barriers of a cluster order what its blocks do in different scopes (the property order)")
+    rests = tuple(Resting(text, (Property.ORDER,)) for text in ordered)
     found = tuple(replace(_obligation(c, group), vouched=key[-1]) for key, group in places.items())
-    return Findings(found, (*c.assumed, *assumed, *c.trusted))
+    return Findings(found, (*c.assumed, *c.trusted), rests)
 
 
 # ---- which pairs ----------------------------------------------------------------------------------------------------
@@ -304,7 +305,7 @@ def _obligation(c: ProofContext, group: list[Pair]) -> Obligation:
         answer: TermModel | NoModel | None = None if asked is None else c.ladder.solve(asked)
         if answer is not NO:
             one_block = asked is not None and _one_block(c, pair, asked)
-            wrong = None if asked is None or one_block and c.task.where is None else _refuted(c, pair, asked, one_block)
+            wrong = None if asked is None else _refuted(c, pair, asked, one_block)
             if wrong is not None:
                 return wrong
             found = _open(pair, what, answer)
@@ -355,7 +356,7 @@ def _one_block(c: ProofContext, pair: Pair, asked: list[Cond]) -> bool:
 def _refuted(c: ProofContext, pair: Pair, asked: list[Cond], one_block: bool) -> Obligation | None:
     """Only with a launch in which the CPU machine has seen it."""
     a, b = pair.first, pair.second
-    launch = confirmed(c, asked, ("overlap", "race"), a.span.line)
+    launch = confirmed(c, [*asked, *c.needed], ("overlap", "race"), a.span.line)
     if launch is None:
         return None
     verb = "write" if a.kind.writes and b.kind.writes else "touch"

@@ -27,7 +27,7 @@ def bounds(task: Task) -> Findings:
     goals += [g for i in c.found.insides for g in of_inside(c.terms, i)]
     goals += [g for p in c.found.promises for g in of_promise(p)]
     found = [*told(c, goals), *pacts.obligations(c), *given_up(c)]
-    return Findings((*contradictory(c), *divided(c, found), *found), (*c.assumed, *c.trusted))
+    return Findings((*contradictory(c), *divided(c, found), *found), (*c.assumed, *c.trusted), unused=c.unused)
 
 
 def contradictory(c: ProofContext) -> list[Obligation]:
@@ -64,6 +64,7 @@ def told(c: ProofContext, goals: list[Goal]) -> list[Obligation]:
     placed = ((_place(c, group), group[0].vouched) for group in places.values())
     found = [(replace(o, vouched=vouched), needs) for (o, needs), vouched in placed]
     strongest = strongest_of([need for _, needs in found for need in needs])
+    c.needed += (need.fact for need in strongest.values())
     return [_with(o, [strongest[need.key] for need in needs]) for o, needs in found]
 
 

@@ -21,6 +21,7 @@ from snap.prove import Task, cells
 from snap.prove.evaluate import Walk
 from snap.prove.sites import Walked
 from snap.prove.values import Value
+from snap.prove.verdict import Unused
 from snap.prove.where import WhereReader, conditions, divisible, equalities, multiples, refine, solved
 
 
@@ -28,6 +29,8 @@ from snap.prove.where import WhereReader, conditions, divisible, equalities, mul
 class ProofContext:
     """names: what a precondition can speak of, by the words for it: parameters, `len(x)`, `blocks`.  trusted: what else
     was taken for granted on the way.  divisors: numbers by which `where=` divides, and which may be negative.
+    unused: conditions of `where=` that no proof uses.  needed: with what `where=` does not say, indices are inside: a
+    launch that is to show something else keeps it.
     """
 
     task: Task
@@ -40,6 +43,8 @@ class ProofContext:
     trusted: dict[str, None] = field(default_factory=dict)
     notes: dict[object, object] = field(default_factory=dict)
     divisors: dict[str, Span] = field(default_factory=dict)
+    unused: tuple[Unused, ...] = ()
+    needed: list[Cond] = field(default_factory=list)
 
     @property
     def facts(self) -> list[Cond]:
@@ -83,11 +88,12 @@ def _made(task: Task) -> ProofContext:
     assumed: list[str] = [] if task.blocks is None else [f"`blocks={task.blocks}` (checked at every launch)"]
     if task.where is not None:
         for one in conditions(task.where[0].body):
-            unused = "" if where is None or one not in where.left_out else ", and not used"
-            assumed.append(f"where {expression(one)} (checked at every launch{unused})")
+            not_used = where is not None and any(one is left for left, _ in where.left_out)
+            assumed.append(f"where {expression(one)} (checked at every launch{', and not used' * not_used})")
     found = walk.run()
     assumed += [f"the assertion in line {span.line} holds (checked when it runs)" for span in found.asserted]
     made = ProofContext(task, walk.terms, walk.ladder, walk, found, names, tuple(dict.fromkeys(assumed)))
+    made.unused = () if where is None else tuple(Unused(expression(e), why, e.span) for e, why in where.left_out)
     made.trusted.update({cells.ASSUMED.format(name): None for name in found.cells})
     divisors = [] if where is None else where.divisors
     made.divisors = {expression(e): e.span for y, e in divisors if not walk.ladder.follows(found.facts, at_least(y, 1))}

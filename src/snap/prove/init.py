@@ -33,7 +33,7 @@ from snap.prove.covered_sets import Beyond, Sets, limited
 from snap.prove.goals import shown
 from snap.prove.replay import launch_of, seen
 from snap.prove.touches import Touch, touches
-from snap.prove.verdict import Findings, Launch, Obligation, Property, Verdict
+from snap.prove.verdict import Findings, Launch, Obligation, Property, Resting, Verdict
 
 PATIENCE = 8  # so often isl may give a kernel's sets up: then it is not asked any more
 NEAREST = 2  # writes that come before, which are asked about by themselves first
@@ -55,7 +55,8 @@ def init(task: Task) -> Findings:
         o, by_others = _place(c, group, writes)
         found.append(o)
         others = others or by_others
-    return Findings(tuple(found), (*c.assumed, OTHERS) if others else c.assumed)
+    rests = (Resting(OTHERS, (Property.RACES, Property.ORDER)),) if others else ()
+    return Findings(tuple(found), c.assumed, rests)
 
 
 def _place(c: ProofContext, reads: list[Touch], writes: dict[object, list[Touch]]) -> tuple[Obligation, bool]:

@@ -6,7 +6,11 @@ has been shown.  Non-goals: the weakest one.  They are offered, never assumed: a
 that is refused.
 
 How they are found: from the goal, what is no launch's (threads, counters, values) is taken out by what bounds it: a
-guard on the path (`n - i - 1 >= 0` makes `len(x) - i - 1 >= 0` follow from `len(x) - n >= 0`), or its own range.
+guard on the path (`n - i - 1 >= 0` makes `len(x) - i - 1 >= 0` follow from `len(x) - n >= 0`), a guard times what a
+launch gives (`i * w` is at most `n * w - w`), or its own range.
+
+What is offered is what somebody would write.  A bound from above is a power of two (`n <= 2**30`, not 2147483644); an
+array of more than `MOST_ELEMENTS`, which only the range of a type asks for, is asked of nobody.
 """
 
 from __future__ import annotations
@@ -16,12 +20,14 @@ from collections.abc import Iterator
 
 from snap.analysis.exact import logic
 from snap.analysis.exact.ladder import NO
-from snap.analysis.exact.terms import FALSE, Atom, Cond, Mono, Poly, at_least
+from snap.analysis.exact.terms import FALSE, Atom, Cond, Mono, Poly, at_least, number
 from snap.prove.context import ProofContext
 from snap.prove.goals import Goal
 from snap.record import record
 
 MOST_TRIED = 12
+MOST_ELEMENTS = 1 << 28  # that a number may ask for, or be a factor of
+FEW = 1 << 16  # bounds from above are as they are
 
 
 @record
@@ -80,6 +86,9 @@ def candidates(c: ProofContext, goal: Goal) -> Iterator[Poly]:
         seen.add(p)
         if all(atom in given for atom in p.atoms):
             yield p
+            least = Poly({mono: k for mono, k in p.terms.items() if k < 0 or not mono})
+            if p.constant > MOST_ELEMENTS and least.atoms:  # of a type's range: what makes it larger may be zero
+                yield least
             continue
         for guard in guards:
             for scale in _scales(p, guard, given):
@@ -91,13 +100,17 @@ def candidates(c: ProofContext, goal: Goal) -> Iterator[Poly]:
             queue.append(lowered)
 
 
-def _scales(p: Poly, guard: Poly, given: set[Atom]) -> set[int]:
-    """How often a guard is taken off, so that what no launch gives goes away."""
-    found = set()
+def _scales(p: Poly, guard: Poly, given: set[Atom]) -> set[Poly]:
+    """What a guard is taken off times, so that what no launch gives goes away."""
+    found: set[Poly] = set()
     for mono, k in p.terms.items():
+        unknown = [atom for atom in mono if atom not in given]
         g = guard.terms.get(mono, 0)
-        if g and any(atom not in given for atom in mono) and k % g == 0 and k // g > 0:
-            found.add(k // g)
+        if g and unknown and k % g == 0 and k // g > 0:
+            found.add(number(k // g))
+        g = guard.terms.get((unknown[0],), 0) if len(unknown) == 1 and len(mono) > 1 else 0
+        if g and k % g == 0 and k // g > 0:
+            found.add(Poly({tuple(atom for atom in mono if atom is not unknown[0]): k // g}))
     return found
 
 
@@ -149,6 +162,10 @@ def _need(c: ProofContext, p: Poly) -> Need | None:
         return None
     scales = {mono: math.prod(words[atom][1] for atom in mono) for mono in p.terms if mono}
     p = p * math.lcm(*(scale // math.gcd(p.terms[mono], scale) for mono, scale in scales.items()))
+    sensible = _sensible(p)
+    if sensible is None:
+        return None
+    p = sensible
     left: list[str] = []
     right: list[str] = []
     for mono, k in sorted(p.terms.items(), key=lambda term: [atom.number for atom in term[0]]):
@@ -157,6 +174,16 @@ def _need(c: ProofContext, p: Poly) -> Need | None:
             factors = [words[atom][0] for atom in mono]
             (left if k > 0 else right).append(" * ".join([*([str(size)] if size != 1 else []), *factors]))
     return Need(_said(left, right, p.constant), p)
+
+
+def _sensible(p: Poly) -> Poly | None:
+    """p, or what is less by a number that nobody minds; None where nobody can keep p >= 0, but by accident."""
+    factors = [k for mono, k in p.terms.items() if mono]
+    if all(k < 0 for k in factors):
+        most = p.constant
+        exact = most <= FEW or (most + 1) & most == 0
+        return p if exact else p - most + (1 << most.bit_length() - 1)
+    return p if all(abs(k) <= MOST_ELEMENTS for k in (*factors, p.constant)) else None
 
 
 def _least(p: Poly) -> Poly:
@@ -170,7 +197,7 @@ def _least(p: Poly) -> Poly:
 def _said(left: list[str], right: list[str], constant: int) -> str:
     """left + constant >= right, with what reads best."""
     if not left:
-        return f"{' + '.join(right) or '0'} <= {constant}"
+        return f"{' + '.join(right) or '0'} {_at_most(constant)}"
     if not right:
         return f"{' + '.join(left)} >= {-constant}"
     if constant > 0:
@@ -178,3 +205,9 @@ def _said(left: list[str], right: list[str], constant: int) -> str:
     elif constant < 0:
         right = [*right, str(-constant)]
     return f"{' + '.join(left)} >= {' + '.join(right)}"
+
+
+def _at_most(n: int) -> str:
+    if n > FEW and n & (n - 1) == 0:
+        return f"<= 2**{n.bit_length() - 1}"
+    return f"< 2**{n.bit_length()}" if n > FEW and n & (n + 1) == 0 else f"<= {n}"

@@ -22,7 +22,7 @@ from snap.prove.order_values import TooMuch
 @dataclass
 class Order:
     """verdict: 'ordered' or 'unknown'.  open: pairs that nothing orders; stuck: what may hang; unknown: what could not
-    be followed; assumed: what other properties have to show.
+    be followed; assumed: what is taken for granted; rests: what the property races has to show.
     """
 
     kernel: str
@@ -30,6 +30,7 @@ class Order:
     stuck: list[Stuck] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     assumed: list[str] = field(default_factory=list)
+    rests: list[str] = field(default_factory=list)
     questions: int = 0
     pairs: int = 0
 
@@ -60,6 +61,6 @@ def order(kernel: synced.Function, apart: frozenset = frozenset()) -> Order:
     for left in at_the_end(acts, phases, kept(met(ends), set())):
         acts.stuck.setdefault((left.span, left.why), left)
     result.open, result.stuck = list(acts.open.values()), list(acts.stuck.values())
-    result.assumed = sorted(acts.questions.assumed)
+    result.assumed, result.rests = sorted(acts.questions.assumed), sorted(acts.questions.rests)
     result.questions = acts.questions.solvers.asked
     return result

@@ -16,7 +16,7 @@ from snap.prove.order_kinds import PROXY, REGISTERS, START
 from snap.prove.order_sites import LoopAges
 from snap.prove.order_text import endless, functions
 from snap.prove.timelines import LOAD, PRODUCT
-from snap.prove.verdict import Findings, Obligation, Property, Verdict
+from snap.prove.verdict import Findings, Obligation, Property, Resting, Verdict
 from snap.record import replace
 
 
@@ -51,7 +51,8 @@ def findings(found: Order, span: Any) -> Findings:
         made[()] = Obligation(
             Property.ORDER, Verdict.PROVED, what, span, f"{found.pairs} pairs, {found.questions} questions"
         )
-    return Findings(tuple(made.values()), (*found.assumed, ARITHMETIC))
+    rests = [Resting(text, (Property.RACES,)) for text in found.rests]
+    return Findings(tuple(made.values()), tuple(found.assumed), (*rests, Resting(ARITHMETIC, (Property.OVERFLOW,))))
 
 
 ENDS = "the `while` in line {} ends (what it waits for is in memory, or no one counts it)"

@@ -5,7 +5,7 @@ who makes it; for a pair, how far apart the two are in the loops around both, an
 Output: no, or whether somebody can meet, with the numbers where a solver gives some.  Invariant: *no* is isl's or z3's
 proof that no integers satisfy what is known; the compiler's own solver is not asked.  Non-goals: what orders threads.
 
-Taken as given, and proved elsewhere (`Questions.assumed` counts them): units of one partition, in one entry of its
+Taken as given, and proved elsewhere (`Questions.rests` counts them): units of one partition, in one entry of its
 scope, do not meet (*apart*), and signed arithmetic that feeds an index does not leave its type (*overflow*).
 """
 
@@ -172,6 +172,7 @@ class Questions:
         self.values, self.threads, self.unit, self.sizes, self.cluster = values, threads, unit, sizes, cluster
         self.solvers = Solvers()
         self.assumed: set[str] = set()
+        self.rests: set[str] = set()
         self.memo: dict[tuple, MeetingThreads | None] = {}
         self.sides: dict[tuple, SidedSite] = {}
         self.besides: Besides = NOTHING
@@ -246,7 +247,7 @@ class Questions:
             same = (s.trip, s.entered) == (other.trip, other.entered)  # two roles are not in one iteration
             if s.disjoint or same and not any(loop in carried for loop in s.entered):
                 if s.name:
-                    self.assumed.add(f"units of `{s.name}` do not meet (races)")
+                    self.rests.add(f"units of `{s.name}` do not meet (races)")
                 return s.privilege
         return GRID1 if a.space is Space.GLOBAL else CLUSTER1 if self.cluster > 1 else BLOCK1
 

@@ -34,7 +34,7 @@ def trusted(kernel: ir.Function, found: Findings) -> Findings:
             assumed.append(f"{what}, line {o.span.line} (trusted: {why})")
             o = replace(o, what=what, verdict=Verdict.PROVED, reason=f"trusted: {why}", needs=(), launch=None)
         obligations.append(o)
-    return Findings(tuple(obligations), tuple(assumed))
+    return replace(found, obligations=tuple(obligations), assumed=tuple(assumed))
 
 
 def around(place: Span, known: Scopes) -> str:

@@ -7,7 +7,7 @@ on the CPU machine has confirmed it; all else is *unknown*.  Non-goals: how anyt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field, replace
 from enum import Enum
 
@@ -55,6 +55,8 @@ NUMBERS = {
     Property.PRECONDITION: 27,
 }
 CODES = {name: f"SNAP{n:03}" for name, n in NUMBERS.items()}
+# Of a part of a property, the property with which it is shown.
+SHOWN_WITH = {Property.OVERFLOW: "bounds", Property.VIEWS: "bounds"}
 NOT_PROVED, PRECONDITION = f"SNAP{26:03}", f"SNAP{27:03}"
 
 
@@ -116,11 +118,47 @@ class Obligation:
 
 
 @record
+class Resting:
+    """What a property takes for granted because others show it.  by: those; where all of them are proved in the same
+    proof, nothing is assumed.
+    """
+
+    text: str
+    by: tuple[Property, ...]
+
+
+@record
+class Unused:
+    """A condition of `where=` that launches check, and no proof uses.  why: a sentence without a full stop."""
+
+    condition: str
+    why: str
+    span: Span
+
+    def __str__(self) -> str:
+        return f"where {self.condition}: {self.why}"
+
+
+@record
 class Findings:
-    """What one property found.  assumed: what it takes for granted, in plain words, for people to judge."""
+    """What one property found.  assumed: what it takes for granted, in plain words, for people to judge.  rests: what
+    other properties show.  unused: conditions of `where=` that are not used.
+    """
 
     obligations: tuple[Obligation, ...] = ()
     assumed: tuple[str, ...] = ()
+    rests: tuple[Resting, ...] = ()
+    unused: tuple[Unused, ...] = ()
+
+
+def assumptions(findings: Sequence[Findings], asked: Sequence[str]) -> tuple[str, ...]:
+    """All that a proof takes for granted, less what it has shown itself.  asked: the properties that it is of."""
+    found = dict.fromkeys(text for one in findings for text in one.assumed)
+    not_shown = {o.kind for one in findings for o in one.obligations if o.verdict is not Verdict.PROVED}
+    for rest in (rest for one in findings for rest in one.rests):
+        if any(by in not_shown or SHOWN_WITH.get(by, str(by)) not in asked for by in rest.by):
+            found[rest.text] = None
+    return tuple(found)
 
 
 @record
@@ -132,6 +170,7 @@ class Proof:
     obligations  all of them, in the order of the text
     needs        preconditions that `where=` does not have, and with which more is shown
     assumed      what is taken for granted: `where=`, what a launch checks, `trust`
+    unused       conditions of `where=` that it does not use, each with the reason
     seconds      how long it took; 0 where it was known already
     """
 
@@ -141,6 +180,7 @@ class Proof:
     assumed: tuple[str, ...] = ()
     seconds: float = field(default=0.0, compare=False)
     run: Callable[[Launch], Seen | None] | None = field(default=None, compare=False, repr=False)
+    unused: tuple[Unused, ...] = ()
 
     @property
     def verdict(self) -> Verdict:
@@ -189,7 +229,8 @@ class Proof:
         head = f"{self.kernel}: {self.verdict} ({', '.join(self.properties)}; {shown} of {count} obligations)"
         parts = [head]
         if self.verdict is Verdict.PROVED and self.assumed:
-            parts[0] += "\n" + "\n".join(f"  assumed: {text}" for text in self.assumed)
+            parts[0] += "".join(f"\n  assumed: {text}" for text in self.assumed)
+        parts[0] += "".join(f"\n  not used: {one}" for one in self.unused)
         parts += [render_diagnostic(o.diagnostic(), color) for o in worth_telling(self.open)]
         left = len([o for o in self.open if not o.needs]) - len(worth_telling(self.open))
         if left > 0 and any(o.kind is Property.PRECONDITION for o in self.open):
@@ -206,6 +247,7 @@ class Proof:
             "properties": list(self.properties),
             "needs": list(self.needs),
             "assumed": list(self.assumed),
+            "unused": [{"condition": one.condition, "reason": one.why, "line": one.span.line} for one in self.unused],
             "seconds": round(self.seconds, 3),
             "obligations": [_json(o) for o in self.obligations],
         }

@@ -30,14 +30,16 @@ from snap.analysis.exact.terms import (
     negated,
     number,
 )
+from snap.frontend.text import expression
 from snap.prove.values import compared
 
 ROUNDS = 3  # in which ranges are drawn from one another
+DIVIDES = "`/` makes a float in Python: write `//`"
 MOST_ITEMS = 4096  # of what `all` or `any` goes through
 
 
 class Unknown(Exception):
-    """Something that is not about integers."""
+    """Something that is not about integers, and why: a sentence without a full stop."""
 
 
 class Elements(list):
@@ -57,7 +59,7 @@ class WhereReader:
     def __init__(self, terms: Terms, names: Mapping[str, Any]):
         self.terms, self.names = terms, names
         self.divisors: list[tuple[Poly, Any]] = []
-        self.left_out: list[Any] = []  # conditions that no proof uses
+        self.left_out: list[tuple[Any, str]] = []  # conditions that no proof uses, and why
         self._sure = True
 
     def facts(self, body: Any) -> list[Cond]:
@@ -65,8 +67,8 @@ class WhereReader:
         for one in conditions(body):
             try:
                 found.append(self.cond(one))
-            except Unknown:
-                self.left_out.append(one)
+            except Unknown as why:
+                self.left_out.append((one, str(why)))
         found += [negated(equal(y, 0)) for y, _ in self.divisors]
         return [c for c in found if c != TRUE]
 
@@ -125,7 +127,7 @@ class WhereReader:
         if isinstance(found, (tuple, frozenset, range)):  # what nobody changes
             if len(found) <= MOST_ITEMS and all(type(one) in (bool, int) for one in found):
                 return either(*(equal(x, int(one)) for one in found)) if found else FALSE
-        raise Unknown
+        raise Unknown(f"`{expression(among)}` is no range or tuple of integers")
 
     def _each(self, e: Any) -> Iterator[Cond]:
         """The conditions that `all` and `any` go through; Python may stop before the last one."""
@@ -133,7 +135,9 @@ class WhereReader:
             yield from (self._maybe(self.cond, one) for one in e.items)
             return
         if type(e).__name__ != "Each":
-            raise Unknown
+            raise Unknown(
+                f"`all` and `any` go through `... for k in range(8)`, or a tuple; not through `{expression(e)}`"
+            )
         yield from self._bound(e.value, e.clauses, 1)
 
     def _bound(self, value: Any, clauses: tuple, size: int) -> Iterator[Cond]:
@@ -143,7 +147,7 @@ class WhereReader:
         (name, iterable), *rest = clauses
         items = self._items(iterable)
         if size * len(items) > MOST_ITEMS:
-            raise Unknown
+            raise Unknown(f"it goes through more than {MOST_ITEMS} items")
         outer = self.names
         for item in items:
             self.names = {**outer, name: item}
@@ -162,7 +166,7 @@ class WhereReader:
                 return [number(n) for n in itertools.islice(range(*ends), MOST_ITEMS + 1)]  # type: ignore[arg-type]
         elif kind in ("Name", "Attribute", "Subscript") and isinstance(found := self._meaning(e), Elements):
             return found
-        raise Unknown
+        raise Unknown(f"`{expression(e)}` is no range of numbers, tuple or array of the contract")
 
     # ---- numbers ----
 
@@ -171,7 +175,7 @@ class WhereReader:
             case "Number" if isinstance(e.value, (bool, int)):
                 return number(int(e.value))
             case "Name" | "Attribute" | "Subscript":
-                return self._as_number(self._meaning(e))
+                return self._as_number(self._meaning(e), e)
             case "Unary" if e.op in "+-":
                 x = self.number(e.value)
                 return -x if e.op == "-" else x
@@ -191,7 +195,7 @@ class WhereReader:
                 then, other = (second, first) if e.op == "and" else (first, second)
                 return self.terms.choose(self._maybe(self.cond, e.left), then, other)
             case _:
-                raise Unknown
+                raise Unknown(f"`{expression(e)}` is not about integers")
 
     def _meaning(self, e: Any) -> Any:
         match type(e).__name__:
@@ -205,20 +209,20 @@ class WhereReader:
                 for one in e.index:
                     k = self.number(one).value
                     if not isinstance(found, Elements) or k is None or not -len(found) <= k < len(found):
-                        raise Unknown
+                        raise Unknown(f"`{expression(e)}` is no element that is known here")
                     found = found[k]
                 return found
             case _:
                 return None
 
-    def _as_number(self, value: Any) -> Poly:
+    def _as_number(self, value: Any, e: Any) -> Poly:
         if isinstance(value, Poly):
             return value
         if isinstance(value, (bool, int)):
             return number(int(value))
         if type(value) is tuple and value and isinstance(value[0], str):
             return self.terms.choose(value, number(1), number(0))
-        raise Unknown
+        raise Unknown(f"`{expression(e)}` is no integer that a launch is given")
 
     def _binary(self, e: Any, x: Poly, y: Poly) -> Poly:
         match e.op:
@@ -236,7 +240,7 @@ class WhereReader:
                 quotient = self._floor(x, y, e.right)
                 return quotient if e.op == "//" else x - y * quotient
             case _:
-                raise Unknown
+                raise Unknown(DIVIDES if e.op == "/" else f"`{expression(e)}` is read where both are constants alone")
 
     def _floor(self, x: Poly, y: Poly, text: Any) -> Poly:
         """Python's: rounded down.  By what may not be positive, nothing is said."""
@@ -244,7 +248,7 @@ class WhereReader:
         if n is not None and n > 0:
             return self.terms.floor(x, n)
         if n is not None:
-            raise Unknown
+            raise Unknown(f"it divides by `{expression(text)}`, which is not positive")
         if self._sure:
             self.divisors.append((y, text))
         low, high = x.span()
@@ -256,9 +260,9 @@ class WhereReader:
 
     def _call(self, e: Any, name: str, args: tuple) -> Poly:
         if name in self.names:
-            raise Unknown  # not Python's own
+            raise Unknown(f"`{name}` is no function of integers that a proof knows")  # not Python's own
         if name == "len" and len(args) == 1 and type(args[0]).__name__ == "Name":
-            return self._as_number(self.names.get(f"len({args[0].id})"))
+            return self._as_number(self.names.get(f"len({args[0].id})"), e)
         if name in ("min", "max") and len(args) > 1:
             first, *rest = (self.number(a) for a in args)
             for one in rest:
@@ -269,7 +273,7 @@ class WhereReader:
             return self.terms.choose(at_least(x, 0), x, -x)
         if name in ("all", "any") and self._own(e, "all", "any"):
             return self.terms.choose(self.cond(e), number(1), number(0))
-        raise Unknown
+        raise Unknown(f"`{name}` is no function of integers that a proof knows")
 
 
 def conditions(body: Any) -> tuple[Any, ...]:

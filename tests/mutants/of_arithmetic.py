@@ -40,7 +40,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("edges are clamped to the left", "ptx/integers.py",
            '"ecl": (0x3210, 0x3211, 0x3222, 0x3333)', '"ecl": (0x0000, 0x1110, 0x2210, 0x3210)', by("prmt")),
     Mutant("a carry reaches a word of all ones", "ptx/carries.py",
-           "else (found < a) | (found == a) & (before != 0)", "else found < a",
+           "(found < a) | (found == a) & (before != 0)", "found < a",
            (f"{FILE}::test_sums_and_products_over_several_words",)),
     Mutant("each part saturates by itself", "ptx/video.py",
            "np.clip(part, low, high) if words[4:] else part", "part", by("vadd4", "vsub2")),

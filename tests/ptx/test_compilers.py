@@ -22,10 +22,14 @@ DEBUG, LINES = ("--device-debug",), ("--generate-line-info", "--use_fast_math")
 
 @cache
 def compiled(name: str, architecture: str, options: tuple[str, ...] = ()) -> str:
+    return compiled_text((FOLDER / f"{name}.cu").read_text(), architecture, options, name)
+
+
+def compiled_text(source: str, architecture: str = "compute_90a", options: tuple[str, ...] = (), name: str = "text") -> str:
     nvrtc = pytest.importorskip("cuda.bindings.nvrtc")
     from snap.runtime.compile import include_dirs
 
-    _, program = nvrtc.nvrtcCreateProgram((FOLDER / f"{name}.cu").read_bytes(), f"{name}.cu".encode(), 0, [], [])
+    _, program = nvrtc.nvrtcCreateProgram(source.encode(), f"{name}.cu".encode(), 0, [], [])
     given = ["--std=c++17", f"--gpu-architecture={architecture}", *(f"-I{folder}" for folder in include_dirs()), *options]
     (answer,) = nvrtc.nvrtcCompileProgram(program, len(given), [option.encode() for option in given])
     if answer != nvrtc.nvrtcResult.NVRTC_SUCCESS:

@@ -37,7 +37,12 @@ SharedOption = Annotated[
     int, typer.Option("--shared", min=0, metavar="BYTES", help="SharedOption memory that the launch gives.")
 ]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="Instructions of threads, after which the run is ended.")]
-Checks = Annotated[list[str], typer.Option("--check", metavar="NAME", help="races, uninitialised, nc, or all.")]
+Checks = Annotated[
+    list[str],
+    typer.Option(
+        "--check", metavar="NAME", help="races, uninitialised, nc, registers, local, barriers, shuffles, or all."
+    ),
+]
 Mode = Annotated[
     str, typer.Option("--mode", help="independent: threads with own program counters; stack: token stack.")
 ]

@@ -150,7 +150,7 @@ def load(m: Machine, one: Instruction, pc: int) -> Step | None:
     if space == "param" and _local_param(source):
         space = "local"
     width = DTYPE[type].itemsize
-    at = m.addresses(source, one.function, space)
+    at = m.addresses(source, one.function, space, width * count)
     targets = listed(target)
     writers = [m.writer(o, one.function) for o in targets]
     if len(writers) != count:
@@ -178,10 +178,10 @@ def store(m: Machine, one: Instruction, pc: int) -> Step | None:
     target, source = one.operands[:2]
     if space == "param" and _local_param(target):
         space = "local"
-    at = m.addresses(target, one.function, space)
+    width = DTYPE[type].itemsize
+    at = m.addresses(target, one.function, space, width * count)
     sources = listed(source)
     readers = [m.reader(o, type, one.function) for o in sources]
-    width = DTYPE[type].itemsize
     if len(readers) != count:
         return None
 
@@ -239,11 +239,11 @@ def copy(m: Machine, one: Instruction, pc: int) -> Step | None:
             return transfers.bulk(m, one, pc)
         case _:
             return None
-    to = m.addresses(one.operands[0], one.function, "shared")
-    source = m.addresses(one.operands[1], one.function, "global")
     if not isinstance(one.operands[2], Constant):
         return None
     size = one.operands[2].value
+    to = m.addresses(one.operands[0], one.function, "shared", size)
+    source = m.addresses(one.operands[1], one.function, "global")
     rest = one.operands[3 : len(one.operands) - ("L2::cache_hint" in one.parts)]
     ignored = bool(rest) and isinstance(rest[0], Register) and rest[0].type == "pred"
     given = m.reader(rest[0], "pred" if ignored else "u32", one.function) if rest else None
@@ -320,7 +320,7 @@ def atomic(m: Machine, one: Instruction, pc: int) -> Step | None:
     f = atomic_form(one)
     if f is None:
         return None
-    at = m.addresses(f.address, one.function, f.space)
+    at = m.addresses(f.address, one.function, f.space, DTYPE[f.type].itemsize * f.count)
     writers = [m.writer(o, one.function) for o in f.targets]
     readers = [[m.reader(listed(v)[k], f.type, one.function) for v in f.values] for k in range(f.count)]
     width = DTYPE[f.type].itemsize

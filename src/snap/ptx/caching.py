@@ -258,7 +258,7 @@ def _load(m: Caching, one: Instruction, plain: Step) -> Step:
     width = DTYPE[type].itemsize
     how = bool(STRONG & set(words)), "volatile" in words
     cop = "volatile" if how[0] else _operator(words, "ca", ("ca", "cg", "cs", "lu", "cv"))
-    at = m.addresses(one.operands[1], one.function, space)
+    at = m.addresses(one.operands[1], one.function, space, width * count)
     targets = listed(one.operands[0])
     writers = [m.writer(o, one.function) for o in targets]
     keys = [(one.function, o.index) for o in targets if isinstance(o, Register)]
@@ -301,7 +301,7 @@ def _store(m: Caching, one: Instruction, plain: Step) -> Step:
     width = DTYPE[type].itemsize
     how = bool(STRONG & set(words)), "volatile" in words
     cop = "wb" if how[0] else _operator(words, "wb", ("wb", "cg", "cs", "wt"))
-    at = m.addresses(one.operands[0], one.function, space)
+    at = m.addresses(one.operands[0], one.function, space, width * count)
     readers = [m.reader(o, type, one.function) for o in listed(one.operands[1])]
 
     def step(lanes: Lanes) -> None:
@@ -330,7 +330,7 @@ def _atomic(m: Caching, one: Instruction, plain: Step) -> Step:
     width, kind = DTYPE[type].itemsize, DTYPE[type]
     if width > 8:
         return m._alone(plain)
-    at = m.addresses(form.address, one.function, space)
+    at = m.addresses(form.address, one.function, space, width * form.count)
     writers = [m.writer(o, one.function) for o in form.targets]
     readers = [[m.reader(listed(v)[k], type, one.function) for v in form.values] for k in range(form.count)]
 

@@ -16,7 +16,7 @@ def recursive(module: tree.Module) -> set[str]:
     calls: dict[str, set[str]] = {}
     indirect: set[str] = set()
     taken: set[str] = {
-        n for v in module.items if isinstance(v, tree.Variable) and v.initial for n in _initial(v.initial)
+        n for v in module.items if isinstance(v, tree.Variable) and v.initial for n in initial_names(v.initial)
     }
     for name, body in bodies.items():
         calls[name] = set()
@@ -54,12 +54,12 @@ def _instructions(body: tree.Block) -> Iterator[tree.Instruction]:
             left += s.body
 
 
-def _initial(value: tree.Initial) -> Iterator[str]:
+def initial_names(value: tree.Initial) -> Iterator[str]:
     match value:
         case tree.Initials(items):
             for item in items:
-                yield from _initial(item)
+                yield from initial_names(item)
         case tree.Masked(_, of):
-            yield from _initial(of)
+            yield from initial_names(of)
         case tree.Name(name) | tree.Sum(name):
             yield name[len("generic(") : -1] if name.startswith("generic(") else name

@@ -95,6 +95,9 @@ def shuffle(m: Machine, one: Instruction, pc: int) -> Step | None:
         source = {"up": lane - by, "down": lane + by, "bfly": lane ^ by, "idx": least | by & ~segment}[mode]
         valid = source >= most if mode == "up" else source <= most
         source = np.where(valid, source, lane)
+        if m.watchers:
+            given = np.broadcast_to(members(lanes), lanes.shape)
+            m.tell("shuffled", lanes[valid], (lanes - lane + source)[valid], given[valid], lanes)
         everything = _rows(m, lanes, np.broadcast_to(a(lanes), lanes.shape))
         writers[0](lanes, everything[lanes // WARP, source])
         if len(writers) > 1:

@@ -50,6 +50,7 @@ class PtxFaultKind(Word):
     RACE = "race"
     UNINITIALISED = "uninitialised"
     NOT_COHERENT = "not coherent"
+    INACTIVE_LANE = "inactive lane"
     INCONSISTENT = "inconsistent"
 
 

@@ -19,6 +19,7 @@ from snap.ptx.drawn import Drawn
 from snap.ptx.errors import PtxFault, PtxFaultKind
 from snap.ptx.grammar import parse
 from snap.ptx.inject import with_control
+from snap.ptx.layout import of_kernel
 from snap.ptx.machine import Machine, Shape
 from snap.ptx.memory import GLOBAL, Memory
 from snap.ptx.program import Function, Program, load, size_of
@@ -65,6 +66,7 @@ def run(
     chosen = [*_checks(checks), *([Counting] if count_memory else []), *watchers]
     program = _loaded(program, strict, mode)
     function = _kernel(program, entry)
+    program = of_kernel(program, function)
     shape = Shape(_three(grid, "grid"), _three(block, "block"), cluster, dynamic_shared)
     _fits(function, shape)
     width = -(-shape.threads // 32) * 32
@@ -136,6 +138,10 @@ CHECKS = {  # name: the module and class that looks for it
     "races": ("snap.ptx.races", "Races"),
     "uninitialised": ("snap.ptx.checks", "Uninitialised"),
     "nc": ("snap.ptx.checks", "NotCoherent"),
+    "registers": ("snap.ptx.undefined", "UnwrittenRegisters"),
+    "local": ("snap.ptx.undefined", "UnwrittenLocal"),
+    "barriers": ("snap.ptx.absent", "BarriersOfAll"),
+    "shuffles": ("snap.ptx.absent", "Shuffles"),
 }
 
 
@@ -207,8 +213,8 @@ class _Arrays:
         for v, array in given:
             if not array.flags.c_contiguous:
                 raise TypeError(f"{v.name}: an array that is not contiguous")
-            if size_of(v) != 8:
-                raise TypeError(f"{v.name}: a parameter of {size_of(v)} bytes is no pointer")
+            if size_of(v) != 8 or v.dims and (v.align or 1) < 8:
+                raise TypeError(f"{v.name}: {_declared(v)} is no pointer, and cannot hold one: give its bytes")
         group: list[tuple[tree.Variable, np.ndarray]] = []
         end = -1
         for v, array in sorted(given, key=lambda pair: pair[1].ctypes.data):
@@ -239,6 +245,11 @@ class _Arrays:
         for array, piece, first in self.at.values():
             if array.flags.writeable:
                 array.reshape(-1).view(np.uint8)[:] = self.memory.globals.back(piece)[first : first + array.nbytes]
+
+
+def _declared(v: tree.Variable) -> str:
+    aligned = f", aligned to {v.align or 1}" if v.dims else ""
+    return f"a parameter of {size_of(v)} bytes{aligned},"
 
 
 def _value(v: tree.Variable, given: object, arrays: _Arrays) -> bytes:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from snap.machine import watching
-from snap.ptx import reports
+from snap.ptx import bounds, reports
 from snap.ptx.barriers import Barriers
 from snap.ptx.counters import Counters
 from snap.ptx.drawn import Drawn
@@ -111,6 +111,7 @@ class Machine:
         self.mbarriers: dict[tuple[int, int], Mbarrier] = {}  # by block and byte
         self.maps: list[TensorMap] = []
         self.special = _Special(self)
+        self.origins: dict[int, dict[int, bounds.Origin]] = {}  # by function and register: of which variable
         self.ran = np.zeros(count, np.int64)  # and each thread
         self.clock = self.turns = 0
         self.steps: list[Step | None] = [None] * len(program.instructions)
@@ -336,10 +337,13 @@ class Machine:
                 return lambda lanes, value: None
         raise Fault(PtxFaultKind.UNKNOWN, f"a result that {self.at.name} cannot have", 0)
 
-    def addresses(self, o: Operand, function: int, space: str) -> Callable[[Lanes], np.ndarray]:
-        """Of every lane, in 64 bits."""
+    def addresses(self, o: Operand, function: int, space: str, width: int = 0) -> Callable[[Lanes], np.ndarray]:
+        """Of every lane, in 64 bits.  width: so many bytes lie in the variable that it derives from, if it does."""
         if not isinstance(o, Address):
             raise Fault(PtxFaultKind.UNKNOWN, f"{self.at.name} without an address", 0)
+        return bounds.within(self, o, function, space, width, self._addresses(o, function, space))
+
+    def _addresses(self, o: Address, function: int, space: str) -> Callable[[Lanes], np.ndarray]:
         if isinstance(o.base, Place) and o.base.space == "frame":
             start = np.uint64(o.base.offset + o.offset + (WINDOW["local"] if space == "" else 0))
             return lambda lanes: self.base[lanes].astype(np.uint64) + start

@@ -30,11 +30,22 @@ class Special:
 
 @record
 class Place:
-    """The address of a variable: where it begins in its space, and what is added.  name: for reports."""
+    """An address in a variable: where in its space.  name, start, size: of the variable, which begins there and has so
+    many bytes; None: all to the end of its space.
+    """
 
     space: str
     offset: int
     name: str
+    start: int = 0
+    size: int | None = None
+
+    def plus(self, more: int) -> Place:
+        return Place(self.space, self.offset + more, self.name, self.start, self.size)
+
+    def moved(self, space: str, start: int) -> Place:
+        """The same byte of the variable, which lies elsewhere."""
+        return Place(space, start + self.offset - self.start, self.name, start, self.size)
 
 
 @record

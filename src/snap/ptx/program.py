@@ -124,10 +124,24 @@ class Function:
         return tuple(int(w) for w in words if w.isdecimal())
 
 
+@record
+class SharedVariable:
+    """A variable in shared memory: where it begins, its size (None: what a launch gives), and the function in whose
+    body it is declared, or None.
+    """
+
+    name: str
+    start: int
+    size: int | None
+    align: int
+    function: int | None
+
+
 @dataclass(slots=True)
 class Program:
     """globals: what lies in global and constant memory, as (variable, offset); dynamic: where shared memory that is
-    given at launch begins, or None; stack_at: where in local memory frames begin.
+    given at launch begins, or None; stack_at: where in local memory frames begin; shared: all of the module's variables
+    there, one behind the other, of which a kernel has some (layout.py).
     """
 
     instructions: list[Instruction]
@@ -140,6 +154,7 @@ class Program:
     dynamic: int | None
     files: dict[int, str]
     stack_at: int = 0
+    shared: tuple[SharedVariable, ...] = ()
 
 
 def load(module: tree.Module, strict: bool = False) -> Program:
@@ -196,6 +211,7 @@ class _Loader:
         self.bytes = {"global": 0, "shared": 0, "local": 0}
         self.dynamic: int | None = None  # first the alignment of shared memory that is given at launch, then its start
         self.files: dict[int, str] = {}
+        self.shared: list[SharedVariable] = []
         self.open: list[tuple[int, _Scope, tree.Instruction]] = []  # instructions whose labels are not known yet
 
     def program(self) -> Program:
@@ -232,25 +248,28 @@ class _Loader:
             self.dynamic,
             self.files,
             stack_at,
+            tuple(self.shared),
         )
 
     # ---- variables --------------------------------------------------------------------------------------------------
 
-    def _static(self, v: tree.Variable) -> Place:
+    def _static(self, v: tree.Variable, function: int | None = None) -> Place:
         """One that there is once: in global and constant memory for all, in shared memory for a block."""
         if v.space == "shared":
-            offset = _aligned(self.bytes["shared"], v)
+            offset, align = _aligned(self.bytes["shared"], v), v.align or BYTES[v.type] * LANES[v.vector]
             if v.dims == (None,):
-                self.dynamic = max(self.dynamic or 0, v.align or 1)
+                self.dynamic = max(self.dynamic or 0, align)
+                self.shared.append(SharedVariable(v.name, 0, None, align, function))
                 return Place("dynamic", 0, v.name)  # where all others end: known when all have been seen
             self.bytes["shared"] = offset + size_of(v)
-            return Place("shared", offset, v.name)
+            self.shared.append(SharedVariable(v.name, offset, size_of(v), align, function))
+            return Place("shared", offset, v.name, offset, size_of(v))
         if v.space not in ("global", "const"):
             raise PtxError("PTX002", f"a `.{v.space}` variable belongs to a function", v.span, "declared here")
         offset = _aligned(self.bytes["global"], v)
         self.bytes["global"] = offset + size_of(v)
         self.variables.append((v, offset))
-        return Place("global", offset, v.name)
+        return Place("global", offset, v.name, offset, None if None in v.dims else size_of(v))
 
     # ---- functions --------------------------------------------------------------------------------------------------
 
@@ -266,7 +285,7 @@ class _Loader:
                 elif made.entry:
                     offset = _aligned(made.parameter_bytes, v)
                     made.parameter_bytes = offset + size_of(v)
-                    names[v.name] = Place("param", offset, v.name)
+                    names[v.name] = Place("param", offset, v.name, offset, size_of(v))
                     kept.append((v, offset))
                 else:
                     place = names[v.name] = self._local(v, made)
@@ -287,10 +306,10 @@ class _Loader:
         if f.recursive:
             offset = _aligned(f.frame, v)
             f.frame = offset + size_of(v)
-            return Place("frame", offset, v.name)
+            return Place("frame", offset, v.name, offset, size_of(v))
         offset = _aligned(self.bytes["local"], v)
         self.bytes["local"] = offset + size_of(v)
-        return Place("local", offset, v.name)
+        return Place("local", offset, v.name, offset, size_of(v))
 
     def _block(self, block: tree.Block, f: Function, outer: _Scope) -> None:
         scope = _Scope({s.name: None for s in block.body if isinstance(s, tree.Label)}, {}, outer)
@@ -326,7 +345,7 @@ class _Loader:
             elif v.space in ("local", "param"):
                 scope.names[name] = self._local(v, f)
             else:
-                scope.names[name] = self._static(v)
+                scope.names[name] = self._static(v, f.number)
 
     def _targets(self, s: tree.Targets, scope: _Scope) -> Several:
         return Several(tuple(Code(-1, name) for name in s.names))
@@ -354,7 +373,7 @@ class _Loader:
             case tree.Sum(name, offset):
                 base = self._named(name, o.span, scope)
                 if isinstance(base, Place):
-                    return Place(base.space, base.offset + offset, name)
+                    return base.plus(offset)
                 return Address(base, offset)
             case tree.Vector(items) | tree.Arguments(items):
                 return Several(tuple(self._operand(item, scope) for item in items))
@@ -371,7 +390,7 @@ class _Loader:
             case tree.Element(name, index):
                 base = self._named(name, o.span, scope)
                 if isinstance(base, Place):
-                    return Place(base.space, base.offset + index, name)
+                    return base.plus(index)
         raise PtxError("PTX002", "an operand is expected", o.span, "and this is none")
 
     def _named(self, name: str, span: Span, scope: _Scope) -> Operand:
@@ -440,10 +459,10 @@ def _resolved(o: Operand, scope: _Scope) -> Operand:
 
 
 def _moved(o: Operand, start: int) -> Operand:
-    """Shared memory that is given at launch begins where all other ends, aligned."""
+    """SharedVariable memory that is given at launch begins where all other ends, aligned."""
     match o:
-        case Place("dynamic", offset, name):
-            return Place("shared", start + offset, name)
-        case Address(Place("dynamic", offset, name), more, rest):
-            return Address(Place("shared", start + offset, name), more, rest)
+        case Place("dynamic"):
+            return o.moved("shared", start)
+        case Address(Place("dynamic") as base, more, rest):
+            return Address(base.moved("shared", start), more, rest)
     return o

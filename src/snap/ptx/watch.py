@@ -71,6 +71,9 @@ class Watch:
     def passed(self, key: BarrierKey, barrier: Mbarrier, lane: int) -> None:
         """A thread has seen that the phase before this one is over."""
 
+    def shuffled(self, lanes: Lanes, source: Lanes, mask: np.ndarray, together: Lanes) -> None:
+        """Lanes take values from others, in range; mask: what each one names; together: all that execute it."""
+
     def ended(self) -> None:
         """Every thread has left.  What is wrong is raised."""
 

@@ -226,7 +226,8 @@ def test_a_call_that_gives_several_arrays_is_repeated():
 class Tensor:
     """What a signature asks of a tensor of torch."""
 
-    def __init__(self, address=0x1000, keys=7):
+    def __init__(self, address=0x1000, keys=7, storage=140):
+        self.storage = storage
         self.address, self.keys, self.requires_grad, self.dtype, self.shape, self.device = address, keys, False, "float32", (3,), "cuda:0"
 
     def data_ptr(self):
@@ -244,6 +245,9 @@ class Tensor:
     def element_size(self):
         return 4
 
+    def untyped_storage(self):
+        return SimpleNamespace(nbytes=lambda: self.storage)
+
 
 def test_what_kind_of_tensor_it_is_counts_in_a_signature(monkeypatch):
     """A lazily negated tensor, or one whose storage is gone, is no other one in type, shape, strides and how its address lies to a line."""
@@ -251,7 +255,7 @@ def test_what_kind_of_tensor_it_is_counts_in_a_signature(monkeypatch):
     monkeypatch.setattr(recorded, "keys", lambda tensor: tensor.keys)
     usual = recorded._of_torch(Tensor())
     assert usual == recorded._of_torch(Tensor(0x2000)) and hash(usual) is not None
-    for other in (Tensor(keys=6), Tensor(0x1004), Tensor(128)):
+    for other in (Tensor(keys=6), Tensor(0x1004), Tensor(128), Tensor(storage=139)):
         assert recorded._of_torch(other) != usual
 
 

@@ -80,6 +80,19 @@ def _part_without_storage(behind):
     return make
 
 
+def _shorter(t):
+    t = t.clone()
+    t.untyped_storage().resize_(t.nbytes - 1)
+    return t
+
+
+def _part_shorter(t):
+    whole = torch.zeros(64 + t.numel(), dtype=t.dtype, device=t.device)
+    part = whole[64:].view(t.shape)
+    whole.untyped_storage().resize_(64 * t.element_size() + t.nbytes - 1)
+    return part
+
+
 def _half_gone(t):
     """Moved to where it has another one's storage, which is gone."""
     t = t.clone()
@@ -124,6 +137,8 @@ KINDS = {
     "part of a storage that is gone": _part_without_storage(1024),
     "part of a long storage that is gone": _part_without_storage(1 << 22),
     "data whose storage is gone": _half_gone,
+    "storage that was made shorter": _shorter,
+    "part of a storage that was made shorter": _part_shorter,
     "sparse": lambda t: t.to_sparse(),
     "sparse rows": lambda t: t.reshape(t.shape[0], -1).to_sparse_csr(),
     "sparse columns": lambda t: t.reshape(t.shape[0], -1).to_sparse_csc(),

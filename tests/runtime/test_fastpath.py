@@ -16,7 +16,7 @@ from passed import gpu_kernel
 
 from snap.codegen import TensorMap
 from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I32, U64, Vector
-from snap.runtime import fastpath
+from snap.runtime import families, fastpath
 from snap.runtime.arrays import ArrayFamily, ArrayInfo
 from snap.runtime.errors import GpuError, LaunchError
 from snap.runtime.gpu import numbers_of
@@ -33,7 +33,7 @@ class Tensor:
 
 def family(signature):
     names = {f"dtype{index}": param.elem.name for index, param in enumerate(signature.params) if hasattr(param, "elem")}
-    return fastpath._Family(
+    return families.ArraySpelling(
         guards=("type({a}) is Tensor", "{a}.dtype == dtype{i}", "{a}.contiguous", "(n{i} := {a}.nbytes) >= 0"),
         anywhere="{a}.device == DEVICE", alone="{a}.device is not None", pointer="{a}.pointer", shape="{a}.shape",
         names={**names, "Tensor": Tensor, "current_device": lambda: family.current_device, "test_stream": lambda device: family.stream})
@@ -319,7 +319,7 @@ def saxpy_of(make, monkeypatch, where=None, compare=None):
 
     def with_comparison(signature):
         plain = family(signature)
-        return fastpath._Family(plain.guards, plain.anywhere, plain.alone, plain.pointer, plain.shape, plain.names, compare)
+        return families.ArraySpelling(plain.guards, plain.anywhere, plain.alone, plain.pointer, plain.shape, plain.names, compare)
 
     monkeypatch.setitem(fastpath.FAMILIES, "test", with_comparison)
     kernel = gpu_kernel(signature)
@@ -396,7 +396,7 @@ def test_a_shape_that_arrays_had_before_is_held_against_the_numbers(make, monkey
     function = make.kernel(n, make.pointer("x", F32, shape=(make.read(n),)), name="shaped")
     signature = Signature.of(function.typed)
     plain = family(signature)
-    known = fastpath._Family(plain.guards, plain.anywhere, plain.alone, plain.pointer, plain.shape, plain.names, likeness)
+    known = families.ArraySpelling(plain.guards, plain.anywhere, plain.alone, plain.pointer, plain.shape, plain.names, likeness)
     monkeypatch.setitem(fastpath.FAMILIES, "test", lambda signature: known)
     kernel = gpu_kernel(signature)
     call = fastpath.maker(kernel, "test")(4, handed_over, None)

@@ -12,7 +12,7 @@ import pytest
 from passed import gpu_kernel
 
 from snap.ir.types import F32, I32
-from snap.runtime import checked, likeness, native, torchreads
+from snap.runtime import checked, likeness, native, torchreads, torchwrites
 from snap.runtime.errors import LaunchError
 from snap.runtime.signature import Signature
 from snap.runtime.validate import bind
@@ -22,7 +22,9 @@ NUMBERS = {"CUDA": DENSE, "AutogradCUDA": AUTOGRAD | 2, "ADInplaceOrView": VIEW,
 
 
 class Tensor:
-    def __init__(self, keys=DENSE | AUTOGRAD | VIEW | AUTOCAST, nested=False, place="cuda", address=0x1000, offset=0):
+    def __init__(self, keys=DENSE | AUTOGRAD | VIEW | AUTOCAST, nested=False, place="cuda", address=0x1000, offset=0, storage=None):
+        self.storage = 4 * offset + 12 if storage is None else storage
+        self.requires_grad, self.raised = False, 0
         self.keys, self.nested, self.device, self.shape = keys, nested, SimpleNamespace(type=place), (3,)
         self.dtype, self.nbytes, self.address, self.offset = "float32", 12, address, offset
 
@@ -51,6 +53,9 @@ class Tensor:
     def stride(self):
         return (1,)
 
+    def untyped_storage(self):
+        return SimpleNamespace(nbytes=lambda: self.storage)
+
 
 class Subclass(Tensor):
     pass
@@ -70,6 +75,11 @@ class Guards:
         return [tensor.keys for tensor in tensors] == self.keys
 
 
+def raised(tensors):
+    for tensor in tensors:
+        tensor.raised += 1
+
+
 def key_set(number):
     return SimpleNamespace(raw_repr=lambda: number)
 
@@ -79,12 +89,15 @@ def torch(monkeypatch):
     made = SimpleNamespace(
         DispatchKey=SimpleNamespace(**NUMBERS), DispatchKeySet=key_set, _dispatch_keys=lambda tensor: key_set(tensor.keys), _dynamo=SimpleNamespace(guards=SimpleNamespace(TensorGuards=Guards)))
     cuda = SimpleNamespace(current_device=lambda: 0, current_stream=lambda device: SimpleNamespace(cuda_stream=0x5000))
-    torch = SimpleNamespace(_C=made, Tensor=Tensor, nn=SimpleNamespace(Parameter=Subclass), float32="float32", cuda=cuda, empty=lambda *shape, device: Tensor())
+    graph = SimpleNamespace(increment_version=raised)
+    torch = SimpleNamespace(_C=made, is_grad_enabled=lambda: True, autograd=SimpleNamespace(graph=graph), Tensor=Tensor, nn=SimpleNamespace(Parameter=Subclass), float32="float32", cuda=cuda, empty=lambda *shape, device: Tensor())
     monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.setattr(native, "module", lambda: None)
     monkeypatch.setattr(torchreads, "_by_native", None)
+    torchwrites._by_torch.cache_clear()
     Guards.asked = 0
-    return torch
+    yield torch
+    torchwrites._by_torch.cache_clear()
 
 
 def test_keys_of_plain_tensors():
@@ -104,6 +117,10 @@ def test_a_tensor_has_memory_where_its_storage_does():
         gone = Tensor(offset=offset, address=4 * offset)
         assert not torchreads.has_memory(gone) and not torchreads.plain("CUDA")(gone)
         assert likeness.likeness([gone]) is None and likeness.likeness([Tensor()])(gone) is False
+        for short in (0, 4 * offset, 4 * offset + 11):
+            shrunk = Tensor(offset=offset, address=2**47, storage=short)
+            assert not torchreads.has_memory(shrunk) and not torchreads.plain("CUDA")(shrunk)
+            assert likeness.likeness([shrunk]) is None and likeness.likeness([Tensor()])(shrunk) is False
     nothing = Tensor(address=0)
     nothing.nbytes = 0
     assert torchreads.has_memory(nothing)
@@ -138,7 +155,12 @@ def test_pythons_fast_path_asks_what_kind_a_tensor_is(make):
             before = len(kernel.driver.launches)
             call(other)
             assert handed.pop() == (other,) and len(kernel.driver.launches) == before
-        call(Tensor()), call(Tensor(DENSE | AUTOCAST))
+        written = Tensor(), Tensor(DENSE | AUTOCAST)
+        call(written[0]), call(written[1])
+        assert [tensor.raised for tensor in written] == [1, 1]
+        written[0].requires_grad = True  # while gradients are enabled
+        call(written[0])
+        assert handed.pop() == written[:1] and written[0].raised == 1
     assert len(kernel.driver.launches) == 6 and not handed
 
 

@@ -22,7 +22,7 @@ from passed import gpu_kernel
 
 from snap.codegen import TensorMap
 from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, Vector
-from snap.runtime import checked, fastpath, native
+from snap.runtime import checked, families, fastpath, native
 from snap.runtime.arrays import ArrayFamily
 from snap.runtime.errors import GpuError, LaunchError
 from snap.runtime.signature import Signature, bf16_bits
@@ -37,18 +37,30 @@ needs_part = pytest.mark.skipif(native.module() is None, reason=f"no native part
 
 class Tensor:
     """What is asked of a tensor.  pointer None: torch's function fails.  As in torch's, there is an address in it, of what has
-    the keys."""
+    the keys, the address of its version, None for none, and whether autograd knows of it."""
 
     __slots__ = ("impl", "__dict__", "__weakref__")
 
-    def __init__(self, pointer, shape, dtype="f32", device=0, strides=None, place=GPU, keys=DENSE | AUTOGRAD, offset=0):
+    def __init__(self, pointer, shape, dtype="f32", device=0, strides=None, place=GPU, keys=DENSE | AUTOGRAD, offset=0, room=None, wants=None, versions=True):
         self.pointer, self.shape, self.dtype, self.device, self.place, self.offset = pointer, shape, dtype, device, place, offset
-        self.keys, self.impl = keys, struct.pack("<Q", keys)
+        self.keys, self.count = keys, (ctypes.c_uint32 * 2)()
+        self.requires_grad = bool(wants)
+        self.impl = struct.pack("<QQQ", keys, ctypes.addressof(self.count) if versions else 0, wants is not None)
+        self.room = room
         self.strides = tuple(math.prod(shape[k + 1 :]) for k in range(len(shape))) if strides is None else strides
 
     @property
     def nbytes(self):
         return math.prod(self.shape) * {"f64": 8, "bf16": 2}.get(self.dtype, 4)
+
+    @property
+    def version(self):
+        return self.count[1]
+
+    @property
+    def storage(self):
+        """Its bytes: as many as it takes, or those that were said."""
+        return self.offset * {"f64": 8, "bf16": 2}.get(self.dtype, 4) + self.nbytes if self.room is None else self.room
 
     @property
     def contiguous(self):
@@ -89,7 +101,7 @@ def numbers(tensor, what, values):
 
 FIELDS = ((ctypes.c_int32, lambda t: DTYPES[t.dtype]), (ctypes.c_int32, lambda t: t.place),
           (ctypes.c_int32, lambda t: t.device), (ctypes.c_int64, lambda t: len(t.shape)), (ctypes.c_int64, lambda t: numbers(t, "sizes", t.shape)),
-          (ctypes.c_int64, lambda t: numbers(t, "strides", t.strides)), (ctypes.c_int64, lambda t: t.address), (ctypes.c_int64, lambda t: t.offset))
+          (ctypes.c_int64, lambda t: numbers(t, "strides", t.strides)), (ctypes.c_int64, lambda t: t.address), (ctypes.c_int64, lambda t: t.offset), (ctypes.c_int64, lambda t: t.storage))
 
 
 def reading(kind, field):
@@ -108,18 +120,30 @@ def reading(kind, field):
 FUNCTIONS = tuple(reading(*field) for field in FIELDS)
 ADDRESSES = tuple(ctypes.cast(f, ctypes.c_void_p).value for f in FUNCTIONS)
 PLACES = HANDLE, KEYS, *ADDRESSES[6:]
-READS = Reads(None, (*ADDRESSES[:6], PLACES, Tensor, Parameter), PLACES, (LOOKED_AT, DENSE), FUNCTIONS, GPU, 0)
+GRADIENTS = [True]  # whether they are enabled
+ENABLED = ctypes.CFUNCTYPE(ctypes.c_int8)(lambda: GRADIENTS[0])
+COUNTERS = KEYS + 8, 4, KEYS + 16, ctypes.cast(ENABLED, ctypes.c_void_p).value
+READS = Reads(None, (*ADDRESSES[:6], PLACES, COUNTERS, Tensor, Parameter), PLACES, COUNTERS, (LOOKED_AT, DENSE), FUNCTIONS, GPU, 0)
 
 
 def plain(tensor):
-    return tensor.keys & LOOKED_AT == DENSE and (not tensor.nbytes or tensor.address != tensor.offset * {"f64": 8, "bf16": 2}.get(tensor.dtype, 4))
+    size = {"f64": 8, "bf16": 2}.get(tensor.dtype, 4)
+    lies = not tensor.nbytes or tensor.address != tensor.offset * size and tensor.offset * size + tensor.nbytes <= tensor.storage
+    return tensor.keys & LOOKED_AT == DENSE and lies
+
+
+def raised(*tensors):
+    for tensor in tensors:
+        tensor.count[1] += 1
 
 
 def family(signature):
     names = {f"dtype{k}": param.elem.name for k, param in enumerate(signature.params) if hasattr(param, "elem")}
     guards = ("((t := type({a})) is Tensor or t is Parameter)", "{a}.dtype == dtype{i}", "{a}.contiguous", "plain({a})", "(n{i} := {a}.nbytes) >= 0")
-    names |= {"plain": plain, "Tensor": Tensor, "Parameter": Parameter, "current_device": lambda: family.current_device, "torch_stream": lambda device: family.stream}
-    return fastpath._Family(guards, "({a}.place == 1 and {a}.device == DEVICE)", "{a}.place == 1", "{a}.address", "{a}.shape", names)
+    names |= {"plain": plain, "Tensor": Tensor, "Parameter": Parameter, "current_device": lambda: family.current_device, "torch_stream": lambda device: family.stream,
+              "grad_enabled": lambda: GRADIENTS[0], "tell_torch": raised}
+    return families.ArraySpelling(guards, "({a}.place == 1 and {a}.device == DEVICE)", "{a}.place == 1", "{a}.address", "{a}.shape", names,
+                           writable="not ({a}.requires_grad and grad_enabled())", changed="tell_torch({all})")
 
 
 family.current_device, family.stream = 0, 0x5000
@@ -155,8 +179,9 @@ class Both:
     def __call__(self, *args, **keywords):
         """What was passed; None where it was handed over."""
         said = []
+        tensors = [arg for arg in (*args, *keywords.values()) if isinstance(arg, Tensor)]
         for call, kernel in ((self.native, self.kernel), (self.python, self.plain)):
-            before = len(kernel.driver.launches)
+            before, versions = len(kernel.driver.launches), [tensor.version for tensor in tensors]
             try:
                 call(*args, **keywords)
             except (Handed, LaunchError):
@@ -166,6 +191,7 @@ class Both:
                 assert len(kernel.driver.launches) == before + 1
                 launch = kernel.driver.launches[-1]
                 said.append({name: value for name, value in vars(launch).items() if name != "config"})
+                said[-1]["written"] = [tensor.version - version for tensor, version in zip(tensors, versions)]
         assert repr(said[0]) == repr(said[1])  # NaNs are equal to nothing
         return said[0]
 
@@ -192,7 +218,9 @@ def changed():
         "negated": Tensor(0x10000, (100,), keys=DENSE | AUTOGRAD | NEGATIVE), "nested": Tensor(0x10000, (100,), keys=NESTED | AUTOGRAD),
         "no kind": Tensor(0x10000, (100,), keys=0), "of all kinds": Tensor(0x10000, (100,), keys=2**64 - 1), "made in inference mode": Tensor(0x10000, (100,), keys=DENSE),
         "storage that is gone": Tensor(64, (100,), offset=16), "a long one": Tensor(2**45, (100,), offset=2**43), "storage that lies there": Tensor(64, (100,), offset=8),
-        "the last part of a storage": Tensor(0x10000, (100,), offset=2**40), "no storage": Tensor(None, (100,)), "in the middle of an element": Tensor(0x10002, (100,)),
+        "the last part of a storage": Tensor(0x10000, (100,), offset=2**40), "no storage": Tensor(None, (100,)), "a shorter storage": Tensor(0x10000, (100,), room=399),
+        "a storage that ends with it": Tensor(0x10000, (100,), offset=7, room=428), "one that does not": Tensor(0x10000, (100,), offset=7, room=427), "in the middle of an element": Tensor(0x10002, (100,)),
+        "requires grad": Tensor(0x10000, (100,), wants=True), "known to autograd": Tensor(0x10000, (100,), wants=False), "without a version": Tensor(0x10000, (100,), versions=False),
         "a parameter": Parameter(0x10000, (100,)), "a subclass": Subclass(0x10000, (100,)), "overlapping by one": Tensor(0x20000 - 396, (100,)),
         "overlapping from behind": Tensor(0x20000 + 396, (100,)), "a neighbour": Tensor(0x20000 - 400, (100,)), "a neighbour behind": Tensor(0x20000 + 400, (100,)),
         "empty, inside": Tensor(0x20004, (0,)), "nothing at zero": Tensor(0, (0,)), "something at zero": Tensor(0, (100,)), "the highest address": Tensor(2**47 - 400, (100,)),
@@ -251,19 +279,20 @@ def test_a_comparison_is_asked_about_tensors_of_the_same_kinds_alone():
 
     part = native.module()
     x, y = Tensor(0x10000, (100,)), Parameter(0x20000, (100,), keys=DENSE)
-    alike = part.Alike(PLACES, check, (x, y), (4, 4))
-    assert alike(x, y) is True and alike(Tensor(0x30000, (3,)), y) is False and len(asked) == 2
+    alike = part.Alike(PLACES, check, (x, y), (4, 4), (400, 400))
+    assert alike(x, y) is True and alike(Tensor(0x30000, (3,), room=400), y) is False and len(asked) == 2
     for bit in range(64):
         other = Tensor(0x10000, (100,), keys=DENSE ^ AUTOGRAD ^ 1 << bit)
         assert alike(other, y) is False and alike(x, Parameter(0x20000, (100,), keys=DENSE ^ 1 << bit)) is False
     for others in ((), (x,), (x, y, y), (x, x), (y, y), (Subclass(0x10000, (100,)), y), (None, y), (x, 3), (x, "y"), ([], y), (object(), object())):
         assert alike(*others) is False
-    for gone in (Tensor(0, (100,)), Tensor(64, (100,), offset=16), Tensor(None, (100,))):
+    for gone in (Tensor(0, (100,)), Tensor(64, (100,), offset=16), Tensor(None, (100,)), Tensor(0x10000, (100,), room=399), Tensor(0x10000, (100,), room=400, offset=1)):
         assert alike(gone, y) is False
     assert len(asked) == 2 and alike(x, y, z=3) is False
-    assert part.Alike(PLACES, lambda t: True, (Tensor(0, (0,)),), (0,))(Tensor(0, (0,))) is True, "what is empty needs no memory"
+    assert part.Alike(PLACES, lambda t: True, (Tensor(0, (0,)),), (0,), (0,))(Tensor(0, (0,))) is True, "what is empty needs no memory"
     many = part.MOST_VALUES + 1
-    for wrong in ((), (PLACES, check), (PLACES, check, [x], (4,)), (PLACES, check, (x,), ()), (PLACES, check, (x,), ("4",)), (PLACES, check, (x,) * many, (4,) * many)):
+    for wrong in ((), (PLACES, check), (PLACES, check, [x], (4,), (4,)), (PLACES, check, (x,), (), ()), (PLACES, check, (x,), (4,), ()), (PLACES, check, (x,), ("4",), (4,)),
+                  (PLACES, check, (x,), (4,), ("4",)), (PLACES, check, (x,) * many, (4,) * many, (4,) * many)):
         with pytest.raises((TypeError, ValueError)):
             part.Alike(*wrong)
 
@@ -271,14 +300,37 @@ def test_a_comparison_is_asked_about_tensors_of_the_same_kinds_alone():
         raise KeyError("x")
 
     with pytest.raises(KeyError):
-        part.Alike(PLACES, broken, (x,), (4,))(x)
+        part.Alike(PLACES, broken, (x,), (4,), (400,))(x)
     gone = weakref.ref(broken)
     before = sys.getrefcount(Tensor)
     for _ in range(100):
-        part.Alike(PLACES, check, (x, x), (4, 4))
+        part.Alike(PLACES, check, (x, x), (4, 4), (400, 400))
     del broken
     gc.collect()
     assert gone() is None and sys.getrefcount(Tensor) <= before
+
+
+@needs_part
+def test_what_a_kernel_may_write_has_its_version_raised(saxpy):
+    """And nothing else; where autograd would have to see it, the launch is handed over."""
+    x, y = Tensor(0x10000, (100,)), Tensor(0x20000, (100,))
+    assert saxpy(2.5, x, y, 100)["written"] == [0, 1] and y.version == 2 and saxpy(2.5, x, y, "1") is None and y.version == 2
+    before = saxpy.handed
+    for wants, enabled in ((True, True), (True, False), (False, True), (None, True)):
+        GRADIENTS[0] = enabled
+        try:
+            given = Tensor(0x30000, (100,), wants=wants)
+            assert (saxpy(2.5, x, given, 100) is None) == bool(wants and enabled) and saxpy(2.5, given, y, 100)["written"] == [0, 1]
+            assert given.version == (0 if wants and enabled else 2)
+        finally:
+            GRADIENTS[0] = True
+    assert saxpy.handed == before + 1
+    part, several = native.module(), [Tensor(0x10000, (100,), versions=k != 1) for k in range(3)]
+    part.changed(PLACES, COUNTERS, *several)
+    assert [tensor.version for tensor in several] == [1, 0, 1] and part.changed(PLACES, COUNTERS) is None
+    for wrong in ((), (PLACES,), (PLACES, 3), (PLACES, (1, 2)), (3, COUNTERS)):
+        with pytest.raises(TypeError):
+            part.changed(*wrong)
 
 
 @needs_part
@@ -409,7 +461,7 @@ def test_the_stream_by_a_function_of_c(make, monkeypatch):
         return refused[0]
 
     refused = [0]
-    known = Reads(None, READS.given, READS.places, READS.plain, READS.functions, GPU, ctypes.cast(stream_of, ctypes.c_void_p).value)
+    known = Reads(None, READS.given, READS.places, READS.counters, READS.plain, READS.functions, GPU, ctypes.cast(stream_of, ctypes.c_void_p).value)
     both = Both(monkeypatch, make.kernel(make.pointer("x", F32)))
     monkeypatch.setattr(checked, "reads", lambda: known)
     call = checked.maker(both.kernel, ArrayFamily.TORCH)(4, handed_over, None)

@@ -20,7 +20,7 @@ from passed import gpu_kernel  # noqa: E402
 from torch_kinds import KINDS, TRANSFORMS, kinds  # noqa: E402
 
 from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, U64  # noqa: E402
-from snap.runtime import checked, fastpath, likeness, native, torchreads  # noqa: E402
+from snap.runtime import checked, families, fastpath, likeness, native, torchreads, torchwrites  # noqa: E402
 from snap.runtime.arrays import ArrayFamily  # noqa: E402
 from snap.runtime.errors import LaunchError  # noqa: E402
 from snap.runtime.gpu import numbers_of  # noqa: E402
@@ -42,13 +42,13 @@ class OnCpu:
     """A kernel that takes tensors in the CPU's memory: what is checked, native and in Python, is as for a GPU's."""
 
     def __init__(self, monkeypatch, function):
-        found, of_torch = torchreads.reads(), fastpath._torch_family
+        found, of_torch = torchreads.reads(), families._torch_family
         assert found is not None and found.cuda == 1
 
         def family(signature):
             made = of_torch(signature)
             names = {**made.names, "plain": torchreads.plain("CPU"), "current_device": lambda: -1, "torch_stream": lambda device: 7}
-            return fastpath._Family(made.guards, "({a}.is_cpu and {a}.get_device() == DEVICE)", made.alone, made.pointer, made.shape, names, made.compare)
+            return families.ArraySpelling(made.guards, "({a}.is_cpu and {a}.get_device() == DEVICE)", made.alone, made.pointer, made.shape, names, made.compare, made.writable, made.changed)
 
         monkeypatch.setitem(fastpath.FAMILIES, ArrayFamily.TORCH, family)
         monkeypatch.setattr(checked, "reads", lambda: dataclasses.replace(found, plain=torchreads.plain_keys("CPU"), cuda=0))
@@ -81,7 +81,7 @@ def add(make, monkeypatch):
 
 def test_what_was_found_is_what_torch_says():
     found = torchreads.reads()
-    assert found is not None and len(found.given) == 9 and found.given[6] == found.places == torchreads.places() and found.plain == torchreads.plain_keys("CUDA")
+    assert found is not None and len(found.given) == 10 and found.given[6] == found.places == torchreads.places() and found.plain == torchreads.plain_keys("CUDA")
     for dtype in (torch.float16, torch.bfloat16, torch.bool, torch.uint8, torch.int16, torch.float64):
         assert found.number_of(dtype) != found.number_of(torch.float32)
 
@@ -94,6 +94,40 @@ def test_it_launches_by_itself(add, monkeypatch):
     with torch.no_grad(), torch.inference_mode():
         add.call(torch.ones(3), y, 64)
     assert len(add.kernel.driver.launches) == 8
+
+
+def test_what_is_written_has_its_version_raised(add):
+    """By native.c, and by Python's path, with a comparison and without; what is read has not."""
+    x, y = torch.ones(64), torch.ones(64)
+    given = [y, y.view(8, 8), y[:32], y.detach(), torch.nn.Parameter(torch.ones(64), requires_grad=False)]
+    for time in range(1, 4):
+        for tensor in given:
+            before = x._version, tensor._version, y._version
+            assert add(x, tensor, 1)
+            shared = 0 if tensor is given[-1] else 2
+            assert (x._version, tensor._version, y._version) == (before[0], before[1] + 2, before[2] + shared)
+    for tensor in (y.requires_grad_(), y * 2, torch.nn.Parameter(x.clone())):
+        version = tensor._version
+        assert add(x, tensor, 1) is None and add(tensor, x, 1) and tensor._version == version
+        with torch.no_grad():
+            assert add(x, tensor, 1) and tensor._version == version + 2
+    with torch.inference_mode():
+        made = torch.ones(64)
+        assert add(x, made, 1)
+    assert add(x, made, 1)
+
+
+def test_a_storage_that_was_made_shorter_is_refused(add):
+    x, y = torch.ones(64), torch.ones(64)
+    for make in (lambda: torch.ones(64), lambda: torch.ones(256)[128:192], lambda: torch.nn.Parameter(torch.ones(64), requires_grad=False)):
+        for bytes, fits in ((4, False), (255, False), (0, False)):
+            tensor = make()
+            assert add(tensor, y, 1) and add(x, tensor, 1)
+            whole = tensor.untyped_storage().nbytes()
+            tensor.untyped_storage().resize_(bytes)
+            assert (add(tensor, y, 1), add(x, tensor, 1)) == (None, None)
+            tensor.untyped_storage().resize_(whole)
+            assert add(tensor, y, 1) and add(x, tensor, 1)
 
 
 class Subclass(torch.Tensor):
@@ -165,6 +199,7 @@ def whole_way(add, args):
     """The addresses that the first launch passes; None where it refuses."""
     try:
         bound = bind(add.kernel.signature, args)
+        torchwrites.check_written(add.kernel.signature, bound.args)
     except LaunchError:
         return None
     return *(info.pointer for info in bound.args[:2]), bound.args[2]
@@ -179,7 +214,8 @@ def test_a_repeated_launch_takes_no_kind_of_tensor_that_the_first_refuses(add, s
             for args in ((tensor, y, 1), (x, tensor, 1)):
                 assert add(x, y, 1) == (x.data_ptr(), y.data_ptr(), 1)
                 said, first = add(*args), whole_way(add, args)
-                assert (said is not None) == (name in PLAIN), name
+                overwritten = args[1] is tensor and name == "wants a gradient"
+                assert (said is not None) == (name in PLAIN and not overwritten), name
                 assert said is None or said == first, name
             seen.add(name)
     assert shape != (8, 8) or seen >= set(KINDS) - {"mkldnn", "named"}
@@ -198,6 +234,8 @@ WAYS_OUT = {
     "part of zeros without memory": r"stands for zeros .* pass its `\.clone\(\)`$",
     "part of a storage that is gone": "has no memory of its own: its storage was freed",
     "storage that is gone": "has no memory of its own: its storage was freed",
+    "storage that was made shorter": "or made shorter than it is",
+    "part of a storage that was made shorter": "or made shorter than it is",
     "sparse": r"layout is torch\.sparse_coo; pass its `\.to_dense\(\)`$",
     "sparse rows": r"layout is torch\.sparse_csr; pass its `\.to_dense\(\)`$",
     "mkldnn": r"layout is torch\._mkldnn; pass its `\.to_dense\(\)`$",

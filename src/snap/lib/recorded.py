@@ -33,7 +33,7 @@ from snap.api import SnapFunction
 from snap.ir.types import Scalar
 from snap.lib.replays import MISS, Quick, ReplayPlan, ReplayStep, no_plan, quick, replay_text
 from snap.runtime.errors import LaunchError
-from snap.runtime.torchreads import STORAGE_BITS, has_memory, keys
+from snap.runtime.torchreads import has_memory, keys
 from snap.runtime.trusted import LINE
 from snap.surface import TypeName
 
@@ -161,9 +161,7 @@ def zeroed_tensor(make: Any, shape: tuple[int, ...], dtype: object, device: obje
 def _of_torch(t: Any) -> Hashable:
     """With what kind of tensor it is (lazily negated, one of zeros, a transform's), and whether it has memory."""
     wanted = t.requires_grad and sys.modules["torch"].is_grad_enabled()
-    address = t.data_ptr()
-    lies = address >> STORAGE_BITS > 0 or has_memory(t)
-    return t.dtype, t.shape, t.stride(), t.device, address & LINE - 1, lies, keys(t), wanted
+    return t.dtype, t.shape, t.stride(), t.device, t.data_ptr() & LINE - 1, has_memory(t), keys(t), wanted
 
 
 def _offset(value: Any) -> Hashable:

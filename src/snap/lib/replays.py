@@ -5,7 +5,8 @@ Output:     `replay_text`: the steps again, for any arrays; `quick`: for tensors
             compares the arguments with those of the call, and then allocates and launches without any further check
 Invariant:  a quick function does nothing, and says MISS, unless all of these are as they were: kind, type, shape,
             strides, device of each tensor, whether it wants a gradient, its address modulo `LINE`; torch's modes and
-            thread-local state; the current device; every value that is no tensor.  What is written overlaps nothing
+            thread-local state; the current device; every value that is no tensor.  What is written overlaps nothing,
+            and torch is told of it
 Non-goals:  which repetition a call takes (recorded)
 
 Python's own overhead is what is being saved.  All that the signature decides stands in the text as a constant; what is
@@ -24,6 +25,7 @@ from typing import Any
 
 from snap.record import record
 from snap.runtime.likeness import likeness
+from snap.runtime.torchwrites import refused, telling
 from snap.runtime.trusted import LINE, Trusted, trusted
 
 MISS: Any = object()  # what a plan gives for a call that is not its own
@@ -70,16 +72,27 @@ def replay_text(steps: list[ReplayStep], arguments: int, result: str) -> str:
 
 
 class Quick:
-    """A call that can be made quickly: what is compared, and the lines that do it."""
+    """A call that can be made quickly: what is compared, and the lines that do it; which arguments it may write."""
 
-    def __init__(self, torch: Any, name: str, conditions: list[str], lines: list[str], names: dict[str, object]):
+    def __init__(
+        self,
+        torch: Any,
+        name: str,
+        conditions: list[str],
+        lines: list[str],
+        names: dict[str, object],
+        written: list[int],
+    ):
         self.torch, self.name, self.conditions, self.lines, self.names = torch, name, conditions, lines, names
+        self.written = written
         self.code: dict[tuple[str, ...], Any] = {}
 
     def plan(self, values: tuple[object, ...]) -> ReplayPlan | None:
-        """For torch's state as it is now; None where nobody should be passed by, or where torch cannot compare."""
+        """For torch's state as it is now; None where nobody should be passed by, where torch cannot compare, or where
+        the call is to be refused.
+        """
         found = state_conditions(self.torch, values)
-        if found is None:
+        if found is None or any(refused(values[k]) for k in self.written):
             return None
         conditions, names = found
         code = self.code.get(conditions)
@@ -261,7 +274,8 @@ def quick_at(
         if offsets:
             conditions.append(f"{word}.storage_offset() == {tensor.storage_offset()}")
             conditions.append(f"{word}.untyped_storage().nbytes() == {tensor.untyped_storage().nbytes()}")
-    return Quick(torch, name, conditions + text.apart(), lines, {**tape.values, **names, **text.names})
+    written = [int(name.removeprefix("a")) for name in text.written()]
+    return Quick(torch, name, conditions + text.apart(), lines, {**tape.values, **names, **text.names}, written)
 
 
 class _Text:
@@ -389,6 +403,14 @@ class _Text:
                         found[f"({p} + {first.nbytes} <= {q} or {q} + {second.nbytes} <= {p})"] = True
         return list(found)
 
+    def written(self) -> list[str]:
+        """The tensors that were given which a launch may write."""
+        found = {}
+        for name, launch in self.launches.items():
+            step = self.made[name]
+            found.update({self.origin(step.arrays[id(step.args[k])])[0]: True for k in launch.written})
+        return [name for name in self.given if name in found]
+
     # ---- lines ----
 
     def lines(self) -> list[str]:
@@ -423,6 +445,10 @@ class _Text:
                 found.append(f"{step.name} = {step.text}")
                 if isinstance(step.made, self.torch.Tensor):
                     found += self._placed(step.name, step.name, step.made)
+        written = self.written()
+        if written:
+            self.names["changed"] = telling()
+            found.append(f"changed({', '.join(written)})")
         return [*found, f"return {self.result}"]
 
     def _allocated(self, name: str, like: Any, held: str | None = None) -> list[str]:

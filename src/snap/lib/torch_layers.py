@@ -87,7 +87,13 @@ def cross_entropy(logits, targets, *, ignore_index=-100, reduction="mean", scale
         )
     if _torch.compiler.is_compiling() or _watched(logits, targets):
         return _called("cross_entropy", logits, targets, ignore_index, reduction, scale)[0]
-    return _derived["loss"](logits, targets, ignore_index, reduction, scale, in_place)
+    if not in_place:
+        return _derived["loss"](logits, targets, ignore_index, reduction, scale, in_place)
+    _refuse_in_place(logits)
+    loss = _derived["loss"](logits, targets, ignore_index, reduction, scale, in_place)
+    _derived["overwritten"](logits)
+    loss.grad_fn.version = logits._version
+    return loss
 
 
 def dropout(x, p, seed, offset=0):
@@ -188,7 +194,7 @@ def when_torch_is_there() -> None:
         forward.register_autograd(_backward(layer, gradient), setup_context=_setup(layer))
         _operators[name] = forward
         _derived[name] = _function_of(torch, name, layer)
-    _derived["loss"] = _loss_function(torch)
+    _derived["loss"], _derived["overwritten"] = _loss_function(torch), _overwritten_function(torch)
     _torch = torch
 
 
@@ -267,6 +273,7 @@ def _loss_function(torch: Any) -> Callable:
             gradient=True,
             in_place=in_place,
         )
+        ctx.version = ctx.gradient._version
         ctx.set_materialize_grads(False)
         return loss
 
@@ -274,6 +281,12 @@ def _loss_function(torch: Any) -> Callable:
         if grad is None:
             return (None,) * 6
         gradient, ctx.gradient = ctx.gradient, None
+        if gradient is not None and gradient._version != ctx.version:
+            raise RuntimeError(
+                "the gradient of `snap.lib.cross_entropy` lies where its logits did (`in_place=True`), and an operation"
+                f" in place has changed it since: it is at version {gradient._version}, and was at {ctx.version}; leave"
+                " out `in_place=True`, or that operation"
+            )
         if gradient is None:
             raise RuntimeError(
                 "the gradient of `snap.lib.cross_entropy` was taken already, and is multiplied in place: call"
@@ -288,3 +301,45 @@ def _loss_function(torch: Any) -> Callable:
     members = {"forward": staticmethod(forward), "backward": staticmethod(_once(torch, backward))}
     made: Any = type("snap_cross_entropy", (torch.autograd.Function,), members)
     return made.apply
+
+
+# What follows from logits that were overwritten must not take them for the result of what made them.  They are marked
+# as torch's own operations in place mark what they change: their history ends in a function that has no derivative.
+# It comes after the loss, whose own gradient goes to what they were; a function of two results may not change a view.
+
+
+def _overwritten_function(torch: Any) -> Callable:
+    def forward(ctx: Any, logits: Any) -> Any:
+        ctx.mark_dirty(logits)
+        return logits
+
+    def backward(ctx: Any, grad: Any) -> Any:
+        raise RuntimeError(
+            "`snap.lib.cross_entropy` has written their gradient over these logits (`in_place=True`), and what was"
+            " computed of them afterwards has no derivative: leave out `in_place=True`, or compute it before"
+        )
+
+    members = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+    made: Any = type("snap_cross_entropy_in_place", (torch.autograd.Function,), members)
+    return made.apply
+
+
+def _refuse_in_place(logits: Any) -> None:
+    """What torch would refuse of an operation in place, before anything is written."""
+    torch = sys.modules["torch"]
+    problem = ""
+    if logits.is_leaf:
+        problem = "is a leaf that requires grad"
+    elif logits._is_view():
+        of_autograd = torch._C._autograd
+        kind = getattr(of_autograd, "_get_creation_meta", lambda tensor: None)(logits)
+        if kind not in (None, of_autograd.CreationMeta.DEFAULT):
+            problem = "is a view that was made with others (`chunk`, `unbind`), or without gradients"
+    elif any(stride == 0 and size > 1 for size, stride in zip(logits.shape, logits.stride())):
+        problem = "is an expanded tensor, several elements of which are one"
+    if problem:
+        raise LaunchError(
+            "snap.lib.cross_entropy",
+            f"{problem}, which no operation in place may overwrite: leave out `in_place=True`, or pass its `.clone()`",
+            "logits",
+        )

@@ -228,8 +228,8 @@ def _check_memory(tensor) -> None:
         raise BadArray("the tensor stands for zeros and has no memory", "pass its `.clone()`")
     if not _has_memory(tensor):
         raise BadArray(
-            "the tensor has no memory of its own: its storage was freed, or it is one of a transform of `torch.func`,"
-            " of a mode, or of a subclass that holds others",
+            "the tensor has no memory of its own: its storage was freed, or made shorter than it is, or it is one of a"
+            " transform of `torch.func`, of a mode, or of a subclass that holds others",
             "pass a tensor that has",
         )
 

@@ -24,124 +24,19 @@ from __future__ import annotations
 
 import itertools
 import math
-import sys
 from collections.abc import Callable
 from typing import Any
 
 from snap.ir.types import BF16, BOOL, Scalar
-from snap.record import record
-from snap.runtime import torchreads
 from snap.runtime.arrays import ArrayFamily
 from snap.runtime.errors import GpuError
+from snap.runtime.families import FAMILIES, ArraySpelling
 from snap.runtime.gpu import STREAM_AT, GpuKernel
-from snap.runtime.likeness import likeness
 from snap.runtime.preconditions import Precondition
 from snap.runtime.signature import HELPERS, Pointer, Signature, ValueArgument, bf16_bits
 from snap.runtime.validate import accepted_shapes, ordered
 
 _MOST_HELD = 1024  # choices of arguments for which a `where=` is known to hold
-
-
-@record
-class _Family:
-    """How one array library spells what is checked; `{a}` is the argument, `{i}` its index.
-
-    guards     what must hold, one thing each; the size in bytes is left in `n{i}`
-    anywhere   that the array is on DEVICE
-    alone      the same where the machine has no other GPU
-    compare    of arrays that passed these: what tells whether others are like them, if there is such a thing
-    """
-
-    guards: tuple[str, ...]
-    anywhere: str
-    alone: str
-    pointer: str
-    shape: str
-    names: dict[str, object]
-    compare: Callable | None = None
-
-
-def _torch_family(signature: Signature) -> _Family:
-    torch = sys.modules["torch"]
-    dtypes = {
-        "bool": "bool",
-        "i8": "int8",
-        "i16": "int16",
-        "i32": "int32",
-        "i64": "int64",
-        "u8": "uint8",
-        "u16": "uint16",
-        "u32": "uint32",
-        "u64": "uint64",
-        "f16": "float16",
-        "bf16": "bfloat16",
-        "f32": "float32",
-        "f64": "float64",
-    }
-    names: dict[str, object] = {
-        "Tensor": torch.Tensor,
-        "Parameter": torch.nn.Parameter,
-        "plain": torchreads.plain("CUDA"),
-    }
-    for index, param in enumerate(signature.params):
-        if isinstance(param, Pointer):
-            names[f"dtype{index}"] = getattr(torch, dtypes[param.elem.name], None)
-    # The raw calls cost a tenth of the public ones, which make an object; older or newer versions of torch may lack
-    # them.
-    names["current_device"] = getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device)
-    names["torch_stream"] = getattr(
-        torch._C, "_cuda_getCurrentRawStream", lambda device: torch.cuda.current_stream(device).cuda_stream
-    )
-    return _Family(
-        guards=(
-            "((t := type({a})) is Tensor or t is Parameter)",
-            "plain({a})",
-            "{a}.dtype is dtype{i}",
-            "{a}.is_contiguous()",
-            "(n{i} := {a}.nbytes) >= 0",
-        ),
-        anywhere="{a}.get_device() == DEVICE",
-        alone="{a}.is_cuda",
-        pointer="{a}.data_ptr()",
-        shape="{a}.shape",
-        names=names,
-        compare=likeness,
-    )
-
-
-def _cupy_family(signature: Signature) -> _Family:
-    cupy = sys.modules["cupy"]
-    dtypes = {
-        "bool": "bool",
-        "i8": "int8",
-        "i16": "int16",
-        "i32": "int32",
-        "i64": "int64",
-        "u8": "uint8",
-        "u16": "uint16",
-        "u32": "uint32",
-        "u64": "uint64",
-        "f16": "float16",
-        "bf16": "uint16",
-        "f32": "float32",
-        "f64": "float64",
-    }
-    names: dict[str, object] = {"ndarray": cupy.ndarray, "current_device": cupy.cuda.runtime.getDevice}
-    for index, param in enumerate(signature.params):
-        if isinstance(param, Pointer):
-            names[f"dtype{index}"] = cupy.dtype(dtypes[param.elem.name])
-    names["cupy_stream"] = lambda device: cupy.cuda.get_current_stream().ptr
-    return _Family(
-        guards=("type({a}) is ndarray", "{a}.dtype == dtype{i}", "{a}.flags.c_contiguous", "(n{i} := {a}.nbytes) >= 0"),
-        anywhere="(m{i} := {a}.data).device_id == DEVICE",
-        alone="(m{i} := {a}.data).device_id == DEVICE",
-        pointer="m{i}.ptr",
-        shape="{a}.shape",
-        names=names,
-    )
-
-
-FAMILIES = {ArrayFamily.TORCH: _torch_family, ArrayFamily.CUPY: _cupy_family}
 
 
 def supports(signature: Signature) -> bool:
@@ -177,7 +72,7 @@ def make(blocks, slow, current_stream, dynamic):
         result = launch(*arguments)
         if result:
             failed(result, arguments)
-        push(slot)
+        {changed}push(slot)
 
     return call
 """
@@ -212,7 +107,7 @@ alike, {kept}before, arguments, sizes = like
                     result = launch(*arguments)
                     if result:
                         failed(result, arguments)
-                    return
+                    {changed}return
                 else:
                     {names}stream = now
                     {sizes}= sizes
@@ -232,7 +127,7 @@ _KEPT_AGAIN = """
 
 def source(
     signature: Signature,
-    family: _Family,
+    family: ArraySpelling,
     device: int,
     alone: bool,
     cooperative: bool,
@@ -255,7 +150,7 @@ def source(
         for question in (*family.guards, family.alone if alone else family.anywhere)
         for index, _ in arrays
     ]
-    fitting += [] if alone else ["current_device() == DEVICE"]
+    fitting += [*([] if alone else ["current_device() == DEVICE"]), *_writable(signature, family)]
     addresses = [f"not (p{k} := {family.pointer.format(a=f'a{k}', i=k)}) % {param.widest}" for k, param in arrays]
     args = [f"a{index}" for index in range(len(signature.params))]
     shared = {
@@ -263,6 +158,7 @@ def source(
         "at": STREAM_AT,
         "device": device,
         "packed": ", ".join(_all_packed(signature, barrier, tensors)),
+        "changed": _changed(signature, family),
     }
     condition = _condition(signature, decides) if where else None
     before = known = learn = outer = ""
@@ -283,7 +179,7 @@ def source(
 
 def _remembering(
     signature: Signature,
-    family: _Family,
+    family: ArraySpelling,
     alone: bool,
     barrier: bool,
     decides: tuple[int, ...] | None,
@@ -316,7 +212,11 @@ def _remembering(
     known = _KNOWN.format(
         kept=numbers.replace("a", "k"),
         same_arrays=_joined(
-            [f"alike({given})", *([] if alone else ["current_device() == DEVICE"]), "not rest and not keywords"]
+            [
+                *(f"alike({given})", "not rest and not keywords"),
+                *([] if alone else ["current_device() == DEVICE"]),
+                *_writable(signature, family),
+            ]
         ),
         addresses="".join(f"{family.pointer.format(a=f'a{k}', i=k)}, " for k in arrays),
         names="".join(f"p{k}, " for k in arrays),
@@ -327,6 +227,20 @@ def _remembering(
         **shared,
     )
     return before, known
+
+
+def _writes(signature: Signature) -> list[str]:
+    return [f"a{k}" for k, param in enumerate(signature.params) if isinstance(param, Pointer) and not param.const]
+
+
+def _writable(signature: Signature, family: ArraySpelling) -> list[str]:
+    return [family.writable.format(a=a) for a in _writes(signature) if family.writable]
+
+
+def _changed(signature: Signature, family: ArraySpelling) -> str:
+    """What stands before the end of a launch that was made."""
+    names = ", ".join(_writes(signature))
+    return family.changed.format(all=names) + "; " if family.changed and names else ""
 
 
 def _same_value(index: int, scalar: Scalar) -> str:

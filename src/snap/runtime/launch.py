@@ -21,6 +21,7 @@ from snap.runtime.follow import AlignmentNeed, needed
 from snap.runtime.preconditions import Precondition
 from snap.runtime.signature import Signature
 from snap.runtime.sizes import rows_at_launch
+from snap.runtime.torchwrites import changed, check_written, written
 from snap.runtime.validate import (
     Bound,
     bind,
@@ -100,6 +101,7 @@ class Launcher:
         number, extents = check_grid(self.signature, blocks)
         handle = self._stream(args, stream)
         bound = self.bound(args, number, handle, extents)
+        check_written(self.signature, bound.args)
         if target == "ptx":
             return self._run_ptx(bound, number, stream, seed, seconds, of_ptx)
         if of_ptx:
@@ -200,6 +202,7 @@ class Launcher:
             what, left = f"`{kernel}` on the PTX machine", "its arrays hold what they held before"
             with watching.watched(what, seconds, left=left):
                 run_ptx(self.compiled, self.signature, bound.args, blocks, seed, **of_ptx)
+            changed(*written(self.signature, bound.args))
 
     def _run_on_cpu(self, bound: Bound, blocks: int, seed: int | None, seconds: float | None) -> None:
         if blocks == 0:
@@ -209,6 +212,7 @@ class Launcher:
 
         self._check_boxes(bound)
         args = cpu_args(bound)
+        changed(*written(self.signature, bound.args))  # by whatever part of it runs
         what = f"`{self.signature.kernel}` on the CPU machine"
         with watching.watched(what, seconds, left="its arrays hold what was written so far") as watch:
             try:
@@ -261,6 +265,7 @@ class Launcher:
             kernel = self._kernels[device] = GpuKernel(self.compiled, self.signature, driver().device(device))
         if blocks:
             kernel.launch(blocks, stream, bound.args)
+            changed(*written(self.signature, bound.args))
 
     def _prepare(
         self,

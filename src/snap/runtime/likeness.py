@@ -49,19 +49,22 @@ def _asked_safely(check: Callable[..., bool], tensors: tuple) -> Callable[..., b
     part = native.loaded()
     places = torchreads.places() if part is not None else None
     sizes = tuple(tensor.element_size() if tensor.numel() else 0 for tensor in tensors)
+    reaches = tuple(torchreads.reach(tensor) * size for tensor, size in zip(tensors, sizes))
     if part is not None and places is not None and len(tensors) <= part.MOST_VALUES:
-        return part.Alike(places, check, tensors, sizes)
+        return part.Alike(places, check, tensors, sizes, reaches)
     names: dict[str, Any] = {f"t{k}": type(tensor) for k, tensor in enumerate(tensors)}
-    return eval(_text(sizes), {**names, "check": check, "has_memory": torchreads.has_memory})
+    return eval(_text(sizes, reaches), {**names, "check": check})
 
 
-def _text(sizes: tuple[int, ...]) -> str:
-    """The same in Python: a tensor is shown to `check` once it is known not to be nested, and asked for its address
+def _text(sizes: tuple[int, ...], reaches: tuple[int, ...]) -> str:
+    """The same in Python: a tensor is shown to `check` once it is known not to be nested, and asked for its memory
     once `check` has said yes.  sizes: of an element; 0 where there are none.
     """
     args = [f"a{k}" for k in range(len(sizes))]
     conditions = ["not rest", *(f"type(a{k}) is t{k} and not a{k}.is_nested" for k in range(len(sizes)))]
     conditions.append(f"check({', '.join(args)})")
-    bits = torchreads.STORAGE_BITS
-    conditions += [f"(a{k}.data_ptr() >> {bits} > 0 or has_memory(a{k}))" for k, size in enumerate(sizes) if size]
+    for k, (size, reach) in enumerate(zip(sizes, reaches)):
+        if size:
+            conditions.append(f"a{k}.data_ptr() != (at := a{k}.storage_offset() * {size})")
+            conditions.append(f"at + {reach} <= a{k}.untyped_storage().nbytes()")
     return f"lambda {''.join(f'{arg}=None, ' for arg in args)}*rest: {' and '.join(conditions)}"

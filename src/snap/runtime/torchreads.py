@@ -1,9 +1,10 @@
-"""How native.c reads tensors of torch: its C functions, and where a tensor's handle lies in its object; and what kind
-of tensor one is.
+"""How native.c reads tensors of torch: its C functions, and where a tensor's handle lies in its object; what kind of
+tensor one is; and where torch counts what is written into one.
 
 Input:      torch, loaded
 Output:     `reads()`: the functions' addresses and the places, or None; `keys(tensor)`: what kind of tensor it is, as a
-            number; `plain_keys`: which of them are those of a tensor that is nothing but its memory
+            number; `plain_keys`: which of them are those of a tensor that is nothing but its memory; `counters()`:
+            where versions are counted
 Invariant:  torch's own methods agree: what was found is tried on tensors of several kinds before anything uses it
 Non-goals:  which tensors a launch takes (native.c)
 
@@ -15,6 +16,9 @@ What kind of tensor one is, torch says by its dispatch keys, a set of 64 bits: t
 tensor more than its memory.  A lazily negated tensor has one for it, although its strides and its address are those of
 the tensor whose signs it turns; so have nested, sparse and quantized ones, tensors of zeros without memory, those that
 a transform has wrapped, and those of kinds to come.  The word that holds them is looked for, too.
+
+A tensor and what `detach()` gives of it share one count of writes, by which autograd knows that what it has kept is
+what it was; what `.data` gives has another, and tensors of inference mode have none.  That tells where it lies.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ import functools
 import os
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from snap.record import record
@@ -40,6 +44,7 @@ _ASKED = {
     "strides": _ADDRESS,
     "data_ptr": _ADDRESS,
     "storage_offset": _I64,
+    "storage_size": _I64,
 }
 
 
@@ -47,6 +52,7 @@ _ASKED = {
 class Reads:
     """given    what native.c takes
     places   of these, what tells kind and memory
+    counters of these, what tells of writes
     plain    of keys: those that count, and which of them a plain tensor of that kind of device has
     cuda     the number of the kind of device that GPUs are
     stream   the address of the function that has a device's current stream; 0: this torch has none
@@ -55,6 +61,7 @@ class Reads:
     torch: Any
     given: tuple[object, ...]
     places: tuple[int, ...]
+    counters: tuple[int, ...]
     plain: tuple[int, int]
     functions: tuple[Any, ...]
     cuda: int
@@ -70,12 +77,12 @@ def reads() -> Reads | None:
     """None where this torch has no such functions, or they do not do what is expected of them."""
     torch: Any = sys.modules["torch"]
     try:
-        found, functions = places(), _functions(torch)
-        if found is None:
+        found, told, functions = places(), counters(), _functions(torch)
+        if found is None or told is None:
             return None
-        given = (*map(_address, functions[:6]), found, torch.Tensor, torch.nn.Parameter)
+        given = (*map(_address, functions[:6]), found, told, torch.Tensor, torch.nn.Parameter)
         cuda = int(_library(torch, "libtorch_cpu.so").aoti_torch_device_type_cuda())
-        made = Reads(torch, given, found, plain_keys("CUDA"), functions, cuda, _stream(torch))
+        made = Reads(torch, given, found, told, plain_keys("CUDA"), functions, cuda, _stream(torch))
         return made if all(_right(made, tensor) for tensor in _tensors(torch)) else None
     except Exception:  # whatever another version of torch thinks of it
         return None
@@ -117,27 +124,28 @@ def _handle(torch: Any) -> int:
 # ---- kinds of tensors -----------------------------------------------------------------------------------------------
 
 _MOST_BYTES = 208  # of torch's object of C++, which it does not let grow beyond
-STORAGE_BITS = 46  # no storage has 2^46 bytes, 64 TiB: an address beyond is no mere offset
 
 
 @functools.cache
 def places() -> tuple[int, ...] | None:
-    """Where the handle lies in a tensor's object, and where the keys lie behind it; the functions that have its address
-    and where it begins in its storage.  None where they are not found.
+    """Where the handle lies in a tensor's object, and where the keys lie behind it; the functions that have its
+    address, where it begins in its storage, and how long that is.  None where they are not found.
     """
     torch: Any = sys.modules["torch"]
     try:
-        handle, (data, offset) = _handle(torch), _functions(torch)[-2:]
+        handle, (data, offset, storage) = _handle(torch), _functions(torch)[-3:]
         plain_ones, others = _tensors(torch), _other_kinds(torch)  # held while their memory is read
         for tensor in plain_ones:
             if (_asked(data, _ADDRESS, tensor, handle) or 0) != tensor.data_ptr():
                 return None
             if _asked(offset, _I64, tensor, handle) != tensor.storage_offset():
                 return None
+            if _asked(storage, _I64, tensor, handle) != tensor.untyped_storage().nbytes():
+                return None
         known = [(tensor._cdata, asked_keys(tensor)) for tensor in plain_ones + others]
         for at in range(0, _MOST_BYTES, 8):  # no further than to the first word that holds them in all of these
             if all(ctypes.c_uint64.from_address(address + at).value == keys for address, keys in known):
-                return handle, at, _address(data), _address(offset)
+                return handle, at, _address(data), _address(offset), _address(storage)
         return None
     except Exception:  # whatever another version of torch thinks of it
         return None
@@ -154,6 +162,69 @@ def asked_keys(tensor: Any) -> int:
     """What `keys` gives, from torch itself."""
     return sys.modules["torch"]._C._dispatch_keys(tensor).raw_repr()
 
+
+# ---- what is written ------------------------------------------------------------------------------------------------
+
+_COUNTER_BYTES = 32  # of torch's object with a version: two words of counting its users, and the version
+_RAISED = 5, 11, 29  # versions that are looked for
+
+
+@functools.cache
+def counters() -> tuple[int, ...] | None:
+    """Behind a tensor's handle: where the address of its version's object lies, and the version in that; where the
+    address of what autograd knows of it lies, zero for one that autograd knows nothing of; and the function that says
+    whether gradients are enabled.  None where they are not found.
+    """
+    torch: Any = sys.modules["torch"]
+    try:
+        enabled = _library(torch, "libtorch_cpu.so").aoti_torch_grad_mode_is_enabled
+        found = places()
+        if found is None or any(bool(enabled()) != torch.is_grad_enabled() for _ in _with_and_without_gradients(torch)):
+            return None
+        with torch.inference_mode(False), torch.enable_grad():
+            tensors = [torch.zeros(4, device="cpu") for _ in _RAISED]
+            for tensor, version in zip(tensors, _RAISED):
+                for _ in range(version):
+                    torch.autograd.graph.increment_version(tensor)
+            known = [tensor.clone().requires_grad_() for tensor in tensors]
+            pairs = [(tensor, tensor.detach(), tensor.data) for tensor in tensors]
+        with torch.inference_mode():
+            without = torch.zeros(4, device="cpu")
+        counter, version = _counter(pairs, without)
+        behind = range(0, found[1], 8)
+        (record,) = (at for at in behind if not any(_word(t, at) for t in tensors) and all(_word(t, at) for t in known))
+        return counter, version, record, _address(enabled)
+    except Exception:  # whatever another version of torch thinks of it
+        return None
+
+
+def _with_and_without_gradients(torch: Any) -> Iterator[None]:
+    for mode in (torch.enable_grad, torch.no_grad, torch.inference_mode):
+        with mode():
+            yield
+
+
+def _word(tensor: Any, at: int) -> int:
+    return ctypes.c_uint64.from_address(tensor._cdata + at).value
+
+
+def _counter(pairs: list[tuple[Any, Any, Any]], without: Any) -> tuple[int, int]:
+    """Of (tensor, the same detached, its data) each."""
+    places = range(0, _MOST_BYTES, 8)
+    shared = [at for at in places if all(_word(a, at) == _word(b, at) != _word(c, at) for a, b, c in pairs)]
+    (place,) = (at for at in shared if not _word(without, at) and all(_word(a, at) for a, _, _ in pairs))
+    objects = [ctypes.string_at(_word(a, place), _COUNTER_BYTES) for a, _, _ in pairs]
+    numbers = zip(*(struct.unpack(f"<{_COUNTER_BYTES // 4}I", one) for one in objects))
+    (index,) = (k for k, found in enumerate(numbers) if found == _RAISED)
+    for (a, _, _), version in zip(pairs, _RAISED):
+        written = ctypes.c_uint32.from_address(_word(a, place) + 4 * index)
+        written.value += 1
+        if a._version != version + 1:
+            raise RuntimeError("another number")
+    return place, 4 * index
+
+
+# ---- whoever asks ---------------------------------------------------------------------------------------------------
 
 _by_native: Callable[[Any], int] | None = None
 
@@ -198,9 +269,20 @@ def plain(backend: str) -> Callable[[Any], bool]:
 
 def has_memory(tensor: Any) -> bool:
     """Whether a tensor has memory, as far as it needs any.  Its storage may have been taken from it, as programs do
-    that keep parameters elsewhere, and what torch calls its address then is the offset alone.
+    that keep parameters elsewhere, and what torch calls its address then is the offset alone; or it may have been made
+    shorter than the tensor is.
     """
-    return not tensor.numel() or tensor.data_ptr() != tensor.storage_offset() * tensor.element_size()
+    if not tensor.numel():
+        return True
+    offset, size = tensor.storage_offset(), tensor.element_size()
+    if tensor.data_ptr() == offset * size:
+        return False
+    return (offset + reach(tensor)) * size <= tensor.untyped_storage().nbytes()
+
+
+def reach(tensor: Any) -> int:
+    """How many elements lie from a tensor's first one to its last; 0 where there are none."""
+    return 1 + sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride())) if tensor.numel() else 0
 
 
 def _asked(function: Any, kind: Any, tensor: Any, place: Any) -> Any:

@@ -127,7 +127,7 @@ def operator(
     made = torch.library.custom_op(name, mutates_args=plan.mutated, schema=plan.schema())(run)
     made.register_fake(plan.fake)
     apply = None if backward is None else _register_backward(made, plan, backward, here)
-    guard(made, name, Short(name, here, apply, [plan.given.index(word) for word in plan.mutated]))
+    guard(made, name, Short(name, here, apply))
     _kernel_of[name] = kernel.definition.tree.name
     return made
 

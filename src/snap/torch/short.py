@@ -66,11 +66,10 @@ def _tensor(name: str, made: object) -> object:
 class Short:
     """run      the operator's work, on the current device
     apply    the same with a gradient; None: it has none
-    mutated  the arguments that it changes, by position: autograd is told, which may have kept them
     """
 
-    def __init__(self, name: str, run: Callable, apply: Callable | None, mutated: Sequence[int]):
-        self.name, self.run, self.apply, self.mutated = name, run, apply, mutated
+    def __init__(self, name: str, run: Callable, apply: Callable | None):
+        self.name, self.run, self.apply = name, run, apply
         self.plans: list[ReplayPlan] = []
         self.last = no_plan()
 
@@ -116,10 +115,8 @@ class Short:
             conditions = (*conditions, f"current_device() == {devices.pop()}")
             names["current_device"] = torch.cuda.current_device
         words = ", ".join(f"a{k}" for k in range(len(args)))
-        told = "".join(f"changed(a{k}); " for k in self.mutated)
-        test = f"    if {' and '.join(conditions)}:\n        {told}return work({words})\n"
+        test = f"    if {' and '.join(conditions)}:\n        return work({words})\n"
         text = f"def run({words}):\n{test}    return MISS\n"
         names |= {"work": self.apply if wanting else self.run, "MISS": MISS}
-        names["changed"] = torch.autograd.graph.increment_version
         exec(compile(text, f"<quick call of {self.name}>", "exec"), names)
         return ReplayPlan(names["run"])  # type: ignore[arg-type]

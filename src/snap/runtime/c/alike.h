@@ -4,6 +4,7 @@ typedef struct {
     PyTypeObject *type;
     uint64_t keys;
     int64_t bytes; /* of an element; 0: there are none, and no memory is needed */
+    int64_t reach; /* bytes from the first one to the end of the last one */
 } TensorKind;
 
 typedef struct {
@@ -24,7 +25,7 @@ static PyObject *alike_call(PyObject *callable, PyObject *const *args, size_t gi
         const TensorKind *kind = &self->kinds[k];
         uint64_t address;
         if (Py_TYPE(args[k]) != kind->type || keys_of(&self->places, args[k]) != kind->keys ||
-            (kind->bytes && !find_memory(&self->places, args[k], kind->bytes, &address)))
+            (kind->bytes && !find_memory(&self->places, args[k], kind->bytes, kind->reach, &address)))
             Py_RETURN_FALSE;
     }
     return PyObject_Vectorcall(self->check, args, given, NULL);
@@ -52,15 +53,17 @@ static void alike_dealloc(PyObject *object)
     Py_DECREF(type);
 }
 
-/* (places, check, the tensors, the bytes of an element of each) */
+/* (places, check, the tensors, the bytes of an element of each, and those that all its elements reach over) */
 static PyObject *alike_new(PyTypeObject *type, PyObject *given, PyObject *names)
 {
     Places places;
-    PyObject *of, *check, *tensors, *bytes;
-    if (!PyArg_ParseTuple(given, "O!OO!O!", &PyTuple_Type, &of, &check, &PyTuple_Type, &tensors, &PyTuple_Type, &bytes) ||
+    PyObject *of, *check, *tensors, *bytes, *reaches;
+    if (!PyArg_ParseTuple(given, "O!OO!O!O!", &PyTuple_Type, &of, &check, &PyTuple_Type, &tensors, &PyTuple_Type,
+                          &bytes, &PyTuple_Type, &reaches) ||
         !places_of(&places, of))
         return NULL;
-    if (PyTuple_GET_SIZE(tensors) > MOST_VALUES || PyTuple_GET_SIZE(tensors) != PyTuple_GET_SIZE(bytes)) {
+    Py_ssize_t count = PyTuple_GET_SIZE(tensors);
+    if (count > MOST_VALUES || count != PyTuple_GET_SIZE(bytes) || count != PyTuple_GET_SIZE(reaches)) {
         PyErr_SetString(PyExc_ValueError, "too many tensors, or not as many sizes");
         return NULL;
     }
@@ -70,11 +73,12 @@ static PyObject *alike_new(PyTypeObject *type, PyObject *given, PyObject *names)
     self->vectorcall = alike_call;
     self->places = places;
     self->check = Py_NewRef(check);
-    for (; self->count < PyTuple_GET_SIZE(tensors); self->count++) {
+    for (; self->count < count; self->count++) {
         PyObject *tensor = PyTuple_GET_ITEM(tensors, self->count);
         self->kinds[self->count].type = (PyTypeObject *)Py_NewRef((PyObject *)Py_TYPE(tensor));
         self->kinds[self->count].keys = keys_of(&places, tensor);
         self->kinds[self->count].bytes = PyLong_AsLongLong(PyTuple_GET_ITEM(bytes, self->count));
+        self->kinds[self->count].reach = PyLong_AsLongLong(PyTuple_GET_ITEM(reaches, self->count));
     }
     if (PyErr_Occurred())
         Py_CLEAR(self);
@@ -88,6 +92,20 @@ static PyObject *keys_at(PyObject *module, PyObject *const *args, Py_ssize_t giv
     if (given != 2 || !PyTuple_Check(args[0]))
         return PyErr_Format(PyExc_TypeError, "places and a tensor");
     return places_of(&places, args[0]) ? PyLong_FromUnsignedLongLong(keys_of(&places, args[1])) : NULL;
+}
+
+/* (places, counters, *tensors), as above: their versions are raised. */
+static PyObject *raise_at(PyObject *module, PyObject *const *args, Py_ssize_t given)
+{
+    Places places;
+    Counters counters;
+    if (given < 2 || !PyTuple_Check(args[0]) || !PyTuple_Check(args[1]))
+        return PyErr_Format(PyExc_TypeError, "places, counters and tensors");
+    if (!places_of(&places, args[0]) || !counters_of(&counters, args[1]))
+        return NULL;
+    for (Py_ssize_t k = 2; k < given; k++)
+        raise_version(&places, &counters, args[k]);
+    Py_RETURN_NONE;
 }
 
 static PyMemberDef alike_members[] = {

@@ -256,7 +256,12 @@ static Outcome attempt(Checked *self, PyObject *const *args)
     if (outcome == MADE)
         outcome = add_barrier(self, stream, packed);
     release(self, known);
-    return outcome == MADE ? launched(&self->target, stream, packed) : outcome;
+    if (outcome == MADE)
+        outcome = launched(&self->target, stream, packed);
+    for (int k = 0; k < self->count && outcome == MADE; k++)
+        if (self->params[k].kind == 'P' && !self->params[k].constant)
+            raise_version(&self->reads.places, &self->reads.counters, args[k]);
+    return outcome;
 }
 
 static PyObject *checked_call(PyObject *callable, PyObject *const *args, size_t given, PyObject *names)

@@ -66,6 +66,10 @@ ADD = "atom.relaxed.{s}.global.add.u32 %r7, [%d0], 1;"
         (RELEASE, ADD.replace("%r7", "%r5").replace("], 1", "], 0"), "", "fence.acq_rel.gpu;", "gpu", True, False),
         ("st.volatile.global.u32 [%d0], 1;", "ld.volatile.global.u32 %r5, [%d0];", "membar.gl;", "membar.gl;", "gpu", True, False),
         ("st.volatile.global.u32 [%d0], 1;", "ld.volatile.global.u32 %r5, [%d0];", "", "", "gpu", True, True),
+        (RELAXED, HEARD, "fence.release.gpu;", "fence.acquire.gpu;", "gpu", True, False),
+        (RELAXED, HEARD, "fence.acquire.gpu;", "fence.acquire.gpu;", "gpu", True, True),
+        (RELAXED, HEARD, "fence.release.gpu;", "fence.release.gpu;", "gpu", True, True),
+        (RELAXED, HEARD, "fence.mbarrier_init.release.cluster;", "fence.acquire.gpu;", "gpu", True, True),
     ],
 )
 def test_passing_a_message(say, hear, before, after, scope, apart, races):
@@ -112,6 +116,94 @@ NEAR, FAR = "xor.b32 %r5, %r3, 1;", "xor.b32 %r5, %r3, 32;"
 )
 def test_shared_memory(between, xor, races):
     assert said(module(SHARED.format(between=between, xor=xor) + " out:", 1)) == ("race" if races else "")
+
+
+# Thread 0 of the cluster writes a word of global memory, then all arrive at the cluster's barrier; `reader` reads it.
+CLUSTER = """
+ld.param.u64 %d0, [p0]; mov.u32 %r3, %tid.x; mov.u32 %r4, %ctaid.x; shl.b32 %r5, %r4, 6; add.u32 %r3, %r3, %r5; setp.ne.s32 %p1, %r3, 0; @%p1 bra all;
+st.global.u32 [%d0], 7; {fence}
+all: barrier.cluster.arrive{order}; barrier.cluster.wait; setp.ne.s32 %p1, %r3, {reader}; @%p1 bra out; ld.global.u32 %r6, [%d0]; out:
+"""
+NEAR_READER, FAR_READER = 32, 64  # of the same block, of the other one
+
+
+@pytest.mark.parametrize(
+    "fence, order, reader, races",
+    [
+        ("", "", FAR_READER, False),
+        ("", ".release", FAR_READER, False),
+        ("", ".relaxed", FAR_READER, True),
+        ("", ".relaxed", NEAR_READER, True),
+        ("fence.acq_rel.cluster;", ".relaxed", FAR_READER, False),
+        ("fence.release.cluster;", ".relaxed", FAR_READER, False),
+        ("fence.acquire.cluster;", ".relaxed", FAR_READER, True),
+        ("fence.sc.gpu;", ".relaxed", FAR_READER, False),
+        ("membar.cta;", ".relaxed", NEAR_READER, False),
+        ("membar.cta;", ".relaxed", FAR_READER, True),  # the fence does not reach the other block
+        ("fence.mbarrier_init.release.cluster;", ".relaxed", FAR_READER, True),  # it is of mbarriers that are made
+    ],
+)
+def test_fences_before_a_relaxed_barrier_of_a_cluster(fence, order, reader, races):
+    text = module(CLUSTER.format(fence=fence, order=order, reader=reader), 1)
+    for seed in (None, 1, 2):
+        assert said(text, 2, cluster=2, seed=seed) == ("race" if races else "")
+
+
+# Thread 0 of each block makes an mbarrier; another warp arrives at it and waits for it, behind the cluster's barrier.
+MAKING = """
+.shared .align 8 .b64 bar[1]; mov.u32 %r4, bar; setp.ne.s32 %p1, %r0, 0; @%p1 bra all;
+mbarrier.init.shared::cta.b64 [%r4], 1; {fence}
+all: barrier.cluster.arrive.relaxed; barrier.cluster.wait; setp.ne.s32 %p1, %r0, 32; @%p1 bra out;
+mbarrier.arrive.shared::cta.b64 %d1, [%r4]; again: mbarrier.test_wait.shared::cta.b64 %p2, [%r4], %d1; @!%p2 bra again; out:
+"""
+
+
+@pytest.mark.parametrize(
+    "fence, races",
+    [("", True), ("fence.mbarrier_init.release.cluster;", False), ("fence.acq_rel.cluster;", False), ("fence.acquire.cluster;", True), ("fence.proxy.async;", True)],
+)
+def test_an_mbarrier_that_was_just_made(fence, races):
+    for seed in (None, 1, 2):
+        assert said(module(MAKING.format(fence=fence), 1), 2, cluster=2, seed=seed) == ("race" if races else "")
+
+
+# Thread 0 writes, and is the one that arrives at an mbarrier; thread 32 waits for that, and reads.
+ARRIVING = """
+.shared .align 8 .b64 bar[1]; ld.param.u64 %d0, [p0]; mov.u32 %r4, bar; setp.eq.s32 %p1, %r0, 0; @%p1 mbarrier.init.shared::cta.b64 [%r4], 1; bar.sync 0; @!%p1 bra waits;
+st.global.u32 [%d0], 7; {before} mbarrier.arrive{arrive}.shared::cta.b64 %d1, [%r4]; bra.uni out;
+waits: setp.ne.s32 %p1, %r0, 32; @%p1 bra out; again: mbarrier.try_wait.parity{wait}.shared::cta.b64 %p2, [%r4], 0; @!%p2 bra again; {after} ld.global.u32 %r6, [%d0]; out:
+"""
+
+
+@pytest.mark.parametrize(
+    "before, arrive, wait, after, races",
+    [
+        ("", "", "", "", False),
+        ("", ".relaxed.cta", "", "", True),
+        ("", "", ".relaxed.cta", "", True),
+        ("", ".release.cta", ".acquire.cta", "", False),
+        ("fence.acq_rel.cta;", ".relaxed.cta", "", "", False),
+        ("", "", ".relaxed.cta", "fence.acq_rel.cta;", False),
+        ("fence.acq_rel.cluster;", ".relaxed.cluster", ".relaxed.cluster", "fence.acquire.cta;", False),
+        ("fence.acq_rel.cluster;", ".relaxed.cluster", ".relaxed.cluster", "fence.release.cta;", True),
+        ("fence.mbarrier_init.release.cluster;", ".relaxed.cta", "", "", True),
+    ],
+)
+def test_fences_and_relaxed_mbarriers(before, arrive, wait, after, races):
+    for seed in (None, 1, 2):
+        assert said(module(ARRIVING.format(before=before, arrive=arrive, wait=wait, after=after), 1), 1, seed=seed) == ("race" if races else "")
+
+
+def test_what_fence_mbarrier_init_releases_is_handed_on():
+    """Thread 0 makes an mbarrier, says so by a relaxed flag to thread 32, which says so to thread 64 by a barrier of warps."""
+    body = """
+    .shared .align 8 .b64 bar[1]; .shared .align 4 .b32 flag[1]; mov.u32 %r4, bar; mov.u32 %r5, flag; setp.eq.s32 %p1, %r0, 0; @%p1 st.shared.u32 [%r5], 0; bar.sync 0; @!%p1 bra others;
+    mbarrier.init.shared::cta.b64 [%r4], 1; FENCE st.relaxed.cluster.shared::cta.u32 [%r5], 1; bra.uni out;
+    others: setp.ge.s32 %p2, %r0, 64; @%p2 bra third; setp.lt.s32 %p2, %r0, 32; @%p2 bra out; again: ld.acquire.cluster.shared::cta.u32 %r6, [%r5]; setp.eq.s32 %p2, %r6, 0; @%p2 bra again; bar.sync 1, 64; bra.uni out;
+    third: bar.sync 1, 64; setp.eq.s32 %p2, %r0, 64; @%p2 mbarrier.arrive.shared::cta.b64 %d1, [%r4]; out:
+    """
+    assert said(module(body.replace("FENCE", "fence.mbarrier_init.release.cluster;"), 1), 1, 96) == ""
+    assert said(module(body.replace("FENCE", ""), 1), 1, 96) == "race"
 
 
 def test_atomics_and_plain_accesses():
@@ -246,6 +338,14 @@ def test_the_corpus_is_free_of_reports(name, monkeypatch):
     (program.get("check") or program.get("main"))()
 
 
+def test_clusters_in_drawn_schedules_are_free_of_reports(monkeypatch):
+    """mbarriers are made behind `fence.mbarrier_init` and a relaxed barrier of the cluster."""
+    pytest.importorskip("cuda.bindings.nvrtc")
+    _checked(monkeypatch, ["races"], seed=1)
+    program = next(p for p in OK if p.name == "tests/ok/cluster_rows.py").execute()
+    (program.get("check") or program.get("main"))()
+
+
 @pytest.mark.parametrize("name, pattern", [("boxes", r"fence\.proxy"), ("cooperative", r"^\s*membar\.gl"), ("async_copies", r"cp\.async\.wait_group")])
 def test_what_orders_copies_products_and_blocks_taken_out(name, pattern, monkeypatch):
     pytest.importorskip("cuda.bindings.nvrtc")
@@ -264,11 +364,11 @@ def test_what_orders_copies_products_and_blocks_taken_out(name, pattern, monkeyp
     assert caught.value.kind == "race"
 
 
-def _checked(monkeypatch, checks) -> None:
+def _checked(monkeypatch, checks, **options) -> None:
     """Every launch on the CPU machine goes to the PTX machine, with these checks."""
     from snap.ptx import launch
 
-    monkeypatch.setattr(launch, "run", lambda *args, **more: run(*args, **(more | {"checks": checks})))
+    monkeypatch.setattr(launch, "run", lambda *args, **more: run(*args, **(more | {"checks": checks} | options)))
     on_cpu = Launcher._run_on_cpu
 
     def instead(self, bound, blocks, seed, seconds):

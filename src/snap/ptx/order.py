@@ -5,12 +5,15 @@ others.  Rules (PTX ISA, "Memory Consistency Model"; what counts, and nothing el
 
 - program order of one thread;
 - `bar.sync`, `bar.red`, `bar.arrive` to those that wait; `bar.warp.sync` between its members; not shuffles or votes;
-- `barrier.cluster.arrive` to `.wait`, unless `.relaxed`;
-- a release at a location to an acquire there that reads from it.  A release is a strong write (`st`, `atom`, `red` that
-  is `.relaxed`, `.release`, `.acq_rel` or `.volatile`) that is `.release` or follows a fence (`fence`, `membar`) of its
-  thread; an acquire a strong read that is `.acquire` or precedes one.  An atomic hands on what the writes before it
-  released; another thread's store does not.  The scopes of both sides must reach each other;
-- arrivals at an mbarrier, and the bytes that copies bring to it, to those who see that its phase is over;
+- a release to an acquire that reads from it, at one of three places: a location, an mbarrier, the barrier of a cluster.
+  Who writes there: `st`, `atom`, `red` that are strong (`.relaxed`, `.release`, `.acq_rel`, `.volatile`);
+  `mbarrier.arrive`; `barrier.cluster.arrive`.  It releases if it is `.release`, which barriers are unless they are
+  `.relaxed`, or behind a fence of its thread (`fence`, `membar`).  Who reads: `ld`, `atom` that are strong;
+  `mbarrier.try_wait` and `test_wait` that see the phase over; `barrier.cluster.wait`.  It acquires if it is `.acquire`
+  (as barriers are), or before a fence.  An atomic, and an arrival, hand on what the writes before them released;
+  another thread's store does not.  The scopes of both sides, and of their fences, must reach each other;
+- `fence.mbarrier_init` releases as a fence of the cluster does, but `mbarrier.init` of its thread alone;
+- the bytes that copies bring to an mbarrier to those who see that its phase is over;
 - what is issued and ends asynchronously (`cp.async`, TMA, `wgmma`), to who waits for its group or its mbarrier.
 
 Invariant: a segment is never changed, only replaced, so that whoever keeps one knows what was known then.
@@ -43,12 +46,15 @@ def scope_of(words: tuple[str, ...]) -> int:
     return next((SCOPES[w] for w in words if w in SCOPES), 2)
 
 
+Known = dict[Group, Released]  # what was released at one place, for each group that may acquire it
+
+
 @dataclass(slots=True)
 class _Released:
-    """What was released at a location: by whom last, and for each group that may acquire it."""
+    """What was released at a location, and by whom last."""
 
     owner: int
-    known: dict[Group, Released]
+    known: Known
 
 
 @dataclass(slots=True)
@@ -57,8 +63,8 @@ class _Gate:
 
     barrier: Mbarrier
     phase: int = 0
-    known: Released = field(default_factory=Released)
-    complete: Released = field(default_factory=Released)
+    known: Known = field(default_factory=dict)
+    complete: Known = field(default_factory=dict)
 
 
 class Order:
@@ -76,7 +82,9 @@ class Order:
         self.seen: dict[int, list[Released]] = {}
         self.released: dict[Location, _Released] = {}
         self.met: dict[tuple[int, int], list[tuple[Segment, np.ndarray, np.ndarray]]] = {}  # at barriers
-        self.cluster: dict[tuple[int, int], Released] = {}  # by cluster and phase
+        self.cluster: dict[tuple[int, int], Known] = {}  # by cluster and phase
+        self.made: dict[int, int] = {}  # by thread: tokens of its `mbarrier.init`,
+        self.made_fenced: dict[int, int] = {}  # and of those that `fence.mbarrier_init` has released
         self.gates: dict[BarrierKey, _Gate] = {}
         self.tokens = 0
 
@@ -120,7 +128,7 @@ class Order:
         for block, number in zip(*(x.tolist() for x in np.nonzero(full))):
             arrivals = self.met.pop((block, number), [])
             come = np.concatenate([some for _, _, some in arrivals]) if arrivals else lanes[:0]
-            if waiting[come].all() and len(come) == self._alive(block):
+            if waiting[come].all() and len(come) == self.machine.shape.threads:
                 self._whole(block)
                 continue
             known = Released()
@@ -128,11 +136,6 @@ class Order:
                 known.add(clocks.released(segment, local, self.size))
             for w, local in self.by_warp(np.sort(come[waiting[come]])):
                 self.segments[w] = clocks.acquired(self.segments[w], local, known, self.size)
-
-    def _alive(self, block: int) -> int:
-        from snap.ptx.machine import GONE
-
-        return int((self.machine.state[block * self.size : (block + 1) * self.size] != GONE).sum())
 
     def _whole(self, block: int) -> None:
         mine = range(block * self.warps, (block + 1) * self.warps)
@@ -149,17 +152,23 @@ class Order:
                 if len(members) > 1:
                     self.segments[w] = clocks.joined([(self.segments[w], members)], self.size)[0]
 
-    def arrived_at_cluster(self, lanes: Lanes) -> None:
+    def arrived_at_cluster(self, lanes: Lanes, releases: bool) -> None:
         for w, local in self.by_warp(lanes):
-            segment = self.segments[w]
-            known = self.cluster.setdefault(self._phase(w * WARP + int(local[0])), Released())
-            known.add(clocks.released(segment, local, self.size))
-            self.segments[w] = clocks.moved_on(segment, local)
+            first = w * WARP + int(local[0])
+            known = self.cluster.setdefault(self._phase(first), {})
+            if releases:
+                segment = self.segments[w]
+                _add(known, {self._groups(first, 1)[1]: clocks.released(segment, local, self.size)})
+                self.segments[w] = clocks.moved_on(segment, local)
+            elif self.fenced or self.made_fenced:
+                for lane in (local + w * WARP).tolist():
+                    _add(known, self._handed(lane, False, 1))
 
     def cluster_passed(self, lanes: Lanes) -> None:
         for w, local in self.by_warp(lanes):
-            known = self.cluster.get(self._phase(w * WARP + int(local[0])))
-            if known is not None:
+            first = w * WARP + int(local[0])
+            there = self.cluster.get(self._phase(first), {})
+            for known in _of_groups(there, self._groups(first, 1)):
                 self.segments[w] = clocks.acquired(self.segments[w], local, known, self.size)
 
     def _phase(self, lane: int) -> tuple[int, int]:
@@ -173,20 +182,34 @@ class Order:
         if gate is None or gate.barrier is not barrier:
             gate = self.gates[key] = _Gate(barrier)
         if gate.phase != barrier.phase:  # it has ended since
-            gate.complete = _both(gate.complete, gate.known)
-            gate.phase, gate.known = barrier.phase, Released()
+            _add(gate.complete, gate.known)
+            gate.phase, gate.known = barrier.phase, {}
         return gate
 
-    def counted(self, key: BarrierKey, barrier: Mbarrier, lane: int | None, tokens: int) -> None:
-        gate = self._gate(key, barrier)
-        gate.known.done |= tokens
-        if lane is not None:
-            w, local = lane // WARP, np.array([lane % WARP])
-            gate.known.add(clocks.released(self.segments[w], local, self.size))
-            self.segments[w] = clocks.moved_on(self.segments[w], local)
+    def copied(self, key: BarrierKey, barrier: Mbarrier, tokens: int) -> None:
+        """Bytes of a copy, or copies of a thread, have come."""
+        known = Released({}, tokens)
+        _add(self._gate(key, barrier).known, dict.fromkeys(self._groups(key[0] * self.size, 2), known))
 
-    def passed(self, key: BarrierKey, barrier: Mbarrier, lane: int) -> None:
-        self._acquire(lane, self._gate(key, barrier).complete)
+    def counted(self, key: BarrierKey, barrier: Mbarrier, lane: int, releases: bool, scope: int) -> None:
+        """A thread has arrived."""
+        _add(self._gate(key, barrier).known, self._handed(lane, releases, scope))
+        if releases:
+            self._moved_on(lane)
+
+    def passed(self, key: BarrierKey, barrier: Mbarrier, lane: int, acquires: bool, scope: int) -> None:
+        self._taken(lane, self._gate(key, barrier).complete, acquires, scope)
+
+    def init(self, lane: int) -> int:
+        """A token for what a thread's `mbarrier.init` writes."""
+        token = self.token()
+        self.made[lane] = self.made.get(lane, 0) | token
+        return token
+
+    def fence_init(self, lanes: Lanes) -> None:
+        for lane in lanes.tolist():
+            if lane in self.made:
+                self.made_fenced[lane] = self.made[lane]
 
     # ---- fences, releases, acquires ---------------------------------------------------------------------------------
 
@@ -194,14 +217,14 @@ class Order:
         block = lane // self.size
         return [(0, block), (1, block // self.machine.shape.cluster), (2, 0)][: scope + 1]
 
-    def fence(self, lanes: Lanes, scope: int) -> None:
-        for lane in lanes.tolist():
+    def fence(self, lanes: Lanes, scope: int, acquires: bool, releases: bool) -> None:
+        for lane in lanes.tolist() if acquires else ():
             seen = self.seen.get(lane)
             if seen is not None:
                 for level in range(scope + 1):
                     self._acquire(lane, seen[level])
                     seen[level] = Released()
-        for w, local in self.by_warp(lanes):
+        for w, local in self.by_warp(lanes) if releases else ():
             segment = self.segments[w]
             for lane in local.tolist():
                 before = self.fenced.setdefault(w * WARP + lane, [None, None, None])
@@ -215,41 +238,68 @@ class Order:
 
     def read_strong(self, lane: int, at: Location, acquires: bool, scope: int) -> None:
         there = self.released.get(at)
-        if there is None:
-            return
-        for level, group in enumerate(self._groups(lane, scope)):
-            known = there.known.get(group)
-            if known is None:
-                continue
-            if acquires:
-                self._acquire(lane, known)
-            else:
-                seen = self.seen.setdefault(lane, [Released(), Released(), Released()])
-                seen[level] = _both(seen[level], known)
+        if there is not None:
+            self._taken(lane, there.known, acquires, scope)
 
     def write_strong(self, lane: int, at: Location, releases: bool, scope: int, atomic: bool) -> None:
         there = self.released.get(at)
         keeps = there is not None and (atomic or there.owner == lane)
         known = dict(there.known) if keeps and there is not None else {}
-        fenced = self.fenced.get(lane, (None, None, None))
-        local = np.array([lane % WARP])
-        for level, group in enumerate(self._groups(lane, scope)):
-            segment = self.of(lane) if releases else fenced[level]
-            if segment is not None:
-                mine = clocks.released(segment, local, self.size)
-                known[group] = _both(known[group], mine) if group in known else mine
+        _add(known, self._handed(lane, releases, scope))
         if releases:
-            w = lane // WARP
-            self.segments[w] = clocks.moved_on(self.segments[w], local)
+            self._moved_on(lane)
         if known:
             self.released[at] = _Released(lane, known)
         else:
             self.released.pop(at, None)
 
+    # Rule (PTX ISA, "Release Patterns"): F; W releases what stands before F, to whom the scopes of F and W both reach.
+    #   handed(W, g) = what its thread knew  at W if W releases,  at its last fence F with scope(F) >= level(g) if not;
+    #   g of {block, cluster, all} up to scope(W)
+    def _handed(self, lane: int, releases: bool, scope: int) -> Known:
+        """What a write of a thread hands on, for each group that may acquire it."""
+        groups, local = self._groups(lane, scope), np.array([lane % WARP])
+        if releases:
+            return dict.fromkeys(groups, clocks.released(self.of(lane), local, self.size))
+        fenced = self.fenced.get(lane, (None, None, None))
+        known = {g: clocks.released(at, local, self.size) for g, at in zip(groups, fenced) if at is not None}
+        if lane in self.made_fenced:
+            _add(known, dict.fromkeys(groups[:2], Released({}, self.made_fenced[lane])))
+        return known
+
+    # Rule (PTX ISA, "Acquire Patterns"): R; F acquires what R has read, as far as the scopes of R and F both reach.
+    #   taken(R) = { handed(W, g) | R reads from W, the thread is in g, level(g) <= scope(R) },
+    #   at R if R acquires, at the next fence F with scope(F) >= level(g) if not
+    def _taken(self, lane: int, known: Known, acquires: bool, scope: int) -> None:
+        """A thread reads what was handed on."""
+        groups = self._groups(lane, scope)
+        if acquires:
+            for one in _of_groups(known, groups):
+                self._acquire(lane, one)
+            return
+        for level, group in enumerate(groups):
+            if group in known:
+                seen = self.seen.setdefault(lane, [Released(), Released(), Released()])
+                seen[level] = _both(seen[level], known[group])
+
+    def _moved_on(self, lane: int) -> None:
+        w = lane // WARP
+        self.segments[w] = clocks.moved_on(self.segments[w], np.array([lane % WARP]))
+
     def _acquire(self, lane: int, known: Released) -> None:
         if known.blocks or known.done:
             w = lane // WARP
             self.segments[w] = clocks.acquired(self.segments[w], np.array([lane % WARP]), known, self.size)
+
+
+def _add(into: Known, more: Known) -> None:
+    for group, known in more.items():
+        into[group] = _both(into[group], known) if group in into else known
+
+
+def _of_groups(known: Known, groups: list[Group]) -> list[Released]:
+    """What any of the groups may acquire, each once."""
+    return list({id(known[group]): known[group] for group in groups if group in known}.values())
 
 
 def _both(a: Released, b: Released) -> Released:
@@ -261,11 +311,11 @@ def _both(a: Released, b: Released) -> Released:
     return out
 
 
-def fence_of(one: Instruction) -> int | None:
-    """The scope of a fence that orders memory, None for the others."""
+def fence_of(one: Instruction) -> tuple[int, bool, bool] | None:
+    """Of a fence that orders memory: its scope, whether it acquires, whether it releases; None for the others."""
     words = one.parts
     if words[0] == "membar" and words[1] in SCOPES:
-        return SCOPES[words[1]]
+        return SCOPES[words[1]], True, True
     if words[0] == "fence" and not {"proxy", "mbarrier_init"} & set(words):
-        return scope_of(words)
+        return scope_of(words), "release" not in words, "acquire" not in words
     return None

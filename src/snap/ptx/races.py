@@ -100,8 +100,7 @@ class Races(Watch):
         self.order.let_go(lanes, full)
 
     def arrived_at_cluster(self, lanes: Lanes) -> None:
-        if "relaxed" not in self.machine.at.parts:
-            self.order.arrived_at_cluster(lanes)
+        self.order.arrived_at_cluster(lanes, "relaxed" not in self.machine.at.parts)
 
     def let_go_of_cluster(self, lanes: Lanes) -> None:
         self.order.cluster_passed(lanes)
@@ -109,15 +108,15 @@ class Races(Watch):
     def counted(self, key: BarrierKey, barrier: Mbarrier, lane: int | None) -> None:
         words = self.machine.at.parts
         if lane is None:
-            self.order.counted(key, barrier, None, self._unit(getattr(self.machine.memory, "unit", None), key[0]))
+            self.order.copied(key, barrier, self._unit(getattr(self.machine.memory, "unit", None), key[0]))
         elif words[0] == "cp":
-            self.order.counted(key, barrier, None, self._land(lane))
-        elif words[1] in ("arrive", "arrive_drop") and "relaxed" not in words:
-            self.order.counted(key, barrier, lane, 0)
+            self.order.copied(key, barrier, self._land(lane))
+        elif words[1] in ("arrive", "arrive_drop"):
+            self.order.counted(key, barrier, lane, "relaxed" not in words, scope_of(words))
 
     def passed(self, key: BarrierKey, barrier: Mbarrier, lane: int) -> None:
-        if "relaxed" not in self.machine.at.parts:
-            self.order.passed(key, barrier, lane)
+        words = self.machine.at.parts
+        self.order.passed(key, barrier, lane, "relaxed" not in words, scope_of(words))
 
     def executed(self, one: Instruction, lanes: Lanes, pc: int, touches: list[Touch]) -> None:
         self.at[one.span] = one
@@ -164,7 +163,8 @@ class Races(Watch):
 
     def _strong(self, t: Touch, one: Instruction, reads: bool, writes: bool) -> None:
         words, order = one.parts, self.order
-        if not order.released and not order.fenced and not {"release", "acq_rel"} & set(words):
+        silent = not order.released and not order.fenced and not order.made_fenced
+        if silent and not {"release", "acq_rel"} & set(words):
             return  # nothing was released yet, and this releases nothing
         scope, atomic = scope_of(words), one.parts[0] in ("atom", "red")
         acquires, releases = bool({"acquire", "acq_rel"} & set(words)), bool({"release", "acq_rel"} & set(words))
@@ -194,7 +194,7 @@ class Races(Watch):
                 space, at[first:last], lanes[first:last] % WARP, width, kind, segment, site, copy, lands, token, ""
             )
 
-    def _add(self, space, at, local, width, kind, segment, site, copy, lands, token, verb) -> None:
+    def _add(self, space, at, local, width, kind, segment, site, copy, lands, token, verb, made=0) -> None:
         """Shared memory is looked at by cluster."""
         shape, stride = self.machine.shape, self.machine.memory.shared.stride
         where: object = space
@@ -203,7 +203,9 @@ class Races(Watch):
         if space == "shared":
             cluster = int(at[0]) // stride // shape.cluster
             where, at, pitch = ("shared", cluster), at - cluster * shape.cluster * stride, stride
-        entry = LoggedAccess(at, local, width, kind, segment, site, name, base, width, copy, lands, token, verb, pitch)
+        entry = LoggedAccess(
+            at, local, width, kind, segment, site, name, base, width, copy, lands, token, verb, pitch, made
+        )
         self.log.add(where, entry)
 
     # ---- cp.async ---------------------------------------------------------------------------------------------------
@@ -350,6 +352,10 @@ class Races(Watch):
         if action in ("init", "inval"):
             self.waited = {(key, lane) for key, lane in self.waited if key not in where}
             kind = WRITE
+            if action == "init":
+                for (block, byte), lane in zip(where, lanes.tolist()):
+                    self._init(one, block * self.machine.memory.shared.stride + byte, lane)
+                return
         elif action in ("try_wait", "test_wait"):
             fresh = [k for k, pair in enumerate(zip(where, lanes.tolist())) if pair not in self.waited]
             self.waited.update(zip(where, lanes.tolist()))
@@ -359,6 +365,12 @@ class Races(Watch):
         if where:
             at = np.array([block * self.machine.memory.shared.stride + byte for block, byte in where])
             self._log(Touch("shared", at, lanes, 8, kind != ATOMIC_READ), kind, FaultSite(one.span, ""))
+
+    def _init(self, one: Instruction, at: int, lane: int) -> None:
+        """What a thread's `mbarrier.init` writes has a token, since a fence may release this alone."""
+        made, site = self.order.init(lane), FaultSite(one.span, "")
+        local = np.array([lane % WARP])
+        self._add("shared", np.array([at]), local, 8, WRITE, self.order.of(lane), site, None, False, 0, None, made)
 
     # ---- what orders ------------------------------------------------------------------------------------------------
 
@@ -373,9 +385,11 @@ class Races(Watch):
             self.order.cluster_passed(lanes[self.machine.state[lanes] != AT_BARRIER])
 
     def _fence(self, one: Instruction, lanes: Lanes, touches: list[Touch]) -> None:
-        scope = fence_of(one)
-        if scope is not None:
-            self.order.fence(lanes, scope)
+        fence = fence_of(one)
+        if fence is not None:
+            self.order.fence(lanes, *fence)
+        elif "mbarrier_init" in one.parts:
+            self.order.fence_init(lanes)
         elif "proxy" in one.parts and "async" in one.parts:
             self.order.fence_proxy(lanes)
 

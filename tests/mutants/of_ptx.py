@@ -8,6 +8,7 @@ FIGURES = "tests/ptx/test_branching.py"
 STACK = "tests/ptx/test_stack.py"
 SAFETY = "tests/ptx/test_safety.py"
 RACES = "tests/ptx/test_races.py"
+LIVE = "tests/ptx/test_liveness.py"
 
 # fmt: off
 MUTANTS: tuple[Mutant, ...] = (
@@ -83,6 +84,34 @@ MUTANTS: tuple[Mutant, ...] = (
            "        if releases:\n            return dict.fromkeys",
            "        if releases or self.fenced:\n            return dict.fromkeys",
            (f"{RACES}::test_passing_a_message",)),
+    Mutant("a deadlock is one while memory is still", "ptx/liveness.py",
+           "            if self.memory is None or not self.memory.still:\n",
+           "            if self.memory is None:\n",
+           (f"{LIVE}::test_who_is_slow_is_waited_for", "tests/ptx/test_machine.py", "tests/ptx/test_options_of_launch.py")),
+    Mutant("warps are again where they were with their registers", "ptx/liveness.py",
+           "        return [m.pc, m.state, *registers, m.carry, *frames, *rows]",
+           "        return [m.pc, m.state, m.carry, *frames, *rows]",
+           (f"{LIVE}::test_who_is_slow_is_waited_for",)),
+    Mutant("warps are again where they were with their local memory", "ptx/liveness.py",
+           "        return [m.pc, m.state, *registers, m.carry, *frames, *rows]",
+           "        return [m.pc, m.state, *registers, m.carry, *frames]",
+           (f"{LIVE}::test_who_is_slow_is_waited_for",)),
+    Mutant("who could go on and has not is no deadlock", "ptx/liveness.py",
+           "        warps = warps[ran.all(axis=1)]\n",
+           "",
+           (f"{LIVE}::test_who_is_slow_is_waited_for",)),
+    Mutant("barriers that hand on data are no deadlock", "ptx/liveness.py",
+           "len(m.printed), m.barriers.reduced",
+           "len(m.printed)",
+           (f"{LIVE}::test_who_is_slow_is_waited_for",)),
+    Mutant("all warps are again where they were, or asleep", "ptx/liveness.py",
+           "        if whole.all() and",
+           "        if whole.any() and",
+           (f"{LIVE}::test_who_is_slow_is_waited_for",)),
+    Mutant("a store that changes nothing leaves memory still", "ptx/memory.py",
+           "found is not self.local and (view[which] != value).any():",
+           "found is not self.local:",
+           (f"{LIVE}::test_a_deadlock_is_called_so",)),
     Mutant("another thread's store ends what was released", "ptx/order.py",
            "        keeps = there is not None and (atomic or there.owner == lane)",
            "        keeps = there is not None",

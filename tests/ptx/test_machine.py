@@ -249,7 +249,8 @@ STORE = "ld.param.u64 %d0, [p0]; mul.wide.u32 %d1, %r0, 4; add.s64 %d0, %d0, %d1
         ("setp.lt.s32 %p1, %r0, 8; @%p1 bar.sync 1, 64;", "barrier mismatch", (0, 0)),
         ("setp.gt.s32 %p1, %r0, 5; @%p1 trap;", "trap", (0, 6)),
         ("frobnicate.s32 %r3, %r3;", "unknown", (0, 0)),
-        ("forever: bra.uni forever;", "too long", (0, 0)),
+        ("forever: add.s32 %r3, %r3, 1; bra.uni forever;", "too long", (0, 0)),
+        ("forever: bra.uni forever;", "deadlock", (0, 0)),
     ],
 )
 def test_faults_say_who_and_where(body, kind, who):

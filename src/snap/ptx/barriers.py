@@ -38,6 +38,7 @@ class Barriers:
             ]
         )
         self.reductions: dict[int, tuple[str, Give]] = {}
+        self.reduced = 0  # how often one has handed on what its threads said
         # Of clusters: threads arrive, and later wait; a phase ends when all that are there have arrived.
         self.arrived = np.zeros(blocks, np.int64)
         self.phase = np.zeros(blocks, np.int64)
@@ -159,6 +160,7 @@ class Barriers:
             mine = free[self.machine.pc[free] == pc + 1]
             if not len(mine):
                 continue
+            self.reduced += 1
             block, number = mine // self.machine.width, self.waits_at[mine]
             votes = np.zeros((self.machine.shape.blocks, 17, 2), np.int64)
             np.add.at(votes, (block, number, self.said[mine].astype(int)), 1)

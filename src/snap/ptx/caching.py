@@ -50,6 +50,7 @@ class Caching(Machine):
         self.special.known["%smid"] = self.processor[self.lane // self.width].astype(np.uint64)
         self.special.known["%nsmid"] = np.full(self.lane.shape, PROCESSORS, np.uint64)
         self.flat = memory
+        self.liveness.memory = None  # what is in flight, or lies in a cache, may still change what is read
         self.memory = AtL2(memory, self)
         self.needs: dict[int, tuple[RegisterKey, ...]] = {}  # by instruction: the registers it reads or writes
         self.owes = np.zeros(len(self.lane), bool)  # who has waited for its cluster

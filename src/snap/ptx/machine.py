@@ -6,7 +6,8 @@ whose next instruction stands first in the text go on (so branches meet again wh
 waited long is preferred, so that threads that wait for each other in a loop get on.
 
 Invariant: an instruction that a group of lanes executes together (`.sync` with a mask of members) runs when all of
-these have come.  What nobody can continue is reported with where everybody waits.  Non-goals: here, time.
+these have come.  What nobody can continue is reported with where everybody waits; who waits in loops, too
+(liveness.py).  Non-goals: here, time.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from snap.ptx.barriers import Barriers
 from snap.ptx.counters import Counters
 from snap.ptx.drawn import Drawn
 from snap.ptx.errors import PtxFault, PtxFaultKind
+from snap.ptx.liveness import Liveness
 from snap.ptx.memory import BLOCK_BITS, GLOBAL, WINDOW, Fault, Memory
 from snap.ptx.program import (
     Address,
@@ -110,6 +112,9 @@ class Machine:
         self.barriers = Barriers(self, count)
         self.mbarriers: dict[tuple[int, int], Mbarrier] = {}  # by block and byte
         self.maps: list[TensorMap] = []
+        self.awaited: dict[
+            int, tuple[tuple[int, int], int]
+        ] = {}  # by thread: an mbarrier whose phase is not over; where
         self.special = _Special(self)
         self.origins: dict[int, dict[int, bounds.Origin]] = {}  # by function and register: of which variable
         self.ran = np.zeros(count, np.int64)  # and each thread
@@ -119,6 +124,7 @@ class Machine:
         self.watchers: list[Watch] = []
         self.drawn: Drawn | None = None  # a schedule from a seed
         self.at: Instruction = program.instructions[entry.start]
+        self.liveness = Liveness(self)
 
     # ---- the loop ---------------------------------------------------------------------------------------------------
 
@@ -128,6 +134,7 @@ class Machine:
             if lanes is None:
                 self.tell("ended")
                 return
+            self.liveness.look(lanes)
             self._go(pc, lanes)
 
     def _next(self) -> tuple[int, Lanes | None]:

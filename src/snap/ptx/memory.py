@@ -112,6 +112,7 @@ class Memory:
         self.shared = Bytes(blocks, shared, "shared")
         self.local = Bytes(blocks * lanes, local, "local")
         self.parameters = Bytes(1, parameters, "param")
+        self.still = False  # since that was said, no byte of global or shared memory has changed
         self.rows = np.arange(blocks * lanes) // lanes * self.shared.stride  # by thread: where its block's begins
 
     def located(self, space: str, address: np.ndarray, thread: np.ndarray, width: int) -> tuple[Bytes, np.ndarray]:
@@ -182,4 +183,7 @@ class Memory:
     def write(self, space: str, address: np.ndarray, thread: np.ndarray, value: np.ndarray) -> None:
         width = value.dtype.itemsize
         found, at = self.located(space, address, thread, width)
-        found.views[width][at >> width.bit_length() - 1] = value  # of lanes that meet, the last one wins
+        view, which = found.views[width], at >> width.bit_length() - 1
+        if self.still and found is not self.local and (view[which] != value).any():
+            self.still = False
+        view[which] = value  # of lanes that meet, the last one wins

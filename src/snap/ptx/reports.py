@@ -25,20 +25,23 @@ MOST = 5  # places shown
 
 @dataclass(slots=True)
 class WaitingThreads:
-    """Threads of one block that wait, or run, at one instruction.  number: of their barrier, or -1."""
+    """Threads of one block that wait, or run, at one instruction.  number: of their barrier, or -1; awaits: block and
+    byte of the mbarrier that they look at in a loop.
+    """
 
     block: int
     one: Instruction
     state: int
     number: int
     threads: list[int]
+    awaits: tuple[int, int] | None = None
 
 
-def places(m: Machine) -> list[WaitingThreads]:
-    """Where everybody is who has not left, block after block."""
-    from snap.ptx.machine import AT_BARRIER, GONE
+def places(m: Machine, awaited: dict[int, tuple[tuple[int, int], int]] | None = None) -> list[WaitingThreads]:
+    """Where everybody is who has not left, block after block.  awaited: who looks at which mbarrier, and where."""
+    from snap.ptx.machine import AT_BARRIER, GONE, READY
 
-    found: dict[tuple[int, int, int, int], WaitingThreads] = {}
+    found: dict[tuple[int, int, int, int, tuple[int, int] | None], WaitingThreads] = {}
     lanes = np.flatnonzero(m.state != GONE)
     for lane in lanes[: 64 * 1024].tolist():
         block, thread = m.where(lane)
@@ -46,9 +49,10 @@ def places(m: Machine) -> list[WaitingThreads]:
         waits = state == AT_BARRIER
         pc = max(int(m.pc[lane]) - waits, 0)  # who waits at a barrier goes on behind it
         number = int(m.barriers.waits_at[lane]) if waits else -1
-        key = (block, pc, state, number)
+        awaits, pc = awaited[lane] if awaited and state == READY and lane in awaited else (None, pc)
+        key = (block, pc, state, number, awaits)
         if key not in found:
-            found[key] = WaitingThreads(block, m.program.instructions[pc], state, number, [])
+            found[key] = WaitingThreads(block, m.program.instructions[pc], state, number, [], awaits)
         found[key].threads.append(thread)
     return list(found.values())
 
@@ -77,6 +81,8 @@ def _said(m: Machine, p: WaitingThreads) -> str:
         return f"{who} wait{plural} at barrier {p.number}"
     if p.state == WITH_WARP:
         return f"{who} wait{plural} for other threads of the warp"
+    if p.awaits is not None:
+        return f"{who} wait{plural} for {_mbarrier(m, p.block, p.awaits)}"
     return f"{who} run{plural} here" if p.state == READY else who
 
 
@@ -86,6 +92,37 @@ def stuck(m: Machine) -> PtxFault:
     first = everyone[0]
     kind, message, help = _why(m, first, [p for p in everyone if p.block == first.block])
     return _report(m, kind, message, first, everyone, help)
+
+
+def _mbarrier(m: Machine, block: int, key: tuple[int, int]) -> str:
+    """Which one, and what its phase lacks."""
+    where = f"the mbarrier at byte {key[1]} of shared memory" + (f" of block {key[0]}" if key[0] != block else "")
+    b = m.mbarriers.get(key)
+    if b is None:
+        return where
+    lacks = [f"lacks {b.pending} of {b.count} arrivals"] if b.pending else []
+    lacks += [f"lacks {b.bytes} bytes"] if b.bytes > 0 else []
+    lacks += [f"has got {-b.bytes} bytes more than it expects"] if b.bytes < 0 else []
+    return f"{where}, whose phase {b.phase} {' and '.join(lacks)}"
+
+
+def dead(m: Machine) -> PtxFault:
+    """Everybody waits, some in loops in which nothing changes."""
+    from snap.ptx.machine import READY
+
+    everyone = places(m, m.awaited)
+    running = [p for p in everyone if p.state == READY]
+    first = next((p for p in running if p.awaits is not None), running[0])
+    waiting = sum(len(p.threads) for p in everyone)
+    ways = "an mbarrier's phase ends when as many threads have arrived as `mbarrier.init` says, and all bytes have come"
+    return _report(
+        m,
+        PtxFaultKind.DEADLOCK,
+        f"{waiting} thread{'s wait' if waiting > 1 else ' waits'}, and nobody can go on: memory does not change any more",
+        first,
+        [first, *(p for p in everyone if p is not first)],
+        ways if first.awaits is not None else "let a thread that still runs write what the loop waits for",
+    )
 
 
 def too_long(m: Machine, message: str, option: str = "limit") -> PtxFault:

@@ -172,6 +172,7 @@ def mbarrier(m: Machine, one: Instruction, pc: int) -> Step | None:
             now = [_found(m, key, k).phase for k, key in enumerate(keys)]
             over = [n & 1 != p & 1 if parity else n != p >> COUNT_BITS for n, p in zip(now, phases)]
             write(lanes, np.array(over))
+            m.awaited |= {lane: (key, pc) for lane, key, done in zip(lanes.tolist(), keys, over) if not done}
             for key, lane in [(key, lane) for key, lane, done in zip(keys, lanes.tolist(), over) if done]:
                 m.tell("passed", key, m.mbarriers[key], lane)
 

@@ -60,7 +60,7 @@ LIVE = {
     "counts in local memory": ".local .align 4 .b32 n[1];"
     + SLOW.format(work="st.local.u32 [n], 1000; work: ld.local.u32 %r5, [n]; sub.u32 %r5, %r5, 1; st.local.u32 [n], %r5; mov.u32 %r6, %r5; mov.u32 %r5, 0; setp.ne.u32 %p1, %r6, 0; mov.u32 %r6, 0; @%p1 bra work;"),
     "counts in global memory": SLOW.format(
-        work="setp.ne.u32 %p3, %r0, 0; @%p3 bra out; work: ld.global.u32 %r5, [%d0+12]; add.u32 %r5, %r5, 1; st.global.u32 [%d0+12], %r5; setp.ne.u32 %p1, %r5, 1000; mov.u32 %r5, 0; @%p1 bra work;"
+        work="setp.ne.u32 %p3, %r0, 0; @%p3 bra out; work: ld.global.u32 %r5, [%d0+12]; add.u32 %r5, %r5, 1; st.global.u32 [%d0+12], %r5; setp.ne.u32 %p1, %r5, 300; mov.u32 %r5, 0; @%p1 bra work;"
     ),
     "looks at the clock": SLOW.format(work="mov.u64 %d2, %clock64; work: mov.u64 %d3, %clock64; sub.u64 %d4, %d3, %d2; setp.lt.u64 %p1, %d4, 5000; @%p1 bra work;"),
     "another thread of the warp": "ld.param.u64 %d0, [p0]; setp.eq.s32 %p2, %r0, 3; @%p2 bra slow; " + SPIN + " bra.uni out; slow: " + COUNT.format(times=12) + "st.volatile.global.u32 [%d0], 1; out:",

@@ -41,7 +41,7 @@ _MOST_RACES = 100  # races reported
 class LoggedAccess:
     """One warp's access: byte addresses and lanes, side by side.  copy: the copy that is issued here or, where `lands`,
     covered by a wait; token: of what is issued here and ends asynchronously; verb: what it does there; pitch: of a
-    cluster's memory, the bytes of one block; made: a token of this access alone, which a fence may release without
+    cluster's memory, the bytes of one block; own_token: one of this access alone, which a fence may release without
     the rest of what its thread did (`fence.mbarrier_init`).
     """
 
@@ -59,7 +59,7 @@ class LoggedAccess:
     token: int = 0
     verb: SideKind | None = None
     pitch: int = 0
-    made: int = 0
+    own_token: int = 0
 
     @property
     def departs(self) -> bool:
@@ -282,7 +282,7 @@ def _after(a: LoggedAccess, lane_a: int, b: LoggedAccess, lane_b: int) -> bool:
     """
     if a.token:
         return a.token == b.token or b.segment.knows(a.token, lane_b)
-    return ordered(a.segment, lane_a, b.segment, lane_b) or bool(a.made and b.segment.knows(a.made, lane_b))
+    return ordered(a.segment, lane_a, b.segment, lane_b) or bool(a.own_token and b.segment.knows(a.own_token, lane_b))
 
 
 def _observed(a: LoggedAccess, lane_a: int, atomics: list[Access], b: LoggedAccess, lane_b: int) -> bool:

@@ -67,6 +67,11 @@ class Liveness:
             else:
                 self._wait()
 
+    def stir(self) -> None:
+        """Something has changed."""
+        if self.memory is not None:
+            self.memory.still = False
+
     def _wait(self) -> None:
         """From now on changes are noticed."""
         if self.memory is not None:
@@ -78,7 +83,7 @@ class Liveness:
     def _marks(self) -> object:
         """What changes beside memory, and never comes back to what it was."""
         m = self.machine
-        barriers = {key: (id(b), b.count, b.pending, b.bytes, b.phase) for key, b in m.mbarriers.items()}
+        barriers = {key: (b.count, b.pending, b.bytes, b.phase) for key, b in m.mbarriers.items()}
         return barriers, len(m.printed), m.barriers.reduced
 
     def _own(self) -> list[np.ndarray]:

@@ -299,7 +299,11 @@ def _add(into: Known, more: Known) -> None:
 
 def _of_groups(known: Known, groups: list[Group]) -> list[Released]:
     """What any of the groups may acquire, each once."""
-    return list({id(known[group]): known[group] for group in groups if group in known}.values())
+    found: list[Released] = []
+    for one in (known[group] for group in groups if group in known):
+        if all(one is not other for other in found):
+            found.append(one)
+    return found
 
 
 def _both(a: Released, b: Released) -> Released:

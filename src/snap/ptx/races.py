@@ -194,7 +194,7 @@ class Races(Watch):
                 space, at[first:last], lanes[first:last] % WARP, width, kind, segment, site, copy, lands, token, ""
             )
 
-    def _add(self, space, at, local, width, kind, segment, site, copy, lands, token, verb, made=0) -> None:
+    def _add(self, space, at, local, width, kind, segment, site, copy, lands, token, verb, own_token=0) -> None:
         """Shared memory is looked at by cluster."""
         shape, stride = self.machine.shape, self.machine.memory.shared.stride
         where: object = space
@@ -204,7 +204,7 @@ class Races(Watch):
             cluster = int(at[0]) // stride // shape.cluster
             where, at, pitch = ("shared", cluster), at - cluster * shape.cluster * stride, stride
         entry = LoggedAccess(
-            at, local, width, kind, segment, site, name, base, width, copy, lands, token, verb, pitch, made
+            at, local, width, kind, segment, site, name, base, width, copy, lands, token, verb, pitch, own_token
         )
         self.log.add(where, entry)
 

@@ -118,7 +118,8 @@ def dead(m: Machine) -> PtxFault:
     return _report(
         m,
         PtxFaultKind.DEADLOCK,
-        f"{waiting} thread{'s wait' if waiting > 1 else ' waits'}, and nobody can go on: memory does not change any more",
+        f"{waiting} {'threads wait' if waiting > 1 else 'thread waits'}, and nobody can go on: memory does not change"
+        " any more",
         first,
         [first, *(p for p in everyone if p is not first)],
         ways if first.awaits is not None else "let a thread that still runs write what the loop waits for",

@@ -147,6 +147,7 @@ def mbarrier(m: Machine, one: Instruction, pc: int) -> Step | None:
     if action == "init":
 
         def init(lanes: Lanes) -> None:
+            m.liveness.stir()
             for key, n in zip(_where(m, at(lanes), lanes), amount(lanes)):
                 m.mbarriers[key] = Mbarrier(n, n)
 
@@ -154,6 +155,7 @@ def mbarrier(m: Machine, one: Instruction, pc: int) -> Step | None:
     if action == "inval":
 
         def inval(lanes: Lanes) -> None:
+            m.liveness.stir()
             for key in _where(m, at(lanes), lanes):
                 m.mbarriers.pop(key, None)
 

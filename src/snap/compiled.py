@@ -21,7 +21,7 @@ from snap.record import replace
 if TYPE_CHECKING:
     from snap.frontend import tree
     from snap.prove import Task
-    from snap.prove.verdict import Launch
+    from snap.prove.verdict import Launch, Seen
 
 
 def _kept() -> Any:
@@ -111,7 +111,7 @@ class Compiled:
         task.blocks = self.blocks
         return task
 
-    def _replayed(self, launch: Launch) -> tuple[str, str, tuple[int, ...]] | None:
+    def _replayed(self, launch: Launch) -> Seen | None:
         """What the CPU machine sees in a launch that a proof has found."""
         from snap.ir.types import Level
         from snap.runtime.replaying import replay

@@ -140,3 +140,55 @@ def test_what_no_run_shows_is_unknown():
     assert memory_decides.prove().verdict is Verdict.UNKNOWN
     with pytest.raises(ValueError, match="no launch to replay"):
         memory_decides.prove().replay()
+
+
+def test_a_fault_of_another_access_in_the_line_refutes_nothing():
+    """`x[at]` is inside; that this cannot be shown is not what the machine sees of `y`."""
+
+    @kernel(threads=32, blocks=1, where=lambda n, size, x, perm: (n >= 0, size > 0, len(perm) >= 1, len(x) >= size))
+    def walk(x: ptr(const(u32)), perm: ptr(const(u32)), y: ptr(u32), size: int, n: int):
+        with each(thread) as i:
+            at = 0
+            k = 0
+            while k < n:
+                atomic.add(y, 0, x[at])
+                at = int(perm[0] % u32(size))
+                k += 1
+
+    found = {o.what: o.verdict for o in walk.prove(properties="bounds").obligations}
+    assert found["`atomic.add(y, 0, x[at])` is outside of `y`"] is Verdict.REFUTED
+    assert found["`x[at]` is inside of `x`"] is Verdict.UNKNOWN
+
+
+def test_nor_does_a_fault_of_the_same_array_elsewhere_in_the_line():
+    @kernel(threads=32, blocks=1, where=lambda n, size, x, perm: (n >= 0, size > 0, len(perm) >= 1, len(x) >= size))
+    def walk(x: ptr(u32), perm: ptr(const(u32)), size: int, n: int):
+        with each(thread, x) as i:
+            at = 0
+            for k in range(n):
+                x[i] = x[at] + 1
+                at = int(perm[0] % u32(size))
+
+    found = {o.what: o.verdict for o in walk.prove(properties="bounds").obligations}
+    assert found["`x[i]` is outside of `x`"] is Verdict.REFUTED
+    assert found["`x[at]` is inside of `x`"] is Verdict.UNKNOWN
+
+
+@device(thread)
+def plain(to: ptr(int), at: int, ask: int, half: ptr(const(int))):
+    if ask == 0 or half[0] > 3:
+        to[at] = 1
+
+
+def test_a_fault_of_another_array_in_the_same_function_refutes_nothing():
+    """One place, two calls: that `y` is too short is no evidence about `x`, of which memory decides."""
+
+    @kernel(threads=32, blocks=1, where=lambda x, y: len(x) >= 1)
+    def k(x: ptr(int), y: ptr(int), half: ptr(const(int), (1,))):
+        with each(thread, x, y) as t:
+            plain(x, t, 1, half)
+            plain(y, t, 0, half)
+
+    found = {o.what: o.verdict for o in k.prove(properties="bounds").obligations}
+    assert found["`to[at]` is outside of `y`"] is Verdict.REFUTED
+    assert found["`to[at]` is inside of `x`"] is Verdict.UNKNOWN

@@ -356,7 +356,8 @@ def _one_block(c: ProofContext, pair: Pair, asked: list[Cond]) -> bool:
 def _refuted(c: ProofContext, pair: Pair, asked: list[Cond], one_block: bool) -> Obligation | None:
     """Only with a launch in which the CPU machine has seen it."""
     a, b = pair.first, pair.second
-    launch = confirmed(c, [*asked, *c.needed], ("overlap", "race"), a.span.line)
+    where = [*asked, *c.needed]
+    launch = confirmed(c, where, ("overlap", "race"), (a.span, b.span), (a.name, b.name, a.root.name))
     if launch is None:
         return None
     verb = "write" if a.kind.writes and b.kind.writes else "touch"

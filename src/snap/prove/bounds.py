@@ -97,7 +97,8 @@ def _place(c: ProofContext, goals: list[Goal]) -> tuple[Obligation, list[Need]]:
 def _refuted(c: ProofContext, goal: Goal) -> Obligation | None:
     if goal.kind not in SEEN or goal.goal == FALSE:
         return None  # the machine's integers wrap, it runs no contract, and CUDA text is not looked into
-    launch = confirmed(c, [*c.facts, *goal.path, negated(goal.goal)], SEEN[goal.kind], goal.span.line)
+    arrays = () if goal.site is None else (goal.site.name, goal.site.root.name)
+    launch = confirmed(c, [*c.facts, *goal.path, negated(goal.goal)], SEEN[goal.kind], (goal.span,), arrays)
     if launch is None:
         return None
     what = goal.what.replace("` is inside of `", "` is outside of `").replace("begins at", "does not begin at")

@@ -20,21 +20,17 @@ from snap.analysis.exact.terms import FALSE, TRUE, Cond, Poly, at_least, atoms_o
 from snap.ir import nodes as ir
 from snap.ir.effects import Effect, Kind
 from snap.ir.types import GRID1, THREAD1, Array, Privilege, ValueType
-from snap.ir.walk import bodies, statements
-from snap.prove import arrays, cells, contracts, loads, loops
+from snap.ir.walk import bodies
+from snap.prove import arrays, calls, cells, loads, loops
 from snap.prove.acts import act
-from snap.prove.contracts import Called
 from snap.prove.sites import NEVER, NONE, Deps, Entry, Inside, Root, Site, UnitPosition, Walked
 from snap.prove.start import Key, Started
-from snap.prove.trusting import around
 from snap.prove.values import (
     OPAQUE,
-    Components,
     Value,
     anything,
     is_bool,
     is_int,
-    of_integers,
     unshared,
     value,
     with_lane,
@@ -244,9 +240,9 @@ class Walk(Started):
                 if not self.dry:
                     self.out.asserted.append(s.span)
             case ir.Return(e):
-                self._return(e, s.span)
+                calls.returned(self, e, s.span)
             case ir.Call():
-                self._call(s)
+                calls.called(self, s)
             case ir.Break() | ir.Continue():
                 pass
             case _:
@@ -397,94 +393,3 @@ class Walk(Started):
             self.roots[key] = Root(obj.name, obj, shape, None, total)
         self.lives[id(self.roots[key])] = self.when()
         self.chains[self.frame, handle.uid] = ()
-
-    # ---- calls ----
-
-    def _return(self, e: ir.Expr | None, span: Any) -> None:
-        v = None if e is None else value(self, e)
-        if self.called is not None:
-            contracts.returned(self, self.called, v, span)
-        if self.returns:
-            mark, depth = self.marks[-1]
-            known = both(*self.path[mark:])
-            self.returns[-1].append((known, v if depth == self.depth else None, NONE if v is None else v.deps))
-
-    def _call(self, s: ir.Call) -> None:
-        self.calls += 1
-        inner = (*self.frame, self.calls)
-        for p, a, handle in zip(s.function.params, s.args, s.handles):
-            match p:
-                case ir.ValueParam(var):
-                    assert not isinstance(a, (ir.ArrayRef, ir.MemView))
-                    v = value(self, a)
-                    self._bound(inner, var, v)
-                    if isinstance(a, ir.ArrayValue):
-                        at = self.registers(a.array, a.array.at, s.span)
-                        arrays.copied(self, inner, var, a.array, at)
-                case ir.RefParam(var):
-                    if isinstance(a, ir.ArrayRef):
-                        found = arrays.window(self, a, self.registers(a, a.at, s.span))
-                        if found is not None:
-                            self.refs[inner, var.uid] = found
-                case ir.MemParam(own):
-                    assert isinstance(a, ir.MemView) and handle is not None
-                    root = self.roots.get((self.frame, a.obj.uid))
-                    chain = self.chains.get((self.frame, handle.uid))
-                    if root is not None and chain is not None:
-                        self.roots[inner, own.obj.uid] = root
-                        self.chains[inner, own.uid] = chain
-        called = contracts.entered(self, s, inner)
-        outer = self.frame, self.at, self.unsure, self.called, self.vouched
-        self.frame, self.at, self.called = inner, self.at.called(s), called
-        self.vouched = around(s.span, self.trusted) or self.vouched
-        self.returns.append([])
-        self.marks.append((len(self.path), self.depth))
-        mark = len(self.path)
-        self.inline(s.function.body)
-        if called is not None and not leaves(s.function.body):
-            contracts.returned(self, called, None, (s.function.body[-1] if s.function.body else s.function).span)
-        # Whoever comes behind the call has come to the end of a function that has no other: what names are stays known.
-        ended = not any(isinstance(one, ir.Return) for one in statements(s.function.body[:-1]))
-        self.path[mark:] = [c for c in self.path[mark:] if ended and c in self.out.defines]
-        self.marks.pop()
-        found_ = self.returns.pop()
-        if called is not None:
-            contracts.left(self, called)
-        self.frame, self.at, self.unsure, self.called, self.vouched = outer
-        self._result(s, found_, called)
-        if called is not None:
-            contracts.kept(self, s, called)
-
-    def _bound(self, frame: tuple[int, ...], var: ir.Var, v: Value) -> None:
-        here, self.frame = self.frame, frame
-        self.assign(var, v)
-        self.initial[frame, var.uid] = self.vars[frame, var.uid]
-        self.frame = here
-
-    def _result(self, s: ir.Call, found: list[tuple[Cond, Value | None, Deps]], called: Called | None) -> None:
-        """Of a function that promises something, that is all that is known of its result."""
-        if s.target is None:
-            return
-        if called is not None and called.promises:
-            self.unknown(s.target)
-            return
-        t = s.function.returns
-        rests = NONE.union(*(deps for _, _, deps in found))
-        known = t is not None and (is_int(t) or is_bool(t) or of_integers(t))
-        if not known or not found or any(v is None for _, v, _ in found):
-            self.unknown(s.target, rests)
-            return
-        (_, last, _), *others = reversed(found)
-        assert last is not None
-        for cond, v, _ in others:
-            assert v is not None
-            deps = v.deps | last.deps
-            if isinstance(v.term, Poly) and isinstance(last.term, Poly):
-                last = Value(self.terms.choose(cond, v.term, last.term), deps)
-            elif isinstance(v.term, Components) and isinstance(last.term, Components):
-                pairs = zip(v.term.terms, last.term.terms)
-                last = Value(Components(tuple(self.terms.choose(cond, a, b) for a, b in pairs)), deps)
-            else:
-                self.unknown(s.target, rests)
-                return
-        self.target(s.target, last)

@@ -57,7 +57,7 @@ def order(kernel: synced.Function, apart: frozenset = frozenset()) -> Order:
         for pair in phases.close():
             acts.open.setdefault((pair.first.key, pair.second.key, pair.ages, pair.why), pair)
         acts.stuck.update(phases.wrong)
-    ends = [*(tokens for tokens, _ in acts.returns.pop()), *([] if acts.tokens is None else [acts.tokens])]
+    ends = [*(way.tokens for way in acts.returns.pop()), *([] if acts.tokens is None else [acts.tokens])]
     for left in at_the_end(acts, phases, kept(met(ends), set())):
         acts.stuck.setdefault((left.span, left.why), left)
     result.open, result.stuck = list(acts.open.values()), list(acts.stuck.values())

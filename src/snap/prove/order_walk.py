@@ -25,8 +25,20 @@ from snap.prove.order_kinds import START
 from snap.prove.order_text import bits
 from snap.prove.order_tokens import Tokens, kept, merged, met
 from snap.prove.order_values import Known, TooMuch
+from snap.record import record
 
 MOST_WORK = 60_000  # statements walked, after which the kernel is too large
+
+
+@record
+class Returned:
+    """A way out of a call: what lies behind there, what is returned, what is known, and the loops around."""
+
+    tokens: Tokens
+    given: Form | None
+    known: dict
+    facts: list
+    loops: tuple
 
 
 class OrderWalk:
@@ -49,7 +61,7 @@ class OrderWalk:
         self.frames: dict[Frame, int] = {(): 0}  # where the shared memory of each call begins
         self.breaks: list[list[Tokens]] = []
         self.continues: list[list[Tokens]] = []
-        self.returns: list[list[tuple[Tokens, Form | None]]] = []
+        self.returns: list[list[Returned]] = []
         self.work = 0
         self.born = True  # whether accesses are met for the first time: not in a later pass over a loop
         self.privileges = {}
@@ -92,7 +104,9 @@ class OrderWalk:
             case ir.Return(value):
                 given = None if value is None or not is_integer(value.type) else self.form(value)
                 self.act(s)
-                self.returns[-1].append((self.tokens or {}, given))
+                self.returns[-1].append(
+                    Returned(self.tokens or {}, given, dict(self.values.known), self.values.facts, self.loops)
+                )
                 self.tokens = None
             case ir.Group():
                 self.inside(self.at.grouped(s), s.body)
@@ -328,20 +342,38 @@ class OrderWalk:
         for p, a, handle in zip(callee.params, s.args, s.handles):
             self.bind(p, a, handle, inner)
         frame, at, active = self.frame, self.at, self.active
+        before, held = dict(self.values.known), self.values.facts
         self.frames[inner] = self.frames[frame] + s.smem_offset
         self.returns.append([])
         self.frame, self.at = inner, self.at.called(s)
         self.body(callee.body)
         self.frame, self.at, self.active = frame, at, active
         ends = self.returns.pop()
-        given = {x for _, x in ends}
-        rest = [] if self.tokens is None else [self.tokens]
-        around = {*self.loops, *((START, loop) for loop in self.loops)}
-        left = (kept(tokens, around) for tokens in [*(tokens for tokens, _ in ends), *rest])
-        self.tokens = met(left) if ends or rest else None
+        if self.tokens is not None:
+            ends.append(Returned(self.tokens, None, self.values.known, self.values.facts, self.loops))
+        given = {end.given if end.loops == self.loops else None for end in ends}
+        self.come_back(s, ends, before, held)
         if isinstance(s.target, ir.VarTarget) and len(given) == 1 and None not in given:
             self.values.known[frame, s.target.var.uid] = next(iter(given))
             self.privileges[frame, s.target.var.uid] = s.target.var.privilege
+
+    def come_back(self, s: ir.Call, ends: list[Returned], before: dict, held: list) -> None:
+        """Behind a call: what is known on all ways out of it.  In a loop that a thread has returned from, what was
+        known was known of an iteration.
+        """
+        around = {*self.loops, *((START, loop) for loop in self.loops)}
+        tokens = [kept(end.tokens, around) for end in ends]
+        if len(ends) == 1 and ends[0].loops == self.loops:
+            self.tokens, self.values.known, self.values.facts = tokens[0], ends[0].known, ends[0].facts
+            return
+        ways: list[tuple[Tokens | None, dict, list]] = [
+            (behind, {key: x for key, x in end.known.items() if key in before}, end.facts)
+            for behind, end in zip(tokens, ends)
+        ]
+        if any(end.loops != self.loops for end in ends):
+            ways.append(({}, before, held))
+        self.values.facts = held
+        self.join(ways, ("call", s.number))
 
     def loop(self, s: ir.For | ir.While) -> None:
         raise NotImplementedError

@@ -1,7 +1,8 @@
 """From a model of the solvers to a launch that the CPU machine confirms.
 
 Input: conditions under which something goes wrong.  Output: a `Launch` in which the machine has seen it, or None.
-Invariant: nothing is called refuted for which the machine did not report a fault of that kind at that place.
+Invariant: nothing is called refuted for which the machine did not report a fault of that kind at that place, in that
+array: of two accesses in one line, and of one that several calls make, each with an array of its own, it is that one.
 Non-goals: what depends on what is in memory: arrays hold zeros.
 """
 
@@ -13,6 +14,7 @@ from dataclasses import replace
 from snap.analysis.exact.ladder import NoModel, TermModel
 from snap.analysis.exact.models import evaluated
 from snap.analysis.exact.terms import Cond, Poly, at_least, equal, number
+from snap.diag.span import Span
 from snap.prove.context import ProofContext
 from snap.prove.verdict import Launch
 
@@ -21,30 +23,39 @@ SIZES = ((2, 2, 64), (8, 2, 256), (64, 4, 4096), (1024, 8, 1 << 16))
 MOST_RUNS = 16  # of a kernel
 
 
-def confirmed(c: ProofContext, conds: Iterable[Cond], kinds: tuple[str, ...], line: int) -> Launch | None:
-    """kinds: how the machine names what it should see; line: one of the places."""
+def confirmed(
+    c: ProofContext, conds: Iterable[Cond], kinds: tuple[str, ...], places: Iterable[Span], arrays: Iterable[str] = ()
+) -> Launch | None:
+    """kinds: how the machine names what it should see; places: where, all of them; arrays: in which, by one of its
+    names.
+    """
     if c.task.run is None:
         return None
     tried: set[Launch] = set()
     for launch in _launches(c, list(conds)):
         if launch not in tried:
             tried.add(launch)
-            shown = seen(c, launch, kinds, line)
+            shown = seen(c, launch, kinds, places, arrays)
             if shown is not None:
                 return shown
     return None
 
 
-def seen(c: ProofContext, launch: Launch, kinds: tuple[str, ...], line: int) -> Launch | None:
+def seen(
+    c: ProofContext, launch: Launch, kinds: tuple[str, ...], places: Iterable[Span], arrays: Iterable[str] = ()
+) -> Launch | None:
     """The launch, if the machine sees in it what it should."""
     runs = c.notes.setdefault("runs", 0)
     if c.task.run is None or not isinstance(runs, int) or runs >= MOST_RUNS:
         return None
     c.notes["runs"] = runs + 1
     found = c.task.run(launch)
-    if found is not None and found[0] in kinds and line in found[2]:
-        return replace(launch, seen=found[1])
-    return None
+    if found is None or found[0] not in kinds or not set(places) <= set(found[2]):
+        return None
+    named = tuple(arrays)
+    if named and not any(f"`{name}`" in found[1] or f"`{name}[" in found[1] for name in named):
+        return None
+    return replace(launch, seen=found[1])
 
 
 def _launches(c: ProofContext, conds: list[Cond]) -> Iterator[Launch]:

@@ -27,6 +27,7 @@ from snap.prove.values import Value, anything, is_int, value
 # A call, and a variable, object or handle of its function; of an element of an array, the array's number and its own.
 Key = tuple[tuple[int, ...], int | tuple[int, int]]
 if TYPE_CHECKING:
+    from snap.prove.calls import Activation
     from snap.prove.contracts import Called
 
 MOST_BYTES = 1 << 56  # of an array: more than any address reaches
@@ -61,8 +62,7 @@ class Started:
         self.depth = 0  # of loops with a counter
         self.dry = 0  # of walks that only look how variables change
         self.repeated = 1  # how often loops that are run out repeat what is inside
-        self.returns: list[list[tuple[Cond, Value | None, Deps]]] = []
-        self.marks: list[tuple[int, int]] = []  # of calls: path, depth
+        self.activations: list[Activation] = []  # calls that are walked, the innermost last
         self.called: Called | None = None  # the call that is walked, where its function has a contract
         self.trusted = scopes(function)
         self.vouched = ""  # the reason of the `trust` around the call that is walked

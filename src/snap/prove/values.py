@@ -284,7 +284,7 @@ def _binary(w: Walk, e: ir.Binary, t: Scalar, op: str, x: Poly, y: Poly, deps: D
             for k in range(w.terms.span(y)[0], w.terms.span(y)[1] + 1):
                 found = w.terms.choose(equal(y, k), number(1 << k), found)
             return Value(found, deps)
-        case ">>" if w.terms.span(x)[0] >= 0:
+        case ">>" if w.terms.span(x)[0] >= 0 and _in_width(w, y, t):
             found = w.terms.base(kinds.ANY, 0, w.terms.span(x)[1], THREAD1, w.depth)
             return Value(w.terms.least(found, x), deps)
         case "&" | "|" | "^":
@@ -295,6 +295,12 @@ def _binary(w: Walk, e: ir.Binary, t: Scalar, op: str, x: Poly, y: Poly, deps: D
                 most = min(w.terms.span(p)[1] for p in (x, y) if w.terms.span(p)[0] >= 0)
                 return Value(w.terms.base(kinds.ANY, 0, most, THREAD1, w.depth), deps)
     return Value(anything(w, t).term, deps)
+
+
+def _in_width(w: Walk, y: Poly, t: Scalar) -> bool:
+    """Whether a shift by so much has a result: it is not negative, and less than the bits of what is shifted."""
+    low, high = w.terms.span(y)
+    return 0 <= low and high < t.bits or w.certain(both(at_least(y, 0), below(y, t.bits)))
 
 
 def _limited(w: Walk, x: Poly, quotient: Poly) -> None:

@@ -60,7 +60,7 @@ SHOWN_WITH = {Property.OVERFLOW: "bounds", Property.VIEWS: "bounds"}
 NOT_PROVED, PRECONDITION = f"SNAP{26:03}", f"SNAP{27:03}"
 
 
-Seen = tuple[str, str, tuple[int, ...]]  # what the machine saw: its kind, a text, lines
+Seen = tuple[str, str, tuple[Span, ...]]  # what the machine saw: its kind, a text, places
 
 
 @record

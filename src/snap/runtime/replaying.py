@@ -1,7 +1,7 @@
 """A launch that a proof has found, run on the CPU machine.
 
 Input:      a specialised kernel, the number of blocks, and numbers by name: parameters, and `len(x)` of arrays
-Output:     what the machine saw that is wrong: its kind ("out of bounds", "overlap", "race"), a text, and lines; None
+Output:     what the machine saw that is wrong: its kind ("out of bounds", "overlap", "race"), a text, and places; None
             for nothing, for a launch that is refused, and for one that would take too long
 Invariant:  it changes nothing outside
 Non-goals:  what is in memory: arrays hold zeros
@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
+from snap.diag.span import Span
 from snap.runtime.arrays import BadArray
 from snap.runtime.errors import LaunchError
 from snap.runtime.launch import launcher, races
@@ -21,7 +22,7 @@ from snap.runtime.signature import Pointer, ValueArgument
 MOST_BYTES, MOST_THREADS, SECONDS = 1 << 26, 1 << 14, 3.0
 
 
-Seen = tuple[str, str, tuple[int, ...]]
+Seen = tuple[str, str, tuple[Span, ...]]
 
 
 def replay(compiled: Any, blocks: int, given: Mapping[str, int], threads: int) -> Seen | None:
@@ -47,8 +48,8 @@ def replay(compiled: Any, blocks: int, given: Mapping[str, int], threads: int) -
 
 def _told(error: Any) -> Seen:
     who = [f"{word} {n}" for word, n in (("block", error.block), ("thread", error.thread)) if n is not None]
-    lines = (error.span.line, *(label.span.line for label in error.diagnostic.secondary))
-    return error.kind, error.met or f"{error.message}{' (' + ', '.join(who) + ')' if who else ''}", lines
+    places = (error.span, *(label.span for label in error.diagnostic.secondary))
+    return error.kind, error.met or f"{error.message}{' (' + ', '.join(who) + ')' if who else ''}", places
 
 
 def _copied(args: list[Any]) -> list[Any]:

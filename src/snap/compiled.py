@@ -116,7 +116,8 @@ class Compiled:
         from snap.ir.types import Level
         from snap.runtime.replaying import replay
 
-        return replay(self, launch.blocks, cast(Any, dict(launch.args)), self.typed.place.known(Level.THREAD))
+        threads = self.typed.place.known(Level.THREAD)
+        return replay(self, launch.blocks, cast(Any, dict(launch.args)), launch.data, threads)
 
     @property
     def where(self) -> Callable[..., object] | None:

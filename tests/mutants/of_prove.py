@@ -5,6 +5,18 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 MUTANTS = (
+    Mutant("a number that was read lies where it was read", "prove/replay.py",
+           "at = tuple(_at(side.poly(i), model) for i in site.index)",
+           "at = tuple(0 for i in site.index)",
+           ("tests/prove/test_refuted.py::test_two_threads_read_what_refutes_them",)),
+    Mutant("the user's word stands where the launch made memory up", "prove/bounds.py",
+           "data = bool(launch.data) or from_memory((*goal.path, goal.goal))",
+           "data = False",
+           ("tests/prove/test_refuted.py::test_arrays_hold_what_the_solvers_say",)),
+    Mutant("one number of all is not offered", "prove/bounds.py",
+           "any(one.p + other.p == ZERO for one in found for other in needs)",
+           "False",
+           ("tests/prove/test_told.py::test_one_number_of_all_is_not_offered",)),
     Mutant("what an open property shows is assumed", "prove/verdict.py",
            "if any(by in not_shown or SHOWN_WITH",
            "if any(SHOWN_WITH",

@@ -309,7 +309,7 @@ def test_proved(k):
     [
         (promised_too_much, "`too_much` ensures `0 <= result < n - 1`"),
         (asked_too_much, "`n >= 1`, which `shown` asks for, holds in this call"),
-        (packed_too_wide, "no two threads meet in an element of `s` by `s[min(at + k"),
+        (packed_too_wide, "two threads write one element of `s`"),
         (of_two_calls, "two threads write one element of `s`"),
         (called_in_the_scope, "no two threads meet in an element of `s`"),
         (in_any_entries, "no two threads meet in an element of `s`"),

@@ -428,7 +428,13 @@ def another_component(x: ptr(int), n: int):
         x[t] = v.y
 
 
-@pytest.mark.parametrize("k", [by_anothers_data, by_another_turns_data, who_has_left, another_component], ids=lambda k: k.__name__)
+def test_what_memory_has_to_hold_is_a_part_of_the_launch():
+    (o,) = by_another_turns_data.prove(["init"]).of("init").open
+    assert o.verdict is Verdict.REFUTED and o.data
+    assert len(o.launch.data) == 1 and o.launch.data[0][0] == "y" and o.launch.data[0][2] > 0
+
+
+@pytest.mark.parametrize("k", [by_anothers_data, who_has_left, another_component], ids=lambda k: k.__name__)
 def test_unknown(k):
     found = k.prove(["init"]).of("init")
     assert found.verdict is Verdict.UNKNOWN

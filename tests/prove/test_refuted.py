@@ -46,6 +46,19 @@ def memory_decides(x: ptr(float), at: ptr(const(int), (32,)), n: int):
             x[at[t]] = 1.0
 
 
+@kernel(threads=32, where=lambda x: len(x) >= 32)
+def a_float_decides(x: ptr(float), at: ptr(const(float), (32,))):
+    with each(block), each(thread, x) as t:
+        if at[t] > 40.0:
+            x[t + 64] = 1.0
+
+
+@kernel(threads=32, where=lambda x, table, blocks: (len(x) == 32, blocks == 1))
+def by_rows_of_a_table(x: ptr(int), table: ptr(const(u8), (4, 8))):
+    with each(thread, x) as t:
+        x[int(table[t / 8, t % 8])] = t
+
+
 @pytest.mark.parametrize(
     ("k", "code", "says"),
     [
@@ -136,10 +149,10 @@ def test_what_is_promised_to_be_disjoint_is_shown_or_refuted():
 
 
 def test_what_no_run_shows_is_unknown():
-    """The arrays of a replay hold zeros."""
-    assert memory_decides.prove().verdict is Verdict.UNKNOWN
+    """The arrays of a replay hold what the solvers say of integers, and zeros."""
+    assert a_float_decides.prove().verdict is Verdict.UNKNOWN
     with pytest.raises(ValueError, match="no launch to replay"):
-        memory_decides.prove().replay()
+        a_float_decides.prove().replay()
 
 
 def test_a_fault_of_another_access_in_the_line_refutes_nothing():
@@ -175,8 +188,8 @@ def test_nor_does_a_fault_of_the_same_array_elsewhere_in_the_line():
 
 
 @device(thread)
-def plain(to: ptr(int), at: int, ask: int, half: ptr(const(int))):
-    if ask == 0 or half[0] > 3:
+def plain(to: ptr(int), at: int, ask: int, half: ptr(const(float))):
+    if ask == 0 or half[0] > 3.0:
         to[at] = 1
 
 
@@ -184,7 +197,7 @@ def test_a_fault_of_another_array_in_the_same_function_refutes_nothing():
     """One place, two calls: that `y` is too short is no evidence about `x`, of which memory decides."""
 
     @kernel(threads=32, blocks=1, where=lambda x, y: len(x) >= 1)
-    def k(x: ptr(int), y: ptr(int), half: ptr(const(int), (1,))):
+    def k(x: ptr(int), y: ptr(int), half: ptr(const(float), (1,))):
         with each(thread, x, y) as t:
             plain(x, t, 1, half)
             plain(y, t, 0, half)
@@ -192,3 +205,29 @@ def test_a_fault_of_another_array_in_the_same_function_refutes_nothing():
     found = {o.what: o.verdict for o in k.prove(properties="bounds").obligations}
     assert found["`to[at]` is outside of `y`"] is Verdict.REFUTED
     assert found["`to[at]` is inside of `x`"] is Verdict.UNKNOWN
+
+
+def test_arrays_hold_what_the_solvers_say():
+    found = memory_decides.prove()
+    assert found.verdict is Verdict.REFUTED and found.open[0].data
+    ((name, at, n),) = found.open[0].launch.data
+    assert name == "at" and 0 <= at[0] < 32 and n > 40 and f", at[{at[0]}] = {n}, blocks = " in found.render()
+    assert "out of bounds" in found.replay()
+    (told,) = (o["launch"] for o in found.to_json()["obligations"] if "launch" in o)
+    assert told[f"at[{at[0]}]"] == n
+    (wrong, *_) = by_rows_of_a_table.prove(["bounds"]).open
+    assert wrong.launch is not None and all(name == "table" and 32 <= n <= 255 and len(at) == 2 for name, at, n in wrong.launch.data)
+
+
+@kernel(threads=64, where=lambda x, blocks: (len(x) >= 64 * blocks, blocks <= 2**20))
+def if_positive(x: ptr(const(int)), y: ptr(int, (8,))):
+    with each(block, y) as b, each(thread, y) as t:
+        if x[64 * b + t] > 0:
+            y[t % 8] = t
+
+
+def test_two_threads_read_what_refutes_them():
+    (wrong,) = (o for o in if_positive.prove(["races"]).open if o.verdict is Verdict.REFUTED)
+    (first, second) = wrong.launch.data
+    assert first[1] != second[1] and (first[1][0] - second[1][0]) % 8 == 0 and min(first[2], second[2]) > 0
+    assert "overlap" in if_positive.prove(["races"]).replay()

@@ -135,3 +135,43 @@ def test_one_block_is_not_offered_where_two_are_shown_to_race():
     assert proof.verdict is Verdict.REFUTED and "blocks == 1" not in proof.needs
     (race,) = (o for o in proof.open if o.kind == "races")
     assert race.launch.blocks == 2 and dict(race.launch.args)["len(x)"] >= 64
+
+
+@kernel(threads=32, where=lambda x, n, w: (len(x) >= 32, n >= 0))
+def both_ends(x: ptr(const(int)), n: int, w: int):
+    with each(thread) as i:
+        if i < 32:
+            if n * w + x[i] > 0:
+                print("more")
+
+
+def test_one_number_of_all_is_not_offered():
+    """`n * w >= 0` and `n * w <= 0` would do."""
+    found, more = both_ends.prove(["bounds"]).open
+    assert more.what.startswith("`n * w + x[i]`") and not more.needs
+    assert found.kind == "overflow" and not found.needs
+    assert " of block 0, with n = " in found.example and "= note: an example, unconfirmed: thread " in both_ends.prove(["bounds"]).render()
+
+
+@kernel(threads=32, where=lambda x, y, at, n, blocks: (len(x) >= n >= 1, blocks == 1, len(y) >= 32, len(at) >= 32))
+def by_floats(x: ptr(const(float)), at: ptr(const(float)), y: ptr(float), n: int):
+    with each(thread, y) as i:
+        y[i] = x[int(at[i])]
+
+
+@kernel(threads=32, where=lambda out, x, n: (len(out) >= n, len(x) >= 32, n >= 2))
+def two_by_floats(x: ptr(const(float)), out: ptr(int), n: int):
+    with each(thread, out) as i:
+        j = int(x[i % 32])
+        if 1 <= j < n:
+            out[j] = 1
+
+
+def test_what_is_open_has_an_example():
+    """The smallest numbers for which the solvers do not exclude it."""
+    (found,) = by_floats.prove(["bounds"]).open
+    assert found.example == "thread 0 of block 0, with n = 1, len(x) = 1, len(at) = 32, len(y) = 32, blocks = 1"
+    assert by_floats.prove(["bounds"]).to_json()["obligations"][-1].get("example") in (None, found.example)
+    (found,) = two_by_floats.prove(["races"]).open
+    assert found.example.endswith("of block 0, with n = 2, len(x) = 32, len(out) = 2, blocks = 1") and " and thread " in found.example
+    assert all(not o.example for o in by_floats.prove().obligations if o.verdict is Verdict.PROVED)

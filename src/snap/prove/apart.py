@@ -47,7 +47,7 @@ from snap.prove import Task, draws, loads, pacts
 from snap.prove.context import ProofContext, context
 from snap.prove.goals import shown
 from snap.prove.hulls import hulls
-from snap.prove.replay import confirmed
+from snap.prove.replay import confirmed, example
 from snap.prove.sites import Entry, Site
 from snap.prove.verdict import Findings, Obligation, Property, Resting, Verdict
 
@@ -309,6 +309,8 @@ def _obligation(c: ProofContext, group: list[Pair]) -> Obligation:
             if wrong is not None:
                 return wrong
             found = _open(pair, what, answer)
+            if asked is not None:
+                found = replace(found, example=example(c, asked, answer, _sides(c, pair)))
             if not one_block:
                 return found
             needing = replace(found, needs=("blocks == 1",), reason="it holds where blocks == 1")
@@ -357,7 +359,7 @@ def _refuted(c: ProofContext, pair: Pair, asked: list[Cond], one_block: bool) ->
     """Only with a launch in which the CPU machine has seen it."""
     a, b = pair.first, pair.second
     where = [*asked, *c.needed]
-    launch = confirmed(c, where, ("overlap", "race"), (a.span, b.span), (a.name, b.name, a.root.name))
+    launch = confirmed(c, where, ("overlap", "race"), (a.span, b.span), (a.name, b.name, a.root.name), _sides(c, pair))
     if launch is None:
         return None
     verb = "write" if a.kind.writes and b.kind.writes else "touch"
@@ -366,8 +368,14 @@ def _refuted(c: ProofContext, pair: Pair, asked: list[Cond], one_block: bool) ->
     others = (*others, *_handed(pair))
     excluded = "exclude it: `where=lambda blocks: blocks == 1`" if one_block else "exclude such launches with `where=`"
     help = f"hand out parts that are apart with `offset=` or `f=`; or {excluded}"
-    data = from_memory((*a.path, *b.path), (*a.index, *b.index))
+    data = bool(launch.data) or from_memory((*a.path, *b.path), (*a.index, *b.index))
     return Obligation(Property.RACES, Verdict.REFUTED, what, a.span, launch.seen, "", others, help, launch, data=data)
+
+
+def _sides(c: ProofContext, pair: Pair) -> tuple[Renaming, ...]:
+    """How the two are named in the question."""
+    found = (c.notes.get(("side", id(pair.entry), n)) for n in (1, 2))
+    return tuple(side for side in found if isinstance(side, Renaming))
 
 
 def _handed(pair: Pair) -> list[Label]:

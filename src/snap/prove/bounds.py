@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from snap.analysis.exact.ladder import NO, Ladder, NoModel, TermModel
-from snap.analysis.exact.terms import FALSE, from_memory, negated
+from snap.analysis.exact.terms import FALSE, ZERO, from_memory, negated
 from snap.prove import Task, pacts
 from snap.prove.context import ProofContext, context
 from snap.prove.goals import Goal, of_arithmetic, of_inside, of_promise, of_site
 from snap.prove.hulls import strongest
 from snap.prove.needs import Need, needed, strongest_of
-from snap.prove.replay import confirmed
+from snap.prove.replay import confirmed, example
 from snap.prove.verdict import Findings, Obligation, Property, Verdict
 
 
@@ -81,12 +81,15 @@ def _place(c: ProofContext, goals: list[Goal]) -> tuple[Obligation, list[Need]]:
         if answer is NO:
             continue
         found = needed(c, goal)
+        if found is not None and any(one.p + other.p == ZERO for one in found for other in needs):
+            found = None  # with the other end it would be one number, of all that there are
         if found is None or c.task.where is not None:
             wrong = _refuted(c, goal)
             if wrong is not None:
                 return wrong, []
         if found is None:
-            return _open(goal, answer), []
+            shown = "" if goal.goal == FALSE else example(c, [*c.facts, *goal.path, negated(goal.goal)], answer)
+            return replace(_open(goal, answer), example=shown), []
         needs += found
     verdict = Verdict.UNKNOWN if needs else Verdict.PROVED
     return Obligation(first.kind, verdict, first.what, first.span, "shown for every launch"), needs
@@ -102,7 +105,7 @@ def _refuted(c: ProofContext, goal: Goal) -> Obligation | None:
     if launch is None:
         return None
     what = goal.what.replace("` is inside of `", "` is outside of `").replace("begins at", "does not begin at")
-    data = from_memory((*goal.path, goal.goal))
+    data = bool(launch.data) or from_memory((*goal.path, goal.goal))
     help = "mend the index or its guard; or exclude such launches with `where=`"
     return Obligation(goal.kind, Verdict.REFUTED, what, goal.span, launch.seen, help=help, launch=launch, data=data)
 

@@ -10,6 +10,8 @@ A read that its own thread has made right, on the way to it and by the same inde
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from snap.analysis.exact.ladder import NO
 from snap.analysis.exact.substitutions import NotFollowed, Substitution
 from snap.analysis.exact.terms import (
@@ -31,7 +33,7 @@ from snap.prove.context import ProofContext, context
 from snap.prove.covered import Before, before, nearest, plainly
 from snap.prove.covered_sets import Beyond, Sets, limited
 from snap.prove.goals import shown
-from snap.prove.replay import launch_of, seen
+from snap.prove.replay import as_example, launch_of, seen
 from snap.prove.touches import Touch, touches
 from snap.prove.verdict import Findings, Launch, Obligation, Property, Resting, Verdict
 
@@ -194,9 +196,12 @@ def _open(c: ProofContext, read: Touch, what: str, ways: list[Before], sets: Set
     elif not written:
         reason = "no write that is certainly made comes before it"
         help = "write it first, on every way that leads here"
-    return Obligation(
-        Property.INIT, Verdict.UNKNOWN, what, read.span, reason, others=others, help=help, needs=(need,) if need else ()
-    )
+    needs = (need,) if need else ()
+    found = Obligation(Property.INIT, Verdict.UNKNOWN, what, read.span, reason, others=others, help=help, needs=needs)
+    with limited():
+        point = None if sets is None else next(iter(sets.points()), None)
+        return found if point is None else replace(found, example=as_example(c, point))
+    return found
 
 
 def _refuted(c: ProofContext, read: Touch, sets: Sets | None) -> Obligation | None:
@@ -214,5 +219,5 @@ def _refuted(c: ProofContext, read: Touch, sets: Sets | None) -> Obligation | No
         "write it on every way that leads here, or read it under the condition of the write;"
         " or exclude such launches with `where=`"
     )
-    data = from_memory(read.path, read.index)
+    data = bool(launch.data) or from_memory(read.path, read.index)
     return Obligation(Property.INIT, Verdict.REFUTED, what, read.span, launch.seen, help=help, launch=launch, data=data)

@@ -19,9 +19,9 @@ MOST_PAIRS = 16  # of numbers that were read: each is a case
 def renamed(found: Walked, term: Poly, name: Poly) -> None:
     """The same number by another name."""
     for mono, k in term.terms.items():
-        if k == 1 and len(mono) == 1 and len(term.terms) == 1 and mono[0] in found.loads:
-            for atom in name.atoms:
-                found.loads[atom] = found.loads[mono[0]]
+        for known in (found.loads, found.given) if k == 1 and len(mono) == 1 and len(term.terms) == 1 else ():
+            if mono[0] in known:
+                known.update((atom, known[mono[0]]) for atom in name.atoms)
 
 
 def facts(found: Walked, sides: Sequence[tuple[Site | Pact, Renaming]]) -> list[Cond]:

@@ -3,7 +3,7 @@
 Input: conditions under which something goes wrong.  Output: a `Launch` in which the machine has seen it, or None.
 Invariant: nothing is called refuted for which the machine did not report a fault of that kind at that place, in that
 array: of two accesses in one line, and of one that several calls make, each with an array of its own, it is that one.
-Non-goals: what depends on what is in memory: arrays hold zeros.
+What the model says was read from an array of the kernel, lies there; all else is zeros.  Non-goals: what floats decide.
 """
 
 from __future__ import annotations
@@ -13,18 +13,26 @@ from dataclasses import replace
 
 from snap.analysis.exact.ladder import NoModel, TermModel
 from snap.analysis.exact.models import evaluated
-from snap.analysis.exact.terms import Cond, Poly, at_least, equal, number
+from snap.analysis.exact.terms import Cond, Poly, Renaming, at_least, equal, number
 from snap.diag.span import Span
 from snap.prove.context import ProofContext
-from snap.prove.verdict import Launch
+from snap.prove.verdict import HeldNumber, Launch
 
 # The most that a parameter, the number of blocks, and an array's length may be: small launches first.
 SIZES = ((2, 2, 64), (8, 2, 256), (64, 4, 4096), (1024, 8, 1 << 16))
 MOST_RUNS = 16  # of a kernel
 
 
+Sides = tuple[Renaming, ...]  # how a question names what it compares: of two threads, two of them
+
+
 def confirmed(
-    c: ProofContext, conds: Iterable[Cond], kinds: tuple[str, ...], places: Iterable[Span], arrays: Iterable[str] = ()
+    c: ProofContext,
+    conds: Iterable[Cond],
+    kinds: tuple[str, ...],
+    places: Iterable[Span],
+    arrays: Iterable[str] = (),
+    sides: Sides = (),
 ) -> Launch | None:
     """kinds: how the machine names what it should see; places: where, all of them; arrays: in which, by one of its
     names.
@@ -32,13 +40,32 @@ def confirmed(
     if c.task.run is None:
         return None
     tried: set[Launch] = set()
-    for launch in _launches(c, list(conds)):
+    for model in _models(c, list(conds)):
+        launch = launch_of(c, model, sides)
         if launch not in tried:
             tried.add(launch)
             shown = seen(c, launch, kinds, places, arrays)
             if shown is not None:
                 return shown
     return None
+
+
+def example(c: ProofContext, conds: Iterable[Cond], answer: TermModel | NoModel | None, sides: Sides = ()) -> str:
+    """Of what is open: the smallest numbers that the solvers find for it, or else those that they have found; '' where
+    they find none.  No run has shown it: the conditions may say less than the program does.
+    """
+    if answer is None or isinstance(answer, NoModel):
+        return ""
+    return as_example(c, next(_models(c, list(conds)), answer), sides)
+
+
+def as_example(c: ProofContext, model: TermModel, sides: Sides = ()) -> str:
+    """The launch of a model, and who it is about."""
+    each = sides or (c.terms.side(0, lambda atom: True),)
+    who = [
+        f"thread {_at(side.poly(c.walk.thread), model)} of block {_at(side.poly(c.walk.block), model)}" for side in each
+    ]
+    return f"{' and '.join(who)}, with {launch_of(c, model, sides)}"
 
 
 def seen(
@@ -58,7 +85,7 @@ def seen(
     return replace(launch, seen=found[1])
 
 
-def _launches(c: ProofContext, conds: list[Cond]) -> Iterator[Launch]:
+def _models(c: ProofContext, conds: list[Cond]) -> Iterator[TermModel]:
     for most, blocks, length in SIZES:
         small: list[Cond] = []
         for name, p in c.names.items():
@@ -67,7 +94,7 @@ def _launches(c: ProofContext, conds: list[Cond]) -> Iterator[Launch]:
         known = [*conds, *small]
         found = c.ladder.solve(known)
         if not isinstance(found, NoModel):
-            yield launch_of(c, _smallest(c, known, found))
+            yield _smallest(c, known, found)
 
 
 def _smallest(c: ProofContext, known: list[Cond], found: TermModel) -> TermModel:
@@ -94,7 +121,22 @@ def _at(p: Poly, model: TermModel) -> int:
     return evaluated(p, {**{atom: max(atom.low, min(0, atom.high)) for atom in p.atoms}, **model})
 
 
-def launch_of(c: ProofContext, model: TermModel) -> Launch:
+def launch_of(c: ProofContext, model: TermModel, sides: Sides = ()) -> Launch:
     shaped = {f"len({name})" for name, root in c.found.roots.items() if root.shape is not None}
     given = [(name, _at(p, model)) for name, p in c.names.items() if name != "blocks" and name not in shaped]
-    return Launch(_at(c.walk.blocks, model), tuple(given))
+    return Launch(_at(c.walk.blocks, model), tuple(given), data=tuple(_data(c, model, sides)))
+
+
+def _data(c: ProofContext, model: TermModel, sides: Sides) -> Iterator[HeldNumber]:
+    """What the model says of numbers that were read."""
+    known: set[tuple[str, tuple[int, ...]]] = set()
+    for side in sides or (c.terms.side(0, lambda atom: True),):
+        for atom, site in c.found.given.items():
+            ((mono, _),) = side.atom(atom).terms.items()
+            n = model.get(mono[0], 0)
+            if mono[0] not in model or site.elem != site.root.obj.elem:
+                continue
+            at = tuple(_at(side.poly(i), model) for i in site.index)
+            if n and (site.root.name, at) not in known and all(i >= 0 for i in at) and site.shape == site.root.shape:
+                known.add((site.root.name, at))
+                yield site.root.name, at, n

@@ -231,6 +231,7 @@ class Walked:
 
     locals   variables that were declared without a value, as they are read and written
     loads    of numbers that were read from const memory: where
+    given    of numbers that were read from the kernel's arrays: where
     cells    names of shared arrays of which what is read is taken to be what was written (cells.py)
     used     the arithmetic that indices and guards depend on
     defines  of the conditions in paths, those that only say what an atom is
@@ -247,6 +248,7 @@ class Walked:
     arithmetic: list[Arithmetic] = field(default_factory=list)
     insides: list[Inside] = field(default_factory=list)
     loads: dict[Atom, Site] = field(default_factory=dict)
+    given: dict[Atom, Site] = field(default_factory=dict)
     cells: dict[str, None] = field(default_factory=dict)
     used: set[int] = field(default_factory=set)
     aliases: dict[int, Deps] = field(default_factory=dict)

@@ -2,7 +2,7 @@
 
 Input: a kernel, and what the properties found.  Output: the same, with what the user vouches for.  Invariant: only what
 is *unknown*, at a place inside of such a scope, or in a function that is called there, for that call, is taken for
-granted; what a launch has refuted stays so, unless what is in memory decides about it, which in that launch is zeros:
+granted; what a launch has refuted stays so, unless what is in memory decides about it, which the launch has made up:
 then the user's word is about something else.
 """
 

@@ -368,6 +368,14 @@ def _load(w: Walk, e: ir.Load, access: ir.MemAccess) -> Value:
     if site is not None and key is not None and isinstance(found.term, Poly):
         for atom in found.term.atoms:
             w.out.loads.setdefault(atom, site)
+    if (
+        site is not None
+        and site.root.is_global
+        and e.type == site.root.obj.elem
+        and isinstance(found.term, (Poly, tuple))
+    ):
+        for atom in atoms_of((found.term,)) if isinstance(found.term, tuple) else found.term.atoms:
+            w.out.given.setdefault(atom, site)
     return found
 
 

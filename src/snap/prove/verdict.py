@@ -63,17 +63,24 @@ NOT_PROVED, PRECONDITION = f"SNAP{26:03}", f"SNAP{27:03}"
 Seen = tuple[str, str, tuple[Span, ...]]  # what the machine saw: its kind, a text, places
 
 
+HeldNumber = tuple[str, tuple[int, ...], int]  # of an array: its name, the index, the number that is there
+
+
 @record
 class Launch:
-    """A launch that shows a fault: the arguments by name (of an array its length, or its shape), and what is seen."""
+    """A launch that shows a fault: the arguments by name (of an array its length), what is seen, and what its arrays
+    hold, where that is not zero.
+    """
 
     blocks: int
     args: tuple[tuple[str, object], ...]
     seen: str = ""
+    data: tuple[HeldNumber, ...] = ()
 
     def __str__(self) -> str:
         given = [f"{name} = {value}" for name, value in self.args]
-        return ", ".join([*given, f"blocks = {self.blocks}"])
+        held = [f"{name}[{', '.join(map(str, index))}] = {n}" for name, index, n in self.data]
+        return ", ".join([*given, *held, f"blocks = {self.blocks}"])
 
 
 @record
@@ -88,7 +95,8 @@ class Obligation:
     help      what would help
     launch    of a refuted one: that shows it
     needs     preconditions, in the words of `where=`, under which it is shown, where it is not shown without
-    data      of a refuted one: what memory holds decides about it, too, and in the launch that is zeros
+    data      of a refuted one: what memory holds decides about it, too
+    example   of what is open: numbers for which the solvers do not exclude it, which no run has shown
     vouched   the reason of the `trust` around the calls in which it has to hold; '' where there is none
     """
 
@@ -104,6 +112,7 @@ class Obligation:
     needs: tuple[str, ...] = field(default=())
     data: bool = False
     vouched: str = ""
+    example: str = ""
 
     @property
     def code(self) -> str:
@@ -114,7 +123,8 @@ class Obligation:
             note = f"with {self.launch}; the CPU machine shows it: k.prove().replay()" if self.launch else ""
             return Diagnostic(self.code, self.what, self.span, self.label or self.reason, self.others, note, self.help)
         message = f"not shown: {self.what}"
-        return Diagnostic(self.code, message, self.span, self.label or self.reason, self.others, "", self.help)
+        note = f"an example, unconfirmed: {self.example}" if self.example else ""
+        return Diagnostic(self.code, message, self.span, self.label or self.reason, self.others, note, self.help)
 
 
 @record
@@ -277,8 +287,11 @@ def _json(o: Obligation) -> dict:
     told = diagnostic_json(o.diagnostic())
     told |= {"property": o.kind, "verdict": str(o.verdict), "what": o.what, "reason": o.reason}
     told["needs"] = list(o.needs)
+    if o.example:
+        told["example"] = o.example
     if o.verdict is Verdict.PROVED:
         told |= {"code": None, "severity": "information", "message": f"shown: {o.what}"}
     if o.launch is not None:
         told["launch"] = {"blocks": o.launch.blocks, **dict(o.launch.args)}
+        told["launch"] |= {f"{name}[{', '.join(map(str, index))}]": n for name, index, n in o.launch.data}
     return told

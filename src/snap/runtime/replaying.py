@@ -1,16 +1,17 @@
 """A launch that a proof has found, run on the CPU machine.
 
-Input:      a specialised kernel, the number of blocks, and numbers by name: parameters, and `len(x)` of arrays
+Input:      a specialised kernel, the number of blocks, numbers by name: parameters, and `len(x)` of arrays; and what
+            arrays hold: a name, an index, a number
 Output:     what the machine saw that is wrong: its kind ("out of bounds", "overlap", "race"), a text, and places; None
             for nothing, for a launch that is refused, and for one that would take too long
 Invariant:  it changes nothing outside
-Non-goals:  what is in memory: arrays hold zeros
+Non-goals:  what else is in memory: zeros
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from snap.diag.span import Span
@@ -25,14 +26,16 @@ MOST_BYTES, MOST_THREADS, SECONDS = 1 << 26, 1 << 14, 3.0
 Seen = tuple[str, str, tuple[Span, ...]]
 
 
-def replay(compiled: Any, blocks: int, given: Mapping[str, int], threads: int) -> Seen | None:
+def replay(
+    compiled: Any, blocks: int, given: Mapping[str, int], data: Iterable[tuple[str, tuple[int, ...], int]], threads: int
+) -> Seen | None:
     from snap.machine import MachineError
 
     calls = launcher(compiled)
     if blocks * threads > MOST_THREADS:
         return None
     try:
-        args = _arguments(calls, given)
+        args = _arguments(calls, given, data)
         if args is None:
             return None
         calls.start(tuple(_copied(args)), blocks, "cpu", seconds=SECONDS)
@@ -56,8 +59,10 @@ def _copied(args: list[Any]) -> list[Any]:
     return [arg.copy() if hasattr(arg, "copy") else arg for arg in args]
 
 
-def _arguments(calls: Any, given: Mapping[str, int]) -> list[Any] | None:
-    """Arrays of zeros, and the numbers; None where they would be too large."""
+def _arguments(
+    calls: Any, given: Mapping[str, int], data: Iterable[tuple[str, tuple[int, ...], int]]
+) -> list[Any] | None:
+    """Arrays of zeros but for the data, and the numbers; None where they would be too large."""
     import numpy as np
 
     from snap.machine.numbers import MEMORY
@@ -80,7 +85,11 @@ def _arguments(calls: Any, given: Mapping[str, int]) -> list[Any] | None:
             total *= max(n, 0)
         if min(shape) < 0 or total > MOST_BYTES:
             return None
-        args.append(np.zeros(shape, MEMORY[p.elem]))
+        made = np.zeros(shape, MEMORY[p.elem])
+        for _, index, n in (one for one in data if one[0] == p.name and p.lanes == 1):
+            if len(index) == made.ndim and all(i < size for i, size in zip(index, shape)):
+                made[index] = n
+        args.append(made)
     return args
 
 

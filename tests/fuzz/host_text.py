@@ -76,13 +76,15 @@ _SIZES = {"unsigned char": 1, "unsigned int": 4, "unsigned long long": 8, "int":
 
 
 def _with_memory(text: str) -> tuple[str, int]:
-    """Memory that is declared lies by falling alignment, as ptxas lays it; what is given at launch lies behind."""
+    """Memory that is declared lies by falling alignment, as ptxas lays it; what is given at launch comes after it, aligned.  Returns where that is."""
     text = _SINGLE.sub(r"__shared__ \1 \2_of_block[1]; \1& \2 = \2_of_block[0];", text)
     offsets, used = {}, 0
     found = [(int(m.group(2) or _SIZES[m.group(3)]), m) for m in _STATIC.finditer(text)]
     for align, m in sorted(found, key=lambda each: -each[0]):
         offsets[m.start()] = used = -(-used // align) * align
         used += _SIZES[m.group(3)] * int(m.group(5))
+    for m in _DYNAMIC.finditer(text):
+        used = -(-used // int(m.group(1))) * int(m.group(1))
     at_file_scope: dict[str, str] = {}
 
     def place(m: re.Match) -> str:
@@ -94,7 +96,7 @@ def _with_memory(text: str) -> tuple[str, int]:
         return f"{type}* const {name} = {start};"
 
     def last(m: re.Match) -> str:
-        return f"unsigned char* const {m.group(2)} = {HOST}shared({-(-used // int(m.group(1))) * int(m.group(1))});"
+        return f"unsigned char* const {m.group(2)} = {HOST}shared({used});"
 
     made = _DYNAMIC.sub(last, _STATIC.sub(place, text))
     if "__shared__" in made:

@@ -210,6 +210,11 @@ def test_divisions_and_casts_are_a_gpus():
     assert y[:6].tolist() == [-1, 7, -(2**31), 2**31 - 1, 0, 0]
 
 
+def test_memory_given_at_launch_begins_where_it_is_aligned():
+    _, bytes = translated("void f() { __shared__ int word[1]; extern __shared__ __align__(16) unsigned char more[]; }")
+    assert bytes == 16
+
+
 def test_what_is_not_known_is_said():
     with pytest.raises(Unsupported, match="griddepcontrol.wait"):
         translated('static __device__ void f() { asm volatile("griddepcontrol.wait;" ::: "memory"); }')

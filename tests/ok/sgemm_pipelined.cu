@@ -29,46 +29,50 @@ extern "C" __global__ void __launch_bounds__(64) three_stages(
     const int unit = blockIdx.x;
     const int m = unit / extent;
     const int n = unit % extent;
-    float* const As = reinterpret_cast<float*>(smem);
-    float* const Bs = reinterpret_cast<float*>(smem + 4608);
-    float acc[4][4] = {};
-    const int unit_1 = threadIdx.x;
-    const int y = unit_1 / 8;
-    const int x = unit_1 % 8;
-    const int t = threadIdx.x;
-    for (int k = 0; k < K / 8 + 2; ++k) {
-        // Bs: written (cp.async) at line 23, read at line 29 by a thread of another warp
-        snap_copy_wait<1>();
-        __syncthreads();
-        if (k < K / 8) {
-            const int a_slot = k % 3;
-            const int b_slot = k % 3;
-            snap_copy_async_16(&reinterpret_cast<float4*>(As)[(a_slot * 32 + t / 2) * 3 + t % 2], &reinterpret_cast<const float4*>(A)[(long long)(m * 32 + t / 2) * (K / 4) + (k * 2 + t % 2)]);
-            snap_copy_async_16(&reinterpret_cast<float4*>(Bs)[(b_slot * 8 + y) * 8 + x], &reinterpret_cast<const float4*>(B)[(long long)(k * 8 + y) * (N / 4) + (n * 8 + x)]);
-        }
-        snap_copy_commit();
-        if (k >= 2) {
-            const int a_fill = k - 2;
-            const int a_slot = a_fill % 3;
-            const int b_fill = k - 2;
-            const int b_slot = b_fill % 3;
-            #pragma unroll
-            for (int kk = 0; kk < 8; ++kk) {
-                float column[4] = {As[(a_slot * 32 + y * 4) * 12 + kk], As[(a_slot * 32 + (y * 4 + 1)) * 12 + kk], As[(a_slot * 32 + (y * 4 + 2)) * 12 + kk], As[(a_slot * 32 + (y * 4 + 3)) * 12 + kk]};
+    {
+        float* const As = reinterpret_cast<float*>(smem);
+        float* const Bs = reinterpret_cast<float*>(smem + 4608);
+        float acc[4][4] = {};
+        const int unit_1 = threadIdx.x;
+        const int y = unit_1 / 8;
+        const int x = unit_1 % 8;
+        const int t = threadIdx.x;
+        for (int k = 0; k < K / 8 + 2; ++k) {
+            // Bs: written (cp.async) at line 23, read at line 29 by a thread of another warp
+            snap_copy_wait<1>();
+            __syncthreads();
+            if (k < K / 8) {
+                const int a_slot = k % 3;
+                const int b_slot = k % 3;
+                snap_copy_async_16(&reinterpret_cast<float4*>(As)[(a_slot * 32 + t / 2) * 3 + t % 2], &reinterpret_cast<const float4*>(A)[(long long)(m * 32 + t / 2) * (K / 4) + (k * 2 + t % 2)]);
+                snap_copy_async_16(&reinterpret_cast<float4*>(Bs)[(b_slot * 8 + y) * 8 + x], &reinterpret_cast<const float4*>(B)[(long long)(k * 8 + y) * (N / 4) + (n * 8 + x)]);
+            }
+            snap_copy_commit();
+            if (k >= 2) {
+                const int a_fill = k - 2;
+                const int a_slot = a_fill % 3;
+                const int b_fill = k - 2;
+                const int b_slot = b_fill % 3;
                 #pragma unroll
-                for (int e = 0; e < 16; ++e) {
-                    acc[e / 4][e % 4] += column[e / 4] * Bs[(b_slot * 8 + kk) * 32 + (x * 4 + e % 4)];
+                for (int kk = 0; kk < 8; ++kk) {
+                    float column[4] = {As[(a_slot * 32 + y * 4) * 12 + kk], As[(a_slot * 32 + (y * 4 + 1)) * 12 + kk], As[(a_slot * 32 + (y * 4 + 2)) * 12 + kk], As[(a_slot * 32 + (y * 4 + 3)) * 12 + kk]};
+                    #pragma unroll
+                    for (int e = 0; e < 16; ++e) {
+                        acc[e / 4][e % 4] += column[e / 4] * Bs[(b_slot * 8 + kk) * 32 + (x * 4 + e % 4)];
+                    }
                 }
             }
         }
-    }
-    #pragma unroll
-    for (int i = 0; i < 4; ++i) {
         #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-            C[(long long)(m * 32 + y * 4 + i) * N + (n * 32 + x * 4 + j)] = acc[i][j];
+        for (int i = 0; i < 4; ++i) {
+            #pragma unroll
+            for (int j = 0; j < 4; ++j) {
+                C[(long long)(m * 32 + y * 4 + i) * N + (n * 32 + x * 4 + j)] = acc[i][j];
+            }
         }
     }
+    // As: written (cp.async) at line 22, and gone when its block exits; also for Bs (lines 23, 15)
+    snap_copy_wait<0>();
 }
 
 // ==== two_stages ====
@@ -102,44 +106,48 @@ extern "C" __global__ void __launch_bounds__(64) two_stages(
     const int unit = blockIdx.x;
     const int m = unit / extent;
     const int n = unit % extent;
-    float* const As = reinterpret_cast<float*>(smem);
-    float* const Bs = reinterpret_cast<float*>(smem + 3072);
-    float acc[4][4] = {};
-    const int unit_1 = threadIdx.x;
-    const int y = unit_1 / 8;
-    const int x = unit_1 % 8;
-    const int t = threadIdx.x;
-    for (int k = 0; k < K / 8 + 1; ++k) {
-        // Bs: written (cp.async) at line 46, read at line 52 by a thread of another warp
-        snap_copy_wait<0>();
-        __syncthreads();
-        if (k < K / 8) {
-            const int a_slot = k % 2;
-            const int b_slot = k % 2;
-            snap_copy_async_16(&reinterpret_cast<float4*>(As)[(a_slot * 32 + t / 2) * 3 + t % 2], &reinterpret_cast<const float4*>(A)[(long long)(m * 32 + t / 2) * (K / 4) + (k * 2 + t % 2)]);
-            snap_copy_async_16(&reinterpret_cast<float4*>(Bs)[(b_slot * 8 + y) * 8 + x], &reinterpret_cast<const float4*>(B)[(long long)(k * 8 + y) * (N / 4) + (n * 8 + x)]);
-        }
-        snap_copy_commit();
-        if (k >= 1) {
-            const int a_fill = k - 1;
-            const int a_slot = a_fill % 2;
-            const int b_fill = k - 1;
-            const int b_slot = b_fill % 2;
-            #pragma unroll
-            for (int kk = 0; kk < 8; ++kk) {
-                float column[4] = {As[(a_slot * 32 + y * 4) * 12 + kk], As[(a_slot * 32 + (y * 4 + 1)) * 12 + kk], As[(a_slot * 32 + (y * 4 + 2)) * 12 + kk], As[(a_slot * 32 + (y * 4 + 3)) * 12 + kk]};
+    {
+        float* const As = reinterpret_cast<float*>(smem);
+        float* const Bs = reinterpret_cast<float*>(smem + 3072);
+        float acc[4][4] = {};
+        const int unit_1 = threadIdx.x;
+        const int y = unit_1 / 8;
+        const int x = unit_1 % 8;
+        const int t = threadIdx.x;
+        for (int k = 0; k < K / 8 + 1; ++k) {
+            // Bs: written (cp.async) at line 46, read at line 52 by a thread of another warp
+            snap_copy_wait<0>();
+            __syncthreads();
+            if (k < K / 8) {
+                const int a_slot = k % 2;
+                const int b_slot = k % 2;
+                snap_copy_async_16(&reinterpret_cast<float4*>(As)[(a_slot * 32 + t / 2) * 3 + t % 2], &reinterpret_cast<const float4*>(A)[(long long)(m * 32 + t / 2) * (K / 4) + (k * 2 + t % 2)]);
+                snap_copy_async_16(&reinterpret_cast<float4*>(Bs)[(b_slot * 8 + y) * 8 + x], &reinterpret_cast<const float4*>(B)[(long long)(k * 8 + y) * (N / 4) + (n * 8 + x)]);
+            }
+            snap_copy_commit();
+            if (k >= 1) {
+                const int a_fill = k - 1;
+                const int a_slot = a_fill % 2;
+                const int b_fill = k - 1;
+                const int b_slot = b_fill % 2;
                 #pragma unroll
-                for (int e = 0; e < 16; ++e) {
-                    acc[e / 4][e % 4] += column[e / 4] * Bs[(b_slot * 8 + kk) * 32 + (x * 4 + e % 4)];
+                for (int kk = 0; kk < 8; ++kk) {
+                    float column[4] = {As[(a_slot * 32 + y * 4) * 12 + kk], As[(a_slot * 32 + (y * 4 + 1)) * 12 + kk], As[(a_slot * 32 + (y * 4 + 2)) * 12 + kk], As[(a_slot * 32 + (y * 4 + 3)) * 12 + kk]};
+                    #pragma unroll
+                    for (int e = 0; e < 16; ++e) {
+                        acc[e / 4][e % 4] += column[e / 4] * Bs[(b_slot * 8 + kk) * 32 + (x * 4 + e % 4)];
+                    }
                 }
             }
         }
-    }
-    #pragma unroll
-    for (int i = 0; i < 4; ++i) {
         #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-            C[(long long)(m * 32 + y * 4 + i) * N + (n * 32 + x * 4 + j)] = acc[i][j];
+        for (int i = 0; i < 4; ++i) {
+            #pragma unroll
+            for (int j = 0; j < 4; ++j) {
+                C[(long long)(m * 32 + y * 4 + i) * N + (n * 32 + x * 4 + j)] = acc[i][j];
+            }
         }
     }
+    // As: written (cp.async) at line 45, and gone when its block exits; also for Bs (lines 46, 38)
+    snap_copy_wait<0>();
 }

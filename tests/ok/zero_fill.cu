@@ -57,33 +57,37 @@ static __device__ __forceinline__ void snap_copy_commit() {
 extern "C" __global__ void __launch_bounds__(64) ragged(const float* __restrict__ x, float* y, int M, int N) {
     __shared__ __align__(16) unsigned char smem[2048];
     const int rows = (int)blockIdx.x * 16;
-    float4* const tiles = reinterpret_cast<float4*>(smem);
-    const int t = threadIdx.x;
-    const int row = t / 4;
-    float total = 0.0f;
-    const int steps = (N + 3) / 4;
-    for (int k = 0; k < steps + 1; ++k) {
-        // tiles: written (cp.async) at line 47, read at line 50 by another thread of the warp
-        snap_copy_wait<0>();
-        __syncwarp();
-        if (k < steps) {
-            const int tile__slot = k % 2;
-            const int column = 4 * k + t % 4;
-            snap_copy_async_16_or_zero(&tiles[(tile__slot * 16 + row) * 4 + t % 4], &reinterpret_cast<const float4*>(x)[(long long)(rows + row) * (4 * N / 4) + column], rows + row < M && column < N);
+    {
+        float4* const tiles = reinterpret_cast<float4*>(smem);
+        const int t = threadIdx.x;
+        const int row = t / 4;
+        float total = 0.0f;
+        const int steps = (N + 3) / 4;
+        for (int k = 0; k < steps + 1; ++k) {
+            // tiles: written (cp.async) at line 47, read at line 50 by another thread of the warp
+            snap_copy_wait<0>();
+            __syncwarp();
+            if (k < steps) {
+                const int tile__slot = k % 2;
+                const int column = 4 * k + t % 4;
+                snap_copy_async_16_or_zero(&tiles[(tile__slot * 16 + row) * 4 + t % 4], &reinterpret_cast<const float4*>(x)[(long long)(rows + row) * (4 * N / 4) + column], rows + row < M && column < N);
+            }
+            snap_copy_commit();
+            if (k >= 1) {
+                const int tile__fill = k - 1;
+                const int tile__slot = tile__fill % 2;
+                const float4 v = tiles[(tile__slot * 16 + row) * 4 + (t + 1) % 4];
+                total += v.x + v.y + v.z + v.w;
+            }
         }
-        snap_copy_commit();
-        if (k >= 1) {
-            const int tile__fill = k - 1;
-            const int tile__slot = tile__fill % 2;
-            const float4 v = tiles[(tile__slot * 16 + row) * 4 + (t + 1) % 4];
-            total += v.x + v.y + v.z + v.w;
+        total += __shfl_xor_sync(0xffffffffu, total, 1);
+        total += __shfl_xor_sync(0xffffffffu, total, 2);
+        if (t % 4 == 0 && rows + row < M) {
+            y[rows + row] = total;
         }
     }
-    total += __shfl_xor_sync(0xffffffffu, total, 1);
-    total += __shfl_xor_sync(0xffffffffu, total, 2);
-    if (t % 4 == 0 && rows + row < M) {
-        y[rows + row] = total;
-    }
+    // tiles: written (cp.async) at line 47, and gone when its block exits (lines 47 and 37)
+    snap_copy_wait<0>();
 }
 
 // ==== nothing ====

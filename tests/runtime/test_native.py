@@ -535,9 +535,14 @@ def test_errors_that_are_not_of_arguments_are_raised(make, monkeypatch):
 
 @needs_part
 def test_threads_share_nothing(saxpy):
+    handed = []  # a call that meets another one's first look at its tensors takes the whole way
+
     def work(number):
         for index in range(300):
-            saxpy.native(float(number), X, Y, number * 1000 + index)
+            try:
+                saxpy.native(float(number), X, Y, number * 1000 + index)
+            except Handed:
+                handed.append(number * 1000 + index)
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
     for thread in threads:
@@ -545,7 +550,8 @@ def test_threads_share_nothing(saxpy):
     for thread in threads:
         thread.join()
     launches = saxpy.kernel.driver.launches
-    assert all(launch.values[0] == launch.values[3] // 1000 for launch in launches) and len({launch.values[3] for launch in launches}) == 1200
+    assert all(launch.values[0] == launch.values[3] // 1000 for launch in launches)
+    assert len({*handed, *(launch.values[3] for launch in launches)}) == len(handed) + len(launches) == 1200 and len(handed) < 20
 
 
 @needs_part

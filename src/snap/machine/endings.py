@@ -1,11 +1,14 @@
 """The end of blocks: their shared memory is gone then, whoever still uses it.
 
-Input: a launch that has ended, with its log.  Output: races of reason 'exit'.  Invariant: a use of a block's shared
-memory asynchronously, or by another block, is fine iff some thread of that block knew at its end that it was over.
+Input: a launch that has ended, of the CPU machine or the PTX machine, with its log.  Output: races of reason 'exit'.
+Invariant: a use of a block's shared memory asynchronously, or by another block, is fine iff some thread of that block
+knew at its end that it was over.  The rule is docs/language.md's ("The end of a block").  Non-goals: global memory, and
+what threads of the block do themselves.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,10 +16,23 @@ import numpy as np
 from snap.machine import clocks
 from snap.machine.clocks import Released, Segment
 from snap.machine.errors import Race, RaceAccess, RaceReason, SideKind
-from snap.machine.races import LoggedAccess, element_of, side
+from snap.machine.races import LoggedAccess, RaceLog, element_of, side
+from snap.record import record
 
 if TYPE_CHECKING:
     from snap.machine.adversarial import Schedule
+
+
+@record
+class LateUse:
+    """A use of `block`'s shared memory that ends by itself.  token: known to who knows that it is over; 0 where nobody
+    has waited for it.
+    """
+
+    token: int
+    name: str
+    access: RaceAccess
+    block: int
 
 
 class LastWords:
@@ -35,52 +51,63 @@ class LastWords:
         return a.phase < phase or (a.phase == phase and bool(clock[a.threads[lane]] >= a.clock[lane]))
 
 
-def ended_too_early(launch: Schedule) -> None:
-    last = {block: LastWords(segments) for block, segments in launch.ended.items()}
-    if "air" in launch.__dict__:
-        for token, name, site, verb, block in launch.air.issued:
-            if not last[block].known.done & token:
-                _report(launch, name, 0, RaceAccess(verb, site.span, block, 0), block)
-    for (block, _), products in launch.products.items():
-        for product in products.all:
-            if not last[block].known.done & product.token:
-                thread = int(next(part for part in product.parts if part is not None).warp.thread[0, 0])
-                _report(
-                    launch,
-                    product.spec.b.site.name,
-                    0,
-                    RaceAccess(SideKind.MULTIPLY, product.spec.site.span, block, thread),
-                    block,
-                )
-    for block, name, site, segment, lane in launch.remote:
-        if not last[block].include(segment, lane):
-            _report(
-                launch,
-                name,
-                0,
-                RaceAccess(SideKind.ATOMIC, site.span, segment.block, int(segment.threads[lane])),
-                block,
-            )
-    if launch.blocks_per_cluster > 1:
-        for where, entries in launch.log.entries.items():
+class Endings:
+    """last: the warps' segments at the end of each block; gone: the end of a block, as one side of a race."""
+
+    def __init__(self, log: RaceLog, last: dict[int, list[Segment]], gone: Callable[[int], RaceAccess]):
+        self.log, self.gone = log, gone
+        self.last = {block: LastWords(segments) for block, segments in last.items()}
+
+    def in_flight(self, uses: Iterable[LateUse]) -> None:
+        for use in uses:
+            if not self.last[use.block].known.done & use.token:
+                self.report(use.name, 0, use.access, use.block)
+
+    def by_others(self, per_cluster: int) -> None:
+        """Accesses that threads of other blocks of the cluster have made themselves."""
+        for where, entries in self.log.entries.items() if per_cluster > 1 else ():
             if isinstance(where, tuple):
                 for e in entries:
                     if not e.token:
-                        _check_entry(launch, last, where[1], e)
+                        self._by_others(where[1] * per_cluster, e)
+
+    def _by_others(self, first: int, e: LoggedAccess) -> None:
+        owner = first + e.address // e.pitch
+        for at in np.flatnonzero(owner != e.segment.block).tolist():
+            block, lane = int(owner[at]), int(e.lane[at])
+            if not self.last[block].include(e.segment, lane):
+                self.report(e.name, element_of(e, int(e.address[at])), side(e, lane), block)
+                return
+
+    def report(self, name: str, index: int, first: RaceAccess, block: int) -> None:
+        key = (name, first.span, first.kind, SideKind.EXIT)
+        self.log.races.setdefault(key, Race(name, index, first, self.gone(block), reason=RaceReason.EXIT))
 
 
-def _check_entry(launch: Schedule, last: dict[int, LastWords], cluster: int, e: LoggedAccess) -> None:
-    """Accesses of another block's memory."""
-    owner = cluster * launch.blocks_per_cluster + e.address // e.pitch
-    for at in np.flatnonzero(owner != e.segment.block).tolist():
-        block, lane = int(owner[at]), int(e.lane[at])
-        if not last[block].include(e.segment, lane):
-            _report(launch, e.name, element_of(e, int(e.address[at])), side(e, lane), block)
-            return
+def ended_too_early(launch: Schedule) -> None:
+    """Look at the end of a launch on the CPU machine."""
+    endings = Endings(launch.log, launch.ended, lambda block: RaceAccess(SideKind.EXIT, launch.kernel.span, block, 0))
+    endings.in_flight(_in_flight(launch))
+    for block, name, site, segment, lane in launch.remote:
+        if not endings.last[block].include(segment, lane):
+            arrival = RaceAccess(SideKind.ATOMIC, site.span, segment.block, int(segment.threads[lane]))
+            endings.report(name, 0, arrival, block)
+    endings.by_others(launch.blocks_per_cluster)
 
 
-def _report(launch: Schedule, name: str, index: int, first: RaceAccess, block: int) -> None:
-    key = (name, first.span, first.kind, SideKind.EXIT)
-    launch.log.races.setdefault(
-        key, Race(name, index, first, RaceAccess(SideKind.EXIT, launch.kernel.span, block, 0), reason=RaceReason.EXIT)
-    )
+def _in_flight(launch: Schedule) -> Iterator[LateUse]:
+    if "air" in launch.__dict__:
+        for token, name, site, verb, block in launch.air.issued:
+            yield LateUse(token, name, RaceAccess(verb, site.span, block, 0), block)
+    for copies in launch.copying:
+        block = copies.warp.number
+        for flight in copies.flights:
+            if flight.open:  # copies that arrive at an mbarrier have done so by now, and are among those above
+                thread = int(copies.warp.thread[0, flight.lanes[~flight.covered][0]])
+                access = RaceAccess(SideKind.COPY_TO, flight.sites[0].span, block, thread)
+                yield LateUse(0, flight.target.name, access, block)
+    for (block, _), products in launch.products.items():
+        for product in products.all:
+            thread = int(next(part for part in product.parts if part is not None).warp.thread[0, 0])
+            access = RaceAccess(SideKind.MULTIPLY, product.spec.site.span, block, thread)
+            yield LateUse(product.token, product.spec.b.site.name, access, block)

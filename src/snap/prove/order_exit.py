@@ -21,7 +21,7 @@ from snap.prove.order_reach import CLUSTER, State
 from snap.prove.order_rings import Rings
 from snap.prove.order_sites import OrderSite
 from snap.prove.order_tokens import Tokens
-from snap.prove.timelines import LOAD, PRODUCT, STORE_READ
+from snap.prove.timelines import COPY, LOAD, PRODUCT, STORE_READ
 
 
 def at_the_end(rings: Rings, phases: Phases | None, tokens: Tokens) -> Iterator[Stuck]:
@@ -64,8 +64,8 @@ def _in_copies(f) -> bool:
 
 
 def _goes_on(site: OrderSite, state: State) -> str:
-    if site.line in (STORE_READ, PRODUCT) and site.made & ~state.over.told():
-        return f"the block may exit while this is read ({site.line.name})"
+    if site.line in (COPY, STORE_READ, PRODUCT) and site.made & ~state.over.told():
+        return f"the block may exit while this is in flight ({site.line.name})"
     if site.rank is not None and site.rank != linear.unknown((linear.BLOCK,)) and site.line is not LOAD:
         if state.over.wide < CLUSTER:
             return "the block whose memory this is may have exited"

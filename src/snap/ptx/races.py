@@ -9,6 +9,7 @@ is a race in it, are the CPU machine's (machine/races.py).  Local memory and par
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,8 @@ import numpy as np
 
 from snap.diag.error import Label
 from snap.diag.span import Span
+from snap.machine.endings import Endings, LateUse
+from snap.machine.errors import RaceAccess, SideKind
 from snap.machine.flights import stretches
 from snap.machine.lanes import FaultSite
 from snap.machine.races import ATOMIC, ATOMIC_READ, READ, WRITE, LoggedAccess, RaceLog
@@ -27,6 +30,7 @@ from snap.ptx.transfers import place
 from snap.ptx.watch import Touch, Watch, joined
 
 if TYPE_CHECKING:
+    from snap.machine.clocks import Segment
     from snap.machine.errors import Race
     from snap.ptx.machine import Lanes, Machine
     from snap.ptx.program import Instruction
@@ -90,6 +94,7 @@ class Races(Watch):
         self.products: dict[int, Groups] = {}  # by warp
         self.waited: set[tuple[BarrierKey, int]] = set()  # who has looked at which mbarrier
         self.units: dict[tuple[int, int], int] = {}  # tokens of this instruction's boxes, by thread and block
+        self.uses: list[LateUse] = []  # of shared memory, by TMA, wgmma and copies that arrive at mbarriers
 
     # ---- what is told -----------------------------------------------------------------------------------------------
 
@@ -128,6 +133,7 @@ class Races(Watch):
         self.units.clear()
 
     def ended(self) -> None:
+        self._endings()
         found = self.found()
         if found:
             found[0].also = found[1:]
@@ -136,6 +142,34 @@ class Races(Watch):
     def found(self) -> list[PtxFault]:
         self.log.look()
         return [self._fault(race) for race in self.log.races.values()]
+
+    def _endings(self) -> None:
+        """Look at the end of the blocks; a block's last words are those of the segments that its warps are in."""
+        machine, order = self.machine, self.order
+        end = machine.program.instructions[machine.entry.end - 1]
+        self.at[end.span] = end
+        last: dict[int, list[Segment]] = {}
+        for segment in order.segments:
+            last.setdefault(segment.block, []).append(segment)
+        endings = Endings(self.log, last, lambda block: RaceAccess(SideKind.EXIT, end.span, block, 0))
+        endings.in_flight(self.uses)
+        endings.in_flight(self._use(0, t, copy.site, lane) for copy, t, lane in self._open_copies())
+        endings.by_others(machine.shape.cluster)
+
+    def _open_copies(self) -> Iterator[tuple[Copy, Touch, int]]:
+        """Copies of elements that nobody has waited for, each with one of its threads."""
+        for copies in self.copies.values():
+            for copy in copies:
+                for t in copy.touches:
+                    lanes = [lane for lane in t.lanes.tolist() if lane in copy.left]
+                    if t.write and lanes:
+                        yield copy, _some(t, t.lanes == lanes[0]), lanes[0]
+
+    def _use(self, token: int, t: Touch, site: FaultSite, lane: int, verb: SideKind = SideKind.COPY_TO) -> LateUse:
+        """What uses the shared memory of one block for a thread."""
+        name, size = self.names.piece("shared", int(t.at[0]))[1], self.order.size
+        block = int(t.at[0]) // self.machine.memory.shared.stride
+        return LateUse(token, name, RaceAccess(verb, site.span, lane // size, lane % size), block)
 
     # ---- accesses ---------------------------------------------------------------------------------------------------
 
@@ -264,6 +298,8 @@ class Races(Watch):
         for t in copy.touches:
             mine = _some(t, np.isin(t.lanes, lanes))
             if len(mine.at):
+                if token and t.write:
+                    self.uses.append(self._use(token, mine, copy.site, lanes[0]))
                 self._log(mine, WRITE if t.write else READ, copy.site, copy, True, token)
 
     # ---- TMA and wgmma ----------------------------------------------------------------------------------------------
@@ -300,11 +336,11 @@ class Races(Watch):
                 else:
                     token = self._unit(lane, next((b for k, b in self.units if k == lane), lane // self.order.size))
                 kind = READ if not t.write else ATOMIC if words[1] == "reduce" else WRITE
-                self._log_unit(t, lane, kind, one, token, "copy to" if t.write else "copy from")
+                self._log_unit(t, lane, kind, one, token, SideKind.COPY_TO if t.write else SideKind.COPY_FROM)
             if not loads:
                 self.stores.setdefault(lane, Groups()).loose.append((read, done))
 
-    def _log_unit(self, t: Touch, lane: int, kind: int, one: Instruction, token: int, verb: str) -> None:
+    def _log_unit(self, t: Touch, lane: int, kind: int, one: Instruction, token: int, verb: SideKind) -> None:
         """What TMA or a tensor core touches on behalf of a thread."""
         site, segment = FaultSite(one.span, ""), self.order.of(lane)
         cells = np.unique(t.at // t.width)
@@ -312,6 +348,9 @@ class Races(Watch):
         if t.space == "shared":
             piece = cells * t.width // self.machine.memory.shared.stride
         for p in np.unique(piece):
+            if t.space == "shared":
+                part = Touch(t.space, cells[piece == p][:1] * t.width, t.lanes[:0], t.width, t.write)
+                self.uses.append(self._use(token, part, site, lane, verb))
             address, size = stretches(cells[piece == p], t.width, 0)
             local = np.full(len(address), lane % WARP)
             self._add(t.space, address, local, size, kind, segment, site, None, False, token, verb)
@@ -343,7 +382,7 @@ class Races(Watch):
                     mine = at[g].reshape(rows, -1)[16 * w : 16 * w + 16].reshape(-1) if rows else at[g]
                     lane = group * 128 + w * WARP
                     part = Touch(t.space, mine, t.lanes[:0], t.width, False)
-                    self._log_unit(part, lane, READ, one, by_group[group], "multiply")
+                    self._log_unit(part, lane, READ, one, by_group[group], SideKind.MULTIPLY)
 
     def _mbarrier(self, one: Instruction, lanes: Lanes, touches: list[Touch]) -> None:
         """An mbarrier is written when it is made, and used atomically: each thread's first use, and every arrival."""

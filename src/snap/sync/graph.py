@@ -31,7 +31,7 @@ from snap.sync.edges import Finder, Visitor
 from snap.sync.loops import few
 from snap.sync.nothing import MOST_LOOPS, nested_too_deep, orders_nothing
 from snap.sync.paths import Paths, one_iteration_older
-from snap.sync.tokens import ACQUIRED, Edge, Gap, GapKey, GapKind, Here, ObjectKey, Said, Token, altered
+from snap.sync.tokens import ACQUIRED, Edge, Gap, GapKey, GapKind, Here, ObjectKey, Said, Token, altered, keeps_block
 from snap.sync.variables import Told, Variables, Written
 from snap.sync.weave import Woven
 from snap.sync.where import REGIONS, Moment, Where, into_roles, region
@@ -86,8 +86,8 @@ class FlowWalk(Forward[Paths]):
             self._exit(end, function.body[-1])
 
     def _exit(self, paths: Paths, last: ir.Stmt) -> None:
-        """A kernel ends, here or at a `return` on the way.  Shared memory goes with its block: what reads it from
-        outside must have read it.
+        """A kernel ends, here or at a `return` on the way.  Shared memory goes with its block: nothing that the block
+        or another one has begun there may still be in flight (docs/language.md, "The end of a block").
         """
         function = self.context.function
         if not function.kernel:
@@ -96,7 +96,7 @@ class FlowWalk(Forward[Paths]):
             for t in held.values():
                 site = (self.where.frame, last.number, Said.ENDED)
                 b = Token(site, obj, Kind.WRITE, (), t.footprint, t.name, last.span, 0)
-                if t.engine is Engine.BOXES and not t.changes or t.engine is Engine.PRODUCTS and t.changes:
+                if keeps_block(t):
                     self.visitor.pair(t, b, THREAD1, paths.since(t))
                 elif t.remote:
                     self.visitor.pair(t, b, function.place.grouped(CLUSTER1).privilege, paths.since(t))

@@ -66,9 +66,9 @@ def _commits(graph: Graph, gaps: dict[int, GapKey], parents: _Parents) -> frozen
     """The statements after which copies are committed."""
     commits: set[Here] = set()
     for edge in graph.edges:
-        if edge.first.engine is Engine.COPIES:
+        if edge.first.engine is Engine.COPIES and edge.second.site[2] is not Said.ENDED:
             commits |= {parents.commit(edge.first.site, gap) for n, gap in gaps.items() if edge.candidates >> n & 1}
-    for site in parents.copies:  # a copy nobody waits for still belongs to a group
+    for site in parents.copies:  # a copy that only the block's end waits for belongs to a group, too
         if not any(parents.contains(c, site) for c in commits):
             commits.add(site)
     return frozenset(commits)

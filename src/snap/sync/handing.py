@@ -372,7 +372,8 @@ def _set_units(channel: Channel) -> None:
 # Whoever copies by cp.async goes on at once, to the next slot: the mbarrier's phase is complete when the copies have
 # come.  Where TMA or products use the memory as well, the copying thread waits, fences and arrives as for what it
 # writes itself: what cp.async wrote they see only behind a proxy fence that comes after the copy.  So it does where the
-# source may be written in this kernel: by then the copy must have read it.  An arrival of copies says nothing of what
+# source may be written in this kernel: by then the copy must have read it; and where it is the last to use the slot,
+# since nobody waits for the release of a slot's last fill.  An arrival of copies says nothing of what
 # else its thread did or knew: where that matters (it did more with the slot, others write there, or the slot's next
 # fill rests on it), the threads arrive besides.
 def _set_arrivals(channel: Channel) -> None:
@@ -380,7 +381,9 @@ def _set_arrivals(channel: Channel) -> None:
     everything = [e for f in channel.fills for e in f.episodes]
     seen_by_units = any(e.uses.background for e in everything) or channel.copies
     for alike in zip(*(f.episodes for f in channel.fills)):
-        copies = not seen_by_units and any(e.uses.copies for e in alike) and all(_from_const(channel, e) for e in alike)
+        awaited = not any(e is f.episodes[-1] for e, f in zip(alike, channel.fills))
+        copies = any(e.uses.copies for e in alike) and all(_from_const(channel, e) for e in alike)
+        copies = copies and awaited and not seen_by_units
         others = [e for e in everything if not any(e is one for one in alike)]
         more = any(e.uses.plain for e in alike) or any(e.uses.writes for e in others) or channel.goes_round
         for e in alike:

@@ -88,6 +88,14 @@ def wait_for(t: Token) -> Wait:
     return Wait.BOXES_READ if t.engine is BOXES and not t.changes else Wait.all_of(t.engine)
 
 
+def keeps_block(t: Token) -> bool:
+    """Whether it may still use its block's shared memory when the block would exit.  A TMA store does by what it reads,
+    cp.async by what it writes; a wgmma is over when its accumulator is.  TMA loads are waited for by their users.
+    """
+    uses = {BOXES: not t.changes, COPIES: t.changes, PRODUCTS: t.changes}
+    return uses.get(t.engine, False)
+
+
 def ends(wait: Wait, t: Token) -> bool:
     """Whether whoever has waited knows that this one has come to its end."""
     if wait is Wait.BOXES_READ:

@@ -46,7 +46,7 @@ def in_files(group: str, folder: Path) -> Iterator[tuple[str, str, object]]:
                 values = {**CONSTANTS, "TILE": 32} if "transpose" in path.stem else CONSTANTS
                 given = {name: values[name] for name in k.generic if name in values}
                 if all(name in given or name in k._defaults() for name in k.generic):
-                    yield group, f"{path.stem}: {k.definition.tree.name}", lambda k=k, given=given: k.prove(**given)
+                    yield group, f"{path.stem}: {k.definition.tree.name}", lambda k=k, given=given: k.prove(seconds=None, **given)
 
 
 def in_library() -> Iterator[tuple[str, str, object]]:
@@ -56,7 +56,7 @@ def in_library() -> Iterator[tuple[str, str, object]]:
             given = {**vars(importlib.import_module("snap.ir.types")), "module": module, "make": getattr(module, maker)}
             k = eval(f"make({arguments})", given)
             _ = k._the_one({}).synced  # what the compiler does is not the prover's time
-            return lambda: k.prove()
+            return lambda: k.prove(seconds=None)
 
         yield "library", name, ask
 

@@ -220,11 +220,17 @@ class SnapFunction:
 
     @_told
     def prove(
-        self, properties: Iterable[str] | None = None, *, progress: bool | None = None, **constexprs: object
+        self,
+        properties: Iterable[str] | None = None,
+        *,
+        progress: bool | None = None,
+        seconds: float | str | None = "usual",
+        **constexprs: object,
     ) -> Proof:
         """What can be shown of every launch that keeps the kernel's `where=`: no races, no index out of bounds, nothing
         read before it is written, everything ordered.  properties: some of "bounds", "races", "init", "order"; None for
-        all that there are.  `print(k.prove())` says what is open, and why.
+        all that there are.  `print(k.prove())` says what is open, and why.  seconds: after which it says what was
+        shown until then, as after Ctrl-C: 10, unless told otherwise; None for no limit.
 
         Of a device function: what every call that keeps its `where=` may count on, its promises and its indices.
         """
@@ -233,8 +239,8 @@ class SnapFunction:
         if not self.is_kernel:
             if properties is not None and tuple(properties) != ("bounds",):
                 self._kernel_only("have other properties than `bounds`, of which its contract is a part")
-            return prove_function(self._the_one(constexprs).typed, progress)
-        return prove(self._the_one(constexprs).task, properties, progress)
+            return prove_function(self._the_one(constexprs).typed, progress, seconds)
+        return prove(self._the_one(constexprs).task, properties, progress, seconds)
 
     # -- launching
 

@@ -111,13 +111,13 @@ class Compiled:
         task.blocks = self.blocks
         return task
 
-    def _replayed(self, launch: Launch) -> Seen | None:
+    def _replayed(self, launch: Launch, seconds: float | None) -> Seen | None:
         """What the CPU machine sees in a launch that a proof has found."""
         from snap.ir.types import Level
         from snap.runtime.replaying import replay
 
         threads = self.typed.place.known(Level.THREAD)
-        return replay(self, launch.blocks, cast(Any, dict(launch.args)), launch.data, threads)
+        return replay(self, launch.blocks, cast(Any, dict(launch.args)), launch.data, threads, seconds)
 
     @property
     def where(self) -> Callable[..., object] | None:

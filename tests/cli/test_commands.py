@@ -255,6 +255,11 @@ def test_prove_for_tools(snap_command):
     assert {o["severity"] for o in good["obligations"]} == {"information"}
     [wrong] = [o for o in bad["obligations"] if o["severity"] == "error"]
     assert wrong["code"] == "SNAP023" and wrong["range"]["start"]["line"] == 19 and "n = 1" in json.dumps(wrong)
+    write("slow.py", ONE.format(name="slow", where="lambda x, n: len(x) >= n + 1"))
+    code, out, _ = snap_command("prove", "slow.py", "--seconds", "0.000001")
+    assert code == 1 and "slow: unknown" in out and "stopped after 1e-06 s; not reached, and neither shown nor refuted:" in out
+    code, out, _ = snap_command("prove", "slow.py", "--seconds", "0")
+    assert code == 0 and "slow: proved" in out
     code, out, _ = snap_command("prove", "both.py:good", "--json", "--property", "bounds")
     [only] = json.loads(out)
     assert code == 0 and only["properties"] == ["bounds"]

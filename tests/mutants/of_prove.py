@@ -5,6 +5,18 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 MUTANTS = (
+    Mutant("what was stopped is not kept", "prove/__init__.py",
+           "if found.stopped or any(MISSING",
+           "if any(MISSING",
+           ("tests/prove/test_seconds.py::test_what_was_shown_until_then_stays_shown",)),
+    Mutant("what was not reached is open", "prove/verdict.py",
+           "return Obligation(kind, Verdict.UNKNOWN, what, span, \"the time was over",
+           "return Obligation(kind, Verdict.PROVED, what, span, \"the time was over",
+           ("tests/prove/test_seconds.py::test_what_was_shown_until_then_stays_shown",)),
+    Mutant("a proof that is asked for takes its time", "prove/__init__.py",
+           "proof = prove(task, seconds=None)",
+           "proof = prove(task)",
+           ("tests/prove/test_seconds.py::test_where_a_proof_is_asked_for_it_takes_its_time",)),
     Mutant("a number that was read lies where it was read", "prove/replay.py",
            "at = tuple(_at(side.poly(i), model) for i in site.index)",
            "at = tuple(0 for i in site.index)",

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from snap.analysis import linear
+from snap.analysis import allowance, linear
 from snap.analysis.linear import Form, LinearAtom
 from snap.analysis.solve import NO, UNKNOWN, Model, NoModel, confirmed
 
@@ -31,9 +31,15 @@ def ask_z3(logic: str, lines: Iterable[str], steps: int) -> tuple[dict[str, int]
 
     solver: Any = z3.SolverFor(logic, ctx=z3.Context())
     solver.set("rlimit", steps)
+    left = allowance.milliseconds()
+    if left is not None:
+        solver.set("timeout", left)
+    solver.set("ctrl_c", False)  # it is heard when the question is answered
     solver.from_string("\n".join(lines))
     before = _steps(solver)
     answer = solver.check()
+    if answer != z3.unsat and answer != z3.sat:
+        allowance.check()
     took = _steps(solver) - before
     if answer == z3.unsat:
         return NO, took
@@ -53,6 +59,7 @@ def ask_isl(names: Sequence[str], rows: Iterable[str], steps: int) -> list[int] 
     """rows: conditions over the names, all of which hold.  Output: a number for each name."""
     import islpy as isl
 
+    allowance.check()
     context = isl.Context()
     context.set_max_operations(steps)
     try:
@@ -91,6 +98,7 @@ class PointSet:
     def __init__(self, names: Sequence[str], text: str):
         import islpy as isl
 
+        allowance.check()
         self.names = names
         self._set: Any = isl.Set(f"{{ [{', '.join(names)}] : {text} }}")
 

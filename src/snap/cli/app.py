@@ -126,13 +126,20 @@ def prove(
     properties: Annotated[
         list[str], typer.Option("--property", "-p", metavar="NAME", help="Only this; more than once for several.")
     ] = [],  # noqa: B006
+    seconds: Annotated[
+        float, typer.Option(min=0, help="The time for each kernel, after which it says what was shown; 0 for no limit.")
+    ] = 10.0,
     as_json: Annotated[bool, typer.Option("--json", help="For tools: a list of proofs on standard output.")] = False,
 ) -> None:
     """Show that kernels have no races and stay in bounds, for all sizes; 0 where everything is proved."""
-    from snap.prove.verdict import Verdict
+    from snap.prove.verdict import CTRL_C, Verdict
 
     try:
-        proofs = [one.function.prove(properties or None, **cast(Any, one.values)) for one in _kernels(target, values)]
+        proofs = []
+        for one in _kernels(target, values):
+            proofs.append(one.function.prove(properties or None, seconds=seconds or None, **cast(Any, one.values)))
+            if proofs[-1].stopped == CTRL_C:
+                break
     except ValueError as wrong:
         _usage_error(str(wrong))
     if as_json:
@@ -140,6 +147,8 @@ def prove(
     else:
         for proof in proofs:
             print(proof.render(color=wants_color(sys.stdout)), end="\n\n")
+    if proofs and proofs[-1].stopped == CTRL_C:
+        raise typer.Exit(130)
     if any(proof.verdict is not Verdict.PROVED for proof in proofs):
         raise typer.Exit(1)
 

@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from snap.analysis.allowance import Allowance, NotReached, within
 from snap.analysis.oracles import SOLVERS
 from snap.diag.error import Diagnostic, SnapError
 from snap.diag.span import Span
@@ -29,6 +30,7 @@ from snap.ir.synced import Function as Synced
 from snap.prove import kept
 from snap.prove.kept import Store
 from snap.prove.verdict import (
+    CTRL_C,
     PRECONDITION,
     Findings,
     Launch,
@@ -38,6 +40,7 @@ from snap.prove.verdict import (
     Seen,
     Verdict,
     assumptions,
+    not_reached,
     worth_telling,
 )
 
@@ -63,7 +66,8 @@ class Task:
     constants  of the parameters, those that are constexpr
     blocks   how many blocks every launch has, or the shape of its grid, where the decorator gives a number; or None
     key      tells its contents from all others
-    run      runs a launch on the CPU machine, and says what it saw that is wrong: its kind, a text, and lines
+    run      runs a launch on the CPU machine, for so many seconds at most: what it saw that is wrong: its kind, a text,
+             and places
     store    gives what keeps proofs on disk
     memo     what one property has found out and another one may use
     alone    whether it stands for a device function: it calls that, and keeps what that asks for (alone.py)
@@ -75,7 +79,7 @@ class Task:
     where: Any = None
     constants: dict[str, object] = field(default_factory=dict)
     key: str = ""
-    run: Callable[[Launch], Seen | None] | None = None
+    run: Callable[[Launch, float | None], Seen | None] | None = None
     steps: int = 2_000_000
     store: Callable[[], Store] | None = None
     memo: dict[str, Any] = field(default_factory=dict)
@@ -97,19 +101,29 @@ def chosen(properties: Iterable[str]) -> tuple[str, ...]:
 _KNOWN: dict[tuple[str, tuple[str, ...], int], Proof] = {}
 
 
-def prove(task: Task, properties: Iterable[str] | None = None, progress: bool | None = None) -> Proof:
-    """progress: whether a line on standard error says how far it is; None: after a second, where that is a terminal."""
-    names = chosen(PROPERTIES if properties is None else properties)
+SECONDS: float | None = 10.0  # that a proof takes where nobody says how many
+
+
+def prove(
+    task: Task,
+    properties: Iterable[str] | None = None,
+    progress: bool | None = None,
+    seconds: float | str | None = "usual",
+) -> Proof:
+    """progress: whether a line on standard error says how far it is; None: after a second, where that is a terminal.
+    seconds: after which it says what was shown until then; "usual" for SECONDS, None for no end.
+    """
+    names, most = chosen(PROPERTIES if properties is None else properties), _seconds(seconds)
     if not task.key or not kept.decided(task):
-        return _prove(task, names, progress)
+        return _prove(task, names, progress, most)
     key = task.key, names, task.steps
     if key not in _KNOWN:
         on_disk = kept.key_of(task, names) if task.store is not None else ""
         store = task.store() if task.store is not None else None
         found = kept.read(store, on_disk, task) if store is not None else None
         if found is None:
-            found = _prove(task, names, progress)
-            if any(MISSING in o.reason for o in found.obligations):
+            found = _prove(task, names, progress, most)
+            if found.stopped or any(MISSING in o.reason for o in found.obligations):
                 return found
             if store is not None:
                 kept.write(store, on_disk, found)
@@ -117,14 +131,26 @@ def prove(task: Task, properties: Iterable[str] | None = None, progress: bool | 
     return _KNOWN[key]
 
 
-def _prove(task: Task, names: tuple[str, ...], progress: bool | None) -> Proof:
+def _seconds(given: float | str | None) -> float | None:
+    if given == "usual":
+        return SECONDS
+    if given is None or type(given) in (int, float) and given > 0:  # type: ignore[operator]
+        return given  # type: ignore[return-value]
+    raise ValueError(f"seconds= is a positive number, or None for no limit, not {given!r}")
+
+
+def _prove(task: Task, names: tuple[str, ...], progress: bool | None, seconds: float | None) -> Proof:
     from snap.prove.trusting import trusted
 
     began = time.perf_counter()
     findings: list[Findings] = []
-    for k, name in enumerate(names):
-        with told(f"proving `{task.typed.name}`: {name}, {k + 1} of {len(names)}", progress):
-            findings.append(trusted(task.typed, _property(name, task)))
+    with within(seconds) as allowed:
+        for k, name in enumerate(names):
+            with told(f"proving `{task.typed.name}`: {name}, {k + 1} of {len(names)}", progress):
+                findings.append(trusted(task.typed, _property(name, task)))
+    stopped = _stopped(findings, allowed, seconds)
+    if stopped:
+        task.memo.clear()  # the same is asked anew: an answer does not depend on who asked before, for how long
     return Proof(
         task.typed.name,
         names,
@@ -133,23 +159,32 @@ def _prove(task: Task, names: tuple[str, ...], progress: bool | None) -> Proof:
         time.perf_counter() - began,
         task.run,
         tuple(dict.fromkeys(unused for one in findings for unused in one.unused)),
+        stopped,
     )
 
 
-def prove_function(f: ir.Function, progress: bool | None = None) -> Proof:
+def _stopped(findings: Iterable[Findings], allowed: Allowance, seconds: float | None) -> str:
+    if all(o.reached for one in findings for o in one.obligations):
+        return ""
+    return CTRL_C if allowed.stopped else f"{seconds:g} s"
+
+
+def prove_function(f: ir.Function, progress: bool | None = None, seconds: float | str | None = "usual") -> Proof:
     """Of a device function: what every call that keeps its `where=` may count on, and the indices in its text."""
     from snap.prove import alone
     from snap.prove.trusting import trusted
 
-    began = time.perf_counter()
+    began, stopped, most = time.perf_counter(), "", _seconds(seconds)
     made = alone.around(f)
     if isinstance(made, str):
         found = alone.not_alone(f, made)
     else:
         task = Task(made, _never_synchronized, alone=True)
-        with told(f"proving `{f.name}`", progress):
+        with within(most) as allowed, told(f"proving `{f.name}`", progress):
             found = trusted(made, alone.shown(f, _property("bounds", task)))
-    return Proof(f.name, ("bounds",), found.obligations, found.assumed, time.perf_counter() - began)
+        stopped = _stopped([found], allowed, most)
+    took = time.perf_counter() - began
+    return Proof(f.name, ("bounds",), found.obligations, found.assumed, took, stopped=stopped)
 
 
 def _never_synchronized() -> Synced:
@@ -158,7 +193,7 @@ def _never_synchronized() -> Synced:
 
 def refuse(task: Task, span: Span) -> None:
     """`proved=True` of a decorator: a kernel that is not proved is refused.  span: the decorator's."""
-    proof = prove(task)
+    proof = prove(task, seconds=None)
     if proof.verdict is Verdict.PROVED:
         return
     found = [o.diagnostic() for o in worth_telling(proof.open) if not o.needs]
@@ -180,7 +215,10 @@ def _property(name: str, task: Task) -> Findings:
             reason = f"the solver {solver} {MISSING}: {EXTRA}"
             what = f"{name} of `{task.typed.name}`"
             return Findings((Obligation(Property(name), Verdict.UNKNOWN, what, task.typed.span, reason),))
-    return getattr(importlib.import_module(f"snap.prove.{module}"), function)(task)
+    try:
+        return getattr(importlib.import_module(f"snap.prove.{module}"), function)(task)
+    except NotReached:
+        return Findings((not_reached(Property(name), f"all of `{name}`", task.typed.span),))
 
 
 @contextmanager

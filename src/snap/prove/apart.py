@@ -21,6 +21,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from snap.analysis.allowance import NotReached, check
 from snap.analysis.exact import kinds
 from snap.analysis.exact.ladder import NO, NoModel, TermModel
 from snap.analysis.exact.terms import (
@@ -49,7 +50,7 @@ from snap.prove.goals import shown
 from snap.prove.hulls import hulls
 from snap.prove.replay import confirmed, example
 from snap.prove.sites import Entry, Site
-from snap.prove.verdict import Findings, Obligation, Property, Resting, Verdict
+from snap.prove.verdict import Findings, Obligation, Property, Resting, Verdict, not_reached
 
 FEW_PAIRS = 6  # of one place, which are asked about one by one
 
@@ -292,6 +293,15 @@ def other_team(c: ProofContext, team: Privilege) -> Cond:
 
 
 def _obligation(c: ProofContext, group: list[Pair]) -> Obligation:
+    try:
+        return _decided(c, group)
+    except NotReached:
+        what = f"no two {group[0].who} meet in an element of `{group[0].first.root.name}`"
+        return not_reached(Property.RACES, what, group[0].first.span)
+
+
+def _decided(c: ProofContext, group: list[Pair]) -> Obligation:
+    check()
     first = group[0].first
     a, b = shown(first.span), shown(group[0].second.span)
     both_ = f"`{a}`" if a == b else f"`{a}` and `{b}`"

@@ -7,8 +7,10 @@ with a further precondition (needs.py) is unknown, and says which.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
+from snap.analysis.allowance import NotReached
 from snap.analysis.exact.ladder import NO, Ladder, NoModel, TermModel
 from snap.analysis.exact.terms import FALSE, ZERO, from_memory, negated
 from snap.prove import Task, pacts
@@ -17,7 +19,7 @@ from snap.prove.goals import Goal, of_arithmetic, of_inside, of_promise, of_site
 from snap.prove.hulls import strongest
 from snap.prove.needs import Need, needed, strongest_of
 from snap.prove.replay import confirmed, example
-from snap.prove.verdict import Findings, Obligation, Property, Verdict
+from snap.prove.verdict import Findings, Obligation, Property, Verdict, not_reached
 
 
 def bounds(task: Task) -> Findings:
@@ -26,8 +28,19 @@ def bounds(task: Task) -> Findings:
     goals += [g for a in c.found.needed() for g in of_arithmetic(a)]
     goals += [g for i in c.found.insides for g in of_inside(c.terms, i)]
     goals += [g for p in c.found.promises for g in of_promise(p)]
-    found = [*told(c, goals), *pacts.obligations(c), *given_up(c)]
-    return Findings((*contradictory(c), *divided(c, found), *found), (*c.assumed, *c.trusted), unused=c.unused)
+    found = [*told(c, goals), *_or_not(c, pacts.obligations), *given_up(c)]
+    return Findings(
+        (*_or_not(c, contradictory), *_or_not(c, lambda c: divided(c, found)), *found),
+        (*c.assumed, *c.trusted),
+        unused=c.unused,
+    )
+
+
+def _or_not(c: ProofContext, ask: Callable[[ProofContext], list[Obligation]]) -> list[Obligation]:
+    try:
+        return ask(c)
+    except NotReached:
+        return [not_reached(Property.PRECONDITION, "`where=` and contracts are looked at", c.span)]
 
 
 def contradictory(c: ProofContext) -> list[Obligation]:
@@ -74,6 +87,13 @@ def _with(o: Obligation, needs: list[Need]) -> Obligation:
 
 
 def _place(c: ProofContext, goals: list[Goal]) -> tuple[Obligation, list[Need]]:
+    try:
+        return _decided(c, goals)
+    except NotReached:
+        return not_reached(goals[0].kind, goals[0].what, goals[0].span), []
+
+
+def _decided(c: ProofContext, goals: list[Goal]) -> tuple[Obligation, list[Need]]:
     first = goals[0]
     needs: list[Need] = []
     for goal in strongest(goals):

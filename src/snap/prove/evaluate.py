@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from snap.analysis.allowance import check
 from snap.analysis.exact import kinds, logic
 from snap.analysis.exact.terms import FALSE, TRUE, Cond, Poly, at_least, atoms_of, below, both, equal, negated, number
 from snap.ir import nodes as ir
@@ -205,6 +206,7 @@ class Walk(Started):
         del self.path[mark:]
 
     def statement(self, s: ir.Stmt) -> None:
+        check()
         self._statement(s)
         if isinstance(s, (ir.Return, ir.Break, ir.Continue)):
             self.unsure = True

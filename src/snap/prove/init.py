@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from snap.analysis.allowance import NotReached, check
 from snap.analysis.exact.ladder import NO
 from snap.analysis.exact.substitutions import NotFollowed, Substitution
 from snap.analysis.exact.terms import (
@@ -35,7 +36,7 @@ from snap.prove.covered_sets import Beyond, Sets, limited
 from snap.prove.goals import shown
 from snap.prove.replay import as_example, launch_of, seen
 from snap.prove.touches import Touch, touches
-from snap.prove.verdict import Findings, Launch, Obligation, Property, Resting, Verdict
+from snap.prove.verdict import Findings, Launch, Obligation, Property, Resting, Verdict, not_reached
 
 PATIENCE = 8  # so often isl may give a kernel's sets up: then it is not asked any more
 NEAREST = 2  # writes that come before, which are asked about by themselves first
@@ -63,9 +64,19 @@ def init(task: Task) -> Findings:
 
 def _place(c: ProofContext, reads: list[Touch], writes: dict[object, list[Touch]]) -> tuple[Obligation, bool]:
     """One obligation for each place.  With whether others' writes are among those that it counts on."""
+    what = f"`{shown(reads[0].span)}` is written before it is read"
+    try:
+        return _asked(c, what, reads, writes)
+    except NotReached:
+        return not_reached(Property.INIT, what, reads[0].span), False
+
+
+def _asked(
+    c: ProofContext, what: str, reads: list[Touch], writes: dict[object, list[Touch]]
+) -> tuple[Obligation, bool]:
     first, others = reads[0], False
-    what = f"`{shown(first.span)}` is written before it is read"
     for read in reads:
+        check()
         if not read.known:
             return Obligation(Property.INIT, Verdict.UNKNOWN, what, read.span, "CUDA text is not looked into"), False
         ways = before(read, writes.get(read.store, []))

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from snap.analysis import linear
+from snap.analysis.allowance import check
 from snap.analysis.linear import Form
 from snap.analysis.values import Frame, Position, called, facts, form, is_integer
 from snap.ir import nodes as ir
@@ -84,6 +85,7 @@ class OrderWalk:
         for s in body:
             if self.tokens is None:
                 return
+            check()
             self.work += 1
             if self.work > MOST_WORK:
                 raise TooMuch("it is too large to be followed", s.span)

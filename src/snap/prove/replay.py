@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from snap.analysis.allowance import check, milliseconds
 from snap.analysis.exact.ladder import NoModel, TermModel
 from snap.analysis.exact.models import evaluated
 from snap.analysis.exact.terms import Cond, Poly, Renaming, at_least, equal, number
@@ -76,7 +77,9 @@ def seen(
     if c.task.run is None or not isinstance(runs, int) or runs >= MOST_RUNS:
         return None
     c.notes["runs"] = runs + 1
-    found = c.task.run(launch)
+    check()
+    left = milliseconds()
+    found = c.task.run(launch, None if left is None else left / 1000)
     if found is None or found[0] not in kinds or not set(places) <= set(found[2]):
         return None
     named = tuple(arrays)

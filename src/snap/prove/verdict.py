@@ -60,6 +60,8 @@ SHOWN_WITH = {Property.OVERFLOW: "bounds", Property.VIEWS: "bounds"}
 NOT_PROVED, PRECONDITION = f"SNAP{26:03}", f"SNAP{27:03}"
 
 
+CTRL_C = "Ctrl-C"
+MOST_LEFT = 12  # lines of what was not reached
 Seen = tuple[str, str, tuple[Span, ...]]  # what the machine saw: its kind, a text, places
 
 
@@ -97,6 +99,7 @@ class Obligation:
     needs     preconditions, in the words of `where=`, under which it is shown, where it is not shown without
     data      of a refuted one: what memory holds decides about it, too
     example   of what is open: numbers for which the solvers do not exclude it, which no run has shown
+    reached   whether the time sufficed to ask
     vouched   the reason of the `trust` around the calls in which it has to hold; '' where there is none
     """
 
@@ -113,6 +116,7 @@ class Obligation:
     data: bool = False
     vouched: str = ""
     example: str = ""
+    reached: bool = True
 
     @property
     def code(self) -> str:
@@ -125,6 +129,10 @@ class Obligation:
         message = f"not shown: {self.what}"
         note = f"an example, unconfirmed: {self.example}" if self.example else ""
         return Diagnostic(self.code, message, self.span, self.label or self.reason, self.others, note, self.help)
+
+
+def not_reached(kind: Property, what: str, span: Span) -> Obligation:
+    return Obligation(kind, Verdict.UNKNOWN, what, span, "the time was over before this was decided", reached=False)
 
 
 @record
@@ -180,6 +188,7 @@ class Proof:
     obligations  all of them, in the order of the text
     needs        preconditions that `where=` does not have, and with which more is shown
     assumed      what is taken for granted: `where=`, what a launch checks, `trust`
+    stopped      after what it was stopped before all was asked: "10 s", "Ctrl-C"; '' where all was
     unused       conditions of `where=` that it does not use, each with the reason
     seconds      how long it took; 0 where it was known already
     """
@@ -189,8 +198,9 @@ class Proof:
     obligations: tuple[Obligation, ...]
     assumed: tuple[str, ...] = ()
     seconds: float = field(default=0.0, compare=False)
-    run: Callable[[Launch], Seen | None] | None = field(default=None, compare=False, repr=False)
+    run: Callable[[Launch, float | None], Seen | None] | None = field(default=None, compare=False, repr=False)
     unused: tuple[Unused, ...] = ()
+    stopped: str = ""
 
     @property
     def verdict(self) -> Verdict:
@@ -224,7 +234,7 @@ class Proof:
         launch = next((o.launch for o in self.obligations if o.launch is not None), None)
         if launch is None or self.run is None:
             raise ValueError(f"`{self.kernel}` is {self.verdict}: there is no launch to replay")
-        seen = self.run(launch)
+        seen = self.run(launch, None)
         return f"with {launch}: " + ("nothing" if seen is None else f"{seen[0]}: {seen[1]}")
 
     def of(self, property: str) -> Proof:
@@ -242,13 +252,24 @@ class Proof:
             parts[0] += "".join(f"\n  assumed: {text}" for text in self.assumed)
         parts[0] += "".join(f"\n  not used: {one}" for one in self.unused)
         parts += [render_diagnostic(o.diagnostic(), color) for o in worth_telling(self.open)]
-        left = len([o for o in self.open if not o.needs]) - len(worth_telling(self.open))
+        reached = [o for o in self.open if o.reached]
+        left = len([o for o in reached if not o.needs]) - len(worth_telling(self.open))
         if left > 0 and any(o.kind is Property.PRECONDITION for o in self.open):
             parts.append(f"{left} more {'is' if left == 1 else 'are'} open, and may follow from that")
         if self.needs:
             last = "this" if self.proved_with_needs else "among others this"
             parts.append(f"what is missing is {last}:\n  where={self.offered}")
+        if self.stopped:
+            parts.append(self._left())
         return "\n\n".join(parts)
+
+    def _left(self) -> str:
+        """What a proof that was stopped has not asked."""
+        left = [f"  {o.kind}: {o.what}, line {o.span.line}" for o in self.open if not o.reached]
+        more = [f"  and {len(left) - MOST_LEFT} more"] if len(left) > MOST_LEFT else []
+        head = f"stopped after {self.stopped}; not reached, and neither shown nor refuted:"
+        last = "give it more: prove(seconds=60), `snap prove --seconds 60`; None or 0 is no limit"
+        return "\n".join([head, *left[:MOST_LEFT], *more, last])
 
     def to_json(self) -> dict:
         return {
@@ -257,6 +278,7 @@ class Proof:
             "properties": list(self.properties),
             "needs": list(self.needs),
             "assumed": list(self.assumed),
+            "stopped": self.stopped or None,
             "unused": [{"condition": one.condition, "reason": one.why, "line": one.span.line} for one in self.unused],
             "seconds": round(self.seconds, 3),
             "obligations": [_json(o) for o in self.obligations],
@@ -269,6 +291,7 @@ def worth_telling(found: Iterable[Obligation]) -> list[Obligation]:
     """What is worth a page: of an index that a precondition settles, the precondition says it all; and where a
     condition of `where=` says nothing, that comes first.
     """
+    found = [o for o in found if o.reached]
     silent = [o for o in found if o.kind is Property.PRECONDITION]
     if silent:
         return silent
@@ -287,6 +310,8 @@ def _json(o: Obligation) -> dict:
     told = diagnostic_json(o.diagnostic())
     told |= {"property": o.kind, "verdict": str(o.verdict), "what": o.what, "reason": o.reason}
     told["needs"] = list(o.needs)
+    if not o.reached:
+        told["reached"] = False
     if o.example:
         told["example"] = o.example
     if o.verdict is Verdict.PROVED:

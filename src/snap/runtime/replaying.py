@@ -27,21 +27,27 @@ Seen = tuple[str, str, tuple[Span, ...]]
 
 
 def replay(
-    compiled: Any, blocks: int, given: Mapping[str, int], data: Iterable[tuple[str, tuple[int, ...], int]], threads: int
+    compiled: Any,
+    blocks: int,
+    given: Mapping[str, int],
+    data: Iterable[tuple[str, tuple[int, ...], int]],
+    threads: int,
+    seconds: float | None = None,
 ) -> Seen | None:
+    """seconds: that are left for it; SECONDS are enough."""
     from snap.machine import MachineError
 
-    calls = launcher(compiled)
+    calls, most = launcher(compiled), SECONDS if seconds is None else min(seconds / 2, SECONDS)
     if blocks * threads > MOST_THREADS:
         return None
     try:
         args = _arguments(calls, given, data)
         if args is None:
             return None
-        calls.start(tuple(_copied(args)), blocks, "cpu", seconds=SECONDS)
+        calls.start(tuple(_copied(args)), blocks, "cpu", seconds=most)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = races(compiled, _copied(args), blocks, 2, SECONDS, False)
+            found = races(compiled, _copied(args), blocks, 2, most, False)
         return _told(found[0].error()) if found else None
     except MachineError as error:
         return _told(error)

@@ -24,6 +24,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from snap.analysis.allowance import check
 from snap.analysis.exact import kinds, logic
 from snap.analysis.exact.cases import decided
 from snap.analysis.exact.choices import Ways
@@ -67,6 +68,7 @@ class Ladder:
             return NO
         key = frozenset(kept)
         if key not in self._memo:
+            check()
             self._memo[key] = self._sliced(list(kept))
         return self._memo[key]
 

@@ -2,7 +2,8 @@
 
 Input: the sources below src/snap.  Output: `MUTANTS`.  A mutant is one exchange of text in one file; `caught_by` names tests that fail with it, the
 fast ones first.  They are in order of the folders: of_check.py, of_ir.py, of_sync.py, of_analysis.py, of_prove.py, of_lowering.py (codegen/ and
-machine/), of_ptx.py, of_memory.py and of_arithmetic.py; those of single instructions and of launches are in of_instructions.py.  Run them with
+machine/), of_ptx.py, of_memory.py and of_arithmetic.py; those of single instructions and of launches are in of_instructions.py, those of torch and
+of contexts in of_torch.py.  Run them with
 `make mutants`; who changes a rule changes its mutants with it.
 """
 
@@ -19,6 +20,7 @@ from mutants import (
     of_prove,
     of_ptx,
     of_sync,
+    of_torch,
 )
 from mutants.mutant import Mutant
 
@@ -33,6 +35,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *of_memory.MUTANTS,
     *of_arithmetic.MUTANTS,
     *of_instructions.MUTANTS,
+    *of_torch.MUTANTS,
 )
 
 # A few, of every folder, that the suite runs itself.

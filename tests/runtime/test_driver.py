@@ -6,14 +6,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from snap.runtime.driver import Driver
+from snap.runtime.contexts import OnDevice
+from snap.runtime.driver import Device, Driver
 from snap.runtime.errors import GpuError, LostGpuError, ToolchainError
 from snap.runtime.gpu import GpuKernel
 
 
 def failing(result):
     """A driver all of whose calls fail in the same way."""
-    return Driver(SimpleNamespace(cuGetErrorName=lambda *a: 0, cuGetErrorString=lambda *a: 0, cuLaunchKernelEx=lambda *a: result,
+    return Driver(SimpleNamespace(cuGetErrorName=lambda *a: 0, cuGetErrorString=lambda *a: 0, cuLaunchKernelEx=lambda *a: result, cuCtxGetCurrent=lambda *a: 0, cuCtxSetCurrent=lambda *a: 0,
                                   cuModuleLoadData=lambda *a: result))
 
 
@@ -37,7 +38,7 @@ def test_loading_tells_an_earlier_failure_from_its_own(monkeypatch, result, kind
 
     monkeypatch.setattr(gpu, "compile_cubin", lambda *a, **options: b"")
     kernel = object.__new__(GpuKernel)
-    kernel.driver = failing(result)
+    kernel.driver = OnDevice(failing(result), Device(0, 90, 132, 232448, True, 1))
     compiled = SimpleNamespace(module=SimpleNamespace(text="", kernel="k", dynamic_smem=0, cluster=0, asserts=(), prints=False), lined="", typed=SimpleNamespace(uses_unsafe=False))
     with pytest.raises(kind, match=words):
         kernel._load(compiled, SimpleNamespace(target="sm_90a"))

@@ -275,15 +275,10 @@ def test_failed_launch_is_reported(saxpy):
 
 def test_a_thread_without_a_context_gets_one(saxpy):
     kernel, call = saxpy
-    entered = []
-
-    def enter(device):
-        entered.append(device)
-        kernel.driver.result = 0
-
-    kernel.driver.result, kernel.driver.enter = 201, enter
-    call(1.0, X, Y, 1)
-    assert entered == [kernel.device] and len(kernel.driver.launches) == 2
+    for time, result in enumerate((201, 400), 1):
+        kernel.driver.result, kernel.driver.after = result, [0]
+        call(1.0, X, Y, 1)
+        assert kernel.driver.entered == time and len(kernel.driver.launches) == 2 * time
 
 
 def test_threads_do_not_share_slots(saxpy):

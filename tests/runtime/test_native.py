@@ -498,25 +498,21 @@ def test_tensor_maps(make, monkeypatch):
 
 @needs_part
 def test_what_fails_is_reported(saxpy):
-    kernel, entered = saxpy.kernel, []
-
-    def enter(device):
-        entered.append(device)
-        kernel.driver.result = results.pop(0)
-
-    kernel.driver.enter = enter
+    kernel = saxpy.kernel
     kernel.driver.launch_failure = lambda result, name: GpuError(f"{name} {result}")
     kernel.driver.result = 700
     with pytest.raises(GpuError, match="saxpy 700"):
         saxpy.native(2.5, X, Y, 1)
-    assert len(kernel.driver.launches) == 1 and not entered
-    kernel.driver.result, results = 201, [0]  # a thread without a context gets one
-    saxpy.native(2.5, X, Y, 1)
-    assert len(kernel.driver.launches) == 3 and len(entered) == 1
-    kernel.driver.result, results = 201, [201]
+    assert len(kernel.driver.launches) == 1 and not kernel.driver.entered
+    for time, result in enumerate((201, 400), 1):  # a thread without a context, or with another one
+        kernel.driver.result, kernel.driver.after = result, [0]
+        saxpy.native(2.5, X, Y, 1)
+        assert len(kernel.driver.launches) == 1 + 2 * time and kernel.driver.entered == time
+        assert vars(kernel.driver.launches[-1]) == vars(kernel.driver.launches[-2])
+    kernel.driver.result, kernel.driver.after = 201, [201]
     with pytest.raises(GpuError, match="saxpy 201"):
         saxpy.native(2.5, X, Y, 1)
-    assert len(kernel.driver.launches) == 5
+    assert len(kernel.driver.launches) == 7
 
 
 @needs_part

@@ -14,6 +14,7 @@ from snap.codegen import CudaModule, TensorMap
 from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64
 from snap.runtime import gpu, tensors
 from snap.runtime.compile import check_module
+from snap.runtime.contexts import OnDevice
 from snap.runtime.driver import Device, Driver
 from snap.runtime.errors import InternalError, LaunchError, ToolchainError
 from snap.runtime.gpu import GpuKernel
@@ -57,10 +58,15 @@ class Library:
         function._obj.value = 0xF00
         return 0
 
-    def cuCtxSetCurrent(self, context):
+    def cuCtxGetCurrent(self, context):
+        context._obj.value = 1
         return 0
 
     cuLaunchKernelEx = None
+
+
+def on(library):
+    return OnDevice(Driver(library), Device(0, 90, 132, 232448, True, 1))
 
 
 @pytest.fixture
@@ -82,13 +88,13 @@ def load(library, monkeypatch):
 
 
 def test_what_the_driver_is_told(library):
-    maps = TensorMaps(Driver(library), "k", "a", TensorMap(0, BF16, (2, 128, 64), 128))
+    maps = TensorMaps(on(library), "k", "a", TensorMap(0, BF16, (2, 128, 64), 128))
     assert maps[0x1000, (3, 1000, 4096)] == bytes(range(128))
     assert library.told == [(9, 0x1000, [4096, 1000, 3], [8192, 8192000], [64, 128, 2], 0, 3, 3, 0)]
 
 
 def test_one_dimension_has_no_rows(library):
-    maps = TensorMaps(Driver(library), "k", "a", TensorMap(0, F32, (256,), 0))
+    maps = TensorMaps(on(library), "k", "a", TensorMap(0, F32, (256,), 0))
     maps[0x1000, (1001,)]
     assert library.told == [(7, 0x1000, [1001], [], [256], 0, 0, 3, 0)]
 
@@ -124,14 +130,14 @@ def test_promotion(columns, inner, promotion):
     (0x1000, (4, 1 << 20, 1 << 20), r"2\*\*40 bytes"),
 ])
 def test_what_is_refused(library, pointer, shape, words):
-    maps = TensorMaps(Driver(library), "k", "a", TensorMap(0, BF16, (1,) * (len(shape) - 1) + (64,), 128))
+    maps = TensorMaps(on(library), "k", "a", TensorMap(0, BF16, (1,) * (len(shape) - 1) + (64,), 128))
     with pytest.raises(LaunchError, match=words) as caught:
         maps[pointer, shape]
     assert caught.value.parameter == "a" and not library.told and not maps
 
 
 def test_the_largest_that_fits(library):
-    maps = TensorMaps(Driver(library), "k", "a", TensorMap(0, BF16, (256, 64), 128))
+    maps = TensorMaps(on(library), "k", "a", TensorMap(0, BF16, (256, 64), 128))
     maps[0x1000, (1 << 32, 64)]
     assert library.told[0][2] == [64, 1 << 32]
 
@@ -140,7 +146,7 @@ def test_the_largest_that_fits(library):
                                                 ((0, 16), U8, 0)])
 def test_boxes_that_the_compiler_must_not_ask_for(library, box, elem, swizzle):
     with pytest.raises(InternalError):
-        TensorMaps(Driver(library), "k", "a", TensorMap(0, elem, box, swizzle))
+        TensorMaps(on(library), "k", "a", TensorMap(0, elem, box, swizzle))
 
 
 def test_ranks_must_agree():
@@ -150,7 +156,7 @@ def test_ranks_must_agree():
 
 def test_the_cache_is_bounded_and_keeps_the_latest(library, monkeypatch):
     monkeypatch.setattr(tensors, "_MOST_KEPT", 4)
-    maps = TensorMaps(Driver(library), "k", "a", TensorMap(0, F32, (8, 8), 0))
+    maps = TensorMaps(on(library), "k", "a", TensorMap(0, F32, (8, 8), 0))
     for number in range(10):
         maps[0x1000 * number, (64, 64)]
     assert len(maps) == 4 and len(library.told) == 10
@@ -162,7 +168,7 @@ def test_the_cache_is_bounded_and_keeps_the_latest(library, monkeypatch):
 
 def test_threads_fill_the_cache_together(library, monkeypatch):
     monkeypatch.setattr(tensors, "_MOST_KEPT", 8)
-    maps = TensorMaps(Driver(library), "k", "a", TensorMap(0, F32, (8, 8), 0))
+    maps = TensorMaps(on(library), "k", "a", TensorMap(0, F32, (8, 8), 0))
     failures = []
 
     def work():
@@ -181,7 +187,7 @@ def test_threads_fill_the_cache_together(library, monkeypatch):
 
 
 def test_a_driver_without_maps():
-    maps = TensorMaps(Driver(SimpleNamespace(cuLaunchKernelEx=None)), "k", "a", TensorMap(0, F32, (8, 8), 0))
+    maps = TensorMaps(on(SimpleNamespace(cuLaunchKernelEx=None)), "k", "a", TensorMap(0, F32, (8, 8), 0))
     with pytest.raises(ToolchainError, match="older than CUDA 12.0"):
         maps[0x1000, (64, 64)]
 

@@ -13,7 +13,7 @@ import snap
 from snap import *
 from snap.ir.printed import THREAD_AT, WHICH_AT
 from snap.runtime.compile import _cached
-from snap.runtime.driver import Driver
+from snap.runtime.driver import Device, Driver
 from snap.runtime.errors import LostGpuError
 
 
@@ -57,7 +57,7 @@ def test_the_word_says_which_and_who():
     assert [a.message for a in module.asserts] == ["v is positive", "assertion failed"]
     library = Library()
     driver = Driver(library)
-    driver.load(b"", module.kernel, module.asserts)
+    driver.on(Device(0, 90, 132, 232448, True, 1)).load(b"", module.kernel, module.asserts)
     assert library.variable.value == ctypes.addressof(library.word) and library.word.value == 0
     assert "which kernel it was" in str(driver.launch_failure(719, "next"))
     library.word.value = 1 << WHICH_AT | 5 << THREAD_AT | 3
@@ -73,8 +73,8 @@ def test_the_word_says_which_and_who():
 
 def test_a_kernel_without_assertions_is_not_watched():
     library = Library()
-    Driver(library).load(b"", "k")
-    assert library.calls == ["cuModuleLoadData", "cuModuleGetFunction"]
+    Driver(library).on(Device(0, 90, 132, 232448, True, 1)).load(b"", "k")
+    assert [name for name in library.calls if not name.startswith("cuCtx")] == ["cuModuleLoadData", "cuModuleGetFunction"]
 
 
 def test_what_always_holds_is_not_asked():

@@ -26,7 +26,7 @@ from snap import lib  # noqa: E402
 from snap.lib import arrays, recorded, reduction, replays, torch_ops  # noqa: E402
 from snap.lib.product_gradients import gemm_gradients, sgemm_gradients  # noqa: E402
 from snap.runtime import native  # noqa: E402
-from snap.runtime.driver import CLEAN, ROOM  # noqa: E402
+from snap.runtime.contexts import CLEAN, ROOM  # noqa: E402
 from snap.runtime.errors import LaunchError  # noqa: E402
 from snap.runtime.gpu import GpuKernel, PassedLayout, formats_of, function_argument  # noqa: E402
 from snap.runtime.launch import launcher  # noqa: E402

@@ -11,7 +11,7 @@ Non-goals:  which repetition a call takes (recorded)
 
 Python's own overhead is what is being saved.  All that the signature decides stands in the text as a constant; what is
 left are the arrays' addresses.  Memory that one launch alone needs, and nobody sees, is not allocated: on the default
-stream kernels run one after the other, and share one piece of it (driver.room), and one that is zero whenever one of
+stream kernels run one after the other, and share one piece of it (contexts.py), and one that is zero whenever one of
 them begins.  On other streams, where graphs are captured among others, it is allocated.
 """
 
@@ -221,22 +221,23 @@ class TensorPlace:
 
 
 def on_gpu(torch: Any, device: int) -> TensorPlace | None:
-    from snap.runtime.driver import CLEAN, ROOM, driver
+    from snap.runtime.contexts import CLEAN, ROOM
+    from snap.runtime.driver import driver
     from snap.runtime.launch import launcher
 
     empty = getattr(torch._C._dynamo.guards, "_empty_strided_cuda", None)
     if empty is None:
         return None
-    found = driver()
+    found = driver().on(driver().device(device))
     return TensorPlace(
         device,
         found.count == 1,
         empty,
         torch._C._cuda_getCurrentRawStream,
         torch._C._cuda_getDevice,
-        lambda: found.room(found.device(device)),
+        found.room,
         ROOM,
-        lambda: found.room(found.device(device), CLEAN),
+        lambda: found.room(CLEAN),
         CLEAN,
         lambda step: trusted(launcher(step.function.kernel._specialised({})), step.function.blocks, step.args, device),
     )

@@ -1,31 +1,46 @@
-"""The few calls of the CUDA driver that a launch needs, bound by ctypes.
+"""The few calls of the CUDA driver that a launch needs, bound by ctypes: devices, contexts, and what errors mean.
 
 ctypes and not a binding package: a launch then costs one foreign call with four integers, and a process whose kernels
 are in the cache imports nothing else.  Every function here raises `GpuError` with the driver's own words; `driver()`
-raises `ToolchainError` where there is no driver or no GPU.
+raises `ToolchainError` where there is no driver or no GPU.  Calls that need a context are made by contexts.py alone.
 """
 
 from __future__ import annotations
 
-import atexit
-import contextlib
 import ctypes
 import functools
 import os
 import sys
 import threading
-from collections.abc import Iterator
-from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
+from ctypes import byref, c_char_p, c_int, c_uint64, c_void_p
+from typing import TYPE_CHECKING
 
 from snap.diag.render import render
-from snap.ir.hardware import TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES
-from snap.ir.printed import FAILED, Assertion, failure
+from snap.ir.printed import Assertion, failure
 from snap.record import record
-from snap.runtime.errors import GpuError, LostGpuError, ToolchainError
+from snap.runtime.errors import GpuError, InternalError, LostGpuError, ToolchainError
+
+if TYPE_CHECKING:
+    from snap.runtime.contexts import OnDevice
 
 NO_DEVICE = 100
 INVALID_CONTEXT = 201
+INVALID_HANDLE = 400
 MISALIGNED = 716
+
+# What a launch says where the thread has no context, or one that the kernel was not loaded into.
+CONTEXT_ERRORS = INVALID_CONTEXT, INVALID_HANDLE
+# All other calls need a context.
+_WITHOUT_CONTEXT = {
+    "cuDeviceGetCount",
+    "cuDeviceGet",
+    "cuDeviceGetName",
+    "cuDeviceGetAttribute",
+    "cuDevicePrimaryCtxRetain",
+    "cuCtxGetCurrent",
+    "cuCtxSetCurrent",
+    "cuCtxGetDevice",
+}
 
 # What a kernel that ran earlier left behind: the context is lost, and every later call reports it again.
 _STICKY = {
@@ -45,17 +60,8 @@ _STICKY = {
 
 # CUdevice_attribute
 _MULTIPROCESSORS, _MAJOR, _MINOR, _COOPERATIVE, _SHARED_OPTIN = 16, 75, 76, 95, 97
-# CUfunction_attribute
-_MAX_DYNAMIC_SHARED, _LARGE_CLUSTERS = 8, 14
-# CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_DEVICEMAP
-_FOR_ALL_CONTEXTS, _MAPPED = 1, 2
-# CUstream_flags, CUstreamCaptureMode
-_NON_BLOCKING, _RELAXED = 1, 2
 # CUpointer_attribute
 _POINTER_ORDINAL = 9
-
-ROOM = 16 << 20  # bytes that kernels on a device's default stream share for what each of them needs while it runs
-CLEAN = 1 << 17  # bytes, likewise, that are zero whenever one begins: each leaves them so
 
 
 @record
@@ -90,16 +96,25 @@ class Driver:
         self._devices: dict[int, Device] = {}
         self._lock = threading.Lock()
         self.watched: list[WatchedKernel] = []
-        self._waits: set[int] = set()
-        self._rooms: dict[tuple[int, int], int] = {}
+        self._on: dict[int, OnDevice] = {}
         # Called with arguments made beforehand: declaring argtypes would only slow it down.
         self.launch = library.cuLaunchKernelEx
 
     def call(self, name: str, *args: object) -> None:
+        """A call that needs no context."""
+        if name not in _WITHOUT_CONTEXT:
+            raise InternalError(f"{name} was called in whatever context the thread has; this is a bug in Snap")
+        self.made(name, *args)
+
+    def made(self, name: str, *args: object) -> None:
         result = getattr(self._library, name)(*args)
         if result:
             problem = f"{name} failed: {self.describe(result)}"
             raise LostGpuError(problem, result) if result in _STICKY else GpuError(problem)
+
+    def has(self, name: str) -> bool:
+        """Whether this version of the driver has such a function."""
+        return hasattr(self._library, name)
 
     def describe(self, result: int) -> str:
         name, text = c_char_p(), c_char_p()
@@ -170,191 +185,37 @@ class Driver:
             context.value or 0,
         )
 
+    def on(self, device: Device) -> OnDevice:
+        """The calls that need a context, in that of a device."""
+        from snap.runtime.contexts import OnDevice
+
+        found = self._on.get(device.number)
+        return self._on.setdefault(device.number, OnDevice(self, device)) if found is None else found
+
     def current_device(self) -> int:
         """The device of this thread's current context; torch's or the first one where the thread has none yet."""
-        if self._has_context():
+        if self.context():
             number = c_int()
             self.call("cuCtxGetDevice", byref(number))
             return number.value
         torch = sys.modules.get("torch")
         return torch.cuda.current_device() if torch is not None and torch.cuda.is_available() else 0
 
-    def _has_context(self) -> bool:
+    def context(self) -> int:
+        """This thread's; 0 where it has none."""
         context = c_void_p()
         self.call("cuCtxGetCurrent", byref(context))
-        return bool(context.value)
+        return context.value or 0
 
     def enter(self, device: Device) -> None:
         """Makes the device's primary context current on this thread."""
         self.call("cuCtxSetCurrent", c_void_p(device.context))
 
-    def ensure_context(self, device: Device) -> None:
-        """A thread that has not used the GPU yet has no context."""
-        if not self._has_context():
-            self.enter(device)
-
     def device_of(self, pointer: int) -> int | str:
         number = c_int()
-        result = self._library.cuPointerGetAttribute(byref(number), _POINTER_ORDINAL, c_void_p(pointer))
+        with self.on(self.device(self.current_device())).current():
+            result = self._library.cuPointerGetAttribute(byref(number), _POINTER_ORDINAL, c_void_p(pointer))
         return "memory that the CUDA driver does not know" if result else number.value
-
-    # ---- modules ----
-
-    def load(self, cubin: bytes, kernel: str, asserts: tuple[Assertion, ...] = ()) -> c_void_p:
-        """The kernel's function handle, in the current context.  The module stays loaded for the life of the
-        process.
-        """
-        module, function = c_void_p(), c_void_p()
-        self.call("cuModuleLoadData", byref(module), cubin)
-        self.call("cuModuleGetFunction", byref(function), module, kernel.encode())
-        if asserts:
-            self._watch(module, kernel, asserts)
-        return function
-
-    def _watch(self, module: c_void_p, kernel: str, asserts: tuple[Assertion, ...]) -> None:
-        """Let the kernel say which assertion did not hold: in memory of the host's, that outlives the context."""
-        variable, size, word, mapped = c_uint64(), c_size_t(), c_void_p(), c_uint64()
-        self.call("cuModuleGetGlobal_v2", byref(variable), byref(size), module, FAILED.encode())
-        self.call("cuMemHostAlloc", byref(word), c_size_t(8), c_uint(_FOR_ALL_CONTEXTS | _MAPPED))
-        self.watched.append(WatchedKernel(kernel, asserts, c_uint64.from_address(word.value or 0)))
-        self.watched[-1].word.value = 0
-        self.call("cuMemHostGetDevicePointer_v2", byref(mapped), word, c_uint(0))
-        self.call("cuMemcpyHtoD_v2", variable, byref(mapped), c_size_t(8))
-
-    def wait_at_exit(self, device: Device) -> None:
-        """What a kernel prints is shown when the host waits for it: at the end of the process, if nobody does
-        before.
-        """
-        with self._lock:
-            if device.number not in self._waits:
-                self._waits.add(device.number)
-                atexit.register(self._wait, device)
-
-    def _wait(self, device: Device) -> None:
-        if not self._library.cuCtxSetCurrent(c_void_p(device.context)):
-            self._library.cuCtxSynchronize()
-
-    def allow_dynamic_shared(self, function: c_void_p, size: int) -> None:
-        self.call("cuFuncSetAttribute", function, _MAX_DYNAMIC_SHARED, c_int(size))
-
-    def allow_large_clusters(self, function: c_void_p) -> None:
-        """Clusters of more than 8 blocks, which not every GPU has."""
-        self.call("cuFuncSetAttribute", function, _LARGE_CLUSTERS, c_int(1))
-
-    def resident_blocks(self, function: c_void_p, threads: int, dynamic_shared: int) -> int:
-        """How many blocks of the kernel one multiprocessor runs at a time."""
-        blocks = c_int()
-        self.call(
-            "cuOccupancyMaxActiveBlocksPerMultiprocessor",
-            byref(blocks),
-            function,
-            c_int(threads),
-            c_size_t(dynamic_shared),
-        )
-        return blocks.value
-
-    def resident_clusters(self, function: c_void_p, config: bytes) -> int:
-        """How many clusters of the kernel the whole GPU runs at a time; `config` is a CUlaunchConfig."""
-        clusters = c_int()
-        self.call("cuOccupancyMaxActiveClusters", byref(clusters), function, config)
-        return clusters.value
-
-    # ---- memory ----
-
-    def tensor_map(
-        self,
-        kind: int,
-        pointer: int,
-        extents: tuple[int, ...],
-        strides: tuple[int, ...],
-        box: tuple[int, ...],
-        swizzle: int,
-        promotion: int,
-    ) -> bytes:
-        """A CUtensorMap.  Innermost dimension first, as the driver has it; strides in bytes, of all dimensions but the
-        innermost.
-        """
-        encode = getattr(self._library, "cuTensorMapEncodeTiled", None)
-        if encode is None:
-            raise ToolchainError("the NVIDIA driver is older than CUDA 12.0, which TMA (tensor maps) needs")
-        rank = len(extents)
-        memory = ctypes.create_string_buffer(TENSOR_MAP_BYTES + TENSOR_MAP_ALIGN)
-        start = -ctypes.addressof(memory) % TENSOR_MAP_ALIGN  # the driver wants it aligned
-        self.call(
-            "cuTensorMapEncodeTiled",
-            byref(memory, start),
-            c_int(kind),
-            c_uint(rank),
-            c_void_p(pointer),
-            (c_uint64 * rank)(*extents),
-            (c_uint64 * max(rank - 1, 1))(*strides),
-            (c_uint * rank)(*box),
-            (c_uint * rank)(*(1,) * rank),
-            c_int(0),
-            c_int(swizzle),
-            c_int(promotion),
-            c_int(0),
-        )
-        return memory.raw[start : start + TENSOR_MAP_BYTES]
-
-    def room(self, device: Device, size: int = ROOM) -> int:
-        """Device memory of so many bytes, ROOM or CLEAN, that is never given back; 0 where there is none just now.
-        CLEAN is zeroed before anything later on the default stream.
-        """
-        found = self._rooms.get((device.number, size))
-        if found is None:
-            with self._lock:
-                found = self._rooms.get((device.number, size))
-                if found is None:
-                    try:
-                        self.ensure_context(device)
-                        found = self.zeroed(size) if size == CLEAN else self.allocated(size)
-                    except LostGpuError:
-                        raise
-                    except GpuError:  # no memory
-                        return 0
-                    self._rooms[device.number, size] = found
-        return found
-
-    def allocated(self, size: int) -> int:
-        """Device memory of `size` bytes."""
-        pointer = c_void_p()
-        with self._beside_captures():
-            self.call("cuMemAlloc_v2", byref(pointer), c_size_t(size))
-        return pointer.value or 0
-
-    def zeroed(self, size: int) -> int:
-        """Device memory of `size` bytes (a multiple of 4), which is zero by now: zeroed on a stream of its own, that no
-        graph captures.
-        """
-        pointer, stream = self.allocated(size), c_void_p()
-        with self._beside_captures():
-            self.call("cuStreamCreate", byref(stream), c_uint(_NON_BLOCKING))
-            try:
-                self.call("cuMemsetD32Async", c_void_p(pointer), c_uint(0), c_size_t(size // 4), stream)
-                self.call("cuStreamSynchronize", stream)
-            finally:
-                self.call("cuStreamDestroy_v2", stream)
-        return pointer
-
-    @contextlib.contextmanager
-    def _beside_captures(self) -> Iterator[None]:
-        """Memory may be allocated, and a stream waited for, while some stream captures a graph: this thread says that
-        it knows what it does; else the call would fail, and the capture with it.
-        """
-        mode = c_int(_RELAXED)
-        self.call("cuThreadExchangeStreamCaptureMode", byref(mode))
-        try:
-            yield
-        finally:
-            self.call("cuThreadExchangeStreamCaptureMode", byref(mode))
-
-    def capturing(self, stream: int) -> bool:
-        """Whether what is launched on the stream goes into a graph.  Where the driver does not say, as of the default
-        stream while another one captures, the launch itself is told why.
-        """
-        status = c_int()
-        return not self._library.cuStreamIsCapturing(c_void_p(stream), byref(status)) and status.value != 0
 
 
 @functools.cache

@@ -20,7 +20,8 @@ from snap.record import record
 from snap.runtime import native
 from snap.runtime.arrays import ArrayInfo
 from snap.runtime.compile import ARCH_SPECIFIC, compile_cubin
-from snap.runtime.driver import INVALID_CONTEXT, Device, Driver, driver
+from snap.runtime.contexts import OnDevice
+from snap.runtime.driver import Device, driver
 from snap.runtime.errors import GpuError, LaunchError, LostGpuError, ToolchainError
 from snap.runtime.signature import Pointer, Signature, bf16_bits
 from snap.runtime.sizes import bytes_at_launch, rows_at_launch, upto_of
@@ -88,10 +89,9 @@ class GpuKernel:
         self.compiled = compiled
         self.signature = signature
         self.device = device
-        self.driver: Driver = driver()
+        self.driver: OnDevice = driver().on(device)
         module = compiled.module
         _check_device(signature.kernel, module, device)
-        self.driver.enter(device)
         native.begin()
         self.function = self._load(compiled, device)
         self.argument = function_argument(self.function)
@@ -110,7 +110,7 @@ class GpuKernel:
         try:
             function = self.driver.load(cubin, module.kernel, module.asserts)
             if module.prints:
-                self.driver.wait_at_exit(device)
+                self.driver.wait_at_exit()
             most = module.dynamic_smem + sum(a.row * upto_of(a.obj) + a.align for a in module.at_launch)
             if most:
                 own = module.smem - module.dynamic_smem
@@ -198,16 +198,16 @@ class GpuKernel:
     def launch(self, blocks: int, stream: int, args: tuple[object, ...]) -> None:
         dynamic = self.dynamic(args) if self.compiled.module.at_launch else None
         self.check_blocks(blocks, dynamic)
-        self.driver.ensure_context(self.device)
         values = [number for param, arg in zip(self.signature.params, args) for number in numbers_of(param, arg)]
         values += self._tensor_maps(args)
         if self.compiled.module.grid_barrier:
             values.append(self.words.of(stream))
         buffer, arguments, *attributes = self.slot(blocks, dynamic)
         self.layout.pack.pack_into(buffer, STREAM_AT, stream, *attributes, *values)
-        result = self.driver.launch(*arguments)
+        with self.driver.current():
+            result = self.driver.launch(*arguments)
         if result:
-            self.failed(result, arguments)
+            raise self.driver.launch_failure(result, self.signature.kernel)
 
     def _tensor_maps(self, args: tuple[object, ...]) -> list[bytes]:
         """Made before anything is launched: what cannot be copied in boxes is refused here."""
@@ -217,14 +217,8 @@ class GpuKernel:
         return found
 
     def failed(self, result: int, arguments: tuple[object, ...]) -> None:
-        """On the fast path nobody asks whether this thread has a context; where it has none it gets one, and the launch
-        is made once more.
-        """
-        if result == INVALID_CONTEXT:
-            self.driver.enter(self.device)
-            result = self.driver.launch(*arguments)
-        if result:
-            raise self.driver.launch_failure(result, self.signature.kernel)
+        """On the fast path nobody asks which context this thread has."""
+        self.driver.launched(result, arguments, self.signature.kernel)
 
     def native_target(self, blocks: int, dynamic: int | None, layout: PassedLayout | None = None) -> tuple[object, ...]:
         """What native.c launches; layout: another one than the kernel's own."""
@@ -234,11 +228,9 @@ class GpuKernel:
         launch, function = self.driver.launch_address, self.function.value
         return launch, function, blocks, module.threads, given, module.cooperative, self.failed_native, offsets
 
-    def failed_native(self, result: int, again: int) -> None:
-        """As `failed`, for native.c, which launches once more where this returns."""
-        if result != INVALID_CONTEXT or again:
-            raise self.driver.launch_failure(result, self.signature.kernel)
-        self.driver.enter(self.device)
+    def failed_native(self, result: int, config: int, values: int) -> None:
+        """As `failed`, for native.c."""
+        self.failed(result, (ctypes.c_void_p(config), self.argument, ctypes.c_void_p(values), None))
 
 
 def function_argument(function: ctypes.c_void_p) -> object:

@@ -19,7 +19,7 @@ import threading
 from snap.ir.hardware import ARRAY_EXTENT, ARRAY_STRIDE, BOX_BYTES, BOX_EXTENT, BOX_RANK, CACHE_LINE, SECTOR, SWIZZLES
 from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64
 from snap.record import record
-from snap.runtime.driver import Driver
+from snap.runtime.contexts import OnDevice
 from snap.runtime.errors import InternalError, LaunchError
 
 _MOST_KEPT = 256
@@ -123,7 +123,7 @@ class TensorMaps(dict):
     costs one lookup.
     """
 
-    def __init__(self, driver: Driver, kernel: str, parameter: str, tensor):
+    def __init__(self, driver: OnDevice, kernel: str, parameter: str, tensor):
         super().__init__()
         check_box(kernel, parameter, tensor)
         self._driver, self._kernel, self._parameter, self._tensor = driver, kernel, parameter, tensor

@@ -165,7 +165,7 @@ def asked_keys(tensor: Any) -> int:
 
 # ---- what is written ------------------------------------------------------------------------------------------------
 
-_COUNTER_BYTES = 32  # of torch's object with a version: two words of counting its users, and the version
+_COUNTER_WORDS = 8  # of 4 bytes, of torch's object with a version: its class, how many use it, and the version
 _RAISED = 5, 11, 29  # versions that are looked for
 
 
@@ -213,8 +213,8 @@ def _counter(pairs: list[tuple[Any, Any, Any]], without: Any) -> tuple[int, int]
     places = range(0, _MOST_BYTES, 8)
     shared = [at for at in places if all(_word(a, at) == _word(b, at) != _word(c, at) for a, b, c in pairs)]
     (place,) = (at for at in shared if not _word(without, at) and all(_word(a, at) for a, _, _ in pairs))
-    objects = [ctypes.string_at(_word(a, place), _COUNTER_BYTES) for a, _, _ in pairs]
-    numbers = zip(*(struct.unpack(f"<{_COUNTER_BYTES // 4}I", one) for one in objects))
+    objects = [ctypes.string_at(_word(a, place), 4 * _COUNTER_WORDS) for a, _, _ in pairs]
+    numbers = zip(*(struct.unpack(f"<{_COUNTER_WORDS}I", one) for one in objects))
     (index,) = (k for k, found in enumerate(numbers) if found == _RAISED)
     for (a, _, _), version in zip(pairs, _RAISED):
         written = ctypes.c_uint32.from_address(_word(a, place) + 4 * index)

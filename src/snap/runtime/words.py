@@ -13,14 +13,14 @@ from __future__ import annotations
 import threading
 
 from snap.ir.hardware import CACHE_LINE
-from snap.runtime.driver import Driver
+from snap.runtime.contexts import OnDevice
 
 _CHUNK = 1 << 14  # bytes that are allocated at a time
 _LINE = CACHE_LINE  # no two sets of words share a line of the cache
 
 
 class Words:
-    def __init__(self, driver: Driver, count: int):
+    def __init__(self, driver: OnDevice, count: int):
         self._driver = driver
         self._size = -(-4 * count // _LINE) * _LINE
         self._streams: dict[int, int] = {}

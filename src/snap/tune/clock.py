@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from ctypes import byref, c_float, c_int, c_size_t, c_uint, c_void_p
 
-from snap.runtime.driver import Driver, driver
+from snap.runtime.contexts import OnDevice
+from snap.runtime.driver import driver
 
 _L2_BYTES = 38  # CUdevice_attribute
 _FLUSHES = 2  # of the L2's size, written between runs
@@ -23,9 +24,7 @@ class GpuClock:
     """`clock(run, runs, before)`: `before` is queued ahead of each run and not timed."""
 
     def __init__(self, number: int, stream: int):
-        self.driver: Driver = driver()
-        self.device = self.driver.device(number)
-        self.driver.ensure_context(self.device)
+        self.driver: OnDevice = driver().on(driver().device(number))
         self.stream = c_void_p(stream)
         self.scratch = c_void_p()
         self.size = max(32 << 20, _FLUSHES * self._l2(number))
@@ -68,8 +67,7 @@ class GpuClock:
 
     def _between(self, start: c_void_p, stop: c_void_p) -> float:
         milliseconds = c_float()
-        elapsed = (
-            "cuEventElapsedTime_v2" if hasattr(self.driver._library, "cuEventElapsedTime_v2") else "cuEventElapsedTime"
-        )
+        later = "cuEventElapsedTime_v2"
+        elapsed = later if self.driver.driver.has(later) else "cuEventElapsedTime"
         self.driver.call(elapsed, byref(milliseconds), start, stop)
         return milliseconds.value / 1e3

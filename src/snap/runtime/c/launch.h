@@ -37,7 +37,7 @@ typedef struct {
     int cooperative;
     int count;                /* values */
     uint16_t at[MOST_VALUES]; /* where each lies among the packed bytes */
-    PyObject *failed;         /* (result, again) raises, or has made another attempt worth while */
+    PyObject *failed;         /* (result, config, values) launches in the right context, or raises */
 } Target;
 
 /* Where a launch stands: made, an error was raised, or it is another one's affair. */
@@ -66,22 +66,16 @@ static Outcome launched(const Target *target, void *stream, unsigned char *packe
         config.attributes = &attribute;
         config.attribute_count = 1;
     }
-    for (int again = 0;; again = 1) {
-        int result;
-        Py_BEGIN_ALLOW_THREADS
-        result = target->driver(&config, target->function, values, NULL);
-        Py_END_ALLOW_THREADS
-        if (result == 0)
-            return MADE;
-        PyObject *said = PyObject_CallFunction(target->failed, "ii", result, again);
-        if (said == NULL)
-            return RAISED;
-        Py_DECREF(said);
-        if (again) {
-            PyErr_Format(PyExc_SystemError, "a launch failed twice with error %d, and nobody said so", result);
-            return RAISED;
-        }
-    }
+    int result;
+    Py_BEGIN_ALLOW_THREADS
+    result = target->driver(&config, target->function, values, NULL);
+    Py_END_ALLOW_THREADS
+    if (result == 0)
+        return MADE;
+    PyObject *said = PyObject_CallFunction(target->failed, "iKK", result, (unsigned long long)(uintptr_t)&config,
+                                           (unsigned long long)(uintptr_t)values);
+    Py_XDECREF(said);
+    return said == NULL ? RAISED : MADE;
 }
 
 /* target: (driver, function, blocks, threads, shared bytes, cooperative, failed, (offset of each value, ...)) */

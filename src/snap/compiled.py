@@ -53,11 +53,11 @@ class Compiled:
 
     @functools.cached_property
     def apart(self) -> tuple[frozenset, str]:
-        """`lean=True` of a decorator: the pairs of places that a proof has shown to be apart; or why there are none."""
-        from snap.prove.needless import needless
-        from snap.sync import conflicts
+        """`lean=True` of a decorator: the pairs of places whose barriers are left out; or why there are none."""
+        from snap.prove.needless import left_out
+        from snap.sync import conflicts, synchronize
 
-        return needless(self.task, conflicts(self.typed))
+        return left_out(self.task, conflicts(self.typed), lambda pairs: synchronize(replace(self.typed, apart=pairs)))
 
     def left_out(self) -> tuple[list[SyncPoint], str]:
         """The barriers that were inferred and left out; where there are none, why."""

@@ -6,26 +6,69 @@ of them that are shown to be apart, or why none can be.  Invariant: of a pair th
 the first place and one at the second, in whichever iterations, calls and entries of scopes, unless both read.  That
 rests on *bounds* (indices are inside, arithmetic stays in its type): where they are not proved, nothing is said.
 Non-goals: which barriers that spares (sync/cover.py); what one thread must wait for itself.
+
+A barrier is left out if two walks say so, of which neither knows what the other has found: `needless` looks at the
+typed program (evaluate.py) and names pairs; and the check of order (order.py) looks at the program without their
+barriers, with values, a reader of `where=`, and questions to isl and z3 of its own, and shows that all is ordered.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from snap.analysis.exact.ladder import NO, Ladder
 from snap.analysis.exact.terms import Cond, equal, negated
 from snap.diag.span import Span
 from snap.ir.effects import Extent
+from snap.ir.synced import Function as Synced
 from snap.ir.types import BLOCK1, GRID1, Privilege
 from snap.prove import MISSING, Task, kept, prove
 from snap.prove.apart import elements, meet, other_team, sides_of
 from snap.prove.context import ProofContext, context
+from snap.prove.order import asked_of, order
 from snap.prove.sites import Site
 from snap.prove.verdict import Verdict
 
 PlacePair = tuple[Span, Span]
 STEPS = 200_000  # of z3, for one question
+
+
+def left_out(
+    task: Task, wanted: Iterable[PlacePair], without: Callable[[frozenset[PlacePair]], Synced]
+) -> tuple[frozenset[PlacePair], str]:
+    """The pairs whose barriers are left out; and where there are none, why.  without: the synchronized program in which
+    nothing orders such pairs.
+    """
+    shown, why = needless(task, wanted)
+    if not shown:
+        return shown, why
+    store = task.store() if task.store is not None and kept.decided(task) else None
+    pairs = sorted(shown, key=repr)
+    key = kept.key_of(task, ("left out", repr(pairs)))
+    known = None if store is None else store.get(key)
+    if known is None:
+        agreed = _agreed(task, shown, without)
+        known = bytes(pair in agreed for pair in pairs)
+        if store is not None:
+            store.put(key, known)
+    found = frozenset(pair for pair, yes in zip(pairs, known) if yes)
+    return found, "" if found else "without them the order of all accesses was not shown again, by another walk"
+
+
+def _agreed(
+    task: Task, shown: frozenset[PlacePair], without: Callable[[frozenset[PlacePair]], Synced]
+) -> frozenset[PlacePair]:
+    """Those without whose barriers all is ordered: pairs that this leaves open get theirs back."""
+    while shown:
+        found = order(without(shown), asked_of(task))
+        if found.verdict == "ordered":
+            break
+        wrong = shown & {ordered(pair.first.span, pair.second.span) for pair in found.open}
+        if not wrong:  # something else is open, or may hang, or is not followed
+            return frozenset()
+        shown -= wrong
+    return shown
 
 
 def needless(task: Task, wanted: Iterable[PlacePair]) -> tuple[frozenset[PlacePair], str]:

@@ -1,15 +1,20 @@
 """Order: whether every two accesses that conflict come in the order of the text, for all sizes, by what the
 synchronized program says; and whether every barrier and wait is passed.
 
-Input: a kernel of the synchronized IR.  Output: an `Order`: what is open, why it cannot be told, and what was taken as
-given.  Invariant: *ordered* is said only if every pair has been shown to be apart or ordered on all paths, and nothing
-can hang; `sync/` is never asked.  Non-goals: which barriers are needless.
+Input: a kernel of the synchronized IR, and `where=`, if that is to count.  Output: an `Order`: what is open, why it
+cannot be told, and what rests on other properties.  Invariant: *ordered* is said only if every pair has been shown to
+be apart or ordered on all paths, and nothing can hang; neither `sync/` nor the walk over the typed program
+(evaluate.py) is ever asked.  Non-goals: which barriers are needless.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+from snap.analysis.linear import Form
+from snap.frontend import tree
+from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.prove.order_acts import Open, Stuck
 from snap.prove.order_exit import at_the_end, parts_match
@@ -17,19 +22,24 @@ from snap.prove.order_phases import Phases
 from snap.prove.order_rings import Rings
 from snap.prove.order_tokens import kept, met
 from snap.prove.order_values import TooMuch
+from snap.prove.order_where import told
+
+if TYPE_CHECKING:
+    from snap.prove import Task
+
+AskedOfLaunches = tuple[tree.Lambda, dict[str, object]]  # `where=`, and what its names mean that no launch gives
 
 
 @dataclass
 class Order:
     """verdict: 'ordered' or 'unknown'.  open: pairs that nothing orders; stuck: what may hang; unknown: what could not
-    be followed; assumed: what is taken for granted; rests: what the property races has to show.
+    be followed; rests: what the property races has to show.
     """
 
     kernel: str
     open: list[Open] = field(default_factory=list)
     stuck: list[Stuck] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
-    assumed: list[str] = field(default_factory=list)
     rests: list[str] = field(default_factory=list)
     questions: int = 0
     pairs: int = 0
@@ -39,12 +49,12 @@ class Order:
         return "unknown" if self.open or self.stuck or self.unknown else "ordered"
 
 
-def order(kernel: synced.Function, apart: frozenset = frozenset()) -> Order:
-    """apart: pairs of places by which no two threads touch one element (needless.py)."""
+def order(kernel: synced.Function, asked: AskedOfLaunches | None = None) -> Order:
+    """asked: what every launch keeps, where that is to count."""
     result = Order(kernel.name)
     try:
         acts = Rings(kernel)
-        acts.questions.apart = apart
+        acts.values.facts = [*acts.values.facts, *_kept_by_launches(acts, asked)]
         acts.returns.append([])
         acts.body(kernel.body)
     except TooMuch as much:
@@ -61,6 +71,26 @@ def order(kernel: synced.Function, apart: frozenset = frozenset()) -> Order:
     for left in at_the_end(acts, phases, kept(met(ends), set())):
         acts.stuck.setdefault((left.span, left.why), left)
     result.open, result.stuck = list(acts.open.values()), list(acts.stuck.values())
-    result.assumed, result.rests = sorted(acts.questions.assumed), sorted(acts.questions.rests)
+    result.rests = sorted(acts.questions.rests)
     result.questions = acts.questions.solvers.asked
     return result
+
+
+def asked_of(task: Task) -> AskedOfLaunches | None:
+    return None if task.where is None else (task.where[0], {**task.where[1], **task.constants})
+
+
+def _kept_by_launches(acts: Rings, asked: AskedOfLaunches | None) -> list[Form]:
+    """What `where=` says of the kernel's parameters."""
+    if asked is None:
+        return []
+    where, outside = asked
+    names: dict[str, Form | int] = {name: n for name, n in outside.items() if type(n) is int}
+    for p in acts.kernel.params:
+        name = p.handle.name if isinstance(p, ir.MemParam) else p.var.name
+        known = None if isinstance(p, ir.MemParam) else acts.values.known.get(((), p.var.uid))
+        names.pop(name, None)
+        if known is not None:
+            names[name] = known
+    names.pop("blocks", None)
+    return told(where.body, names)

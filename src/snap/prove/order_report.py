@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from snap.diag.error import Label
-from snap.prove.order import Order, order
+from snap.prove.order import Order, asked_of, order
 from snap.prove.order_acts import Open, Stuck
 from snap.prove.order_kinds import PROXY, REGISTERS, START
 from snap.prove.order_sites import LoopAges
@@ -23,18 +23,10 @@ from snap.record import replace
 def orders(task: Any) -> Findings:
     """The property *order* of a `Task`."""
     kernel = task.synced()
-    found = findings(order(kernel, _apart(task, kernel)), kernel.span)
+    asked = asked_of(task) if kernel.apart else None  # all barriers that are inferred order whatever the launch is
+    found = findings(order(kernel, asked), kernel.span)
     lines = sorted({s.span.line for f in functions(kernel) for s in endless(f)})
     return replace(found, assumed=(*found.assumed, *(ENDS.format(line) for line in lines)))
-
-
-def _apart(task: Any, kernel: Any) -> frozenset:
-    """Where barriers were left out: the pairs of places that are apart, shown anew."""
-    if not kernel.apart:
-        return frozenset()
-    from snap.prove.needless import needless
-
-    return needless(task, kernel.apart)[0]
 
 
 def findings(found: Order, span: Any) -> Findings:
@@ -52,7 +44,7 @@ def findings(found: Order, span: Any) -> Findings:
             Property.ORDER, Verdict.PROVED, what, span, f"{found.pairs} pairs, {found.questions} questions"
         )
     rests = [Resting(text, (Property.RACES,)) for text in found.rests]
-    return Findings(tuple(made.values()), tuple(found.assumed), (*rests, Resting(ARITHMETIC, (Property.OVERFLOW,))))
+    return Findings(tuple(made.values()), (), (*rests, Resting(ARITHMETIC, (Property.OVERFLOW,))))
 
 
 ENDS = "the `while` in line {} ends (what it waits for is in memory, or no one counts it)"

@@ -171,13 +171,11 @@ class Questions:
     def __init__(self, values: Values, threads: int, unit: int, sizes: list[int], cluster: int):
         self.values, self.threads, self.unit, self.sizes, self.cluster = values, threads, unit, sizes, cluster
         self.solvers = Solvers()
-        self.assumed: set[str] = set()
         self.rests: set[str] = set()
         self.memo: dict[tuple, MeetingThreads | None] = {}
         self.sides: dict[tuple, SidedSite] = {}
         self.besides: Besides = NOTHING
         self.privileges: dict[tuple, Privilege] = {}  # of the variables that `Site.counters` names
-        self.apart: frozenset[tuple[Span, Span]] = frozenset()  # places by which no two threads touch one element
 
     def meets(
         self,
@@ -205,7 +203,7 @@ class Questions:
             return found
         if a.register:
             return None
-        if unit == THREAD1 or self._shown_apart(a, b):
+        if unit == THREAD1:
             return None
         rows = [0] * (-(-self.threads // self.unit)) if ordered is None else ordered
         somewhere = self._ask(a, b, ages, BLOCK1, [], "")
@@ -224,15 +222,6 @@ class Questions:
             if wide < reach and (found := self._ask(a, b, ages, shared, facts, who)):
                 return found
         return None
-
-    def _shown_apart(self, a: OrderSite, b: OrderSite) -> bool:
-        """Of what threads do themselves."""
-        if not self.apart or a.line.begun or b.line.begun or a.memory != b.memory:
-            return False
-        if (a.span, b.span) not in self.apart and (b.span, a.span) not in self.apart:
-            return False
-        self.assumed.add(f"no two threads meet in an element of `{a.name}` (shown: a barrier was left out)")
-        return True
 
     # ---- who ----
 

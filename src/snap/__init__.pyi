@@ -460,8 +460,8 @@ def print(*values: Any) -> Any:
 def divmod(a: Any, b: Any) -> Any:
     """divmod(a: int, b: int) -> (int, int)
 
-    `q, r = divmod(a, b)`: the quotient and the remainder of integers, as `/` and `%` give them. Outside of
-    Snap functions `divmod` is Python's.
+    `q, r = divmod(a, b)`: the quotient and the remainder of integers, as `//` and `%` give them, and as
+    Python's `divmod`.
     """
 
 def unroll(loop: Any, n: Any=None) -> Any:

@@ -131,8 +131,8 @@ STATEMENTS = {
     ),
     "divmod": (
         "(a: int, b: int) -> (int, int)",
-        "`q, r = divmod(a, b)`: the quotient and the remainder of integers, as `/` and `%` give them. Outside of Snap"
-        " functions `divmod` is Python's.",
+        "`q, r = divmod(a, b)`: the quotient and the remainder of integers, as `//` and `%` give them, and as"
+        " Python's `divmod`.",
     ),
     "unroll": (
         "(loop: range, n: constexpr(int) = None) -> range",

@@ -29,7 +29,12 @@ X = ir.Read(ir.Var(1, "x", I32, THREAD1, span=HERE), I32, span=HERE)
     (binary("-", const(0, U32), const(1, U32), U32), 2**32 - 1),
     (binary("/", const(-7), const(2)), -3),  # toward zero
     (binary("%", const(-7), const(2)), -1),
+    (binary("//", const(-7), const(2)), -4),  # down
+    (binary("mod", const(-7), const(2)), 1),
+    (binary("mod", const(7), const(-2)), -1),
+    (binary("//", const(-(2**31)), const(-1)), -(2**31)),
     (binary("/", const(1), const(0)), None),
+    (binary("//", const(1), const(0)), None),
     (binary("<<", const(1), const(32)), None),
     (ir.Cast(const(200), I8, span=HERE), -56),
     (ir.Cast(const(2), BOOL, span=HERE), True),

@@ -110,9 +110,15 @@ class Expressions:
             type = self.promoted(a.type, b.type)
             return both(f"({{}} {op} {{}})", type, (1 << BITS[type] - (not type.startswith("u"))), a, b)
         if how == 5:
-            n = self.pick([1, 2, 3, 7, 10])
             type = self.promoted(a.type, "i32")
-            return both(f"({{}} {self.pick(['/', '//', '%'])} {n})", type, a.bound, a)
+            signed = not type.startswith("u")
+            op = self.pick(["/", "//", "%"])
+            if self.rng.random() < 0.6:  # by -1 the least number leaves its type
+                n = self.pick([1, 2, 3, 7, 8, 10, *([-2, -3, -8, -10] if signed else [])])
+                return both(f"({{}} {op} {n})", type, max(a.bound, abs(n)), a)
+            b = both("((int({}) & 7) + 1)", "i32", 8, self.whole(depth - 1))
+            b = both("(-1 - {})", "i32", 9, b) if signed and self.rng.random() < 0.5 else b
+            return both(f"({{}} {op} {{}})", type, max(a.bound, 9), a, b)
         if how == 6:
             type = self.promoted(a.type, "i32")
             return both(f"({{}} >> {self.rng.randrange(BITS[type])})", type, max(a.bound, 1), a)

@@ -294,7 +294,7 @@ class Statements(Expressions):
                 return [self.expression(item) for item in items]
             case ast.Call(func=ast.Name(id="divmod"), args=[a, b]):
                 a, b = self.expression(a), self.expression(b)
-                return [self.binary(op, a, b) for op in "/%"]
+                return [self.binary(op, a, b) for op in ("//", "%")]
         e = self.expression(node)
         if not isinstance(e.type, tuple):
             raise Unsupported("these values for several targets")

@@ -181,11 +181,12 @@ def _quotient(a: int, b: int, t: str) -> int:
     return wrap(q if (a < 0) == (b < 0) else -q, t)
 
 
-def _remainder(a: int, b: int, t: str) -> int:
-    if b == 0:
-        return a
-    r = abs(a) % abs(b)
-    return -r if a < 0 else r
+def _floor(a: int, b: int, t: str) -> int:
+    return wrap(a // b if b else -1, t)
+
+
+def _modulo(a: int, b: int) -> int:
+    return a % b if b else a
 
 
 def shifted(op: str, a: int, count: int, t: str) -> int:
@@ -212,10 +213,12 @@ def operation(op: str, t: str):
         if t == "f32":
             return lambda a, b: c_float(f(a, b)).value
         return lambda a, b: rounded(f(a, b), t)
-    if op in ("/", "//"):
+    if op == "/":
         return lambda a, b: _quotient(a, b, t)
+    if op == "//":
+        return lambda a, b: _floor(a, b, t)
     if op == "%":
-        return lambda a, b: _remainder(a, b, t)
+        return _modulo
     if op in ("<<", ">>"):
         return lambda a, b: shifted(op, a, b, t)
     f, n = _WHOLE[op], WIDTH[t]
@@ -232,8 +235,7 @@ def folded(op: str, a, b):
     if op in ("/", "//", "%"):
         if b == 0:
             raise Unsupported("a constant divided by zero")
-        q = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-        return a - q * b if op == "%" else q
+        return a // b if op == "//" else a % b if op == "%" else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
     if op in ("<<", ">>"):
         return a << b if op == "<<" else a >> b
     return _WHOLE[op](a, b)

@@ -45,6 +45,7 @@ OPERATIONS = {
     "+": lambda a, c: a + c, "-": lambda a, c: a - c, "*": lambda a, c: a * c,
     "&": lambda a, c: a & c, "|": lambda a, c: a | c, "^": lambda a, c: a ^ c,
     "/": lambda a, c: -1 if c == 0 else truncated(a, c), "%": lambda a, c: a if c == 0 else a - truncated(a, c) * c,
+    "//": lambda a, c: -1 if c == 0 else a // c, "mod": lambda a, c: a if c == 0 else a % c,
     "<<": lambda a, c: a << c if 0 <= c < 32 else 0, ">>": lambda a, c: a >> (c if 0 <= c < 32 else 31),
 }
 COMPARISONS = {"<": lambda a, c: a < c, "<=": lambda a, c: a <= c, "==": lambda a, c: a == c, "!=": lambda a, c: a != c, ">": lambda a, c: a > c}

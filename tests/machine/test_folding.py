@@ -63,7 +63,7 @@ class Expressions:
             case "shift":
                 return wrap(f"{{}} {self.random.choice(('<<', '>>'))} {self.random.randrange(32)}", below())
             case "divided":
-                return wrap(f"{{}} {self.random.choice('/%')} {type}({self.random.choice((1, 2, 3, 7, 100, -1, -3))})", below())
+                return wrap(f"{{}} {self.random.choice(('/', '//', '%'))} {type}({self.random.choice((1, 2, 3, 7, 100, -1, -3))})", below())
             case "/":
                 return wrap("{} / {}", below(), below())
             case "cast":

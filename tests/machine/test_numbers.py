@@ -32,9 +32,14 @@ def wrap(value, type):
     return value - (1 << type.bits) if type.kind is ScalarKind.INT and value >> (type.bits - 1) else value
 
 
+DIVISIONS = ("/", "%", "//", "mod")
+
+
 def oracle(op, x, y, type):
-    if op in "/%" and y == 0:
-        return wrap(-1, type) if op == "/" else x
+    if op in DIVISIONS and y == 0:
+        return wrap(-1, type) if op in ("/", "//") else x
+    if op in ("//", "mod"):
+        return wrap(x // y if op == "//" else x % y, type)
     if op in ("<<", ">>"):
         if not 0 <= y < type.bits:
             return 0 if op == "<<" or x >= 0 else -1
@@ -56,11 +61,11 @@ def test_integer_arithmetic_is_c(type, data):
     xs = data.draw(st.lists(integers(type), min_size=32, max_size=32))
     ys = data.draw(st.lists(integers(type), min_size=32, max_size=32))
     a, c = (np.array(v, numbers.REGISTER[type]) for v in (xs, ys))
-    for op in "+-*/%&|^":
+    for op in ("//", "mod", *"+-*/%&|^"):
         got = run(lambda x, y, op=op: b.binary(op, x, y), [a, c], [type, type], type)
         assert got.tolist() == [oracle(op, x, y, type) for x, y in zip(xs, ys)], op
     constant = ys[0]
-    for op in "/%":
+    for op in DIVISIONS:
         got = run(lambda x, op=op: b.binary(op, x, b.const(constant, type)), [a], [type], type)
         assert got.tolist() == [oracle(op, x, constant, type) for x in xs], (op, constant)
 

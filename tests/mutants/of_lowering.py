@@ -5,6 +5,18 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 MUTANTS = (
+    Mutant("a quotient is put right where the signs differ", "codegen/arithmetic.py",
+           "    return a / b - (a % b != 0 && (a ^ b) < 0);",
+           "    return a / b - (a % b != 0 && a < 0);",
+           ("tests/analysis/test_divisions.py::test_of_the_generated_text",)),
+    Mutant("shapes round down where the kernel does", "runtime/signature.py",
+           'return f"({text(left)} % {text(right)})"',
+           'return f"_remainder({text(left)}, {text(right)})"',
+           ("tests/analysis/test_divisions.py::test_of_numbers[mod]",)),
+    Mutant("what is left has the sign of the divisor, on the machine", "machine/numbers.py",
+           "    r = a % b\n    return r if np.all(b)",
+           "    r = np.fmod(a, b)\n    return r if np.all(b)",
+           ("tests/analysis/test_divisions.py::test_on_the_machine",)),
     Mutant("a variable that is changed in another way is no counter", "codegen/remainders.py",
            "if begun.get(uid) == {None} and uid not in moved}",
            "if begun.get(uid) == {None}}",

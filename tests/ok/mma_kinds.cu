@@ -51,12 +51,12 @@ extern "C" __global__ void __launch_bounds__(32) of_bytes(
     snap_mma_m16n8k32_s8_u8(fd[0], fd[1], fd[2], fd[3], reinterpret_cast<unsigned int*>(fa)[0], reinterpret_cast<unsigned int*>(fa)[1], reinterpret_cast<unsigned int*>(fa)[2], reinterpret_cast<unsigned int*>(fa)[3], reinterpret_cast<unsigned int*>(fb)[0], reinterpret_cast<unsigned int*>(fb)[1], fc[0], fc[1], fc[2], fc[3]);
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        d[(g + 8 * (i / 2)) * 8 + (2 * q + i % 2)] = fd[i];
+        d[(g + 8 * (i / 2)) * 8 + (2 * q + (i & 1))] = fd[i];
     }
     snap_mma_m16n8k32_s8_u8_saturated(fd[0], fd[1], fd[2], fd[3], reinterpret_cast<unsigned int*>(fa)[0], reinterpret_cast<unsigned int*>(fa)[1], reinterpret_cast<unsigned int*>(fa)[2], reinterpret_cast<unsigned int*>(fa)[3], reinterpret_cast<unsigned int*>(fb)[0], reinterpret_cast<unsigned int*>(fb)[1], fc[0], fc[1], fc[2], fc[3]);
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        d[(16 + (g + 8 * (i / 2))) * 8 + (2 * q + i % 2)] = fd[i];
+        d[(16 + (g + 8 * (i / 2))) * 8 + (2 * q + (i & 1))] = fd[i];
     }
     unsigned int words[3] = {};
     words[0] = reinterpret_cast<unsigned int*>(fa)[0];
@@ -65,7 +65,7 @@ extern "C" __global__ void __launch_bounds__(32) of_bytes(
     snap_mma_m16n8k16_s8_u8(fc[0], fc[1], fc[2], fc[3], words[0], words[1], words[2], fc[0], fc[1], fc[2], fc[3]);
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        d[(32 + (g + 8 * (i / 2))) * 8 + (2 * q + i % 2)] = fc[i];
+        d[(32 + (g + 8 * (i / 2))) * 8 + (2 * q + (i & 1))] = fc[i];
     }
 }
 
@@ -100,12 +100,12 @@ extern "C" __global__ void __launch_bounds__(32) of_nibbles(
     snap_mma_m16n8k64_s4_s4(fd[0], fd[1], fd[2], fd[3], a[g * 8 + q], a[(g + 8) * 8 + q], a[g * 8 + (q + 4)], a[(g + 8) * 8 + (q + 4)], b[g * 8 + q], b[g * 8 + (q + 4)], zero[0], zero[1], zero[2], zero[3]);
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        d[(g + 8 * (i / 2)) * 8 + (2 * q + i % 2)] = fd[i];
+        d[(g + 8 * (i / 2)) * 8 + (2 * q + (i & 1))] = fd[i];
     }
     snap_mma_m16n8k32_u4_u4(fd[0], fd[1], fd[2], fd[3], a[g * 8 + q], a[(g + 8) * 8 + q], b[g * 8 + q], zero[0], zero[1], zero[2], zero[3]);
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        d[(16 + (g + 8 * (i / 2))) * 8 + (2 * q + i % 2)] = fd[i];
+        d[(16 + (g + 8 * (i / 2))) * 8 + (2 * q + (i & 1))] = fd[i];
     }
 }
 
@@ -149,13 +149,13 @@ extern "C" __global__ void __launch_bounds__(32) of_small_floats(
     snap_mma_m16n8k32_e4m3_e4m3(fd[0], fd[1], fd[2], fd[3], fa[0], fa[1], fa[2], fa[3], fb[0], fb[1], fd[0], fd[1], fd[2], fd[3]);
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        d[(g + 8 * (i / 2)) * 8 + (2 * q + i % 2)] = fd[i];
+        d[(g + 8 * (i / 2)) * 8 + (2 * q + (i & 1))] = fd[i];
         fd[i] = 1.0f;
     }
     snap_mma_m16n8k32_e5m2_e4m3(fd[0], fd[1], fd[2], fd[3], fa[0], fa[1], fa[2], fa[3], fb[0], fb[1], fd[0], fd[1], fd[2], fd[3]);
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        d[(16 + (g + 8 * (i / 2))) * 8 + (2 * q + i % 2)] = fd[i];
+        d[(16 + (g + 8 * (i / 2))) * 8 + (2 * q + (i & 1))] = fd[i];
     }
 }
 
@@ -215,16 +215,16 @@ extern "C" __global__ void __launch_bounds__(32) of_doubles(const double* __rest
     snap_mma_m16n8k4_f64(sums[0], sums[1], sums[2], sums[3], a16[0], a16[1], b16[0], four[0], four[1], four[2], four[3]);
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        d[(16 + (g + 8 * (i / 2))) * 8 + (2 * q + i % 2)] = sums[i];
+        d[(16 + (g + 8 * (i / 2))) * 8 + (2 * q + (i & 1))] = sums[i];
     }
     snap_mma_m16n8k8_f64(sums[0], sums[1], sums[2], sums[3], a16[0], a16[1], a16[2], a16[3], b16[0], b16[1], four[0], four[1], four[2], four[3]);
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        d[(32 + (g + 8 * (i / 2))) * 8 + (2 * q + i % 2)] = sums[i];
+        d[(32 + (g + 8 * (i / 2))) * 8 + (2 * q + (i & 1))] = sums[i];
     }
     snap_mma_m16n8k16_f64(sums[0], sums[1], sums[2], sums[3], a16[0], a16[1], a16[2], a16[3], a16[4], a16[5], a16[6], a16[7], b16[0], b16[1], b16[2], b16[3], four[0], four[1], four[2], four[3]);
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        d[(48 + (g + 8 * (i / 2))) * 8 + (2 * q + i % 2)] = sums[i];
+        d[(48 + (g + 8 * (i / 2))) * 8 + (2 * q + (i & 1))] = sums[i];
     }
 }

@@ -42,7 +42,7 @@ static __device__ __forceinline__ float4 operator+(float4 a, float b) {
 }
 
 static __device__ __forceinline__ int chosen(int row) {
-    return (int)snap_table_ORDER[row % 4];
+    return (int)snap_table_ORDER[row & 3];
 }
 
 extern "C" __global__ void __launch_bounds__(64) filtered(const float* __restrict__ x, float* y, int rows) {

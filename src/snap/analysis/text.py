@@ -27,12 +27,17 @@ FirstValue = tuple[ir.Expr, ...]  # what a variable is: its value, or the bounds
 
 class Text(Values):
     """`declared` says what a variable is that keeps its first value.  Of the others, None, every read may give
-    anything.
+    anything that is not below what `least` says.
     """
 
-    def __init__(self, declared: Callable[[ir.Var], FirstValue | None], proofs: bool):
+    def __init__(
+        self,
+        declared: Callable[[ir.Var], FirstValue | None],
+        proofs: bool,
+        least: Callable[[ir.Var], int | None] = lambda var: None,
+    ):
         super().__init__(proofs=proofs)
-        self.declared = declared
+        self.declared, self.least = declared, least
         self.unknowns = itertools.count()  # names of those that no expression has
         self.opaque: dict[LinearAtom, tuple[Range, int]] = {}  # of unknowns: where they lie, and what divides them
 
@@ -48,7 +53,10 @@ class Text(Values):
         match declared:
             case None:
                 del self.known[frame, var.uid]
-                return self.anything(next(self.unknowns), var.type)
+                low = self.least(var)
+                if low is None:
+                    return self.anything(next(self.unknowns), var.type)
+                return self._stands((low, held_by(var.type)[1]), 1)
             case (init,):
                 found = form(init, self, frame, None)
             case _:
@@ -94,9 +102,13 @@ class Text(Values):
             case "%":
                 divided = math.gcd(*map(self.divisor, parts))  # whatever the signs are
                 low = max(low, 0) if lows[0] >= 0 else low
+            case "mod":
+                divided = math.gcd(*map(self.divisor, parts))
+                low = max(low, 0) if lows[1] >= 1 else low
+                high = min(high, 0) if highs[1] <= -1 else high
             case "&" if max(lows) >= 0:
                 low = max(low, 0)
-            case "/" | ">>" if min(lows) >= 0:
+            case "/" | "//" | ">>" if min(lows) >= 0:
                 low = max(low, 0)
         return self._stands((low, high), divided)
 

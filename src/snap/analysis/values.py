@@ -409,18 +409,18 @@ def _binary(op: str, a: Form, b: Form, values: Values, type: Scalar) -> Form | N
                 return linear.times(a, b[0])
             low, high = sorted((a, b), key=repr)
             return linear.unknown((linear.MUL, low, high))
-        case "/" | ">>" | "%" | "&" if linear.is_number(b):
+        case "/" | "//" | ">>" | "%" | "mod" | "&" if linear.is_number(b):
             n = (
                 1 << b[0]
                 if op == ">>" and 0 <= b[0] < type.bits
                 else b[0] + 1
                 if op == "&" and b[0] >= 0 and (b[0] + 1) & b[0] == 0
                 else b[0]
-                if op in "/%"
+                if op in ("/", "//", "%", "mod")
                 else 0
             )
-            if n >= 1 and (op in (">>", "&") or values.not_negative(a)):
-                return linear.quotient(a, n) if op in ("/", ">>") else linear.remainder(a, n)
+            if n >= 1 and (op not in ("/", "%") or values.not_negative(a)):  # the others round down, as forms do
+                return linear.quotient(a, n) if op in ("/", "//", ">>") else linear.remainder(a, n)
         case "^":
             return linear.exclusive(a, b, -1 if -1 in (bits := (values.bits(a), values.bits(b))) else max(bits))
         case "<<" if linear.is_number(b) and 0 <= b[0] < type.bits:

@@ -7,11 +7,12 @@ in silence; operands that have no common type are refused (SNAP018).  Non-goals:
 
 from __future__ import annotations
 
+from snap.analysis.text import natural
 from snap.check import convert
 from snap.check.state import Checker
 from snap.diag.span import Span
 from snap.ir import nodes as ir
-from snap.ir.types import Scalar, Vector
+from snap.ir.types import Scalar, ScalarKind, Vector
 
 
 def converted(c: Checker, value: ir.Expr, type: object, span: Span, what: str) -> ir.Expr:
@@ -45,11 +46,11 @@ def no_common_type(c: Checker, a: ir.Expr, b: ir.Expr, span: Span) -> Exception:
     return c.type_error(f"`{a.type}` and `{b.type}` have no common type", span, help="cast one of them: `float(...)`")
 
 
-def arithmetic(c: Checker, op: str, a: ir.Expr, b: ir.Expr, span: Span) -> ir.Expr:
+def arithmetic(c: Checker, op: str, a: ir.Expr, b: ir.Expr, span: Span, digit: bool = False) -> ir.Expr:
     if isinstance(a.type, Vector) or isinstance(b.type, Vector):
         a, b, type = meeting(c, span, a, b)
         arithmetic(c, op, one_component(a), one_component(b), span)  # what is wrong with scalars is wrong with these
-        return ir.Binary("/" if op == "//" else op, a, b, type, span=span)
+        return ir.Binary(_rounded(op, type.elem.kind is ScalarKind.UINT), a, b, type, span=span)
     if op == "@":
         raise c.fail(
             "SNAP017",
@@ -71,10 +72,9 @@ def arithmetic(c: Checker, op: str, a: ir.Expr, b: ir.Expr, span: Span) -> ir.Ex
         raise c.type_error("`%` takes integers", span, f"`{a.type}` % `{b.type}`", help="write `fmod(x, y)`")
     if floating and op == "//":
         raise c.type_error("`//` takes integers", span, f"`{a.type}` // `{b.type}`", help="write `floor(x / y)`")
-    op = "/" if op == "//" else op
     if op not in ("<<", ">>") and convert.common_type(a, b) is None:
         raise no_common_type(c, a, b, span)
-    if op in "/%" and not floating and isinstance(b, ir.Const) and b.value == 0:
+    if op in ("/", "//", "%") and not floating and isinstance(b, ir.Const) and b.value == 0:
         raise c.type_error(
             "division by zero", span, help="where the divisor may be zero at run time, guard it with an `if`"
         )
@@ -84,7 +84,15 @@ def arithmetic(c: Checker, op: str, a: ir.Expr, b: ir.Expr, span: Span) -> ir.Ex
             span,
             help="shift by less than the width; a wider type is a cast: `i64(x) << 40`",
         )
+    if op in ("//", "%"):
+        unsigned = convert.common_type(a, b).kind is ScalarKind.UINT
+        op = _rounded(op, digit or unsigned or natural(a, c.text) and natural(b, c.text))
     return convert.binary(op, a, b, span)
+
+
+# `//` and `%` are Python's: they round down.  Where no operand is negative that is what C's operators do.
+def _rounded(op: str, natural: bool) -> str:
+    return {"//": "/"}.get(op, op) if natural else {"%": "mod"}.get(op, op)
 
 
 # Vectors of one type are computed with component by component; a scalar meets every component, and becomes what they

@@ -279,7 +279,7 @@ def _unary(c: Checker, e: tree.Unary, want: Want) -> ir.Expr:
 
 def _binary(c: Checker, e: tree.Binary, want: Want) -> ir.Expr:
     first, second = numbers(c, want, e.left, e.right)
-    return arithmetic(c, e.op, first, second, e.span)
+    return arithmetic(c, e.op, first, second, e.span, e.digit)
 
 
 def has_effect(c: Checker, e: object) -> bool:

@@ -103,7 +103,7 @@ def check_fits(c: Checker, shape: tree.Expr, extents: list, p: Privilege, guarde
     else:
         return
     note = "a place beyond the last unit would be nobody's, and units beyond the last place would have an index outside"
-    help = f"{way}; or take the number apart by `/` and `%`"
+    help = f"{way}; or take the number apart by `//` and `%`"
     raise c.type_error(wrong, shape.span, secondary=where(c), note=note, help=help)
 
 
@@ -115,7 +115,7 @@ def digits_of(names: tuple, extents: list[tree.Expr], number: tree.Expr) -> list
     """A number in mixed radix, the last digit the fastest."""
     rest, digits = number, []
     for (name, span), extent in reversed(list(zip(names, extents))[1:]):
-        digits.append((name, span, binary_node("%", rest, extent)))
+        digits.append((name, span, binary_node("%", rest, extent, digit=True)))
         rest = binary_node("/", rest, extent)
     return [(*names[0], rest), *reversed(digits)]
 
@@ -334,10 +334,9 @@ def call_node(word: str, s: tree.With) -> tree.Call:
     return tree.Call(word_node(word, s.head), (), (), span=s.head)
 
 
-def binary_node(op: str, left: tree.Expr, right: tree.Expr) -> tree.Binary:
-    return tree.Binary(
-        op, left, right, span=left.span.to(right.span) if left.span.line <= right.span.line else right.span
-    )
+def binary_node(op: str, left: tree.Expr, right: tree.Expr, digit: bool = False) -> tree.Binary:
+    span = left.span.to(right.span) if left.span.line <= right.span.line else right.span
+    return tree.Binary(op, left, right, digit, span=span)
 
 
 def with_(

@@ -16,6 +16,7 @@ from snap.check.annotations import SpecKind
 from snap.check.arguments import Incoming
 from snap.check.bindings import IndexMap, Memory, Variable
 from snap.check.contracts import contract_of
+from snap.check.launched import least_values
 from snap.check.signatures import ParamSpec, keep_header, parameters, raise_errors, required, returns, starting_place
 from snap.check.state import Abort, Checker, Elaboration, Instance
 from snap.check.whole import check_whole, watched
@@ -61,6 +62,7 @@ def elaborate(
     c = Checker(definition, program, place)
     c.cooperative = definition.requires.cooperative
     specs = parameters(c, constexprs)
+    c.least = lambda: least_values(definition, specs, constexprs)
     params: list[ir.Param] = []
     hidden: list[ir.Param] = []
     for p in (p for p in specs if p.spec.kind is not SpecKind.CONSTEXPR):

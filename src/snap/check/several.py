@@ -157,14 +157,14 @@ def _as_many(c: Checker, s: tree.Assign, targets: int, values: int, what: str) -
 
 
 def _divided(c: Checker, e: tree.Call, want: Want) -> list[ir.Expr]:
-    """Quotient and remainder, as `/` and `%` give them; both operands are evaluated once."""
+    """Quotient and remainder, as `//` and `%` give them; both operands are evaluated once."""
     if len(e.args) != 2 or e.keywords:
         raise c.type_error("`divmod` takes two integers", e.span, help="`i, j = divmod(t, 8)`")
     given = scalars(c, want, *e.args)
     if not all(value.type.is_integer for value in given):
         raise c.type_error("`divmod` takes integers", e.span, help="write `floor(x / y)` and `fmod(x, y)`")
     a, b = (_once(c, value, want.privilege) for value in given)
-    return [arithmetic(c, op, a, b, e.span) for op in "/%"]
+    return [arithmetic(c, op, a, b, e.span) for op in ("//", "%")]
 
 
 def _once(c: Checker, value: ir.Expr, p: Privilege) -> ir.Expr:

@@ -5,6 +5,7 @@ far.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cached_property
@@ -166,7 +167,8 @@ class Checker:
         declared: dict[int, tuple[ir.Expr, ...]] = {}  # variables that keep their first value, and what it is
         ranges: dict[int, tuple[ir.Expr, ...]] = {}  # loop variables, and what their values come from
         self.declared, self.ranges = declared, ranges
-        self.text = Text(lambda var: ranges.get(var.uid) or declared.get(var.uid), proofs=False)
+        self.least: Callable[[], dict[str, int]] = dict  # by name: what numbers that are given are never below
+        self.text = Text(lambda var: ranges.get(var.uid) or declared.get(var.uid), proofs=False, least=self._least)
         self.cooperative = False
         self.uses_unsafe = False
         self.touches: list[ObjectUse] = []
@@ -248,6 +250,14 @@ class Checker:
 
         function = self.definition.tree
         return set(reassigned_names(function.body, {parameter.name for parameter in function.params}))
+
+    def _least(self, var: ir.Var) -> int | None:
+        return self._lows.get(var.name) if var.uid in self.given and var.name not in self.assigned else None
+
+    @cached_property
+    def _lows(self) -> dict[str, int]:
+        """Found out when somebody asks: mostly nobody does."""
+        return self.least()
 
     def poisoned(self) -> Abort:
         """A use of a name whose declaration was already reported."""

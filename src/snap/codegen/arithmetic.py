@@ -10,7 +10,7 @@ Non-goals:  the functions of `MATH` (`mathematics.py`)
 from __future__ import annotations
 
 from snap.codegen import fold, tree
-from snap.codegen.module import Module
+from snap.codegen.module import Helper, Module
 from snap.codegen.spelling import HEADERS, SCALAR_NAMES, integer, literal, type_name
 from snap.ir.types import BF16, BOOL, F16, F32, F64, I32, I64, U16, U32, U64, Scalar, ScalarKind
 
@@ -122,7 +122,45 @@ def fitted(module: Module, value: tree.Expr, t: Scalar) -> tree.Expr:
     return tree.Cast(type_name(module, t), value, implicit=True) if is_narrow(t) else value
 
 
+# C's `/` and `%` round toward zero.  Where the divisor is a power of two, a shift and a mask round down; else C's result
+# is put right where the signs differ, which the compiler makes cheap where the divisor is a number.
+_DOWN = {
+    "//": (
+        "snap_floor_div",
+        """\
+// a / b rounded down, as Python's `//`.
+static __device__ __forceinline__ {t} snap_floor_div({t} a, {t} b) {{
+    return a / b - (a % b != 0 && (a ^ b) < 0);
+}}""",
+    ),
+    "mod": (
+        "snap_floor_mod",
+        """\
+// What is left of a / b rounded down, as Python's `%`: it has the sign of b.
+static __device__ __forceinline__ {t} snap_floor_mod({t} a, {t} b) {{
+    {t} r = a % b;
+    return r != 0 && (r ^ b) < 0 ? r + b : r;
+}}""",
+    ),
+}
+
+
+def _rounded_down(module: Module, op: str, left: tree.Expr, right: tree.Expr, t: Scalar) -> tree.Expr:
+    n = right.value if isinstance(right, tree.Integer) else 0
+    if isinstance(left, tree.Integer) and n:
+        return fold.binary(op, left, right, t)
+    if n > 0 and n & (n - 1) == 0:
+        shift = tree.Integer(n.bit_length() - 1)
+        return fold.binary(*((">>", left, shift) if op == "//" else ("&", left, integer(n - 1, t))), t)
+    name, text = _DOWN[op]
+    wide = SCALAR_NAMES[I64 if t == I64 else I32]
+    module.helper(Helper(f"{name}({wide})", text.format(t=wide)))
+    return call(name, left, right)
+
+
 def binary(module: Module, op: str, left: tree.Expr, right: tree.Expr, t: Scalar) -> tree.Expr:
+    if op in _DOWN:
+        return fitted(module, _rounded_down(module, op, left, right, t), t)
     if t.is_integer:
         return fitted(module, fold.binary(op, left, right, t), t)
     if op == "%":

@@ -18,6 +18,7 @@ from snap.codegen.scope import Scope
 from snap.codegen.spelling import COMPONENTS, literal, make_vector
 from snap.ir import nodes as ir
 from snap.ir.types import I32, Array, Scalar, Vector
+from snap.record import replace
 
 LOGICAL = {"and": "&&", "or": "||"}
 
@@ -62,7 +63,11 @@ def _binary(scope: Scope, e: ir.Binary) -> tree.Expr:
 
 
 def _compare(scope: Scope, e: ir.Compare) -> tree.Expr:
-    return tree.Binary(e.op, lower(scope, e.left), lower(scope, e.right))
+    left = e.left
+    match e:
+        case ir.Compare("==" | "!=", ir.Binary("mod"), ir.Const(0)):  # whether something is left: however it is rounded
+            left = replace(left, op="%")
+    return tree.Binary(e.op, lower(scope, left), lower(scope, e.right))
 
 
 def _logical(scope: Scope, e: ir.Logical) -> tree.Expr:

@@ -2,7 +2,7 @@
 
 Input:      an operator of C, operands as CUDA trees, and the operands' type
 Output:     a tree with the same value: constants folded (wrapping as the type does), x + 0, x - 0, x * 1, x / 1, x * 0,
-            x % 1 reduced
+            x % 1, x >> 0, x & 0 reduced
 Invariant:  operands are pure, so one that is dropped is not missed
 Non-goals:  anything on floats, whose arithmetic these laws do not hold for
 """
@@ -44,6 +44,10 @@ def binary(op: str, left: tree.Expr, right: tree.Expr, type: Scalar) -> tree.Exp
         case "/" if b == 1:
             return left
         case "%" if b == 1:
+            return integer(0, type)
+        case ">>" if b == 0:
+            return left
+        case "&" if b == 0:
             return integer(0, type)
         case _:
             return tree.Binary(op, left, right)

@@ -108,8 +108,8 @@ def _quotients(body: ir.Body) -> Iterator[Quotient]:
 def _quotient(e: ir.Expr) -> Quotient | None:
     """Of a variable by a constant."""
     match e:
-        case ir.Binary("%" | "/" as op, ir.Read(var), ir.Const(int(n))) if var.type == I32 and n > 1:
-            return Quotient(var, n, op)
+        case ir.Binary("%" | "/" | "mod" | "//" as op, ir.Read(var), ir.Const(int(n))) if var.type == I32 and n > 1:
+            return Quotient(var, n, {"mod": "%", "//": "/"}.get(op, op))  # a counter is never negative
     return None
 
 

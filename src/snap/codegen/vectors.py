@@ -20,11 +20,16 @@ from snap.ir.types import Element, Scalar, Vector
 PARAMETERS = "abc"
 # Pairs of 16-bit floats have these in CUDA's headers.
 GIVEN = frozenset("+ - * /".split())
+NAMED = {"//": "snap_floor_div", "mod": "snap_floor_mod"}  # C has no operators for them
 
 
 def binary(
     module: Module, op: str, left: tree.Expr, right: tree.Expr, types: tuple[Element, Element], type: Vector
 ) -> tree.Expr:
+    if op in NAMED:
+        made = _helper(module, NAMED[op], types, type, lambda a, b: arithmetic.binary(module, op, a, b, type.elem))
+        module.helper(made)
+        return tree.Call(NAMED[op], (left, right))
     if not (op in GIVEN and _is_pair(type) and types == (type, type)):
         module.helper(
             _helper(module, f"operator{op}", types, type, lambda a, b: arithmetic.binary(module, op, a, b, type.elem))

@@ -86,11 +86,14 @@ class Unary:
 
 @node
 class Binary:
-    """op: + - * / // % ** << >> & | ^ @ (the last in annotations only; ** is refused by the checker)."""
+    """op: + - * / // % ** << >> & | ^ @ (the last in annotations only; ** is refused by the checker).  digit: a
+    remainder that takes the number of a place apart by an extent: neither is negative.
+    """
 
     op: str
     left: Expr
     right: Expr
+    digit: bool = False
     span: Span = field(compare=False, kw_only=True)
 
 

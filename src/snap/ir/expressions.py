@@ -284,8 +284,11 @@ class Unary:
 
 @node
 class Binary:
-    """op: + - * / % << >> & | ^ ; operands and result have `type` (a shift's right operand is any integer).  Vectors
-    are taken component by component: an operand is of `type`, or a scalar that meets every component.
+    """op: + - * / % // mod << >> & | ^ ; operands and result have `type` (a shift's right operand is any integer).
+    Vectors are taken component by component: an operand is of `type`, or a scalar that meets every component.
+
+    Of integers `/` rounds toward zero, and `%` is what it leaves, as in C; `//` rounds down, and `mod` is what that
+    leaves, as Python's `//` and `%` do.  The checker writes the latter only where a signed operand may be negative.
 
     exact: of the division that says where a wide view of a part begins.  What is left over makes the access misaligned.
     """

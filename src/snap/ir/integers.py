@@ -58,12 +58,16 @@ def remainder(left: int, right: int) -> int:
     return left - right * divide(left, right)
 
 
+# `/` and `%` of the IR are C's; `//` and `mod`, which are Python's `//` and `%`, round down.
+DIVISIONS = {"/": divide, "%": remainder, "//": operator.floordiv, "mod": operator.mod}
+
+
 def exact(op: str, a: int, b: int, bits: int) -> int | None:
     """The result of arithmetic before it wraps; None where it is undefined."""
     if op in _PLAIN:
         return _PLAIN[op](a, b)
-    if op in ("/", "%") and b:
-        return divide(a, b) if op == "/" else remainder(a, b)
+    if op in DIVISIONS and b:
+        return DIVISIONS[op](a, b)
     if op in ("<<", ">>") and 0 <= b < bits:
         return a << b if op == "<<" else a >> b
     return None

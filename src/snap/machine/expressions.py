@@ -14,6 +14,7 @@ from functools import partial
 from typing import cast
 
 from snap.ir import nodes as ir
+from snap.ir.integers import DIVISIONS
 from snap.ir.rewrite import with_expressions
 from snap.ir.types import BF16, BOOL, Array, Privilege, Scalar, ScalarKind, Vector, scalar_of
 from snap.ir.walk import children
@@ -185,7 +186,7 @@ class Expressions(Writing):
             self.emit(f"C.check_whole({left}, {e.right.value}, {self.mask}, {self.site(e.span, 'view')})")
         if e.op in ("<<", ">>"):
             return self.shift(e, left, right)
-        if e.op in "/%" and e.type.is_integer:
+        if e.op in DIVISIONS and e.type.is_integer:
             return self.division(e, left, right)
         text = f"({left} {e.op} {right})"
         return f"round_bf16{text}" if e.type == BF16 else text
@@ -196,17 +197,18 @@ class Expressions(Writing):
         return f"shift_{'left' if e.op == '<<' else 'right'}({left}, {right}, {e.type.bits})"
 
     def division(self, e: ir.Binary, left: str, right: str) -> str:
+        down = e.op in ("//", "mod")
         if (
             isinstance(e.right, ir.Const)
             and e.right.value > 0
-            and (e.type.kind is ScalarKind.UINT or self.facts.natural(e.left))
+            and (down or e.type.kind is ScalarKind.UINT or self.facts.natural(e.left))
         ):
             n = int(e.right.value)
-            if e.op == "/":
+            if e.op in ("/", "//"):
                 return f"({left} // {right})"
             if n & (n - 1) == 0:
                 return f"({left} & {self.dtype(e.type)}({n - 1}))"
-        return f"{'quotient' if e.op == '/' else 'remainder'}({left}, {right})"
+        return f"{'floor_' * down}{'quotient' if e.op in ('/', '//') else 'remainder'}({left}, {right})"
 
     def logical(self, e: ir.Logical) -> str:
         left = self.expr(e.left)

@@ -1,6 +1,6 @@
 """Scalar arithmetic as on the GPU, on NumPy arrays and NumPy scalars alike.
 
-Integers wrap, `/` and `%` truncate toward zero, shifts clamp, float to integer saturates.  A bf16 value is held as the
+Integers wrap, `/` and `%` truncate toward zero, `//` and `mod` round down, shifts clamp, float to integer saturates.  A bf16 value is held as the
 f32 that equals it and rounded after each operation; in memory it is its 16 bits.  Nothing here raises or warns for any
 operand (callers run under `np.errstate(all="ignore")`).
 """
@@ -164,6 +164,18 @@ def remainder(a, b):
     if not np.all(b):
         r = np.where(b == 0, a, r)[()]
     return r
+
+
+def floor_quotient(a, b):
+    """Rounds down; division by zero gives all ones."""
+    q = a // b
+    return q if np.all(b) else np.where(b == 0, ~np.zeros((), q.dtype), q)[()]
+
+
+def floor_remainder(a, b):
+    """What rounding down leaves: the sign of `b`; by zero it gives `a`."""
+    r = a % b
+    return r if np.all(b) else np.where(b == 0, a, r)[()]
 
 
 def shift_left(a, n, bits: int):

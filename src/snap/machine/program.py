@@ -181,6 +181,8 @@ _HELPERS = (
     loop,
     numbers.round_bf16,
     numbers.quotient,
+    numbers.floor_quotient,
+    numbers.floor_remainder,
     numbers.remainder,
     numbers.shift_left,
     numbers.shift_right,

@@ -19,6 +19,7 @@ from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.effects import assigned, effects, multiplied_into
 from snap.ir.engines import Engine
+from snap.ir.integers import DIVISIONS
 from snap.ir.operations import COLLECTIVES
 from snap.ir.synced import PointKind
 from snap.ir.types import WARP1, Level, Privilege
@@ -339,8 +340,8 @@ def _at_first(e: ir.Expr) -> int | None:
             a, b = _at_first(x), _at_first(y)
             if a is None or b is None:
                 return None
-            if op in ("/", "%"):
-                return None if b <= 0 or a < 0 else a // b if op == "/" else a % b
+            if op in DIVISIONS:
+                return None if b <= 0 or a < 0 else DIVISIONS[op](a, b)
             return a + b if op == "+" else a - b if op == "-" else a * b if op == "*" else None
         case _:
             return None

@@ -275,6 +275,8 @@ def _binary(w: Walk, e: ir.Binary, t: Scalar, op: str, x: Poly, y: Poly, deps: D
                 assert isinstance(free, Poly)
                 rest = w.terms.choose(equal(y, 0), free, rest)
             return Value(rest, deps)
+        case "//" | "mod":
+            return Value(_rounded_down(w, t, op, x, y), deps)
         case "<<" if n is not None and 0 <= n < t.bits:
             return Value(w.terms.wrapped(x * (1 << n), low, high), deps)
         case ">>" if n is not None and 0 <= n < t.bits:
@@ -301,6 +303,44 @@ def _in_width(w: Walk, y: Poly, t: Scalar) -> bool:
     """Whether a shift by so much has a result: it is not negative, and less than the bits of what is shifted."""
     low, high = w.terms.span(y)
     return 0 <= low and high < t.bits or w.certain(both(at_least(y, 0), below(y, t.bits)))
+
+
+def _rounded_down(w: Walk, t: Scalar, op: str, x: Poly, y: Poly) -> Poly:
+    """`//` or `mod`: the quotient rounded down, or what that leaves, which has the sign of y.  By zero it is anything,
+    and so is what does not fit: the least number by -1.
+    """
+    low, n = held_by(t)[0], y.value
+    if n is None:
+        x, y = w.above(x, 0), w.above(y, 1)
+    least, most = w.terms.span(y)
+    free = anything(w, t).term
+    assert isinstance(free, Poly)
+    if n == 0 or least <= -1 <= most and w.terms.span(x)[0] == low:
+        return free
+    if n is not None and n > 0:
+        return w.terms.floor(x, n) if op == "//" else w.terms.modulo(x, n)
+    if n is None and least >= 1 and w.terms.span(x)[0] >= 0:
+        if op == "mod":
+            return w.terms.remainder(x, y)
+        found = w.terms.divide(x, y)
+        _limited(w, x, found)
+        return found
+    found = free
+    for at, a, b in ((below(y, 0), -x, -y), (at_least(y, 1), x, y)):
+        quotient = _by_positive(w, a, b)
+        found = w.terms.choose(at, quotient if op == "//" else x - y * quotient, found)
+    if op == "mod" and least >= 1:
+        w.define(both(at_least(found, 0), below(found, y)))
+    return found
+
+
+def _by_positive(w: Walk, x: Poly, y: Poly) -> Poly:
+    """x / y rounded down, where y is positive; elsewhere some number."""
+    n = y.value
+    if n is not None:
+        return w.terms.floor(x, n) if n > 0 else x
+    up = w.terms.divide(x, y)
+    return up if w.terms.span(x)[0] >= 0 else w.terms.choose(at_least(x, 0), up, -w.terms.divide(y - x - 1, y))
 
 
 def _limited(w: Walk, x: Poly, quotient: Poly) -> None:

@@ -202,6 +202,8 @@ def python_text(expr: ir.Expr, names: dict[int, str]) -> str:
             return f"_divide({text(left)}, {text(right)})"
         case ir.Binary(op="%", left=left, right=right):
             return f"_remainder({text(left)}, {text(right)})"
+        case ir.Binary(op="mod", left=left, right=right):
+            return f"({text(left)} % {text(right)})"
         case (
             ir.Binary(op=op, left=left, right=right)
             | ir.Compare(op=op, left=left, right=right)

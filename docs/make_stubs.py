@@ -33,6 +33,7 @@ from snap import torch as torch
 from snap.api import SnapFunction as SnapFunction
 from snap.api import races as races
 from snap.diag.error import SnapError as SnapError
+from snap.diag.error import SnapWarning as SnapWarning
 from snap.diag.source import register_source as register_source
 from snap.ir.types import Privilege
 from snap.machine.errors import MachineError as MachineError

@@ -53,6 +53,7 @@ class Program:
 
 
 OK = [Program(path) for path in sorted((TESTS / "ok").glob("*.py"))]
+WARNED = [Program(path) for path in sorted((TESTS / "warned").glob("SNAP*/*.py"))]
 BAD = [Program(path) for path in sorted((TESTS / "bad").glob("SNAP*/*.py"))]
 
 

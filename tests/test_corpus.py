@@ -1,16 +1,17 @@
 """Whole programs: those in tests/ok are accepted, give the right results, and lower to the golden CUDA and synchronization; those in
-tests/bad are refused with the marked codes on the marked lines and the golden text."""
+tests/bad are refused with the marked codes on the marked lines and the golden text, and those in tests/warned are warned of likewise."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from corpus import BAD, OK, TESTS, Program, compare, kernels_of
+from corpus import BAD, OK, TESTS, WARNED, Program, compare, kernels_of
 
 from snap import ptx
+from snap.api import SnapFunction
 from snap.cli.explain import point_words
-from snap.diag.codes import CODES
+from snap.diag.codes import CODES, WARNINGS
 from snap.diag.error import SnapError
 
 
@@ -24,6 +25,7 @@ def update(request) -> bool:
 
 
 @each(OK)
+@pytest.mark.filterwarnings("error::snap.SnapWarning")
 def test_ok_runs(program):
     namespace = program.execute()
     run = namespace.get("check") or namespace.get("main")
@@ -63,15 +65,28 @@ def test_bad_is_refused(program, update):
     compare(program.golden(".txt"), rendered, update)
 
 
+@each(WARNED)
+@pytest.mark.filterwarnings("ignore::snap.SnapWarning")  # told when they are defined; here they are asked for
+def test_warned(program, update):
+    code = program.path.parent.name
+    functions = [value for value in program.execute().values() if isinstance(value, SnapFunction)]
+    found = [one for function in functions for one in function.warnings(proofs=code == "SNAP032")]
+    rendered = "\n\n".join(one.render() for one in found)
+    assert sorted((one.diagnostic.span.line, one.code) for one in found) == sorted(program.marks()), rendered
+    assert code in {one.code for one in found}
+    compare(program.golden(".txt"), rendered, update)
+
+
 def test_every_code_has_programs():
     assert {program.path.parent.name for program in BAD} == set(CODES)
+    assert {program.path.parent.name for program in WARNED} == set(WARNINGS) and not set(CODES) & set(WARNINGS)
 
 
 def test_every_file_of_the_corpora_is_used():
     used: set[Path] = set()
-    for programs, suffixes in ((OK, (".py", ".cu", ".sync")), (BAD, (".py", ".txt"))):
+    for programs, suffixes in ((OK, (".py", ".cu", ".sync")), (BAD, (".py", ".txt")), (WARNED, (".py", ".txt"))):
         used.update(program.golden(suffix) for program in programs for suffix in suffixes)
-    files = {path for folder in ("ok", "bad") for path in (TESTS / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+    files = {path for folder in ("ok", "bad", "warned") for path in (TESTS / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts}
     assert files <= used
 
 

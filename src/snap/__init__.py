@@ -4,6 +4,7 @@ from snap.api import SnapFunction as SnapFunction
 from snap.api import races as races
 from snap.decorators import ccuda, device, inline, kernel, requires
 from snap.diag.error import SnapError
+from snap.diag.error import SnapWarning as SnapWarning
 from snap.diag.source import register_source as register_source
 from snap.surface import EXPORTED, MATHEMATICS, WORDS
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from snap.compiled import Compiled
-from snap.diag.error import SnapError
+from snap.diag.error import SnapError, SnapWarning
 from snap.frontend.definition import Definition, identity
 from snap.ir.depth import deep
 from snap.ir.synced import SyncPoint
@@ -135,6 +135,13 @@ class SnapFunction:
         compiled = self._the_one(constexprs)
         found = points(compiled.synced, collectives=True)
         return [*compiled.module.entry, *found, *compiled.module.exit] if self.is_kernel else found
+
+    @_told
+    def warnings(self, *, proofs: bool = False, **constexprs: object) -> list[SnapWarning]:
+        """What is not wrong, and probably not meant; a line allows it by a comment, `# snap: ok SNAP030`.  `proofs`:
+        also barriers that a proof shows to be needless, which may take some seconds to find.
+        """
+        return [SnapWarning(found) for found in self._the_one(constexprs).warnings(proofs)]
 
     @_told
     def left_out(self, **constexprs: object) -> tuple[list[SyncPoint], str]:

@@ -19,6 +19,7 @@ from snap.ir.synced import SyncPoint
 from snap.record import replace
 
 if TYPE_CHECKING:
+    from snap.diag.error import Diagnostic
     from snap.frontend import tree
     from snap.prove import Task
     from snap.prove.verdict import Launch, Seen
@@ -59,6 +60,17 @@ class Compiled:
 
         return left_out(self.task, conflicts(self.typed), lambda pairs: synchronize(replace(self.typed, apart=pairs)))
 
+    def warnings(self, proofs: bool = False) -> tuple[Diagnostic, ...]:
+        """What no comment in the source allows; `proofs`: also what takes a proof to find."""
+        from snap.diag.warned import not_allowed
+
+        found = [*self.typed.warnings]
+        if self.definition.kernel and not self.definition.requires.lean:
+            from snap.advice import warnings
+
+            found += warnings(self.typed, self.synced, self.apart[0] if proofs else frozenset())
+        return not_allowed(found)
+
     def left_out(self) -> tuple[list[SyncPoint], str]:
         """The barriers that were inferred and left out; where there are none, why."""
         from snap.ir.points import points
@@ -76,6 +88,10 @@ class Compiled:
     def checked(self) -> Compiled:
         """All that can refuse a program has looked at it."""
         roomy(self._check)
+        if self.typed.warnings:
+            from snap.diag.warned import tell
+
+            tell(self.typed.warnings)
         return self
 
     def _check(self) -> None:

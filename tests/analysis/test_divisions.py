@@ -7,9 +7,9 @@ import random
 
 import numpy as np
 import pytest
-
 from fuzz import host
 from fuzz.slow_values import operation
+
 from snap import *
 from snap.analysis import concrete, linear
 from snap.analysis.exact.ladder import Ladder

@@ -102,18 +102,18 @@ def test_unsigned_comparison_is_cs():
 
 # ---- folding ---------------------------------------------------------------------------------------------------------------------------------
 
-OPERATORS = ["+", "-", "*", "/", "%", "<<", ">>", "&", "|", "^"]
+OPERATORS = ["+", "-", "*", "/", "//", "%", "<<", ">>", "&", "|", "^"]
 
 
 def c_value(op: str, a, b, dtype):
-    """One operation on two numbers of `dtype`, as C has it; None where C leaves it undefined."""
+    """One operation on two numbers of `dtype`, as C has it, or Python `//` and `%`; None where C leaves it undefined."""
     bits = dtype(0).itemsize * 8
     x, y = int(a), int(b)
-    if op in "/%":
+    if op in ("/", "//", "%"):
         if y == 0 or (np.issubdtype(dtype, np.signedinteger) and x == -(1 << (bits - 1)) and y == -1):
             return None
         q = abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
-        result = q if op == "/" else x - q * y
+        result = q if op == "/" else x // y if op == "//" else x % y
     elif op in ("<<", ">>"):
         if not 0 <= y < bits:
             return None
@@ -377,11 +377,11 @@ def test_constexprs_have_their_type():
     assert in_block("K: constexpr(int) = count(thread[1]) / 2\na: int[K] @ thread[1]") == []
 
 
-def test_division_truncates_and_remainder_has_the_dividends_sign():
+def test_division_truncates_and_whole_quotients_are_pythons():
     for a, b in ((7, 2), (-7, 2), (7, -2), (-7, -2)):
-        q = int(a / b)
-        assert value_of(f"x / y * 100 + x % y + 0 * ({a} / {b})", "i32", "x: int @ grid[1], y: int @ grid[1]", (a, b)) == q * 100 + a - q * b
-        assert value_of(f"({a} // {b}) * 100 + {a} % {b}", "i32") == q * 100 + a - q * b
+        for x, y, params, args in (("x", "y", "x: int @ grid[1], y: int @ grid[1]", (a, b)), (f"({a})", f"({b})", "", ())):
+            assert value_of(f"{x} / {y}", "i32", params, args) == int(a / b)
+            assert value_of(f"({x} // {y}) * 100 + {x} % {y}", "i32", params, args) == a // b * 100 + a % b
 
 
 def test_vectors():

@@ -309,7 +309,8 @@ with group(grid[1]):
 
 
 @pytest.mark.parametrize("f, at, fits", [
-    ("offset=32 * b", "0", True), ("offset=32 * b", "31", True), ("offset=32 * b, disjoint=True", "0", True), ("offset=40 * b", "32", True), ("f=lambda k: b * 32 + k", "n % 32", False),
+    ("offset=32 * b", "0", True), ("offset=32 * b", "31", True), ("offset=32 * b, disjoint=True", "0", True), ("offset=40 * b", "32", True), ("f=lambda k: b * 32 + k", "n % 32", True),
+    ("f=lambda k: b * 32 + k", "n - n / 32 * 32", False),
     ("offset=16 * b", "0", False), ("offset=32 * b", "32", False), ("offset=0", "0", False), ("offset=32 * b", "n", False), ("offset=n * b", "0", False),
 ])
 def test_blocks_read_their_own_part_of_global_memory(f, at, fits):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import snap
-from snap.diag.codes import CODES
+from snap.diag.codes import CODES, WARNINGS
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -30,7 +30,7 @@ make_pictures = load("make_pictures")
 
 
 def test_every_code_has_a_page_and_every_page_a_code():
-    assert {path.stem for path in (DOCS / "errors").glob("*.md")} == set(CODES)
+    assert {path.stem for path in (DOCS / "errors").glob("*.md")} == {*CODES, *WARNINGS}
 
 
 @pytest.mark.parametrize("code", sorted(CODES))
@@ -43,6 +43,21 @@ def test_error_page(code):
         run_blocks.execute(bad, f"{code}_refused.py", {"__name__": "__docs__"})
     assert {error.code for error in caught.value.all} == {code}, caught.value.render()
     run_blocks.execute(mended, f"{code}_mended.py", {"__name__": "__docs__"})
+
+
+@pytest.mark.parametrize("code", sorted(WARNINGS))
+@pytest.mark.filterwarnings("ignore::snap.SnapWarning")
+def test_page_of_a_warning(code):
+    text = (DOCS / "errors" / f"{code}.md").read_text()
+    assert text.startswith(f"# {code}: {WARNINGS[code]}\n")
+    warned, mended = [block for block in run_blocks.blocks_of(text) if block.language == "python"]
+    found = []
+    for block, name in ((warned, "warned"), (mended, "mended")):
+        space = {"__name__": "__docs__"}
+        run_blocks.execute(block, f"{code}_{name}.py", space)
+        functions = [value for value in space.values() if isinstance(value, snap.SnapFunction)]
+        found.append({one.code for function in functions for one in function.warnings(proofs=code == "SNAP032")})
+    assert found == [{code}, set()]
 
 
 @pytest.mark.parametrize("path", [DOCS / "tutorial.md", ROOT / "README.md", DOCS / "language.md", DOCS / "library.md", DOCS / "roles.md", DOCS / "sgemm.md", DOCS / "inference.md", DOCS / "debugging.md", DOCS / "cookbook.md", DOCS / "paper.md", DOCS / "proofs.md"], ids=lambda path: path.name)

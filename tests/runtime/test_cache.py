@@ -6,6 +6,7 @@ import warnings
 
 import pytest
 
+from snap import SnapWarning
 from snap.runtime.cache import Cache, key_of
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="POSIX permissions")
@@ -55,7 +56,7 @@ def test_a_folder_others_may_write_to_is_not_used(tmp_path, mode):
     folder = tmp_path / "open"
     folder.mkdir()
     folder.chmod(mode)
-    with pytest.warns(RuntimeWarning, match="written to by others"):
+    with pytest.warns(SnapWarning, match="written to by others"):
         cache = Cache(folder)
     cache.put("k", b"data")
     assert cache.get("k") == b"data" and not list(folder.iterdir())

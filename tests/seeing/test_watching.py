@@ -16,6 +16,7 @@ import pytest
 
 import snap
 from snap import *
+from snap import SnapWarning
 from snap.machine import watching
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
@@ -144,7 +145,7 @@ def test_enough_time_changes_nothing():
 
 def test_races_seen_until_then_are_returned_with_a_warning():
     x = np.zeros(70, np.int32)
-    with pytest.warns(UserWarning, match="the time is over: races of `racy`: schedule 1 of 4") as told:
+    with pytest.warns(SnapWarning, match="the time is over: races of `racy`: schedule 1 of 4") as told:
         found = snap.races(racy, x, 1_000_000, blocks=1, seeds=4, seconds=0.5)
     assert len(found) >= 1 and found[0].object == "x" and told[0].filename == __file__
     with warnings.catch_warnings():

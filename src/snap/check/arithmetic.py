@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from snap.analysis.text import natural
 from snap.check import convert
+from snap.check.quotients import follow_number, note_quotient
 from snap.check.state import Checker
 from snap.diag.span import Span
 from snap.ir import nodes as ir
@@ -60,7 +61,7 @@ def arithmetic(c: Checker, op: str, a: ir.Expr, b: ir.Expr, span: Span, digit: b
         )
     if op == "**":
         raise c.fail("SNAP017", "`**` is not Snap", span, help="write `pow(x, y)`, or multiply")
-    floating = a.type.is_float or b.type.is_float
+    floating, asked = a.type.is_float or b.type.is_float, op
     if floating and op in ("<<", ">>", "&", "|", "^"):
         raise c.type_error(
             f"`{op}` takes integers",
@@ -87,7 +88,12 @@ def arithmetic(c: Checker, op: str, a: ir.Expr, b: ir.Expr, span: Span, digit: b
     if op in ("//", "%"):
         unsigned = convert.common_type(a, b).kind is ScalarKind.UINT
         op = _rounded(op, digit or unsigned or natural(a, c.text) and natural(b, c.text))
-    return convert.binary(op, a, b, span)
+    made = convert.binary(op, a, b, span)
+    if op == "/" and asked == "/" and not floating and not digit:
+        note_quotient(c, made, a, b)
+    elif c.quotients:
+        follow_number(c, made, a, b)
+    return made
 
 
 # `//` and `%` are Python's: they round down.  Where no operand is negative that is what C's operators do.

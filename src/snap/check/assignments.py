@@ -245,6 +245,7 @@ def new_variable(c: Checker, name: tree.Name, value: ir.Expr, p: Privilege) -> i
     """The variable that a first assignment declares."""
     var = c.var(name.id, value.type, p, name.span)
     c.bind(name.id, Variable(var))
+    c.untyped.add(var.uid)
     note_value(c, var, value)
     return var
 

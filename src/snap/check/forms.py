@@ -116,7 +116,7 @@ def digits_of(names: tuple, extents: list[tree.Expr], number: tree.Expr) -> list
     rest, digits = number, []
     for (name, span), extent in reversed(list(zip(names, extents))[1:]):
         digits.append((name, span, binary_node("%", rest, extent, digit=True)))
-        rest = binary_node("/", rest, extent)
+        rest = binary_node("/", rest, extent, digit=True)
     return [(*names[0], rest), *reversed(digits)]
 
 

@@ -17,6 +17,7 @@ from snap.check.arguments import Incoming
 from snap.check.bindings import IndexMap, Memory, Variable
 from snap.check.contracts import contract_of
 from snap.check.launched import least_values
+from snap.check.quotients import warn_of_quotients
 from snap.check.signatures import ParamSpec, keep_header, parameters, raise_errors, required, returns, starting_place
 from snap.check.state import Abort, Checker, Elaboration, Instance
 from snap.check.whole import check_whole, watched
@@ -85,6 +86,7 @@ def elaborate(
     raise_errors(c.errors)
     meet = watched(c, params, tuple(statements))
     raise_errors(c.errors)
+    warn_of_quotients(c, tuple(statements))
     keep_header(definition, constexprs, place, specs, c.returns)
     definition.made[EXPANSIONS, identity(constexprs)] = c.expansions
     contract = contract_of(c, specs, constexprs, c.returns)
@@ -104,6 +106,7 @@ def elaborate(
         axes=axes,
         trusted=tuple(c.trusted),
         contract=contract,
+        warnings=tuple(c.warnings),
         span=definition.tree.head,
     )
     return Instance(function, tuple(c.touches), tuple(c.stable_reads), c.smem_align)

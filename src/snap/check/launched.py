@@ -45,14 +45,14 @@ def least_values(
             return found
         numbers = {name: int(n) for name, n in {**outside, **constexprs}.items() if isinstance(n, (bool, int))}
         lengths = {p.name for p in specs if p.spec.kind is SpecKind.POINTER}
-        reader = _Reader({**found, "blocks": 1}, numbers, lengths)
+        reader = _Least({**found, "blocks": 1}, numbers, lengths)
         for _ in range(ROUNDS):
             reader.holds(parsed.body)
         found = {name: reader.least[name] for name in found}
     return found
 
 
-class _Reader:
+class _Least:
     """least: by parameter, what is known by now.  numbers: by name, constants.  arrays: names of parameters."""
 
     def __init__(self, least: dict[str, int], numbers: dict[str, int], arrays: set[str]):

@@ -146,6 +146,11 @@ class Checker:
         self.program = program
         self.place = place
         self.errors: list[Diagnostic] = []
+        self.warnings: list[Diagnostic] = []
+        self.quotients: dict[
+            Span, Span
+        ] = {}  # of integers, that may drop a fraction: where one is, and a number made of it
+        self.untyped: set[int] = set()  # variables whose declaration says no type
         # Whether the function, or one that it calls, moves boxes; None: nobody has asked yet.
         self.scopes: list[dict[str, Binding]] = [{}]
         self.local: set[str] = set()  # names that were bound in a scope, whether it has ended or not: few of those used
@@ -196,6 +201,19 @@ class Checker:
     ) -> None:
         called = calls_around(self.definition.written, span)[:5]
         self.errors.append(Diagnostic(code, message, span, label, (*secondary, *called), note, help))
+
+    def warn(
+        self,
+        code: str,
+        message: str,
+        span: Span,
+        label: str = "",
+        secondary: Labels = (),
+        note: str = "",
+        help: str = "",
+    ) -> None:
+        called = calls_around(self.definition.written, span)[:5]
+        self.warnings.append(Diagnostic(code, message, span, label, (*secondary, *called), note, help))
 
     def fail(
         self,

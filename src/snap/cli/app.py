@@ -12,7 +12,7 @@ import typer
 from snap.cli.kernels import ChosenKernel, check_generic, choose
 from snap.cli.load import Checked, Failure, UsageError, check_file, check_path, parse_target, run_file
 from snap.cli.ptx import app as ptx_app
-from snap.diag.error import SnapError
+from snap.diag.error import SnapError, SnapWarning
 from snap.diag.render import to_json, wants_color
 
 app = typer.Typer(
@@ -54,10 +54,15 @@ def check(
     as_json: Annotated[
         bool, typer.Option("--json", help="For editors: a list of diagnostics on standard output.")
     ] = False,
+    proofs: Annotated[
+        bool, typer.Option("--proofs", help="Warn, too, of barriers that a proof shows to be needless (takes longer).")
+    ] = False,
 ) -> None:
-    """Check every Snap function of the files and report all errors; generic kernels for the values that --set gives."""
+    """Check every Snap function of the files and report all errors and warnings; generic kernels for the values that
+    --set gives. 0 where there are no errors.
+    """
     paths = [_usage(check_path, file) for file in files]
-    checked = _usage(check_generic, [check_file(path) for path in paths], values)
+    checked = _usage(check_generic, [check_file(path) for path in paths], values, proofs)
     if as_json:
         print(json.dumps([entry for one in checked for entry in _json_entries(one)], indent=2))
     else:
@@ -65,12 +70,11 @@ def check(
         for one in checked:
             for unchecked in one.unchecked:
                 print(f"{one.path}:{unchecked.line}: {unchecked.note}", file=sys.stderr)
-        errors = sum(len(one.errors) + (one.failure is not None) for one in checked)
+        errors = _counted(sum(len(one.errors) + (one.failure is not None) for one in checked), "error")
+        warned = sum(len(one.warnings) for one in checked)
         where = f"{len(checked)} file{'s' if len(checked) > 1 else ''}"
-        print(
-            f"{where}: {'no errors' if not errors else '1 error' if errors == 1 else f'{errors} errors'}",
-            file=sys.stderr,
-        )
+        and_warnings = f", {_counted(warned, 'warning')}" if warned else ""
+        print(f"{where}: {errors}{and_warnings}", file=sys.stderr)
     if any(one.errors or one.failure for one in checked):
         raise typer.Exit(1)
 
@@ -235,11 +239,16 @@ def _usage_error(text: str) -> NoReturn:
 def _print_errors(checked: list[Checked], stream: TextIO) -> None:
     for one in checked:
         _print_snap_errors(one.errors, stream)
+        _print_snap_errors(one.warnings, stream)
         if one.failure:
             print(one.failure, end="\n\n", file=stream)
 
 
-def _print_snap_errors(errors: Iterable[SnapError], stream: TextIO) -> None:
+def _counted(n: int, what: str) -> str:
+    return f"{n or 'no'} {what}{'s' * (n != 1)}"
+
+
+def _print_snap_errors(errors: Iterable[SnapError] | Iterable[SnapWarning], stream: TextIO) -> None:
     color = wants_color(stream)
     for error in errors:
         print(error.render(color=color), end="\n\n", file=stream)
@@ -247,6 +256,7 @@ def _print_snap_errors(errors: Iterable[SnapError], stream: TextIO) -> None:
 
 def _json_entries(checked: Checked) -> list[dict]:
     entries = [to_json(error.diagnostic) for error in checked.errors]
+    entries += [to_json(one.diagnostic) for one in checked.warnings if one.diagnostic is not None]
     if checked.failure:
         entries.append(_json_entry(checked, checked.failure.line, "error", str(checked.failure)))
     return entries + [

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from snap.api import SnapFunction
 from snap.cli.load import Checked, Unchecked, UsageError, in_order
-from snap.diag.error import SnapError
+from snap.diag.error import SnapError, SnapWarning
 from snap.ir import nodes as ir
 from snap.ir import synced
 
@@ -82,13 +82,25 @@ def choose(checked: Checked, name: str | None, values: list[str]) -> tuple[list[
 
 # A generic kernel is checked for values, not as such: where nobody gives any, nothing is known of it, and the command
 # says so.
-def check_generic(files: list[Checked], values: list[str]) -> list[Checked]:
-    """The same files, with the errors of their generic kernels for these values, and with those that lack some."""
+def check_generic(files: list[Checked], values: list[str], proofs: bool) -> list[Checked]:
+    """The same files, with the errors of their generic kernels for these values, with those that lack some, and with
+    warnings; `proofs`: of barriers as well that a proof shows to be needless.
+    """
     given = parse_values(values)
     # Where there were errors, the kernel that has the parameter may be the one that was refused.
     if not any(one.errors or one.failure for one in files):
         _all_known(given, [kernel for one in files for kernel in _kernels_of(one)])
-    return [_with_generic(one, given) for one in files]
+    return [_with_warnings(_with_generic(one, given), given, proofs) for one in files]
+
+
+def _with_warnings(checked: Checked, given: dict[str, object], proofs: bool) -> Checked:
+    found: dict[tuple, SnapWarning] = {}
+    for function in () if checked.errors or checked.failure else _defined(checked):
+        if not _missing(function, given):
+            chosen = _chosen(function, given)
+            for one in function.warnings(proofs=proofs, **chosen.values):
+                found.setdefault((one.code, one.diagnostic and one.diagnostic.span), one)
+    return replace(checked, warnings=tuple(found.values()))
 
 
 def _with_generic(checked: Checked, given: dict[str, object]) -> Checked:
@@ -108,11 +120,13 @@ def _with_generic(checked: Checked, given: dict[str, object]) -> Checked:
 
 
 def _kernels_of(checked: Checked) -> list[SnapFunction]:
-    """Those that the file itself defines."""
+    return [function for function in _defined(checked) if function.is_kernel]
+
+
+def _defined(checked: Checked) -> list[SnapFunction]:
+    """The functions that the file itself defines."""
     found = dict.fromkeys(value for value in checked.names.values() if isinstance(value, SnapFunction))
-    return [
-        kernel for kernel in found if kernel.is_kernel and kernel.definition.tree.span.filename == str(checked.path)
-    ]
+    return [function for function in found if function.definition.tree.span.filename == str(checked.path)]
 
 
 def _chosen(kernel: SnapFunction, given: dict[str, object]) -> ChosenKernel:

@@ -16,11 +16,12 @@ import sys
 import traceback
 import types
 import unicodedata
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from snap.diag.error import SnapError, UseOfRefused
+from snap.diag.error import SnapError, SnapWarning, UseOfRefused
 from snap.diag.source import register_source
 
 PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
@@ -165,6 +166,7 @@ class Checked:
     errors: tuple[SnapError, ...]
     failure: Failure | None
     unchecked: tuple[Unchecked, ...] = ()
+    warnings: tuple[SnapWarning, ...] = ()
 
 
 def check_file(path: Path) -> Checked:
@@ -174,7 +176,8 @@ def check_file(path: Path) -> Checked:
     names: dict[str, object] = {}
     raised: list[SnapError] = []
     failure = None
-    with decorators.collecting() as collected:
+    with decorators.collecting() as collected, warnings.catch_warnings():
+        warnings.simplefilter("ignore", SnapWarning)  # asked for when all is defined (kernels.py)
         try:
             with contextlib.redirect_stdout(sys.stderr):  # what the file prints is not our answer
                 names = run_file(path, f"__snap_{path.stem}__")

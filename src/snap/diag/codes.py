@@ -1,5 +1,5 @@
-"""The error codes: what each one refuses, in one line.  Every code has a page `docs/errors/SNAPnnn.md` and programs in
-`tests/bad/SNAPnnn/`.
+"""The codes: what each one refuses, or warns of, in one line.  Every code has a page `docs/errors/SNAPnnn.md`, and each
+of an error programs in `tests/bad/SNAPnnn/`.
 """
 
 from __future__ import annotations
@@ -32,4 +32,9 @@ CODES: dict[str, str] = {
     "SNAP026": "not proved, though `proved=True` asks for it",
     "SNAP027": "a proof needs a precondition that `where=` does not say",
     "SNAP028": "a view or a contract that does not fit",
+}
+WARNINGS: dict[str, str] = {
+    "SNAP030": "a quotient of integers that becomes a float",
+    "SNAP031": "a barrier in a loop, for parts that `disjoint=` may say to be apart",
+    "SNAP032": "a barrier where nobody meets, as a proof shows",
 }

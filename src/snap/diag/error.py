@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import field
 
+from snap.diag.codes import WARNINGS
 from snap.diag.source import source_line
 from snap.diag.span import Span
 from snap.record import record
@@ -32,6 +33,35 @@ class Diagnostic:
     secondary: tuple[Label, ...] = field(default=())
     note: str = ""
     help: str = ""
+
+    @property
+    def severity(self) -> str:
+        """As editors call it."""
+        return "warning" if self.code in WARNINGS else "error"
+
+
+class SnapWarning(UserWarning):
+    """A diagnostic that refuses nothing; or, without one, the words of a tool."""
+
+    __module__ = "snap"
+
+    def __init__(self, said: Diagnostic | str):
+        diagnostic = said if isinstance(said, Diagnostic) else None
+        super().__init__(said if diagnostic is None else f"{diagnostic.code}: {_in_a_line(diagnostic)}")
+        self.diagnostic = diagnostic
+        self.code = "" if diagnostic is None else diagnostic.code
+
+    def __reduce__(self):
+        return type(self), (self.diagnostic or str(self),)
+
+    def render(self, color: bool = False) -> str:
+        from snap.diag.render import render
+
+        return str(self) if self.diagnostic is None else render(self.diagnostic, color=color)
+
+
+def _in_a_line(diagnostic: Diagnostic) -> str:
+    return f"{diagnostic.message}; {diagnostic.help}" if diagnostic.help else diagnostic.message
 
 
 class SnapError(SyntaxError):

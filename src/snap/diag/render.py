@@ -18,7 +18,15 @@ from snap.diag.source import source_line
 from snap.diag.span import Span
 
 TAB = 4
-_STYLES = {"error": "1;31", "place": "1;34", "primary": "1;31", "secondary": "1;34", "title": "1", "word": "1"}
+_STYLES = {
+    "error": "1;31",
+    "warning": "1;33",
+    "place": "1;34",
+    "primary": "1;31",
+    "secondary": "1;34",
+    "title": "1",
+    "word": "1",
+}
 
 
 def wants_color(stream: TextIO) -> bool:
@@ -41,7 +49,10 @@ def render(diagnostic: Diagnostic, color: bool = False) -> str:
     ]
     width = len(str(max(mark.span.line for mark in marks)))
     bar = style("place", " " * (width + 1) + "|")
-    out = [style("error", f"error[{diagnostic.code}]") + style("title", f": {_printable(diagnostic.message)}")]
+    out = [
+        style(diagnostic.severity, f"{diagnostic.severity}[{diagnostic.code}]")
+        + style("title", f": {_printable(diagnostic.message)}")
+    ]
     for filename in dict.fromkeys(mark.span.filename for mark in marks):
         here = [mark for mark in marks if mark.span.filename == filename]
         arrow = "-->" if here[0].primary else ":::"
@@ -73,7 +84,7 @@ def to_json(diagnostic: Diagnostic) -> dict:
         "file": diagnostic.span.filename,
         "range": _range(diagnostic.span),
         "code": diagnostic.code,
-        "severity": "error",
+        "severity": diagnostic.severity,
         "message": diagnostic.message,
         "label": diagnostic.label,
         "related": [

@@ -87,7 +87,7 @@ class Unary:
 @node
 class Binary:
     """op: + - * / // % ** << >> & | ^ @ (the last in annotations only; ** is refused by the checker).  digit: a
-    remainder that takes the number of a place apart by an extent: neither is negative.
+    quotient or remainder that takes the number of a place apart by an extent: neither is negative.
     """
 
     op: str

@@ -6,7 +6,7 @@ their results; the checker takes them out of the expressions they were written i
 that uses them (`While.pre` holds those of a loop's condition, and runs before each test).  `Logical` and `Select` are
 C's: the operand not chosen is not evaluated.  Types are explicit: both operands of `Binary` and `Compare` have one type
 (shifts: the left one's), every conversion is a `Cast`, every index is an integer.  Integer arithmetic is CUDA's: two's
-complement that wraps, `/` and `%` truncate toward zero.
+complement that wraps, `/` and `%` truncate toward zero, `//` and `mod` round down.
 
 *Threads.*  A statement is executed by every thread of the current group.  `Group` replicates its body over groups,
 `Split` gives disjoint units different bodies that run in parallel; in both, the body's `place` is the privilege class
@@ -38,6 +38,7 @@ from collections.abc import Set
 from dataclasses import field
 from typing import TYPE_CHECKING, Union
 
+from snap.diag.error import Diagnostic
 from snap.diag.span import Span
 from snap.ir.acts import (  # noqa: F401  (all of them are found here)
     Act,
@@ -348,7 +349,7 @@ class Function:
     whose units are not shown to be apart.  axes: dimensions of the grid whose extents are a kernel's last parameters.
     trusted: scopes in which proofs take for granted what they do not show, with the reasons.  contract: what a device
     function asks for and promises, for proofs alone.  apart: pairs of places by which no two threads touch one element,
-    as a proof has shown; there are none unless the kernel asks for it.
+    as a proof has shown; there are none unless the kernel asks for it.  warnings: what the checker says of its text.
     """
 
     uid: int
@@ -367,4 +368,5 @@ class Function:
     trusted: tuple[tuple[Span, str], ...] = field(default=(), compare=False)
     contract: Contract | None = field(default=None, compare=False)
     apart: frozenset[tuple[Span, Span]] = field(default=frozenset(), compare=False)
+    warnings: tuple[Diagnostic, ...] = field(default=(), compare=False)
     span: Span = field(compare=False, kw_only=True)

@@ -56,6 +56,9 @@ MEETS = {
 }
 
 
+MAYBE = "maybe "  # in the reason of a point: nobody knows whether two threads meet there
+
+
 @node
 class SyncPoint:
     """One point of synchronization that the compiler put in.

@@ -1,8 +1,8 @@
 """Scalar arithmetic as on the GPU, on NumPy arrays and NumPy scalars alike.
 
-Integers wrap, `/` and `%` truncate toward zero, `//` and `mod` round down, shifts clamp, float to integer saturates.  A bf16 value is held as the
-f32 that equals it and rounded after each operation; in memory it is its 16 bits.  Nothing here raises or warns for any
-operand (callers run under `np.errstate(all="ignore")`).
+Integers wrap, `/` and `%` truncate toward zero, `//` and `mod` round down, shifts clamp, float to integer saturates.  A
+bf16 value is held as the f32 that equals it and rounded after each operation; in memory it is its 16 bits.  Nothing
+here raises or warns for any operand (callers run under `np.errstate(all="ignore")`).
 """
 
 from __future__ import annotations

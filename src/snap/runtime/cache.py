@@ -19,6 +19,8 @@ import time
 import warnings
 from pathlib import Path
 
+from snap.diag.error import SnapWarning
+
 _MAGIC = b"snap-cache-1\n"
 _DIGEST = hashlib.sha256().digest_size
 _SUFFIX = ".bin"
@@ -165,12 +167,11 @@ def _private(folder: Path) -> Path | None:
     if not stat.S_ISDIR(status.st_mode) or not os.access(folder, os.W_OK | os.X_OK):
         return None
     if hasattr(os, "geteuid") and (status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)):
-        warnings.warn(
+        text = (
             f"{folder} belongs to another user or may be written to by others; compiled kernels are not kept there "
-            "(chmod it to 700, or set SNAP_CACHE_DIR)",
-            RuntimeWarning,
-            stacklevel=2,
+            "(chmod it to 700, or set SNAP_CACHE_DIR)"
         )
+        warnings.warn(SnapWarning(text), stacklevel=2)
         return None
     return folder
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from snap.diag.error import SnapWarning
 from snap.runtime.arrays import ArrayInfo, as_numpy
 from snap.runtime.bysize import BySize
 from snap.runtime.errors import GpuError, LaunchError, ToolchainError
@@ -399,7 +400,8 @@ def races(
                 copies = tuple(arg.copy() if hasattr(arg, "copy") else arg for arg in cpu_args(bound))
                 machine.run_adversarial(compiled.synced, copies, number, seed, found)
         except watching.OutOfTime:
-            warnings.warn(f"the time is over: {watch.told()}; races are of what was seen so far", stacklevel=3)
+            text = f"the time is over: {watch.told()}; races are of what was seen so far"
+            warnings.warn(SnapWarning(text), stacklevel=3)
     return distinct(found)
 
 

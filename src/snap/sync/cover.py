@@ -18,7 +18,7 @@ from snap.diag.span import Span, lines
 from snap.ir import synced
 from snap.ir.engines import Engine
 from snap.ir.hardware import WARP
-from snap.ir.synced import PointKind
+from snap.ir.synced import MAYBE, PointKind
 from snap.ir.types import BLOCK1, THREAD1, Level, Place, Privilege
 from snap.record import record
 from snap.sync.primitive import participants_in_words, primitive
@@ -157,7 +157,7 @@ def reason(edges: list[Edge], before: str, after: str, function: synced.Function
     first = ordered[0]
     a, b = first.first, first.second
     certain = not a.names or a.site[2] in SAID or b.site[2] in SAID  # registers have no names, and are one's own
-    maybe = "maybe " if not certain and undecided(a.footprint, b.footprint) else ""
+    maybe = MAYBE if not certain and undecided(a.footprint, b.footprint) else ""
     here = function.span.filename
     text = f"{word_of(a)} at {lines(here, a.span)}{before and ' by '}{before}, "
     if b.site[2] is Said.ENDED:

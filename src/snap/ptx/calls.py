@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from snap.ptx import printing
+from snap.ptx import printing, tree
 from snap.ptx.errors import PtxFaultKind
 from snap.ptx.memory import Fault
 from snap.ptx.program import (
@@ -27,6 +27,7 @@ from snap.ptx.program import (
     listed,
     size_of,
 )
+from snap.ptx.types import DTYPE
 
 if TYPE_CHECKING:
     from snap.ptx.machine import Lanes, Machine, Step
@@ -74,14 +75,24 @@ def call(m: Machine, one: Instruction, pc: int) -> Step | None:
 
 
 def _enter(m: Machine, one: Instruction, f: Function, given: tuple[Operand, ...], lanes: Lanes) -> None:
-    if len(given) != len(f.parameters) or any(v.space == "reg" for v, _ in (*f.parameters, *f.results)):
-        raise Fault(PtxFaultKind.UNKNOWN, f"a call of {f.name} with other parameters than its own, or in registers", 0)
+    if len(given) != len(f.parameters):
+        raise Fault(PtxFaultKind.UNKNOWN, f"a call of {f.name} with other parameters than its own", 0)
     values = [_bytes(m, one, o, size_of(v), lanes) for o, (v, _) in zip(given, f.parameters)]
     if f.recursive:
         _put_aside(m, f, lanes)
     for value, (v, offset) in zip(values, f.parameters):
+        if v.space == "reg":
+            m.writer(Register(offset, v.type), f.number)(lanes, _joined(value, v.type))
+            continue
         for k, byte in enumerate(value):
             m.memory.write("local", at(m, _own(f, offset, v.name), lanes, k), lanes, byte)
+
+
+def _joined(bytes: list[np.ndarray], type: str) -> np.ndarray:
+    """What a register of that type holds."""
+    if type == "pred":
+        return bytes[0] != 0
+    return np.ascontiguousarray(np.stack(bytes, axis=1)).view(DTYPE[type]).reshape(-1)
 
 
 def _bytes(m: Machine, one: Instruction, o: Operand, size: int, lanes: Lanes) -> list[np.ndarray]:
@@ -89,7 +100,8 @@ def _bytes(m: Machine, one: Instruction, o: Operand, size: int, lanes: Lanes) ->
         return [m.memory.read("local", at(m, o, lanes, k), lanes, 1) for k in range(size)]
     if not isinstance(o, (Register, Constant)):
         raise Fault(PtxFaultKind.UNKNOWN, f"an argument that {one.name} does not take", 0)
-    bits = np.ascontiguousarray(np.broadcast_to(m.reader(o, f"b{8 * size}", one.function)(lanes), lanes.shape))
+    type = "pred" if isinstance(o, Register) and o.type == "pred" else f"b{8 * size}"
+    bits = np.ascontiguousarray(np.broadcast_to(m.reader(o, type, one.function)(lanes), lanes.shape))
     parts = bits.view(np.uint8).reshape(len(lanes), size)
     return [parts[:, k].copy() for k in range(size)]
 
@@ -135,17 +147,26 @@ def ret(m: Machine, one: Instruction, pc: int) -> Step:
     return step
 
 
+def _given(m: Machine, f: Function, v: tree.Variable, offset: int, lanes: Lanes) -> list[np.ndarray]:
+    """The bytes of a result."""
+    if v.space == "reg":
+        type = "pred" if v.type == "pred" else f"b{8 * size_of(v)}"
+        bits = np.ascontiguousarray(m.reader(Register(offset, v.type), type, f.number)(lanes))
+        return list(bits.view(np.uint8).reshape(len(lanes), -1).T)
+    return [m.memory.read("local", at(m, _own(f, offset, v.name), lanes, k), lanes, 1) for k in range(size_of(v))]
+
+
 def _give_back(m: Machine, one: Instruction, f: Function, depth: int, lanes: Lanes) -> None:
     results = listed(one.operands[0]) if isinstance(one.operands[0], Several) else ()
-    values = [
-        [m.memory.read("local", at(m, _own(f, offset, v.name), lanes, k), lanes, 1) for k in range(size_of(v))]
-        for v, offset in f.results
-    ]
+    values = [_given(m, f, v, offset, lanes) for v, offset in f.results]
     if f.recursive:
         m.top[lanes] = m.base[lanes]
         for copy, now in zip(m.aside[depth, f.number], (m.base, *m.registers[f.number])):
             now[lanes] = copy[lanes]
-    for target, value in zip(results, values):
+    for target, value, (v, _) in zip(results, values, f.results):
+        if isinstance(target, Register):
+            m.writer(target, one.function)(lanes, _joined(value, v.type))
+            continue
         for k, byte in enumerate(value):
             if isinstance(target, Place):
                 m.memory.write("local", at(m, target, lanes, k), lanes, byte)

@@ -269,19 +269,21 @@ class _Parser:
             self.since(start),
         )
 
-    def initial(self) -> tree.Initial:
+    def initial(self, depth: int = 0) -> tree.Initial:
         start = self.next
+        if depth > tree.DEEP:
+            raise self.wrong(f"initial values are nested more than {tree.DEEP} deep")
         if self.took("{"):
             items: list[tree.Initial] = []
             while not self.has("}"):
                 if items:
                     self.expect(",", "between initial values")
-                items.append(self.initial())
+                items.append(self.initial(depth + 1))
             self.take()
             return tree.Initials(tuple(items), self.since(start))
         value = self.operand()
         if isinstance(value, tree.Number) and self.took("("):
-            masked = self.initial()
+            masked = self.initial(depth + 1)
             self.expect(")", "behind the masked address")
             return tree.Masked(value.value, masked, self.since(start))
         if isinstance(value, tree.Name) and self.took("("):  # generic(name): its generic address
@@ -393,28 +395,30 @@ class _Parser:
 
     # ---- operands ---------------------------------------------------------------------------------------------------
 
-    def operand(self) -> tree.Operand:
+    def operand(self, depth: int = 0) -> tree.Operand:
         start = self.next
+        if depth > tree.DEEP:
+            raise self.wrong(f"operands are nested more than {tree.DEEP} deep")
         if self.took("["):
-            return tree.Address(self.listed("]"), self.since(start))
+            return tree.Address(self.listed("]", depth), self.since(start))
         if self.took("{"):
-            return tree.Vector(self.listed("}"), self.since(start))
+            return tree.Vector(self.listed("}", depth), self.since(start))
         if self.took("("):
-            return tree.Arguments(self.listed(")"), self.since(start))
+            return tree.Arguments(self.listed(")", depth), self.since(start))
         if self.took("!"):
-            return tree.Not(self.operand(), self.since(start))
+            return tree.Not(self.operand(depth + 1), self.since(start))
         if start.kind in (TokenKind.INT, TokenKind.FLOAT) or self.has("-", "+"):
             return self.number()
         if start.kind is TokenKind.NAME:
-            return self.name()
+            return self.name(depth)
         raise self.wrong("an operand is expected")
 
-    def listed(self, end: str) -> tuple[tree.Operand, ...]:
+    def listed(self, end: str, depth: int) -> tuple[tree.Operand, ...]:
         found: list[tree.Operand] = []
         while not self.took(end):
             if found:
                 self.expect(",", f"between operands, or `{end}` behind the last one")
-            found.append(self.operand())
+            found.append(self.operand(depth + 1))
         return tuple(found)
 
     def number(self) -> tree.Number:
@@ -430,7 +434,7 @@ class _Parser:
             return tree.Number(bits ^ sign if negative else bits, kind, self.since(start))
         raise self.wrong("a number is expected")
 
-    def name(self) -> tree.Operand:
+    def name(self, depth: int) -> tree.Operand:
         start = self.take()
         text = start.text
         while self.next.kind is TokenKind.DOTTED and self.next.touches:
@@ -444,7 +448,7 @@ class _Parser:
             return tree.Element(text, index, self.since(start))
         name = tree.Name(text, self.since(start))
         if self.took("|"):
-            return tree.Pair(name, self.operand(), self.since(start))
+            return tree.Pair(name, self.operand(depth + 1), self.since(start))
         return name
 
     def offset(self) -> int | None:

@@ -13,7 +13,7 @@ these have come.  What nobody can continue is reported with where everybody wait
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -42,6 +42,7 @@ from snap.ptx.program import (
     Special,
 )
 from snap.ptx.program import Negated as Inverted
+from snap.ptx.special import RESERVED
 from snap.ptx.types import DTYPE, constant, kept, seen, storage
 from snap.ptx.watch import Watch, Watched
 
@@ -282,7 +283,16 @@ class Machine:
     def _fault(self, fault: Fault, lanes: Lanes) -> PtxFault:
         lane = int(lanes[min(fault.lane, len(lanes) - 1)]) if len(lanes) else None
         block, thread = (None, None) if lane is None else self.where(lane)
-        return PtxFault(fault.kind, fault.message, self.at, self.program.files, block, thread)
+        at = self.at if lane is None else self.called(self.at, lane)
+        return PtxFault(fault.kind, fault.message, at, self.program.files, block, thread)
+
+    def called(self, one: Instruction, lane: int) -> Instruction:
+        """An instruction with its source line: in a function that has none of its own, that of the thread's call."""
+        for depth in range(int(self.depth[lane]) - 1, -1, -1):
+            if one.line is not None:
+                break
+            one = replace(one, line=self.program.instructions[int(self.frames[depth][lane])].line)
+        return one
 
     # ---- operands ---------------------------------------------------------------------------------------------------
 
@@ -445,15 +455,12 @@ class _Special:
             "%globaltimer_hi": lambda: 0,
             "%is_explicit_cluster": lambda: int(shape.cluster > 1),
             "%aggr_smem_size": lambda: m.memory.shared.size * shape.cluster,
-            "%reserved_smem_offset_begin": lambda: 0,
-            "%reserved_smem_offset_end": lambda: 0,
-            "%reserved_smem_offset_cap": lambda: 0,
             "%current_graph_exec": lambda: 0,
             "%dynamic_smem_size": lambda: shape.dynamic,
             "%total_smem_size": lambda: m.memory.shared.size,
         }
-        if name.startswith("%envreg") or name.startswith("%pm"):
-            return 0  # what the driver, or a profiler, leaves there
+        if name in RESERVED or name.startswith("%envreg") or name.startswith("%pm"):
+            return 0  # what the system keeps for itself; what the driver, or a profiler, leaves there
         if name not in answers:
             raise Fault(PtxFaultKind.UNKNOWN, f"there is no special register {name} here", 0)
         return answers[name]()

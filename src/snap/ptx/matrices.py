@@ -14,7 +14,7 @@ import numpy as np
 from snap.machine.numbers import BYTES, from_bf16_bits
 from snap.ptx.collectives import together
 from snap.ptx.errors import PtxFaultKind
-from snap.ptx.memory import Fault
+from snap.ptx.memory import WINDOW, WINDOW_BITS, Fault
 from snap.ptx.program import Constant, Instruction, Operand, Several, listed
 from snap.ptx.rounding import one_nan
 from snap.ptx.sums import added, rule
@@ -38,8 +38,23 @@ def whole(m: Machine, lanes: Lanes, size: int, one: Instruction) -> np.ndarray:
     raise Fault(PtxFaultKind.BARRIER_MISMATCH, f"not all of {size} threads execute {one.name} together", 0)
 
 
-def _shared_addresses(m: Machine, o: Operand, one: Instruction):
-    return m.addresses(o, one.function, "shared")
+def _rows(m: Machine, o: Operand, one: Instruction, count: int):
+    """Where rows of matrices lie in shared memory, as the first 8 lanes of each matrix say.  Without a space addresses
+    are generic ones.
+    """
+    generic = not {"shared", "shared::cta"} & set(one.parts)
+    at, window = m.addresses(o, one.function, "" if generic else "shared"), np.uint64(WINDOW["shared"])
+
+    def found(lanes: Lanes) -> np.ndarray:
+        address = at(lanes).reshape(-1, WARP)[:, : 8 * count].reshape(-1)
+        if not generic:
+            return address
+        away = address >> np.uint64(WINDOW_BITS) != window >> np.uint64(WINDOW_BITS)
+        if away.any():
+            raise Fault(PtxFaultKind.OUT_OF_BOUNDS, f"{one.name} of memory that is not shared", 0)
+        return address - window
+
+    return found
 
 
 # ---- ldmatrix, stmatrix ---------------------------------------------------------------------------------------------
@@ -48,8 +63,7 @@ def _shared_addresses(m: Machine, o: Operand, one: Instruction):
 def _form(one: Instruction) -> tuple[int, bool] | None:
     words = one.parts[1:]
     count = next((int(w[1:]) for w in words if w in ("x1", "x2", "x4")), None)
-    space = any(w in ("shared", "shared::cta") for w in words)
-    return (count, "trans" in words) if count and space and "m8n8" in words and words[-1] == "b16" else None
+    return (count, "trans" in words) if count and "m8n8" in words and words[-1] == "b16" else None
 
 
 def load_matrix(m: Machine, one: Instruction, pc: int) -> Step | None:
@@ -59,7 +73,7 @@ def load_matrix(m: Machine, one: Instruction, pc: int) -> Step | None:
     count, trans = form
     targets = listed(one.operands[0])
     writers = [m.writer(o, one.function) for o in targets]
-    at = _shared_addresses(m, one.operands[1], one)
+    at = _rows(m, one.operands[1], one, count)
 
     def step(lanes: Lanes) -> None:
         lanes = together(m, lanes, FULL, pc)
@@ -67,7 +81,7 @@ def load_matrix(m: Machine, one: Instruction, pc: int) -> Step | None:
             return
         warps = whole(m, lanes, WARP, one)
         rows = warps[:, : 8 * count].reshape(-1)
-        address = at(lanes).reshape(-1, WARP)[:, : 8 * count].reshape(-1)
+        address = at(lanes)
         words = [m.memory.read("shared", address + np.uint64(4 * k), rows, 4) for k in range(4)]
         halves = np.stack(words, axis=1).view(np.uint16).reshape(len(warps), count, 8, 8)
         for k, write in enumerate(writers):
@@ -85,7 +99,7 @@ def store_matrix(m: Machine, one: Instruction, pc: int) -> Step | None:
     count, trans = form
     sources = listed(one.operands[1])
     readers = [m.reader(o, "b32", one.function) for o in sources]
-    at = _shared_addresses(m, one.operands[0], one)
+    at = _rows(m, one.operands[0], one, count)
 
     def step(lanes: Lanes) -> None:
         lanes = together(m, lanes, FULL, pc)
@@ -103,7 +117,7 @@ def store_matrix(m: Machine, one: Instruction, pc: int) -> Step | None:
                     halves[:, k, _G, 2 * _T + j] = part
         words = np.ascontiguousarray(halves).reshape(-1, 8).view(np.uint32)
         rows = warps[:, : 8 * count].reshape(-1)
-        address = at(lanes).reshape(-1, WARP)[:, : 8 * count].reshape(-1)
+        address = at(lanes)
         for k in range(4):
             m.memory.write("shared", address + np.uint64(4 * k), rows, np.ascontiguousarray(words[:, k]))
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from snap.diag.span import Span
-from snap.ptx import tree
+from snap.ptx import jumps, tree
 from snap.ptx.callgraph import recursive
 from snap.ptx.errors import PtxError
 from snap.ptx.operands import (
@@ -30,22 +30,12 @@ from snap.ptx.operands import (
     both,
     listed,
 )
+from snap.ptx.special import SPECIAL
 from snap.record import record
 
 BYTES = {"pred": 1, "b128": 16} | {f"{kind}{bits}": bits // 8 for kind in "bsuf" for bits in (8, 16, 32, 64)}
 BYTES |= {"bf16": 2, "f16x2": 4, "bf16x2": 4, "tf32": 4, "texref": 8, "samplerref": 8, "surfref": 8}
 LANES = {"": 1, "v2": 2, "v4": 4, "v8": 8}
-SPECIAL = (
-    frozenset(
-        "%tid %ntid %ctaid %nctaid %laneid %warpid %nwarpid %smid %nsmid %gridid %clock %clock64 %clock_hi %globaltimer"
-        " %globaltimer_lo %globaltimer_hi %lanemask_eq %lanemask_le %lanemask_lt %lanemask_ge %lanemask_gt %clusterid"
-        " %nclusterid %cluster_ctaid %cluster_nctaid %cluster_ctarank %cluster_nctarank %is_explicit_cluster"
-        " %total_smem_size %dynamic_smem_size %aggr_smem_size %reserved_smem_offset_begin %reserved_smem_offset_end"
-        " %reserved_smem_offset_cap %current_graph_exec".split()
-    )
-    | {f"%envreg{k}" for k in range(32)}
-    | {f"%pm{k}{end}" for k in range(8) for end in ("", "_64")}
-)
 __all__ = [
     "BYTES",
     "Both",
@@ -70,6 +60,7 @@ __all__ = [
 ]
 MANY, ROOM = 1 << 20, 1 << 28  # registers of one declaration, bytes of a variable
 FRAME, STACK = 16, 8192  # bytes: frames are multiples; what a thread has for functions that call themselves
+ELEMENTS = (("x", "y", "z", "w"), ("r", "g", "b", "a"))  # of a vector
 BUILT_IN = ("vprintf", "__assertfail")  # functions that the driver has
 
 
@@ -200,6 +191,14 @@ class _Scope:
             scope = scope.outer
         return scope
 
+    def is_label(self, name: str) -> bool:
+        return self.find(name) is None and self.label(name) is not None
+
+    def is_table(self, name: str) -> bool:
+        """A table of labels or functions, or a prototype."""
+        found = self.find(name)
+        return isinstance(found, Several) and all(isinstance(item, Code) for item in found.items)
+
 
 class _Loader:
     def __init__(self, module: tree.Module):
@@ -211,6 +210,7 @@ class _Loader:
         self.bytes = {"global": 0, "shared": 0, "local": 0}
         self.dynamic: int | None = None  # first the alignment of shared memory that is given at launch, then its start
         self.files: dict[int, str] = {}
+        self.line: tuple[int, int] | None = None  # the source line of the instructions that follow
         self.shared: list[SharedVariable] = []
         self.open: list[tuple[int, _Scope, tree.Instruction]] = []  # instructions whose labels are not known yet
 
@@ -280,8 +280,14 @@ class _Loader:
         for given, kept in ((f.results, made.results), (f.parameters, made.parameters)):
             for v in given:
                 if v.space == "reg":
-                    names[v.name] = self._register(made, v.type)
-                    kept.append((v, -1))
+                    register = self._registers(v, made)
+                    if made.entry:
+                        raise PtxError("PTX002", f"`{v.name}` of a kernel is a `.param`", v.span, "declared here")
+                    if not isinstance(register, Register) or v.type == "pred" or BYTES[v.type] < 4:
+                        message = f"`{v.name}` is no register of one element of 32 bits or more"
+                        raise PtxError("PTX002", message, v.span, "a parameter, which ptxas does not pass either")
+                    names[v.name] = register
+                    kept.append((v, register.index))
                 elif made.entry:
                     offset = _aligned(made.parameter_bytes, v)
                     made.parameter_bytes = offset + size_of(v)
@@ -290,6 +296,7 @@ class _Loader:
                 else:
                     place = names[v.name] = self._local(v, made)
                     kept.append((v, place.offset))
+        self.line = None
         self._block(body, made, _Scope({}, names, _Scope({}, self.names, None)))
         leave = ("exit",) if made.entry else ("ret",)
         self.instructions.append(Instruction(leave, (), None, False, number, f.span, None))
@@ -297,9 +304,12 @@ class _Loader:
         made.frame = max(-(-made.frame // FRAME) * FRAME, FRAME)
         self.functions[f.name] = made
 
-    def _register(self, f: Function, type: str) -> Register:
-        f.registers.append(type)
-        return Register(len(f.registers) - 1, type)
+    def _registers(self, v: tree.Variable, f: Function) -> Operand:
+        """One register, or those of a vector (PTX ISA, "Vectors")."""
+        first = len(f.registers)
+        f.registers += [v.type] * LANES[v.vector]
+        made = tuple(Register(k, v.type) for k in range(first, len(f.registers)))
+        return made[0] if not v.vector else Several(made)
 
     def _local(self, v: tree.Variable, f: Function) -> Place:
         """A function that is not entered again before it has ended has its own bytes; others have frames."""
@@ -311,9 +321,10 @@ class _Loader:
         self.bytes["local"] = offset + size_of(v)
         return Place("local", offset, v.name, offset, size_of(v))
 
-    def _block(self, block: tree.Block, f: Function, outer: _Scope) -> None:
+    def _block(self, block: tree.Block, f: Function, outer: _Scope, depth: int = 0) -> None:
+        if depth > tree.DEEP:
+            raise PtxError("PTX002", f"blocks are nested more than {tree.DEEP} deep", block.span, "this one, too")
         scope = _Scope({s.name: None for s in block.body if isinstance(s, tree.Label)}, {}, outer)
-        line: tuple[int, int] | None = None
         first = len(self.open)
         for s in block.body:
             match s:
@@ -326,11 +337,11 @@ class _Loader:
                 case tree.Targets() | tree.Prototype():
                     scope.names[s.label] = Several(()) if isinstance(s, tree.Prototype) else self._targets(s, scope)
                 case tree.Location():
-                    line = (s.file, s.line)
+                    self.line = (s.file, s.line)  # of what follows in the text, whatever block it is in
                 case tree.Block():
-                    self._block(s, f, scope)
+                    self._block(s, f, scope, depth + 1)
                 case tree.Instruction():
-                    self._instruction(s, f, scope, line)
+                    self._instruction(s, f, scope)
         self._labels(first)
 
     def _declare(self, v: tree.Variable, f: Function, scope: _Scope) -> None:
@@ -341,28 +352,33 @@ class _Loader:
             if name in scope.names:
                 raise PtxError("PTX003", f"`{name}` is declared twice in this block", v.span, "declared again here")
             if v.space == "reg":
-                scope.names[name] = self._register(f, v.type)
+                scope.names[name] = self._registers(v, f)
             elif v.space in ("local", "param"):
                 scope.names[name] = self._local(v, f)
             else:
                 scope.names[name] = self._static(v, f.number)
 
     def _targets(self, s: tree.Targets, scope: _Scope) -> Several:
+        for name in s.names:
+            if not (scope.is_label(name) if s.kind == "branchtargets" else isinstance(scope.find(name), Code)):
+                kind = "label of this function" if s.kind == "branchtargets" else "function"
+                raise PtxError("PTX003", f"`{name}` is no {kind}", s.span, f"in this table of `.{s.kind}`")
         return Several(tuple(Code(-1, name) for name in s.names))
 
     # ---- instructions -----------------------------------------------------------------------------------------------
 
-    def _instruction(self, s: tree.Instruction, f: Function, scope: _Scope, line: tuple[int, int] | None) -> None:
+    def _instruction(self, s: tree.Instruction, f: Function, scope: _Scope) -> None:
         guard = None
         if s.guard:
             found = scope.find(s.guard)
             if not isinstance(found, Register) or found.type != "pred":
                 raise PtxError("PTX003", f"`{s.guard}` is no predicate", s.span, "guards this instruction")
             guard = found
+        jumps.check(s, scope.is_label, scope.is_table)
         operands = tuple(self._operand(o, scope) for o in s.operands)
         if any(_has_code(o) for o in operands):
             self.open.append((len(self.instructions), scope, s))
-        self.instructions.append(Instruction(s.operation, operands, guard, s.negated, f.number, s.span, line))
+        self.instructions.append(Instruction(s.operation, operands, guard, s.negated, f.number, s.span, self.line))
 
     def _operand(self, o: tree.Operand, scope: _Scope) -> Operand:
         match o:
@@ -404,8 +420,12 @@ class _Loader:
         if name.partition(".")[0] in SPECIAL:
             return Special(name)
         base, _, part = name.rpartition(".")
-        if base and scope.label(name) is None and scope.find(base) is not None:
-            raise PtxError("PTX003", f"vector registers (`{name}`) are not read", span, "used here")
+        whole = scope.find(base) if base else None
+        if whole is not None and scope.label(name) is None:
+            k = next((names.index(part) for names in ELEMENTS if part in names), len(ELEMENTS[0]))
+            if not isinstance(whole, Several) or k >= len(whole.items):
+                raise PtxError("PTX003", f"`{base}` has no element `.{part}`", span, "used here")
+            return whole.items[k]
         if scope.label(name) is not None:
             return Code(-1, name)
         raise PtxError("PTX003", f"`{name}` is not declared", span, "used here")
@@ -431,6 +451,8 @@ class _Loader:
             self.dynamic = -(-end // self.dynamic) * self.dynamic
         for at, old in enumerate(self.instructions):
             new = tuple(_moved(_resolved(o, scope), self.dynamic or 0) for o in old.operands)
+            if any(map(_has_code, new)):
+                raise PtxError("PTX003", f"`{'.'.join(old.parts)}` names what has no body", old.span, "used here")
             if new != old.operands:
                 self.instructions[at] = Instruction(
                     old.parts, new, old.guard, old.negated, old.function, old.span, old.line

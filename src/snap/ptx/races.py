@@ -88,6 +88,7 @@ class Races(Watch):
         self.log = RaceLog(forgets=machine.shape.cluster == 1, observes=True)
         self.names = Names(machine)
         self.at: dict[Span, Instruction] = {}
+        self.calls: dict[tuple[Span, int, int], Instruction] = {}  # by block and thread: with the line of its call
         self.copies: dict[int, list[Copy]] = {}  # by warp
         self.committed: dict[int, int] = {}  # groups of cp.async, by thread
         self.stores: dict[int, Groups] = {}  # TMA's, by thread
@@ -125,6 +126,9 @@ class Races(Watch):
 
     def executed(self, one: Instruction, lanes: Lanes, pc: int, touches: list[Touch]) -> None:
         self.at[one.span] = one
+        if one.line is None and touches and self.machine.depth[lanes].any():
+            for lane in lanes.tolist():
+                self.calls[one.span, *self.machine.where(lane)] = self.machine.called(one, lane)
         handle = _HANDLERS.get(one.parts[0])
         if handle is not None:
             handle(self, one, lanes, [t for t in touches if t.space in ("global", "shared") and len(t.at)])
@@ -436,10 +440,13 @@ class Races(Watch):
 
     def _fault(self, race: Race) -> PtxFault:
         d = race._diagnostic()
-        first, second = self.at[race.first.span], self.at[race.second.span]
+        first, second = (
+            self.calls.get((side.span, side.block, side.thread), self.at[side.span])
+            for side in (race.first, race.second)
+        )
         files = self.machine.program.files
-        lines = [line for line in (from_line(first, files), from_line(second, files)) if line]
-        note = f"{d.note}; the first is {lines[0]}, the second {lines[-1]}" if lines else d.note
+        sides = (("the first is", from_line(first, files)), ("the second", from_line(second, files)))
+        note = "; ".join([d.note, ", ".join(f"{who} {line}" for who, line in sides if line)]).rstrip("; ")
         return PtxFault(
             PtxFaultKind.RACE,
             d.message,

@@ -30,6 +30,9 @@ def why(parts: tuple[str, ...]) -> str:
             found = "stochastic rounding is not here"
         elif parts[0] in ("mma", "wgmma") and any(w in ("sp", "sp::ordered_metadata") for w in parts):
             found = "sparse mma and wgmma are not here"
+        elif parts[0] in ("vote", "shfl") and "sync" not in parts:
+            found = "without `.sync` PTX has it before sm_70 alone, where lanes run in step; write "
+            found += f"`{parts[0]}.sync`, which names them"
         elif "im2col" in parts or any(w.startswith("im2col") for w in parts):
             found = "boxes by im2col are not here"
         elif any(w.startswith("ue8m0") or w.startswith("kind::mx") for w in parts):

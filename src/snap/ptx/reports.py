@@ -52,7 +52,7 @@ def places(m: Machine, awaited: dict[int, tuple[tuple[int, int], int]] | None = 
         awaits, pc = awaited[lane] if awaited and state == READY and lane in awaited else (None, pc)
         key = (block, pc, state, number, awaits)
         if key not in found:
-            found[key] = WaitingThreads(block, m.program.instructions[pc], state, number, [], awaits)
+            found[key] = WaitingThreads(block, m.called(m.program.instructions[pc], lane), state, number, [], awaits)
         found[key].threads.append(thread)
     return list(found.values())
 

@@ -13,6 +13,8 @@ from typing import Union
 from snap.diag.span import Span
 from snap.record import record
 
+DEEP = 100  # how often operands, initial values and blocks stand in one another at most
+
 
 def _here() -> Span:
     return field(default=Span("", 0, 0, 0, 0), compare=False, repr=False)

@@ -128,7 +128,7 @@ class Races(Watch):
         self.at[one.span] = one
         if one.line is None and touches and self.machine.depth[lanes].any():
             for lane in lanes.tolist():
-                self.calls[one.span, *self.machine.where(lane)] = self.machine.called(one, lane)
+                self.calls[(one.span, *self.machine.where(lane))] = self.machine.called(one, lane)
         handle = _HANDLERS.get(one.parts[0])
         if handle is not None:
             handle(self, one, lanes, [t for t in touches if t.space in ("global", "shared") and len(t.at)])

@@ -9,9 +9,38 @@ STACK = "tests/ptx/test_stack.py"
 SAFETY = "tests/ptx/test_safety.py"
 RACES = "tests/ptx/test_races.py"
 LIVE = "tests/ptx/test_liveness.py"
+FLIGHT = "tests/ptx/test_products_in_flight.py"
 
 # fmt: off
 MUTANTS: tuple[Mutant, ...] = (
+    Mutant("a wgmma is in flight until its group is settled", "ptx/products.py",
+           "self.settled[here] = np.maximum(self.settled[here], self.committed[here] - left)",
+           "self.settled[here] = self.committed[here]",
+           (f"{FLIGHT}::test_what_touches_registers_in_flight_is_reported",)),
+    Mutant("a wait settles the groups that are older", "ptx/products.py",
+           "self.settled[here] = np.maximum(self.settled[here], self.committed[here] - left)",
+           "self.settled[here] = np.maximum(self.settled[here], self.committed[here] - left if not left else 0)",
+           (f"{FLIGHT}::test_what_waits_is_not",)),
+    Mutant("an accumulator in flight is not read", "ptx/products.py",
+           "elif not read.isdisjoint(p.accumulators):",
+           "elif False:",
+           (f"{FLIGHT}::test_what_touches_registers_in_flight_is_reported",)),
+    Mutant("a fragment in flight is not written", "ptx/products.py",
+           "elif not written.isdisjoint(p.fragments):",
+           "elif False:",
+           (f"{FLIGHT}::test_what_touches_registers_in_flight_is_reported",)),
+    Mutant("a fragment in flight may be read", "ptx/products.py",
+           "elif not written.isdisjoint(p.fragments):",
+           "elif not (written | read).isdisjoint(p.fragments):",
+           (f"{FLIGHT}::test_what_waits_is_not",)),
+    Mutant("wgmma of the same accumulators follow each other", "ptx/products.py",
+           "elif not mine.same(p) and not",
+           "elif not",
+           (f"{FLIGHT}::test_what_waits_is_not",)),
+    Mutant("wgmma of other shapes do not", "ptx/products.py",
+           "elif not mine.same(p) and not",
+           "elif False and not",
+           (f"{FLIGHT}::test_what_touches_registers_in_flight_is_reported",)),
     Mutant("a sync token does not wake who has returned", "ptx/branching.py",
            "    active = top.active & ~(broken | returned | s.exited)",
            "    active = top.active & ~(broken | s.exited)",

@@ -47,6 +47,7 @@ class PtxFaultKind(Word):
     TRAP = "trap"
     TOO_LONG = "too long"
     UNKNOWN = "unknown"
+    IN_FLIGHT = "in flight"
     RACE = "race"
     UNINITIALISED = "uninitialised"
     NOT_COHERENT = "not coherent"

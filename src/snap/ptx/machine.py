@@ -26,6 +26,7 @@ from snap.ptx.drawn import Drawn
 from snap.ptx.errors import PtxFault, PtxFaultKind
 from snap.ptx.liveness import Liveness
 from snap.ptx.memory import BLOCK_BITS, GLOBAL, WINDOW, Fault, Memory
+from snap.ptx.products import ProductsInFlight
 from snap.ptx.program import (
     Address,
     Both,
@@ -126,6 +127,7 @@ class Machine:
         self.drawn: Drawn | None = None  # a schedule from a seed
         self.at: Instruction = program.instructions[entry.start]
         self.liveness = Liveness(self)
+        self.products = ProductsInFlight(self)
 
     # ---- the loop ---------------------------------------------------------------------------------------------------
 
@@ -387,7 +389,7 @@ class Machine:
         from snap.ptx.instructions import made
 
         try:
-            return made(self, one, pc)
+            return self.products.watched(made(self, one, pc), one, pc)
         except (AttributeError, IndexError, KeyError, TypeError, ValueError):
             raise Fault(PtxFaultKind.UNKNOWN, f"operands that {one.name} does not take", 0) from None
 

@@ -43,7 +43,7 @@ ELSEWHERE = {
     "codegen/functions.py": "functions, kept in the table",
     "codegen/module.py": "nodes of the tree that is printed, kept in the table",
     "codegen/printer.py": "nodes of the tree that is printed",
-    "codegen/tensor.py": "functions of the kernel that is lowered",
+    "codegen/accumulators.py": "functions of the kernel that is lowered",
     "diag/source.py": "lines, kept in the table",
     "frontend/text.py": "statements of the untyped tree, which the definition holds",
     "prove/apart.py": "accesses, arrays and scopes that the walk keeps as long as the context that the tables are in",

@@ -1,4 +1,5 @@
-"""What the compiler below us made of our kernels: PTX by the age of what is read, SASS by the flow of registers.
+"""What the compiler below us made of our kernels: PTX by the age of what is read, SASS by the flow of registers, and both by the registers of wgmma
+in flight and by the lanes that vote.
 
 `texts` are the kernels of the corpus, the examples and the library, and some drawn ones that torment accumulators; `findings` is what is wrong with
 one of them, compiled by one NVRTC.
@@ -12,11 +13,13 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import in_flight
+import parts_of_warps
 import product_kernels
 import ptx_scan
 import sass_flow
 from corpus import OK, ROOT, Program, kernels_of
-from toolchains import disassembler
+from toolchains import disassembler, life_ranges
 
 from snap.api import SnapFunction
 from snap.codegen import CudaModule, emit
@@ -49,7 +52,19 @@ def findings(one: Text, nvrtc, sass: bool = True) -> list[str]:
     found = [] if not one.places else ptx_scan.stale(nvrtc.compile(one.marked, ARCH.replace("sm_", "compute_"))[0], one.places)
     sass = sass and disassembler() is not None
     ptx, cubin = nvrtc.compile(one.module.text, ARCH if sass else ARCH.replace("sm_", "compute_"))
-    return [*ptx_scan.cached(one.module, ptx), *found, *(sass_flow.check(ptx, cubin) if sass else [])]
+    return [*ptx_scan.cached(one.module, ptx), *found, *by_registers(ptx, cubin)]
+
+
+def by_registers(ptx: str, cubin: bytes = b"") -> list[str]:
+    """What is wrong with the PTX, and with the SASS where there is any."""
+    above = ptx_scan.parse(ptx_scan.entry(ptx)[1])
+    below = sass_flow.parse(life_ranges(cubin)) if cubin else []
+    return [
+        *(f"PTX: {one}" for one in in_flight.findings(above)),
+        *(f"SASS: {one}" for one in in_flight.findings(below)),
+        *parts_of_warps.findings(above, below),
+        *(sass_flow.check(above, below) if cubin else []),
+    ]
 
 
 # ---- which kernels -----------------------------------------------------------------------------------------------------------------------

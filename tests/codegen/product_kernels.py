@@ -50,11 +50,11 @@ def drawn(seed: int):
     return kernel([s.format(i=draw.randrange(4), j=draw.randrange(4), f=draw.randrange(8), c=draw.choice(("0.0", "1.0", "2.0")), indent=INDENT) for s in chosen])
 
 
-def kernel(body: list[str]):
-    """With these statements between the first load and the last product."""
+def kernel(body: list[str], **known):
+    """With these statements between the first load and the last product; `known`: functions that they call."""
     text = KERNEL.format(body=f"\n{INDENT}".join(body))
     name = "products.py"
     register_source(name, text)
-    namespace: dict = {"__name__": "products"}
+    namespace: dict = {"__name__": "products", **known}
     exec(compile(text, name, "exec", dont_inherit=True), namespace)
     return namespace["products"]

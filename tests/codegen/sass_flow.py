@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 
 import flow
-import ptx_scan
 from flow import Instruction
-from toolchains import life_ranges
 
 _LINE = re.compile(r"^\s+/\*[0-9a-f]+\*/\s+(?:@(!?U?P\w+) )?\s*([\w.]+)\s*([^;]*);\s*(?://(.*))?$")
 _LABEL = re.compile(r"^(\.\w+):")
-_FILES = ("R", "P", "UR", "UP")  # of registers, in the order of the columns
+_FILES = {"GPR": "R", "PRED": "P", "UGPR": "UR", "UPRED": "UP"}
+_TITLES = re.compile(r"// \|((?:\s+U?(?:GPR|PRED)\s+\|)+)")  # which files of registers have columns,
+_NUMBERS = re.compile(r"// \|(\s+# 0.*)$")  # and where each begins
+_USUAL = (("R", 4), ("P", 4), ("UR", 4), ("UP", 4))  # where there is no heading
 GRID = -1
 _LEAVES = ("EXIT", "KILL", "RET", "RTT", "BPT")
 
@@ -24,12 +25,17 @@ def parse(text: str) -> list[Instruction]:
     """The code of a cubin's kernel, with the functions that it calls, as nvdisasm prints it."""
     code: list[Instruction] = []
     labels: dict[str, int] = {}
+    files, titles = _USUAL, []
     for line in text.splitlines():
         if label := _LABEL.match(line):
             labels[label.group(1)] = len(code)
+        elif heading := _TITLES.search(line):
+            titles = heading[1].split("|")
+        elif heading := _NUMBERS.search(line):
+            files = tuple((_FILES[title.strip()], column.index("#") + 2) for title, column in zip(titles, heading[1].split("|")) if "#" in column)
         elif found := _LINE.match(line):
             guard, op, operands, columns = found.groups()
-            defs, uses = _registers(columns or "")
+            defs, uses = _registers(columns or "", files)
             code.append(Instruction(op, f"{op} {operands.strip()}", defs, uses, guard is not None, tuple(re.findall(r"[^,]+", operands))))
     code.append(Instruction("end", ""))
     calls = [at for at, one in enumerate(code) if one.op.startswith("CALL")]
@@ -48,11 +54,11 @@ def parse(text: str) -> list[Instruction]:
     return code
 
 
-def _registers(columns: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """`|  2 :x  v |` and so on: after the count of live registers a character for each; ^ is written, v read, x both."""
+def _registers(columns: str, files: tuple[tuple[str, int], ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """`|  2 :x  v |` and so on: after the count of live registers, whose place the heading says, a character for each; ^ is written, v read, x both."""
     defs, uses = [], []
-    for file, column in zip(_FILES, columns.split("|")[1:]):
-        for number, mark in enumerate(column[4:]):
+    for (file, start), column in zip(files, columns.split("|")[1:]):
+        for number, mark in enumerate(column[start:]):
             if mark in "^x":
                 defs.append(f"{file}{number}")
             if mark in "vx":
@@ -63,19 +69,20 @@ def _registers(columns: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 # ---- the checks --------------------------------------------------------------------------------------------------------------------------
 
 
-def check(ptx: str, cubin: bytes) -> list[str]:
-    code = parse(life_ranges(cubin))
-    return [*unwritten(code), *products(ptx_scan.parse(ptx_scan.entry(ptx)[1]), code)]
+def check(ptx: list[Instruction], sass: list[Instruction]) -> list[str]:
+    return [*unwritten(sass), *products(ptx, sass)]
 
 
 # One half of a register, or some bits of it, may be set before the others are: what reads the register and writes it is no use of it yet.
 _MERGES = ("PRMT", "LOP3")
+# Whether a product reads its accumulators, a predicate says: those that `snap_fresh` has left hold nothing, and it is false then.
+_FROM_ZERO = re.compile(r"GMMA.*, U?P\d")
 
 
 def unwritten(code: list[Instruction]) -> list[str]:
     found = ((code[at], register) for at, register in flow.unwritten(code))
     return [f"nothing wrote {register}, which is read by {one.text}" for one, register in found
-            if not (one.op.startswith(_MERGES) and register in one.defs)]
+            if not (register in one.defs and (one.op.startswith(_MERGES) or _FROM_ZERO.search(one.text)))]
 
 
 def _products(code: list[Instruction]) -> list[int]:

@@ -28,7 +28,7 @@ def parts(x: ptr(const(int)), out: ptr(int), by: int):
 
 def test_parts_of_a_warp_have_masks_of_their_own():
     text, mask = parts.cuda(), "0xffu << (threadIdx.x & 24)"
-    assert f"__ballot_sync({mask}, v > 3) >> (threadIdx.x & 24)" in text
+    assert f"snap_ballot_of({mask}, v > 3) >> (threadIdx.x & 24)" in text and "__ballot_sync(lanes, vote) & lanes;" in text
     assert f"__shfl_xor_sync({mask}, v, by & 7, 8)" in text and f"__shfl_xor_sync({mask}, v, 1, 8)" in text
     assert f"__shfl_sync({mask}, v, by, 8)" in text
     assert f"snap_reduce_add_i32_of<8>({mask}, v > 2 ? v : 0)" in text

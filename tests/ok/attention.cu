@@ -67,18 +67,36 @@ static __device__ __forceinline__ unsigned long long snap_matrix(const void* til
     return mode << 62 | (unsigned long long)(rows / 16) << 32 | (unsigned long long)(panels / 16) << 16 | start;
 }
 
-static __device__ __forceinline__ void snap_wgmma_fence() {
+template <typename... Registers>  // what threads did to these comes before the next wgmma; those in flight are not named
+static __device__ __forceinline__ void snap_wgmma_fence(Registers&... registers) {
+    (snap_settled(registers), ...);
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+template <int size>  // what these registers held is needed no more
+static __device__ __forceinline__ void snap_fresh(float (&values)[size]) {
+    #pragma unroll
+    for (int i = 0; i < size; ++i) {
+        asm volatile("" : "=f"(values[i]) :: "memory");
+    }
+}
+
+template <int size>
+static __device__ __forceinline__ void snap_fresh(unsigned int (&values)[size]) {
+    #pragma unroll
+    for (int i = 0; i < size; ++i) {
+        asm volatile("" : "=r"(values[i]) :: "memory");
+    }
 }
 
 static __device__ __forceinline__ void snap_wgmma_commit() {
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-template <int younger, typename... Accumulators>  // wgmma groups that may still be in flight
-static __device__ __forceinline__ void snap_wgmma_wait(Accumulators&... accumulators) {
+template <int younger, typename... Registers>  // wgmma groups that may still be in flight, none of which uses these
+static __device__ __forceinline__ void snap_wgmma_wait(Registers&... registers) {
     asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(younger) : "memory");
-    (snap_settled(accumulators), ...);
+    (snap_settled(registers), ...);
 }
 
 static __device__ __forceinline__ void snap_barrier_arrive(unsigned long long* barrier) {
@@ -86,8 +104,6 @@ static __device__ __forceinline__ void snap_barrier_arrive(unsigned long long* b
 }
 
 static __device__ __forceinline__ void snap_wgmma_m64n128k16_f32_bf16_registers_b_transposed(float (&d)[64], const unsigned int* a, unsigned long long b, bool keep) {
-    unsigned int a0 = a[0], a1 = a[1], a2 = a[2], a3 = a[3];
-    asm("" : "+r"(a0), "+r"(a1), "+r"(a2), "+r"(a3));
     asm volatile("{.reg .pred keep; setp.ne.b32 keep, %69, 0; wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
                  "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, "
                  "%23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, "
@@ -101,7 +117,7 @@ static __device__ __forceinline__ void snap_wgmma_m64n128k16_f32_bf16_registers_
                    "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
                    "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
                    "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
-                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"((int)keep));
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)keep));
 }
 
 template <int chunk>  // elements in 16 bytes
@@ -290,6 +306,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
                 // Ks: loaded (TMA) at line 45, read (wgmma) at line 47 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
                 snap_barrier_wait(&Ks_full[k_fill_mod_2], k_fill_div_2);
                 const int w = threadIdx.x / 128;
+                snap_fresh(s);
                 snap_wgmma_fence();
                 // wgmma 64 x 128 x 128, bf16, asynchronous
                 {
@@ -333,6 +350,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
                     const int unit = threadIdx.x / 128;
                     // turn: units of thread[128] take turns, line 55
                     snap_barrier_wait(&turn[unit_of_block], turns - (int)(unit == 0));
+                    snap_fresh(s);
                     snap_wgmma_fence();
                     // wgmma 64 x 128 x 128, bf16, asynchronous
                     {
@@ -361,8 +379,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
                 const int v_slot = v_fill_mod_2;
                 // Vs: loaded (TMA) at line 59, read (wgmma) at line 61 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
                 snap_barrier_wait(&Vs_full[v_fill_mod_2], v_fill_div_2);
-                snap_settled(reinterpret_cast<unsigned int (&)[32]>(p));
-                snap_wgmma_fence();
+                snap_wgmma_fence(acc, reinterpret_cast<unsigned int (&)[32]>(p));
                 // wgmma 64 x 128 x 128, bf16, asynchronous
                 {
                     const unsigned long long b_tile = snap_matrix<128, 16384, 1024>(Vs + v_slot * 2 * 128 * 64);
@@ -374,7 +391,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
                 snap_wgmma_commit();
                 Vs_used = v_fill + 1;
                 // s: accumulated into (wgmma) at line 56, written at line 63 by the same thread
-                snap_wgmma_wait<1>(acc, s);
+                snap_wgmma_wait<1>(s);
                 if (Ks_released < Ks_used) {
                     // Ks: read (wgmma) at line 47, loaded (TMA) at line 45 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
                     if (threadIdx.x % 128 == 0) {
@@ -385,7 +402,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
                 }
                 softmax(s, m, l, shrink, scale);
                 // acc: accumulated into (wgmma) at line 61, read at line 65 by the same thread; also for p (lines 61, 66)
-                snap_wgmma_wait<0>(acc, s);
+                snap_wgmma_wait<0>(acc, s, reinterpret_cast<unsigned int (&)[32]>(p));
                 if (Vs_released < Vs_used) {
                     // Vs: read (wgmma) at line 61, loaded (TMA) at line 59 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
                     if (threadIdx.x % 128 == 0) {
@@ -409,8 +426,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
             const int v_slot = v_fill_mod_2;
             // Vs: loaded (TMA) at line 69, read (wgmma) at line 71 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
             snap_barrier_wait(&Vs_full[v_fill_mod_2], v_fill_div_2);
-            snap_settled(reinterpret_cast<unsigned int (&)[32]>(p));
-            snap_wgmma_fence();
+            snap_wgmma_fence(acc, reinterpret_cast<unsigned int (&)[32]>(p));
             // wgmma 64 x 128 x 128, bf16, asynchronous
             {
                 const unsigned long long b_tile = snap_matrix<128, 16384, 1024>(Vs + v_slot * 2 * 128 * 64);
@@ -423,7 +439,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
             Vs_used = v_fill + 1;
             const int w = threadIdx.x / 128;
             // acc: accumulated into (wgmma) at line 71, read at line 78 by the same thread
-            snap_wgmma_wait<0>(acc, s);
+            snap_wgmma_wait<0>(acc, s, reinterpret_cast<unsigned int (&)[32]>(p));
             if (Vs_released < Vs_used) {
                 // Vs: read (wgmma) at line 61, loaded (TMA) at line 59 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
                 if (threadIdx.x % 128 == 0) {

@@ -55,7 +55,9 @@ static __device__ __forceinline__ unsigned long long snap_matrix(const void* til
     return mode << 62 | (unsigned long long)(rows / 16) << 32 | (unsigned long long)(panels / 16) << 16 | start;
 }
 
-static __device__ __forceinline__ void snap_wgmma_fence() {
+template <typename... Registers>  // what threads did to these comes before the next wgmma; those in flight are not named
+static __device__ __forceinline__ void snap_wgmma_fence(Registers&... registers) {
+    (snap_settled(registers), ...);
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 
@@ -63,10 +65,10 @@ static __device__ __forceinline__ void snap_wgmma_commit() {
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-template <int younger, typename... Accumulators>  // wgmma groups that may still be in flight
-static __device__ __forceinline__ void snap_wgmma_wait(Accumulators&... accumulators) {
+template <int younger, typename... Registers>  // wgmma groups that may still be in flight, none of which uses these
+static __device__ __forceinline__ void snap_wgmma_wait(Registers&... registers) {
     asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(younger) : "memory");
-    (snap_settled(accumulators), ...);
+    (snap_settled(registers), ...);
 }
 
 static __device__ __forceinline__ void snap_barrier_arrive_at(unsigned long long* barrier, int block) {
@@ -224,7 +226,7 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(256) prod
                 }
                 snap_wgmma_commit();
                 // A_slots, B_slots: the wgmma of line 29 has read its operands before the slot is released
-                snap_wgmma_wait<1>(acc);
+                snap_wgmma_wait<1>();
                 if (A_slots_released < a_fill) {
                     // A_slots, B_slots: read (wgmma) at line 29, loaded (TMA) at line 26 by threads 128 to 255; an mbarrier: arriving does not block, so roles run up to 3 stages ahead
                     if (threadIdx.x < 4) {

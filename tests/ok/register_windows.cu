@@ -137,7 +137,9 @@ static __device__ __forceinline__ unsigned long long snap_matrix(const void* til
     return mode << 62 | (unsigned long long)(rows / 16) << 32 | (unsigned long long)(panels / 16) << 16 | start;
 }
 
-static __device__ __forceinline__ void snap_wgmma_fence() {
+template <typename... Registers>  // what threads did to these comes before the next wgmma; those in flight are not named
+static __device__ __forceinline__ void snap_wgmma_fence(Registers&... registers) {
+    (snap_settled(registers), ...);
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 
@@ -145,10 +147,15 @@ static __device__ __forceinline__ void snap_wgmma_commit() {
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-template <int younger, typename... Accumulators>  // wgmma groups that may still be in flight
-static __device__ __forceinline__ void snap_wgmma_wait(Accumulators&... accumulators) {
+template <int younger, typename... Registers>  // wgmma groups that may still be in flight, none of which uses these
+static __device__ __forceinline__ void snap_wgmma_wait(Registers&... registers) {
     asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(younger) : "memory");
-    (snap_settled(accumulators), ...);
+    (snap_settled(registers), ...);
+}
+
+static __device__ __forceinline__ float snap_value(float accumulator) {  // read here, not behind the next wgmma
+    asm volatile("" : "+f"(accumulator));
+    return accumulator;
 }
 
 static __device__ __forceinline__ void snap_prefetch_map(const snap_tensor_map* map) {
@@ -223,7 +230,7 @@ extern "C" __global__ void __launch_bounds__(128) by_a_warpgroup(
     for (int n = 0; n < 2; ++n) {
         #pragma unroll
         for (int j = 0; j < 16; ++j) {
-            c[((int)(threadIdx.x % 128) / 32 * 16 + (int)(threadIdx.x % 32) / 4 + j / 2 % 2 * 8) * 64 + (32 * n + (j / 4 * 8 + ((int)(threadIdx.x % 4) * 2 + j % 2)))] = acc[n][j];
+            c[((int)(threadIdx.x % 128) / 32 * 16 + (int)(threadIdx.x % 32) / 4 + j / 2 % 2 * 8) * 64 + (32 * n + (j / 4 * 8 + ((int)(threadIdx.x % 4) * 2 + j % 2)))] = snap_value(acc[n][j]);
         }
     }
 }

@@ -60,7 +60,9 @@ static __device__ __forceinline__ unsigned long long snap_matrix(const void* til
     return mode << 62 | (unsigned long long)(rows / 16) << 32 | (unsigned long long)(panels / 16) << 16 | start;
 }
 
-static __device__ __forceinline__ void snap_wgmma_fence() {
+template <typename... Registers>  // what threads did to these comes before the next wgmma; those in flight are not named
+static __device__ __forceinline__ void snap_wgmma_fence(Registers&... registers) {
+    (snap_settled(registers), ...);
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 
@@ -68,10 +70,10 @@ static __device__ __forceinline__ void snap_wgmma_commit() {
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-template <int younger, typename... Accumulators>  // wgmma groups that may still be in flight
-static __device__ __forceinline__ void snap_wgmma_wait(Accumulators&... accumulators) {
+template <int younger, typename... Registers>  // wgmma groups that may still be in flight, none of which uses these
+static __device__ __forceinline__ void snap_wgmma_wait(Registers&... registers) {
     asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(younger) : "memory");
-    (snap_settled(accumulators), ...);
+    (snap_settled(registers), ...);
 }
 
 static __device__ __forceinline__ void snap_wgmma_m64n24k16_f32_bf16(float (&d)[12], unsigned long long a, unsigned long long b, bool keep) {
@@ -103,6 +105,11 @@ static __device__ __forceinline__ void snap_wgmma_m64n64k16_f32_bf16_b_transpose
                    "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
                    "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
                  : "l"(a), "l"(b), "r"((int)keep));
+}
+
+static __device__ __forceinline__ float snap_value(float accumulator) {  // read here, not behind the next wgmma
+    asm volatile("" : "+f"(accumulator));
+    return accumulator;
 }
 
 static __device__ __forceinline__ void snap_prefetch_map(const snap_tensor_map* map) {
@@ -168,7 +175,7 @@ extern "C" __global__ void __launch_bounds__(128) in_turns(
     snap_barrier_wait(left_full, 0);
     // right: loaded (TMA) at line 20, read (wgmma) at line 22 by threads 0 to 127; an mbarrier: the bytes of the TMA load complete its phase
     snap_barrier_wait(right_full, 0);
-    snap_wgmma_fence();
+    snap_wgmma_fence(acc);
     // wgmma 64 x 64 x 64, bf16, asynchronous
     {
         const unsigned long long a_tile = snap_matrix<128, 0, 1024>(left);
@@ -181,7 +188,7 @@ extern "C" __global__ void __launch_bounds__(128) in_turns(
     snap_wgmma_commit();
     // acc: accumulated into (wgmma) at line 22, accumulated into (wgmma) at line 23 by the same thread
     snap_wgmma_wait<0>(acc);
-    snap_wgmma_fence();
+    snap_wgmma_fence(acc);
     // wgmma 64 x 24 x 64, bf16, asynchronous
     {
         const unsigned long long a_tile = snap_matrix<128, 0, 1024>(left);
@@ -196,7 +203,7 @@ extern "C" __global__ void __launch_bounds__(128) in_turns(
     snap_barrier_wait(turned_full, 0);
     // acc: accumulated into (wgmma) at line 23, accumulated into (wgmma) at line 24 by the same thread
     snap_wgmma_wait<0>(acc);
-    snap_wgmma_fence();
+    snap_wgmma_fence(acc);
     // wgmma 64 x 40 x 64, bf16, asynchronous
     {
         const unsigned long long a_tile = snap_matrix<128, 0, 1024>(left);
@@ -209,7 +216,7 @@ extern "C" __global__ void __launch_bounds__(128) in_turns(
     snap_wgmma_commit();
     // acc: accumulated into (wgmma) at line 24, accumulated into (wgmma) at line 25 by the same thread
     snap_wgmma_wait<0>(acc);
-    snap_wgmma_fence();
+    snap_wgmma_fence(acc);
     // wgmma 64 x 64 x 64, bf16, asynchronous
     {
         const unsigned long long a_tile = snap_matrix<128, 0, 1024>(left);
@@ -224,7 +231,7 @@ extern "C" __global__ void __launch_bounds__(128) in_turns(
     snap_wgmma_wait<0>(acc);
     #pragma unroll
     for (int j = 0; j < 32; ++j) {
-        c[((int)(threadIdx.x % 128) / 32 * 16 + (int)(threadIdx.x % 32) / 4 + j / 2 % 2 * 8) * 64 + (j / 4 * 8 + ((int)(threadIdx.x % 4) * 2 + j % 2))] = acc[j];
+        c[((int)(threadIdx.x % 128) / 32 * 16 + (int)(threadIdx.x % 32) / 4 + j / 2 % 2 * 8) * 64 + (j / 4 * 8 + ((int)(threadIdx.x % 4) * 2 + j % 2))] = snap_value(acc[j]);
     }
 }
 
@@ -281,7 +288,9 @@ static __device__ __forceinline__ unsigned long long snap_matrix(const void* til
     return mode << 62 | (unsigned long long)(rows / 16) << 32 | (unsigned long long)(panels / 16) << 16 | start;
 }
 
-static __device__ __forceinline__ void snap_wgmma_fence() {
+template <typename... Registers>  // what threads did to these comes before the next wgmma; those in flight are not named
+static __device__ __forceinline__ void snap_wgmma_fence(Registers&... registers) {
+    (snap_settled(registers), ...);
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 
@@ -289,10 +298,10 @@ static __device__ __forceinline__ void snap_wgmma_commit() {
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-template <int younger, typename... Accumulators>  // wgmma groups that may still be in flight
-static __device__ __forceinline__ void snap_wgmma_wait(Accumulators&... accumulators) {
+template <int younger, typename... Registers>  // wgmma groups that may still be in flight, none of which uses these
+static __device__ __forceinline__ void snap_wgmma_wait(Registers&... registers) {
     asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(younger) : "memory");
-    (snap_settled(accumulators), ...);
+    (snap_settled(registers), ...);
 }
 
 static __device__ __forceinline__ void snap_barrier_arrive(unsigned long long* barrier) {
@@ -314,6 +323,11 @@ static __device__ __forceinline__ void snap_wgmma_m64n128k16_f32_bf16(float (&d)
                    "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
                    "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
                  : "l"(a), "l"(b), "r"((int)keep));
+}
+
+static __device__ __forceinline__ float snap_value(float accumulator) {  // read here, not behind the next wgmma
+    asm volatile("" : "+f"(accumulator));
+    return accumulator;
 }
 
 static __device__ __forceinline__ void snap_named_sync(int barrier, int threads) {
@@ -401,7 +415,7 @@ extern "C" __global__ void __launch_bounds__(256) at_the_edge(
                     }
                     snap_wgmma_commit();
                     // A, B: the wgmma of line 55 has read its operands before the slot is released
-                    snap_wgmma_wait<1>(acc);
+                    snap_wgmma_wait<1>();
                     if (A_released < left_fill) {
                         if (threadIdx.x == 0) {
                             // A, B: read (wgmma) at line 55, loaded (TMA) at line 52 by threads 128 to 255; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
@@ -438,7 +452,7 @@ extern "C" __global__ void __launch_bounds__(256) at_the_edge(
                     }
                     snap_wgmma_commit();
                     // A, B: the wgmma of line 63 has read its operands before the slot is released
-                    snap_wgmma_wait<1>(acc);
+                    snap_wgmma_wait<1>();
                     if (A_released < left_fill) {
                         if (threadIdx.x == 0) {
                             // A, B: read (wgmma) at line 55, loaded (TMA) at line 52 by threads 128 to 255; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
@@ -463,7 +477,7 @@ extern "C" __global__ void __launch_bounds__(256) at_the_edge(
             #pragma unroll
             for (int j = 0; j < 64; ++j) {
                 if (n0 + (j / 4 * 8 + ((int)(threadIdx.x % 4) * 2 + j % 2)) < columns) {
-                    c[(long long)((int)(threadIdx.x % 128) / 32 * 16 + (int)(threadIdx.x % 32) / 4 + j / 2 % 2 * 8) * columns + (n0 + (j / 4 * 8 + ((int)(threadIdx.x % 4) * 2 + j % 2)))] = acc[j];
+                    c[(long long)((int)(threadIdx.x % 128) / 32 * 16 + (int)(threadIdx.x % 32) / 4 + j / 2 % 2 * 8) * columns + (n0 + (j / 4 * 8 + ((int)(threadIdx.x % 4) * 2 + j % 2)))] = snap_value(acc[j]);
                 }
             }
             // c: written at line 67, written at line 67 maybe by another of 128 threads

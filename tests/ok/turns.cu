@@ -60,23 +60,39 @@ static __device__ __forceinline__ unsigned long long snap_matrix(const void* til
     return mode << 62 | (unsigned long long)(rows / 16) << 32 | (unsigned long long)(panels / 16) << 16 | start;
 }
 
-static __device__ __forceinline__ void snap_wgmma_fence() {
+template <typename... Registers>  // what threads did to these comes before the next wgmma; those in flight are not named
+static __device__ __forceinline__ void snap_wgmma_fence(Registers&... registers) {
+    (snap_settled(registers), ...);
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+template <int size>  // what these registers held is needed no more
+static __device__ __forceinline__ void snap_fresh(float (&values)[size]) {
+    #pragma unroll
+    for (int i = 0; i < size; ++i) {
+        asm volatile("" : "=f"(values[i]) :: "memory");
+    }
+}
+
+template <int size>
+static __device__ __forceinline__ void snap_fresh(unsigned int (&values)[size]) {
+    #pragma unroll
+    for (int i = 0; i < size; ++i) {
+        asm volatile("" : "=r"(values[i]) :: "memory");
+    }
 }
 
 static __device__ __forceinline__ void snap_wgmma_commit() {
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-template <int younger, typename... Accumulators>  // wgmma groups that may still be in flight
-static __device__ __forceinline__ void snap_wgmma_wait(Accumulators&... accumulators) {
+template <int younger, typename... Registers>  // wgmma groups that may still be in flight, none of which uses these
+static __device__ __forceinline__ void snap_wgmma_wait(Registers&... registers) {
     asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(younger) : "memory");
-    (snap_settled(accumulators), ...);
+    (snap_settled(registers), ...);
 }
 
 static __device__ __forceinline__ void snap_wgmma_m64n64k16_f32_bf16_registers(float (&d)[32], const unsigned int* a, unsigned long long b, bool keep) {
-    unsigned int a0 = a[0], a1 = a[1], a2 = a[2], a3 = a[3];
-    asm("" : "+r"(a0), "+r"(a1), "+r"(a2), "+r"(a3));
     asm volatile("{.reg .pred keep; setp.ne.b32 keep, %37, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
                  "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, "
                  "%23, %24, %25, %26, %27, %28, %29, %30, %31}, "
@@ -85,7 +101,7 @@ static __device__ __forceinline__ void snap_wgmma_m64n64k16_f32_bf16_registers(f
                    "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
                    "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
                    "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
-                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"((int)keep));
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)keep));
 }
 
 static __device__ __forceinline__ void snap_barrier_arrive(unsigned long long* barrier) {
@@ -195,6 +211,7 @@ extern "C" __global__ void __launch_bounds__(256) powers(
         // xs: loaded (TMA) at line 17, read (wgmma) at line 20 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase
         snap_barrier_wait(xs_full, 0);
         const int unit = threadIdx.x / 128;
+        snap_fresh(acc);
         snap_wgmma_fence();
         // wgmma 64 x 64 x 64, bf16, asynchronous
         {
@@ -208,15 +225,15 @@ extern "C" __global__ void __launch_bounds__(256) powers(
         snap_wgmma_commit();
         for (int i = 0; i < n; ++i) {
             // acc: accumulated into (wgmma) at line 20, read at line 22 by the same thread; also for a (lines 24, 22)
-            snap_wgmma_wait<0>(acc);
+            snap_wgmma_wait<0>(acc, reinterpret_cast<unsigned int (&)[16]>(a));
             #pragma unroll
             for (int j = 0; j < 32; ++j) {
                 a[j] = __float2bfloat16(acc[j] / 2.0f);
             }
             // turn: units of thread[128] take turns, line 23
             snap_barrier_wait(&turn[unit], turns - (int)(unit == 0));
-            snap_settled(reinterpret_cast<unsigned int (&)[16]>(a));
-            snap_wgmma_fence();
+            snap_fresh(acc);
+            snap_wgmma_fence(reinterpret_cast<unsigned int (&)[16]>(a));
             // wgmma 64 x 64 x 64, bf16, asynchronous
             {
                 const unsigned long long b_tile = snap_matrix<128, 0, 1024>(ys);
@@ -235,7 +252,7 @@ extern "C" __global__ void __launch_bounds__(256) powers(
         }
         const int thread = threadIdx.x % 128;
         // acc: accumulated into (wgmma) at line 20, read at line 27 by the same thread
-        snap_wgmma_wait<0>(acc);
+        snap_wgmma_wait<0>(acc, reinterpret_cast<unsigned int (&)[16]>(a));
         #pragma unroll
         for (int h = 0; h < 2; ++h) {
             snap_store_f32_as_f32_128<32, 32>(os, (w * 2 + h) * 64 * 32, acc, 32 * h, thread);

@@ -17,6 +17,7 @@ from snap.codegen import printer, tree
 from snap.codegen.barriers import rounds_declaration
 from snap.codegen.decisions import WORDS
 from snap.codegen.functions import KernelLowering
+from snap.codegen.in_flight import RegistersInFlight
 from snap.codegen.module import LaunchArray, Module, Places
 from snap.codegen.printing import PRINTF, quoted
 from snap.codegen.remainders import counted_along
@@ -140,6 +141,9 @@ def _emit(function: synced.Function) -> CudaModule:
     functions = callees(function)
     module.global_fences = _global_fences(functions)
     module.accumulators = _accumulators(functions)
+    module.in_flight = {id(f): RegistersInFlight.of(f) for f in (functions if module.accumulators else ())}
+    carried = {(f, uid) for f, flying in module.in_flight.items() for uid in flying.carried}
+    module.accumulators_read = _passed_on(carried, functions, ir.RefParam, ir.ValueParam)
     kernel, uses, grid_barrier = KernelLowering(module).kernel(function)
     smem = module.buffer + module.static_bytes
     rounds = (rounds_declaration(module.round_count),) if module.round_count else ()
@@ -226,13 +230,19 @@ def _accumulators(functions: list[synced.Function]) -> set[tuple[int, int]]:
     only assigns to.
     """
     found = {(id(f), var.uid) for f in functions for s in statements(f.body) for var in multiplied_into(s)}
-    same = [  # an argument and the parameter that it is
+    return _passed_on(found, functions, ir.RefParam) if found else found
+
+
+def _passed_on(found: set[tuple[int, int]], functions: list[synced.Function], *kinds: type) -> set[tuple[int, int]]:
+    """With the parameters, of these kinds, that an array stands for where it is an argument, and the other way round."""
+    same = [
         ((id(function), arg.var.uid), (id(s.function), param.var.uid))
-        for function in (functions if found else ())
+        for function in functions
         for s in statements(function.body)
         if isinstance(s, ir.Call)
-        for arg, param in zip(s.args, s.function.params)
-        if isinstance(param, ir.RefParam)
+        for given, param in zip(s.args, s.function.params)
+        if isinstance(param, kinds) and (arg := given.array if isinstance(given, ir.ArrayValue) else given)
+        if isinstance(arg, ir.ArrayRef)
     ]
     count = 0
     while count != len(found):

@@ -3,7 +3,8 @@
 Input:      a `Collective` statement and its scope
 Output:     a CUDA expression for those with one result (`value`), a statement for the others (`statement`)
 Invariant:  the threads of the group are all there (the checker saw to it), so that a mask is the group: all lanes, or
-            an aligned part of them; long inline assembly stays in helpers
+            an aligned part of them; what a part of a warp decides does not depend on which other lanes are there; long
+            inline assembly stays in helpers
 Non-goals:  asynchronous instructions
 """
 
@@ -44,16 +45,19 @@ def value(scope: Scope, s: ir.Collective) -> tree.Expr | None:
         case "shfl" | "shfl_up" | "shfl_down" | "shfl_xor":
             lane = _lane_of_part(s, args[1])
             return _shuffle(module, SHUFFLES[s.op], type, mask, args[0], lane, s.attr("width", group))
+        case "any" | "all" if group < WARP:
+            return call(module.helper(ANY_OF if s.op == "any" else ALL_OF), mask, *args)
         case "any" | "all":
             return _truth(call(f"__{s.op}_sync", mask, *args))
         case "ballot":
-            return _of_part(group, call("__ballot_sync", mask, *args))
+            return _of_part(group, call(module.helper(BALLOT_OF) if group < WARP else "__ballot_sync", mask, *args))
+        case "match_any" | "match_all" if group < WARP:
+            helper = module.helper(_match_of(module, s.op, type))
+            return _of_part(group, call(helper, mask, _matchable(module, args[0], type)))
         case "match_any":
-            return _of_part(group, call("__match_any_sync", mask, _matchable(module, args[0], type)))
+            return call("__match_any_sync", mask, _matchable(module, args[0], type))
         case "match_all":
-            part = (mask,) if group < WARP else ()
-            helper = module.helper(_match_all(module, type, bool(part)))
-            return _of_part(group, call(helper, *part, _matchable(module, args[0], type)))
+            return call(module.helper(_match_all(module, type)), _matchable(module, args[0], type))
         case "elect":
             return tree.Binary("==", tree.Binary("%", tree.Name("threadIdx.x"), tree.Integer(group)), tree.Integer(0))
         case "broadcast":
@@ -181,16 +185,63 @@ def _matchable(module: Module, what: tree.Expr, type: Scalar) -> tree.Expr:
     return convert(module, what, type, I32) if type.bits < 32 else what
 
 
-def _match_all(module: Module, type: Scalar, part: bool) -> Helper:
-    carrier = type if type.bits >= 32 else (U32 if type.is_float else I32)
-    name = f"snap_match_all_{carrier}{'_of' * part}"
-    given, lanes = ("unsigned int lanes, ", "lanes") if part else ("", "0xffffffffu")
+def _matched(type: Scalar) -> Scalar:
+    return type if type.bits >= 32 else (U32 if type.is_float else I32)
+
+
+def _match_all(module: Module, type: Scalar) -> Helper:
+    carrier = _matched(type)
+    name = f"snap_match_all_{carrier}"
     return Helper(
         name,
         f"""\
-static __device__ __forceinline__ unsigned int {name}({given}{type_name(module, carrier)} value) {{
+static __device__ __forceinline__ unsigned int {name}({type_name(module, carrier)} value) {{
     int agree;
-    return __match_all_sync({lanes}, value, &agree);
+    return __match_all_sync(0xffffffffu, value, &agree);
+}}""",
+    )
+
+
+# Where the lanes of a warp have just met again, the assembler lets all of them vote, whatever the mask says, and takes
+# an instruction that looks at all lanes there are (vote.all, vote.any, match.all, redux) for one that looks at those of
+# the mask: seen with 13.0 and 13.4.  Bits of lanes are right in any case, once those of other lanes are cleared.
+BALLOT_OF = Helper(
+    "snap_ballot_of",
+    """\
+static __device__ __forceinline__ unsigned int snap_ballot_of(unsigned int lanes, bool vote) {
+    return __ballot_sync(lanes, vote) & lanes;  // other lanes may be here, too
+}""",
+)
+
+ANY_OF = Helper(
+    "snap_any_of",
+    """\
+static __device__ __forceinline__ bool snap_any_of(unsigned int lanes, bool vote) {
+    return snap_ballot_of(lanes, vote) != 0;
+}""",
+    needs=(BALLOT_OF,),
+)
+
+ALL_OF = Helper(
+    "snap_all_of",
+    """\
+static __device__ __forceinline__ bool snap_all_of(unsigned int lanes, bool vote) {
+    return snap_ballot_of(lanes, vote) == lanes;
+}""",
+    needs=(BALLOT_OF,),
+)
+
+
+def _match_of(module: Module, op: str, type: Scalar) -> Helper:
+    carrier = _matched(type)
+    name = f"snap_{op}_{carrier}_of"
+    result = "same" if op == "match_any" else "same == lanes ? lanes : 0"
+    return Helper(
+        name,
+        f"""\
+static __device__ __forceinline__ unsigned int {name}(unsigned int lanes, {type_name(module, carrier)} value) {{
+    const unsigned int same = __match_any_sync(lanes, value) & lanes;  // other lanes may be here, too
+    return {result};
 }}""",
     )
 

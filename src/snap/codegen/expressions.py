@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from snap.codegen import arithmetic, hints, mathematics, memory, tables, tree, vectors
+from snap.codegen import accumulators, arithmetic, hints, mathematics, memory, tables, tree, vectors
 from snap.codegen.positions import unit_count, unit_id
 from snap.codegen.scope import Scope
 from snap.codegen.spelling import COMPONENTS, literal, make_vector
@@ -102,7 +102,7 @@ def _lane(scope: Scope, e: ir.Lane) -> tree.Expr:
 _LOWERED: dict[type, Callable[[Scope, Any], tree.Expr]] = {
     ir.Const: lambda scope, e: literal(scope.module, e.value, e.type),
     ir.Read: _read,
-    ir.Elem: lambda scope, e: memory.element(scope, e.array, e.index),
+    ir.Elem: lambda scope, e: accumulators.value(scope, e.array, memory.element(scope, e.array, e.index)),
     ir.ArrayValue: lambda scope, e: memory.whole(scope, e.array, e.type, const=True),
     ir.Component: lambda scope, e: tree.Member(lower(scope, e.value), COMPONENTS[e.lane]),
     ir.MakeVector: _make_vector,

@@ -14,6 +14,7 @@ from typing import cast
 
 from snap.codegen import barriers, boxes, mbarriers, tree
 from snap.codegen.expressions import lower
+from snap.codegen.in_flight import RegistersInFlight
 from snap.codegen.module import LaunchArray, Module
 from snap.codegen.names import Namer, identifier
 from snap.codegen.positions import LevelIndex, LevelIndices, start
@@ -182,7 +183,8 @@ class KernelLowering:
         namer = Namer(avoid=frozenset(map(identifier, usage.names)))
         callees = [(call, self.device(call.function)) for call in usage.calls]
         namer.scopes[0].update(callee.name for _, callee in callees)  # which a local name must not hide
-        state = FunctionState(self.module, function, usage, namer, self.device)
+        flying = self.module.in_flight.get(id(function), RegistersInFlight())
+        state = FunctionState(self.module, function, usage, namer, self.device, in_flight=flying)
         for param in function.params:
             if isinstance(param, ir.MemParam):
                 state.objects[param.handle.obj.uid] = namer.user(param.handle.obj.name)
@@ -211,6 +213,7 @@ class KernelLowering:
                 (replace(use, array=views[index].obj.uid), views[index].obj.name) for index, use in callee.tensors
             )
             usage.accumulators.update(call.args[index].var.uid for index in callee.accumulators)
+            usage.wgmma_registers |= usage.accumulators
             wanted |= {uid: self.mbarriers[uid] for uid in callee.mbarriers}
         self.mbarriers |= wanted
         if uses:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from snap.codegen import tree
+from snap.codegen.in_flight import RegistersInFlight
 from snap.codegen.names import Namer, at_file_scope
 from snap.diag.span import Span
 from snap.ir import nodes as ir
@@ -60,7 +61,9 @@ class Module:
     launch. fixed_registers: threads start with an equal share of the registers, which `setmaxnreg` then moves between
     them. global_fences: boxes and threads may meet in global memory, or in that of another block. entry, exit: the
     kernel's barriers before and behind what the program says. accumulators: local arrays that products go into
-    somewhere, each as (id of the function, uid).  tables: of constants, and what they are called.
+    somewhere, each as (id of the function, uid); accumulators_read: those of them
+    whose elements are read into registers of their own; in_flight: by id of the function, where arrays of wgmma are in
+    flight.  tables: of constants, and what they are called.
     printed: texts of functions, by name.
     """
 
@@ -86,6 +89,8 @@ class Module:
     entry: list[synced.SyncPoint] = field(default_factory=list)
     exit: list[synced.SyncPoint] = field(default_factory=list)
     accumulators: set[tuple[int, int]] = field(default_factory=set)
+    accumulators_read: set[tuple[int, int]] = field(default_factory=set)
+    in_flight: dict[int, RegistersInFlight] = field(default_factory=dict)
     at_launch: list[LaunchArray] = field(default_factory=list)
     asserts: list[Assertion] = field(default_factory=list)
     places: Places = field(default_factory=dict)

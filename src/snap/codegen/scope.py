@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from snap.codegen import tree
+from snap.codegen.in_flight import RegistersInFlight
 from snap.codegen.module import Module
 from snap.codegen.names import Namer
 from snap.codegen.positions import LevelIndices
@@ -47,7 +48,8 @@ class FunctionState:
     inline               temporaries that stand where they are used
     callee               lowers a device function, once
     tensors, mbarriers    names of tensor maps and mbarriers
-    accumulators         local arrays that wgmma writes, with the scope they are declared in
+    wgmma_registers      local arrays that wgmma writes or reads, with the scope they are declared in
+    in_flight            which of them may be in flight at its fences and waits
     leave                what a kernel does before it ends
     """
 
@@ -63,7 +65,8 @@ class FunctionState:
     inline: dict[int, tree.Expr] = field(default_factory=dict)
     tensors: dict[TensorUse, str] = field(default_factory=dict)
     mbarriers: dict[int, str] = field(default_factory=dict)
-    accumulators: dict[ir.Var, set[str]] = field(default_factory=dict)
+    wgmma_registers: dict[ir.Var, set[str]] = field(default_factory=dict)
+    in_flight: RegistersInFlight = field(default_factory=RegistersInFlight)
     leave: tuple[tree.Stmt, ...] = ()
     multicast: bool = False
     smem: str = ""
@@ -94,11 +97,12 @@ class FunctionState:
         return tree.Unary("&", name) if self.function.kernel else name
 
     def declared(self, var: ir.Var) -> None:
-        """An accumulator is in scope from now on."""
-        self.accumulators[var] = self.namer.scopes[-1]
+        """An array that wgmma writes or reads is in scope from now on."""
+        self.wgmma_registers[var] = self.namer.scopes[-1]
 
-    def visible_accumulators(self) -> list[ir.Var]:
-        return [var for var, scope in self.accumulators.items() if any(scope is opened for opened in self.namer.scopes)]
+    def visible_registers(self) -> list[ir.Var]:
+        opened = self.namer.scopes
+        return [var for var, scope in self.wgmma_registers.items() if any(scope is one for one in opened)]
 
 
 @record

@@ -12,7 +12,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from snap.codegen import barriers, boxes, collectives, copies, hints, issue, mbarriers, printing, tensor, tree
+from snap.codegen import (
+    accumulators,
+    barriers,
+    boxes,
+    collectives,
+    copies,
+    hints,
+    issue,
+    mbarriers,
+    printing,
+    tensor,
+    tree,
+)
 from snap.codegen.expressions import invariant, lower, positive, stored
 from snap.codegen.positions import ZERO, LevelIndex, enter, within
 from snap.codegen.results import consumed_by, consumer_of, declaration, merged, result, store
@@ -91,7 +103,10 @@ def statement(scope: Scope, s: ir.Stmt, last: bool) -> list[tree.Stmt]:
         case ir.Declare(var):
             if usage.unused(var):
                 return []
-            return [_declare(scope, s), *(tensor.declared(scope, var) if var.uid in usage.accumulators else [])]
+            return [
+                _declare(scope, s),
+                *(accumulators.declared(scope, var) if var.uid in usage.wgmma_registers else []),
+            ]
         case ir.DeclareShared(obj):
             return [_shared(scope, obj)] if usage.objects[obj.uid] else []
         case ir.Assign(target) if usage.ignored(target):
@@ -169,7 +184,7 @@ def _assign(scope: Scope, target: ir.Target, value: ir.Expr) -> tree.Stmt:
         and not (value.op == "%" and value.type.is_float)
     ):
         return tree.Assign(place, f"{value.op}=", lower(scope, value.right))
-    return tensor.assign(scope, target, store(scope, lower(scope, value), type))
+    return accumulators.assign(scope, target, store(scope, lower(scope, value), type))
 
 
 def _sync(scope: Scope, s: synced.Sync) -> list[tree.Stmt]:
@@ -182,7 +197,7 @@ def _sync(scope: Scope, s: synced.Sync) -> list[tree.Stmt]:
                 case Wait.COPIES:
                     before += copies.wait(scope, younger)
                 case Wait.PRODUCTS:
-                    before += tensor.wait(scope, younger)
+                    before += accumulators.wait(scope, s, younger)
                 case Wait.BOXES | Wait.BOXES_READ:
                     before += boxes.wait(scope, younger, wait is Wait.BOXES_READ)
         before += mbarriers.fence(scope, point.fence)
@@ -209,7 +224,7 @@ def _effect(scope: Scope, s: ir.Collective | ir.Atomic | ir.Call | ir.Unsafe) ->
         expression, target = result(scope, s), s.target
     if scope.state.usage.ignored(target):
         return [tree.Evaluate(expression)]
-    return [tensor.assign(scope, target, store(scope, expression, target_type(target)))]
+    return [accumulators.assign(scope, target, store(scope, expression, target_type(target)))]
 
 
 # ---- control flow ---------------------------------------------------------------------------------------------------

@@ -15,10 +15,8 @@ panels are the further columns.
 from __future__ import annotations
 
 import math
-from dataclasses import fields, is_dataclass
-from typing import cast
 
-from snap.codegen import fold, issue, memory, swizzles, tree
+from snap.codegen import accumulators, fold, issue, memory, swizzles, tree
 from snap.codegen.arithmetic import convert
 from snap.codegen.expressions import lower
 from snap.codegen.mbarriers import SHARED
@@ -26,11 +24,10 @@ from snap.codegen.module import Helper, Module
 from snap.codegen.printer import expression
 from snap.codegen.scope import Scope
 from snap.codegen.spelling import type_name
-from snap.codegen.targets import target_lvalue
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.hardware import DESCRIPTOR_UNIT, SWIZZLE_CHUNK, WARPGROUP, WGMMA_STEP
-from snap.ir.types import BF16, F16, F32, I32, U32, Array, Scalar
+from snap.ir.types import BF16, F16, F32, I32, Array, Scalar
 
 A_REGISTERS = 4  # of A, in one instruction
 ROWS = 8  # of a piece
@@ -48,16 +45,6 @@ static __device__ __forceinline__ unsigned long long snap_matrix(const void* til
     min_arch=90,
 )
 
-FENCE = Helper(
-    "snap_wgmma_fence",
-    """\
-static __device__ __forceinline__ void snap_wgmma_fence() {
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-}""",
-    min_arch=90,
-    arch_specific=True,
-)
-
 COMMIT = Helper(
     "snap_wgmma_commit",
     """\
@@ -68,107 +55,9 @@ static __device__ __forceinline__ void snap_wgmma_commit() {
     arch_specific=True,
 )
 
-SETTLED = Helper(
-    "snap_settled",
-    """\
-template <int size>  // keeps the compiler from moving reads or writes of these registers across this point
-static __device__ __forceinline__ void snap_settled(float (&values)[size]) {
-    #pragma unroll
-    for (int i = 0; i < size; ++i) {
-        asm volatile("" : "+f"(values[i]) :: "memory");
-    }
-}
-
-template <int size>
-static __device__ __forceinline__ void snap_settled(unsigned int (&values)[size]) {
-    #pragma unroll
-    for (int i = 0; i < size; ++i) {
-        asm volatile("" : "+r"(values[i]) :: "memory");
-    }
-}""",
-)
-
-WAIT = Helper(
-    "snap_wgmma_wait",
-    """\
-template <int younger, typename... Accumulators>  // wgmma groups that may still be in flight
-static __device__ __forceinline__ void snap_wgmma_wait(Accumulators&... accumulators) {
-    asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(younger) : "memory");
-    (snap_settled(accumulators), ...);
-}""",
-    needs=(SETTLED,),
-    min_arch=90,
-    arch_specific=True,
-)
-
-# The condition always holds, but the assembler does not know it, so that what is there before counts as read.  A plain
-# move it would take for a second name of the value: it knows that a product writes its accumulators, and yet goes on to
-# read one of them for the value (a constant that is used later, up to 13.0), or leaves the next such move out (up to
-# 13.4, also for variables).
-OVERWRITE = Helper(
-    "snap_overwrite",
-    """\
-static __device__ __forceinline__ void snap_overwrite(float& accumulator, float value) {
-    asm volatile("{.reg .pred always; setp.ne.u32 always, %2, 0; @always mov.b32 %0, %1;}" : "+f"(accumulator) : "f"(value), "r"(gridDim.x));
-}""",
-)
-
-
-def _do(module: Module, helper: Helper, *args: tree.Expr) -> tree.Stmt:
-    return tree.Evaluate(tree.Call(module.helper(helper), args))
-
-
-# ---- accumulators ---------------------------------------------------------------------------------------------------
-
-
-def registers(scope: Scope, array: ir.ArrayRef) -> tree.Expr:
-    """An accumulator, or A, as wgmma takes it: one dimension, 16-bit values in pairs."""
-    type = Array(array.elem, array.shape)
-    flat = Array(F32, (type.size,)) if type.elem == F32 else Array(U32, (type.bytes // 4,))
-    return memory.whole(scope, array, flat, const=False)
-
-
-def _all_of(var: ir.Var) -> ir.ArrayRef:
-    type = cast(Array, var.type)
-    return ir.ArrayRef(var, type.elem, type.shape)
-
-
-def declared(scope: Scope, var: ir.Var) -> list[tree.Stmt]:
-    """Zeros that the compiler can see would be written between the instructions that add to them, and bring those into
-    sequence.
-    """
-    scope.state.declared(var)
-    return [_do(scope.module, SETTLED, registers(scope, _all_of(var)))]
-
-
-def assign(scope: Scope, target: ir.Target, value: tree.Expr) -> tree.Stmt:
-    """An assignment.  An accumulator's element is overwritten by an instruction of its own, unless the new value is
-    computed from the old one.
-    """
-    place = target_lvalue(scope, target)
-    accumulator = (
-        isinstance(target, ir.ElemTarget)
-        and (id(scope.state.function), target.array.var.uid) in scope.module.accumulators
-    )
-    if accumulator and target.array.elem == F32 and not _reads(value, place):
-        return _do(scope.module, OVERWRITE, place, value)
-    return tree.Assign(place, "=", value)
-
-
-def _reads(e: object, place: tree.Expr) -> bool:
-    """Whether the place's value is among what e is computed from."""
-    if isinstance(e, tuple):
-        return any(_reads(part, place) for part in e)
-    return e == place or (is_dataclass(e) and any(_reads(getattr(e, field.name), place) for field in fields(e)))
-
 
 def commit(scope: Scope) -> list[tree.Stmt]:
-    return [_do(scope.module, COMMIT)]
-
-
-def wait(scope: Scope, younger: int) -> list[tree.Stmt]:
-    name, visible = f"{scope.module.helper(WAIT)}<{younger}>", scope.state.visible_accumulators()
-    return [tree.Evaluate(tree.Call(name, tuple(registers(scope, _all_of(var)) for var in visible)))]
+    return [tree.Evaluate(tree.Call(scope.module.helper(COMMIT), ()))]
 
 
 # ---- products -------------------------------------------------------------------------------------------------------
@@ -197,7 +86,7 @@ def multiply(scope: Scope, s: ir.Wgmma) -> list[tree.Stmt]:
             if keep == tree.Literal("false")
             else tree.Binary("||", later, keep)
         )
-    product: tree.Stmt = tree.Evaluate(tree.Call(helper, (registers(scope, s.acc), a, b, keep)))
+    product: tree.Stmt = tree.Evaluate(tree.Call(helper, (accumulators.registers(scope, s.acc), a, b, keep)))
     namer.close()
     if steps > 1:
         more = tree.Binary("<", step, tree.Integer(steps))
@@ -205,13 +94,9 @@ def multiply(scope: Scope, s: ir.Wgmma) -> list[tree.Stmt]:
             "int", step.text, tree.Integer(0), more, tree.Assign(step, "+=", tree.Integer(1)), (product,), unroll=0
         )
     # Two that start from zero the assembler would merge, up to 13.1 with a wrong result.
-    touched = isinstance(s, synced.FencedWgmma)
-    fenced = touched or s.zero is not None
-    # Narrow values are put together in registers before the fence: behind it, none that a product takes may be written.
-    narrow = touched and isinstance(s.a, ir.ArrayRef) and s.a.elem != F32
-    pairs = [_do(module, SETTLED, registers(scope, s.a))] if narrow else []
+    fenced = isinstance(s, synced.FencedWgmma) or s.zero is not None
     said = tree.Comment(s.told())
-    return [*pairs, *([_do(module, FENCE)] if fenced else []), said, tree.Block((*tiles, product))]
+    return [*(accumulators.fence(scope, s) if fenced else []), said, tree.Block((*tiles, product))]
 
 
 def _kept(scope: Scope, zero: ir.Expr | None) -> tree.Expr:
@@ -280,12 +165,11 @@ def _product(s: ir.Wgmma, from_registers: bool, wide: bool) -> Helper:
         majors = f", {int(s.b_transposed)}" if from_registers else f", {int(s.a_transposed)}, {int(s.b_transposed)}"
     element, letter = ("float", "f") if wide else ("unsigned int", "r")
     given = "const unsigned int* a" if from_registers else "unsigned long long a"
-    operands = ", ".join(f'"r"(a{i})' for i in range(A_REGISTERS)) if from_registers else '"l"(a)'
+    operands = ", ".join(f'"r"(a[{i}])' for i in range(A_REGISTERS)) if from_registers else '"l"(a)'
     return Helper(
         name,
         f"""\
 static __device__ __forceinline__ void {name}({element} (&d)[{count}], {given}, unsigned long long b, bool keep) {{
-{_registers_of_their_own() if from_registers else ""}\
     asm volatile("{{.reg .pred keep; setp.ne.b32 keep, {keep}, 0; wgmma.mma_async.sync.aligned.{shape}.{result}.{".".join(s.types)} "
 {_wrapped("{" + ", ".join(listed[:count]) + "}, ")}
                  "{a}, {b}, keep, 1, 1{majors};}}"
@@ -295,17 +179,6 @@ static __device__ __forceinline__ void {name}({element} (&d)[{count}], {given}, 
         min_arch=90,
         arch_specific=True,
     )
-
-
-def _registers_of_their_own() -> str:
-    """A's registers, told apart also where their values are equal: given one register four times, ptxas 13.3 and 13.4
-    write the first of four.
-    """
-    taken = ", ".join(f"a{i} = a[{i}]" for i in range(A_REGISTERS))
-    return f"""\
-    unsigned int {taken};
-    asm("" : {", ".join(f'"+r"(a{i})' for i in range(A_REGISTERS))});
-"""
 
 
 def _wrapped(text: str, width: int = 110) -> str:

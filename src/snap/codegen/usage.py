@@ -15,6 +15,7 @@ from functools import cache
 from operator import attrgetter
 from typing import Any
 
+from snap.codegen.in_flight import arrays
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.effects import multiplied_into
@@ -83,7 +84,7 @@ def parts(cls: type) -> Callable[[Any], tuple]:
 @dataclass(slots=True)
 class Usage:
     """pinned: variables that something may write through a reference, so they are neither constant nor superfluous.
-    align: bytes, of arrays seen as vectors.  accumulators: of arrays that wgmma writes. boxes, barriers, shared,
+    align: bytes, of arrays seen as vectors.  accumulators: of arrays that wgmma writes, wgmma_registers: and of those that it reads. boxes, barriers, shared,
     calls: the statements that copy boxes, the mbarriers, the arrays in shared memory and the calls, in order.
     """
 
@@ -94,6 +95,7 @@ class Usage:
     align: dict[int, int] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)
     accumulators: set[int] = field(default_factory=set)
+    wgmma_registers: set[int] = field(default_factory=set)
     boxes: list[ir.BoxCopy | ir.BoxPrefetch] = field(default_factory=list)
     mbarriers: dict[int, synced.MBarrier] = field(default_factory=dict)
     shared: list[ir.MemObject] = field(default_factory=list)
@@ -107,7 +109,9 @@ class Usage:
             usage.names.add(param.handle.obj.name if isinstance(param, ir.MemParam) else param.var.name)
         usage.visit(function.body)
         if multiplies:
-            usage.accumulators = {var.uid for s in statements(function.body) for var in multiplied_into(s)}
+            for s in statements(function.body):
+                usage.accumulators.update(var.uid for var in multiplied_into(s))
+                usage.wgmma_registers.update(var.uid for var in arrays(s))
         return usage
 
     def dead(self, var: ir.Var) -> bool:

@@ -1,0 +1,110 @@
+"""Kernels of which the compilers below once made something wrong, where the text said a little more, or a little less, than it says now.
+
+`votes`: parts of a warp vote in a loop whose iterations all lanes begin together.  `carried`: an accumulator is read while it goes on, and is in
+flight where the loop ends.  tests/gpu/test_below_gpu.py runs both.
+"""
+
+from __future__ import annotations
+
+import re
+
+from snap import *
+
+
+@kernel
+@requires(grid[1], block[1], thread[64])
+def votes(out: ptr(u32) @ grid[1], x: ptr(const(u32)) @ grid[1], n: int @ grid[1]):
+    with group(grid[1]):
+        i: int @ thread[1] = id()
+        with partition(out, p=thread[1], offset=i) as mine:
+            with group(block[1]):
+                v: u32 @ thread[1] = x[i]
+                for k in unroll(range(n), 2):
+                    intrinsic.syncthreads()
+                    with group(thread[16]):
+                        v = v + u32(intrinsic.all(v % 7 != 2))
+                        v = v + u32(intrinsic.any(v % 7 == 2))
+                    with group(thread[8]):
+                        v = v * 3 + intrinsic.match_all(v / 4)
+                        v = v + intrinsic.ballot(v % 5 == 0)
+                        v = v + intrinsic.match_any(v % 3)
+                mine[0] = v
+
+
+def by_lanes_that_are_there(text: str) -> str:
+    """The votes and matches as they were: of the mask's lanes, as CUDA has it, which the assembler does not keep to."""
+    text = text.replace("__ballot_sync(lanes, vote) & lanes", "__ballot_sync(lanes, vote)")
+    text = text.replace("snap_ballot_of(lanes, vote) != 0", "__any_sync(lanes, vote)").replace("snap_ballot_of(lanes, vote) == lanes", "__all_sync(lanes, vote)")
+    return text.replace("__match_any_sync(lanes, value) & lanes", "__match_any_sync(lanes, value)")
+
+
+@kernel
+@requires(grid[1], block[1], thread[160])
+def carried(out: ptr(float) @ grid[1], xa: ptr(const(bf16), (64, 48)) @ grid[1], xb: ptr(const(bf16), (8, 48)) @ grid[1], n: int @ grid[1]):
+    with group(grid[1]):
+        i: int @ thread[1] = id()
+        with partition(out, p=thread[1], f=lambda k: i * 4 + k) as mine:
+            with group(block[1]):
+                v: float @ thread[1] = 0.0
+                acc: float[4] @ thread[1]
+                other: float[4] @ thread[1]
+                A: pipeline(shared(bf16[64, 16], swizzle=32), 2)
+                B: pipeline(shared(bf16[8, 16], swizzle=32), 2)
+                for j in range(n):
+                    with stage(A) as a, stage(B) as b:
+                        with claim(a, p=thread[32]) as ca, claim(b, p=thread[32]) as cb:
+                            match split(thread, 128, 32):
+                                case 0:
+                                    pass
+                                case 1:
+                                    async_copy(ca, xa, at=(0, 16 * (j % 3)))
+                                    async_copy(cb, xb, at=(0, 16 * (j % 3)))
+                        with claim(a, p=thread[128]) as pa, claim(b, p=thread[128]) as pb:
+                            match split(thread, 128, 32):
+                                case 0:
+                                    wgmma(acc, pa, pb)
+                                    v = v + acc[0]
+                                case 1:
+                                    pass
+                    for q in range(4):
+                        with stage(A) as a, stage(B) as b:
+                            with claim(a, p=thread[32]) as ca, claim(b, p=thread[32]) as cb:
+                                match split(thread, 128, 32):
+                                    case 0:
+                                        pass
+                                    case 1:
+                                        async_copy(ca, xa, at=(0, 16 * (q % 3)))
+                                        async_copy(cb, xb, at=(0, 16 * (q % 3)))
+                            v = v + 1.0
+                            with claim(a, p=thread[128]) as pa, claim(b, p=thread[128]) as pb:
+                                match split(thread, 128, 32):
+                                    case 0:
+                                        wgmma(acc, pa, pb)
+                                    case 1:
+                                        pass
+                with stage(A) as a, stage(B) as b:
+                    with claim(a, p=thread[32]) as ca, claim(b, p=thread[32]) as cb:
+                        match split(thread, 128, 32):
+                            case 0:
+                                pass
+                            case 1:
+                                async_copy(ca, xa, at=(0, 0))
+                                async_copy(cb, xb, at=(0, 0))
+                    with claim(a, p=thread[128]) as pa, claim(b, p=thread[128]) as pb:
+                        match split(thread, 128, 32):
+                            case 0:
+                                wgmma(other, pa, pb, zero=True)
+                            case 1:
+                                pass
+                for q in range(4):
+                    match split(thread, 128, 32):
+                        case 0:
+                            mine[q] = acc[q] + 3.0 * other[q] + v
+                        case 1:
+                            pass
+
+
+def named_in_flight(text: str) -> str:
+    """The waits as they were: each names all accumulators, and an element that is read has no register of its own."""
+    text = re.sub(r"(snap_wgmma_wait<\d+>)\([^;]*\);", r"\1(acc, other);", text)
+    return text.replace('asm volatile("" : "+f"(accumulator));', "")

@@ -1,0 +1,215 @@
+"""The scanners of registers in flight and of lanes that vote: they find what they are for, in PTX and SASS, and nothing else."""
+
+from __future__ import annotations
+
+import below
+import below_kernels
+import in_flight
+import parts_of_warps
+import product_kernels
+import ptx_scan
+import pytest
+import sass_flow
+from ptx.test_machine import kernel as ptx_kernel
+from ptx.test_products_in_flight import RIGHT, TILES, WRONG
+from toolchains import NO_DISASSEMBLER, Installed, disassembler
+
+from snap import *
+
+pytest.importorskip("cuda.bindings.nvrtc", reason="NVRTC is not installed")
+disassembled = pytest.mark.skipif(disassembler() is None, reason=NO_DISASSEMBLER)
+
+
+# ---- the kernels that were wrong -----------------------------------------------------------------------------------------------------------
+
+
+@disassembled
+def test_votes_of_parts_look_at_no_other_lanes():
+    text, nvrtc = below_kernels.votes.cuda(), Installed()
+    assert not below.by_registers(*nvrtc.compile(text, "sm_90a"))
+    found = below.by_registers(*nvrtc.compile(below_kernels.by_lanes_that_are_there(text), "sm_90a"))
+    for kind in ("vote.sync.all", "vote.sync.any", "match.any", "vote.sync.ballot"):
+        assert any(kind in one for one in found), (kind, found)
+    assert any("all lanes that are there" in one for one in found), found  # the assembler's own
+
+
+@disassembled
+def test_accumulators_are_not_copied_in_flight():
+    text, nvrtc = below_kernels.carried.cuda(), Installed()
+    assert "snap_wgmma_wait<1>(other);" in text and "snap_wgmma_wait<0>(acc, other);" in text
+    assert not below.by_registers(*nvrtc.compile(text, "sm_90a"))
+    found = below.by_registers(*nvrtc.compile(below_kernels.named_in_flight(text), "sm_90a"))
+    assert any("in flight" in one and "touched by mov.f32" in one for one in found), found
+
+
+def test_an_accumulator_from_zero_has_registers_of_its_own():
+    text = below_kernels.carried.cuda()
+    assert "snap_fresh(other);" in text and "snap_fresh(acc);" not in text
+    assert "v += snap_value(acc[0]);" in text and "3.0f * other[q]" in text
+
+
+# ---- PTX -----------------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name, body", [*RIGHT.items(), *((name, body) for name, (body, _) in WRONG.items())])
+def test_what_the_machine_reports_is_found(name, body):
+    found = in_flight.findings(ptx_scan.parse(ptx_scan.entry(ptx_kernel(TILES.replace("BODY", body), 1))[1]))
+    assert any("in flight" in one for one in found) == (name in WRONG), found
+
+
+FENCE, PRODUCT = "wgmma.fence.sync.aligned;", "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f1, %f2, %f3, %f4}, {%r1, %r2, %r3, %r4}, %rd1, 1, 1, 1, 0;"
+END = "wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;"
+
+
+@pytest.mark.parametrize(
+    "body, found",
+    [
+        ("mov.f32 %f2, %f9;" + FENCE + PRODUCT, False),
+        (FENCE + "mov.f32 %f2, %f9;" + PRODUCT, True),
+        (FENCE + "mov.f32 %f9, %f2;" + PRODUCT, True),  # read late: the tensor cores may have written it
+        (FENCE + "mov.b32 %r9, %r2;" + PRODUCT, False),
+        (FENCE + "mov.b32 %r2, %r9;" + PRODUCT, True),
+        (FENCE + PRODUCT + END + "mov.f32 %f2, %f9;" + PRODUCT, True),
+    ],
+)
+def test_what_stands_behind_a_fence_is_found(body, found):
+    assert any("since the last fence" in one for one in in_flight.findings(ptx_scan.parse(body + END))) == found
+
+
+BALLOT = "vote.sync.ballot.b32 %r1, %p1, %r9;"
+
+
+@pytest.mark.parametrize(
+    "body, found",
+    [
+        (BALLOT + "and.b32 %r2, %r9, %r1; popc.b32 %r3, %r2;", 0),
+        (BALLOT + "and.b32 %r2, %r8, %r1;", 1),
+        (BALLOT + "popc.b32 %r2, %r1;", 1),
+        (BALLOT.replace("%r9", "-1") + "popc.b32 %r2, %r1;", 0),
+        ("mov.b32 %r9, -1;" + BALLOT + "popc.b32 %r2, %r1;", 0),
+        ("mov.b32 %r9, -1; mov.b32 %r9, 15;" + BALLOT + "popc.b32 %r2, %r1;", 1),
+        ("redux.sync.add.s32 %r1, %r2, %r9;", 1),
+        ("redux.sync.add.s32 %r1, %r2, 0xffffffff;", 0),
+        ("match.all.sync.b32 %r1|%p1, %r2, %r9;", 1),
+        ("vote.sync.uni.pred %p1, %p2, %r9;", 1),
+        ("shfl.sync.bfly.b32 %r1|%p1, %r2, 1, 4127, %r9;", 0),  # what a lane gets does not depend on further lanes
+    ],
+)
+def test_lanes_beyond_the_mask(body, found):
+    assert len(parts_of_warps.findings(ptx_scan.parse(body))) == found
+
+
+# ---- SASS ----------------------------------------------------------------------------------------------------------------------------------
+
+# What ptxas 13.4 made of a kernel whose accumulators were copied where a loop ends.
+MOVED = """
+        // |   # 0123456789012345678901234567890 |
+.L_x_1:
+        /*0000*/  WARPGROUP.ARRIVE ;                                // |   4                         ::::   |
+        /*0010*/  HGMMA.64x8x16.F32.BF16 R24, gdesc[UR4], R24, gsb0 ;  // |   4                         xxxx   |
+        /*0020*/  WARPGROUP.DEPBAR.LE gsb0, 0x1 ;                   // |   4                         ::::   |
+        /*0030*/  IMAD.MOV.U32 R28, RZ, RZ, R24 ;                   // |   5                         v:::^  |
+        /*0040*/  @P0 BRA `(.L_x_1) ;                               // |   5                         :::::  |
+        /*0050*/  WARPGROUP.DEPBAR.LE gsb0, 0x0 ;                   // |   5                         :::::  |
+        /*0060*/  STG.E desc[UR8][R2.64], R25 ;                     // |   5   vv                     v     |
+        /*0070*/  EXIT ;                                            // |                                    |
+""".replace("        // |   #", "        // |                 GPR              |\n        // |   #")
+
+
+def test_copies_in_flight_are_found_in_sass():
+    (found,) = in_flight.findings(sass_flow.parse(MOVED))
+    assert found.startswith("R24 in flight") and "IMAD.MOV.U32 R28, RZ, RZ, R24" in found
+    settled = MOVED.replace("gsb0, 0x1", "gsb0, 0x0")
+    assert not in_flight.findings(sass_flow.parse(settled))
+
+
+def test_many_registers_keep_their_places():
+    """The columns begin where the heading says: further right, once a hundred registers are live."""
+    wide = MOVED.replace("// |   ", "// |    ")
+    assert [one.defs for one in sass_flow.parse(wide)] == [one.defs for one in sass_flow.parse(MOVED)]
+    assert sass_flow.parse(wide)[1].defs == ("R24", "R25", "R26", "R27")
+
+
+# The same of two votes of half a warp each: the first one is for the lanes of R6, the second one for all that have met.
+VOTES = """
+        /*0000*/  BSSY B0, `(.L_x_2) ;                 // |  4       :  | 1 v |
+        /*0010*/  WARPSYNC.EXCLUSIVE R6 ;              // |  4       v  | 1 v |
+        /*0020*/  VOTE.ALL P0, P0 ;                    // |  4       :  | 1 x |
+        /*0030*/  BSYNC B0 ;                           // |  4       :  | 1 : |
+.L_x_2:
+        /*0040*/  VOTE.ANY P0, !P0 ;                   // |  4       :  | 1 x |
+        /*0050*/  EXIT ;                               // |             |     |
+"""
+OF_HALVES = ptx_scan.parse("vote.sync.all.pred %p1, %p2, %r9; vote.sync.any.pred %p1, %p2, %r9;")
+OF_WARPS = ptx_scan.parse("vote.sync.all.pred %p1, %p2, -1; vote.sync.any.pred %p1, %p2, -1;")
+
+
+@pytest.mark.parametrize(
+    "ptx, sass, found",
+    [
+        (OF_HALVES, VOTES, ["VOTE.ANY P0, !P0"]),
+        (OF_WARPS, VOTES, []),
+        (OF_HALVES, VOTES.replace("BSYNC B0", "NOP"), []),
+        (OF_HALVES, VOTES.replace("WARPSYNC.EXCLUSIVE R6", "NOP"), ["VOTE.ALL P0, P0", "VOTE.ANY P0, !P0"]),
+    ],
+)
+def test_votes_over_all_lanes_are_found_in_sass(ptx, sass, found):
+    told = [one.split(": ")[1] for one in parts_of_warps.findings(ptx, sass_flow.parse(sass)) if one.startswith("looks at all lanes")]
+    assert told == found
+
+
+CLEARED = """
+        /*0000*/  VOTE.ANY R7, PT, P0 ;                // |  2       :^ | 1 v |
+        /*0010*/  LOP3.LUT R7, R7, R6, RZ, 0xc0, !PT ; // |  2       vx |     |
+        /*0020*/  STG.E desc[UR8][R2.64], R7 ;         // |  2   vv   v |     |
+        /*0030*/  EXIT ;                               // |             |     |
+"""
+
+
+def test_ballots_are_cleared_in_sass():
+    ballot = ptx_scan.parse(BALLOT + "and.b32 %r2, %r9, %r1;")
+    assert not parts_of_warps.findings(ballot, sass_flow.parse(CLEARED))
+    assert parts_of_warps.findings(ballot, sass_flow.parse(CLEARED.replace("LOP3.LUT R7, R7, R6, RZ, 0xc0, !PT", "MOV R7, R7                         ")))
+
+
+# ---- what the text names -------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_wait_names_what_it_settles():
+    text = below_kernels.carried.cuda()
+    last = text[text.index("snap_fresh(other);"):]
+    assert "snap_wgmma_wait<1>(acc);" in last  # the groups of `acc` are older than that of `other`
+
+
+def test_accumulators_in_flight_are_not_fresh():
+    """The second product begins where the first one has not ended: one and the same registers, in order."""
+    text = product_kernels.kernel(["wgmma(first, a, b)", "wgmma(first, a, b, zero=True)", "wgmma(second, a, b, zero=True)"]).cuda()
+    assert "snap_fresh(first);" not in text and text.count("snap_fresh(second);") == 1
+    assert "snap_value(first[q])" in text
+
+
+def test_of_two_ways_the_younger_counts():
+    """The first round finds nothing in flight, and each later one what the last one has left."""
+    text = below_kernels.carried.cuda()
+    loop = text[text.index("for (int j = 0;"):text.index("snap_fresh(other);")]
+    assert loop.count("snap_wgmma_fence();") == 2 and "snap_wgmma_fence(acc" not in loop
+
+
+@device
+@requires(thread[1])
+def summed(x: float[4] @ thread[1]) -> float @ thread[1]:
+    return x[0] + x[1]
+
+
+@device
+@requires(thread[1])
+def doubled(x: ref(float[4]) @ thread[1], y: float @ thread[1]) -> float @ thread[1]:
+    x[2] = x[2] * 2.0
+    return x[3] + y
+
+
+def test_functions_read_accumulators_into_registers_of_their_own():
+    """Given by value or by reference; the accumulators that nobody reads later are read as they are."""
+    calls = ["wgmma(first, a, b)", "wgmma(second, a, b, zero=True)", "v = summed(first)", "v = doubled(first, v)"]
+    text = product_kernels.kernel(calls, summed=summed, doubled=doubled).cuda()
+    assert "return snap_value(x[0]) + snap_value(x[1]);" in text and "return snap_value(x[3]) + y;" in text

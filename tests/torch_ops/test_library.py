@@ -330,6 +330,7 @@ def test_a_forward_derivative_that_there_is_not_is_refused():
 ORDERS = {
     "torch first": "import torch, snap; snap.lib",
     "snap first": "import snap; snap.lib; assert 'torch' not in sys.modules; import torch",
+    "somebody asks for torch first": "import snap, importlib.util; snap.lib; importlib.util.find_spec('torch'); assert 'torch' not in sys.modules; import torch",
 }
 
 

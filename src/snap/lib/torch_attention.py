@@ -18,6 +18,7 @@ from typing import Any
 
 from snap.lib.attention_arrays import swaps
 from snap.lib.torch_derivatives import has_tangent, transformed, wants_gradient
+from snap.lib.torch_lowering import lowered
 
 FORWARD = "attention(Tensor q, Tensor k, Tensor v, bool causal=False, float? scale=None, int? window=None)"
 BACKWARD = (
@@ -61,6 +62,8 @@ def register(forward: Callable, gradients: Callable) -> None:
     torch.library.register_autograd("snap::attention", _backward, setup_context=_setup, lib=library)
     torch.library.register_autograd("snap::attention_gradients", _no_backward, lib=library)
     _library = library
+    lowered("snap::attention")
+    lowered("snap::attention_gradients")
 
 
 def _on_their_device(function: Callable) -> Callable:

@@ -20,6 +20,7 @@ from snap.lib import activations, dropouts, embeddings, losses, norms, rotations
 from snap.lib.recorded import entry
 from snap.lib.torch_derivatives import has_tangent, transformed, wants_gradient
 from snap.lib.torch_layer_table import LAYERS, Layer
+from snap.lib.torch_lowering import lowered
 from snap.lib.torch_ops import NAMESPACE, on_device_of
 from snap.runtime.errors import LaunchError
 
@@ -205,6 +206,7 @@ def _registered(torch: Any, name: str, schema: str, run: Callable, like: Callabl
 
     operator = torch.library.custom_op(f"{NAMESPACE}::{name}", mutates_args=(), schema=schema)(on_its_device)
     operator.register_fake(like)
+    lowered(f"{NAMESPACE}::{name}")
     return operator
 
 

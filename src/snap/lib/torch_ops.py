@@ -15,13 +15,12 @@ result, its gradient and its forward derivative.  What is made of the last two: 
 from __future__ import annotations
 
 import contextlib
-import importlib.abc
-import importlib.util
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from snap.lib.importing import once_imported
 from snap.lib.recorded import entry as recorded_entry
 from snap.lib.recorded import torch_is_there
 from snap.lib.replays import MISS
@@ -35,6 +34,7 @@ from snap.lib.torch_derivatives import (
     wants_gradient,
 )
 from snap.lib.torch_eager import Way
+from snap.lib.torch_lowering import lowered
 from snap.lib.torch_products import (
     FP8_ARGUMENTS,
     batched_direct,
@@ -236,6 +236,7 @@ _registered: dict[str, Any] = {}
 _derivable: dict[str, Callable] = {}  # the operators with derivatives, for torch.func and forward mode
 _torch: Any = None  # the module, once it is there
 WHEN_TORCH: list[Callable] = []  # what else is called then
+_waiting: list[dict] = []  # for torch: whose names these are
 
 
 def export(names: dict[str, Any]) -> None:
@@ -246,12 +247,17 @@ def export(names: dict[str, Any]) -> None:
         if name in names and name not in _functions:
             names[name] = _in_torch(name, names[name])
     if "torch" in sys.modules:
-        for name in _functions:
-            _register(name)
-        for ready in WHEN_TORCH:
-            ready()
-    elif not any(isinstance(finder, _Await) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Await())
+        _register_all()
+    elif not _waiting:
+        _waiting.append(names)
+        once_imported("torch", _register_all)
+
+
+def _register_all() -> None:
+    for name in _functions:
+        _register(name)
+    for ready in WHEN_TORCH:
+        ready()
 
 
 def register_library() -> None:
@@ -386,31 +392,7 @@ def _register(name: str) -> None:
         operator.register_autograd(backward, setup_context=setup)
         _derivable[name] = call
     guard(operator, f"{NAMESPACE}::{name}", _ways[name].begin(call))
+    lowered(f"{NAMESPACE}::{name}")
     _registered[name] = operator
     _torch = torch
     torch_is_there()
-
-
-# ---- torch that comes later -----------------------------------------------------------------------------------------
-
-
-class _Await(importlib.abc.MetaPathFinder):
-    """Stands first among Python's finders until torch is imported: lets the others find it, and registers once it is
-    loaded.
-    """
-
-    def find_spec(self, name: str, path: object, target: object = None):
-        if name != "torch":
-            return None
-        sys.meta_path.remove(self)
-        spec: Any = importlib.util.find_spec("torch")
-        if spec is None or not hasattr(spec.loader, "exec_module"):
-            return spec
-        load = spec.loader.exec_module
-
-        def loaded(module: object) -> None:
-            load(module)
-            register_library()
-
-        spec.loader.exec_module = loaded
-        return spec

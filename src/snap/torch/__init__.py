@@ -26,6 +26,7 @@ import torch
 from snap.api import SnapFunction
 from snap.ir.types import BOOL, Scalar
 from snap.lib.torch_derivatives import guard
+from snap.lib.torch_lowering import lowered
 from snap.lib.torch_ops import on_device_of, register_library
 from snap.record import record
 from snap.runtime.byname import check_names, resolve
@@ -128,6 +129,7 @@ def operator(
     made.register_fake(plan.fake)
     apply = None if backward is None else _register_backward(made, plan, backward, here)
     guard(made, name, Short(name, here, apply))
+    lowered(name)
     _kernel_of[name] = kernel.definition.tree.name
     return made
 

@@ -124,7 +124,7 @@ class Compiled:
         contents = repr((self.typed, where, self.blocks, self.constexprs, lean))
         key = hashlib.sha256(contents.encode("utf-8", "replace")).hexdigest()
         task = Task(self.typed, lambda: self.synced, where, constants, key, self._replayed, store=_kept, lean=lean)
-        task.blocks = self.blocks
+        task.blocks, task.most = self.blocks, self.most_blocks
         return task
 
     def _replayed(self, launch: Launch, seconds: float | None) -> Seen | None:
@@ -152,6 +152,19 @@ class Compiled:
         from snap.frontend.conditions import condition_tree
 
         return condition_tree(self.where)
+
+    @functools.cached_property
+    def most_blocks(self) -> int:
+        """How many blocks a launch may have."""
+        from snap.frontend.conditions import bounds
+        from snap.ir.launches import most_blocks
+
+        named = any(p.var.name == "blocks" for p in self.typed.params if isinstance(p, ir.ValueParam))
+        try:
+            bounded = self.where is not None and not named and bounds(self.where_tree()[0], "blocks")
+        except SnapError:  # its source is not to be had
+            bounded = False
+        return most_blocks(self.typed, bounded)
 
     def where_texts(self) -> list[str]:
         """The text of each condition of `where=`; none where its source is not to be had."""

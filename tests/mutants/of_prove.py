@@ -5,6 +5,18 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 MUTANTS = (
+    Mutant("who says how many blocks there are has so many", "ir/launches.py",
+           "if bounded and not numbers_threads(kernel):",
+           "if bounded:",
+           ("tests/runtime/test_launch.py::test_threads_of_a_grid_have_numbers",)),
+    Mutant("only what bounds the blocks from above bounds them", "frontend/conditions.py",
+           "return any(op in (\"<\", \"<=\", \"==\") and isinstance(a, tree.Name)",
+           "return any(isinstance(a, tree.Name)",
+           ("tests/runtime/test_launch.py::test_threads_of_a_grid_have_numbers",)),
+    Mutant("a proof has the blocks that launches have", "prove/start.py",
+           "self.most = most_blocks(function) if most is None else most",
+           "self.most = most_blocks(function)",
+           ("tests/prove/test_grid.py::test_numbers_of_threads_are_ints",)),
     Mutant("what was stopped is not kept", "prove/__init__.py",
            "if found.stopped or any(MISSING",
            "if any(MISSING",

@@ -10,8 +10,7 @@ from snap import *
 from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, U64, Array, Vector
 from snap.runtime.driver import available
 from snap.runtime.errors import LaunchError
-from snap.runtime.launch import launch
-from snap.runtime.signature import Signature
+from snap.runtime.launch import launch, launcher
 from snap.runtime.validate import check_number
 
 FLOAT4 = Vector(F32, 4)
@@ -246,13 +245,24 @@ def test_blocks(make, ran, blocks, match):
 
 
 def test_threads_of_a_grid_have_numbers():
-    """Where a kernel asks for them: they are ints, so there are fewer than 2^31."""
-    numbered = Signature.of(snap.kernel(threads=1024)(_numbered)._the_one({}).typed)
-    plain = Signature.of(snap.kernel(threads=1024)(_of_blocks)._the_one({}).typed)
-    assert check_number(numbered, 2**21 - 1) == 2**21 - 1
-    with pytest.raises(LaunchError, match="2097152 blocks have 2\\^31 threads or more.*launch 2097151 at most"):
-        check_number(numbered, 2**21)
-    assert check_number(plain, 2**31 - 1) == 2**31 - 1
+    """They are ints, so there are fewer than 2^31; or `where=` says how many blocks there are at most, and no thread's number in the grid is asked for."""
+    by_itself = lambda blocks: 1 <= blocks < 2**31  # noqa: E731
+    for threads, where, function, most in (
+        (1024, None, _numbered, 2**21 - 1),
+        (1024, by_itself, _numbered, 2**21 - 1),
+        (1024, None, _of_blocks, 2**21 - 1),
+        (96, None, _of_blocks, (2**31 - 1) // 96),
+        (1024, lambda x, blocks: len(x) >= 32 * blocks, _of_blocks, 2**21 - 1),
+        (1024, lambda blocks: blocks >= 2, _of_blocks, 2**21 - 1),
+        (1024, lambda x, blocks: len(x) >= blocks, _of_blocks, 2**21 - 1),
+        (1024, lambda x, blocks: blocks <= len(x) and blocks % 2 == 0, _of_blocks, 2**31 - 1),
+        (1024, by_itself, _of_blocks, 2**31 - 1),
+    ):
+        signature = launcher(snap.kernel(threads=threads, where=where)(function)._the_one({})).signature
+        assert check_number(signature, most) == most
+        if most < 2**31 - 1:
+            with pytest.raises(LaunchError, match=f"{most + 1} blocks have 2\\^31 threads or more.*launch {most} at most.*blocks < 2\\*\\*31"):
+                check_number(signature, most + 1)
 
 
 def _numbered(x: ptr(float)):

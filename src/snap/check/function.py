@@ -24,7 +24,7 @@ from snap.check.whole import check_whole, watched
 from snap.frontend.definition import EXPANSIONS, Definition, identity
 from snap.ir import nodes as ir
 from snap.ir.depth import OF_A_FUNCTION, deep
-from snap.ir.types import I32, I64, Place, Space
+from snap.ir.types import GRID1, I32, I64, Place, Space
 from snap.ir.walk import bodies
 
 
@@ -80,6 +80,7 @@ def elaborate(
         _keep_shapes(c, specs)
         body(c, definition.tree.body)
         _check_end(c, tuple(statements))
+    _keep_grid(c, [p.name for p in specs])
     axes = tuple(sorted(c.grid_extents))
     params += [*hidden, *(ir.ValueParam(c.grid_extents[axis]) for axis in axes)]
     check_whole(c, params, tuple(statements))
@@ -110,6 +111,25 @@ def elaborate(
         span=definition.tree.head,
     )
     return Instance(function, tuple(c.touches), tuple(c.stable_reads), c.smem_align)
+
+
+def _keep_grid(c: Checker, names: list[str]) -> None:
+    """`where=` asks for the shape of the grid: so every extent is a parameter, as those that the kernel asks for."""
+    requires = c.definition.requires
+    code = getattr(requires.where, "__code__", None)
+    if not c.definition.kernel or "grid" in names or code is None or "grid" not in code.co_varnames[: code.co_argcount]:
+        return
+    if not c.grid_extents:
+        c.report(
+            "SNAP018",
+            "`where` asks for `grid`, and the kernel does not ask for the shape of its grid",
+            requires.span or c.definition.tree.head,
+            help="`with each(block, shape=...) as (i, j):`, or `count(block, 1)`: a launch then says the shape;"
+            " `blocks` is the number of all",
+        )
+    for axis in range(max(c.grid_extents, default=-1) + 1):
+        if axis not in c.grid_extents:
+            c.grid_extents[axis] = c.var(f"grid_{axis}", I32, GRID1, c.definition.tree.head)
 
 
 def _keep_shapes(c: Checker, specs: tuple[ParamSpec, ...]) -> None:

@@ -35,8 +35,8 @@ def _check_asked(word: str, function: object, names: list[str], span: Span, help
 
 
 def check_where(requires: Requires, kernel: bool, names: list[str]) -> None:
-    """`where=` of a decorator is a function of parameters by name, and of `blocks`; contracts are for device functions,
-    what they name is looked at in check/contracts.py.
+    """`where=` of a decorator is a function of parameters by name, of `blocks`, and of `grid`; contracts are for device
+    functions, what they name is looked at in check/contracts.py.
     """
     span = requires.span
     if span is None:
@@ -54,7 +54,7 @@ def check_where(requires: Requires, kernel: bool, names: list[str]) -> None:
             message = f"`{word}=` is for device functions: nobody calls a kernel, and waits for what it returns"
             raise SnapError(Diagnostic("SNAP018", message, span, help="`where=` says what a launch keeps"))
     if requires.where is not None:
-        known = [*names, "blocks"] if kernel else names
+        known = [*names, "blocks", "grid"] if kernel else names
         of = "kernel" if kernel else "function"
         _check_asked("where", requires.where, known, span, f"`where={EXAMPLES['where']}`", of)
     if requires.ensures is not None:

@@ -31,6 +31,27 @@ def condition_tree(pyfunc: object) -> tuple[tree.Lambda, dict[str, object]]:
     return parsed, {**captured_by_lambda(parsed, function), **defaults}
 
 
+def bounds(condition: tree.Lambda, name: str) -> bool:
+    """Whether it says of a number how large it is at most: `blocks <= rows`, `1 <= blocks < 8`, `blocks == n`.  That an
+    array is as long as `len(out) >= blocks` says something of the array.
+    """
+    body = condition.body
+    return any(_bounds(one, name) for one in (body.items if isinstance(body, tree.Sequence) else (body,)))
+
+
+def _bounds(e: tree.Expr, name: str) -> bool:
+    match e:
+        case tree.Logical(op="and", left=left, right=right):
+            return _bounds(left, name) or _bounds(right, name)
+        case tree.Compare(op=op, left=left):
+            pairs = [(left, op)]
+        case tree.Chain(operands=operands, ops=ops):
+            pairs = list(zip(operands, ops))
+        case _:
+            return False
+    return any(op in ("<", "<=", "==") and isinstance(a, tree.Name) and a.id == name for a, op in pairs)
+
+
 def unread(text: str, span: Span) -> tree.Known:
     """What no proof understands."""
     return tree.Known(None, text, span=span)

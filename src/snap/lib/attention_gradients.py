@@ -35,7 +35,7 @@ def queries_kernel(type, D, CAUSAL, WINDOWED):
         d_column, d_wide, window, blocks: (
             1 <= queries < 2**30 and 1 <= keys < 2**30 and 0 <= window < 2**30,
             1 <= shared_by and 1 <= heads and heads % shared_by == 0,
-            blocks % ((queries + (ROWS - 1)) // ROWS) == 0,
+            blocks < 2**31 and blocks % ((queries + (ROWS - 1)) // ROWS) == 0,
             0 <= q_places <= heads and 0 <= q_step <= 1,
             0 <= q_column and 0 <= q_wide and q_column + (heads - 1) * q_wide + D < 2**31,
             0 <= k_places <= heads // shared_by and 0 <= k_step <= 1,

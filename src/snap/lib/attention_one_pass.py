@@ -133,7 +133,7 @@ def one_pass_kernel(type, D, CAUSAL, WINDOWED, ADDS, TOGETHER=False, WANTED="kv"
         dk_column, dk_wide, dv_places, dv_step, dv_column, dv_wide, together, window, blocks: (
             1 <= queries < 2**30 and 1 <= keys < 2**30 and 0 <= window < 2**30,
             1 <= shared_by and 1 <= heads and heads % shared_by == 0,
-            blocks % ((keys + (ROWS - 1)) // ROWS) == 0,
+            blocks < 2**31 and blocks % ((keys + (ROWS - 1)) // ROWS) == 0,
             1 <= together <= blocks // ((keys + (ROWS - 1)) // ROWS),
             R0 >= 2 * ROWS * ((queries + (ROWS - 1)) // ROWS) * (blocks // ((keys + (ROWS - 1)) // ROWS)) * shared_by,
             not ADDS or 2 * len(dQ) >= D * R0,
@@ -348,7 +348,7 @@ def finish_kernel(type, P):
             1 <= d_places <= heads and 0 <= d_step <= 1,
             (d_places == heads and d_step == 1) or (d_places == 1 and d_step == 0 and d_wide >= 64 * P),
             0 <= d_column and 0 <= d_wide and d_column + (heads - 1) * d_wide + 64 * P < 2**31,
-            len(sums) >= 4096 * blocks,
+            blocks < 2**31 and len(sums) >= 4096 * blocks,
         ),
     )
     def finish(

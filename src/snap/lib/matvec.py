@@ -71,7 +71,15 @@ def gemv_by_warps(type, inside, WIDTH, R=ROWS, U=WORDS, T=THREADS):
 
     @kernel(
         threads=T,
-        where=lambda a, x, y, M, N: (M >= 1, N >= 0, N % WIDTH == 0, len(a) >= M * N, len(x) >= N, len(y) >= M),
+        where=lambda a, x, y, M, N, blocks: (
+            blocks < 2**31,
+            M >= 1,
+            N >= 0,
+            N % WIDTH == 0,
+            len(a) >= M * N,
+            len(x) >= N,
+            len(y) >= M,
+        ),
     )
     def gemv(a: ptr(const(E)), x: ptr(const(E)), y: ptr(E), M: int, N: int):
         words, whole = N / WIDTH, N / WIDTH / (32 * U) * (32 * U)

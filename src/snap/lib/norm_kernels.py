@@ -29,6 +29,7 @@ def norm_kernel(type, held, WIDTH, K, L, T, CENTRED, BIAS, RESIDUAL, STATISTICS)
             1 <= M <= 2**30,
             0 <= N <= K * L * WIDTH,
             N % WIDTH == 0,
+            blocks < 2**31,
             blocks * (T // L) <= M + T,
             len(x) >= M * N,
             len(weight) >= N,

@@ -65,6 +65,7 @@ class Task:
     where    the precondition that it declares: the tree of its function, and names of outside; or None
     constants  of the parameters, those that are constexpr
     blocks   how many blocks every launch has, or the shape of its grid, where the decorator gives a number; or None
+    most     how many blocks a launch may have; None: as many as the kernel alone allows
     key      tells its contents from all others
     run      runs a launch on the CPU machine, for so many seconds at most: what it saw that is wrong: its kind, a text,
              and places
@@ -85,6 +86,7 @@ class Task:
     memo: dict[str, Any] = field(default_factory=dict)
     lean: bool = False
     blocks: int | tuple[int, ...] | None = None
+    most: int | None = None
     alone: bool = False
 
 

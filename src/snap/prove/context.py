@@ -22,7 +22,7 @@ from snap.prove.evaluate import Walk
 from snap.prove.sites import Walked
 from snap.prove.values import Value
 from snap.prove.verdict import Unused
-from snap.prove.where import WhereReader, conditions, divisible, equalities, multiples, refine, solved
+from snap.prove.where import Elements, WhereReader, conditions, divisible, equalities, multiples, refine, solved
 
 
 @dataclass(slots=True)
@@ -104,13 +104,14 @@ def _begun(
     task: Task, whole: dict[str, int], same: dict[str, str], ranges: dict[str, tuple[int, int]] | None = None
 ) -> tuple[Walk, list[Cond], WhereReader | None]:
     """A walk that has not begun, what `where=` says of its numbers, and how it was read."""
-    walk = Walk(task.typed, Ladder(Terms()), whole, same, ranges)
+    walk = Walk(task.typed, Ladder(Terms()), whole, same, ranges, task.most)
     walk.alone = task.alone
     fixed = _fixed(walk, task.blocks)
     if task.where is None:
         return walk, fixed, None
     tree, outside = task.where
-    where = WhereReader(walk.terms, {**outside, **task.constants, **names_of(walk)})
+    grid = {"grid": Elements(walk.extents[axis] for axis in sorted(walk.extents))} if walk.extents else {}
+    where = WhereReader(walk.terms, {**outside, **grid, **task.constants, **names_of(walk)})
     return walk, [*fixed, *where.facts(tree.body)], where
 
 
@@ -169,6 +170,7 @@ def _renamed(known: Renaming, v: Value) -> Value:
 def names_of(walk: Walk) -> dict[str, Poly]:
     """What a launch is given."""
     names = {**walk.out.params, "blocks": walk.blocks} if "blocks" not in walk.out.params else dict(walk.out.params)
+    names.update((f"grid[{axis}]", walk.extents[axis]) for axis in sorted(walk.extents))
     for name, root in walk.out.roots.items():
         length = root.length if root.shape is None else root.shape[0]
         if length is not None:

@@ -210,7 +210,13 @@ class Sets:
         for k, (most, blocks, length) in enumerate(SIZES):
             small, near = self.left, (*NEAR[k:], *NEAR[:k])
             for word, p in words:
-                end = blocks if word == "blocks" else length if word.startswith("len(") else most
+                end = (
+                    blocks
+                    if word == "blocks" or word.startswith("grid[")
+                    else length
+                    if word.startswith("len(")
+                    else most
+                )
                 small = small.where(f"{-end} <= {self.poly(p, given)} <= {end}")
             if small.empty:
                 continue

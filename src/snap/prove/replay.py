@@ -92,7 +92,9 @@ def _models(c: ProofContext, conds: list[Cond]) -> Iterator[TermModel]:
     for most, blocks, length in SIZES:
         small: list[Cond] = []
         for name, p in c.names.items():
-            end = blocks if name == "blocks" else length if name.startswith("len(") else most
+            end = (
+                blocks if name == "blocks" or name.startswith("grid[") else length if name.startswith("len(") else most
+            )
             small += [at_least(number(end), p), at_least(p, -end)]
         known = [*conds, *small]
         found = c.ladder.solve(known)

@@ -35,7 +35,8 @@ MOST_BYTES = 1 << 56  # of an array: more than any address reaches
 
 class Started:
     """whole: by name, what a parameter or a length is known to be a multiple of.  same: by name, the earlier parameter
-    that a parameter is known to be equal to.  ranges: by name, between which numbers a parameter is known to be.
+    that a parameter is known to be equal to.  ranges: by name, between which numbers a parameter is known to be.  most:
+    how many blocks there may be.
     """
 
     def __init__(
@@ -45,7 +46,9 @@ class Started:
         whole: dict[str, int] | None = None,
         same: dict[str, str] | None = None,
         ranges: dict[str, tuple[int, int]] | None = None,
+        most: int | None = None,
     ):
+        self.most = most_blocks(function) if most is None else most
         self.function, self.ladder, self.terms = function, ladder, ladder.terms
         self.whole, self.same, self.ranges = dict(whole or {}), same or {}, ranges or {}
         for name, of in self.same.items():  # a multiple of what either is known to be one of
@@ -87,7 +90,7 @@ class Started:
         size = f.place.known(Level.BLOCK) if clusters is not None else 1
         counted = clusters if clusters is not None else blocks
         step = counted.count or 1
-        most = most_blocks(f) // size  # of blocks, or of clusters
+        most = self.most // size  # of blocks, or of clusters
         groups = base(kinds.GROUPS, 1, most // step, GRID1, name="groups")
         units = groups * step
         self.blocks = units * size
@@ -145,8 +148,9 @@ class Started:
             self.extents[axis] = found
         product = number(1)
         for axis in range(max(f.axes) + 1):
-            other = self.extents.get(axis)
-            product = product * (self.terms.base(kinds.EXTENT, 1, MOST_BLOCKS, GRID1) if other is None else other)
+            if axis not in self.extents:
+                self.extents[axis] = self.terms.base(kinds.EXTENT, 1, MOST_BLOCKS, GRID1, name=f"grid[{axis}]")
+            product = product * self.extents[axis]
         self.out.facts.append(equal(self.blocks, product))
 
     def _array(self, handle: ir.Handle) -> None:

@@ -298,7 +298,11 @@ def multiples(facts: list[Cond], names: Mapping[str, Poly]) -> dict[str, int]:
 
 def equalities(facts: list[Cond], names: Mapping[str, Poly]) -> dict[str, str]:
     """By name of a number that is given, an earlier name of the same number: `stride == out_stride`."""
-    given = {p: name for name, p in reversed(list(names.items())) if not name.startswith("len(") and name != "blocks"}
+    given = {
+        p: name
+        for name, p in reversed(list(names.items()))
+        if not name.startswith(("len(", "grid[")) and name != "blocks"
+    }
     found: dict[str, str] = {}
     for c in _each(facts):
         if c[0] == logic.EQ and sorted(c[1].terms.values()) == [-1, 1]:

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from snap.diag.error import SnapWarning
+from snap.ir.launches import MOST_BLOCKS
 from snap.runtime.arrays import ArrayInfo, as_numpy
 from snap.runtime.bysize import BySize
 from snap.runtime.errors import GpuError, LaunchError, ToolchainError
@@ -54,7 +55,7 @@ class Launcher:
 
     def __init__(self, compiled):
         self.compiled = compiled
-        self.signature = Signature.of(compiled.typed)
+        self.signature = Signature.of(compiled.typed, lambda: getattr(compiled, "most_blocks", MOST_BLOCKS))
         self.at = _At(self)
         self.ready: dict[int, Callable] = {}
         self._kernels: dict[int, GpuKernel] = {}

@@ -45,6 +45,10 @@ class Precondition:
         asked = [name for name, _ in wanted(function)]
         self.constants = {name: value for name, value in constexprs.items() if name in asked}
         self.at = [(name, k) for k, name in enumerate(p.name for p in signature.params) if name in asked]
+        self.extents = (
+            _extents(signature) if "grid" in asked and "grid" not in {p.name for p in signature.params} else []
+        )
+        self.at += self.extents
         self.counts_blocks = "blocks" in asked and "blocks" not in {name for name, _ in self.at}
 
     def check(self, args: tuple[object, ...], blocks: int) -> None:
@@ -53,19 +57,22 @@ class Precondition:
         for name, k in self.at:
             arg, param = args[k], self.signature.params[k]
             given[name] = self._sized(k, param, arg, args) if isinstance(arg, ArrayInfo) else arg
-        if self.counts_blocks:
-            given["blocks"] = blocks
-        self._holds(given)
+        self._holds(self._with_grid(given, blocks))
 
     def quick(self, blocks: int, *args: Any) -> bool:
         """Whether they hold; of arrays, the length is given.  What fails here is told by `check`."""
         given: dict[str, Any] = dict(self.constants)
         for name, k in self.at:
             given[name] = Sized(args[k]) if isinstance(self.signature.params[k], Pointer) else args[k]
+        found = self.function(**self._with_grid(given, blocks))
+        return all(found) if isinstance(found, (tuple, list)) else bool(found)
+
+    def _with_grid(self, given: dict[str, Any], blocks: int) -> dict[str, Any]:
+        if self.extents:
+            given["grid"] = tuple(given.pop(name) for name, _ in self.extents)
         if self.counts_blocks:
             given["blocks"] = blocks
-        found = self.function(**given)
-        return all(found) if isinstance(found, (tuple, list)) else bool(found)
+        return given
 
     def _sized(self, k: int, param: object, arg: ArrayInfo, args: tuple[object, ...]) -> Sized:
         assert isinstance(param, Pointer)
@@ -87,3 +94,9 @@ class Precondition:
         texts = self.texts()
         text = f"`{texts[at]}`" if at < len(texts) else f"condition {at + 1} of it"
         raise LaunchError(kernel, f"its `where=` asks for {text}, and here {shown}")
+
+
+def _extents(signature: Signature) -> list[tuple[str, int]]:
+    """The last parameters: the extents of the grid."""
+    first = len(signature.params) - len(signature.axes)
+    return [(p.name, k) for k, p in enumerate(signature.params) if k >= first]

@@ -44,15 +44,22 @@ def replay(
         args = _arguments(calls, given, data)
         if args is None:
             return None
-        calls.start(tuple(_copied(args)), blocks, "cpu", seconds=most)
+        grid = _grid(calls, blocks, given)
+        calls.start(tuple(_copied(args)), grid, "cpu", seconds=most)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = races(compiled, _copied(args), blocks, 2, most, False)
+            found = races(compiled, _copied(args), grid, 2, most, False)
         return _told(found[0].error()) if found else None
     except MachineError as error:
         return _told(error)
     except (LaunchError, BadArray, ArithmeticError, ValueError):
         return None
+
+
+def _grid(calls: Any, blocks: int, given: Mapping[str, int]) -> Any:
+    """A kernel that asks for the shape of its grid is launched with as many extents."""
+    axes = range(max(calls.signature.axes, default=-1) + 1)
+    return tuple(given.get(f"grid[{axis}]", 0) for axis in axes) or blocks
 
 
 def _told(error: Any) -> Seen:

@@ -115,7 +115,7 @@ class Signature:
         return [param.name for param in self.params[: len(self.params) - len(self.axes)]]
 
     @staticmethod
-    def of(function: ir.Function) -> Signature:
+    def of(function: ir.Function, most: Callable[[], int] | None = None) -> Signature:
         names = {
             param.var.uid: f"a{index}"
             for index, param in enumerate(function.params)
@@ -136,7 +136,7 @@ class Signature:
             _cluster(function),
             function.axes,
             shared_of(function),
-            lambda: most_blocks(function),
+            most or (lambda: most_blocks(function)),
         )
 
 

@@ -102,8 +102,9 @@ def check_number(signature: Signature, number: int) -> int:
     if number > FEW_BLOCKS and number > (most := signature.most()):
         raise LaunchError(
             kernel,
-            f"{number} blocks have 2^31 threads or more, and the kernel asks for their numbers, which are of type int;"
-            f" launch {most} at most, and let each thread do more",
+            f"{number} blocks have 2^31 threads or more, and a thread's number is an int; launch {most} at most, and"
+            " let each thread do more; or, where the kernel does not number the threads of the grid, let its `where=`"
+            " say how many blocks there are at most: `where=lambda blocks: blocks < 2**31`",
         )
     if number % multiple:
         why = f" (clusters of {signature.cluster})" if signature.cluster > 1 else ""

@@ -98,6 +98,92 @@ def test_the_stack_mode_shows_masks_and_tokens(snap):
     assert seeded[0] == seeded[1] and "2.5" in seeded[0]
 
 
+def test_trace_shows_values(snap):
+    words = ("--watch", "%r0", "--watch", "%p1", "--watch", "%f0", "--watch", "%f0:u32", "--watch", "memory")
+    said = snap("trace", SCALE, "--grid", "2", "--block", "40", "--warp", "1.1", *words, "--args", "arange:f32:80", "2.5", "75").output
+    values = [line.split("| ")[1] for line in said.splitlines() if "| " in line]
+    assert "%r0 = lanes 0-7: 72 73 74 75 76 77 78 79" not in values  # of eight lanes each is named
+    assert values[:2] == ["%r0 = " + "; ".join(f"lane {k}: {32 + k}" for k in range(8)), "%r0 = " + "; ".join(f"lane {k}: {72 + k}" for k in range(8))]
+    assert "%p1 = lanes 0-2: 0; lanes 3-7: 1" in values
+    assert "reads param memory, 4 bytes at 12: 75 (lanes 0-7)" in values
+    assert "reads argument x, 4 bytes at 288 292 296: 72 73 74 (lanes 0-2)" in values
+    assert "writes argument x, 4 bytes at 288 292 296: 180 182.5 185 (lanes 0-2)" in values
+    assert "%f0 = lane 0: 180; lane 1: 182.5; lane 2: 185" in values and f"%f0:u32 = lane 0: {0x43340000}; lane 1: {0x43368000}; lane 2: {0x43390000}" in values
+    steps = json.loads(snap("trace", SCALE, "--json", "--warp", "1.0", *words, *USUAL).output)["steps"]
+    (store,) = (s for s in steps if s["instruction"].startswith("st."))
+    assert store["registers"]["%f0"]["29"] == 2.5 * 69 and len(store["registers"]["%f0"]) == 30
+    (row,) = store["memory"]
+    assert (row["name"], row["write"], row["width"], row["lanes"][:2], row["places"][:2], row["values"][:2]) == ("argument x", True, 4, [0, 1], [160, 164], [100.0, 102.5])
+    for words, why in ((("--watch", "%r99"), "scale has no register of this name; it has %p0"), (("--watch", "%r0:f12"), "there is no type f12"), (("--watch", "memory", "--memory", "caches"), "leave out --memory caches")):
+        refused = snap("trace", SCALE, *words, *USUAL)
+        assert refused.exit_code == 2 and why in refused.stderr, refused.stderr
+
+
+def test_trace_shows_arrays_that_a_step_touches_together(snap):
+    """Lanes of one instruction may go to several arrays, and to shared memory, which has names, too."""
+    text = SCALE.replace("ld.global.f32 %f0, [%d0];", "ld.global.f32 %f0, [%d0]; .shared .f32 s[64]; st.shared.f32 [s+8], %f0;")
+    said = snap("trace", text, "--watch", "memory", "--block", "2", "--args", "arange:f32:80", "2.5", "70").output
+    assert "writes s, 4 bytes at 8: 1 (lanes 0-1)" in said
+    two = SCALE.replace(".param .f32 a", ".param .u64 y").replace("ld.param.f32 %f1, [a];", "ld.param.u64 %d2, [y]; setp.eq.u32 %p2, %r0, 1; selp.b64 %d0, %d2, %d0, %p2;")
+    said = snap("trace", two, "--watch", "memory", "--block", "2", "--args", "arange:f32:80", "full:f32:8:7", "70").output
+    assert "reads argument x, 4 bytes at 0: 0 (lane 0)" in said and "reads argument y, 4 bytes at 4: 7 (lane 1)" in said
+
+
+def test_kernels_are_named_as_in_their_source(snap):
+    one, other, plain = (SCALE.replace("scale(", f"{name}(").split(".visible")[1] for name in ("_Z6reduceILi64EEvPffj", "_Z6reduceILi128EEvPffj", "_ZN2ns4moreEPffj"))
+    text = ".visible".join((SCALE.split(".visible")[0], one, other, plain))
+    for name, kernel in (("reduce<64>", "_Z6reduceILi64EEvPffj"), ("reduce< 128 >", "_Z6reduceILi128EEvPffj"), ("ns::more", "_ZN2ns4moreEPffj"), ("_ZN2ns4moreEPffj", "_ZN2ns4moreEPffj")):
+        said = snap("run", text, "--entry", name, "--json", *USUAL)
+        assert said.exit_code == 0 and json.loads(said.stdout)["kernel"] == kernel
+    for name, why in (("reduce", "has several kernels `reduce`; it has reduce<64>, reduce<128>"), ("reduce<32>", "has no kernel `reduce<32>`; it has reduce<64>, reduce<128>, ns::more")):
+        assert why in snap("run", text, "--entry", name, *USUAL).stderr
+    assert "say which: --entry 'reduce<64>' or 'reduce<128>' or ns::more" in snap("run", text, *USUAL).stderr
+
+
+def test_structs_are_arguments(snap):
+    text = SCALE.replace(".param .u64 x, .param .f32 a, .param .u32 n", ".param .align 8 .b8 s[16], .param .align 4 .b8 t[8]")
+    text = text.replace("[x]", "[s]").replace("[a]", "[t+4]").replace("[n]", "[s+8]").replace("%r2, %ntid.x;", "%r2, %ntid.x; ld.param.u8 %r4, [t];")
+    said = snap("run", text, "--grid", "2", "--block", "40", "--args", "struct:arange:f32:80,i32:70", "struct:u8:3,f32:2.5", "--json")
+    (array,) = json.loads(said.stdout)["arrays"]
+    assert (array["name"], array["values"][:3]) == ("s.0", [0.0, 2.5, 5.0])
+    for words, why in (
+        (("struct:arange:f32:80,i32:70", "struct:f32:2.5"), "t: the fields of this struct are 4 bytes, and the parameter is 8"),
+        (("struct:arange:f32:80,i32:70", "struct:3,f32:2.5"), "'3' needs its type, such as i32:3"),
+        (("struct:arange:f32:80,i32:70", "struct:"), "'' is no number"),
+        (("struct:arange:f32:80,i32:70", "7"), "t of scale is a .b8[8], a struct: give its fields, struct:TYPE:VALUE,..."),
+    ):
+        refused = snap("run", text, "--grid", "2", "--block", "40", "--args", *words)
+        assert refused.exit_code == 2 and why in refused.stderr, refused.stderr
+
+
+def test_structs_have_arrays_that_come_back():
+    from snap.ptx import run
+
+    text = SCALE.replace(".param .u64 x, .param .f32 a, .param .u32 n", ".param .align 8 .b8 s[16]").replace("[x]", "[s]").replace("[a]", "[s+8]").replace("[n]", "[s+12]")
+    x = np.arange(80, dtype=np.float32)
+    run(text, "scale", 2, 40, [(x, np.float32(2.5), np.uint32(70))])
+    np.testing.assert_array_equal(x, np.where(np.arange(80) < 70, 2.5, 1) * np.arange(80))
+    with pytest.raises(TypeError, match="fields of a struct are arrays and numbers with a type, not 70"):
+        run(text, "scale", 2, 40, [(x, np.float32(2.5), 70)])
+
+
+@pytest.mark.parametrize(
+    "name, source",
+    [
+        ("_Z6reduceILi64EEvPKfPf", "reduce<64>"),
+        ("_ZN2ns6reduceILi64EfLb1E6__halfEEvPKT0_", "ns::reduce<64, float, true, __half>"),
+        ("_Z1kIN3foo3BarIiEELin5EEvv", "k<foo::Bar<int>, -5>"),
+        ("_Z1kIPKfJjLi3EEEvv", "k<float const*, unsigned int, 3>"),
+        ("_ZL4onlyPf", "only"),
+        *((name, name) for name in ("k", "_Z", "_Z99x", "_ZN", "_ZN1", "_Z1kIS_E", "_Z1kI", "_Z1kIL", "_Z1kI" + "P" * 3000)),
+    ],
+)
+def test_names_as_compilers_mangle_them(name, source):
+    from snap.ptx.demangle import demangled
+
+    assert demangled(name) == source
+
+
 def test_reports_are_printed_and_end_with_1(snap):
     said = snap("run", SCALE, "--block", "32", "--args", "zeros:f32:20", "1", "30")
     assert said.exit_code == 1 and "error[out of bounds]: 4 bytes at byte 80 of argument x" in said.stderr and "block 0, thread 20" in said.stderr

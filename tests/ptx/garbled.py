@@ -11,6 +11,7 @@ import re
 import sys
 import time
 import traceback
+import warnings
 from pathlib import Path
 from random import Random
 
@@ -111,7 +112,9 @@ def wrong(number: int) -> str:
     """What a mutant shows that it should not."""
     start = time.process_time()
     try:
-        answered(mutant(number))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            answered(mutant(number))
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise

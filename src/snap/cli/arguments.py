@@ -1,8 +1,8 @@
 """A kernel's arguments, as they are written on the command line.
 
-Input: words such as `zeros:f32:1024`, `arange:i32:16x16`, `random:f32:256:7`, `@x.npy`, `3`, `0.5`, `u64:7`.  Output:
-arrays and numbers.  Invariant: what cannot be read is refused with what may stand there; nothing larger than MOST is
-made.
+Input: words such as `zeros:f32:1024`, `arange:i32:16x16`, `random:f32:256:7`, `@x.npy`, `3`, `0.5`, `u64:7`,
+`struct:i32:3,zeros:f32:64`.  Output: arrays, numbers, and tuples of these.  Invariant: what cannot be read is refused
+with what may stand there; nothing larger than MOST is made.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ for _kind, _letter in (("i", "i"), ("s", "i"), ("u", "u"), ("b", "u")):
 FILLS = ("zeros", "ones", "arange", "random", "full")
 HELP = (
     "arrays: zeros:f32:1024, ones:..., arange:i32:256, full:f32:64:2.5, random:f32:16x16[:SEED], @file.npy; numbers: 3,"
-    " 0.5, 0xff, true, or with a type, u64:7"
+    " 0.5, 0xff, true, or with a type, u64:7; structs: struct:zeros:f32:64,i32:5,f32:0.5"
 )
 
 
@@ -36,6 +36,8 @@ def _argument(word: str) -> object:
     if word.startswith("@"):
         return _file(word)
     name, *rest = word.split(":")
+    if name == "struct":
+        return _struct(word, word.partition(":")[2])
     if name in FILLS:
         return _array(word, name, rest)
     if name in TYPES and len(rest) == 1:
@@ -55,6 +57,17 @@ def _argument(word: str) -> object:
     if rest:
         raise _bad(word, f"{name!r} is neither a way to fill an array ({', '.join(FILLS)}) nor a type")
     return _number(word, name)
+
+
+def _struct(word: str, text: str) -> tuple[object, ...]:
+    """Fields, as C has them in this order."""
+    import numpy as np
+
+    fields = tuple(_argument(field) for field in text.split(","))
+    for field, given in zip(text.split(","), fields):
+        if not isinstance(given, (np.ndarray, np.generic)):
+            raise _bad(word, f"{field!r} needs its type, such as i32:{field}" if field else "a field is missing")
+    return fields
 
 
 def _bad(word: str, why: str) -> UsageError:

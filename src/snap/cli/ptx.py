@@ -51,6 +51,10 @@ MemoryOption = Annotated[
 ]
 Seed = Annotated[int | None, typer.Option("--seed", min=0, help="Draws which threads go on, and how far.")]
 Warps = Annotated[list[str], typer.Option("--warp", metavar="B.W", help="Only this warp of that block.")]
+WatchOption = Annotated[
+    list[str],
+    typer.Option("--watch", metavar="NAME", help="A register, %r3 or %r3:f32, by lane; or memory: what is touched."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="For programs: one object on standard output.")]
 ValuesOption = Annotated[
     list[str], typer.Option("--set", metavar="NAME=VALUE", help="A constexpr parameter of a Snap kernel.")
@@ -121,6 +125,7 @@ def trace(
     memory: MemoryOption = "flat",
     seed: Seed = None,
     warps: Warps = [],  # noqa: B006
+    watch: WatchOption = [],  # noqa: B006
     steps: Annotated[int, typer.Option("--steps", min=1, help="Steps that are shown.")] = ROWS,
     values: ValuesOption = [],  # noqa: B006
     as_json: AsJson = False,
@@ -131,14 +136,17 @@ def trace(
     from snap.ptx.tracing import Tracing, shown
 
     wanted = _usage(_warps, warps)
+    if "memory" in watch and memory == "caches":
+        _usage_error("--watch memory looks at the flat memory: leave out --memory caches")
     made: list[Tracing] = []
 
     def watcher(machine) -> Tracing:
-        made.append(Tracing(machine, wanted, steps))
+        made.append(Tracing(machine, wanted, steps, watch))
         return made[0]
 
     options = _options(limit, checks, mode, memory, seed) | {"watchers": [watcher]}
     job = _guarded(_job, as_json, file, entry, grid, block, [*args, *more], cluster, shared, options, values)
+    _usage(_watchable, job, watch)
     said: list[str] = []
 
     def told() -> dict:
@@ -200,14 +208,23 @@ def _text(path: Path) -> str:
 
 
 def _entry(program: Program, name: str, file: str) -> Function:
+    from snap.ptx.demangle import answers, demangled
+
     kernels = {f.name: f for f in program.functions.values() if f.entry}
     if not kernels:
         raise UsageError(f"{file} has no kernel (`.entry`)")
     if not name and len(kernels) > 1:
-        raise UsageError(f"{file} has several kernels, say which: --entry {' or '.join(kernels)}")
-    if name and name not in kernels:
-        raise UsageError(f"{file} has no kernel `{name}`; it has {', '.join(kernels)}")
-    return kernels[name] if name else next(iter(kernels.values()))
+        names = [demangled(one) for one in kernels]
+        shown = names if len(set(names)) == len(names) else kernels
+        quoted = [f"'{one}'" if set(one) & set("<> *&") else one for one in shown]
+        raise UsageError(f"{file} has several kernels, say which: --entry {' or '.join(quoted)}")
+    if not name:
+        return next(iter(kernels.values()))
+    meant = [name] if name in kernels else [one for one in kernels if answers(one, name)]
+    if len(meant) != 1:
+        said = ", ".join(demangled(one) for one in meant or kernels)
+        raise UsageError(f"{file} has {'several kernels' if meant else 'no kernel'} `{name}`; it has {said}")
+    return kernels[meant[0]]
 
 
 def _snap_job(file, entry, grid, block, arguments, cluster, shared, options, values) -> Job:
@@ -253,15 +270,26 @@ def _matched(function: Function, arguments: list[object]) -> list[object]:
         raise UsageError(f"{of} takes {len(params)} arguments, and {len(arguments)} were given: {listed}; {HELP}")
     for v, given in zip(params, arguments):
         array, size, what = isinstance(given, np.ndarray), size_of(v), f"{v.name} of {of} is a .{v.type}"
+        if isinstance(given, tuple):
+            continue  # a struct, whose bytes are counted when it is launched
         if array and size != 8:
             raise UsageError(f"{what} of {size} bytes, no pointer; give a number")
         if not array and v.dims:
-            raise UsageError(f"{what}[{size}], which the command line cannot give: use `snap.ptx.run`")
+            raise UsageError(f"{what}[{size}], a struct: give its fields, struct:TYPE:VALUE,...; or use `snap.ptx.run`")
         if isinstance(given, float) and v.type[0] in "us":
             raise UsageError(f"{what}, and {given} is no whole number")
         if isinstance(given, int) and not -(1 << 8 * size - 1) <= given < 1 << 8 * size:
             raise UsageError(f"{what}, and {given} does not fit")
     return arguments
+
+
+def _watchable(job: Job, words: list[str]) -> None:
+    from snap.ptx.values import watched
+
+    try:
+        watched(job.program, job.function, words)
+    except ValueError as wrong:
+        raise UsageError(f"--watch {wrong}") from None
 
 
 def _warps(words: list[str]) -> frozenset[tuple[int, int]] | None:
@@ -328,8 +356,11 @@ def _guarded(function, as_json: bool, *args):
 def _arrays(job: Job) -> list:
     import numpy as np
 
-    params = [v.name for v, _ in job.function.parameters][: len(job.arguments) - job.hidden]
-    return [(name, a) for name, a in zip(params, job.arguments) if isinstance(a, np.ndarray)]
+    found = []
+    for (v, _), given in zip(job.function.parameters, job.arguments[: len(job.arguments) - job.hidden]):
+        fields = [(f"{v.name}.{k}", a) for k, a in enumerate(given)] if isinstance(given, tuple) else [(v.name, given)]
+        found += [(name, a) for name, a in fields if isinstance(a, np.ndarray)]
+    return found
 
 
 def _result(job: Job, said: list[str], show: int) -> dict:

@@ -1,8 +1,8 @@
 """A launch on the PTX machine.
 
 Input: PTX (text, a module, or a loaded program), the kernel's name, blocks, threads, and arguments: NumPy arrays for
-pointers, numbers for scalars, bytes for anything else.  Output: the counters; arrays hold what the kernel left in them.
-TypeError and ValueError for arguments that do not fit, before anything runs.
+pointers, numbers for scalars, tuples of these for structs, bytes for anything else.  Output: the counters; arrays hold
+what the kernel left in them.  TypeError and ValueError for arguments that do not fit, before anything runs.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def run(
         raise TypeError(f"{entry} takes {len(function.parameters)} arguments, and {len(arguments)} were given")
     variables_at = GLOBAL + spaces.globals.end
     spaces.globals.place(statics(program, variables_at), "the module's variables")
-    arrays = _Arrays(spaces, [(v, a) for (v, _), a in zip(function.parameters, arguments) if isinstance(a, np.ndarray)])
+    arrays = _Arrays(spaces, [pair for (v, _), a in zip(function.parameters, arguments) for pair in _given(v, a)])
     values = [_value(v, a, arrays) for (v, _), a in zip(function.parameters, arguments)]
     spaces.globals.fill()
     for (_v, offset), raw in zip(function.parameters, values):
@@ -252,8 +252,35 @@ def _declared(v: tree.Variable) -> str:
     return f"a parameter of {size_of(v)} bytes{aligned},"
 
 
+def _given(v: tree.Variable, given: object) -> list[tuple[tree.Variable, np.ndarray]]:
+    """The arrays that an argument has, each with what it is called."""
+    if isinstance(given, np.ndarray):
+        return [(v, given)]
+    fields = enumerate(given) if isinstance(given, tuple) else ()
+    return [
+        (tree.Variable("", "param", None, "u64", f"{v.name}.{k}"), a) for k, a in fields if isinstance(a, np.ndarray)
+    ]
+
+
+def _struct(v: tree.Variable, fields: tuple[object, ...], arrays: _Arrays) -> bytes:
+    """As C lays out a struct: each field at a multiple of its size.  Arrays are pointers, numbers have their types."""
+    out, most = b"", 1
+    for one in fields:
+        if not isinstance(one, (np.ndarray, np.generic)):
+            raise TypeError(f"{v.name}: fields of a struct are arrays and numbers with a type, not {one!r}")
+        raw = arrays.address(one).to_bytes(8, "little") if isinstance(one, np.ndarray) else one.tobytes()
+        most = max(most, len(raw))
+        out += b"\0" * (-len(out) % len(raw)) + raw
+    out += b"\0" * (-len(out) % most)
+    if len(out) != size_of(v):
+        raise TypeError(f"{v.name}: the fields of this struct are {len(out)} bytes, and the parameter is {size_of(v)}")
+    return out
+
+
 def _value(v: tree.Variable, given: object, arrays: _Arrays) -> bytes:
     size = size_of(v)
+    if isinstance(given, tuple):
+        return _struct(v, given, arrays)
     if isinstance(given, np.ndarray):
         return arrays.address(given).to_bytes(8, "little")
     if isinstance(given, (bytes, bytearray)):

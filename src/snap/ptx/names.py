@@ -43,8 +43,8 @@ def _shared(program: Program) -> dict[str, int]:
 
     def look(o: Operand) -> None:
         match o:
-            case Place("shared", offset, name):
-                found[name] = min(offset, found.get(name, offset))
+            case Place("shared", _, name, start):
+                found[name] = start
             case Several(items):
                 for item in items:
                     look(item)

@@ -93,6 +93,7 @@ class Function:
     start, end   its instructions; the last one leaves it
     registers    the types of its registers
     parameters   each with its offset: a kernel's in the memory of parameters, others in local memory or their frame
+    named        its registers by name: one for each block that declares the name
     recursive    it may be entered again before it has ended: it has a frame of so many bytes each time
     """
 
@@ -108,6 +109,7 @@ class Function:
     parameter_bytes: int = 0
     recursive: bool = False
     frame: int = 0
+    named: dict[str, list[Operand]] = field(default_factory=dict)
 
     def limits(self, name: str) -> tuple[int, ...]:
         """The numbers of `.maxntid` and its like."""
@@ -287,6 +289,7 @@ class _Loader:
                         message = f"`{v.name}` is no register of one element of 32 bits or more"
                         raise PtxError("PTX002", message, v.span, "a parameter, which ptxas does not pass either")
                     names[v.name] = register
+                    made.named[v.name] = [register]
                     kept.append((v, register.index))
                 elif made.entry:
                     offset = _aligned(made.parameter_bytes, v)
@@ -353,6 +356,7 @@ class _Loader:
                 raise PtxError("PTX003", f"`{name}` is declared twice in this block", v.span, "declared again here")
             if v.space == "reg":
                 scope.names[name] = self._registers(v, f)
+                f.named.setdefault(name, []).append(scope.names[name])
             elif v.space in ("local", "param"):
                 scope.names[name] = self._local(v, f)
             else:

@@ -7,14 +7,24 @@ Invariant: at most `most` steps are kept; `total` counts all that were asked for
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from snap.diag.source import source_line
 from snap.ptx.program import Code
-from snap.ptx.watch import Watch
+from snap.ptx.values import (
+    MEMORY,
+    MemoryValues,
+    RegisterValues,
+    Values,
+    shown_memory,
+    shown_registers,
+    watched,
+)
+from snap.ptx.watch import Touch, Watch
 
 if TYPE_CHECKING:
     from snap.ptx.machine import Lanes, Machine
@@ -27,7 +37,8 @@ INSERTED = ("ssy", "sync", "preBrk", "break", "preRet")  # control instructions 
 @dataclass(slots=True)
 class Step:
     """came: the mask of lanes that stood there; acted: of those that executed it, its guard and waiting aside.  source:
-    (file, line) where the PTX says it.  disabled, tokens: of the stack mode, after the step.
+    (file, line) where the PTX says it.  disabled, tokens: of the stack mode, after the step.  registers, memory: what
+    is watched, after the step.
     """
 
     number: int
@@ -41,6 +52,8 @@ class Step:
     source: tuple[str, int] | None
     disabled: str | None = None
     tokens: list[tuple[str, int, int]] | None = None
+    registers: list[RegisterValues] = field(default_factory=list)
+    memory: list[MemoryValues] = field(default_factory=list)
 
     def as_json(self) -> dict:
         return {
@@ -57,13 +70,28 @@ class Step:
             "tokens": None
             if self.tokens is None
             else [{"kind": kind, "active": f"{active:08x}", "pc": pc} for kind, active, pc in self.tokens],
-        }
+        } | self._watched()
+
+    def _watched(self) -> dict:
+        """What is watched, where there is something."""
+        found: dict[str, object] = {"registers": {r.name: r.values for r in self.registers}} if self.registers else {}
+        return found | ({"memory": [asdict(row) for row in self.memory]} if self.memory else {})
 
 
 class Tracing(Watch):
-    def __init__(self, machine: Machine, warps: frozenset[tuple[int, int]] | None = None, most: int = 1 << 62):
+    """watch: registers whose values are shown, and `memory`."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        warps: frozenset[tuple[int, int]] | None = None,
+        most: int = 1 << 62,
+        watch: Sequence[str] = (),
+    ):
         super().__init__(machine)
         self.warps, self.most = warps, most
+        registers = watched(machine.program, machine.entry, watch)
+        self.values = Values(machine, registers, MEMORY in watch) if watch else None
         self.steps: list[Step] = []
         self.total = 0
         self.last: dict[int, Step] = {}  # by warp, in this turn of the machine
@@ -92,6 +120,14 @@ class Tracing(Watch):
             )
             self.steps.append(step)
             self.last[w] = step
+            if self.values is not None:
+                step.registers = self.values.of_registers(one, lanes[lanes // WARP == w])
+
+    def executed(self, one: Instruction, lanes: Lanes, pc: int, touches: list[Touch]) -> None:
+        if self.values is not None:
+            for w, rows in self.values.of_memory(one, touches).items():
+                if w in self.last:
+                    self.last[w].memory = rows
 
     def stepped(self, pc: int, warps: np.ndarray) -> None:
         for w in warps.tolist():
@@ -142,4 +178,10 @@ def shown(steps: list[Step]) -> list[str]:
         more = (s.disabled or "", " :: ".join(f"({k}, {a:08x}, {pc})" for k, a, pc in s.tokens or ()) or "empty")
         rows.append((*row, s.text, source, *(more if stack else ())))
     widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
+    table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
+    out = table[:1]
+    for s, line in zip(steps, table[1:]):
+        out.append(line)
+        values = (*map(shown_registers, s.registers), *map(shown_memory, s.memory))
+        out += [" " * (sum(widths[:6]) + 12) + "| " + value for value in values]
+    return out

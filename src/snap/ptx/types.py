@@ -62,6 +62,12 @@ def kept(value: np.ndarray, into: np.dtype) -> np.ndarray:
     return value.view(BITS[value.dtype.itemsize]).astype(into)
 
 
+def _rounded(value: np.ndarray, to: np.dtype) -> np.ndarray:
+    """NaN for a type of integers is some number, and nothing to warn of."""
+    with np.errstate(all="ignore"):
+        return value.astype(to)
+
+
 def constant(value: int, kind: str, type: str) -> np.ndarray:
     """An immediate, as an instruction's type; one element, which meets all lanes."""
     to = DTYPE[type]
@@ -69,10 +75,10 @@ def constant(value: int, kind: str, type: str) -> np.ndarray:
         return np.array([value != 0])
     if kind == "f32":
         bits = np.array([value], np.uint32)
-        return bits if to.kind in "ui" and to.itemsize == 4 else bits.view(np.float32).astype(to)
+        return bits if to.kind in "ui" and to.itemsize == 4 else _rounded(bits.view(np.float32), to)
     if kind == "f64":
         bits = np.array([value], np.uint64)
-        return bits if to.kind in "ui" and to.itemsize == 8 else bits.view(np.float64).astype(to)
+        return bits if to.kind in "ui" and to.itemsize == 8 else _rounded(bits.view(np.float64), to)
     if to.kind == "f":
         return np.array([value]).astype(to)
     return np.array([value & ((1 << 8 * to.itemsize) - 1)], BITS[to.itemsize]).view(to)

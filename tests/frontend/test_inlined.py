@@ -12,6 +12,7 @@ import pytest
 import snap
 from snap import *
 from snap.diag.error import SnapError
+from snap.diag.source import source_line
 
 
 class Sizes(NamedTuple):
@@ -283,7 +284,8 @@ def test_a_scope_is_left_where_nothing_follows():
     assert (y == 6).all()
 
 
-def test_all_calls_around_a_mistake_are_told_once():
+def test_the_calls_around_a_mistake_are_told():
+    """Those that brought it there, from the inside out, and none that brought the same text elsewhere."""
     with pytest.raises(SnapError) as found:
 
         @kernel(threads=32)
@@ -293,9 +295,40 @@ def test_all_calls_around_a_mistake_are_told_once():
                 v = calls_wrong(t + 1)
                 x[t] = u + v
 
-    labels = [(label.text, label.span.line) for label in found.value.diagnostic.secondary]
-    assert [text for text, _ in labels] == ["`wrong` is written out here"] + 2 * ["`calls_wrong` is written out here"]
-    assert len({line for _, line in labels}) == 3
+    of_both = [error.diagnostic.secondary for error in found.value.all]
+    assert [[label.text for label in labels] for labels in of_both] == 2 * [["`wrong` is written out here", "`calls_wrong` is written out here"]]
+    assert [labels[1].span.line - of_both[0][1].span.line for labels in of_both] == [0, 1]
+
+
+@inline
+def assigns(x, i, value):
+    x[i] = value
+
+
+def test_only_the_call_that_is_wrong_is_told():
+    with pytest.raises(SnapError) as found:
+
+        @kernel(threads=32)
+        def k(x: ptr(float), y: ptr(int)):
+            with each(thread, x, y) as i:
+                half = 0.5
+                assigns(x, i, half)
+                assigns(y, i, half)
+                assigns(x, i, half)
+
+    (error,) = found.value.all
+    (label,) = [label for label in error.diagnostic.secondary if "written out" in label.text]
+    assert source_line(label.span.filename, label.span.line).strip() == "assigns(y, i, half)"
+
+
+def test_a_window_that_is_given_is_no_value():
+    with pytest.raises(SnapError, match="`acc` with 1 of its 2 indices is a window of registers"):
+
+        @kernel(threads=32)
+        def k(x: ptr(float)):
+            with each(block, x) as b:
+                acc: float[4, 8] @ thread[1]
+                assigns(acc[0], 1, 2.0)
 
 
 @inline

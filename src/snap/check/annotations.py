@@ -102,11 +102,14 @@ def constant_value(c: Checker, e: tree.Expr, what: str, help: str = "") -> ir.Co
 
     value = expression(c, e, Want(THREAD1, f"{what} must be a compile-time constant"))
     if not isinstance(value, ir.Const):
+        loop = next((part.var for part in walk(value) if isinstance(part, ir.Read) and part.var.uid in c.ranges), None)
         raise c.type_error(
             f"{what} must be a compile-time constant",
             e.span,
             "known only at run time",
-            help=f"use a literal, a captured Python number, or a `constexpr` name{help}",
+            () if loop is None else (Label(loop.span, "the variable of a loop, also of one that is unrolled"),),
+            help=f"use a literal, a captured Python number, or a `constexpr` name{help}"
+            + (f"; a value that is made of `{loop.name}` is `const(int)`, not `constexpr(int)`" if loop else ""),
         )
     return value
 

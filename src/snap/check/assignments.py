@@ -7,6 +7,7 @@ Non-goals: shared memory (check/shared.py).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -26,6 +27,7 @@ from snap.check.state import Abort, Checker, Want
 from snap.check.storage import LocalArray, storage
 from snap.check.tables import is_array
 from snap.diag.error import Label
+from snap.diag.source import source_line
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
@@ -385,7 +387,23 @@ def assignable(c: Checker, found: Variable, span: Span) -> None:
             help=f"declare a variable of your own: `j: {var.type} = {var.name}`",
         )
     if not held_here(c, var.privilege):
-        write_up(c, var.privilege, f"`{var.name}`", span, (Label(var.span, f"`{var.name}` is at `{var.privilege}`"),))
+        label = Label(var.span, f"`{var.name}` is at `{var.privilege}`")
+        write_up(c, var.privilege, f"`{var.name}`", span, (label,), help=_own_one(c, var))
+
+
+def _own_one(c: Checker, var: ir.Var) -> str:
+    """How each of those who are here gets a variable of its own."""
+    if var.temp or not var.privilege.at_least(c.privilege):
+        return ""
+    source = source_line(var.span.filename, var.span.line)[var.span.end_column :]
+    begins = re.fullmatch(r"\s*(?::[^=#]*)?=\s*([\w.+-]+)\s*(?:#.*)?", source)
+    type = {"i32": "int", "f32": "float"}.get(str(var.type), str(var.type))
+    of = c.privilege.level.word if c.privilege.n == 1 else f"group of {c.privilege.n} {c.privilege.level.word}s"
+    return (
+        f"for one of its own for each {of}, declare it so: `{var.name}: {type} @ {c.privilege} ="
+        f" {begins.group(1) if begins else '...'}`; or assign it where the code's privilege is at least"
+        f" `{var.privilege}`"
+    )
 
 
 def assignable_register(c: Checker, found: Variable, span: Span) -> None:

@@ -21,7 +21,7 @@ from snap.check.fragments import accumulator_place
 from snap.check.function import instantiate
 from snap.check.intrinsics import async_copy, intrinsic_call
 from snap.check.known import note_value
-from snap.check.names import as_definition, as_type, describe_object, math_name, resolve
+from snap.check.names import as_definition, as_type, describe_object, instead_of, math_name, resolve
 from snap.check.operands import result_for
 from snap.check.printing import print_call
 from snap.check.pure import cast_call, math_call
@@ -35,9 +35,9 @@ from snap.diag.span import Span
 from snap.frontend import tree
 from snap.frontend.definition import Definition
 from snap.ir import nodes as ir
-from snap.ir.hardware import GRID_DIMENSIONS
+from snap.ir.hardware import GRID_DIMENSIONS, WARP
 from snap.ir.operations import MATH
-from snap.ir.types import BLOCK1, GRID1, I32, Level
+from snap.ir.types import BLOCK1, GRID1, I32, Level, Privilege
 from snap.surface import Marker
 
 _CALLED = "call functions decorated with @device and @requires, intrinsics, casts and mathematical functions"
@@ -88,7 +88,7 @@ def call(c: Checker, e: tree.Call, want: Want, used: bool = True) -> ir.Expr | N
     raise c.type_error(
         f"this cannot be called in Snap: it is {describe_object(found)}",
         e.function.span,
-        help=f"write `{word}(...)`" if word in MATH else _CALLED,
+        help=f"write `{word}(...)`" if word in MATH else instead_of(found, word) or _CALLED,
     )
 
 
@@ -282,10 +282,20 @@ def device_call(
     offset = _held_by(c, instance, definition.requires.smem or 0, e.span)
     target = value = None
     if header.returns is not None and used:
-        target, value = result_for(c, f"{name}_result", name, *header.returns, want, e.span)
+        help = _for_all(name, want.privilege)
+        target, value = result_for(c, f"{name}_result", name, *header.returns, want, e.span, help)
     c.uses_unsafe |= function.uses_unsafe
     c.out.append(ir.Call(function, tuple(args), tuple(handles), target, c.place, offset, span=e.span))
     return value
+
+
+def _for_all(name: str, p: Privilege) -> str:
+    """How one value comes of it for the whole group: who calls it, is one."""
+    level = {Privilege(Level.THREAD, WARP): "warp", Privilege(p.level, 1): p.level.word}.get(p, str(p))
+    return (
+        f"let the group call it as one, `@device({level})` above `{name}`, or put it in place of the call by `@inline`;"
+        " else declare the destination at `thread[1]`"
+    )
 
 
 def _held_by(c: Checker, instance: Instance, declared: int, span: Span) -> int:

@@ -15,7 +15,7 @@ from snap.check.arithmetic import arithmetic, compared
 from snap.check.bindings import Constant, IndexFunction, Memory, Pipeline, RoleName, Variable
 from snap.check.explain import declared, group_words, read_down
 from snap.check.memory import indices, load
-from snap.check.names import TOO_LONG, as_definition, constant_of, describe_object, resolve
+from snap.check.names import TOO_LONG, as_definition, constant_of, describe_object, instead_of, resolve
 from snap.check.operands import in_order, kept
 from snap.check.state import Checker, ConstructKind, Want
 from snap.check.storage import LocalArray, inside, no_pipeline, storage
@@ -170,10 +170,9 @@ def _name(c: Checker, e: tree.Name, want: Want) -> ir.Expr:
         raise c.type_error(
             f"`{e.id}` is not a value: it is {describe_object(found)}",
             e.span,
-            help=(
-                "numbers, bools, privileges, types and lambdas can be captured from outside; arrays are passed as"
-                " pointers"
-            ),
+            help=instead_of(found, e.id)
+            or "numbers, bools, privileges and types can be taken from outside, and lambdas for `f=`; arrays are passed"
+            " as pointers",
         )
     return const
 
@@ -214,6 +213,13 @@ def _subscript(c: Checker, e: tree.Subscript, want: Want) -> ir.Expr:
         if c.no_calls:
             raise c.type_error(f"{c.no_calls} cannot read an array", e.span, help="read it into a variable first")
         if not var.privilege.at_least(want.privilege):
+            if len(e.index) < len(found.ref.shape):
+                raise c.type_error(
+                    f"`{var.name}` with {len(e.index)} of its {len(found.ref.shape)} indices is a window of registers,"
+                    " not a value",
+                    e.span,
+                    help=f"an inlined function takes the array and the index, `f({var.name}, k)`, and writes `a[k, i]`",
+                )
             raise read_down(
                 c, f"`{var.name}[...]`" if want.agree else f"`{var.name}`", var.privilege, var.span, want, e.span
             )
@@ -233,7 +239,8 @@ def _subscript(c: Checker, e: tree.Subscript, want: Want) -> ir.Expr:
             raise c.type_error(
                 f"this cannot be indexed: it is {describe_object(base)}",
                 e.value.span,
-                help="arrays are passed to a kernel as pointers: `x: ptr(float) @ grid[1]`",
+                help=instead_of(base, e.value.id if isinstance(e.value, tree.Name) else e.value.name)
+                or "arrays are passed to a kernel as pointers: `x: ptr(float)`",
             )
     raise c.type_error("this cannot be indexed", e.value.span, help="memory and local arrays can")
 

@@ -149,8 +149,14 @@ def unstable(c: Checker, handle: ir.Handle, want: Want, span: Span) -> Abort:
         want.why,
         (Label(handle.span, "neither const, nor shared, nor a part"),),
         note="threads of one group could read different values and diverge",
-        help=f"declare it `ptr(const(...))`, or {read_by_one_help(want.privilege)}",
+        help=f"declare it `ptr(const(...))`, or {read_by_one_help(want.privilege)}{_each_its_own(c, want)}",
     )
+
+
+def _each_its_own(c: Checker, want: Want) -> str:
+    """Where what is read goes into a variable, each thread may have one."""
+    name = "" if want.control or want.head is None else written(want.head)
+    return f"; or let each thread read it for itself: declare `{name}` at `thread[1]`" if name.isidentifier() else ""
 
 
 def never_written(c: Checker, handle: ir.Handle) -> bool:

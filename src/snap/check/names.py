@@ -217,6 +217,30 @@ def captured_lambda(c: Checker, function: object, span: Span) -> tuple[tree.Lamb
         ) from None
 
 
+def instead_of(found: object, name: str) -> str:
+    """What of Python is taken from outside in the place of a thing that is not; "" where there is nothing like it."""
+    match found:
+        case list() | tuple() | range() if found and all(as_number(one) is not None for one in found):
+            return (
+                f"a NumPy array of numbers is a table of constants: `{name} = numpy.array({name})`, outside of the"
+                " function"
+            )
+        case dict():
+            return (
+                f"fields of a named tuple, or of a frozen dataclass, are constants: make `{name}` one outside of the"
+                f" function, and write `{name}.FIELD`"
+            )
+        case type():
+            return (
+                "fields of a frozen dataclass, or of a named tuple, are constants: take an instance of it from outside,"
+                f" `config = {name}()`"
+            )
+        case types.FunctionType():
+            made = "as a `def`, " if found.__name__ == "<lambda>" else ""
+            return f"write it {made}with `@device(thread)`, or with `@inline`, which puts it in place of its call"
+    return ""
+
+
 def describe_object(found: object) -> str:
     """What a thing is, for an error that says it is not what was wanted."""
     match found:

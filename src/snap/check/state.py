@@ -184,6 +184,7 @@ class Checker:
         self.grid_extents: dict[int, ir.Var] = {}  # of a kernel: the extents of its grid that it asks for, by dimension
         self.trusted: list[tuple[Span, str]] = []  # scopes of `trust`, with the reason
         self.handed_out: set[int] = set()  # the partitions that `each` and roles made
+        self.entered: dict[Span, Span] = {}  # by the text of an inlined function, the call that it stands for now
         self.no_calls = ""  # names what is being checked where calls and memory reads may not stand
         self.index_privilege: Privilege | None = None  # inside an index function: the privilege it lowers to
 
@@ -199,7 +200,7 @@ class Checker:
         note: str = "",
         help: str = "",
     ) -> None:
-        called = calls_around(self.definition.written, span)[:5]
+        called = calls_around(self.definition.written, span, self.entered)[:5]
         self.errors.append(Diagnostic(code, message, span, label, (*secondary, *called), note, help))
 
     def warn(
@@ -212,7 +213,7 @@ class Checker:
         note: str = "",
         help: str = "",
     ) -> None:
-        called = calls_around(self.definition.written, span)[:5]
+        called = calls_around(self.definition.written, span, self.entered)[:5]
         self.warnings.append(Diagnostic(code, message, span, label, (*secondary, *called), note, help))
 
     def fail(
@@ -276,6 +277,14 @@ class Checker:
     def _lows(self) -> dict[str, int]:
         """Found out when somebody asks: mostly nobody does."""
         return self.least()
+
+    def enter(self, span: Span) -> None:
+        """From here on stand the statements of what is called there, if it is an inlined function."""
+        for w in self.definition.written:
+            if w.call.filename == span.filename and span.line <= w.call.line <= span.end_line and not w.holds(span):
+                if w.call == span or span.line < w.call.line or span.column <= w.call.column:
+                    self.entered[w.text] = w.call
+                    return
 
     def poisoned(self) -> Abort:
         """A use of a name whose declaration was already reported."""

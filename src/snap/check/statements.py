@@ -69,6 +69,8 @@ def statement(c: Checker, s: tree.Stmt, tail: bool) -> None:
         case tree.With():
             with_statement(c, s, tail)
         case tree.Block(inner, declared):
+            if c.definition.written:
+                c.enter(s.span)
             with c.block() as out:
                 for name, binding in declared:
                     c.bind(name, binding)

@@ -17,18 +17,21 @@ in another order.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from snap.check import convert
 from snap.check.bindings import Memory
+from snap.check.forms import units_here, where
 from snap.check.names import resolve
 from snap.check.short import unit_number
 from snap.check.state import Abort, Checker
 from snap.diag.error import Label
+from snap.diag.source import written
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.ir import nodes as ir
-from snap.ir.types import GRID1, I32, Privilege
+from snap.ir.types import GRID1, I32, THREAD1, Privilege
 from snap.record import record
 from snap.surface import View, ViewWord
 
@@ -371,9 +374,28 @@ def selected(
     count = len(chosen) if chosen is not None else 0 if own else max(added, 1)
     if count > len(seen.extents):
         raise _misfit(c, f"the view shows {len(seen.extents)} dimensions, and {count} are selected", e.span)
+    if chosen is None:
+        _enough(c, seen.extents[:count], memory.handle.name, p, e.span)
     select = tuple(map(number, chosen)) if chosen is not None else _digits(c, seen, count, p, s, e.span)
     halves = _halves(c, split, seen, count, memory) if split else (seen,)
     return [_part(c, half, select, s) for half in halves]
+
+
+# The unit's number says which place is its own: as far as constants tell, there is one for each unit.
+def _enough(c: Checker, extents: ViewExtents, name: str, p: Privilege, span: Span) -> None:
+    units, places = units_here(c, p), [n.value for n in extents if isinstance(n, ir.Const)]
+    if units is None or not extents or len(places) < len(extents) or math.prod(map(int, places)) >= units:
+        return
+    have, who = math.prod(map(int, places)), "threads" if p == THREAD1 else f"units of `{p}`"
+    view = written(span) or "..."
+    own = f"`view={f'({view})' if '>>' in view else view}[{', '.join('ij'[: len(extents)])}]`"
+    raise _misfit(
+        c,
+        f"the view of `{name}` has {have} place{'s' * (have != 1)}, and there are {units} {who} here",
+        span,
+        labels=where(c),
+        help=f"choose a view with a place for each; or, where only some use one, select by an index of your own: {own}",
+    )
 
 
 def _part(c: Checker, seen: SeenMemory, select: Index, s: tree.With) -> Piece:

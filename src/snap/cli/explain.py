@@ -238,7 +238,13 @@ def _put_into(page: _Page, body: ir.Body, header: int, filename: str, lines: ran
 
 
 def _put_in(stmt: ir.Stmt) -> tuple[ir.Stmt, ...]:
-    """A split that the compiler put around what only some threads do is shown as what they do."""
+    """A split that the compiler put around what only some threads do is shown as what they do; and what it does under a
+    condition of its own, such as releasing a slot that is not released yet, as that.
+    """
+    if isinstance(stmt, ir.If) and not stmt.other:
+        added = tuple(s for s in stmt.then if isinstance(s, _ADDED))
+        if added and all(isinstance(s, _ADDED) or _counts(s) for s in stmt.then):
+            return added
     if (
         isinstance(stmt, ir.Split)
         and any(case.body for case in stmt.cases)
@@ -246,6 +252,11 @@ def _put_in(stmt: ir.Stmt) -> tuple[ir.Stmt, ...]:
     ):
         return stmt.cases[0].body
     return (stmt,)
+
+
+def _counts(stmt: ir.Stmt) -> bool:
+    """Whether it changes a counter of the compiler's."""
+    return isinstance(stmt, ir.Assign) and isinstance(stmt.target, ir.VarTarget) and stmt.target.var.temp
 
 
 def _statement(page: _Page, stmt: ir.Stmt, place: Place) -> None:

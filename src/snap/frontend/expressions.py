@@ -92,6 +92,8 @@ class ExpressionParser:
                 return tree.Attribute(self.expression(value), name, span=span)
             case ast.Subscript(value=value, slice=index):
                 items = index.elts if isinstance(index, ast.Tuple) else [index]
+                if any(isinstance(item, ast.Constant) and isinstance(item.value, str) for item in items):
+                    return self.refuse(refuse.TEXT_INDEX, span)
                 return tree.Subscript(self.expression(value), tuple(self.expression(item) for item in items), span=span)
             case ast.Call():
                 return self._call(node, span)

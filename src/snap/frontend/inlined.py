@@ -30,6 +30,7 @@ from itertools import chain
 from typing import Any, TypeGuard
 
 from snap.diag.error import Diagnostic, Label, SnapError
+from snap.diag.source import written
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.frontend.fields import field_of, fields_named, holds_constants
@@ -57,13 +58,17 @@ class WrittenCall:
         return span.filename == self.text.filename and self.text.line <= span.line <= self.text.end_line
 
 
-def calls_around(written: tuple[WrittenCall, ...], span: Span) -> list[Label]:
-    """The calls that brought a statement to where it stands: of the function it was written in, and those around."""
+def calls_around(
+    written: tuple[WrittenCall, ...], span: Span, entered: Mapping[Span, Span] = types.MappingProxyType({})
+) -> list[Label]:
+    """The calls that brought a statement to where it stands: of the function it was written in, and those around.
+    entered: by the text of what was called, the call that it stands for now, where it stands for several.
+    """
     found: dict[Span, Label] = {}
     places = [span]
     for place in places:
         for w in written:
-            if w.call not in found and w.holds(place):
+            if w.call not in found and w.holds(place) and entered.get(w.text, w.call) == w.call:
                 found[w.call] = Label(w.call, f"`{w.name}` is written out here")
                 places.append(w.call)
     return list(found.values())
@@ -242,7 +247,7 @@ class _Writer:
             )
             at = (Label(piece.result.span, "returned here"),)
             raise SnapError(_refusal(message, s.span, "a name for each of them", at, "SNAP018"))
-        return *statements, replace(s, value=value)
+        return tree.Block((), span=call.span), *statements, replace(s, value=value)  # it says whose they are
 
     # Names that a piece yields are the caller's names for them: nothing is copied, so that memory can be yielded too.
     def around(self, piece: Inlined, call: tree.Call, s: tree.For | tree.With) -> tree.Body:
@@ -403,7 +408,8 @@ def _not_a_value(piece: Inlined, call: tree.Call) -> SnapError:
     elif piece.result is None or piece.result.value is None:
         message, help = f"`{name}` returns nothing", "call it as a statement"
     else:
-        message, help = f"`{name}` is written out: its call is no part of an expression", f"`x = {name}(...)` first"
+        message = f"`{name}` is written out: its call is no part of an expression"
+        help = f"`value = {written(call.span) or f'{name}(...)'}` in a line before, and then `value`"
     return SnapError(_refusal(message, call.span, help, (Label(piece.tree.head, "defined here"),)))
 
 

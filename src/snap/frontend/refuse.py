@@ -169,6 +169,12 @@ LAMBDA_PARAMETER = Refusal(
 TEXT = Refusal(
     "a string as a value", "there are no strings in a kernel", 'strings are arguments only, as in `order="relaxed"`'
 )
+TEXT_INDEX = Refusal(
+    "a string as an index",
+    "there are no dictionaries in a kernel",
+    "fields of a named tuple, or of a frozen dataclass, are constants: make it one outside of the function, and write"
+    " `config.FIELD`",
+)
 TEXT_STATEMENT = Refusal("a string as a statement", "has no meaning here", "write a comment with `#`")
 ANNOTATION_TEXT = Refusal(
     "this text as an annotation",

@@ -339,8 +339,8 @@ def split(level: Any, *sizes: Any) -> Any:
     the rest.
     """
 
-def partition(memory: Any, *, p: Any, f: Any=None, offset: Any=None, view: Any=None, disjoint: Any=False) -> Any:
-    """partition(memory: ptr @ q, *, p: level[n], f: index = None, offset: int @ p = None, view: view = None,
+def partition(memory: Any, *, p: Any, f: Any=..., offset: Any=..., view: Any=..., disjoint: Any=False) -> Any:
+    """partition(memory: ptr @ q, *, p: level[n], f: index = ..., offset: int @ p = ..., view: view = ...,
     disjoint: bool = False) -> ptr @ p
 
     `with partition(y, p=thread[1], offset=i) as mine:` hands each unit of p its part: `mine[k]` is `y[i +
@@ -358,8 +358,8 @@ def claim(memory: Any, *, p: Any) -> Any:
     in the body chooses. `with one(thread, cell):` is both for the first thread.
     """
 
-def each(level: Any, *memory: Any, disjoint: Any=None, shape: Any=None) -> Any:
-    """each(level: level[n], *memory: ptr, disjoint: ptr = None, shape: (int, ...) = None) -> int @ level[n]
+def each(level: Any, *memory: Any, disjoint: Any=..., shape: Any=...) -> Any:
+    """each(level: level[n], *memory: ptr, disjoint: ptr = ..., shape: (int, ...) = ...) -> int @ level[n]
 
     `with each(thread, y) as i:` every thread runs the body, with its index i; `y`, which it writes, is handed
     to it under its own name. `shape=(A, B)` gives `as (i, j)`, the last the fastest, and skips units beyond
@@ -373,8 +373,8 @@ def one(level: Any, *memory: Any) -> Any:
     `with one(thread, cell):` the first thread alone, with `cell` handed to it: one thread writes a result.
     """
 
-def roles(*threads: Any, registers: Any=None) -> Any:
-    """roles(*threads: constexpr(int), registers: (constexpr(int), ...) = None) -> role
+def roles(*threads: Any, registers: Any=...) -> Any:
+    """roles(*threads: constexpr(int), registers: (constexpr(int), ...) = ...) -> role
 
     `compute, load = roles(256, 128)`: warp specialisation. Of the block's threads the first 256 are
     `compute`, the next 128 `load`; `with load(a):` is what they do, with memory that they write.
@@ -388,8 +388,8 @@ def strided(level: Any, *, shape: Any) -> Any:
     steps of the number of blocks, taken apart by the shape.
     """
 
-def ids(*level: Any, shape: Any=None) -> Any:
-    """ids(*level: level[n], shape: (int, ...) = None) -> int @ level[n]
+def ids(*level: Any, shape: Any=...) -> Any:
+    """ids(*level: level[n], shape: (int, ...) = ...) -> int @ level[n]
 
     `y, x = ids(thread, shape=(16, 16))`: the number of this thread, taken apart by the shape, the last the
     fastest. `ids(block, shape=...)`: by the shape of the grid, as it was launched. `t, w = ids(thread,
@@ -403,8 +403,8 @@ def registers(*each: Any) -> Any:
     or with a first value; the same as `x: float[4] @ thread[1]`, ..., `sum: float @ thread[1] = 0.0`.
     """
 
-def stage(slots: Any, fill: Any=None) -> Any:
-    """stage(slots: pipeline, fill: int @ block[1] = None) -> shared
+def stage(slots: Any, fill: Any=...) -> Any:
+    """stage(slots: pipeline, fill: int @ block[1] = ...) -> shared
 
     `with stage(slots, k) as s:` fill number k of a pipeline, which lies in slot `k % n`; `with stage(slots)
     as s:` is the next one. Waits and mbarriers are inferred.
@@ -436,15 +436,15 @@ def id() -> Any:
     thread in the grid; in `group(block[1])`: in its block. Outside of Snap functions `id` is Python's.
     """
 
-def count(p: Any, axis: Any=None) -> Any:
-    """count(p: level[n], axis: constexpr(int) = None) -> int
+def count(p: Any, axis: Any=...) -> Any:
+    """count(p: level[n], axis: constexpr(int) = ...) -> int
 
     `count(thread[1])`: how many units of p the current group has. In code of the grid, `count(block[1])` is
     how many blocks were launched, and `count(block, 1)` the extent 1 of the grid that `k[m, n]` launched.
     """
 
-def range(start: Any, stop: Any, step: Any=1, *, shape: Any=None) -> Any:
-    """range(start: int, stop: int, step: int = 1, *, shape: (int, ...) = None)
+def range(start: Any, stop: Any, step: Any=1, *, shape: Any=...) -> Any:
+    """range(start: int, stop: int, step: int = 1, *, shape: (int, ...) = ...)
 
     `for i in range(n):`, `range(start, stop)`, `range(start, stop, step)`: the bounds are evaluated once; `i`
     is an `int`, or an `i64` where a bound is one. `for i, j in range(shape=(m, n)):` is a loop in a loop.
@@ -465,15 +465,15 @@ def divmod(a: Any, b: Any) -> Any:
     Python's `divmod`.
     """
 
-def unroll(loop: Any, n: Any=None) -> Any:
-    """unroll(loop: range, n: constexpr(int) = None) -> range
+def unroll(loop: Any, n: Any=...) -> Any:
+    """unroll(loop: range, n: constexpr(int) = ...) -> range
 
     `for i in unroll(range(4)):` the loop is written out; `unroll(range(n), 4)` by fours.
     """
 
-def async_copy(to: Any, source: Any, *, valid: Any=True, elements: Any=None, at: Any=None, type: Any=None, l2: Any=None) -> Any:
-    """async_copy(to: ptr, source: ptr, *, valid: bool = True, elements: int = None, at: (int, ...) = None, type:
-    str = None, l2: str = None)
+def async_copy(to: Any, source: Any, *, valid: Any=True, elements: Any=..., at: Any=..., type: Any=..., l2: Any=...) -> Any:
+    """async_copy(to: ptr, source: ptr, *, valid: bool = True, elements: int = ..., at: (int, ...) = ..., type:
+    str = ..., l2: str = ...)
 
     An asynchronous copy. `async_copy(mine[i], x[j])` copies one element from global to shared memory
     (cp.async); where `valid=j < n` does not hold it becomes zero, and `x[j]` is not read; of a vector
@@ -483,16 +483,16 @@ def async_copy(to: Any, source: Any, *, valid: Any=True, elements: Any=None, at:
     cache. Who uses the memory finds the copy finished: waits are inferred.
     """
 
-def async_reduce(to: Any, tile: Any, *, at: Any, op: Any='add', l2: Any=None) -> Any:
-    """async_reduce(to: ptr, tile: shared, *, at: (int, ...), op: str = "add", l2: str = None)
+def async_reduce(to: Any, tile: Any, *, at: Any, op: Any='add', l2: Any=...) -> Any:
+    """async_reduce(to: ptr, tile: shared, *, at: (int, ...), op: str = "add", l2: str = ...)
 
     TMA adds (`min`, `max`, `and`, `or`, `xor`) a box of shared memory to global memory, element by element,
     as atomics do.
     """
 
-def wgmma(acc: Any, a: Any, b: Any, *, zero: Any=False, type: Any=None, columns: Any=None) -> Any:
-    """wgmma(acc: float[n // 2] @ thread[1], a: shared, b: shared, *, zero: bool = False, type: str = None,
-    columns: int = None)
+def wgmma(acc: Any, a: Any, b: Any, *, zero: Any=False, type: Any=..., columns: Any=...) -> Any:
+    """wgmma(acc: float[n // 2] @ thread[1], a: shared, b: shared, *, zero: bool = False, type: str = ...,
+    columns: int = ...)
 
     `acc += a @ b.T` by the tensor cores, asynchronous: a warpgroup multiplies tiles of shared memory
     (sm_90a). Where `zero` holds, `acc` starts from zero. `type="e4m3"` or `"e5m2"` says what u8 is,
@@ -519,8 +519,8 @@ def acc_column(j: Any, who: Any) -> Any:
     The column in which element `j` of this thread's accumulator lies.
     """
 
-def ptr(type: Any, shape: Any=None) -> Any:
-    """ptr(type: type, shape: (int, ...) = None)
+def ptr(type: Any, shape: Any=...) -> Any:
+    """ptr(type: type, shape: (int, ...) = ...)
 
     `x: ptr(const(float))`, `a: ptr(float, (M, N))`: an array of global memory, a parameter. With a shape,
     `a[i, j]`, which a launch checks.
@@ -538,9 +538,9 @@ def ref(type: Any) -> Any:
     `acc: ref(float[4])`: a local array of the caller, which a device function changes.
     """
 
-def shared(type: Any, *, upto: Any=None, swizzle: Any=None, across: Any=None, copies: Any=None, every: Any=None) -> Any:
-    """shared(type: type, *, upto: constexpr(int) = None, swizzle: constexpr(int) = None, across: level = None,
-    copies: level = None, every: constexpr(int) = None)
+def shared(type: Any, *, upto: Any=..., swizzle: Any=..., across: Any=..., copies: Any=..., every: Any=...) -> Any:
+    """shared(type: type, *, upto: constexpr(int) = ..., swizzle: constexpr(int) = ..., across: level = ...,
+    copies: level = ..., every: constexpr(int) = ...)
 
     `s: shared(float[16, 16])`: memory of the block, declared where the code is the block's. `shared(float[n],
     upto=4096)`: the launch decides the first extent, by the kernel's parameters. `swizzle=32, 64, 128`
@@ -548,8 +548,8 @@ def shared(type: Any, *, upto: Any=None, swizzle: Any=None, across: Any=None, co
     `copies=block[2]` and `copies=block, every=2` of rows and columns of its blocks.
     """
 
-def pipeline(shared: Any, slots: Any, *, lag: Any=None) -> Any:
-    """pipeline(shared: shared, slots: constexpr(int), *, lag: constexpr(int) = None)
+def pipeline(shared: Any, slots: Any, *, lag: Any=...) -> Any:
+    """pipeline(shared: shared, slots: constexpr(int), *, lag: constexpr(int) = ...)
 
     `t: pipeline(shared(float[64]), 3)`: three slots of a shared array, used through `with stage(t) as s:`, so
     that copies into one are in flight while another is used.
@@ -1163,8 +1163,8 @@ class _intrinsic:
         Barrier of the grid, for experts; needs `cooperative=True`. Executed by `grid[1]` together.
         """
     @staticmethod
-    def mma(a: Any, b: Any, c: Any, out: Any, type: Any=None, saturate: Any=False) -> Any:
-        """intrinsic.mma(a: T @ thread[1], b: T @ thread[1], c: T @ thread[1], out: T @ thread[1], type=None,
+    def mma(a: Any, b: Any, c: Any, out: Any, type: Any=..., saturate: Any=False) -> Any:
+        """intrinsic.mma(a: T @ thread[1], b: T @ thread[1], c: T @ thread[1], out: T @ thread[1], type=...,
         saturate=False)
 
         Tensor-core matrix multiply-accumulate: tf32, f16, bf16, f64, packed s8, u8, s4, u4, e4m3, e5m2.
@@ -1261,8 +1261,8 @@ class _intrinsic:
         waited for. It orders no memory.
         """
     @staticmethod
-    def prefetch(element: Any, array: Any=None, *, at: Any=None, level: Any='L2') -> Any:
-        """intrinsic.prefetch(element: T, array: ptr = None, *, at: (int, ...) = None, level: str = "L2")
+    def prefetch(element: Any, array: Any=..., *, at: Any=..., level: Any='L2') -> Any:
+        """intrinsic.prefetch(element: T, array: ptr = ..., *, at: (int, ...) = ..., level: str = "L2")
 
         Brings the line of an element of global memory into a cache: L1, L2, L2::evict_last, L2::evict_normal.
         Nothing is read, so that the element may lie outside of its array. `intrinsic.prefetch(tile, a, at=(i,
@@ -1458,8 +1458,8 @@ fast: _fast
 class _unsafe:
     """CUDA text that the compiler does not look into."""
     @staticmethod
-    def cuda(text: Any, *, type: Any=None, cpu: Any=None, **operands: Any) -> Any:
-        """unsafe.cuda(text: str, *, type: type = None, cpu: function = None, **operands: T)
+    def cuda(text: Any, *, type: Any=..., cpu: Any=..., **operands: Any) -> Any:
+        """unsafe.cuda(text: str, *, type: type = ..., cpu: function = ..., **operands: T)
 
         `unsafe.cuda("text with {x}", x=x, type=int)` inserts CUDA text. It stands directly in its function,
         whose `@requires` says what the text needs; `cpu=f` is a Python function that stands for it on the CPU

@@ -48,7 +48,7 @@ STATEMENTS = {
         " rest.",
     ),
     "partition": (
-        "(memory: ptr @ q, *, p: level[n], f: index = None, offset: int @ p = None, view: view = None, disjoint:"
+        "(memory: ptr @ q, *, p: level[n], f: index = ..., offset: int @ p = ..., view: view = ..., disjoint:"
         " bool = False) -> ptr @ p",
         "`with partition(y, p=thread[1], offset=i) as mine:` hands each unit of p its part: `mine[k]` is `y[i + k]`."
         " `f=lambda k: ...` is the index in general, `view=views.chunks(4)` one that hands every element to one unit;"
@@ -63,7 +63,7 @@ STATEMENTS = {
         " the body chooses. `with one(thread, cell):` is both for the first thread.",
     ),
     "each": (
-        "(level: level[n], *memory: ptr, disjoint: ptr = None, shape: (int, ...) = None) -> int @ level[n]",
+        "(level: level[n], *memory: ptr, disjoint: ptr = ..., shape: (int, ...) = ...) -> int @ level[n]",
         "`with each(thread, y) as i:` every thread runs the body, with its index i; `y`, which it writes, is handed to it"
         " under its own name. `shape=(A, B)` gives `as (i, j)`, the last the fastest, and skips units beyond `A * B`;"
         " `shape=(..., B)` does not, nor does `each(block, shape=...)`, which is the grid's own shape, as `k[m, n]` launched it.",
@@ -73,7 +73,7 @@ STATEMENTS = {
         "`with one(thread, cell):` the first thread alone, with `cell` handed to it: one thread writes a result.",
     ),
     "roles": (
-        "(*threads: constexpr(int), registers: (constexpr(int), ...) = None) -> role",
+        "(*threads: constexpr(int), registers: (constexpr(int), ...) = ...) -> role",
         "`compute, load = roles(256, 128)`: warp specialisation. Of the block's threads the first 256 are `compute`, the"
         " next 128 `load`; `with load(a):` is what they do, with memory that they write. `registers=(232, 40)` shares the"
         " registers out (setmaxnreg, sm_90).",
@@ -84,7 +84,7 @@ STATEMENTS = {
         " the number of blocks, taken apart by the shape.",
     ),
     "ids": (
-        "(*level: level[n], shape: (int, ...) = None) -> int @ level[n]",
+        "(*level: level[n], shape: (int, ...) = ...) -> int @ level[n]",
         "`y, x = ids(thread, shape=(16, 16))`: the number of this thread, taken apart by the shape, the last the fastest."
         " `ids(block, shape=...)`: by the shape of the grid, as it was launched. `t, w = ids(thread, warp)`: the numbers"
         " of this thread and of its warp.",
@@ -95,7 +95,7 @@ STATEMENTS = {
         " first value; the same as `x: float[4] @ thread[1]`, ..., `sum: float @ thread[1] = 0.0`.",
     ),
     "stage": (
-        "(slots: pipeline, fill: int @ block[1] = None) -> shared",
+        "(slots: pipeline, fill: int @ block[1] = ...) -> shared",
         "`with stage(slots, k) as s:` fill number k of a pipeline, which lies in slot `k % n`; `with stage(slots) as s:`"
         " is the next one. Waits and mbarriers are inferred.",
     ),
@@ -115,12 +115,12 @@ STATEMENTS = {
         " the grid; in `group(block[1])`: in its block. Outside of Snap functions `id` is Python's.",
     ),
     "count": (
-        "(p: level[n], axis: constexpr(int) = None) -> int",
+        "(p: level[n], axis: constexpr(int) = ...) -> int",
         "`count(thread[1])`: how many units of p the current group has. In code of the grid, `count(block[1])` is how many"
         " blocks were launched, and `count(block, 1)` the extent 1 of the grid that `k[m, n]` launched.",
     ),
     "range": (
-        "(start: int, stop: int, step: int = 1, *, shape: (int, ...) = None)",
+        "(start: int, stop: int, step: int = 1, *, shape: (int, ...) = ...)",
         "`for i in range(n):`, `range(start, stop)`, `range(start, stop, step)`: the bounds are evaluated once; `i` is an"
         " `int`, or an `i64` where a bound is one. `for i, j in range(shape=(m, n)):` is a loop in a loop. Outside of Snap functions `range` is Python's.",
     ),
@@ -135,11 +135,11 @@ STATEMENTS = {
         " Python's `divmod`.",
     ),
     "unroll": (
-        "(loop: range, n: constexpr(int) = None) -> range",
+        "(loop: range, n: constexpr(int) = ...) -> range",
         "`for i in unroll(range(4)):` the loop is written out; `unroll(range(n), 4)` by fours.",
     ),
     "async_copy": (
-        "(to: ptr, source: ptr, *, valid: bool = True, elements: int = None, at: (int, ...) = None, type: str = None, l2: str = None)",
+        "(to: ptr, source: ptr, *, valid: bool = True, elements: int = ..., at: (int, ...) = ..., type: str = ..., l2: str = ...)",
         "An asynchronous copy. `async_copy(mine[i], x[j])` copies one element from global to shared memory (cp.async); where"
         " `valid=j < n` does not hold it becomes zero, and `x[j]` is not read; of a vector `x.view(float4)[j]`,"
         " `elements=n - 4 * j` reads the first so many elements of x, and the rest become zero."
@@ -148,12 +148,12 @@ STATEMENTS = {
         " inferred.",
     ),
     "async_reduce": (
-        '(to: ptr, tile: shared, *, at: (int, ...), op: str = "add", l2: str = None)',
+        '(to: ptr, tile: shared, *, at: (int, ...), op: str = "add", l2: str = ...)',
         "TMA adds (`min`, `max`, `and`, `or`, `xor`) a box of shared memory to global memory, element by element, as"
         " atomics do.",
     ),
     "wgmma": (
-        "(acc: float[n // 2] @ thread[1], a: shared, b: shared, *, zero: bool = False, type: str = None, columns: int = None)",
+        "(acc: float[n // 2] @ thread[1], a: shared, b: shared, *, zero: bool = False, type: str = ..., columns: int = ...)",
         "`acc += a @ b.T` by the tensor cores, asynchronous: a warpgroup multiplies tiles of shared memory (sm_90a). Where"
         ' `zero` holds, `acc` starts from zero. `type="e4m3"` or `"e5m2"` says what u8 is,'
         ' `type=("e5m2", "e4m3")` what it is in a and in b. `columns=64`: the first 64 of the n of `b`, into those of `acc`.',
@@ -174,7 +174,7 @@ STATEMENTS = {
 
 ANNOTATIONS = {
     "ptr": (
-        "(type: type, shape: (int, ...) = None)",
+        "(type: type, shape: (int, ...) = ...)",
         "`x: ptr(const(float))`, `a: ptr(float, (M, N))`: an array of global memory, a parameter. With a shape, `a[i, j]`,"
         " which a launch checks.",
     ),
@@ -184,15 +184,15 @@ ANNOTATIONS = {
     ),
     "ref": ("(type: type)", "`acc: ref(float[4])`: a local array of the caller, which a device function changes."),
     "shared": (
-        "(type: type, *, upto: constexpr(int) = None, swizzle: constexpr(int) = None, across: level = None,"
-        " copies: level = None, every: constexpr(int) = None)",
+        "(type: type, *, upto: constexpr(int) = ..., swizzle: constexpr(int) = ..., across: level = ...,"
+        " copies: level = ..., every: constexpr(int) = ...)",
         "`s: shared(float[16, 16])`: memory of the block, declared where the code is the block's. `shared(float[n],"
         " upto=4096)`: the launch decides the first extent, by the kernel's parameters. `swizzle=32, 64, 128` spreads columns"
         " over the banks; `across=block` and `copies=block` are memory of a cluster, `copies=block[2]` and `copies=block,"
         " every=2` of rows and columns of its blocks.",
     ),
     "pipeline": (
-        "(shared: shared, slots: constexpr(int), *, lag: constexpr(int) = None)",
+        "(shared: shared, slots: constexpr(int), *, lag: constexpr(int) = ...)",
         "`t: pipeline(shared(float[64]), 3)`: three slots of a shared array, used through `with stage(t) as s:`, so that"
         " copies into one are in flight while another is used.",
     ),
@@ -309,7 +309,7 @@ OPERANDS = {
         "`source` is the number of a thread of the grid that every launch has. A barrier of the grid.",
     ),
     "mma": (
-        "a, b, c, out, type=None, saturate=False",
+        "a, b, c, out, type=..., saturate=False",
         "`mma(A, B, C, out=D)`, or element by element `mma(a0, ..., b0, ..., c0, ..., out=[d0, ...])`: D = A*B + C."
         " Fragments lie in registers as PTX lays them out; how many a lane gives, says which shape it is. f32 operands:"
         " m16n8k8 in tf32, with 4, 2 and 4 values a lane. f16 and bf16: m16n8k16, with 8, 4 and 4; f32 accumulators. f64:"
@@ -355,7 +355,7 @@ SINGLE = {
         " that polls with `atomic.load` it leaves memory and issue slots to those that are waited for. It orders no memory.",
     ),
     "prefetch": (
-        '(element: T, array: ptr = None, *, at: (int, ...) = None, level: str = "L2")',
+        '(element: T, array: ptr = ..., *, at: (int, ...) = ..., level: str = "L2")',
         f"Brings the line of an element of global memory into a cache: {', '.join(PREFETCHED)}. Nothing is read, so that the"
         " element may lie outside of its array. `intrinsic.prefetch(tile, a, at=(i, j))`: TMA brings the box that `async_copy(tile,"
         " a, at=(i, j))` will load into the L2; the tile is not touched.",
@@ -379,7 +379,7 @@ ATOMIC_WORDS = {
 
 UNSAFE = {
     "cuda": (
-        "(text: str, *, type: type = None, cpu: function = None, **operands: T)",
+        "(text: str, *, type: type = ..., cpu: function = ..., **operands: T)",
         '`unsafe.cuda("text with {x}", x=x, type=int)` inserts CUDA text. It stands directly in its function, whose'
         " `@requires` says what the text needs; `cpu=f` is a Python function that stands for it on the CPU machine.",
     )

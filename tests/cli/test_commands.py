@@ -631,3 +631,63 @@ def sized(x: ptr(float), n: int):
 def test_explain_says_what_a_launch_may_add(snap_command):
     code, out, _ = snap_command("explain", write("sized.py", SIZED))
     assert code == 0 and "0 bytes of shared memory, and at most 400 more, as the launch decides" in out
+
+
+# ---- warnings ----------------------------------------------------------------------------------------------------------------------------
+
+TRAP = """
+from __future__ import annotations
+from snap import *
+
+@kernel(threads=32)
+def k(x: ptr(float), n: int):
+    with each(thread, x) as i:
+        x[i] = x[i] * (1 / n)
+        x[i] += i / 2  # snap: ok SNAP030
+"""
+
+
+def test_check_warns(snap_command):
+    """A warning refuses nothing, and a comment on its line allows it."""
+    code, out, err = snap_command("check", write("trap.py", TRAP))
+    assert (code, err) == (0, "1 file: no errors, 1 warning\n")
+    assert out.startswith("warning[SNAP030]: ") and "trap.py:8:24" in out and "`1.0 / n`" in out
+    code, out, err = snap_command("check", "--json", "trap.py")
+    (entry,) = json.loads(out)
+    assert code == 0 and (entry["severity"], entry["code"], entry["range"]["start"]["line"]) == ("warning", "SNAP030", 8)
+
+
+def test_a_trap_is_told_when_it_is_defined(snap_command):
+    from snap import SnapWarning
+
+    with pytest.warns(SnapWarning, match="SNAP030") as told:
+        snap_command("run", write("trap.py", TRAP))
+    assert [(one.filename, one.lineno) for one in told] == [("trap.py", 8)]
+
+
+def test_arrivals_stand_before_the_loop_that_follows_them(snap_command):
+    text = """
+from __future__ import annotations
+from snap import *
+
+@kernel(threads=256)
+def small(A: ptr(const(bf16), (M, 64)), B: ptr(const(bf16), (64, 64)), C: ptr(float, (M, 64)), M: int):
+    with each(block, C, disjoint=C):
+        a_slots, b_slots = pipeline(shared(bf16[64, 64], swizzle=128), 3), pipeline(shared(bf16[64, 64], swizzle=128), 3)
+        acc: float[32] @ thread[1]
+        compute, load = roles(128, 128)
+        for m in strided(block, shape=(M / 64,)):
+            with stage(a_slots) as a, stage(b_slots) as b:
+                with load(a, b):
+                    async_copy(a, A, at=(64 * m, 0))
+                    async_copy(b, B, at=(0, 0))
+                with compute(a, b):
+                    wgmma(acc, a, b, zero=True)
+            with compute(C), each(thread, C):
+                for e in range(32):
+                    C[m * 64 + acc_row(e, warpgroup), acc_column(e, warpgroup)] = acc[e]
+"""
+    _, out, _ = snap_command("explain", write("small.py", text))
+    lines = out.splitlines()
+    (arrival,) = [k for k, line in enumerate(lines) if "_empty: each warpgroup of threads 0 to 127 arrives" in line]
+    assert "for e in range(32)" in lines[arrival + 1]

@@ -80,7 +80,7 @@ def test_pictures_are_up_to_date():
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *DOCS.rglob("*.md")]
 # Where a path in the text may begin: `sync/graph.py` is below src/snap, `cover.py` beside the files of sync/.
 BEGINNINGS = (ROOT, ROOT / "src" / "snap", *(path for path in (ROOT / "src" / "snap").iterdir() if path.is_dir()), DOCS, ROOT / "benchmarks", ROOT / "tests", ROOT / "tests" / "fuzz")
-MADE_LATER = {"build/fuzz/", "docs/errors/SNAPnnn.md", "tests/bad/SNAPnnn/"}
+MADE_LATER = {"build/fuzz/", "docs/errors/SNAPnnn.md", "tests/bad/SNAPnnn/", "tests/warned/SNAPnnn/"}
 # Pages that name files of a user's.
 MADE_UP = {"docs/tuning.md", "docs/torch.md", "docs/tutorial.md", "README.md"}
 

@@ -1,7 +1,8 @@
 """SNAP030: a quotient of integers, cut off, that becomes a float.
 
 Input: the arithmetic of a function, as it is checked, and what was made of it.  Output: warnings.  Invariant: a
-quotient that is certainly exact is none of them, nor is one that goes into a variable whose type is written.
+quotient that is certainly exact is none of them, nor is one that goes into a variable whose type is written, nor one
+of a number that is taken apart, `t / n` beside `t % n`.
 Non-goals: what is computed.
 
 In Python `x[i] * (1 / n)` is a fraction of x[i]; in Snap, as in C, `1 / n` is an integer, mostly 0, and nothing tells
@@ -53,8 +54,17 @@ def warn_of_quotients(c: Checker, made: ir.Body) -> None:
                     at = _cut_off(c, (e.value,)) if isinstance(e, ir.Cast) and _is_float(e.type) else None
                 if at is not None:
                     found.setdefault(at, e)
+    taken_apart = _taken_apart(made) if found else set()
     for at, e in found.items():
-        _warn(c, at, e)
+        if at not in taken_apart:
+            _warn(c, at, e)
+
+
+def _taken_apart(made: ir.Body) -> set[Span]:
+    """Quotients beside which the same two numbers have a remainder: `row, column = t / n, t % n` means integers."""
+    parts = [e for s in statements(made) for own in own_expressions(s) for e in walk(own) if isinstance(e, ir.Binary)]
+    rests = {(e.left, e.right) for e in parts if e.op in ("%", "mod")}
+    return {e.span for e in parts if e.op == "/" and (e.left, e.right) in rests}
 
 
 def _is_float(t: Element) -> bool:

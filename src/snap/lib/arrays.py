@@ -122,9 +122,18 @@ def _other_elements(types: tuple[Scalar, ...], info: ArrayInfo) -> str:
     names = [t.name for t in types if not (bits and t == U16)]
     if bits and info.family is ArrayFamily.NUMPY:
         names[names.index("bf16")] = "bf16 (its bits as uint16)"
-    told = info.dtype == U16 and BF16 in types and U16 not in types
-    more = '; if these are the bits of bf16, say so: `type="bf16"`' if told else ""
+    bits = info.dtype == U16 and BF16 in types and U16 not in types
+    more = '; if these are the bits of bf16, say so: `type="bf16"`' if bits else ""
+    if types == (U8,) and info.dtype_name in ("bfloat16", "float16", "float32"):
+        more = ": they are floats of 8 bits, torch's `float8_e4m3fn` and `float8_e5m2`, or their bits"
     return f"takes elements of {', '.join(names)}, the array holds {info.dtype_name}{more}"
+
+
+def told(value: object) -> str:
+    """A value, for a message; of what is large, such as an array, what it is."""
+    plain = isinstance(value, (bool, int, float, str, type, type(None)))
+    text = repr(value) if plain or type(value).__name__ == "dtype" else ""
+    return text if 0 < len(text) <= 60 else f"a {type(value).__module__.partition('.')[0]}.{type(value).__name__}"
 
 
 def argument(
@@ -150,7 +159,8 @@ def argument(
     except BadArray as bad:
         raise refuse(f"{bad}; {bad.way_out}" if bad.way_out else str(bad)) from bad
     if info is None:
-        raise refuse(f"takes an array, got {value.__class__.__name__}")
+        one = "; one number is an array with one element" if isinstance(value, (int, float)) else ""
+        raise refuse(f"takes an array, got {value.__class__.__name__}{one}")
     if is_masked(value):
         raise refuse(MASKED)
     if info.family not in (ArrayFamily.NUMPY, ArrayFamily.CUPY, ArrayFamily.TORCH):
@@ -202,7 +212,7 @@ def check_sides(function: str, name: str, given: Argument) -> None:
 
 def check_choice(function: str, name: str, value: object, choices: tuple[str | None, ...]) -> None:
     if value not in choices:
-        raise LaunchError(f"snap.lib.{function}", f"is one of {', '.join(map(repr, choices))}, not {value!r}", name)
+        raise LaunchError(f"snap.lib.{function}", f"is one of {', '.join(map(repr, choices))}, not {told(value)}", name)
 
 
 def same_place(function: str, first: Argument, name: str, second: Argument) -> None:

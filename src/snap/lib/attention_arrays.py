@@ -13,7 +13,7 @@ import math
 from typing import Any
 
 from snap.ir.types import BF16, F16, F32, U16
-from snap.lib.arrays import Argument, argument, number, same_place
+from snap.lib.arrays import Argument, argument, number, same_place, told
 from snap.lib.attention_kernels import ROWS
 from snap.lib.gemm_arrays import ROW, copy, of_type
 from snap.lib.recorded import step, view
@@ -197,7 +197,9 @@ def check_shapes(queries: Argument, keys: Argument, values: Argument) -> tuple[i
         if other.type != queries.type:
             raise refuse(name, f"holds {other.type}, the queries {queries.type}")
         if other.shape[0] != batch or other.shape[3] != size:
-            raise refuse(name, f"has the shape {other.shape}, the queries {queries.shape}: batch and head differ")
+            which = [word for word, at in (("batch", 0), ("size of heads", 3)) if other.shape[at] != queries.shape[at]]
+            differ = f"{' and '.join(which)} differ{'s' * (len(which) == 1)}"
+            raise refuse(name, f"has the shape {other.shape}, the queries {queries.shape}: the {differ}")
     if heads and (keys.shape[1] == 0 or heads % keys.shape[1]):
         raise refuse("k", f"has {keys.shape[1]} heads, which do not divide the queries' {heads} among them")
     if values.shape != keys.shape:
@@ -230,6 +232,8 @@ def checked_scale(scale: object, size: int) -> float:
 
 def check_masks(causal: object, window: object) -> None:
     if type(causal) is not bool:
-        raise LaunchError("snap.lib.attention", f"is True or False, not {causal!r}", "causal")
+        raise LaunchError("snap.lib.attention", f"is True or False, not {told(causal)}", "causal")
     if window is not None and (type(window) is not int or not 0 <= window < 2**30):
-        raise LaunchError("snap.lib.attention", f"is a number of keys, from 0 on, or None, not {window!r}", "window")
+        raise LaunchError(
+            "snap.lib.attention", f"is a number of keys, from 0 on, or None, not {told(window)}", "window"
+        )

@@ -72,7 +72,7 @@ def gemm(a, b, out=None, bias=None, activation=None):
     if left.given.type != right.given.type:
         raise LaunchError("snap.lib.gemm", f"holds {right.given.type}, the first matrix {left.given.type}", "b")
     (rows, depth), (other, columns) = left.shape, right.shape
-    check_depth("gemm", depth, other)
+    check_depth("gemm", depth, other, columns)
     added = None if bias is None else bias_of("gemm", bias, left.given, left.given.type, columns)
     room = left.given.new((rows, columns)) if out is None else out
     written = result_of("gemm", room, left.given, (left.given.type, F32), (rows, columns))

@@ -61,13 +61,16 @@ def result_of(
 
 def product_shape(function: str, left: Argument, right: Argument) -> tuple[int, int]:
     same_place(function, left, "b", right)
-    check_depth(function, left.shape[1], right.shape[0])
+    check_depth(function, left.shape[1], *right.shape)
     return left.shape[0], right.shape[1]
 
 
-def check_depth(function: str, depth: int, other: int) -> None:
+def check_depth(function: str, depth: int, other: int, columns: int) -> None:
+    """The second matrix has so many rows and columns."""
     if depth != other:
-        raise LaunchError(f"snap.lib.{function}", f"has {other} rows, and the first matrix {depth} columns", "b")
+        turned = "; with its transpose, `b.T`, they would fit" if columns == depth else ""
+        problem = f"has {other} rows, and the first matrix {depth} columns{turned}"
+        raise LaunchError(f"snap.lib.{function}", problem, "b")
 
 
 def of_type(given: Argument, array: Any) -> Argument:

@@ -76,7 +76,7 @@ def gemm_fp8(
     (left, a_kind), (right, b_kind) = _operand("a", a, a_type), _operand("b", b, b_type)
     same_place("gemm_fp8", left, "b", right)
     (rows, depth), (other, columns) = left.shape, right.shape
-    check_depth("gemm_fp8", depth, other)
+    check_depth("gemm_fp8", depth, other, columns)
     scaled, scales = _scales(left, scale_a, scale_b, rows, columns)
     result_type = RESULTS[out_type]
     added = None if bias is None else bias_of("gemm_fp8", bias, left, result_type, columns)

@@ -40,7 +40,7 @@ def gemm_batched(a, b, out=None):
     count = left.given.shape[0]
     if right.given.shape[0] != count:
         raise LaunchError("snap.lib.gemm_batched", f"holds {right.given.shape[0]} matrices, `a` {count}", "b")
-    check_depth("gemm_batched", depth, other)
+    check_depth("gemm_batched", depth, other, columns)
     written = _result("gemm_batched", out, left, (count, rows, columns))
     if written.size:
         plan = planned(_product(left, right, count))
@@ -54,7 +54,7 @@ def gemm_grouped(a, b, ends, out=None):
     left, right = _operands("gemm_grouped", a, b, 2)
     (rows, depth), (other, columns) = left.shape, right.shape
     count = right.given.shape[0]
-    check_depth("gemm_grouped", depth, other)
+    check_depth("gemm_grouped", depth, other, columns)
     limits = group_ends("gemm_grouped", ends, left.given, count)
     written = _result("gemm_grouped", out, left, (rows, columns))
     if written.size and count:

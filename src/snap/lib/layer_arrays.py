@@ -17,7 +17,7 @@ from typing import Any
 from snap import *
 from snap.ir.hardware import SM_THREADS
 from snap.ir.types import BF16, F16, F32, I32, I64, U16, Scalar
-from snap.lib.arrays import Argument, argument, same_place
+from snap.lib.arrays import Argument, argument, same_place, told
 from snap.lib.operators import element, scalar, word
 from snap.lib.recorded import lasting, step, view
 from snap.runtime.arrays import ArrayFamily
@@ -89,30 +89,30 @@ def rows_of(function: str, name: str, given: Argument) -> tuple[int, int]:
 
 def flag(function: str, name: str, value: object) -> bool:
     if type(value) is not bool:
-        raise refuse(function, name, f"is True or False, not {value!r}")
+        raise refuse(function, name, f"is True or False, not {told(value)}")
     return value
 
 
 def one_of(function: str, name: str, value: object, words: tuple[str, ...]) -> Any:
     if not isinstance(value, str) or value not in words:
-        raise refuse(function, name, f"is one of {', '.join(map(repr, words))}, not {value!r}")
+        raise refuse(function, name, f"is one of {', '.join(map(repr, words))}, not {told(value)}")
     return value
 
 
 def real(function: str, name: str, value: object, low: float = -math.inf, high: float = math.inf) -> float:
     """A finite number, at least `low` and below `high`."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise refuse(function, name, f"is a finite number, not {value!r}")
+        raise refuse(function, name, f"is a finite number, not {told(value)}")
     if not low <= value < high:
         within = f"from {low:g} on" if high == math.inf else f"from {low:g} to below {high:g}"
-        raise refuse(function, name, f"is {within}, not {value!r}")
+        raise refuse(function, name, f"is {within}, not {told(value)}")
     return float(value)
 
 
 def whole(function: str, name: str, value: object, low: int, high: int) -> int:
     """A whole number, at least `low` and below `high`."""
     if type(value) is not int or not low <= value < high:
-        raise refuse(function, name, f"is a whole number from {low} to {high - 1}, not {value!r}")
+        raise refuse(function, name, f"is a whole number from {low} to {high - 1}, not {told(value)}")
     return value
 
 
@@ -125,7 +125,10 @@ def stored(function: str, name: str, value: object, given: Scalar) -> Scalar:
     except TypeError:
         found = None
     if found not in STORED:
-        raise refuse(function, name, f"is one of {', '.join(t.name for t in STORED)}, not {value!r}")
+        names = ", ".join(t.name for t in STORED)
+        raise refuse(
+            function, name, f'is one of {names}, by name (`{name}="bf16"`) or as Snap\'s type, not {told(value)}'
+        )
     return found
 
 

@@ -167,7 +167,8 @@ def _called(name: str, *arguments: Any) -> Any:
         return _operators[name](*arguments)
     if _watched(*(value for value in arguments if isinstance(value, _torch.Tensor))):
         if transformed():
-            raise NotImplementedError(f"snap.lib.{name} has no derivative under torch.func: use torch.autograd.grad")
+            problem = f"snap.lib.{name} has no rule for torch.func (vmap, grad, jvp)"
+            raise NotImplementedError(f"{problem}: call it outside of them, with torch.autograd.grad for gradients")
         return _operators[name](*arguments)
     return _derived[name](*arguments)
 

@@ -33,7 +33,9 @@ def meant(x: ptr(float), y: ptr(const(float)), n: int):
     with each(thread, x) as i:
         x[i] = x[i] * (1 // n) + WIDTH / 16 + n * 8 / 4 + n / 2.0
         row: int = i / 4
-        x[i] += row + i % 4
+        x[i] += row + i % 3
+        above, beside = i / n, i % n
+        x[i] += 10.0 * above + beside
         x[i] = x[i] * (3 / 4)  # snap: ok SNAP030
         x[i] = y[i / 2 * 2]
         for k in range(n / 2):

@@ -5,6 +5,14 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 MUTANTS = (
+    Mutant("the thread that wrote is not the one that reads", "prove/covered_xor.py",
+           "Poly({(atom,): 1}) if self.same(atom) else self._of_element(atom)",
+           "self._of_element(atom) or Poly({(atom,): 1})",
+           ("tests/prove/test_init_xor.py::test_the_thread_that_reads_is_not_the_one_that_writes",)),
+    Mutant("an and has no bits but those of both", "analysis/exact/bits.py",
+           "return other - Poly({mono: 1})",
+           "return Poly({mono: 1})",
+           ("tests/prove/test_init_xor.py::test_two_indices",)),
     Mutant("who says how many blocks there are has so many", "ir/launches.py",
            "if bounded and not numbers_threads(kernel):",
            "if bounded:",

@@ -28,7 +28,7 @@ class Writer:
     # ---- expressions ----
 
     def index(self, *own: str) -> str:
-        """Inside of the array."""
+        """Inside of the array; the number of threads is a power of two."""
         S, T = self.size, self.threads
         one = self.pick(*own)
         return self.pick(
@@ -40,6 +40,7 @@ class Writer:
             f"({one} + n) % {S}",
             f"min({one}, {S - 1})",
             f"({one} ^ 1) % {S}",
+            f"{self.pick('t', f'{T - 1} - t')} ^ ({self.pick('n', 'm', *own)} % {T})",
             *(f"({other} + {T} * {one}) % {S}" for other in own),
         )
 
@@ -63,6 +64,7 @@ class Writer:
         turned = (
             [f"({self.pick(*self.words)} + t) % {S}", f"{self.pick(*self.words)} % 2 * {T} + t"] if self.words else []
         )
+        turned += [f"t ^ ({self.pick('n', 'm', *self.words)} % {T})"]
         wide = [f"{T} + t", f"2 * t + {self.pick(0, 1)}"] if S >= 2 * T else ["t"]
         turned = [one for one in turned if S >= 2 * T or "% 2" not in one]
         return self.pick(

@@ -25,6 +25,7 @@ from snap.analysis.oracles import PointSet, isl_steps
 from snap.ir.types import GRID1, THREAD1
 from snap.prove.context import ProofContext
 from snap.prove.covered import Before
+from snap.prove.covered_xor import Exclusive, of_bits
 from snap.prove.replay import SIZES
 from snap.prove.touches import Touch
 
@@ -110,6 +111,8 @@ class Sets:
         for atom in new:
             if atom.defined and atom.kind is not kinds.AND and (not self.coarse or atom.kind is kinds.FLOOR):
                 self.say(defining(self.c.terms, atom))
+            elif atom.kind is kinds.AND:
+                self.say(of_bits(self.c.terms, atom))
 
     # ---- text ----
 
@@ -349,9 +352,15 @@ class _Written:
         sets = self.sets
         if w.like(read):
             found = []
-            for i, n, e in zip(w.index, w.sizes, sets.element):
+            known = [(i, e) for i, n, e in zip(w.index, w.sizes, sets.element) if n == 1]
+            exclusive = Exclusive(sets.c.terms, known, self.same)
+            for k, (i, n, e) in enumerate(zip(w.index, w.sizes, sets.element)):
                 if n == 1 and self._never_sure(i):
                     raise Beyond
+                solved = exclusive.solved(i, e) or exclusive.solved(i, self._within(k, e)) if n == 1 else None
+                if solved is not None:
+                    found.append(self.equal(*solved))
+                    continue
                 first, at = sets.poly(i if i in self.plain else put.poly(i), self.name), sets.poly(e, given)
                 found.append(f"{first} = {at}" if n == 1 else f"{first} <= {at} and {at} <= {first} + {n - 1}")
             return found
@@ -369,6 +378,16 @@ class _Written:
         sets.learn(atoms_of([], [wanted_at]))
         mine, its = sets.poly(start, self.name), sets.poly(wanted_at, given)
         return [f"{mine} <= {its}", f"{its} + {step} <= {mine} + {many}"]
+
+    def _within(self, k: int, e: Poly) -> Poly:
+        """The index that is read, by a name that says that it lies in the array."""
+        sets, shape = self.sets, self.sets.read.shape
+        size = None if shape is None else shape[k].value
+        if size is None:
+            return e
+        at = sets.c.terms.base(kinds.ELEMENT, 0, size - 1, GRID1, key=("in", e, size))
+        sets.say([equal(at, e)])
+        return at
 
 
 # ---- elements -------------------------------------------------------------------------------------------------------

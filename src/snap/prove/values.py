@@ -292,7 +292,11 @@ def _binary(w: Walk, e: ir.Binary, t: Scalar, op: str, x: Poly, y: Poly, deps: D
         case "&" | "|" | "^":
             common = bitand(w.terms, x, y)
             if common is not None:
-                return Value(common if op == "&" else x + y - common * (1 if op == "|" else 2), deps)
+                found = common if op == "&" else x + y - common * (1 if op == "|" else 2)
+                ends = [*w.terms.span(x), *w.terms.span(y)]
+                if min(ends) >= 0:  # no more bits than they have
+                    w.terms.tell(found, 0, (1 << max(ends).bit_length()) - 1)
+                return Value(found, deps)
             if op == "&" and (w.terms.span(x)[0] >= 0 or w.terms.span(y)[0] >= 0):
                 most = min(w.terms.span(p)[1] for p in (x, y) if w.terms.span(p)[0] >= 0)
                 return Value(w.terms.base(kinds.ANY, 0, most, THREAD1, w.depth), deps)

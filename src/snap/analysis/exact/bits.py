@@ -24,6 +24,11 @@ def bitand(terms: Terms, x: Poly, y: Poly) -> Poly | None:
     if b is not None and b >= 0:
         return _bits_of(terms, x, b)
     for one, other in ((x, y), (y, x)):
+        for mono, k in one.terms.items():  # (p ^ y) & y is what y has, and p has not
+            if k == -2 and len(mono) == 1 and mono[0].kind is kinds.AND and other in mono[0].parts[:2]:
+                if one == mono[0].parts[0] + mono[0].parts[1] - Poly({mono: 2}):
+                    return other - Poly({mono: 1})
+    for one, other in ((x, y), (y, x)):
         place = math.gcd(*other.terms.values())
         bit = Poly({mono: k // place for mono, k in other.terms.items()})
         low, high = terms.span(bit)

@@ -47,6 +47,8 @@ BY_EIGHT, ONE_MORE = "t / 32, (t % 32) ^ (t / 32 % 8)", "t / 32, (t % 32) ^ (t /
         (1024, 32, STRAIGHT, DOWN, "proved"),
         (1024, 32, BY_EIGHT, STRAIGHT, "proved"),
         (512, 16, ONE_MORE, STRAIGHT, "proved"),  # 1 to 16 are below 32
+        (32, 2, "1, t ^ 3", "1, 31 - t", "proved"),
+        (32, 2, "1, t ^ 3", "t / 31, t", "refuted"),
         (512, 32, ACROSS, DOWN, "refuted"),  # half of the rows
     ],
 )

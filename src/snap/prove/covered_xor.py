@@ -31,7 +31,8 @@ class Exclusive:
 
     def __init__(self, terms: Terms, known: Iterable[tuple[Poly, Poly]], same: Callable[[Atom], bool]):
         self.terms, self.same = terms, same
-        self.known = {mono[0]: e for i, e in known for mono, k in i.terms.items() if k == 1 and i == Poly({mono: 1})}
+        alone = [(mono, e) for i, e in known for mono in i.terms if len(mono) == 1 and i == Poly({mono: 1})]
+        self.known = {mono[0]: e for mono, e in alone}
 
     def solved(self, i: Poly, e: Poly) -> tuple[Poly, Poly] | None:
         """x, and what it is where the index is e; None of an index that is no such thing."""

@@ -13,20 +13,24 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import below_kernels
 import in_flight
 import parts_of_warps
 import product_kernels
 import ptx_scan
 import sass_flow
 from corpus import OK, ROOT, Program, kernels_of
+from fuzz.case import generate, load
 from toolchains import disassembler, life_ranges
 
+from snap import SnapError
 from snap.api import SnapFunction
 from snap.codegen import CudaModule, emit
 from snap.ir.types import BF16, F32, F64, I32, U8
 
 ARCH = "sm_90a"
 DRAWN = 12
+FAMILIES = ("parts", "flights", "products")  # of generated programs
 
 
 @dataclass(frozen=True)
@@ -143,5 +147,11 @@ def library() -> Iterator[tuple[str, SnapFunction]]:
 
 
 def drawn() -> Iterator[tuple[str, SnapFunction]]:
+    """What torments accumulators and parts of warps; of generated programs those that are accepted."""
+    yield from (("votes of parts", below_kernels.votes), ("an accumulator that goes on", below_kernels.carried))
     for seed in range(DRAWN):
         yield f"products {seed}", product_kernels.drawn(seed)
+    for family in FAMILIES:
+        for seed in range(DRAWN):
+            with contextlib.suppress(SnapError):
+                yield f"{family} {seed}", load(generate(family, seed))

@@ -117,12 +117,16 @@ def _from_products(code: list[Instruction], products: list[int]) -> list[dict[st
     return flow.origins(code, source)
 
 
+_PURE = ("mov", "add", "sub", "mul", "mad", "fma", "min", "max", "neg", "abs", "cvt", "selp", "and", "or", "xor", "shl", "shr", "prmt", "lop3")
+
+
 def products(ptx: list[Instruction], sass: list[Instruction]) -> list[str]:
     above, below = _products(ptx), _products(sass)
     if not above or _loops(ptx, above):
         return []
-    if len(above) != len(below):  # those whose results nobody reads may be left out
-        above = sorted(flow.needed(ptx, set(above)))
+    if len(above) != len(below):  # those whose results nobody reads, but to compute what nobody reads, may be left out
+        pure = {at for at, one in enumerate(ptx) if one.op.split(".")[0] in _PURE and one.defs}
+        above = sorted(flow.needed(ptx, {*above, *pure}).intersection(above))
     if len(above) != len(below):
         return [f"{len(above)} products in the PTX, {len(below)} in the SASS"]
     held_above, held_below = _from_products(ptx, above), _from_products(sass, below)

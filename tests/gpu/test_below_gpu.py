@@ -1,0 +1,61 @@
+"""What the compilers below once made something wrong of, on a real GPU: the same bits as on the CPU machine, every time."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "codegen"))
+import below_kernels
+from fuzz.case import bf16_bits, generate, load, made
+from fuzz.gpu import OnDevice, on_gpu
+
+from snap import SnapError
+
+LAUNCHES = 200
+
+
+HOPPER = torch.cuda.get_device_capability() == (9, 0)
+
+
+def every_time(kernel, *arguments) -> None:
+    """The first argument is what the kernel writes."""
+    want = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
+    kernel[1](*want)
+    for _ in range(LAUNCHES):
+        given = [OnDevice(a) if isinstance(a, np.ndarray) else a for a in arguments]
+        kernel.launch(*given, blocks=1, target="gpu")
+        torch.cuda.synchronize()
+        assert (given[0].back() == want[0]).all()
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7])
+def test_votes_of_parts(n):
+    every_time(below_kernels.votes, np.zeros(64, np.uint32), (np.arange(64) ** 2 % 1013).astype(np.uint32), n)
+
+
+@pytest.mark.skipif(not HOPPER, reason="wgmma is Hopper's")
+def test_accumulators_that_go_on():
+    a, b = (eval(bf16_bits(-2, 2, rows, 48), {"np": np}) for rows in (64, 8))
+    every_time(below_kernels.carried, np.zeros(640, np.float32), a, b, 4)
+
+
+@pytest.mark.parametrize("family", ["parts", pytest.param("flights", marks=pytest.mark.skipif(not HOPPER, reason="wgmma is Hopper's"))])
+def test_generated_programs(family):
+    """Some of `make fuzz OPTIONS="--gpu --families parts,flights"`."""
+    accepted = 0
+    for seed in range(100, 140):
+        case = generate(family, seed)
+        try:
+            kernel = load(case)
+        except SnapError:
+            continue
+        accepted += 1
+        want = made(case)
+        kernel[case.blocks](*want)
+        assert all((np.asarray(w) == np.asarray(g)).all() for w, g in zip(want, on_gpu(kernel, case))), case.name
+    assert accepted > 20

@@ -27,7 +27,7 @@ EXPECTS_ERRORS = {"asserts"}  # of the CPU machine
 ELSEWHERE = {"prints": "tests/seeing compares its lines", "shared_sizes": "the launch gives its shared memory, which the host does not know"}
 SEEDS = (0, 1, 2)  # in order; late and at random; at random, some warps far ahead
 COUNT = 25  # generated programs of each family,
-FEWER = {"parts": 12, "flights": 8}  # of those that take longer
+FEWER = {"parts": 8, "flights": 5}  # of those that take longer
 
 
 @cache

@@ -77,7 +77,7 @@ def swiglu_gradient(grad, gate, up=None):
 
 @recorded
 def _gelu(x, approximate):
-    given = floats("gelu", "x", x)
+    given = floats("gelu", "x", x, rows=True)
     one_of("gelu", "approximate", approximate, WAYS)
     out = new(given, given.shape, given.type)
     if given.size:
@@ -89,7 +89,7 @@ def _gelu(x, approximate):
 
 @recorded
 def _gelu_gradient(grad, x, approximate, sums):
-    given = floats("gelu_gradient", "x", x)
+    given = floats("gelu_gradient", "x", x, rows=True)
     back = like("gelu_gradient", given, "grad", grad)
     one_of("gelu_gradient", "approximate", approximate, WAYS)
     if flag("gelu_gradient", "sums", sums):
@@ -149,7 +149,7 @@ def _swiglu_gradient(grad, gate, up):
 
 def _gates(function: str, gate: object, up: object) -> tuple[Argument, Argument | None, tuple[int, ...], int]:
     """The arrays, the result's shape, and the words all of them can be read in."""
-    given = floats(function, "gate", gate)
+    given = floats(function, "gate", gate, rows=True)
     if up is not None:
         other = like(function, given, "up", up)
         return given, other, given.shape, _flat_width(given, other)
@@ -335,7 +335,7 @@ def swiglu_kernel(type, WIDTH, HALVES, index):
         where=lambda gate, up, out, n, half, blocks: (
             0 <= n <= MOST,
             blocks <= MOST_BLOCKS,
-            WIDTH <= half <= MOST,
+            (WIDTH if HALVES else 0) <= half <= MOST,
             not HALVES or half % WIDTH == 0,
             not HALVES or n % half == 0,
             len(gate) >= (2 * n if HALVES else n),
@@ -378,7 +378,7 @@ def swiglu_gradient_kernel(type, WIDTH, HALVES, index):
         where=lambda grad, gate, up, dgate, dup, n, half, blocks: (
             0 <= n <= MOST,
             blocks <= MOST_BLOCKS,
-            WIDTH <= half <= MOST,
+            (WIDTH if HALVES else 0) <= half <= MOST,
             not HALVES or half % WIDTH == 0,
             not HALVES or n % half == 0,
             len(grad) >= n,

@@ -144,9 +144,10 @@ def argument(
     rank: int | None = None,
     type: object = None,
     strided: bool = False,
+    rows: bool = False,
 ) -> Argument:
     """`type` is the caller's word on what the bits mean, for bf16 in 16-bit integers; `strided`: the array need not be
-    contiguous.
+    contiguous; `rows`: it is only read, and its rows may be those of a wider matrix, of which a copy is made.
     """
 
     def refuse(problem: str) -> LaunchError:
@@ -176,11 +177,28 @@ def argument(
         raise refuse(
             f"takes an array of {rank} dimension{'s' if rank > 1 else ''}, this one has the shape {info.shape}"
         )
+    if rows and not info.contiguous and _has_rows(value):
+        copy = step(_side_by_side, value, info.family)
+        return Argument(copy, classify(copy), held, f"`{name}` of `snap.lib.{function}`")
     if not info.contiguous and not strided:
         of_torch = info.family is ArrayFamily.TORCH
         copy = "its `.contiguous()`" if of_torch else f"`{info.family}.ascontiguousarray(...)` of it"
         raise refuse(f"the array (shape {info.shape}) is not contiguous in row-major order; pass {copy}")
     return Argument(value, info, held, f"`{name}` of `snap.lib.{function}`")
+
+
+def _has_rows(array: Any) -> bool:
+    """Whether the elements of each row lie side by side, and rows behind one another."""
+    of_torch = not hasattr(array, "strides")
+    steps = array.stride() if of_torch else array.strides
+    unit = 1 if of_torch else array.itemsize
+    counted = [(extent, step) for extent, step in zip(array.shape, steps) if extent != 1]
+    last = array.shape[-1] if array.shape else 1
+    return all(step > 0 for _, step in counted) and (last == 1 or counted[-1][1] == unit)
+
+
+def _side_by_side(array: Any, family: ArrayFamily) -> Any:
+    return array.contiguous() if family is ArrayFamily.TORCH else sys.modules[family].ascontiguousarray(array)
 
 
 def check_readable(function: str, **arrays: object) -> None:

@@ -33,7 +33,7 @@ def column_sums(x, *, dtype=None):
 
 @recorded
 def summed(x, dtype):
-    given = floats("column_sums", "x", x, rank=2)
+    given = floats("column_sums", "x", x, rank=2, rows=True)
     rows, length = rows_of("column_sums", "x", given)
     type = stored("column_sums", "dtype", dtype, given.type)
     out = new(given, (length,), type)

@@ -59,7 +59,7 @@ def _run(function: str, name: str, x: object, p: object, seed: object, offset: o
 
 
 def _dropout(function, name, x, p, seed, offset):
-    given = floats(function, name, x)
+    given = floats(function, name, x, rows=True)
     share = real(function, "p", p, 0.0)
     if share > 1.0:
         raise refuse(function, "p", f"is a probability, from 0 to 1, not {p!r}")

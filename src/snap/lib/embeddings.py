@@ -112,7 +112,7 @@ def _check_tokens(function: str, named: Argument, length: int) -> None:
 @recorded
 def _gradient(grad, tokens, rows, positions, deterministic, dtype):
     function = "embedding_gradient"
-    back = floats(function, "grad", grad)
+    back = floats(function, "grad", grad, rows=True)
     if not back.shape:
         raise refuse(function, "grad", "has no dimension, and a row has one")
     named = integers(function, back, "tokens", tokens, back.shape[:-1])

@@ -43,11 +43,13 @@ def floats(
     rank: int | None = None,
     strided: bool = False,
     types: tuple[Scalar, ...] = STORED,
+    rows: bool = False,
 ) -> Argument:
     """An array of floats; 16-bit integers of NumPy are the bits of bf16."""
-    given = argument(function, name, value, (*types, U16) if BF16 in types else types, rank=rank, strided=strided)
+    taken = (*types, U16) if BF16 in types else types
+    given = argument(function, name, value, taken, rank=rank, strided=strided, rows=rows)
     if given.type == U16:
-        given = argument(function, name, value, types, rank=rank, type=BF16, strided=strided)
+        given = argument(function, name, given.array, types, rank=rank, type=BF16, strided=strided)
     return given
 
 
@@ -58,9 +60,12 @@ def like(
     value: object,
     shape: tuple[int, ...] | None = None,
     types: tuple[Scalar, ...] | None = None,
+    rows: bool = True,
 ) -> Argument:
-    """An array beside the first one: of its shape, or the one given, and of its type, or one of those given."""
-    given = floats(function, name, value, types=(first.type,) if types is None else types)
+    """An array beside the first one, which is only read: of its shape, or the one given, and of its type, or one of
+    those given.
+    """
+    given = floats(function, name, value, types=(first.type,) if types is None else types, rows=rows)
     same_place(function, first, name, given)
     wanted = first.shape if shape is None else shape
     if given.shape != wanted:

@@ -30,7 +30,7 @@ MOST_THREADS, BUSY = 512, 1024  # of a block where rows are few, and how many sh
 @recorded
 def gemv(a, x, type=None):
     """`a @ x` for a matrix and a vector."""
-    matrix = argument("gemv", "a", a, FLOATS, rank=2, type=type)
+    matrix = argument("gemv", "a", a, FLOATS, rank=2, type=type, rows=True)
     vector = argument("gemv", "x", x, FLOATS, rank=1, type=type)
     check_sides("gemv", "a", matrix)
     same_place("gemv", matrix, "x", vector)
@@ -47,7 +47,7 @@ def gemv(a, x, type=None):
     words = columns // width
     if words < LONG and rows >= ROWS * 8 * matrix.multiprocessors():
         run, blocks = gemv_by_warps(matrix.type, inside, width), -(-rows // (ROWS * THREADS // WARP))
-        launch(run, blocks, a, x, out, rows, columns)
+        launch(run, blocks, matrix.array, x, out, rows, columns)
     else:
         wanted = power_of_two(min(BUSY * matrix.multiprocessors() // rows, words // (2 * BLOCK_WORDS)))  # threads a row
         together = max(1, min(most_blocks(matrix), wanted // BLOCK_THREADS))
@@ -55,7 +55,7 @@ def gemv(a, x, type=None):
         in_flight = BLOCK_WORDS if words % (4 * BLOCK_WORDS * together * threads) else 2 * BLOCK_WORDS
         rest = words % (in_flight * together * threads) != 0
         run = gemv_by_blocks(matrix.type, inside, width, in_flight, together, threads, rest)
-        launch(run, rows * together, a, x, out, rows, columns)
+        launch(run, rows * together, matrix.array, x, out, rows, columns)
     return out
 
 

@@ -83,7 +83,7 @@ def rms_norm_gradient(grad, x, weight, rstd, *, grad_residual=None):
 
 @recorded
 def _norm(function, x, weight, bias, residual, eps, statistics):
-    given = floats(function, "x", x)
+    given = floats(function, "x", x, rows=True)
     rows, length = rows_of(function, "x", given)
     centred = function == "layer_norm"
     scale = _weight(function, "weight", weight, given)
@@ -127,7 +127,7 @@ def _norm(function, x, weight, bias, residual, eps, statistics):
 
 @recorded
 def _gradient(function, grad, x, weight, mean, rstd, grad_residual, bias, sums):
-    given = floats(function, "x", x)
+    given = floats(function, "x", x, rows=True)
     rows, length = rows_of(function, "x", given)
     centred = function == "layer_norm_gradient"
     back = like(function, given, "grad", grad)

@@ -255,7 +255,7 @@ def global_norm(x, *, clip=None):
 
 @recorded
 def _global_norm(x, clip):
-    given = floats("global_norm", "x", x)
+    given = floats("global_norm", "x", x, rows=True)
     bound = 0.0 if clip is None else real("global_norm", "clip", clip, 0.0)
     width = given.width()
     blocks = persistent(given, NORM_THREADS, -(-given.size // (NORM_THREADS * width * 4)))

@@ -34,7 +34,7 @@ def reduce(x, op="add", identity=None, type=None):
 
     Sums and products of integers are 64 bits wide, as NumPy's; f16 and bf16 are combined in f32 and rounded once.
     """
-    given = argument("reduce", "x", x, (BOOL, *NUMBERS), type=type)
+    given = argument("reduce", "x", x, (BOOL, *NUMBERS), type=type, rows=True)
     inside, result = carried(given.type, op, unsigned=given.info.family is not ArrayFamily.TORCH)
     nothing = identity_of_call("reduce", op, identity, given.type, inside)
     if given.size == 0 and op in ("min", "max"):

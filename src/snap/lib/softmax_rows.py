@@ -34,7 +34,7 @@ WARP_THREADS = 128  # threads a block where a warp, or some of its lanes, take a
 @recorded
 def softmax(x, type=None):
     """The softmax of each row: of `x[..., :]`."""
-    given = argument("softmax", "x", x, FLOATS, type=type)
+    given = argument("softmax", "x", x, FLOATS, type=type, rows=True)
     check_sides("softmax", "x", given)
     out = given.new(given.shape)
     if given.size == 0:

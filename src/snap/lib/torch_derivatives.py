@@ -54,11 +54,13 @@ def wants_gradient(value: object) -> bool:
 
 
 def derivative_wanted(value: object) -> bool:
-    """Whether a derivative would be lost by a function that has none; torch need not be loaded."""
-    torch = sys.modules.get("torch")
-    return isinstance(value, getattr(torch, "Tensor", ())) and (
-        wants_gradient(value) or has_tangent(value) or transformed()
-    )
+    """Whether a derivative would be lost by a function that has none; torch need not be loaded.  While torch's compiler
+    reads this it seems to be in a transform; a call in one is refused by the operator.
+    """
+    torch: Any = sys.modules.get("torch")
+    if not isinstance(value, getattr(torch, "Tensor", ())):
+        return False
+    return wants_gradient(value) or has_tangent(value) or not torch.compiler.is_compiling() and transformed()
 
 
 def refuse_derivatives(**tensors: object) -> None:

@@ -29,7 +29,7 @@ RAGGED_BAND = 2 * BAND  # wider where rows begin anywhere: at a band's edges sec
 @recorded
 def transpose(x):
     """A new array with `out[j, i] == x[i, j]`."""
-    given = argument("transpose", "x", x, (BOOL, *NUMBERS), rank=2)
+    given = argument("transpose", "x", x, (BOOL, *NUMBERS), rank=2, rows=True)
     check_sides("transpose", "x", given)
     rows, columns = given.shape
     out = given.new((columns, rows))

@@ -18,7 +18,7 @@ CASES = {
     "a warp parts": (f"{SOME} @%p1 bar.sync 1; @!%p1 bar.sync 1;", "barrier mismatch", "a warp comes to barrier 1 at different places"),
     "a warp in part": (f"{SOME} @%p1 bra out; bar.sync 1, 64; out: @%p1 bar.sync 1, 64;", "barrier mismatch", "a warp comes to barrier 1 at different places"),
     "no such barrier": ("bar.sync %r0;", "barrier mismatch", "barrier 16 of a block, which has 16"),
-    "not whole warps": ("bar.sync 1, 33;", "barrier mismatch", "barriers are of whole warps"),
+    "not whole warps": ("mov.u32 %r3, 33; bar.sync 1, %r3;", "barrier mismatch", "barriers are of whole warps"),
     "not in the mask": ("bar.warp.sync 1;", "barrier mismatch", "the mask 0x00000001 does not name this thread"),
     "masks differ": ("mov.u32 %r4, %laneid; setp.eq.s32 %p1, %r4, 0; selp.b32 %r3, -1, 0xfffffffe, %p1; bar.warp.sync %r3;", "barrier mismatch", "gives another mask here"),
     "a member goes another way": ("setp.eq.s32 %p1, %r0, 3; @%p1 bra out; bar.warp.sync -1; out: bar.sync 0;", "deadlock", "bar.warp.sync waits for threads that do not arrive"),

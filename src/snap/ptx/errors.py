@@ -17,7 +17,8 @@ class PtxError(SnapError):
     """A PTX text that cannot be read, or that asks for something that does not exist.
 
     code: 'PTX001' no such token, 'PTX002' not the grammar of PTX, 'PTX003' a name that is unknown or declared twice,
-    'PTX004' an instruction that the machine does not have (`load(module, strict=True)`).
+    'PTX004' an instruction that the machine does not have (`load(module, strict=True)`), 'PTX005' operands of types
+    that an instruction does not take, or too many or too few.
     """
 
     __module__ = "snap.ptx"

@@ -16,6 +16,7 @@ from snap.ptx.comparisons import COMBINE, comparison, half, split
 from snap.ptx.errors import PtxError, PtxFaultKind
 from snap.ptx.integers import by_table
 from snap.ptx.memory import Fault
+from snap.ptx.operand_types import forms, has_rows
 from snap.ptx.operations import lookup
 from snap.ptx.program import (
     Code,
@@ -89,6 +90,13 @@ def all_known(program: Program) -> None:
         m = Machine(program, function, Shape((1, 1, 1), (32, 1, 1)), memory)
         for pc in range(function.start, function.end):
             one = m.at = program.instructions[pc]
+            if has_rows(one.parts[0]) and not forms(one.parts):
+                raise PtxError(
+                    "PTX004",
+                    f"there is no instruction {one.name}{refused.why(one.parts)}",
+                    one.span,
+                    "not with these words",
+                )
             try:
                 m._made(one, pc)
             except Fault as fault:

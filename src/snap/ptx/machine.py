@@ -336,7 +336,7 @@ class Machine:
 
     def address(self, space: str, offset: int) -> int:
         """Of a variable, in its own space."""
-        return self.globals_at + offset if space == "global" else offset
+        return self.globals_at + offset if space in ("global", "const") else offset
 
     globals_at = GLOBAL
 

@@ -14,6 +14,7 @@ from snap.diag.span import Span
 from snap.ptx import jumps, tree
 from snap.ptx.callgraph import recursive
 from snap.ptx.errors import PtxError
+from snap.ptx.operand_types import checked
 from snap.ptx.operands import (
     Address,
     Both,
@@ -271,7 +272,7 @@ class _Loader:
         offset = _aligned(self.bytes["global"], v)
         self.bytes["global"] = offset + size_of(v)
         self.variables.append((v, offset))
-        return Place("global", offset, v.name, offset, None if None in v.dims else size_of(v))
+        return Place(v.space, offset, v.name, offset, None if None in v.dims else size_of(v))
 
     # ---- functions --------------------------------------------------------------------------------------------------
 
@@ -380,9 +381,10 @@ class _Loader:
             guard = found
         jumps.check(s, scope.is_label, scope.is_table)
         operands = tuple(self._operand(o, scope) for o in s.operands)
+        operation = checked(s, operands)
         if any(_has_code(o) for o in operands):
             self.open.append((len(self.instructions), scope, s))
-        self.instructions.append(Instruction(s.operation, operands, guard, s.negated, f.number, s.span, self.line))
+        self.instructions.append(Instruction(operation, operands, guard, s.negated, f.number, s.span, self.line))
 
     def _operand(self, o: tree.Operand, scope: _Scope) -> Operand:
         match o:

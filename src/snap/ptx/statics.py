@@ -66,7 +66,9 @@ class _Initial:
         place = self.program.places.get(plain)
         if place is None:
             raise PtxError("PTX003", f"`{plain}` is not declared", value.span, "its address is taken here")
-        return self.at + place.offset if place.space == "global" else WINDOW.get(place.space, 0) + place.offset
+        return (
+            self.at + place.offset if place.space in ("global", "const") else WINDOW.get(place.space, 0) + place.offset
+        )
 
 
 def _word(v: tree.Variable) -> tree.Variable:

@@ -4,11 +4,13 @@ atomics, calls, copies of elements.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 from snap.ir import nodes as ir
 from snap.ir.hardware import WARP
 from snap.ir.operations import COLLECTIVES
 from snap.ir.synced import MEETS
-from snap.ir.types import Level, Privilege, Vector, scalar_of
+from snap.ir.types import BLOCK1, Level, Privilege, Vector, scalar_of
 from snap.ir.walk import own_expressions
 from snap.machine.expressions import Expressions
 from snap.machine.lanes import Watched
@@ -39,12 +41,27 @@ class Actions(Expressions):
     def group(self, s: ir.Group) -> None:
         before = self.relative
         self.relative = entered(before, s.outer, s.privilege.level, s.privilege.n)
-        self.mask = self.body(s.body)
+        with self.entering(s.number, s.privilege):
+            self.mask = self.body(s.body)
         self.relative = before
+
+    @contextmanager
+    def entering(self, number: int, together: Privilege):
+        """Where a warp is, is told to those who compare what it does with what others do (spoken.py)."""
+        if not self.stepwise or not self.speaks:
+            yield
+            return
+        where = self.bind("C.path", "w")
+        self.emit(f"C.enter({number}, {together.n if together.level is Level.THREAD else 0})")
+        yield
+        self.emit(f"C.path = {where}")
 
     def split(self, s: ir.Split) -> None:
         at = self.position(s.level, self.relative[s.level])
-        before = self.relative
+        before, around = self.relative, None
+        if self.stepwise and self.speaks:
+            around = self.bind("C.path", "w")
+            self.emit(f"C.enter({s.number}, 0)")
         for case in s.cases:
             inside = f"{at} >= np.int32({case.offset})"
             held = s.outer.held(s.level)
@@ -58,8 +75,12 @@ class Actions(Expressions):
             mask = self.bind(f"narrow({self.mask}, {chosen})", "m")
             self.relative = sharded(before, s.level, case)
             with self.indented(f"if {mask} is not False:"):
+                if around is not None:
+                    self.emit(f"C.in_case({case.offset})")
                 self.arm(case.body, mask)
             self.relative = before
+        if around is not None:
+            self.emit(f"C.path = {around}")
 
     def partition(self, s: ir.Partition | ir.Claim) -> None:
         handle = s.handle
@@ -213,10 +234,14 @@ class Actions(Expressions):
         order = self.intern(s.order, ("order", s.order), "O")
         view, place = self.view_of(s.access), self.place_of(s.access)
         text = f"atomic({view}, {s.op!r}, {place}, ({args}), {wanted}, {order}, {site})"
+        with self.entering(s.number, BLOCK1):
+            if self.stepwise and self.speaks:
+                self.emit(f"C.does = {s.op!r}, {wanted}")
+            text = self.bind(text, "x") if wanted else text
+            if not wanted:
+                self.emit(text)
         if wanted:
-            self.assign(s.target, self.bind(text, "x"))
-        else:
-            self.emit(text)
+            self.assign(s.target, text)
 
     def unsafe(self, s: ir.Unsafe) -> None:
         self.pause()
@@ -249,7 +274,8 @@ class Actions(Expressions):
         text = f"{self.functions[s.function.uid]}(C, {self.mask}, {at}, frame + {s.smem_offset}, {', '.join(args)})"
         if self.stepwise:
             text = f"(yield from {text})"
-        result = self.bind(text, "x")
+        with self.entering(s.number, s.function.place.privilege):
+            result = self.bind(text, "x")
         for line in back:
             self.emit(line)
         if s.target is not None:

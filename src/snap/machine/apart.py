@@ -17,6 +17,7 @@ import numpy as np
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.machine.errors import FaultKind, MachineError
+from snap.machine.facts import orders
 from snap.machine.lanes import FaultSite
 from snap.machine.printing import Postponed, say
 
@@ -69,20 +70,31 @@ _OVER = object()
 def run_program(typed: ir.Function, synced: Callable[[], synced.Function], args: list, blocks: int) -> None:
     """What a kernel means: `typed`, all threads in lockstep; where its threads wait for each other and lockstep does
     not get on, `synced`, each thread on its own, and of blocks that need not be resident together one after the other.
+    In lockstep nothing says whether a release and an acquire order two units that meet in an element: where the kernel
+    has some, `synced` is run with clocks, and it is no fault if nothing races.
     """
     from snap import machine
-    from snap.machine.adversarial import run_one_by_one
+    from snap.machine.adversarial import run_adversarial, run_one_by_one
     from snap.machine.program import program_for
 
-    waits = bool(program_for(typed, stepwise=False).waiting)
-    before, printed = Kept(typed, args, waits), Postponed(waits, say)
+    waits, spoken = bool(program_for(typed, stepwise=False).waiting), orders(typed)
+    before, printed = Kept(typed, args, waits or spoken), Postponed(waits or spoken, say)
     try:
         return machine.run_reference(typed, args, blocks, printed.say)
     except MachineError as error:
-        if not waits or error.kind is not FaultKind.NO_PROGRESS:
+        again = error.kind is FaultKind.NO_PROGRESS and waits or error.kind is FaultKind.OVERLAP and spoken
+        if not again:
             raise
         printed.forget()
+        met = error
     finally:
         printed.show()
     before.restore()
-    run_one_by_one(synced(), args, blocks)
+    if met.kind is FaultKind.NO_PROGRESS:
+        return run_one_by_one(synced(), args, blocks)
+    try:
+        run_adversarial(synced(), args, blocks, 0)
+    except MachineError as error:
+        if error.kind in (FaultKind.RACE, FaultKind.OVERLAP):
+            raise met from None
+        raise

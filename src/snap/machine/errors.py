@@ -114,6 +114,8 @@ class RaceReason(Word):
     PROXY            they are ordered, but the first was not fenced
     REGISTERS        registers are touched while a wgmma is in flight on them
     FENCE            registers were touched before a wgmma, without a fence between
+    GROUP            of two atomics, a group did one before a release, and a group the other after its acquire; one of
+                     the two has not met at a barrier
     EXIT             the block that holds the memory may be gone
     """
 
@@ -122,6 +124,7 @@ class RaceReason(Word):
     PROXY = "proxy"
     REGISTERS = "registers"
     FENCE = "fence"
+    GROUP = "group"
     EXIT = "exit"
 
 
@@ -189,9 +192,14 @@ _NOTES = {
         "the wgmma is still in flight then: these threads have not waited for it (`wgmma.wait_group`)"
     ),
     RaceReason.FENCE: "there is no `wgmma.fence` between the two",
+    RaceReason.GROUP: (
+        "one thread has released for its group, and one acquired for its own, and between these and what other threads"
+        " of the two groups do by atomics here one of the groups has not met at a barrier"
+    ),
     RaceReason.EXIT: "nothing keeps the block that holds this memory until then",
 }
 _HELP = {
+    RaceReason.GROUP: "a barrier of the group before the release, and after the acquire",
     RaceReason.ONE_THREAD: (
         "a release or an acquire speaks for the group that holds the memory: let it be held by the warp, and open"
         " partitions by thread after the acquire and close them before the release"

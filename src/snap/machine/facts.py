@@ -12,8 +12,9 @@ from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.effects import accesses, effects
 from snap.ir.engines import Engine
+from snap.ir.operations import MemoryOrder
 from snap.ir.types import Level, Privilege, Space
-from snap.ir.walk import children, statements, walk, ways_out
+from snap.ir.walk import callees, children, statements, walk, ways_out
 from snap.machine.positions import Positions
 
 GRID, BLOCK, THREAD = 0, 1, 2  # how finely a value may vary
@@ -29,6 +30,12 @@ def fineness(p: Privilege) -> int:
 def leaves(body: ir.Body) -> bool:
     """Whether lanes may leave the body before its end: break or continue of an enclosing loop, or return."""
     return bool(ways_out(body))
+
+
+def orders(kernel: synced.AnyFunction) -> bool:
+    """Whether an atomic of it orders something."""
+    every = (s for f in callees(kernel) for s in statements(f.body))
+    return any(isinstance(s, ir.Atomic) and s.order != MemoryOrder.RELAXED for s in every)
 
 
 def returns(body: ir.Body) -> bool:

@@ -288,7 +288,7 @@ class Lanes:
                 secondary=((self.launch.site(int(sites[first])).span, f"{who}, in the same scope"),),
                 note="no barrier stands between the units of one `each`",
                 help="end the `each` in between, so that a barrier can stand there; or let them write somewhere else;"
-                " what release and acquire order is stored and loaded by `atomic.store` and `atomic.load`",
+                " or let one release, and the other one acquire, in between (`order=`)",
                 met=met,
             )
         raise MachineError(

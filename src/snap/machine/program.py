@@ -25,6 +25,7 @@ from snap.machine import locals as local_arrays
 from snap.machine.apart import apart
 from snap.machine.atomics import atomic
 from snap.machine.errors import FaultKind, MachineError
+from snap.machine.facts import orders
 from snap.machine.lanes import FaultSite, Lanes, promised
 from snap.machine.spinning import separable, waiting_loops
 from snap.machine.statements import Statements
@@ -45,10 +46,11 @@ class Program:
         functions = callees(kernel)
         names = {f.uid: f"f{k}_{f.name}" if f.name.isascii() else f"f{k}" for k, f in enumerate(functions)}
         self.waiting = waiting_loops(kernel)
+        speaks = stepwise and not apart and orders(kernel)
         own_way = separable(kernel, self.waiting) if apart else {}
         with deep():
             self.source = "\n\n".join(
-                Statements(f, names, namespace, stepwise, self.waiting, own_way).text() for f in functions
+                Statements(f, names, namespace, stepwise, self.waiting, own_way, speaks).text() for f in functions
             )
         filename = f"<snap {kernel.name}{' stepwise' if stepwise else ''}{' apart' if apart else ''} {kernel.uid}>"
         linecache.cache[filename] = (len(self.source), None, self.source.splitlines(keepends=True), filename)

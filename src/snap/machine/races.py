@@ -21,6 +21,7 @@ import numpy as np
 from snap.machine.clocks import Segment, ordered, visible
 from snap.machine.errors import Race, RaceAccess, RaceReason, SideKind
 from snap.machine.lanes import FaultSite, LogKind
+from snap.machine.spoken import Promises, Spoken
 
 if TYPE_CHECKING:
     from snap.machine.copies import Flight
@@ -42,7 +43,7 @@ class LoggedAccess:
     """One warp's access: byte addresses and lanes, side by side.  copy: the copy that is issued here or, where `lands`,
     covered by a wait; token: of what is issued here and ends asynchronously; verb: what it does there; pitch: of a
     cluster's memory, the bytes of one block; own_token: one of this access alone, which a fence may release without
-    the rest of what its thread did (`fence.mbarrier_init`).
+    the rest of what its thread did (`fence.mbarrier_init`); spoken: of an atomic, where in the text (spoken.py).
     """
 
     address: np.ndarray
@@ -60,6 +61,7 @@ class LoggedAccess:
     verb: SideKind | None = None
     pitch: int = 0
     own_token: int = 0
+    spoken: Spoken | None = None
 
     @property
     def departs(self) -> bool:
@@ -81,6 +83,7 @@ class RaceLog:
         that comes after it (PTX ISA, "Causality order"); Snap promises this of an acquire alone.
         """
         self.forgets, self.observes = forgets, observes
+        self.promises = Promises()
         self.entries: dict[object, list[LoggedAccess]] = {}
         self.logged = 0  # addresses in them
         self.limit = _FLUSH
@@ -103,6 +106,8 @@ class RaceLog:
         for where, entries in self.entries.items():
             if entries and len(self.races) < _MOST_RACES:
                 self._look_at(entries)
+                for a, i, b, j, address in self.promises.broken(entries):
+                    self._report(a, i, b, j, address, reason=RaceReason.GROUP)
             forgets = self.forgets and isinstance(where, tuple)
             kept = (
                 []

@@ -74,11 +74,12 @@ class Statements(Asynchronous):
         stepwise: bool,
         waiting: set[int],
         own_way: dict[int, int],
+        speaks: bool,
     ):
         """waiting: loops that end by what others do; own_way: statements that each thread, or each part of so
         many threads, runs on its own (spinning.py).
         """
-        super().__init__(f, functions, namespace, stepwise)
+        super().__init__(f, functions, namespace, stepwise, speaks)
         self.waiting, self.own_way = waiting, own_way
         self.declared: dict[int, str] = {}
         self.flow = 0  # the arm or loop body being emitted

@@ -6,7 +6,7 @@ what they access goes to the schedule's log of races.  Non-goals: which warp goe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -23,10 +23,13 @@ from snap.machine.errors import FaultKind, MachineError, SideKind
 from snap.machine.flights import Bulk, Products, RegisterFile, Registers, stretches
 from snap.machine.lanes import FaultSite, Lanes, LogKind
 from snap.machine.races import LoggedAccess
+from snap.machine.spoken import Spoken, Step
 from snap.machine.storage import StorageView
 
 if TYPE_CHECKING:
     from snap.machine.adversarial import Schedule
+
+_ATOMIC = (LogKind.ATOMIC, LogKind.ATOMIC_READ)
 
 
 @dataclass(slots=True, eq=False)
@@ -104,6 +107,11 @@ class WarpLanes(Lanes, RegisterFile):
         self.registers: dict[int, Registers] = {}
         self.register_fences = 0
         self.segment = Segment.first(block, block // schedule.blocks_per_cluster, threads)
+        # Where in the text the warp is, and how often it has come where, and when it did (spoken.py).
+        self.path: tuple[Step, ...] = ()
+        self.times: dict[int, int] = {}
+        self.came: dict[tuple[int, int], int] = {}
+        self.does = "", False
         self.stuck_at = -1
         self.last_site: FaultSite | None = None
         self.waiting_at: set[FaultSite] = set()  # the loops in which threads of this warp go round
@@ -119,6 +127,14 @@ class WarpLanes(Lanes, RegisterFile):
         if key not in self.launch.products:
             self.launch.products[key] = Products(self.launch)
         return self.launch.products[key]
+
+    def enter(self, number: int, threads: int) -> None:
+        count = self.times[number] = self.times.get(number, 0) + 1
+        self.came[number, count] = len(self.came)
+        self.path = (*self.path, Step(number, count, threads))
+
+    def in_case(self, case: int) -> None:
+        self.path = (*self.path[:-1], replace(self.path[-1], case=case))
 
     def fence(self, m) -> None:
         """What these threads have written can be seen by the async proxy (TMA, wgmma), for those who learn of it."""
@@ -195,9 +211,10 @@ class WarpLanes(Lanes, RegisterFile):
     ) -> None:
         lanes = np.flatnonzero(self.active(m)[0])
         cells = self.full(cells)[0][lanes].astype(np.int64)
+        spoken = Spoken(self, self.path, len(self.came), *self.does) if self.path and kind in _ATOMIC else None
         if order != MemoryOrder.RELAXED:
-            self._order(order, *self._address(view, cells), lanes)
-        self.log(view, cells, lanes, width, kind, site)
+            self._order(order, *self._address(view, cells), lanes, spoken)
+        self.log(view, cells, lanes, width, kind, site, spoken=spoken)
 
     def record_many(self, view: StorageView, cells: np.ndarray, chosen: np.ndarray, site: FaultSite) -> None:
         """Several scalars a lane are written: (scalars, 1, threads)."""
@@ -250,6 +267,7 @@ class WarpLanes(Lanes, RegisterFile):
         copy: Flight | None = None,
         lands: bool = False,
         token: int = 0,
+        spoken: Spoken | None = None,
     ) -> None:
         """One access; `cells` and `lanes` side by side."""
         where, address = self._address(view, cells)
@@ -271,6 +289,7 @@ class WarpLanes(Lanes, RegisterFile):
                 lands,
                 token,
                 pitch=self._pitch(view),
+                spoken=spoken,
             ),
         )
 
@@ -279,13 +298,19 @@ class WarpLanes(Lanes, RegisterFile):
         where = ("shared", self.segment.cluster) if view.stride else view.storage.name
         return where, cells * view.flat.dtype.itemsize + getattr(view.storage, "offset", 0)
 
-    def _order(self, order: MemoryOrder, where: object, address: np.ndarray, lanes: np.ndarray) -> None:
+    def _order(
+        self, order: MemoryOrder, where: object, address: np.ndarray, lanes: np.ndarray, spoken: Spoken | None
+    ) -> None:
         """Acquire and release at each address."""
-        published = self.launch.published
+        published, promises = self.launch.published, self.launch.log.promises
         for at, lane in zip(address.tolist(), lanes.tolist()):
             cell, thread = published.setdefault((where, at), clocks.Released()), np.array([lane])
             if order in (MemoryOrder.ACQUIRE, MemoryOrder.ACQ_REL, MemoryOrder.SEQ_CST) and cell.blocks:
                 self.segment = clocks.acquired(self.segment, thread, cell, self.launch.threads)
+                if spoken is not None:
+                    promises.acquire((where, at), (spoken, int(self.segment.threads[lane])))
             if order in (MemoryOrder.RELEASE, MemoryOrder.ACQ_REL, MemoryOrder.SEQ_CST):
                 cell.add(clocks.released(self.segment, thread, self.launch.threads))
+                if spoken is not None:
+                    promises.release((where, at), (spoken, int(self.segment.threads[lane])))
                 self.segment = clocks.moved_on(self.segment, thread)

@@ -28,8 +28,17 @@ _ENTRY = {
 class Writing:
     """The state of one function being emitted."""
 
-    def __init__(self, f: synced.AnyFunction, functions: dict[int, str], namespace: dict[str, object], stepwise: bool):
+    def __init__(
+        self,
+        f: synced.AnyFunction,
+        functions: dict[int, str],
+        namespace: dict[str, object],
+        stepwise: bool,
+        speaks: bool = False,
+    ):
+        """speaks: whether it is of interest what comes before a release, or after an acquire (spoken.py)."""
         self.function, self.functions, self.namespace, self.stepwise = f, functions, namespace, stepwise
+        self.speaks = speaks
         self.facts = Facts(f)
         self.prologue: list[str] = []
         self.lines: list[str] = []

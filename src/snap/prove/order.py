@@ -70,6 +70,8 @@ def order(kernel: synced.Function, asked: AskedOfLaunches | None = None) -> Orde
     ends = [*(way.tokens for way in acts.returns.pop()), *([] if acts.tokens is None else [acts.tokens])]
     for left in at_the_end(acts, phases, kept(met(ends), set())):
         acts.stuck.setdefault((left.span, left.why), left)
+    for pair in acts.unspoken():
+        acts.open.setdefault((pair.first.key, pair.second.key, pair.ages, pair.why), pair)
     result.open, result.stuck = list(acts.open.values()), list(acts.stuck.values())
     result.rests = sorted(acts.questions.rests)
     result.questions = acts.questions.solvers.asked

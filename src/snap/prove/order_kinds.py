@@ -38,15 +38,18 @@ class Heard(Word):
 
 
 class OpenReason(Word):
-    """ORDER: nothing orders them; PROXY: they are ordered, and not fenced; REGISTERS: of a wgmma in flight."""
+    """ORDER: nothing orders them; PROXY: they are ordered, and not fenced; REGISTERS: of a wgmma in flight; HANDED: a
+    release or an acquire by one thread speaks of another one's atomic, and the two have not met.
+    """
 
     ORDER = "order"
     PROXY = "proxy"
     REGISTERS = "registers"
+    HANDED = "handed over"
 
 
 ARRIVE, LOAD, WAIT = EventKind
 WAITED, NEEDED, OWED, ARRIVED, TRIPS, PHASE = CounterKind
 START = AgeKind.START
 OVER, FENCED = Heard
-ORDER, PROXY, REGISTERS = OpenReason
+ORDER, PROXY, REGISTERS, HANDED = OpenReason

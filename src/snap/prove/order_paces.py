@@ -14,12 +14,12 @@ from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.effects import Effect
 from snap.ir.types import BLOCK1, CLUSTER1
-from snap.prove.order_acts import Acts
 from snap.prove.order_counts import Bounds, CounterKey, apart, facts_of, wider
+from snap.prove.order_spoken import Speaking
 from snap.prove.order_text import alike, given, paths, splits, trips_of
 
 
-class Paces(Acts):
+class Paces(Speaking):
     def __init__(self, kernel: synced.Function):
         super().__init__(kernel)
         self.dry = False  # whether nothing but variables is looked at

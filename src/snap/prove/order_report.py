@@ -12,7 +12,7 @@ from typing import Any
 from snap.diag.error import Label
 from snap.prove.order import Order, asked_of, order
 from snap.prove.order_acts import Open, Stuck
-from snap.prove.order_kinds import PROXY, REGISTERS, START
+from snap.prove.order_kinds import HANDED, PROXY, REGISTERS, START
 from snap.prove.order_sites import LoopAges
 from snap.prove.order_text import endless, functions
 from snap.prove.timelines import LOAD, PRODUCT
@@ -92,6 +92,8 @@ def _help(pair: Open) -> str:
         return "a proxy fence (fence.proxy.async) by whoever touched it, before the barrier or arrival between the two"
     if pair.why is REGISTERS:
         return "a wait for the wgmma (wgmma.wait_group), or a wgmma.fence, between the two"
+    if pair.why is HANDED:
+        return "a barrier of the group for which one thread releases or acquires, on every path between the two"
     if pair.first.line.waits:
         return (
             f"a wait for the {pair.first.line.name} and then a barrier of all who meet, on every path between the two"

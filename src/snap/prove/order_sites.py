@@ -223,6 +223,11 @@ class Questions:
                 return found
         return None
 
+    def touch(self, a, b, ages: LoopAges, shared: Privilege, facts: list[Form]) -> MeetingThreads | None:
+        """Whether two threads of which this holds can touch one element, in whichever blocks of `shared` they are."""
+        self.besides = NOTHING
+        return self._ask(a, b, ages, shared, facts, "two threads")
+
     # ---- who ----
 
     def _owner(self, a: OrderSite, b: OrderSite, ages: LoopAges) -> Privilege:

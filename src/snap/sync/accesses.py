@@ -43,6 +43,8 @@ class Accesses:
 
     def evaluate(self, m: Moment) -> None:
         """The accesses a statement makes itself: reads first, then what it writes."""
+        if isinstance(m.s, ir.Atomic):
+            self.visitor.acquires(m)
         reading, done = self.context.deeds(m.s)
         self.nth = 0
         for part in reading:

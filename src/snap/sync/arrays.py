@@ -11,11 +11,10 @@ from snap.ir import synced
 from snap.ir.effects import Effect, Kind, accesses, effects, loads, passed
 from snap.ir.engines import Engine
 from snap.ir.hardware import WARP
-from snap.ir.operations import MemoryOrder
+from snap.ir.operations import BITWISE, MemoryOrder
 from snap.ir.types import Level
 from snap.ir.walk import bodies, bytes_of, callees, statements
-from snap.ir.word import Word
-from snap.sync.tokens import ObjectKey
+from snap.record import record
 
 READS_AND_WRITES = frozenset((Kind.READ, Kind.WRITE))
 
@@ -88,31 +87,43 @@ def _add_first_uses(function: synced.Function, found: dict[int, Span], entered: 
             _add_first_uses(s.function, found, entered)
 
 
-class GridUse(Word):
-    """What threads do to an array of global memory."""
-
-    READ = "read"
-    WRITTEN = "written"
-    ATOMIC = "atomic"
-
-
-def handed(function: synced.Function) -> dict[ObjectKey, frozenset[Kind]] | None:
-    """Of a kernel whose atomics order something, the arrays of global memory that are both read and written in it,
-    other than by atomics alone, with the kinds of access that matter.  None of any other function.
+@record
+class Use:
+    """What the text does to an array somewhere: plainly (op is ""), or by an atomic; whether that tells what is there,
+    and whether it changes it.
     """
+
+    op: str
+    reads: bool
+    writes: bool
+
+    def seen_as(self) -> Kind | str:
+        """As others see it: an atomic is told by its operation."""
+        return self.op or (Kind.WRITE if self.writes else Kind.READ)
+
+    def comes_apart(self, other: Use) -> bool:
+        """Whether it matters which of the two comes first.  Of plain writes that nobody reads it does to the host
+        alone, and atomics of one operation, the results of which nobody asks for, are the same in any order.
+        """
+        if not (self.reads and other.writes or self.writes and (other.reads or bool(self.op or other.op))):
+            return False
+        return self.reads or other.reads or self.op != other.op or self.op not in _IN_ANY_ORDER
+
+
+_IN_ANY_ORDER = frozenset(("add", "min", "max", *BITWISE))
+
+
+def handed(function: synced.Function) -> dict[int, frozenset[Use]] | None:
+    """Of a kernel whose atomics order something, what it does to each array.  None of any other function."""
     if not function.kernel or not _orders(function):
         return None
-    done = _done(function, {})
-    found: dict[ObjectKey, frozenset[Kind]] = {}
-    for p in function.params:
-        kinds = done.get(p.handle.obj.uid, set()) if isinstance(p, ir.MemParam) else set()
-        if {GridUse.READ, GridUse.WRITTEN} <= kinds:
-            found[(), p.handle.obj.uid] = READS_AND_WRITES
-        elif GridUse.READ in kinds and GridUse.ATOMIC in kinds:
-            found[(), p.handle.obj.uid] = frozenset((Kind.READ,))
-        elif GridUse.WRITTEN in kinds and GridUse.ATOMIC in kinds:
-            found[(), p.handle.obj.uid] = frozenset((Kind.WRITE,))
-    return found
+    known: dict[int, dict[int, set[Use]]] = {}
+    _done(function, known)
+    found: dict[int, set[Use]] = {}
+    for done in known.values():
+        for uid, uses in done.items():
+            found.setdefault(uid, set()).update(uses)
+    return {uid: frozenset(uses) for uid, uses in found.items()}
 
 
 def _orders(function: synced.Function) -> bool:
@@ -120,28 +131,29 @@ def _orders(function: synced.Function) -> bool:
     return any(isinstance(s, ir.Atomic) and s.order != MemoryOrder.RELAXED for s in every)
 
 
-def _done(function: synced.Function, known: dict[int, dict[int, set[GridUse]]]) -> dict[int, set[GridUse]]:
+def _done(function: synced.Function, known: dict[int, dict[int, set[Use]]]) -> dict[int, set[Use]]:
     """By object, how a function touches it, calls entered."""
     if function.uid in known:
         return known[function.uid]
-    found: dict[int, set[GridUse]] = {}
+    found: dict[int, set[Use]] = {}
     for s in statements(function.body):
         for a in loads(s):
-            found.setdefault(a.view.obj.uid, set()).add(GridUse.READ)
+            found.setdefault(a.view.obj.uid, set()).add(Use("", True, False))
         for e in effects(s):
             if e.access is not None:
-                found.setdefault(e.access.view.obj.uid, set()).update(_ways(e))
+                found.setdefault(e.access.view.obj.uid, set()).update(_ways(e, s))
         for p, view, _ in passed(s):
             found.setdefault(view.obj.uid, set()).update(_done(s.function, known).get(p.handle.obj.uid, ()))
     known[function.uid] = found
     return found
 
 
-def _ways(e: Effect) -> Iterator[GridUse]:
+def _ways(e: Effect, s: ir.Stmt) -> Iterator[Use]:
     if e.engine is Engine.THREADS and e.atomic:
-        yield GridUse.ATOMIC
+        wanted = not isinstance(s, ir.Atomic) or s.target is not None or s.op == "cas"
+        yield Use(e.atomic, e.kind.reads and wanted, e.kind.writes)
         return
     if e.kind.reads and not e.atomic:
-        yield GridUse.READ
+        yield Use("", True, False)
     if e.kind.writes:
-        yield GridUse.WRITTEN
+        yield Use("", False, True)

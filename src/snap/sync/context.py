@@ -21,7 +21,7 @@ from snap.ir.effects import Effect, effects
 from snap.ir.engines import Engine
 from snap.ir.types import Level
 from snap.ir.walk import bodies, bytes_of, callees, children, expressions, own_expressions, statements
-from snap.sync.arrays import first_uses, handed, nested_stages, reused, sizes, written
+from snap.sync.arrays import Use, first_uses, handed, nested_stages, reused, sizes, written
 from snap.sync.loops import assigned, copies_in_turn, cycling, growing, writes
 from snap.sync.tokens import Here, Name, ObjectKey
 from snap.sync.touches import Touching
@@ -98,7 +98,7 @@ class Context:
     reached       arrays that blocks of a cluster write for each other
     reused        arrays whose bytes others take
     written       a kernel's arrays that it writes, and where
-    handed        global memory that atomics can hand over, with the kinds of access that matter; None: no such atomics
+    handed        where atomics can hand arrays over, what the kernel does to each; None: no such atomics
     constant      objects that nobody writes
     nested        pipelines of which one stage is taken inside of another
     counted       pipelines whose stages the compiler numbers
@@ -117,7 +117,7 @@ class Context:
     reached: frozenset[int]
     reused: frozenset[int]
     written: dict[ObjectKey, Span]
-    handed: dict[ObjectKey, frozenset] | None
+    handed: dict[int, frozenset[Use]] | None
     constant: frozenset[ObjectKey]
     nested: frozenset[int]
     counted: frozenset[int]

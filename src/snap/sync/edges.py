@@ -9,6 +9,8 @@ up to it: `Finder` makes an edge, `Counter` (groups.py) counts the work in fligh
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from snap.analysis.values import Frame
 from snap.diag.error import Diagnostic, Label, SnapError
 from snap.ir import nodes as ir
@@ -78,13 +80,17 @@ class Visitor:
     def waited(self, t: Token, m: Moment) -> None:
         """That somebody has waited for a load."""
 
+    def acquires(self, m: Moment) -> None:
+        """An atomic is about to be executed."""
+        self.publishing.acquires(m)
+
     def atomic(self, m: Moment) -> None:
         """What it publishes, and what it learns."""
-        for a, b, need in self.publishing.released(m):
-            self.pair(a, b, need, m.paths.since(a))
+        for a, b, need, unless in self.publishing.released(m):
+            self.pair(a, b, need, m.paths.since(a), unless)
 
-    def pair(self, a: Token, b: Token, need: Privilege, crossed: int) -> None:
-        """Two accesses between which this group must wait."""
+    def pair(self, a: Token, b: Token, need: Privilege, crossed: int, unless: tuple[ObjectKey, ...] = ()) -> None:
+        """Two accesses between which this group must wait; not if these arrays are columns (publish.py)."""
         raise NotImplementedError
 
     def happened(self, t: Token, m: Moment) -> None:
@@ -149,8 +155,8 @@ class Finder(Visitor):
 
     def access(self, b: Token, m: Moment, stays: bool) -> None:
         self.compare(b, m)
-        for t, _, need in self.publishing.learned(b, m):
-            self.pair(t, b, need, m.paths.since(t))
+        for t, _, need, unless in self.publishing.learned(b, m):
+            self.pair(t, b, need, m.paths.since(t), unless)
         if not m.around:
             for t, _, found in self.beside.access(b):
                 self.pair(t, b, found.participants, 0)
@@ -170,30 +176,31 @@ class Finder(Visitor):
         for t, b, found in self.beside.around(begun):
             self.pair(t, b, found.participants, 0)
 
-    def pair(self, a: Token, b: Token, need: Privilege, crossed: int) -> None:
-        key = (a.site, a.footprint, a.ages, a.fills, b.site, need)
+    def pair(self, a: Token, b: Token, need: Privilege, crossed: int, unless: tuple[ObjectKey, ...] = ()) -> None:
+        key = (a.site, a.footprint, a.ages, a.fills, b.site, need, unless)
         younger = max(0, a.commits)
         have = self.edges.get(key)
         if have is None:
             name = self.context.declared.words.get(b.obj, b.name)
-            self.edges[key] = Edge(a, b, need, crossed, name, self.last_gap, younger, crossed & ~a.early)
+            self.edges[key] = Edge(a, b, need, crossed, name, self.last_gap, younger, crossed & ~a.early, unless)
         else:
             have.candidates &= crossed
             have.late &= crossed & ~a.early
             have.younger = min(have.younger, younger)
 
-    def settled_edges(self) -> list[Edge]:
-        """A group that only some of a block's threads can form (128 of 192) meets in code of its own; where there is
-        none in between, all wait.
+    def settled_edges(self, made: Collection[Token]) -> list[Edge]:
+        """made: all accesses of the function.  A group that only some of a block's threads can form (128 of 192) meets
+        in code of its own; where there is none in between, all wait.
         """
         threads = self.context.overlap.threads
-        for edge in self.edges.values():
+        edges = [e for e in self.edges.values() if self.publishing.counts(e, made)]
+        for edge in edges:
             p = edge.participants
             if threads and p.level is Level.THREAD and threads % p.n:
                 here = (gap.place for gap in self.gaps.values() if edge.candidates >> gap.number & 1)
                 if not any(place.privilege.at_least(p) and place.holds(p) for place in here):
                     edge.participants = BLOCK1
-        return list(self.edges.values())
+        return edges
 
 
 def _loaded_twice(t: Token, b: Token, name: str) -> SnapError:

@@ -56,7 +56,7 @@ def graph_of(function: synced.Function, woven: Woven | None = None) -> Graph:
     finder = Finder(context, gaps)
     if not orders_nothing(function):
         FlowWalk(context, finder, gaps, told).run()
-    return Graph(context, finder.settled_edges(), gaps, told)
+    return Graph(context, finder.settled_edges(told.tokens.values()), gaps, told)
 
 
 class FlowWalk(Forward[Paths]):

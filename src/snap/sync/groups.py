@@ -133,7 +133,7 @@ class Counter(Visitor):
         """A product may show later that all have waited: then that is in flight, too."""
         self.happened(t, m)
 
-    def pair(self, a: Token, b: Token, need: Privilege, crossed: int) -> None:
+    def pair(self, a: Token, b: Token, need: Privilege, crossed: int, unless: tuple[ObjectKey, ...] = ()) -> None:
         """Of the barriers that every path from the copy has crossed, and whose group is large enough, the one with most
         younger groups waits for it; where only the kernel's end asks for that, one that waits for such copies anyway.
         """

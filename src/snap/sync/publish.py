@@ -3,51 +3,84 @@
 Threads hand memory to each other by atomics: what was done before a release is seen by whoever acquires what it stored.
 The hardware counts what the releasing thread itself did, or has met at a barrier; the program means what its group did.
 So the group meets between what it did and a release by one of its threads, and between an acquire by one of them and
-what the others do then.
+what the others do then, or release.
 
 Input: an atomic, or an access, at its place in the walk.  Output: pairs, and who must meet between them.  The group is
-the one that the memory belongs to: the unit of the lowest scope that is open around both.  Of more than a block's
-memory, it is the block.  Where only threads of the same block listen, because the atomic has the scope of a block, or
-because it or the data is in the block's own shared memory, groups smaller than the block meet, and the block does not:
-what its threads do to what belongs to all of them is ordered by barriers anyway.
+the largest, up to the block, whose code lies between the two: where no such place is, as in code that each thread runs
+for itself, the threads speak for themselves.  Up to the cluster, where one thread of all of a cluster's blocks releases
+or acquires.  Of plain accesses it is no more than the unit that holds the memory, by the lowest scope that is open
+around both; and where only threads of the same block listen, because the atomic has the scope of a block, or because it
+or the data is in the block's own shared memory, groups smaller than the block meet, and the block does not: what its
+threads do to what belongs to all of them is ordered by barriers anyway.  Atomics are not ordered with each other unless
+they say so themselves, so of them this is not true.
 
-What counts is shared memory, and global memory that can be handed over: what is written here and read somewhere in the
-kernel, and the reverse.  A thread's own part of a partition that is open is nobody else's matter; nor are atomics,
-which are not ordered with each other unless they say so themselves.  Where no place between the two belongs to the
-group, as in code that each thread runs for itself, the threads speak for themselves.
+What counts is what comes apart (`Use.comes_apart`): of shared memory all plain accesses; of other arrays, and of
+atomics, those beside which the kernel has another access that must come before or after.  Counters and histograms that
+nobody reads are not waited for.  A thread's own part of a partition that is open is nobody else's matter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Collection, Iterator
 
+from snap.analysis import linear
+from snap.analysis.linear import Form, LinearAtom
+from snap.analysis.values import Frame
 from snap.ir.effects import Kind
 from snap.ir.expressions import Spread
 from snap.ir.operations import MemoryScope
-from snap.ir.types import BLOCK1, THREAD1, Level, Privilege
-from snap.sync.arrays import READS_AND_WRITES
+from snap.ir.types import BLOCK1, CLUSTER1, THREAD1, WARP1, Level, Privilege
+from snap.sync.arrays import READS_AND_WRITES, Use
 from snap.sync.context import Context
-from snap.sync.tokens import ACQUIRED, ACQUIRES, RELEASES, Gap, GapKey, Name, ObjectKey, Said, Token
+from snap.sync.tokens import ACQUIRED, ACQUIRES, RELEASES, Edge, Gap, GapKey, Name, ObjectKey, Said, Token, altered
 from snap.sync.where import Moment
+
+# Two between which a group must meet; not, if these arrays turn out to be columns (`Publishing.counts`).
+MustMeet = tuple[Token, Token, Privilege, tuple[ObjectKey, ...]]
 
 
 class Publishing:
     def __init__(self, context: Context, gaps: dict[GapKey, Gap]):
         self.context, self.gaps = context, gaps
+        self.spoken_in: dict[tuple[Frame, int], ObjectKey] = {}
+        self.shown: dict[ObjectKey, frozenset[Kind | str]] = {}
+        # What is done to each array on some path that leads to a release; and on one that comes from an acquire.
+        self.told: set[tuple[ObjectKey, Kind | str]] = set()
+        self.asked: set[tuple[ObjectKey, Kind | str]] = set()
 
-    def released(self, m: Moment) -> Iterator[tuple[Token, Token, Privilege]]:
+    def released(self, m: Moment) -> Iterator[MustMeet]:
         """What a release by one thread speaks of that its group did, with who must meet before it."""
         s = m.s
         if self.context.handed is None or s.order not in RELEASES or s.op == "load":
             return
-        inside = self._inside(m)
+        inside, here = self._inside(m), self._object(m)
         for obj, held in list(m.paths.tokens.items()):
-            if not (shown := self._shows(obj)):
+            acquired = obj in ACQUIRED.values()
+            if not (shown := self._shows(obj)) and not acquired:
                 continue
             b = _speaker(m, Said.RELEASED, obj, (), self.context)
             for t in list(held.values()):
-                if _seen_as(t) in shown and not t.loading and not t.passed:
-                    yield from self._meet(t, b, self._speaks_for(t.names, obj, inside), m)
+                if acquired:
+                    yield from self._meet(t, b, self._all(b), m, (self._speaks_in(t), here))
+                elif _seen_as(t) in shown and not t.loading and not t.passed:
+                    self.told.add((obj, _seen_as(t)))
+                    if t.by_atomics:
+                        yield from self._meet(t, b, self._all(b), m, (obj, here))
+                    else:
+                        yield from self._meet(t, b, self._speaks_for(t.names, obj, inside), m)
+
+    def acquires(self, m: Moment) -> None:
+        """A thread is about to acquire for itself: from here on it knows what it then acquires, whatever others of its
+        group acquired before.
+        """
+        s = m.s
+        if self.context.handed is None or s.order not in ACQUIRES or s.op == "store":
+            return
+        if self._each_for_itself(_speaker(m, Said.ACQUIRED, ACQUIRED[False], (), self.context)):
+            for obj in ACQUIRED.values():
+                if m.paths.tokens.get(obj):
+                    m.paths.regrouped(obj, lambda t: t if t.spoken else altered(t, spoken=True))
 
     def acquired(self, m: Moment) -> Token | None:
         """That one thread has acquired something for its group."""
@@ -55,34 +88,103 @@ class Publishing:
         if self.context.handed is None or s.order not in ACQUIRES or s.op == "store":
             return None
         names = self.context.declared.names
+        self.spoken_in[m.where.frame, s.number] = self._object(m)
         open_scopes = tuple(names[frame, scope.handle.uid][0] for frame, scope in m.where.scopes)
         return _speaker(m, Said.ACQUIRED, ACQUIRED[self._inside(m)], open_scopes, self.context)
 
-    def learned(self, b: Token, m: Moment) -> Iterator[tuple[Token, Token, Privilege]]:
+    def learned(self, b: Token, m: Moment) -> Iterator[MustMeet]:
         """An access after an acquire.  What was opened in between belongs to threads that may not know yet."""
         if self.context.handed is None or _seen_as(b) not in self._shows(b.obj):
             return
         for inside, acquired in ACQUIRED.items():
             for t in m.paths.tokens.get(acquired, {}).values():
+                self.asked.add((b.obj, _seen_as(b)))
+                if b.by_atomics:
+                    if not t.spoken or not self._each_for_itself(t):
+                        yield from self._meet(t, b, self._all(t), m, (self._speaks_in(t), b.obj))
+                    continue
                 open_then = tuple(name for name in b.names if name in t.names)
                 owner = self._speaks_for(open_then, b.obj, inside)
                 meets = owner if owner == THREAD1 or inside or self._private(b.obj) else BLOCK1
                 yield from self._meet(t, b, meets, m)
 
+    def counts(self, edge: Edge, made: Collection[Token]) -> bool:
+        """When all has been walked: whether such a pair of atomics hands something over.  One that is done before a
+        release, and one that is done after an acquire, come apart; and not each thread speaks for itself, of what
+        only threads in its place of other blocks ask for.
+        """
+        before, after = edge.second.site[2] is Said.RELEASED, edge.first.site[2] is Said.ACQUIRED
+        if before and after:
+            if not any(self._apart(told, self.asked) for told in self.told):
+                return False
+        elif before and edge.first.by_atomics:
+            if not self._apart((edge.first.obj, _seen_as(edge.first)), self.asked):
+                return False
+        elif after and edge.second.by_atomics:
+            if not self._apart((edge.second.obj, _seen_as(edge.second)), self.told):
+                return False
+        return not edge.unless or not self._are_columns(edge.unless, made)
+
+    def _apart(self, one: tuple[ObjectKey, Kind | str], others: set[tuple[ObjectKey, Kind | str]]) -> bool:
+        obj, seen = one
+        uses = self.uses(obj)
+        theirs = [use for use in uses if (obj, use.seen_as()) in others]
+        return any(use.comes_apart(other) for use in uses if use.seen_as() == seen for other in theirs)
+
+    def _are_columns(self, objects: tuple[ObjectKey, ...], made: Collection[Token]) -> bool:
+        """Whether in each of these arrays a thread touches the elements that threads in its place of other blocks
+        touch, and nobody else does, as far as the kernel's accesses say: `parts[k * 256 + t]`.
+        """
+        place, threads = self.context.function.place, self.context.overlap.threads
+        alone = place.held(Level.CLUSTER) is not None and place.held(Level.BLOCK).count == 1
+        nothing = {(linear.BLOCK,)} if alone else set()  # the number of a cluster's only block
+        return all(_is_columns([t for t in made if t.obj == obj], threads, nothing) for obj in objects)
+
+    def uses(self, obj: ObjectKey) -> frozenset[Use]:
+        """What the kernel does to an array."""
+        handed, uid = self.context.handed, obj[1]
+        return handed.get(uid, frozenset()) if handed is not None and isinstance(uid, int) else frozenset()
+
     def _inside(self, m: Moment) -> bool:
         """Whether only threads of the same block listen."""
-        obj = self.context.declared.objects[m.where.frame, m.s.access.view.obj.uid]
-        return m.s.scope == MemoryScope.BLOCK or self._private(obj)
+        return m.s.scope == MemoryScope.BLOCK or self._private(self._object(m))
+
+    def _object(self, m: Moment) -> ObjectKey:
+        return self.context.declared.objects[m.where.frame, m.s.access.view.obj.uid]
+
+    def _speaks_in(self, acquired: Token) -> ObjectKey:
+        """The array by which it was acquired."""
+        return self.spoken_in[acquired.site[:2]]
 
     def _private(self, obj: ObjectKey) -> bool:
         """Whether only the threads of one block use it.  (Copies of boxes in other blocks are theirs.)"""
         declared = self.context.declared.shared.get(obj)
         return declared is not None and not (obj[1] in self.context.reached and declared.obj.spread is Spread.ACROSS)
 
-    def _shows(self, obj: ObjectKey) -> frozenset[Kind]:
+    def _shows(self, obj: ObjectKey) -> frozenset[Kind | str]:
         """The kinds of access to an object that a release can publish, and that can need an acquire."""
-        shared = obj in self.context.declared.shared
-        return READS_AND_WRITES if shared else self.context.handed.get(obj, frozenset())
+        found = self.shown.get(obj)
+        if found is None:
+            uses = self.uses(obj)
+            found = frozenset(u.seen_as() for u in uses if any(map(u.comes_apart, uses)))
+            if obj in self.context.declared.shared:
+                found |= READS_AND_WRITES
+            self.shown[obj] = found
+        return found
+
+    def _each_for_itself(self, speaker: Token) -> bool:
+        """Whether not one thread of a group speaks, but several do."""
+        here = self.context.memo.footprint(speaker.footprint.elem, None, None, speaker.footprint.facts)
+        return self.context.overlap.group(here, here, WARP1) is not None
+
+    def _all(self, speaker: Token) -> Privilege:
+        """The group for which one of its threads speaks, of what it did by atomics, at most: the block; the cluster
+        where no two of its blocks come there.
+        """
+        if self.context.function.place.held(Level.CLUSTER) is None:
+            return BLOCK1
+        here = self.context.memo.footprint(speaker.footprint.elem, None, None, speaker.footprint.facts)
+        return BLOCK1 if self.context.overlap.group(here, here, CLUSTER1) == CLUSTER1 else CLUSTER1
 
     def _speaks_for(self, names: tuple[Name, ...], obj: ObjectKey, inside: bool) -> Privilege:
         """The group for which one of its threads speaks, of memory held by these names.  Where only threads of its
@@ -101,29 +203,76 @@ class Publishing:
         )
         return owner if held_by_others and owner.n != self.context.overlap.threads else THREAD1
 
-    def _meet(self, t: Token, b: Token, owner: Privilege, m: Moment) -> Iterator[tuple[Token, Token, Privilege]]:
-        """The group that must meet between the two, the largest that can, at most."""
+    def _meet(
+        self, t: Token, b: Token, owner: Privilege, m: Moment, by: tuple[ObjectKey, ...] = ()
+    ) -> Iterator[MustMeet]:
+        """The group that must meet between the two, the largest that can, at most.  by: the arrays by which threads
+        speak for themselves, if each of them has its own elements there.
+        """
         memo, overlap = self.context.memo, self.context.overlap
+        crossed = m.paths.since(t)
+        places = dict.fromkeys(gap.place for gap in self.gaps.values() if crossed >> gap.number & 1)
+        if owner == CLUSTER1 and not any(place.privilege == CLUSTER1 for place in places):
+            owner = BLOCK1
         before, after = (memo.footprint(x.footprint.elem, None, None, x.footprint.facts) for x in (t, b))
         need = overlap.group(before, after, owner)
         if need is None or not t.in_flight and t.ordered is not None and t.ordered.at_least(need):
             return
-        crossed = m.paths.since(t)
-        places = dict.fromkeys(gap.place for gap in self.gaps.values() if crossed >> gap.number & 1)
         if not any(place.privilege.at_least(need) and place.holds(need) for place in places):
             threads = [
                 place.privilege
                 for place in places
                 if place.privilege.level is Level.THREAD and need.at_least(place.privilege)
             ]
-            need = max(threads, key=lambda p: p.n, default=THREAD1)
+            group = max(threads, key=lambda p: p.n, default=THREAD1)
+            need = group if overlap.group(before, after, group) is not None else THREAD1
         if need != THREAD1 or t.in_flight:
-            yield t, b, need
+            yield t, b, need, by if by and self._each_for_itself(t) and self._each_for_itself(b) else ()
 
 
-def _seen_as(t: Token) -> Kind | None:
+def _is_columns(made: list[Token], threads: int | None, nothing: set[LinearAtom]) -> bool:
+    """Whether an index is the thread's number, and else multiples of a number that no thread reaches."""
+    roles = {t.role for t in made}
+    role = roles.pop() if len(roles) == 1 else None
+    count = threads if role is None else role[1]
+    indices = [t.footprint.index for t in made]
+    if threads is None or count is None or not indices or None in indices or len(set(map(len, indices))) > 1:
+        return False
+    columns = ([_in_block(index[k], threads) for index in indices] for k in range(len(indices[0])))
+    return any(_tells_threads(forms, count, nothing) for forms in columns)
+
+
+def _in_block(form: Form, threads: int) -> Form:
+    """With the number of a block in the place of a division that tells it: (384 * rank + t) / 384."""
+    for atom, factor in form[1]:
+        if atom[0] == linear.DIV:
+            (more, terms), n = atom[1:]
+            rest = dict(terms)
+            mine = rest.pop((linear.THREAD,), 0) == 1 and not more and threads <= n
+            if mine and not any(f % n for f in rest.values()):
+                number = linear.times(linear.unknown(atom), -1)
+                for other, f in rest.items():
+                    number = linear.add(number, linear.times(linear.unknown(other), f // n))
+                form = linear.add(form, linear.times(number, factor))
+    return form
+
+
+def _tells_threads(forms: list[Form], count: int, nothing: set[LinearAtom]) -> bool:
+    rests: set[tuple[int, int]] = set()
+    for form in forms:
+        rest = dict(form[1])
+        mine = rest.pop((linear.THREAD,), 0)
+        step = math.gcd(*(factor for atom, factor in rest.items() if atom not in nothing))
+        if mine != 1 or 0 < step < count:
+            return False
+        rests.add((form[0], step))
+    steps = math.gcd(*(step for _, step in rests))
+    return (steps == 0 or steps >= count) and len({n % steps if steps else n for n, _ in rests}) == 1
+
+
+def _seen_as(t: Token) -> Kind | str:
     """As others see it: a box that is combined with what is there is a write."""
-    return None if t.by_atomics else Kind.WRITE if t.changes else Kind.READ
+    return t.atomic if t.by_atomics else Kind.WRITE if t.changes else Kind.READ
 
 
 def _speaker(m: Moment, said: Said, obj: ObjectKey, names: tuple[Name, ...], context: Context) -> Token:

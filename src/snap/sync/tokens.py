@@ -171,6 +171,7 @@ class Token:
     settled: Engine | None = None
     # an mbarrier has ordered it before every later use of the array, but not before what comes when the array is gone
     passed: bool = False
+    spoken: bool = False  # of what was acquired: the thread itself has acquired since
 
     def adds_like(self, other: Token) -> bool:
         """Whether both are products that add to as many registers: such follow each other in order."""
@@ -218,7 +219,7 @@ class Token:
         self.changes = self.kind is not READ or self.atomic != ""  # whether it is more than a read to others
 
 
-_KEYED = frozenset(("site", "kind", "names", "footprint", "ordered", "ages", "fills", "engine", "settled", "passed"))
+_KEYED = frozenset("site kind names footprint ordered ages fills engine settled passed spoken".split())
 _KEY = attrgetter(*sorted(_KEYED))
 
 
@@ -253,3 +254,4 @@ class Edge:
     last: int = 0  # the last gap before the second use
     younger: int = 0  # of products: groups that have been begun since, at least
     late: int = 0  # of products: the candidates with all of these begun
+    unless: tuple[ObjectKey, ...] = ()  # arrays in which threads have their own columns (publish.py)

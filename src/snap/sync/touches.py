@@ -16,10 +16,10 @@ from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.effects import effects
 from snap.ir.engines import Engine
-from snap.ir.operations import COLLECTIVES
+from snap.ir.operations import COLLECTIVES, MemoryOrder
 from snap.ir.walk import bodies, expressions
 from snap.record import record
-from snap.sync.tokens import RELEASES, ObjectKey, Token, registers
+from snap.sync.tokens import ObjectKey, Token, registers
 from snap.sync.where import into_roles
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class Touching:
             case ir.Collective(op):
                 acts = COLLECTIVES[op].barrier
             case ir.Atomic():
-                acts = self.context.handed is not None and s.order in RELEASES
+                acts = self.context.handed is not None and s.order != MemoryOrder.RELAXED
             case ir.For() | ir.While():
                 acts = self.context.loop(s).copies_in_turn
             case ir.Split() if into_roles(s):

@@ -178,8 +178,7 @@ def argument(
             f"takes an array of {rank} dimension{'s' if rank > 1 else ''}, this one has the shape {info.shape}"
         )
     if rows and not info.contiguous and _has_rows(value):
-        copy = step(_side_by_side, value, info.family)
-        return Argument(copy, classify(copy), held, f"`{name}` of `snap.lib.{function}`")
+        return argument(function, name, step(_side_by_side, value, info.family), types, rank, type)
     if not info.contiguous and not strided:
         of_torch = info.family is ArrayFamily.TORCH
         copy = "its `.contiguous()`" if of_torch else f"`{info.family}.ascontiguousarray(...)` of it"

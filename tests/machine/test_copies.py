@@ -107,7 +107,8 @@ def test_a_thread_that_reads_its_own_copy_waits_alone():
 
 def test_one_wait_and_one_barrier_an_iteration():
     for name, pending in (("three_stages", 1), ("two_stages", 0)):
-        point, = PRODUCTS[name].syncs()
+        point, end = PRODUCTS[name].syncs()
+        assert end.kind == "thread" and end.reason.startswith("written (cp.async)") and "gone when its block exits" in end.reason
         assert point.kind == "block" and point.younger("copy") == pending
 
 
@@ -243,9 +244,10 @@ def test_what_does_not(after, read):
             assert race.in_flight and race.first.thread == race.second.thread == race.index
 
 
-def test_nobody_needs_to_wait_for_what_nobody_reads():
-    assert not races(copied(COMMIT, read=None), values())
-    assert not races(copied(read=None), values())
+def test_the_block_waits_for_what_nobody_reads():
+    for after in ((COMMIT,), (), (wait(0), COMMIT)):
+        assert [race.reason for race in races(copied(*after, read=None), values())] == ["exit"]
+    assert not races(copied(COMMIT, wait(0), read=None), values())
 
 
 def test_a_write_meets_a_copy():

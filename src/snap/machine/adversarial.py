@@ -18,12 +18,12 @@ import numpy as np
 from snap.ir import synced
 from snap.ir.hardware import SWIZZLE_PERIOD, WARP, WIDEST
 from snap.ir.synced import PointKind
-from snap.ir.walk import at_launch
+from snap.ir.walk import at_launch, statements
 from snap.machine import clocks, watching
 from snap.machine.apart import Kept
 from snap.machine.clocks import Segment
 from snap.machine.copies import Copies
-from snap.machine.endings import ended_too_early
+from snap.machine.endings import look_at_the_end
 from snap.machine.errors import FaultKind, MachineError, Race
 from snap.machine.flights import Air, Products
 from snap.machine.lanes import WAITING_HELP, FaultSite, MachineLaunch
@@ -104,8 +104,9 @@ def _run(
                 races.extend(launch.log.races.values())
             raise
         if error is None:
-            ended_too_early(launch)
-        launch.log.look()
+            look_at_the_end(launch)
+        else:
+            launch.log.look()
     return error or launch.uninitialised, list(launch.log.races.values())
 
 
@@ -167,6 +168,7 @@ class Schedule(MachineLaunch):
         self.fuel_scale = rng.choice((1, 4, 30, 400, 4000))
         self.favours = rng.random() < 0.5  # some warps run far ahead of the others
         self.copying: list[Copies] = []
+        self.copies_arrive = any(isinstance(s, synced.MBarrierArrive) and s.copies for s in statements(kernel.body))
         self.slots: dict[tuple[int, int, int], Slot] = {}
         self.meetings: dict[tuple, Meeting] = {}
         self.turns: dict[tuple, TurnGate] = {}

@@ -10,6 +10,8 @@ what is a race (races.py).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -82,6 +84,7 @@ class Landing:
     flights: list[Flight]
     active: np.ndarray
     token: int
+    before: int  # tokens of what the threads had copied and waited for
     site: FaultSite
     over: bool = False
 
@@ -100,7 +103,7 @@ class Landing:
         """All has come; returns whether that is so."""
         if not self.over:
             self.over = True
-            tokens = self.token
+            tokens = self.token | self.before
             for flight in self.flights:
                 self.copies.cover(flight, self.active[flight.lanes] & ~flight.covered, self.token)
                 tokens |= flight.tokens
@@ -116,6 +119,7 @@ class Copies:
         self.warp = warp
         self.flights: list[Flight] = []
         self.landings: list[Landing] = []
+        self.waited = [0] * warp.shape[1]  # tokens of copies that a wait has covered, by lane: later arrivals tell them
         self.committed = np.zeros(warp.shape[1], np.int64)  # groups, by lane
         dice = warp.launch.dice
         self.at_issue, self.later, self.holds = (float(dice.choice(_HABITS)) for _ in range(3))
@@ -178,8 +182,19 @@ class Copies:
                         landing.go_on()
                 if flight.tokens:
                     self.warp.segment = self.warp.segment.told(flight.lanes[covered], flight.tokens)
-                self.cover(flight, covered & ~flight.covered)
+                self._waited(flight, covered & ~flight.covered)
         self._forget()
+
+    def _waited(self, flight: Flight, chosen: np.ndarray) -> None:
+        """A wait has covered these.  An arrival that follows is one of all copies so far, of these as well."""
+        token = 0
+        if self.warp.launch.copies_arrive and chosen.any():
+            token = self.warp.launch.token()
+            lanes = flight.lanes[chosen]
+            for lane in lanes.tolist():
+                self.waited[lane] |= token
+            self.warp.segment = self.warp.segment.told(lanes, token)
+        self.cover(flight, chosen, token)
 
     def arrive(self, barrier: synced.MBarrier, slot, m, site: FaultSite) -> None:
         """Each thread arrives when all that it has copied so far has come; it does not wait for that."""
@@ -189,7 +204,8 @@ class Copies:
             lanes = active & (numbers == number)
             one = schedule.slot(barrier, self.warp.number, number, site)
             flights = [flight for flight in self.flights if lanes[flight.lanes].any()]
-            landing = Landing(self, one, flights, lanes, schedule.token(), site)
+            before = reduce(or_, (self.waited[lane] for lane in np.flatnonzero(lanes).tolist()), 0)
+            landing = Landing(self, one, flights, lanes, schedule.token(), before, site)
             if flights:
                 self.landings.append(landing)
                 schedule.air.add(landing)

@@ -56,6 +56,7 @@ class Endings:
 
     def __init__(self, log: RaceLog, last: dict[int, list[Segment]], gone: Callable[[int], RaceAccess]):
         self.log, self.gone = log, gone
+        self.races: dict[tuple, Race] = {}
         self.last = {block: LastWords(segments) for block, segments in last.items()}
 
     def in_flight(self, uses: Iterable[LateUse]) -> None:
@@ -79,13 +80,19 @@ class Endings:
                 self.report(e.name, element_of(e, int(e.address[at])), side(e, lane), block)
                 return
 
+    def tell(self) -> None:
+        """Look for all races of the log; those of the end come last."""
+        self.log.look()
+        for key, race in self.races.items():
+            self.log.races.setdefault(key, race)
+
     def report(self, name: str, index: int, first: RaceAccess, block: int) -> None:
         key = (name, first.span, first.kind, SideKind.EXIT)
-        self.log.races.setdefault(key, Race(name, index, first, self.gone(block), reason=RaceReason.EXIT))
+        self.races.setdefault(key, Race(name, index, first, self.gone(block), reason=RaceReason.EXIT))
 
 
-def ended_too_early(launch: Schedule) -> None:
-    """Look at the end of a launch on the CPU machine."""
+def look_at_the_end(launch: Schedule) -> None:
+    """Look for all races of a launch on the CPU machine, those of its blocks' ends among them."""
     endings = Endings(launch.log, launch.ended, lambda block: RaceAccess(SideKind.EXIT, launch.kernel.span, block, 0))
     endings.in_flight(_in_flight(launch))
     for block, name, site, segment, lane in launch.remote:
@@ -93,6 +100,7 @@ def ended_too_early(launch: Schedule) -> None:
             arrival = RaceAccess(SideKind.ATOMIC, site.span, segment.block, int(segment.threads[lane]))
             endings.report(name, 0, arrival, block)
     endings.by_others(launch.blocks_per_cluster)
+    endings.tell()
 
 
 def _in_flight(launch: Schedule) -> Iterator[LateUse]:

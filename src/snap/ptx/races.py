@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 WARP = 32
 STRONG = frozenset(("volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"))
+_LANDS = ("cp", "async", "mbarrier")  # a thread's copies arrive
 EVERYTHING = -1  # of groups: all of them, and what belongs to none yet
 
 
@@ -91,6 +92,8 @@ class Races(Watch):
         self.calls: dict[tuple[Span, int, int], Instruction] = {}  # by block and thread: with the line of its call
         self.copies: dict[int, list[Copy]] = {}  # by warp
         self.committed: dict[int, int] = {}  # groups of cp.async, by thread
+        self.copies_arrive = any(one.parts[:3] == _LANDS for one in machine.program.instructions)
+        self.covered: dict[int, int] = {}  # tokens of copies that a thread has waited for: later arrivals tell them
         self.stores: dict[int, Groups] = {}  # TMA's, by thread
         self.products: dict[int, Groups] = {}  # by warp
         self.waited: set[tuple[BarrierKey, int]] = set()  # who has looked at which mbarrier
@@ -159,6 +162,7 @@ class Races(Watch):
         endings.in_flight(self.uses)
         endings.in_flight(self._use(0, t, copy.site, lane) for copy, t, lane in self._open_copies())
         endings.by_others(machine.shape.cluster)
+        endings.tell()
 
     def _open_copies(self) -> Iterator[tuple[Copy, Touch, int]]:
         """Copies of elements that nobody has waited for, each with one of its threads."""
@@ -284,7 +288,11 @@ class Races(Watch):
                 if lane in copy.left
                 and (younger == EVERYTHING or 0 < copy.group[lane] <= self.committed.get(lane, 0) - younger)
             ]
-            self._cover(copy, over, 0)
+            token = self.order.token() if over and self.copies_arrive else 0
+            self._cover(copy, over, token)
+            for lane in over if token else ():
+                self.order.tell(lane, token)
+                self.covered[lane] = self.covered.get(lane, 0) | token
         self.copies[warp] = [copy for copy in self.copies.get(warp, ()) if copy.open]
 
     def _land(self, lane: int) -> int:
@@ -293,7 +301,7 @@ class Races(Watch):
         for copy in self.copies.get(lane // WARP, ()):
             if lane in copy.left:
                 self._cover(copy, [lane], token)
-        return token
+        return token | self.covered.get(lane, 0)
 
     def _cover(self, copy: Copy, lanes: list[int], token: int) -> None:
         if not lanes:

@@ -92,6 +92,8 @@ def cover(edges: list[Edge], gaps: dict[GapKey, Gap], function: synced.Function)
             if not edge.candidates & mask:
                 raise _impossible(edge, reached, function)
             wanted.append((edge, _in_time(edge, mask) if kind is Class.PRODUCTS else edge.candidates & mask))
+        if not wanted:
+            continue
         early = _earliness([edge for edge, _ in wanted], len(gaps))
         found = _smallest([candidates for _, candidates in wanted], legal, p, early)
         taken = mask_of(gap.number for gap in found)

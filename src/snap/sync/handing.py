@@ -169,6 +169,8 @@ class Handing:
                 end = [*self._waits(channel, e), *self._arrivals(e, outgoing, slot, point)]
         elif e.loads:
             raise AssertionError("what was loaded is used")
+        else:
+            end = self._copies_ended(channel, e)
         ordered = incoming is not None and (channel.handed_back or not channel.repeated)
         self._around(channel, e, self._by_one(e, begin) if e.loads else begin, end, ordered)
 
@@ -319,17 +321,20 @@ class Handing:
         made: list[ir.Stmt] = []
         if e.uses.products:
             made.append(self._products_ended(channel, e, 0, e.uses.span))
-        if (span := e.uses.copies) is not None and not e.copies:
-            text, who = (
-                f"written (cp.async) at line {span.line}, then handed on",
-                ("its cp.async", "each thread"),
-            )
-            made.append(synced.AsyncCommit(Engine.COPIES, self._place(e), span=span))
-            made.append(self._wait(channel, e, (Wait.COPIES, 0), text, who, span))
+        made += self._copies_ended(channel, e)
         if (span := e.uses.stores) is not None:
             text, who = f"read (TMA) at line {span.line}, then handed on", ("its TMA stores", "the storing thread")
             made.append(self._wait(channel, e, (Wait.BOXES_READ, 0), text, who, span))
         return made
+
+    def _copies_ended(self, channel: Channel, e: Episode) -> list[ir.Stmt]:
+        """Wait for cp.async, unless they arrive by themselves."""
+        span = e.uses.copies
+        if span is None or e.copies:
+            return []
+        text, who = f"written (cp.async) at line {span.line}, then handed on", ("its cp.async", "each thread")
+        commit = synced.AsyncCommit(Engine.COPIES, self._place(e), span=span)
+        return [commit, self._wait(channel, e, (Wait.COPIES, 0), text, who, span)]
 
     def _products_ended(self, channel: Channel, e: Episode, younger: int, span: Span) -> synced.Sync:
         text = f"the wgmma of line {span.line} has read its operands before the slot is released"

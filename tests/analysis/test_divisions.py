@@ -105,11 +105,15 @@ def test_of_polynomials(op):
     x_atom, y_atom = (next(iter(made.out.params[name].atoms)) for name in "xy")
     reads = [ir.Read(var, I32, span=HERE) for var in params]
     exact = 0
-    for constant in (*CONSTANTS, None):
-        found = proved.value(made, binary(op, reads[0], reads[1] if constant is None else constant))
+    above = [ir.Math("max", (read, ir.Const(n, I32, span=HERE)), I32, span=HERE) for read, n in zip(reads, (LEAST + 1, 1))]
+    cases = [((LEAST, n), (reads[0], n)) for n in CONSTANTS] + [((LEAST + 1, None), (above[0], reads[1])), ((LEAST + 1, 1), (above[0], above[1]))]
+    for k, ((least, of), operands) in enumerate(cases):
+        made.path.clear()
+        found = proved.value(made, binary(op, *operands))
         assert isinstance(found.term, Poly)
         for x, y in PAIRS:
-            if constant not in (None, y):
+            constant = of if k < len(CONSTANTS) else None
+            if x < least or y != (of if k < len(CONSTANTS) else y) or k == len(cases) - 1 and y < 1:
                 continue
             at = {x_atom: x, y_atom: y}
             try:

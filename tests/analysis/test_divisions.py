@@ -10,6 +10,7 @@ import pytest
 from fuzz import host
 from fuzz.slow_values import operation
 
+import snap
 from snap import *
 from snap.analysis import concrete, linear
 from snap.analysis.exact.ladder import Ladder
@@ -249,3 +250,23 @@ def test_what_is_assigned_may_be_negative():
     out = np.zeros(32, np.int32)
     k[1](out, 3)
     assert out[0] == 1
+
+
+def shaped() -> tuple:
+    """A kernel whose parameter has as many rows as a ceiling says."""
+
+    @kernel(threads=32)
+    def k(x: ptr(int, (-(-n // 8), 8)), n: int):
+        with each(thread, x) as i:
+            if i < n:
+                x[i // 8, i % 8] = -i // 3 + -i % 5
+
+    return k, [np.zeros((3, 8), np.int32), 20]
+
+
+def test_a_ceiling_in_a_shape():
+    k, (x, n) = shaped()
+    k[1](x, n)
+    assert x.ravel()[:n].tolist() == [-i // 3 + -i % 5 for i in range(n)] and not x.ravel()[n:].any()
+    with pytest.raises(snap.LaunchError):
+        k[1](x, 25)

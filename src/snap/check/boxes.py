@@ -32,7 +32,8 @@ from snap.record import replace
 
 FORMS = {
     "async_copy": (
-        'in: `async_copy(tile, a, at=(i, j))`, rounded with `type="tf32"`; out: `async_copy(a, tile, at=(i, j))`'
+        'a load: `async_copy(tile, a, at=(i, j))`, rounded with `type="tf32"`; a store:'
+        " `async_copy(a, tile, at=(i, j))`"
     ),
     "intrinsic.prefetch": "`intrinsic.prefetch(tile, a, at=(i, j))`, before `async_copy(tile, a, at=(i, j))`",
     "async_reduce": '`async_reduce(a, tile, at=(i, j), op="add")`',

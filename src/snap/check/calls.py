@@ -201,7 +201,7 @@ def _count(c: Checker, e: tree.Call) -> ir.Expr:
             secondary=() if p.level is Level.GRID else (c.holding,),
             help=f"ask in the code of the {above}, where there are several: `n: int = count({p})`"
             if above
-            else "write 1",
+            else "write 1; of blocks and threads there are several: `count(block[1])`",
         )
     counts = [held for level, held in c.place.levels if level >= p.level]
     if any(held.count is None or held.open for held in counts):

@@ -233,7 +233,7 @@ class _Reader:
                 of = self._meaning(value)
                 if not isinstance(of, dict) or name not in of:
                     known = ", ".join(f"`{one}`" for one in of) if isinstance(of, dict) else ""
-                    has = f"it has {known}" if known else ""
+                    has = f"use {known}" if known else ""
                     raise self._wrong(f"`{expression(value)}` has no `{name}`", e, has)
                 return of[name]
             case tree.Subscript(value, index):
@@ -265,7 +265,7 @@ class _Reader:
         if not isinstance(kind, Unsaid):
             message = f"`{self.word}` asks for `{text}`, which the function does not have"
             has = [f"`{name}`" for name, one in self.names.items() if isinstance(one, dict) or one in (INTEGER, ARRAY)]
-            raise self._wrong(message, e, f"it has {', '.join(has)}" if has else FLOATS)
+            raise self._wrong(message, e, f"use {', '.join(has)}" if has else FLOATS)
         raise self._wrong(f"`{text}` is {kind.text}: contracts speak of integers", e, FLOATS)
 
     def _wrong(self, message: str, e: tree.Expr, help: str = "") -> SnapError:

@@ -173,6 +173,14 @@ def read_down(
     )
 
 
+def dividing(count: int | None, p: Privilege) -> str:
+    """Which groups like p divide so many units."""
+    found = [n for n in range(1, (count or 0) + 1) if not (count or 0) % n]
+    near = sorted(sorted(found, key=lambda n: abs(n - p.n))[:3])
+    like = f" {count}: {', '.join(f'`{p.level.word}[{n}]`' for n in near)}" if near else ""
+    return f"choose a count that divides{like}"
+
+
 # SNAP005: the privilege is not one that this code can declare or assign.
 def level_missing(p: Privilege) -> str:
     """Where units of a level are found, for code that holds none."""
@@ -236,6 +244,6 @@ def write_up(
             span,
             "not a divisor",
             secondary + inside,
-            help="choose a count that divides",
+            help=dividing(held.count, p),
         )
     return True

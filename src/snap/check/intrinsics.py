@@ -159,7 +159,7 @@ def _plain(c: Checker, op: CollectiveOp, e: tree.Call, want: Want) -> ir.Expr | 
         attrs.append(("source", _source(c, op, options.pop("source"), e.span)))
     where = options.pop("where", None) if op.name.startswith("reduce_") else None
     if options or len(e.args) != len(op.args):
-        help = "a condition joins another one: `v > 3 and c`" if "where" in options and op.result == BOOL else ""
+        help = "join the two conditions: `v > 3 and c`" if "where" in options and op.result == BOOL else ""
         raise c.type_error(
             f"`{op.name}` takes {len(op.args)} argument(s)" + (f" and no `{next(iter(options))}`" if options else ""),
             e.span,
@@ -201,7 +201,9 @@ def _source(c: Checker, op: CollectiveOp, given: tree.Expr, span: Span) -> int:
         none = f"there is no thread {source} in this {op.requires.level.word}"
         if op.requires == GRID1 and source > 0:
             none = f"a launch may have no thread {source}"
-        raise c.type_error(none, span, help=f"its threads 0 to {threads - 1} are sure to be there" if threads else "")
+        raise c.type_error(
+            none, span, help=f"give one of 0 to {threads - 1}, which every launch has" if threads else ""
+        )
     return source
 
 

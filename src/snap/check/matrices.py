@@ -54,7 +54,9 @@ def mma(c: Checker, op: CollectiveOp, e: tree.Call) -> None:
             help=MMA_HELP,
         )
     if saturate and family not in ("int8", "int4"):
-        raise c.type_error("`saturate=True` is for products of integers", e.span, help="leave it out: floats overflow")
+        raise c.type_error(
+            "`saturate=True` is for products of integers", e.span, help="leave it out: floats become infinite"
+        )
     na, nb, nc = MMA_FRAGMENTS[family][shape]
     accumulated = ACCUMULATORS.get(family, F32)
     types = [U32 if family in MMA_PACKED.values() else seen[0]] * (na + nb) + [accumulated] * nc

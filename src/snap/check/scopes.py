@@ -11,7 +11,7 @@ import math
 
 from snap.check.annotations import constant_int, wanted_privilege
 from snap.check.bindings import Memory, Poison, SplitBranch
-from snap.check.explain import level_missing
+from snap.check.explain import dividing, level_missing
 from snap.check.names import resolve, word_called
 from snap.check.short import expanded, form_of
 from snap.check.state import Abort, Checker, ConstructKind, NotOpened
@@ -141,9 +141,9 @@ def _group(c: Checker, s: tree.With, tail: bool) -> None:
             "not a divisor",
             (c.holding,),
             help=(
-                "choose a count that divides, or name the level in `@requires`"
+                f"{dividing(held.count, p)}; or name the level in `@requires`"
                 if held.count is None or held.open
-                else "choose a count that divides"
+                else dividing(held.count, p)
             ),
             place=as_if,
         )

@@ -120,7 +120,7 @@ def _room_at_launch(c: Checker, s: tree.Declare, spec: Spec) -> int:
             "SNAP013",
             f"`{s.name}` may take {size} bytes of shared memory, and a block has {MOST_BLOCK_SHARED} at most",
             s.span,
-            help="a smaller `upto=`",
+            help="write a smaller `upto=`",
         )
     offset = c.smem_at_launch
     c.smem_at_launch += -(-size // SWIZZLE_PERIOD) * SWIZZLE_PERIOD

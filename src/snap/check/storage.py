@@ -140,7 +140,8 @@ def fixed_registers(c: Checker, array: LocalArray, what: str) -> ir.ArrayRef:
                 array.span,
                 f"`{found.name}` is not",
                 note="registers have no addresses: an instruction names each of its own",
-                help="a constant, or the variable of a loop with constant bounds and no `break`, which is unrolled",
+                help="index it by a constant, or by the variable of a loop with constant bounds and no `break`, which"
+                " is unrolled",
             )
     return array.ref
 
@@ -359,5 +360,7 @@ def element_argument(c: Checker, e: tree.Expr, want: Want, what: str) -> tuple[M
     raise c.type_error(
         f"{what} takes an element of memory, such as `tile[row, column]`",
         e.span,
-        help="TMA copies a whole box: `async_copy(tile, a, at=(i, j))`" if what == "`async_copy`" else "`x[i]`",
+        help="TMA copies a whole box: `async_copy(tile, a, at=(i, j))`"
+        if what == "`async_copy`"
+        else "name the first element that is wanted: `x[i]`",
     )

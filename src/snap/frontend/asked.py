@@ -29,7 +29,7 @@ def _check_asked(word: str, function: object, names: list[str], span: Span, help
     asked = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code is not None else ()
     for name in asked[: len(asked) - len(getattr(function, "__defaults__", None) or ())]:
         if name not in names:
-            known = f"it has {', '.join(f'`{n}`' for n in names)}" if names else help
+            known = f"ask by its names: {', '.join(f'`{n}`' for n in names)}" if names else help
             message = f"`{word}` asks for `{name}`, and the {of} has no parameter of that name"
             raise SnapError(Diagnostic("SNAP018", message, span, help=known))
 

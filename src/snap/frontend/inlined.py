@@ -483,7 +483,9 @@ def _bound(piece: Inlined, call: tree.Call) -> dict[str, tree.Expr]:
             message = (
                 f"`{piece.__name__}` has no parameter `{name}`" if name not in params else f"`{name}` is given twice"
             )
-            raise SnapError(_refusal(message, e.span, f"it has {', '.join(f'`{p}`' for p in params)}", at, "SNAP018"))
+            raise SnapError(
+                _refusal(message, e.span, f"its parameters are {', '.join(f'`{p}`' for p in params)}", at, "SNAP018")
+            )
         given[name] = e
     missing = [name for name in params if name not in given]
     if missing or len(call.args) > len(params):

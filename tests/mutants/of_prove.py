@@ -5,6 +5,14 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 MUTANTS = (
+    Mutant("what an iteration leaves is below what it divides by", "prove/loops.py",
+           "found[p, 1 if atom.kind is kinds.MOD else 0] = None",
+           "found[p, 0] = None",
+           ("tests/prove/test_searches.py::test_proved",)),
+    Mutant("ways that memory decides are not all run out", "prove/loops.py",
+           "many = many or len(trips) > MOST_CHOICES and _chooses(s.body, carried)",
+           "many = many",
+           ("tests/prove/test_searches.py::test_a_loop_whose_ways_memory_decides_is_not_run_out",)),
     Mutant("the thread that wrote is not the one that reads", "prove/covered_xor.py",
            "Poly({(atom,): 1}) if self.same(atom) else self._of_element(atom)",
            "self._of_element(atom) or Poly({(atom,): 1})",

@@ -175,12 +175,12 @@ def test_a_fault_of_another_access_in_the_line_refutes_nothing():
 
 def test_nor_does_a_fault_of_the_same_array_elsewhere_in_the_line():
     @kernel(threads=32, blocks=1, where=lambda n, size, x, perm: (n >= 0, size > 0, len(perm) >= 1, len(x) >= size))
-    def walk(x: ptr(u32), perm: ptr(const(u32)), size: int, n: int):
+    def walk(x: ptr(u32), perm: ptr(const(float)), size: int, n: int):
         with each(thread, x) as i:
             at = 0
             for k in range(n):
                 x[i] = x[at] + 1
-                at = int(perm[0] % u32(size))
+                at = int(perm[0])
 
     found = {o.what: o.verdict for o in walk.prove(properties="bounds").obligations}
     assert found["`x[i]` is outside of `x`"] is Verdict.REFUTED

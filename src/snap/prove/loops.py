@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from snap.prove.evaluate import Key, Walk
 
 MOST_TRIPS, MOST_COPIES, MOST_ROUNDS = 64, 256, 5
+MOST_CHOICES = 8  # of memory, one after the other, that are followed way by way
 FOREVER = 1 << 63
 FEW, MANY = 64, 1 << 20  # what a loop's iteration may add, as a number
 
@@ -89,6 +90,7 @@ def counted(w: Walk, s: ir.For) -> None:
         if not trips:
             return
         many = bool(trips[MOST_TRIPS:]) or w.repeated * len(trips) > MOST_COPIES
+        many = many or len(trips) > MOST_CHOICES and _chooses(s.body, carried)
         if not out and not many and (carried or _shifts(s.body) or _looks_up(w, s.body) or len(trips) == 1):
             _run_out(w, s, trips)
             return
@@ -230,6 +232,17 @@ def _carried(w: Walk, body: ir.Body) -> dict[Key, Carried]:
     return found
 
 
+def _chooses(body: ir.Body, carried: dict[Key, Carried]) -> bool:
+    """Whether memory decides what iterations carry: run out, each of them doubles the ways that lead there."""
+    names = {c.var.uid for c in carried.values()}
+    return any(
+        isinstance(s, ir.If)
+        and any(isinstance(e, ir.Load) for e in expressions(s))
+        and any(var.uid in names for inner in statements((s,)) for var in assigned(inner))
+        for s in statements(body)
+    )
+
+
 def _shifts(body: ir.Body) -> bool:
     """Whether it shifts by what is no number: by the counter, most likely."""
     return any(
@@ -369,7 +382,8 @@ def _learn(
             c.holds, c.group = OF_BOOLS, _group(w)
         elif isinstance(entry, Poly):
             known = [*w.out.facts, *w.path]
-            c.holds = tuple(one for one in CANDIDATES if w.ladder.follows(known, one(entry, entry)))
+            tried = (*CANDIDATES, *_ends_of(ends[key].term, settled))
+            c.holds = tuple(one for one in tried if w.ladder.follows(known, one(entry, entry)))
             c.group = _group(w)
     for _ in range(MOST_ROUNDS):
         if not any(c.holds for c in left.values()):
@@ -379,6 +393,19 @@ def _learn(
             return
     for c in left.values():
         c.holds = ()
+
+
+def _ends_of(end: Any, settled: int) -> list[Callable[[Poly, Poly], Cond]]:
+    """What an iteration may leave the variable below, by what it is made of: `at % size` is below `size`, min(at, last)
+    no more than `last`, if these are numbers of outside.
+    """
+    found: dict[tuple[Poly, int], None] = {}
+    for atom in atoms_of([], [end]) if isinstance(end, Poly) else ():
+        parts = atom.parts[1:] if atom.kind is kinds.MOD else atom.parts if atom.kind is kinds.MIN else ()
+        for p in parts:
+            if p.value is None and all(one.number < settled for one in atoms_of([], [p])):
+                found[p, 1 if atom.kind is kinds.MOD else 0] = None
+    return [lambda v, entry, p=p, less=less: at_least(p, v + less) for p, less in list(found)[:MOST_ROUNDS]]
 
 
 def _most(w: Walk, step: Poly, known: list[Cond], settled: int, of: Scalar) -> tuple[Poly, ...]:

@@ -100,8 +100,11 @@ def examples() -> Iterator[tuple[str, SnapFunction]]:
 def library() -> Iterator[tuple[str, SnapFunction]]:
     from snap.lib import (
         attention_kernels,
+        attention_one_pass,
         embedding_kernels,
+        gemm_fp8_kernel,
         gemm_kernels,
+        gemm_ragged_kernel,
         gemm_slices,
         gemm_splits,
         gemm_thin,
@@ -114,6 +117,7 @@ def library() -> Iterator[tuple[str, SnapFunction]]:
         softmax_rows,
         transposition,
     )
+    from snap.lib.attention_gradients import queries_kernel
     from snap.lib.gemm_tf32 import tf32_kernel
 
     sgemm = sys.modules["snap.lib.sgemm"]  # `snap.lib.sgemm` itself is the function
@@ -140,6 +144,11 @@ def library() -> Iterator[tuple[str, SnapFunction]]:
     yield "gemm by clusters", gemm_kernels.gemm_kernel(BF16, BF16, False, True, 64, 128, bias_type=F32, activation="gelu", TEAM=2)
     yield "gemm in slices", gemm_slices.slices_kernel(BF16, BF16, False, False)
     yield "gemm by blocks that meet", gemm_splits.splits_kernel(BF16, BF16, True, False)
+    yield "gemm of ragged groups", gemm_ragged_kernel.ragged_kernel(BF16)
+    yield "gemm of 8 bits", gemm_fp8_kernel.promoted_kernel("e4m3", BF16, None)
+    yield "large gemm of 8 bits", gemm_fp8_kernel.halves_kernel("e4m3", BF16, None)
+    yield "gradients of keys and values", attention_one_pass.one_pass_kernel(BF16, 128, True, False, True)
+    yield "gradients of queries", queries_kernel(BF16, 128, True, False)
     yield "gemm of few rows", gemm_thin.thin_kernel(BF16, BF16, True)
     yield "tf32 along", tf32_kernel(True, 128, 128)
     yield "tf32 rows, divided", tf32_kernel(False, 128, 256, 2, DIVIDED=True)

@@ -74,7 +74,8 @@ def check(ptx: list[Instruction], sass: list[Instruction]) -> list[str]:
 
 
 # One half of a register, or some bits of it, may be set before the others are: what reads the register and writes it is no use of it yet.
-_MERGES = ("PRMT", "LOP3")
+# A call counts as reading, too, what the function writes before it reads it.
+_MERGES = ("PRMT", "LOP3", "CALL")
 # Whether a product reads its accumulators, a predicate says: those that `snap_fresh` has left hold nothing, and it is false then.
 _FROM_ZERO = re.compile(r"GMMA.*, U?P\d")
 

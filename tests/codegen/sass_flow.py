@@ -12,7 +12,7 @@ import flow
 from flow import Instruction
 
 _LINE = re.compile(r"^\s+/\*[0-9a-f]+\*/\s+(?:@(!?U?P\w+) )?\s*([\w.]+)\s*([^;]*);\s*(?://(.*))?$")
-_LABEL = re.compile(r"^(\.\w+):")
+_LABEL = re.compile(r"^([.$][\w$]+):")  # `.L_x_1`, and functions of the assembler's own: `$__internal_0_$__cuda_sm20_div_s64`
 _FILES = {"GPR": "R", "PRED": "P", "UGPR": "UR", "UPRED": "UP"}
 _TITLES = re.compile(r"// \|((?:\s+U?(?:GPR|PRED)\s+\|)+)")  # which files of registers have columns,
 _NUMBERS = re.compile(r"// \|(\s+# 0.*)$")  # and where each begins
@@ -40,7 +40,7 @@ def parse(text: str) -> list[Instruction]:
     code.append(Instruction("end", ""))
     calls = [at for at, one in enumerate(code) if one.op.startswith("CALL")]
     for at, one in enumerate(code[:-1]):
-        targets = tuple(labels[label] for label in re.findall(r"`\((\.\w+)\)", one.text) if label in labels)
+        targets = tuple(labels[label] for label in re.findall(r"`\(([.$][\w$]+)\)", one.text) if label in labels)
         kind = one.op.split(".")[0]
         if kind in ("BRA", "JMP", "BRX", "CALL"):
             alone = not one.guarded and len(one.operands) == 1 and ".DIV" not in one.op and "ANY" not in one.op

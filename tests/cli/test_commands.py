@@ -455,7 +455,7 @@ def sums(x: ptr(const(int)) @ grid[1], out: ptr(int) @ grid[1], n: int @ grid[1]
 def test_explain_shows_copies_and_their_waits(snap_command):
     code, out, _ = snap_command("explain", write("pipelined.py", PIPELINED))
     lines = out.splitlines()
-    assert code == 0 and "1 synchronization point" in lines[1]
+    assert code == 0 and "2 synchronization points" in lines[1]  # in the loop, and at the block's end
     assert any("row: a stage of `rows`" in line for line in lines)
     copy = next(index for index, line in enumerate(lines) if "async_copy" in line)
     assert (

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import itertools
 import types
 
 import numpy as np
@@ -15,10 +16,13 @@ import pytest
 
 import snap
 from snap import *
+from snap.analysis import linear
+from snap.frontend.conditions import condition_tree
 from snap.ir.points import points
 from snap.prove import kept
 from snap.prove.needless import needless
 from snap.prove.order import asked_of, order
+from snap.prove.order_where import told
 from snap.record import replace
 from snap.sync import conflicts, synchronize
 
@@ -163,6 +167,34 @@ def weaken(monkeypatch, module, old, new):
 
 def _said(code):
     return code.co_code, code.co_names, [_said(one) if isinstance(one, types.CodeType) else one for one in code.co_consts]
+
+
+CONDITIONS = (
+    lambda n, m: n < m + 2,
+    lambda n, m: (n >= 1, m <= 3),
+    lambda n, m: 0 <= n < m <= 3,
+    lambda n, m: n == 2 * m and -m <= n,
+    lambda n, m: n % 3 == 1,
+    lambda n, m: (n // 2 > m, m % 2 == n % 2),
+    lambda n, m: n * m < 2**2,
+    lambda n, m: (n + 1) * (m - 1) >= n * n,
+    lambda n, m: n < 2 or m > 1,
+    lambda n, m: (n in (1, 2), not m > 2, n != m),
+)
+
+
+@pytest.mark.parametrize("k", range(len(CONDITIONS)))
+def test_what_the_second_walk_reads_of_where_holds_where_python_says_so(k):
+    """And says something: of those that are read, some launch that `where=` excludes keeps none of it."""
+    holds, (tree, _) = CONDITIONS[k], condition_tree(CONDITIONS[k])
+    found = told(tree.body, {"n": linear.unknown(("n",)), "m": linear.unknown(("m",))})
+    excluded = False
+    for n, m in itertools.product(range(-5, 6), repeat=2):
+        kept_ = holds(n, m) if not isinstance(holds(n, m), tuple) else all(holds(n, m))
+        read = all(linear.value(form, {("n",): n, ("m",): m}) >= 0 for form in found)
+        assert read or not kept_, (n, m)
+        excluded = excluded or not read
+    assert excluded == (k < 8)
 
 
 @pytest.fixture(autouse=True)

@@ -519,3 +519,34 @@ def test_a_step_that_might_do_more_than_look_is_not_left_out(gpu):
         want = torch.softmax(2 * x, -1)
         right(doubled(x), want)
     assert not doubled.calls.quick
+
+
+def test_torch_is_told_what_a_quick_call_writes(gpu):
+    """Of what the caller gave; and what requires grad is left to the function, which refuses it."""
+    a, b = filled(32, 64, dtype=torch.bfloat16), filled(64, 32, dtype=torch.bfloat16)
+    before = a._version, b._version
+    for make in (lambda: new(torch.empty, (32, 32), torch.bfloat16, "cpu"), lambda: torch.nn.Parameter(filled(32, 32, dtype=torch.bfloat16), requires_grad=False)):
+        lib.gemm(a, b, out=make())
+        out, launched = make(), len(gpu.launched)
+        for _ in range(3):
+            version = out._version
+            lib.gemm(a, b, out=out)
+            right(out.detach(), torch.mm(a, b))
+            assert out._version > version and (a._version, b._version) == before
+        assert len(gpu.launched) > launched, "they were quick"
+        kept = torch.exp(leaf := torch.ones(32, 32, dtype=torch.bfloat16, requires_grad=True))
+        lib.gemm(a, b, out=kept.detach())
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            kept.sum().backward()
+        assert leaf.grad is None
+        for wanting in (out.detach().clone().requires_grad_(), out.detach().clone().requires_grad_() * 1):
+            version, launched = wanting._version, len(gpu.launched)
+            for _ in range(3):
+                with pytest.raises((LaunchError, NotImplementedError)):
+                    lib.gemm(a, b, out=wanting)
+            assert wanting._version == version and len(gpu.launched) == launched
+            with torch.no_grad():
+                for _ in range(3):
+                    lib.gemm(a, b, out=wanting)
+            assert wanting._version >= version + 3
+

@@ -25,7 +25,7 @@ from typing import Any
 
 from snap.record import record
 from snap.runtime.likeness import likeness
-from snap.runtime.torchwrites import refused, telling
+from snap.runtime.torchwrites import telling
 from snap.runtime.trusted import LINE, Trusted, trusted
 
 MISS: Any = object()  # what a plan gives for a call that is not its own
@@ -72,27 +72,18 @@ def replay_text(steps: list[ReplayStep], arguments: int, result: str) -> str:
 
 
 class Quick:
-    """A call that can be made quickly: what is compared, and the lines that do it; which arguments it may write."""
+    """A call that can be made quickly: what is compared, and the lines that do it.  A call that would overwrite what
+    requires grad was refused, and is none: whether a gradient is wanted counts in its signature.
+    """
 
-    def __init__(
-        self,
-        torch: Any,
-        name: str,
-        conditions: list[str],
-        lines: list[str],
-        names: dict[str, object],
-        written: list[int],
-    ):
+    def __init__(self, torch: Any, name: str, conditions: list[str], lines: list[str], names: dict[str, object]):
         self.torch, self.name, self.conditions, self.lines, self.names = torch, name, conditions, lines, names
-        self.written = written
         self.code: dict[tuple[str, ...], Any] = {}
 
     def plan(self, values: tuple[object, ...]) -> ReplayPlan | None:
-        """For torch's state as it is now; None where nobody should be passed by, where torch cannot compare, or where
-        the call is to be refused.
-        """
+        """For torch's state as it is now; None where nobody should be passed by, or where torch cannot compare."""
         found = state_conditions(self.torch, values)
-        if found is None or any(refused(values[k]) for k in self.written):
+        if found is None:
             return None
         conditions, names = found
         code = self.code.get(conditions)
@@ -275,8 +266,7 @@ def quick_at(
         if offsets:
             conditions.append(f"{word}.storage_offset() == {tensor.storage_offset()}")
             conditions.append(f"{word}.untyped_storage().nbytes() == {tensor.untyped_storage().nbytes()}")
-    written = [int(name.removeprefix("a")) for name in text.written()]
-    return Quick(torch, name, conditions + text.apart(), lines, {**tape.values, **names, **text.names}, written)
+    return Quick(torch, name, conditions + text.apart(), lines, {**tape.values, **names, **text.names})
 
 
 class _Text:

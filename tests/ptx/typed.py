@@ -302,6 +302,8 @@ REASONS: tuple[tuple[str, str, str, str], ...] = (
     ("machine", "PTX005", r"\{[^{},]+\}", "ptxas takes braces around one register where no vector is; the ISA does not say so"),
     ("machine", "PTX005", r" v(global|shared|local|const|param)\b", "ptxas takes an address without brackets where there are none in the ISA"),
     ("machine", "PTX005", r"^(@\S+ )?(atom|red)\.", "ptxas takes one operand more of an atomic, which nothing reads"),
+    ("machine", "PTX004", r"^(@\S+ )?wgmma\.(?!.*aligned)", "ptxas takes wgmma without .aligned, which the ISA asks for"),
+    ("ptxas", "crashed", "", "ptxas ends without an answer"),
     ("machine", "PTX004", r"^(@\S+ )?v\w+[24]\.", "the machine reads the words of video instructions in the order of the ISA"),
 )
 

@@ -220,8 +220,10 @@ bra ?uni : label
 exit|trap|brkpt :
 bar ?cta sync : barrier count?
 bar ?cta arrive : barrier count
-bar ?cta red popc u32 : =u32 barrier count?before !
-bar ?cta red and|or pred : =pred barrier count?before !
+bar ^red popc u32 : =u32 barrier count?before !
+bar ^red and|or pred : =pred barrier count?before !
+bar ^cta ^red popc u32 : =u32 barrier count?before !
+bar ^cta ^red and|or pred : =pred barrier count?before !
 bar ^warp sync : u32
 barrier ?cta sync ?aligned : barrier count?
 barrier ?cta arrive ?aligned : barrier count

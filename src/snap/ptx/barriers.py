@@ -1,7 +1,12 @@
 """Barriers of blocks and clusters: who has come, and who waits.
 
-Rule (PTX ISA, "bar"): a barrier lets its waiters go when as many threads have come as it was asked for; without a
-number, all threads of the block that have not left.  `bar.red` gives each waiter what all predicates say together.
+Rule (PTX ISA, "bar"; the report's 5.5.1, remBar and endBar): a barrier lets its waiters go when as many threads have
+come as it was asked for; without a number, all threads of the block that have not left.  With b a block, n a number:
+
+    full(b, n) = come(b, n) > 0 and come(b, n) >= (asked(b, n) or |{t in b : t has not left}|)
+
+Who has left is excused, unless `checks="barriers"` is given (absent.py).  `bar.red` gives each waiter what all
+predicates say together.
 """
 
 from __future__ import annotations

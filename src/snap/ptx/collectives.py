@@ -75,6 +75,9 @@ def _members(mask: np.ndarray, lanes: Lanes) -> np.ndarray:
 
 
 def shuffle(m: Machine, one: Instruction, pc: int) -> Step | None:
+    """Rule (PTX ISA, "shfl.sync"): d(t) = a(src(t)) if src(t) lies in t's segment, which c gives, else a(t).  A lane
+    src(t) that does not execute the shuffle has no value; here it is 0 (`checks="shuffles"`, absent.py).
+    """
     mode = one.parts[2]
     if one.parts[1] != "sync" or mode not in ("up", "down", "bfly", "idx") or one.parts[-1] != "b32":
         return None

@@ -168,7 +168,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("who does not take a branch waits for it in a diverge token", "ptx/branching.py",
            "    other = Token(DIVERGE, not_taken(s.active, targets, pc), s.pc)\n    return replace(s, pc=pc, active=taken(targets, pc), tokens=(other, *s.tokens))\n\n\ndef call(",
            "    other = Token(DIVERGE, s.active, s.pc)\n    return replace(s, pc=pc, active=taken(targets, pc), tokens=(other, *s.tokens))\n\n\ndef call(",
-           ("tests/ptx/test_theorem1.py",)),
+           ("tests/ptx/test_theorem1.py::test_with_two_premises_more_it_holds",)),
     Mutant("a register is shown after instructions that name it", "ptx/values.py",
            "if r.function == one.function and r.index in touched:",
            "if r.function == one.function:",

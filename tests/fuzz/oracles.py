@@ -113,9 +113,22 @@ def _judge(case: Case, outcome: Outcome, seeds: range, slow: bool) -> None:
         _same(got, want, f"seed {seed}", "difference")
     if case.family == "forms":
         _written_out(case, outcome)
+    if case.family == "handover":
+        _ordered(compiled.synced)
     interpreter = available("slow") if slow else None
     if interpreter is not None:
         _slowly(interpreter, case, outcome)
+
+
+def _ordered(function) -> None:
+    """What is handed over is shown to be ordered by an analysis that shares nothing with the inference."""
+    from snap.prove.order import order
+
+    with _stage("order"):
+        found = order(function)
+    if found.verdict != "ordered":
+        pairs = "; ".join(f"`{p.first.name}` line {p.first.span.line}, `{p.second.name}` line {p.second.span.line}: {p.why}" for p in found.open)
+        raise Failed("not shown to be ordered", pairs or str(found.unknown or found.stuck))
 
 
 def _written_out(case: Case, outcome: Outcome) -> None:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 _COMMUTE = frozenset(("add", "min", "max", *BITWISE))
 MOST_ATOMICS = 32  # atomics on one element that are compared, from the last one
-_DEEPEST = 8  # hand-overs in a row
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,23 +64,21 @@ SpokenBy = tuple[Spoken, int]  # and by which thread of the block
 
 
 class Promises:
-    """released: by element, what was released there; heard: by block, who acquired, and what."""
+    """released: by element, what was released there, one event for all that a thread releases by one statement while it
+    stays where it is (a loop that waits); heard: by block, who acquired, and how much of that.
+    """
 
     def __init__(self) -> None:
-        self.released: dict[tuple, list[SpokenBy]] = {}
-        self.heard: dict[int, list[tuple[SpokenBy, list[SpokenBy], int]]] = {}
-        self._known: dict[tuple, int] = {}
+        self.released: dict[tuple, dict[tuple, SpokenBy]] = {}
+        self.heard: dict[int, dict[tuple, tuple[SpokenBy, list[SpokenBy]]]] = {}
 
     def release(self, cell: tuple, event: SpokenBy) -> None:
-        self.released.setdefault(cell, []).append(event)
+        self.released.setdefault(cell, {})[_here(event)] = event
 
     def acquire(self, cell: tuple, event: SpokenBy) -> None:
         found = self.released.get(cell)
-        block = event[0].lanes.number
-        key = (block, event[1], cell, event[0].path[-1].number)
-        if found and self._known.get(key) != len(found):
-            self._known[key] = len(found)
-            self.heard.setdefault(block, []).append((event, found, len(found)))
+        if found:
+            self.heard.setdefault(event[0].lanes.number, {})[(cell, *_here(event))] = event, list(found.values())
 
     def broken(self, entries: list[LoggedAccess]) -> Iterator[tuple[LoggedAccess, int, LoggedAccess, int, int]]:
         """Pairs that were promised to be ordered, the first one first, and the address."""
@@ -103,24 +100,31 @@ class Promises:
                         continue
                     if ordered(a.segment, i, b.segment, j) or ordered(b.segment, j, a.segment, i):
                         continue
-                    if self.promised(first, second):
+                    if self.promised(first, second, set()):
                         yield a, i, b, j, address
-                    elif self.promised(second, first):
+                    elif self.promised(second, first, set()):
                         yield b, j, a, i, address
                     else:
                         continue
                     told.add((a.site, b.site))
 
-    def promised(self, a: SpokenBy, b: SpokenBy, deep: int = _DEEPEST) -> bool:
-        for q, found, count in self.heard.get(b[0].lanes.number, ()) if deep else ():
-            if not before(q, b):
+    def promised(self, a: SpokenBy, b: SpokenBy, seen: set[int]) -> bool:
+        """seen: the acquires that were looked at already."""
+        for q, found in self.heard.get(b[0].lanes.number, {}).values():
+            if id(q) in seen or not before(q, b):
                 continue
-            for r in found[:count]:
+            seen.add(id(q))
+            for r in found:
                 if r[0].lanes.number == a[0].lanes.number and before(a, r):
                     return True
-                if r[0].lanes.number != b[0].lanes.number and self.promised(a, r, deep - 1):
+                if r[0].lanes.number != b[0].lanes.number and self.promised(a, r, seen):
                     return True
         return False
+
+
+def _here(event: SpokenBy) -> tuple:
+    spoken, thread = event
+    return spoken.lanes.number, thread, spoken.path[:-1], spoken.path[-1].number
 
 
 def before(x: SpokenBy, z: SpokenBy) -> bool:

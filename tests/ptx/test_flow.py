@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ptx.graphs import Block, Program, structured, text, unstructured
 from ptx.stacked import controlled, kernel, names
 
-from snap.ptx import load, parse
-from snap.ptx.flow import NOWHERE, Graph, Scope, members, post_dominators
+from snap.ptx import PtxError, load, parse
+from snap.ptx.flow import NOWHERE, Graph, Scope, post_dominators
 from snap.ptx.regions import regions
 
 
@@ -52,12 +53,14 @@ def test_dominators_and_loops(draw):
     program = load(parse(text(unstructured(draw, 0))))
     graph = Graph(program, program.functions["k"])
     edges = graph.successors.__getitem__
-    for n in members(graph.reachable):
-        assert set(members(graph.dominators[n])) == {d for d in reached(edges, 0) if n not in reached(edges, 0, d)}
-    for header, nodes in graph.loops():
-        backs = [n for n in members(nodes) if header in edges(n) and graph.dominators[n] >> header & 1]
+    assert graph.reachable == reached(edges, 0)
+    for n in graph.reachable:
+        above = {d for d in graph.reachable if n not in reached(edges, 0, d)}
+        assert {d for d in graph.reachable if graph.dominates(d, n)} == above and graph.depth(n) == len(above)
+    for header, nodes in graph.loops.items():
+        backs = [n for n in nodes if header in edges(n) and graph.dominates(header, n)]
         assert backs
-        assert set(members(nodes)) == {header} | {n for n in reached(edges, 0) if n != header and any(b in reached(edges, n, header) for b in backs)}
+        assert nodes == {header} | {n for n in reached(edges, 0) if n != header and any(b in reached(edges, n, header) for b in backs)}
 
 
 @settings(derandomize=True, max_examples=40, deadline=None)
@@ -81,15 +84,15 @@ def nested_and_left_at_their_end(drawn: Program) -> None:
     graph = Graph(program, program.functions["k"])
     found = list(regions(graph).values())
     for a in found:
-        assert not a.nodes >> a.meet & 1
+        assert a.meet not in a.nodes
         for b in found:
-            assert not a.nodes & b.nodes or not a.nodes & ~b.nodes or not b.nodes & ~a.nodes
+            assert not a.nodes & b.nodes or a.nodes <= b.nodes or b.nodes <= a.nodes
     for a in (r for r in found if not r.loop):
-        for n in members(a.nodes):
+        for n in a.nodes:
             # Out of it lead its end, the end of a loop around it (a break), and ways on which that comes first, or nothing.
-            around = {r.meet for r in found if r.loop and r.nodes >> n & 1 and r.nodes >> a.meet & 1}
+            around = {r.meet for r in found if r.loop and n in r.nodes and a.meet in r.nodes}
             for k in graph.successors[n]:
-                if not a.nodes >> k & 1 and k != a.meet and k not in around:
+                if k not in a.nodes and k != a.meet and k not in around:
                     assert a.meet not in reached(lambda m, ends=around: [j for j in graph.successors[m] if j not in ends], k)
 
 
@@ -98,7 +101,7 @@ def test_a_scope_ends_where_most_lead_to():
     program = load(parse(kernel("setp.eq.u32 %p1, %r0, 1; @%p1 bra T; setp.eq.u32 %p2, %r0, 2; @%p2 bra A; add.s32 %r1, %r1, 1; A: add.s32 %r1, %r1, 2; ret; T: trap;")))
     graph = Graph(program, program.functions["k"])
     scope = Scope(graph)
-    assert [scope.meets[b] for b in scope.branches()] == [3] and not scope.main >> 4 & 1
+    assert [scope.meets[b] for b in scope.branches()] == [3] and 4 not in scope.main
 
 
 def test_what_is_not_a_branch_costs_nothing():
@@ -108,6 +111,48 @@ def test_what_is_not_a_branch_costs_nothing():
     assert [n.split()[1] if n[0] == "@" else n.split()[0] for n in names(controlled(kernel(body)))][: len(plain)] == [
         "bra.uni" if n == "bra" else n for n in plain
     ]
+
+
+SHAPES = {
+    "branches": "setp.ne.u32 %p1, %r1, {k};\n@%p1 bra L{k};\nadd.u32 %r2, %r2, 1;\nL{k}:\n",
+    "loops": "L{k}:\nadd.u32 %r2, %r2, 1;\nsetp.ne.u32 %p1, %r2, {k};\n@%p1 bra M{k};\nsetp.ne.u32 %p2, %r2, 7;\n@%p2 bra L{k};\nM{k}:\n",
+    "early ends": "setp.ne.u32 %p1, %r1, {k};\n@%p1 bra L{k};\nret;\nL{k}:\n",
+    "switches": "t{k}: .branchtargets A{k}, B{k};\nbrx.idx %r1, t{k};\nA{k}:\nadd.u32 %r2, %r2, 1;\nB{k}:\n",
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_twice_the_lines_take_twice_the_time(shape, monkeypatch):
+    """Not more than about twice the visits of nodes, in functions of 100 and 200 branches, loops or ends; a loop is around all."""
+    from snap.ptx import flow
+
+    visits = 0
+    edges, successors = Scope._edges, Graph.dominates
+
+    def counted(*given):
+        nonlocal visits
+        visits += 1
+        return edges(*given)
+
+    def asked(*given):
+        nonlocal visits
+        visits += 1
+        return successors(*given)
+
+    monkeypatch.setattr(flow.Scope, "_edges", counted)
+    monkeypatch.setattr(flow.Graph, "dominates", asked)
+    found = []
+    for count in (100, 200):
+        visits = 0
+        controlled(kernel("again:\n" + "".join(SHAPES[shape].format(k=k) for k in range(count)) + "@%p3 bra again;\n"))
+        found.append(visits)
+    assert found[0] > 100 and found[1] < 2.2 * found[0], found
+
+
+def test_loops_that_are_nested_too_deep_are_refused():
+    deep = "".join(f"L{k}:\nadd.u32 %r2, %r2, 1;\n" for k in range(80)) + "".join(f"setp.ne.u32 %p1, %r2, {k};\n@%p1 bra L{k};\n" for k in reversed(range(80)))
+    with pytest.raises(PtxError, match="loops of `k` are nested more than 64 deep, too deep for the stack mode"):
+        controlled(kernel(deep))
 
 
 def test_the_same_program_twice():

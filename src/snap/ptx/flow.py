@@ -11,6 +11,7 @@ of a scope has an immediate post-dominator in it, or meets nobody (`NOWHERE`).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from snap.ptx.program import Code, Function, Instruction, Program, Several
@@ -32,67 +33,89 @@ class Block:
 
 
 class Graph:
-    """successors: of each node, in the order of its block's targets, the next block last."""
+    """successors: of each node, in the order of its block's targets, the next block last; before: those that lead to
+    it, reachable ones alone.
+    """
 
     def __init__(self, program: Program, function: Function):
         self.blocks = blocks_of(program.instructions, function)
         at = {b.start: k for k, b in enumerate(self.blocks)}
         self.successors = [[at[t] for t in b.targets] + [k + 1] * b.falls for k, b in enumerate(self.blocks)]
-        self.traps = [k for k, b in enumerate(self.blocks) if program.instructions[b.end - 1].parts[0] == "trap"]
-        self.reachable = self.reach(0)
-        self.dominators = self._dominators()
+        self.traps = {k for k, b in enumerate(self.blocks) if program.instructions[b.end - 1].parts[0] == "trap"}
+        order = _post_order([0], self.successors.__getitem__)
+        self.reachable = set(order)
+        self.before: list[set[int]] = [set() for _ in self.successors]
+        for n in order:
+            for k in self.successors[n]:
+                self.before[k].add(n)
+        self._dominate(order[::-1])
+        self.loops = self._loops()
 
-    def reach(self, start: int, without: int = NOWHERE) -> int:
-        """The set of nodes on paths from a node, itself among them; paths end before the node `without`."""
-        return _reach([start], self.successors.__getitem__, without)
+    def reaches(self, start: int, without: int, any_of: set[int]) -> bool:
+        """Whether a path from a node, which does not come to `without`, comes to one of these."""
+        seen, waiting = {start}, [start] if any_of else []
+        while waiting:
+            n = waiting.pop()
+            if n in any_of:
+                return True
+            new = [k for k in self.successors[n] if k != without and k not in seen]
+            seen.update(new)
+            waiting += new
+        return False
 
-    def dominated(self, node: int) -> int:
-        """The set of nodes that are reached through this one only."""
-        return sum(1 << n for n in members(self.reachable) if self.dominators[n] >> node & 1)
+    def dominates(self, node: int, other: int) -> bool:
+        """Whether all paths to the other lead through this node."""
+        while other >= len(self.blocks) and other != node:
+            other = self.above[other]
+        return other == node or node < len(self.blocks) and self.enter[node] <= self.enter[other] <= self.leave[node]
 
-    def loops(self) -> list[tuple[int, int]]:
-        """Natural loops: (header, the set of their nodes); those of one header are one."""
-        found: dict[int, int] = {}
-        before = predecessors(self.successors, self.reachable)
-        for n in members(self.reachable):
-            for header in self.successors[n]:
-                if self.dominators[n] >> header & 1:
-                    body = 0 if n == header else _reach([n], before.__getitem__, header)
-                    found[header] = found.get(header, 0) | 1 << header | body
-        return sorted(found.items())
+    def depth(self, node: int) -> int:
+        """How many nodes dominate a block."""
+        return self.depths[node]
 
-    def join(self, where: int, region: int) -> int:
+    def join(self, where: int, region: set[int]) -> int:
         """A new node, through which all edges from a region to `where` lead from now on."""
         new = len(self.successors)
-        sources = [n for n in members(region) if where in self.successors[n]]
+        sources = region & self.before[where]
         for n in sources:
             self.successors[n] = [new if k == where else k for k in self.successors[n]]
         self.successors.append([where])
-        self.reachable |= 1 << new
-        self.dominators.append(_all(self.dominators[n] for n in sources) | 1 << new)
+        self.before[where] -= sources
+        self.before[where].add(new)
+        self.before.append(sources)
+        self.reachable.add(new)
+        first, *rest = sorted(sources)
+        for n in rest:
+            while not self.dominates(first, n):
+                first = self.above[first]
+        self.above[new] = first
         return new
 
     def dissolve(self, join: int) -> None:
         (where,) = self.successors[join]
-        for n in members(self.reachable):
+        for n in self.before[join]:
             self.successors[n] = [where if k == join else k for k in self.successors[n]]
-        self.reachable &= ~(1 << join)
+        self.before[where].discard(join)
+        self.before[where] |= self.before[join]
+        self.reachable.discard(join)
 
     # ---- made once --------------------------------------------------------------------------------------------------
 
-    def _dominators(self) -> list[int]:
-        """Of each node the set of nodes on all paths to it, itself among them; unreachable ones have everything."""
-        every = (1 << len(self.blocks)) - 1
-        found = [1] + [every] * (len(self.blocks) - 1)
-        before = predecessors(self.successors, self.reachable)
-        order = [n for n in members(self.reachable) if n]
-        changed = True
-        while changed:
-            changed = False
-            for n in order:
-                new = _all(found[k] for k in before[n]) | 1 << n
-                if new != found[n]:
-                    found[n], changed = new, True
+    def _dominate(self, order: list[int]) -> None:
+        """The tree of dominators: above a node its immediate one; of each block, when a walk enters and leaves it."""
+        self.above = immediate(order, {n: [k for k in self.before[n]] for n in order}, {0})
+        self.depths = {NOWHERE: 0}
+        for n in order:
+            self.depths[n] = self.depths[self.above[n]] + 1
+        self.enter, self.leave = walked(self.above, NOWHERE)
+
+    def _loops(self) -> dict[int, set[int]]:
+        """Natural loops: by header the set of their nodes; those of one header are one."""
+        found: dict[int, set[int]] = {}
+        for header in sorted(self.reachable):
+            latches = [n for n in self.before[header] if self.dominates(header, n)]
+            if latches:
+                found[header] = _reach([n for n in latches if n != header], self.before.__getitem__, header) | {header}
         return found
 
 
@@ -104,41 +127,52 @@ class Scope:
     def __init__(self, graph: Graph, entry: int = 0, cut: int = NOWHERE, end: int | None = None):
         self.graph, self.entry, self.cut = graph, entry, cut
         self.end = self._last() if end is None else end
-        self.refresh()
-
-    def refresh(self) -> None:
-        """After joins have been added to the graph."""
         self.nodes = _reach([self.entry], self._edges, NOWHERE)
-        before: dict[int, list[int]] = {n: [] for n in members(self.nodes)}
+        before: dict[int, list[int]] = {n: [] for n in sorted(self.nodes)}
         for n in before:
             for k in self._edges(n):
                 before[k].append(n)
-        self.main = self.nodes if self.end == NOWHERE else _reach([self.end], before.__getitem__, NOWHERE)
+        self.main = set(self.nodes) if self.end == NOWHERE else _reach([self.end], before.__getitem__, NOWHERE)
         self.meets = post_dominators({n: self.onward(n) for n in before})
 
     def onward(self, node: int) -> list[int]:
         """Successors, in the main graph where the node is in it."""
         edges = self._edges(node)
-        return [n for n in edges if self.main >> n & 1] if self.main >> node & 1 else edges
+        return [n for n in edges if n in self.main] if node in self.main else edges
 
-    def region(self, start: int, without: int) -> int:
+    def region(self, start: int, without: int) -> set[int]:
         """The set of nodes behind a node and before another.  The first is among them if it is in a loop."""
         return _reach([n for n in self.onward(start) if n != without], self.onward, without)
 
+    def grow(self, region: set[int], start: int, without: int) -> None:
+        """A node, and those behind it, are in a region; whoever is in it has brought those behind it already."""
+        waiting = [start]
+        while waiting:
+            n = waiting.pop()
+            if n not in region:
+                region.add(n)
+                waiting += [k for k in self.onward(n) if k != without]
+
     def branches(self) -> list[int]:
         """Nodes after which threads may part and meet again."""
-        return [n for n in members(self.nodes) if len(self.onward(n)) > 1]
+        return [n for n in sorted(self.nodes) if len(self.onward(n)) > 1]
 
-    def join(self, where: int, region: int) -> int:
+    def join(self, where: int, region: set[int]) -> int:
         """A join, when all of the region's edges out of it lead to `where`."""
         new = self.graph.join(where, region)
-        self.nodes |= 1 << new
-        self.main |= (self.main >> where & 1) << new
-        self.meets[new] = where
-        for n in members(region):
+        self.adopt(new)
+        for n in region:
             if self.meets[n] == where:
                 self.meets[n] = new
         return new
+
+    def adopt(self, join: int) -> None:
+        """A join that stands before one of the scope's nodes is one of them."""
+        (where,) = self.graph.successors[join]
+        self.nodes.add(join)
+        if where in self.main:
+            self.main.add(join)
+        self.meets[join] = where
 
     def _edges(self, node: int) -> list[int]:
         if node == self.end:
@@ -148,10 +182,40 @@ class Scope:
     def _last(self) -> int:
         """Of the blocks that leave a function the one that most nodes reach; a trap is none."""
         graph = self.graph
-        before = predecessors(graph.successors, graph.reachable)
-        ends = [n for n in members(graph.reachable) if not graph.successors[n]]
-        reached = {n: _reach([n], before.__getitem__, NOWHERE).bit_count() for n in ends}
-        return max(ends, key=lambda n: (n not in graph.traps, reached[n], n), default=NOWHERE)
+        ends = [n for n in graph.reachable if not graph.successors[n]]
+        most = _most_before(graph)
+        best = (False, 0, NOWHERE)
+        for n in sorted(ends, key=lambda n: (n not in graph.traps, most[n], n), reverse=True):
+            if (n not in graph.traps, most[n], n) > best:
+                reached = len(_reach([n], graph.before.__getitem__, NOWHERE))
+                best = max(best, (n not in graph.traps, reached, n))
+        return best[2]
+
+
+def _most_before(graph: Graph) -> dict[int, int]:
+    """Of each node, how many can reach it at most: those of its strongly connected component, and of those before it in
+    two orders of the graph of components.
+    """
+    found = dict.fromkeys(graph.reachable, len(graph.reachable))
+    for turned in (False, True):
+        after = lambda n, turned=turned: graph.successors[n][:: -1 if turned else 1]  # noqa: E731
+        order = _post_order([0], after)
+        seen: set[int] = set()
+        count = 0
+        for n in reversed(order):  # Kosaraju: components come in the order of the graph
+            if n in seen:
+                continue
+            component, waiting = {n}, [n]
+            while waiting:
+                new = {k for k in graph.before[waiting.pop()] if k not in seen and k not in component}
+                component |= new
+                waiting += new
+            seen |= component
+            count += len(component)
+            for k in component:
+                found[k] = min(found[k], count)
+            count -= not graph.successors[n]  # an end leads to no other
+    return found
 
 
 def blocks_of(instructions: list[Instruction], function: Function) -> list[Block]:
@@ -193,18 +257,30 @@ def post_dominators(onward: dict[int, list[int]]) -> dict[int, int]:
     for n, after in onward.items():
         for k in after:
             before[k].append(n)
-    order = _post_order(ends, before)
-    while len(order) < len(onward):
-        ends.append(max(set(onward) - set(order)))
-        order = _post_order(ends, before)
-    rank = {n: k for k, n in enumerate(order)} | {NOWHERE: len(order)}
+    order = _post_order(ends, before.__getitem__)
+    left = sorted(set(onward) - set(order))
+    seen = set(order)
+    while left:
+        last = left.pop()
+        if last not in seen:
+            ends.append(last)
+            more = _post_order([last], before.__getitem__, seen)
+            order += more
+            seen.update(more)
+    return immediate(order[::-1], onward, set(ends))
+
+
+def immediate(order: list[int], towards: dict[int, list[int]], ends: set[int]) -> dict[int, int]:
+    """Of each node the next one that all its paths come to, or NOWHERE (Cooper, Harvey and Kennedy, "A Simple, Fast
+    Dominance Algorithm").  order: reverse post-order, from the ends; towards: what each node leads to, or is led to by.
+    """
+    rank = {n: -k for k, n in enumerate(order)} | {NOWHERE: 1}
     found: dict[int, int] = {NOWHERE: NOWHERE}
-    at_end = set(ends)
     changed = True
     while changed:
         changed = False
-        for n in reversed(order):
-            known = [k for k in onward[n] if k in found] + [NOWHERE] * (n in at_end)
+        for n in order:
+            known = [k for k in towards[n] if k in found] + [NOWHERE] * (n in ends)
             new = known[0]
             for k in known[1:]:
                 while new != k:
@@ -217,17 +293,37 @@ def post_dominators(onward: dict[int, list[int]]) -> dict[int, int]:
     return found
 
 
-def _post_order(ends: list[int], before: dict[int, list[int]]) -> list[int]:
-    """Of the graph turned around, from its ends."""
-    seen, order = set(ends), []
-    for end in ends:
-        stack = [(end, iter(before[end]))]
+def walked(above: dict[int, int], root: int) -> tuple[dict[int, int], dict[int, int]]:
+    """A tree, given by what is above each node: when a walk enters each, and the last number inside of it.  So a is b
+    or above it where enter[a] <= enter[b] <= leave[a].
+    """
+    below: dict[int, list[int]] = {}
+    for n, k in above.items():
+        if n != root:
+            below.setdefault(k, []).append(n)
+    enter: dict[int, int] = {}
+    leave: dict[int, int] = {}
+    walk = [(root, False)]
+    while walk:
+        n, over = walk.pop()
+        if over:
+            leave[n] = len(enter)
+            continue
+        enter[n] = len(enter) + 1
+        walk += [(n, True), *((k, False) for k in below.get(n, ()))]
+    return enter, leave
+
+
+def _post_order(starts: list[int], after: Callable[[int], list[int]], known: set[int] | None = None) -> list[int]:
+    seen, order = set(starts) | (known or set()), []
+    for start in starts:
+        stack = [(start, iter(after(start)))]
         while stack:
             node, rest = stack[-1]
             for n in rest:
                 if n not in seen:
                     seen.add(n)
-                    stack.append((n, iter(before[n])))
+                    stack.append((n, iter(after(n))))
                     break
             else:
                 order.append(node)
@@ -235,38 +331,11 @@ def _post_order(ends: list[int], before: dict[int, list[int]]) -> list[int]:
     return order
 
 
-# ---- sets of nodes, as numbers --------------------------------------------------------------------------------------
-
-
-def members(nodes: int) -> list[int]:
-    found = []
-    while nodes:
-        low = nodes & -nodes
-        found.append(low.bit_length() - 1)
-        nodes ^= low
-    return found
-
-
-def predecessors(successors: list[list[int]], nodes: int) -> list[list[int]]:
-    before: list[list[int]] = [[] for _ in successors]
-    for n in members(nodes):
-        for k in successors[n]:
-            before[k].append(n)
-    return before
-
-
-def _all(sets) -> int:
-    found = -1
-    for one in sets:
-        found &= one
-    return found
-
-
-def _reach(starts: list[int], edges, without: int) -> int:
-    seen, waiting = 0, list(starts)
+def _reach(starts: list[int], edges: Callable[[int], Iterable[int]], without: int) -> set[int]:
+    """The set of nodes on paths from some, themselves among them; paths end before the node `without`."""
+    seen, waiting = set(starts), list(starts)
     while waiting:
-        n = waiting.pop()
-        if not seen >> n & 1:
-            seen |= 1 << n
-            waiting.extend(k for k in edges(n) if k != without)
+        new = [k for k in edges(waiting.pop()) if k != without and k not in seen]
+        seen.update(new)
+        waiting += new
     return seen

@@ -14,10 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from heapq import heapify, heappop, heappush
 
-from snap.ptx.flow import Graph, members
+from snap.ptx.errors import PtxError
+from snap.ptx.flow import Graph
 from snap.ptx.program import Code, Function, Instruction, Operand, Outside, Program, Register, Several
-from snap.ptx.regions import Region, around, regions
+from snap.ptx.regions import DEEPEST, Region, TooDeep, around, regions
 
 Label = Hashable
 
@@ -77,15 +80,47 @@ class _Section:
     pushes: tuple[int, ...]
 
 
+class _Lines:
+    """Nodes one below the other, and a number for each that says which stands first."""
+
+    def __init__(self, nodes: list[int]):
+        self.place = {n: Fraction(k) for k, n in enumerate(nodes)}
+        self.above: dict[int, int] = dict(zip(nodes[1:], nodes))
+        self.below: dict[int, int] = dict(zip(nodes, nodes[1:]))
+        self.first, self.last = nodes[0], nodes[-1]
+
+    def put(self, node: int, above: int) -> None:
+        """Right below another."""
+        below = self.below.get(above)
+        self.place[node] = self.place[above] + 1 if below is None else (self.place[above] + self.place[below]) / 2
+        self.above[node], self.below[above] = above, node
+        if below is None:
+            self.last = node
+        else:
+            self.above[below], self.below[node] = node, below
+
+    def all(self) -> list[int]:
+        found = [self.first]
+        while (n := self.below.get(found[-1])) is not None:
+            found.append(n)
+        return found
+
+
 class _Writer:
     """Writes one function again.  Labels stand in the text as their numbers."""
 
     def __init__(self, program: Program, function: Function, addresses: _Addresses):
         self.program, self.function, self.addresses = program, function, addresses
         self.graph = graph = Graph(program, function)
-        self.found = regions(graph)
-        nodes = members(graph.reachable)
-        self.inside = {n: around(self.found, n) for n in nodes}
+        try:
+            self.found = regions(graph)
+        except TooDeep:
+            where = program.instructions[function.start].span
+            message = f"loops of `{function.name}` are nested more than {DEEPEST} deep, too deep for the stack mode"
+            raise PtxError("PTX002", message, where, "begins here") from None
+        nodes = sorted(graph.reachable)
+        inside = around(self.found)
+        self.inside = {n: inside.get(n, []) for n in nodes}
         self.before: dict[int, list[int | None]] = {n: [] for n in nodes}
         self.before[0].append(None)  # who calls the function
         for n in nodes:
@@ -115,21 +150,27 @@ class _Writer:
         before where it leads itself, if the line above does not lead there; or at the end.
         """
         graph, blocks = self.graph, self.graph.blocks
-        order = [n for n in members(graph.reachable) if n < len(blocks)]
-        joins = [n for n in members(graph.reachable) if n >= len(blocks)]
-        while joins:
-            join = next(n for n in reversed(joins) if graph.successors[n][0] in order)
-            joins.remove(join)
-            behind = [k for k, n in enumerate(order) if self._line_after(n) == join]
+        text = [n for n in sorted(graph.reachable) if n < len(blocks)]
+        lines = _Lines(text)
+        waiting: dict[int, list[int]] = {}  # joins, by where they lead
+        for n in graph.reachable - set(text):
+            waiting.setdefault(graph.successors[n][0], []).append(n)
+        ready = [-join for n in text for join in waiting.get(n, ())]
+        heapify(ready)  # of those whose end has its place, the last goes first
+        while ready:
+            join = -heappop(ready)
             (where,) = graph.successors[join]
-            at = order.index(where)
+            behind = [n for n in graph.before[join] if n in lines.place and self._line_after(n) == join]
+            above = lines.above.get(where)
             if behind:
-                order.insert(behind[-1] + 1, join)
-            elif at and self._line_after(order[at - 1]) != where:
-                order.insert(at, join)
+                lines.put(join, max(behind, key=lines.place.__getitem__))
+            elif above is not None and self._line_after(above) != where:
+                lines.put(join, above)
             else:
-                order.append(join)
-        return order
+                lines.put(join, lines.last)
+            for more in waiting.get(join, ()):
+                heappush(ready, -more)
+        return lines.all()
 
     def _line_after(self, node: int) -> int | None:
         """Which node may stand behind this one without a branch to it."""
@@ -154,7 +195,7 @@ class _Writer:
     def _leaves(self, source: int | None, node: int) -> Region | None:
         """The region that this edge leaves."""
         region = self.found.get(node)
-        return region if region is not None and source is not None and region.nodes >> source & 1 else None
+        return region if region is not None and source is not None and source in region.nodes else None
 
     def _breaks(self, source: int, node: int) -> bool:
         region = self._leaves(source, node)

@@ -18,7 +18,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from snap.ptx.flow import NOWHERE, Graph, Scope, members
+from snap.ptx.flow import NOWHERE, Graph, Scope, walked
+
+
+DEEPEST = 64  # loops around one another
+
+
+class TooDeep(Exception):
+    """Loops are nested deeper than anybody writes them: each costs a look at all that lies inside of it."""
 
 
 @dataclass(slots=True)
@@ -26,97 +33,114 @@ class Region:
     """meet: the node where its threads meet.  nodes: the set of what lies before it.  loop: whether it is a loop's."""
 
     meet: int
-    nodes: int
+    nodes: set[int]
     loop: bool = False
 
 
 def regions(graph: Graph) -> dict[int, Region]:
     """By the node where they meet.  Adds joins to the graph."""
     found: dict[int, Region] = {}
-    _regions(Scope(graph), 0, found)
+    _regions(Scope(graph), set(), found)
     return found
 
 
-def _regions(scope: Scope, outer: int, found: dict[int, Region]) -> None:
-    """outer: the set of nodes that loops around this scope are left to."""
+def _regions(scope: Scope, outer: set[int], found: dict[int, Region]) -> None:
+    """outer: the set of nodes that loops around this scope are left to, one for each of them."""
+    if len(outer) > DEEPEST:
+        raise TooDeep
     here: dict[int, Region] = {}
     inside = _loops(scope, outer, here, found)
     _own_meeting_points(scope, inside)
     for b in scope.branches():
         meet = scope.meets[b]
-        if meet != NOWHERE and not inside >> b & 1:
-            region = here.setdefault(meet, Region(meet, 0))
-            region.nodes |= scope.region(b, meet) | 1 << b
+        if meet != NOWHERE and b not in inside:
+            scope.grow(here.setdefault(meet, Region(meet, set())).nodes, b, meet)
     _nested(scope, list(here.values()))
     found.update(here)
 
 
-def _loops(scope: Scope, outer: int, here: dict[int, Region], found: dict[int, Region]) -> int:
+def _loops(scope: Scope, outer: set[int], here: dict[int, Region], found: dict[int, Region]) -> set[int]:
     """Rule (1), for all loops in a scope but its own, the outermost first; the set of nodes inside of these."""
-    graph, inside, seen = scope.graph, 0, {scope.entry} if scope.cut != NOWHERE else set()
-    while left := [loop for loop in graph.loops() if loop[0] not in seen and scope.nodes >> loop[0] & 1]:
-        header, nodes = max(left, key=lambda loop: (loop[1].bit_count(), -loop[0]))
-        seen.add(header)
+    graph = scope.graph
+    inside: set[int] = set()
+    headers = [n for n in scope.nodes if n in graph.loops and not (n == scope.entry and scope.cut != NOWHERE)]
+    for header in sorted(headers, key=lambda n: (-len(graph.loops[n]), n)):
         meet = scope.meets[header]
-        while meet != NOWHERE and nodes >> meet & 1:
+        while meet != NOWHERE and meet in graph.loops[header]:
             meet = scope.meets[meet]
-        if inside >> header & 1 or meet == NOWHERE or graph.reach(header, meet) & outer:
+        if header in inside or meet == NOWHERE or graph.reaches(header, meet, outer):
             continue
-        region = scope.region(header, meet) | 1 << header
-        if region & ~graph.dominated(header):
+        region = scope.region(header, meet) | {header}
+        if not all(graph.dominates(header, n) for n in region):
             continue
         meet = _own(scope, meet, region)
         turn = graph.join(header, region)
-        _regions(Scope(graph, header, meet, turn), outer | 1 << meet, found)
+        _regions(Scope(graph, header, meet, turn), outer | {meet}, found)
         if turn not in found:
             graph.dissolve(turn)
-        scope.refresh()
-        here[meet] = Region(meet, scope.region(header, meet) | 1 << header, True)
+        for join in range(turn, len(graph.successors)):
+            if join in graph.reachable:
+                scope.adopt(join)
+        here[meet] = Region(meet, scope.region(header, meet) | {header}, True)
         inside |= here[meet].nodes
     return inside
 
 
-def _own_meeting_points(scope: Scope, inside: int) -> None:
+def _own_meeting_points(scope: Scope, inside: set[int]) -> None:
     """Rule (2): joins, from the inside out."""
     graph = scope.graph
-    heads = [b for b in scope.branches() if not inside >> b & 1]
-    for head in sorted(heads, key=lambda n: (-graph.dominators[n].bit_count(), n)):
+    heads = [b for b in scope.branches() if b not in inside]
+    for head in sorted(heads, key=lambda n: (-graph.depth(n), n)):
         meet = scope.meets[head]
-        region = 0 if meet == NOWHERE else scope.region(head, meet) | 1 << head
-        if region and not region & ~graph.dominated(head):
-            _own(scope, meet, region)
+        if meet != NOWHERE:
+            region = scope.region(head, meet) | {head}
+            if all(graph.dominates(head, n) for n in region):
+                _own(scope, meet, region)
 
 
-def _own(scope: Scope, meet: int, region: int) -> int:
+def _own(scope: Scope, meet: int, region: set[int]) -> int:
     """A node that only this region leads to."""
-    others = scope.graph.reachable & ~region
-    if meet == 0 or any(meet in scope.graph.successors[n] for n in members(others)):
+    if meet == 0 or any(n not in region for n in scope.graph.before[meet]):
         return scope.join(meet, region)
     return meet
 
 
 def _nested(scope: Scope, here: list[Region]) -> None:
     """Rule (3)."""
-    later = {r.meet: _later(scope, r.meet) for r in here}
+    enter, leave = walked(scope.meets, NOWHERE)
+    later = lambda a, b: a.meet != b.meet and enter[a.meet] <= enter[b.meet] <= leave[a.meet]  # noqa: E731 - a after b
     changed = True
     while changed:
         changed = False
-        for outer in here:
-            for inner in here:
-                if outer.meet in later[inner.meet] and outer.nodes & inner.nodes and inner.nodes & ~outer.nodes:
-                    outer.nodes |= inner.nodes
-                    changed = True
+        for outer, inner in _overlapping(here):
+            if later(outer, inner) and not inner.nodes <= outer.nodes:
+                outer.nodes |= inner.nodes
+                changed = True
 
 
-def _later(scope: Scope, node: int) -> set[int]:
-    """Where all paths from a node come to, after it."""
-    found = set()
-    while (node := scope.meets[node]) != NOWHERE:
-        found.add(node)
+def _overlapping(here: list[Region]) -> list[tuple[Region, Region]]:
+    """Pairs that have nodes in common, the second some that the first has not."""
+    innermost: dict[int, int] = {}  # by node: of the regions so far, from the largest on, the last that has it
+    outside: dict[int, int] = {}
+    for k in sorted(range(len(here)), key=lambda k: -len(here[k].nodes)):
+        met = {innermost.get(n, NOWHERE) for n in here[k].nodes}
+        if len(met) > 1:  # not nested: all are looked at
+            pairs = [(a, b) for a in here for b in here if a is not b and not a.nodes.isdisjoint(b.nodes)]
+            return [(a, b) for a, b in pairs if not b.nodes <= a.nodes]
+        outside[k] = met.pop()
+        innermost.update(dict.fromkeys(here[k].nodes, k))
+    found = []
+    for k, region in enumerate(here):
+        while (k := outside[k]) != NOWHERE:
+            if len(here[k].nodes) > len(region.nodes):
+                found.append((region, here[k]))
     return found
 
 
-def around(found: dict[int, Region], node: int) -> list[int]:
-    """The regions that a node lies in, by their meeting points, the outermost first."""
-    inside = [r for r in found.values() if r.nodes >> node & 1]
-    return [r.meet for r in sorted(inside, key=lambda r: -r.nodes.bit_count())]
+def around(found: dict[int, Region]) -> dict[int, list[int]]:
+    """Of each node the regions that it lies in, by their meeting points, the outermost first."""
+    inside: dict[int, list[int]] = {}
+    for r in sorted(found.values(), key=lambda r: -len(r.nodes)):
+        for n in r.nodes:
+            inside.setdefault(n, []).append(r.meet)
+    return inside

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 
 from snap.ptx.flow import NOWHERE, Graph, Scope, walked
 
-
 DEEPEST = 64  # loops around one another
 
 

@@ -77,6 +77,7 @@ def test_regions_that_overlap_are_nested():
 def test_a_loop_with_two_entries_is_left_like_any_code():
     """The block that leads back to the first is entered by it and from the loop beside."""
     nested_and_left_at_their_end(Program([[Block(("if", 2, 1)), Block(("if", 0, 0)), Block(("switch", (0, 3, 2), None)), Block(("if", 0, 1))]]))
+    nested_and_left_at_their_end(Program([[Block(("if", 1, 1)), Block(("if", 1, 2)), Block(("if", 1, 3)), Block(("switch", (1, 0, 2, 1), 1))]]))
 
 
 def nested_and_left_at_their_end(drawn: Program) -> None:

@@ -405,7 +405,11 @@ def _ends_of(end: Any, settled: int) -> list[Callable[[Poly, Poly], Cond]]:
         for p in parts:
             if p.value is None and all(one.number < settled for one in atoms_of([], [p])):
                 found[p, 1 if atom.kind is kinds.MOD else 0] = None
-    return [lambda v, entry, p=p, less=less: at_least(p, v + less) for p, less in list(found)[:MOST_ROUNDS]]
+    return [_below(p, less) for p, less in list(found)[:MOST_ROUNDS]]
+
+
+def _below(p: Poly, less: int) -> Callable[[Poly, Poly], Cond]:
+    return lambda v, _: at_least(p, v + less)
 
 
 def _most(w: Walk, step: Poly, known: list[Cond], settled: int, of: Scalar) -> tuple[Poly, ...]:

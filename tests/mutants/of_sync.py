@@ -478,7 +478,7 @@ MUTANTS = (
     Mutant("a column is one thread's", "sync/publish.py",
            "        if mine != 1 or 0 < step < count:",
            "        if 0 < step < count:",
-           ("tests/sync/test_handed_over.py::test_threads_that_hand_over_to_others_meet",)),
+           ("tests/sync/test_handed_over.py::test_an_element_that_all_touch_is_no_column",)),
     Mutant("whoever makes a first use comes", "sync/relax.py",
            "coming = frozenset().union(*(self.text.warps(first, size) for first, _ in sides))",
            "coming = frozenset().union(*(self.text.warps(second, size) for _, second in sides))",

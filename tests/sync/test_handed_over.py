@@ -207,6 +207,10 @@ def test_threads_that_hand_over_to_others_meet(flag, data):
     assert any(goes_wrong(neither, many(), 2, seed) for seed in range(12))
 
 
+def test_an_element_that_all_touch_is_no_column():
+    assert points(compiled(EACH.format(flag="0", data="t"))) == [("block", "block[1]", 11), ("block", "block[1]", 17)]
+
+
 def test_a_role_hands_over():
     kernel = compiled(ROLES)
     assert [(word, place) for word, place, _ in points(kernel)] == [("named", "thread[64]")] * 2

@@ -138,12 +138,13 @@ def test_floats_round_once_and_to_even():
     assert y.tolist() == [1.0078125, 2048.0, 2**-11 + 2**-24, 2**-11, 1.0, 16777220.0]
 
 
-def test_integers_divide_wrap_and_shift_as_in_c():
-    y = np.zeros(9, np.int32)
+def test_integers_divide_wrap_and_shift():
+    """`/` as in C, `//` and `%` as in Python; by zero, as the language says."""
+    y = np.zeros(10, np.int32)
     body = "mine[0] = -7 / a\nmine[1] = -7 % a\nmine[2] = a / (a - 2)\nmine[3] = a % (a - 2)\nmine[4] = (-2147483647 - 1) / -1\nmine[5] = 2147483647 + a\nmine[6] = (a - 9) >> 40\n"
-    body += "mine[7] = int(u8(a) - u8(3) < 0)\nmine[8] = a << 31 << 1"
+    body += "mine[7] = int(u8(a) - u8(3) < 0)\nmine[8] = a << 31 << 1\nmine[9] = -7 // a"
     alone(body, y, 2, parameters="y: ptr(int) @ grid[1], a: int @ grid[1]")
-    assert y.tolist() == [-3, -1, -1, 2, -(2**31), -(2**31) + 1, -1, 1, 0]
+    assert y.tolist() == [-3, 1, -1, 2, -(2**31), -(2**31) + 1, -1, 1, 0, -4]
 
 
 def test_a_part_is_taken_when_its_scope_is_entered():

@@ -127,6 +127,10 @@ class Scope:
     def __init__(self, graph: Graph, entry: int = 0, cut: int = NOWHERE, end: int | None = None):
         self.graph, self.entry, self.cut = graph, entry, cut
         self.end = self._last() if end is None else end
+        self.refresh()
+
+    def refresh(self) -> None:
+        """After joins have been added to the graph."""
         self.nodes = _reach([self.entry], self._edges, NOWHERE)
         before: dict[int, list[int]] = {n: [] for n in sorted(self.nodes)}
         for n in before:

@@ -77,9 +77,7 @@ def _loops(scope: Scope, outer: set[int], here: dict[int, Region], found: dict[i
         _regions(Scope(graph, header, meet, turn), outer | {meet}, found)
         if turn not in found:
             graph.dissolve(turn)
-        for join in range(turn, len(graph.successors)):
-            if join in graph.reachable:
-                scope.adopt(join)
+        scope.refresh()
         here[meet] = Region(meet, scope.region(header, meet) | {header}, True)
         inside |= here[meet].nodes
     return inside

@@ -35,7 +35,7 @@ from snap.sync.cover import Mark, cover
 from snap.sync.dependences import dependences
 from snap.sync.flight import without_idle_waits
 from snap.sync.graph import Graph, graph_of
-from snap.sync.groups import Duty, plan_copies
+from snap.sync.groups import Duty, plan_copies, with_duties
 from snap.sync.inline import inline, must_be_inlined
 from snap.sync.insert import insert
 from snap.sync.nothing import orders_nothing
@@ -93,6 +93,7 @@ def _plan(woven: Woven, numbers: Numbers) -> Planned:
     graph = graph_of(text, woven)
     marks = cover(graph.edges, graph.gaps, text)
     commits, duties = plan_copies(graph, marks)
+    marks = with_duties(marks, duties)
     return Planned(woven, graph, relax(text, graph.edges, graph.gaps, marks, duties), commits, duties)
 
 

@@ -39,6 +39,7 @@ class Class(IntEnum):
     PRODUCTS_WRITE = 4
     PRODUCTS_READ = 5
     ALL = 6  # whatever a barrier is enough for
+    COPIES_ENDED = 7  # by the end of the block: outside of loops, so that no wait in a loop waits for more than it must
 
 
 @record
@@ -82,6 +83,7 @@ def cover(edges: list[Edge], gaps: dict[GapKey, Gap], function: synced.Function)
         served = {
             Class.PRODUCTS: products,
             Class.ALL: mask_of(gap.number for gap, q in chosen if q.at_least(p)),
+            Class.COPIES_ENDED: mask_of(gap.number for gap, _ in chosen if not gap.depth),
         }.get(kind, 0)
         reached, legal = legality.of(p)
         mask = mask_of(legal)
@@ -263,6 +265,8 @@ def _way_out(edge: Edge, function: synced.Function) -> str:
 # it comes in time; else these are waited for on their own, and the younger ones stay in flight.
 def _alone(edge: Edge) -> tuple[Class, int]:
     t = edge.first
+    if t.engine is Engine.COPIES and edge.second.site[2] is Said.ENDED:
+        return Class.COPIES_ENDED, 0
     if t.engine is Engine.PRODUCTS:
         if edge.participants == THREAD1:
             return Class.PRODUCTS, edge.younger

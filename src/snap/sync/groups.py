@@ -17,6 +17,7 @@ from snap.analysis.values import Frame, called
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.engines import Engine, Wait
+from snap.ir.synced import PointKind
 from snap.ir.types import THREAD1, Privilege
 from snap.ir.walk import bodies
 from snap.sync.conflict import fenced
@@ -27,6 +28,8 @@ from snap.sync.loops import copies_in_turn, few
 from snap.sync.paths import Paths
 from snap.sync.tokens import CONDITION, AccessKey, Edge, Gap, GapKey, Here, ObjectKey, Said, Token, altered, wait_for
 from snap.sync.where import Moment
+
+MANY = 1 << 30  # groups: more than are ever begun
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,15 @@ class Duty:
 
 
 NONE = Duty()
+
+
+def with_duties(marks: dict[GapKey, list[Mark]], duties: dict[GapKey, Duty]) -> dict[GapKey, list[Mark]]:
+    """The marks without those at which each thread would wait for nothing."""
+    kept = {
+        gap: [mark for mark in found if mark.kind is not PointKind.THREAD or duties.get(gap, NONE).waits]
+        for gap, found in marks.items()
+    }
+    return {gap: found for gap, found in kept.items() if found}
 
 
 def plan_copies(graph: Graph, marks: dict[GapKey, list[Mark]]) -> tuple[frozenset[Here], dict[GapKey, Duty]]:
@@ -103,6 +115,7 @@ class Counter(Visitor):
     ):
         super().__init__(graph.context, graph.gaps)
         self.barriers, self.commits, self.counting = barriers, commits, counting
+        self.depth = {gap.number: gap.depth for gap in graph.gaps.values()}
         self.younger: dict[tuple[int, Wait], int] = {}  # by gap: the fewest on any path, of what is waited for there
 
     def crossing(self, gap: Gap, paths: Paths) -> None:
@@ -144,7 +157,12 @@ class Counter(Visitor):
         enough = [gap for gap in a.waited if crossed >> gap & 1 and any(serves(p) for p in self.barriers[gap])]
         if enough:
             wait, ends = wait_for(a), b.site[2] is Said.ENDED
-            gap = max(enough, key=lambda gap: (a.waited[gap], ends and (gap, wait) in self.younger, gap))
+            if ends and a.engine is Engine.COPIES:
+                if any(self.younger.get((gap, wait), MANY) <= a.waited[gap] for gap in enough):
+                    return  # it is waited for in any case
+                gap = max(enough, key=lambda gap: (-self.depth[gap], gap))
+            else:
+                gap = max(enough, key=lambda gap: (a.waited[gap], ends and (gap, wait) in self.younger, gap))
             self.younger[gap, wait] = min(a.waited[gap], self.younger.get((gap, wait), a.waited[gap]))
 
 

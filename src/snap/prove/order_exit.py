@@ -29,11 +29,12 @@ def at_the_end(rings: Rings, phases: Phases | None, tokens: Tokens) -> Iterator[
         any(b.everywhere for b in rings.barriers.values()) or any(map(_in_copies, rings.functions))
     )  # then the generated code ends with a barrier of the cluster
     everyone = (1 << rings.units) - 1
+    seen = frozenset(uid for uid in rings.barriers if phases is not None and _all_seen(rings, phases, uid))
     for (site, _), state in tokens.items():
         if site.register or site.space is not Space.SHARED:
             continue
         after = state.widened(CLUSTER, site.made, everyone) if together else state
-        what = _goes_on(site, after)
+        what = _goes_on(site, after, seen)
         if what:
             yield Stuck(site.span, site.name, what)
     if phases is not None:
@@ -63,7 +64,10 @@ def _in_copies(f) -> bool:
     )
 
 
-def _goes_on(site: OrderSite, state: State) -> str:
+def _goes_on(site: OrderSite, state: State, seen: frozenset[int]) -> str:
+    """seen: mbarriers of which somebody has waited for every phase."""
+    if site.line is COPY and state.lands & seen:
+        return ""
     if site.line in (COPY, STORE_READ, PRODUCT) and site.made & ~state.over.told():
         return f"the block may exit while this is in flight ({site.line.name})"
     if site.rank is not None and site.rank != linear.unknown((linear.BLOCK,)) and site.line is not LOAD:
@@ -75,12 +79,16 @@ def _goes_on(site: OrderSite, state: State) -> str:
 def _loads(rings: Rings, phases: Phases) -> Iterator[Stuck]:
     """Whatever is loaded, somebody waits for."""
     for e in phases.loads:
-        uid = e.barrier.uid
-        used = [x for c in phases.of[uid] for x in phases.arrivals[c]]
-        waited = [x for x in phases.waits if x.barrier.uid == uid]
-        ends = phases.ends_of(uid, [*used, *waited])
-        counts = [((), c[:-1]) for c in phases.of[uid]]
-        if not all(any(rings.waited_for(uid, count, end, ends) for end in ends) for count in counts):
+        if not _all_seen(rings, phases, e.barrier.uid):
             yield Stuck(
                 e.span, e.barrier.name, "the block may exit while this is loaded: it is not shown to be waited for"
             )
+
+
+def _all_seen(rings: Rings, phases: Phases, uid: int) -> bool:
+    """Whether somebody has waited for all that arrived at an mbarrier."""
+    used = [x for c in phases.of[uid] for x in phases.arrivals[c]]
+    waited = [x for x in phases.waits if x.barrier.uid == uid]
+    ends = phases.ends_of(uid, [*used, *waited])
+    counts = [((), c[:-1]) for c in phases.of[uid]]
+    return all(any(rings.waited_for(uid, count, end, ends) for end in ends) for count in counts)

@@ -79,6 +79,7 @@ class State:
     arrived   of barriers whose arrival and wait stand apart, by point: the units that made it of which somebody who has
               arrived knows, as to `over` and as to `fenced`
     touched   of a register: no wgmma.fence since
+    lands     of cp.async: the mbarriers at which all of its threads' copies have arrived since
     """
 
     over: Reach
@@ -86,6 +87,7 @@ class State:
     younger: tuple[int, ...] = ()
     arrived: tuple[tuple[int, int, int], ...] = ()
     touched: bool = True
+    lands: frozenset[int] = frozenset()
 
     def both(self, other: State) -> State:
         """On either of two paths."""
@@ -98,6 +100,7 @@ class State:
             younger,
             arrived,
             self.touched or other.touched,
+            self.lands & other.lands,
         )
 
     def either(self, other: State) -> State:
@@ -112,6 +115,7 @@ class State:
             tuple(map(max, self.younger, other.younger)),
             tuple((uid, a, b) for uid, (a, b) in sorted(arrived.items())),
             self.touched and other.touched,
+            self.lands | other.lands,
         )
 
     # ---- what statements do to it ----
@@ -130,12 +134,12 @@ class State:
     def commit(self, units: int) -> State:
         mine = (n if n == NOTHING_YET or not units >> u & 1 else n + 1 for u, n in enumerate(self.younger))
         younger = tuple(min(n, MOST_GROUPS) for n in mine)
-        return State(self.over, self.fenced, younger, self.arrived, self.touched)
+        return State(self.over, self.fenced, younger, self.arrived, self.touched, self.lands)
 
     def multiplied(self, units: int) -> State:
         """Four warps multiply together: who waits for that knows that the others have come so far."""
         younger = tuple(-1 if n == NOTHING_YET and units >> u & 1 else n for u, n in enumerate(self.younger))
-        return State(self.over, self.fenced, younger, self.arrived, self.touched)
+        return State(self.over, self.fenced, younger, self.arrived, self.touched, self.lands)
 
     def wait(self, units: int, left: int, line: Timeline, warpgroups: Sequence[int]) -> State:
         """The threads of these units wait until at most so many groups are in flight."""
@@ -145,7 +149,7 @@ class State:
             for g in warpgroups:
                 over = over.learnt(g if covered & g else 0, g & covered)
         younger = tuple(MOST_GROUPS if covered >> u & 1 else n for u, n in enumerate(self.younger))
-        return State(over, self.fenced, younger, self.arrived, self.touched)
+        return State(over, self.fenced, younger, self.arrived, self.touched, self.lands)
 
     def arrive(self, uid: int, units: int) -> State:
         """These units arrive at a barrier, and go on."""
@@ -153,7 +157,12 @@ class State:
         x, y = arrived.get(uid, (0, 0))
         arrived[uid] = (x | self.over.knowing(units), y | self.fenced.knowing(units))
         entries = tuple((u, a, b) for u, (a, b) in sorted(arrived.items()))
-        return State(self.over, self.fenced, self.younger, entries, self.touched)
+        return State(self.over, self.fenced, self.younger, entries, self.touched, self.lands)
+
+    def lands_at(self, barrier: int) -> State:
+        """The copies arrive at an mbarrier when they are over."""
+        lands = self.lands | {barrier}
+        return State(self.over, self.fenced, self.younger, self.arrived, self.touched, lands)
 
     def awaited(self, uid: int, units: int, wide: int, made: int) -> State:
         """These units have waited for those that arrived; at a barrier of the block, they arrive by it, too."""
@@ -169,21 +178,21 @@ class State:
                 fenced = Reach(fenced.own, fenced.rows, max(fenced.wide, wide if made & ~b == 0 else BLOCK))
         if not wide:
             over, fenced = over.met([units]), fenced.met([units])
-        return State(over, fenced, self.younger, tuple(kept), self.touched)
+        return State(over, fenced, self.younger, tuple(kept), self.touched, self.lands)
 
     def without_arrivals(self, points: frozenset[int]) -> State:
         kept = tuple(entry for entry in self.arrived if entry[0] not in points)
-        return State(self.over, self.fenced, self.younger, kept, self.touched)
+        return State(self.over, self.fenced, self.younger, kept, self.touched, self.lands)
 
     def registers_fenced(self) -> State:
-        return State(self.over, self.fenced, self.younger, self.arrived, False)
+        return State(self.over, self.fenced, self.younger, self.arrived, False, self.lands)
 
     def counted(self, of: int, units: int) -> State:
         """An mbarrier's phase has told these units that it is over."""
         return self._with(self.over.learnt(of, units), self.fenced)
 
     def _with(self, over: Reach, fenced: Reach) -> State:
-        return State(over, fenced, self.younger, self.arrived, self.touched)
+        return State(over, fenced, self.younger, self.arrived, self.touched, self.lands)
 
 
 def begun(line: Timeline, units: int, made: int) -> State:

@@ -267,6 +267,8 @@ class Rings(Paces):
             if s.point.fence:
                 self.fences()
             self.covers(s, index, threads)
+            if s.copies:
+                self.landed(b.uid, threads)
         self.values.known[(), cls] = linear.add(count, linear.number(1))
         if s.bytes:
             self.owe(b, s.bytes * threads.bit_count())
@@ -319,6 +321,11 @@ class Rings(Paces):
                 lag = self.lags.setdefault((site.key, (*_class(s), threads), what), {})
                 if site.made & ~told:
                     self.behind(lag, site, ages, index, bounds)
+
+    def landed(self, barrier: int, threads: int) -> None:
+        """What these threads have copied arrives there when it is over."""
+        mine = lambda site: site.line is COPY and not site.extra["threads"] & ~threads  # noqa: E731
+        self.change(lambda site, state: state.lands_at(barrier) if mine(site) else state)
 
     def behind(
         self, lag: dict[CounterKey, int], site: OrderSite, ages: LoopAges, index: Form | None, bounds: Bounds

@@ -30,6 +30,7 @@ SOUND = {
     "machine/lanes.py": (1, "memory of the launch whose tables these are"),
     "machine/positions.py": (3, "expressions of the function that is translated"),
     "machine/program.py": (1, "kernels, which the program kept under that key keeps"),
+    "machine/spoken.py": (2, "acquires of a launch, which its table holds"),
     "machine/races.py": (3, "copies in flight, kept by the entries that name them"),
     "machine/reference.py": (2, "programs, kept by the lanes under that key"),
     "machine/statements.py": (5, "expressions of the function that is translated"),

@@ -228,7 +228,7 @@ def test_units_get_their_parts(view, count, expected):
 
 def test_selected_by_the_program():
     k = execute("""
-@kernel(threads=32)
+@kernel(threads=16)
 def k(x: ptr(int, (8, 8))):
     with group(grid[1]):
         b: int @ block[1] = id()
@@ -250,7 +250,7 @@ def test_two_parts_and_two_arrays():
 @kernel(threads=64)
 def k(x: ptr(const(int)), y: ptr(int)):
     with group(grid[1]), partition(y, p=block[1], view=views.chunks(64)) as own, group(block[1]):
-        s: shared(int[96])
+        s: shared(int[128])
         t: int @ thread[1] = id()
         with partition(s, p=block[1], view=views.split_at(64)) as (left, right):
             with partition(views.zipped(left, own), p=thread[1], view=views.chunks(1)) as (a, b), group(thread[1]):

@@ -448,7 +448,7 @@ def test_kernels_compile_without_spills():
 def test_synchronization_points():
     """No more than a hand-written kernel has."""
     kinds = lambda k: [point.kind for point in points(k._the_one({}).synced)]
-    assert kinds(scan_kernel(I32, I32, 4, "add", False, 0)) == ["thread", "block", "block"]  # the copies, the warps' sums, what comes before
+    assert kinds(scan_kernel(I32, I32, 4, "add", False, 0)) == ["thread", "block", "block", "thread"]  # the copies, the warps' sums, what comes before; the block's end
     assert kinds(transpose_kernel(F32, 4, 64)) == ["block"]
     assert kinds(histogram_kernel(16)) == ["block", "block"]
     assert kinds(gemv_by_warps(F32, F32, 4)) == []

@@ -196,11 +196,12 @@ def test_python_that_snap_has_no_words_for(k):
 
 
 def test_the_generated_launch_asks_too():
-    from snap.runtime.fastpath import _Family, source
+    from snap.runtime.families import ArraySpelling
+    from snap.runtime.fastpath import source
     from snap.runtime.launch import launcher
 
     calls = launcher(add_one._the_one({}))
-    family = _Family(("{a} is {a}",), "True", "True", "{a}", "{a}.shape", {})
+    family = ArraySpelling(("{a} is {a}",), "True", "True", "{a}", "{a}.shape", {})
     text = source(calls.signature, family, 0, True, False, False, (), True)
     assert "and where(blocks, n0 // 4, a1)" in text
     assert calls.where.quick(2, 128, 128) and not calls.where.quick(2, 100, 128)

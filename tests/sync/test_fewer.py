@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from small import BLOCK, WARP, agree, block, compiled, points
 
+from snap.ir.points import GONE
+
 WRITE = "with partition(s, p=thread[1], f=lambda k: {at}) as m:\n    m[0] = v\n"
 
 # ---- own elements ----------------------------------------------------------------------------------------------------------------------------
@@ -148,7 +150,8 @@ def test_a_ring_of_copies_waits_once_the_next_one_is_under_way(depth, ahead, at,
     kernel = compiled(RING.format(depth=depth, ahead=ahead, at=at, to=to.format(depth=depth, ahead=ahead)))
     x = np.arange(6 * 64, dtype=np.int32).reshape(6, 64)
     agree(kernel, lambda: [np.zeros(64, np.int32), x, 6], blocks=1)
-    assert [(point.kind, point.younger("copy")) for point in kernel.syncs()] == [(kind, younger)]
+    points = [point for point in kernel.syncs() if GONE not in point.reason]  # but for the wait at the block's end
+    assert [(point.kind, point.younger("copy")) for point in points] == [(kind, younger)]
 
 
 STAGED = """from __future__ import annotations

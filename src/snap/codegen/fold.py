@@ -3,7 +3,7 @@
 Input:      an operator of C, operands as CUDA trees, and the operands' type
 Output:     a tree with the same value: constants folded (wrapping as the type does), x + 0, x - 0, x * 1, x / 1, x * 0,
             x % 1, x >> 0, x & 0 reduced
-Invariant:  operands are pure, so one that is dropped is not missed
+Invariant:  an operand with a call in it is never dropped: the call may be an atomic's, whose result was asked for here
 Non-goals:  anything on floats, whose arithmetic these laws do not hold for
 """
 
@@ -35,7 +35,7 @@ def binary(op: str, left: tree.Expr, right: tree.Expr, type: Scalar) -> tree.Exp
             return binary("+", left, integer(-b, type), type)
         case "+" | "-" if b is not None:
             return _joined(op, left, right, type)
-        case "*" if a == 0 or b == 0:
+        case "*" if (a == 0 or b == 0) and not _calls(left) and not _calls(right):
             return integer(0, type)
         case "*" if b == 1:
             return left
@@ -43,14 +43,31 @@ def binary(op: str, left: tree.Expr, right: tree.Expr, type: Scalar) -> tree.Exp
             return right
         case "/" if b == 1:
             return left
-        case "%" if b == 1:
+        case "%" if b == 1 and not _calls(left):
             return integer(0, type)
         case ">>" if b == 0:
             return left
-        case "&" if b == 0:
+        case "&" if b == 0 and not _calls(left):
             return integer(0, type)
         case _:
             return tree.Binary(op, left, right)
+
+
+def _calls(e: tree.Expr) -> bool:
+    """Whether there is a call in an expression, or text whose effects are not known."""
+    match e:
+        case tree.Call() | tree.Raw() | tree.Deferred():
+            return True
+        case tree.Unary(value=x) | tree.Member(value=x) | tree.Cast(value=x) | tree.Reinterpret(value=x):
+            return _calls(x)
+        case tree.Binary(left=x, right=y) | tree.Index(base=x, index=y):
+            return _calls(x) or _calls(y)
+        case tree.Ternary(cond=x, then=y, other=z):
+            return _calls(x) or _calls(y) or _calls(z)
+        case tree.Braces(items=items):
+            return any(map(_calls, items))
+        case _:
+            return False
 
 
 def _joined(op: str, left: tree.Expr, right: tree.Integer, type: Scalar) -> tree.Expr:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from snap.machine.warp_lanes import WarpLanes
 
 _COMMUTE = frozenset(("add", "min", "max", *BITWISE))
-MOST_ATOMICS = 32  # atomics on one element that are compared, from the last one
+MOST_QUESTIONS = 20_000  # pairs of places that are compared in one look; what is left then is not reported
+MOST_ATOMICS = 40  # atomics on one element that are compared, from the last one
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,7 @@ class Promises:
     """
 
     def __init__(self) -> None:
+        self.questions = 0
         self.released: dict[tuple, dict[tuple, SpokenBy]] = {}
         self.heard: dict[int, dict[tuple, tuple[SpokenBy, list[SpokenBy]]]] = {}
 
@@ -90,6 +92,7 @@ class Promises:
                 for address, lane in zip(e.address.tolist(), e.lane.tolist()):
                     done.setdefault(address, []).append((e, lane))
         told: set[tuple] = set()
+        self.questions = 0
         for address, members in done.items():
             members = members[-MOST_ATOMICS:]
             for k, (b, j) in enumerate(members):
@@ -111,10 +114,14 @@ class Promises:
     def promised(self, a: SpokenBy, b: SpokenBy, seen: set[int]) -> bool:
         """seen: the acquires that were looked at already."""
         for q, found in self.heard.get(b[0].lanes.number, {}).values():
+            self.questions += 1
+            if self.questions > MOST_QUESTIONS:
+                return False
             if id(q) in seen or not before(q, b):
                 continue
             seen.add(id(q))
             for r in found:
+                self.questions += 1
                 if r[0].lanes.number == a[0].lanes.number and before(a, r):
                     return True
                 if r[0].lanes.number != b[0].lanes.number and self.promised(a, r, seen):

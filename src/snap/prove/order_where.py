@@ -77,7 +77,7 @@ def _combined(op: str, a: Form, b: Form) -> Form:
         case "*":
             low, high = sorted((a, b), key=repr)
             return linear.unknown((linear.MUL, low, high))
-        case "**" if linear.is_number(a) and linear.is_number(b) and 0 <= b[0] < 128:
+        case "**" if linear.is_number(a) and linear.is_number(b) and 0 <= b[0] < 100:
             return linear.number(a[0] ** b[0])
         case "//" if linear.is_number(b) and b[0] > 0:
             return linear.quotient(a, b[0])

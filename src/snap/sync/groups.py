@@ -46,9 +46,9 @@ NONE = Duty()
 
 
 def with_duties(marks: dict[GapKey, list[Mark]], duties: dict[GapKey, Duty]) -> dict[GapKey, list[Mark]]:
-    """The marks without those at which each thread would wait for nothing."""
+    """The marks without those at which each thread would wait for nothing, and fence nothing."""
     kept = {
-        gap: [mark for mark in found if mark.kind is not PointKind.THREAD or duties.get(gap, NONE).waits]
+        gap: [mark for mark in found if mark.kind is not PointKind.THREAD or duties.get(gap, NONE) != NONE]
         for gap, found in marks.items()
     }
     return {gap: found for gap, found in kept.items() if found}

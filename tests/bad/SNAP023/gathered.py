@@ -8,4 +8,4 @@ from snap import *
 @kernel(threads=32, proved=True, where=lambda x, y, at, blocks: (len(x) >= 32, blocks == 1, len(y) >= 32, len(at) >= 32))
 def example(x: ptr(const(float)), at: ptr(const(int)), y: ptr(float)):
     with each(thread, y) as i:
-        y[i] = x[at[i]]  #~ SNAP026
+        y[i] = x[at[i]]  #~ SNAP023

@@ -1,4 +1,4 @@
-"""How long a proof may take: a time that is looked at between questions.
+"""Limit the time of a proof: the clock is read between questions.
 
 Input: seconds, or that somebody stops it.  Output: `NotReached`, out of the next `check()`.  Invariant: where no time
 is given nothing is raised, and what was answered before does not depend on the time.  Non-goals: interrupting what
@@ -43,7 +43,7 @@ def check() -> None:
 
 
 def milliseconds() -> int | None:
-    """What is left; None where nothing ends it."""
+    """Return the seconds that are left; None where nothing ends it."""
     allowed = _current.get()
     if allowed is None or allowed.until is None:
         return None

@@ -392,7 +392,7 @@ def assignable(c: Checker, found: Variable, span: Span) -> None:
 
 
 def _own_one(c: Checker, var: ir.Var) -> str:
-    """How each of those who are here gets a variable of its own."""
+    """Say how each of those who are here gets a variable of its own."""
     if var.temp or not var.privilege.at_least(c.privilege):
         return ""
     source = source_line(var.span.filename, var.span.line)[var.span.end_column :]

@@ -290,7 +290,7 @@ def device_call(
 
 
 def _for_all(name: str, p: Privilege) -> str:
-    """How one value comes of it for the whole group: who calls it, is one."""
+    """Say how one value comes of it for the whole group that calls it."""
     level = {Privilege(Level.THREAD, WARP): "warp", Privilege(p.level, 1): p.level.word}.get(p, str(p))
     return (
         f"let the group call it as one, `@device({level})` above `{name}`, or put it in place of the call by `@inline`;"

@@ -174,7 +174,7 @@ def read_down(
 
 
 def dividing(count: int | None, p: Privilege) -> str:
-    """Which groups like p divide so many units."""
+    """List the groups like p that divide this number of units."""
     found = [n for n in range(1, (count or 0) + 1) if not (count or 0) % n]
     near = sorted(sorted(found, key=lambda n: abs(n - p.n))[:3])
     like = f" {count}: {', '.join(f'`{p.level.word}[{n}]`' for n in near)}" if near else ""

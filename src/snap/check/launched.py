@@ -1,4 +1,4 @@
-"""How small the numbers can be that a launch gives a kernel.
+"""Bound from below the numbers that a launch gives a kernel.
 
 Input: a kernel's definition, its parameters and constants.  Output: by the name of a parameter, a number that it is
 never below.  Invariant: a launch in which it would be below is refused before anything runs: an extent of an array is

@@ -5,6 +5,7 @@ A program is executed under its path relative to the repository, so that no gold
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 
 from snap.api import SnapFunction
 from snap.diag.source import register_source
+from snap.ir.nodes import Function
+from snap.sync import synchronize
 
 TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent
@@ -39,6 +42,12 @@ class Program:
         exec(compile(text, self.name, "exec", dont_inherit=True), namespace)
         return namespace
 
+    def namespace(self) -> dict:
+        """What the program's text gives, executed once in this process: for tests that look at its kernels or launch them, and change neither them
+        nor the compiler before they are defined."""
+        register_source(self.name, self.text)  # another text may have been executed in its place since
+        return dict(_executed(self))
+
     def marks(self) -> list[tuple[int, str]]:
         """The lines that `#~ SNAPnnn` marks, with their codes; a line with several errors names each."""
         found = []
@@ -50,6 +59,21 @@ class Program:
 
     def golden(self, suffix: str) -> Path:
         return self.path.with_suffix(suffix)
+
+
+@functools.cache
+def _executed(program: Program) -> dict:
+    return program.execute()
+
+
+_SYNCHRONIZED: dict[int, tuple[Function, Function]] = {}  # with the typed one, so that its id stays its own
+
+
+def synchronized(function: Function) -> Function:
+    """A typed function with its barriers, found once in this process."""
+    if id(function) not in _SYNCHRONIZED:
+        _SYNCHRONIZED[id(function)] = function, synchronize(function)
+    return _SYNCHRONIZED[id(function)][1]
 
 
 OK = [Program(path) for path in sorted((TESTS / "ok").glob("*.py"))]

@@ -36,7 +36,7 @@ def test_ok_runs(program):
 
 @each(OK)
 def test_ok_lowers(program, update):
-    kernels = kernels_of(program.execute())
+    kernels = kernels_of(program.namespace())
     assert kernels, "no kernel in this program"
     compare(program.golden(".cu"), "\n".join(f"// ==== {name} ====\n\n{kernel.cuda()}" for name, kernel in kernels.items()), update)
     compare(program.golden(".sync"), "\n".join(syncs_text(name, kernel) for name, kernel in kernels.items()), update)
@@ -45,7 +45,7 @@ def test_ok_lowers(program, update):
 @each(OK)
 def test_ok_compiles(program):
     pytest.importorskip("cuda.bindings.nvrtc")
-    for kernel in kernels_of(program.execute()).values():
+    for kernel in kernels_of(program.namespace()).values():
         text = kernel.ptx(arch="sm_90a")
         assert ".entry" in text
         module = ptx.parse(text, program.golden(".ptx").name)

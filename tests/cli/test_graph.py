@@ -33,7 +33,7 @@ def snap_command(monkeypatch, capsys):
 
 
 def kernels_of(name):
-    names = Program(TESTS / "ok" / f"{name}.py").execute()
+    names = Program(TESTS / "ok" / f"{name}.py").namespace()
     return [f for f in names.values() if isinstance(f, SnapFunction) and f.is_kernel and not f.generic]
 
 

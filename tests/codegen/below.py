@@ -82,7 +82,7 @@ def texts() -> Iterator[Text]:
 
 def corpus() -> Iterator[tuple[str, SnapFunction]]:
     for program in OK:
-        for name, kernel in kernels_of(program.execute()).items():
+        for name, kernel in kernels_of(program.namespace()).items():
             yield f"{program.path.stem}.{name}", kernel
 
 

@@ -13,6 +13,7 @@ import product_kernels
 import ptx_scan
 import pytest
 import sass_flow
+from corpus import OK, kernels_of
 from toolchains import NO_DISASSEMBLER, Installed, disassembler
 
 from snap import *
@@ -24,10 +25,11 @@ disassembled = pytest.mark.skipif(disassembler() is None, reason=NO_DISASSEMBLER
 # ---- the kernels that we have --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name, kernel", list(below.corpus()), ids=lambda value: value if isinstance(value, str) else "")
-def test_the_corpus(name, kernel):
-    text = below.text(name, kernel)
-    assert not below.findings(text, Installed(), sass=text.module.arch_specific)
+@pytest.mark.parametrize("program", OK, ids=lambda program: program.path.stem)
+def test_the_corpus(program):
+    for name, kernel in kernels_of(program.namespace()).items():
+        text = below.text(name, kernel)
+        assert not below.findings(text, Installed(), sass=text.module.arch_specific), name
 
 
 @disassembled

@@ -75,7 +75,7 @@ def told(kernel: SnapFunction) -> Counter:
 
 def kernels_in(program: Program) -> dict[str, SnapFunction]:
     if program in OK:
-        return kernels_of(program.execute())
+        return kernels_of(program.namespace())
     return {name: f for name, f in program.execute().items() if isinstance(f, SnapFunction) and f.is_kernel and not f.generic}
 
 

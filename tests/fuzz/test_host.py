@@ -35,7 +35,7 @@ FEWER = {"parts": 8, "flights": 5}  # of those that take longer
 @cache
 def prepared() -> None:
     """All kernels of tests/ok compiled, many at a time."""
-    host.build([kernel._the_one({}).module for program in OK for kernel in kernels_of(program.execute()).values()])
+    host.build([kernel._the_one({}).module for program in OK for kernel in kernels_of(program.namespace()).values()])
 
 
 @pytest.mark.parametrize("path", [p for p in OK if p.path.stem not in ELSEWHERE], ids=lambda p: p.path.stem)
@@ -43,7 +43,7 @@ def test_programs(path: Program, monkeypatch):
     prepared()
     monkeypatch.setattr(snap, "races", lambda *a, **k: [])
     monkeypatch.chdir(ROOT)
-    name, namespace = path.path.stem, path.execute()
+    name, namespace = path.path.stem, path.namespace()
     if name not in EXPECTS_ERRORS:
         with on_host(3) as launched:
             namespace["check"]()
@@ -116,7 +116,7 @@ def mutated(launch: Made, text: str) -> str:
 @cache
 def launches_of(name: str) -> list[Made]:
     with watched(most=1) as seen:
-        next(program for program in OK if program.path.stem == name).execute()["check"]()
+        next(program for program in OK if program.path.stem == name).namespace()["check"]()
     return seen.launches
 
 

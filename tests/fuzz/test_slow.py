@@ -33,7 +33,7 @@ LONG = {"attention", "hgemm", "hgemm_cluster", "cluster_panels", "cluster_rows",
 def test_programs(path: Program, monkeypatch):
     monkeypatch.setattr(snap, "races", lambda *a, **k: [])
     monkeypatch.chdir(ROOT)
-    name, namespace = path.path.stem, path.execute()
+    name, namespace = path.path.stem, path.namespace()
     if name == "attention":
         namespace["check"] = lambda: _attention(namespace)
     with watched(alone=name in INEXACT, most=1 if name in LONG else 3) as seen:

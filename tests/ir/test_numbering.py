@@ -14,7 +14,7 @@ from snap.sync import synchronize
 
 
 def typed_kernels(program):
-    return [kernel._the_one({}).typed for kernel in kernels_of(program.execute()).values()]
+    return [kernel._the_one({}).typed for kernel in kernels_of(program.namespace()).values()]
 
 
 def numbers_of(function):

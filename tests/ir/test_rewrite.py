@@ -22,7 +22,7 @@ AT = Span("rewrite.py", 1, 0, 1, 1)
 @cache
 def every(program: Program) -> list[ir.Stmt]:
     """The statements of a program, before and after synchronization."""
-    return [s for kernel in kernels_of(program.execute()).values() for s in _statements(kernel._the_one({}))]
+    return [s for kernel in kernels_of(program.namespace()).values() for s in _statements(kernel._the_one({}))]
 
 
 def _statements(compiled) -> Iterator[ir.Stmt]:

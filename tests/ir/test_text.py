@@ -22,7 +22,7 @@ SHOWN = ("tree_reduce", "called_twice", "async_copies", "hgemm")
 @pytest.mark.parametrize("name", SHOWN)
 def test_golden(name, request):
     """Each kernel typed, and synchronized."""
-    kernels = kernels_of(Program(TESTS / "ok" / f"{name}.py").execute()).values()
+    kernels = kernels_of(Program(TESTS / "ok" / f"{name}.py").namespace()).values()
     lines = [f"# {stage}\n\n{kernel.ir(stage)}\n" for kernel in kernels for stage in ("typed", "synchronized")]
     compare(GOLDEN / f"{name}.ir", "\n".join(lines), request.config.getoption("--update-golden"))
 
@@ -43,7 +43,7 @@ def test_every_node_has_a_text():
     assert set(_EXPRESSIONS) == set(get_args(ir.Expr))
     seen = set()
     for program in OK:
-        for kernel in kernels_of(program.execute()).values():
+        for kernel in kernels_of(program.namespace()).values():
             compiled = kernel._the_one({})
             for s in (*everything(compiled.typed), *everything(compiled.synced)):
                 seen.add(type(s))
@@ -62,12 +62,12 @@ def everything(function):
 
 
 def test_a_second_variable_of_one_name_is_told_apart():
-    (kernel,) = kernels_of(Program(TESTS / "ok" / "subgroups.py").execute()).values()
+    (kernel,) = kernels_of(Program(TESTS / "ok" / "subgroups.py").namespace()).values()
     assert "partition cell @ thread[1] of row" in kernel.ir("typed") and "partition cell.2 @ thread[1] of piece" in kernel.ir("typed")
 
 
 def test_passes_begin_with_the_checker_and_end_with_the_synchronized_program():
-    kernel = kernels_of(Program(TESTS / "ok" / "boxes.py").execute())["relay"]
+    kernel = kernels_of(Program(TESTS / "ok" / "boxes.py").namespace())["relay"]
     found = kernel.passes()
     assert [name for name, _, _ in found] == ["check", "weave", "project"]
     assert found[0][2] == kernel.ir("typed") and found[-1][2] == kernel.ir() == text(kernel._the_one({}).synced)

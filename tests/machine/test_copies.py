@@ -22,8 +22,8 @@ T = 64
 WITHIN = b.block_place(T)
 ME = b.thread_id(T, within=WITHIN)
 NEXT = b.binary("%", b.binary("+", ME, b.const(1)), b.const(T))
-PRODUCTS = Program(TESTS / "ok" / "sgemm_pipelined.py").execute()
-PROGRAMS = Program(TESTS / "ok" / "async_copies.py").execute()
+PRODUCTS = Program(TESTS / "ok" / "sgemm_pipelined.py").namespace()
+PROGRAMS = Program(TESTS / "ok" / "async_copies.py").namespace()
 
 
 def synced(k):

@@ -549,7 +549,7 @@ def test_reads_of_another_run_have_numbers_of_their_own():
     from snap.prove.covered_sets import _element
     from snap.prove.touches import touches
 
-    (kernel,) = kernels_of(next(p for p in OK if p.path.stem == "hgemm").execute()).values()
+    (kernel,) = kernels_of(next(p for p in OK if p.path.stem == "hgemm").namespace()).values()
     c = context(kernel._the_one({}).task)
     for between in range(4):
         reads = [t for t in touches(c)[between:] if t.reads]

@@ -46,7 +46,7 @@ CHOSEN = {"TILE": 16, "ROWS": 8}  # constexpr values of the examples
 
 
 def kernels(program: Program) -> dict[str, synced.Function]:
-    return {name: kernel._the_one({}).synced for name, kernel in kernels_of(program.execute()).items()}
+    return {name: kernel._the_one({}).synced for name, kernel in kernels_of(program.namespace()).items()}
 
 
 @pytest.mark.parametrize("program", OK, ids=lambda program: program.name)
@@ -129,7 +129,7 @@ def test_who_waits_for_what_it_gives_first_is_noticed():
 
 def test_a_loop_that_polls_is_taken_to_end_and_that_is_said():
     """A launch in which nobody sets the flag makes no progress: so the proof says what it rests on, and of a loop that counts it says nothing."""
-    polls = next(p for p in OK if p.path.stem == "polling").execute()["in_a_row"]
+    polls = next(p for p in OK if p.path.stem == "polling").namespace()["in_a_row"]
     found = polls.prove()
     assert found.verdict is Verdict.PROVED and any("`while` in line 18 ends" in text for text in found.assumed)
     with pytest.raises(MachineError) as error:

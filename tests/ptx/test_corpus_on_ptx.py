@@ -18,14 +18,14 @@ TALKS = {"tests/ok/prints.py"}  # what is printed is part of the program's own c
 def test_the_ptx_computes_the_same(program, monkeypatch):
     pytest.importorskip("cuda.bindings.nvrtc")
     launches = compared(monkeypatch, APPROXIMATE.get(program.name, 0), seeded=program.name not in LONG)
-    namespace = program.execute()
+    namespace = program.namespace()
     (namespace.get("check") or namespace.get("main"))()
     assert launches
 
 
 def test_prints_say_the_same(capsys):
     pytest.importorskip("cuda.bindings.nvrtc")
-    namespace = next(p for p in OK if p.name == "tests/ok/prints.py").execute()
+    namespace = next(p for p in OK if p.name == "tests/ok/prints.py").namespace()
     x, h = np.linspace(0, 1, 96, dtype=np.float32), np.array([0x3DCD, 0x4049], np.uint16)
     said = []
     for target in ("cpu", "ptx"):

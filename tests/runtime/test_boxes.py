@@ -12,7 +12,7 @@ from snap import LaunchError
 
 @pytest.fixture(scope="module")
 def boxes():
-    return Program(ROOT / "tests" / "ok" / "boxes.py").execute()
+    return Program(ROOT / "tests" / "ok" / "boxes.py").namespace()
 
 
 @pytest.fixture(scope="module")

@@ -164,7 +164,7 @@ def code(cubin: bytes) -> dict[str, bytes]:
 @pytest.mark.parametrize("program", [p for p in OK if p.path.stem in ("hgemm", "turns", "vectors", "lookback_scan", "cooperative", "asserts")], ids=lambda p: p.path.stem)
 def test_lines_cost_nothing(program):
     """The same instructions but for a few: where names of files differ, NVRTC orders some and loads a constant more or less often."""
-    for kernel_ in kernels_of(program.execute()).values():
+    for kernel_ in kernels_of(program.namespace()).values():
         compiled = kernel_._the_one({})
         plain, lined = (instructions(compile_cubin(compiled.module.text, lined=text)) for text in ("", compiled.lined))
         assert plain and set(plain) == set(lined)
@@ -187,7 +187,7 @@ def instructions(cubin: bytes) -> dict[str, Counter]:
 def test_every_statement_has_a_place():
     """In the text that is compiled each line of code stands under a directive of its own."""
     for program in OK[::7]:
-        for kernel_ in kernels_of(program.execute()).values():
+        for kernel_ in kernels_of(program.namespace()).values():
             text = kernel_._the_one({}).lined.partition("__global__")[2]
             before = ""
             for line in text.splitlines()[1:]:

@@ -13,7 +13,7 @@ from snap.machine import run_adversarial
 
 
 def kernel_of(program: str, name: str):
-    return Program(TESTS / "ok" / f"{program}.py").execute()[name]
+    return Program(TESTS / "ok" / f"{program}.py").namespace()[name]
 
 
 def test_look_back_scan_waits_for_nothing_else():

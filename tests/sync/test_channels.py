@@ -22,7 +22,7 @@ _numbers = itertools.count()
 
 
 def kernel_of(name: str, kernel: str):
-    return Program(ROOT / "tests" / "ok" / f"{name}.py").execute()[kernel]
+    return Program(ROOT / "tests" / "ok" / f"{name}.py").namespace()[kernel]
 
 
 def synced(kernel) -> ir.Function:

@@ -29,7 +29,7 @@ def test_what_one_gives_the_next_takes():
 
 
 def test_the_types_are_what_the_passes_take_and_give():
-    for kernel in kernels_of(next(p for p in OK if p.path.stem == "hgemm").execute()).values():
+    for kernel in kernels_of(next(p for p in OK if p.path.stem == "hgemm").namespace()).values():
         program, numbers = kernel._the_one({}).typed, Numbers()
         for one in PASSES:
             assert isinstance(program, one.takes)
@@ -70,7 +70,7 @@ def test_nothing_refuses_after_the_gate():
 
 def test_a_device_function_goes_up_to_the_gate(monkeypatch):
     """What comes behind cannot refuse, and so needs not run."""
-    (kernel,) = kernels_of(next(p for p in OK if p.path.stem == "tree_reduce").execute()).values()
+    (kernel,) = kernels_of(next(p for p in OK if p.path.stem == "tree_reduce").namespace()).values()
     typed = kernel._the_one({}).typed
     never = lambda program, numbers: pytest.fail("ran")  # noqa: E731
     monkeypatch.setattr(snap.sync, "PASSES", (*PASSES[:GATE], *(replace(one, run=never) for one in PASSES[GATE:])))

@@ -39,7 +39,7 @@ def product_waits(function) -> list[tuple[str, int]]:
 
 
 def test_attention():
-    kernel = Program(ROOT / "tests" / "ok" / "attention.py").execute()["attention"]
+    kernel = Program(ROOT / "tests" / "ok" / "attention.py").namespace()["attention"]
     function = kernel._the_one({}).synced
     counts = {b.name: (b.slots, b.count) for b in function.mbarriers}
     assert counts["Ks_full"] == counts["Vs_full"] == (2, 1) and counts["Ks_empty"] == counts["Vs_empty"] == (2, 2)

@@ -31,7 +31,7 @@ def test_counting_walks_as_often_as_finding(program, monkeypatch):
         walked["counting" if isinstance(self.visitor, Counter) else "finding"] += found
         return found
 
-    kernel = next(p for p in OK if p.path.stem == program).execute()[PROGRAMS[program]]
+    kernel = next(p for p in OK if p.path.stem == program).namespace()[PROGRAMS[program]]
     assert isinstance(kernel, SnapFunction)
     typed = kernel._the_one({}).typed
     monkeypatch.setattr(FlowWalk, "_reaches", counted)
@@ -297,7 +297,7 @@ def small(body: str):
 
 def of_the_corpus(name: str):
     program = next(p for p in OK if p.path.stem == name)
-    return next(k for k in program.execute().values() if isinstance(k, SnapFunction) and k.is_kernel)
+    return next(k for k in program.namespace().values() if isinstance(k, SnapFunction) and k.is_kernel)
 
 
 MADE = {name: lambda name=name: of_the_corpus(name) for name in ("sgemm_pipelined", "attention", "lookback_scan")}

@@ -55,9 +55,9 @@ def by_proof(typed: ir.Function, now: synced.AnyFunction, apart: frozenset[tuple
         if (point.kind, point.span, point.object) not in left:
             yield Diagnostic(
                 "SNAP032",
-                f"a proof shows that nobody meets at this barrier for `{point.object}`",
+                f"a proof shows that this barrier for `{point.object}` orders nothing",
                 point.second,
-                "ordered behind the first access",
+                "ordered after the first access",
                 (Label(point.first, "the first access"),) if point.first != point.second else (),
                 note=f"the inference does not see it: {point.reason}",
                 help="`lean=True` in the kernel's decorator leaves it out",

@@ -245,7 +245,7 @@ class SnapFunction:
 
         if not self.is_kernel:
             if properties is not None and tuple(properties) != ("bounds",):
-                self._kernel_only("have other properties than `bounds`, of which its contract is a part")
+                self._kernel_only("have properties besides `bounds`, which includes the contract")
             return prove_function(self._the_one(constexprs).typed, progress, seconds)
         return prove(self._the_one(constexprs).task, properties, progress, seconds)
 
@@ -268,7 +268,10 @@ class SnapFunction:
         given = {**{n: v for n, v in self._defaults().items() if n in self.generic}, **given}
         missing = [n for n in params if n not in given]
         if missing:
-            raise TypeError(f"`{self.definition.tree.name}` is missing {', '.join(f'`{m}`' for m in missing)}")
+            raise TypeError(
+                f"`{self.definition.tree.name}` is missing {', '.join(f'`{m}`' for m in missing)}: give it by name,"
+                f" `{missing[0]}=...`"
+            )
         for name in self.generic:
             given[name] = _number(name, given[name])
         return self._specialised({n: given[n] for n in self.generic}), [
@@ -333,7 +336,7 @@ class SnapFunction:
             self.launch(*args, blocks=self._blocks(blocks, args, keywords), **cast(Any, keywords))
             return
         if not self.is_kernel:
-            raise TypeError(f"`{name}` is a device function: Snap functions call it")
+            raise TypeError(f"`{name}` is a device function: call it in a kernel, which Python launches")
         from snap.runtime.errors import LaunchError
 
         problem = f"how many blocks? Launch it as `{name}[blocks](...)`, or give its decorator `blocks=lambda n: ...`"

@@ -149,16 +149,22 @@ def _with_defaults(params: tuple, values: tuple) -> tuple:
     )
 
 
+def _kind(given: object) -> str:
+    if _is_lambda(given):
+        return "a lambda"
+    return f"the class `{given.__name__}`" if isinstance(given, type) else f"`{type(given).__name__}`"
+
+
 def _pending(function: object, span: Span, what: str) -> Pending:
     if isinstance(function, Pending):
         return function
     if isinstance(function, (SnapFunction, Refused)):
         raise SnapError(Diagnostic("SNAP018", f"{what} is given twice", span, help="leave one of them out"))
-    if not callable(function) or not hasattr(function, "__code__"):
+    if not callable(function) or not hasattr(function, "__code__") or _is_lambda(function):
         raise SnapError(
             Diagnostic(
                 "SNAP018",
-                f"{what} decorates a Python function, not {type(function).__name__}",
+                f"{what} decorates a Python function, not {_kind(function)}",
                 span,
                 help=f"`@kernel(threads={function})`" if type(function) is int else "put it above a `def`",
             )
@@ -307,7 +313,7 @@ def inline(function: Any) -> Inlined:
     from snap.frontend.parse import parse_inlined
 
     if not hasattr(function, "__code__"):
-        message = f"`@inline` decorates a Python function, not {type(function).__name__}"
+        message = f"`@inline` decorates a Python function, not {_kind(function)}"
         raise SnapError(Diagnostic("SNAP018", message, caller_span(), help="put it alone above a `def`"))
     return inlined(*parse_inlined(function), function)
 

@@ -91,7 +91,7 @@ class LevelName:
             error = SnapError(
                 Diagnostic(
                     "SNAP018",
-                    f"`{self.word}[{shown}]` is no privilege: the count must be a positive integer",
+                    f"`{self.word}[{shown}]` is not a privilege: the count must be a positive integer",
                     caller_span(),
                     help=(
                         one_dimension(self.word, n)

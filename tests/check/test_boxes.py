@@ -51,8 +51,8 @@ def test_panels_are_one_box_each():
     assert [c.tile.access.index[0].value for c in (first, second)] == [0, 1] and [c.origin.index[1].value for c in (first, second)] == [128, 192]
     assert len(copies("p: pipeline(shared(float[3, 16, 32]), 2)\nwith stage(p) as s:\n    async_copy(s, X, at=(0, 0))")) == 3
     assert len(copies("p: shared(float[3, 16, 32])\nasync_copy(p, T, at=(0, 0, 0))")) == 1  # as many dimensions as the array
-    wrong("p: shared(float[2, 2, 16, 32])\nasync_copy(p, X, at=(0, 0))", "SNAP018", "box of 2 x 2 x 16 x 32, and `X` has 2 dimension(s)")
-    wrong("p: shared(float[2, 32])\nasync_copy(p, V, at=0)", "SNAP018", "box of 2 x 32, and `V` has 1 dimension(s)")
+    wrong("p: shared(float[2, 2, 16, 32])\nasync_copy(p, X, at=(0, 0))", "SNAP018", "box of 2 x 2 x 16 x 32, and `X` has 2 dimensions")
+    wrong("p: shared(float[2, 32])\nasync_copy(p, V, at=0)", "SNAP018", "box of 2 x 32, and `V` has 1 dimension")
     wrong("p: shared(bf16[2, 64, 32], swizzle=128)\nasync_copy(p, A, at=(0, 0))", "SNAP018", "as long as its swizzle")
 
 
@@ -118,7 +118,7 @@ def test_what_is_read_must_be_one_for_the_group():
 def test_where_is_one_for_the_group():
     wrong("async_copy(s, A, at=(t, 0))", "SNAP006", "`t` may differ between threads of this block", "is a coordinate of the TMA box")
     wrong("async_copy(tile(s, (8 * t, 0), (8, 64)), A, at=(0, 0))", "SNAP006", "`t` may differ")
-    wrong("async_copy(s, A, at=(0, 0, 0))", "SNAP018", "has 2 dimension(s), and `at` 3")
+    wrong("async_copy(s, A, at=(0, 0, 0))", "SNAP018", "has 2 dimensions, and `at` 3")
     wrong("async_copy(s, A, at=0.5)", "SNAP018", "an index is an integer")
 
 
@@ -126,7 +126,7 @@ def test_where_is_one_for_the_group():
     ("async_copy(f, P, at=0)", "TMA needs the shape of the array"),
     ("async_copy(f, X.view(float4), at=(0, 0))", "array's own scalar elements"),
     ("async_copy(s, X, at=(0, 0))", "`s` holds `bf16`, and `X` `f32`"),
-    ("async_copy(f, V, at=0)", "a TMA box of 32 x 32, and `V` has 1 dimension(s)"),
+    ("async_copy(f, V, at=0)", "a TMA box of 32 x 32, and `V` has 1 dimension"),
     ("async_copy(tile(f, (0, 0), (32, 16)), X, at=(0, 0))", "is not contiguous: it has 16 of the 32"),
     ("z: shared(float[257, 4])\nasync_copy(z, X, at=(0, 0))", "at most 256"),
     ("z: shared(float[8, 6])\nasync_copy(z, X, at=(0, 0))", "a multiple of 16 bytes, and this one has 6 x 4 = 24"),

@@ -101,7 +101,7 @@ def test_a_rank_that_is_assigned_may_be_another():
 
 
 def test_indices_of_parts():
-    wrong("z: float @ thread[1] = x[0, 0]", "SNAP018", "takes 3 index(es), not 2")
+    wrong("z: float @ thread[1] = x[0, 0]", "SNAP018", "takes 3 indices, not 2")
     wrong("z: float @ thread[1] = x[2, 0, 0]", "SNAP018", "whose dimension here is 2")
     wrong("z: float = x[b, 0, 0]", "SNAP006", "`b` may differ between blocks of this cluster")
 
@@ -113,7 +113,7 @@ def test_a_partition_names_the_block():
     assert write.target.access.block is not None
     [write] = [s for s in made("with partition(x, p=block[1], f=lambda i, j: (id(), i, j)) as m:\n    with group(block[1]):\n        with partition(m, p=thread[1], f=lambda k: (k, 0)) as z:\n            z[0] = 1.0", ir.Assign)]
     assert write.target.access.block is None
-    wrong("with partition(x, p=thread[1], f=lambda i: (i, t % 32)) as m:\n    m[0] = 1.0", "SNAP018", "takes 3 index(es), and the index function returns 2")
+    wrong("with partition(x, p=thread[1], f=lambda i: (i, t % 32)) as m:\n    m[0] = 1.0", "SNAP018", "takes 3 indices, and the index function returns 2")
 
 
 def test_each_block_claims_its_own_part():

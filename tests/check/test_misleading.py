@@ -83,7 +83,7 @@ def test_quotients_of_python(make):
 
 
 def test_quotients_of_a_launch():
-    with pytest.raises(snap.LaunchError, match="write `//`"):
+    with pytest.raises(snap.LaunchError, match="write `n // 256`"):
         copied[64 / 32](np.zeros(64, np.int32), np.zeros(64, np.int32))
 
 

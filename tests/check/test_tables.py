@@ -135,14 +135,14 @@ def test_no_name_of_the_text_hides_a_table():
 
 
 REFUSED = {
-    "complex": ("y[i] = W[i]", np.ones(4, complex), "SNAP018", "no type of Snap's"),
-    "text": ("y[i] = W[i]", np.array(["a", "b"]), "SNAP018", "no type of Snap's"),
-    "records": ("y[i] = W[i]", np.zeros(3, [("a", "f4"), ("b", "f4")]), "SNAP018", "no type of Snap's"),
+    "complex": ("y[i] = W[i]", np.ones(4, complex), "SNAP018", "which Snap does not support"),
+    "text": ("y[i] = W[i]", np.array(["a", "b"]), "SNAP018", "which Snap does not support"),
+    "records": ("y[i] = W[i]", np.zeros(3, [("a", "f4"), ("b", "f4")]), "SNAP018", "which Snap does not support"),
     "objects": ("y[i] = W[i]", np.array([None, 1]), "SNAP018", "astype(np.float32)"),
     "empty": ("y[i] = W[i]", np.zeros(0, np.float32), "SNAP018", "is empty"),
     "large": ("y[i] = W[i]", np.zeros(16385, np.float32), "SNAP018", "W: ptr(const(f32), (16385,))"),
     "huge": ("y[i] = W[i]", np.zeros(1 << 19, np.float32), "SNAP018", "at most 65536"),
-    "too few indices": ("y[i] = W[i]", np.ones((2, 2), np.float32), "SNAP018", "takes 2 index(es), not 1"),
+    "too few indices": ("y[i] = W[i]", np.ones((2, 2), np.float32), "SNAP018", "takes 2 indices, not 1"),
     "outside": ("y[i] = W[4]", np.ones(4, np.float32), "SNAP018", "index 4 is outside of `W`"),
     "from the end": ("y[i] = W[-1]", np.ones(4, np.float32), "SNAP018", "index -1 is outside"),
     "a float": ("y[i] = W[x[i]]", np.ones(4, np.float32), "SNAP018", "an index is an integer"),

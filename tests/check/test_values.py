@@ -280,7 +280,7 @@ REFUSED = {
     "a float for ints": ("a: int[2] = [1, 2.5]", "SNAP018", "would drop the fraction"),
     "another shape": ("a: float[2]\nb: float[3] = a", "SNAP018", "`b` is `f32[3]`, and this is `f32[2]`"),
     "memory": ("a: float[2] = x", "SNAP018", "`x` is memory"),
-    "itself": ("a: float[2] = a", "SNAP019", "unknown name `a`"),
+    "itself": ("a: float[2] = a", "SNAP019", "`a` is assigned in this function, and is not declared before this line"),
 }  # fmt: skip
 
 

@@ -52,7 +52,7 @@ def test_the_columns_that_a_store_can_begin_at():
 
 
 def test_what_a_warpgroup_agrees_on_has_no_destination():
-    by_warpgroups("wgmma(acc, ra, b, zero=(acc[0] == 0.0))", "SNAP006", "it must be one value for `thread[128]`", "`intrinsic.broadcast(acc[...])`")
+    by_warpgroups("wgmma(acc, ra, b, zero=(acc[0] == 0.0))", "SNAP006", "it must be one value for `thread[128]`", "`intrinsic.broadcast(acc[0])`")
     by_warpgroups("wgmma(acc, tile(a, (8 * t, 0), (64, 64)), b)", "SNAP006", "compute it from values at `thread[128]` or above",
                   "each group's number in its block is `t: int @ warpgroup = id()`", "`intrinsic.broadcast(t)`")
 

@@ -22,7 +22,7 @@ REFUSED = [
     ("y = yield", "yield", "`yield`", "return"),
     ("yield from x", "yield from x", "`yield`", "return"),
     ("y = [i for i in x if i]", "[i for i in x if i]", "comprehension", "for i in range"),
-    ("y = [i + j for i in x for j in x]", "[i + j for i in x for j in x]", "comprehension", "one loop a list"),
+    ("y = [i + j for i in x for j in x]", "[i + j for i in x for j in x]", "comprehension", "one loop for each list"),
     ("y = [i for i, j in x]", "[i for i, j in x]", "comprehension", "for i in range"),
     ("y = {i for i in x}", "{i for i in x}", "comprehension", "local array"),
     ("y = f(i for i in x)", "(i for i in x)", "comprehension", "local array"),

@@ -172,7 +172,7 @@ def test_bytes_that_do_not_come_or_are_not_expected():
     kernel, *rest = PROGRAMS["gemm"]
     found = [outcome(mutant, *rest) for _, mutant in mutations.change_bytes(kernel)]
     assert all(kind == "barrier mismatch" for kind, _ in found)
-    assert "16 bytes came that nobody expected" in found[0][1] and "16 bytes are still expected" in found[1][1]
+    assert "16 more bytes arrived than were expected" in found[0][1] and "16 bytes are still expected" in found[1][1]
 
 
 def test_a_block_s_barrier_is_not_the_cluster_s():

@@ -367,7 +367,7 @@ def test_a_call_inside_of_a_function_that_stands_alone():
 
 
 def test_what_is_a_kernels_matter_is_not_asked_of_a_function():
-    with pytest.raises(TypeError, match="only kernels have other properties than `bounds`"):
+    with pytest.raises(TypeError, match="only kernels have properties besides `bounds`"):
         around.prove(["races"])
 
 
@@ -429,7 +429,7 @@ def test_a_name_from_outside_is_what_its_object_is():
     from snap.diag.error import SnapError
 
     limits = array.array("i", [4])
-    with pytest.raises(SnapError, match="`limits` is no array of integers"):
+    with pytest.raises(SnapError, match="`limits` is not an array of integers"):
 
         @device(thread, where=lambda n: n < limits[0])
         def bounded(n: int) -> int:

@@ -111,7 +111,7 @@ error[SNAP022]: two blocks write one element of `c`
 {line} |                 mine[0] = 1.0
    |                 ^^^^^^^ `c[7]`: block 0, thread 7, and block 1, thread 0
    = note: with N = 0, len(c) = 22, blocks = 2; the CPU machine shows it: k.prove().replay()
-   = help: hand out parts that are apart with `offset=` or `f=`; or exclude it: `where=lambda blocks: blocks == 1`"""
+   = help: hand out parts that do not overlap with `offset=` or `f=`; or exclude it: `where=lambda blocks: blocks == 1`"""
 
 
 def test_the_rendering_of_two_blocks():

@@ -88,7 +88,7 @@ def test_a_kernel_has_no_parameters_in_registers():
     with pytest.raises(PtxError, match="`p0` of a kernel is a `.param`"):
         load(parse(kernel("", 1).replace(".param .u64 p0", ".reg .u64 p0")))
     for kind in (".v2 .b32", ".pred", ".b16"):
-        with pytest.raises(PtxError, match="`x` is no register of one element of 32 bits or more"):
+        with pytest.raises(PtxError, match="`x` is not a register of one element of 32 bits or more"):
             load(parse(HEAD + f".func f(.reg {kind} x) {{ ret; }}"))
 
 

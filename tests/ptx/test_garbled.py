@@ -29,7 +29,7 @@ def test_mutants_are_answered(first):
         ("t: .branchtargets A; brx.idx A, t; A:", "PTX002", "takes a register and a table"),
         ("t: .branchtargets nowhere; brx.idx %r0, t;", "PTX003", "`nowhere` is no label of this function"),
         ("t: .branchtargets k; brx.idx %r0, t;", "PTX003", "`k` is no label of this function"),
-        ("t: .calltargets A; A:", "PTX003", "`A` is no function"),
+        ("t: .calltargets A; A:", "PTX003", "`A` is not a function"),
         ("add.f64 L; L:", "PTX002", "`L` is a label, which `add.f64` does not take"),
         ("mov.u64 %d0, {L, L}; L:", "PTX002", "`L` is a label"),
         ("ld.global.u32 %r3, [L+4]; L:", "PTX002", "`L` is a label"),

@@ -220,11 +220,11 @@ def test_operands_are_written():
 @pytest.mark.parametrize(
     "text, code, line, column, message",
     [
-        ("add.s32 %r1 %r2;", "PTX002", 6, 12, "`,` is expected between operands, or `;` behind the last one"),
+        ("add.s32 %r1 %r2;", "PTX002", 6, 12, "`,` is expected between operands, or `;` after the last one"),
         ("add.s32 %r1, ;", "PTX002", 6, 13, "an operand is expected"),
-        ("mov.u32 %r1, 5", "PTX002", 7, 0, "`,` is expected between operands, or `;` behind the last one"),
+        ("mov.u32 %r1, 5", "PTX002", 7, 0, "`,` is expected between operands, or `;` after the last one"),
         (".reg .q7 %r1;", "PTX002", 6, 5, "a type is expected for this `.reg` variable"),
-        ("ld.u32 %r1, [%rd1;", "PTX002", 6, 17, "`,` is expected between operands, or `]` behind the last one"),
+        ("ld.u32 %r1, [%rd1;", "PTX002", 6, 17, "`,` is expected between operands, or `]` after the last one"),
         ("mov.u32 %r1, #;", "PTX001", 6, 13, "PTX has no `#`"),
         ('.pragma "no', "PTX001", 6, 8, 'PTX has no `"`'),
         ("@1 bra x;", "PTX002", 6, 1, "a predicate is expected"),

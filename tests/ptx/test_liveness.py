@@ -47,7 +47,7 @@ def test_a_deadlock_is_called_so(name, seed):
 def test_of_many_threads_it_is_found_soon():
     """132 blocks of 256 threads wait for a block that was never launched."""
     start = time.process_time()
-    with pytest.raises(PtxFault, match="33792 threads wait, and nobody can go on"):
+    with pytest.raises(PtxFault, match="33792 threads wait, and no thread can go on"):
         run(kernel("ld.param.u64 %d0, [p0]; st.global.u32 [%d0+4], %r0;" + SPIN, 1), "k", 132, 256, [np.zeros(4, np.uint32)])
     assert time.process_time() - start < 5
 

@@ -266,7 +266,7 @@ def test_faults_say_who_and_where(body, kind, who):
         (1, 2000, [np.zeros(1)], "at most 1024 threads"),
         (0, 32, [np.zeros(1)], "positive extents"),
         (1, 32, [], "takes 1 arguments"),
-        (1, 32, [object()], "no argument of a kernel"),
+        (1, 32, [object()], "not an argument of a kernel"),
         (1, 32, [np.zeros((4, 4))[:, ::2]], "not contiguous"),
     ],
 )

@@ -23,7 +23,7 @@ CASES = {
     "masks differ": ("mov.u32 %r4, %laneid; setp.eq.s32 %p1, %r4, 0; selp.b32 %r3, -1, 0xfffffffe, %p1; bar.warp.sync %r3;", "barrier mismatch", "gives another mask here"),
     "a member goes another way": ("setp.eq.s32 %p1, %r0, 3; @%p1 bra out; bar.warp.sync -1; out: bar.sync 0;", "deadlock", "bar.warp.sync waits for threads that do not arrive"),
     "endless": ("forever: add.s32 %r3, %r3, 1; bra.uni forever;", "too long", "more than 100000 instructions of threads"),
-    "endless, and the same each time": ("forever: bra.uni forever;", "deadlock", "64 threads wait, and nobody can go on: memory does not change any more"),
+    "endless, and the same each time": ("forever: bra.uni forever;", "deadlock", "64 threads wait, and no thread can go on: memory does not change any more"),
 }
 
 

@@ -660,7 +660,7 @@ def test_without_it_pythons_path_is_taken(tmp_path):
     lazy.chmod(0o700)
     for environment, reason in (({"SNAP_NATIVE": "0"}, "SNAP_NATIVE=0"), ({"CC": "/no/such/compiler"}, "there is no C compiler (`/no/such/compiler`)"),
                                 ({"CC": str(failing)}, "the C compiler failed: native.c:1: error: no"), ({"CC": "'"}, "there is no C compiler"),
-                                ({"CC": str(lazy)}, "the C compiler left nothing behind")):
+                                ({"CC": str(lazy)}, "the C compiler wrote no file")):
         out = said(tmp_path / "cache", f"from snap.runtime import native; native.begin(); {SAID}", **environment)
         assert out.startswith("False ") and reason in out
     assert said("") == "False there is no folder for compiled code (SNAP_CACHE_DIR)"

@@ -173,7 +173,7 @@ def test_out_must_make_a_tensor():
 
 def test_a_gradient_of_something_else_is_refused():
     wrong = snap.torch.operator(square, "snaptest::wrong_gradient", blocks=1, out=lambda x: torch.empty_like(x), backward=lambda grad: {"y": grad})
-    with pytest.raises(TypeError, match="a gradient of `y`, which is no argument; there is x, n"):
+    with pytest.raises(TypeError, match="a gradient of `y`, which is not an argument; there is x, n"):
         wrong(torch.ones(4, requires_grad=True), 4).sum().backward()
 
 

@@ -12,7 +12,8 @@ import difflib
 from snap.check import convert
 from snap.check.bindings import Constant
 from snap.check.expressions import expression, scalar
-from snap.check.names import as_number, as_type, describe_object, foreign_type, resolve
+from snap.check.names import as_number, as_type, resolve
+from snap.check.outside import describe_object, type_in_place_of
 from snap.check.state import Abort, Checker, Want
 from snap.diag.error import Label
 from snap.diag.span import Span
@@ -62,7 +63,11 @@ def privilege_of(c: Checker, e: tree.Expr) -> Privilege | None:
                 return found
             if isinstance(found, LevelName):
                 if found.units == 1:
-                    raise c.type_error(f"`{found}` is a level; how many?", e.span, help=f"write `{found}[1]`")
+                    raise c.type_error(
+                        f"`{found}` is a level, and a privilege says how many of its units",
+                        e.span,
+                        help=f"write `{found}[1]`",
+                    )
                 return Privilege(found.level, found.units)
             return None
         case tree.Subscript(value, index):
@@ -90,7 +95,7 @@ def wanted_privilege(c: Checker, e: tree.Expr, where: str) -> Privilege:
     p = privilege_of(c, e)
     if p is None:
         raise c.type_error(
-            f"{where} wants a privilege such as `thread[32]`",
+            f"{where} takes a privilege, such as `thread[32]`",
             e.span,
             help="`thread[1]`, `warp`, `block[1]`: a level, and in brackets how many units of it",
         )
@@ -126,7 +131,7 @@ def constant_int(c: Checker, e: tree.Expr, what: str, help: str = "") -> int:
 def size_of_dimension(c: Checker, e: tree.Expr, help: str = "") -> int:
     n = constant_int(c, e, "the size of an array", help)
     if n < 1:
-        raise c.type_error(f"an array cannot have a dimension of {n}", e.span, help="sizes are positive constants")
+        raise c.type_error(f"an array cannot have a dimension of {n}", e.span, help="write a positive constant")
     return n
 
 
@@ -163,17 +168,21 @@ def _not_a_type(c: Checker, e: tree.Expr) -> Abort:
     )
 
 
+_SCALARS = "scalars: bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64, int, float"
+
+
 def _element(c: Checker, e: tree.Expr) -> Element:
     found = resolve(c, e)
     type = as_type(found)
     if found is None:
         raise _not_a_type(c, e)
+    if isinstance(found, Marker) and found.annotation:
+        raise c.type_error(f"`{found.word}` takes its type in parentheses", e.span, help=f"write {_FORMS[found.word]}")
     if type is None:
         given = found.value.value if isinstance(found, Constant) else found
         text = f"the number {given}" if as_number(given) is not None else describe_object(found)
-        scalars = "scalars: bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64, int, float"
-        known = foreign_type(found)
-        raise c.type_error("this is not a type", e.span, text, help=f"write {known}; {scalars}" if known else scalars)
+        known = type_in_place_of(found)
+        raise c.type_error("this is not a type", e.span, text, help=f"{known}; {_SCALARS}" if known else _SCALARS)
     return type
 
 
@@ -265,7 +274,7 @@ def _shared(c: Checker, arg: tree.Expr, options: dict[str, tree.Expr], span: Spa
         raise c.type_error(
             f"memory of a cluster, `{spread}=block`, has the same size in every launch",
             upto.span,
-            help="leave `upto=` out, and declare the most that is needed",
+            help="leave `upto=` out, and declare the largest size that is needed",
         )
     shared = {"space": Space.SHARED, "swizzle": swizzle, "spread": spread, "extent": extent, "part": part}
     return Spec(SpecKind.SHARED, inner.type, const=inner.const, **shared)
@@ -347,14 +356,14 @@ def _unknown_at_launch(c: Checker, e: tree.Expr, var: ir.Var | None = None) -> A
         why = (
             f"`{var.name}` is assigned in the kernel"
             if var.name in c.assigned and var.uid in c.given
-            else f"`{var.name}` is no parameter of the kernel"
+            else f"`{var.name}` is not a parameter of the kernel"
         )
     return c.type_error(
         "the size of this array is not known at launch",
         e.span,
         why,
         (Label(var.span, f"`{var.name}` comes from here"),) if var is not None else (),
-        note="a launch gives the block its shared memory before anything runs",
+        note="a launch allocates the shared memory of its blocks before any thread runs",
         help="write it with the kernel's parameters and constants, `shared(float[2 * n + 1], upto=4096)`",
     )
 
@@ -364,7 +373,9 @@ def _pipeline(c: Checker, args: tuple[tree.Expr, ...], options: dict[str, tree.E
     depth = constant_int(c, args[1], "the depth of a pipeline")
     if inner.extent is not None:
         raise c.type_error(
-            "the slots of a pipeline have a constant size", args[0].span, help="leave `upto=` out, and write the most"
+            "the slots of a pipeline have a constant size",
+            args[0].span,
+            help="leave `upto=` out, and declare the largest size",
         )
     if inner.kind is not SpecKind.SHARED or not isinstance(inner.type, Array) or inner.const or depth < 1:
         raise c.type_error(
@@ -436,7 +447,9 @@ def _is_choice(e: tree.Expr) -> bool:
 def _dimension(c: Checker, e: tree.Expr) -> ir.Expr:
     held, c.no_calls = c.no_calls, "the shape of a pointer"
     try:
-        value = expression(c, e, Want(c.place.privilege, "is a dimension of the array, one for everybody", agree=True))
+        value = expression(
+            c, e, Want(c.place.privilege, "is a dimension of the array, the same for all threads", agree=True)
+        )
     finally:
         c.no_calls = held
     if not isinstance(value.type, Scalar) or not value.type.is_integer:

@@ -23,6 +23,7 @@ from snap.check.state import Checker, ObjectUse, Want
 from snap.check.storage import LocalArray, fixed_registers, memory_argument, storage
 from snap.diag.error import Label
 from snap.diag.span import Span
+from snap.diag.wording import counted
 from snap.frontend import tree
 from snap.frontend.definition import Definition
 from snap.ir import nodes as ir
@@ -52,7 +53,7 @@ def bound(c: Checker, definition: Definition, fixed: Mapping[str, object], e: tr
     name, head = definition.tree.name, Label(definition.tree.head, "defined here")
     if len(e.args) > len(params):
         raise c.type_error(
-            f"`{name}` takes {len(params)} argument(s), not {len(e.args)}",
+            f"`{name}` takes {counted(len(params), 'argument')}, not {len(e.args)}",
             e.span,
             secondary=(head,),
             help=f"it takes {', '.join(f'`{p.name}`' for p in params) or 'nothing'}",
@@ -123,7 +124,7 @@ def satisfied(c: Checker, header: Header, span: Span, name: str) -> None:
                 "another count",
                 labels(),
                 help=f"call it where there are {p.n}"
-                + (f", or make one for {have}: the library's factories are told how many" if have.isdigit() else ""),
+                + (f", or make one for {have}: pass that number to the library's factory" if have.isdigit() else ""),
             )
 
 

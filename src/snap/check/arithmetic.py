@@ -12,6 +12,7 @@ from snap.check import convert
 from snap.check.quotients import follow_number, note_quotient
 from snap.check.state import Checker
 from snap.diag.span import Span
+from snap.diag.wording import called
 from snap.ir import nodes as ir
 from snap.ir.types import Scalar, ScalarKind, Vector
 
@@ -27,24 +28,27 @@ def converted(c: Checker, value: ir.Expr, type: object, span: Span, what: str) -
             f"{what} is `{type}`, and this is `{value.type}`",
             span,
             "would lose precision in silence" if type.is_float else "would drop the fraction in silence",
-            help=f"say so with a cast: `{_cast_word(type)}(...)`",
+            help=f"say so with a cast: `{called(cast_word(type), span)}`",
         )
     numbers = convert.numbers(value) if convert.is_weak(value) and type.is_integer else []
     for number in (number.value for number in numbers if not convert.fits(int(number.value), type)):
         raise c.type_error(
             f"{what} is `{type}`, which does not hold {number}",
             span,
-            help=f"to wrap it on purpose, cast it: `{_cast_word(type)}({number})`",
+            help=f"to wrap it on purpose, cast it: `{cast_word(type)}({number})`",
         )
     return convert.cast(value, type)
 
 
-def _cast_word(type: Scalar) -> str:
-    return {"i32": "int", "f32": "float"}.get(type.name, type.name)
+def cast_word(type: object) -> str:
+    """A type as users write it."""
+    return {"i32": "int", "f32": "float"}.get(str(type), str(type))
 
 
 def no_common_type(c: Checker, a: ir.Expr, b: ir.Expr, span: Span) -> Exception:
-    return c.type_error(f"`{a.type}` and `{b.type}` have no common type", span, help="cast one of them: `float(...)`")
+    to = "float" if a.type.is_float and b.type.is_float else cast_word(b.type)
+    help = f"cast one of them: `{called(to, a.span)}`"
+    return c.type_error(f"`{a.type}` and `{b.type}` have no common type", span, help=help)
 
 
 def arithmetic(c: Checker, op: str, a: ir.Expr, b: ir.Expr, span: Span, digit: bool = False) -> ir.Expr:
@@ -55,12 +59,13 @@ def arithmetic(c: Checker, op: str, a: ir.Expr, b: ir.Expr, span: Span, digit: b
     if op == "@":
         raise c.fail(
             "SNAP017",
-            "`@` gives a privilege in a declaration; it is no operator in Snap",
+            "`@` gives a privilege in a declaration, and is not an operator in Snap",
             span,
-            help="write the loops, or use `intrinsic.mma`",
+            help="write the loops, or call `snap.lib.gemm` before the launch",
         )
     if op == "**":
-        raise c.fail("SNAP017", "`**` is not Snap", span, help="write `pow(x, y)`, or multiply")
+        help = f"write `{called('pow', a.span, b.span)}`, or multiply"
+        raise c.fail("SNAP017", "`**` is not part of Snap", span, help=help)
     floating, asked = a.type.is_float or b.type.is_float, op
     if floating and op in ("<<", ">>", "&", "|", "^"):
         raise c.type_error(
@@ -70,9 +75,12 @@ def arithmetic(c: Checker, op: str, a: ir.Expr, b: ir.Expr, span: Span, digit: b
             help="for the bits of a float: `intrinsic.bitcast(x, u32)`",
         )
     if floating and op == "%":
-        raise c.type_error("`%` takes integers", span, f"`{a.type}` % `{b.type}`", help="write `fmod(x, y)`")
+        raise c.type_error(
+            "`%` takes integers", span, f"`{a.type}` % `{b.type}`", help=f"write `{called('fmod', a.span, b.span)}`"
+        )
     if floating and op == "//":
-        raise c.type_error("`//` takes integers", span, f"`{a.type}` // `{b.type}`", help="write `floor(x / y)`")
+        help = f"write `{called('floor', span).replace('//', '/')}`"
+        raise c.type_error("`//` takes integers", span, f"`{a.type}` // `{b.type}`", help=help)
     if op not in ("<<", ">>") and convert.common_type(a, b) is None:
         raise no_common_type(c, a, b, span)
     if op in ("/", "//", "%") and not floating and isinstance(b, ir.Const) and b.value == 0:

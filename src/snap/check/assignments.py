@@ -13,10 +13,10 @@ from typing import TypeVar
 
 from snap.check import convert
 from snap.check.annotations import Spec, SpecKind, annotation, constant_value
-from snap.check.arithmetic import arithmetic, converted
+from snap.check.arithmetic import arithmetic, cast_word, converted
 from snap.check.bindings import Constant, IndexFunction, Memory, Poison, RoleName, Variable
 from snap.check.explain import declared, held_here, write_up
-from snap.check.expressions import COMPONENTS, array_index, expression
+from snap.check.expressions import COMPONENTS, array_index, expression, not_indexed
 from snap.check.initial import declare_array
 from snap.check.known import note_value
 from snap.check.memory import access, writable
@@ -27,9 +27,10 @@ from snap.check.state import Abort, Checker, Want
 from snap.check.storage import LocalArray, storage
 from snap.check.tables import is_array
 from snap.diag.error import Label
-from snap.diag.source import source_line
+from snap.diag.source import source_line, written
 from snap.diag.span import Span
 from snap.frontend import tree
+from snap.frontend.text import expression as expression_text
 from snap.ir import nodes as ir
 from snap.ir.hardware import THREAD_LOCAL
 from snap.ir.types import THREAD1, Array, Element, Privilege, Scalar, Vector
@@ -253,7 +254,7 @@ def new_variable(c: Checker, name: tree.Name, value: ir.Expr, p: Privilege) -> i
 
 
 def augment(c: Checker, s: tree.Augment) -> None:
-    target, type, p = target_of(c, s.target)
+    target, type, p = target_of(c, s.target, _SUMMED if s.op == "+" and c.privilege == THREAD1 else "")
     name = spelled(s.target)
     mark = len(c.out)
     value = expression(c, s.value, wanted_by(s.target, p))
@@ -275,11 +276,12 @@ def combined(c: Checker, s: tree.Augment, current: ir.Expr, value: ir.Expr, type
     if isinstance(type, Vector) or isinstance(result.type, Vector):
         return converted(c, result, type, s.span, name)
     if not (type.is_integer and result.type.is_integer) and not convert.implicit(result, type):
+        whole = expression_text(tree.Binary(s.op, s.target, s.value, span=s.span))
         raise c.type_error(
             f"{name} is `{type}`, and the result is `{result.type}`",
             s.span,
             "would lose precision in silence" if type.is_float else "would drop the fraction in silence",
-            help="cast the right-hand side",
+            help=f"cast the result: `{written(s.target.span)} = {cast_word(type)}({whole})`",
         )
     return convert.cast(result, type)
 
@@ -317,12 +319,16 @@ def spelled(e: tree.Expr) -> str:
 
 
 # Write down: code assigns what is at its own privilege or below.
-def target_of(c: Checker, e: tree.Expr) -> tuple[ir.Target, Element, Privilege]:
+def target_of(c: Checker, e: tree.Expr, also: str = "") -> tuple[ir.Target, Element, Privilege]:
+    """also: what else the help says of a variable that this code cannot assign."""
     match e:
         case tree.Name(id):
             found = resolve(c, e)
             if isinstance(found, Memory):
-                raise c.type_error("pointers cannot be assigned", e.span, help=f"write an element: `{id}[...] = ...`")
+                inside = "" if c.privilege == THREAD1 else f", in `with each(thread, {id}) as i:`"
+                raise c.type_error(
+                    "pointers cannot be assigned", e.span, help=f"write its elements: `{id}[i] = ...`{inside}"
+                )
             if isinstance(found, IndexFunction):
                 raise c.type_error(
                     f"`{id}` is an index function of an enclosing block", e.span, help="choose another name"
@@ -340,7 +346,7 @@ def target_of(c: Checker, e: tree.Expr) -> tuple[ir.Target, Element, Privilege]:
                     e.span,
                     help=f"`{id}[i]`; as a whole it is assigned alone: `{id} = 0.0`, `{id} = [f(i) for i in range(n)]`",
                 )
-            assignable(c, found, e.span)
+            assignable(c, found, e.span, also)
             return ir.VarTarget(found.var, span=e.span), found.var.type, found.var.privilege
         case tree.Subscript(value, index):
             found = storage(c, value)
@@ -358,7 +364,7 @@ def target_of(c: Checker, e: tree.Expr) -> tuple[ir.Target, Element, Privilege]:
                 return ir.ElemTarget(ref.whole(), (*ref.at, *where), span=e.span), ref.elem, p
             if is_array(resolve(c, value)):
                 raise c.type_error("a table of constants cannot be written", e.span, help="pass the array as a pointer")
-            raise c.type_error("this cannot be indexed", value.span, help="memory and local arrays can")
+            raise c.type_error("this cannot be indexed", value.span, help=not_indexed(c, e))
         case tree.Attribute(value, name):
             of, type, p = target_of(c, value)
             if not isinstance(type, Vector) or COMPONENTS.get(name, 9) >= type.lanes:
@@ -377,7 +383,7 @@ def target_of(c: Checker, e: tree.Expr) -> tuple[ir.Target, Element, Privilege]:
             )
 
 
-def assignable(c: Checker, found: Variable, span: Span) -> None:
+def assignable(c: Checker, found: Variable, span: Span, also: str = "") -> None:
     var = found.var
     if found.read_only:
         raise c.type_error(
@@ -388,7 +394,10 @@ def assignable(c: Checker, found: Variable, span: Span) -> None:
         )
     if not held_here(c, var.privilege):
         label = Label(var.span, f"`{var.name}` is at `{var.privilege}`")
-        write_up(c, var.privilege, f"`{var.name}`", span, (label,), help=_own_one(c, var))
+        write_up(c, var.privilege, f"`{var.name}`", span, (label,), help=_own_one(c, var) + also)
+
+
+_SUMMED = "; for a sum over threads, `atomic.add(out, 0, v)` into memory, or `intrinsic.reduce_add(v)` in a warp"
 
 
 def _own_one(c: Checker, var: ir.Var) -> str:
@@ -397,7 +406,7 @@ def _own_one(c: Checker, var: ir.Var) -> str:
         return ""
     source = source_line(var.span.filename, var.span.line)[var.span.end_column :]
     begins = re.fullmatch(r"\s*(?::[^=#]*)?=\s*([\w.+-]+)\s*(?:#.*)?", source)
-    type = {"i32": "int", "f32": "float"}.get(str(var.type), str(var.type))
+    type = cast_word(var.type)
     of = c.privilege.level.word if c.privilege.n == 1 else f"group of {c.privilege.n} {c.privilege.level.word}s"
     return (
         f"for one of its own for each {of}, declare it so: `{var.name}: {type} @ {c.privilege} ="

@@ -18,6 +18,7 @@ from snap.check.operands import in_order, result_for
 from snap.check.state import PER_THREAD, Checker, ObjectUse, Want
 from snap.check.storage import memory_argument
 from snap.diag.span import Span
+from snap.diag.wording import counted
 from snap.frontend import tree
 from snap.ir import nodes as ir
 from snap.ir.operations import ADDED, ATOMICS, BITWISE, COUNTING, ORDERS, SCOPES, MemoryOrder, MemoryScope
@@ -58,7 +59,9 @@ def atomic_call(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> 
         items, rest = rest[: memory.rank], rest[memory.rank :]
     if len(items) != memory.rank or len(rest) != ATOMICS[name].values:
         raise c.type_error(
-            f"`atomic.{word}` takes {memory.rank} index(es) and {ATOMICS[name].values} value(s) here", e.span, help=form
+            f"`atomic.{word}` takes {counted(memory.rank, 'index')} and {counted(ATOMICS[name].values, 'value')} here",
+            e.span,
+            help=form,
         )
     elem = memory.elem
     _works_on(c, name, word, memory, e.span)

@@ -24,6 +24,7 @@ from snap.check.storage import memory_argument
 from snap.check.tiles import aligned, contiguous, core, moved, tile_of
 from snap.diag.error import Label
 from snap.diag.span import Span
+from snap.diag.wording import counted
 from snap.frontend import tree
 from snap.ir import nodes as ir
 from snap.ir.hardware import BOX_BYTES, BOX_EXTENT, BOX_RANK, SWIZZLES
@@ -295,7 +296,8 @@ def _extents(c: Checker, tile: ir.Tile, tile_side: Side, array_side: Side, moves
     rank, box = len(moves), core(tile.shape)
     if len(box) > rank:
         raise c.type_error(
-            f"`{name}` is a TMA box of {' x '.join(map(str, box))}, and `{array.handle.name}` has {rank} dimension(s)",
+            f"`{name}` is a TMA box of {' x '.join(map(str, box))}, and `{array.handle.name}` has"
+            f" {counted(rank, 'dimension')}",
             tile_side.span,
             secondary=declared(array.handle.obj),
             help=f"copy one part at a time: `tile({name}, ...)` with leading dimensions of 1",
@@ -347,9 +349,9 @@ def _origin(c: Checker, side: Side, at: tuple[ir.Expr, ...], whole: Span) -> tup
     _array_of_boxes(c, array, side.span)
     if len(at) != array.rank:
         raise c.type_error(
-            f"`{handle.name}` has {array.rank} dimension(s), and `at` {len(at)}",
+            f"`{handle.name}` has {counted(array.rank, 'dimension')}, and `at` {len(at)}",
             whole,
-            secondary=(Label(handle.span, f"{array.rank} dimension(s)"),),
+            secondary=(Label(handle.span, counted(array.rank, "dimension")),),
             help="one index for each dimension: "
             + (f"`at=({', '.join('ijklm'[: array.rank])})`" if array.rank > 1 else "`at=i`"),
         )
@@ -428,5 +430,5 @@ def _begins(c: Checker, op: ir.BoxOp | None, origin: ir.MemAccess, array: Memory
             f"a TMA store starts inside of its array, and this one of `{name}` at index {before[0]}",
             span,
             note="it may end outside, where nothing is written; a TMA load may start outside as well",
-            help="start at 0 or behind, and leave out of the tile what lies before the array",
+            help="start at index 0 or later, and leave out of the tile what lies before the array",
         )

@@ -21,12 +21,13 @@ from snap.check.fragments import accumulator_place
 from snap.check.function import instantiate
 from snap.check.intrinsics import async_copy, intrinsic_call
 from snap.check.known import note_value
-from snap.check.names import as_definition, as_type, describe_object, instead_of, math_name, resolve
+from snap.check.names import as_definition, as_type, math_name, resolve
 from snap.check.operands import result_for
+from snap.check.outside import describe_object, instead_of
 from snap.check.printing import print_call
 from snap.check.pure import cast_call, math_call
 from snap.check.signatures import is_constexpr, read_header
-from snap.check.state import Checker, Instance, Want
+from snap.check.state import Abort, Checker, Instance, Want
 from snap.check.storage import storage
 from snap.check.tensor import store_acc, wgmma
 from snap.check.unsafe import unsafe_call
@@ -34,13 +35,17 @@ from snap.diag.error import Label, SnapError
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.frontend.definition import Definition
+from snap.frontend.text import expression as expression_text
 from snap.ir import nodes as ir
 from snap.ir.hardware import GRID_DIMENSIONS, WARP
 from snap.ir.operations import MATH
 from snap.ir.types import BLOCK1, GRID1, I32, Level, Privilege
 from snap.surface import Marker
 
-_CALLED = "call functions decorated with @device and @requires, intrinsics, casts and mathematical functions"
+_CALLED = (
+    "a kernel calls functions with `@device(...)` or `@inline`, intrinsics (`intrinsic.shfl(...)`), types"
+    " (`float(x)`) and mathematical functions (`sqrt(x)`)"
+)
 
 
 def call(c: Checker, e: tree.Call, want: Want, used: bool = True) -> ir.Expr | None:
@@ -68,7 +73,7 @@ def call(c: Checker, e: tree.Call, want: Want, used: bool = True) -> ir.Expr | N
             "SNAP017",
             "an index function is used by `partition(..., f=...)`; it cannot be called",
             e.span,
-            help="write a function of its own: `@device(thread)`",
+            help="write it as a `def`, outside, with `@device(thread)` above it, or with `@inline`",
         )
     if isinstance(found, RoleName):
         raise c.fail(
@@ -80,15 +85,19 @@ def call(c: Checker, e: tree.Call, want: Want, used: bool = True) -> ir.Expr | N
     word = e.function.name if isinstance(e.function, tree.Attribute) else ""
     if isinstance(found, (Variable, Memory)) or found is None:
         barrier = of_cuda("__syncthreads") if word == "sync" else None  # `grid.sync()`, as cooperative groups have it
+        launched = as_definition(resolve(c, e.function.value)) if isinstance(e.function, tree.Subscript) else None
+        if launched is not None and launched.kernel:
+            raise _launched(c, launched, e)
         raise c.type_error(
             "`sync` is not written: barriers are inferred" if barrier else "this cannot be called",
             e.function.span,
             help=barrier[1] if barrier else _CALLED,
         )
+    given = ", ".join(map(expression_text, e.args))
     raise c.type_error(
         f"this cannot be called in Snap: it is {describe_object(found)}",
         e.function.span,
-        help=f"write `{word}(...)`" if word in MATH else instead_of(found, word) or _CALLED,
+        help=f"write `{word}({given})`" if word in MATH else instead_of(found, expression_text(e.function)) or _CALLED,
     )
 
 
@@ -137,7 +146,8 @@ def _word(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> ir.Exp
         case "divmod":
             raise c.type_error("`divmod(...)` gives two values", e.span, help="`i, j = divmod(t, 8)`")
         case "group" | "partition" | "claim" | "stage" | "turn" | "each" | "one":
-            raise c.fail("SNAP017", f"`{word}(...)` belongs to a `with` statement", e.span, help=f"`with {word}(...):`")
+            help = f"`with {expression_text(e)}{' as i' * (word == 'each')}:`, and what it is for indented below it"
+            raise c.fail("SNAP017", f"`{word}(...)` belongs to a `with` statement", e.span, help=help)
         case "split":
             raise c.fail(
                 "SNAP017", "`split(...)` belongs to a `match` statement", e.span, help="`match split(thread):`"
@@ -234,6 +244,16 @@ def _extent(c: Checker, e: tree.Call) -> ir.Expr:
 # ---- device functions -----------------------------------------------------------------------------------------------
 
 
+def _launched(c: Checker, definition: Definition, e: tree.Call) -> Abort:
+    return c.type_error(
+        f"`{definition.tree.name}` is a kernel: Python launches it, and kernels do not call it",
+        e.span,
+        help=(
+            "move what both need into a function with `@device(...)` or `@inline`; or launch one kernel after the other"
+        ),
+    )
+
+
 # The code holds what the function requires, aligned as it requires it; arguments fit the parameters' privileges.
 def device_call(
     c: Checker, definition: Definition, fixed: Mapping[str, object], e: tree.Call, want: Want, used: bool
@@ -241,9 +261,7 @@ def device_call(
     """`fixed`: constexprs that `.specialize(...)` has given already."""
     name = definition.tree.name
     if definition.kernel:
-        raise c.type_error(
-            f"`{name}` is a kernel: it is launched, not called", e.span, help="call functions decorated with @device"
-        )
+        raise _launched(c, definition, e)
     # By its own name Python would call this function, whatever the name was before.
     own = isinstance(e.function, tree.Name) and e.function.id == c.definition.tree.name
     if own or definition in c.program.active:

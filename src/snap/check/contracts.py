@@ -154,7 +154,9 @@ class _Reader:
             case tree.Call(tree.Name("all" | "any"), (inner,), ()):
                 self._each(inner)
             case tree.Sequence():
-                raise self._wrong("a tuple of conditions stands alone", e, "join them by `and`")
+                raise self._wrong(
+                    "a tuple of conditions cannot stand inside an expression", e, "join the conditions by `and`"
+                )
             case _:
                 self.number(e)
 
@@ -205,7 +207,7 @@ class _Reader:
                 self.condition(cond), self.number(then), self.number(other)
             case tree.Call(tree.Name("len"), (tree.Name(name),), ()):
                 if self.names.get(name) is not POINTER:
-                    raise self._wrong(f"`len` is of a pointer among the parameters, and `{name}` is none", e, OTHERS)
+                    raise self._wrong(f"`len` takes a pointer among the parameters, and `{name}` is not one", e, OTHERS)
             case tree.Call(tree.Name("min" | "max" | "abs"), args, ()) if args:
                 for one in args:
                     self.number(one)
@@ -215,7 +217,7 @@ class _Reader:
                 self.condition(e)
             case _:
                 raise self._wrong(
-                    f"`{expression(e)}` is not about integers, of which a proof knows something", e, OTHERS
+                    f"`{expression(e)}` is not made of integers, and a proof knows integers alone", e, OTHERS
                 )
 
     def _meaning(self, e: tree.Expr) -> Meaning:
@@ -224,7 +226,7 @@ class _Reader:
                 found = self.names.get(name)
                 if found is None:
                     raise self._wrong(
-                        f"`{name}` is no parameter, and no number from outside",
+                        f"`{name}` is neither a parameter nor a number from outside",
                         e,
                         f"`{self.word}=lambda {name}: ...`, if it is a parameter",
                     )
@@ -242,13 +244,13 @@ class _Reader:
                     self._no_integer(value, kind)
                 if kind is not ARRAY:
                     help = "arrays are parameters: `v: ref(int[4])`, of which `v[0]` is an element"
-                    raise self._wrong(f"`{expression(value)}` is no array of integers", e, help)
+                    raise self._wrong(f"`{expression(value)}` is not an array of integers", e, help)
                 for one in index:
                     self.number(one)
                 return INTEGER
             case _:
                 raise self._wrong(
-                    f"`{expression(e)}` is not about integers, of which a proof knows something", e, OTHERS
+                    f"`{expression(e)}` is not made of integers, and a proof knows integers alone", e, OTHERS
                 )
 
     def _no_integer(self, e: tree.Expr, kind: Meaning) -> NoReturn:
@@ -260,7 +262,7 @@ class _Reader:
             raise self._wrong(f"`{text}` is a pointer: what it points to is not known before a launch", e, help)
         if isinstance(kind, dict):
             raise self._wrong(
-                f"`{text}` is no number: name an attribute of it", e, f"`{text}.{next(iter(kind), 'id')}`"
+                f"`{text}` is not a number: name an attribute of it", e, f"`{text}.{next(iter(kind), 'id')}`"
             )
         if not isinstance(kind, Unsaid):
             message = f"`{self.word}` asks for `{text}`, which the function does not have"

@@ -25,7 +25,7 @@ def new_names(c: Checker, s: tree.Assign, example: str) -> tuple[tuple[str, Span
     items = s.target.items if isinstance(s.target, tree.Sequence) else (s.target,)
     for k, e in enumerate(items):
         if not isinstance(e, tree.Name) or any(isinstance(o, tree.Name) and o.id == e.id for o in items[:k]):
-            raise c.type_error("each name here is a new one, and stands once", e.span, help=example)
+            raise c.type_error("each name here must be new, and stand once", e.span, help=example)
         if not isinstance(c.scopes[-1].get(e.id, Poison()), Poison):
             message = f"`{e.id}` is already declared in this block"
             raise c.type_error(message, e.span, help=f"choose another name: {example}")
@@ -73,7 +73,9 @@ def _made(c: Checker, s: tree.Assign, names: int) -> list[tuple[tree.Expr, bool]
     found: list[tuple[tree.Expr, bool]] = []
     for e in s.value.items if several else (s.value,):
         if not declares_memory(c, e) or isinstance(e, tree.Sequence):
-            raise c.type_error("memory is declared here, and this is none", e.span, help=f"declare it apart: {EXAMPLE}")
+            raise c.type_error(
+                "memory is declared here, and this is not memory", e.span, help=f"declare it apart: {EXAMPLE}"
+            )
         if not is_word(c, e, "registers"):
             found.append((e, False))
         elif e.keywords or not e.args or several and len(e.args) > 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from snap.check.state import Abort, Checker, ConstructKind, Want
 from snap.diag.error import Label
+from snap.diag.source import written
 from snap.diag.span import Span
 from snap.ir import nodes as ir
 from snap.ir.hardware import SHUFFLE_WIDTHS, WARP, WARPGROUP
@@ -140,13 +141,15 @@ def read_down(
     if construct is not None and p == c.privilege and want.head is None:
         labels.append(Label(construct.span, f"from here {describe(p)} acts as one"))
     if want.head is not None and want.head != span:
-        labels.append(Label(want.head, f"wants a value at `{p}`"))
+        labels.append(Label(want.head, f"needs a value at `{p}`"))
     note = (
         "threads that disagree would diverge, and the next barrier or collective of the group would hang"
         if want.control
         else "information flows from high privileges to low ones only"
     )
     bare = name.strip("`") if name.startswith("`") else "..."
+    if (text := written(span)).startswith(bare.partition("[")[0]) and len(text) < 40:
+        bare = text
     if help or want.way_out:
         help = help or want.way_out
     elif want.control:
@@ -186,7 +189,7 @@ def level_missing(p: Privilege) -> str:
     """Where units of a level are found, for code that holds none."""
     if p.level is Level.CLUSTER:
         return "there are no clusters here: `@kernel(threads=256, cluster=2)`, or `@requires(grid[1], cluster[1], ...)`"
-    return f"go through them in code that has several: `with each({p.level.word}):` in that of the grid"
+    return f"open `with each({p.level.word}):` in the code of the grid, which holds several"
 
 
 def held_here(c: Checker, p: Privilege) -> bool:
@@ -220,10 +223,10 @@ def write_up(
             "SNAP005",
             message,
             span,
-            "higher than the code" if higher else "not a divisor",
+            "higher than the code's privilege" if higher else "not a divisor",
             secondary + inside,
             note=note or "the other units would keep the old value, and the group would disagree",
-            help=help or f"do it where the code's privilege is at least `{p}`",
+            help=help or f"move this to code that runs with privilege `{p}` or higher",
         )
         return True
     held = c.place.held(p.level)

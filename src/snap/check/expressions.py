@@ -11,24 +11,28 @@ from collections.abc import Callable
 from typing import Any
 
 from snap.check import convert
-from snap.check.arithmetic import arithmetic, compared
+from snap.check.arithmetic import arithmetic, cast_word, compared
 from snap.check.bindings import Constant, IndexFunction, Memory, Pipeline, RoleName, Variable
 from snap.check.explain import declared, group_words, read_down
 from snap.check.memory import indices, load
-from snap.check.names import TOO_LONG, as_definition, constant_of, describe_object, instead_of, resolve
+from snap.check.names import TOO_LONG, as_definition, constant_of, resolve
 from snap.check.operands import in_order, kept
+from snap.check.outside import describe_object, instead_of
 from snap.check.state import Checker, ConstructKind, Want
 from snap.check.storage import LocalArray, inside, no_pipeline, storage
 from snap.check.tables import element as table_element
 from snap.check.tables import is_array
+from snap.diag.source import written
 from snap.diag.span import Span
+from snap.diag.wording import called, counted
 from snap.frontend import tree
+from snap.frontend.text import expression as expression_text
 from snap.ir import nodes as ir
 from snap.ir.operations import MATH
-from snap.ir.types import BOOL, Array, Privilege, Scalar, Vector, scalar_of
+from snap.ir.types import BOOL, THREAD1, Array, Privilege, Scalar, Vector, scalar_of
 from snap.surface import LevelName, Marker
 
-_TEXTS = 'text stands in `print`, `assert`, `trust` and in options, such as `order="acquire"`'
+_TEXTS = 'text is for `print`, `assert`, `trust` and options, such as `order="acquire"`'
 COMPONENTS = {"x": 0, "y": 1, "z": 2, "w": 3}
 
 
@@ -64,7 +68,7 @@ def _call(c: Checker, e: tree.Call, want: Want) -> ir.Expr:
 
     value = call(c, e, want)
     if value is None:
-        help = "call it on a line of its own; a function that gives something back says so: `-> int`"
+        help = "call it on a line of its own; a function that returns a value declares it: `-> int`"
         raise c.type_error("this call returns nothing", e.span, "used as a value", help=help)
     return value
 
@@ -80,10 +84,15 @@ def _lambda(c: Checker, e: tree.Lambda, want: Want) -> ir.Expr:
 
 def _no_value(c: Checker, e: tree.Sequence | tree.Each, want: Want) -> ir.Expr:
     if isinstance(e, tree.Sequence):
-        help = "use a local array: `x: float[4] @ thread[1]`"
+        name = written(want.head) if want.implied and want.head is not None else "x"
+        whole = all(isinstance(item, tree.Number) and type(item.value) is int for item in e.items)
+        own = "" if c.privilege == THREAD1 else " @ thread[1]"
+        items = ", ".join(map(expression_text, e.items))
+        declared = f"{name}: {'int' if whole else 'float'}[{max(len(e.items), 1)}]{own}"
+        help = f"declare a local array: `{declared}{f' = [{items}]' * bool(items)}`"
         raise c.fail("SNAP017", "tuples and lists are not values in Snap", e.span, help=help)
     help = "declare the array, with its type: `x: float[4] = [f(i) for i in range(4)]`"
-    raise c.fail("SNAP017", "a list is no value: it gives a local array its elements", e.span, help=help)
+    raise c.fail("SNAP017", "a list is not a value: it gives a local array its elements", e.span, help=help)
 
 
 def scalar(c: Checker, e: tree.Expr, want: Want) -> ir.Expr:
@@ -185,7 +194,7 @@ def _attribute(c: Checker, e: tree.Attribute, want: Want) -> ir.Expr:
             raise c.type_error(
                 f"this is not a value: it is {describe_object(found)}",
                 e.span,
-                help="write a number, a variable, or an element of memory",
+                help=instead_of(found, expression_text(e)) or "write a number, a variable, or an element of memory",
             )
         return const
     if (
@@ -193,11 +202,8 @@ def _attribute(c: Checker, e: tree.Attribute, want: Want) -> ir.Expr:
         and isinstance(resolve(c, e.value), (Memory, Variable))
         and e.name not in COMPONENTS
     ):
-        raise c.type_error(
-            f"`{e.value.id}` has no attribute `{e.name}`",
-            e.span,
-            help="vectors have .x .y .z .w; memory and arrays have .view(type)",
-        )
+        help = "vectors have .x .y .z .w; memory and arrays have .view(type)"
+        raise c.type_error(f"`{e.value.id}` has no attribute `{e.name}`", e.span, help=sizes_help(e) or help)
     value = expression(c, e.value, want)
     if isinstance(value.type, Vector) and COMPONENTS.get(e.name, 9) < value.type.lanes:
         return ir.Component(value, COMPONENTS[e.name], value.type.elem, span=e.span)
@@ -239,10 +245,35 @@ def _subscript(c: Checker, e: tree.Subscript, want: Want) -> ir.Expr:
             raise c.type_error(
                 f"this cannot be indexed: it is {describe_object(base)}",
                 e.value.span,
-                help=instead_of(base, e.value.id if isinstance(e.value, tree.Name) else e.value.name)
+                help=instead_of(base, expression_text(e.value))
                 or "arrays are passed to a kernel as pointers: `x: ptr(float)`",
             )
-    raise c.type_error("this cannot be indexed", e.value.span, help="memory and local arrays can")
+    raise c.type_error("this cannot be indexed", e.value.span, help=not_indexed(c, e))
+
+
+def sizes_help(e: tree.Expr) -> str:
+    """How a kernel learns what NumPy has as an attribute of an array."""
+    match e:
+        case tree.Attribute(value, "shape" | "size" | "ndim" | "T" | "dtype" as name):
+            if name == "T":
+                return "write the indices in the other order"
+            if name == "dtype":
+                return "the type of the elements is the one declared"
+            text = expression_text(value)
+            return f"pass the sizes as parameters; `{text}: ptr(float, (M, N))` names them, and a launch checks them"
+    return ""
+
+
+def not_indexed(c: Checker, e: tree.Subscript) -> str:
+    """What to write where something is indexed that is neither memory nor an array."""
+    match e.value:
+        case tree.Attribute():
+            if help := sizes_help(e.value):
+                return help
+        case tree.Binary("+", left, right) if storage(c, left) is not None:
+            index = f"{expression_text(right, 5)} + {', '.join(expression_text(i, 5) for i in e.index)}"
+            return f"memory has no addresses to compute with: write `{expression_text(left)}[{index}]`"
+    return "memory and local arrays are indexed; a value is used as it is"
 
 
 def array_index(
@@ -250,7 +281,7 @@ def array_index(
 ) -> tuple[ir.Expr, ...]:
     if len(items) != len(array.ref.shape):
         raise c.type_error(
-            f"{array.spelled} takes {len(array.ref.shape)} index(es), not {len(items)}",
+            f"{array.spelled} takes {counted(len(array.ref.shape), 'index')}, not {len(items)}",
             span,
             help=(
                 "rows of a local array are operands of `mma`, `wgmma` and functions, not values"
@@ -434,7 +465,8 @@ def _unify(c: Checker, a: ir.Expr, b: ir.Expr, span: Span) -> tuple[ir.Expr, ir.
             return tuple((convert.weakly if free else convert.cast)(v, type) for v in (a, b))
     elif a.type == b.type:
         return a, b
-    raise c.type_error(f"the two sides of `if-else` are `{a.type}` and `{b.type}`", span, help="cast one of them")
+    help = f"cast one of them: `{called(cast_word(a.type), b.span)}`"
+    raise c.type_error(f"the two sides of `if-else` are `{a.type}` and `{b.type}`", span, help=help)
 
 
 # By class: a function has hundreds of expressions.

@@ -120,7 +120,7 @@ def of_cuda(name: str) -> tuple[str, str] | None:
         return f"`{name}` is not written: {what} are inferred", f"leave it out: {ready}{expert}"
     if name in FOREIGN_MODULES:
         return (
-            f"`{name}` is no part of Snap",
+            f"`{name}` is not part of Snap",
             "`with each(thread) as i:` tells threads apart, and barriers are inferred",
         )
     if name in _NUMBERS:

@@ -102,7 +102,7 @@ def check_fits(c: Checker, shape: tree.Expr, extents: list, p: Privilege, guarde
         way = f"`shape=({', '.join(['...', *map(str, others)])})` has as many rows as they fill"
     else:
         return
-    note = "a place beyond the last unit would be nobody's, and units beyond the last place would have an index outside"
+    note = "places beyond the last unit would have no unit, and units beyond the last place would have an index outside"
     help = f"{way}; or take the number apart by `//` and `%`"
     raise c.type_error(wrong, shape.span, secondary=where(c), note=note, help=help)
 
@@ -133,7 +133,7 @@ def arguments(
             known = f"it has {' and '.join(f'`{o}=`' for o in sorted(options))}" if options else example
             raise c.type_error(f"`{word}` has no option `{option}`", given[option].span, help=known)
     if not call.args:
-        raise c.type_error(f"`{word}` says of which level", call.span, help=example)
+        raise c.type_error(f"`{word}` takes a level first", call.span, help=example)
     return level_of(c, call.args[0], word), memory_named(c, call.args[1:], s), given
 
 
@@ -166,9 +166,9 @@ def memory_named(c: Checker, args: tuple[tree.Expr, ...], s: tree.With) -> dict[
         if not isinstance(c.lookup(root), (Memory, Pipeline, Poison)):
             resolve_name(c, root, e.span)  # unknown names have an error of their own
             raise c.type_error(
-                f"`{root}` is no memory, and memory is what `{s.call.function.id}` hands out",
+                f"`{root}` is not memory, and `{s.call.function.id}` can only hand out memory",
                 e.span,
-                help="name pointers and shared arrays that are written here; what is only read needs no name",
+                help="name the pointers and shared arrays that are written here; what is only read needs no name",
             )
         found[root] = e
     return found

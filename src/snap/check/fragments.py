@@ -16,6 +16,7 @@ from snap.check.expressions import scalar
 from snap.check.forms import level_of
 from snap.check.state import Checker, Want
 from snap.diag.span import Span
+from snap.diag.wording import called
 from snap.frontend import tree
 from snap.ir import nodes as ir
 from snap.ir.hardware import WARP
@@ -41,7 +42,7 @@ def accumulator_place(c: Checker, word: str, e: tree.Call, want: Want) -> ir.Exp
         raise c.type_error(
             f"the number of an element is an integer, and this is `{j.type}`",
             e.args[0].span,
-            help="cast it: `int(...)`",
+            help=f"cast it: `{called('int', e.args[0].span)}`",
         )
     if isinstance(j, ir.Const) and j.value < 0:
         raise c.type_error(

@@ -18,6 +18,7 @@ from snap.check.operands import kept
 from snap.check.state import Checker, Want
 from snap.check.storage import LocalArray, storage
 from snap.diag.span import Span
+from snap.diag.wording import counted
 from snap.frontend import tree
 from snap.ir import nodes as ir
 from snap.ir.types import I32, Array
@@ -58,7 +59,7 @@ def _listed(c: Checker, e: tree.Expr, shape: tuple[int, ...], type: Array) -> It
         yield e
         return
     if not isinstance(e, tree.Sequence) or len(e.items) != shape[0]:
-        given = f"{len(e.items)} item(s)" if isinstance(e, tree.Sequence) else "one value"
+        given = counted(len(e.items), "item") if isinstance(e, tree.Sequence) else "one value"
         raise c.type_error(
             f"a list for `{type}` has {shape[0]} items here, and this is {given}",
             e.span,

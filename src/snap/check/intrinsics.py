@@ -23,6 +23,7 @@ from snap.check.pure import bitcast_call, math_call
 from snap.check.state import HOLDERS, PER_THREAD, Checker, ConstructKind, Want
 from snap.check.storage import element_argument
 from snap.diag.span import Span
+from snap.diag.wording import called, counted
 from snap.frontend import tree
 from snap.ir import nodes as ir
 from snap.ir.hardware import COPIED, PARTS, REGISTER_UNIT, SET_REGISTERS, SHUFFLE_WIDTHS, SLEEP
@@ -146,7 +147,7 @@ def _plain(c: Checker, op: CollectiveOp, e: tree.Call, want: Want) -> ir.Expr | 
             raise c.type_error(
                 "a shuffle's width is 2, 4, 8, 16 or 32",
                 e.span,
-                help="`width=16`; or open a group of so many threads, `with group(thread[16]):`, and leave it out",
+                help="`width=16`; or open a group of that size, `with group(thread[16]):`, and leave `width=` out",
             )
         if width > op.requires.n:
             raise c.type_error(
@@ -161,7 +162,8 @@ def _plain(c: Checker, op: CollectiveOp, e: tree.Call, want: Want) -> ir.Expr | 
     if options or len(e.args) != len(op.args):
         help = "join the two conditions: `v > 3 and c`" if "where" in options and op.result == BOOL else ""
         raise c.type_error(
-            f"`{op.name}` takes {len(op.args)} argument(s)" + (f" and no `{next(iter(options))}`" if options else ""),
+            f"`{op.name}` takes {counted(len(op.args), 'argument')}"
+            + (f" and no `{next(iter(options))}`" if options else ""),
             e.span,
             help=help,
         )
@@ -230,7 +232,7 @@ def _typed_argument(c: Checker, op: CollectiveOp, i: int, value: ir.Expr, span: 
         return convert.cast(value, BOOL)
     if op.name.startswith("shfl") and i == 1:
         if not value.type.is_integer:
-            raise c.type_error("a lane is an integer", span, help="cast it: `int(...)`")
+            raise c.type_error("a lane is an integer", span, help=f"cast it: `{called('int', span)}`")
         return convert.cast(value, I32)
     value = convert.cast(value, value.type)
     if op.name in ("reduce_and", "reduce_or", "reduce_xor") and not value.type.is_integer:

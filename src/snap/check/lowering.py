@@ -22,6 +22,7 @@ from snap.check.state import Abort, Checker, ConstructKind, NotOpened, Want
 from snap.check.statements import body
 from snap.check.storage import memory_argument
 from snap.diag.error import Diagnostic, Label
+from snap.diag.wording import called, counted
 from snap.frontend import tree
 from snap.ir import nodes as ir
 from snap.ir.types import CLUSTER1, GRID1, I32, Level, Place, Privilege
@@ -196,7 +197,7 @@ def _index_function(
         return _at_entry(c, seen.map, s)
     if len(results) != seen.rank:
         raise c.type_error(
-            f"`{seen.handle.name}` takes {seen.rank} index(es), and the index function returns {len(results)}",
+            f"`{seen.handle.name}` takes {counted(seen.rank, 'index')}, and the index function returns {len(results)}",
             s.head,
             help="return a tuple: `lambda i, j: (r + i, j)`" if seen.rank > 1 else "",
         )
@@ -211,7 +212,9 @@ def _index_value(c: Checker, e: tree.Expr, p: Privilege) -> ir.Expr:
     finally:
         c.no_calls, c.index_privilege = held
     if not value.type.is_integer:
-        raise c.type_error(f"an index is an integer, not `{value.type}`", e.span, help="cast it: `int(...)`")
+        raise c.type_error(
+            f"an index is an integer, not `{value.type}`", e.span, help=f"cast it: `{called('int', e.span)}`"
+        )
     return convert.settled(value)
 
 

@@ -77,11 +77,11 @@ def _shape(c: Checker, e: tree.Call, family: str, sizes: list[int], shown: str) 
     forms = "; ".join(
         f"m{m}n{n}k{k}: a {na}, b {nb}, c {nc}" for (m, n, k), (na, nb, nc) in MMA_FRAGMENTS[family].items()
     )
-    packed = " words" if family in MMA_PACKED.values() else ""
+    held = "words" if family in MMA_PACKED.values() else "registers"
     raise c.type_error(
         f"`mma` on {shown} does not take {' + '.join(map(str, sizes)) if len(sizes) == 3 else given} registers",
         e.span,
-        help=f"so many{packed} a thread: {forms}",
+        help=f"{held} per thread: {forms}",
     )
 
 

@@ -18,6 +18,7 @@ from snap.check.state import Abort, Checker, StableRead, Want
 from snap.diag.error import Label
 from snap.diag.source import written
 from snap.diag.span import Span
+from snap.diag.wording import called, counted
 from snap.frontend import tree
 from snap.ir import nodes as ir
 from snap.ir.types import BLOCK1, I32, THREAD1, Level, Space
@@ -32,7 +33,9 @@ def indices(c: Checker, items: tuple[tree.Expr, ...], want: Want) -> tuple[ir.Ex
     def index(item: tree.Expr) -> ir.Expr:
         value = scalar(c, item, want)
         if not value.type.is_integer:
-            raise c.type_error(f"an index is an integer, not `{value.type}`", item.span, help="cast it: `int(...)`")
+            raise c.type_error(
+                f"an index is an integer, not `{value.type}`", item.span, help=f"cast it: `{called('int', item.span)}`"
+            )
         return convert.settled(value)
 
     return tuple(in_order(c, want.privilege, index, items))
@@ -62,7 +65,7 @@ def foreign(c: Checker, block: ir.Expr | None) -> ir.Expr | None:
 def access(c: Checker, memory: Memory, items: tuple[tree.Expr, ...], want: Want, span: Span) -> ir.MemAccess:
     if len(items) != memory.rank:
         raise c.type_error(
-            f"`{memory.handle.name}` takes {memory.rank} index(es), not {len(items)}",
+            f"`{memory.handle.name}` takes {counted(memory.rank, 'index')}, not {len(items)}",
             span,
             secondary=declared(memory.handle),
             help="give one index for each dimension; all of them in one pair of brackets: `x[i, j]`",
@@ -185,11 +188,11 @@ def writable(c: Checker, memory: Memory, span: Span) -> None:
     if handle.privilege != THREAD1:
         raise c.fail(
             "SNAP009",
-            f"`{handle.name}` belongs to {handle.privilege}; memory is written at thread[1]",
+            f"`{handle.name}` belongs to `{handle.privilege}`, and memory is written at `thread[1]`",
             span,
             "written here",
             (Label(handle.span, f"at privilege `{handle.privilege}` here"),),
-            note="only a partition says which elements are whose",
+            note="a partition, or `each`, says which thread owns which element",
             help=_hand_out(c, memory),
         )
 
@@ -204,8 +207,13 @@ def _hand_out(c: Checker, memory: Memory) -> str:
         return f"name it where the threads are told apart: `with {form if found else f'each(thread, {name}) as i'}:`"
     if c.privilege == THREAD1:
         return f"open this code with `with each(thread, {name}) as i:`, or hand `{name}` out with `partition`"
-    alone = f"one(block, {name}), one(thread, {name})" if c.privilege.level is Level.GRID else f"one(thread, {name})"
+    alone = written_by_one(name, c.privilege.level is Level.GRID)
     return f"`with each(thread, {name}) as i:` for every thread, `with {alone}:` for the first alone"
+
+
+def written_by_one(name: str, of_grid: bool) -> str:
+    """The forms after `with` by which one thread alone gets memory of the grid, or of a block."""
+    return f"one(block, {name}), one(thread, {name})" if of_grid else f"one(thread, {name})"
 
 
 # Memory of which every block holds a copy stays one value: only what writes all copies alike writes it.
@@ -234,7 +242,8 @@ def own_memory(c: Checker, made: ir.MemAccess, what: str) -> None:
             made.span,
             secondary=(Label(made.handle.obj.span, "across the blocks of the cluster"),),
             help=(
-                "name the part by the own rank, `b: int @ block[1] = id()` in `group(cluster[1])`; other parts are read"
+                "name the part by the block's own rank, `b: int @ block[1] = id()` in `group(cluster[1])`; other"
+                " parts are read"
                 " element by element"
             ),
         )

@@ -18,13 +18,14 @@ from snap.diag.span import Span
 from snap.frontend import tree
 from snap.frontend.definition import Definition, Refused
 from snap.frontend.lambdas import lambda_tree
-from snap.frontend.names import is_array
+from snap.frontend.names import assigned_names
+from snap.frontend.refuse import python_only
 from snap.ir import nodes as ir
 from snap.ir.operations import COLLECTIVES, MATH
-from snap.ir.types import Element, Privilege
-from snap.surface import PYTHON_TYPES, WITHOUT_IMPORT, LevelName, Marker, Namespace, TypeName
+from snap.ir.types import Element
+from snap.surface import PYTHON_TYPES, WITHOUT_IMPORT, Marker, Namespace, TypeName
 
-TOO_LONG = "integers have at most 64 bits; a float is written with a point: `1e30`"
+TOO_LONG = "integers have at most 64 bits; write a float with a point or an exponent: `1e30`"
 
 
 def resolve_name(c: Checker, name: str, span: Span) -> object:
@@ -78,6 +79,15 @@ def _unknown(c: Checker, name: str, span: Span) -> Abort:
             "its block has ended",
             (Label(c.ended[name], "declared here"),),
             help="declare it before the block: scopes are blocks, as in C",
+        )
+    if (refusal := python_only(name)) is not None:
+        return c.fail("SNAP017", f"`{name}` is not part of Snap", span, refusal.why, help=refusal.instead)
+    if name in assigned_names(c.definition.tree):
+        return c.fail(
+            "SNAP019",
+            f"`{name}` is assigned in this function, and is not declared before this line",
+            span,
+            help=f"declare it first, `{name}: int = 0`; or take another name, if the `{name}` from outside is meant",
         )
     known = [n for scope in c.scopes for n in scope] + list(c.names) + list(WITHOUT_IMPORT)
     close = difflib.get_close_matches(name, known, n=1)
@@ -165,12 +175,6 @@ def as_type(found: object) -> Element | None:
     return None
 
 
-def foreign_type(found: object) -> str:
-    """What Snap calls a type of NumPy or torch, "" for anything else."""
-    name = found.__name__ if isinstance(found, type) else str(found) if type(found).__name__ == "dtype" else ""
-    return FOREIGN_TYPES.get(name.rpartition(".")[2], "")
-
-
 def as_definition(found: object) -> Definition | None:
     definition = getattr(found, "definition", None)
     return definition if isinstance(definition, Definition) else None
@@ -215,50 +219,3 @@ def captured_lambda(c: Checker, function: object, span: Span) -> tuple[tree.Lamb
             span,
             help="write the lambda inside the Snap function",
         ) from None
-
-
-def instead_of(found: object, name: str) -> str:
-    """What of Python is taken from outside in the place of a thing that is not; "" where there is nothing like it."""
-    match found:
-        case list() | tuple() | range() if found and all(as_number(one) is not None for one in found):
-            return (
-                f"a NumPy array of numbers is a table of constants: `{name} = numpy.array({name})`, outside of the"
-                " function"
-            )
-        case dict():
-            return (
-                f"fields of a named tuple, or of a frozen dataclass, are constants: make `{name}` one outside of the"
-                f" function, and write `{name}.FIELD`"
-            )
-        case type():
-            return (
-                "fields of a frozen dataclass, or of a named tuple, are constants: take an instance of it from outside,"
-                f" `config = {name}()`"
-            )
-        case types.FunctionType():
-            made = "as a `def`, " if found.__name__ == "<lambda>" else ""
-            return f"write it {made}with `@device(thread)`, or with `@inline`, which puts it in place of its call"
-    return ""
-
-
-def describe_object(found: object) -> str:
-    """What a thing is, for an error that says it is not what was wanted."""
-    match found:
-        case Marker() | Namespace() | LevelName():
-            return f"`{found}`, a word of the language"
-        case Privilege():
-            return f"the privilege `{found}`"
-        case TypeName():
-            return "a type"
-        case type():
-            return f"the Python type `{found.__name__}`"
-        case types.ModuleType():
-            return f"the module `{found.__name__}`"
-        case _ if is_array(found):
-            return "a table of constants, captured from outside"
-        case _ if as_definition(found) is not None:
-            return f"the function `{as_definition(found).tree.name}`"
-        case _ if isinstance(getattr(found, "missing_decorator", None), str):
-            return f"a function that lacks {getattr(found, 'missing_decorator', '')}"
-        case _:
-            return f"a Python object of type `{type(found).__name__}`"

@@ -24,7 +24,7 @@ HELP = '`print("x =", x)`: texts and values, one line for each group that the co
 
 def print_call(c: Checker, e: tree.Call, used: bool) -> None:
     if used:
-        raise c.fail("SNAP017", "`print(...)` has no value", e.span, help=f"let it be a line of its own: {HELP}")
+        raise c.fail("SNAP017", "`print(...)` has no value", e.span, help=f"write it on a line of its own: {HELP}")
     if e.keywords:
         raise c.fail(
             "SNAP017",

@@ -5,12 +5,16 @@ Input: the tree of a call and the target of its value.  Output: a typed, pure ex
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from snap.check import convert
 from snap.check.arithmetic import converted, meeting, no_common_type
 from snap.check.expressions import numbers, scalar, scalars
 from snap.check.names import as_type, resolve
 from snap.check.state import Checker, Want
+from snap.diag.source import written
 from snap.diag.span import Span
+from snap.diag.wording import called
 from snap.frontend import tree
 from snap.ir import nodes as ir
 from snap.ir.operations import MATH, Domain
@@ -48,6 +52,12 @@ def _converted_vector(c: Checker, value: ir.Expr, type: Vector, span: Span) -> i
     return value if value.type == type else ir.Cast(value, type, span=span)
 
 
+def _integers(name: str, e: tree.Call, args: Sequence[ir.Expr]) -> str:
+    """The call with a cast around what is not an integer."""
+    texts = (written(a.span) if value.type.is_integer else called("int", a.span) for a, value in zip(e.args, args))
+    return f"{name}({', '.join(texts)})"
+
+
 def math_call(c: Checker, name: str, e: tree.Call, want: Want, fast: bool = False) -> ir.Expr:
     op = MATH[name]
     if fast and not op.fast:
@@ -67,7 +77,7 @@ def math_call(c: Checker, name: str, e: tree.Call, want: Want, fast: bool = Fals
     if any(isinstance(a.type, Vector) for a in args):
         return _of_vectors(c, name, args, e.span, fast)
     if op.domain in (Domain.INT, Domain.WORD) and any(not a.type.is_integer for a in args):
-        raise c.type_error(f"`{name}` takes integers", e.span, help="cast them: `int(...)`")
+        raise c.type_error(f"`{name}` takes integers", e.span, help=f"cast what is not: `{_integers(name, e, args)}`")
     while len(args) > 2 and variadic:
         args[:2] = [_math(c, name, args[:2], e.span, fast)]
     return _math(c, name, args, e.span, fast)

@@ -61,7 +61,7 @@ def check_registers(c: Checker, made: ir.Body) -> None:
                 "these threads may have set their registers before",
                 one.second,
                 secondary=(Label(one.span, "set here"),) if one.second != one.span else (),
-                note="a warpgroup takes registers, or gives them back, once: by `setmaxnreg` in straight code",
+                note="a warpgroup sets its number of registers once: by `setmaxnreg` in straight code",
                 help=f"say it once, before the loops of the roles: {EXAMPLE}",
             )
             return
@@ -74,7 +74,10 @@ def check_registers(c: Checker, made: ir.Body) -> None:
             "SNAP018",
             f"warpgroups ask for {wanted} registers, and the block has {share * whole}",
             max(asked.values(), key=lambda one: one.n).span,
-            note=f"{threads} threads start with {share} each; who asks for more than others give back waits forever",
+            note=(
+                f"{threads} threads start with {share} each; a warpgroup that asks for more than the others give"
+                " back waits forever"
+            ),
             help=f"ask for less, or let others keep fewer, each a multiple of {REGISTER_UNIT}: {EXAMPLE}",
         )
 

@@ -20,6 +20,7 @@ from snap.check.views import unzipped, zipped
 from snap.diag.error import Diagnostic, Label
 from snap.diag.span import Span
 from snap.frontend import refuse, tree
+from snap.frontend.text import expression as expression_text
 from snap.ir import nodes as ir
 from snap.ir.types import Held, Level, Place
 from snap.surface import LevelName
@@ -56,15 +57,14 @@ def with_statement(c: Checker, s: tree.With, tail: bool) -> None:
             case "trust":
                 _trust(c, s, tail)
             case _:
-                raise c.fail(
-                    "SNAP017",
-                    "`with` tells units apart, hands out memory, or opens a role, a stage or a turn",
-                    s.head,
-                    help=(
-                        "`with each(thread, x) as i:`, `with one(thread, x):`, a role, `with compute(a):`, `with"
-                        " stage(t) as s:`; and the words that these stand for: `group`, `partition`, `claim`"
-                    ),
+                help = (
+                    "`with each(thread, x) as i:`, `with one(thread, x):`, a role, `with compute(a):`, `with"
+                    " stage(t) as s:`; and the words that these stand for: `group`, `partition`, `claim`"
                 )
+                if isinstance(resolve(c, s.call.value if isinstance(s.call, tree.Subscript) else s.call), LevelName):
+                    help = f"`with each({expression_text(s.call)}){f' as {s.name}' if s.name else ''}:`; {help}"
+                message = "`with` tells units apart, hands out memory, or opens a role, a stage or a turn"
+                raise c.fail("SNAP017", message, s.head, help=help)
     except NotOpened as refused:
         _check_body_anyway(c, s, tail, refused.place)
         raise Abort from None
@@ -217,7 +217,7 @@ def _what_is_split(c: Checker, s: tree.Match) -> tuple[Level, int]:
             help="split what this code holds; to split blocks, stay in the code of the grid or cluster",
         )
     if held.count is None:
-        message = f"how many {word}s there are is the caller's to decide"
+        message = f"the caller decides how many {word}s there are"
         raise c.fail("SNAP003", message, s.subject.span, help=f"name the level in `@requires`: `{word}[...]`")
     return name.level, name.units
 
@@ -266,7 +266,7 @@ def _aligned(c: Checker, s: tree.Match, case: tree.MatchCase, level: Level, offs
             case.head,
             f"its first {level.word} is a multiple of {start} only",
             (_shared_out(s, held.count, level),),
-            note="a group of n units starts at a multiple of n: warps and tensor cores need it so",
+            note="a group of n units starts at a multiple of n: warps and tensor cores need that",
             help=(
                 f"put the larger {s.part}s first"
                 if offset and not held.align % size
@@ -284,7 +284,7 @@ def _sizes(c: Checker, s: tree.Match, unit: int) -> list[int | None]:
     for k, case in enumerate(s.cases):
         if case.size is None:
             if k != len(s.cases) - 1:
-                raise c.fail("SNAP017", "`case _` comes last", case.head, help="put it behind the others")
+                raise c.fail("SNAP017", "`case _` comes last", case.head, help="put it after the others")
             sizes.append(None)
             continue
         value = constant_int(c, case.size, "the size of a case")

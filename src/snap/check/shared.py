@@ -86,7 +86,7 @@ def _parts(c: Checker, s: tree.Declare) -> int:
     if held is None or held.count is None or held.open:
         raise c.fail(
             "SNAP012",
-            "how many blocks the cluster has, and so the parts of this memory, is the caller's to decide",
+            "the caller decides how many blocks the cluster has, and so how many parts this memory has",
             s.span,
             help="name the blocks in `@requires`: `cluster[1], block[2]`",
         )

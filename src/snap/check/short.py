@@ -93,7 +93,7 @@ def _each(c: Checker, s: tree.With, tail: bool) -> tree.Body:
             )
     if p == c.privilege and p.n == 1:  # a role, or another part of the threads, may well be one warpgroup
         raise c.type_error(
-            f"this code is at `{p}` already: there is nothing to go through",
+            f"this code is at `{p}` already: there is one unit to go through",
             s.call.span,
             secondary=where(c),
             help="leave the `each` out; `id()` where the group was opened is the unit's index",
@@ -339,7 +339,7 @@ def persistent(c: Checker, s: tree.For) -> tree.Body:
     number, count = (c.lookup(name) for name in _hidden(level))
     if number is None or count is None:
         raise c.type_error(
-            f"which {level.word} this is, only an `each` around it can say",
+            f"only an `each` around this loop says which {level.word} this is",
             call.span,
             secondary=where(c),
             help=f"`with each({level.word}):` around the loop",

@@ -19,6 +19,7 @@ from snap.diag.error import Diagnostic, SnapError
 from snap.diag.span import Span
 from snap.frontend import tree
 from snap.frontend.definition import Definition, identity
+from snap.frontend.text import expression as expression_text
 from snap.ir import nodes as ir
 from snap.ir.hardware import BLOCK_THREADS, CLUSTER_BLOCKS
 from snap.ir.types import THREAD1, Array, Element, Held, Level, Place, Privilege, Scalar, Space
@@ -60,7 +61,7 @@ def required(definition: Definition, constexprs: Mapping[str, object]) -> tuple[
         wanted = () if code is None else code.co_varnames[: code.co_argcount]
         missing = [n for n in wanted if n not in constexprs]
         if missing:
-            message = f"`@{definition.requires.word}` asks for `{missing[0]}`, which is no constexpr parameter"
+            message = f"`@{definition.requires.word}` asks for `{missing[0]}`, which is not a constexpr parameter"
             raise wrong(message, f"declare it: `def {definition.tree.name}(..., {missing[0]}: constexpr(int)):`")
         try:
             given = given(**{n: constexprs[n] for n in wanted})
@@ -169,9 +170,10 @@ def parameters(c: Checker, constexprs: Mapping[str, object]) -> tuple[ParamSpec,
 
     def evaluate(p: tree.Parameter) -> None:
         if p.annotation is None:
-            raise c.type_error(
-                f"parameter `{p.name}` has no type", p.span, help=f"write `{p.name}: int @ {c.privilege}`"
-            )
+            help = f"give it one: an array is `{p.name}: ptr(float)`, a number `{p.name}: int`"
+            if p.name in ("self", "cls"):
+                help = f"a Snap function is not a method: define it outside of the class, without `{p.name}`"
+            raise c.type_error(f"parameter `{p.name}` has no type", p.span, help=help)
         spec, privilege, _ = annotation(c, p.annotation)
         privilege = privilege or (THREAD1 if spec.kind is SpecKind.REF else c.privilege)
         if p.default is not None and spec.kind is not SpecKind.CONSTEXPR:
@@ -179,7 +181,7 @@ def parameters(c: Checker, constexprs: Mapping[str, object]) -> tuple[ParamSpec,
                 "SNAP017",
                 f"parameter `{p.name}` has a default; only constexpr parameters may",
                 p.span,
-                help="leave the default out, and pass the value; or make it `constexpr(...)`",
+                help=f"leave the default out, and pass the value; or write `{_as_constexpr(p)}`",
             )
         if p.name in specs:
             raise c.type_error(f"two parameters are called `{p.name}`", p.span, help="give one of them another name")
@@ -222,6 +224,11 @@ def _kernel_parameter(c: Checker, p: tree.Parameter, spec: Spec, privilege: Priv
             p.span,
             help=f"write `{p.name}: ptr(...) @ grid[1]`",
         )
+
+
+def _as_constexpr(p: tree.Parameter) -> str:
+    type = p.annotation.left if isinstance(p.annotation, tree.Binary) else p.annotation
+    return f"{p.name}: constexpr({expression_text(type)}) = {expression_text(p.default)}"
 
 
 def returns(c: Checker) -> tuple[Element, Privilege] | None:

@@ -19,6 +19,7 @@ from snap.check.state import Abort, Checker, Construct, ConstructKind, NotOpened
 from snap.check.statements import body
 from snap.diag.error import Label
 from snap.diag.span import Span
+from snap.diag.wording import called
 from snap.frontend import tree
 from snap.ir import nodes as ir
 from snap.ir.effects import looks_at, puts_into
@@ -81,7 +82,9 @@ def _fill(c: Checker, pipeline: Pipeline, args: tuple[tree.Expr, ...], s: tree.W
     if len(args) == 2:
         value = scalar(c, args[1], Want(p, f"names one fill for `{p}`", agree=True))
         if not value.type.is_integer:
-            raise c.type_error("the number of a fill is an integer", args[1].span, help="cast it: `int(...)`")
+            raise c.type_error(
+                "the number of a fill is an integer", args[1].span, help=f"cast it: `{called('int', args[1].span)}`"
+            )
         if isinstance(value, ir.Const) and value.value < 0:
             raise c.fail(
                 "SNAP021",
@@ -165,7 +168,7 @@ def _takers(c: Checker, span: Span) -> Place:
             "a turn inside of a turn",
             span,
             "the units would wait for one another here",
-            (Label(around.span, "while only one of them has got in here"),),
+            (Label(around.span, "only one of them is inside this turn"),),
             help="leave the outer turn first",
         )
     construct = c.holder
@@ -213,7 +216,7 @@ def _equally_often(c: Checker, outer: Place, constructs: list[Construct], span: 
             "SNAP020",
             "some groups may reach this turn more often than others",
             span,
-            "each group waits here until the one before it was in",
+            "each group waits here for the one before it",
             (
                 Label(
                     way.span if what is None else what.span,

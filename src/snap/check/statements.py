@@ -26,7 +26,9 @@ from snap.check.state import Abort, Checker, ConstructKind, Want
 from snap.check.wholes import assign_listed, assign_whole, augment_whole, declare_listed, whole
 from snap.diag.error import Label
 from snap.diag.span import Span
+from snap.diag.wording import called
 from snap.frontend import tree
+from snap.frontend.text import expression as expression_text
 from snap.ir import nodes as ir
 from snap.ir.types import I32, I64, THREAD1, Privilege, Scalar
 
@@ -234,17 +236,17 @@ def _range(c: Checker, e: tree.Call) -> tuple[list[ir.Expr], int]:
         e = e.args[0]
         word = word_called(c, e)
     if word != "range" or not 1 <= len(e.args) <= 3 or e.keywords:
-        raise c.fail(
-            "SNAP017",
-            "a `for` loop runs over `range(...)`",
-            e.span,
-            help="`for i in range(n):`, or `unroll(range(n), factor)`",
-        )
+        help = "`for i in range(n):`, or `unroll(range(n), factor)`"
+        if word in ("each", "one"):
+            help = (
+                f"`{word}` is for `with`, once for each unit: `with {expression_text(e)}{' as i' * (word == 'each')}:`"
+            )
+        raise c.fail("SNAP017", "a `for` loop runs over `range(...)`", e.span, help=help)
 
     def bound(a: tree.Expr) -> ir.Expr:
         value = expression(c, a, deciding(c))
         if not isinstance(value.type, Scalar):
-            raise c.type_error("the bounds of `range` are integers", a.span, help="cast them: `range(int(n))`")
+            raise c.type_error("the bounds of `range` are integers", a.span, help=f"cast it: `{called('int', a.span)}`")
         return value
 
     bounds = in_order(c, c.privilege, bound, e.args)

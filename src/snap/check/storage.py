@@ -14,11 +14,13 @@ from snap.check import convert, rewrite
 from snap.check.bindings import IndexMap, Memory, Pipeline, Variable
 from snap.check.known import note_value, unknown_when_compiled
 from snap.check.memory import access, indices, mapped, mapped_block
-from snap.check.names import as_type, describe_object, resolve, word_called
+from snap.check.names import as_type, resolve, word_called
+from snap.check.outside import describe_object
 from snap.check.owners import use
 from snap.check.state import Checker, Want
 from snap.diag.error import Label
 from snap.diag.span import Span
+from snap.diag.wording import counted
 from snap.frontend import tree
 from snap.ir import nodes as ir
 from snap.ir.types import I32, I64, THREAD1, Array, Element, Privilege, Scalar, ScalarKind, Space
@@ -293,7 +295,7 @@ def _tile(
     items = [e.items if isinstance(e, tree.Sequence) else (e,) for e in args[1:]]
     if any(len(given) != base.rank for given in items):
         raise c.type_error(
-            f"`{base.handle.name}` has {base.rank} dimension(s): position and shape must have as many",
+            f"`{base.handle.name}` has {counted(base.rank, 'dimension')}: position and shape must have as many",
             span,
             help="`tile(s, (i, j), (16, 16))`: of two dimensions, two numbers each",
         )

@@ -16,6 +16,7 @@ from snap.check import convert
 from snap.check.memory import indices
 from snap.check.state import Checker, Want
 from snap.diag.span import Span
+from snap.diag.wording import counted
 from snap.frontend import tree
 from snap.frontend.names import is_array
 from snap.ir import nodes as ir
@@ -34,7 +35,7 @@ def element(c: Checker, array: Any, e: tree.Subscript, want: Want) -> ir.Expr:
     table = _table(c, array, spelled(e.value), e.value.span)
     if len(e.index) != len(table.shape):
         raise c.type_error(
-            f"`{table.name}` takes {len(table.shape)} index(es), not {len(e.index)}",
+            f"`{table.name}` takes {counted(len(table.shape), 'index')}, not {len(e.index)}",
             e.span,
             help="give one index for each dimension: `T[i, j]`",
         )
@@ -68,7 +69,7 @@ def _table(c: Checker, array: Any, name: str, span: Span) -> ir.Table:
     elem = DTYPES.get(array.dtype.name)
     if elem is None:
         raise c.type_error(
-            f"`{name}` holds `{array.dtype}`, which is no type of Snap's",
+            f"`{name}` has dtype `{array.dtype}`, which Snap does not support",
             span,
             help=f"convert it outside: `{name}.astype(np.float32)`; tables hold {', '.join(DTYPES)}",
         )

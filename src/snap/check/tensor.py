@@ -86,7 +86,7 @@ def wgmma(c: Checker, e: tree.Call) -> None:
         raise c.type_error(
             f"for {kind}, k is a multiple of {STEP[a_kind]}, and here it is {k}",
             e.args[2].span,
-            help="choose tiles of such a k; what is missing may be zeros",
+            help="choose tiles with such a k, and pad them with zeros",
         )
     acc = _of_columns(c, acc, n, columns is not None, e.args[0].span)
     start = None if zero is None else condition(c, zero, UNIFORM)

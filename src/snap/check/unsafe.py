@@ -36,7 +36,7 @@ def unsafe_call(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> 
     if construct is not None:
         raise c.fail(
             "SNAP017",
-            "`unsafe` stands directly in its function, with no group or split around it",
+            "`unsafe` must stand directly in its function, with no group or split around it",
             e.span,
             secondary=()
             if construct.kind is ConstructKind.CONDITIONAL
@@ -58,9 +58,9 @@ def unsafe_call(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> 
         cpu = resolve(c, cpu_tree)
         if not callable(cpu):
             raise c.type_error(
-                "`cpu=` is a Python function that stands for the text on the CPU machine",
+                "`cpu=` takes a Python function, which the CPU machine calls instead of the text",
                 cpu_tree.span,
-                help="`cpu=lambda x: x + 1`: it takes NumPy arrays, one element a thread",
+                help="`cpu=lambda x: x + 1`: it takes NumPy arrays, with one element per thread",
             )
     values, memory = _operands(c, options, e.span)
     _holes(c, text, {name for name, _ in values} | {name for name, _ in memory}, e.args[0].span)

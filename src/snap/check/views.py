@@ -76,7 +76,7 @@ def steps_of(c: Checker, e: tree.Expr, number: Callable[[tree.Expr], ir.Expr]) -
             if isinstance(found, ViewWord):
                 raise _misfit(c, f"`{found.word}` is called: `{found.word}{found.signature}`", e.span)
     words = "`, `views.".join([*RULES, "split_at"])
-    raise _misfit(c, "this is no view", e.span, help=f"views are `views.{words}`, composed with `>>`")
+    raise _misfit(c, "this is not a view", e.span, help=f"views are `views.{words}`, composed with `>>`")
 
 
 def _called(
@@ -135,7 +135,7 @@ def _after(c: Checker, step: ViewStep, seen: SeenMemory, name: str, memory: Memo
 def _meaning(c: Checker, step: ViewStep) -> ViewRule:
     if step.word in RULES:
         return RULES[step.word]
-    why = "stands last" if step.word == "split_at" else "is no view of one array"
+    why = "stands last" if step.word == "split_at" else "is not a view of one array"
     raise _misfit(c, f"`views.{step.word}` {why}", step.span)
 
 
@@ -191,8 +191,8 @@ class Asked:
             whole = extent.value // by.value * by.value
             raise _misfit(
                 self.c,
-                f"{by.value} does not divide {extent.value}: the last {extent.value - whole} of `{self.name}` would be"
-                " nobody's",
+                f"{by.value} does not divide {extent.value}: no unit would get the last {extent.value - whole} of"
+                f" `{self.name}`",
                 self.step.span,
                 help=f"leave them out with `views.upto({whole}) >> ...`" if whole else "choose a smaller number",
             )
@@ -362,8 +362,8 @@ def selected(
     if (step := overlapping(steps)) is not None and not memory.handle.const:
         raise _misfit(
             c,
-            f"windows that begin less than their width apart overlap, and elements of `{memory.handle.name}` would be"
-            " several units' own",
+            "windows that begin less than their width apart overlap: several units would own the same elements of"
+            f" `{memory.handle.name}`",
             step.span,
             labels=(Label(memory.handle.span, "not const"),),
             help="only const memory is seen so; windows whose constant step is at least their constant width are apart",

@@ -10,13 +10,14 @@ import functools
 from collections.abc import Iterator, Set
 
 from snap.check.explain import read_by_one_help, units
+from snap.check.memory import written_by_one
 from snap.check.parts import OpenPartition, colliding, may_collide, meeting, overwritten, scopes_of, unshown
 from snap.check.registers import check_registers, moves_registers
 from snap.check.state import Checker
 from snap.diag.error import Label
 from snap.ir import nodes as ir
 from snap.ir.hardware import BLOCK_RESERVED, MOST_BLOCK_SHARED, SM_BLOCKS, SM_SHARED, SM_THREADS, WARP
-from snap.ir.types import Level, Place
+from snap.ir.types import GRID1, Level, Place
 
 
 def check_whole(c: Checker, params: list[ir.Param], made: ir.Body) -> None:
@@ -99,7 +100,8 @@ def _shared_limit(c: Checker) -> None:
             "the most is held here",
             (Label(c.definition.tree.head, f"`smem={declared}`"),) if declared is not None else (),
             help=(
-                "declare more, hold less at once (arrays in scopes that ended give theirs back), or leave `smem=` out"
+                "declare more, keep fewer arrays alive at once (an array is freed when its scope ends), or leave"
+                " `smem=` out"
                 if declared is not None
                 else "use smaller tiles"
             ),
@@ -145,7 +147,7 @@ def _residency(c: Checker, made: ir.Body) -> None:
             "the most is held here",
             (Label(span, f"asks for {wanted} blocks"),),
             note=f"it has {SM_SHARED} bytes, and each block takes {BLOCK_RESERVED} more than it holds",
-            help=f"{way}, or hold less at once",
+            help=f"{way}, or keep fewer arrays alive at once",
         )
     elif wanted > 1:
         moved = moves_registers(made)
@@ -166,6 +168,7 @@ def _collisions(c: Checker, scopes: list[OpenPartition]) -> None:
     for found in colliding(c.constructs[0].place, scopes):
         name, both = found.write.handle.name, found.access is found.write
         touches = "writes" if found.writes else "reads"
+        alone = written_by_one(name, found.write.handle.base is None or found.write.handle.base.privilege == GRID1)
         c.report(
             "SNAP010",
             f"two threads of one `each` meet in `{name}`: thread {found.other} {touches} what thread {found.writer}"
@@ -175,7 +178,7 @@ def _collisions(c: Checker, scopes: list[OpenPartition]) -> None:
             (Label(found.write.span, f"thread {found.writer} writes it here"),),
             note="nothing orders the threads of one `each` with each other, so this is a race in every launch",
             help=(
-                f"let one thread write it: `with one(thread, {name}):`"
+                f"let one thread write it: `with {alone}:`; where each adds to it, `atomic.add({name}, index, value)`"
                 if both
                 else "end the `each` in between, so that a barrier can stand there; or read it into a variable before"
                 " the `each`"

@@ -49,7 +49,7 @@ def _argument(word: str) -> object:
             return _as_bf16(np.array([number]))[0]
         if kind.kind != "f":
             if isinstance(number, float):
-                raise _bad(word, f"{rest[0]} is no whole number")
+                raise _bad(word, f"{rest[0]} is not a whole number")
             info = np.iinfo(kind)
             if not info.min <= number <= info.max:
                 raise _bad(word, f"{name} holds {info.min} to {info.max}")
@@ -84,7 +84,7 @@ def _number(word: str, text: str) -> int | float:
     try:
         return float(text)
     except ValueError:
-        raise _bad(word, f"{text!r} is no number") from None
+        raise _bad(word, f"{text!r} is not a number") from None
 
 
 def _file(word: str) -> np.ndarray:
@@ -115,7 +115,7 @@ def _array(word: str, fill: str, rest: list[str]) -> np.ndarray:
         raise _bad(word, f"{count} elements are more than {MOST_BYTES} bytes")
     more = rest[2:]
     if len(more) > (fill in ("random", "full")) or fill == "full" and not more:
-        raise _bad(word, "full takes one value behind the size, random a seed, and the others nothing")
+        raise _bad(word, "full takes one value after the size, random a seed, and the others nothing")
     with np.errstate(all="ignore"):
         match fill:
             case "zeros" | "ones":
@@ -146,7 +146,7 @@ def _shape(word: str, text: str) -> tuple[int, ...]:
     except ValueError:
         dims = (-1,)
     if any(n < 0 for n in dims):
-        raise _bad(word, f"{text!r} is no size, such as 1024 or 16x16")
+        raise _bad(word, f"{text!r} is not a size, such as 1024 or 16x16")
     return dims
 
 

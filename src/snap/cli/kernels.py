@@ -159,6 +159,6 @@ def parse_values(values: list[str]) -> dict[str, object]:
         except (ValueError, SyntaxError):
             number = None
         if not isinstance(number, (bool, int, float)):
-            raise UsageError(f"--set {text}: {value!r} is no number")
+            raise UsageError(f"--set {text}: {value!r} is not a number")
         parsed[unicodedata.normalize("NFKC", name)] = number  # as Python reads names
     return parsed

@@ -25,18 +25,20 @@ app = typer.Typer(no_args_is_help=True, help="Run PTX without a GPU, and step th
 EXTRA = {"ignore_unknown_options": True}  # -1 is a number
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="A .ptx file, or FILE.py:kernel, which NVRTC compiles.")]
-EntryOption = Annotated[str, typer.Option("--entry", metavar="NAME", help="The kernel; where there is one, that one.")]
+EntryOption = Annotated[
+    str, typer.Option("--entry", metavar="NAME", help="The kernel; needed where the file has several.")
+]
 Grid = Annotated[str, typer.Option("--grid", metavar="B", help="Blocks: 4, or 4x2.")]
 Block = Annotated[str, typer.Option("--block", metavar="T", help="Threads of a block: 128, or 16x16.")]
 Args = Annotated[
-    list[str], typer.Option("--args", metavar="ARG...", help=f"The kernel's arguments, all behind it. {HELP}")
+    list[str], typer.Option("--args", metavar="ARG...", help=f"The kernel's arguments, after this option. {HELP}")
 ]
 More = Annotated[list[str], typer.Argument(metavar="", hidden=True)]
 Cluster = Annotated[int | None, typer.Option("--cluster", min=1, help="Blocks of a cluster.")]
 SharedOption = Annotated[
-    int, typer.Option("--shared", min=0, metavar="BYTES", help="SharedOption memory that the launch gives.")
+    int, typer.Option("--shared", min=0, metavar="BYTES", help="Bytes of shared memory that the launch gives.")
 ]
-Limit = Annotated[int, typer.Option("--limit", min=1, help="Instructions of threads, after which the run is ended.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, help="Stop after this many instructions of threads.")]
 Checks = Annotated[
     list[str],
     typer.Option(
@@ -50,7 +52,7 @@ MemoryOption = Annotated[
     str, typer.Option("--memory", help="flat, or caches: L1 and L2, in an order drawn from --seed.")
 ]
 Seed = Annotated[int | None, typer.Option("--seed", min=0, help="Draws which threads go on, and how far.")]
-Warps = Annotated[list[str], typer.Option("--warp", metavar="B.W", help="Only this warp of that block.")]
+Warps = Annotated[list[str], typer.Option("--warp", metavar="B.W", help="Show only this warp of that block.")]
 WatchOption = Annotated[
     list[str],
     typer.Option("--watch", metavar="NAME", help="A register, %r3 or %r3:f32, by lane; or memory: what is touched."),
@@ -204,7 +206,7 @@ def _text(path: Path) -> str:
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise UsageError(f"{path} is no text: PTX is (of a cubin, `cuobjdump --dump-ptx` prints it)") from None
+        raise UsageError(f"{path} is not text, and PTX is: of a cubin, `cuobjdump --dump-ptx` prints it") from None
 
 
 def _entry(program: Program, name: str, file: str) -> Function:
@@ -277,7 +279,7 @@ def _matched(function: Function, arguments: list[object]) -> list[object]:
         if not array and v.dims:
             raise UsageError(f"{what}[{size}], a struct: give its fields, struct:TYPE:VALUE,...; or use `snap.ptx.run`")
         if isinstance(given, float) and v.type[0] in "us":
-            raise UsageError(f"{what}, and {given} is no whole number")
+            raise UsageError(f"{what}, and {given} is not a whole number")
         if isinstance(given, int) and not -(1 << 8 * size - 1) <= given < 1 << 8 * size:
             raise UsageError(f"{what}, and {given} does not fit")
     return arguments

@@ -36,5 +36,5 @@ CODES: dict[str, str] = {
 WARNINGS: dict[str, str] = {
     "SNAP030": "a quotient of integers that becomes a float",
     "SNAP031": "a barrier in a loop, for parts that `disjoint=` may say to be apart",
-    "SNAP032": "a barrier where nobody meets, as a proof shows",
+    "SNAP032": "a barrier that a proof shows to be unnecessary",
 }

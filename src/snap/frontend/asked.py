@@ -51,7 +51,7 @@ def check_where(requires: Requires, kernel: bool, names: list[str]) -> None:
             message = f"`{word}` is a function of the arguments by name, not {given!r}"
             raise SnapError(Diagnostic("SNAP018", message, span, help=f"`{word}={EXAMPLES[word]}`"))
         if given is not None and word != "where" and kernel:
-            message = f"`{word}=` is for device functions: nobody calls a kernel, and waits for what it returns"
+            message = f"`{word}=` is for device functions: a kernel returns nothing"
             raise SnapError(Diagnostic("SNAP018", message, span, help="`where=` says what a launch keeps"))
     if requires.where is not None:
         known = [*names, "blocks", "grid"] if kernel else names

@@ -52,7 +52,7 @@ def field_of(names: dict[str, object], e: tree.Attribute) -> object | None:
         help = f"did you mean `{close[0]}`?" if close else f"it has {', '.join(f'`{name}`' for name in known[:8])}"
         raise SnapError(Diagnostic("SNAP019", f"this object has no `{e.name}`", e.span, help=help))
     if value is None:
-        message = f"`{_spelled(e)}` is `None`, which is no constant of Snap functions"
+        message = f"`{_spelled(e)}` is `None`, which is not a constant of Snap functions"
         raise SnapError(Diagnostic("SNAP018", message, e.span, help="a number, and a `bool` beside it"))
     return value
 

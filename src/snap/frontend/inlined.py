@@ -103,8 +103,8 @@ def inlined(function: tree.Function, names: Mapping[str, object], python: Any) -
         if isinstance(s, tree.Yield):
             yields.append(s.span)
         if isinstance(s, tree.Return) and s is not function.body[-1]:
-            help = "let it be the last statement; what follows a condition stands in an `if`"
-            errors.append(_refusal("`return` ends an inlined function, and stands last", s.span, help))
+            help = "make it the last statement, and put what follows a condition into an `if`"
+            errors.append(_refusal("`return` must be the last statement of an inlined function", s.span, help))
         for name in sorted(params.intersection(_gives(s))):
             message = f"`{name}` is a parameter: an inlined function does not give it another value"
             errors.append(_refusal(message, s.span, f"take a variable: `own = {name}`; elements may be assigned"))
@@ -126,9 +126,9 @@ def _wrong_heads(function: tree.Function) -> Iterator[Diagnostic]:
             yield _refusal(message, p.span, "leave the annotation out; `@device(...)` has parameters with types")
         number = p.default.value if isinstance(p.default, tree.Unary) else p.default
         if number is not None and not isinstance(number, tree.Number):
-            yield _refusal(f"the default of `{p.name}` is no number", p.span, "pass it in the call")
+            yield _refusal(f"the default of `{p.name}` is not a number", p.span, "pass it in the call")
     if function.returns is not None:
-        message = "an inlined function gives what stands behind its `return`: it declares no result"
+        message = "an inlined function returns what its `return` says, and declares no result"
         yield _refusal(message, function.returns.span, "leave the annotation out")
 
 
@@ -408,7 +408,7 @@ def _not_a_value(piece: Inlined, call: tree.Call) -> SnapError:
     elif piece.result is None or piece.result.value is None:
         message, help = f"`{name}` returns nothing", "call it as a statement"
     else:
-        message = f"`{name}` is written out: its call is no part of an expression"
+        message = f"`{name}` is written out: its call cannot be part of an expression"
         help = f"`value = {written(call.span) or f'{name}(...)'}` in a line before, and then `value`"
     return SnapError(_refusal(message, call.span, help, (Label(piece.tree.head, "defined here"),)))
 

@@ -28,7 +28,7 @@ class Refusal:
 _COMPREHENSION = Refusal(
     "a comprehension",
     "builds a Python object",
-    "a list gives a local array its elements, one loop a list: `x: float[4] = [f(i) for i in range(4)]`",
+    "a list gives a local array its elements, with one loop for each list: `x: float[4] = [f(i) for i in range(4)]`",
 )
 _TRY = Refusal("`try`", "nothing raises on a GPU", "test the condition with `if`, or state it with `assert`")
 _IMPORT = Refusal(
@@ -49,12 +49,14 @@ _FORMAT = Refusal(
     'build the string outside the function and use it by name; `print("x =", x)` takes values beside texts',
 )
 
+_NONE = "instead of `None`, pass a `bool` beside the value, or choose with `constexpr(bool)`"
+
 REFUSED: dict[str, Refusal] = {
     # statements
     "FunctionDef": Refusal(
         "a function inside a function",
         "nested `def`",
-        "define it outside as a `@device` function with its own `@requires`",
+        "define it outside, with `@device(thread)` above it, or with `@inline`",
     ),
     "AsyncFunctionDef": Refusal("`async def`", "a kernel does not await", f"write a plain `def`; {_ASYNC}"),
     "ClassDef": Refusal(
@@ -79,7 +81,7 @@ REFUSED: dict[str, Refusal] = {
     "NamedExpr": Refusal("`:=`", "expressions have no effects", "assign in a statement of its own, before this one"),
     "Dict": Refusal("a dictionary", "there are no hash tables in a kernel", "use a local array indexed by an integer"),
     "Set": Refusal(
-        "a set", "there are no hash tables in a kernel", "use a local array, or an integer with one bit an element"
+        "a set", "there are no hash tables in a kernel", "use a local array, or an integer with one bit per element"
     ),
     "ListComp": _COMPREHENSION,
     "SetComp": _COMPREHENSION,
@@ -96,7 +98,10 @@ REFUSED: dict[str, Refusal] = {
         "`*` unpacking", "the number of values must be written out", "write each value: `f(a[0], a[1])`"
     ),
     "Slice": Refusal(
-        "a slice", "an index names one element", "index one element at a time, or take a box with `tile(x, at, shape)`"
+        "a slice",
+        "an index names one element",
+        "index one element at a time, `with each(thread, y) as i:` and `y[i] = x[i]`, or take a box, `tile(x,"
+        " at, shape)`",
     ),
     "In": Refusal(
         "`in`", "there are no containers in a kernel", "compare explicitly: `x == a or x == b`, or loop over the array"
@@ -106,13 +111,13 @@ REFUSED: dict[str, Refusal] = {
         "there are no containers in a kernel",
         "compare explicitly: `x != a and x != b`, or loop over the array",
     ),
-    "Is": Refusal("`is`", "values have no identity", "compare with `==`"),
-    "IsNot": Refusal("`is not`", "values have no identity", "compare with `!=`"),
+    "Is": Refusal("`is`", "values have no identity", f"compare with `==`; {_NONE}"),
+    "IsNot": Refusal("`is not`", "values have no identity", f"compare with `!=`; {_NONE}"),
     # constants
     "NoneType": Refusal(
         "`None`",
         "every value is a number, a vector or memory",
-        "keep a `bool` beside the value; end with plain `return`",
+        f"{_NONE}; a function without a result ends with plain `return`",
     ),
     "ellipsis": Refusal(
         "`...`",
@@ -167,7 +172,9 @@ LAMBDA_PARAMETER = Refusal(
     "leave it out: outside variables are captured when the scope is entered",
 )
 TEXT = Refusal(
-    "a string as a value", "there are no strings in a kernel", 'strings are arguments only, as in `order="relaxed"`'
+    "a string as a value",
+    "there are no strings in a kernel",
+    'strings are arguments only, as in `order="relaxed"`; `print("x =", x)` shows values beside text',
 )
 TEXT_INDEX = Refusal(
     "a string as an index",
@@ -199,8 +206,12 @@ CASE_PATTERN = Refusal(
 )
 CASE_OR = Refusal("`|` in a `case`", "a case is one group of units", "write one `case` for each size")
 
+_ARRAYS = "an array is `x: ptr(float)` as a parameter, and `x: float[4]` in the function"
 _PYTHON_ONLY: dict[str, str] = {
-    "len": "pass the length as a parameter; the size of a local or shared array is a constant you declared",
+    "len": (
+        "pass the length as a parameter, `n: int`; the size of a local or shared array is the constant in its"
+        " declaration"
+    ),
     "enumerate": "loop over indices: `for i in range(n):`",
     "zip": "loop over indices: `for i in range(n):`",
     "reversed": "count down by hand: `x[n - 1 - i]`",
@@ -210,13 +221,16 @@ _PYTHON_ONLY: dict[str, str] = {
     "filter": "write a `for i in range(...)` loop with an `if` inside",
     "any": "over a warp write `intrinsic.any(v)`, over a block `intrinsic.syncthreads_or(v)`",
     "all": "over a warp write `intrinsic.all(v)`, over a block `intrinsic.syncthreads_and(v)`",
-    "isinstance": "types are known when the function is checked; make it generic with a `constexpr` parameter",
-    "type": "types are known when the function is checked; cast with `int(x)`, `float(x)`",
-    "list": "declare a local array: `x: float[4] @ thread[1]`",
-    "tuple": "declare a local array: `x: float[4] @ thread[1]`",
-    "dict": "declare a local array: `x: float[4] @ thread[1]`",
-    "set": "declare a local array: `x: float[4] @ thread[1]`",
-    "str": "there are no strings in a kernel",
+    "isinstance": "a type is known when the function is checked: choose with a `constexpr` parameter",
+    "type": "a type is known when the function is checked: cast with `int(x)`, `float(x)`",
+    "list": _ARRAYS,
+    "tuple": _ARRAYS,
+    "dict": "there are no hash tables in a kernel: use an array, indexed by an integer",
+    "set": "there are no hash tables in a kernel: use an array of flags",
+    "str": (
+        'there are no strings in a kernel: pass a number, or choose with `constexpr(int)`; `print("x =", x)`'
+        " shows values"
+    ),
     "input": "pass it as a parameter",
     "open": "read the file before the launch and pass its data as an array",
     "getattr": "write the attribute: `x.name`",

@@ -155,7 +155,9 @@ def _gates(function: str, gate: object, up: object) -> tuple[Argument, Argument 
         return given, other, given.shape, _flat_width(given, other)
     length = rows_of(function, "gate", given)[1]
     if length % 2:
-        raise refuse(function, "gate", f"has rows of {length} elements, which have no two halves; or pass `up`")
+        raise refuse(
+            function, "gate", f"has rows of {length} elements, which do not divide into two halves; or pass `up`"
+        )
     return given, None, (*given.shape[:-1], length // 2), shared_width(length // 2, given)
 
 

@@ -222,7 +222,7 @@ def held_loss_kernel(type, index, WIDTH, GRADIENT, IN_PLACE, EACH, T=THREADS):
                 owner: int = at % T if target != ignore else 0  # the thread whose word has the target
                 next: i64 = i64(row + blocks) * stride / WIDTH
                 to: i64 = i64(row) * out_stride / WIDTH
-                assert target == ignore or target >= 0 and target < N, "a target of `cross_entropy` is no class"
+                assert target == ignore or target >= 0 and target < N, "a target of `cross_entropy` is not a class"
                 both[0] = LOW
                 both[1] = 0.0
                 with each(thread):
@@ -334,7 +334,7 @@ def ragged_loss_kernel(type, index, WIDTH, GRADIENT, IN_PLACE, EACH, T=THREADS):
                 base: i64 = i64(row) * stride - shift
                 shift_next: int = int(i64(row + blocks) * stride % WIDTH)
                 next: i64 = i64(row + blocks) * stride - shift_next
-                assert target == ignore or target >= 0 and target < N, "a target of `cross_entropy` is no class"
+                assert target == ignore or target >= 0 and target < N, "a target of `cross_entropy` is not a class"
                 at: int = (int(target) + shift) / WIDTH if target != ignore else -1
                 owner: int = at % T if target != ignore else 0
                 both[0] = LOW
@@ -411,7 +411,7 @@ def long_loss_kernel(type, index, WIDTH, GRADIENT, IN_PLACE, EACH, T=THREADS):
                 owner: int = at % T  # the thread whose word has the target
                 first: i64 = i64(row) * stride / WIDTH
                 to: i64 = i64(row) * out_stride / WIDTH
-                assert target == ignore or target >= 0 and target < N, "a target of `cross_entropy` is no class"
+                assert target == ignore or target >= 0 and target < N, "a target of `cross_entropy` is not a class"
                 both[0] = LOW
                 both[1] = 0.0
                 if target != ignore:

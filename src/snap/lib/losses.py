@@ -69,7 +69,7 @@ def _cross_entropy(logits, targets, ignore_index, reduction, scale, gradient, in
     scale = real(function, "scale", scale)
     flag(function, "gradient", gradient)
     if flag(function, "in_place", in_place) and not gradient:
-        raise refuse(function, "in_place", "is for the gradient, which was not asked for: `gradient=True`")
+        raise refuse(function, "in_place", "is for the gradient: ask for it with `gradient=True`")
     if in_place and given.info.readonly:
         raise refuse(function, "logits", "is written with `in_place=True`, and the array is read-only")
     if rows and not classes:

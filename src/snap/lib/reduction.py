@@ -38,7 +38,7 @@ def reduce(x, op="add", identity=None, type=None):
     inside, result = carried(given.type, op, unsigned=given.info.family is not ArrayFamily.TORCH)
     nothing = identity_of_call("reduce", op, identity, given.type, inside)
     if given.size == 0 and op in ("min", "max"):
-        raise LaunchError("snap.lib.reduce", f"is empty, and nothing has no {op}", "x")
+        raise LaunchError("snap.lib.reduce", f"is empty, and an empty array has no {op}", "x")
     width = given.width()
     tiles = -(-given.size // (ONE_THREADS * ONE_WORDS * width))
     out = given.new((), None if result == given.type else result)

@@ -60,7 +60,7 @@ def _rotary(function, name, x, cos, sin, interleaved, back):
         raise refuse(function, name, f"has the shape {given.shape}: not (batch, heads, length, size), or its last axes")
     length, size = given.shape[-2:]
     if size % 2 or not size:
-        raise refuse(function, name, f"has rows of {size} columns, which are no pairs")
+        raise refuse(function, name, f"has rows of {size} columns, an odd number, and columns are rotated in pairs")
     if max(given.shape) >= MOST_ROWS:
         raise refuse(function, name, f"has the shape {given.shape}, with a side above {MOST_ROWS - 1}")
     cosines = like(function, given, "cos", cos, (length, size // 2), tuple({given.type, F32}))

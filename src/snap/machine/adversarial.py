@@ -239,7 +239,7 @@ class Schedule(MachineLaunch):
         waiting = [w for w in self.warps if not w.done]
         if ready:
             raise MachineError(
-                FaultKind.NO_PROGRESS, "the kernel does not end", self.kernel.span, note=f"{_STEPS} steps were taken"
+                FaultKind.NO_PROGRESS, "the kernel does not end", self.kernel.span, note=f"after {_STEPS} steps"
             )
         if waiting:
             self._mismatch(waiting)
@@ -406,7 +406,7 @@ class Schedule(MachineLaunch):
         block, thread = int(warp.lanes.block[0, 0]), int(warp.lanes.thread[0, lanes[0]])
         here = {w.lanes for w, _, _ in barrier.arrivals}
         missing = [w for w in self.warps if w.lanes not in here and _concerns(at, w.lanes)]
-        text = f"{barrier.count} of {barrier.size} threads wait here and the others never arrive"
+        text = f"only {barrier.count} of {barrier.size} threads ever arrive here"
         secondary: tuple = ()
         note = "threads of one warp have diverged"
         if missing:

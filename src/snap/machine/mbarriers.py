@@ -69,7 +69,7 @@ class Slot(Gate):
             missing.append(
                 f"{self.bytes} bytes are still expected"
                 if self.bytes > 0
-                else f"{-self.bytes} bytes came that nobody expected"
+                else f"{-self.bytes} more bytes arrived than were expected"
             )
         return f"phase {self.phase} of {self.name} never completes: {' and '.join(missing)}"
 
@@ -198,7 +198,7 @@ class Meeting(Gate):
         self.arrived: dict[WarpLanes, Generation] = {}
 
     def why(self) -> str:
-        return f"{self.now.count} of {self.size} threads have arrived for {self.name} and the others never do"
+        return f"only {self.now.count} of {self.size} threads ever arrive for {self.name}"
 
     def arrive(self, warp: WarpLanes, lanes: np.ndarray, site: FaultSite) -> Generation:
         if warp in self.now.warps:

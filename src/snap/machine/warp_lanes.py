@@ -193,14 +193,14 @@ class WarpLanes(Lanes, RegisterFile):
     def _meet_within(self, lanes: np.ndarray, n: int, start: int, site: FaultSite) -> None:
         if len(lanes) < n:
             missing = next(t for t in range(start, start + n) if t not in self.thread[0][lanes])
-            text = f"{len(lanes)} of {n} threads meet here and the others do not arrive"
+            text = f"only {len(lanes)} of {n} threads get here"
             raise MachineError(
                 FaultKind.BARRIER_MISMATCH,
                 text,
                 site.span,
                 int(self.block[0, 0]),
                 int(self.thread[0, lanes[0]]),
-                note=f"thread {missing} has gone another way",
+                note=f"thread {missing} took a different path",
             )
         self.segment = clocks.joined([(self.segment, lanes)], self.launch.threads)[0]
 

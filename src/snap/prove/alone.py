@@ -20,7 +20,7 @@ from snap.prove.verdict import Findings, Obligation, Property, Verdict
 from snap.record import replace
 
 MOST_THREADS = BLOCK_THREADS
-OTHERS = "nobody else writes, in between, what the function counts with by atomics"
+OTHERS = "no other thread writes, in between, what the function counts with by atomics"
 
 
 def around(f: ir.Function) -> ir.Function | str:
@@ -28,7 +28,7 @@ def around(f: ir.Function) -> ir.Function | str:
     threads = f.place[Level.THREAD].count
     blocks = f.place.held(Level.BLOCK)
     if threads is None or f.place.top > Level.BLOCK or blocks is not None and blocks.count != 1:
-        return "how many threads are in its unit, its caller decides: it is shown at each call"
+        return "its caller decides how many threads are in its unit: it is shown at each call"
     if f.place.top is Level.THREAD:
         threads *= MOST_THREADS // threads  # several units, in which two calls can be
     levels = ((Level.GRID, Held(1)), (Level.BLOCK, Held(1, open=True)), (Level.THREAD, Held(threads)))

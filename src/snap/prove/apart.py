@@ -377,7 +377,7 @@ def _refuted(c: ProofContext, pair: Pair, asked: list[Cond], one_block: bool) ->
     others = () if a.span == b.span else (Label(b.span, "and this"),)
     others = (*others, *_handed(pair))
     excluded = "exclude it: `where=lambda blocks: blocks == 1`" if one_block else "exclude such launches with `where=`"
-    help = f"hand out parts that are apart with `offset=` or `f=`; or {excluded}"
+    help = f"hand out parts that do not overlap with `offset=` or `f=`; or {excluded}"
     data = bool(launch.data) or from_memory((*a.path, *b.path), (*a.index, *b.index))
     return Obligation(Property.RACES, Verdict.REFUTED, what, a.span, launch.seen, "", others, help, launch, data=data)
 
@@ -408,6 +408,7 @@ def _open(pair: Pair, what: str, answer: TermModel | NoModel | None) -> Obligati
         others.append(Label(pair.second.span, "and this"))
     others += _handed(pair)
     help = (
-        "say what is known of the arguments with `where=`, or hand out parts that are apart: `partition(..., offset=)`"
+        "say what is known of the arguments with `where=`, or hand out parts that do not overlap:"
+        " `partition(..., offset=)`"
     )
     return Obligation(Property.RACES, Verdict.UNKNOWN, what, pair.first.span, reason, others=tuple(others), help=help)

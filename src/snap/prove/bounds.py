@@ -48,7 +48,7 @@ def contradictory(c: ProofContext) -> list[Obligation]:
     if c.task.where is None or Ladder(c.terms, FEW_STEPS).solve(c.facts) is not NO:
         return []
     what, why = "some launch keeps `where=`", "no numbers satisfy all of it, so that every launch is refused"
-    help = "two of its conditions contradict each other, or the number of blocks in `blocks=`: leave one out"
+    help = "two of its conditions contradict each other, or one contradicts `blocks=`: leave one out"
     return [Obligation(Property.PRECONDITION, Verdict.UNKNOWN, what, c.task.where[0].span, why, help=help)]
 
 
@@ -126,7 +126,7 @@ def _refuted(c: ProofContext, goal: Goal) -> Obligation | None:
         return None
     what = goal.what.replace("` is inside of `", "` is outside of `").replace("begins at", "does not begin at")
     data = bool(launch.data) or from_memory((*goal.path, goal.goal))
-    help = "mend the index or its guard; or exclude such launches with `where=`"
+    help = "correct the index or its guard; or exclude such launches with `where=`"
     return Obligation(goal.kind, Verdict.REFUTED, what, goal.span, launch.seen, help=help, launch=launch, data=data)
 
 

@@ -55,7 +55,7 @@ def parts_match(acts: Acts) -> None:
             if threads[0] & threads[1] or sum(t.bit_count() for t in threads) != point.threads:
                 acts.hang(s, point.object, f"not as many as {point.threads} threads take part in this barrier")
         if 0 in threads:
-            acts.hang(s, point.object, "nobody arrives at this barrier, or nobody waits for it")
+            acts.hang(s, point.object, "no thread arrives at this barrier, or no thread waits for it")
 
 
 def _in_copies(f) -> bool:

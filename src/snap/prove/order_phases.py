@@ -165,13 +165,13 @@ class Phases:
         for e in (*self.loads, *(x for found in self.arrivals.values() for x in found)):
             owed = e.counters.get(((), (OWED, e.barrier.uid)))
             if e.kind is ARRIVE and owed != linear.ZERO:
-                self.say(e, e.barrier, "more bytes are expected, or fewer, than are loaded")
+                self.say(e, e.barrier, "the expected byte count does not match the bytes loaded")
             if e.kind is LOAD and (owed is None or not linear.is_number(owed) or owed[0] <= 0):
                 self.say(e, e.barrier, "bytes are loaded that are not expected")
         for known, _ in self.ends():
             for uid, b in self.rings.barriers.items():
                 if known.get(((), (OWED, uid)), linear.ZERO) != linear.ZERO:
-                    self.say(None, b, "more bytes are expected, or fewer, than are loaded")
+                    self.say(None, b, "the expected byte count does not match the bytes loaded")
 
     def ends(self) -> list[tuple[dict, list]]:
         return [*(end for _, end in self.rings.role_ends), (self.rings.values.known, self.rings.values.facts)]

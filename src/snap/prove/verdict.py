@@ -132,7 +132,7 @@ class Obligation:
 
 
 def not_reached(kind: Property, what: str, span: Span) -> Obligation:
-    return Obligation(kind, Verdict.UNKNOWN, what, span, "the time was over before this was decided", reached=False)
+    return Obligation(kind, Verdict.UNKNOWN, what, span, "time ran out before this was decided", reached=False)
 
 
 @record
@@ -268,7 +268,7 @@ class Proof:
         left = [f"  {o.kind}: {o.what}, line {o.span.line}" for o in self.open if not o.reached]
         more = [f"  and {len(left) - MOST_LEFT} more"] if len(left) > MOST_LEFT else []
         head = f"stopped after {self.stopped}; not reached, and neither shown nor refuted:"
-        last = "give it more: prove(seconds=60), `snap prove --seconds 60`; None or 0 is no limit"
+        last = "allow more time: `prove(seconds=60)`, `snap prove --seconds 60`; None or 0 means no limit"
         return "\n".join([head, *left[:MOST_LEFT], *more, last])
 
     def to_json(self) -> dict:

@@ -127,7 +127,7 @@ class WhereReader:
         if isinstance(found, (tuple, frozenset, range)):  # what nobody changes
             if len(found) <= MOST_ITEMS and all(type(one) in (bool, int) for one in found):
                 return either(*(equal(x, int(one)) for one in found)) if found else FALSE
-        raise Unknown(f"`{expression(among)}` is no range or tuple of integers")
+        raise Unknown(f"`{expression(among)}` is not a range or tuple of integers")
 
     def _each(self, e: Any) -> Iterator[Cond]:
         """The conditions that `all` and `any` go through; Python may stop before the last one."""
@@ -166,7 +166,7 @@ class WhereReader:
                 return [number(n) for n in itertools.islice(range(*ends), MOST_ITEMS + 1)]  # type: ignore[arg-type]
         elif kind in ("Name", "Attribute", "Subscript") and isinstance(found := self._meaning(e), Elements):
             return found
-        raise Unknown(f"`{expression(e)}` is no range of numbers, tuple or array of the contract")
+        raise Unknown(f"`{expression(e)}` is not a range of numbers, a tuple or an array of the contract")
 
     # ---- numbers ----
 
@@ -195,7 +195,7 @@ class WhereReader:
                 then, other = (second, first) if e.op == "and" else (first, second)
                 return self.terms.choose(self._maybe(self.cond, e.left), then, other)
             case _:
-                raise Unknown(f"`{expression(e)}` is not about integers")
+                raise Unknown(f"`{expression(e)}` is not made of integers")
 
     def _meaning(self, e: Any) -> Any:
         match type(e).__name__:
@@ -209,7 +209,7 @@ class WhereReader:
                 for one in e.index:
                     k = self.number(one).value
                     if not isinstance(found, Elements) or k is None or not -len(found) <= k < len(found):
-                        raise Unknown(f"`{expression(e)}` is no element that is known here")
+                        raise Unknown(f"`{expression(e)}` is not an element that is known here")
                     found = found[k]
                 return found
             case _:
@@ -222,7 +222,7 @@ class WhereReader:
             return number(int(value))
         if type(value) is tuple and value and isinstance(value[0], str):
             return self.terms.choose(value, number(1), number(0))
-        raise Unknown(f"`{expression(e)}` is no integer that a launch is given")
+        raise Unknown(f"`{expression(e)}` is not an integer that a launch is given")
 
     def _binary(self, e: Any, x: Poly, y: Poly) -> Poly:
         match e.op:
@@ -260,7 +260,7 @@ class WhereReader:
 
     def _call(self, e: Any, name: str, args: tuple) -> Poly:
         if name in self.names:
-            raise Unknown(f"`{name}` is no function of integers that a proof knows")  # not Python's own
+            raise Unknown(f"`{name}` is not a function of integers that a proof knows")  # not Python's own
         if name == "len" and len(args) == 1 and type(args[0]).__name__ == "Name":
             return self._as_number(self.names.get(f"len({args[0].id})"), e)
         if name in ("min", "max") and len(args) > 1:
@@ -273,7 +273,7 @@ class WhereReader:
             return self.terms.choose(at_least(x, 0), x, -x)
         if name in ("all", "any") and self._own(e, "all", "any"):
             return self.terms.choose(self.cond(e), number(1), number(0))
-        raise Unknown(f"`{name}` is no function of integers that a proof knows")
+        raise Unknown(f"`{name}` is not a function of integers that a proof knows")
 
 
 def conditions(body: Any) -> tuple[Any, ...]:

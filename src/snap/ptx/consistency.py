@@ -24,7 +24,7 @@ def stack_cons(name: str, s: WarpState) -> str | None:
         case "ret" if not any(t.kind == CALL for t in tokens):
             return "(2) ret without a call token"
         case "call" if not any(t.kind == CALL and t.pc == s.pc + 1 for t in tokens):
-            return "(6) call without a call token for the instruction behind it"
+            return "(6) call without a call token for the instruction after it"
         case "sync":
             if not tokens or tokens[0].kind not in (SYNC, DIVERGE):
                 return "(3) sync, and on top of the stack is neither a sync nor a diverge token"

@@ -101,9 +101,9 @@ class _Parser:
             return [self.section(start)]
         if self.took(".alias"):
             name = self.expect_name("a function's name").text
-            self.expect(",", "behind the alias")
+            self.expect(",", "after the alias")
             alias = tree.Alias(name, self.expect_name("a function's name").text, self.since(start))
-            self.expect(";", "behind the alias")
+            self.expect(";", "after the alias")
             return [alias]
         linking = self.take().text[1:] if self.has(*LINKING) else ""
         if self.has(".entry", ".func"):
@@ -196,7 +196,7 @@ class _Parser:
         found = [first]
         while self.took(","):
             found.append(self.named(first, self.next))
-        self.expect(";", "behind the declaration")
+        self.expect(";", "after the declaration")
         return found
 
     def variable(self, linking: str, space: TextToken) -> tree.Variable:
@@ -231,12 +231,12 @@ class _Parser:
         return self.named(plain, space)
 
     def attribute(self) -> list[str]:
-        self.expect("(", "behind `.attribute`")
+        self.expect("(", "after `.attribute`")
         words: list[str] = []
         depth = 1
         while depth:
             if self.ended:
-                raise self.wrong("`)` is expected behind the attribute")
+                raise self.wrong("`)` is expected after the attribute")
             word = self.take().text
             depth += (word == "(") - (word == ")")
             if depth:
@@ -248,11 +248,11 @@ class _Parser:
         copies = None
         if self.took("<"):
             copies = self.expect_integer("the number of registers")
-            self.expect(">", "behind the number of registers")
+            self.expect(">", "after the number of registers")
         dims: list[int | None] = []
         while self.took("["):
             dims.append(None if self.has("]") else self.expect_integer("the extent"))
-            self.expect("]", "behind the extent")
+            self.expect("]", "after the extent")
         initial = self.initial() if self.took("=") else None
         return tree.Variable(
             like.linking,
@@ -284,11 +284,11 @@ class _Parser:
         value = self.operand()
         if isinstance(value, tree.Number) and self.took("("):
             masked = self.initial(depth + 1)
-            self.expect(")", "behind the masked address")
+            self.expect(")", "after the masked address")
             return tree.Masked(value.value, masked, self.since(start))
         if isinstance(value, tree.Name) and self.took("("):  # generic(name): its generic address
             inner = self.operand()
-            self.expect(")", "behind the address")
+            self.expect(")", "after the address")
             if value.name != "generic" or not isinstance(inner, (tree.Name, tree.Sum)):
                 raise PtxError("PTX002", "an initial value is expected", value.span, "and this is none")
             offset = inner.offset if isinstance(inner, tree.Sum) else 0
@@ -360,7 +360,7 @@ class _Parser:
             while self.took(","):
                 names.append(self.expect_name("a label").text)
             made = tree.Targets(label.text, kind, tuple(names), self.since(label))
-        self.expect(";", "behind it")
+        self.expect(";", "after it")
         return made
 
     def location(self, start: TextToken) -> tree.Location:
@@ -388,7 +388,7 @@ class _Parser:
         operands: list[tree.Operand] = []
         while not self.has(";"):
             if operands:
-                self.expect(",", "between operands, or `;` behind the last one")
+                self.expect(",", "between operands, or `;` after the last one")
             operands.append(self.operand())
         self.take()
         return tree.Instruction(tuple(parts), tuple(operands), guard, negated, self.since(start))
@@ -417,7 +417,7 @@ class _Parser:
         found: list[tree.Operand] = []
         while not self.took(end):
             if found:
-                self.expect(",", f"between operands, or `{end}` behind the last one")
+                self.expect(",", f"between operands, or `{end}` after the last one")
             found.append(self.operand(depth + 1))
         return tuple(found)
 
@@ -444,7 +444,7 @@ class _Parser:
             return tree.Sum(text, offset, self.since(start))
         if self.took("["):
             index = self.expect_integer("the element's index")
-            self.expect("]", "behind the index")
+            self.expect("]", "after the index")
             return tree.Element(text, index, self.since(start))
         name = tree.Name(text, self.since(start))
         if self.took("|"):

@@ -187,7 +187,7 @@ def _fits(function: Function, shape: Shape) -> None:
     if shape.threads > 1024:
         raise ValueError(f"a block has at most 1024 threads, not {shape.threads}")
     if shape.cluster < 1 or shape.blocks % shape.cluster:
-        raise ValueError(f"{shape.blocks} blocks are no whole clusters of {shape.cluster}")
+        raise ValueError(f"{shape.blocks} blocks are not whole clusters of {shape.cluster}")
 
 
 # Everything is held at once, whatever of it a GPU would run later.
@@ -214,7 +214,7 @@ class _Arrays:
             if not array.flags.c_contiguous:
                 raise TypeError(f"{v.name}: an array that is not contiguous")
             if size_of(v) != 8 or v.dims and (v.align or 1) < 8:
-                raise TypeError(f"{v.name}: {_declared(v)} is no pointer, and cannot hold one: give its bytes")
+                raise TypeError(f"{v.name}: {_declared(v)} is not a pointer, and cannot hold one: give its bytes")
         group: list[tuple[tree.Variable, np.ndarray]] = []
         end = -1
         for v, array in sorted(given, key=lambda pair: pair[1].ctypes.data):
@@ -296,4 +296,4 @@ def _value(v: tree.Variable, given: object, arrays: _Arrays) -> bytes:
         if isinstance(given, np.generic):
             return given.tobytes().ljust(size, b"\0")[:size]
         return (int(given) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
-    raise TypeError(f"{v.name}: {type(given).__name__} is no argument of a kernel")
+    raise TypeError(f"{v.name}: {type(given).__name__} is not an argument of a kernel")

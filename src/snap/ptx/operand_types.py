@@ -273,7 +273,7 @@ def _says(form: Form, kind: str, o: Operand, special: bool = False) -> str:
     if named and isinstance(o, (Special, Place, Code, Outside)):
         return _named(form, type, o)
     if special and not result and isinstance(o, Special):
-        return "" if type[0] in "bus" else f"a special register is no .{type}"
+        return "" if type[0] in "bus" else f"a special register is not of type .{type}"
     return _plain(type, o, relaxed, result)
 
 
@@ -308,11 +308,15 @@ def _plain(type: str, o: Operand, relaxed: bool, result: bool) -> str:
         case Register(_, register):
             if takes(type, register, relaxed):
                 return ""
-            return f"a register of .{register} is no .{type}"
+            return f"a register of .{register} is not of type .{type}"
         case Sink() if result:
             return ""
         case Constant(_, kind) if not result:
-            return "" if takes_number(type, kind) else f"{'an integer' if kind == 'int' else 'a float'} is no .{type}"
+            return (
+                ""
+                if takes_number(type, kind)
+                else f"{'an integer' if kind == 'int' else 'a float'} is not of type .{type}"
+            )
         case Negated(inner) if type == "pred" and not result:
             return "an opposite is that of a predicate in a register" if not isinstance(inner, Register) else ""
     return f"a {'result' if result else 'source'} of .{type} is expected"
@@ -330,10 +334,10 @@ def _named(form: Form, type: str, o: Operand) -> str:
             else:
                 sizes = (64,) if plain in LONG or plain.endswith("_64") else (16, 32) if plain in SHORT else (32,)
                 fits = _kind(type) in "bi" and SIZES[type] in sizes
-            return "" if fits else f"{name} is no .{type}"
+            return "" if fits else f"{name} is not of type .{type}"
     if isinstance(o, Place) and _space(form) not in ("", _there(o)):
         return f"`{o.name}` is in .{_there(o)} memory"
-    return "" if _kind(type) in "bi" and SIZES[type] >= 16 else f"an address is no .{type}"
+    return "" if _kind(type) in "bi" and SIZES[type] >= 16 else f"an address is not of type .{type}"
 
 
 def _space(form: Form) -> str:
@@ -352,7 +356,7 @@ def _parts(type: str, o: Several) -> str:
     part = SIZES[type] // max(len(o.items), 1)
     fits = fits and {SIZES[r.type] for r in registers} <= {part} <= {16, 32, 64}
     whole = all(isinstance(i, (Register, Constant, Sink)) for i in o.items)
-    return "" if fits and whole else f"these are no {len(o.items)} parts of .{type}"
+    return "" if fits and whole else f"these are not {len(o.items)} parts of .{type}"
 
 
 def _vector(form: Form, kind: str, o: Operand) -> str:
@@ -379,7 +383,7 @@ def _address(form: Form, space: str, o: Operand) -> str:
     match o.base:
         case Register(_, type):
             fits = _kind(type) in "bi" and SIZES[type] in ((64,) if space in ("", "global") else (32, 64))
-            return "" if fits else f"a register of .{type} is no address" + (f" in .{space}" if space else "")
+            return "" if fits else f"a register of .{type} is not an address" + (f" in .{space}" if space else "")
         case Place():
             there = _there(o.base)
             if space == "" and there in GENERIC or space == there or space == "param" and there == "local":

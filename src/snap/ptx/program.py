@@ -287,7 +287,7 @@ class _Loader:
                     if made.entry:
                         raise PtxError("PTX002", f"`{v.name}` of a kernel is a `.param`", v.span, "declared here")
                     if not isinstance(register, Register) or v.type == "pred" or BYTES[v.type] < 4:
-                        message = f"`{v.name}` is no register of one element of 32 bits or more"
+                        message = f"`{v.name}` is not a register of one element of 32 bits or more"
                         raise PtxError("PTX002", message, v.span, "a parameter, which ptxas does not pass either")
                     names[v.name] = register
                     made.named[v.name] = [register]
@@ -367,7 +367,7 @@ class _Loader:
         for name in s.names:
             if not (scope.is_label(name) if s.kind == "branchtargets" else isinstance(scope.find(name), Code)):
                 kind = "label of this function" if s.kind == "branchtargets" else "function"
-                raise PtxError("PTX003", f"`{name}` is no {kind}", s.span, f"in this table of `.{s.kind}`")
+                raise PtxError("PTX003", f"`{name}` is not a {kind}", s.span, f"in this table of `.{s.kind}`")
         return Several(tuple(Code(-1, name) for name in s.names))
 
     # ---- instructions -----------------------------------------------------------------------------------------------
@@ -377,7 +377,7 @@ class _Loader:
         if s.guard:
             found = scope.find(s.guard)
             if not isinstance(found, Register) or found.type != "pred":
-                raise PtxError("PTX003", f"`{s.guard}` is no predicate", s.span, "guards this instruction")
+                raise PtxError("PTX003", f"`{s.guard}` is not a predicate", s.span, "guards this instruction")
             guard = found
         jumps.check(s, scope.is_label, scope.is_table)
         operands = tuple(self._operand(o, scope) for o in s.operands)

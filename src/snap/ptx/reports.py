@@ -1,4 +1,4 @@
-"""Why nobody can go on, and where everybody is.
+"""Why no thread can go on, and where everybody is.
 
 Input: a machine that stands still, or was stopped.  Output: a `PtxFault` with the place of every group of threads that
 waits.  A barrier to which too few can come is a *barrier mismatch*: the report says how many came, who left, and who
@@ -118,7 +118,8 @@ def dead(m: Machine) -> PtxFault:
     return _report(
         m,
         PtxFaultKind.DEADLOCK,
-        f"{waiting} {'threads wait' if waiting > 1 else 'thread waits'}, and nobody can go on: memory does not change"
+        f"{waiting} {'threads wait' if waiting > 1 else 'thread waits'}, and no thread can go on: memory does not"
+        " change"
         " any more",
         first,
         [first, *(p for p in everyone if p is not first)],
@@ -206,7 +207,7 @@ def _why(m: Machine, first: WaitingThreads, block: list[WaitingThreads]) -> tupl
             numbers = ", ".join(map(str, sorted(at_block)))
             return (
                 PtxFaultKind.BARRIER_MISMATCH,
-                f"threads of one block wait at different barriers ({numbers}), and nobody can go on",
+                f"threads of one block wait at different barriers ({numbers}), and no thread can go on",
                 "let all of them come to one barrier, or give each barrier the number of threads that come to it",
             )
         if asked != EVERYONE and waiting < asked:
@@ -218,7 +219,8 @@ def _why(m: Machine, first: WaitingThreads, block: list[WaitingThreads]) -> tupl
         if any(p.state == WITH_WARP for p in block):
             return (
                 PtxFaultKind.DEADLOCK,
-                f"{waiting} threads wait, and nobody can go on: some at barrier {first.number}, others for their warp",
+                f"{waiting} threads wait, and no thread can go on: some at barrier {first.number}, others for"
+                " their warp",
                 "threads of one warp that wait for each other must all come to that instruction",
             )
     if first.state == WITH_WARP and first.one.aligned:
@@ -230,8 +232,8 @@ def _why(m: Machine, first: WaitingThreads, block: list[WaitingThreads]) -> tupl
     if first.state == WITH_WARP:
         return (
             PtxFaultKind.DEADLOCK,
-            f"{waiting} threads wait, and nobody can go on; {first.one.name} waits for threads that do not arrive"
+            f"{waiting} threads wait, and no thread can go on; {first.one.name} waits for threads that do not arrive"
             + gone,
             "a mask names the threads that arrive: those that take another branch are not in it",
         )
-    return PtxFaultKind.DEADLOCK, f"{waiting} threads wait, and nobody can go on{gone}", ""
+    return PtxFaultKind.DEADLOCK, f"{waiting} threads wait, and no thread can go on{gone}", ""

@@ -127,4 +127,4 @@ def operand(o: tree.Operand) -> str:
         case tree.Arguments(items):
             return f"({', '.join(map(operand, items))})"
         case _:
-            raise TypeError(f"{type(o).__name__} is no operand")
+            raise TypeError(f"{type(o).__name__} is not an operand")

@@ -225,10 +225,10 @@ class Launcher:
             except watching.OutOfTime:
                 raise machine.MachineError(
                     machine.FaultKind.TIME_LIMIT,
-                    f"the time is over: {watch.told()}",
+                    f"time ran out: {watch.told()}",
                     self.compiled.typed.span,
                     note="the arrays hold what was written so far",
-                    help="give it more `seconds=`, fewer blocks, or smaller arrays",
+                    help="allow more `seconds=`, or launch fewer blocks or smaller arrays",
                 ) from None
             except machine.MachineError as error:
                 raise error.with_traceback(None) from None  # the machine's own frames say nothing to a user
@@ -401,7 +401,7 @@ def races(
                 copies = tuple(arg.copy() if hasattr(arg, "copy") else arg for arg in cpu_args(bound))
                 machine.run_adversarial(compiled.synced, copies, number, seed, found)
         except watching.OutOfTime:
-            text = f"the time is over: {watch.told()}; races are of what was seen so far"
+            text = f"time ran out: {watch.told()}; races are of what was seen so far"
             warnings.warn(SnapWarning(text), stacklevel=3)
     return distinct(found)
 

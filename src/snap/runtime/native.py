@@ -149,7 +149,7 @@ class Build:
             self.process.communicate()
             raise Unbuilt(f"the C compiler took more than {_SECONDS:g} seconds") from None
         except OSError as error:
-            raise Unbuilt(f"the C compiler left nothing behind: {error}") from None
+            raise Unbuilt(f"the C compiler wrote no file: {error}") from None
         finally:
             self.folder.cleanup()
 

@@ -93,7 +93,8 @@ def _fits(kernel: str, shared: LaunchShared, total: int) -> None:
     if shared.resident * (total + BLOCK_RESERVED) > SM_SHARED:
         raise LaunchError(
             kernel,
-            f"`resident={shared.resident}`: so many blocks that hold {total} bytes of shared memory each do not fit on"
+            f"`resident={shared.resident}`: that many blocks that hold {total} bytes of shared memory each do not"
+            " fit on"
             f" an SM, which has {SM_SHARED}; their size follows from the arguments",
         )
 

@@ -80,7 +80,9 @@ def encoding(kernel: str, parameter: str, tensor, pointer: int, shape: tuple[int
             " anywhere, a copy of it is aligned"
         )
     if min(shape) < 1:
-        raise refuse(f"but its shape is {shape} for these arguments: nothing to copy; do not launch for an empty array")
+        raise refuse(
+            f"but its shape is {shape} for these arguments: nothing to copy; skip the launch for an empty array"
+        )
     if max(shape) > ARRAY_EXTENT:
         raise refuse(
             f"but its shape is {shape} for these arguments; no dimension may be above 2**32: declare it with more,"

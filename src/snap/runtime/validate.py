@@ -26,6 +26,7 @@ from snap.runtime.errors import GpuError, LaunchError, ToolchainError
 from snap.runtime.follow import AlignmentNeed
 from snap.runtime.signature import Pointer, Signature, ValueArgument, overflows
 
+LAUNCH_OPTIONS = ("target", "stream", "seed", "seconds", "checks", "memory", "mode", "limit", "blocks")
 FEW_BLOCKS = 1 << 20  # so many have fewer than 2^31 threads, whatever the kernel
 NUMPY_WORDS = {
     t: {"i": "int", "u": "uint", "f": "float"}[t.name[0]] + str(t.bits)
@@ -68,8 +69,10 @@ def _extent(kernel: str, extent: object, where: str, blocks: object) -> int:
     what = where if isinstance(blocks, tuple) else "the number of blocks"
     if isinstance(extent, bool) or not hasattr(type(extent), "__index__"):
         way_out = "; several dimensions are a tuple: `[m, n]`" if isinstance(blocks, list) else ""
-        if isinstance(extent, float) and extent == extent // 1:
-            way_out = "; `/` makes a float in Python: write `//`"
+        if isinstance(extent, float):
+            way_out = "; `/` makes a float in Python: write `n // 256`, or `-(-n // 256)`, which rounds up"
+        if callable(extent):
+            way_out = "; a function of the arguments belongs in the decorator: `blocks=lambda n: -(-n // 256)`"
         raise LaunchError(kernel, f"{what} is an integer, not {_what(extent)}{way_out}")
     number = _index(extent, lambda problem: LaunchError(kernel, f"{what} {problem}"))
     if number < 0:
@@ -154,9 +157,10 @@ def ordered(signature: Signature, args: tuple[object, ...], keywords: dict[str, 
     names = signature.names
     for name in keywords:
         if name not in names:
-            raise LaunchError(
-                signature.kernel, f"there is no parameter `{name}`; it takes {', '.join(names) or 'none'}"
-            )
+            help = f"it takes {', '.join(names) or 'none'}"
+            if name in LAUNCH_OPTIONS:
+                help = f"`{name}=` is an option of `{signature.kernel}.launch(..., blocks=blocks, {name}=...)`"
+            raise LaunchError(signature.kernel, f"there is no parameter `{name}`; {help}")
         if name in names[: len(args)]:
             raise LaunchError(signature.kernel, "given twice, by position and by name", name)
     rest = names[len(args) :]
@@ -207,15 +211,16 @@ def _array(signature: Signature, param: Pointer, arg: object, stream: int) -> Ar
     except BadArray as bad:
         raise refuse(f"{bad}; {bad.way_out or 'pass an array of NumPy, torch or CuPy'}") from bad
     if info is None:
-        raise refuse(f"takes an array of {param.type_name}, got {_what(arg)}")
+        raise refuse(f"takes an array of {param.type_name}, got {_what(arg)}{_as_array(param, arg)}")
     if is_masked(arg):
         raise refuse(MASKED)
     if info.device != "cpu" and not isinstance(info.device, int):
         raise refuse(f"the array is on `{info.device}`; Snap reaches the CPU's memory and NVIDIA GPUs")
     if not info.holds(param.elem):
         word = _dtype_word(param.elem)
-        cast = NUMPY_WORDS.get(param.elem) if info.family in (ArrayFamily.NUMPY, ArrayFamily.CUPY) else None
-        help = f"; convert it: `.astype({info.family}.{cast})`" if cast else ""
+        cast = NUMPY_WORDS.get(param.elem, "bfloat16" if info.family is ArrayFamily.TORCH else "")
+        method = {ArrayFamily.NUMPY: "astype", ArrayFamily.CUPY: "astype", ArrayFamily.TORCH: "to"}.get(info.family)
+        help = f"; convert it: `.{method}({info.family}.{cast})`" if cast and method else ""
         raise refuse(f"takes {word}, the array holds {info.dtype_name}{help}")
     if not info.contiguous:
         copy = {
@@ -234,8 +239,8 @@ def _array(signature: Signature, param: Pointer, arg: object, stream: int) -> Ar
         )
     if info.size % param.lanes:
         raise refuse(
-            f"takes {param.type_name}, {param.lanes} elements at a time, but the array's size {info.size} is no"
-            f" multiple of {param.lanes}"
+            f"takes {param.type_name}, {param.lanes} elements at a time, but the array's size {info.size} is not"
+            f" a multiple of {param.lanes}"
         )
     if info.pointer % param.align:
         raise refuse(
@@ -243,6 +248,16 @@ def _array(signature: Signature, param: Pointer, arg: object, stream: int) -> Ar
             "a slice may start anywhere, a copy of it is aligned"
         )
     return info
+
+
+def _as_array(param: Pointer, arg: object) -> str:
+    """What to pass in place of what is not an array."""
+    word = NUMPY_WORDS.get(param.elem)
+    if isinstance(arg, (list, tuple, range)) and word:
+        return f"; make one before the launch, which the kernel then writes to: `numpy.array(..., numpy.{word})`"
+    if arg is None:
+        return "; pass an array that the kernel does not read, such as one of size 1, and a `bool` beside it"
+    return ""
 
 
 def _dtype_word(elem: Scalar) -> str:
@@ -413,12 +428,13 @@ def fitting_scalar(refuse, scalar: Scalar, arg: Any) -> int | float | bool:
         except OverflowError:
             number = math.inf
         except Exception as error:  # whatever its `__float__` thinks of
-            raise refuse(f"takes a number, got {_what(arg)}, which is none: {type(error).__name__}: {error}") from error
+            raise refuse(f"takes a number, and {_what(arg)} is not one: {type(error).__name__}: {error}") from error
         if overflows(scalar, number) or (math.isinf(number) and isinstance(arg, int)):
             raise refuse(f"{arg if isinstance(arg, int) else number!r} does not fit {scalar}")
         return number
     if not hasattr(type(arg), "__index__"):
-        raise refuse(f"takes an integer ({scalar}), got {_what(arg)}")
+        way_out = f"; pass `{int(arg)}`" if isinstance(arg, float) and arg.is_integer() else ""
+        raise refuse(f"takes an integer ({scalar}), got {_what(arg)}{way_out}")
     number = _index(arg, refuse)
     low, high = held_by(scalar)
     if not low <= number <= high:
@@ -430,7 +446,7 @@ def _index(value: Any, refuse: Callable[[str], LaunchError]) -> int:
     try:
         return operator.index(value)
     except Exception as error:  # whatever its `__index__` thinks of
-        raise refuse(f"takes an integer, got {_what(value)}, which is none: {type(error).__name__}: {error}") from error
+        raise refuse(f"takes an integer, and {_what(value)} is not one: {type(error).__name__}: {error}") from error
 
 
 def _what(value: object) -> str:

@@ -207,7 +207,7 @@ def _loaded_twice(t: Token, b: Token, name: str) -> SnapError:
     return SnapError(
         Diagnostic(
             "SNAP020",
-            f"`{name}` is loaded again before anybody has waited for it",
+            f"`{name}` is loaded again before any thread has waited for it",
             b.span,
             "loaded here",
             (Label(t.span, "loaded here before"),) if t.span != b.span else (),

@@ -235,7 +235,7 @@ def check(body: ir.Body, loads: list[ir.Partition], uses: list[ir.Partition], de
     left = [n.stage for n, limits in filled if not any(_all_of_them(use, n, limits, filled[-1]) for use in used)]
     if left and not _each_by_number(used, filled[-1][1]):
         raise Unordered(
-            "not every fill that is loaded is certainly used: nobody waits for the others", left[0].span, UNUSED
+            "not every fill that is loaded is certainly used, and no thread waits for the others", left[0].span, UNUSED
         )
 
 

@@ -259,7 +259,7 @@ def _register_backward(made, plan: _Plan, backward: Callable, here: Callable) ->
         unknown = [name for name in found if name not in plan.given]
         if unknown:
             raise TypeError(
-                f"`backward` returns a gradient of `{unknown[0]}`, which is no argument; there is"
+                f"`backward` returns a gradient of `{unknown[0]}`, which is not an argument; there is"
                 f" {', '.join(plan.given)}"
             )
         return tuple(found.get(name) for name in plan.given)

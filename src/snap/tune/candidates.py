@@ -96,7 +96,7 @@ def _listed(candidates: object) -> list:
 
 def _config(given: object) -> Config:
     if not isinstance(given, Mapping):
-        raise TypeError(f"`candidates` is a list of dicts, one of which is a {type(given).__name__}")
+        raise TypeError(f"`candidates` is a list of dicts, and one item is a {type(given).__name__}")
     return dict(given)
 
 

@@ -110,7 +110,7 @@ class _Reader:
         line = 1
         for found in _TOKENS.finditer(text):
             if found["wrong"]:
-                raise ProgramError(f"{name}:{line}: `{found['wrong']}` is no part of the language")
+                raise ProgramError(f"{name}:{line}: `{found['wrong']}` is not part of the language")
             if found["token"]:
                 self.tokens.append((found["token"], line))
             line += found[0].count("\n")

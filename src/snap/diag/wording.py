@@ -1,0 +1,25 @@
+"""Phrases that messages share: numbers of things, and code that the user can paste.
+
+Input: numbers, words and spans.  Output: text.  Non-goals: what a message says.
+"""
+
+from __future__ import annotations
+
+from snap.diag.source import written
+from snap.diag.span import Span
+
+_SEVERAL = {"index": "indices"}
+_LONGEST = 60
+
+
+def counted(n: int, what: str) -> str:
+    """`1 index`, `2 indices`."""
+    return f"{n} {what if n == 1 else _SEVERAL.get(what, what + 's')}"
+
+
+def called(word: str, *spans: Span) -> str:
+    """A call of `word` with what stands at these places, as it is written there; `...` for what is long or not in one
+    line.
+    """
+    texts = [written(span).strip() for span in spans]
+    return f"{word}({', '.join(text if 0 < len(text) <= _LONGEST else '...' for text in texts)})"

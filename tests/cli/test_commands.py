@@ -325,8 +325,8 @@ def test_generic_kernels_want_values(snap_command):
     assert code == 0 and "64" in out
     for wrong, expected in (
         ("T", "takes NAME=VALUE"),
-        ("T=many", "is no number"),
-        ("T=(1, 2)", "is no number"),
+        ("T=many", "is not a number"),
+        ("T=(1, 2)", "is not a number"),
         ("U=3", "no kernel here has a constexpr parameter `U`"),
     ):
         code, _, err = snap_command("cuda", "generic.py", "--set", wrong)

@@ -149,7 +149,7 @@ def test_structs_are_arguments(snap):
     for words, why in (
         (("struct:arange:f32:80,i32:70", "struct:f32:2.5"), "t: the fields of this struct are 4 bytes, and the parameter is 8"),
         (("struct:arange:f32:80,i32:70", "struct:3,f32:2.5"), "'3' needs its type, such as i32:3"),
-        (("struct:arange:f32:80,i32:70", "struct:"), "'' is no number"),
+        (("struct:arange:f32:80,i32:70", "struct:"), "'' is not a number"),
         (("struct:arange:f32:80,i32:70", "7"), "t of scale is a .b8[8], a struct: give its fields, struct:TYPE:VALUE,..."),
     ):
         refused = snap("run", text, "--grid", "2", "--block", "40", "--args", *words)
@@ -209,7 +209,7 @@ def test_reports_are_printed_and_end_with_1(snap):
         (("--block", "40", "--args", "zeros:f64:99999999999", "1", "1"), "more than"),
         (("--block", "40", "--args", "full:f32:4", "1", "1"), "full takes one value"),
         (("--block", "40", "--args", "@nowhere.npy", "1", "1"), "there is no such file"),
-        (("--block", "40", "--args", "one", "1", "1"), "'one' is no number"),
+        (("--block", "40", "--args", "one", "1", "1"), "'one' is not a number"),
         (("--block", "40", "--args", "u8:300", "1", "1"), "u8 holds 0 to 255"),
         (("--block", "40", "--args", "zeros:f32:4", "zeros:f32:4", "1"), "no pointer; give a number"),
         (("--block", "40", "--args", "zeros:f32:4", "1", "2.5"), "n of scale is a .u32, and 2.5 is not a whole number"),

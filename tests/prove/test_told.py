@@ -57,7 +57,7 @@ def of_words(where):
     [
         (lambda y, n: (len(y) >= n, len(y) >= n / 2), ["where len(y) >= n / 2: `/` makes a float in Python: write `//`"]),
         (lambda y, n, a: (len(y) >= n, a > 0), ["where a > 0: `a` is not an integer that a launch is given"]),
-        (lambda y, n: (len(y) >= n, n.bit_length() < 9), ["where n.bit_length() < 9: `n.bit_length()` is not about integers"]),
+        (lambda y, n: (len(y) >= n, n.bit_length() < 9), ["where n.bit_length() < 9: `n.bit_length()` is not made of integers"]),
         (lambda y, n: (len(y) >= n, pow(n, 2) < 100), ["where pow(n, 2) < 100: `pow` is not a function of integers that a proof knows"]),
         (lambda y, n: (len(y) >= n, n // -2 < 8), ["where n // -2 < 8: it divides by `-2`, which is not positive"]),
         (lambda y, n: (len(y) >= n, n in {1: 2}), ["where n in {1: 2}: `{1: 2}` is not a range or tuple of integers"]),

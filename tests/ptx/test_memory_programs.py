@@ -40,7 +40,7 @@ def test_statements():
         ("yield;", "a way through the program ends without"),
         ("if (true) { end; }", "a way through the program ends without"),
         ("end; }", "a statement expected, not `}`"),
-        ("x = 1;", "p:1: `=` is no part"),
+        ("x = 1;", "p:1: `=` is not part"),
     ],
 )
 def test_what_is_no_program(text, said):

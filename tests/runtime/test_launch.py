@@ -146,7 +146,7 @@ def test_vector_alignment(make, ran):
     launch(kernel, (aligned,), 1)
     assert len(ran) == 1
     refused([], kernel, (memory[start + 4:start + 36].view(np.float32),), 1, "x", "float4 needs an address that is a multiple of 16")
-    refused([], kernel, (aligned[:6],), 1, "x", "no multiple of 4")
+    refused([], kernel, (aligned[:6],), 1, "x", "not a multiple of 4")
 
 
 def test_misaligned_elements(make, ran):

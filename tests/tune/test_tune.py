@@ -121,7 +121,7 @@ def test_a_list_keeps_its_order_loses_repetitions_and_gets_defaults():
     (stamp, {"B": [64], "Q": [1]}, TypeError, "no constexpr parameter `Q` \\(it has B, R\\)"),
     (stamp, [{"R": 1}], TypeError, "lacks `B`: R=1"),
     (stamp, 7, TypeError, "a dict of lists or a list of dicts"),
-    (stamp, [7], TypeError, "one of which is a int"),
+    (stamp, [7], TypeError, "one item is a int"),
     (7, {"B": [1]}, TypeError, "takes a generic kernel, or a function that makes kernels"),
     (lambda *B: stamp, {"B": [1]}, TypeError, "names each value it wants"),
     (lambda B: stamp, {"C": [1]}, TypeError, "has no parameter `C` \\(it has B\\)"),
@@ -198,7 +198,7 @@ def test_what_fits_is_not_pruned(no_compiler):
 def test_pruned_by_alignment_and_sizes(no_compiler):
     odd = np.zeros(4097, np.float32)
     assert "address that is a multiple of 16" in reason(vectors, {"V": 1}, odd[1:])
-    assert "no multiple of 4" in reason(vectors, {"V": 1}, odd)
+    assert "not a multiple of 4" in reason(vectors, {"V": 1}, odd)
 
 
 def test_pruned_by_the_number_of_blocks(no_compiler):

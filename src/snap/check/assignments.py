@@ -318,6 +318,11 @@ def spelled(e: tree.Expr) -> str:
             return "the target"
 
 
+def _pointer(c: Checker, e: tree.Name) -> Abort:
+    inside = "" if c.privilege == THREAD1 else f", in `with each(thread, {e.id}) as i:`"
+    return c.type_error("pointers cannot be assigned", e.span, help=f"write its elements: `{e.id}[i] = ...`{inside}")
+
+
 # Write down: code assigns what is at its own privilege or below.
 def target_of(c: Checker, e: tree.Expr, also: str = "") -> tuple[ir.Target, Element, Privilege]:
     """also: what else the help says of a variable that this code cannot assign."""
@@ -325,10 +330,7 @@ def target_of(c: Checker, e: tree.Expr, also: str = "") -> tuple[ir.Target, Elem
         case tree.Name(id):
             found = resolve(c, e)
             if isinstance(found, Memory):
-                inside = "" if c.privilege == THREAD1 else f", in `with each(thread, {id}) as i:`"
-                raise c.type_error(
-                    "pointers cannot be assigned", e.span, help=f"write its elements: `{id}[i] = ...`{inside}"
-                )
+                raise _pointer(c, e)
             if isinstance(found, IndexFunction):
                 raise c.type_error(
                     f"`{id}` is an index function of an enclosing block", e.span, help="choose another name"

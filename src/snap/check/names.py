@@ -80,15 +80,8 @@ def _unknown(c: Checker, name: str, span: Span) -> Abort:
             (Label(c.ended[name], "declared here"),),
             help="declare it before the block: scopes are blocks, as in C",
         )
-    if (refusal := python_only(name)) is not None:
-        return c.fail("SNAP017", f"`{name}` is not part of Snap", span, refusal.why, help=refusal.instead)
-    if name in assigned_names(c.definition.tree):
-        return c.fail(
-            "SNAP019",
-            f"`{name}` is assigned in this function, and is not declared before this line",
-            span,
-            help=f"declare it first, `{name}: int = 0`; or take another name, if the `{name}` from outside is meant",
-        )
+    if (known_here := _of_the_text(c, name, span)) is not None:
+        return known_here
     known = [n for scope in c.scopes for n in scope] + list(c.names) + list(WITHOUT_IMPORT)
     close = difflib.get_close_matches(name, known, n=1)
     if name == c.definition.tree.name:
@@ -113,6 +106,20 @@ def _unknown(c: Checker, name: str, span: Span) -> Abort:
             )
         ),
     )
+
+
+def _of_the_text(c: Checker, name: str, span: Span) -> Abort | None:
+    """A builtin of Python, or a name that the function assigns elsewhere."""
+    if (refusal := python_only(name)) is not None:
+        return c.fail("SNAP017", f"`{name}` is not part of Snap", span, refusal.why, help=refusal.instead)
+    if name in assigned_names(c.definition.tree):
+        return c.fail(
+            "SNAP019",
+            f"`{name}` is assigned in this function, and is not declared before this line",
+            span,
+            help=f"declare it first, `{name}: int = 0`; or take another name, if the `{name}` from outside is meant",
+        )
+    return None
 
 
 def resolve(c: Checker, e: tree.Expr) -> object | None:

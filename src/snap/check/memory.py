@@ -199,14 +199,19 @@ def writable(c: Checker, memory: Memory, span: Span) -> None:
 
 def _hand_out(c: Checker, memory: Memory) -> str:
     """How the threads get to write it, in the words of the form that is written there."""
-    name, around = memory.handle.name, c.holder
-    if c.privilege == THREAD1 and around.text.startswith("`each("):
-        form, found = _EACH.subn(
-            rf"\g<0>, {name}", written(around.span).removesuffix(":").removeprefix("with "), count=1
-        )
-        return f"name it where the threads are told apart: `with {form if found else f'each(thread, {name}) as i'}:`"
-    if c.privilege == THREAD1:
+    name, around, p = memory.handle.name, c.holder, c.privilege
+    each, named = around is not None and around.text.startswith("`each("), ""
+    if each:
+        head = written(around.span).removesuffix(":").removeprefix("with ")
+        form, found = _EACH.subn(rf"\g<0>, {name}", head, count=1)
+        named = form if found else ""
+    if p == THREAD1 and each:
+        return f"name it where the threads are told apart: `with {named or f'each(thread, {name}) as i'}:`"
+    if p == THREAD1:
         return f"open this code with `with each(thread, {name}) as i:`, or hand `{name}` out with `partition`"
+    if not p.at_least(memory.handle.privilege):
+        own = named or f"each({p.level.word if p.n == 1 else p}, {name})"
+        return f"open this code with `with {own}:`, and write in `with each(thread, {name}) as i:`"
     alone = written_by_one(name, c.privilege.level is Level.GRID)
     return f"`with each(thread, {name}) as i:` for every thread, `with {alone}:` for the first alone"
 

@@ -100,10 +100,11 @@ def _shared_limit(c: Checker) -> None:
             "the most is held here",
             (Label(c.definition.tree.head, f"`smem={declared}`"),) if declared is not None else (),
             help=(
-                "declare more, keep fewer arrays alive at once (an array is freed when its scope ends), or leave"
-                " `smem=` out"
-                if declared is not None
-                else "use smaller tiles"
+                f"declare `smem={c.smem_peak}`, keep fewer arrays alive at once (an array is freed when its scope"
+                " ends),"
+                " or leave `smem=` out"
+                if declared is not None and c.smem_peak <= MOST_BLOCK_SHARED
+                else "use smaller tiles, or keep fewer arrays alive at once"
             ),
         )
 

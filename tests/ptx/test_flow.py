@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from random import Random
 
 import pytest
@@ -12,6 +13,7 @@ from ptx.stacked import controlled, kernel, names
 
 from snap.ptx import PtxError, load, parse
 from snap.ptx.flow import NOWHERE, Graph, Scope, post_dominators
+from snap.ptx.inject import with_control
 from snap.ptx.regions import regions
 
 
@@ -114,38 +116,46 @@ def test_what_is_not_a_branch_costs_nothing():
     ]
 
 
+DEEP = 8
+TEST = "setp.ne.u32 %p1, %r1, {k};\n"
 SHAPES = {
-    "branches": "setp.ne.u32 %p1, %r1, {k};\n@%p1 bra L{k};\nadd.u32 %r2, %r2, 1;\nL{k}:\n",
-    "early ends": "setp.ne.u32 %p1, %r1, {k};\n@%p1 bra L{k};\nret;\nL{k}:\n",
+    "branches": TEST + "@%p1 bra L{k};\nadd.u32 %r2, %r2, 1;\nL{k}:\n",
+    "early ends": TEST + "@%p1 bra L{k};\nret;\nL{k}:\n",
     "switches": "t{k}: .branchtargets A{k}, B{k};\nbrx.idx %r1, t{k};\nA{k}:\nadd.u32 %r2, %r2, 1;\nB{k}:\n",
+    "loops": "L{k}:\nadd.u32 %r2, %r2, 1;\n" + TEST + "@%p1 bra L{k};\n",
+    "loops that break": "L{k}:\nadd.u32 %r2, %r2, 1;\n" + TEST + "@%p1 bra M{k};\n@%p2 bra L{k};\nM{k}:\n",
+    "loops that leave": "L{k}:\nadd.u32 %r2, %r2, 1;\n" + TEST + "@%p2 bra OUT;\n@%p1 bra L{k};\n",
+    "branches in loops": "L{k}:\n" + TEST + "@%p1 bra M{k};\n@%p2 bra M{k};\nadd.u32 %r2, %r2, 1;\nM{k}:\n@%p3 bra L{k};\n",
+    "loops in loops": "".join(f"L{{k}}_{j}:\nadd.u32 %r2, %r2, 1;\n" for j in range(DEEP)) + "".join(f"@%p1 bra L{{k}}_{j};\n" for j in reversed(range(DEEP))),
 }
 
 
+@pytest.mark.parametrize("around", ["", "again:\n{}@%p3 bra again;\n"])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_twice_the_lines_take_twice_the_time(shape, monkeypatch):
-    """Not more than about twice the visits of nodes, in functions of 100 and 200 branches, loops or ends; a loop is around all.  Each loop costs a look at what is around it."""
-    from snap.ptx import flow
+def test_twice_the_lines_take_twice_the_steps(shape, around):
+    """Lines of Python that flow.py, regions.py and inject.py execute, for functions of some pieces, and of twice as many; a loop is around all, or none."""
+    steps = 0
 
-    visits = 0
-    edges, successors = Scope._edges, Graph.dominates
+    def line(frame, event, arg):
+        nonlocal steps
+        steps += 1
+        return line
 
-    def counted(*given):
-        nonlocal visits
-        visits += 1
-        return edges(*given)
+    def enter(frame, event, arg):
+        return line if frame.f_code.co_filename.endswith(("flow.py", "regions.py", "inject.py")) else None
 
-    def asked(*given):
-        nonlocal visits
-        visits += 1
-        return successors(*given)
-
-    monkeypatch.setattr(flow.Scope, "_edges", counted)
-    monkeypatch.setattr(flow.Graph, "dominates", asked)
     found = []
-    for count in (100, 200):
-        visits = 0
-        controlled(kernel("again:\n" + "".join(SHAPES[shape].format(k=k) for k in range(count)) + "@%p3 bra again;\n"))
-        found.append(visits)
+    count = 8 if " in " in shape else 24
+    for many in (count, 2 * count):
+        body = "".join(SHAPES[shape].format(k=k) for k in range(many))
+        program = load(parse(kernel((around or "{}").format(body) + "ret;\nOUT: trap;\n")))
+        steps, before = 0, sys.gettrace()
+        sys.settrace(enter)
+        try:
+            with_control(program)
+        finally:
+            sys.settrace(before)
+        found.append(steps)
     assert found[0] > 100 and found[1] < 2.2 * found[0], found
 
 

@@ -34,6 +34,8 @@ def test_mutants_are_answered(first):
         ("mov.u64 %d0, {L, L}; L:", "PTX002", "`L` is a label"),
         ("ld.global.u32 %r3, [L+4]; L:", "PTX002", "`L` is a label"),
         ("call L; L:", "PTX002", "`call` takes a function, and no label"),
+        ("t: .branchtargets A; call %d1, t; A:", "PTX002", "`call` takes a function, and no table of labels"),
+        ("t: .callprototype _ (); brx.idx %r0, t;", "PTX002", "takes a register and a table of labels"),
         ("t: .branchtargets A; add.s32 %r3, %r0, t; A:", "PTX002", "`t` is a table, which `add.s32` does not take"),
         ("{" * 150 + "}" * 150, "PTX002", "blocks are nested more than 100 deep"),
         ("mov.u32 %r3, " + "!" * 5000 + "%r0;", "PTX002", "operands are nested more than 100 deep"),

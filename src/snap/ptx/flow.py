@@ -35,6 +35,11 @@ class Block:
 class Graph:
     """successors: of each node, in the order of its block's targets, the next block last; before: those that lead to
     it, reachable ones alone.
+
+      reachable       = {n | a path of successors leads from 0 to n}
+      before(n)       = {k in reachable | n in successors(k)}
+      dominates(a, b) = all paths from 0 to b come to a
+      loops(h)        = {h} + {n | a path, not by h, leads from n to some k in before(h), and h dominates k}
     """
 
     def __init__(self, program: Program, function: Function):
@@ -51,18 +56,6 @@ class Graph:
         self._dominate(order[::-1])
         self.loops = self._loops()
 
-    def reaches(self, start: int, without: int, any_of: set[int]) -> bool:
-        """Whether a path from a node, which does not come to `without`, comes to one of these."""
-        seen, waiting = {start}, [start] if any_of else []
-        while waiting:
-            n = waiting.pop()
-            if n in any_of:
-                return True
-            new = [k for k in self.successors[n] if k != without and k not in seen]
-            seen.update(new)
-            waiting += new
-        return False
-
     def dominates(self, node: int, other: int) -> bool:
         """Whether all paths to the other lead through this node."""
         while other >= len(self.blocks) and other != node:
@@ -74,7 +67,10 @@ class Graph:
         return self.depths[node]
 
     def join(self, where: int, region: set[int]) -> int:
-        """A new node, through which all edges from a region to `where` lead from now on."""
+        """A new node, through which all edges from a region to `where` lead from now on:
+
+        successors(new) = {where},  before(new) = before(where) in region
+        """
         new = len(self.successors)
         sources = region & self.before[where]
         for n in sources:
@@ -120,23 +116,32 @@ class Graph:
 
 
 class Scope:
-    """What is reached from `entry` without going on to `cut`, which a loop's threads break out to.  end: the node that
-    all of its main graph leads to; what lies behind it is not asked.
+    """The function; or a loop, without the ways that leave it early.
+
+    entry: where it begins.  cut: where those go on who break out of the loop.  end: the node that all of its main graph
+    leads to; what lies behind it is not asked.  nodes: what lies in it.  breaking: those that can come to the cut.
+
+      edges(n)    = {} if n = end, else successors(n) in nodes, without the cut
+      main        = {n in nodes | a path of edges leads from n to end}, or all nodes if there is no end
+      onward(n)   = edges(n) in main if n in main, else edges(n)
+      breaking    = {n in nodes | a path of edges leads from n to some m with cut in successors(m)}
+      meets(n)    = the node that all paths of onward from n to where they end have first in common, n aside
+      region(n,m) = {k | a path of onward, not empty, leads from n to k, and does not come to m}
     """
 
-    def __init__(self, graph: Graph, entry: int = 0, cut: int = NOWHERE, end: int | None = None):
+    def __init__(
+        self, graph: Graph, entry: int = 0, cut: int = NOWHERE, end: int | None = None, nodes: set[int] | None = None
+    ):
         self.graph, self.entry, self.cut = graph, entry, cut
+        self.nodes = set(graph.reachable) if nodes is None else nodes
         self.end = self._last() if end is None else end
-        self.refresh()
-
-    def refresh(self) -> None:
-        """After joins have been added to the graph."""
-        self.nodes = _reach([self.entry], self._edges, NOWHERE)
         before: dict[int, list[int]] = {n: [] for n in sorted(self.nodes)}
         for n in before:
             for k in self._edges(n):
                 before[k].append(n)
         self.main = set(self.nodes) if self.end == NOWHERE else _reach([self.end], before.__getitem__, NOWHERE)
+        out = [] if cut == NOWHERE else [n for n in before if n != self.end and cut in graph.successors[n]]
+        self.breaking = _reach(out, before.__getitem__, NOWHERE)
         self.meets = post_dominators({n: self.onward(n) for n in before})
 
     def onward(self, node: int) -> list[int]:
@@ -176,15 +181,30 @@ class Scope:
         self.nodes.add(join)
         if where in self.main:
             self.main.add(join)
+        if where in self.breaking:
+            self.breaking.add(join)
         self.meets[join] = where
+
+    def breaks(self, region: set[int], meet: int) -> bool:
+        """Whether a thread leaves the scope for the cut from this region of one of its nodes without coming to `meet`:
+
+          breaks(r, m) = some n in r has a k in successors(n), k != m, with k = cut, or k in breaking and not in r
+
+        Who leaves a region for another node than `meet` is not in the main graph, and never comes back to it.
+        """
+        successors, cut, breaking = self.graph.successors, self.cut, self.breaking
+        return any(k != meet and (k == cut or k in breaking and k not in region) for n in region for k in successors[n])
 
     def _edges(self, node: int) -> list[int]:
         if node == self.end:
             return []
-        return [n for n in self.graph.successors[node] if n != self.cut]
+        return [n for n in self.graph.successors[node] if n != self.cut and n in self.nodes]
 
     def _last(self) -> int:
-        """Of the blocks that leave a function the one that most nodes reach; a trap is none."""
+        """Of the blocks that leave a function the one that most nodes reach; a trap is none:
+
+        last = the largest (n is no trap, |{k | a path leads from k to n}|, n) of the n without successors
+        """
         graph = self.graph
         ends = [n for n in graph.reachable if not graph.successors[n]]
         most = _most_before(graph)
@@ -223,7 +243,10 @@ def _most_before(graph: Graph) -> dict[int, int]:
 
 
 def blocks_of(instructions: list[Instruction], function: Function) -> list[Block]:
-    """A function's instructions, cut where somebody may arrive, and after each that may lead elsewhere."""
+    """A function's instructions, cut where somebody may arrive, and after each that may lead elsewhere:
+
+    starts = {start, end} + {t, pc + 1 | t in jump_targets(pc)} + {pc + 1 | pc is exit, ret or trap without a guard}
+    """
     jumps = {pc: jump_targets(instructions[pc]) for pc in range(function.start, function.end)}
     leaders = {function.start, function.end}
     for pc, targets in jumps.items():
@@ -277,6 +300,10 @@ def post_dominators(onward: dict[int, list[int]]) -> dict[int, int]:
 def immediate(order: list[int], towards: dict[int, list[int]], ends: set[int]) -> dict[int, int]:
     """Of each node the next one that all its paths come to, or NOWHERE (Cooper, Harvey and Kennedy, "A Simple, Fast
     Dominance Algorithm").  order: reverse post-order, from the ends; towards: what each node leads to, or is led to by.
+
+      found(n) = the lowest node that is above all k in towards(n), in the tree that found is; NOWHERE is above the ends
+
+    Of a node that many lead to, the lowest are taken first: who has climbed from one of them need not climb again.
     """
     rank = {n: -k for k, n in enumerate(order)} | {NOWHERE: 1}
     found: dict[int, int] = {NOWHERE: NOWHERE}
@@ -285,6 +312,8 @@ def immediate(order: list[int], towards: dict[int, list[int]], ends: set[int]) -
         changed = False
         for n in order:
             known = [k for k in towards[n] if k in found] + [NOWHERE] * (n in ends)
+            if len(known) > 2:
+                known.sort(key=rank.__getitem__)
             new = known[0]
             for k in known[1:]:
                 while new != k:

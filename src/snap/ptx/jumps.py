@@ -6,7 +6,7 @@ Instructions"), where label(x) says that x is a label of the function:
 
   bra x                    label(x)
   brx.idx i, t             t is a table, `.branchtargets` of this function, and i a register
-  call ..., t              t may be a table, or a prototype, and is the last operand
+  call ..., t              t may be a table, `.calltargets`, or a prototype, and is the last operand
   any other instruction    none of its operands is a label or a table, or has one in it
 
 Non-goals: operands of calls, whose functions may stand further down; types.
@@ -22,7 +22,7 @@ from snap.ptx.errors import PtxError
 Labels = Callable[[str], bool]
 
 
-def check(s: tree.Instruction, is_label: Labels, is_table: Labels) -> None:
+def check(s: tree.Instruction, is_label: Labels, table: Callable[[str], str]) -> None:
     """Refuse a branch without its label, and a label that is given to anything else."""
     name, operands = s.operation[0], s.operands
     if name == "bra":
@@ -30,9 +30,9 @@ def check(s: tree.Instruction, is_label: Labels, is_table: Labels) -> None:
             raise PtxError("PTX002", f"`{s.name}` takes one label of this function", s.span, "and this is none")
         return
     if name == "brx":
-        index, table = (*operands, None, None)[:2]
+        index, targets = (*operands, None, None)[:2]
         fits = len(operands) == 2 and isinstance(index, tree.Name) and not is_label(index.name)
-        if not (fits and isinstance(table, tree.Name) and is_table(table.name)):
+        if not (fits and isinstance(targets, tree.Name) and table(targets.name) == "labels"):
             raise PtxError(
                 "PTX002",
                 f"`{s.name}` takes a register and a table of labels",
@@ -42,13 +42,15 @@ def check(s: tree.Instruction, is_label: Labels, is_table: Labels) -> None:
             )
         return
     for found in names(operands[: -1 if name == "call" else None]):
-        kind = "a label" if is_label(found.name) else "a table" if is_table(found.name) else ""
+        kind = "a label" if is_label(found.name) else "a table" if table(found.name) else ""
         if kind:
             raise PtxError(
                 "PTX002", f"`{found.name}` is {kind}, which `{s.name}` does not take", found.span, "given here"
             )
-    if name == "call" and any(is_label(found.name) for found in names(operands[-1:])):
-        raise PtxError("PTX002", f"`{s.name}` takes a function, and no label", s.span, "given here")
+    for found in names(operands[-1:] if name == "call" else ()):
+        if is_label(found.name) or table(found.name) == "labels":
+            what = "label" if is_label(found.name) else "table of labels"
+            raise PtxError("PTX002", f"`{s.name}` takes a function, and no {what}", s.span, "given here")
 
 
 def names(operands: tuple[tree.Operand, ...]) -> Iterator[tree.Name]:

@@ -197,10 +197,12 @@ class _Scope:
     def is_label(self, name: str) -> bool:
         return self.find(name) is None and self.label(name) is not None
 
-    def is_table(self, name: str) -> bool:
-        """A table of labels or functions, or a prototype."""
+    def table(self, name: str) -> str:
+        """What a table holds: labels, or functions, as a prototype does; nothing for what is no table."""
         found = self.find(name)
-        return isinstance(found, Several) and all(isinstance(item, Code) for item in found.items)
+        codes = [item.name for item in found.items if isinstance(item, Code)] if isinstance(found, Several) else [""]
+        labels = "labels" if any(map(self.is_label, codes)) else "functions"
+        return labels if isinstance(found, Several) and len(codes) == len(found.items) else ""
 
 
 class _Loader:
@@ -379,7 +381,7 @@ class _Loader:
             if not isinstance(found, Register) or found.type != "pred":
                 raise PtxError("PTX003", f"`{s.guard}` is not a predicate", s.span, "guards this instruction")
             guard = found
-        jumps.check(s, scope.is_label, scope.is_table)
+        jumps.check(s, scope.is_label, scope.table)
         operands = tuple(self._operand(o, scope) for o in s.operands)
         operation = checked(s, operands)
         if any(_has_code(o) for o in operands):

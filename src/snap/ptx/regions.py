@@ -39,16 +39,19 @@ class Region:
 def regions(graph: Graph) -> dict[int, Region]:
     """By the node where they meet.  Adds joins to the graph."""
     found: dict[int, Region] = {}
-    _regions(Scope(graph), set(), found)
+    _regions(Scope(graph), 0, found)
     return found
 
 
-def _regions(scope: Scope, outer: set[int], found: dict[int, Region]) -> None:
-    """outer: the set of nodes that loops around this scope are left to, one for each of them."""
-    if len(outer) > DEEPEST:
+def _regions(scope: Scope, depth: int, found: dict[int, Region]) -> None:
+    """The regions of one scope, and those of the loops in it.  depth: how many loops are around it.
+
+    nodes(m) = {n | b is a branch, in no loop of the scope, meets(b) = m, and n = b or n in region(b, m)}, then (3)
+    """
+    if depth > DEEPEST:
         raise TooDeep
     here: dict[int, Region] = {}
-    inside = _loops(scope, outer, here, found)
+    inside = _loops(scope, depth, here, found)
     _own_meeting_points(scope, inside)
     for b in scope.branches():
         meet = scope.meets[b]
@@ -58,8 +61,17 @@ def _regions(scope: Scope, outer: set[int], found: dict[int, Region]) -> None:
     found.update(here)
 
 
-def _loops(scope: Scope, outer: set[int], here: dict[int, Region], found: dict[int, Region]) -> set[int]:
-    """Rule (1), for all loops in a scope but its own, the outermost first; the set of nodes inside of these."""
+def _loops(scope: Scope, depth: int, here: dict[int, Region], found: dict[int, Region]) -> set[int]:
+    """Rule (1), for all loops in a scope but its own, the outermost first; the set of nodes inside of these:
+
+      meet(h) = the first of meets(h), meets(meets(h)), ... that is not in loops(h)
+      r(h)    = {h} + region(h, meet(h))
+      h is a loop of the scope, if not breaks(r(h), meet(h)), and h dominates all n in r(h)
+
+    A loop's scope is its region, and no more: ways out of it that do not come to its meeting point come to no node of
+    the main graph around it either (`Scope.breaks`), and their branches are that one's.  So joins in a loop lie on
+    edges in its region, and where nodes outside of it meet stays as it is: nothing is looked at anew but the loop.
+    """
     graph = scope.graph
     inside: set[int] = set()
     headers = [n for n in scope.nodes if n in graph.loops and not (n == scope.entry and scope.cut != NOWHERE)]
@@ -67,24 +79,31 @@ def _loops(scope: Scope, outer: set[int], here: dict[int, Region], found: dict[i
         meet = scope.meets[header]
         while meet != NOWHERE and meet in graph.loops[header]:
             meet = scope.meets[meet]
-        if header in inside or meet == NOWHERE or graph.reaches(header, meet, outer):
+        if header in inside or meet == NOWHERE:
             continue
         region = scope.region(header, meet) | {header}
-        if not all(graph.dominates(header, n) for n in region):
+        if scope.breaks(region, meet) or not all(graph.dominates(header, n) for n in region):
             continue
         meet = _own(scope, meet, region)
         turn = graph.join(header, region)
-        _regions(Scope(graph, header, meet, turn), outer | {meet}, found)
+        _regions(Scope(graph, header, meet, turn, region | {turn}), depth + 1, found)
         if turn not in found:
             graph.dissolve(turn)
-        scope.refresh()
-        here[meet] = Region(meet, scope.region(header, meet) | {header}, True)
-        inside |= here[meet].nodes
+        for join in range(turn, len(graph.successors)):
+            if join in graph.reachable:
+                scope.adopt(join)
+                region.add(join)
+        here[meet] = Region(meet, region, True)
+        inside |= region
     return inside
 
 
 def _own_meeting_points(scope: Scope, inside: set[int]) -> None:
-    """Rule (2): joins, from the inside out."""
+    """Rule (2): joins, from the inside out:
+
+    r(b) = {b} + region(b, meets(b))
+    b has a meeting point of its own, own(meets(b), r(b)), if b dominates all n in r(b)
+    """
     graph = scope.graph
     heads = [b for b in scope.branches() if b not in inside]
     for head in sorted(heads, key=lambda n: (-graph.depth(n), n)):
@@ -96,14 +115,22 @@ def _own_meeting_points(scope: Scope, inside: set[int]) -> None:
 
 
 def _own(scope: Scope, meet: int, region: set[int]) -> int:
-    """A node that only this region leads to."""
+    """A node that only this region leads to:
+
+    own(m, r) = m if m is not the first node and before(m) in r, else join(m, r)
+    """
     if meet == 0 or any(n not in region for n in scope.graph.before[meet]):
         return scope.join(meet, region)
     return meet
 
 
 def _nested(scope: Scope, here: list[Region]) -> None:
-    """Rule (3)."""
+    """Rule (3), until nothing changes:
+
+    if a and b have nodes in common, b some that a has not, and a.meet is found from b.meet on by `meets`:  a := a + b
+    """
+    if not _overlapping(here):
+        return
     enter, leave = walked(scope.meets, NOWHERE)
     later = lambda a, b: a.meet != b.meet and enter[a.meet] <= enter[b.meet] <= leave[a.meet]  # noqa: E731 - a after b
     changed = True

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from ptx.test_machine import kernel
 
-from snap.ptx import PtxFault, run
+from snap.ptx import PtxFault, run, waiting
 
 SPIN = "again: ld.volatile.global.u32 %r3, [%d0]; setp.eq.s32 %p1, %r3, 0; @%p1 bra again;"
 HALF = "setp.lt.s32 %p2, %r0, 32;"
@@ -75,3 +75,41 @@ LIVE = {
 @pytest.mark.parametrize("name", LIVE)
 def test_who_is_slow_is_waited_for(name, seed):
     run(kernel(LIVE[name], 1), "k", 1, 64, [np.zeros(4, np.uint32)], seed=seed)
+
+
+LOOK = "ld.volatile.global.u32 %r3, [%d0]; setp.eq.s32 %p1, %r3, 0; @%p1 bra again;"
+LATER = {
+    "a time is taken": "again: mov.u64 %d2, %clock64;" + LOOK,
+    "until a time that nobody lives to see": "mov.u64 %d2, %globaltimer; again: mov.u64 %d3, %globaltimer; sub.u64 %d3, %d3, %d2; setp.lt.u64 %p1, %d3, 1000000000000; @%p1 bra again;",
+    "pauses that end with the clock": "again: mov.u64 %d2, %clock64; pause: mov.u64 %d3, %clock64; sub.u64 %d4, %d3, %d2; setp.lt.u64 %p1, %d4, 100; @%p1 bra pause;" + LOOK,
+    "pauses that grow": "mov.u32 %r5, 1; again: nanosleep.u32 %r5; add.u32 %r5, %r5, 1;" + LOOK,
+    "turns are counted": "mov.u32 %r5, 0; again: add.u32 %r5, %r5, 1;" + LOOK,
+    "some at a barrier": HALF + "@%p2 bra out; again: mov.u64 %d2, %clock64;" + LOOK + "out: bar.sync 0;",
+}
+
+
+@pytest.mark.parametrize("mode, seed", [("independent", None), ("independent", 1), ("stack", None)])
+@pytest.mark.parametrize("name", LATER)
+def test_who_waits_by_the_clock_is_stopped(name, mode, seed, monkeypatch):
+    """By a bound, which is lower here: such loops are never where they were, and may end."""
+    monkeypatch.setattr(waiting, "WORK", 300_000)
+    with pytest.raises(PtxFault, match="64 threads wait, and for .* instructions nothing has changed but clocks and registers") as caught:
+        run(kernel("ld.param.u64 %d0, [p0];" + LATER[name], 1), "k", 1, 64, [np.zeros(4, np.uint32)], seed=seed, mode=mode)
+    assert caught.value.kind == "too long" and "raise `limit=`" in caught.value.diagnostic.help
+
+
+@pytest.mark.parametrize("mode, seed", [("independent", None), ("stack", None)])
+@pytest.mark.parametrize("name", ["counts in a register", "an mbarrier that is late"])
+def test_who_computes_is_waited_for_longer_than_the_bound(name, mode, seed, monkeypatch):
+    monkeypatch.setattr(waiting, "WORK", 100_000)
+    run(kernel(LIVE[name], 1), "k", 1, 64, [np.zeros(4, np.uint32)], seed=seed, mode=mode)
+
+
+def test_the_bound_is_raised_by_the_limit(monkeypatch):
+    """The clock ends the loop after 2,000 instructions, in which nothing changes."""
+    monkeypatch.setattr(waiting, "WORK", 200_000)
+    loop = kernel("mov.u64 %d2, %clock64; again: mov.u64 %d3, %clock64; sub.u64 %d3, %d3, %d2; setp.lt.u64 %p1, %d3, 2000; @%p1 bra again;", 1)
+    with pytest.raises(PtxFault, match="32 threads wait"):
+        run(loop, "k", 1, 32, [np.zeros(4, np.uint32)])
+    run(loop, "k", 1, 32, [np.zeros(4, np.uint32)], limit=10_000_000)
+    run(loop, "k", 1, 32, [np.zeros(4, np.uint32)], limit=None)

@@ -26,6 +26,7 @@ from snap.ptx.program import Function, Program, load, size_of
 from snap.ptx.statics import statics
 from snap.ptx.transfers import TensorMap
 from snap.ptx.types import DTYPE, storage
+from snap.ptx.waiting import LIMIT
 from snap.ptx.warps import StackMachine
 from snap.ptx.watch import Watch, Watched
 
@@ -33,7 +34,6 @@ from snap.ptx.watch import Watch, Watched
 MODES = ("independent", "stack")
 FLAT, CACHES = "flat", "caches"  # memory
 MOST = 1 << 34  # bytes that a launch may take
-LIMIT = 1 << 34  # instructions of threads, if nothing else is said
 
 
 def run(

@@ -2,8 +2,8 @@
 
 Rule: the machine does the same from the same state, so that a state that comes again comes for ever; where schedules
 are drawn, that holds for the last warp that is left.  A state is kept after 256 turns, and again whenever their number
-has doubled (Brent); each turn that could equal it is compared.  Where the clock is read nothing is found: there the
-limit of instructions says the last word.  Output: a `deadlock` that names those who run, and those who cannot go on
+has doubled (Brent); each turn that could equal it is compared.  Where the clock is read nothing is found: there
+the bound of waiting.py says the last word.  Output: a `deadlock` that names those who run, and those who cannot go on
 before these have left the loop, each with its line.
 """
 

@@ -11,9 +11,10 @@ of the report, liveness, for threads that are scheduled on their own):
 
 What a thread does follows from its registers and from memory, so that a warp that is again where it was, in a memory
 that is still, goes round forever, whatever the schedule; if all do, memory stays as it is.  Nothing is found where a
-thread reads the clock or counts its turns (its registers differ; a loop that counts may end), and where barriers hand
-on data (`bar.red`).  Looking costs next to nothing while memory changes: threads' registers are kept only when it has
-been still for QUIET turns.  Non-goals: the stack mode (livelock.py), memory through caches.
+thread reads the clock or counts its turns (its registers differ; a loop that counts may end: waiting.py has a bound for
+these), and where barriers hand on data (`bar.red`).  Looking costs next to nothing while memory changes: threads'
+registers are kept only when it has been still for QUIET turns.  Non-goals: the stack mode (livelock.py), memory through
+caches.
 """
 
 from __future__ import annotations
@@ -55,36 +56,37 @@ class Liveness:
         if self.looks:
             if self.memory is None or not self.memory.still:
                 self.patience = PATIENT
-                self._wait()
+                self._wait(changed=True)
             elif self.turns > self.next:
                 self.patience *= 2
-                self._wait()
+                self._wait(changed=False)
             else:
                 self._compare(np.unique(lanes // WARP))
+                if not self.turns % QUIET:
+                    self.machine.waiting.look()
         elif self.turns >= self.next and self.memory is not None:
-            if self.memory.still and self.seen == self._marks() and self._keep():
+            still = self.memory.still and self.seen == self.machine.waiting.marks()
+            if still and self._keep():
                 self.looks, self.next = True, self.turns + self.patience
             else:
-                self._wait()
+                self._wait(changed=not still)
 
     def stir(self) -> None:
         """Something has changed."""
         if self.memory is not None:
             self.memory.still = False
 
-    def _wait(self) -> None:
+    def _wait(self, changed: bool) -> None:
         """From now on changes are noticed."""
+        waiting = self.machine.waiting
+        if changed:
+            waiting.changed()
         if self.memory is not None:
+            waiting.look()
             self.looks, self.kept = False, []
             self.memory.still = True
             self.machine.awaited.clear()
-            self.seen, self.next = self._marks(), self.turns + QUIET
-
-    def _marks(self) -> object:
-        """What changes beside memory, and never comes back to what it was."""
-        m = self.machine
-        barriers = {key: (b.count, b.pending, b.bytes, b.phase) for key, b in m.mbarriers.items()}
-        return barriers, len(m.printed), m.barriers.reduced
+            self.seen, self.next = waiting.marks(), self.turns + QUIET
 
     def _own(self) -> list[np.ndarray]:
         """What decides, beside memory, what a thread does next; a row for each thread."""
@@ -135,5 +137,5 @@ class Liveness:
         gone = self._gone()
         asleep = ~(self.able | self._able()) & (m.since < self.clock)
         whole = self.again | asleep | gone.reshape(-1, WARP).all(axis=1)
-        if whole.all() and (gone == self.gone).all() and self.seen == self._marks():
+        if whole.all() and (gone == self.gone).all() and self.seen == self.machine.waiting.marks():
             raise reports.dead(m)

@@ -45,6 +45,7 @@ from snap.ptx.program import (
 from snap.ptx.program import Negated as Inverted
 from snap.ptx.special import RESERVED
 from snap.ptx.types import DTYPE, constant, kept, seen, storage
+from snap.ptx.waiting import Waiting
 from snap.ptx.watch import Watch, Watched
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ class Machine:
         self.watchers: list[Watch] = []
         self.drawn: Drawn | None = None  # a schedule from a seed
         self.at: Instruction = program.instructions[entry.start]
-        self.liveness = Liveness(self)
+        self.liveness, self.waiting = Liveness(self), Waiting(self)
         self.products = ProductsInFlight(self)
 
     # ---- the loop ---------------------------------------------------------------------------------------------------
@@ -389,7 +390,7 @@ class Machine:
         from snap.ptx.instructions import made
 
         try:
-            return self.products.watched(made(self, one, pc), one, pc)
+            return self.waiting.watched(self.products.watched(made(self, one, pc), one, pc), one)
         except (AttributeError, IndexError, KeyError, TypeError, ValueError):
             raise Fault(PtxFaultKind.UNKNOWN, f"operands that {one.name} does not take", 0) from None
 

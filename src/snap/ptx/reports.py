@@ -127,6 +127,24 @@ def dead(m: Machine) -> PtxFault:
     )
 
 
+def waited(m: Machine, instructions: int) -> PtxFault:
+    """A bound for waiting is reached: who looks at the clock, or counts, while nothing changes."""
+    everyone = places(m, m.awaited)
+    running = [p for p in everyone if p.state == 0]
+    first = next((p for p in running if p.awaits is not None), running[0])
+    waiting = sum(len(p.threads) for p in everyone)
+    return _report(
+        m,
+        PtxFaultKind.TOO_LONG,
+        f"{waiting} {'threads wait' if waiting > 1 else 'thread waits'}, and for {instructions:,} instructions nothing"
+        " has changed but clocks and registers",
+        first,
+        [first, *(p for p in everyone if p is not first)],
+        "let a thread that still runs write what the loop waits for; if the loop ends by itself, raise `limit=`,"
+        " on the command line `--limit`",
+    )
+
+
 def too_long(m: Machine, message: str, option: str = "limit") -> PtxFault:
     """A limit, of instructions or of time, is reached: where the threads are then."""
     everyone = places(m)

@@ -72,6 +72,7 @@ class StackMachine(Machine):
             if warps is None:
                 self.tell("ended")
                 return
+            self.waiting.turn()
             if self.drawn is None or np.count_nonzero(self.active) == 1:
                 self.livelock.look(pc)
             self._go_warps(pc, warps)

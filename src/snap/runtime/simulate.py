@@ -73,6 +73,7 @@ def run_ptx(
     limit: int | None = None,
 ) -> None:
     from snap.ptx import launch, transfers
+    from snap.ptx.waiting import LIMIT
 
     _check_names(signature, checks, launch.CHECKS)
     try:
@@ -111,7 +112,7 @@ def run_ptx(
             seed=seed,
             memory=memory,
             mode=mode,
-            limit=launch.LIMIT if limit is None else limit,
+            limit=LIMIT if limit is None else limit,
         )
     finally:
         for line in printed:

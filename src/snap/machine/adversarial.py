@@ -374,7 +374,10 @@ class Schedule(MachineLaunch):
         kind = at[0]
         warps = [warp for warp, _, _ in barrier.arrivals]
         if kind is not PointKind.NAMED:
-            known = clocks.known_of_others([w.lanes.segment for w in warps])
+            segments = [w.lanes.segment for w in warps]
+            known = clocks.known_of_others(segments)
+            if kind is PointKind.CLUSTER:
+                known.add(clocks.over(segments, self.threads))
             for w in warps:
                 w.lanes.segment = w.lanes.segment.whole(
                     cluster=kind is not PointKind.BLOCK, grid=kind is PointKind.GRID, known=known

@@ -144,6 +144,11 @@ def known_of_others(segments: list[Segment]) -> Released:
     return out
 
 
+def over(segments: list[Segment], size: int) -> Released:
+    """That the phases of these blocks, which have met, are over: for whoever hears of it from one of them."""
+    return Released({s.block: (s.phase + 1, np.zeros(size, np.int32)) for s in segments})
+
+
 def joined(members: list[tuple[Segment, np.ndarray]], size: int) -> list[Segment]:
     """After a barrier of some threads of a block: (segment, lanes that take part) of each warp -> its next segment."""
     tables = [segment.knowledge(size) for segment, _ in members]

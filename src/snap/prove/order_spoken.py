@@ -3,8 +3,9 @@
 Input: atomics that release or acquire, and what atomics did before and do behind them, as the walk comes to them.
 Output: pairs that nothing orders (`Open`).  Invariant: between an atomic by another thread of the group that a release
 speaks for and the release lies a barrier of both, and so it is behind an acquire, and likewise for a plain access to
-global memory of which no smaller group than a block has a part then; `sync/publish.py` is never asked.  Non-goals:
-plain accesses to what a warp or a thread has for itself, which are compared wherever they stand (`order_acts.py`).
+global memory of which no smaller group than a block has a part then; what copies and TMA do is over before, for the
+thread that began it, too; and where behind an acquire TMA touches what threads did, they have fenced it.
+`sync/publish.py` is never asked.  Non-goals: plain accesses to what a warp or a thread has for itself, which are compared wherever they stand (`order_acts.py`).
 
 The group is the one whose code holds both, of a block at most; of a cluster, where only one of its blocks speaks.  What
 nobody else asks for, or tells, in this kernel is not handed over.  Threads that speak each for itself need not meet
@@ -26,8 +27,8 @@ from snap.ir.hardware import WARP
 from snap.ir.operations import BITWISE, MemoryOrder, MemoryScope
 from snap.ir.types import BLOCK1, CLUSTER1, GRID1, THREAD1, Level, Privilege, Space
 from snap.prove.order_acts import Acts, Open
-from snap.prove.order_kinds import HANDED, START
-from snap.prove.order_reach import GRID, State, begun
+from snap.prove.order_kinds import HANDED, PROXY, START, OpenReason
+from snap.prove.order_reach import GRID, Reach, begun
 from snap.prove.order_sites import LoopAges, MeetingThreads, NamedScope, OrderSite
 
 RELEASING = frozenset((MemoryOrder.RELEASE, MemoryOrder.ACQ_REL, MemoryOrder.SEQ_CST))
@@ -89,7 +90,7 @@ class Speaking(Acts):
     def effect(self, s: ir.Stmt, k: object, effect: Effect) -> None:
         super().effect(s, k, effect)
         site = self.sites.get((self.frame, s.number, k, self.values.context))
-        if site is None or site.register or site.line.begun or self.tokens is None:
+        if site is None or site.register or self.tokens is None:
             return
         site.extra.setdefault("around", self.around)
         site.extra.setdefault("parts", self.parts)
@@ -98,11 +99,11 @@ class Speaking(Acts):
             self.asked[site.key] = site
         anew = site.order in ACQUIRING and effect.kind.reads and self.each_for_itself(site)
         for a, ages, state in acquired:
-            own = site.atomic and (a.extra["spoken"] or anew)
+            own = site.atomic and not site.line.begun and (a.extra["spoken"] or anew)
             if not site.atomic and not self.of_blocks(site, a.extra["acquired"]):
                 continue
             if not own or not self.each_for_itself(a.extra["acquired"]):
-                self.meet(a.extra["acquired"], site, ages, state, (False, True))
+                self.meet(a.extra["acquired"], site, ages, state.over, (False, True))
         if site.order in RELEASING and effect.kind.writes:
             self.released(site)
         if anew:
@@ -113,11 +114,13 @@ class Speaking(Acts):
     def released(self, b: OrderSite) -> None:
         for (a, ages), state in (self.tokens or {}).items():
             if "acquired" in a.extra:
-                self.meet(a.extra["acquired"], b, ages, state, (True, True))
-            elif not a.register and not a.line.begun and not (a is b and not ages):
+                self.meet(a.extra["acquired"], b, ages, state.over, (True, True))
+            elif not a.register and not (a is b and not ages):
                 self.told[a.key] = a
                 if "around" in a.extra and (a.atomic or self.of_blocks(a, b)):
-                    self.meet(a, b, ages, state, (True, False))
+                    self.meet(a, b, ages, state.over, (True, False))
+                    if not a.line.proxy:
+                        self.meet(a, b, ages, state.fenced, (True, False), PROXY)
 
     def of_blocks(self, site: OrderSite, speaker: OrderSite) -> bool:
         """Whether a plain access is to global memory of which only blocks have parts where another thread speaks, and
@@ -146,23 +149,35 @@ class Speaking(Acts):
 
     # ---- who must have met ------------------------------------------------------------------------------------------
 
-    def meet(self, a: OrderSite, b: OrderSite, ages: LoopAges, state: State, how: tuple[bool, bool]) -> None:
+    def meet(
+        self, a: OrderSite, b: OrderSite, ages: LoopAges, reach: Reach, how: tuple[bool, bool], why: OpenReason = HANDED
+    ) -> None:
         """how: whether the second one releases, and whether the first one has acquired."""
         unit = self.between(a, b, ages)
         if unit == CLUSTER1 and (self.cluster == 1 or not self.alone(b if how[0] else a)):
             unit = BLOCK1
-        if unit == THREAD1:
+        itself = bool(a.made & b.made & ~reach.own) and (why is PROXY or a.line.begun)
+        if unit == THREAD1 and not itself:
             return
-        wide = state.over.wide if unit == CLUSTER1 else GRID
-        found = self.somewhere(a, b, unit, ages, state.over.rows, wide)
+        wide = reach.wide if unit == CLUSTER1 else GRID
+        found = self.somewhere(a, b, unit, ages, reach.rows, wide, itself)
         if found is not None:
-            self.handed.setdefault((a.key, b.key, ages, *how), Open(a, b, ages, HANDED, found))
+            self.handed.setdefault((a.key, b.key, ages, why, *how), Open(a, b, ages, why, found))
 
     def somewhere(
-        self, a: OrderSite, b: OrderSite, unit: Privilege, ages: LoopAges, rows: tuple[int, ...] | None, wide: int
+        self,
+        a: OrderSite,
+        b: OrderSite,
+        unit: Privilege,
+        ages: LoopAges,
+        rows: tuple[int, ...] | None,
+        wide: int,
+        itself: bool = False,
     ) -> MeetingThreads | None:
-        """Whether two different threads of a unit come to the two places, whatever they touch, and do not meet."""
-        return self.questions.meets(self.anywhere(a, unit), self.anywhere(b, unit), ages, False, rows, wide)
+        """Whether two different threads of a unit come to the two places, whatever they touch, and do not meet; itself:
+        or one that is not over.
+        """
+        return self.questions.meets(self.anywhere(a, unit), self.anywhere(b, unit), ages, itself, rows, wide)
 
     def anywhere(self, site: OrderSite, unit: Privilege) -> OrderSite:
         key = (*site.key, "anywhere", unit)
@@ -192,10 +207,29 @@ class Speaking(Acts):
         """before: the second one releases; after: the first one has acquired."""
         a, b = pair.first, pair.second
         told, asked = list(self.told.values()) if after else [a], list(self.asked.values()) if before else [b]
-        if not any(apart(x, y) for x in told for y in asked):
+        if pair.why is PROXY:
+            asked = [y for y in asked if y.line.proxy]
+        if not any(apart(x, y) and self.can_meet(x, y) for x in told for y in asked):
             return False
         each = self.each_for_itself(a) and self.each_for_itself(b)
         return not each or not all(self.are_columns(memory) for memory in {a.memory, b.memory})
+
+    def can_meet(self, a: OrderSite, b: OrderSite) -> bool:
+        """Of two plain writes, which nobody need read, whether units that hand the array over can make them to one
+        element; of others it is taken for granted.
+        """
+        if a.atomic or b.atomic or a.reads or b.reads or a.space is not Space.GLOBAL:
+            return True
+        theirs = {scope.uid: scope for scope in b.scopes}
+        common = [scope for scope in a.scopes if scope.uid in theirs]
+        if any(scope.disjoint for scope in common):
+            return False
+        blocks = [linear.unknown((linear.SIDE, k, (linear.BLOCK,))) for k in (1, 2)]
+        apart = [linear.subtract(linear.subtract(x, y), linear.number(1)) for x, y in (blocks, blocks[::-1])]
+        inside = bool(common) and not common[0].privilege.at_least(BLOCK1)
+        ages = tuple((loop, 0, False) for loop in dict.fromkeys((*a.loops, *b.loops)))
+        cases = [[], *([fact] for fact in apart)][0 if inside else 1 :][: 1 if inside else 2]
+        return any(self.questions.touch(x, y, ages, GRID1, facts) for x, y in ((a, b), (b, a)) for facts in cases)
 
     def are_columns(self, memory: tuple) -> bool:
         sites = [x for x in self.sites.values() if x.memory == memory and not x.register]
@@ -221,9 +255,11 @@ def apart(a: OrderSite, b: OrderSite) -> bool:
         return False
     if not a.writes and not b.writes:
         return False
-    return _asks(a) or _asks(b) or a.atomic != b.atomic or bool(a.atomic) and a.atomic not in COMMUTE
+    return _asks(a) or _asks(b) or a.atomic != b.atomic or a.atomic not in COMMUTE
 
 
 def _asks(site: OrderSite) -> bool:
     s = site.extra["statement"]
-    return site.reads and (not isinstance(s, ir.Atomic) or s.target is not None or s.op == "cas")
+    if site.atomic:
+        return site.reads and isinstance(s, ir.Atomic) and (s.target is not None or s.op == "cas")
+    return site.reads

@@ -9,7 +9,6 @@ from snap.ir import effects as table
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.effects import Effect, Kind, accesses, effects, loads, passed
-from snap.ir.engines import Engine
 from snap.ir.hardware import WARP
 from snap.ir.operations import BITWISE, MemoryOrder
 from snap.ir.types import Level
@@ -102,10 +101,10 @@ class Use:
         return self.op or (Kind.WRITE if self.writes else Kind.READ)
 
     def comes_apart(self, other: Use) -> bool:
-        """Whether it matters which of the two comes first.  Of plain writes that nobody reads it does to the host
-        alone, and atomics of one operation, the results of which nobody asks for, are the same in any order.
+        """Whether it matters which of the two comes first.  Atomics of one operation, the results of which nobody asks
+        for, are the same in any order.
         """
-        if not (self.reads and other.writes or self.writes and (other.reads or bool(self.op or other.op))):
+        if not self.writes and not other.writes:
             return False
         return self.reads or other.reads or self.op != other.op or self.op not in _IN_ANY_ORDER
 
@@ -149,11 +148,11 @@ def _done(function: synced.Function, known: dict[int, dict[int, set[Use]]]) -> d
 
 
 def _ways(e: Effect, s: ir.Stmt) -> Iterator[Use]:
-    if e.engine is Engine.THREADS and e.atomic:
-        wanted = not isinstance(s, ir.Atomic) or s.target is not None or s.op == "cas"
+    if e.atomic:
+        wanted = isinstance(s, ir.Atomic) and (s.target is not None or s.op == "cas")
         yield Use(e.atomic, e.kind.reads and wanted, e.kind.writes)
         return
-    if e.kind.reads and not e.atomic:
+    if e.kind.reads:
         yield Use("", True, False)
     if e.kind.writes:
         yield Use("", False, True)

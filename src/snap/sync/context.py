@@ -59,7 +59,7 @@ class Declared:
     def add(self, frame: Frame, handle: ir.Handle, obj: ObjectKey, base: tuple[Name, ...], claimed: bool) -> None:
         self.objects[frame, handle.obj.uid] = obj
         here = (frame, handle.uid)
-        self.names[here] = (Name(here, handle.privilege, claimed), *base)
+        self.names[here] = (Name(here, handle.privilege, claimed, handle.disjoint), *base)
         if not base:
             self.words[obj] = handle.name
 

@@ -177,7 +177,7 @@ class Finder(Visitor):
             self.pair(t, b, found.participants, 0)
 
     def pair(self, a: Token, b: Token, need: Privilege, crossed: int, unless: tuple[ObjectKey, ...] = ()) -> None:
-        key = (a.site, a.footprint, a.ages, a.fills, b.site, need, unless)
+        key = (a.site, a.footprint, a.ages, a.fills, b.site, b.engine, need, unless)
         younger = max(0, a.commits)
         have = self.edges.get(key)
         if have is None:

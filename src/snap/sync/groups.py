@@ -116,6 +116,7 @@ class Counter(Visitor):
         super().__init__(graph.context, graph.gaps)
         self.barriers, self.commits, self.counting = barriers, commits, counting
         self.depth = {gap.number: gap.depth for gap in graph.gaps.values()}
+        self.handed = {(e.first.site, e.second.site) for e in graph.edges}
         self.younger: dict[tuple[int, Wait], int] = {}  # by gap: the fewest on any path, of what is waited for there
 
     def crossing(self, gap: Gap, paths: Paths) -> None:
@@ -150,7 +151,7 @@ class Counter(Visitor):
         """Of the barriers that every path from the copy has crossed, and whose group is large enough, the one with most
         younger groups waits for it; where only the kernel's end asks for that, one that waits for such copies anyway.
         """
-        if not a.in_flight:
+        if not a.in_flight or b.site[2] is Said.RELEASED and (a.site, b.site) not in self.handed:
             return
         alone = need == THREAD1 and a.waits_alone  # such waits have been placed for themselves
         serves = (lambda p: p == THREAD1) if alone else (lambda p: p.at_least(need))

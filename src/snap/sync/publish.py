@@ -3,12 +3,13 @@
 Threads hand memory to each other by atomics: what was done before a release is seen by whoever acquires what it stored.
 The hardware counts what the releasing thread itself did, or has met at a barrier; the program means what its group did.
 So the group meets between what it did and a release by one of its threads, and between an acquire by one of them and
-what the others do then, or release.
+what others do then, or release.  A thread that releases has waited for the TMA reductions and stores that its group began,
+its own too; and where behind an acquire TMA or the tensor cores touch what threads did, each of these has fenced it.
 
 Input: an atomic, or an access, at its place in the walk.  Output: pairs, and who must meet between them.  The group is
 the largest, up to the block, whose code lies between the two: where no such place is, as in code that each thread runs
 for itself, the threads speak for themselves.  Up to the cluster, where one thread of all of a cluster's blocks releases
-or acquires.  Of plain accesses it is no more than the unit that holds the memory, by the lowest scope that is open
+or acquires.  (TMA reductions are atomics.)  Of plain accesses it is no more than the unit that holds the memory, by the lowest scope that is open
 around both; and where only threads of the same block listen, because the atomic has the scope of a block, or because it
 or the data is in the block's own shared memory, groups smaller than the block meet, and the block does not: what its
 threads do to what belongs to all of them is ordered by barriers anyway.  Atomics are not ordered with each other unless
@@ -28,16 +29,19 @@ from snap.analysis import linear
 from snap.analysis.linear import Form, LinearAtom
 from snap.analysis.values import Frame
 from snap.ir.effects import Kind
+from snap.ir.engines import Engine
 from snap.ir.expressions import Spread
 from snap.ir.operations import MemoryScope
-from snap.ir.types import BLOCK1, CLUSTER1, THREAD1, WARP1, Level, Privilege
+from snap.ir.types import BLOCK1, CLUSTER1, GRID1, THREAD1, WARP1, Level, Privilege
 from snap.sync.arrays import READS_AND_WRITES, Use
+from snap.sync.conflict import fenced
 from snap.sync.context import Context
 from snap.sync.tokens import ACQUIRED, ACQUIRES, RELEASES, Edge, Gap, GapKey, Name, ObjectKey, Said, Token, altered
 from snap.sync.where import Moment
 
 # Two between which a group must meet; not, if these arrays turn out to be columns (`Publishing.counts`).
 MustMeet = tuple[Token, Token, Privilege, tuple[ObjectKey, ...]]
+Accessed = dict[tuple[ObjectKey, Kind | str], dict[tuple, Token]]
 
 
 class Publishing:
@@ -46,8 +50,8 @@ class Publishing:
         self.spoken_in: dict[tuple[Frame, int], ObjectKey] = {}
         self.shown: dict[ObjectKey, frozenset[Kind | str]] = {}
         # What is done to each array on some path that leads to a release; and on one that comes from an acquire.
-        self.told: set[tuple[ObjectKey, Kind | str]] = set()
-        self.asked: set[tuple[ObjectKey, Kind | str]] = set()
+        self.told: Accessed = {}
+        self.asked: Accessed = {}
 
     def released(self, m: Moment) -> Iterator[MustMeet]:
         """What a release by one thread speaks of that its group did, with who must meet before it."""
@@ -64,11 +68,11 @@ class Publishing:
                 if acquired:
                     yield from self._meet(t, b, self._all(b), m, (self._speaks_in(t), here))
                 elif _seen_as(t) in shown and not t.loading and not t.passed:
-                    self.told.add((obj, _seen_as(t)))
-                    if t.by_atomics:
-                        yield from self._meet(t, b, self._all(b), m, (obj, here))
-                    else:
-                        yield from self._meet(t, b, self._speaks_for(t.names, obj, inside), m)
+                    self.told.setdefault((obj, _seen_as(t)), {})[t.key] = t
+                    group = self._all(b) if t.atomic else self._speaks_for(t.names, obj, inside, b)
+                    yield from self._meet(t, b, group, m, (obj, here) if t.by_atomics else ())
+                    if t.by_threads and obj[1] in self.context.background:
+                        yield from self._meet(t, altered(b, engine=Engine.BOXES), group, m)
 
     def acquires(self, m: Moment) -> None:
         """A thread is about to acquire for itself: from here on it knows what it then acquires, whatever others of its
@@ -98,38 +102,79 @@ class Publishing:
             return
         for inside, acquired in ACQUIRED.items():
             for t in m.paths.tokens.get(acquired, {}).values():
-                self.asked.add((b.obj, _seen_as(b)))
-                if b.by_atomics:
-                    if not t.spoken or not self._each_for_itself(t):
-                        yield from self._meet(t, b, self._all(t), m, (self._speaks_in(t), b.obj))
+                self.asked.setdefault((b.obj, _seen_as(b)), {})[b.key] = b
+                if b.atomic:
+                    if not b.by_atomics or not t.spoken or not self._each_for_itself(t):
+                        by = (self._speaks_in(t), b.obj) if b.by_atomics else ()
+                        yield from self._meet(t, b, self._all(t), m, by)
                     continue
                 open_then = tuple(name for name in b.names if name in t.names)
-                owner = self._speaks_for(open_then, b.obj, inside)
-                meets = owner if owner == THREAD1 or inside or self._private(b.obj) else BLOCK1
-                yield from self._meet(t, b, meets, m)
+                owner = self._speaks_for(open_then, b.obj, inside, t)
+                alone = owner in (THREAD1, CLUSTER1) or inside or self._private(b.obj)
+                yield from self._meet(t, b, owner if alone else BLOCK1, m)
 
     def counts(self, edge: Edge, made: Collection[Token]) -> bool:
-        """When all has been walked: whether such a pair of atomics hands something over.  One that is done before a
-        release, and one that is done after an acquire, come apart; and not each thread speaks for itself, of what
-        only threads in its place of other blocks ask for.
+        """When all has been walked: whether such a pair hands something over.  One that is done before a release, and
+        one that is done after an acquire, come apart; and not each thread speaks for itself, of what only threads in
+        its place of other blocks ask for.
         """
         before, after = edge.second.site[2] is Said.RELEASED, edge.first.site[2] is Said.ACQUIRED
         if before and after:
-            if not any(self._apart(told, self.asked) for told in self.told):
+            if not any(self._apart(t, self.asked) for told in self.told.values() for t in told.values()):
                 return False
-        elif before and edge.first.by_atomics:
-            if not self._apart((edge.first.obj, _seen_as(edge.first)), self.asked):
+        elif before:
+            if not self._apart(edge.first, self.asked, fenced=edge.second.by_units):
                 return False
-        elif after and edge.second.by_atomics:
-            if not self._apart((edge.second.obj, _seen_as(edge.second)), self.told):
-                return False
+        elif after and not self._apart(edge.second, self.told):
+            return False
         return not edge.unless or not self._are_columns(edge.unless, made)
 
-    def _apart(self, one: tuple[ObjectKey, Kind | str], others: set[tuple[ObjectKey, Kind | str]]) -> bool:
-        obj, seen = one
-        uses = self.uses(obj)
-        theirs = [use for use in uses if (obj, use.seen_as()) in others]
-        return any(use.comes_apart(other) for use in uses if use.seen_as() == seen for other in theirs)
+    def _apart(self, t: Token, others: Accessed, fenced: bool = False) -> bool:
+        """Whether it matters what comes first, this access or one of the others; fenced: of those that are made by TMA
+        or the tensor cores.  Of two plain writes, which nobody need read, only where they can meet.
+        """
+        if not t.atomic and not fenced and (t.obj in self.context.declared.shared or self._is_read(t)):
+            return True
+        uses = self.uses(t.obj)
+        mine = [use for use in uses if use.seen_as() == _seen_as(t)]
+        for (obj, seen), accesses in others.items():
+            if obj != t.obj or fenced and not any(other.by_units for other in accesses.values()):
+                continue
+            theirs = [use for use in uses if use.seen_as() == seen]
+            if any(use.comes_apart(other) for use in mine for other in theirs):
+                if seen is not Kind.WRITE or _seen_as(t) is not Kind.WRITE or t.obj in self.context.declared.shared:
+                    return True
+                if any(self._overwrites(t, other) for other in accesses.values()):
+                    return True
+        return False
+
+    def _is_read(self, t: Token) -> bool:
+        """Whether a plain access comes apart from more than plain writes."""
+        uses = self.uses(t.obj)
+        mine = [use for use in uses if use.seen_as() == _seen_as(t)]
+        return any(
+            one.comes_apart(other) and (one.reads or other.reads or bool(other.op)) for one in mine for other in uses
+        )
+
+    def _overwrites(self, a: Token, b: Token) -> bool:
+        """Whether units that hand an array over can write one element."""
+        common = [name for name in a.names if name in b.names]
+        if any(name.disjoint for name in common):
+            return False
+        overlap, one, other = self.context.overlap, a.footprint, b.footprint
+        if any(self._varies(atom) for f in (one, other) for atom in linear.atoms(f.index or ())):
+            return True
+        if common and common[0].privilege.level < Level.BLOCK:
+            return overlap.group(one, other, GRID1) is not None
+        return overlap.meet(one, other, GRID1, BLOCK1)
+
+    def _varies(self, atom: LinearAtom) -> bool:
+        """Whether it is one value for all blocks, but not all the time: of each it may be another one."""
+        plain = atom[2] if atom[0] == linear.OLD else atom
+        if plain[0] in (*linear.COMPOUND, linear.THREAD, linear.BLOCK, linear.CLUSTER, linear.COUNT, linear.ANY):
+            return False
+        given = plain[0] == linear.VAR and plain[1] == () and plain[3] == "start"
+        return not given and self.context.values.privileges.get(plain, THREAD1).at_least(GRID1)
 
     def _are_columns(self, objects: tuple[ObjectKey, ...], made: Collection[Token]) -> bool:
         """Whether in each of these arrays a thread touches the elements that threads in its place of other blocks
@@ -186,7 +231,7 @@ class Publishing:
         here = self.context.memo.footprint(speaker.footprint.elem, None, None, speaker.footprint.facts)
         return BLOCK1 if self.context.overlap.group(here, here, CLUSTER1) == CLUSTER1 else CLUSTER1
 
-    def _speaks_for(self, names: tuple[Name, ...], obj: ObjectKey, inside: bool) -> Privilege:
+    def _speaks_for(self, names: tuple[Name, ...], obj: ObjectKey, inside: bool, speaker: Token) -> Privilege:
         """The group for which one of its threads speaks, of memory held by these names.  Where only threads of its
         block listen, what belongs to the whole block, or to more, is nothing they could not know: wherever two of them
         use it, a barrier is inferred between the uses.  Nor is what one unit has claimed: no other one can hold it
@@ -195,7 +240,8 @@ class Publishing:
         chain = self.context.declared.names[names[0].key] if names else ()
         owner = chain[0].privilege if chain and chain[0].privilege.level < Level.BLOCK else BLOCK1
         if not inside and not self._private(obj):
-            return owner
+            wide = not chain or chain[0].privilege.at_least(CLUSTER1)
+            return self._all(speaker) if wide else owner
         held_by_others = any(
             n.privilege != base.privilege and not n.claimed
             for n, base in zip(chain, chain[1:])
@@ -207,7 +253,8 @@ class Publishing:
         self, t: Token, b: Token, owner: Privilege, m: Moment, by: tuple[ObjectKey, ...] = ()
     ) -> Iterator[MustMeet]:
         """The group that must meet between the two, the largest that can, at most.  by: the arrays by which threads
-        speak for themselves, if each of them has its own elements there.
+        speak for themselves, if each of them has its own elements there.  What is in flight the thread itself waits
+        for, and what is to be fenced it fences, too.
         """
         memo, overlap = self.context.memo, self.context.overlap
         crossed = m.paths.since(t)
@@ -216,8 +263,10 @@ class Publishing:
             owner = BLOCK1
         before, after = (memo.footprint(x.footprint.elem, None, None, x.footprint.facts) for x in (t, b))
         need = overlap.group(before, after, owner)
-        if need is None or not t.in_flight and t.ordered is not None and t.ordered.at_least(need):
+        alone = owner != THREAD1 and (t.in_flight or b.site[2] is Said.RELEASED and fenced(t, b))
+        if not alone and (need is None or t.ordered is not None and t.ordered.at_least(need)):
             return
+        need = need or THREAD1
         if not any(place.privilege.at_least(need) and place.holds(need) for place in places):
             threads = [
                 place.privilege
@@ -226,7 +275,7 @@ class Publishing:
             ]
             group = max(threads, key=lambda p: p.n, default=THREAD1)
             need = group if overlap.group(before, after, group) is not None else THREAD1
-        if need != THREAD1 or t.in_flight:
+        if need != THREAD1 or alone:
             yield t, b, need, by if by and self._each_for_itself(t) and self._each_for_itself(b) else ()
 
 
@@ -271,8 +320,8 @@ def _tells_threads(forms: list[Form], count: int, nothing: set[LinearAtom]) -> b
 
 
 def _seen_as(t: Token) -> Kind | str:
-    """As others see it: a box that is combined with what is there is a write."""
-    return t.atomic if t.by_atomics else Kind.WRITE if t.changes else Kind.READ
+    """As others see it."""
+    return t.atomic or (Kind.WRITE if t.changes else Kind.READ)
 
 
 def _speaker(m: Moment, said: Said, obj: ObjectKey, names: tuple[Name, ...], context: Context) -> Token:

@@ -116,13 +116,15 @@ class Gap:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Name:
-    """A handle as it is at run time, in one call: its privilege, and whether one unit of its base's has claimed it,
-    rather than each unit having its part.  There is one object for each, so they are compared by identity.
+    """A handle as it is at run time, in one call: its privilege, whether one unit of its base's has claimed it, rather
+    than each unit having its part, and whether its units share no element.  There is one object for each, so they are
+    compared by identity.
     """
 
     key: tuple[Frame, int]
     privilege: Privilege
     claimed: bool = False
+    disjoint: bool = False
 
 
 # Calls; the statement; which of its accesses, in the order in which it makes them, or what is said there.  Of

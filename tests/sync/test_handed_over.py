@@ -109,6 +109,22 @@ def k(x: ptr(const(int)), ws: ptr(int), flags: ptr(int), out: ptr(int)):
             with each(thread, out) as t:
                 out[t] = atomic.load(ws, 63 - t)
 """
+TWO_FLAGS = CHAIN.replace("flags, 1,", "more, 0,").replace("out: ptr(int))", "out: ptr(int), more: ptr(int))")
+SOMETIMES = HEAD + """
+@kernel(threads=64)
+def k(x: ptr(const(int)), ws: ptr(int), flags: ptr(int), out: ptr(int)):
+    with each(block, out, disjoint=out) as b:
+        if b == 0:
+            with each(thread, out) as t:
+                out[t] = atomic.load(ws, t)
+        else:
+            with each(thread) as t:
+                atomic.add(ws, x[t] & 7, 1)
+            with one(thread):
+                atomic.add(flags, 0, 1, order="acq_rel")
+            with each(thread) as t:
+                atomic.add(ws, x[t] & 3, 1)
+"""
 EACH = HEAD + """
 @kernel(threads=64, cooperative=True)
 def k(x: ptr(const(int)), ws: ptr(int), flags: ptr(int), out: ptr(int)):
@@ -187,6 +203,19 @@ def test_who_releases_speaks_of_what_another_thread_has_acquired():
     assert points(kernel) == [("named", "block[1]", 10), ("block", "block[1]", 16), ("block", "block[1]", 23)]
     agree(kernel, many, 3)
     needed(kernel, many(), 3)
+
+
+def test_what_one_thread_acquired_another_one_releases_by_an_array_of_its_own():
+    """Nobody asks for that array's elements behind an acquire of them: what is released speaks of what was acquired."""
+    kernel = compiled(TWO_FLAGS)
+    assert points(kernel) == [("named", "block[1]", 10), ("block", "block[1]", 16), ("block", "block[1]", 23)]
+    agree(kernel, lambda: [*many(), np.zeros(1, np.int32)], 3)
+    needed(kernel, [*many(), np.zeros(1, np.int32)], 3)
+
+
+def test_sums_behind_an_acquire_come_in_any_order_whoever_reads_them_elsewhere():
+    kernel = compiled(SOMETIMES)
+    assert points(kernel) == [] and order(kernel._the_one({}).synced).verdict == "ordered"
 
 
 def test_threads_in_one_place_of_their_blocks_hand_over_to_each_other():

@@ -7,11 +7,13 @@ tensor.py, or of what a warp has in flight.  Non-goals: what happens when (fligh
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 from snap.ir import nodes as ir
 from snap.ir import synced
 from snap.ir.engines import Engine, Wait
 from snap.ir.synced import PointKind
-from snap.ir.types import Level, Place
+from snap.ir.types import BLOCK1, Level, Place
 from snap.machine.actions import Actions
 from snap.machine.boxes import BoxSpec
 from snap.machine.locals import Layout
@@ -42,7 +44,7 @@ class Asynchronous(Actions):
         sites = [self.namespace[self.site(a.span, a.handle.name)] for a in (tile, origin)]
         spec = self.intern(BoxSpec.of(s, *sites), ("box", s.number), "B")
         chosen = self.issuer(s.place, every_block=s.shared_out)
-        with self.indented(f"if {chosen} is not False:"), self.masked(chosen):
+        with self.reducing(s), self.indented(f"if {chosen} is not False:"), self.masked(chosen):
             ends = f"{spec}, {self.memory(tile)}, {self.memory(origin)}, {chosen}, {self.promised(origin)}"
             if self.stepwise:
                 slot = "None, None"
@@ -52,6 +54,17 @@ class Asynchronous(Actions):
             else:
                 self.emit(f"box_copy(C, {ends})")
         self.pause()
+
+    @contextmanager
+    def reducing(self, s: ir.BoxCopy):
+        """A reduction is an atomic to those who release and acquire (spoken.py)."""
+        if s.is_load or not s.op.combines:
+            yield
+            return
+        with self.entering(s.number, BLOCK1):
+            if self.stepwise and self.speaks:
+                self.emit(f"C.does = {str(s.op)!r}, False")
+            yield
 
     def promised(self, a: ir.MemAccess) -> str:
         """What disjoint partitions around the global side promise."""

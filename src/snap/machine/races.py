@@ -106,7 +106,7 @@ class RaceLog:
         for where, entries in self.entries.items():
             if entries and len(self.races) < _MOST_RACES:
                 self._look_at(entries)
-                for a, i, b, j, address in self.promises.broken(entries):
+                for a, i, b, j, address in self.promises.broken(entries, _after):
                     self._report(a, i, b, j, address, reason=RaceReason.GROUP)
             forgets = self.forgets and isinstance(where, tuple)
             kept = (

@@ -1,10 +1,10 @@
 """What a release by one thread promises of its group's atomics, and an acquire to the group it acquires for.
 
-Input: atomics as they happen, each with where in the text its warp is.  Output: races: pairs of atomics on one element,
-one done by a group before one of its threads released, the other by a group after one of its threads had acquired that,
-which nothing orders.  Invariant: what is reported was promised (docs/language.md, Synchronization): threads of one
-block, in code that they run together, in the order of the text.  Non-goals: to report all; threads that run each on
-their own are not followed, nor are more than so many atomics on an element.
+Input: atomics as they happen, TMA reductions too, each with where in the text its warp is.  Output: races: pairs of
+atomics on one element, one done by a group before one of its threads released, the other by a group after one of its
+threads had acquired that, which nothing orders.  Invariant: what is reported was promised (docs/language.md,
+Synchronization): threads of one block, in code that they run together, in the order of the text.  Non-goals: to report
+all; threads that run each on their own are not followed, nor are more than so many atomics on an element.
 
 A *path* is where a warp is: the groups, splits and functions of single threads around a statement, and it itself, each
 with how often the warp has come there.  Threads that run code together come there equally often, so that paths of two
@@ -13,7 +13,7 @@ warps tell what comes first in the text, whichever warp is ahead.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -82,15 +82,19 @@ class Promises:
         if found:
             self.heard.setdefault(event[0].lanes.number, {})[(cell, *_here(event))] = event, list(found.values())
 
-    def broken(self, entries: list[LoggedAccess]) -> Iterator[tuple[LoggedAccess, int, LoggedAccess, int, int]]:
-        """Pairs that were promised to be ordered, the first one first, and the address."""
-        from snap.machine.clocks import ordered
-
+    def broken(
+        self, entries: list[LoggedAccess], after: Callable[[LoggedAccess, int, LoggedAccess, int], bool]
+    ) -> Iterator[tuple[LoggedAccess, int, LoggedAccess, int, int]]:
+        """Pairs that were promised to be ordered, the first one first, and the address.  after: whether the second of
+        two accesses, each of a lane, comes after the first.
+        """
         done: dict[int, list[tuple[LoggedAccess, int]]] = {}
         for e in entries if self.heard else ():
             if e.spoken is not None:
+                inside = range(0, e.size, e.element) if e.token else (0,)  # of a box, pieces of several elements
                 for address, lane in zip(e.address.tolist(), e.lane.tolist()):
-                    done.setdefault(address, []).append((e, lane))
+                    for at in inside:
+                        done.setdefault(address + at, []).append((e, lane))
         told: set[tuple] = set()
         self.questions = 0
         for address, members in done.items():
@@ -101,7 +105,7 @@ class Promises:
                     one = a.segment.block == b.segment.block and first[1] == second[1]
                     if one or (a.site, b.site) in told or not a.spoken.apart(b.spoken):
                         continue
-                    if ordered(a.segment, i, b.segment, j) or ordered(b.segment, j, a.segment, i):
+                    if after(a, i, b, j) or after(b, j, a, i):
                         continue
                     if self.promised(first, second, set()):
                         yield a, i, b, j, address

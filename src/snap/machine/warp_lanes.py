@@ -211,7 +211,7 @@ class WarpLanes(Lanes, RegisterFile):
     ) -> None:
         lanes = np.flatnonzero(self.active(m)[0])
         cells = self.full(cells)[0][lanes].astype(np.int64)
-        spoken = Spoken(self, self.path, len(self.came), *self.does) if self.path and kind in _ATOMIC else None
+        spoken = self._spoken(kind)
         if order != MemoryOrder.RELAXED:
             self._order(order, *self._address(view, cells), lanes, spoken)
         self.log(view, cells, lanes, width, kind, site, spoken=spoken)
@@ -232,6 +232,7 @@ class WarpLanes(Lanes, RegisterFile):
     ) -> None:
         """What one thread has begun asynchronously."""
         where, _ = self._address(view, cells[:0])
+        spoken = self._spoken(kind)
         item, storage = view.flat.dtype.itemsize, view.storage
         base = getattr(storage, "offset", 0)
         address, size = stretches(cells, item, base)
@@ -250,8 +251,13 @@ class WarpLanes(Lanes, RegisterFile):
                 token=token,
                 verb=verb,
                 pitch=self._pitch(view),
+                spoken=spoken,
             ),
         )
+
+    def _spoken(self, kind: LogKind) -> Spoken | None:
+        """The atomic that the warp is at."""
+        return Spoken(self, self.path, len(self.came), *self.does) if self.path and kind in _ATOMIC else None
 
     def _pitch(self, view: StorageView) -> int:
         return view.storage.arena.pitch if view.stride and self.launch.blocks_per_cluster > 1 else 0

@@ -5,7 +5,8 @@ Output: pairs that nothing orders (`Open`).  Invariant: between an atomic by ano
 speaks for and the release lies a barrier of both, and so it is behind an acquire, and likewise for a plain access to
 global memory of which no smaller group than a block has a part then; what copies and TMA do is over before, for the
 thread that began it, too; and where behind an acquire TMA touches what threads did, they have fenced it.
-`sync/publish.py` is never asked.  Non-goals: plain accesses to what a warp or a thread has for itself, which are compared wherever they stand (`order_acts.py`).
+`sync/publish.py` is never asked.  Non-goals: plain accesses to what a warp or a thread has for itself, which are
+compared wherever they stand (`order_acts.py`).
 
 The group is the one whose code holds both, of a block at most; of a cluster, where only one of its blocks speaks.  What
 nobody else asks for, or tells, in this kernel is not handed over.  Threads that speak each for itself need not meet
@@ -209,12 +210,13 @@ class Speaking(Acts):
         told, asked = list(self.told.values()) if after else [a], list(self.asked.values()) if before else [b]
         if pair.why is PROXY:
             asked = [y for y in asked if y.line.proxy]
-        if not any(apart(x, y) and self.can_meet(x, y) for x in told for y in asked):
+        speaker = b if before else a
+        if not any(apart(x, y) and self.can_meet(x, y, speaker) for x in told for y in asked):
             return False
         each = self.each_for_itself(a) and self.each_for_itself(b)
         return not each or not all(self.are_columns(memory) for memory in {a.memory, b.memory})
 
-    def can_meet(self, a: OrderSite, b: OrderSite) -> bool:
+    def can_meet(self, a: OrderSite, b: OrderSite, speaker: OrderSite) -> bool:
         """Of two plain writes, which nobody need read, whether units that hand the array over can make them to one
         element; of others it is taken for granted.
         """
@@ -222,13 +224,14 @@ class Speaking(Acts):
             return True
         theirs = {scope.uid: scope for scope in b.scopes}
         common = [scope for scope in a.scopes if scope.uid in theirs]
+        around = [scope for scope in common if scope.uid in speaker.extra["parts"]]
         if any(scope.disjoint for scope in common):
             return False
         blocks = [linear.unknown((linear.SIDE, k, (linear.BLOCK,))) for k in (1, 2)]
-        apart = [linear.subtract(linear.subtract(x, y), linear.number(1)) for x, y in (blocks, blocks[::-1])]
-        inside = bool(common) and not common[0].privilege.at_least(BLOCK1)
+        others = [linear.subtract(linear.subtract(x, y), linear.number(1)) for x, y in (blocks, blocks[::-1])]
+        inside = bool(around) and not around[0].privilege.at_least(BLOCK1)
         ages = tuple((loop, 0, False) for loop in dict.fromkeys((*a.loops, *b.loops)))
-        cases = [[], *([fact] for fact in apart)][0 if inside else 1 :][: 1 if inside else 2]
+        cases = [[]] if inside else [[fact] for fact in others]
         return any(self.questions.touch(x, y, ages, GRID1, facts) for x, y in ((a, b), (b, a)) for facts in cases)
 
     def are_columns(self, memory: tuple) -> bool:

@@ -3,17 +3,18 @@
 Threads hand memory to each other by atomics: what was done before a release is seen by whoever acquires what it stored.
 The hardware counts what the releasing thread itself did, or has met at a barrier; the program means what its group did.
 So the group meets between what it did and a release by one of its threads, and between an acquire by one of them and
-what others do then, or release.  A thread that releases has waited for the TMA reductions and stores that its group began,
-its own too; and where behind an acquire TMA or the tensor cores touch what threads did, each of these has fenced it.
+what the others do then, or release.  What copies and TMA do is waited for before a release, by the thread that began
+it, be it the one that releases; and what threads did is fenced before it, where TMA or the tensor cores touch that
+behind an acquire.
 
 Input: an atomic, or an access, at its place in the walk.  Output: pairs, and who must meet between them.  The group is
 the largest, up to the block, whose code lies between the two: where no such place is, as in code that each thread runs
 for itself, the threads speak for themselves.  Up to the cluster, where one thread of all of a cluster's blocks releases
-or acquires.  (TMA reductions are atomics.)  Of plain accesses it is no more than the unit that holds the memory, by the lowest scope that is open
+or acquires.  Of plain accesses it is no more than the unit that holds the memory, by the lowest scope that is open
 around both; and where only threads of the same block listen, because the atomic has the scope of a block, or because it
 or the data is in the block's own shared memory, groups smaller than the block meet, and the block does not: what its
-threads do to what belongs to all of them is ordered by barriers anyway.  Atomics are not ordered with each other unless
-they say so themselves, so of them this is not true.
+threads do to what belongs to all of them is ordered by barriers anyway.  Atomics, TMA reductions among them, are not
+ordered with each other unless they say so themselves, so of them this is not true.
 
 What counts is what comes apart (`Use.comes_apart`): of shared memory all plain accesses; of other arrays, and of
 atomics, those beside which the kernel has another access that must come before or after.  Counters and histograms that

@@ -474,7 +474,7 @@ MUTANTS = (
     Mutant("what TMA touches behind an acquire is fenced before the release", "sync/publish.py",
            "                    if t.by_threads and obj[1] in self.context.background:",
            "                    if False:",
-           ("tests/sync/test_handed_to_units.py::test_who_writes_fences_for_the_tma_of_another_block",)),
+           ("tests/sync/test_handed_to_units.py::test_a_warp_fences_what_the_tma_of_another_one_reads",)),
     Mutant("a TMA reduction is an atomic of its operation", "sync/arrays.py",
            "    if e.atomic:\n",
            "    if e.atomic and e.engine is Engine.THREADS:\n",

@@ -109,7 +109,7 @@ def k(x: ptr(const(int)), ws: ptr(int), flags: ptr(int), out: ptr(int)):
             with each(thread, out) as t:
                 out[t] = atomic.load(ws, 63 - t)
 """
-TWO_FLAGS = CHAIN.replace("flags, 1,", "more, 0,").replace("out: ptr(int))", "out: ptr(int), more: ptr(int))")
+TWO_FLAGS = CHAIN.replace("store(flags, 1,", "add(more, 0,").replace("flags, 1,", "more, 0,").replace("out: ptr(int))", "out: ptr(int), more: ptr(int))")
 SOMETIMES = HEAD + """
 @kernel(threads=64)
 def k(x: ptr(const(int)), ws: ptr(int), flags: ptr(int), out: ptr(int)):

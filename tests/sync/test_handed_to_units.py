@@ -11,7 +11,6 @@ from dropping import goes_wrong, points_of, without
 from small import compiled
 
 from snap.ir.synced import Sync
-from snap.ir.walk import statements
 from snap.machine import run_adversarial
 from snap.prove.order import order
 

@@ -279,18 +279,24 @@ template <class T> static inline T differs(T a, T b) { return a ^ b; }
 static inline unsigned int counted_up(unsigned int a, unsigned int b) { return a >= b ? 0 : a + 1; }
 static inline unsigned int counted_down(unsigned int a, unsigned int b) { return a == 0 || a > b ? b : a - 1; }
 template <class T> static inline T second(T, T b) { return b; }
+// An atomic that leaves its element as it was may be one of a loop that waits.
+template <class T> static inline void done(T old, T now) {
+    if (raw(old) == raw(now)) {
+        spins();
+    } else {
+        announces();
+    }
+}
 template <class T> static inline T update(T* address, T value, T (*f)(T, T)) {
-    announces();
-    T old = *address;
-    *address = f(old, value);
+    T old = *address, now = f(old, value);
+    *address = now;
+    done(old, now);
     return old;
 }
 template <class T> static inline T swap_if(T* address, T compare, T value) {
-    announces();
-    T old = *address;
-    if (old == compare) {
-        *address = value;
-    }
+    T old = *address, now = old == compare ? value : old;
+    *address = now;
+    done(old, now);
     return old;
 }
 template <unsigned... I> struct Numbers {};

@@ -26,10 +26,9 @@ INEXACT = {"attention", "math_functions"}  # exp2 and its kin differ in their la
 EXPECTS_ERRORS = {"asserts"}  # of the CPU machine
 ELSEWHERE = {"prints": "tests/seeing compares its lines", "shared_sizes": "the launch gives its shared memory, which the host does not know"}
 OWN_SEEDS = {"handed_tiles"}  # its launches say by which schedule, so that they are not watched
-WAIT_FOR_OTHERS = {"handover"}  # blocks that wait for blocks, in launches that are not cooperative, which the host runs one after the other
 SEEDS = (0, 1, 2)  # in order; late and at random; at random, some warps far ahead
 COUNT = 25  # generated programs of each family,
-FEWER = {"parts": 8, "flights": 5}  # of those that take longer
+FEWER = {"parts": 8, "flights": 5, "handover": 6}  # of those that take longer
 
 
 @cache
@@ -77,7 +76,7 @@ def test_the_library():
     assert len(launched) >= 7
 
 
-@pytest.mark.parametrize("family", [f for f in FAMILIES if f not in WAIT_FOR_OTHERS])
+@pytest.mark.parametrize("family", FAMILIES)
 def test_generated(family: str):
     launches, count = [], FEWER.get(family, COUNT)
     for seed in range(count):

@@ -6,7 +6,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: demo test fuzz mutants lint bench compilers clean
+.PHONY: demo test quick fuzz mutants lint bench compilers clean
 .DELETE_ON_ERROR:
 
 demo: $(READY)
@@ -14,6 +14,10 @@ demo: $(READY)
 
 test: $(READY)
 	$(PY) -m pytest -n auto --dist worksteal
+
+# One test of each rule that tests/mutants lists: a minute or two, while you work.
+quick: $(READY)
+	$(PY) -m pytest -n auto --dist worksteal -m quick
 
 # Programs drawn anew, until COUNT of them have been run; `python -m fuzz --help` in tests/ has more.  make fuzz COUNT=20000 OPTIONS="--families boxes --jobs 4"
 COUNT ?= 2000

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -18,6 +20,28 @@ settings.load_profile("fixed")
 
 # A proof takes the time that it takes: where a test asks for less, it says so.
 snap.prove.SECONDS = None
+
+
+@functools.cache
+def rules() -> frozenset[str]:
+    """The first test of each rule that tests/mutants lists: those of `make quick`."""
+    from mutants.rules import MUTANTS
+
+    return frozenset(mutant.caught_by[0] for mutant in MUTANTS)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Where quick tests alone are asked for, files that have none are not read."""
+    if config.option.markexpr != "quick" or collection_path.suffix != ".py":
+        return None
+    name = collection_path.relative_to(config.rootpath).as_posix()
+    return None if any(rule.partition("::")[0] == name for rule in rules()) else True
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.nodeid in rules() or item.nodeid.partition("[")[0] in rules():
+            item.add_marker(pytest.mark.quick)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

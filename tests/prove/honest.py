@@ -16,10 +16,11 @@ import itertools
 import textwrap
 import types
 from dataclasses import replace
+from unittest import mock
 
 import snap
 from prove.writing import Writer
-from snap.prove import context, prove
+from snap.prove import context, prove, replay
 from snap.prove.verdict import Verdict
 
 PROGRAMS, THREADS = 12, 4
@@ -208,15 +209,11 @@ class Several(Writer):
 
 
 def proved(k):
-    """Without what makes a verdict good to read: launches that refute it, preconditions that are missing; and without z3, which is asked little here, and whose answers
-    test_ladder.py looks at.
+    """Without what makes a verdict good to read: launches that refute it, the smallest numbers as an example, preconditions that are missing; and without z3, which is
+    asked little here, and whose answers test_ladder.py looks at.
     """
-    usual = context.Ladder
-    context.Ladder = functools.partial(usual, steps=(0, 0))
-    try:
+    with mock.patch.object(context, "Ladder", functools.partial(context.Ladder, steps=(0, 0))), mock.patch.object(replay, "SIZES", ()):
         return prove(replace(k._the_one({}).task, run=None, key=""), ["races"], seconds=None)
-    finally:
-        context.Ladder = usual
 
 
 def tried(seed: int) -> dict[str, int]:

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, KeysView
-from typing import Any
 
 from snap.analysis.exact import kinds, logic
 from snap.analysis.exact.kinds import AtomKind
@@ -34,14 +33,17 @@ FALSE: Cond = (logic.FALSE,)
 
 class Atom:
     """kind: what it is (kinds.py); of DEFINED ones that of the table above, with `parts`.  per: who agrees on it.
-    depth: how many loops with an unknown number of trips are around the place where it gets its value.
+    depth: how many loops with an unknown number of trips are around the place where it gets its value.  inside: it,
+    those that it is defined by, and theirs.
     """
 
-    __slots__ = ("number", "kind", "parts", "low", "high", "per", "depth", "name", "defined")
+    __slots__ = ("number", "kind", "parts", "low", "high", "per", "depth", "name", "defined", "inside")
 
     def __init__(self, number: int, kind: AtomKind, parts: tuple, span: Range, per: Privilege, depth: int, name: str):
         self.number, self.kind, self.parts, (self.low, self.high) = number, kind, parts, span
         self.per, self.depth, self.name, self.defined = per, depth, name, kind in kinds.DEFINED
+        inner = [list(polys(part)) if isinstance(part, tuple) else [part] for part in parts]
+        self.inside = frozenset([self]).union(*[p.inside for ps in inner for p in ps if isinstance(p, Poly)])
 
     def __hash__(self) -> int:
         """So that sets of atoms have one order in every process."""
@@ -60,11 +62,12 @@ def _number(atom: Atom) -> int:
 class Poly:
     """Immutable; equal where the terms are."""
 
-    __slots__ = ("terms", "_hash")
+    __slots__ = ("terms", "_hash", "_inside")
 
     def __init__(self, terms: dict[Mono, int]):
         self.terms = terms
         self._hash: int | None = None
+        self._inside: frozenset[Atom] | None = None
 
     def __hash__(self) -> int:
         if self._hash is None:
@@ -117,7 +120,14 @@ class Poly:
     @property
     def atoms(self) -> KeysView[Atom]:
         """In the order of the terms: that of a set would be another one in each process."""
-        return dict.fromkeys(atom for mono in self.terms for atom in mono).keys()
+        return dict.fromkeys([atom for mono in self.terms for atom in mono]).keys()
+
+    @property
+    def inside(self) -> frozenset[Atom]:
+        """Its atoms, and those inside of defined ones."""
+        if self._inside is None:
+            self._inside = frozenset().union(*[atom.inside for mono in self.terms for atom in mono])
+        return self._inside
 
     def span(self) -> Range:
         low = high = 0
@@ -478,15 +488,8 @@ def polys(c: Cond) -> Iterable[Poly]:
 
 def atoms_of(conds: Iterable[Cond], more: Iterable[Poly] = ()) -> list[Atom]:
     """All atoms, those inside of defined ones included, by number."""
-    found: set[Atom] = set()
-    todo: list[Any] = [p for c in conds for p in polys(c)] + list(more)
-    while todo:
-        for atom in todo.pop().atoms:
-            if atom not in found:
-                found.add(atom)
-                for part in atom.parts:
-                    todo += [part] if isinstance(part, Poly) else list(polys(part)) if isinstance(part, tuple) else []
-    return sorted(found, key=_number)
+    found = [p.inside for c in conds for p in polys(c)]
+    return sorted(frozenset().union(*found, *(p.inside for p in more)), key=_number)
 
 
 def from_memory(conds: Iterable[Cond], more: Iterable[Poly] = ()) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from building import HERE, K, chosen, const, k, less, m, n, op, read, var
+from analysis.building import HERE, K, chosen, const, k, less, m, n, op, read, var
 
 from snap.analysis.text import Text, direction, divisor, natural, remainder
 from snap.ir import nodes as ir

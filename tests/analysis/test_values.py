@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from building import MINE, M, N, T, const, loop, m, mine, n, op, read, t, var
+from analysis.building import MINE, M, N, T, const, loop, m, mine, n, op, read, t, var
 
 from snap.analysis import linear, solve
 from snap.analysis.footprints import Footprint, unknowns

@@ -72,7 +72,7 @@ def kernel_alone(pending):
     return check(define(pending.python, "global", pending.requires))
 
 
-ALONE = HEADER.replace("import *", "import *; from checking import kernel_alone as kernel, Alone as device")
+ALONE = HEADER.replace("import *", "import *; from check.checking import kernel_alone as kernel, Alone as device")
 
 
 def typed(code: str, requires: str = "grid[1], block[1], thread[256]", params: str = "", before: str = "", **bound: object):

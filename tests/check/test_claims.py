@@ -7,7 +7,7 @@ import textwrap
 
 import numpy as np
 import pytest
-from checking import errors, execute, kernel_text
+from check.checking import errors, execute, kernel_text
 
 import snap
 

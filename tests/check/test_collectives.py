@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from checking import codes, execute, in_block, program
+from check.checking import codes, execute, in_block, program
 
 from snap.ir.operations import ATOMICS, COLLECTIVES, COUNTING
 

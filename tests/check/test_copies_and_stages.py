@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from checking import codes, execute, in_block
+from check.checking import codes, execute, in_block
 
 PARAMS = "x: ptr(const(int)) @ grid[1], y: ptr(int) @ grid[1], n: int @ grid[1]"
 DECLARED = "q: pipeline(shared(int[256]), 2)\ns: shared(int[256])\nt: int @ thread[1] = id()\n"

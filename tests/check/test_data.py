@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from checking import codes, in_block, kernel, program
+from check.checking import codes, in_block, kernel, program
 
 from snap.ir import nodes as ir
 from snap.ir.walk import statements

@@ -6,7 +6,7 @@ import textwrap
 
 import numpy as np
 import pytest
-from checking import accepted, execute, kernel_text
+from check.checking import accepted, execute, kernel_text
 
 import snap
 from snap.ir import nodes as ir

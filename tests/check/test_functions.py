@@ -6,7 +6,7 @@ import types
 
 import numpy as np
 import pytest
-from checking import codes, execute, in_block, program
+from check.checking import codes, execute, in_block, program
 
 from snap.diag.error import SnapError
 

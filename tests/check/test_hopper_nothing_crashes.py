@@ -6,8 +6,8 @@ import textwrap
 import warnings
 
 import pytest
-from checking import kernel_text, typed
-from test_nothing_crashes import EXPRESSIONS, statement
+from check.checking import kernel_text, typed
+from check.test_nothing_crashes import EXPRESSIONS, statement
 
 PARAMS = ("A: ptr(const(bf16), (M, K)) @ grid[1], X: ptr(float, (M, K)) @ grid[1], x: ptr(int) @ grid[1], c: ptr(const(int), (n, n)) @ grid[1], "
           "M: int @ grid[1], K: int @ grid[1], n: int @ grid[1], h: f16 @ grid[1], flag: bool @ grid[1]")

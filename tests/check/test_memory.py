@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from checking import accepted, codes, errors, execute, in_block, kernel, program, refused
+from check.checking import accepted, codes, errors, execute, in_block, kernel, program, refused
 
 from snap.ir import nodes as ir
 from snap.ir.walk import statements

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from checking import in_block, program
+from check.checking import in_block, program
 
 PLACE = "grid[1], block[1], thread[{}]"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from checking import accepted, refused
+from check.checking import accepted, refused
 
 from snap.ir import nodes as ir
 from snap.ir.clusters import Part, part_of

@@ -7,7 +7,7 @@ import textwrap
 
 import numpy as np
 import pytest
-from checking import HEADER, codes, errors, execute, in_block, kernel, program
+from check.checking import HEADER, codes, errors, execute, in_block, kernel, program
 
 import snap
 from snap.diag.error import SnapError

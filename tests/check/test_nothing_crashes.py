@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 
 import pytest
-from checking import HEADER, execute
+from check.checking import HEADER, execute
 
 from snap.diag.error import SnapError
 

@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
-from checking import codes, errors, execute, in_block
+from check.checking import codes, errors, execute, in_block
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

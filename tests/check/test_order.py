@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 import pytest
-from checking import IN_BLOCK, errors, program
+from check.checking import IN_BLOCK, errors, program
 
 PARAMS = "n: int @ grid[1], x: ptr(const(int), (n, 256)) @ grid[1]"
 DECLARED = "q: pipeline(shared(int[256]), 3)\nt: int @ thread[1] = id()\nm: int = n\n"

@@ -8,7 +8,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from checking import errors, execute, kernel_text, typed
+from check.checking import errors, execute, kernel_text, typed
 
 import snap
 

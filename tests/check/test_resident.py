@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from checking import codes, in_block, program
+from check.checking import codes, in_block, program
 
 from snap import *
 from snap import SnapError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 import pytest
-from checking import accepted, refused
+from check.checking import accepted, refused
 
 from snap.ir import nodes as ir
 from snap.ir.walk import statements

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from checking import codes, execute
+from check.checking import codes, execute
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

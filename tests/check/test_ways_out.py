@@ -7,9 +7,8 @@ import textwrap
 from pathlib import Path
 
 import pytest
-import test_boxes
-import test_tensor
-from checking import accepted, errors, refused
+from check import test_boxes, test_tensor
+from check.checking import accepted, errors, refused
 
 import snap
 from snap.lib import block, warp

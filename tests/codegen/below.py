@@ -13,15 +13,10 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import below_kernels
-import in_flight
-import parts_of_warps
-import product_kernels
-import ptx_scan
-import sass_flow
+from codegen import below_kernels, in_flight, parts_of_warps, product_kernels, ptx_scan, sass_flow
+from codegen.toolchains import disassembler, life_ranges
 from corpus import OK, ROOT, Program, kernels_of
 from fuzz.case import generate, load
-from toolchains import disassembler, life_ranges
 
 from snap import SnapError
 from snap.api import SnapFunction

@@ -6,7 +6,7 @@ blocks take tiles of C one after the other.
 
 from __future__ import annotations
 
-import codegen_kernels as k
+from codegen import codegen_kernels as k
 
 from snap.ir import nodes as ir
 from snap.ir.types import (

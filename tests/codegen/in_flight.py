@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from flow import Instruction, forward
+from codegen.flow import Instruction, forward
 
 OPEN = -1  # the age of a wgmma that no group holds yet; else, how many groups are younger than its group
 _REGISTER = re.compile(r"%\w+")

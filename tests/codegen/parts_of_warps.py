@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from flow import Instruction, forward
+from codegen.flow import Instruction, forward
 
 ALL = {"-1", "0xffffffff", "4294967295"}
 _BITS = ("ballot", "match.any")

@@ -13,7 +13,7 @@ import re
 from contextlib import contextmanager
 from types import SimpleNamespace
 
-from flow import Instruction, forward
+from codegen.flow import Instruction, forward
 
 from snap.codegen import CudaModule, expressions, memory, statements, targets, tree
 from snap.codegen.module import Helper

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-import flow
-from flow import Instruction
+from codegen import flow
+from codegen.flow import Instruction
 
 _LINE = re.compile(r"^\s+/\*[0-9a-f]+\*/\s+(?:@(!?U?P\w+) )?\s*([\w.]+)\s*([^;]*);\s*(?://(.*))?$")
 _LABEL = re.compile(r"^([.$][\w$]+):")  # `.L_x_1`, and functions of the assembler's own: `$__internal_0_$__cuda_sm20_div_s64`

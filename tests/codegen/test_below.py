@@ -7,14 +7,10 @@ from __future__ import annotations
 
 import re
 
-import below
-import flow
-import product_kernels
-import ptx_scan
 import pytest
-import sass_flow
+from codegen import below, flow, product_kernels, ptx_scan, sass_flow
+from codegen.toolchains import NO_DISASSEMBLER, Installed, disassembler
 from corpus import OK, kernels_of
-from toolchains import NO_DISASSEMBLER, Installed, disassembler
 
 from snap import *
 

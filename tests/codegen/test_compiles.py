@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 import subprocess
 
-import codegen_kernels as k
 import pytest
+from codegen import codegen_kernels as k
 
 from snap.codegen import emit
 from snap.ir import nodes as ir

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-import codegen_kernels as k
-import hopper_kernels as h
 import pytest
+from codegen import codegen_kernels as k
+from codegen import hopper_kernels as h
 
 from snap.codegen import TensorMap, emit
 from snap.ir import nodes as ir

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import below
-import below_kernels
-import in_flight
-import parts_of_warps
-import product_kernels
-import ptx_scan
 import pytest
-import sass_flow
+from codegen import below, below_kernels, in_flight, parts_of_warps, product_kernels, ptx_scan, sass_flow
+from codegen.toolchains import NO_DISASSEMBLER, Installed, disassembler
 from ptx.test_machine import kernel as ptx_kernel
 from ptx.test_products_in_flight import RIGHT, TILES, WRONG
-from toolchains import NO_DISASSEMBLER, Installed, disassembler
 
 from snap import *
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from types import SimpleNamespace
 
-import codegen_kernels as k
+from codegen import codegen_kernels as k
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import codegen_kernels as k
 import pytest
+from codegen import codegen_kernels as k
 
 from snap.codegen import emit
 from snap.ir import nodes as ir

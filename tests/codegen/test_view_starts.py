@@ -4,13 +4,9 @@ there are elements."""
 from __future__ import annotations
 
 import re
-import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.append(str(Path(__file__).resolve().parents[1] / "check"))
-from checking import execute  # noqa: E402
+from check.checking import execute  # noqa: E402
 
 SWIZZLED = """
 @kernel

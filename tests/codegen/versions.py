@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / folder) for folder in ("src", "tests", "tests/codegen", "benchmarks")]
+sys.path[:0] = [str(ROOT / folder) for folder in ("src", "tests", "benchmarks")]
 
 VERSIONS = ("12.8", "12.9", "13.0", "13.1", "13.2", "13.3", "13.4")
 
@@ -29,8 +29,8 @@ def install(version: str, folder: Path) -> None:
 
 def scan(folder: Path) -> dict:
     """In a process of its own, since a process holds one NVRTC."""
-    import below
-    from toolchains import Nvrtc
+    from codegen import below
+    from codegen.toolchains import Nvrtc
 
     nvrtc, start, found, kernels = Nvrtc(folder), time.perf_counter(), {}, 0
     for text in below.texts():
@@ -54,8 +54,8 @@ def one(version: str) -> dict:
 
 
 def main(versions: tuple[str, ...]) -> int:
+    from codegen.toolchains import NO_DISASSEMBLER, disassembler
     from report import surroundings, write
-    from toolchains import NO_DISASSEMBLER, disassembler
 
     if disassembler() is None:
         raise SystemExit(NO_DISASSEMBLER)

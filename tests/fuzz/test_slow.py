@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from corpus import OK, Program
-from programs import BLOCKS, SOURCE, grid_program, program
+from sync.programs import BLOCKS, SOURCE, grid_program, program
 
 import snap
 from fuzz import slow

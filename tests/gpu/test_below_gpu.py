@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "codegen"))
-import below_kernels
+from codegen import below_kernels
 from fuzz.case import bf16_bits, generate, load, made
 from fuzz.gpu import OnDevice, on_gpu
 

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from torch_functions import FUNCTIONS, L, several
+from lib.torch_functions import FUNCTIONS, L, several
 
 OF_A_GPU = list(FUNCTIONS)
 

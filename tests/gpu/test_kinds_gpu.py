@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch_kinds import KINDS, TRANSFORMS, kinds, plain_of
+from lib.torch_kinds import KINDS, TRANSFORMS, kinds, plain_of
 
 import snap
 from snap import *

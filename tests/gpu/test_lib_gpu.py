@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from lib_support import TYPES, later, on_items, packed, per_thread, through, values
+from lib.lib_support import TYPES, later, on_items, packed, per_thread, through, values
 
 import snap
 from snap.lib import block as of_block

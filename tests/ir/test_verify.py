@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-import build as b
 import pytest
 from corpus import OK, ROOT, TESTS, Program, kernels_of
+from machine import build as b
 
 import snap.sync
 from snap.ir import nodes as ir

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from lib_support import later, packed, unpacked
+from lib.lib_support import later, packed, unpacked
 
 import snap
 from snap import device, requires, thread

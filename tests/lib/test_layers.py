@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from lib_support import packed, unpacked
+from lib.lib_support import packed, unpacked
 
 import snap
 from snap.lib import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from lib_support import NAMED, TYPES, expect_later, is_float, later, packed, run, values, wrapped
+from lib.lib_support import NAMED, TYPES, expect_later, is_float, later, packed, run, values, wrapped
 
 import snap
 from snap import *

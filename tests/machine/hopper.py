@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import build as b
 import numpy as np
+from machine import build as b
 
 from snap.ir import nodes as ir
 from snap.ir import synced

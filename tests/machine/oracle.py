@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 
-import build as b
+from machine import build as b
 
 from snap.ir import nodes as ir
 from snap.ir.types import BLOCK1, BOOL, GRID1, I32, THREAD1, Array, Held, Level, Place

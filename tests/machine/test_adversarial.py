@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import build as b
 import numpy as np
 import pytest
+from machine import build as b
 
 from snap import *
 from snap.ir import nodes as ir

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import build as b
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from machine import build as b
 
 from snap.ir import nodes as ir
 from snap.ir.types import BF16, F16, F32, I32, U32, U64

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import build as b
 import numpy as np
 import pytest
 from corpus import TESTS, Program
+from machine import build as b
 
 from snap import *
 from snap.ir import nodes as ir

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
-
-sys.path.append(str(Path(__file__).resolve().parents[1] / "check"))
-from checking import execute  # noqa: E402
+from check.checking import execute  # noqa: E402
 
 from snap.machine.errors import MachineError  # noqa: E402
 

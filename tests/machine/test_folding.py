@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import random
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
-
-sys.path.append(str(Path(__file__).resolve().parents[1] / "check"))
-from checking import execute  # noqa: E402
+from check.checking import execute  # noqa: E402
 
 INTEGERS = "i8 i16 i32 i64 u8 u16 u32 u64".split()
 FLOATS = "f16 bf16 f32 f64".split()

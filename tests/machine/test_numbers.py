@@ -2,11 +2,11 @@
 
 from fractions import Fraction
 
-import build as b
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from machine import build as b
 
 from snap.ir import nodes as ir
 from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, ScalarKind

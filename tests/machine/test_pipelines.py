@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import hopper as h
 import mutations
 import numpy as np
 import pytest
+from machine import hopper as h
 
 from snap.ir import synced
 from snap.machine import MachineError, run_adversarial

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import oracle
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from machine import oracle
 
 from snap.machine import run_adversarial, run_reference
 from snap.machine.program import program_for

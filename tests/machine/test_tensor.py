@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import build as b
-import hopper as h
 import numpy as np
 import pytest
+from machine import build as b
+from machine import hopper as h
 
 from snap.ir import nodes as ir
 from snap.ir import synced

@@ -30,7 +30,7 @@ from snap.prove.order_rings import Rings
 from snap.prove.verdict import Verdict
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "sync"))
-from hopper_programs import PROGRAMS  # noqa: E402
+from sync.hopper_programs import PROGRAMS  # noqa: E402
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
 from library_kernels import KERNELS, LATER, LAYERS  # noqa: E402

@@ -26,7 +26,7 @@ from snap.prove.order_text import quiet
 from snap.prove.order_values import Known
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "sync"))
-from hopper_programs import PROGRAMS  # noqa: E402
+from sync.hopper_programs import PROGRAMS  # noqa: E402
 
 X = np.arange(32 * 12, dtype=np.int32)
 ARGS = (X, np.zeros(32 * 4, np.int32), 4, 3)

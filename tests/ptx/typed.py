@@ -183,8 +183,7 @@ def _key(line: Line) -> str:
 
 def record() -> None:
     """The instructions of forms.py and products.py, of tests/ptx/cuda, and of every kernel of the corpus, the examples and the library."""
-    sys.path.append(str(Path(__file__).resolve().parents[1] / "codegen"))
-    import below
+    from codegen import below
 
     texts = [kernel(form) for form in FORMS.values()] + [products.kernel(form) for form in products.PRODUCTS.values()]
     for name, architectures in (("language", ("compute_75", "compute_90")), ("intrinsics", ("compute_75", "compute_90", "compute_100")), ("hopper", ("compute_90a", "compute_100"))):

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import test_native
+from runtime import test_native
 
 from snap import *
 from snap.ir.types import F32

@@ -12,7 +12,7 @@ import threading
 from types import SimpleNamespace
 
 import pytest
-from passed import gpu_kernel
+from runtime.passed import gpu_kernel
 
 from snap.codegen import TensorMap
 from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I32, U64, Vector

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from passed import gpu_kernel
+from runtime.passed import gpu_kernel
 
 from snap.ir.types import F32, I32
 from snap.runtime import checked, likeness, native, torchreads, torchwrites

@@ -18,7 +18,7 @@ import weakref
 from types import SimpleNamespace
 
 import pytest
-from passed import gpu_kernel
+from runtime.passed import gpu_kernel
 
 from snap.codegen import TensorMap
 from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, Vector

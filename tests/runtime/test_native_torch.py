@@ -16,8 +16,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from passed import gpu_kernel  # noqa: E402
-from torch_kinds import KINDS, TRANSFORMS, kinds  # noqa: E402
+from lib.torch_kinds import KINDS, TRANSFORMS, kinds  # noqa: E402
+from runtime.passed import gpu_kernel  # noqa: E402
 
 from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, U64  # noqa: E402
 from snap.runtime import checked, families, fastpath, likeness, native, torchreads, torchwrites  # noqa: E402

@@ -6,7 +6,7 @@ Each is (kernel, its arguments, what the last of them must be, blocks).
 from __future__ import annotations
 
 import numpy as np
-from small import compiled
+from sync.small import compiled
 
 HEAD = "from __future__ import annotations\nfrom snap import *\n\n"
 

@@ -8,7 +8,7 @@ import weakref
 
 import numpy as np
 import pytest
-from small import agree, compiled
+from sync.small import agree, compiled
 
 from snap.diag.error import SnapError
 from snap.ir.numbering import Numbers

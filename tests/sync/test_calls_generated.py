@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from call_programs import THREADS, program
-from small import compiled
+from sync.call_programs import THREADS, program
+from sync.small import compiled
 
 from snap.codegen import emit
 from snap.diag.error import SnapError

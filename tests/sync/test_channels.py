@@ -6,8 +6,8 @@ import itertools
 
 import numpy as np
 import pytest
-import small
 from corpus import ROOT, Program
+from sync import small
 
 import snap
 from snap.diag.error import SnapError

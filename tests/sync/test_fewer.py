@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from small import BLOCK, WARP, agree, block, compiled, points
+from sync.small import BLOCK, WARP, agree, block, compiled, points
 
 from snap.ir.points import GONE
 
@@ -47,7 +47,7 @@ def test_own_elements_behind_an_exclusive_or(at, expected):
 
 
 def compiled_block(body: str):
-    from small import block_kernel
+    from sync.small import block_kernel
 
     return block_kernel(body)
 

@@ -11,7 +11,7 @@ import itertools
 import numpy as np
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
-from programs import BLOCKS, SOURCE, grid_program, program
+from sync.programs import BLOCKS, SOURCE, grid_program, program
 
 from snap.diag.error import SnapError
 from snap.diag.source import register_source

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from dropping import goes_wrong, points_of, without
-from small import agree, compiled
+from sync.dropping import goes_wrong, points_of, without
+from sync.small import agree, compiled
 
 from snap.prove.order import order
 

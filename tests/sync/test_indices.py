@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hopper_programs import HEAD, bf16, matrices
-from small import BLOCK, WARP, agree, block, compiled, points
+from sync.hopper_programs import HEAD, bf16, matrices
+from sync.small import BLOCK, WARP, agree, block, compiled, points
 
 OWN = """
 o: shared(int[128])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import mutations
 import numpy as np
 import pytest
-from hopper_programs import PROGRAMS
+from sync.hopper_programs import PROGRAMS
 
 from snap.machine import MachineError, run_adversarial
 

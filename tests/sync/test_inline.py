@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 from corpus import OK, ROOT, Program
-from small import agree, compiled
+from sync.small import agree, compiled
 
 import snap
 from snap import *

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 from corpus import OK, ROOT, Program, synchronized
-from dropping import copies, goes_wrong, is_missed, points_of
+from sync.dropping import copies, goes_wrong, is_missed, points_of
 
 import snap
 from snap import machine

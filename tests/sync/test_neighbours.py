@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from dropping import all_missed
-from small import agree, block_kernel, compiled
+from sync.dropping import all_missed
+from sync.small import agree, block_kernel, compiled
 
 from snap.diag.error import SnapError
 from snap.ir import nodes as ir

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 from corpus import OK, kernels_of
-from small import agree, compiled, points
+from sync.small import agree, compiled, points
 
 from snap.ir.numbering import Numbers
 from snap.sync.begin import begin

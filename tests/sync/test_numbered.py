@@ -5,7 +5,7 @@ from __future__ import annotations
 import mutations
 import numpy as np
 import pytest
-from small import compiled
+from sync.small import compiled
 
 from snap.diag.error import SnapError
 from snap.machine import MachineError, run_adversarial, run_reference

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from dropping import all_missed, copies, is_missed
 from mutations import drop_fences
-from small import agree, compiled
+from sync.dropping import all_missed, copies, is_missed
+from sync.small import agree, compiled
 
 from snap.ir.engines import Wait
 from snap.ir.points import points as inferred

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from small import agree, compiled
+from sync.small import agree, compiled
 
 import snap
 from snap.diag.source import register_source

@@ -8,7 +8,7 @@ from __future__ import annotations
 import mutations
 import numpy as np
 import pytest
-from small import compiled
+from sync.small import compiled
 
 from snap.ir import nodes as ir
 from snap.ir import synced

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from small import BLOCK, NAMED, WARP, agree, block_kernel, compiled, points
+from sync.small import BLOCK, NAMED, WARP, agree, block_kernel, compiled, points
 
 from snap.diag.error import SnapError
 from snap.ir import synced

@@ -14,8 +14,8 @@ SHOW = f"""
 import random, sys
 sys.path[:0] = {[str(HERE), str(HERE.parent), str(ROOT / "src")]!r}
 taken = [object() for _ in range(int(sys.argv[1]))]  # others lie elsewhere
-from programs import program
-from test_generated import execute
+from sync.programs import program
+from sync.test_generated import execute
 for seed in range(12):
     made = execute(program(random.Random(seed).randrange, depth=3)[0])
     print("refused" if made is None else made.module.text)

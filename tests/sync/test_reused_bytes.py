@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from small import compiled
+from sync.small import compiled
 
 import snap
 

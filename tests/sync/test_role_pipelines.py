@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from dropping import points_of, without
-from small import compiled
+from sync.dropping import points_of, without
+from sync.small import compiled
 
 import snap
 from snap import machine

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
-from role_programs import ROWS, WIDTH, role_program
-from small import compiled
+from sync.role_programs import ROWS, WIDTH, role_program
+from sync.small import compiled
 
 from snap.diag.error import SnapError
 from snap.machine import run_adversarial, run_reference

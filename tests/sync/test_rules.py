@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from small import BLOCK, KERNEL, NAMED, WARP, agree, block, block_kernel, compiled, points, refused
+from sync.small import BLOCK, KERNEL, NAMED, WARP, agree, block, block_kernel, compiled, points, refused
 
 from snap.diag.error import SnapError
 from snap.ir import nodes as ir

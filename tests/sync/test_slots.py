@@ -8,8 +8,8 @@ import mutations
 import numpy as np
 import pytest
 from corpus import ROOT, Program
-from hopper_programs import HEAD, bf16, matrices
-from small import compiled
+from sync.hopper_programs import HEAD, bf16, matrices
+from sync.small import compiled
 
 from snap.ir import nodes as ir
 from snap.ir import synced

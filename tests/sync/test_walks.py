@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from corpus import OK
-from small import compiled
+from sync.small import compiled
 
 import snap
 from snap.api import SnapFunction

@@ -10,8 +10,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
+from lib.torch_functions import FUNCTIONS, L, several  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
-from torch_functions import FUNCTIONS, L, several  # noqa: E402
 
 import snap  # noqa: E402
 

@@ -295,7 +295,7 @@ def test_calls_of_all_kinds_in_turns(device):
 
 def outcome(call, tensor):
     """What comes of it; no tensor is in it, since some cannot be printed."""
-    from torch_kinds import plain_of
+    from lib.torch_kinds import plain_of
 
     try:
         found = call(tensor)
@@ -307,7 +307,7 @@ def outcome(call, tensor):
 
 def test_a_repeated_call_does_with_each_kind_of_tensor_what_the_first_does():
     """One operator is called with plain tensors before, and one is not.  In the CPU's memory: tests/gpu does the same with launches on a GPU."""
-    from torch_kinds import kinds
+    from lib.torch_kinds import kinds
 
     made = [snap.torch.operator(square, f"snaptest::square_{word}", blocks=grid_of, out=lambda x: torch.empty(x.shape, device=x.device), values={"n": lambda x: x.numel()})
             for word in ("first", "again")]

@@ -18,8 +18,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from torch_kinds import TRANSFORMS, kinds  # noqa: E402
-from torch_memory import aligned, contiguous, new  # noqa: E402
+from lib.torch_kinds import TRANSFORMS, kinds  # noqa: E402
+from lib.torch_memory import aligned, contiguous, new  # noqa: E402
 
 import snap.torch  # noqa: E402, F401
 from snap import lib  # noqa: E402

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from checking import execute
+from check.checking import execute
 
 from snap.diag.error import SnapError
 from snap.runtime.errors import LaunchError

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from dropping import goes_wrong, points_of, without
-from small import compiled
+from sync.dropping import goes_wrong, points_of, without
+from sync.small import compiled
 
 from snap.ir.synced import Sync
 from snap.machine import run_adversarial

@@ -477,10 +477,10 @@ def async_copy(to: Any, source: Any, *, valid: Any=True, elements: Any=..., at: 
 
     An asynchronous copy. `async_copy(mine[i], x[j])` copies one element from global to shared memory
     (cp.async); where `valid=j < n` does not hold it becomes zero, and `x[j]` is not read; of a vector
-    `x.view(float4)[j]`, `elements=n - 4 * j` reads the first so many elements of x, and the rest become zero.
-    With `at=(i, j)`, TMA copies a whole box: `async_copy(tile, a, at=(i, j))` loads, `async_copy(a, tile,
-    at=(i, j))` stores; `type="tf32"` rounds f32 to tf32 as it is loaded. `l2="evict_first"` is for the L2
-    cache. Who uses the memory finds the copy finished: waits are inferred.
+    `x.view(float4)[j]`, `elements=n - 4 * j` reads that many elements of x, the first ones, and the rest
+    become zero. With `at=(i, j)`, TMA copies a whole box: `async_copy(tile, a, at=(i, j))` loads,
+    `async_copy(a, tile, at=(i, j))` stores; `type="tf32"` rounds f32 to tf32 as it is loaded.
+    `l2="evict_first"` is for the L2 cache. Who uses the memory finds the copy finished: waits are inferred.
     """
 
 def async_reduce(to: Any, tile: Any, *, at: Any, op: Any='add', l2: Any=...) -> Any:
@@ -1527,7 +1527,7 @@ class _views:
     def mapped(view: Any) -> Any:
         """views.mapped(view: view)
 
-        Another view applied to each row: the first dimension stays, the view sees those behind it.
+        Another view applied to each row: the first dimension stays, the view sees the others.
         """
     @staticmethod
     def banded(g: Any) -> Any:

@@ -16,6 +16,7 @@ from typing import cast
 
 from snap.diag.error import Diagnostic, SnapError
 from snap.diag.span import Span
+from snap.diag.wording import counted
 from snap.ir.hardware import WARP, WARPGROUP
 from snap.ir.operations import MATH
 from snap.ir.types import SCALARS, VECTORS, Element, Level, Privilege, Vector
@@ -229,11 +230,11 @@ class ViewWord(Marker):
         word = self.word.removeprefix("views.")
         wanted = View if word == "mapped" else int
         if keywords or len(numbers) != self.signature.count(":"):
-            raise _no_view(f"`{self.word}{self.signature}` is given {len(numbers) + len(keywords)} argument(s)")
+            raise _no_view(f"`{self.word}{self.signature}` is given {counted(len(numbers) + len(keywords), 'argument')}")
         for given in numbers:
             if not isinstance(given, wanted) or isinstance(given, bool):
                 raise _no_view(
-                    f"`{self.word}{self.signature}`: {given!r} is no {'view' if wanted is View else 'integer'}"
+                    f"`{self.word}{self.signature}`: {given!r} is not {'a view' if wanted is View else 'an integer'}"
                 )
         return View(((word, numbers),))
 

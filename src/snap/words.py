@@ -142,7 +142,7 @@ STATEMENTS = {
         "(to: ptr, source: ptr, *, valid: bool = True, elements: int = ..., at: (int, ...) = ..., type: str = ..., l2: str = ...)",
         "An asynchronous copy. `async_copy(mine[i], x[j])` copies one element from global to shared memory (cp.async); where"
         " `valid=j < n` does not hold it becomes zero, and `x[j]` is not read; of a vector `x.view(float4)[j]`,"
-        " `elements=n - 4 * j` reads the first so many elements of x, and the rest become zero."
+        " `elements=n - 4 * j` reads that many elements of x, the first ones, and the rest become zero."
         " With `at=(i, j)`, TMA copies a whole box: `async_copy(tile, a, at=(i, j))` loads, `async_copy(a, tile,"
         ' at=(i, j))` stores; `type="tf32"` rounds f32 to tf32 as it is loaded. `l2="evict_first"` is for the L2 cache. Who uses the memory finds the copy finished: waits are'
         " inferred.",
@@ -239,7 +239,7 @@ VIEWS = {
     "after": ("(k: int @ p)", "Those that follow the first k: `[i]` is `[k + i]`, i below n - k."),
     "mapped": (
         "(view: view)",
-        "Another view applied to each row: the first dimension stays, the view sees those behind it.",
+        "Another view applied to each row: the first dimension stays, the view sees the others.",
     ),
     "banded": (
         "(g: int @ p)",

@@ -53,6 +53,19 @@ def test_messages(folder):
     assert not found, "\n".join(found)
 
 
+# What a native reader stumbles over, and says otherwise: "is not a type", "2 indices", "no thread", "that many".
+STUMBLES = re.compile(r"(?<!there )\b(is|are) no (?!longer\b|more\b|less\b)\w+|\b\w+\((s|es)\)(?=\W|$)|\b(nobody|somebody)\b|\bso many\b", re.IGNORECASE)
+
+
+def test_messages_are_said_as_a_native_says_them():
+    paths = sorted(SOURCE.rglob("*.py"))
+    found = [f"{path.relative_to(ROOT)}:{line}: `{match[0]}`" for path in paths for line, text in messages(path) for match in STUMBLES.finditer(text)]
+    assert not found, "\n".join(found)
+    for said in ("`x` is no type", "takes 2 index(es)", "nobody waits", "so many threads"):
+        assert STUMBLES.search(said)
+    assert not STUMBLES.search("there is no thread 64, and it is no longer than f(s)x")
+
+
 def test_rendered_errors():
     found = [f"{path.relative_to(ROOT)}: {what}" for path in sorted((ROOT / "tests" / "bad").rglob("*.txt")) for what in found_in(path.read_text())]
     assert not found, "\n".join(found)

@@ -75,7 +75,7 @@ def test_where_it_came_from_is_shown():
     with pytest.raises(PtxFault) as caught:
         run(HEAD.format(body="add.u32 %r3, %r4, 1;\nadd.u32 %r2, %r3, 1;", more=""), "k", 1, 32, [np.zeros(32, np.uint32), 8], checks=["registers"])
     d = caught.value.diagnostic
-    assert d.message == "it uses a value made of a register that nobody has written"
+    assert d.message == "it uses a value made of a register that was never written"
     assert [label.text for label in d.secondary] == ["which is read here"] and d.secondary[0].span.line == 10 and d.span.line == 12
 
 

@@ -397,7 +397,7 @@ def _loads_counted(s: ir.BoxCopy, around: Around) -> str:
     counted = isinstance(s, synced.CountedLoad)
     if around.stage < Stage.WOVEN or not around.function.kernel:
         return "" if not counted else "its bytes are counted"
-    return "" if counted == s.is_load else "its bytes are counted" if counted else "nobody counts its bytes"
+    return "" if counted == s.is_load else "its bytes are counted" if counted else "no thread counts its bytes"
 
 
 @_row("points", "a barrier is of a kind that its group has", synced.Sync)
@@ -456,7 +456,7 @@ def _work(f: synced.AnyFunction, around: Around) -> str:
     return f"nothing is begun that {min(idle)} could mean" if idle else ""
 
 
-@_row("partners", "who waits has somebody that arrives; a barrier in two parts has both", *WHOLE)
+@_row("partners", "for each thread that waits some thread arrives; a barrier in two parts has both", *WHOLE)
 def _paired(f: synced.AnyFunction, around: Around) -> str:
     if around.stage is Stage.TYPED:
         return ""
@@ -478,7 +478,7 @@ def _paired(f: synced.AnyFunction, around: Around) -> str:
         for found in parts.values()
     ):
         return "one part of a barrier is missing"
-    return f"nobody arrives at {min(waited - arrived)}" if f.kernel and waited - arrived else ""
+    return f"no thread arrives at {min(waited - arrived)}" if f.kernel and waited - arrived else ""
 
 
 ROWS: dict[type, tuple[list[Invariant], list[Invariant]]] = {

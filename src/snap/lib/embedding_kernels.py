@@ -200,7 +200,7 @@ def ordering_kernel(index, T=ORDER_THREADS):
                         if token >= 0:
                             order[at] = int(i) + t
                             if behind == 0:
-                                with trust("tokens are below rows; of equal ones, the last alone has none behind it"):
+                                with trust("tokens are below rows; of equal ones, the last alone has none after it"):
                                     begins[own + token] = at + 1
 
     return order_tokens

@@ -57,7 +57,7 @@ def invariant(s: WarpState) -> str | None:
         if act_token(s, lane) is None:
             return f"(1) no token wakes lane {lane}"
     if not s.active and s.exited != EVERY:
-        return "(2) nobody is active, and not everybody has left"
+        return "(2) no lane is active, and not all have left"
     if any(t.kind != DIVERGE and s.active & ~t.active for t in s.tokens):
         return "(3) an active thread is not in a token's mask"
     for lane in lanes_of(waiting):
@@ -68,7 +68,7 @@ def invariant(s: WarpState) -> str | None:
     if s.active & s.disabled:
         return "(5) an active thread is disabled"
     if any(not t.active for t in s.tokens):
-        return "(6) a token that wakes nobody"
+        return "(6) a token that wakes no lane"
     return None
 
 

@@ -135,7 +135,7 @@ class UnwrittenRegisters(Watch):
         made = "a register" if before is None else "a value made of a register"
         raise PtxFault(
             PtxFaultKind.UNINITIALISED,
-            f"{how} {made} that nobody has written",
+            f"{how} {made} that was never written",
             one,
             m.program.files,
             block,

@@ -230,7 +230,9 @@ class ViewWord(Marker):
         word = self.word.removeprefix("views.")
         wanted = View if word == "mapped" else int
         if keywords or len(numbers) != self.signature.count(":"):
-            raise _no_view(f"`{self.word}{self.signature}` is given {counted(len(numbers) + len(keywords), 'argument')}")
+            raise _no_view(
+                f"`{self.word}{self.signature}` is given {counted(len(numbers) + len(keywords), 'argument')}"
+            )
         for given in numbers:
             if not isinstance(given, wanted) or isinstance(given, bool):
                 raise _no_view(

@@ -161,7 +161,7 @@ def assign(c: Checker, s: tree.Assign) -> None:
         _first_assignment(c, s)
         return
     mark = len(c.out)
-    target, type, p = target_of(c, s.target)
+    target, type, p = target_of(c, s.target, _SUMMED if _adds(s) and c.privilege == THREAD1 else "")
     placing = c.out[mark:]  # calls in the target's subscripts come after the value, as in Python
     del c.out[mark:]
     value = value_for(c, s.value, wanted_by(s.target, p), type, spelled(s.target))
@@ -175,6 +175,14 @@ def assign(c: Checker, s: tree.Assign) -> None:
         c.out[-1] = _redirected(delivered, target)
         return
     c.out.append(ir.Assign(target, value, span=s.span))
+
+
+def _adds(s: tree.Assign) -> bool:
+    """Whether it is `x = x + v`."""
+    match s.target, s.value:
+        case tree.Name(name), tree.Binary("+", tree.Name(left), _):
+            return name == left
+    return False
 
 
 def wanted_by(target: tree.Expr, p: Privilege) -> Want:

@@ -26,7 +26,7 @@ from snap.diag.span import Span
 from snap.diag.wording import called, counted
 from snap.frontend import tree
 from snap.ir import nodes as ir
-from snap.ir.hardware import COPIED, PARTS, REGISTER_UNIT, SET_REGISTERS, SHUFFLE_WIDTHS, SLEEP
+from snap.ir.hardware import COPIED, PARTS, REGISTER_UNIT, SET_REGISTERS, SHUFFLE_WIDTHS, SLEEP, WARP, WARPGROUP
 from snap.ir.operations import ALIASES, COLLECTIVES, MATH, CollectiveOp, ResultOf, neutral
 from snap.ir.types import (
     BLOCK1,
@@ -117,6 +117,12 @@ def allowed(c: Checker, op: CollectiveOp, span: Span) -> CollectiveOp:
     return op
 
 
+def _opened(p: Privilege) -> str:
+    """The form in which code acts for a unit of p."""
+    word = {1: "thread", WARP: "warp", WARPGROUP: "warpgroup"}.get(p.n) if p.level is Level.THREAD else p.level.word
+    return f", in `with each({word}):`" if word is not None and p.level is not Level.GRID else ""
+
+
 def _way_out(c: Checker, op: CollectiveOp, held: Held | None) -> str:
     need = op.requires
     if need == CLUSTER1 and c.constructs[0].place is not None and c.constructs[0].place.held(Level.CLUSTER) is None:
@@ -134,7 +140,7 @@ def _way_out(c: Checker, op: CollectiveOp, held: Held | None) -> str:
             f" before this line, and begin another. By hand it is called where `{need}` acts as one"
         )
     if count < need.n:
-        return f"call it where `{need}` acts as one, before going down to `{c.privilege}`"
+        return f"call it where `{need}` acts as one{_opened(need)}, before going down to `{c.privilege}`"
     return f"`{need}` must divide the {need.level.word}s: require a multiple of {need.n}"
 
 

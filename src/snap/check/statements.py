@@ -10,6 +10,7 @@ from __future__ import annotations
 from snap.analysis.trips import known_range
 from snap.check import convert
 from snap.check.annotations import constant_int
+from snap.check.arithmetic import cast_word
 from snap.check.assignments import assign, augment, declare, value_for
 from snap.check.bindings import Constant, Memory, Poison, Variable
 from snap.check.calls import call
@@ -25,6 +26,7 @@ from snap.check.short import is_shaped, is_word, nested, persistent, several
 from snap.check.state import Abort, Checker, ConstructKind, Want
 from snap.check.wholes import assign_listed, assign_whole, augment_whole, declare_listed, whole
 from snap.diag.error import Label
+from snap.diag.source import written
 from snap.diag.span import Span
 from snap.diag.wording import called
 from snap.frontend import tree
@@ -285,6 +287,15 @@ def _indexes_registers(body: ir.Body, var: ir.Var) -> bool:
     return not depends.isdisjoint(read)
 
 
+def _with_result(c: Checker, e: tree.Expr) -> str:
+    """Say how the function declares the result that is returned."""
+    type = "int"
+    with c.trial():
+        type = cast_word(expression(c, e, Want(THREAD1, "is returned")).type)
+    head = written(c.definition.tree.head).removesuffix(":") or f"def {c.definition.tree.name}(...)"
+    return f"declare it: `{head} -> {type}:`"
+
+
 # A thread cannot leave its group behind.
 def _leave_loop(c: Checker, word: str, span: Span) -> None:
     for construct in reversed(c.constructs):
@@ -327,11 +338,7 @@ def _return(c: Checker, s: tree.Return, tail: bool) -> None:
             raise c.type_error(
                 f"`{c.definition.tree.name}` declares no result",
                 s.value.span,
-                help=(
-                    "a kernel returns nothing"
-                    if c.definition.kernel
-                    else f"declare it: `def {c.definition.tree.name}(...) -> int @ {c.privilege}:`"
-                ),
+                help=("a kernel returns nothing" if c.definition.kernel else _with_result(c, s.value)),
             )
         if tail:
             return

@@ -22,6 +22,7 @@ from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.diag.wording import counted
 from snap.frontend import tree
+from snap.frontend.text import expression as expression_text
 from snap.ir import nodes as ir
 from snap.ir.types import I32, I64, THREAD1, Array, Element, Privilege, Scalar, ScalarKind, Space
 from snap.ir.walk import walk
@@ -322,6 +323,12 @@ def _read_now(c: Checker, e: ir.Expr, p: Privilege) -> ir.Expr:
     return at
 
 
+def _apart(e: tree.Subscript) -> str:
+    """Memory and index as two arguments."""
+    at = ", ".join(map(expression_text, e.index))
+    return f"{expression_text(e.value)}, {at if len(e.index) == 1 else f'({at})'}"
+
+
 def memory_argument(c: Checker, e: tree.Expr, what: str, target: Privilege | None = None) -> Memory:
     found = storage(c, e, target, kept=True)
     if not isinstance(found, Memory):
@@ -333,7 +340,7 @@ def memory_argument(c: Checker, e: tree.Expr, what: str, target: Privilege | Non
             f"{what} takes memory: a pointer, a shared array, or a part of one{extra}",
             e.span,
             help=(
-                "the index is an argument of its own: `memory, index, value`"
+                f"the index is an argument of its own: {what[:-1]}({_apart(e)}, ...)`"
                 if what.startswith("`atomic.") and isinstance(e, tree.Subscript)
                 else "name a `ptr(...)` parameter or a `shared(...)` array, without an index"
             ),

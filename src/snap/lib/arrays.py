@@ -18,7 +18,7 @@ from snap.lib.zeros import zeros
 from snap.record import record
 from snap.runtime.arrays import MASKED, ArrayFamily, ArrayInfo, BadArray, classify, is_masked
 from snap.runtime.errors import GpuError, LaunchError, ToolchainError
-from snap.runtime.validate import fitting_scalar
+from snap.runtime.validate import NUMPY_WORDS, fitting_scalar
 
 FLOATS = (F16, BF16, F32, F64)
 SIGNED, UNSIGNED = (I8, I16, I32, I64), (U8, U16, U32, U64)
@@ -160,7 +160,10 @@ def argument(
     except BadArray as bad:
         raise refuse(f"{bad}; {bad.way_out}" if bad.way_out else str(bad)) from bad
     if info is None:
-        one = "; one number is an array with one element" if isinstance(value, (int, float)) else ""
+        one = "; one number is an array with one element" if hasattr(value.__class__, "__float__") else ""
+        if isinstance(value, (list, tuple)):
+            dtype = next((f", numpy.{NUMPY_WORDS[t]}" for t in types if t in NUMPY_WORDS), "")
+            one = f"; make one of it: `numpy.array(...{dtype})`"
         raise refuse(f"takes an array, got {value.__class__.__name__}{one}")
     if is_masked(value):
         raise refuse(MASKED)

@@ -86,6 +86,8 @@ class Precondition:
             kept = [bool(one) for one in (found if isinstance(found, (tuple, list)) else (found,))]
         except Exception as error:  # whatever the user's function does
             problem = f"its `where=` fails for these arguments: {type(error).__name__}: {error}"
+            if "'Sized'" in str(error):
+                problem += "; of an array it can ask for the length alone, `len(x)`"
             raise LaunchError(kernel, problem) from error
         if all(kept):
             return

@@ -36,7 +36,8 @@ class Family:
             raise TypeError(f"`{kernel.definition.tree.name}` is a device function; snap.tune takes a kernel")
         if not kernel.generic:
             raise TypeError(
-                f"`{kernel.definition.tree.name}` has no constexpr parameter left, so there is nothing to choose"
+                f"`{kernel.definition.tree.name}` has no constexpr parameter left, so there is nothing to choose;"
+                " declare what is to be chosen as `T: constexpr(int)`"
             )
         self.name, self.what = kernel.definition.tree.name, "constexpr parameter"
         self.free, self.fixed = list(kernel.generic), dict(kernel.bound)

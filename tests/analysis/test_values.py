@@ -15,6 +15,7 @@ from snap.ir import nodes as ir
 from snap.ir.types import BLOCK1, F32, I32, I64, U32, WARP1
 
 THREAD = linear.unknown(("thread",))
+OF_N = ("var", (), 0, "start")  # the first variable that `told` meets
 
 
 def told(proofs: bool, *known: linear.Form) -> Values:
@@ -72,7 +73,8 @@ def test_where_it_wraps_a_model_says():
     """The two threads that meet, and the numbers with which they do."""
     values = told(True)
     one, other = (form(op(op(read(v), "*", 3000), "+", read(u)), values, (), None) for v, u in ((var("a", 30), var("x", 31)), (var("b", 32), var("y", 33))))
-    x, y = (linear.unknown(("var", (), uid, "start")) for uid in (31, 33))
+    a, b, s, u = (values.unknown_of(((), uid), "start") for uid in (30, 32, 31, 33))
+    x, y = linear.unknown(s), linear.unknown(u)
     inside = [x, linear.subtract(linear.number(255), x), linear.subtract(linear.subtract(y, x), linear.number(1)), linear.subtract(linear.number(255), y)]
     zero = [linear.subtract(one, other)]
     found = solve.solve(zero, inside)
@@ -82,12 +84,12 @@ def test_where_it_wraps_a_model_says():
 
         assert z3 is not None
         found = z3_solve(zero, inside)
-    a, b, s, u = (found[("var", (), uid, "start")] for uid in (30, 32, 31, 33))
+    a, b, s, u = (found[atom] for atom in (a, b, s, u))
     assert s != u and (3000 * a + s - 3000 * b - u) % 2**32 == 0
 
 
 @pytest.mark.parametrize("start, stop, step, count, exact", [
-    (const(0), n, const(1), (0, ((("var", (), N.uid, "start"), 1),)), False),  # n may be negative: then it runs not at all
+    (const(0), n, const(1), (0, ((OF_N, 1),)), False),  # n may be negative: then it runs not at all
     (const(0), const(10), const(3), (4, ()), True),
     (const(10), const(0), const(-3), (4, ()), True),
     (const(3), const(1), const(1), (-2, ()), False),
@@ -116,8 +118,8 @@ def test_a_footprint_names_what_it_depends_on():
     values = told(False)
     at = form(op(op(n, "*", 64), "+", op(t, "/", 2)), values, (), None)
     f = Footprint(F32, None, (at,), ())
-    assert unknowns(f, values) == {("var", (), N.uid, "start"): (-(2**31), 2**31 - 1), ("thread",): (0, 1023)}
-    elements = {linear.value(at, {("var", (), N.uid, "start"): 3, ("thread",): k}) for k in range(8)}
+    assert unknowns(f, values) == {OF_N: (-(2**31), 2**31 - 1), ("thread",): (0, 1023)}
+    elements = {linear.value(at, {OF_N: 3, ("thread",): k}) for k in range(8)}
     assert elements == {192, 193, 194, 195}
 
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 MUTANTS = (
+    Mutant("numbers in names count as numbers", "analysis/linear.py",
+           "digits[0].zfill(12)",
+           "digits[0]",
+           ("tests/prove/test_history.py::test_numbers_count_as_numbers",)),
     Mutant("where proofs are wanted nothing is assumed", "analysis/values.py",
            "    if type.kind is ScalarKind.INT and not values.proofs:",
            "    if type.kind is ScalarKind.INT:",

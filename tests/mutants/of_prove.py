@@ -5,6 +5,14 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 MUTANTS = (
+    Mutant("what some iterations add, others may not", "prove/order_text.py",
+           "gcd(ways[0][1], ways[1][1], ways[0][0] - ways[1][0])",
+           "gcd(ways[0][1], ways[1][1])",
+           ("tests/prove/test_order_paces.py::test_what_ways_add",)),
+    Mutant("a variable is a multiple of what iterations may add", "prove/order_loops.py",
+           "if by is not None and gcd(*by) > 1:",
+           "if False:",
+           ("tests/prove/test_order_paces.py::test_iterations_that_fill_all_slots_or_none",)),
     Mutant("what an iteration leaves is below what it divides by", "prove/loops.py",
            "found[p, 1 if atom.kind is kinds.MOD else 0] = None",
            "found[p, 0] = None",
@@ -282,8 +290,8 @@ MUTANTS = (
            "            return NO\n        broken",
            ("tests/prove/test_ladder.py::test_what_is_left_open_is_open",)),
     Mutant("a question to z3 has a context of its own", "analysis/oracles.py",
-           "z3.SolverFor(logic, ctx=z3.Context())",
-           "z3.SolverFor(logic)",
+           "z3.SimpleSolver(ctx=z3.Context())",
+           "z3.SimpleSolver()",
            ("tests/analysis/test_solve.py::test_steps_of_z3_do_not_depend_on_earlier_questions",)),
     Mutant("what stands for a number lies no nearer than that", "prove/context.py",
            "walk.terms.tell(p, atom.low, atom.high)",

@@ -22,7 +22,7 @@ from snap.prove.order import order
 from snap.prove.order_acts import Open
 from snap.prove.order_phases import _whenever
 from snap.prove.order_sites import NamedScope, Questions
-from snap.prove.order_text import quiet
+from snap.prove.order_text import added_by, quiet
 from snap.prove.order_values import Known
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "sync"))
@@ -258,3 +258,45 @@ def test_what_a_call_gives_in_a_loop_is_not_what_was_there_before():
     assert order(function).verdict == "ordered"
     for text, mutant in (*mutations.drop_points(function), *mutations.drop_arrives(function)):
         assert order(mutant).verdict != "ordered", text
+
+
+@kernel(threads=128, where=lambda C, n, blocks: (0 <= n <= 2**20, blocks <= 2**16))
+def some_tiles(C: ptr(float, (n, 64, 32)), n: int, every: int):
+    with each(block):
+        tiles, acc = pipeline(shared(float[64, 32], swizzle=128), 2), registers(float[64])
+        for t in strided(block, shape=n):
+            if t < every:
+                for k in unroll(range(2)):
+                    with stage(tiles) as c, each(warpgroup, c):
+                        store_acc(c, acc, first=32 * k)
+                        async_reduce(C, c, at=(t, 0, 0), op="add")
+
+
+def test_iterations_that_fill_all_slots_or_none():
+    """Which slot comes next is known, though not how many iterations have filled any; with one store more in flight it is not enough."""
+    function = some_tiles._the_one({}).synced
+    assert order(function).verdict == "ordered"
+    later = [order(mutant) for text, mutant in mutations.change_waits(function) if "1" in text]
+    assert later and {found.verdict for found in later} == {"unknown"}
+    assert added_by(function.body, -1) == (0, 0)
+
+
+def of(uid: int, *by: int) -> tuple[ir.Stmt, ...]:
+    at = function().span
+    var = ir.Var(uid, "k", I32, BLOCK1, span=at)
+    more = lambda n: ir.Binary("+", ir.Read(var, I32, span=at), ir.Const(n, I32, span=at), I32, span=at)  # noqa: E731
+    return tuple(ir.Assign(ir.VarTarget(var, span=at), more(n), span=at) for n in by)
+
+
+@pytest.mark.parametrize("then, other, behind, found", [
+    ((4,), (), (), (0, 4)),
+    ((2, 2), (6,), (1,), (7, 2)),
+    ((3,), (3,), (), (3, 0)),
+    ((4,), (1,), (), (1, 3)),
+])  # fmt: skip
+def test_what_ways_add(then, other, behind, found):
+    """A number, and a multiple of another one that depends on the way."""
+    at = function().span
+    either = ir.If(ir.Const(True, BOOL, span=at), of(1, *then), of(1, *other), span=at)
+    assert added_by((either, *of(1, *behind)), 1) == found
+    assert added_by((either, ir.Break(span=at)), 1) is None

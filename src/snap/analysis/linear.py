@@ -15,6 +15,7 @@ guessed.  Non-goals: what the program computes (analysis/values.py), and whether
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 
@@ -56,12 +57,20 @@ def unknown(atom: LinearAtom) -> Form:
     return (0, ((atom, 1),))
 
 
-# Terms are in the order of their atoms' texts, which are long, and wanted again and again.
-_text = lru_cache(maxsize=1 << 14)(repr)
+@lru_cache(maxsize=1 << 14)
+def placed(part: LinearAtom | Form) -> str:
+    """Return the key by which atoms and forms are sorted: their texts, in which numbers count as numbers.  Statements
+    that passes put in are numbered behind all that the process has defined before: by their digits, 999 and 1000 would
+    stand the other way round than 1 and 2.
+    """
+    return _DIGITS.sub(lambda digits: digits[0].zfill(12), repr(part))
+
+
+_DIGITS = re.compile(r"\d+")
 
 
 def _order(term: tuple[LinearAtom, int]) -> str:
-    return _text(term[0])
+    return placed(term[0])
 
 
 def _form(constant: int, terms: dict[LinearAtom, int]) -> Form:
@@ -192,7 +201,7 @@ def exclusive(a: Form, b: Form, bits: int) -> Form:
         return number(a[0] ^ b[0])
     if is_number(b) and bits >= 0 and b[0] == (1 << bits) - 1:
         return subtract(b, a)
-    first, second = (b, a) if is_number(a) else (a, b) if is_number(b) else sorted((a, b), key=repr)
+    first, second = (b, a) if is_number(a) else (a, b) if is_number(b) else sorted((a, b), key=placed)
     return unknown((XOR, first, second, bits))
 
 

@@ -22,14 +22,16 @@ SOLVERS = ("z3", "islpy")  # the packages that have them
 Z3_STEPS, ISL_STEPS = 1_500_000, 3_000_000  # for one question of analysis/solve.py
 
 
-def ask_z3(logic: str, lines: Iterable[str], steps: int) -> tuple[dict[str, int] | NoModel, int]:
+def ask_z3(lines: Iterable[str], steps: int) -> tuple[dict[str, int] | NoModel, int]:
     """lines: of SMT-LIB, which costs a tenth of building z3's terms one by one.  With the answer come the steps that it
     took.  A question has a context of its own: in one that others have used, z3 goes another way, and takes several
-    times as many steps or as few.
+    times as many steps or as few.  And z3's core alone is asked: its strategies by logic (`SolverFor`) end stages
+    after so many milliseconds, or where z3 has so many bytes in the process, and go on with others.  On a busy machine
+    the same question was answered, or was not.
     """
     import z3
 
-    solver: Any = z3.SolverFor(logic, ctx=z3.Context())
+    solver: Any = z3.SimpleSolver(ctx=z3.Context())
     solver.set("rlimit", steps)
     left = allowance.milliseconds()
     if left is not None:
@@ -150,7 +152,7 @@ def z3_solve(zero: Iterable[Form], positive: Iterable[Form]) -> Model | NoModel:
 
     said = [f"(assert (= {term(f)} 0))" for f in zero]
     said += [f"(assert (>= {term(f)} 0))" for f in [*positive, *_known(zero, positive)]]
-    found, _ = ask_z3("ALL", [*(f"(declare-const {name} Int)" for name in names.values()), *said], Z3_STEPS)
+    found, _ = ask_z3([*(f"(declare-const {name} Int)" for name in names.values()), *said], Z3_STEPS)
     if isinstance(found, NoModel):
         return found
     return confirmed({atom: found.get(name, 0) for atom, name in names.items()}, zero, positive)

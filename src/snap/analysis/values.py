@@ -9,8 +9,8 @@ is `(kind, ...)`; those made of forms stand in analysis/linear.py, and the other
                                group)
     (BLOCK,) (CLUSTER,)        the same of the block (in its cluster, where there are clusters), of the cluster
     (COUNT, units, place)      how many units a place has, where only the launch tells
-    (VAR, frame, uid, where)   a variable whose value has no form; `where` tells assignments apart
-    (LOOP, frame, uid)         a loop variable in the current iteration, where its step is no number
+    (VAR, frame, n, where)     the n-th variable that was met, whose value has no form; `where` tells assignments apart
+    (LOOP, frame, n)           a loop variable in the current iteration, where its step is no number
     (TRIP, loop)               how many iterations of the loop came before this one
     (ANY, where)               a value that stands for itself: read from memory, or beyond linear arithmetic
     (OLD, loop, atom)          what `atom` was in an earlier iteration of that loop
@@ -155,6 +155,8 @@ class Values:
     facts: list[Fact] = field(default_factory=list)
     systems: Systems = field(default_factory=Systems)
     numbers: dict[int, tuple[int, object]] = field(default_factory=dict)  # of parts of the text, and these
+    met: dict[int, int] = field(default_factory=dict)  # of variables, by their own numbers
+    uids: list[int] = field(default_factory=list)  # of these, what they were
     proofs: bool = False
     assumed: dict[Form, Scalar] = field(default_factory=dict)
 
@@ -177,9 +179,23 @@ class Values:
         """
         return self.numbers.setdefault(id(part), (len(self.numbers), part))[0]  # kept, so that its id stays its own
 
+    def _nth(self, uid: int) -> int:
+        """Of a variable, in the order in which they are first met, as of expressions: its own number tells how many
+        were declared in this process before.
+        """
+        found = self.met.setdefault(uid, len(self.uids))
+        if found == len(self.uids):
+            self.uids.append(uid)
+        return found
+
+    def unknown_of(self, variable: tuple[Frame, int], where: object) -> LinearAtom:
+        """What a variable is from this place on."""
+        frame, uid = variable
+        return linear.VAR, frame, self._nth(uid), where
+
     def fresh(self, frame: Frame, var: ir.Var, where: object) -> Form:
         self.types[frame, var.uid] = var.type
-        return self.unknown((linear.VAR, frame, var.uid, where), var.privilege)
+        return self.unknown(self.unknown_of((frame, var.uid), where), var.privilege)
 
     def loop_variable(self, frame: Frame, var: ir.Var, start: Form, step: Form) -> Form:
         """Where the step is a number it is counted, `start + step * trip`: so loops over own elements, `range(t, n,
@@ -190,8 +206,8 @@ class Values:
             counted = linear.add(start, self.iteration(loop, var.privilege), step[0])
             self.spans[counted] = held_by(var.type)
             return counted
-        atom, least = (linear.LOOP, frame, var.uid), least_step(step)
         self.types[frame, var.uid] = var.type
+        atom, least = (linear.LOOP, frame, self._nth(var.uid)), least_step(step)
         if least > 0:
             if self.not_negative(start):
                 self.counts.add(atom)
@@ -295,8 +311,8 @@ class Values:
                 return 0, ANY[1]
             case (linear.ANY, _) if atom in self.types:
                 return held_by(self.types[atom])
-            case (linear.VAR, frame, uid, _) | (linear.LOOP, frame, uid) if (frame, uid) in self.types:
-                return held_by(self.types[frame, uid])
+            case (linear.VAR, frame, n, _) | (linear.LOOP, frame, n) if (frame, self.uids[n]) in self.types:
+                return held_by(self.types[frame, self.uids[n]])
             case _:
                 return ANY
 
@@ -407,7 +423,7 @@ def _binary(op: str, a: Form, b: Form, values: Values, type: Scalar) -> Form | N
                 return linear.times(b, a[0])
             if linear.is_number(b):
                 return linear.times(a, b[0])
-            low, high = sorted((a, b), key=repr)
+            low, high = sorted((a, b), key=linear.placed)
             return linear.unknown((linear.MUL, low, high))
         case "/" | "//" | ">>" | "%" | "mod" | "&" if linear.is_number(b):
             n = (

@@ -158,7 +158,7 @@ class Acts(LoopWalk):
     def agreed(self, var: ir.Var, value: Form, where: object) -> Form:
         """What is read from memory, and one value for a group, has a name of its own that says so."""
         if any(atom[0] == linear.ANY for atom in linear.atoms([value])):
-            return self.values.unknown((linear.VAR, self.frame, var.uid, where), var.privilege)
+            return self.values.unknown(self.values.unknown_of((self.frame, var.uid), where), var.privilege)
         return value
 
     # ---- statements ----

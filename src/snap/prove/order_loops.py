@@ -10,6 +10,8 @@ parts of one question, with any number of iterations between, which is asked ins
 
 from __future__ import annotations
 
+from math import gcd
+
 from snap.analysis import linear
 from snap.analysis.trips import loop_values
 from snap.analysis.values import Frame, facts
@@ -18,7 +20,7 @@ from snap.ir import synced
 from snap.ir.effects import assigned
 from snap.ir.walk import statements, ways_out
 from snap.prove.order_kinds import START
-from snap.prove.order_text import breaks, grown_by, leaves, quiet, synchronizes, trips_of, within
+from snap.prove.order_text import added_by, breaks, grown_by, leaves, quiet, synchronizes, trips_of, within
 from snap.prove.order_tokens import Tokens, aged, by_site, inexact, left, met, with_age
 from snap.prove.order_walk import OrderWalk
 
@@ -106,7 +108,7 @@ class LoopWalk(OrderWalk):
                 trips = self.values.iteration(("all", loop), s.var.privilege)
                 self.values.known[key] = linear.add(before, trips, step)
                 continue
-            self.forget(key, ("after", loop))
+            self.multiplied_by(s, key, ("after", loop))
             if step:
                 gone = linear.subtract(self.values.known[key], before)
                 self.values.facts = [*self.values.facts, gone if step > 0 else linear.times(gone, -1)]
@@ -144,7 +146,7 @@ class LoopWalk(OrderWalk):
             if step is not None and key in self.values.known:
                 self.values.known[key] = linear.add(self.values.known[key], trip, step)
             else:
-                self.forget(key, ("head", loop))
+                self.multiplied_by(s, key, ("head", loop))
                 free.append(key)
         self.heads[loop] = self.as_counted(free, loop)
         if isinstance(s, ir.For):
@@ -163,6 +165,17 @@ class LoopWalk(OrderWalk):
         if any(isinstance(w, ir.Continue) for w in ways_out(s.body)):
             return None
         return grown_by(s.body, uid) or None
+
+    def multiplied_by(self, s: ir.For | ir.While, key: tuple, where: tuple) -> None:
+        """The variable is what it was, and a multiple of what iterations may add: where some of them fill four stages,
+        and others none, it is known which slot comes next.
+        """
+        before, by = self.values.known.get(key), None
+        if before is not None and key[0] == self.frame and isinstance(key[1], int):
+            by = added_by(_body(s), key[1])
+        self.forget(key, where)
+        if by is not None and gcd(*by) > 1:
+            self.values.known[key] = linear.add(before, self.values.known[key], gcd(*by))
 
     def run_out(self, s: ir.For, values: range) -> None:
         context = self.values.context

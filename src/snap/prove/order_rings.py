@@ -160,7 +160,7 @@ class Rings(Paces):
         """
         alone = any(isinstance(one, synced.Elect) for one in statements(case.body))
         units = 0 if alone else self.unit_mask(self.chosen(s, case, self.active), whole=True)
-        for uid in {key[1][1] for key in self.ghosts(case.body) if key[1][0] == WAITED} - self.turns.keys():
+        for uid in sorted({key[1][1] for key in self.ghosts(case.body) if key[1][0] == WAITED} - self.turns.keys()):
             counts = [key for key in self.followed if _arrival(key) == uid]
             if not self.barriers[uid].everywhere and all(self.waited_for(uid, key, end, ends) for key in counts):
                 self.change(lambda site, st, uid=uid: _loaded(site, st, uid, units))

@@ -302,6 +302,33 @@ def grown_by(body: ir.Body, uid: int) -> int | None:
     return total
 
 
+def added_by(body: ir.Body, uid: int) -> tuple[int, int] | None:
+    """Return what these statements add to a variable: a number, and of which number some multiple more, depending on
+    the way through them; None where they do anything else with it, or may be left.  `if c: i += 4` adds 0, or 4 more.
+    """
+    total = more = 0
+    for s in body:
+        if isinstance(s, ir.Assign) and isinstance(s.target, ir.VarTarget) and s.target.var.uid == uid:
+            by = increment(s, uid)
+            found = None if by is None else (by, 0)
+        elif not any(v.uid == uid for x in statements((s,)) for v in assigned(x)):
+            found = 0, 0
+        elif isinstance(s, (ir.Group, ir.Partition, ir.Claim)):
+            found = added_by(s.body, uid)
+        elif isinstance(s, ir.If):
+            ways = added_by(s.then, uid), added_by(s.other, uid)
+            found = None if None in ways else (ways[1][0], gcd(ways[0][1], ways[1][1], ways[0][0] - ways[1][0]))  # type: ignore[index]
+        elif isinstance(s, ir.For) and (inside := added_by(s.body, uid)) is not None:
+            values = loop_values(s)
+            found = (0, gcd(*inside)) if values is None else (inside[0] * len(values), inside[1])
+        else:
+            found = None
+        if found is None or leaves((s,)):
+            return None
+        total, more = total + found[0], gcd(more, found[1])
+    return total, more
+
+
 def within(x: Form, stop: Form, step: Form) -> list[Form]:
     """A loop's variable has not reached the end."""
     if not linear.is_number(step) or not step[0]:

@@ -7,7 +7,7 @@ answer, not that of the compiler's own solver.  Non-goals: walking.
 from __future__ import annotations
 
 from snap.analysis import linear
-from snap.analysis.linear import Form
+from snap.analysis.linear import Form, LinearAtom
 from snap.analysis.values import Frame, Position, Values, form
 from snap.diag.span import Span
 from snap.ir import nodes as ir
@@ -23,12 +23,15 @@ class TooMuch(Exception):
 
 
 class Known(Values):
-    """What integers are.  `context`: which iterations of the loops that are run out we are in."""
+    """What integers are.  `context`: which iterations of the loops that are run out we are in.  `implied`: by unknown,
+    what is not negative because of what it is.
+    """
 
     context: tuple = ()
 
     def __init__(self) -> None:
         super().__init__(systems=Solvers())
+        self.implied: dict[LinearAtom, tuple[Form, ...]] = {}
 
     def beyond(self, e: ir.Expr, frame: Frame, at: Position | None, parts: tuple[Form, ...] = ()) -> Form:
         match e:
@@ -40,5 +43,3 @@ class Known(Values):
                 self.implied[found[1][0][0]] = (linear.subtract(a, found), linear.subtract(b, found))
                 return found
         return self.anything((frame, self.number(e), self.context), e.type)  # type: ignore[arg-type]
-
-    implied: dict = {}

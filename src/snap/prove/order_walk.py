@@ -48,7 +48,6 @@ class OrderWalk:
     def __init__(self, kernel: synced.Function):
         self.kernel = kernel
         self.values: Any = Known()  # whose variables are the program's, and counters of ours
-        self.values.implied = {}
         threads = kernel.place.held(Level.THREAD)
         if threads is None or threads.count is None:
             raise TooMuch("how many threads it has is not known")
@@ -189,8 +188,7 @@ class OrderWalk:
 
     def forget(self, key: tuple[Frame, int], where: object) -> None:
         """A variable has a value of which only its type is known."""
-        frame, uid = key
-        atom = (linear.VAR, frame, uid, where)
+        atom = self.values.unknown_of(key, where)
         if key in self.naturals:
             self.values.counts.add(atom)
         self.values.known[key] = self.values.unknown(atom, self.privileges.get(key, THREAD1))

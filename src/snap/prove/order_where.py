@@ -75,7 +75,7 @@ def _combined(op: str, a: Form, b: Form) -> Form:
         case "*" if linear.is_number(a):
             return linear.times(b, a[0])
         case "*":
-            low, high = sorted((a, b), key=repr)
+            low, high = sorted((a, b), key=linear.placed)
             return linear.unknown((linear.MUL, low, high))
         case "**" if linear.is_number(a) and linear.is_number(b) and 0 <= b[0] < 100:
             return linear.number(a[0] ** b[0])

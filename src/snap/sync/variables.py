@@ -157,7 +157,7 @@ class Variables:
 
     def unknown_at_top(self, variable: tuple[Frame, int], loop: int) -> Form:
         """A variable that the loop assigns, at the top of an iteration."""
-        return self.values.unknown((linear.VAR, *variable, ("loop", loop)), self.privileges[variable])
+        return self.values.unknown(self.values.unknown_of(variable, ("loop", loop)), self.privileges[variable])
 
     def join(self, paths: Paths, other: Paths, where: Where, meeting: int) -> None:
         """Paths meet: what they do not agree about is unknown."""
@@ -168,4 +168,4 @@ class Variables:
 
     def _merged(self, variable: tuple[Frame, int], meeting: int) -> Form:
         privilege = self.privileges.get(variable, THREAD1)
-        return self.values.unknown((linear.VAR, *variable, ("join", meeting)), privilege)
+        return self.values.unknown(self.values.unknown_of(variable, ("join", meeting)), privilege)

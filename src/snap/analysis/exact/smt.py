@@ -32,7 +32,7 @@ class Z3:
                 f"(declare-const {name} Int)(assert (and (<= {integer(low)} {name}) (<= {name} {integer(high)})))"
             )
         lines += [f"(assert {self._text(c, linear)})" for c in said]
-        values, self.took = ask_z3("QF_LIA" if linear else "QF_NIA", lines, steps)
+        values, self.took = ask_z3(lines, steps)
         if isinstance(values, NoModel):
             return values
         return system.model({(atom,): values[_mono((atom,))] for atom in system.atoms if _mono((atom,)) in values})

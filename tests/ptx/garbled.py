@@ -33,6 +33,8 @@ BODIES = (
     ".shared .align 16 .b8 s[512]; mov.u32 %r4, s; shl.b32 %r5, %r0, 4; add.u32 %r4, %r4, %r5; st.shared.v4.u32 [%r4], {%r0, %r0, %r5, %r5}; bar.sync 0; ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r6, %r7, %r8, %r9}, [%r4];",
     ".shared .align 8 .b64 bar[1]; mov.u32 %r4, bar; setp.eq.u32 %p1, %r0, 0; @%p1 mbarrier.init.shared::cta.b64 [%r4], 32; bar.sync 0; mbarrier.arrive.shared::cta.b64 %d1, [%r4]; w: mbarrier.try_wait.shared::cta.b64 %p2, [%r4], %d1; @!%p2 bra w;",
     "ld.param.u64 %d0, [p0]; atom.global.add.u32 %r4, [%d0], 1; fence.acq_rel.gpu; ld.acquire.gpu.global.u32 %r5, [%d0]; cvt.rn.f32.u32 %f1, %r5; cvt.rzi.s32.f32 %r6, %f1; prmt.b32 %r7, %r5, %r6, 0x5410; red.global.max.u32 [%d0+4], %r7;",
+    "ld.param.u64 %d0, [p0]; wmma.load.c.sync.aligned.row.m8n8k4.f64 {%g0, %g1}, [%d0], 8; wmma.load.a.sync.aligned.row.m8n8k4.global.f64 {%g2}, [%d0]; wmma.mma.sync.aligned.row.col.m8n8k4.f64.f64.f64.f64 {%g0, %g1}, {%g2}, {%g2}, {%g0, %g1}; wmma.store.d.sync.aligned.col.m8n8k4.f64 [%d0], {%g0, %g1};",
+    "ld.param.u64 %d0, [p0]; mov.u64 %d1, %clock64; again: mov.u64 %d2, %clock64; sub.u64 %d2, %d2, %d1; nanosleep.u32 4; setp.lt.u64 %p1, %d2, 100; @%p1 bra again; ld.volatile.global.u32 %r5, [%d0];",
     "{ .reg .b32 %r<3>; mov.u32 %r1, %laneid; { .param .b32 a; .param .b32 r; st.param.b32 [a], %r1; call.uni (r), f, (a); ld.param.b32 %r2, [r]; } }",
 )
 FUNCTION = ".func (.param .b32 r) f (.param .b32 a) { .reg .b32 %x<3>; ld.param.b32 %x0, [a]; mul.lo.s32 %x1, %x0, %x0; st.param.b32 [r], %x1; ret; }\n"

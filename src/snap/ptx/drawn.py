@@ -24,7 +24,8 @@ SHARES = (0.05, 0.5, 0.9, 1.0)  # of the warps that stand at one instruction, ho
 
 class Drawn:
     def __init__(self, seed: int):
-        self.random = np.random.default_rng(abs(seed))  # as the CPU machine's are
+        self.seed = abs(seed)
+        self.random = np.random.default_rng(self.seed)  # as the CPU machine's are
 
     def next(self, m: Machine, ready: np.ndarray) -> tuple[int, Lanes]:
         """Who goes on, and where."""

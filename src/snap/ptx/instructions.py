@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from snap.ptx import accesses, calls, carries, collectives, matrices, refused, transfers
+from snap.ptx import accesses, calls, carries, collectives, matrices, refused, transfers, wmma
 from snap.ptx.comparisons import COMBINE, comparison, half, split
 from snap.ptx.errors import PtxError, PtxFaultKind
 from snap.ptx.integers import by_table
@@ -376,5 +376,6 @@ _SPECIAL = {
     "stmatrix": matrices.store_matrix,
     "mma": matrices.mma,
     "wgmma": matrices.wgmma,
+    "wmma": wmma.step,
     "mbarrier": transfers.mbarrier,
 }

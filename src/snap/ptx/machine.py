@@ -473,7 +473,7 @@ _NOT_UNDERSTOOD = (KeyError, ValueError, IndexError, TypeError, AttributeError, 
 TOGETHER = frozenset(  # by threads of a warp
     (
         *("bar", "barrier", "shfl", "vote", "match", "redux", "activemask", "elect"),
-        *("ldmatrix", "stmatrix", "movmatrix", "mma", "wgmma", "setmaxnreg"),
+        *("ldmatrix", "stmatrix", "movmatrix", "mma", "wgmma", "wmma", "setmaxnreg"),
     )
 )
 CONTROL = TOGETHER | {"bra", "brx", "exit", "ret", "call", "trap"}  # after which not all go on with the next one

@@ -14,7 +14,6 @@ _WHY: dict[str, str] = {
     "multimem": "memory of several GPUs is not here",
     "tcgen05": _FIFTH,
     "clusterlaunchcontrol": "work that blocks take from each other is not here",
-    "wmma": "fragments whose layout the ISA leaves open are not here: `mma.sync` says who holds what",
     "stackrestore": "a stack whose size is found at run time is not here",
     "stacksave": "a stack whose size is found at run time is not here",
     "alloca": "a stack whose size is found at run time is not here",
@@ -30,6 +29,8 @@ def why(parts: tuple[str, ...]) -> str:
             found = "stochastic rounding is not here"
         elif parts[0] in ("mma", "wgmma") and any(w in ("sp", "sp::ordered_metadata") for w in parts):
             found = "sparse mma and wgmma are not here"
+        elif parts[0] == "wmma":
+            found = "of wmma, f16, bf16, tf32, f64 (to nearest) and 8-bit integers are here"
         elif parts[0] in ("vote", "shfl") and "sync" not in parts:
             found = "without `.sync` PTX has it before sm_70 alone, where lanes run in step; write "
             found += f"`{parts[0]}.sync`, which names them"

@@ -54,6 +54,8 @@ SETS = {
     "FP8": "e4m3|e5m2",
     "INT8": "s8|u8",
     "INT4": "s4|u4",
+    "TILE": "m16n16k16|m8n32k16|m32n8k16",
+    "NEARBY": "global|shared|shared::cta",
     "SEM": "relaxed|acquire|release|acq_rel",
 }
 
@@ -310,6 +312,42 @@ mma sync aligned m8n8k4 row col f64 f64 f64 f64 : {=f64*2} {f64*1} {f64*1} {f64*
 mma sync aligned m16n8k4 row col f64 f64 f64 f64 : {=f64*4} {f64*2} {f64*1} {f64*4}
 mma sync aligned m16n8k8 row col f64 f64 f64 f64 : {=f64*4} {f64*4} {f64*2} {f64*4}
 mma sync aligned m16n8k16 row col f64 f64 f64 f64 : {=f64*4} {f64*8} {f64*4} {f64*4}
+wmma ^load ^a|b sync aligned row|col TILE ?NEARBY f16 : {=s32*8} [] u32?
+wmma ^load ^a|b sync aligned row|col m16n16k16 ?NEARBY bf16 : {=s32*4} [] u32?
+wmma ^load ^a sync aligned row|col m8n32k16 ?NEARBY bf16 : {=s32*2} [] u32?
+wmma ^load ^b sync aligned row|col m8n32k16 ?NEARBY bf16 : {=s32*8} [] u32?
+wmma ^load ^a sync aligned row|col m32n8k16 ?NEARBY bf16 : {=s32*8} [] u32?
+wmma ^load ^b sync aligned row|col m32n8k16 ?NEARBY bf16 : {=s32*2} [] u32?
+wmma ^load ^a|b sync aligned row|col m16n16k16 ?NEARBY INT8 : {=s32*2} [] u32?
+wmma ^load ^a sync aligned row|col m8n32k16 ?NEARBY INT8 : {=s32*1} [] u32?
+wmma ^load ^b sync aligned row|col m8n32k16 ?NEARBY INT8 : {=s32*4} [] u32?
+wmma ^load ^a sync aligned row|col m32n8k16 ?NEARBY INT8 : {=s32*4} [] u32?
+wmma ^load ^b sync aligned row|col m32n8k16 ?NEARBY INT8 : {=s32*1} [] u32?
+wmma ^load ^a|b sync aligned row|col m16n16k8 ?NEARBY tf32 : {=s32*4} [] u32?
+wmma ^load ^a|b sync aligned row|col m8n8k4 ?NEARBY f64 : {=f64*1} [] u32?
+wmma ^load ^c sync aligned row|col TILE ?NEARBY f16 : {=s32*4} [] u32?
+wmma ^load ^c sync aligned row|col TILE|m16n16k8 ?NEARBY f32 : {=f32*8} [] u32?
+wmma ^load ^c sync aligned row|col TILE ?NEARBY s32 : {=s32*8} [] u32?
+wmma ^load ^c sync aligned row|col m8n8k4 ?NEARBY f64 : {=f64*2} [] u32?
+wmma ^store ^d sync aligned row|col TILE ?NEARBY f16 : [] {s32*4} u32?
+wmma ^store ^d sync aligned row|col TILE|m16n16k8 ?NEARBY f32 : [] {f32*8} u32?
+wmma ^store ^d sync aligned row|col TILE ?NEARBY s32 : [] {s32*8} u32?
+wmma ^store ^d sync aligned row|col m8n8k4 ?NEARBY f64 : [] {f64*2} u32?
+wmma ^mma sync aligned row|col row|col TILE f16 f16 : {=s32*4} {s32*8} {s32*8} {s32*4}
+wmma ^mma sync aligned row|col row|col TILE f16 f32 : {=s32*4} {s32*8} {s32*8} {f32*8}
+wmma ^mma sync aligned row|col row|col TILE f32 f16 : {=f32*8} {s32*8} {s32*8} {s32*4}
+wmma ^mma sync aligned row|col row|col TILE f32 f32 : {=f32*8} {s32*8} {s32*8} {f32*8}
+wmma ^mma sync aligned row|col row|col m16n16k16 f32 bf16 bf16 f32 : {=f32*8} {s32*4} {s32*4} {f32*8}
+wmma ^mma sync aligned row|col row|col m8n32k16 f32 bf16 bf16 f32 : {=f32*8} {s32*2} {s32*8} {f32*8}
+wmma ^mma sync aligned row|col row|col m32n8k16 f32 bf16 bf16 f32 : {=f32*8} {s32*8} {s32*2} {f32*8}
+wmma ^mma sync aligned row|col row|col m16n16k16 ?satfinite s32 s8 s8 s32 : {=s32*8} {s32*2} {s32*2} {s32*8}
+wmma ^mma sync aligned row|col row|col m16n16k16 ?satfinite s32 u8 u8 s32 : {=s32*8} {s32*2} {s32*2} {s32*8}
+wmma ^mma sync aligned row|col row|col m8n32k16 ?satfinite s32 s8 s8 s32 : {=s32*8} {s32*1} {s32*4} {s32*8}
+wmma ^mma sync aligned row|col row|col m8n32k16 ?satfinite s32 u8 u8 s32 : {=s32*8} {s32*1} {s32*4} {s32*8}
+wmma ^mma sync aligned row|col row|col m32n8k16 ?satfinite s32 s8 s8 s32 : {=s32*8} {s32*4} {s32*1} {s32*8}
+wmma ^mma sync aligned row|col row|col m32n8k16 ?satfinite s32 u8 u8 s32 : {=s32*8} {s32*4} {s32*1} {s32*8}
+wmma ^mma sync aligned row|col row|col m16n16k8 f32 tf32 tf32 f32 : {=f32*8} {s32*4} {s32*4} {f32*8}
+wmma ^mma sync aligned row|col row|col m8n8k4 ?rn f64 f64 f64 f64 : {=f64*2} {f64*1} {f64*1} {f64*2}
 wgmma ^mma_async sync aligned M64 f16|f32 f16 f16 : {=sums} u64 u64 ! #signed #signed #0-1 #0-1
 wgmma ^mma_async sync aligned M64 f16|f32 f16 f16 : {=sums} {b32*4} u64 ! #signed #signed #0-1
 wgmma ^mma_async sync aligned M64 f32 bf16 bf16 : {=sums} u64 u64 ! #signed #signed #0-1 #0-1

@@ -119,7 +119,7 @@ class Lanes:
         return self.launch.threads
 
     def full(self, x) -> np.ndarray:
-        return np.broadcast_to(x, self.shape)
+        return x if type(x) is np.ndarray and x.shape == self.shape else np.broadcast_to(x, self.shape)
 
     def active(self, m) -> np.ndarray:
         return np.ones(self.shape, np.bool_) if m is None else np.broadcast_to(m, self.shape)

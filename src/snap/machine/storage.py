@@ -94,6 +94,11 @@ class Prepared:
         self.lin, self.bounds, self.base, self.top, self.run = lin, bounds, base, top, run
 
 
+def _exceeds(room, most: int) -> bool:
+    """Whether it is more anywhere."""
+    return room > most if type(room) is int else bool(np.any(np.greater(room, most)))
+
+
 class StorageView:
     """`size` elements (a block, if `stride`) of `width` scalars each; `stride` is the distance of two blocks' copies in
     scalars; `past`: so many bytes the first one lies behind an address where the hardware could access it.
@@ -110,7 +115,8 @@ class StorageView:
         self.size = (storage.size if pitch else len(storage.bytes)) // elem.bytes
         self.needs = alignment(elem)
         self.past = storage.address % self.needs
-        self.shadow = None if storage.shadow is None else storage.shadow[:usable].view(BITS[8 * dtype.itemsize])
+        self.shadow: Any = None if storage.shadow is None else storage.shadow[:usable].view(BITS[8 * dtype.itemsize])
+        self.ones = None if self.shadow is None else ~self.shadow.dtype.type(0)  # of an element that was written
         self.offset = self.lanes.row * self.stride if self.stride and self.lanes.shape[0] > 1 else None
         self.several = self.width > 1
         self.record = storage.record
@@ -143,14 +149,14 @@ class StorageView:
         room = 1
         for d in dims:
             room = room * d
-        wide = np.any(np.greater(room, 0x7FFFFFFF))
+        wide = _exceeds(room, 0x7FFFFFFF)
         lin = None
         for axis, (i, d) in enumerate(zip(index, dims)):
             i = self._inside(i, d, m, site, index, axis)
             if wide:
                 i = i.astype(np.int64)
             lin = i if lin is None else lin * d + i
-        if np.any(np.greater(room, self.size)):
+        if _exceeds(room, self.size):
             lin = self._inside(lin, self.size, m, site, index)
         return lin
 
@@ -231,8 +237,7 @@ class StorageView:
         return from_memory(value, self.scalar) if self.encoded else value
 
     def _check_initialised(self, cells, m, site: FaultSite) -> None:
-        ones = self.shadow.dtype.type(np.iinfo(self.shadow.dtype).max)
-        shadow: Any = self.shadow
+        shadow, ones = self.shadow, self.ones
         bad = np.zeros((), np.bool_)
         for k in range(self.width):
             bad = bad | (shadow[cells + k] != ones)
@@ -343,7 +348,7 @@ class StorageView:
 
     def _mark(self, cells) -> None:
         if self.shadow is not None and not self.storage.complete:
-            self.shadow[cells] = np.iinfo(self.shadow.dtype).max
+            self.shadow[cells] = self.ones
             self.storage.dirty = True
 
     # ---- indices prepared once ----
@@ -426,8 +431,7 @@ class StorageView:
             value.reshape(-1)[:count] = self.flat[start : start + count]
             return from_memory(value, self.scalar) if self.encoded else value
         if self.shadow is not None and not self.storage.is_complete():
-            ones = np.iinfo(self.shadow.dtype).max
-            if self.several or not (self.shadow[start:].take(p.lin, mode="wrap") == ones).all():
+            if self.several or not (self.shadow[start:].take(p.lin, mode="wrap") == self.ones).all():
                 return None
         if p.run:
             value = self.flat[start : start + p.lin.size].reshape(p.lin.shape).copy()

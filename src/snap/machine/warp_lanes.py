@@ -209,7 +209,7 @@ class WarpLanes(Lanes, RegisterFile):
     def record(
         self, view: StorageView, cells, width: int, m, kind: LogKind, order: MemoryOrder, site: FaultSite
     ) -> None:
-        lanes = np.flatnonzero(self.active(m)[0])
+        lanes = np.arange(self.shape[1]) if m is None else np.flatnonzero(self.full(m)[0])
         cells = self.full(cells)[0][lanes].astype(np.int64)
         spoken = self._spoken(kind)
         if order != MemoryOrder.RELAXED:

@@ -175,7 +175,17 @@ def test_structs_have_arrays_that_come_back():
         ("_Z1kIN3foo3BarIiEELin5EEvv", "k<foo::Bar<int>, -5>"),
         ("_Z1kIPKfJjLi3EEEvv", "k<float const*, unsigned int, 3>"),
         ("_ZL4onlyPf", "only"),
-        *((name, name) for name in ("k", "_Z", "_Z99x", "_ZN", "_ZN1", "_Z1kIS_E", "_Z1kI", "_Z1kIL", "_Z1kI" + "P" * 3000)),
+        ("_Z1kI1AS0_EvT_T0_", "k<A, A>"),
+        ("_Z1fIPKfS1_EvT_T0_", "f<float const*, float const*>"),
+        ("_Z1fIN2ns1BINS0_1AEEEPS3_EvT_T0_", "f<ns::B<ns::A>, ns::B<ns::A>*>"),
+        ("_Z1fISt5less2IiES0_I1DEEvT_T0_", "f<std::less2<int>, std::less2<D>>"),
+        ("_Z1gI1CS0_IiEEvT0_", "g<C, C<int>>"),
+        ("_ZN2ns1hI1CIS1_I1DEES3_EEvT_T0_", "ns::h<C<C<D>>, C<D>>"),
+        ("_ZSt2mvI1DEvT_", "std::mv<D>"),
+        ("_ZN2ns1kINS_1AENS_1BIS1_EEEEvv", "ns::k<ns::A, ns::B<ns::A>>"),
+        ("_Z1kISt4lessIiES1_EvT_", "k<std::less<int>, std::less<int>>"),
+        ("_Z1kISsEvv", "k<std::string>"),
+        *((name, name) for name in ("k", "_Z", "_Z99x", "_ZN", "_ZN1", "_Z1kIS7_E", "_Z1kISE", "_Z1kISé_E", "_Z1kI", "_Z1kIL", "_Z1kI" + "P" * 3000)),
     ],
 )
 def test_names_as_compilers_mangle_them(name, source):

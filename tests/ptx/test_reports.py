@@ -53,3 +53,14 @@ def test_a_barrier_for_some_serves_others_after_them():
     body = "bar.sync 1, 64; ld.param.u64 %d0, [p0]; mul.wide.u32 %d1, %r0, 4; add.s64 %d0, %d0, %d1; st.global.u32 [%d0], 1;"
     run(kernel(body, 1), "k", 1, 128, [out])
     assert out.all()
+
+
+def test_inlined_code_is_found_by_its_calls():
+    """The innermost call comes first; a call's own place says by which call it came."""
+    text = kernel(
+        "\n.loc 1 30 2\nmov.u32 %r3, 0;\n.loc 2 7 1, function_name $L0, inlined_at 1 30 2\nmov.u32 %r4, 0;\n.loc 3 5 3, function_name $L0+4, inlined_at 2 7 1\ntrap;", 1
+    ).replace(".visible", '.file 1 "k.cu"\n.file 2 "sum.cuh"\n.file 3 "leaf.cuh"\n.visible', 1)
+    with pytest.raises(PtxFault) as caught:
+        run(text, "k", 1, 1, [np.zeros(1, np.uint32)])
+    assert caught.value.diagnostic.note == "from leaf.cuh:5, inlined at sum.cuh:7, inlined at k.cu:30"
+    assert caught.value.line == ("leaf.cuh", 5)

@@ -32,8 +32,13 @@ class PtxError(SnapError):
 
 
 def from_line(at: Instruction, files: dict[int, str]) -> str:
-    """The line of the source that an instruction was made of, where the PTX says it."""
-    return "" if at.line is None else f"from {files.get(at.line[0], '?')}:{at.line[1]}"
+    """The line of the source that an instruction was made of, and the calls by which it was inlined, where the PTX says
+    it.
+    """
+    if at.line is None:
+        return ""
+    first, *calls = (f"{files.get(file, '?')}:{line}" for file, line in zip(at.line[::2], at.line[1::2]))
+    return ", inlined at ".join([f"from {first}", *calls])
 
 
 class PtxFaultKind(Word):

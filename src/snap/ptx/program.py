@@ -14,6 +14,7 @@ from snap.diag.span import Span
 from snap.ptx import jumps, tree
 from snap.ptx.callgraph import recursive
 from snap.ptx.errors import PtxError
+from snap.ptx.inlined import Lines, Sites
 from snap.ptx.operand_types import checked
 from snap.ptx.operands import (
     Address,
@@ -67,7 +68,7 @@ BUILT_IN = ("vprintf", "__assertfail")  # functions that the driver has
 
 @record
 class Instruction:
-    """parts: the operation's words; guard: a predicate's register, or None; line: of the source, (file, line)."""
+    """parts: the operation's words; guard: a predicate's register, or None; line: of the source (inlined.py)."""
 
     parts: tuple[str, ...]
     operands: tuple[Operand, ...]
@@ -75,7 +76,7 @@ class Instruction:
     negated: bool
     function: int
     span: Span
-    line: tuple[int, int] | None
+    line: Lines | None
 
     @property
     def name(self) -> str:
@@ -215,7 +216,8 @@ class _Loader:
         self.bytes = {"global": 0, "shared": 0, "local": 0}
         self.dynamic: int | None = None  # first the alignment of shared memory that is given at launch, then its start
         self.files: dict[int, str] = {}
-        self.line: tuple[int, int] | None = None  # the source line of the instructions that follow
+        self.line: Lines | None = None  # the source line of the instructions that follow
+        self.sites = Sites()
         self.shared: list[SharedVariable] = []
         self.open: list[tuple[int, _Scope, tree.Instruction]] = []  # instructions whose labels are not known yet
 
@@ -343,7 +345,7 @@ class _Loader:
                 case tree.Targets() | tree.Prototype():
                     scope.names[s.label] = Several(()) if isinstance(s, tree.Prototype) else self._targets(s, scope)
                 case tree.Location():
-                    self.line = (s.file, s.line)  # of what follows in the text, whatever block it is in
+                    self.line = self.sites.chain(s)  # of what follows in the text, whatever block it is in
                 case tree.Block():
                     self._block(s, f, scope, depth + 1)
                 case tree.Instruction():

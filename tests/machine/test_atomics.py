@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,6 +13,7 @@ from machine import build as b
 from snap.ir import nodes as ir
 from snap.ir.types import BF16, F16, F32, I32, U32, U64
 from snap.machine import numbers, run_adversarial, run_reference
+from snap.machine.atomics import _in_order
 
 
 def run(op, type, memory, where, *operands, wanted=True, stepwise=False):
@@ -100,3 +103,12 @@ def test_atomic_loads_and_stores():
     run("store", I32, memory, np.arange(64, dtype=np.int32), np.arange(64, dtype=np.int32), wanted=False)
     assert memory.tolist() == list(range(64))
     assert run("load", I32, memory, np.arange(64, dtype=np.int32)[::-1].copy()).tolist() == list(range(63, -1, -1))
+
+
+def test_adding_nothing_changes_nothing():
+    """A loop that waits may ask by adding 0: it is seen to stand still after some rounds, and not after hundreds of thousands."""
+    launch = SimpleNamespace(changes=0)
+    view = SimpleNamespace(flat=np.zeros(4, np.int32), scalar=I32, lanes=SimpleNamespace(launch=launch))
+    for amount, changes in ((0, 0), (1, 1)):
+        _in_order(view, "add", np.add, np.array([1, 2]), (np.full(2, amount, np.int32),))
+        assert launch.changes == changes and view.flat.tolist() == [0, amount, amount, 0]

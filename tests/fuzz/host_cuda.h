@@ -194,18 +194,18 @@ static inline int __hadd(int a, int b) { return (int)(((long long)a + b) >> 1); 
 
 namespace snap_host {
 
-// C's cast of a value, except that a float which does not fit an integer saturates, and NaN gives 0.
+// C's cast of a value, except that a float which does not fit an integer saturates, and a NaN gives 0, or where either has 64 bits the integer's top bit alone.
 template <class T> struct Limits;
 #define SNAP_LIMITS(type, least, most) template <> struct Limits<type> { static constexpr type low = least, high = most; };
 SNAP_LIMITS(int, -2147483647 - 1, 2147483647) SNAP_LIMITS(unsigned int, 0, 4294967295u)
 SNAP_LIMITS(long long, -9223372036854775807ll - 1, 9223372036854775807ll) SNAP_LIMITS(unsigned long long, 0, 18446744073709551615ull)
-template <class T> static inline T saturated(double x) {
-    return x != x ? 0 : x <= (double)Limits<T>::low ? Limits<T>::low : x >= (double)Limits<T>::high ? Limits<T>::high : (T)x;
+template <class T> static inline T saturated(double x, bool wide) {
+    return x != x ? (wide ? (T)(1ull << (8 * sizeof(T) - 1)) : 0) : x <= (double)Limits<T>::low ? Limits<T>::low : x >= (double)Limits<T>::high ? Limits<T>::high : (T)x;
 }
 template <class T, class From> struct To { static T of(From x) { return (T)x; } };
 #define SNAP_TO(type) \
-    template <> struct To<type, float> { static type of(float x) { return saturated<type>(x); } }; \
-    template <> struct To<type, double> { static type of(double x) { return saturated<type>(x); } };
+    template <> struct To<type, float> { static type of(float x) { return saturated<type>(x, sizeof(type) == 8); } }; \
+    template <> struct To<type, double> { static type of(double x) { return saturated<type>(x, true); } };
 SNAP_TO(int) SNAP_TO(unsigned int) SNAP_TO(long long) SNAP_TO(unsigned long long)
 template <class T, class From> static inline T to(From x) { return To<T, From>::of(x); }
 

@@ -216,7 +216,7 @@ def test_shape_that_divides_by_zero(make, ran):
     (I32, "1", "takes one i32"), (I32, None, "got None"),
     (I32, np.zeros(1, np.int32), "pass `.item\\(\\)`"),
     (F32, 1e39, "does not fit f32"), (F16, 70000, "does not fit f16"), (BF16, 3.4e38, "does not fit bf16"),
-    (F32, 10**400, "does not fit f32"), (F64, 10**400, "does not fit f64"), (F32, 1j, "takes a number"), (F32, "1", "takes one f32"),
+    (F32, 10**400, "does not fit f32"), (F64, 10**400, "does not fit f64"), (F32, 1j, "takes a number"), (F32, np.complex64(1 + 2j), "takes a number"), (F32, "1", "takes one f32"),
     (BOOL, 1, "takes True or False"), (BOOL, None, "takes True or False"),
 ])
 def test_numbers_refused(make, ran, type, value, match):

@@ -332,6 +332,40 @@ def test_units_of_one_scope_do_not_meet(at, meet):
         k[2](np.zeros(256, np.float32), 128)
 
 
+VIEWS = {
+    "of four": ("y.view(int4)[i] = int4(1, 2, 3, 4)", "y[i] = n"),
+    "of four, later": ("y[i] = n", "y.view(int4)[i] = int4(1, 2, 3, 4)"),
+    "of a byte": ("y.view(i8)[i] = i8(n)", "y[i] = n"),
+    "of one size": ("y.view(u32)[63 - i] = u32(n)", "y[i] = n"),
+    "read": ("v: int2 = y.view(int2)[i]", "y[i] = n + v.x"),
+}
+SEEN = "@kernel(threads=64)\ndef k(y: ptr(int), n: int):\n{memory}    with {scope}:\n        {first}\n        {then}\n"
+SCOPES = {
+    "each": ("", "each(thread, y) as i"),
+    "promised": ("    i: int @ thread[1] = id()\n", "partition(y, p=thread[1], f=lambda j: j, disjoint=True) as y, group(thread[1])"),
+}
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+@pytest.mark.parametrize("view", VIEWS)
+def test_units_do_not_meet_in_views_of_other_elements(view, scope):
+    """An element of one view is bytes of others: who touches them is one question."""
+    memory, head = SCOPES[scope]
+    head = head.replace(" as y", " as z")
+    first, then = (text.replace("y[", "z[").replace("y.", "z.") if memory else text for text in VIEWS[view])
+    k = defined(SEEN.format(memory=memory, scope=head, first=first, then=then))
+    with pytest.raises(MachineError, match="meet in one element of `y`|touch one element") as found:
+        k[1](np.zeros(256, np.int32), 5)
+    assert found.value.diagnostic.span.line >= 6
+
+
+def test_units_that_stay_in_their_bytes_are_told_apart_in_views_of_all_sizes():
+    body = "y.view(int4)[i] = int4(1, 2, 3, 4)\n        y[4 * i + n] = 7\n        y.view(i16)[8 * i + 7] = i16(n)\n        y.view(int2)[2 * i] = int2(n, n)"
+    y = np.zeros(256, np.int32)
+    defined(SEEN.format(memory="", scope=SCOPES["each"][1], first=body, then="y[4 * i + 2] = i"))[1](y, 3)
+    assert y.reshape(64, 4)[5].tolist() == [3, 3, 5, 7 | 3 << 16]
+
+
 @pytest.mark.parametrize("by", [0, 1, 33])
 def test_what_all_units_read_none_of_them_writes(by):
     k = defined("@kernel(threads=64)\ndef k(y: ptr(float), n: int):\n    with each(thread, y) as i:\n        y[(i + n) % 64] = y[0] + 1.0\n")

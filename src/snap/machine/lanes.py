@@ -56,6 +56,23 @@ def promised(claims: tuple) -> list:
     return [claim for claim in claims if not isinstance(claim[0], Watched)]
 
 
+class Owners:
+    """For each `grain` bytes of an object the lane that wrote them, the first and the last lane that read them, and
+    where the three did.  An object is seen as elements of several sizes: the grain is the smallest one so far.
+    """
+
+    def __init__(self, table: np.ndarray, grain: int):
+        self.table, self.grain = table, grain
+
+    def reach(self, count: int, each: int) -> None:
+        """Have room for `count` elements of `each` bytes, and a grain that divides them."""
+        if each < self.grain:
+            self.table, self.grain = np.repeat(self.table, self.grain // each, axis=1), each
+        more = count * (each // self.grain) - self.table.shape[1]
+        if more > 0:
+            self.table = np.pad(self.table, ((0, 0), (0, more)), constant_values=-1)
+
+
 class MachineLaunch:
     """What all lanes of one launch share."""
 
@@ -66,7 +83,7 @@ class MachineLaunch:
         self.waited = 0  # iterations of loops that wait for others
         self.changes = 0  # grows with every change of memory by an atomic, and with every store
         self.say: Say = say  # what is done with lines that the kernel prints
-        self._owners: dict[tuple, np.ndarray] = {}
+        self._owners: dict[tuple, Owners] = {}
         self._sites: list[FaultSite] = []
 
     def site_number(self, site: FaultSite) -> int:
@@ -82,16 +99,16 @@ class MachineLaunch:
         for key in [key for key in self._owners if key[0] == part]:
             del self._owners[key]
 
-    def owners_of(self, key: tuple, count: int) -> np.ndarray:
-        """For each element the lane that wrote it, the first and the last lane that read it, and where the three did,
-        within a scope; few scopes are remembered.
-        """
-        if key not in self._owners:
+    def owners_of(self, key: tuple, count: int, each: int) -> Owners:
+        """Who touched which of `count` elements of `each` bytes within a scope; few scopes are remembered."""
+        owners = self._owners.get(key)
+        if owners is None:
             if len(self._owners) >= _SCOPES:
                 del self._owners[next(iter(self._owners))]
             small = self.blocks * self.threads < 1 << 31
-            self._owners[key] = np.full((6, count), -1, np.int32 if small else np.int64)
-        return self._owners[key]
+            owners = self._owners[key] = Owners(np.full((6, count), -1, np.int32 if small else np.int64), each)
+        owners.reach(count, each)
+        return owners
 
 
 class Lanes:
@@ -237,25 +254,31 @@ class Lanes:
                 self.claim_cells(handle, unit, scope, parts, (start + k)[some], lane[some], write, site)
             return
         lin = view.resolve(index, dims, m, site)
-        cells = self.full(lin + self.row * view.size if view.stride else lin)[active].astype(np.intp)
+        cells = self.full(lin + self.row * view.pitch if view.stride else lin)[active].astype(np.intp)
         self.claim_cells(handle, unit, scope, view, cells, lane, write, site, dims)
 
     def claim_cells(
         self, handle: int, unit: Privilege, scope: Privilege, view, cells, lane, write: bool, site: FaultSite, dims=None
     ) -> None:
         """The same for elements (of one block's array after the other's) and lanes side by side."""
-        whole = scope.level is Level.GRID and view.stride == 0
-        key = (handle, view.size, None if whole else id(view.flat))
-        owners = self.launch.owners_of(key, view.size * (self.shape[0] if view.stride else 1))
-        writer, number = (owners[0], owners[3]), self.launch.site_number(site)
+        count = view.pitch * self.shape[0] if view.stride else view.size
+        owners = self.launch.owners_of((handle, view.storage.identity), count, view.bytes)
+        number, several = self.launch.site_number(site), view.bytes // owners.grain
+        elements = cells % view.pitch if view.stride else cells
+        for k in range(several):
+            self._claim_grains(
+                owners.table, cells * several + k, lane, write, number, (handle, unit, scope, site, elements, dims)
+            )
+
+    def _claim_grains(self, owners: np.ndarray, cells, lane, write: bool, number: int, told: tuple) -> None:
+        writer = (owners[0], owners[3])
         # Units are neighbouring lanes: if all lanes that read an element are of one unit, the first and the last are.
         first, last = (owners[1], owners[4]), (owners[2], owners[5])
         for table, sites in (writer, first, last) if write else (writer,):
-            self._refuse_others(handle, table[cells], sites[cells], lane, unit, scope, site, cells % view.size, dims)
+            self._refuse_others(table[cells], sites[cells], lane, *told)
         if write:
             writer[0][cells], writer[1][cells] = lane, number
-            own, at = writer[0][cells], writer[1][cells]
-            self._refuse_others(handle, own, at, lane, unit, scope, site, cells % view.size, dims)
+            self._refuse_others(writer[0][cells], writer[1][cells], lane, *told)
             return
         for (table, sites), order in ((first, slice(None, None, -1)), (last, slice(None))):  # the last assignment stays
             known, at = table[cells], sites[cells]
@@ -264,7 +287,7 @@ class Lanes:
             table[cells[before]], sites[cells[before]] = known[before], at[before]
 
     def _refuse_others(
-        self, part, owner, sites, lane, unit: Privilege, scope: Privilege, site: FaultSite, elements, dims
+        self, owner, sites, lane, part, unit: Privilege, scope: Privilege, site: FaultSite, elements, dims
     ) -> None:
         clash = (
             (owner >= 0)

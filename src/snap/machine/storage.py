@@ -34,14 +34,14 @@ _UNSIGNED = {
 
 
 class GlobalStorage:
-    """A kernel's array.  It is always initialised."""
+    """A kernel's array.  It is always initialised.  identity: of any storage, what tells its memory from others'."""
 
     shadow = None
 
     def __init__(self, lanes: Lanes, array: np.ndarray, name: str, record: Record | None = None):
         self.lanes, self.name, self.record = lanes, name, record
         self.bytes = array.reshape(-1).view(np.uint8)
-        self.address = self.bytes.ctypes.data
+        self.address = self.identity = self.bytes.ctypes.data
         self.views: dict[Element, StorageView] = {}
 
     def view(self, elem: Element) -> StorageView:
@@ -63,6 +63,7 @@ class SharedStorage:
         self.shadow = np.zeros_like(self.bytes)
         self.complete, self.dirty = False, False
         self.views: dict[Element, StorageView] = {}
+        self.identity = self
 
     def view(self, elem: Element) -> StorageView:
         if elem not in self.views:
@@ -112,6 +113,7 @@ class StorageView:
         usable = len(storage.bytes) // dtype.itemsize * dtype.itemsize
         self.flat = storage.bytes[:usable].view(dtype)
         self.stride = pitch // dtype.itemsize
+        self.bytes, self.pitch = elem.bytes, pitch // elem.bytes  # of an element; elements between two blocks' copies
         self.size = (storage.size if pitch else len(storage.bytes)) // elem.bytes
         self.needs = alignment(elem)
         self.past = storage.address % self.needs

@@ -71,6 +71,7 @@ class ArenaStorage:
         self.bytes, self.shadow = arena.bytes[offset:end], arena.shadow[offset:end]
         self.complete, self.dirty = False, False
         self.views: dict = {}
+        self.identity = self
 
     def view(self, elem) -> StorageView:
         if elem not in self.views:

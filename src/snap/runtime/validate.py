@@ -13,6 +13,7 @@ import math
 import operator
 import os
 from collections.abc import Callable
+from numbers import Complex, Real
 from typing import Any
 
 from snap.ir.hardware import GRID_DIMENSIONS
@@ -421,7 +422,7 @@ def fitting_scalar(refuse, scalar: Scalar, arg: Any) -> int | float | bool:
             raise refuse(f"takes True or False, got {_what(arg)}")
         return bool(arg)
     if scalar.is_float:
-        if isinstance(arg, complex) or not (hasattr(type(arg), "__float__") or hasattr(type(arg), "__index__")):
+        if not (hasattr(type(arg), "__float__") or hasattr(type(arg), "__index__")) or _is_complex(arg):
             raise refuse(f"takes a number, got {_what(arg)}")
         try:
             number = float(arg)
@@ -440,6 +441,11 @@ def fitting_scalar(refuse, scalar: Scalar, arg: Any) -> int | float | bool:
     if not low <= number <= high:
         raise refuse(f"{number} does not fit {scalar} ({low} .. {high})")
     return number
+
+
+def _is_complex(number: Any) -> bool:
+    """Say whether it may have an imaginary part, which NumPy's own conversion would drop."""
+    return isinstance(number, Complex) and not isinstance(number, Real)
 
 
 def _index(value: Any, refuse: Callable[[str], LaunchError]) -> int:

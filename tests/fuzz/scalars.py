@@ -156,6 +156,9 @@ class Expressions:
             return both("({} if {} else {})", type, bound, a, c, b)
         if self.rng.random() < 0.5:
             f = self.real(depth - 1)
+            if self.rng.random() < 0.3:  # cut off at the ends of any type; of a NaN, as docs/language.md says
+                type = self.pick(list(BITS))
+                return both(f"{type}({{}})", type, (1 << BITS[type]) - 1 if type.startswith("u") else 1 << BITS[type] - 1, f)
             if f.bound < 2**30:
                 return both("int({})", "i32", f.bound, f)
         return both("~{}" if self.rng.random() < 0.5 or a.bound >= 1 << 31 or a.type.startswith("u") else "(-{})", self.promoted(a.type, "i32"),

@@ -50,3 +50,23 @@ def test_arguments_are_checked():
         snap.races(calm, np.zeros(128), 1, blocks=2)
     with pytest.raises(snap.LaunchError, match="negative"):
         snap.races(calm, np.zeros(128, np.int32), 1, blocks=-1)
+
+
+COUNTED = """from snap import *
+@kernel(threads=32)
+def k(c: ptr(int), n: int):
+    with each(block, c), one(thread, c):
+        ticket = atomic.add(c, 0, 1, order="{order}")
+        if ticket == n - 1:
+            c[0] = 0
+"""
+
+
+@pytest.mark.parametrize("order, racy", [("acq_rel", False), ("seq_cst", False), ("release", True), ("acquire", True), ("relaxed", True)])
+def test_an_atomic_that_releases_comes_before_what_acquires_it(order, racy):
+    """The last one sets the counter back, plainly: all the others' atomics are over by then, the very ones that released included."""
+    name = f"<counted {order}>"
+    snap.register_source(name, COUNTED.format(order=order))
+    space: dict = {}
+    exec(compile(COUNTED.format(order=order), name, "exec"), space)
+    assert bool(snap.races(space["k"], np.zeros(1, np.int32), 3, blocks=3, seeds=6)) == racy

@@ -335,6 +335,7 @@ def test_units_of_one_scope_do_not_meet(at, meet):
 VIEWS = {
     "of four": ("y.view(int4)[i] = int4(1, 2, 3, 4)", "y[i] = n"),
     "of four, later": ("y[i] = n", "y.view(int4)[i] = int4(1, 2, 3, 4)"),
+    "the last of four": ("y.view(int4)[i] = int4(1, 2, 3, 4)", "y[(4 * i + 7) % 256] = n"),
     "of a byte": ("y.view(i8)[i] = i8(n)", "y[i] = n"),
     "of one size": ("y.view(u32)[63 - i] = u32(n)", "y[i] = n"),
     "read": ("v: int2 = y.view(int2)[i]", "y[i] = n + v.x"),
@@ -585,3 +586,40 @@ def k(y: ptr(int, (4, 8))):
         defined(text.replace("each(block, y)", "each(block, y, disjoint=y)"))[3](y)
     with pytest.raises(MachineError, match="in one scope"):
         defined(text.replace('async_reduce(y, s, at=(0, 0), op="add")', "async_copy(y, s, at=(0, 0))"))[3](y)
+
+
+BESIDE_ATOMICS = """@kernel(threads=64)
+def k(y: ptr(int), n: int):
+    with each(block):
+        s: shared(int[64])
+        with each(thread, s) as i:
+            s[i] = 0
+        with each(thread, s) as i:
+            {first}
+            {then}
+        with each(thread, y) as i:
+            y[i] = s[i]
+"""
+TOGETHER = {
+    "a store, and another's atomic": ("s[i] = 0", "atomic.add(s, (i + n) % 64, 1)", True),
+    "an atomic, and another's store": ("atomic.max(s, (i + n) % 64, 1)", "s[i] = 0", True),
+    "an atomic, and another's read": ("atomic.add(s, (i + n) % 64, 1)", "v: int = s[i]", True),
+    "a store, and another's atomic load": ("s[i] = 0", "v: int = atomic.load(s, (i + n) % 64)", True),
+    "a read, and another's atomic load": ("v: int = s[i]", "w: int = atomic.load(s, (i + n) % 64)", False),
+    "atomics": ("atomic.add(s, (i + n) % 64, 1)", "atomic.add(s, i, 1)", False),
+    "atomics, and one looks": ("atomic.add(s, (i + n) % 64, 1)", "v: int = atomic.load(s, i)", False),
+    "of one's own": ("s[i] = 0", "atomic.add(s, (i + n - 1) % 64, 1)", False),
+}
+
+
+@pytest.mark.parametrize("how", TOGETHER)
+def test_an_atomic_and_a_plain_access_of_two_units_are_no_pair(how):
+    first, then, meet = TOGETHER[how]
+    k = defined(BESIDE_ATOMICS.format(first=first, then=then))
+    y = np.zeros(64, np.int32)
+    assert bool(snap.races(k, y, 1, blocks=1, seeds=1)) == meet
+    if meet:
+        with pytest.raises(MachineError, match="two units of thread.1. meet in one element of `s`"):
+            k[1](y, 1)
+    else:
+        k[1](y, 1)

@@ -33,6 +33,9 @@ Owner = tuple[Frame, int]  # a handle, in a call
 OneElement = tuple[tuple[int | None, ...], tuple]  # of a thread: numbers, and what is added to them
 
 
+_READS, _WRITES = operator.attrgetter("reads"), operator.attrgetter("writes")
+
+
 @dataclass(slots=True, eq=False)
 class OpenPartition:
     """A partition whose units might meet.  shared: the unknowns that are settled when it is entered, and who agrees on
@@ -45,6 +48,7 @@ class OpenPartition:
     writes: list[PartitionAccess] = field(default_factory=list)
     guards: int = 0  # around it: conditions, loops, splits, calls
     sure: set[int] = field(default_factory=set)  # the accesses that every thread makes each time that it is entered
+    atomics: set[int] = field(default_factory=set)  # of the accesses: these may meet each other
 
 
 def unshown(handle: ir.Handle | None) -> Iterator[ir.Handle]:
@@ -92,8 +96,12 @@ def _writes_surely(body: ir.Body) -> bool:
 def meeting(place: Place, scopes: Iterable[OpenPartition]) -> Iterator[OpenPartition]:
     """Those whose units nothing shows to be apart: two accesses, one of them a write, may meet in an element."""
     for scope in scopes:
-        both = itertools.chain(
-            itertools.combinations_with_replacement(scope.writes, 2), itertools.product(scope.reads, scope.writes)
+        both = (
+            (a, b)
+            for a, b in itertools.chain(
+                itertools.combinations_with_replacement(scope.writes, 2), itertools.product(scope.reads, scope.writes)
+            )
+            if not {id(a[0]), id(b[0])} <= scope.atomics
         )
         if any(True for _ in _pairs(scope, place, both)):
             yield scope
@@ -337,8 +345,12 @@ class _Walk:
         for e in own_expressions(s):
             self._reads(e)
         for e in effects(s):
-            if e.access is not None and e.kind.writes and not _refused_anyway(e):
-                self._note(e.access, () if e.extent is Extent.ROWS else e.box, lambda scope: scope.writes)
+            if e.access is None:
+                continue
+            if self.reads is None and e.engine is Engine.THREADS and e.atomic:
+                self._note(e.access, None, _WRITES if e.kind.writes else _READS, atomic=True)
+            elif e.kind.writes and not _refused_anyway(e):
+                self._note(e.access, () if e.extent is Extent.ROWS else e.box, _WRITES)
 
     def _reads(self, e: ir.Expr) -> None:
         match e:
@@ -352,7 +364,7 @@ class _Walk:
                 self._reads_where(left, op == "and", right)
                 return
             case ir.Load(access) if self.reads is None or id(access) in self.reads:
-                self._note(access, None, lambda scope: scope.reads)
+                self._note(access, None, _READS)
         for part in children(e):
             self._reads(part)
 
@@ -364,7 +376,7 @@ class _Walk:
         self.guards -= 1
         del self.facts[mark:]
 
-    def _note(self, access: ir.MemAccess, box: tuple[int, ...] | None, kind) -> None:
+    def _note(self, access: ir.MemAccess, box: tuple[int, ...] | None, kind, atomic: bool = False) -> None:
         through = set(self._chain(access.handle))
         scopes = [scope for scope in self.open if ((), scope.handle.uid) in through]
         if not scopes:
@@ -372,7 +384,9 @@ class _Walk:
         shape, index, known = self._where(access, box)
         for scope in scopes:
             kind(scope).append((access, shape, index, known))
-            if box is None and self.guards == scope.guards:
+            if atomic:
+                scope.atomics.add(id(access))
+            elif box is None and self.guards == scope.guards:
                 scope.sure.add(id(access))
 
     def _chain(self, handle: ir.Handle) -> Iterator[Owner]:

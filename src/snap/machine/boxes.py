@@ -17,7 +17,7 @@ from snap.ir import nodes as ir
 from snap.ir.clusters import Part
 from snap.ir.hardware import BOX_BYTES
 from snap.machine.errors import FaultKind, MachineError
-from snap.machine.lanes import FaultSite, Lanes, promised
+from snap.machine.lanes import FaultSite, Lanes
 from snap.machine.numbers import from_memory, loaded_as_tf32, to_memory
 from snap.machine.storage import StorageView
 from snap.machine.tensor import TileSpec, check_written
@@ -175,7 +175,6 @@ def claim(lanes: Lanes, made: Boxes, claims: tuple) -> None:
     """The global side of boxes is part of partitions that are declared disjoint: (handle, its units, the scope)
     each.  Reductions are atomic: in partitions that are only watched they may meet.
     """
-    claims = claims if not made.spec.op.combines else tuple(promised(claims))
     lane: Any = (
         (lanes.block[made.rows, 0].astype(np.int64) * lanes.threads + lanes.thread[0, made.columns]) if claims else None
     )
@@ -192,6 +191,7 @@ def claim(lanes: Lanes, made: Boxes, claims: tuple) -> None:
                 np.full(len(cells), lane[k]),
                 not made.spec.loads,
                 made.spec.site,
+                atomic=bool(made.spec.op.combines),
             )
 
 

@@ -20,7 +20,6 @@ from snap.ir.types import BF16, BOOL, Array, Privilege, Scalar, ScalarKind, Vect
 from snap.ir.walk import children
 from snap.machine import functions, numbers
 from snap.machine.facts import GRID
-from snap.machine.lanes import Watched
 from snap.machine.locals import Layout, table_values
 from snap.machine.writing import SignedTerms, Writing
 
@@ -332,26 +331,23 @@ class Expressions(Writing):
 
     def check_claims(self, a: ir.MemAccess, write: bool, atomic: bool = False, first: str = "None") -> None:
         """Partitions declared disjoint are held to it (but for another block's part of a cluster's memory), and those
-        that are watched, but for atomics: these may meet.  first: as `Lanes.claim` has it.
+        that are watched.  first, atomic: as `Lanes.claim` has them.
         """
         if a.block is not None:
             return
         claims, borrowed = self.promises(a.handle)
         site = self.site(a.span, a.handle.name)
-        if first != "None":
-            site = f"{site}, {first}"
+        more = f"{write}, {site}, {first}, {atomic}" if atomic or first != "None" else f"{write}, {site}"
         for part, unit, scope in claims:
-            if atomic and isinstance(part, Watched):
-                continue
             names = [
                 self.intern(part, ("part", part), "P"),
                 self.intern(unit, unit, "P"),
                 self.intern(scope, scope, "P"),
             ]
-            self.emit(f"C.claim({', '.join(names)}, {self.view(a.view)}, {self.place_of(a)}, {write}, {site})")
+            self.emit(f"C.claim({', '.join(names)}, {self.view(a.view)}, {self.place_of(a)}, {more})")
         if borrowed is not None:
-            with self.indented(f"for claim in promised({borrowed}):" if atomic else f"for claim in {borrowed}:"):
-                self.emit(f"C.claim(*claim, {self.view(a.view)}, {self.place_of(a)}, {write}, {site})")
+            with self.indented(f"for claim in {borrowed}:"):
+                self.emit(f"C.claim(*claim, {self.view(a.view)}, {self.place_of(a)}, {more})")
 
     def promises(self, handle: ir.Handle) -> tuple[list[tuple[int, Privilege, Privilege]], str | None]:
         """Of the partitions around it that are declared disjoint: the handle, its units, the scope; and the name of

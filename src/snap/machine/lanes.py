@@ -51,26 +51,57 @@ class Watched:
     handle: int
 
 
-def promised(claims: tuple) -> list:
-    """Without the partitions that are only watched."""
-    return [claim for claim in claims if not isinstance(claim[0], Watched)]
+class Touch(IntEnum):
+    """How a unit touches an element.  The first two rows of `Owners` for each: the first and the last lane."""
+
+    WRITE, READ, UPDATE, LOOK = range(4)  # plainly, and by atomics
+
+    @property
+    def others(self) -> tuple[Touch, ...]:
+        """What no other unit may do to the element: of two accesses one writes, and not both are atomic."""
+        return {
+            Touch.WRITE: tuple(Touch),
+            Touch.READ: (Touch.WRITE, Touch.UPDATE),
+            Touch.UPDATE: (Touch.WRITE, Touch.READ),
+            Touch.LOOK: (Touch.WRITE,),
+        }[self]
 
 
 class Owners:
-    """For each `grain` bytes of an object the lane that wrote them, the first and the last lane that read them, and
-    where the three did.  An object is seen as elements of several sizes: the grain is the smallest one so far.
+    """For each `grain` bytes of an object the first and the last lane that touched them in each way, and where they
+    did.  Units are neighbouring lanes: if all lanes that read an element are of one unit, the first and the last are.
+    An object is seen as elements of several sizes: the grain is the smallest one so far.
     """
 
-    def __init__(self, table: np.ndarray, grain: int):
-        self.table, self.grain = table, grain
+    def __init__(self, count: int, grain: int, dtype: type):
+        self.count, self.grain, self.dtype = count, grain, dtype
+        self.tables: dict[Touch, np.ndarray] = {}
 
     def reach(self, count: int, each: int) -> None:
         """Have room for `count` elements of `each` bytes, and a grain that divides them."""
         if each < self.grain:
-            self.table, self.grain = np.repeat(self.table, self.grain // each, axis=1), each
-        more = count * (each // self.grain) - self.table.shape[1]
+            apart = self.grain // each
+            self.tables = {how: np.repeat(table, apart, axis=1) for how, table in self.tables.items()}
+            self.count, self.grain = self.count * apart, each
+        more = count * (each // self.grain) - self.count
         if more > 0:
-            self.table = np.pad(self.table, ((0, 0), (0, more)), constant_values=-1)
+            pad = ((0, 0), (0, more))
+            self.tables = {how: np.pad(t, pad, constant_values=-1) for how, t in self.tables.items()}
+            self.count += more
+
+    def note(self, how: Touch, cells, lane, number: int) -> None:
+        """Lanes touch elements, a site's number each.  Of several that write one, the last stays."""
+        if how not in self.tables:
+            self.tables[how] = np.full((2 if how is Touch.WRITE else 4, self.count), -1, self.dtype)
+        table = self.tables[how]
+        if how is Touch.WRITE:
+            table[0][cells], table[1][cells] = lane, number
+            return
+        for k, order in ((0, slice(None, None, -1)), (2, slice(None))):  # the last assignment stays
+            at = table[k][cells], table[k + 1][cells]
+            table[k][cells[order]], table[k + 1][cells[order]] = lane[order], number
+            before = (at[0] >= 0) & (at[0] < table[k][cells] if k == 0 else at[0] > table[k][cells])
+            table[k][cells[before]], table[k + 1][cells[before]] = at[0][before], at[1][before]
 
 
 class MachineLaunch:
@@ -106,7 +137,7 @@ class MachineLaunch:
             if len(self._owners) >= _SCOPES:
                 del self._owners[next(iter(self._owners))]
             small = self.blocks * self.threads < 1 << 31
-            owners = self._owners[key] = Owners(np.full((6, count), -1, np.int32 if small else np.int64), each)
+            owners = self._owners[key] = Owners(count, each, np.int32 if small else np.int64)
         owners.reach(count, each)
         return owners
 
@@ -239,10 +270,12 @@ class Lanes:
         write: bool,
         site: FaultSite,
         first: tuple | None = None,
+        atomic: bool = False,
     ) -> None:
         """Units of `unit` must not touch what another one in the same unit of `scope` touches, if one of the two
         writes: never in this launch, however often the scope is entered, since no barrier stands between two of its
         rounds.  first: of each element so many are touched, from the first on, seen as another type (type, number).
+        Atomics may meet each other in what is only watched.
         """
         active = self.active(m)
         lane = self.full(self.block.astype(np.int64) * self.threads + self.thread)[active]
@@ -255,36 +288,39 @@ class Lanes:
             return
         lin = view.resolve(index, dims, m, site)
         cells = self.full(lin + self.row * view.pitch if view.stride else lin)[active].astype(np.intp)
-        self.claim_cells(handle, unit, scope, view, cells, lane, write, site, dims)
+        self.claim_cells(handle, unit, scope, view, cells, lane, write, site, dims, atomic)
 
     def claim_cells(
-        self, handle: int, unit: Privilege, scope: Privilege, view, cells, lane, write: bool, site: FaultSite, dims=None
+        self,
+        handle: int,
+        unit: Privilege,
+        scope: Privilege,
+        view,
+        cells,
+        lane,
+        write: bool,
+        site: FaultSite,
+        dims=None,
+        atomic: bool = False,
     ) -> None:
         """The same for elements (of one block's array after the other's) and lanes side by side."""
         count = view.pitch * self.shape[0] if view.stride else view.size
         owners = self.launch.owners_of((handle, view.storage.identity), count, view.bytes)
         number, several = self.launch.site_number(site), view.bytes // owners.grain
         elements = cells % view.pitch if view.stride else cells
-        for k in range(several):
-            self._claim_grains(
-                owners.table, cells * several + k, lane, write, number, (handle, unit, scope, site, elements, dims)
-            )
-
-    def _claim_grains(self, owners: np.ndarray, cells, lane, write: bool, number: int, told: tuple) -> None:
-        writer = (owners[0], owners[3])
-        # Units are neighbouring lanes: if all lanes that read an element are of one unit, the first and the last are.
-        first, last = (owners[1], owners[4]), (owners[2], owners[5])
-        for table, sites in (writer, first, last) if write else (writer,):
-            self._refuse_others(table[cells], sites[cells], lane, *told)
-        if write:
-            writer[0][cells], writer[1][cells] = lane, number
-            self._refuse_others(writer[0][cells], writer[1][cells], lane, *told)
-            return
-        for (table, sites), order in ((first, slice(None, None, -1)), (last, slice(None))):  # the last assignment stays
-            known, at = table[cells], sites[cells]
-            table[cells[order]], sites[cells[order]] = lane[order], number
-            before = (known >= 0) & (known < table[cells] if table is first[0] else known > table[cells])
-            table[cells[before]], sites[cells[before]] = known[before], at[before]
+        told = (handle, unit, scope, site, elements, dims)
+        if atomic and isinstance(handle, Watched):
+            how = Touch.UPDATE if write else Touch.LOOK
+        else:
+            how = Touch.WRITE if write else Touch.READ
+        for grains in (cells * several + k for k in range(several)):
+            for table in (owners.tables[other] for other in how.others if other in owners.tables):
+                for row in range(0, len(table), 2):
+                    self._refuse_others(table[row][grains], table[row + 1][grains], lane, *told)
+            owners.note(how, grains, lane, number)
+            if how is Touch.WRITE:
+                table = owners.tables[how]
+                self._refuse_others(table[0][grains], table[1][grains], lane, *told)
 
     def _refuse_others(
         self, owner, sites, lane, part, unit: Privilege, scope: Privilege, site: FaultSite, elements, dims

@@ -26,7 +26,7 @@ from snap.machine.apart import apart
 from snap.machine.atomics import atomic
 from snap.machine.errors import FaultKind, MachineError
 from snap.machine.facts import orders
-from snap.machine.lanes import FaultSite, Lanes, promised
+from snap.machine.lanes import FaultSite, Lanes
 from snap.machine.spinning import separable, waiting_loops
 from snap.machine.statements import Statements
 
@@ -171,7 +171,6 @@ _HELPERS = (
     unsafe,
     atomic,
     apart,
-    promised,
     masks.branch,
     masks.narrow,
     masks.union,

@@ -213,9 +213,20 @@ class WarpLanes(Lanes, RegisterFile):
         lanes = np.arange(self.shape[1]) if m is None else np.flatnonzero(self.full(m)[0])
         cells = self.full(cells)[0][lanes].astype(np.int64)
         spoken = self._spoken(kind)
-        if order != MemoryOrder.RELAXED:
-            self._order(order, *self._address(view, cells), lanes, spoken)
-        self.log(view, cells, lanes, width, kind, site, spoken=spoken)
+        if order == MemoryOrder.RELAXED:
+            self.log(view, cells, lanes, width, kind, site, spoken=spoken)
+            return
+        where, address = self._address(view, cells)
+        if order == MemoryOrder.ACQUIRE:
+            for at, lane in zip(address.tolist(), lanes.tolist()):
+                self._acquire((where, at), lane, spoken)
+            self.log(view, cells, lanes, width, kind, site, spoken=spoken)
+            return
+        for k, (at, lane) in enumerate(zip(address.tolist(), lanes.tolist())):  # one after the other
+            if order != MemoryOrder.RELEASE:
+                self._acquire((where, at), lane, spoken)
+            self.log(view, cells[k : k + 1], lanes[k : k + 1], width, kind, site, spoken=spoken)
+            self._release((where, at), lane, spoken)
 
     def record_many(self, view: StorageView, cells: np.ndarray, chosen: np.ndarray, site: FaultSite) -> None:
         """Several scalars a lane are written: (scalars, 1, threads)."""
@@ -305,19 +316,20 @@ class WarpLanes(Lanes, RegisterFile):
         where = ("shared", self.segment.cluster) if view.stride else view.storage.name
         return where, cells * view.flat.dtype.itemsize + getattr(view.storage, "offset", 0)
 
-    def _order(
-        self, order: MemoryOrder, where: object, address: np.ndarray, lanes: np.ndarray, spoken: Spoken | None
-    ) -> None:
-        """Acquire and release at each address."""
-        published, promises = self.launch.published, self.launch.log.promises
-        for at, lane in zip(address.tolist(), lanes.tolist()):
-            cell, thread = published.setdefault((where, at), clocks.Released()), np.array([lane])
-            if order in (MemoryOrder.ACQUIRE, MemoryOrder.ACQ_REL, MemoryOrder.SEQ_CST) and cell.blocks:
-                self.segment = clocks.acquired(self.segment, thread, cell, self.launch.threads)
-                if spoken is not None:
-                    promises.acquire((where, at), (spoken, int(self.segment.threads[lane])))
-            if order in (MemoryOrder.RELEASE, MemoryOrder.ACQ_REL, MemoryOrder.SEQ_CST):
-                cell.add(clocks.released(self.segment, thread, self.launch.threads))
-                if spoken is not None:
-                    promises.release((where, at), (spoken, int(self.segment.threads[lane])))
-                self.segment = clocks.moved_on(self.segment, thread)
+    def _acquire(self, place: tuple, lane: int, spoken: Spoken | None) -> None:
+        """Learn what was released there."""
+        known = self.launch.published.get(place)
+        if known is not None and known.blocks:
+            self.segment = clocks.acquired(self.segment, np.array([lane]), known, self.launch.threads)
+            if spoken is not None:
+                self.launch.log.promises.acquire(place, (spoken, int(self.segment.threads[lane])))
+
+    def _release(self, place: tuple, lane: int, spoken: Spoken | None) -> None:
+        """Hand on what the thread did and knows, the atomic that releases included: it comes before whatever comes
+        behind an acquire that reads it (PTX ISA, "Causality order").
+        """
+        published, thread = self.launch.published, np.array([lane])
+        published.setdefault(place, clocks.Released()).add(clocks.released(self.segment, thread, self.launch.threads))
+        if spoken is not None:
+            self.launch.log.promises.release(place, (spoken, int(self.segment.threads[lane])))
+        self.segment = clocks.moved_on(self.segment, thread)

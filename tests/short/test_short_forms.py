@@ -336,6 +336,7 @@ VIEWS = {
     "of four": ("y.view(int4)[i] = int4(1, 2, 3, 4)", "y[i] = n"),
     "of four, later": ("y[i] = n", "y.view(int4)[i] = int4(1, 2, 3, 4)"),
     "the last of four": ("y.view(int4)[i] = int4(1, 2, 3, 4)", "y[(4 * i + 7) % 256] = n"),
+    "the last of four, later": ("y[(4 * i + 7) % 256] = n", "y.view(int4)[i] = int4(1, 2, 3, 4)"),
     "of a byte": ("y.view(i8)[i] = i8(n)", "y[i] = n"),
     "of one size": ("y.view(u32)[63 - i] = u32(n)", "y[i] = n"),
     "read": ("v: int2 = y.view(int2)[i]", "y[i] = n + v.x"),

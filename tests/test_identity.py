@@ -16,7 +16,7 @@ FOLDERS = ("sync", "check", "ir", "machine", "analysis")
 SOUND = {
     "analysis/overlap.py": (7, "forms that are shared: the table that hands them out keeps them; shapes of footprints, which only decide what is asked first"),
     "analysis/values.py": (1, "an expression gets a number when it is first met, and is kept with it"),
-    "check/parts.py": (4, "accesses of a body that is held while it is walked"),
+    "check/parts.py": (7, "accesses of a body that is held while it is walked"),
     "check/scopes.py": (4, "statements of the untyped tree, which the definition holds"),
     "check/statements.py": (2, "statements of the untyped tree, which the definition holds"),
     "check/shared.py": (2, "definitions, held by the modules they stand in; the set lasts for one question"),
@@ -27,7 +27,6 @@ SOUND = {
     "machine/expressions.py": (8, "expressions of the function that is translated; those made on the way are kept (`alive`)"),
     "machine/facts.py": (3, "expressions of the function that is translated"),
     "machine/flights.py": (3, "arrays of registers, kept by what is known of them"),
-    "machine/lanes.py": (1, "memory of the launch whose tables these are"),
     "machine/positions.py": (3, "expressions of the function that is translated"),
     "machine/program.py": (1, "kernels, which the program kept under that key keeps"),
     "machine/spoken.py": (2, "acquires of a launch, which its table holds"),

@@ -51,19 +51,19 @@ class Watched:
     handle: int
 
 
-class Touch(IntEnum):
+class Contact(IntEnum):
     """How a unit touches an element.  The first two rows of `Owners` for each: the first and the last lane."""
 
     WRITE, READ, UPDATE, LOOK = range(4)  # plainly, and by atomics
 
     @property
-    def others(self) -> tuple[Touch, ...]:
+    def others(self) -> tuple[Contact, ...]:
         """What no other unit may do to the element: of two accesses one writes, and not both are atomic."""
         return {
-            Touch.WRITE: tuple(Touch),
-            Touch.READ: (Touch.WRITE, Touch.UPDATE),
-            Touch.UPDATE: (Touch.WRITE, Touch.READ),
-            Touch.LOOK: (Touch.WRITE,),
+            Contact.WRITE: tuple(Contact),
+            Contact.READ: (Contact.WRITE, Contact.UPDATE),
+            Contact.UPDATE: (Contact.WRITE, Contact.READ),
+            Contact.LOOK: (Contact.WRITE,),
         }[self]
 
 
@@ -75,7 +75,7 @@ class Owners:
 
     def __init__(self, count: int, grain: int, dtype: type):
         self.count, self.grain, self.dtype = count, grain, dtype
-        self.tables: dict[Touch, np.ndarray] = {}
+        self.tables: dict[Contact, np.ndarray] = {}
 
     def reach(self, count: int, each: int) -> None:
         """Have room for `count` elements of `each` bytes, and a grain that divides them."""
@@ -89,12 +89,12 @@ class Owners:
             self.tables = {how: np.pad(t, pad, constant_values=-1) for how, t in self.tables.items()}
             self.count += more
 
-    def note(self, how: Touch, cells, lane, number: int) -> None:
+    def note(self, how: Contact, cells, lane, number: int) -> None:
         """Lanes touch elements, a site's number each.  Of several that write one, the last stays."""
         if how not in self.tables:
-            self.tables[how] = np.full((2 if how is Touch.WRITE else 4, self.count), -1, self.dtype)
+            self.tables[how] = np.full((2 if how is Contact.WRITE else 4, self.count), -1, self.dtype)
         table = self.tables[how]
-        if how is Touch.WRITE:
+        if how is Contact.WRITE:
             table[0][cells], table[1][cells] = lane, number
             return
         for k, order in ((0, slice(None, None, -1)), (2, slice(None))):  # the last assignment stays
@@ -310,15 +310,15 @@ class Lanes:
         elements = cells % view.pitch if view.stride else cells
         told = (handle, unit, scope, site, elements, dims)
         if atomic and isinstance(handle, Watched):
-            how = Touch.UPDATE if write else Touch.LOOK
+            how = Contact.UPDATE if write else Contact.LOOK
         else:
-            how = Touch.WRITE if write else Touch.READ
+            how = Contact.WRITE if write else Contact.READ
         for grains in (cells * several + k for k in range(several)):
             for table in (owners.tables[other] for other in how.others if other in owners.tables):
                 for row in range(0, len(table), 2):
                     self._refuse_others(table[row][grains], table[row + 1][grains], lane, *told)
             owners.note(how, grains, lane, number)
-            if how is Touch.WRITE:
+            if how is Contact.WRITE:
                 table = owners.tables[how]
                 self._refuse_others(table[0][grains], table[1][grains], lane, *told)
 

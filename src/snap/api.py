@@ -9,6 +9,7 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from snap.byname import ByName
 from snap.compiled import Compiled
 from snap.diag.error import SnapError, SnapWarning
 from snap.frontend.definition import Definition, identity
@@ -38,7 +39,7 @@ def _told(method: Method) -> Method:
 _WRAPPED = tuple(name for name in functools.WRAPPER_ASSIGNMENTS if name != "__doc__")  # which is `_Help`'s
 
 
-class SnapFunction:
+class SnapFunction(ByName):
     """A checked Snap function.  Kernels are launched: `k[blocks](*args)`; device functions are called by other Snap
     functions.
     """

@@ -3,6 +3,8 @@ zero, rows of a wider matrix.  Streams and graphs are a GPU's: tests/gpu/test_ev
 
 from __future__ import annotations
 
+import copy
+import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,6 +13,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from lib.torch_functions import FUNCTIONS, L, several  # noqa: E402
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 import snap  # noqa: E402
@@ -18,7 +21,20 @@ import snap  # noqa: E402
 WRITING = [name for name, function in FUNCTIONS.items() if function.written]
 DERIVED = [name for name, function in FUNCTIONS.items() if function.gradients]
 OPERATORS = {name: function for name, function in FUNCTIONS.items() if function.operator}
-REFUSED = (snap.LaunchError, NotImplementedError, RuntimeError)
+
+
+@snap.kernel(threads=32)
+def increment(y: snap.ptr(float), n: int):
+    with snap.each(snap.thread, y) as i:
+        if i < n:
+            y[i] = y[i] + 1.0
+
+
+@snap.kernel(threads=32)
+def adding(y: snap.ptr(float), n: int, amount: snap.constexpr(int)):
+    with snap.each(snap.thread, y) as i:
+        if i < n:
+            y[i] = y[i] + amount
 
 
 def same(found, wanted):
@@ -68,7 +84,7 @@ def test_what_requires_grad_is_not_overwritten(name, device):
             given[k] = make(given[k])
             held, version = given[k].detach().clone(), given[k]._version
             for _ in range(2):
-                with pytest.raises(REFUSED):
+                with pytest.raises(snap.LaunchError, match=r"detach\(\)`"):
                     function.call(*given)
                 assert torch.equal(given[k].detach(), held) and given[k]._version == version
             with torch.no_grad():
@@ -133,7 +149,100 @@ def gradients(call, function, given):
 def test_checkpoints(name, device):
     function = FUNCTIONS[name]
     given = function.tensors(device)
-    same(gradients(lambda *args: checkpoint(function.call, *args, use_reentrant=False), function, given), gradients(function.call, function, given))
+    wanted = gradients(function.call, function, given)
+    for reentrant in (False, True):
+        same(gradients(lambda *args: checkpoint(function.call, *args, use_reentrant=reentrant), function, given), wanted)
+    with torch.autograd.graph.save_on_cpu():  # hooks of what is saved, which is another tensor when it is needed
+        same(gradients(function.call, function, given), wanted)
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+@pytest.mark.parametrize("name", DERIVED)
+def test_several_gradients_at_once(name, device):
+    """`is_grads_batched=True`, of which kernels know nothing: one call for each, or refused."""
+    function = FUNCTIONS[name]
+    leaves = [one.requires_grad_() if k in function.gradients else one for k, one in enumerate(function.tensors(device))]
+    found, asked = several(function.call(*leaves))[0], [leaves[k] for k in function.gradients]
+    grads = torch.stack([torch.ones_like(found), torch.arange(found.numel(), device=device).view(found.shape).to(found.dtype) / 8])
+    if name == "cross_entropy":
+        with pytest.raises(snap.LaunchError, match="one gradient at a time: leave out `is_grads_batched=True`"):
+            torch.autograd.grad(found, asked, grads, is_grads_batched=True)
+        return
+    wanted = [torch.autograd.grad(found, asked, one, retain_graph=True) for one in grads]
+    same(torch.autograd.grad(found, asked, grads, is_grads_batched=True), [torch.stack(parts) for parts in zip(*wanted)])
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_tracers(name):
+    """What is an operator is recorded; what is none would be missing from the program, its result a constant: it is refused."""
+    function = FUNCTIONS[name]
+
+    def call(*args):
+        return [*several(function.call(*args)), args[0].float()]
+
+    for trace in (make_fx, lambda call: lambda *given: torch.jit.trace(call, given, check_trace=False)):
+        if not function.operator:
+            with pytest.raises(snap.LaunchError, match="would record a program without it"):
+                trace(call)(*function.tensors())
+        else:
+            program, others = trace(call)(*function.tensors()), function.tensors(seed=3)
+            same(program(*others), call(*others))
+
+
+@pytest.mark.parametrize("name", ["adamw", "gemm into", "global_norm"])
+def test_compiled_around_what_is_no_operator(name):
+    """torch's compiler leaves the call as it is, and does not look into it: nothing of a launch, nor of the CPU machine, is compiled."""
+    function = FUNCTIONS[name]
+
+    def call(*args):
+        before = [args[k] + 1 for k in function.written]
+        return several(function.call(*args)) + [args[k] * 2 for k in function.written] + before
+
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    given, plain = function.tensors(), function.tensors()
+    same(torch.compile(call, backend="aot_eager")(*given), call(*plain))
+    same(given, plain)
+    assert torch._dynamo.utils.counters["frames"]["total"] < 20
+
+
+def test_compiled_around_a_launch():
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+
+    def call(x):
+        y = x + 1
+        increment[1](y, 8)
+        return y * 2
+
+    same(torch.compile(call, backend="aot_eager")(torch.zeros(8)), torch.full((8,), 4.0))
+    assert torch._dynamo.utils.counters["frames"]["total"] < 20
+
+
+def test_a_launch_that_nobody_would_see():
+    y = torch.zeros(8)
+    with pytest.raises(snap.LaunchError, match="make_fx would record a program without it"):
+        make_fx(lambda y: (increment[1](y, 8), y * 2)[1])(y)
+    with torch.autograd.graph.allow_mutation_on_saved_tensors(), pytest.raises(snap.LaunchError, match="copies only what its own operations change"):
+        increment[1](y, 8)
+    assert not y.any()
+
+
+def test_copied_and_pickled():
+    """By name, as Python's functions are: models that hold them are copied, and sent to other processes."""
+    for name in set(L.__all__) - {"block", "warp"}:
+        assert pickle.loads(pickle.dumps(getattr(L, name))) is getattr(L, name)
+    increment[1](torch.zeros(8), 8)
+    assert pickle.loads(pickle.dumps(increment)) is increment
+    assert copy.deepcopy({"kernel": increment})["kernel"] is increment and copy.copy(increment) is increment
+    y, special = torch.zeros(8), pickle.loads(pickle.dumps(adding.specialize(amount=3)))
+    special[1](y, 8)
+    assert y.tolist() == [3.0] * 8
+    inner = snap.kernel(threads=32)(increment.__wrapped__)
+    with pytest.raises(pickle.PicklingError, match="top level"):
+        pickle.dumps(inner)
+    refused = pickle.loads(pickle.dumps(snap.LaunchError("k", "is refused", "x")))
+    assert str(refused) == "parameter `x` of `k`: is refused" and refused.parameter == "x"
 
 
 def all_of_them(tensors):
@@ -142,10 +251,16 @@ def all_of_them(tensors):
 
 def test_compiled():
     """All of them in one graph, forward and backward."""
-    given = [function.tensors() for function in OPERATORS.values()]
-    found, wanted = torch.compile(all_of_them, fullgraph=True, backend="aot_eager")(given), all_of_them(given)
-    for name in OPERATORS:
-        same(found[name], wanted[name])
+    def run(call):
+        given = [[one.requires_grad_() if k in function.gradients else one for k, one in enumerate(function.tensors())] for function in OPERATORS.values()]
+        found = call(given)
+        sum((one.float() * (1 + torch.arange(one.numel()).view(one.shape) % 3)).sum() for parts in found.values() for one in parts if one.requires_grad).backward()
+        return found, [[tensors[k].grad for k in function.gradients] for function, tensors in zip(OPERATORS.values(), given)]
+
+    found, wanted = run(torch.compile(all_of_them, fullgraph=True, backend="aot_eager")), run(all_of_them)
+    for k, name in enumerate(OPERATORS):
+        same(found[0][name], wanted[0][name])
+        same(found[1][k], wanted[1][k])
 
 
 def test_exported():

@@ -127,9 +127,9 @@ def test_what_has_no_derivative_is_refused():
         torch.func.jvp(gelu, (x.detach(),), (x.detach(),))
     with pytest.raises(NotImplementedError, match="`cos`"):
         rotary(drawn(2, 3, 8), COS.clone().requires_grad_(), SIN)
-    with pytest.raises(NotImplementedError, match="would be lost.*`x`"):
+    with pytest.raises(NotImplementedError, match="`x`.*would be lost"):
         snap.lib.column_sums(x)
-    with pytest.raises(NotImplementedError, match="would be lost.*`parameters`"):
+    with pytest.raises(NotImplementedError, match="`parameters`.*would be lost"):
         snap.lib.adamw(w, w.detach(), w.detach(), w.detach(), 1)
     with pytest.raises(snap.LaunchError, match="`gradient`"):
         cross_entropy(x, TARGETS, gradient=True)

@@ -33,7 +33,7 @@ from snap.lib.layer_arrays import (
 )
 from snap.lib.operators import element
 from snap.lib.recorded import launch, recorded
-from snap.lib.torch_derivatives import refuse_derivatives
+from snap.lib.torch_derivatives import refuse_unseen
 
 THREADS = 256
 SIDE, RESIDENT = 32, 1536  # where columns are added up: words side by side, and threads a multiprocessor
@@ -49,7 +49,7 @@ def gelu(x, *, approximate="none"):
     """x times the probability that a normal variable is below x, of each element; `approximate="tanh"`: the
     approximation by tanh that GPT-2 has.
     """
-    refuse_derivatives(x=x)
+    refuse_unseen("gelu", x=x)
     return _gelu(x, approximate)
 
 
@@ -57,7 +57,7 @@ def gelu_gradient(grad, x, *, approximate="none", sums=False):
     """The gradient of `gelu(x)`, for that of its result.  `sums=True`: and the sum of all its rows, f32, which is the
     gradient of a bias that was added to `x`.
     """
-    refuse_derivatives(grad=grad, x=x)
+    refuse_unseen("gelu_gradient", grad=grad, x=x)
     return _gelu_gradient(grad, x, approximate, sums)
 
 
@@ -65,13 +65,13 @@ def swiglu(gate, up=None):
     """gate * sigmoid(gate) * up of each element; without `up`, the first half of each row of `gate` is the gate, and
     the second half what it multiplies.
     """
-    refuse_derivatives(gate=gate, up=up)
+    refuse_unseen("swiglu", gate=gate, up=up)
     return _swiglu(gate, up)
 
 
 def swiglu_gradient(grad, gate, up=None):
     """The gradients of `gate` and `up`; without `up`, one array like `gate`."""
-    refuse_derivatives(grad=grad, gate=gate, up=up)
+    refuse_unseen("swiglu_gradient", grad=grad, gate=gate, up=up)
     return _swiglu_gradient(grad, gate, up)
 
 

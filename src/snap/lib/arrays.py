@@ -124,6 +124,10 @@ def _other_elements(types: tuple[Scalar, ...], info: ArrayInfo) -> str:
         names[names.index("bf16")] = "bf16 (its bits as uint16)"
     bits = info.dtype == U16 and BF16 in types and U16 not in types
     more = '; if these are the bits of bf16, say so: `type="bf16"`' if bits else ""
+    if info.family is ArrayFamily.TORCH and BF16 in types and info.dtype in (F32, F64):
+        more = "; pass its `.bfloat16()`"
+        if sys.modules["torch"].is_autocast_enabled("cuda" if info.device != "cpu" else "cpu"):
+            more = ", and torch.autocast converts the arguments of torch's own functions alone" + more
     if types == (U8,) and info.dtype_name in ("bfloat16", "float16", "float32"):
         more = ": they are floats of 8 bits, torch's `float8_e4m3fn` and `float8_e5m2`, or their bits"
     return f"takes elements of {', '.join(names)}, the array holds {info.dtype_name}{more}"

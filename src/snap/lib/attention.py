@@ -39,7 +39,7 @@ from snap.lib.attention_one_pass import finish_kernel, one_pass_kernel, rows_ker
 from snap.lib.gemm_arrays import of_type
 from snap.lib.recorded import launch, recorded, step, view
 from snap.lib.torch_attention import register, watched
-from snap.lib.torch_derivatives import refuse_derivatives
+from snap.lib.torch_derivatives import refuse_unseen
 from snap.record import record
 from snap.runtime.errors import LaunchError
 
@@ -60,7 +60,7 @@ def attention(q, k, v, causal=False, scale=None, window=None, out=None, lse=Fals
     if watched((q, k, v)) and out is None and _plain(causal, scale, window, lse):
         found = sys.modules["torch"].ops.snap.attention(q, k, v, causal, scale, window)
         return found if lse else found[0]
-    refuse_derivatives(q=q, k=k, v=v)
+    refuse_unseen("attention", q=q, k=k, v=v)
     return _attention(q, k, v, causal, scale, window, out, lse)
 
 
@@ -178,7 +178,7 @@ def attention_gradients(
     otherwise the last bits of the first gradient may differ, and it is faster.  `into`: three arrays to write to, which
     are then the result.
     """
-    refuse_derivatives(grad=grad, q=q, k=k, v=v, grad_lse=grad_lse)
+    refuse_unseen("attention_gradients", grad=grad, q=q, k=k, v=v, grad_lse=grad_lse)
     into = (None, None, None) if into is None else _three(into)
     shares = share_memory(into[1], into[2])
     return _gradients(grad, q, k, v, out, lse, causal, scale, window, grad_lse, deterministic, *into, shares)

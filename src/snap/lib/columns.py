@@ -17,7 +17,7 @@ from snap.lib.arrays import Argument
 from snap.lib.layer_arrays import floats, loader, new, nothing, rows_of, shared_width, stored
 from snap.lib.operators import element
 from snap.lib.recorded import launch, recorded
-from snap.lib.torch_derivatives import refuse_derivatives
+from snap.lib.torch_derivatives import refuse_unseen
 
 LANES, THREADS = 8, 512  # of a block, words side by side and all threads: 64 rows at a time
 ROUNDS = 4  # rows a thread takes, at least, before a matrix is divided among more blocks
@@ -27,7 +27,7 @@ def column_sums(x, *, dtype=None):
     """The sum of all rows of `x`, which has two dimensions: the gradient of a bias.  `dtype`: of the result, by default
     that of `x`.
     """
-    refuse_derivatives(x=x)
+    refuse_unseen("column_sums", x=x)
     return summed(x, dtype)
 
 

@@ -30,7 +30,7 @@ from snap.lib.layer_arrays import (
 )
 from snap.lib.operators import element
 from snap.lib.recorded import is_array, launch, recorded
-from snap.lib.torch_derivatives import refuse_derivatives
+from snap.lib.torch_derivatives import refuse_unseen
 
 THREADS = 256
 MULTIPLY_0, MULTIPLY_1 = 0xD2511F53, 0xCD9E8D57
@@ -42,13 +42,13 @@ def dropout(x, p, seed, offset=0):
     """Each element is 0 with the probability `p`, else divided by 1 - p.  `seed` and `offset` are whole numbers, or
     arrays of one i64.  A call takes `offset` to `offset` + (elements + 3) / 4 of the seed's sequence.
     """
-    refuse_derivatives(x=x)
+    refuse_unseen("dropout", x=x)
     return _run("dropout", "x", x, p, seed, offset)
 
 
 def dropout_gradient(grad, p, seed, offset=0):
     """The gradient of `dropout` with the same `p`, `seed` and `offset`."""
-    refuse_derivatives(grad=grad)
+    refuse_unseen("dropout_gradient", grad=grad)
     return _run("dropout_gradient", "grad", grad, p, seed, offset)
 
 

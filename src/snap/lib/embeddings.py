@@ -49,7 +49,7 @@ from snap.lib.layer_arrays import (
 from snap.lib.recorded import launch, recorded
 from snap.lib.scanning import scan
 from snap.lib.teams import most_blocks
-from snap.lib.torch_derivatives import refuse_derivatives
+from snap.lib.torch_derivatives import refuse_unseen
 
 MOST_SEGMENTS, MOST_COUNTS = 32, 2**26  # that tokens are counted in, and counters of all of them
 
@@ -58,7 +58,7 @@ def embedding(tokens, table, *, positions=None, dtype=None):
     """`table[tokens]`; with `positions`, a table of as many columns, plus its row of each token's place in the last
     axis. `dtype`: of the result, by default the table's.
     """
-    refuse_derivatives(table=table, positions=positions)
+    refuse_unseen("embedding", table=table, positions=positions)
     return _embedding(tokens, table, positions, dtype)
 
 
@@ -66,7 +66,7 @@ def embedding_gradient(grad, tokens, rows, *, positions=None, deterministic=True
     """The gradient of a table of so many rows; with `positions`, how many rows that table has, also of it.
     `deterministic=False`: added up by atomics, in any order.  `dtype`: of the results, by default that of `grad`.
     """
-    refuse_derivatives(grad=grad)
+    refuse_unseen("embedding_gradient", grad=grad)
     return _gradient(grad, tokens, rows, positions, deterministic, dtype)
 
 

@@ -41,7 +41,7 @@ from snap.lib.gemm_fp8_kernel import halves_kernel, promoted_kernel
 from snap.lib.gemm_kernels import gemm_kernel
 from snap.lib.gemm_parts import ACTIVATIONS, Scaling
 from snap.lib.recorded import launch, recorded, step, view
-from snap.lib.torch_derivatives import refuse_derivatives
+from snap.lib.torch_derivatives import refuse_unseen
 from snap.runtime.arrays import ArrayFamily
 from snap.runtime.errors import LaunchError
 
@@ -68,7 +68,7 @@ def gemm_fp8(
     """`(a @ b) * scale_a * scale_b`, plus a bias for each column, then "relu", "gelu" or "silu".  Scales are one f32
     each, or one for each row of a and each column of b.  a_type, b_type: what bytes are, "e4m3" where nothing is said.
     """
-    refuse_derivatives(a=a, b=b, scale_a=scale_a, scale_b=scale_b, bias=bias)
+    refuse_unseen("gemm_fp8", a=a, b=b, scale_a=scale_a, scale_b=scale_b, bias=bias)
     check_choice("gemm_fp8", "activation", activation, ACTIVATIONS)
     check_choice("gemm_fp8", "out_type", out_type, tuple(RESULTS))
     if type(fast) is not bool:

@@ -43,7 +43,7 @@ from snap.lib.loss_kernels import (
     scaling_kernel,
 )
 from snap.lib.recorded import launch, recorded
-from snap.lib.torch_derivatives import refuse_derivatives
+from snap.lib.torch_derivatives import refuse_unseen
 
 WAYS = ("mean", "sum", "none")
 
@@ -53,7 +53,7 @@ def cross_entropy(logits, targets, *, ignore_index=-100, reduction="mean", scale
     not `ignore_index`.  `gradient=True`: and the gradient of the logits, which with `in_place=True` is written over
     them.
     """
-    refuse_derivatives(logits=logits)
+    refuse_unseen("cross_entropy", logits=logits)
     return _cross_entropy(logits, targets, ignore_index, reduction, scale, gradient, in_place)
 
 

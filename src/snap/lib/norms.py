@@ -36,7 +36,7 @@ from snap.lib.norm_kernels import (
 )
 from snap.lib.norm_weights import norm_weight_kernel
 from snap.lib.recorded import launch, recorded, step, view
-from snap.lib.torch_derivatives import refuse_derivatives
+from snap.lib.torch_derivatives import refuse_unseen
 
 SMALL_BLOCK = 128  # threads a block where some lanes of a warp take a row
 GRADIENT_BLOCK = 256  # likewise, of gradients: what the teams of a block have is written once
@@ -54,7 +54,7 @@ def layer_norm(x, weight, bias=None, *, residual=None, eps=1e-5, statistics=Fals
     """(x - mean) / sqrt(variance + eps) * weight + bias of each row.  With `residual`, x + residual is normalised, and
     is the second result.  `statistics=True` appends each row's mean and 1 / sqrt(variance + eps).
     """
-    refuse_derivatives(x=x, weight=weight, bias=bias, residual=residual)
+    refuse_unseen("layer_norm", x=x, weight=weight, bias=bias, residual=residual)
     return _norm("layer_norm", x, weight, bias, residual, eps, statistics)
 
 
@@ -62,7 +62,7 @@ def rms_norm(x, weight, *, residual=None, eps=1e-6, statistics=False):
     """x / sqrt(mean of x * x + eps) * weight of each row; `residual` and `statistics` as for `layer_norm`, without a
     mean.
     """
-    refuse_derivatives(x=x, weight=weight, residual=residual)
+    refuse_unseen("rms_norm", x=x, weight=weight, residual=residual)
     return _norm("rms_norm", x, weight, None, residual, eps, statistics)
 
 
@@ -71,13 +71,13 @@ def layer_norm_gradient(grad, x, weight, mean, rstd, *, grad_residual=None, bias
     `grad_residual`, the gradient that x + residual has from elsewhere, is added to dx.  `bias=False`: dbias is None.
     `sums=True` appends the sum of all rows of dx: the gradient of a bias that was added to what was normalised.
     """
-    refuse_derivatives(grad=grad, x=x, weight=weight, grad_residual=grad_residual)
+    refuse_unseen("layer_norm_gradient", grad=grad, x=x, weight=weight, grad_residual=grad_residual)
     return _gradient("layer_norm_gradient", grad, x, weight, mean, rstd, grad_residual, bias, sums)
 
 
 def rms_norm_gradient(grad, x, weight, rstd, *, grad_residual=None):
     """(dx, dweight), as `layer_norm_gradient`."""
-    refuse_derivatives(grad=grad, x=x, weight=weight, grad_residual=grad_residual)
+    refuse_unseen("rms_norm_gradient", grad=grad, x=x, weight=weight, grad_residual=grad_residual)
     return _gradient("rms_norm_gradient", grad, x, weight, None, rstd, grad_residual, False, False)
 
 

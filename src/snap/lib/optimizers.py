@@ -20,8 +20,8 @@ from snap.lib.arrays import Argument, argument, same_place
 from snap.lib.block import reduce as block_reduce
 from snap.lib.layer_arrays import WORD, floats, loader, nothing, persistent, real, refuse, shared_width, storer, whole
 from snap.lib.operators import element
-from snap.lib.recorded import is_array, launch, recorded
-from snap.lib.torch_derivatives import refuse_derivatives
+from snap.lib.recorded import is_array, launch, one_call, recorded
+from snap.lib.torch_derivatives import refuse_unseen
 
 THREADS, NORM_THREADS = 256, 512
 # A thread of AdamW goes through words of so many elements, so many at a time; and so many threads are on a
@@ -50,11 +50,11 @@ def adamw(
     i64 and one f32.  Gradients are multiplied by `scale` first, a number or an array of one f32.  Weight decay is for
     the first `decayed` elements.
     """
-    refuse_derivatives(parameters=parameters, gradients=gradients)
+    refuse_unseen("adamw", parameters=parameters, gradients=gradients)
     if not isinstance(betas, (tuple, list)) or len(betas) != 2:
         raise refuse("adamw", "betas", f"is two numbers, not {betas!r}")
     # Numbers that change from call to call are no part of what is repeated.
-    run = _repeated if is_array(step) and is_array(lr) else _adamw
+    run = _repeated if is_array(step) and is_array(lr) else _made_once
     beta1, beta2 = betas
     run(parameters, gradients, first, second, step, lr, beta1, beta2, eps, weight_decay, decayed, scale, copy)
 
@@ -104,7 +104,7 @@ def _adamw(parameters, gradients, first, second, step, lr, beta1, beta2, eps, we
     return given.array
 
 
-_repeated = recorded(_adamw)
+_repeated, _made_once = recorded(_adamw), one_call(_adamw)
 
 
 def _buffer(name: str, value: object, given: Argument, types: tuple[Scalar, ...]) -> Argument:
@@ -249,7 +249,7 @@ def global_norm(x, *, clip=None):
     """The square root of the sum of squares of all elements.  With `clip`, also the factor min(1, clip / norm) that
     bounds it, for `scale` of `adamw`.
     """
-    refuse_derivatives(x=x)
+    refuse_unseen("global_norm", x=x)
     return _global_norm(x, clip)
 
 

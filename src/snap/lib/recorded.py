@@ -32,6 +32,7 @@ from typing import Any
 from snap.api import SnapFunction
 from snap.ir.types import Scalar
 from snap.lib.replays import MISS, Quick, ReplayPlan, ReplayStep, no_plan, quick, replay_text
+from snap.runtime import torchtraced
 from snap.runtime.errors import LaunchError
 from snap.runtime.torchreads import has_memory, keys
 from snap.runtime.trusted import LINE
@@ -44,6 +45,7 @@ MOST_PLANS = 8  # of one signature: what torch's modes and thread-local state te
 _NEW = object()  # stands for a signature that was not seen
 
 _listening = threading.local()
+_torch: Any = None  # the module, once its operators are registered
 _recording: list[object] = []  # the calls that are being written down: while there is one, nothing is quick
 
 
@@ -287,6 +289,8 @@ def recorded(function: Callable | None = None, *, offsets: bool = False) -> Call
 
     @functools.wraps(function)
     def call(*args: object, **keywords: object) -> object:
+        if _torch is not None and _torch.compiler.is_dynamo_compiling():
+            return torchtraced.untraced(call, *args, **keywords)
         if getattr(_listening, "tape", None) is not None:  # called by another one, whose steps these are
             return function(*args, **keywords)
         values = (*args, *keywords.values()) if keywords else args
@@ -367,8 +371,22 @@ def _torch_compiles() -> Callable[[], bool]:
     return getattr(getattr(torch, "compiler", None), "is_dynamo_compiling", lambda: True)
 
 
+def one_call(function: Callable) -> Callable:
+    """The function, into which torch's compiler does not look, as into none that is recorded."""
+
+    @functools.wraps(function)
+    def call(*args: object) -> object:
+        if _torch is not None and _torch.compiler.is_dynamo_compiling():
+            return torchtraced.untraced(function, *args)
+        return function(*args)
+
+    return call
+
+
 def torch_is_there() -> None:
     """Called once torch is loaded."""
+    global _torch
+    _torch = sys.modules["torch"]
     for names in _names_of_entries:
         names["_compiling"] = _torch_compiles()
 

@@ -33,7 +33,7 @@ from snap.lib.layer_arrays import (
 )
 from snap.lib.operators import element
 from snap.lib.recorded import launch, recorded
-from snap.lib.torch_derivatives import refuse_derivatives
+from snap.lib.torch_derivatives import refuse_unseen
 
 THREADS = 256
 TOGETHER = 4  # heads that a thread turns by the angles that it has read
@@ -43,13 +43,13 @@ def rotary(x, cos, sin, *, interleaved=False):
     """Columns k and k + size / 2 of each row, or 2 k and 2 k + 1 where `interleaved`, turned by the angle whose cosine
     and sine are `cos[place, k]` and `sin[place, k]`.
     """
-    refuse_derivatives(x=x, cos=cos, sin=sin)
+    refuse_unseen("rotary", x=x, cos=cos, sin=sin)
     return _rotary("rotary", "x", x, cos, sin, interleaved, False)
 
 
 def rotary_gradient(grad, cos, sin, *, interleaved=False):
     """The gradient of `rotary`: the opposite turn."""
-    refuse_derivatives(grad=grad, cos=cos, sin=sin)
+    refuse_unseen("rotary_gradient", grad=grad, cos=cos, sin=sin)
     return _rotary("rotary_gradient", "grad", grad, cos, sin, interleaved, True)
 
 

@@ -19,6 +19,7 @@ from typing import Any
 from snap.lib.attention_arrays import swaps
 from snap.lib.torch_derivatives import has_tangent, transformed, wants_gradient
 from snap.lib.torch_lowering import lowered
+from snap.runtime.errors import DerivativeError
 
 FORWARD = "attention(Tensor q, Tensor k, Tensor v, bool causal=False, float? scale=None, int? window=None)"
 BACKWARD = (
@@ -37,7 +38,7 @@ def watched(tensors: tuple) -> bool:
         return True
     if transformed() or any(has_tangent(x) for x in tensors):
         return False  # refused by the function
-    if any(wants_gradient(x) for x in tensors) or torch._C._len_torch_dispatch_stack() > 0:
+    if any(wants_gradient(x) for x in tensors) or torch._C._len_torch_dispatch_stack() > 0 or torch.jit.is_tracing():
         return True
     if any(type(x) is not torch.Tensor and type(x) is not torch.nn.Parameter for x in tensors):
         return True
@@ -121,6 +122,5 @@ def _backward(ctx, grad, grad_lse):
 
 
 def _no_backward(ctx, *grads):
-    raise NotImplementedError(
-        "snap::attention_gradients has no gradient of its own: attention has first derivatives only"
-    )
+    problem = "has first derivatives only: leave out `create_graph=True`, or use torch's own function"
+    raise DerivativeError("snap.lib.attention", problem)

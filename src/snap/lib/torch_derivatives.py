@@ -17,9 +17,25 @@ from collections.abc import Callable
 from typing import Any
 
 from snap.lib.replays import MISS
+from snap.runtime.errors import DerivativeError
+from snap.runtime.torchtraced import refuse_recorded
 
 _BACKENDS = ("AutogradCPU", "AutogradCUDA", "AutogradMeta")  # fake tensors, while a program is traced, are of the last
 _libraries: dict[str, Any] = {}  # by operator: what torch forgets once nobody holds it
+
+
+def in_transform() -> bool:
+    """Whether a transform of torch.func is active.  A torch that does not say counts as yes."""
+    try:
+        return sys.modules["torch"]._C._functorch.peek_interpreter_stack() is not None
+    except AttributeError:
+        return True
+
+
+def batched(tensor: object) -> bool:
+    """Whether a gradient is several, side by side (`is_grads_batched=True`), which kernels know nothing of."""
+    asked = getattr(sys.modules["torch"]._C._functorch, "is_legacy_batchedtensor", None)
+    return asked is not None and tensor is not None and asked(tensor)
 
 
 def transformed() -> bool:
@@ -28,10 +44,7 @@ def transformed() -> bool:
 
     A torch that does not say counts as yes.
     """
-    try:
-        return sys.modules["torch"]._C._functorch.peek_interpreter_stack() is not None or dual_level()
-    except AttributeError:
-        return True
+    return in_transform() or dual_level()
 
 
 def dual_level() -> bool:
@@ -63,13 +76,30 @@ def derivative_wanted(value: object) -> bool:
     return wants_gradient(value) or has_tangent(value) or not torch.compiler.is_compiling() and transformed()
 
 
-def refuse_derivatives(**tensors: object) -> None:
+def refuse_derivatives(function: str, **tensors: object) -> None:
+    """Of a call of `snap.lib.function`."""
     for name, value in tensors.items():
-        if derivative_wanted(value):
-            raise NotImplementedError(
-                f"the derivative of this call would be lost, and `{name}` wants one: detach it, or call it under"
-                " torch.no_grad()"
+        if not derivative_wanted(value):
+            continue
+        if not in_transform():
+            problem = (
+                "wants a derivative, which would be lost: pass its `.detach()`, or call it under `torch.no_grad()`"
             )
+        else:
+            problem = (
+                "is given in a transform of torch.func (vmap, grad, jvp), for which this call has no rule: call it"
+                " outside of the transform. In place of `vmap`, call it for each slice, or with the slices in one"
+                " batch; for gradients, use torch.autograd.grad"
+            )
+        raise DerivativeError(f"snap.lib.{function}", problem, name)
+
+
+def refuse_unseen(function: str, **tensors: object) -> None:
+    """Of a call that is no operator of torch: neither a tracer sees it, nor who wants a derivative."""
+    torch: Any = sys.modules.get("torch")
+    if torch is not None and not torch.compiler.is_compiling():
+        refuse_recorded(f"snap.lib.{function}")
+    refuse_derivatives(function, **tensors)
 
 
 # ---- the library's operators ----------------------------------------------------------------------------------------
@@ -146,7 +176,7 @@ def eager(name: str, run: Callable, call: Callable, entry: Any) -> Callable:
         saved, rest = ctx.saved_tensors, ctx.rest
         result, tensors = (saved[0], saved[1:]) if keeps else (None, saved)
         needed = ctx.needs_input_grad
-        if direct is not None and not grad_enabled():
+        if direct is not None and not grad_enabled() and not batched(grad):
             found = direct(needed, grad, result, *tensors, *rest)
         else:
             found = entry.backward(call, grad, result, *tensors, *rest)
@@ -200,19 +230,23 @@ def guard(operator: object, name: str, short: Callable | None = None) -> None:
             refuse_tangents(name, given)
         wanting = [argument for argument, value in given.items() if wants_gradient(value)]
         if written and wanting:
-            raise RuntimeError(
-                f"{name} writes into its argument `{written[0]}` and has no gradient, but `{wanting[0]}` requires grad"
-                f" and would lose it: call the operator under torch.no_grad(), pass `{wanting[0]}.detach()`, or make an"
-                " operator that returns its result (`out=`) and has a `backward`"
+            raise DerivativeError(
+                name,
+                f"requires grad and would lose it, since the operator writes into its argument `{written[0]}` and has"
+                f" no gradient: call the operator under torch.no_grad(), pass `{wanting[0]}.detach()`, or make an"
+                " operator that returns its result (`out=`) and has a `backward`",
+                wanting[0],
             )
         try:
             return derive(keyset, *args, **keywords)
         except RuntimeError as problem:
             if not wanting or "setup_context" not in str(problem):
                 raise
-            raise NotImplementedError(
-                f"{name}: operators of torch.library have no gradient under torch.func (grad, vjp, jacrev); "
-                "use torch.autograd.grad or .backward()"
+            raise DerivativeError(
+                name,
+                "operators of torch.library have no gradient under torch.func (grad, vjp, jacrev):"
+                " use torch.autograd.grad or .backward()",
+                wanting[0],
             ) from problem
 
     if name in _libraries:  # of an operator that was defined again
@@ -226,7 +260,9 @@ def guard(operator: object, name: str, short: Callable | None = None) -> None:
 def refuse_tangents(name: str, given: dict[str, object]) -> None:
     for argument, value in given.items():
         if has_tangent(value):
-            raise NotImplementedError(
-                f"{name} has no forward derivative, and its argument `{argument}` carries a tangent (torch.func.jvp,"
-                " jacfwd, torch.autograd.forward_ad): use reverse mode (torch.autograd.grad), or torch's own functions"
+            raise DerivativeError(
+                name,
+                "carries a tangent (torch.func.jvp, jacfwd, torch.autograd.forward_ad), and the operator has no forward"
+                " derivative: use reverse mode (torch.autograd.grad), or torch's own functions",
+                argument,
             )

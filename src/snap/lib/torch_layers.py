@@ -18,11 +18,11 @@ from typing import Any
 
 from snap.lib import activations, dropouts, embeddings, losses, norms, rotations
 from snap.lib.recorded import entry
-from snap.lib.torch_derivatives import has_tangent, transformed, wants_gradient
+from snap.lib.torch_derivatives import batched, has_tangent, transformed, wants_gradient
 from snap.lib.torch_layer_table import LAYERS, Layer
 from snap.lib.torch_lowering import lowered
 from snap.lib.torch_ops import NAMESPACE, on_device_of
-from snap.runtime.errors import LaunchError
+from snap.runtime.errors import DerivativeError, LaunchError
 
 _torch: Any = None  # the module, once it is there
 _operators: dict[str, Any] = {}
@@ -72,7 +72,8 @@ def embedding(tokens, table, *, positions=None, dtype=None):
 
 
 def cross_entropy(logits, targets, *, ignore_index=-100, reduction="mean", scale=1.0, gradient=False, in_place=False):
-    if _by_function("cross_entropy", logits, targets):
+    alone = gradient and not (isinstance(logits, getattr(_torch, "Tensor", ())) and wants_gradient(logits))
+    if alone or _by_function("cross_entropy", logits, targets):
         return losses.cross_entropy(
             logits,
             targets,
@@ -83,9 +84,8 @@ def cross_entropy(logits, targets, *, ignore_index=-100, reduction="mean", scale
             in_place=in_place,
         )
     if gradient:
-        raise LaunchError(
-            "snap.lib.cross_entropy", "is computed by `backward()` where `logits` wants one; or detach it", "gradient"
-        )
+        problem = "is computed by `backward()` where `logits` wants one: leave it out, or pass `logits.detach()`"
+        raise LaunchError("snap.lib.cross_entropy", problem, "gradient")
     if _torch.compiler.is_compiling() or _watched(logits, targets):
         return _called("cross_entropy", logits, targets, ignore_index, reduction, scale)[0]
     if not in_place:
@@ -143,10 +143,8 @@ def _by_function(name: str, *values: object) -> bool:
     if not tensors:
         return True
     if transformed() and any(has_tangent(one) for one in tensors):
-        raise NotImplementedError(
-            f"snap.lib.{name} has no forward derivative: use reverse mode (torch.autograd.grad), or torch's"
-            " own functions"
-        )
+        problem = "has no forward derivative: use reverse mode (torch.autograd.grad), or torch's own functions"
+        raise DerivativeError(f"snap.lib.{name}", problem)
     return not (any(map(wants_gradient, tensors)) or _watched(*tensors))
 
 
@@ -167,8 +165,8 @@ def _called(name: str, *arguments: Any) -> Any:
         return _operators[name](*arguments)
     if _watched(*(value for value in arguments if isinstance(value, _torch.Tensor))):
         if transformed():
-            problem = f"snap.lib.{name} has no rule for torch.func (vmap, grad, jvp)"
-            raise NotImplementedError(f"{problem}: call it outside of them, with torch.autograd.grad for gradients")
+            problem = "has no rule for torch.func (vmap, grad, jvp): call it outside of them, with torch.autograd.grad"
+            raise DerivativeError(f"snap.lib.{name}", f"{problem} for gradients")
         return _operators[name](*arguments)
     return _derived[name](*arguments)
 
@@ -176,7 +174,8 @@ def _called(name: str, *arguments: Any) -> Any:
 def _without_gradient(name: str, **tensors: object) -> None:
     for word, value in tensors.items():
         if wants_gradient(value):
-            raise NotImplementedError(f"snap.lib.{name} has no gradient of `{word}`, which wants one: detach it")
+            problem = "wants a gradient, and there is none of it: pass its `.detach()`"
+            raise DerivativeError(f"snap.lib.{name}", problem, word)
 
 
 # ---- once torch is there --------------------------------------------------------------------------------------------
@@ -195,7 +194,7 @@ def when_torch_is_there() -> None:
         forward = _registered(torch, name, layer.schema, layer.run, layer.like)
         forward.register_autograd(_backward(layer, gradient), setup_context=_setup(layer))
         _operators[name] = forward
-        _derived[name] = _function_of(torch, name, layer)
+        _derived[name] = _function_of(torch, name, layer, gradient)
     _derived["loss"], _derived["overwritten"] = _loss_function(torch), _overwritten_function(torch)
     _torch = torch
 
@@ -231,9 +230,14 @@ def _backward(layer: Layer, gradient: Callable) -> Callable:
     return backward
 
 
-def _function_of(torch: Any, name: str, layer: Layer) -> Callable:
-    """The layer as an autograd function that calls the library's functions."""
-    setup, backward = _setup(layer), _backward(layer, layer.run_gradient)
+def _function_of(torch: Any, name: str, layer: Layer, gradient: Callable) -> Callable:
+    """The layer as an autograd function that calls the library's functions; for a batch of gradients the operator,
+    which torch calls once for each.
+    """
+    setup, directly, by_operator = _setup(layer), _backward(layer, layer.run_gradient), _backward(layer, gradient)
+
+    def backward(ctx: Any, *grads: Any) -> tuple:
+        return (by_operator if any(map(batched, grads)) else directly)(ctx, *grads)
 
     def forward(ctx: Any, *args: Any) -> Any:
         output = layer.run(*args)
@@ -242,20 +246,18 @@ def _function_of(torch: Any, name: str, layer: Layer) -> Callable:
             ctx.mark_non_differentiable(*output[layer.differentiable :])
         return output
 
-    members = {"forward": staticmethod(forward), "backward": staticmethod(_once(torch, backward))}
+    members = {"forward": staticmethod(forward), "backward": staticmethod(_once(torch, name, backward))}
     made: Any = type(f"snap_{name}", (torch.autograd.Function,), members)
     return made.apply
 
 
-def _once(torch: Any, backward: Callable) -> Callable:
+def _once(torch: Any, name: str, backward: Callable) -> Callable:
     """A backward that refuses to be differentiated: torch's own refusal lets saved tensors pass."""
 
     def backward_once(ctx: Any, *grads: Any) -> tuple:
         if torch.is_grad_enabled():
-            raise NotImplementedError(
-                "the functions of layers of snap.lib have no gradients of gradients: leave out `create_graph=True`, or"
-                " use torch's own functions"
-            )
+            problem = "has no gradients of gradients: leave out `create_graph=True`, or use torch's own functions"
+            raise DerivativeError(f"snap.lib.{name}", problem)
         return backward(ctx, *grads)
 
     return backward_once
@@ -285,23 +287,26 @@ def _loss_function(torch: Any) -> Callable:
             return (None,) * 6
         gradient, ctx.gradient = ctx.gradient, None
         if gradient is not None and gradient._version != ctx.version:
-            raise RuntimeError(
-                "the gradient of `snap.lib.cross_entropy` lies where its logits did (`in_place=True`), and an operation"
-                f" in place has changed it since: it is at version {gradient._version}, and was at {ctx.version}; leave"
-                " out `in_place=True`, or that operation"
+            raise DerivativeError(
+                "snap.lib.cross_entropy",
+                "have their gradient in their place (`in_place=True`), and an operation in place has changed it since:"
+                f" it is at version {gradient._version}, and was at {ctx.version}; leave out `in_place=True`, or that"
+                " operation",
+                "logits",
             )
+        if batched(grad):
+            problem = "takes one gradient at a time: leave out `is_grads_batched=True` (`vectorize=True`)"
+            raise DerivativeError("snap.lib.cross_entropy", f"{problem}, and call torch.autograd.grad for each")
         if gradient is None:
-            raise RuntimeError(
-                "the gradient of `snap.lib.cross_entropy` was taken already, and is multiplied in place: call"
-                " the function again for another backward()"
-            )
+            problem = "has had its backward(), which multiplies the gradient in place: call it again for another one"
+            raise DerivativeError("snap.lib.cross_entropy", problem)
         if grad.dim():
             gradient *= grad[:, None]
         else:
             losses.scaled_in_place(gradient, grad)
         return gradient, None, None, None, None, None
 
-    members = {"forward": staticmethod(forward), "backward": staticmethod(_once(torch, backward))}
+    members = {"forward": staticmethod(forward), "backward": staticmethod(_once(torch, "cross_entropy", backward))}
     made: Any = type("snap_cross_entropy", (torch.autograd.Function,), members)
     return made.apply
 
@@ -317,9 +322,11 @@ def _overwritten_function(torch: Any) -> Callable:
         return logits
 
     def backward(ctx: Any, grad: Any) -> Any:
-        raise RuntimeError(
-            "`snap.lib.cross_entropy` has written their gradient over these logits (`in_place=True`), and what was"
-            " computed of them afterwards has no derivative: leave out `in_place=True`, or compute it before"
+        raise DerivativeError(
+            "snap.lib.cross_entropy",
+            "have been overwritten by their gradient (`in_place=True`), and what was computed of them afterwards has no"
+            " derivative: leave out `in_place=True`, or compute it before",
+            "logits",
         )
 
     members = {"forward": staticmethod(forward), "backward": staticmethod(backward)}

@@ -20,7 +20,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from snap.lib.importing import once_imported
 from snap.lib.recorded import entry as recorded_entry
 from snap.lib.recorded import torch_is_there
 from snap.lib.replays import MISS
@@ -37,6 +36,7 @@ from snap.lib.torch_eager import Way
 from snap.lib.torch_lowering import lowered
 from snap.lib.torch_products import (
     FP8_ARGUMENTS,
+    GROUPED_GRADIENT,
     batched_direct,
     fp8_result,
     gemm_backward,
@@ -44,7 +44,10 @@ from snap.lib.torch_products import (
     gemm_tangent,
     grouped_backward,
     grouped_direct,
+    grouped_gradient,
+    grouped_gradient_like,
     grouped_tangent,
+    no_second,
     product_backward,
     product_tangent,
     sgemm_direct,
@@ -52,7 +55,10 @@ from snap.lib.torch_products import (
     tf32_direct,
 )
 from snap.record import record
-from snap.runtime.errors import LaunchError
+from snap.runtime import torchtraced
+from snap.runtime.errors import DerivativeError, LaunchError
+from snap.runtime.importing import once_imported
+from snap.runtime.torchtraced import refuse_recorded
 
 NAMESPACE = "snap"
 
@@ -99,7 +105,8 @@ class TorchOperator:
 
 def _sums_only(name: str, op: str) -> None:
     if op != "add":
-        raise NotImplementedError(f'snap::{name} has a gradient for op="add"; for {op!r} use torch\'s own')
+        problem = f'has a derivative for op="add", and none for {op!r}: use torch\'s own function'
+        raise DerivativeError(f"snap.lib.{name}", problem, "op")
 
 
 def _reduced(x, op="add"):
@@ -246,6 +253,7 @@ def export(names: dict[str, Any]) -> None:
     for name in OPERATORS:
         if name in names and name not in _functions:
             names[name] = _in_torch(name, names[name])
+            names[name].__module__ = names["__name__"]  # where it is found again, by pickle
     if "torch" in sys.modules:
         _register_all()
     elif not _waiting:
@@ -256,6 +264,7 @@ def export(names: dict[str, Any]) -> None:
 def _register_all() -> None:
     for name in _functions:
         _register(name)
+    _register_gradient("gemm_grouped_gradient", GROUPED_GRADIENT, grouped_gradient, grouped_gradient_like, no_second)
     for ready in WHEN_TORCH:
         ready()
 
@@ -322,10 +331,13 @@ def _watched(name: str, parameters: list[str], args: tuple) -> object:
         elif _defaults[name][entry.names.index(word)] is inspect.Parameter.empty:
             return function(*args)  # refuses it: there is nothing, or None
     if strange:
+        if _torch.compiler.is_compiling():
+            return torchtraced.untraced(_watched, name, parameters, args)
         _refuse_derivative(name, entry, strange, given)
+        refuse_recorded(f"snap.lib.{name}")
         return function(*args)
     if entry.backward is None:
-        refuse_derivatives(**given)
+        refuse_derivatives(name, **given)
     if name in _derivable and not _torch.compiler.is_compiling() and transformed():
         return _derivable[name](*(given.get(word, default) for word, default in zip(entry.names, _defaults[name])))
     return _registered[name](**given)
@@ -351,10 +363,11 @@ def _refuse_tensor(name: str, word: str, value: object) -> None:
 
 def _refuse_derivative(name: str, entry: TorchOperator, outside: list[str], given: dict[str, object]) -> None:
     if any(wants_gradient(value) or has_tangent(value) for value in given.values()):
-        raise NotImplementedError(
-            f"snap.lib.{name} has a gradient for its arguments {', '.join(entry.names)}, where they are tensors, names"
-            f" and numbers, but not with {' and '.join(f'`{word}`' for word in outside)} as given; detach the tensors,"
-            " or call it under torch.no_grad()"
+        raise DerivativeError(
+            f"snap.lib.{name}",
+            f"has a gradient for its arguments {', '.join(entry.names)}, where they are tensors, names"
+            f" and numbers, but not with {' and '.join(f'`{word}`' for word in outside)} as given: pass the tensors"
+            " detached (`.detach()`), or call it under torch.no_grad()",
         )
 
 
@@ -368,6 +381,23 @@ def on_device_of(args: Iterable[object]) -> Iterator[None]:
     else:
         with torch.cuda.device(device):
             yield
+
+
+def _register_gradient(name: str, schema: str, function: Callable, like: Callable, backward: Callable) -> None:
+    """Of a gradient that kernels compute and the compiler has to see, without one of its own."""
+    torch = sys.modules["torch"]
+    if name in _registered or not hasattr(torch.library, "custom_op"):
+        return
+
+    def run(*args: object) -> object:
+        with on_device_of(args):
+            return function(*args)
+
+    operator = torch.library.custom_op(f"{NAMESPACE}::{name}", mutates_args=(), schema=schema)(run)
+    operator.register_fake(like)
+    operator.register_autograd(backward)
+    lowered(f"{NAMESPACE}::{name}")
+    _registered[name] = operator
 
 
 def _register(name: str) -> None:

@@ -16,6 +16,7 @@ from snap.lib.columns import summed
 from snap.lib.gemm_ragged import grouped_gradients
 from snap.lib.product_gradients import batched_gradients, gemm_gradients, sgemm_gradients, tf32_gradients
 from snap.lib.torch_derivatives import refuse_derivatives
+from snap.runtime.errors import DerivativeError
 
 
 def sum_of(parts: list) -> object:
@@ -97,9 +98,24 @@ def batched_direct(needed, grad, result, a, b):
 
 
 def grouped_backward(operator, grad, result, a, b, ends):
-    refuse_derivatives(grad=grad, a=a, b=b)  # there are no second ones
-    of_a, of_b = grouped_gradients(grad, a, b, ends, True, True)
-    return of_a, of_b, None
+    refuse_derivatives("gemm_grouped", grad=grad, a=a, b=b)  # there are no second ones
+    return *sys.modules["torch"].ops.snap.gemm_grouped_gradient(grad, a, b, ends), None
+
+
+GROUPED_GRADIENT = "(Tensor grad, Tensor a, Tensor b, Tensor ends) -> (Tensor, Tensor)"
+
+
+def grouped_gradient(grad, a, b, ends):
+    return grouped_gradients(grad, a, b, ends, True, True)
+
+
+def grouped_gradient_like(grad, a, b, ends):
+    return a.new_empty(a.shape), b.new_empty(b.shape)
+
+
+def no_second(ctx, *grads):
+    problem = "has first derivatives only: leave out `create_graph=True`, or use torch's own functions"
+    raise DerivativeError("snap.lib.gemm_grouped", problem)
 
 
 def grouped_direct(needed, grad, result, a, b, ends):

@@ -18,6 +18,16 @@ class LaunchError(TypeError, ValueError):
         self.parameter = parameter
         self.problem = problem
 
+    def __reduce__(self):
+        """Errors of data loaders and of other processes come back pickled."""
+        return type(self), (self.kernel, self.problem, self.parameter)
+
+
+class DerivativeError(LaunchError, NotImplementedError):
+    """A call whose derivative would be lost or wrong.  It is a NotImplementedError, too, and so a RuntimeError, as what
+    torch raises where it has no derivative.
+    """
+
 
 class GpuError(RuntimeError):
     """The driver reported an error, possibly one of an earlier kernel."""

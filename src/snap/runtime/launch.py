@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from snap.diag.error import SnapWarning
 from snap.ir.launches import MOST_BLOCKS
+from snap.runtime import torchtraced
 from snap.runtime.arrays import ArrayInfo, as_numpy
 from snap.runtime.bysize import BySize
 from snap.runtime.errors import GpuError, LaunchError, ToolchainError
@@ -331,7 +332,9 @@ class _At(dict):
 
     def __missing__(self, blocks: object) -> Callable:
         launcher = self._launcher
-        return lambda *args, **keywords: launcher.launch(ordered(launcher.signature, args, keywords), blocks)
+        return lambda *args, **keywords: torchtraced.untraced(
+            launcher.launch, ordered(launcher.signature, args, keywords), blocks
+        )
 
 
 def plain(blocks: object) -> bool:

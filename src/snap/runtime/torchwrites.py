@@ -23,6 +23,7 @@ from snap.runtime import native, torchreads
 from snap.runtime.arrays import ArrayFamily, ArrayInfo
 from snap.runtime.errors import LaunchError
 from snap.runtime.signature import Pointer, Signature
+from snap.runtime.torchtraced import refuse_recorded
 
 
 def written(signature: Signature, args: Sequence[object]) -> list[Any]:
@@ -42,7 +43,10 @@ def _written(signature: Signature, args: Sequence[object]) -> list[tuple[str, Ar
 
 
 def check_written(signature: Signature, args: Sequence[object]) -> None:
-    for name, arg in _written(signature, args):
+    found = _written(signature, args)
+    if found:
+        refuse_recorded(signature.kernel)
+    for name, arg in found:
         problem = refused(arg.owner)
         if problem:
             raise LaunchError(signature.kernel, f"may be written by the kernel, and {problem}", name)
@@ -54,12 +58,25 @@ def refused(tensor: Any) -> str:
     """
     torch = sys.modules["torch"]
     if not (tensor.requires_grad and torch.is_grad_enabled()):
-        return ""
+        return _cloned_before(torch)
     if tensor.is_leaf:
         which = "is a leaf that requires grad, which no operation in place may overwrite while gradients are enabled"
     else:
         which = "requires grad, and autograd does not see what a kernel does to it: its gradient would be wrong"
     return f"{which}; launch under `torch.no_grad()`, or pass its `.detach()`"
+
+
+def _cloned_before(torch: Any) -> str:
+    """Why no launch may write at all: torch keeps copies of what its own operations change, and sees no launch."""
+    if not torch._C._len_torch_dispatch_stack():
+        return ""
+    mode = getattr(torch.autograd.graph, "_CloneArgBeforeMutateMode", ())
+    if not any(isinstance(one, mode) for one in torch.utils._python_dispatch._get_current_dispatch_mode_stack()):
+        return ""
+    return (
+        "under `allow_mutation_on_saved_tensors` what autograd has kept of it would be lost, since torch copies only"
+        " what its own operations change: launch outside of it, or pass a `.clone()`"
+    )
 
 
 def changed(*tensors: Any) -> None:

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from snap.lib.importing import once_imported
+from snap.runtime.importing import once_imported
 
 
 @pytest.fixture

@@ -208,9 +208,9 @@ def test_a_gradient_through_an_operator_that_writes_is_refused(device, which):
     wanting = "x" if x.requires_grad else "y"
     with pytest.raises(RuntimeError, match=f"parameter `{wanting}` of `snaptest::saxpy`: requires grad and would lose it, since the operator writes into its argument `y`"):
         op_saxpy(2.0, x, y, 4)
-    with pytest.raises(RuntimeError, match="snaptest::saxpy writes into its argument"):
+    with pytest.raises(RuntimeError, match="the operator writes into its argument"):
         torch.ops.snaptest.saxpy(2.0, x, y, 4)
-    with pytest.raises(Exception, match="snaptest::saxpy writes into its argument"):
+    with pytest.raises(Exception, match="the operator writes into its argument"):
         torch.compile(lambda x, y: op_saxpy(2.0, x, y, 4), backend="aot_eager")(x, y)
     assert torch.equal(y.detach(), before)
     with torch.no_grad():

@@ -69,7 +69,8 @@ class HandWriter(Writer):
     def noise(self, data: str = "count") -> None:
         if self.chance(3):
             with self.block("with each(thread) as t:"):
-                self.say(f"atomic.{self.pick(['add', 'max', 'xor'])}({data}, {8 + self.below(4)}, t * {self.below(5)})")
+                at = self.below(3)  # each operation has an element of its own: of two on one, the order would count
+                self.say(f"atomic.{('add', 'max', 'xor')[at]}({data}, {8 + at}, t * {self.below(5)})")
 
     def speaks(self, flag: str, at: str, own: bool, body) -> None:
         """One for all, or each thread by a flag of its own."""

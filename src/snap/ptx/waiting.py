@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from snap.ptx.program import Instruction
 
 WORK = 1 << 27  # a few seconds
-PRICE = 400  # what an instruction costs beside its threads
+PRICE = 1000  # what an instruction costs beside its threads
 PART = 8  # of the time without a change, the last eighth
 OFTEN = 64  # turns from one look to the next
 LIMIT = 1 << 34  # instructions of threads, if nothing else is said

@@ -41,5 +41,5 @@ def test_8_bit_floats_have_no_gradient():
     for name in ("bias", "scale_a"):
         given = {"scale_a": one.clone(), "scale_b": two, "bias": torch.ones(8)}
         given[name].requires_grad_()
-        with pytest.raises(NotImplementedError, match=f"`{name}` wants one"):
+        with pytest.raises(NotImplementedError, match=f"`{name}`.*wants a derivative"):
             snap.lib.gemm_fp8(a, b.T, **given)

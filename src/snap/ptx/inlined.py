@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from snap.ptx import tree
 
-Lines = tuple[int, ...]  # file, line, file, line, ...
+Chain = tuple[int, ...]  # file, line, file, line, ...
 DEEPEST = 32  # calls that are followed
 
 
 class Sites:
     def __init__(self) -> None:
-        self.known: dict[tuple[int, int, int], Lines] = {}
+        self.known: dict[tuple[int, int, int], Chain] = {}
 
-    def chain(self, s: tree.Location) -> Lines:
+    def chain(self, s: tree.Location) -> Chain:
         calls = () if s.inlined_at is None else self.known.get(s.inlined_at, s.inlined_at[:2])
         found = self.known[s.file, s.line, s.column] = (s.file, s.line, *calls[: 2 * DEEPEST])
         return found

@@ -14,7 +14,7 @@ from snap.diag.span import Span
 from snap.ptx import jumps, tree
 from snap.ptx.callgraph import recursive
 from snap.ptx.errors import PtxError
-from snap.ptx.inlined import Lines, Sites
+from snap.ptx.inlined import Chain, Sites
 from snap.ptx.operand_types import checked
 from snap.ptx.operands import (
     Address,
@@ -76,7 +76,7 @@ class Instruction:
     negated: bool
     function: int
     span: Span
-    line: Lines | None
+    line: Chain | None
 
     @property
     def name(self) -> str:
@@ -216,7 +216,7 @@ class _Loader:
         self.bytes = {"global": 0, "shared": 0, "local": 0}
         self.dynamic: int | None = None  # first the alignment of shared memory that is given at launch, then its start
         self.files: dict[int, str] = {}
-        self.line: Lines | None = None  # the source line of the instructions that follow
+        self.line: Chain | None = None  # the source line of the instructions that follow
         self.sites = Sites()
         self.shared: list[SharedVariable] = []
         self.open: list[tuple[int, _Scope, tree.Instruction]] = []  # instructions whose labels are not known yet

@@ -60,6 +60,6 @@ def refuse_recorded(function: str) -> None:
     if found:
         raise LaunchError(
             function,
-            f"is not an operator of torch, so that {found} would record a program without it: call it outside of what is"
-            " traced, or make an operator of the kernel (`snap.torch.operator`)",
+            f"is not an operator of torch, so that {found} would record a program without it: call it outside of what"
+            " is traced, or make an operator of the kernel (`snap.torch.operator`)",
         )

@@ -158,7 +158,7 @@ def test_what_does_not_fit_is_refused_by_name(function):
 
 
 def test_halves_and_read_only_logits():
-    with pytest.raises(snap.LaunchError, match="`gate`.*no two halves"):
+    with pytest.raises(snap.LaunchError, match="`gate`.*do not divide into two halves"):
         snap.lib.swiglu(zeros(2, 7))
     logits = zeros(2, 8)
     logits.flags.writeable = False

@@ -133,7 +133,7 @@ def test_a_run_ends_when_its_time_is_over(k, seed):
     with pytest.raises(snap.MachineError) as raised:
         k.launch(x, 1_000_000, blocks=1, seed=seed, seconds=0.3)
     assert raised.value.kind == "time limit" and time.monotonic() - began < 5
-    assert "the time is over" in str(raised.value) and "seconds=" in str(raised.value) and x.any()
+    assert "time ran out" in str(raised.value) and "seconds=" in str(raised.value) and x.any()
 
 
 def test_enough_time_changes_nothing():
@@ -145,7 +145,7 @@ def test_enough_time_changes_nothing():
 
 def test_races_seen_until_then_are_returned_with_a_warning():
     x = np.zeros(70, np.int32)
-    with pytest.warns(SnapWarning, match="the time is over: races of `racy`: schedule 1 of 4") as told:
+    with pytest.warns(SnapWarning, match="time ran out: races of `racy`: schedule 1 of 4") as told:
         found = snap.races(racy, x, 1_000_000, blocks=1, seeds=4, seconds=0.5)
     assert len(found) >= 1 and found[0].object == "x" and told[0].filename == __file__
     with warnings.catch_warnings():
@@ -229,4 +229,4 @@ def test_the_command_ends_cleanly(tmp_path):
 def test_the_command_has_a_limit(tmp_path):
     process = started(tmp_path, "--seconds", "0.5")
     out, error = process.communicate(timeout=60)
-    assert process.returncode == 1 and "the time is over: `slow` on the CPU machine" in error, error
+    assert process.returncode == 1 and "time ran out: `slow` on the CPU machine" in error, error

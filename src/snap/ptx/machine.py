@@ -256,7 +256,7 @@ class Machine:
             try:
                 self.ticking.tick()
             except watching.OutOfTime:
-                raise reports.too_long(self, f"the time is over: {self.ticking.told()}", "seconds") from None
+                raise reports.too_long(self, f"time ran out: {self.ticking.told()}", "seconds") from None
 
     # ---- who looks on -----------------------------------------------------------------------------------------------
 

@@ -211,7 +211,7 @@ class CudaDevice:
 @contextlib.contextmanager
 def kernels_loaded() -> Iterator[list]:
     """The Snap kernels that are put on the GPU meanwhile, in order."""
-    from snap.runtime.gpu import GpuKernel
+    from snap.host.gpu import GpuKernel
 
     found: list = []
     original = GpuKernel.__init__
@@ -234,7 +234,7 @@ def kernel_record(kernel) -> dict:
     """Registers, spills, shared memory, occupancy, and the points of synchronization that were inferred, of a kernel on the GPU."""
     import ctypes
 
-    from snap.runtime.compile import resources
+    from snap.host.compile import resources
 
     compiled, module = kernel.compiled, kernel.compiled.module
     used = resources(module.text, kernel.device.target, module.kernel, module.dynamic_smem, compiled.typed.uses_unsafe)
@@ -248,7 +248,7 @@ def kernel_record(kernel) -> dict:
 
 def static_record(compiled) -> dict:
     """What is known of a kernel without a GPU."""
-    from snap.ir.points import points
+    from snap._compiler.ir.points import points
 
     return {"kernel": compiled.module.kernel, "constexprs": dict(compiled.constexprs), "threads": compiled.module.threads,
             "cluster": compiled.module.cluster, "syncs": dict(sorted(Counter(point.kind for point in points(compiled.synced)).items()))}

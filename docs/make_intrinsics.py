@@ -1,4 +1,4 @@
-"""Writes docs/intrinsics.md from the tables of `snap.ir.operations`: what the checker enforces is what the page says.
+"""Writes docs/intrinsics.md from the tables of `snap._compiler.ir.operations`: what the checker enforces is what the page says.
 """
 
 from __future__ import annotations
@@ -6,8 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from snap import words
-from snap.ir.hardware import SLEEP
-from snap.ir.operations import (
+from snap._compiler.ir.hardware import SLEEP
+from snap._compiler.ir.operations import (
     ATOMICS,
     BITWISE,
     COLLECTIVES,
@@ -23,13 +23,13 @@ from snap.ir.operations import (
     MathOp,
     ResultOf,
 )
-from snap.ir.types import BOOL, F32, I32, U8, Scalar
+from snap._compiler.ir.types import BOOL, F32, I32, U8, Scalar
 
 PAGE = Path(__file__).with_name("intrinsics.md")
 
 HEAD = """# Intrinsics
 
-This page is printed from `src/snap/ir/operations.py` by `python docs/make_intrinsics.py`.
+This page is printed from `src/snap/_compiler/ir/operations.py` by `python docs/make_intrinsics.py`.
 
 ## Collectives
 

@@ -87,7 +87,7 @@ def graph() -> str:
 
 def accumulator() -> str:
     """Which thread holds which element of the first 16 columns, in which value: of warp 0; the others follow below."""
-    from snap.machine.tensor import accumulator as layout
+    from snap.machine.lanes.tensor import accumulator as layout
 
     rows, columns = layout(16)
     held = {(int(r), int(c)): (t, i) for i in range(8) for t, (r, c) in enumerate(zip(rows[i], columns[i]))}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-# The IR is looked at after every pass (snap/ir/verify.py), and records refuse to be changed, which they ask when snap is imported.
+# The IR is looked at after every pass (snap/_compiler/ir/verify.py), and records refuse to be changed, which they ask when snap is imported.
 os.environ.setdefault("SNAP_VERIFY", "1")
 
 import snap.prove  # noqa: E402

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from snap._compiler.ir.nodes import Function
+from snap._compiler.sync import synchronize
 from snap.api import SnapFunction
 from snap.diag.source import register_source
-from snap.ir.nodes import Function
-from snap.sync import synchronize
 
 TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent

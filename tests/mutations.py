@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from snap.ir import nodes as ir
-from snap.ir import synced
-from snap.ir.types import BLOCK1, BOOL, I32, WARP1, Level
-from snap.ir.walk import own_expressions, statements, variables
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir import synced
+from snap._compiler.ir.types import BLOCK1, BOOL, I32, WARP1, Level
+from snap._compiler.ir.walk import own_expressions, statements, variables
 
 Edit = Callable[[ir.Stmt], Iterator[tuple[str, tuple[ir.Stmt, ...]]]]
 Mutants = Iterator[tuple[str, ir.Function]]

@@ -1,4 +1,4 @@
-"""The numbers of the hardware stand in one table (`ir/hardware.py`): where the compiler writes one of them out, it means something else, and says so here."""
+"""The numbers of the hardware stand in one table (`_compiler/ir/hardware.py`): where the compiler writes one of them out, it means something else, and says so here."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import ast
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "snap"
-FOLDERS = ("ir", "analysis", "check", "sync", "prove", "codegen", "machine", "runtime", "tune", "cli")
+FOLDERS = ("_compiler/ir", "_compiler/analysis", "_compiler/walk", "_compiler/check", "_compiler/sync", "prove", "_compiler/codegen", "machine", "host", "tune", "cli")
 # Threads of a warp and of a warpgroup, of a block and of an SM; registers of an SM and of a thread; shared memory of a block and of an SM.
 NUMBERS = {32, 128, 1024, 2048, 65_536, 255, 232_448, 233_472, 227, 228}
 BITS = "bits of a number, not threads"
 CHOSEN = "a limit that we chose"
 REASONS = {
-    "ir/hardware.py": "the table",
-    **dict.fromkeys(("ir/types.py", "check/arithmetic.py", "check/convert.py", "check/intrinsics.py", "sync/loops.py", "prove/values.py"), BITS),
-    **dict.fromkeys(("codegen/arithmetic.py", "codegen/atomics.py", "codegen/collectives.py", "codegen/mathematics.py", "codegen/unsafe.py"), BITS),
-    **dict.fromkeys(("machine/matrix.py", "machine/numbers.py", "cli/arguments.py", "ir/printed.py"), BITS),
-    **dict.fromkeys(("prove/order_reach.py", "prove/replay.py", "prove/where.py", "machine/flights.py"), CHOSEN),
-    **dict.fromkeys(("runtime/byname.py", "runtime/fastpath.py", "runtime/generic.py", "runtime/launch.py", "tune/clock.py", "tune/limits.py"), CHOSEN),
-    "codegen/decisions.py": "words and bytes of a place in memory that we laid out",
-    "runtime/gpu.py": "a byte in a structure of the driver's",
+    "_compiler/ir/hardware.py": "the table",
+    **dict.fromkeys(("_compiler/ir/types.py", "_compiler/check/operations/arithmetic.py", "_compiler/check/core/convert.py", "_compiler/check/operations/intrinsics.py", "_compiler/sync/conflicts/loops.py", "_compiler/walk/values.py"), BITS),
+    **dict.fromkeys(("_compiler/codegen/values/arithmetic.py", "_compiler/codegen/memory/atomics.py", "_compiler/codegen/threads/collectives.py", "_compiler/codegen/values/mathematics.py", "_compiler/codegen/threads/unsafe.py"), BITS),
+    **dict.fromkeys(("machine/lanes/matrix.py", "machine/lanes/numbers.py", "cli/arguments.py", "_compiler/ir/printed.py"), BITS),
+    **dict.fromkeys(("prove/order/reach.py", "prove/replay.py", "_compiler/walk/where.py", "machine/flight/flights.py"), CHOSEN),
+    **dict.fromkeys(("host/byname.py", "host/fastpath.py", "host/generic.py", "host/launch.py", "tune/clock.py", "tune/limits.py"), CHOSEN),
+    "_compiler/codegen/threads/decisions.py": "words and bytes of a place in memory that we laid out",
+    "host/gpu.py": "a byte in a structure of the driver's",
 }
 
 

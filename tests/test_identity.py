@@ -11,55 +11,55 @@ import ast
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "snap"
-FOLDERS = ("sync", "check", "ir", "machine", "analysis")
+FOLDERS = ("_compiler/sync", "_compiler/check", "_compiler/ir", "machine", "_compiler/analysis")
 # file: how often, and why
 SOUND = {
-    "analysis/overlap.py": (7, "forms that are shared: the table that hands them out keeps them; shapes of footprints, which only decide what is asked first"),
-    "analysis/values.py": (1, "an expression gets a number when it is first met, and is kept with it"),
-    "check/parts.py": (7, "accesses of a body that is held while it is walked"),
-    "check/scopes.py": (4, "statements of the untyped tree, which the definition holds"),
-    "check/statements.py": (2, "statements of the untyped tree, which the definition holds"),
-    "check/shared.py": (2, "definitions, held by the modules they stand in; the set lasts for one question"),
-    "check/short.py": (1, "the body that is being made, kept in the table"),
-    "ir/verify.py": (5, "expressions, and typed statements, which have no number yet; kept in the table"),
-    "machine/adversarial.py": (2, "places of the program's text, interned by the program that runs; gates, within one call"),
-    "machine/clocks.py": (4, "clocks that several threads share, within one call"),
-    "machine/expressions.py": (8, "expressions of the function that is translated; those made on the way are kept (`alive`)"),
-    "machine/facts.py": (3, "expressions of the function that is translated"),
-    "machine/flights.py": (3, "arrays of registers, kept by what is known of them"),
-    "machine/positions.py": (3, "expressions of the function that is translated"),
-    "machine/program.py": (1, "kernels, which the program kept under that key keeps"),
-    "machine/spoken.py": (2, "acquires of a launch, which its table holds"),
-    "machine/races.py": (3, "copies in flight, kept by the entries that name them"),
+    "_compiler/analysis/linear/overlap.py": (7, "forms that are shared: the table that hands them out keeps them; shapes of footprints, which only decide what is asked first"),
+    "_compiler/analysis/linear/values.py": (1, "an expression gets a number when it is first met, and is kept with it"),
+    "_compiler/check/memory/parts.py": (7, "accesses of a body that is held while it is walked"),
+    "_compiler/check/statements/scopes.py": (4, "statements of the untyped tree, which the definition holds"),
+    "_compiler/check/statements/control.py": (2, "statements of the untyped tree, which the definition holds"),
+    "_compiler/check/memory/shared.py": (2, "definitions, held by the modules they stand in; the set lasts for one question"),
+    "_compiler/check/core/short.py": (1, "the body that is being made, kept in the table"),
+    "_compiler/ir/verify.py": (5, "expressions, and typed statements, which have no number yet; kept in the table"),
+    "machine/schedule/adversarial.py": (2, "places of the program's text, interned by the program that runs; gates, within one call"),
+    "machine/schedule/clocks.py": (4, "clocks that several threads share, within one call"),
+    "machine/source/expressions.py": (8, "expressions of the function that is translated; those made on the way are kept (`alive`)"),
+    "machine/source/facts.py": (3, "expressions of the function that is translated"),
+    "machine/flight/flights.py": (3, "arrays of registers, kept by what is known of them"),
+    "machine/source/positions.py": (3, "expressions of the function that is translated"),
+    "machine/source/program.py": (1, "kernels, which the program kept under that key keeps"),
+    "machine/schedule/spoken.py": (2, "acquires of a launch, which its table holds"),
+    "machine/schedule/races.py": (3, "copies in flight, kept by the entries that name them"),
     "machine/reference.py": (2, "programs, kept by the lanes under that key"),
-    "machine/statements.py": (5, "expressions of the function that is translated"),
+    "machine/source/statements.py": (5, "expressions of the function that is translated"),
 }
 
 # The same of the other folders, by file; the library's arrays are held by the calls that are written down.
 ELSEWHERE = {
     "cli/explain.py": "functions of the kernel, within one call",
     "cli/load.py": "objects of the module that is listed",
-    "codegen/__init__.py": "functions of the kernel that is lowered",
-    "codegen/functions.py": "functions, kept in the table",
-    "codegen/module.py": "nodes of the tree that is printed, kept in the table",
-    "codegen/printer.py": "nodes of the tree that is printed",
-    "codegen/accumulators.py": "functions of the kernel that is lowered",
+    "_compiler/codegen/__init__.py": "functions of the kernel that is lowered",
+    "_compiler/codegen/core/functions.py": "functions, kept in the table",
+    "_compiler/codegen/core/module.py": "nodes of the tree that is printed, kept in the table",
+    "_compiler/codegen/core/printer.py": "nodes of the tree that is printed",
+    "_compiler/codegen/hopper/accumulators.py": "functions of the kernel that is lowered",
     "diag/source.py": "lines, kept in the table",
-    "frontend/text.py": "statements of the untyped tree, which the definition holds",
-    "prove/apart.py": "accesses, arrays and scopes that the walk keeps as long as the context that the tables are in",
-    "prove/cells.py": "arrays, kept by the accesses in the table",
-    "prove/draws.py": "accesses that the walk keeps",
-    "prove/evaluate.py": "arrays: each gets its life when it is made",
-    "prove/hulls.py": "accesses and goals of the lists that are gone through",
-    "prove/needless.py": "arrays that the walk keeps, within one call",
-    "prove/order_loops.py": "loops, kept in the table",
-    "prove/order_text.py": "functions of the kernel, kept in the table",
-    "prove/order_turns.py": "statements of the body that is looked at",
-    "prove/touches.py": "arrays that the walk keeps",
-    "prove/values.py": "arrays that the walk keeps",
-    "ptx/launch.py": "arrays of the launch, kept in the table",
-    "runtime/alignment.py": "functions of the kernel, within one call",
-    "runtime/torchreads.py": "where a tensor lies in memory: the native part reads it there",
+    "_compiler/frontend/printer.py": "statements of the untyped tree, which the definition holds",
+    "prove/properties/apart.py": "accesses, arrays and scopes that the walk keeps as long as the context that the tables are in",
+    "_compiler/walk/cells.py": "arrays, kept by the accesses in the table",
+    "prove/properties/draws.py": "accesses that the walk keeps",
+    "_compiler/walk/evaluate.py": "arrays: each gets its life when it is made",
+    "prove/properties/hulls.py": "accesses and goals of the lists that are gone through",
+    "prove/properties/needless.py": "arrays that the walk keeps, within one call",
+    "prove/order/loops.py": "loops, kept in the table",
+    "prove/order/outline.py": "functions of the kernel, kept in the table",
+    "prove/order/turns.py": "statements of the body that is looked at",
+    "prove/properties/touches.py": "arrays that the walk keeps",
+    "_compiler/walk/values.py": "arrays that the walk keeps",
+    "ptx/machine/launch.py": "arrays of the launch, kept in the table",
+    "host/alignment.py": "functions of the kernel, within one call",
+    "host/torchreads.py": "where a tensor lies in memory: the native part reads it there",
     "tune/estimate.py": "nodes of the function that is looked at",
 }
 
@@ -76,10 +76,10 @@ def test_identities_are_few_and_have_a_reason():
 
 
 def test_synchronization_uses_none():
-    assert not any(name.startswith("sync/") for name in SOUND)
+    assert not any(name.startswith("_compiler/sync/") for name in SOUND)
 
 
 def test_other_folders_have_a_reason_too():
-    files = (path for path in sorted(SOURCE.rglob("*.py")) if path.relative_to(SOURCE).parts[0] not in (*FOLDERS, "lib"))
+    files = (path for path in sorted(SOURCE.rglob("*.py")) if not path.relative_to(SOURCE).as_posix().startswith((*(f"{folder}/" for folder in FOLDERS), "lib/")))
     found = {path.relative_to(SOURCE).as_posix() for path in files if uses(path)}
     assert found == set(ELSEWHERE)

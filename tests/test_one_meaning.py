@@ -12,57 +12,56 @@ from pathlib import Path
 
 import pytest
 
-from snap.analysis.exact.kinds import AtomKind
-from snap.analysis.exact.logic import CondKind
-from snap.analysis.linear import LinearKind
-from snap.prove.order_kinds import AgeKind, CounterKind
+from snap._compiler.analysis.exact.kinds import AtomKind
+from snap._compiler.analysis.exact.logic import CondKind
+from snap._compiler.analysis.linear.forms import LinearKind
+from snap.prove.order.kinds import AgeKind, CounterKind
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "snap"
 # The nodes of a language have that language's names, and are always written with the module's: `tree.If`.
-OTHER_LANGUAGES = {"frontend/tree.py", "codegen/tree.py", "ptx/tree.py", "ptx/environment/language.py"}
+OTHER_LANGUAGES = {"_compiler/frontend/tree.py", "_compiler/codegen/core/tree.py", "ptx/text/tree.py", "ptx/environment/language.py"}
 # PTX is a second language with a machine of its own, and has PTX's words.
 WORLDS = ("ptx", "")
 TWICE = {
-    "Function": ["ir/nodes.py", "ir/synced.py"],  # of the typed IR, and the same one synchronized: written `ir.Function`, `synced.Function`
-    "Seen": ["prove/verdict.py", "runtime/replaying.py"],  # the same, on both sides of an arrow that is not drawn
-    "_CallableModule": ["check/__init__.py", "tune/__init__.py"],  # the same: a module that is called
+    "Function": ["_compiler/ir/nodes.py", "_compiler/ir/synced.py"],  # of the typed IR, and the same one synchronized: written `ir.Function`, `synced.Function`
+    "Seen": ["host/replaying.py", "prove/verdict.py"],  # the same, on both sides of an arrow that is not drawn
 }
 LOCAL = {"found", "made", "pending", "again", "MOST", "_MOST"}
 NAMED = {
     "machine/watching.py": {"found"},  # an exception's attribute, which users read
-    "prove/context.py": {"found"},  # what the walk found, for all properties: `c.found.sites`
-    "prove/order_sites.py": {"made"},  # the units that made an access
+    "prove/properties/context.py": {"found"},  # what the walk found, for all properties: `c.found.sites`
+    "prove/order/sites.py": {"made"},  # the units that made an access
 }
-STAGES = ("ir", "analysis", "check", "sync", "codegen", "machine", "prove", "cli")
+STAGES = ("_compiler/ir", "_compiler/analysis", "_compiler/walk", "_compiler/check", "_compiler/sync", "_compiler/codegen", "machine", "prove", "cli")
 # A turn is what units of a group take, one at a time (`with turn():`).  How often a loop has gone round is a trip.
 TURNS = {
-    *("ir/nodes.py", "check/stages.py", "sync/turns.py", "sync/weave.py", "machine/asynchronous.py", "machine/adversarial.py"),
-    *("machine/mbarriers.py", "machine/program.py", "prove/order_turns.py", "prove/order_rings.py", "prove/order_phases.py"),
-    "prove/order_circles.py",
+    *("_compiler/ir/nodes.py", "_compiler/check/statements/stages.py", "_compiler/sync/pipelines/turns.py", "_compiler/sync/pipelines/lower.py", "machine/source/asynchronous.py", "machine/schedule/adversarial.py"),
+    *("machine/flight/mbarriers.py", "machine/source/program.py", "prove/order/turns.py", "prove/order/rings.py", "prove/order/phases.py"),
+    "prove/order/circles.py",
 }
 
 # Attributes, parameters and variables that say which of a few something is: their types are `Word`s and other enumerations.
 CHOICES = {"kind", "by", "reason", "why", "outcome", "verb", "domain", "half", "engine", "extent", "family", "many", "scaled", "which", "order", "scope"}
 # PTX has its own words: those of instructions.
-TYPED = ("", "ir", "analysis", "check", "sync", "codegen", "machine", "frontend", "runtime", "cli", "tune", "prove", "lib", "torch", "diag")
+TYPED = ("", "_compiler/ir", "_compiler/analysis", "_compiler/walk", "_compiler/check", "_compiler/sync", "_compiler/codegen", "machine", "_compiler/frontend", "host", "cli", "tune", "prove", "lib", "torch", "diag")
 # Words of others, as they write them.
 THEIRS = {
     "decorators.py": {"kind"},  # `ccuda("global")`, a user's word
-    "check/matrices.py": {"family"},  # operands of mma, as PTX calls them
-    "codegen/collectives.py": {"family", "kind"},  # the same
-    "machine/matrix.py": {"family", "kind"},  # the same
-    "prove/where.py": {"kind"},  # names of classes of the tree
-    "lib/torch_eager.py": {"kind"},  # torch's words for types of arguments
-    "lib/torch_ops.py": {"kind"},  # the same
+    "_compiler/check/operations/matrices.py": {"family"},  # operands of mma, as PTX calls them
+    "_compiler/codegen/threads/collectives.py": {"family", "kind"},  # the same
+    "machine/lanes/matrix.py": {"family", "kind"},  # the same
+    "_compiler/walk/where.py": {"kind"},  # names of classes of the tree
+    "lib/_torch/eager.py": {"kind"},  # torch's words for types of arguments
+    "lib/_torch/ops.py": {"kind"},  # the same
 }
 # Where a tuple's first item says what it is: atoms and conditions, counters, ages.
-TAGGED = ("analysis", "sync", "prove")  # and check/parts.py
+TAGGED = ("_compiler/analysis", "_compiler/sync", "_compiler/walk", "prove")  # and _compiler/check/memory/parts.py
 TAGS = (LinearKind, AtomKind, CondKind, CounterKind, AgeKind)
 UNTAGGED = {  # tuples that begin with such a word, and are no such thing
-    "sync/context.py": {"loop"},  # what was computed of a statement, by its number
-    "sync/variables.py": {"loop"},  # where a variable was given its value
-    "prove/apart.py": {"side", "element"},  # what was computed of a pair; a number that stands for itself
-    "prove/covered_sets.py": {"granule"},  # the same
+    "_compiler/sync/conflicts/context.py": {"loop"},  # what was computed of a statement, by its number
+    "_compiler/sync/conflicts/variables.py": {"loop"},  # where a variable was given its value
+    "prove/properties/apart.py": {"side", "element"},  # what was computed of a pair; a number that stands for itself
+    "prove/properties/covered_sets.py": {"granule"},  # the same
 }
 
 
@@ -150,7 +149,7 @@ def words_compared(file: str, module: ast.Module) -> list[str]:
     for node, sides, said in compared(module):
         chosen = {called(side) for side in sides} & CHOICES - THEIRS.get(file, set())
         if said := [text for text in said if chosen and len(text) > 1 and text != "biuf"]:
-            found.append(f"{file}:{node.lineno} compares with {said}: give it a type (ir/word.py)")
+            found.append(f"{file}:{node.lineno} compares with {said}: give it a type (_compiler/ir/word.py)")
     return found
 
 
@@ -179,7 +178,7 @@ def test_what_something_is_is_a_type_and_no_text():
 
 
 def test_what_tuples_begin_with_is_a_type_and_no_text():
-    looked_at = {file: module for file, module in modules(*TAGGED, "check").items() if not file.startswith("check/") or file == "check/parts.py"}
+    looked_at = {file: module for file, module in modules(*TAGGED, "check").items() if not file.startswith("check/") or file == "_compiler/check/memory/parts.py"}
     assert not [said for file, module in looked_at.items() for said in tags_written(file, module)]
 
 
@@ -188,11 +187,11 @@ def test_what_tuples_begin_with_is_a_type_and_no_text():
     'match plan.kind:\n    case "slices" | "splits": pass', 'match info.family:\n    case ("torch" as word): pass',
 ])
 def test_new_texts_are_found(text: str):
-    assert words_compared("lib/gemm.py", ast.parse(text))
-    assert not words_compared("lib/gemm.py", ast.parse('if x.dtype.kind in "biuf" or plan.kind == By.THIN or op == "add": pass'))
+    assert words_compared("lib/_gemm/gemm.py", ast.parse(text))
+    assert not words_compared("lib/_gemm/gemm.py", ast.parse('if x.dtype.kind in "biuf" or plan.kind == By.THIN or op == "add": pass'))
 
 
 @pytest.mark.parametrize("text", ['x = ("ge", p)', 'x = ("true",)', 'if atom[0] == "div": pass', 'if c[0] in ("and", "or"): pass', 'match c:\n    case ("ge" | "eq", p): pass'])
 def test_new_tags_are_found(text: str):
-    assert tags_written("analysis/exact/smt.py", ast.parse(text))
-    assert not tags_written("analysis/exact/smt.py", ast.parse('SOME = ("any", "all")\nx = (logic.GE, p)\nif op == "and": pass'))
+    assert tags_written("_compiler/analysis/exact/smt.py", ast.parse(text))
+    assert not tags_written("_compiler/analysis/exact/smt.py", ast.parse('SOME = ("any", "all")\nx = (logic.GE, p)\nif op == "and": pass'))

@@ -1,4 +1,4 @@
-"""No file of src/snap has more than 500 lines, no function more than 60, and no kernel more than 8 levels, so that each can be read as a whole."""
+"""No file of src/snap has more than 500 lines beside its imports, no function more than 60, and no kernel more than 8 levels, so that each can be read as a whole."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ def test_kernels_are_told_from_functions():
 
 @pytest.mark.parametrize("file", FILES)
 def test_a_file_fits(file: str):
-    assert (SOURCES / file).read_text().count("\n") <= MOST_LINES
+    text = (SOURCES / file).read_text()
+    imports = sum(s.end_lineno - s.lineno + 1 for s in ast.parse(text).body if isinstance(s, (ast.Import, ast.ImportFrom)))
+    assert text.count("\n") - imports <= MOST_LINES
 
 
 @pytest.mark.parametrize("file", FILES)

@@ -129,7 +129,7 @@ def gpt2(kind: str) -> dict:
 def products(torch, options) -> None:
     """The products of a step, each alone on the GPU: forward, gradient of the input, gradient of the weight."""
     from snap import lib
-    from snap.lib.product_gradients import gemm_gradients
+    from snap.lib._gemm.product_gradients import gemm_gradients
 
     tokens, width = options.batch * options.length, options.width
     for name, rows, columns, times in (("qkv", width, 3 * width, options.layers), ("out", width, width, options.layers),

@@ -13,6 +13,7 @@ import contextlib
 import cProfile
 import gc
 import importlib
+import importlib.util
 import io
 import math
 import os
@@ -23,6 +24,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -74,11 +76,27 @@ def timed_stages() -> Counter[str]:
         return run
 
     for stage, names in (("sync", ("synchronize", "probe")), ("codegen", ("emit",))):
-        module = importlib.import_module(f"snap.{stage}")
+        module = stage_of(stage)
         for name in names:
             if hasattr(module, name):  # `probe` is younger than some commits
                 setattr(module, name, timed(stage, getattr(module, name)))
     return spent
+
+
+def stage_of(name: str) -> ModuleType:
+    """The module of a stage, where the commit that is measured has it."""
+    private = importlib.util.find_spec("snap._compiler") is not None
+    return importlib.import_module(f"snap._compiler.{name}" if private else f"snap.{name}")
+
+
+def module_of(path: str) -> ModuleType:
+    """A module of the library; commits before its folders have it by the last words: `_gemm.kernels` is `gemm_kernels`."""
+    if importlib.util.find_spec("snap._compiler") is not None:
+        return importlib.import_module(f"snap.lib.{path}")
+    folder, _, name = path.rpartition(".")
+    folder = folder.removeprefix("_")
+    older = f"{folder}_{name}" if importlib.util.find_spec(f"snap.lib.{folder}_{name}") else name
+    return importlib.import_module(f"snap.lib.{older}")
 
 
 def prepared(root: Path, what: str) -> Callable[[], None]:
@@ -113,8 +131,8 @@ def in_library(what: str) -> Callable[[], None]:
         return lambda: importlib.import_module("snap.lib") and None
     of, maker, arguments = KERNELS[what]
     importlib.import_module("snap.lib")
-    module = importlib.import_module(f"snap.lib.{of}")
-    given = {**vars(importlib.import_module("snap.ir.types")), "module": module, "make": getattr(module, maker)}
+    module = module_of(of)
+    given = {**vars(stage_of("ir.types")), "module": module, "make": getattr(module, maker)}
     call = compile(f"make({arguments}).cuda()", what, "eval")
     return lambda: eval(call, given)
 

@@ -58,8 +58,8 @@ def uneven(extent: int) -> bool:
 
 def reckoned(size: tuple[int, int, int, str], multiprocessors: int, near: float) -> list[tuple[float, object]]:
     """(cycles, plan) of the candidates, the best first; the library's own choice among them."""
-    from snap.lib import gemm_choice as choice
-    from snap.lib.gemm import planned
+    from snap.lib._gemm import choice as choice
+    from snap.lib._gemm.gemm import planned
     from snap.record import replace
 
     m, n, k, layout = size
@@ -102,8 +102,8 @@ def one_process(size, plan) -> str:
 
 def compile_for(size, plan) -> None:
     """The kernel of a plan: to be found later, without the compiler."""
-    from snap.ir.types import BF16
-    from snap.runtime.compile import compile_cubin
+    from snap._compiler.ir.types import BF16
+    from snap.host.compile import compile_cubin
 
     run = gemm_module().kernel_of(plan, BF16, BF16, size[3][0] == "t", size[3][1] == "t", size[2])
     compiled = run._specialised({})
@@ -113,12 +113,12 @@ def compile_for(size, plan) -> None:
 def gemm_module():
     import snap.lib.gemm  # noqa: F401
 
-    return sys.modules["snap.lib.gemm"]
+    return sys.modules["snap.lib._gemm.gemm"]
 
 
 def planning(plan):
     """`snap.lib.gemm` with this plan for everything."""
-    from snap.lib.recorded import recorded
+    from snap.lib._calls.recorded import recorded
 
     module = gemm_module()
     module.planned = lambda *what, **how: plan
@@ -221,8 +221,8 @@ def main() -> None:
 
 
 def report(sizes, results, chosen) -> None:
-    from snap.lib.gemm import planned
-    from snap.lib.gemm_choice import Product
+    from snap.lib._gemm.choice import Product
+    from snap.lib._gemm.gemm import planned
 
     rows = []
     for index, size in enumerate(sizes):

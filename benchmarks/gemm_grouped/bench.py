@@ -6,7 +6,7 @@ import torch
 from harness import Benchmark
 
 import snap
-from snap.lib.gemm_ragged import grouped_gradients
+from snap.lib._gemm.ragged import grouped_gradients
 
 
 def ends_of(size) -> list[int]:

@@ -19,9 +19,10 @@ import torch.nn.functional as F
 
 import snap
 from snap import api
-from snap.ir.types import BF16 as B
-from snap.ir.types import F32, I64
-from snap.lib import layer_arrays, loss_kernels, norm_kernels, optimizers, recorded
+from snap._compiler.ir.types import BF16 as B
+from snap._compiler.ir.types import F32, I64
+from snap.lib._calls import recorded
+from snap.lib._layers import layer_arrays, loss_kernels, norm_kernels, optimizers
 
 BF16 = torch.bfloat16
 

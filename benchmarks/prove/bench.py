@@ -53,7 +53,7 @@ def in_library() -> Iterator[tuple[str, str, object]]:
     for name, (of, maker, arguments) in {**KERNELS, **LATER, **LAYERS}.items():
         def ask(of=of, maker=maker, arguments=arguments):
             module = importlib.import_module(f"snap.lib.{of}")
-            given = {**vars(importlib.import_module("snap.ir.types")), "module": module, "make": getattr(module, maker)}
+            given = {**vars(importlib.import_module("snap._compiler.ir.types")), "module": module, "make": getattr(module, maker)}
             k = eval(f"make({arguments})", given)
             _ = k._the_one({}).synced  # what the compiler does is not the prover's time
             return lambda: k.prove(seconds=None)

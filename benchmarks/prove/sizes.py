@@ -21,7 +21,7 @@ os.environ["SNAP_CACHE_DIR"] = ""
 
 from report import surroundings, write  # noqa: E402
 
-from snap.prove.order import order  # noqa: E402
+from snap.prove.order.goal import order  # noqa: E402
 
 EXO_GPU = {1024: 2, 2048: 16, 4096: 128}
 

@@ -59,8 +59,8 @@ SHORT = ("ld req", "st req", "ld sect", "st sect", "ld wave", "st wave", "ld con
 
 def on_machine(name: str) -> list[dict]:
     """Its launches on the PTX machine: the counters of each."""
-    from snap.ptx import launch
-    from snap.runtime.launch import Launcher
+    from snap.host.launch import Launcher
+    from snap.ptx.machine import launch
 
     if name in ("patterns", "drawn"):
         import patterns

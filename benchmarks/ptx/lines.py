@@ -12,7 +12,7 @@ import sys
 import time
 
 from snap.ptx import load, parse
-from snap.ptx.inject import with_control
+from snap.ptx.program.inject import with_control
 
 HEAD = ".version 8.8\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 p0)\n{\n.reg .pred %p<9>; .reg .b32 %r<32>;\n"
 TEST = "setp.ne.u32 %p1, %r1, {k};\n"

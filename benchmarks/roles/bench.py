@@ -22,7 +22,7 @@ sys.path[:0] = [str(ROOT / "src"), str(Path(__file__).resolve().parents[1])]
 from report import surroundings  # noqa: E402
 
 from snap import *  # noqa: E402, F403
-from snap.sync import handing  # noqa: E402
+from snap._compiler.sync.pipelines import producer_consumer as handing  # noqa: E402
 
 DEPTHS = (2, 3, 4)
 ROUNDS, WARM = 30, 5

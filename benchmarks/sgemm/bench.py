@@ -6,7 +6,7 @@ import torch
 from harness import Benchmark
 
 import snap
-from snap.lib.sgemm_ladder import blocked, blocks_of_elements, blocks_of_tiles, coalesced, naive, vectorised
+from snap.lib._gemm.sgemm_ladder import blocked, blocks_of_elements, blocks_of_tiles, coalesced, naive, vectorised
 
 
 def inputs(size, random):

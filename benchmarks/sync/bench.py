@@ -22,10 +22,10 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests"), str(ROOT / "examples")]
 
 from corpus import OK, Program  # noqa: E402
 
+from snap._compiler.ir.points import points  # noqa: E402
+from snap._compiler.sync import synchronize  # noqa: E402
 from snap.api import SnapFunction  # noqa: E402
 from snap.diag.source import register_source  # noqa: E402
-from snap.ir.points import points  # noqa: E402
-from snap.sync import synchronize  # noqa: E402
 
 REPEATS = 7
 SPECIAL = {"TILE": 32, "ROWS": 8}  # generic examples need values before there is a kernel
@@ -76,12 +76,12 @@ def library() -> dict[str, object]:
     """The largest kernels of the library, each with all that it can do."""
     from importlib import import_module
 
-    from snap.ir.types import BF16, F32
-    from snap.lib.gemm_kernels import gemm_kernel
-    from snap.lib.gemm_tf32 import tf32_kernel
-    from snap.lib.scanning import scan_kernel
+    from snap._compiler.ir.types import BF16, F32
+    from snap.lib._gemm.kernels import gemm_kernel
+    from snap.lib._gemm.tf32 import tf32_kernel
+    from snap.lib._parallel.scanning import scan_kernel
 
-    sgemm = import_module("snap.lib.sgemm")
+    sgemm = import_module("snap.lib._gemm.sgemm")
     return {
         "sgemm": sgemm.warp_tiled(*sgemm.LARGE, sgemm.STAGES, WIDTH=4),
         "gemm": gemm_kernel(BF16, BF16, True, True, bias_type=F32, activation="gelu", DIVIDED=True),

@@ -21,7 +21,7 @@ from data import Text, text
 from model import Config, Model
 from train import Training
 
-from snap.runtime.gpu import GpuKernel
+from snap.host.gpu import GpuKernel
 
 COPIES = {
     "HtoD": "tokens and targets, which the host draws",

@@ -3,6 +3,7 @@
 from snap.api import SnapFunction as SnapFunction
 from snap.api import races as races
 from snap.decorators import ccuda, device, inline, kernel, requires
+from snap.decorators import check as check
 from snap.diag.error import SnapError
 from snap.diag.error import SnapWarning as SnapWarning
 from snap.diag.source import register_source as register_source
@@ -14,7 +15,7 @@ globals().update(WORDS)
 
 __all__ = ["SnapError", "ccuda", "device", "inline", "kernel", "requires", *EXPORTED]
 
-_MODULES = ("check", "lib", "torch", "tune")
+_MODULES = ("lib", "torch", "tune")
 _ERRORS = ("GpuError", "LaunchError", "MachineError", "Stopped")
 
 
@@ -24,9 +25,9 @@ def __getattr__(name: str) -> object:
 
         return importlib.import_module(f"snap.{name}")
     if name in _ERRORS:
+        from snap.host.errors import GpuError, LaunchError
         from snap.machine.errors import MachineError
         from snap.machine.watching import Stopped
-        from snap.runtime.errors import GpuError, LaunchError
 
         return {each.__name__: each for each in (GpuError, LaunchError, MachineError, Stopped)}[name]
     if name in MATHEMATICS:

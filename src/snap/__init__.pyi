@@ -10,16 +10,16 @@ from typing_extensions import TypeVar
 
 from snap import lib as lib
 from snap import torch as torch
+from snap._compiler.ir.types import Privilege
 from snap.api import SnapFunction as SnapFunction
 from snap.api import races as races
 from snap.diag.error import SnapError as SnapError
 from snap.diag.error import SnapWarning as SnapWarning
 from snap.diag.source import register_source as register_source
-from snap.ir.types import Privilege
+from snap.host.errors import GpuError as GpuError
+from snap.host.errors import LaunchError as LaunchError
 from snap.machine.errors import MachineError as MachineError
 from snap.machine.watching import Stopped as Stopped
-from snap.runtime.errors import GpuError as GpuError
-from snap.runtime.errors import LaunchError as LaunchError
 from snap.surface import LevelName, TypeName
 from snap.tune import search as _search
 from snap.typing_extensions import no_type_check

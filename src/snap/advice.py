@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir import synced
+from snap._compiler.ir.effects import accesses
+from snap._compiler.ir.rewrite import with_bodies
+from snap._compiler.ir.synced import MAYBE, PointKind, SyncPoint
+from snap._compiler.ir.walk import bodies, statements
 from snap.diag.error import Diagnostic, Label, SnapError
 from snap.diag.source import written
 from snap.diag.span import Span
-from snap.ir import nodes as ir
-from snap.ir import synced
-from snap.ir.effects import accesses
-from snap.ir.rewrite import with_bodies
-from snap.ir.synced import MAYBE, PointKind, SyncPoint
-from snap.ir.walk import bodies, statements
 from snap.record import replace
 
 LOOPS = (ir.For, ir.While)
@@ -25,7 +25,7 @@ LOOPS = (ir.For, ir.While)
 
 def by_disjoint(typed: ir.Function, now: synced.AnyFunction) -> Iterator[Diagnostic]:
     """SNAP031: a barrier in a loop that stands between parts of which nobody has said that they are apart."""
-    from snap.sync import synchronize
+    from snap._compiler.sync import synchronize
 
     barriers = [point for point in _in_loops(now.body) if _undecided(point)]
     tried: set[int] = set()
@@ -44,8 +44,8 @@ def by_disjoint(typed: ir.Function, now: synced.AnyFunction) -> Iterator[Diagnos
 
 def by_proof(typed: ir.Function, now: synced.AnyFunction, apart: frozenset[tuple[Span, Span]]) -> Iterator[Diagnostic]:
     """SNAP032: a barrier between accesses of which a proof has shown that nobody meets there."""
-    from snap.ir.points import points
-    from snap.sync import synchronize
+    from snap._compiler.ir.points import points
+    from snap._compiler.sync import synchronize
 
     wanted = [point for point in points(now) if _undecided(point)]
     if not wanted or not apart:

@@ -9,13 +9,13 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from snap._compiler.frontend.definition import Definition, identity
+from snap._compiler.ir.depth import deep
+from snap._compiler.ir.synced import SyncPoint
+from snap._compiler.ir.types import Privilege
 from snap.byname import ByName
 from snap.compiled import Compiled
 from snap.diag.error import SnapError, SnapWarning
-from snap.frontend.definition import Definition, identity
-from snap.ir.depth import deep
-from snap.ir.synced import SyncPoint
-from snap.ir.types import Privilege
 
 if TYPE_CHECKING:
     from snap.prove.verdict import Proof
@@ -49,7 +49,7 @@ class SnapFunction(ByName):
     __qualname__: str
 
     def __init__(self, definition: Definition, python: Any, bound: dict[str, object] | None = None):
-        from snap.check import constexpr_names
+        from snap._compiler.check import constexpr_names
 
         self.definition = definition
         self.bound = bound or {}
@@ -65,7 +65,7 @@ class SnapFunction(ByName):
             self._specialised({n: defaults[n] for n in self.generic})
 
     def _defaults(self) -> dict[str, object]:
-        from snap.frontend import tree
+        from snap._compiler.frontend import tree
 
         return {p.name: p.default.value for p in self.definition.tree.params if isinstance(p.default, tree.Number)}
 
@@ -115,9 +115,9 @@ class SnapFunction(ByName):
     @_told
     def core(self, **constexprs: object) -> str:
         """The function as text, its short forms expanded into the words that define them."""
-        from snap.check import required
-        from snap.frontend.definition import EXPANSIONS
-        from snap.frontend.text import function_text
+        from snap._compiler.check import required
+        from snap._compiler.frontend.definition import EXPANSIONS
+        from snap._compiler.frontend.printer import function_text
 
         compiled = self._the_one(constexprs)
         definition = compiled.definition
@@ -131,7 +131,7 @@ class SnapFunction(ByName):
         """The synchronization points of the generated code, in the order of the text, calls included: those that were
         inferred, those that collectives bring along, and a kernel's first and last.
         """
-        from snap.ir.points import points
+        from snap._compiler.ir.points import points
 
         compiled = self._the_one(constexprs)
         found = points(compiled.synced, collectives=True)
@@ -154,7 +154,7 @@ class SnapFunction(ByName):
     @_told
     def ir(self, stage: str = "synchronized", /, **constexprs: object) -> str:
         """The program as text, as the compiler has it: "typed", as the checker leaves it, or "synchronized"."""
-        from snap.ir.text import text
+        from snap._compiler.ir.printer import text
 
         if stage not in ("typed", "synchronized"):
             raise ValueError(f"the IR is 'typed' or 'synchronized', not {stage!r}")
@@ -166,8 +166,8 @@ class SnapFunction(ByName):
         """The program as text after the checker, and after each pass of synchronization that changed it: (name of the
         pass, what it does, text).
         """
-        from snap.ir.text import text
-        from snap.sync import PASSES, synchronize
+        from snap._compiler.ir.printer import text
+        from snap._compiler.sync import PASSES, synchronize
 
         does = {"check": "the typed IR, as the checker leaves it", **{one.name: one.does for one in PASSES}}
         found: list[tuple[str, str, str]] = []
@@ -182,7 +182,7 @@ class SnapFunction(ByName):
 
     def _graph(self, **constexprs: object):
         """What `snap explain --graph` draws: the program before roles are taken apart, and its dependences."""
-        from snap.sync import graph
+        from snap._compiler.sync import graph
 
         return graph(self._the_one(constexprs).typed)
 
@@ -193,7 +193,7 @@ class SnapFunction(ByName):
         return self._the_one(constexprs).module.text
 
     def _text_for(self, arch: str, constexprs: dict[str, object]) -> str:
-        from snap.runtime.compile import check_module
+        from snap.host.compile import check_module
 
         self._kernel_only("are compiled")
         module = self._the_one(constexprs).module
@@ -203,7 +203,7 @@ class SnapFunction(ByName):
     @_told
     def ptx(self, arch: str = "sm_90a", **constexprs: object) -> str:
         """NVRTC's PTX for an architecture; no GPU is needed."""
-        from snap.runtime.compile import compile_ptx
+        from snap.host.compile import compile_ptx
 
         text, compiled = self._text_for(arch, constexprs), self._the_one(constexprs)
         return compile_ptx(text, arch, unsafe=compiled.typed.uses_unsafe, lined=compiled.lined)
@@ -211,7 +211,7 @@ class SnapFunction(ByName):
     @_told
     def cubin(self, arch: str = "sm_90a", **constexprs: object) -> bytes:
         """The machine code for an architecture; no GPU is needed."""
-        from snap.runtime.compile import compile_cubin
+        from snap.host.compile import compile_cubin
 
         text, compiled = self._text_for(arch, constexprs), self._the_one(constexprs)
         return compile_cubin(text, arch, unsafe=compiled.typed.uses_unsafe, lined=compiled.lined)
@@ -219,7 +219,7 @@ class SnapFunction(ByName):
     @_told
     def resources(self, arch: str = "sm_90a", **constexprs: object):
         """Registers, spills and shared memory of the machine code for an architecture."""
-        from snap.runtime.compile import resources
+        from snap.host.compile import resources
 
         text = self._text_for(arch, constexprs)
         compiled = self._the_one(constexprs)
@@ -302,7 +302,7 @@ class SnapFunction(ByName):
         (shared memory), "nc" (memory that is written, read past coherence); its memory: "flat" or "caches"; its mode:
         "independent" threads or the "stack" of a warp; its limit: instructions of threads.
         """
-        from snap.runtime.launch import launch
+        from snap.host.launch import launch
 
         self._kernel_only("are launched")
         compiled, rest = (
@@ -338,15 +338,15 @@ class SnapFunction(ByName):
             return
         if not self.is_kernel:
             raise TypeError(f"`{name}` is a device function: call it in a kernel, which Python launches")
-        from snap.runtime.errors import LaunchError
+        from snap.host.errors import LaunchError
 
         problem = f"how many blocks? Launch it as `{name}[blocks](...)`, or give its decorator `blocks=lambda n: ...`"
         raise LaunchError(name, problem)
 
     def _blocks(self, blocks: object, args: tuple, keywords: dict[str, object]) -> int | tuple[int, ...]:
         """What `blocks=` of the decorator makes of the arguments."""
-        from snap.runtime.byname import resolve, wanted
-        from snap.runtime.errors import LaunchError
+        from snap.host.byname import resolve, wanted
+        from snap.host.errors import LaunchError
 
         name = self.definition.tree.name
         given = dict(zip((p.name for p in self.definition.tree.params if p.name not in self.bound), args))
@@ -365,8 +365,8 @@ class SnapFunction(ByName):
 
 def _described(definition: Definition) -> str:
     """The signature as `help()` shows it, with the privileges that were left out."""
-    from snap.frontend import tree
-    from snap.frontend.text import expression
+    from snap._compiler.frontend import tree
+    from snap._compiler.frontend.printer import expression
 
     own = "grid[1]"
     if not definition.kernel:
@@ -431,7 +431,7 @@ class _Unlaunched(dict):
             if type(blocks) is int:
                 function._ready[blocks] = made
             return made
-        from snap.runtime.launch import launcher
+        from snap.host.launch import launcher
 
         launches = launcher(function._specialised({}))
         function._ready, function._at = launches.ready, launches.at
@@ -442,8 +442,8 @@ def _generic(function: SnapFunction, blocks: int | tuple[int, ...]) -> Callable:
     """Launches of a generic kernel.  Where its constexpr parameters are the last ones, those of a specialisation that
     was launched before ask its table at once.
     """
-    from snap.runtime import generic
-    from snap.runtime.launch import launcher
+    from snap.host import generic
+    from snap.host.launch import launcher
 
     names = [p.name for p in function.definition.tree.params if p.name not in function.bound]
     count = len(names) - len(function.generic)
@@ -487,7 +487,7 @@ def races(
     warning.  `progress`: whether a line on standard error says how far it is; None where that is a terminal.  Ctrl-C
     raises `snap.Stopped`, whose `found` has the races so far.
     """
-    from snap.runtime.launch import races as find
+    from snap.host.launch import races as find
 
     if not isinstance(k, SnapFunction) or not k.is_kernel:
         raise TypeError("snap.races takes a kernel and its arguments")

@@ -10,24 +10,24 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
+from snap._compiler.frontend.definition import Definition
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.depth import roomy
+from snap._compiler.ir.synced import Function as Synced
+from snap._compiler.ir.synced import SyncPoint
 from snap.diag.error import SnapError
-from snap.frontend.definition import Definition
-from snap.ir import nodes as ir
-from snap.ir.depth import roomy
-from snap.ir.synced import Function as Synced
-from snap.ir.synced import SyncPoint
 from snap.record import replace
 
 if TYPE_CHECKING:
+    from snap._compiler.frontend import tree
     from snap.diag.error import Diagnostic
-    from snap.frontend import tree
     from snap.prove import Task
     from snap.prove.verdict import Launch, Seen
 
 
 def _kept() -> Any:
     """Where proofs are kept: beside compiled code."""
-    from snap.runtime.cache import Cache
+    from snap.host.cache import Cache
 
     return Cache.default()
 
@@ -40,13 +40,13 @@ class Compiled:
 
     @functools.cached_property
     def typed(self) -> ir.Function:
-        from snap.check import check
+        from snap._compiler.check import check
 
         return check(self.definition, self.constexprs)
 
     @functools.cached_property
     def synced(self) -> Synced:
-        from snap.sync import synchronize
+        from snap._compiler.sync import synchronize
 
         if not self.definition.requires.lean:
             return synchronize(self.typed)
@@ -55,8 +55,8 @@ class Compiled:
     @functools.cached_property
     def apart(self) -> tuple[frozenset, str]:
         """`lean=True` of a decorator: the pairs of places whose barriers are left out; or why there are none."""
-        from snap.prove.needless import left_out
-        from snap.sync import conflicts, synchronize
+        from snap._compiler.sync import conflicts, synchronize
+        from snap.prove.properties.needless import left_out
 
         return left_out(self.task, conflicts(self.typed), lambda pairs: synchronize(replace(self.typed, apart=pairs)))
 
@@ -73,8 +73,8 @@ class Compiled:
 
     def left_out(self) -> tuple[list[SyncPoint], str]:
         """The barriers that were inferred and left out; where there are none, why."""
-        from snap.ir.points import points
-        from snap.sync import synchronize
+        from snap._compiler.ir.points import points
+        from snap._compiler.sync import synchronize
 
         if not self.definition.requires.lean:
             return [], "the kernel does not ask for it: `lean=True`"
@@ -96,7 +96,7 @@ class Compiled:
 
     def _check(self) -> None:
         if not self.definition.kernel:
-            from snap.sync import probe
+            from snap._compiler.sync import probe
 
             probe(self.typed)
         else:
@@ -108,7 +108,7 @@ class Compiled:
 
     @functools.cached_property
     def module(self):
-        from snap.codegen import emit
+        from snap._compiler.codegen import emit
 
         return emit(self.synced)
 
@@ -129,8 +129,8 @@ class Compiled:
 
     def _replayed(self, launch: Launch, seconds: float | None) -> Seen | None:
         """What the CPU machine sees in a launch that a proof has found."""
-        from snap.ir.types import Level
-        from snap.runtime.replaying import replay
+        from snap._compiler.ir.types import Level
+        from snap.host.replaying import replay
 
         threads = self.typed.place.known(Level.THREAD)
         return replay(self, launch.blocks, cast(Any, dict(launch.args)), launch.data, threads, seconds)
@@ -149,15 +149,15 @@ class Compiled:
 
     def where_tree(self) -> tuple[tree.Lambda, dict[str, object]]:
         """`where=` of the decorator as its tree, with the names that it takes from outside."""
-        from snap.frontend.conditions import condition_tree
+        from snap._compiler.frontend.conditions import condition_tree
 
         return condition_tree(self.where)
 
     @functools.cached_property
     def most_blocks(self) -> int:
         """How many blocks a launch may have."""
-        from snap.frontend.conditions import bounds
-        from snap.ir.launches import most_blocks
+        from snap._compiler.frontend.conditions import bounds
+        from snap._compiler.ir.launches import most_blocks
 
         named = any(p.var.name == "blocks" for p in self.typed.params if isinstance(p, ir.ValueParam))
         try:
@@ -168,8 +168,8 @@ class Compiled:
 
     def where_texts(self) -> list[str]:
         """The text of each condition of `where=`; none where its source is not to be had."""
-        from snap.frontend import tree
-        from snap.frontend.text import expression
+        from snap._compiler.frontend import tree
+        from snap._compiler.frontend.printer import expression
 
         try:
             body = self.where_tree()[0].body
@@ -180,11 +180,11 @@ class Compiled:
     @property
     def lined(self) -> str:
         """The module's text as it is compiled, with the lines of the source; empty where that is switched off."""
-        from snap.runtime.lines import generated_file, source_file, wanted
+        from snap.host.lines import generated_file, source_file, wanted
 
         if not wanted():
             return ""
-        from snap.codegen import lined
+        from snap._compiler.codegen import lined
 
         return lined(self.module, generated_file(self.module.kernel, self.module.text), source_file)
 

@@ -13,16 +13,16 @@ from collections.abc import Callable, Iterator
 from types import FrameType, FunctionType
 from typing import Any, cast
 
+from snap._compiler.frontend.asked import check_blocks, check_where
+from snap._compiler.frontend.definition import Definition, Refused, Requires
+from snap._compiler.frontend.inlined import Inlined, inlined, written_out
+from snap._compiler.frontend.settled import settled
+from snap._compiler.frontend.source import as_function
+from snap._compiler.ir.depth import uncollected
+from snap._compiler.ir.types import Level, Privilege
 from snap.api import Compiled, SnapFunction
 from snap.diag.error import Diagnostic, SnapError
 from snap.diag.span import Span
-from snap.frontend.asked import check_blocks, check_where
-from snap.frontend.definition import Definition, Refused, Requires
-from snap.frontend.inlined import Inlined, inlined, written_out
-from snap.frontend.settled import settled
-from snap.frontend.source import as_function
-from snap.ir.depth import uncollected
-from snap.ir.types import Level, Privilege
 from snap.record import replace
 from snap.surface import LevelName, Wrong, caller, caller_span, collected, several, whole_help
 
@@ -123,7 +123,7 @@ def _reporting(decorator: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def define(python: Any, kernel: bool, requires: Requires) -> Definition:
-    from snap.frontend.parse import guarded, parse_decorated, parse_definition_names
+    from snap._compiler.frontend.parse import guarded, parse_decorated, parse_definition_names
 
     tree, decorators = parse_decorated(python)
     if requires.span is not None:  # the decorator itself says more than the line that called it
@@ -140,7 +140,7 @@ def _with_defaults(params: tuple, values: tuple) -> tuple:
     """Defaults are what Python found when the function was defined, whoever calls it later and whatever the names in
     them mean there.
     """
-    from snap.frontend.tree import Number
+    from snap._compiler.frontend.tree import Number
 
     found = dict(enumerate(values, len(params) - len(values)))
     numbers = {k: value for k, value in found.items() if type(value) in (bool, int, float)}
@@ -210,7 +210,7 @@ LEVEL_WORDS = ("grid", "cluster", "block", "thread", "warp", "warpgroup")
 def _check_signature(frame: FrameType) -> None:
     """Before Python evaluates the signature of the function that a decorator stands above."""
     if not frame.f_code.co_flags & future.annotations.compiler_flag:
-        from snap.frontend.eager import check_signature
+        from snap._compiler.frontend.eager import check_signature
 
         try:
             check_signature(frame)
@@ -310,7 +310,7 @@ def inline(function: Any) -> Inlined:
     call gives: memory, roles and pipelines as well as values; it does not assign them.  `x, y = f(...)` takes what its
     last statement returns.  With a `yield`, `for a, b in f(...):` and `with f(...) as (a, b):` put their bodies there.
     """
-    from snap.frontend.parse import parse_inlined
+    from snap._compiler.frontend.parse import parse_inlined
 
     if not hasattr(function, "__code__"):
         message = f"`@inline` decorates a Python function, not {_kind(function)}"
@@ -454,7 +454,7 @@ def check(function: object, *privileges: Any, kind: str = "global") -> list[Snap
     """All errors of a function, empty when it is legal.  Without decorators it is checked as a kernel of
     `privileges`.
     """
-    from snap.check import constexpr_names
+    from snap._compiler.check import constexpr_names
 
     if isinstance(function, SnapFunction):
         return []

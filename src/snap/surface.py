@@ -14,12 +14,12 @@ from contextvars import ContextVar
 from types import FrameType
 from typing import cast
 
+from snap._compiler.ir.hardware import WARP, WARPGROUP
+from snap._compiler.ir.operations import MATH
+from snap._compiler.ir.types import SCALARS, VECTORS, Element, Level, Privilege, Vector
 from snap.diag.error import Diagnostic, SnapError
 from snap.diag.span import Span
 from snap.diag.wording import counted
-from snap.ir.hardware import WARP, WARPGROUP
-from snap.ir.operations import MATH
-from snap.ir.types import SCALARS, VECTORS, Element, Level, Privilege, Vector
 from snap.words import ANNOTATIONS as ANNOTATION_WORDS
 from snap.words import LEVELS as LEVEL_WORDS
 from snap.words import NAMESPACES as NAMESPACE_WORDS
@@ -208,7 +208,7 @@ class Marker:
 
 class View:
     """How the elements of an array are seen, bound to a name outside of kernels: the words and their numbers, what is
-    applied first standing first.  check/views.py says what they mean.
+    applied first standing first.  check/memory/views.py says what they mean.
     """
 
     def __init__(self, steps: tuple[tuple[str, tuple[object, ...]], ...]):

@@ -9,8 +9,8 @@ Invariant: a signature is a Python signature whose annotations are Snap's, privi
 
 from __future__ import annotations
 
-from snap.ir.hardware import SLEEP
-from snap.ir.operations import (
+from snap._compiler.ir.hardware import SLEEP
+from snap._compiler.ir.operations import (
     ALIASES,
     ATOMICS,
     COLLECTIVES,
@@ -24,7 +24,7 @@ from snap.ir.operations import (
     CollectiveOp,
     Domain,
 )
-from snap.ir.types import BOOL, F32, I32, U8, Scalar
+from snap._compiler.ir.types import BOOL, F32, I32, U8, Scalar
 
 LEVELS = {
     "grid": "All blocks of a launch. `grid[1]` is what the body of a kernel runs at: everything is decided once for all.",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.types import BLOCK1, BOOL, I32, THREAD1
 from snap.diag.span import Span
-from snap.ir import nodes as ir
-from snap.ir.types import BLOCK1, BOOL, I32, THREAD1
 
 HERE = Span("x.py", 1, 1, 1, 1)
 

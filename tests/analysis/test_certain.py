@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from snap import *
-from snap.analysis.certain import follow
-from snap.ir.types import Level
+from snap._compiler.analysis.certain import follow
+from snap._compiler.ir.types import Level
 
 T = 32
 

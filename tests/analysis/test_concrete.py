@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from snap.analysis import concrete
+from snap._compiler.analysis import concrete
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.integers import exact, fits, held_by, wrap
+from snap._compiler.ir.types import BOOL, I8, I32, THREAD1, U8, U32
 from snap.diag.span import Span
-from snap.ir import nodes as ir
-from snap.ir.integers import exact, fits, held_by, wrap
-from snap.ir.types import BOOL, I8, I32, THREAD1, U8, U32
 
 HERE = Span("x.py", 1, 1, 1, 1)
 

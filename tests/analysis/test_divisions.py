@@ -12,19 +12,20 @@ from fuzz.slow_values import operation
 
 import snap
 from snap import *
-from snap.analysis import concrete, linear
-from snap.analysis.exact.ladder import Ladder
-from snap.analysis.exact.models import evaluated, holds
-from snap.analysis.exact.terms import Poly, Terms
-from snap.analysis.text import Text, divisor, natural
-from snap.analysis.values import Values, form
+from snap._compiler.analysis import concrete
+from snap._compiler.analysis.exact.ladder import Ladder
+from snap._compiler.analysis.exact.models import evaluated, holds
+from snap._compiler.analysis.exact.terms import Poly, Terms
+from snap._compiler.analysis.linear import forms
+from snap._compiler.analysis.linear.values import Values, form
+from snap._compiler.analysis.syntactic import Text, divisor, natural
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.integers import wrap
+from snap._compiler.ir.types import GRID1, I32, I64
+from snap._compiler.walk import values as proved
+from snap._compiler.walk.evaluate import Walk
 from snap.diag.span import Span
-from snap.ir import nodes as ir
-from snap.ir.integers import wrap
-from snap.ir.types import GRID1, I32, I64
-from snap.prove import values as proved
-from snap.prove.evaluate import Walk
-from snap.runtime.signature import HELPERS, python_text
+from snap.host.signature import HELPERS, python_text
 
 LEAST = -(2**31)
 HERE = Span("?", 1, 0, 1, 1)
@@ -67,12 +68,12 @@ def test_of_forms(op):
         e = binary(op, X, y)
         values = Values(proofs=True)
         found = form(e, values, (), None)
-        atoms = linear.atoms([found])
+        atoms = forms.atoms([found])
         text = Text(lambda var: None, proofs=True)
         for x in NUMBERS:
-            if all(atom[0] in (linear.VAR, linear.DIV) for atom in atoms):
+            if all(atom[0] in (forms.VAR, forms.DIV) for atom in atoms):
                 formed += 1
-                assert linear.value(found, {atom: x for atom in atoms}) == meant(op, x, y), (x, y)
+                assert forms.value(found, {atom: x for atom in atoms}) == meant(op, x, y), (x, y)
             assert meant(op, x, y) >= 0 or not natural(e, text), (x, y)
             assert meant(op, x, y) % (divisor(e, text) or 1) == 0, (x, y)
     assert formed or op in "/%"  # which round as forms do where nothing is negative

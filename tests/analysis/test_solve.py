@@ -8,8 +8,9 @@ import random
 
 import pytest
 
-from snap.analysis import linear, oracles, solve
-from snap.analysis.linear import Form, add, number, quotient, remainder, subtract, times, unknown
+from snap._compiler.analysis.linear import forms
+from snap._compiler.analysis.linear.forms import Form, add, number, quotient, remainder, subtract, times, unknown
+from snap._compiler.analysis.solvers import oracles, solve
 
 COUNT = 300
 
@@ -38,7 +39,7 @@ def system(seed: int) -> tuple[list[Form], list[Form]]:
 
 
 def holds(model: dict, zero: list[Form], positive: list[Form]) -> bool:
-    return all(linear.value(f, model) == 0 for f in zero) and all(linear.value(f, model) >= 0 for f in positive)
+    return all(forms.value(f, model) == 0 for f in zero) and all(forms.value(f, model) >= 0 for f in positive)
 
 
 @pytest.mark.parametrize("name, other", [("z3", oracles.z3_solve), ("islpy", oracles.isl_solve)])
@@ -93,7 +94,7 @@ def test_products_and_exclusive_ors_are_not_taken_at_their_word():
         assert model[("x",)] * model[("y",)] == 7
     if importlib.util.find_spec("islpy") is not None:
         assert oracles.isl_solve(product, []) is solve.UNKNOWN
-    swizzled = [subtract(linear.exclusive(x, number(5), 3), number(9))]
+    swizzled = [subtract(forms.exclusive(x, number(5), 3), number(9))]
     assert solve.solve(swizzled, [x, subtract(number(7), x)]) is solve.NO  # three bits are at most 7
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from analysis.building import HERE, K, chosen, const, k, less, m, n, op, read, var
 
-from snap.analysis.text import Text, direction, divisor, natural, remainder
-from snap.ir import nodes as ir
-from snap.ir.types import I8, I32, I64, THREAD1, U32, U64, Held, Level, Place
+from snap._compiler.analysis.syntactic import Text, direction, divisor, natural, remainder
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.types import I8, I32, I64, THREAD1, U32, U64, Held, Level, Place
 
 ID = ir.UnitId(THREAD1, Place(((Level.BLOCK, Held(1)), (Level.THREAD, Held(64)))), I32, span=HERE)
 TWICE, MOVED, ONCE = var("twice", 20), var("moved", 21), var("once", 22)

@@ -5,20 +5,21 @@ from __future__ import annotations
 import pytest
 from analysis.building import MINE, M, N, T, const, loop, m, mine, n, op, read, t, var
 
-from snap.analysis import linear, solve
-from snap.analysis.footprints import Footprint, unknowns
-from snap.analysis.overlap import Overlap
-from snap.analysis.trips import loop_values, trips
-from snap.analysis.values import Values, facts, form
+from snap._compiler.analysis.linear import forms
+from snap._compiler.analysis.linear.footprints import Footprint, unknowns
+from snap._compiler.analysis.linear.overlap import Overlap
+from snap._compiler.analysis.linear.trips import loop_values, trips
+from snap._compiler.analysis.linear.values import Values, facts, form
+from snap._compiler.analysis.solvers import solve
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.types import BLOCK1, F32, I32, I64, U32, WARP1
 from snap.diag.span import Span
-from snap.ir import nodes as ir
-from snap.ir.types import BLOCK1, F32, I32, I64, U32, WARP1
 
-THREAD = linear.unknown(("thread",))
+THREAD = forms.unknown(("thread",))
 OF_N = ("var", (), 0, "start")  # the first variable that `told` meets
 
 
-def told(proofs: bool, *known: linear.Form) -> Values:
+def told(proofs: bool, *known: forms.Form) -> Values:
     values = Values(proofs=proofs, threads=256, facts=list(known))
     values.known[(), T.uid] = THREAD
     for v in (N, M, MINE):
@@ -41,7 +42,7 @@ def test_what_is_assumed_is_not_proved():
     assert proved.value == BLOCK1 and proved.proved  # any two threads of the block may meet
     assumed = {(a.form, a.type) for a in guessed.assumptions}
     product = form(op(mine, "*", 3000), told(False), (), None)
-    assert assumed == {(product, I32), (linear.add(product, THREAD), I32)}  # what a proof must show, or be given
+    assert assumed == {(product, I32), (forms.add(product, THREAD), I32)}  # what a proof must show, or be given
 
 
 def test_with_what_it_needs_it_is_proved():
@@ -74,13 +75,13 @@ def test_where_it_wraps_a_model_says():
     values = told(True)
     one, other = (form(op(op(read(v), "*", 3000), "+", read(u)), values, (), None) for v, u in ((var("a", 30), var("x", 31)), (var("b", 32), var("y", 33))))
     a, b, s, u = (values.unknown_of(((), uid), "start") for uid in (30, 32, 31, 33))
-    x, y = linear.unknown(s), linear.unknown(u)
-    inside = [x, linear.subtract(linear.number(255), x), linear.subtract(linear.subtract(y, x), linear.number(1)), linear.subtract(linear.number(255), y)]
-    zero = [linear.subtract(one, other)]
+    x, y = forms.unknown(s), forms.unknown(u)
+    inside = [x, forms.subtract(forms.number(255), x), forms.subtract(forms.subtract(y, x), forms.number(1)), forms.subtract(forms.number(255), y)]
+    zero = [forms.subtract(one, other)]
     found = solve.solve(zero, inside)
     if found is solve.UNKNOWN:
         z3 = pytest.importorskip("z3")
-        from snap.analysis.oracles import z3_solve
+        from snap._compiler.analysis.solvers.oracles import z3_solve
 
         assert z3 is not None
         found = z3_solve(zero, inside)
@@ -93,12 +94,12 @@ def test_where_it_wraps_a_model_says():
     (const(0), const(10), const(3), (4, ()), True),
     (const(10), const(0), const(-3), (4, ()), True),
     (const(3), const(1), const(1), (-2, ()), False),
-    (t, const(256), const(64), linear.quotient(linear.subtract(linear.number(319), THREAD), 64), True),  # as often as elements are left
+    (t, const(256), const(64), forms.quotient(forms.subtract(forms.number(319), THREAD), 64), True),  # as often as elements are left
     (n, op(n, "+", 8), const(2), (4, ()), True),  # where it does not wrap
     (const(0), n, m, None, None),
 ])  # fmt: skip
 def test_trip_counts(start, stop, step, count, exact):
-    values = told(False, linear.subtract(linear.number(255), THREAD), THREAD)
+    values = told(False, forms.subtract(forms.number(255), THREAD), THREAD)
     found = trips(loop(var("i", 40), start, stop, step), values, (), None)
     assert (found is None) if count is None else (found.count, found.exact) == (count, exact)
 
@@ -119,7 +120,7 @@ def test_a_footprint_names_what_it_depends_on():
     at = form(op(op(n, "*", 64), "+", op(t, "/", 2)), values, (), None)
     f = Footprint(F32, None, (at,), ())
     assert unknowns(f, values) == {OF_N: (-(2**31), 2**31 - 1), ("thread",): (0, 1023)}
-    elements = {linear.value(at, {OF_N: 3, ("thread",): k}) for k in range(8)}
+    elements = {forms.value(at, {OF_N: 3, ("thread",): k}) for k in range(8)}
     assert elements == {192, 193, 194, 195}
 
 

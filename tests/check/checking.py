@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import textwrap
 
-from snap.check import check
+from snap._compiler.check import check
 from snap.decorators import define
 from snap.diag.error import SnapError
 from snap.diag.source import register_source

@@ -7,9 +7,9 @@ import textwrap
 import pytest
 from check.checking import accepted, refused
 
-from snap.ir import nodes as ir
-from snap.ir.types import BLOCK1, Level, Privilege
-from snap.ir.walk import statements
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.types import BLOCK1, Level, Privilege
+from snap._compiler.ir.walk import statements
 
 PARAMS = ("A: ptr(const(bf16), (M, K)) @ grid[1], X: ptr(float, (M, K)) @ grid[1], V: ptr(const(float), (K,)) @ grid[1], T: ptr(float, (4, M, K)) @ grid[1], "
           "P: ptr(float) @ grid[1], O: ptr(float, (8, 33)) @ grid[1], U: ptr(u8, (M, K)) @ grid[1], M: int @ grid[1], K: int @ grid[1]")

@@ -7,9 +7,9 @@ import textwrap
 import pytest
 from check.checking import accepted, refused
 
-from snap.ir import nodes as ir
-from snap.ir.types import CLUSTER1
-from snap.ir.walk import expressions, statements
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.types import CLUSTER1
+from snap._compiler.ir.walk import expressions, statements
 
 REQUIRES = "grid[1], cluster[1], block[2], thread[256]"
 PARAMS = "A: ptr(const(float), (M, K)) @ grid[1], y: ptr(float) @ grid[1], M: int @ grid[1], K: int @ grid[1]"

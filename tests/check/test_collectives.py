@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from check.checking import codes, execute, in_block, program
 
-from snap.ir.operations import ATOMICS, COLLECTIVES, COUNTING
+from snap._compiler.ir.operations import ATOMICS, COLLECTIVES, COUNTING
 
 VALUES = "t: int @ thread[1] = id()\nw: int @ thread[32] = 3\nf: float @ thread[1] = 1.5\n"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from check.checking import codes, in_block, kernel, program
 
-from snap.ir import nodes as ir
-from snap.ir.walk import statements
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.walk import statements
 
 # ---- declaring and assigning ---------------------------------------------------------------------------------------------------------------
 

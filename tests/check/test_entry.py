@@ -9,8 +9,8 @@ import pytest
 from check.checking import accepted, execute, kernel_text
 
 import snap
-from snap.ir import nodes as ir
-from snap.ir.walk import statements
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.walk import statements
 
 REQUIRES = "grid[1], block[1], thread[64]"
 PARAMS = "out: ptr(int) @ grid[1], x: ptr(const(int)) @ grid[1]"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from check.checking import codes, in_block, program
 
-from snap.ir.types import Level, Privilege
+from snap._compiler.ir.types import Level, Privilege
 
 
 def test_at_least_is_a_higher_level_or_a_multiple():

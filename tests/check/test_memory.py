@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from check.checking import accepted, codes, errors, execute, in_block, kernel, program, refused
 
-from snap.ir import nodes as ir
-from snap.ir.walk import statements
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.walk import statements
 
 X = "x: ptr(int) @ grid[1]"
 C = "c: ptr(const(int)) @ grid[1]"

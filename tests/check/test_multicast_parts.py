@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from check.checking import accepted, refused
 
-from snap.ir import nodes as ir
-from snap.ir.clusters import Part, part_of
-from snap.ir.walk import statements
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.clusters import Part, part_of
+from snap._compiler.ir.walk import statements
 
 START = """\
 with group(cluster[1]):

@@ -10,7 +10,7 @@ import pytest
 from check.checking import execute
 
 from snap.diag.error import SnapError
-from snap.runtime.errors import LaunchError
+from snap.host.errors import LaunchError
 
 KERNEL = "@kernel(threads=32)\ndef k(x: ptr(const(float)), y: ptr(float), n: int):\n"
 EACH = KERNEL + "    with each(thread, y) as i:\n        "

@@ -33,8 +33,8 @@ def k(out: ptr({type if type != 'bool' else 'u8'}) @ grid[1]{', ' if params else
 
 def type_of(expression: str, params: str = "") -> str:
     """The type of an unannotated variable that holds it."""
-    from snap.ir import nodes as ir
-    from snap.ir.walk import statements
+    from snap._compiler.ir import nodes as ir
+    from snap._compiler.ir.walk import statements
 
     text = f"@kernel\n@requires(grid[1], block[1], thread[1])\ndef k({params}):\n    x = {expression}"
     k = execute(text)["k"]

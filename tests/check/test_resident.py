@@ -7,7 +7,7 @@ from check.checking import codes, in_block, program
 
 from snap import *
 from snap import SnapError
-from snap.sync import synchronize
+from snap._compiler.sync import synchronize
 
 PLACE = "grid[1], block[1], thread[{}], resident={}"
 

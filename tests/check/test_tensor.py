@@ -7,9 +7,9 @@ import textwrap
 import pytest
 from check.checking import accepted, refused
 
-from snap.ir import nodes as ir
-from snap.ir.operations import WARPGROUP1
-from snap.ir.walk import statements
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.operations import WARPGROUP1
+from snap._compiler.ir.walk import statements
 
 PARAMS = "n: int @ grid[1]"
 REQUIRES = "grid[1], block[1], thread[256]"

@@ -7,8 +7,8 @@ import textwrap
 import pytest
 from check.checking import accepted, refused
 
-from snap.ir import nodes as ir
-from snap.ir.walk import statements
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.walk import statements
 
 PARAMS = "n: int @ grid[1], y: ptr(const(int)) @ grid[1]"
 

@@ -7,7 +7,7 @@ import pytest
 from check.test_values import defined, ran
 
 from snap import SnapError
-from snap.ir.types import VECTORS
+from snap._compiler.ir.types import VECTORS
 
 T = np.arange(32)
 FLOAT_OPS, INT_OPS = ("+", "-", "*", "/"), ("+", "-", "*", "/", "%", "&", "|", "^")

@@ -13,10 +13,10 @@ from fuzz import slow_views
 
 import snap
 from snap import views
-from snap.check.views import RULES, ViewStep, applied
+from snap._compiler.check.memory.views import RULES, ViewStep, applied
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.types import GRID1, I32
 from snap.diag.span import Span
-from snap.ir import nodes as ir
-from snap.ir.types import GRID1, I32
 from snap.surface import View
 from snap.words import VIEWS
 

@@ -222,13 +222,13 @@ def test_types_of_numpy_are_told_as_snap_calls_them():
 # ---- everything that is refused has a way out ------------------------------------------------------------------------------------------------------
 
 
-FORWARDED = {"check/state.py", "check/explain.py", "check/order.py"}  # what others give them they hand on, by position
+FORWARDED = {"_compiler/check/core/state.py", "_compiler/check/core/explain.py", "check/order.py"}  # what others give them they hand on, by position
 
 
 def refusals():
     """Every place in the checker and the decorators that refuses something: file, line, and whether it says what to do."""
     source = Path(snap.__file__).parent
-    for path in sorted([*source.glob("check/*.py"), source / "decorators.py", source / "surface.py"]):
+    for path in sorted([*(source / "_compiler" / "check").rglob("*.py"), source / "decorators.py", source / "surface.py"]):
         name = path.relative_to(source).as_posix()
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             called = getattr(node, "func", None)

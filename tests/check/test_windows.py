@@ -8,10 +8,10 @@ from check.test_values import defined
 
 import snap
 from snap import SnapError
-from snap.ir import nodes as ir
-from snap.ir.hardware import MMA_FRAGMENTS, WGMMA_COLUMNS
-from snap.ir.walk import statements
-from snap.machine import matrix, tensor
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.hardware import MMA_FRAGMENTS, WGMMA_COLUMNS
+from snap._compiler.ir.walk import statements
+from snap.machine.lanes import matrix, tensor
 
 
 def bits(x: np.ndarray) -> np.ndarray:

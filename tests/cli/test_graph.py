@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from corpus import Program
 
+from snap._compiler.ir.points import points
 from snap.api import SnapFunction
 from snap.cli import main
 from snap.cli.graph import Picture, arrows_of, graph_svg
-from snap.ir.points import points
 
 TESTS = Path(__file__).resolve().parents[1]
 SVG = "{http://www.w3.org/2000/svg}"

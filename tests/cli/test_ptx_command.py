@@ -189,7 +189,7 @@ def test_structs_have_arrays_that_come_back():
     ],
 )
 def test_names_as_compilers_mangle_them(name, source):
-    from snap.ptx.demangle import demangled
+    from snap.ptx.text.demangle import demangled
 
     assert demangled(name) == source
 

@@ -19,9 +19,9 @@ from corpus import OK, ROOT, Program, kernels_of
 from fuzz.case import generate, load
 
 from snap import SnapError
+from snap._compiler.codegen import CudaModule, emit
+from snap._compiler.ir.types import BF16, F32, F64, I32, U8
 from snap.api import SnapFunction
-from snap.codegen import CudaModule, emit
-from snap.ir.types import BF16, F32, F64, I32, U8
 
 ARCH = "sm_90a"
 DRAWN = 12
@@ -93,29 +93,21 @@ def examples() -> Iterator[tuple[str, SnapFunction]]:
 
 
 def library() -> Iterator[tuple[str, SnapFunction]]:
-    from snap.lib import (
-        attention_kernels,
-        attention_one_pass,
-        embedding_kernels,
-        gemm_fp8_kernel,
-        gemm_kernels,
-        gemm_ragged_kernel,
-        gemm_slices,
-        gemm_splits,
-        gemm_thin,
-        histograms,
-        loss_kernels,
-        matvec,
-        norm_kernels,
-        reduction,
-        scanning,
-        softmax_rows,
-        transposition,
-    )
-    from snap.lib.attention_gradients import queries_kernel
-    from snap.lib.gemm_tf32 import tf32_kernel
+    from snap.lib._attention import kernels as attention_kernels
+    from snap.lib._attention import one_pass as attention_one_pass
+    from snap.lib._attention.gradients import queries_kernel
+    from snap.lib._gemm import fp8_kernel as gemm_fp8_kernel
+    from snap.lib._gemm import kernels as gemm_kernels
+    from snap.lib._gemm import matvec
+    from snap.lib._gemm import ragged_kernel as gemm_ragged_kernel
+    from snap.lib._gemm import slices as gemm_slices
+    from snap.lib._gemm import splits as gemm_splits
+    from snap.lib._gemm import thin as gemm_thin
+    from snap.lib._gemm.tf32 import tf32_kernel
+    from snap.lib._layers import embedding_kernels, loss_kernels, norm_kernels, softmax_rows
+    from snap.lib._parallel import histograms, reduction, scanning, transposition
 
-    sgemm = sys.modules["snap.lib.sgemm"]  # `snap.lib.sgemm` itself is the function
+    sgemm = sys.modules["snap.lib._gemm.sgemm"]  # `snap.lib.sgemm` itself is the function
     yield "reduction", reduction.reduction(F32, F32, F32, 4, "add", 0.0)
     yield "reduction by a block", reduction.reduction(F64, F64, F64, 2, "add", 0.0, True)
     yield "scan in a round", scanning.scan_in_a_round(F32, F32, 4, "add", False, 0.0, 2)

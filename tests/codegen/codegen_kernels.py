@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from itertools import count
 
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir import synced
+from snap._compiler.ir.engines import Wait
+from snap._compiler.ir.types import BLOCK1, BOOL, GRID1, I32, THREAD1, Held, Level, Place, Privilege, Space
 from snap.diag.span import Span
-from snap.ir import nodes as ir
-from snap.ir import synced
-from snap.ir.engines import Wait
-from snap.ir.types import BLOCK1, BOOL, GRID1, I32, THREAD1, Held, Level, Place, Privilege, Space
 
 SPAN = Span("/somewhere/else/kernel.py", 7, 0, 7, 1)
 _uids = count(1)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from codegen import codegen_kernels as k
 
-from snap.ir import nodes as ir
-from snap.ir.types import (
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.types import (
     BF16,
     BLOCK1,
     BOOL,

@@ -15,9 +15,12 @@ from types import SimpleNamespace
 
 from codegen.flow import Instruction, forward
 
-from snap.codegen import CudaModule, expressions, memory, statements, targets, tree
-from snap.codegen.module import Helper
-from snap.ir import nodes as ir
+from snap._compiler.codegen import CudaModule
+from snap._compiler.codegen.core import statements, targets, tree
+from snap._compiler.codegen.core.module import Helper
+from snap._compiler.codegen.memory import addresses
+from snap._compiler.codegen.values import expressions
+from snap._compiler.ir import nodes as ir
 
 MARK = Helper("snap_seen", """\
 template <int place, typename T>
@@ -38,7 +41,7 @@ def marked(places: dict[int, str]):
     numbers = itertools.count()
 
     def lvalue(scope, access):
-        place = memory.lvalue(scope, access)
+        place = addresses.lvalue(scope, access)
         if access.view.obj.const:
             return place
         number = next(numbers)
@@ -48,11 +51,11 @@ def marked(places: dict[int, str]):
     def reads_target(target, e):  # `y[i] += 1` in full, so that its read is marked too
         return not isinstance(target, ir.MemTarget) and targets.reads_target(target, e)
 
-    expressions.memory, statements.reads_target = SimpleNamespace(element=memory.element, whole=memory.whole, lvalue=lvalue), reads_target
+    expressions.addresses, statements.reads_target = SimpleNamespace(element=addresses.element, whole=addresses.whole, lvalue=lvalue), reads_target
     try:
         yield
     finally:
-        expressions.memory, statements.reads_target = memory, targets.reads_target
+        expressions.addresses, statements.reads_target = addresses, targets.reads_target
 
 
 # ---- reading PTX -------------------------------------------------------------------------------------------------------------------------

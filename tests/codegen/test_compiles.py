@@ -8,11 +8,21 @@ import subprocess
 import pytest
 from codegen import codegen_kernels as k
 
-from snap.codegen import emit
-from snap.ir import nodes as ir
-from snap.ir.hardware import MMA_FRAGMENTS, MMA_PACKED
-from snap.ir.operations import ADDED, ATOMICS, L2_EVICTION, LOAD_CACHES, MATH, ORDERS, PREFETCHED, SCOPES, STORE_CACHES
-from snap.ir.types import (
+from snap._compiler.codegen import emit
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.hardware import MMA_FRAGMENTS, MMA_PACKED
+from snap._compiler.ir.operations import (
+    ADDED,
+    ATOMICS,
+    L2_EVICTION,
+    LOAD_CACHES,
+    MATH,
+    ORDERS,
+    PREFETCHED,
+    SCOPES,
+    STORE_CACHES,
+)
+from snap._compiler.ir.types import (
     BF16,
     BLOCK1,
     BOOL,

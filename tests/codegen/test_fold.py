@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from snap import register_source
-from snap.codegen import fold, tree
-from snap.ir.types import U32
+from snap._compiler.codegen.core import tree
+from snap._compiler.codegen.values import fold
+from snap._compiler.ir.types import U32
 
 
 @pytest.mark.parametrize("op, other", [("*", 0), ("%", 1), ("&", 0)])

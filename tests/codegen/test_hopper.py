@@ -8,10 +8,10 @@ import pytest
 from codegen import codegen_kernels as k
 from codegen import hopper_kernels as h
 
-from snap.codegen import TensorMap, emit
-from snap.ir import nodes as ir
-from snap.ir import synced
-from snap.ir.types import (
+from snap._compiler.codegen import TensorMap, emit
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir import synced
+from snap._compiler.ir.types import (
     BF16,
     BLOCK1,
     CLUSTER1,

@@ -9,10 +9,11 @@ from codegen import codegen_kernels as k
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snap.codegen import memory, tree
-from snap.codegen.module import Module
-from snap.ir import nodes as ir
-from snap.ir.types import I32, I64
+from snap._compiler.codegen.core import tree
+from snap._compiler.codegen.core.module import Module
+from snap._compiler.codegen.memory import addresses
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.types import I32, I64
 
 VALUES = {f"v{n}": n for n in (0, 1, 2, 7, 46341, 65536, 1 << 20, (1 << 31) - 1)}
 
@@ -58,4 +59,4 @@ def test_an_offset_is_exact_up_to_63_bits(dimensions):
         return
     view = k.memory("a", I32, shape=shape).obj
     scope = SimpleNamespace(module=Module(32, 0), state=SimpleNamespace(inline={}, variables=variables))
-    assert evaluated(memory.linear(scope, ir.MemView(view, I32, shape), index))[0] == exact
+    assert evaluated(addresses.linear(scope, ir.MemView(view, I32, shape), index))[0] == exact

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from codegen import codegen_kernels as k
 
-from snap.codegen import emit
-from snap.ir import nodes as ir
-from snap.ir.types import (
+from snap._compiler.codegen import emit
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.types import (
     BLOCK1,
     BOOL,
     CLUSTER1,

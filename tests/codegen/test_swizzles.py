@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from snap import *
-from snap.codegen import tree
-from snap.codegen.swizzles import parts
+from snap._compiler.codegen.core import tree
+from snap._compiler.codegen.memory.swizzles import parts
 
 PERIOD = 256
 

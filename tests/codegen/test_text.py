@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snap.codegen import fold, printer, spelling, tree
-from snap.codegen.module import Module
-from snap.codegen.names import Namer, at_file_scope, identifier
-from snap.ir.types import BF16, F16, F32, F64, I8, I32, I64, U8, U32
-from snap.runtime.compile import include_dirs
+from snap._compiler.codegen.core import printer, spelling, tree
+from snap._compiler.codegen.core.module import Module
+from snap._compiler.codegen.core.names import Namer, at_file_scope, identifier
+from snap._compiler.codegen.values import fold
+from snap._compiler.ir.types import BF16, F16, F32, F64, I8, I32, I64, U8, U32
+from snap.host.compile import include_dirs
 
 # ---- printer -------------------------------------------------------------------------------------------------------------------------------
 

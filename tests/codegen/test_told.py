@@ -9,12 +9,12 @@ import pytest
 from corpus import OK, ROOT, Program, kernels_of
 
 from snap import *
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir import synced
+from snap._compiler.ir.operations import COLLECTIVES
+from snap._compiler.ir.walk import statements
 from snap.api import SnapFunction
 from snap.cli.explain import PRIMITIVES, explain
-from snap.ir import nodes as ir
-from snap.ir import synced
-from snap.ir.operations import COLLECTIVES
-from snap.ir.walk import statements
 
 SPELLED = {"__syncwarp": "warp", "snap_cluster_sync": "cluster", "snap_cluster_meet": "cluster", "snap_cluster_wait": "cluster", "snap_grid_sync": "grid", "snap_grid_vote": "grid"}  # all others: the block's
 CALL = re.compile(r"\b(__sync\w+|snap_(?:named|cluster)_(?:sync|arrive|wait|meet)|snap_(?:group|grid)_sync|snap_(?:cluster|grid)_vote|snap_(?:cluster_|grid_)?broadcast_\w+|snap_barrier_wait\w*)\(")

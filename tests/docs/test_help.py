@@ -91,7 +91,7 @@ def test_signatures_show_privileges():
 
 
 def test_tables_have_no_row_for_what_is_not_there():
-    from snap.ir.operations import ATOMICS, COLLECTIVES, MATH
+    from snap._compiler.ir.operations import ATOMICS, COLLECTIVES, MATH
 
     assert set(words.MATH_WORDS) == set(MATH)
     assert set(words.ATOMIC_WORDS) == set(ATOMICS)

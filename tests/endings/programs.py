@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from snap import *
-from snap.ir.points import GONE
+from snap._compiler.ir.points import GONE
 
 # By the first word of a program's name: what the page calls it.
 ENGINES = {

@@ -13,13 +13,13 @@ from endings.programs import ENGINES, PROGRAMS, Program
 from mutations import edited
 
 from snap import SnapError
+from snap._compiler.ir import synced
+from snap._compiler.ir.points import GONE
 from snap.compiled import Compiled
-from snap.ir import synced
-from snap.ir.points import GONE
+from snap.host.launch import launch
 from snap.machine import run_adversarial
-from snap.prove.order import order
+from snap.prove.order.goal import order
 from snap.ptx import PtxFault
-from snap.runtime.launch import launch
 
 SEEDS = 4
 EACH = pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)

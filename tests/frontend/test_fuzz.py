@@ -10,11 +10,11 @@ import warnings
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from snap._compiler.frontend.lambdas import lambda_tree
+from snap._compiler.frontend.parse import parse_decorated, parse_definition_names, parse_function
+from snap._compiler.frontend.tree import walk
 from snap.diag.error import SnapError
 from snap.diag.source import register_source
-from snap.frontend.lambdas import lambda_tree
-from snap.frontend.parse import parse_decorated, parse_definition_names, parse_function
-from snap.frontend.tree import walk
 
 PROGRAM = '''\
 import contextlib

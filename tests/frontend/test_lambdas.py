@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
+from snap._compiler.frontend import lambdas
+from snap._compiler.frontend.lambdas import lambda_tree
+from snap._compiler.frontend.tree import Binary, Lambda, Name, Number, Sequence
 from snap.diag.error import SnapError
 from snap.diag.source import source_line
 from snap.diag.span import Span
-from snap.frontend import lambdas
-from snap.frontend.lambdas import lambda_tree
-from snap.frontend.tree import Binary, Lambda, Name, Number, Sequence
 
 ANY = Span("", 1, 0, 1, 0)
 STEP = 4

@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 import snap
+from snap._compiler.frontend import tree
+from snap._compiler.frontend.parse import parse_decorated, parse_function
 from snap.diag.error import SnapError
 from snap.diag.source import register_source, source_line
-from snap.frontend import tree
-from snap.frontend.parse import parse_decorated, parse_function
 
 
 def text_of(span) -> str:
@@ -131,7 +131,7 @@ def test_typed_at_the_prompt():
     pytest.importorskip("readline")
     source = os.path.dirname(os.path.dirname(os.path.abspath(snap.__file__)))
     typed = """\
-from snap.frontend.parse import parse_function
+from snap._compiler.frontend.parse import parse_function
 def same(f): print("value", parse_function(f).body[-1].value.right.value); return f
 
 @same
@@ -314,7 +314,7 @@ def test_spans_agree_with_ast(define):
                     assert c, "message"
             return c
     """)
-    from snap.frontend.tree import walk
+    from snap._compiler.frontend.tree import walk
 
     function = parse_function(names["f"])
     for node in walk(function):

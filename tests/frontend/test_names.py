@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from snap.frontend.parse import parse_definition_names, parse_function
+from snap._compiler.frontend.parse import parse_definition_names, parse_function
 
 
 def captured(function) -> dict:

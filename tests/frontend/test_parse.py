@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from snap._compiler.frontend import tree
+from snap._compiler.frontend.expressions import MAX_DEPTH
+from snap._compiler.frontend.parse import parse_function
+from snap._compiler.frontend.tree import *
 from snap.diag.error import SnapError
 from snap.diag.source import source_line
 from snap.diag.span import Span
-from snap.frontend import tree
-from snap.frontend.expressions import MAX_DEPTH
-from snap.frontend.parse import parse_function
-from snap.frontend.tree import *
 
 ANY = Span("", 1, 0, 1, 0)
 

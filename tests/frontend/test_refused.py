@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
+from snap._compiler.frontend.parse import parse_function
 from snap.diag.error import SnapError
 from snap.diag.source import source_line
-from snap.frontend.parse import parse_function
 
 # statement -> (text of the caret's span on its first line, a word of the message, a word of the help)
 REFUSED = [
@@ -147,6 +147,6 @@ def test_a_builtins_name_may_be_the_programs_own(define):
 
 
 def test_unforeseen_failures_have_a_place(define, monkeypatch):
-    monkeypatch.setattr("snap.frontend.parse.StatementParser.body", lambda self, statements: 1 / 0)
+    monkeypatch.setattr("snap._compiler.frontend.parse.StatementParser.body", lambda self, statements: 1 / 0)
     error, = errors_of(define("def f(x):\n    pass")["f"])
     assert (error.code, error.lineno) == ("SNAP017", 1) and "ZeroDivisionError" in error.diagnostic.note

@@ -6,12 +6,12 @@ from collections import Counter
 from typing import get_args
 
 from fuzz.declared import FORMS
-from snap.ir import nodes as ir
-from snap.ir import synced
-from snap.ir.engines import Engine, Wait
-from snap.ir.operations import ATOMICS, COLLECTIVES, MATH, ORDERS, SCOPES
-from snap.ir.points import points
-from snap.ir.walk import expressions, statements
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir import synced
+from snap._compiler.ir.engines import Engine, Wait
+from snap._compiler.ir.operations import ATOMICS, COLLECTIVES, MATH, ORDERS, SCOPES
+from snap._compiler.ir.points import points
+from snap._compiler.ir.walk import expressions, statements
 
 SYNC_KINDS = ("thread", "warp", "block", "named", "cluster", "grid", "mbarrier")
 

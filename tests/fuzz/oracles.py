@@ -122,7 +122,7 @@ def _judge(case: Case, outcome: Outcome, seeds: range, slow: bool) -> None:
 
 def _ordered(function) -> None:
     """What is handed over is shown to be ordered by an analysis that shares nothing with the inference."""
-    from snap.prove.order import order
+    from snap.prove.order.goal import order
 
     with _stage("order"):
         found = order(function)

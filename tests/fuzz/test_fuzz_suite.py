@@ -12,7 +12,7 @@ from fuzz.campaign import Tally
 from fuzz.case import FAMILIES, generate
 from fuzz.coverage import kinds
 from fuzz.oracles import judge
-from snap.ir.operations import MATH
+from snap._compiler.ir.operations import MATH
 
 COUNT = dict.fromkeys(FAMILIES, 75) | {"calls": 90, "roles": 100, "clusters": 100, "grid": 120, "scalars": 136, "forms": 60, "loops": 150, "parts": 12, "flights": 6, "relays": 60, "handover": 12}
 SLOW = 4  # every so many programs the slow interpreter, too, where it is there

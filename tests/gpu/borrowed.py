@@ -7,9 +7,9 @@ import math
 import numpy as np
 import torch
 
-from snap.ir.types import BF16
-from snap.runtime.arrays import ArrayInfo, as_numpy
-from snap.runtime.launch import Launcher
+from snap._compiler.ir.types import BF16
+from snap.host.arrays import ArrayInfo, as_numpy
+from snap.host.launch import Launcher
 
 
 def as_launched(signature, blocks: int, args: tuple) -> int | tuple[int, ...]:

@@ -16,9 +16,9 @@ from borrowed import borrow  # noqa: E402
 from corpus import OK  # noqa: E402
 
 import snap  # noqa: E402
-from snap.lib.arrays import Argument  # noqa: E402
-from snap.lib.sgemm_ladder import blocked, blocks_of_elements, blocks_of_tiles, coalesced, naive, vectorised  # noqa: E402
-from snap.runtime.launch import Launcher  # noqa: E402
+from snap.host.launch import Launcher  # noqa: E402
+from snap.lib._calls.arrays import Argument  # noqa: E402
+from snap.lib._gemm.sgemm_ladder import blocked, blocks_of_elements, blocks_of_tiles, coalesced, naive, vectorised  # noqa: E402
 
 DEVICE = "cuda"
 STEPS = {naive: blocks_of_elements, coalesced: blocks_of_elements, blocked: lambda m, n: blocks_of_tiles(m, n, 128, 128),
@@ -64,7 +64,7 @@ def gemm_tf32() -> None:
 def sgemm() -> None:
     for m, n, k in ((300, 264, 136), (77, 33, 50), (70, 65, 700)):
         snap.lib.sgemm(random(m, k), random(k, n))
-    module = sys.modules["snap.lib.sgemm"]
+    module = sys.modules["snap.lib._gemm.sgemm"]
     given = module.planned
     try:
         for tile in module.STEP:  # each of them whole, and all but the first cut along k

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import snap
-from snap.runtime.driver import driver
+from snap.host.driver import driver
 
 BF = torch.bfloat16
 

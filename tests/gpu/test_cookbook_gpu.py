@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(Path(__file__).resolve().parent)]
 from borrowed import borrow  # noqa: E402
 
-from snap.runtime.launch import Launcher  # noqa: E402
+from snap.host.launch import Launcher  # noqa: E402
 
 
 def load(name):

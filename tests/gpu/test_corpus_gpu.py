@@ -11,7 +11,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[k]) for k in (0, 1)]
 from borrowed import borrow  # noqa: E402
 from corpus import OK  # noqa: E402
 
-from snap.runtime.launch import Launcher  # noqa: E402
+from snap.host.launch import Launcher  # noqa: E402
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ SOURCE = Path(__file__).resolve().parents[2] / "src"
 HEAD = """
 import torch
 from snap import *
-from snap.runtime.errors import GpuError
+from snap.host.errors import GpuError
 
 @kernel
 @requires(grid[1], block[1], thread[32])
@@ -28,7 +28,7 @@ def checked(x: ptr(const(int)) @ grid[1], out: ptr(int) @ grid[1], n: int @ grid
                 mine[0] = x[i]
 """
 WIDE = """
-from snap.runtime.errors import LaunchError
+from snap.host.errors import LaunchError
 
 @kernel
 @requires(grid[1], block[1], thread[32])

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 import snap
-from snap.lib.gemm import planned
-from snap.lib.gemm_choice import By, Plan, Product
+from snap.lib._gemm.choice import By, Plan, Product
+from snap.lib._gemm.gemm import planned
 
 pytestmark = pytest.mark.skipif(torch.cuda.get_device_capability() != (9, 0), reason="wgmma is Hopper's (sm_90a)")
 
@@ -151,7 +151,7 @@ def test_blocks_that_meet_anywhere(layout, monkeypatch):
         m, n, k = 250, 1000, 2104
         tiles = -(-m // height) * -(-n // width)
         plan = Plan(0.0, height, width, tiles * slices, By.SPLITS, slices=slices)
-        monkeypatch.setattr(sys.modules["snap.lib.gemm"], "planned", lambda *sizes, plan=plan: plan)
+        monkeypatch.setattr(sys.modules["snap.lib._gemm.gemm"], "planned", lambda *sizes, plan=plan: plan)
         run = snap.lib.gemm.again()
         a, b = matrix(m, k, layout[0], torch.bfloat16, random), matrix(k, n, layout[1], torch.bfloat16, random)
         bias = torch.randn(n, device="cuda", generator=random)
@@ -169,13 +169,13 @@ def test_narrow_tiles_of_the_last_column(layout, monkeypatch):
     """Those that the model chooses, and some whatever it thinks."""
     random = torch.Generator(device="cuda").manual_seed(13)
     multiprocessors = torch.cuda.get_device_properties(0).multi_processor_count
-    choosing = sys.modules["snap.lib.gemm"].planned
+    choosing = sys.modules["snap.lib._gemm.gemm"].planned
     small = (Plan(0.0, 128, 256, 10, "pairs", team=2, narrow=192), Plan(0.0, 128, 224, 8, narrow=168), Plan(0.0, 64, 128, 14, "pairs", team=2, narrow=96))
     for (m, n, k), plan in (((5000, 5000, 520), None), ((4752, 6200, 264), None), ((1496, 600, 200), small[0]), ((1496, 600, 200), small[1]), ((1240, 344, 200), small[2])):
         plan = plan or choosing(Product(m, n, k, multiprocessors, along=layout[1] == "t"), True, True, layout[0] == "t")
         if not plan.narrow:
             continue
-        monkeypatch.setattr(sys.modules["snap.lib.gemm"], "planned", lambda *sizes, plan=plan: plan)
+        monkeypatch.setattr(sys.modules["snap.lib._gemm.gemm"], "planned", lambda *sizes, plan=plan: plan)
         run = snap.lib.gemm.again()
         a, b = matrix(m, k, layout[0], torch.bfloat16, random), matrix(k, n, layout[1], torch.bfloat16, random)
         bias = torch.randn(n, device="cuda", generator=random)

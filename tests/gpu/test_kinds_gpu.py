@@ -20,10 +20,11 @@ from lib.torch_kinds import KINDS, TRANSFORMS, kinds, plain_of
 import snap
 from snap import *
 from snap import lib
-from snap.lib import norms, torch_ops
-from snap.lib.replays import MISS, no_plan
-from snap.runtime import checked, torchreads
-from snap.runtime.launch import launcher
+from snap.host import checked, torchreads
+from snap.host.launch import launcher
+from snap.lib._calls.replays import MISS, no_plan
+from snap.lib._layers import norms
+from snap.lib._torch import ops as torch_ops
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 SECONDS = 240  # for a process, which compiles kernels

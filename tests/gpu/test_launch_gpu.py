@@ -10,7 +10,7 @@ import torch
 
 import snap
 from snap import *
-from snap.runtime.launch import launcher
+from snap.host.launch import launcher
 
 
 @kernel

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from snap import lib
-from snap.lib.product_gradients import gemm_gradients
-from snap.lib.replays import MISS
-from snap.runtime.errors import LaunchError
+from snap.host.errors import LaunchError
+from snap.lib._calls.replays import MISS
+from snap.lib._gemm.product_gradients import gemm_gradients
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 

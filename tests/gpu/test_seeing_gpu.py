@@ -69,7 +69,7 @@ FAILS = """
 import sys
 import torch
 from snap import *
-from snap.runtime.errors import LostGpuError
+from snap.host.errors import LostGpuError
 
 @device(thread[1])
 def positive(v: int) -> int:
@@ -130,7 +130,7 @@ def test_an_assertion_beside_products_says_it_in_the_exception(tmp_path):
     assert loop in program
     text = program.replace(loop, loop + '                assert k < 2, "too deep"\n') + textwrap.dedent("""
         import torch
-        from snap.runtime.errors import LostGpuError
+        from snap.host.errors import LostGpuError
         a, b, c = (torch.zeros(shape, dtype=torch.bfloat16, device="cuda") for shape in ((128, 256), (256, 256), (128, 256)))
         short = a[:, :128].contiguous(), b[:, :128].contiguous()
         hgemm[1](*short, c, 128, 256, 128)

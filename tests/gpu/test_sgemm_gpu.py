@@ -11,9 +11,9 @@ import pytest
 import torch
 
 import snap
-from snap.lib.gemm_choice import Plan
-from snap.lib.sgemm import LARGE, SMALL, STAGES, TILES, warp_tiled
-from snap.lib.sgemm_ladder import blocked, blocks_of_elements, blocks_of_tiles, coalesced, naive, vectorised
+from snap.lib._gemm.choice import Plan
+from snap.lib._gemm.sgemm import LARGE, SMALL, STAGES, TILES, warp_tiled
+from snap.lib._gemm.sgemm_ladder import blocked, blocks_of_elements, blocks_of_tiles, coalesced, naive, vectorised
 
 HOPPER = pytest.mark.skipif(torch.cuda.get_device_capability() != (9, 0), reason="wgmma is Hopper's (sm_90a)")
 PRODUCTS = [pytest.param("sgemm", 2.0**-23, id="sgemm"), pytest.param("gemm_tf32", 2.0**-9, id="gemm_tf32", marks=HOPPER)]
@@ -61,7 +61,7 @@ def test_slices_of_a_long_k(m, turned):
 def test_every_tile_in_slices(tile, monkeypatch):
     random = torch.Generator(device="cuda").manual_seed(8)
     for (m, n, k), whole, slices in (((300, 264, 136), 1, 2), ((300, 263, 331), 2, 5), ((129, 1000, 2049), 0, 31)):
-        monkeypatch.setattr(sys.modules["snap.lib.sgemm"], "planned", lambda *_, plan=Plan(0.0, *tile, 0, slices=slices, whole=whole): plan)
+        monkeypatch.setattr(sys.modules["snap.lib._gemm.sgemm"], "planned", lambda *_, plan=Plan(0.0, *tile, 0, slices=slices, whole=whole): plan)
         a, b = matrix(m, k, random), matrix(k, n, random)
         expect(snap.lib.sgemm(a, b, alpha=-0.25) * -4, a, b, 2.0**-23)
 

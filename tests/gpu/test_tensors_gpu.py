@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from snap import *
-from snap.codegen import CudaModule, TensorMap
-from snap.ir.types import BF16, F32
-from snap.runtime.errors import LaunchError
-from snap.runtime.launch import launcher
+from snap._compiler.codegen import CudaModule, TensorMap
+from snap._compiler.ir.types import BF16, F32
+from snap.host.errors import LaunchError
+from snap.host.launch import launcher
 
 pytestmark = pytest.mark.skipif(torch.cuda.get_device_capability()[0] < 9, reason="boxes and clusters need sm_90")
 

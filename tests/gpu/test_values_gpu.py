@@ -21,7 +21,7 @@ from check import test_vectors as of_vectors  # noqa: E402
 from check import test_windows as of_windows  # noqa: E402
 from check.test_values import defined  # noqa: E402
 
-from snap.ir.types import VECTORS  # noqa: E402
+from snap._compiler.ir.types import VECTORS  # noqa: E402
 
 rng = np.random.default_rng(17)
 

@@ -6,15 +6,15 @@ import typing
 
 import pytest
 
+from snap._compiler.ir import effects as table
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir import synced
+from snap._compiler.ir.effects import Effect, Extent, Kind, effects
+from snap._compiler.ir.engines import Engine
+from snap._compiler.ir.operations import ATOMICS, COLLECTIVES
+from snap._compiler.ir.types import BLOCK1, F32, I32, THREAD1, WARP1, Array, Held, Level, Place, Privilege, Space
+from snap._compiler.ir.walk import own_expressions
 from snap.diag.span import Span
-from snap.ir import effects as table
-from snap.ir import nodes as ir
-from snap.ir import synced
-from snap.ir.effects import Effect, Extent, Kind, effects
-from snap.ir.engines import Engine
-from snap.ir.operations import ATOMICS, COLLECTIVES
-from snap.ir.types import BLOCK1, F32, I32, THREAD1, WARP1, Array, Held, Level, Place, Privilege, Space
-from snap.ir.walk import own_expressions
 
 AT = Span("effects.py", 1, 0, 1, 1)
 PLACE = Place(((Level.BLOCK, Held(1)), (Level.THREAD, Held(128))))

@@ -14,27 +14,31 @@ ELSEWHERE = {"ptx", "lib", "words.py", "__init__.pyi"}
 
 ROW, CHECK, MACHINE, LOWERING = "ir", "check", "machine", "codegen"
 INSTRUCTIONS = {
-    # an expression, whose check reads the row (`check/pure.py`)
-    r"dp4a|dp2a": {"ir/operations.py", "machine/functions.py", "codegen/mathematics.py"},
+    # an expression, whose check reads the row (`_compiler/check/operations/pure.py`)
+    r"dp4a|dp2a": {"_compiler/ir/operations.py", "machine/lanes/functions.py", "_compiler/codegen/values/mathematics.py"},
     # a statement that touches no memory: the numbers of the hardware, its class, its row of effects; its check; what it means; its CUDA
     r"Sleep|SLEEP|nanosleep": {
-        "ir/hardware.py", "ir/acts.py", "ir/nodes.py", "ir/effects.py", "check/intrinsics.py",
-        "machine/actions.py", "machine/statements.py", "codegen/statements.py",
+        "_compiler/ir/hardware.py", "_compiler/ir/acts.py", "_compiler/ir/nodes.py", "_compiler/ir/effects.py", "_compiler/check/operations/intrinsics.py",
+        "machine/source/actions.py", "machine/source/statements.py", "_compiler/codegen/core/statements.py",
     },
 }  # fmt: skip
 # Statements that name memory.  Of wgmma there is a form that synchronization makes (`synced.py`), and `sync/` forms their groups.
 STATEMENTS: dict[str, set[str]] = {
     r"ir\.Prefetch|class Prefetch": set(),
     r"ir\.StoreAcc|class StoreAcc": set(),
-    r"ir\.Wgmma|class Wgmma": {"ir/synced.py", "sync/counting.py", "sync/slots.py", "sync/weave.py"},
+    r"ir\.Wgmma|class Wgmma": {"_compiler/ir/synced.py", "_compiler/sync/pipelines/counting.py", "_compiler/sync/pipelines/release_slots.py", "_compiler/sync/pipelines/lower.py"},
 }
-RESERVED = {"codegen/names.py"}  # every name of the C library, which no user's name may be in the CUDA
+RESERVED = {"_compiler/codegen/core/names.py"}  # every name of the C library, which no user's name may be in the CUDA
+
+
+def stage(name: str) -> str:
+    return name.removeprefix("_compiler/").split("/")[0]
 
 
 def naming(words: str) -> set[str]:
     files = (file for file in SOURCE.rglob("*.py*") if file.suffix in (".py", ".pyi"))
     named = {str(file.relative_to(SOURCE)) for file in files if re.search(rf"\b(?:{words})", file.read_text(encoding="utf-8"))}
-    return {name for name in named if name.split("/")[0] not in ELSEWHERE} - RESERVED
+    return {name for name in named if stage(name) not in ELSEWHERE} - RESERVED
 
 
 @pytest.mark.parametrize("words", INSTRUCTIONS)
@@ -45,5 +49,5 @@ def test_an_instruction_is_known_to_its_files_alone(words: str):
 @pytest.mark.parametrize("words", STATEMENTS)
 def test_a_statement_is_known_to_its_stages_alone(words: str):
     found = naming(words) - STATEMENTS[words]
-    assert {name.split("/")[0] for name in found} == {ROW, CHECK, MACHINE, LOWERING}
-    assert {name for name in found if name.startswith("ir/")} == {"ir/effects.py", "ir/acts.py"}
+    assert {stage(name) for name in found} == {ROW, CHECK, MACHINE, LOWERING}
+    assert {name for name in found if name.startswith("_compiler/ir/")} == {"_compiler/ir/effects.py", "_compiler/ir/acts.py"}

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from corpus import OK, kernels_of
 
-from snap.ir import nodes as ir
-from snap.ir.numbering import Numbers, with_numbers
-from snap.ir.walk import callees, statements
-from snap.sync import synchronize
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.numbering import Numbers, with_numbers
+from snap._compiler.ir.walk import callees, statements
+from snap._compiler.sync import synchronize
 
 
 def typed_kernels(program):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from snap.ir import nodes as ir
+from snap._compiler.ir import nodes as ir
 from snap.record import record, replace
 
 PLAIN = dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ from functools import cache
 import pytest
 from corpus import OK, Program, kernels_of
 
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.rewrite import changed, each, mapped, with_bodies, with_expressions, with_parts
+from snap._compiler.ir.types import I32
+from snap._compiler.ir.walk import bodies, children, expressions, own_expressions, statements
 from snap.diag.span import Span
-from snap.ir import nodes as ir
-from snap.ir.rewrite import changed, each, mapped, with_bodies, with_expressions, with_parts
-from snap.ir.types import I32
-from snap.ir.walk import bodies, children, expressions, own_expressions, statements
 
 AT = Span("rewrite.py", 1, 0, 1, 1)
 

@@ -1,4 +1,4 @@
-"""The IR as text (snap/ir/text.py): four programs against golden files, all of the corpus for shape."""
+"""The IR as text (snap/_compiler/ir/printer.py): four programs against golden files, all of the corpus for shape."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import get_args
 import pytest
 from corpus import OK, TESTS, Program, compare, kernels_of
 
-from snap.ir import nodes as ir
-from snap.ir import synced
-from snap.ir.text import _EXPRESSIONS, line, text
-from snap.ir.types import I32
-from snap.ir.walk import statements
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir import synced
+from snap._compiler.ir.printer import _EXPRESSIONS, line, text
+from snap._compiler.ir.types import I32
+from snap._compiler.ir.walk import statements
 
 GOLDEN = Path(__file__).resolve().parent / "golden"
 SHOWN = ("tree_reduce", "called_twice", "async_copies", "hgemm")

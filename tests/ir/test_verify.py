@@ -1,4 +1,4 @@
-"""The IR's invariants (snap/ir/invariants.py): each row can fail, and says where; and docs/system.md shows the table."""
+"""The IR's invariants (snap/_compiler/ir/invariants.py): each row can fail, and says where; and docs/system.md shows the table."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import pytest
 from corpus import OK, ROOT, TESTS, Program, kernels_of
 from machine import build as b
 
-import snap.sync
-from snap.ir import nodes as ir
-from snap.ir import synced
-from snap.ir.invariants import TABLE
-from snap.ir.numbering import Numbers
-from snap.ir.synced import Stage
-from snap.ir.types import BLOCK1, BOOL, F32, GRID1, I32, THREAD1, WARP1, Array, Level, Privilege
-from snap.ir.verify import BrokenIR, Verifier
-from snap.sync import PASSES
-from snap.sync.begin import begin
+import snap._compiler.sync
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir import synced
+from snap._compiler.ir.invariants import TABLE
+from snap._compiler.ir.numbering import Numbers
+from snap._compiler.ir.synced import Stage
+from snap._compiler.ir.types import BLOCK1, BOOL, F32, GRID1, I32, THREAD1, WARP1, Array, Level, Privilege
+from snap._compiler.ir.verify import BrokenIR, Verifier
+from snap._compiler.sync import PASSES
+from snap._compiler.sync.roles.begin import begin
 
 IN_BLOCK = b.block_place(64)
 ZERO, ONE, TRUE = b.const(0), b.const(1), b.const(True, BOOL)
@@ -206,12 +206,12 @@ def test_it_looks_after_each_pass(monkeypatch):
     kernel = kernels_of(Program(TESTS / "ok" / "tree_reduce.py").execute())["tree_reduce"]
     function = kernel._the_one({}).typed
     forgets = replace(PASSES[4], run=lambda plan, numbers: replace(plan.woven, function=replace(plan.function, smem=0)))
-    monkeypatch.setattr(snap.sync, "PASSES", (*PASSES[:4], forgets, *PASSES[5:]))
+    monkeypatch.setattr(snap._compiler.sync, "PASSES", (*PASSES[:4], forgets, *PASSES[5:]))
     monkeypatch.setenv("SNAP_VERIFY", "1")
     with pytest.raises(BrokenIR, match=r"after the pass `insert`, the program breaks the invariant `room` .* at tests/ok/tree_reduce.py:\d+: `s: i32\[256\]"):
-        snap.sync.synchronize(function)
+        snap._compiler.sync.synchronize(function)
     monkeypatch.setenv("SNAP_VERIFY", "0")
-    snap.sync.synchronize(function)
+    snap._compiler.sync.synchronize(function)
 
 
 @pytest.mark.parametrize("program", OK[1::3], ids=lambda program: program.path.stem)

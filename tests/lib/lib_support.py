@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from snap import *
-from snap.lib.operators import element
+from snap.lib._calls.operators import element
 
 TYPES = ("bool", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f16", "bf16", "f32", "f64")
 NUMPY = {

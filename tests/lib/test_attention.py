@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 import snap
-from snap.ir.types import BF16, F16
+from snap._compiler.ir.types import BF16, F16
+from snap.host.errors import LaunchError
 from snap.lib import attention, attention_gradients
-from snap.lib.attention_arrays import Laid, _apart
-from snap.lib.attention_gradients import queries_kernel
-from snap.lib.attention_kernels import forward_kernel
-from snap.lib.attention_one_pass import one_pass_kernel
-from snap.runtime.errors import LaunchError
+from snap.lib._attention.arrays import Laid, _apart
+from snap.lib._attention.gradients import queries_kernel
+from snap.lib._attention.kernels import forward_kernel
+from snap.lib._attention.one_pass import one_pass_kernel
 
 rng = np.random.default_rng(11)
-of_attention = sys.modules["snap.lib.attention"]  # the module, behind the function of its name
+of_attention = sys.modules["snap.lib._attention.attention"]  # the module, behind the function of its name
 
 
 def bf16(x):

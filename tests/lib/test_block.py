@@ -22,7 +22,7 @@ from lib.lib_support import (
 import snap
 from snap import *
 from snap.lib import block as of_block
-from snap.lib.operators import element
+from snap.lib._calls.operators import element
 
 SIZES = (32, 96, 256, 1024)
 

@@ -10,17 +10,18 @@ import numpy as np
 import pytest
 
 import snap
-from snap.ir.types import BF16, F16, F32
-from snap.lib import gemm, gemm_choice
-from snap.lib.gemm import BAND, planned
-from snap.lib.gemm_choice import SLICES, By, Plan, Product
-from snap.lib.gemm_kernels import gemm_kernel
-from snap.lib.gemm_slices import slices_kernel
-from snap.lib.gemm_splits import splits_kernel
-from snap.lib.gemm_thin import thin_kernel
-from snap.runtime.errors import LaunchError
+from snap._compiler.ir.types import BF16, F16, F32
+from snap.host.errors import LaunchError
+from snap.lib import gemm
+from snap.lib._gemm import choice as gemm_choice
+from snap.lib._gemm.choice import SLICES, By, Plan, Product
+from snap.lib._gemm.gemm import BAND, planned
+from snap.lib._gemm.kernels import gemm_kernel
+from snap.lib._gemm.slices import slices_kernel
+from snap.lib._gemm.splits import splits_kernel
+from snap.lib._gemm.thin import thin_kernel
 
-module = importlib.import_module("snap.lib.gemm")
+module = importlib.import_module("snap.lib._gemm.gemm")
 TILES, PAIRS, SLICED, SPLIT = ([(tile.height, tile.width) for tile in kind.tiles]
                                for kind in (gemm_choice.TILES, gemm_choice.PAIRS, gemm_choice.SLICED, gemm_choice.SPLIT))
 LOW = tuple(gemm_choice.THIN)

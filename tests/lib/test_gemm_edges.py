@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 import snap
-from snap.ir.types import BF16, F32
+from snap._compiler.ir.types import BF16, F32
+from snap.host.errors import LaunchError
 from snap.lib import gemm
-from snap.lib.gemm import planned
-from snap.lib.gemm_choice import Plan, Product, narrow_edges
-from snap.lib.gemm_edges import counting_on, edges_kernel
-from snap.runtime.errors import LaunchError
+from snap.lib._gemm.choice import Plan, Product, narrow_edges
+from snap.lib._gemm.edges import counting_on, edges_kernel
+from snap.lib._gemm.gemm import planned
 
 from .test_gemm import LAYOUTS, matrix, unpacked
 
-module = importlib.import_module("snap.lib.gemm")
+module = importlib.import_module("snap.lib._gemm.gemm")
 
 
 def launched(kernel, blocks: int, A, B, C, turned=(False, False), races=False, **how):
@@ -110,7 +110,7 @@ def test_plans_with_narrow_tiles_keep_what_the_kernel_counts_on(multiprocessors)
 
 
 def test_several_matrices_have_no_narrow_tiles():
-    many = importlib.import_module("snap.lib.gemm_many")
+    many = importlib.import_module("snap.lib._gemm.many")
     assert many.planned(Product(1936, 5504, 8352, 132, 2.1, 2.1, True, 1)).narrow == 0
 
 

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 import snap
-from snap.ir.types import BF16, F32
+from snap._compiler.ir.types import BF16, F32
+from snap.host.errors import LaunchError
 from snap.lib import gemm_fp8
-from snap.lib.gemm_choice import EVEN, By, Product
-from snap.lib.gemm_fp8 import fp8_kernel, planned
-from snap.lib.gemm_fp8_kernel import halves_kernel, promoted_kernel
-from snap.lib.gemm_parts import Scaling
-from snap.machine.numbers import BYTES
-from snap.runtime.errors import LaunchError
+from snap.lib._gemm.choice import EVEN, By, Product
+from snap.lib._gemm.fp8 import fp8_kernel, planned
+from snap.lib._gemm.fp8_kernel import halves_kernel, promoted_kernel
+from snap.lib._gemm.parts import Scaling
+from snap.machine.lanes.numbers import BYTES
 
-module = importlib.import_module("snap.lib.gemm_fp8")
+module = importlib.import_module("snap.lib._gemm.fp8")
 
 
 def matrix(rows: int, columns: int, seed: int, kind: str = "e4m3") -> tuple[np.ndarray, np.ndarray]:

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 import snap
-from snap.ir.types import BF16, F16, F32
+from snap._compiler.ir.types import BF16, F16, F32
+from snap.host.errors import LaunchError
 from snap.lib import gemm_batched, gemm_grouped
-from snap.lib.gemm_body import Many
-from snap.lib.gemm_choice import EVEN, Plan, Product
-from snap.lib.gemm_kernels import gemm_kernel
-from snap.lib.gemm_many import planned
-from snap.lib.gemm_ragged import grouped_gradients
-from snap.lib.gemm_ragged_kernel import ragged_kernel
-from snap.runtime.errors import LaunchError
+from snap.lib._gemm.body import Many
+from snap.lib._gemm.choice import EVEN, Plan, Product
+from snap.lib._gemm.kernels import gemm_kernel
+from snap.lib._gemm.many import planned
+from snap.lib._gemm.ragged import grouped_gradients
+from snap.lib._gemm.ragged_kernel import ragged_kernel
 
-module = importlib.import_module("snap.lib.gemm_many")
+module = importlib.import_module("snap.lib._gemm.many")
 
 
 def matrices(*shape: int, seed: int = 0, turned: bool = False) -> np.ndarray:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import snap
-from snap.ir.points import points
-from snap.lib.gemm_choice import ALONG, LINES, PARTS_OF_LINES, THROUGH_REGISTERS, Product
-from snap.lib.gemm_tf32 import gemm_tf32, planned, tf32_kernel
-from snap.runtime.errors import LaunchError
+from snap._compiler.ir.points import points
+from snap.host.errors import LaunchError
+from snap.lib._gemm.choice import ALONG, LINES, PARTS_OF_LINES, THROUGH_REGISTERS, Product
+from snap.lib._gemm.tf32 import gemm_tf32, planned, tf32_kernel
 
 DEPTH, STEP = (kind.tiles[0].depth for kind in (ALONG, THROUGH_REGISTERS))
 SIDES = sorted({(tile.height, tile.width) for tile in ALONG.tiles})

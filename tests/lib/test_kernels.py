@@ -8,16 +8,16 @@ from lib.lib_support import later, packed, unpacked
 
 import snap
 from snap import device, requires, thread
-from snap.ir.points import points
-from snap.ir.types import F32, F64, I8, I32, I64, U8
+from snap._compiler.ir.points import points
+from snap._compiler.ir.types import F32, F64, I8, I32, I64, U8
 from snap.lib import gemv, histogram, reduce, scan, softmax, transpose
-from snap.lib.histograms import histogram_kernel
-from snap.lib.lookback import words
-from snap.lib.matvec import gemv_by_blocks, gemv_by_warps
-from snap.lib.reduction import reduction
-from snap.lib.scanning import scan_by_team, scan_in_a_round, scan_kernel
-from snap.lib.softmax_rows import softmax_by_blocks, softmax_by_warps, softmax_of_long_rows
-from snap.lib.transposition import ragged_transpose_kernel, transpose_kernel
+from snap.lib._gemm.matvec import gemv_by_blocks, gemv_by_warps
+from snap.lib._layers.softmax_rows import softmax_by_blocks, softmax_by_warps, softmax_of_long_rows
+from snap.lib._parallel.histograms import histogram_kernel
+from snap.lib._parallel.lookback import words
+from snap.lib._parallel.reduction import reduction
+from snap.lib._parallel.scanning import scan_by_team, scan_in_a_round, scan_kernel
+from snap.lib._parallel.transposition import ragged_transpose_kernel, transpose_kernel
 
 RNG = np.random.default_rng(7)
 TAILS = [*range(1, 258, 7), 127, 128, 129, 255, 256, 257, 12_287, 12_288, 12_289, 30_001]
@@ -191,7 +191,7 @@ def test_scan_in_a_round(dtype, type):
 
 def test_gpus_without_clusters(monkeypatch):
     """The same results where a team is one block at most."""
-    for module in ("matvec", "scanning", "softmax_rows"):
+    for module in ("_gemm.matvec", "_parallel.scanning", "_layers.softmax_rows"):
         monkeypatch.setattr(f"snap.lib.{module}.most_blocks", lambda given: 1)
     x, a = integers(70_001), floats((2, 40_000))
     assert reduce(x) == x.sum()

@@ -7,17 +7,17 @@ import pytest
 
 import snap
 from snap import *
-from snap.ir.points import points
-from snap.ir.types import BF16, F16, F32, I32, I64
+from snap._compiler.ir.points import points
+from snap._compiler.ir.types import BF16, F16, F32, I32, I64
 from snap.lib import dropout, dropout_gradient, rotary, rotary_gradient
-from snap.lib.activations import map_kernel, map_two_kernel, swiglu_gradient_kernel
-from snap.lib.columns import columns_kernel
-from snap.lib.dropouts import dropout_kernel, philox
-from snap.lib.embedding_kernels import lookup_kernel, ordering_kernel, slices_kernel
-from snap.lib.loss_kernels import held_loss_kernel, long_loss_kernel, ragged_loss_kernel
-from snap.lib.norm_kernels import long_norm_kernel, norm_gradient_kernel, norm_kernel
-from snap.lib.optimizers import adamw_kernel, squares_kernel
-from snap.lib.rotations import rotary_kernel
+from snap.lib._layers.activations import map_kernel, map_two_kernel, swiglu_gradient_kernel
+from snap.lib._layers.dropouts import dropout_kernel, philox
+from snap.lib._layers.embedding_kernels import lookup_kernel, ordering_kernel, slices_kernel
+from snap.lib._layers.loss_kernels import held_loss_kernel, long_loss_kernel, ragged_loss_kernel
+from snap.lib._layers.norm_kernels import long_norm_kernel, norm_gradient_kernel, norm_kernel
+from snap.lib._layers.optimizers import adamw_kernel, squares_kernel
+from snap.lib._layers.rotations import rotary_kernel
+from snap.lib._parallel.columns import columns_kernel
 
 RNG = np.random.default_rng(3)
 

@@ -11,10 +11,11 @@ import pytest
 
 import snap
 from snap import lib
-from snap.lib import activations, recorded
-from snap.lib.product_gradients import sgemm_gradients
-from snap.lib.recorded import Tape, lasting, launch, step
-from snap.runtime.errors import LaunchError
+from snap.host.errors import LaunchError
+from snap.lib._calls import recorded
+from snap.lib._calls.recorded import Tape, lasting, launch, step
+from snap.lib._gemm.product_gradients import sgemm_gradients
+from snap.lib._layers import activations
 
 rng = np.random.default_rng(5)
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import snap
-from snap.ir.engines import Wait
-from snap.ir.points import GONE
-from snap.lib.gemm_choice import SIMPLE, Product
-from snap.lib.sgemm import ADDERS, LARGE, LOWEST, STAGES, TILES, added, planned, sgemm, warp_tiled
-from snap.lib.sgemm_ladder import blocked, blocks_of_elements, blocks_of_tiles, coalesced, naive, vectorised
-from snap.runtime.errors import LaunchError
+from snap._compiler.ir.engines import Wait
+from snap._compiler.ir.points import GONE
+from snap.host.errors import LaunchError
+from snap.lib._gemm.choice import SIMPLE, Product
+from snap.lib._gemm.sgemm import ADDERS, LARGE, LOWEST, STAGES, TILES, added, planned, sgemm, warp_tiled
+from snap.lib._gemm.sgemm_ladder import blocked, blocks_of_elements, blocks_of_tiles, coalesced, naive, vectorised
 
 TILE = (64, 32, 16, 8, 4, STAGES)  # of the last rung, small: two warps
 SHAPES = [(64, 32, 8), (64, 64, 40), (65, 36, 12), (1, 1, 1), (33, 70, 29), (130, 3, 7)]

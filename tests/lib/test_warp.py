@@ -9,7 +9,7 @@ from lib.lib_support import NAMED, TYPES, expect_later, is_float, later, packed,
 import snap
 from snap import *
 from snap.lib import warp as of_warp
-from snap.lib.operators import element
+from snap.lib._calls.operators import element
 
 
 @pytest.mark.parametrize("name", TYPES)

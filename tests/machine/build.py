@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir import synced
+from snap._compiler.ir.engines import Wait
+from snap._compiler.ir.types import BOOL, GRID1, I32, THREAD1, Array, Held, Level, Place, Privilege, Space
 from snap.diag.span import Span
-from snap.ir import nodes as ir
-from snap.ir import synced
-from snap.ir.engines import Wait
-from snap.ir.types import BOOL, GRID1, I32, THREAD1, Array, Held, Level, Place, Privilege, Space
 
 _uid = itertools.count(1)
 

@@ -10,12 +10,12 @@ from dataclasses import replace
 import numpy as np
 from machine import build as b
 
-from snap.ir import nodes as ir
-from snap.ir import synced
-from snap.ir.engines import Wait
-from snap.ir.numbering import Numbers
-from snap.ir.types import BF16, CLUSTER1, F32, I32, THREAD1, WARP1, Held, Level, Place, Privilege
-from snap.sync.begin import begin
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir import synced
+from snap._compiler.ir.engines import Wait
+from snap._compiler.ir.numbering import Numbers
+from snap._compiler.ir.types import BF16, CLUSTER1, F32, I32, THREAD1, WARP1, Held, Level, Place, Privilege
+from snap._compiler.sync.roles.begin import begin
 
 WARPGROUP = Privilege(Level.THREAD, 128)
 

@@ -9,8 +9,8 @@ import random
 
 from machine import build as b
 
-from snap.ir import nodes as ir
-from snap.ir.types import BLOCK1, BOOL, GRID1, I32, THREAD1, Array, Held, Level, Place
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.types import BLOCK1, BOOL, GRID1, I32, THREAD1, Array, Held, Level, Place
 
 THREADS, SLOTS, INPUTS = 40, 8, 32
 

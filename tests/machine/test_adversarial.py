@@ -7,8 +7,8 @@ import pytest
 from machine import build as b
 
 from snap import *
-from snap.ir import nodes as ir
-from snap.ir.types import BLOCK1, GRID1, I32, WARP1, Held, Level, Place, Privilege
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.types import BLOCK1, GRID1, I32, WARP1, Held, Level, Place, Privilege
 from snap.machine import MachineError, run_adversarial
 
 T = 128
@@ -110,7 +110,7 @@ def test_shared_memory_that_another_object_reuses():
 
 
 def test_narrow_and_wide_views_of_the_same_bytes():
-    from snap.ir.types import U8
+    from snap._compiler.ir.types import U8
 
     out, small = b.array("out", I32), b.array("small", U8)
     wide = b.load(out, b.binary("/", ME, b.const(4)))
@@ -339,7 +339,7 @@ def test_no_blocks_and_no_threads_to_spare():
 
 
 def test_long_logs_are_looked_at_in_parts(monkeypatch):
-    monkeypatch.setattr("snap.machine.races._FLUSH", 500)
+    monkeypatch.setattr("snap.machine.schedule.races._FLUSH", 500)
     s, out, k = b.shared("s", I32, T), b.array("out", I32), b.var("k")
 
     def kernel(*last):

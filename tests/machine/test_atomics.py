@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from machine import build as b
 
-from snap.ir import nodes as ir
-from snap.ir.types import BF16, F16, F32, I32, U32, U64
-from snap.machine import numbers, run_adversarial, run_reference
-from snap.machine.atomics import _in_order
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.types import BF16, F16, F32, I32, U32, U64
+from snap.machine import run_adversarial, run_reference
+from snap.machine.lanes import numbers
+from snap.machine.lanes.atomics import _in_order
 
 
 def run(op, type, memory, where, *operands, wanted=True, stepwise=False):

@@ -7,10 +7,11 @@ import pytest
 from machine import build as b
 
 from snap import cluster, const, group, id, intrinsic, kernel, partition, ptr, thread  # noqa: A004
-from snap.ir import nodes as ir
-from snap.ir.types import BF16, BLOCK1, BOOL, F16, F32, I32, U32, WARP1, Array, Level, Privilege
-from snap.machine import numbers, run_adversarial, run_reference
-from snap.machine.matrix import _layouts
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.types import BF16, BLOCK1, BOOL, F16, F32, I32, U32, WARP1, Array, Level, Privilege
+from snap.machine import run_adversarial, run_reference
+from snap.machine.lanes import numbers
+from snap.machine.lanes.matrix import _layouts
 
 THREADS = 96
 

@@ -10,11 +10,11 @@ from corpus import TESTS, Program
 from machine import build as b
 
 from snap import *
-from snap.ir import nodes as ir
-from snap.ir.engines import Wait
-from snap.ir.synced import AsyncCommit, PointKind, Sync, SyncPoint
-from snap.ir.types import I32, THREAD1
-from snap.ir.walk import statements
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.engines import Wait
+from snap._compiler.ir.synced import AsyncCommit, PointKind, Sync, SyncPoint
+from snap._compiler.ir.types import I32, THREAD1
+from snap._compiler.ir.walk import statements
 from snap.machine import MachineError, run_adversarial, run_reference
 
 SEEDS = range(12)
@@ -194,7 +194,7 @@ def test_the_rewriter_changes_nothing_by_itself():
 
 
 def test_long_logs_keep_what_is_in_flight(monkeypatch):
-    monkeypatch.setattr("snap.machine.races._FLUSH", 300)
+    monkeypatch.setattr("snap.machine.schedule.races._FLUSH", 300)
     f, (args, _) = synced(PROGRAMS["next_fill"]), chain()
     assert not races(f, args)
     for change in (ONE_MORE, NO_BARRIER, commits_dropped):

@@ -10,8 +10,8 @@ import pytest
 from machine import build as b
 
 from snap import *
-from snap.ir import nodes as ir
-from snap.ir.types import F32, I32, THREAD1, Level, Privilege
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.types import F32, I32, THREAD1, Level, Privilege
 from snap.machine import MachineError, run_reference
 
 
@@ -294,7 +294,7 @@ def test_cuda_text_with_a_python_function():
 
 
 def test_matrix_rows_are_aligned_and_inside():
-    from snap.ir.types import F16
+    from snap._compiler.ir.types import F16
 
     tile = b.shared("tile", F16, 64)
     fragment = [b.var(f"f{k}", F16) for k in range(2)]

@@ -7,9 +7,9 @@ import pytest
 from machine import build as b
 from machine import hopper as h
 
-from snap.ir import nodes as ir
-from snap.ir import synced
-from snap.ir.types import I32, THREAD1, WARP1, Level, Privilege
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir import synced
+from snap._compiler.ir.types import I32, THREAD1, WARP1, Level, Privilege
 from snap.machine import MachineError, run_adversarial, run_reference
 
 T = 64

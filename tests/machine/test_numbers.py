@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from machine import build as b
 
-from snap.ir import nodes as ir
-from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, ScalarKind
-from snap.machine import numbers, run_reference
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, ScalarKind
+from snap.machine import run_reference
+from snap.machine.lanes import numbers
 
 INTEGERS = [I8, I16, I32, I64, U8, U16, U32, U64]
 FLOATS = [F16, BF16, F32, F64]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from machine import hopper as h
 
-from snap.ir import synced
+from snap._compiler.ir import synced
 from snap.machine import MachineError, run_adversarial
 
 SEEDS = range(20)

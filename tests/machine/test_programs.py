@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from machine import oracle
 
 from snap.machine import run_adversarial, run_reference
-from snap.machine.program import program_for
+from snap.machine.source.program import program_for
 
 
 @settings(max_examples=60, deadline=None)

@@ -7,8 +7,8 @@ import pytest
 from machine import build as b
 
 from snap import *
-from snap.ir import nodes as ir
-from snap.ir.types import F32, I32
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.types import F32, I32
 from snap.machine import reference, run_reference
 
 
@@ -283,14 +283,14 @@ def test_very_long_and_very_deep_expressions():
 
 
 def test_programs_are_kept_by_identity():
-    from snap.machine.program import program_for
+    from snap.machine.source.program import program_for
 
     assert program_for(typed(collatz), False) is program_for(typed(collatz), False)
 
 
 @pytest.mark.parametrize("dtype, type_", [("float16", f16), ("uint16", bf16), ("float64", f64), ("int64", i64), ("uint8", u8)])
 def test_scalar_arguments_take_their_type(dtype, type_):
-    from snap.ir.types import SCALARS
+    from snap._compiler.ir.types import SCALARS
 
     scalar = SCALARS[{"uint16": "bf16"}.get(dtype, {"float16": "f16", "float64": "f64", "int64": "i64", "uint8": "u8"}.get(dtype))]
     out, given = b.array("out", scalar), b.var("given", scalar, b.GRID1)

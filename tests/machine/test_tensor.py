@@ -7,10 +7,10 @@ import pytest
 from machine import build as b
 from machine import hopper as h
 
-from snap.ir import nodes as ir
-from snap.ir import synced
-from snap.ir.engines import Engine
-from snap.ir.types import BF16, F16, F32, I32, THREAD1, U8, U32, Held, Level, Place
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir import synced
+from snap._compiler.ir.engines import Engine
+from snap._compiler.ir.types import BF16, F16, F32, I32, THREAD1, U8, U32, Held, Level, Place
 from snap.machine import run_adversarial, run_reference
 
 T = 128

@@ -273,7 +273,7 @@ def both_step_back(lock: ptr(int)):
 
 def test_a_livelock_ends(monkeypatch):
     from snap.machine.reference import BlockLanes
-    from snap.machine.warp_lanes import WarpLanes
+    from snap.machine.schedule.warp_lanes import WarpLanes
 
     monkeypatch.setattr(BlockLanes, "rounds", 500)
     monkeypatch.setattr(WarpLanes, "rounds", 2000)

@@ -17,7 +17,7 @@ from pathlib import Path
 from mutants.mutant import ROOT, Mutant
 
 FAILED = 1  # what pytest says where tests failed; more is an error of another kind
-VERIFIER = "snap.ir.verify.BrokenIR"  # which may refuse a program already where a file of tests defines it
+VERIFIER = "snap._compiler.ir.verify.BrokenIR"  # which may refuse a program already where a file of tests defines it
 MOST_SECONDS = 300
 
 

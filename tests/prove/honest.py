@@ -20,7 +20,8 @@ from unittest import mock
 
 import snap
 from prove.writing import Writer
-from snap.prove import context, prove, replay
+from snap.prove import prove, replay
+from snap.prove.properties import context
 from snap.prove.verdict import Verdict
 
 PROGRAMS, THREADS = 12, 4

@@ -30,10 +30,10 @@ from prove.honest import (
     proved,
     rest,
 )
-from snap.prove import needless
+from snap._compiler.sync import conflicts, synchronize
+from snap.prove.properties import needless
 from snap.prove.verdict import Verdict
 from snap.record import replace
-from snap.sync import conflicts, synchronize
 
 HEAD = ["from __future__ import annotations", "from snap import *", ""]
 

@@ -1,4 +1,4 @@
-"""Iterations that a read names: they came only if the loop goes as far (prove/init.py)."""
+"""Iterations that a read names: they came only if the loop goes as far (prove/properties/init.py)."""
 
 from __future__ import annotations
 

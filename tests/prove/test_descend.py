@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from check.checking import execute, program
 
-from snap.runtime.errors import LaunchError
+from snap.host.errors import LaunchError
 
 REFUSED_BY_THE_CHECKER = {
     "a thread reads what its neighbours are writing (2.2)": ("SNAP010", """

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from check.checking import execute, program
 
-from snap.runtime.errors import LaunchError
+from snap.host.errors import LaunchError
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "paper.md"
 

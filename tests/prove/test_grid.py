@@ -7,8 +7,8 @@ import pytest
 
 import snap
 from snap import *
+from snap.host.launch import launcher
 from snap.prove.verdict import Verdict
-from snap.runtime.launch import launcher
 
 
 def by_tiles(where):

@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 
-import snap.check.state
+import snap._compiler.check.core.state
 import snap.prove
 from snap import *
-from snap.analysis import linear, oracles
+from snap._compiler.analysis.linear import forms
+from snap._compiler.analysis.solvers import oracles
 
 OK = Path(__file__).resolve().parents[1] / "ok"
 KERNELS = (("some_columns", "at_the_edge"), ("some_columns", "in_turns"), ("ping_pong", "ring"), ("zero_fill", "ragged"))
-X = linear.unknown(("any", 1))
+X = forms.unknown(("any", 1))
 
 
 def defined(file: str):
@@ -40,15 +41,15 @@ def told(kernels: list[tuple[str, str]]) -> dict[tuple[str, str], str]:
 
 def test_in_whatever_order_kernels_are_asked_about(monkeypatch):
     """The numbers of variables are those that a process of some thousand functions has come to: 999 and 1000 stand in one kernel."""
-    monkeypatch.setattr(snap.check.state, "_numbers", itertools.count(1))
+    monkeypatch.setattr(snap._compiler.check.core.state, "_numbers", itertools.count(1))
     first = told(list(KERNELS))
-    monkeypatch.setattr(snap.check.state, "_numbers", itertools.count(9990))
+    monkeypatch.setattr(snap._compiler.check.core.state, "_numbers", itertools.count(9990))
     assert told(list(reversed(KERNELS))) == first
 
 
 def test_numbers_count_as_numbers():
     """What passes put in is numbered behind all that the process has defined before."""
-    low, high = (linear.add(linear.unknown(("any", n)), linear.unknown(("any", n + 1))) for n in (8, 9))
+    low, high = (forms.add(forms.unknown(("any", n)), forms.unknown(("any", n + 1))) for n in (8, 9))
     assert [[atom[1] for atom, _ in form[1]] for form in (low, high)] == [[8, 9], [9, 10]]
 
 

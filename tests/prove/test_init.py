@@ -469,7 +469,7 @@ def its_own(x: ptr(int), n: int):
 
 
 def test_what_a_thread_reads_back_costs_no_solver(monkeypatch):
-    import snap.prove.init as init
+    import snap.prove.properties.init as init
 
     def asked(*args):
         raise AssertionError("a solver was asked")
@@ -545,9 +545,9 @@ def test_reads_of_another_run_have_numbers_of_their_own():
     """
     from corpus import OK, kernels_of
 
-    from snap.prove.context import context
-    from snap.prove.covered_sets import _element
-    from snap.prove.touches import touches
+    from snap.prove.properties.context import context
+    from snap.prove.properties.covered_sets import _element
+    from snap.prove.properties.touches import touches
 
     (kernel,) = kernels_of(next(p for p in OK if p.path.stem == "hgemm").namespace()).values()
     c = context(kernel._the_one({}).task)

@@ -12,9 +12,9 @@ import pytest
 
 import snap
 from snap import prove
+from snap.host.cache import Cache
 from snap.prove import kept
 from snap.prove.verdict import Verdict
-from snap.runtime.cache import Cache
 
 TEXT = """
 from snap import *

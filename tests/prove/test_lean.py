@@ -11,9 +11,9 @@ import pytest
 
 import snap
 from snap import *
-from snap.prove.needless import needless
+from snap._compiler.sync import conflicts
+from snap.prove.properties.needless import needless
 from snap.prove.verdict import Verdict
-from snap.sync import conflicts
 
 T = 32
 ROOT = Path(__file__).resolve().parents[2]

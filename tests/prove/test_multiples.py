@@ -7,15 +7,15 @@ import itertools
 import pytest
 
 from snap import *
-from snap.analysis.exact import kinds
-from snap.analysis.exact.cases import decided
-from snap.analysis.exact.ladder import NO
-from snap.analysis.exact.models import evaluated, holds
-from snap.analysis.exact.slices import Slices
-from snap.analysis.exact.substitutions import undivided
-from snap.analysis.exact.system import System
-from snap.analysis.exact.terms import Terms, at_least, below, equal, negated, number
-from snap.prove.where import divisible
+from snap._compiler.analysis.exact import kinds
+from snap._compiler.analysis.exact.cases import decided
+from snap._compiler.analysis.exact.ladder import NO
+from snap._compiler.analysis.exact.models import evaluated, holds
+from snap._compiler.analysis.exact.slices import Slices
+from snap._compiler.analysis.exact.substitutions import undivided
+from snap._compiler.analysis.exact.system import System
+from snap._compiler.analysis.exact.terms import Terms, at_least, below, equal, negated, number
+from snap._compiler.walk.where import divisible
 
 
 def numbers(terms: Terms, **spans):

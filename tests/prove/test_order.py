@@ -15,18 +15,18 @@ import pytest
 from corpus import OK, ROOT, Program, kernels_of
 
 from snap import *
-from snap.analysis import linear
+from snap._compiler.analysis.linear import forms
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir import synced, types
+from snap._compiler.ir.types import I32
+from snap._compiler.ir.walk import statements
 from snap.api import SnapFunction
-from snap.ir import nodes as ir
-from snap.ir import synced, types
-from snap.ir.types import I32
-from snap.ir.walk import statements
 from snap.machine import MachineError, run_adversarial
-from snap.prove.order import order
-from snap.prove.order_counts import Bounds
-from snap.prove.order_reach import Reach
-from snap.prove.order_report import findings
-from snap.prove.order_rings import Rings
+from snap.prove.order.counts import Bounds
+from snap.prove.order.goal import order
+from snap.prove.order.reach import Reach
+from snap.prove.order.report import findings
+from snap.prove.order.rings import Rings
 from snap.prove.verdict import Verdict
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "sync"))
@@ -241,8 +241,8 @@ def test_a_role_that_waits_for_all_that_is_loaded_knows_that_it_is_over():
     rings, uid = Rings(function), wait.barrier.uid
     arrived = next(key for key in rings.followed if isinstance(key[1], tuple) and key[1][:2] == ("arrived", uid))
     for waited, knows in ((4, True), (3, False)):  # stages are counted from 0 on: five were loaded
-        end = ({((), ("waited", uid)): linear.number(waited)}, [])
-        assert rings.waited_for(uid, arrived, end, [end, ({arrived: linear.number(5)}, [])]) == knows
+        end = ({((), ("waited", uid)): forms.number(waited)}, [])
+        assert rings.waited_for(uid, arrived, end, [end, ({arrived: forms.number(5)}, [])]) == knows
 
 
 @functools.cache
@@ -292,13 +292,13 @@ def test_what_is_said():
 def test_bounds_are_what_the_facts_say():
     """Against all numbers of a small domain, for every system of two facts about three unknowns."""
     atoms = [("x",), ("y",), ("trip", 0)]
-    forms = [linear.add(linear.subtract(linear.unknown(a), linear.unknown(b)), linear.number(c)) for a, b, c in product(atoms, atoms, (-1, 0, 2)) if a != b]
+    systems = [forms.add(forms.subtract(forms.unknown(a), forms.unknown(b)), forms.number(c)) for a, b, c in product(atoms, atoms, (-1, 0, 2)) if a != b]
     points = [dict(zip(atoms, at)) for at in product(range(-3, 4), range(-3, 4), range(4))]
-    for facts in product(forms, repeat=2):
-        inside = [p for p in points if all(linear.value(f, p) >= 0 for f in facts)]
-        for asked in forms[:6]:
+    for facts in product(systems, repeat=2):
+        inside = [p for p in points if all(forms.value(f, p) >= 0 for f in facts)]
+        for asked in systems[:6]:
             low = Bounds(facts).least(asked)
-            assert low is None or all(linear.value(asked, p) >= low for p in inside)
+            assert low is None or all(forms.value(asked, p) >= low for p in inside)
 
 
 def test_who_knows_spreads_by_groups():

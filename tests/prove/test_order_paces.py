@@ -13,17 +13,17 @@ import numpy as np
 import pytest
 
 from snap import *
-from snap.ir import nodes as ir
-from snap.ir import synced
-from snap.ir.types import BLOCK1, BOOL, I32, THREAD1, Space
-from snap.ir.walk import statements
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir import synced
+from snap._compiler.ir.types import BLOCK1, BOOL, I32, THREAD1, Space
+from snap._compiler.ir.walk import statements
 from snap.machine import MachineError, run_adversarial
-from snap.prove.order import order
-from snap.prove.order_acts import Open
-from snap.prove.order_phases import _whenever
-from snap.prove.order_sites import NamedScope, Questions
-from snap.prove.order_text import added_by, quiet
-from snap.prove.order_values import Known
+from snap.prove.order.acts import Open
+from snap.prove.order.goal import order
+from snap.prove.order.outline import added_by, quiet
+from snap.prove.order.phases import _whenever
+from snap.prove.order.sites import NamedScope, Questions
+from snap.prove.order.values import Known
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "sync"))
 from sync.hopper_programs import PROGRAMS  # noqa: E402

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 from snap import *
-from snap.analysis.exact.ladder import Ladder
+from snap._compiler.analysis.exact.ladder import Ladder
 from snap.prove.verdict import Verdict
 
 

@@ -72,7 +72,7 @@ def test_proved(k):
 
 def test_a_loop_whose_ways_memory_decides_is_not_run_out():
     """31 iterations, in each of which memory says which way: it is walked with a counter, by few questions."""
-    from snap.prove.context import context
+    from snap.prove.properties.context import context
 
     task = replace(lower_bound._the_one({}).task, key="", memo={})
     assert sum(site.root.name == "x" for site in context(task).found.sites) == 1

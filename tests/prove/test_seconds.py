@@ -9,7 +9,7 @@ import pytest
 
 import snap.prove
 from snap import *
-from snap.analysis import allowance
+from snap._compiler.analysis.solvers import allowance
 from snap.prove.verdict import Verdict
 
 
@@ -97,7 +97,7 @@ def test_without_a_limit_nothing_ends_it(monkeypatch):
 def test_z3_is_told_how_long_is_left():
     """A question that takes it longer than that ends, and so does the proof."""
     pytest.importorskip("z3")
-    from snap.analysis.oracles import ask_z3
+    from snap._compiler.analysis.solvers.oracles import ask_z3
 
     hard = [f"(declare-const {n} Int)(assert (> {n} 1))" for n in "abc"]
     hard += ["(assert (= (+ (* a a a) (* b b b)) (* c c c)))"]

@@ -16,15 +16,15 @@ import pytest
 
 import snap
 from snap import *
-from snap.analysis import linear
-from snap.frontend.conditions import condition_tree
-from snap.ir.points import points
+from snap._compiler.analysis.linear import forms
+from snap._compiler.frontend.conditions import condition_tree
+from snap._compiler.ir.points import points
+from snap._compiler.sync import conflicts, synchronize
 from snap.prove import kept
-from snap.prove.needless import needless
-from snap.prove.order import asked_of, order
-from snap.prove.order_where import told
+from snap.prove.order.goal import asked_of, order
+from snap.prove.order.preconditions import told
+from snap.prove.properties.needless import needless
 from snap.record import replace
-from snap.sync import conflicts, synchronize
 
 T = 64
 
@@ -129,18 +129,18 @@ PROGRAMS = (of_a_return, of_the_other_return, of_a_loop, of_a_branch, of_the_oth
 
 # What one walk gets wrong: the program, the file, and the exchange.
 FIRST = {
-    "a return is forgotten": (of_a_return, "calls", "    if len(out) > 1 or out[0].taken is None:\n", "    if False:\n"),
-    "a loop changes nothing": (of_a_loop, "loops", "                found[key] = Carried(var, w.vars[key])\n", "                pass\n"),
-    "a branch is forgotten": (of_the_other_branch, "evaluate", "if a is None or a == b:", "if True:"),
-    "where= says more": (of_rows, "values", "            return at_least(y, x)\n", "            return below(x, y)\n"),
-    "all threads are in one iteration": (of_rows, "needless", "lambda atom: atom.depth == 0 and atom.per", "lambda atom: atom.per"),
+    "a return is forgotten": (of_a_return, "_compiler.walk.calls", "    if len(out) > 1 or out[0].taken is None:\n", "    if False:\n"),
+    "a loop changes nothing": (of_a_loop, "_compiler.walk.loops", "                found[key] = Carried(var, w.vars[key])\n", "                pass\n"),
+    "a branch is forgotten": (of_the_other_branch, "_compiler.walk.evaluate", "if a is None or a == b:", "if True:"),
+    "where= says more": (of_rows, "_compiler.walk.values", "            return at_least(y, x)\n", "            return below(x, y)\n"),
+    "all threads are in one iteration": (of_rows, "prove.properties.needless", "lambda atom: atom.depth == 0 and atom.per", "lambda atom: atom.per"),
 }
 SECOND = {
-    "a return is forgotten": (of_the_other_return, "order_walk", "        self.values.facts = held\n        self.join(ways", "        self.join(ways"),
-    "a loop changes nothing": (of_a_loop, "order_loops", "found, ghosts = self._given[id(s)][1], self.ghosts(_body(s))", "found, ghosts = set(), set()"),
-    "a branch is forgotten": (of_a_branch, "order_walk", "any(known.get(key) != x for _, known, _ in alive[1:])", "False"),
-    "where= says more": (of_rows, "order_where", 'if op in ("<=", "=="):', 'if op == "<=":\n            yield linear.subtract(linear.times(more, -1), one)\n        if op == "==":'),
-    "all threads are in one iteration": (of_rows, "order_sites", "return (linear.OLD, side, atom)", "return atom"),
+    "a return is forgotten": (of_the_other_return, "prove.order.walk", "        self.values.facts = held\n        self.join(ways", "        self.join(ways"),
+    "a loop changes nothing": (of_a_loop, "prove.order.loops", "found, ghosts = self._given[id(s)][1], self.ghosts(_body(s))", "found, ghosts = set(), set()"),
+    "a branch is forgotten": (of_a_branch, "prove.order.walk", "any(known.get(key) != x for _, known, _ in alive[1:])", "False"),
+    "where= says more": (of_rows, "prove.order.preconditions", 'if op in ("<=", "=="):', 'if op == "<=":\n            yield forms.subtract(forms.times(more, -1), one)\n        if op == "==":'),
+    "all threads are in one iteration": (of_rows, "prove.order.sites", "return (forms.OLD, side, atom)", "return atom"),
 }
 
 
@@ -153,7 +153,7 @@ def functions(of):
 
 def weaken(monkeypatch, module, old, new):
     """The module's functions with the exchange made."""
-    real = importlib.import_module(f"snap.prove.{module}")
+    real = importlib.import_module(f"snap.{module}")
     text = inspect.getsource(real)
     assert text.count(old) == 1, (module, old)
     made = types.ModuleType(real.__name__)
@@ -187,11 +187,11 @@ CONDITIONS = (
 def test_what_the_second_walk_reads_of_where_holds_where_python_says_so(k):
     """And says something: of those that are read, some launch that `where=` excludes keeps none of it."""
     holds, (tree, _) = CONDITIONS[k], condition_tree(CONDITIONS[k])
-    found = told(tree.body, {"n": linear.unknown(("n",)), "m": linear.unknown(("m",))})
+    found = told(tree.body, {"n": forms.unknown(("n",)), "m": forms.unknown(("m",))})
     excluded = False
     for n, m in itertools.product(range(-5, 6), repeat=2):
         kept_ = holds(n, m) if not isinstance(holds(n, m), tuple) else all(holds(n, m))
-        read = all(linear.value(form, {("n",): n, ("m",): m}) >= 0 for form in found)
+        read = all(forms.value(form, {("n",): n, ("m",): m}) >= 0 for form in found)
         assert read or not kept_, (n, m)
         excluded = excluded or not read
     assert excluded == (k < 8)

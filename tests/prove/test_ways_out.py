@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from snap import *
-from snap.ir import synced
+from snap._compiler.ir import synced
 from snap.machine import MachineError
-from snap.prove.order import order
+from snap.prove.order.goal import order
 from snap.prove.verdict import Verdict
 
 T = 32

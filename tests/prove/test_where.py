@@ -196,9 +196,9 @@ def test_python_that_snap_has_no_words_for(k):
 
 
 def test_the_generated_launch_asks_too():
-    from snap.runtime.families import ArraySpelling
-    from snap.runtime.fastpath import source
-    from snap.runtime.launch import launcher
+    from snap.host.families import ArraySpelling
+    from snap.host.fastpath import source
+    from snap.host.launch import launcher
 
     calls = launcher(add_one._the_one({}))
     family = ArraySpelling(("{a} is {a}",), "True", "True", "{a}", "{a}.shape", {})

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from snap.machine.numbers import from_bf16_bits
-from snap.runtime.launch import Launcher
+from snap.host.launch import Launcher
+from snap.machine.lanes.numbers import from_bf16_bits
 
 
 def compared(monkeypatch, within: float = 0, seeded: bool = True) -> list[int]:
@@ -38,7 +38,7 @@ def compared(monkeypatch, within: float = 0, seeded: bool = True) -> list[int]:
 
 
 def _array(arg) -> np.ndarray:
-    from snap.runtime.arrays import as_numpy
+    from snap.host.arrays import as_numpy
 
     return as_numpy(arg)
 

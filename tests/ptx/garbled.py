@@ -23,7 +23,7 @@ from ptx.test_machine import kernel  # noqa: E402
 
 from snap import SnapError  # noqa: E402
 from snap.ptx import PtxFault, load, parse, run, write  # noqa: E402
-from snap.ptx.inject import with_control  # noqa: E402
+from snap.ptx.program.inject import with_control  # noqa: E402
 
 LONGEST = 5.0  # seconds of the processor's time
 BODIES = (

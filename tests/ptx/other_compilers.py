@@ -77,8 +77,8 @@ def sources(compile: Compile) -> tuple[list[str], list[str]]:
 
 
 def examples(compile: Compile) -> tuple[list[str], list[str]]:
-    from snap.runtime import simulate
-    from snap.runtime.launch import Launcher
+    from snap.host import simulate
+    from snap.host.launch import Launcher
 
     kept = simulate.compile_ptx, Launcher._run_on_cpu
     simulate.compile_ptx = lambda text, architecture, **_: compile(text, architecture.replace("sm", "compute"), ())

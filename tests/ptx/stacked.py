@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from snap.ptx import load, parse
-from snap.ptx.inject import with_control
-from snap.ptx.program import Code, Program, Several
-from snap.ptx.watch import Watch
+from snap.ptx.program.inject import with_control
+from snap.ptx.program.resolve import Code, Program, Several
+from snap.ptx.watch.observer import Watch
 
 HEAD = ".version 8.8\n.target sm_90a\n.address_size 64\n"
 REGISTERS = ".reg .pred %p<9>; .reg .b32 %r<32>; .reg .b64 %d<9>;\nmov.u32 %r0, %tid.x;\n"

@@ -256,7 +256,7 @@ def main() -> None:
     options = parser.parse_args()
     if not options.check:
         machine = StandIn() if options.stand_in else Gpu()
-        settled = options.folder / "h200.npz" if options.folder != FOLDER else HERE.parents[1] / "src" / "snap" / "ptx" / "h200.npz"
+        settled = options.folder / "h200.npz" if options.folder != FOLDER else HERE.parents[1] / "src" / "snap" / "ptx" / "instructions" / "h200.npz"
         said = write(machine, options.folder, settled)
         print(f"{machine.name}: {len(said['forms'])} forms of instructions recorded, {len(said['refused'])} refused")
         for key, reason in said["refused"].items():

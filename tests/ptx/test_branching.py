@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from ptx import report
 
-from snap.ptx import branching as rules
-from snap.ptx import consistency
-from snap.ptx.states import EVERY, Token, WarpState, beginning, lanes_of
+from snap.ptx.machine import branching as rules
+from snap.ptx.machine.states import EVERY, Token, WarpState, beginning, lanes_of
+from snap.ptx.watch import consistency
 
 
 def stepped(listing: dict[int, str], state: WarpState, holds: dict[str, int], jumps: dict[int, int], first=(), last: int | None = None):

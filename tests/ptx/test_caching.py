@@ -12,12 +12,12 @@ from corpus import OK
 from fuzz.case import FAMILIES, generate, load, made
 
 from snap import SnapError, ptx
+from snap.host import simulate
+from snap.host.launch import Launcher
+from snap.host.simulate import run_ptx
 from snap.ptx.environment import programs
 from snap.ptx.environment.explore import explore
 from snap.ptx.environment.litmus import litmus
-from snap.runtime import simulate
-from snap.runtime.launch import Launcher
-from snap.runtime.simulate import run_ptx
 
 HEAD = """.version 8.8
 .target sm_90a
@@ -194,7 +194,7 @@ def test_programs_of_the_corpus_compute_the_same(name, monkeypatch):
     compared, run_on_cpu = [], Launcher._run_on_cpu
 
     def both(self, bound, blocks, seed, seconds):
-        from snap.runtime.arrays import as_numpy
+        from snap.host.arrays import as_numpy
 
         arrays = [as_numpy(a) for a in bound.args if hasattr(a, "pointer")]
         before = [a.copy() for a in arrays]

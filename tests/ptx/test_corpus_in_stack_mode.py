@@ -10,7 +10,7 @@ import pytest
 from corpus import OK
 from ptx import test_corpus_on_ptx as plain
 
-from snap.ptx import launch, warps
+from snap.ptx.machine import launch, warps
 
 SAMPLE = tuple(f"tests/ok/{name}.py" for name in ("conditional_calls", "device_returns", "lookback_scan", "loops", "ping_pong", "tf32_boxes", "warp_parts"))
 

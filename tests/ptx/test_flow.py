@@ -12,9 +12,9 @@ from ptx.graphs import Block, Program, structured, text, unstructured
 from ptx.stacked import controlled, kernel, names
 
 from snap.ptx import PtxError, load, parse
-from snap.ptx.flow import NOWHERE, Graph, Scope, post_dominators
-from snap.ptx.inject import with_control
-from snap.ptx.regions import regions
+from snap.ptx.program.flow import NOWHERE, Graph, Scope, post_dominators
+from snap.ptx.program.inject import with_control
+from snap.ptx.program.regions import regions
 
 
 def reached(edges, start: int, without: int | None = None) -> set[int]:

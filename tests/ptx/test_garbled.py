@@ -8,7 +8,7 @@ from ptx.garbled import wrong
 from ptx.test_machine import kernel
 
 from snap.ptx import PtxError, load, parse, run, write
-from snap.ptx.inject import with_control
+from snap.ptx.program.inject import with_control
 
 
 @pytest.mark.parametrize("first", range(0, 400, 50))

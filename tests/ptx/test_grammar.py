@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from snap import SnapError
 from snap.ptx import PtxError, parse, write
-from snap.ptx import tree as t
-from snap.ptx.text import operand, statement
+from snap.ptx.text import tree as t
+from snap.ptx.text.printer import operand, statement
 
 HEAD = ".version 8.8\n.target sm_90a\n.address_size 64\n"
 

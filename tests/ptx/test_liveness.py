@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from ptx.test_machine import kernel
 
-from snap.ptx import PtxFault, run, waiting
+from snap.ptx import PtxFault, run
+from snap.ptx.machine import waiting
 
 SPIN = "again: ld.volatile.global.u32 %r3, [%d0]; setp.eq.s32 %p1, %r3, 0; @%p1 bra again;"
 HALF = "setp.lt.s32 %p2, %r0, 32;"

@@ -7,7 +7,7 @@ from ptx import typed
 from ptx.typed import Line
 
 from snap.ptx import PtxError, load, parse
-from snap.ptx.operand_types import forms, ordered, takes, takes_number
+from snap.ptx.text.operand_types import forms, ordered, takes, takes_number
 
 HEAD = """.version 8.0
 .target sm_90

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from snap import *
-from snap.ptx import PtxFault, launch
-from snap.runtime.errors import LaunchError
+from snap.host.errors import LaunchError
+from snap.ptx import PtxFault
+from snap.ptx.machine import launch
 
 
 @kernel(threads=64)

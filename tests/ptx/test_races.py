@@ -11,9 +11,9 @@ from corpus import OK
 from ptx.test_machine import kernel as module
 
 from snap import *
+from snap.host.errors import LaunchError
+from snap.host.launch import Launcher
 from snap.ptx import PtxFault, run
-from snap.runtime.errors import LaunchError
-from snap.runtime.launch import Launcher
 
 ALL = ("races", "uninitialised", "nc")
 
@@ -349,7 +349,7 @@ def test_clusters_in_drawn_schedules_are_free_of_reports(monkeypatch):
 @pytest.mark.parametrize("name, pattern", [("boxes", r"fence\.proxy"), ("cooperative", r"^\s*membar\.gl"), ("async_copies", r"cp\.async\.wait_group")])
 def test_what_orders_copies_products_and_blocks_taken_out(name, pattern, monkeypatch):
     pytest.importorskip("cuda.bindings.nvrtc")
-    from snap.runtime import simulate
+    from snap.host import simulate
 
     compiled = simulate.compile_ptx
 
@@ -366,7 +366,7 @@ def test_what_orders_copies_products_and_blocks_taken_out(name, pattern, monkeyp
 
 def _checked(monkeypatch, checks, **options) -> None:
     """Every launch on the CPU machine goes to the PTX machine, with these checks."""
-    from snap.ptx import launch
+    from snap.ptx.machine import launch
 
     monkeypatch.setattr(launch, "run", lambda *args, **more: run(*args, **(more | {"checks": checks} | options)))
     on_cpu = Launcher._run_on_cpu

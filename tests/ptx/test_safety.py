@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ptx.graphs import FUEL, Block, Program, alone, structured, text, unstructured
 
 from snap.ptx import load, parse, run
-from snap.ptx.watch import Watch
+from snap.ptx.watch.observer import Watch
 
 THREADS = 40
 DRAWN = settings(derandomize=True, deadline=None, phases=(Phase.explicit, Phase.generate))  # what fails is small already

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from snap.ptx import PtxFault, load, parse, run
-from snap.ptx.layout import of_kernel
+from snap.ptx.program.layout import of_kernel
 
 HEAD = ".version 8.0\n.target sm_90\n.address_size 64\n"
 

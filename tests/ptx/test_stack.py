@@ -9,7 +9,8 @@ import pytest
 from ptx import report
 from ptx.stacked import controlled, kernel, names, recorder
 
-from snap.ptx import PtxFault, branching, run
+from snap.ptx import PtxFault, run
+from snap.ptx.machine import branching
 
 STORE = "ld.param.u64 %d0, [p0]; mul.wide.u32 %d1, %r0, 4; add.s64 %d0, %d0, %d1; st.global.u32 [%d0], %r9;"
 

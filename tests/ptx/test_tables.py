@@ -10,7 +10,8 @@ from ptx import tables
 from ptx.forms import FORMS
 from ptx.products import PRODUCTS
 
-from snap.ptx import approximations, run
+from snap.ptx import run
+from snap.ptx.instructions import approximations
 
 RECORDED = tables.FOLDER / "instructions.json"
 needs_record = pytest.mark.skipif(not RECORDED.exists(), reason="no GPU's results are recorded: PYTHONPATH=src:tests python tests/ptx/tables.py on an H200")

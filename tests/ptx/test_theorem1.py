@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from ptx.theorem1 import exhausted
 
-from snap.ptx.states import BREAK, CALL, DIVERGE, EVERY, SYNC, Token, WarpState
+from snap.ptx.machine.states import BREAK, CALL, DIVERGE, EVERY, SYNC, Token, WarpState
 
 RULES = {"ssy", "preBrk", "preRet", "sync", "break", "ret", "exit", "bra", "bra_target", "call", "call_target"}
 REST = EVERY & ~0b11

@@ -2,7 +2,7 @@
 
 States are all those of a warp of LANES lanes (the others have left) with at most TOKENS tokens, each of any kind, mask and one of two places; a lane is active,
 broken, returned, exited, or inactive and not disabled.  A lane that waits stands where the token that wakes it says, so that inactive consistency holds.
-Every rule of `snap.ptx.branching` is applied to every state that keeps the premises, for every set of threads that executes the instruction and, where
+Every rule of `snap.ptx.machine.branching` is applied to every state that keeps the premises, for every set of threads that executes the instruction and, where
 threads part, every choice of who goes first.  What must hold afterwards is the theorem's conclusion: inv, act-cons and inact-cons.
 
 As printed the premises are
@@ -28,8 +28,9 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from snap.ptx import branching, consistency  # noqa: E402
-from snap.ptx.states import BREAK, CALL, DIVERGE, EVERY, SYNC, Token, WarpState, lanes_of  # noqa: E402
+from snap.ptx.machine import branching
+from snap.ptx.machine.states import BREAK, CALL, DIVERGE, EVERY, SYNC, Token, WarpState, lanes_of  # noqa: E402
+from snap.ptx.watch import consistency  # noqa: E402
 
 PC = 10  # where the warp stands
 KINDS = (SYNC, BREAK, CALL, DIVERGE)

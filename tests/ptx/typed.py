@@ -25,8 +25,9 @@ from ptx import products
 from ptx.forms import FORMS, kernel
 from ptx.test_compilers import compiled, compiled_text
 
-from snap.ptx import PtxError, load, parse, tree
-from snap.ptx.text import operand as operand_text
+from snap.ptx import PtxError, load, parse
+from snap.ptx.text import tree
+from snap.ptx.text.printer import operand as operand_text
 
 SPACES = ("global", "shared", "local", "const", "param")
 TYPES = ("pred", "b16", "u16", "s16", "f16", "b32", "u32", "s32", "f32", "b64", "u64", "s64", "f64")

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.types import GRID1, I32, Held, Level, Place, Space
 from snap.diag.span import Span
-from snap.ir import nodes as ir
-from snap.ir.types import GRID1, I32, Held, Level, Place, Space
 
 SPAN = Span("kernel.py", 1, 0, 1, 1)
 

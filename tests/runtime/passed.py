@@ -8,10 +8,10 @@ import struct
 import threading
 from types import SimpleNamespace
 
-from snap.runtime.contexts import OnDevice
-from snap.runtime.gpu import GpuKernel, PassedLayout, formats_of, function_argument
-from snap.runtime.tensors import TensorMaps
-from snap.runtime.words import Words
+from snap.host.contexts import OnDevice
+from snap.host.gpu import GpuKernel, PassedLayout, formats_of, function_argument
+from snap.host.meeting import Words
+from snap.host.tensors import TensorMaps
 
 CALLED = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as some
 
 import snap
 from snap import *
+from snap.host.errors import LaunchError
+from snap.host.follow import needed
+from snap.host.launch import launcher
 from snap.lib import block as of_block
-from snap.runtime.errors import LaunchError
-from snap.runtime.follow import needed
-from snap.runtime.launch import launcher
 
 T = 64
 
@@ -359,7 +359,7 @@ def test_loads_of_the_library():
 
 
 def test_threads_are_followed_once_for_the_same_numbers(monkeypatch):
-    from snap.runtime import launch
+    from snap.host import launch
 
     followed = []
     monkeypatch.setattr(launch, "needed", lambda function, blocks, args: followed.append(blocks) or {})

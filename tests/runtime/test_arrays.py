@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64
-from snap.runtime.arrays import _row_major, as_numpy, classify
+from snap._compiler.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64
+from snap.host.arrays import _row_major, as_numpy, classify
 
 
 class Exporter:

@@ -7,7 +7,7 @@ import warnings
 import pytest
 
 from snap import SnapWarning
-from snap.runtime.cache import Cache, key_of
+from snap.host.cache import Cache, key_of
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="POSIX permissions")
 

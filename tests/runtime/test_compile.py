@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from snap.runtime import compile as compiling
-from snap.runtime.compile import Resources, check_arch, compile_cubin, compile_ptx, parse_resources, resources
-from snap.runtime.errors import InternalError, ToolchainError, UnsafeTextError
+from snap.host import compile as compiling
+from snap.host.compile import Resources, check_arch, compile_cubin, compile_ptx, parse_resources, resources
+from snap.host.errors import InternalError, ToolchainError, UnsafeTextError
 
 SAXPY = """\
 extern "C" __global__ void __launch_bounds__(256) saxpy(float a, const float* x, float* y, int n) {
@@ -143,7 +143,7 @@ def test_a_cached_kernel_imports_no_gpu_package(needs_nvrtc):
     compile_cubin(SAXPY, "sm_80")
     text = f"""\
 import sys
-from snap.runtime.compile import compile_cubin
+from snap.host.compile import compile_cubin
 compile_cubin({SAXPY!r}, 'sm_80')
 assert 'cuda' not in sys.modules and 'numpy' not in sys.modules
 """

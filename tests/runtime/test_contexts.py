@@ -13,14 +13,14 @@ import pytest
 from runtime import test_native
 
 from snap import *
-from snap.ir.types import F32
-from snap.runtime import checked, fastpath, gpu, trusted
-from snap.runtime.arrays import ArrayFamily, ArrayInfo
-from snap.runtime.contexts import CLEAN, ROOM
-from snap.runtime.driver import Driver
-from snap.runtime.errors import GpuError, InternalError
-from snap.runtime.gpu import GpuKernel
-from snap.runtime.launch import launcher
+from snap._compiler.ir.types import F32
+from snap.host import checked, fastpath, gpu, trusted
+from snap.host.arrays import ArrayFamily, ArrayInfo
+from snap.host.contexts import CLEAN, ROOM
+from snap.host.driver import Driver
+from snap.host.errors import GpuError, InternalError
+from snap.host.gpu import GpuKernel
+from snap.host.launch import launcher
 
 OTHER = 0x900  # a context that somebody has made
 NONE, INVALID_CONTEXT, INVALID_HANDLE = 0, 201, 400

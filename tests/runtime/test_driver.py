@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from snap.runtime.contexts import OnDevice
-from snap.runtime.driver import Device, Driver
-from snap.runtime.errors import GpuError, LostGpuError, ToolchainError
-from snap.runtime.gpu import GpuKernel
+from snap.host.contexts import OnDevice
+from snap.host.driver import Device, Driver
+from snap.host.errors import GpuError, LostGpuError, ToolchainError
+from snap.host.gpu import GpuKernel
 
 
 def failing(result):
@@ -34,7 +34,7 @@ def test_a_launch_that_failed_itself():
 
 @pytest.mark.parametrize(("result", "kind", "words"), [(716, LostGpuError, "a kernel that ran before `k`"), (209, ToolchainError, "did not load `k`")])
 def test_loading_tells_an_earlier_failure_from_its_own(monkeypatch, result, kind, words):
-    from snap.runtime import gpu
+    from snap.host import gpu
 
     monkeypatch.setattr(gpu, "compile_cubin", lambda *a, **options: b"")
     kernel = object.__new__(GpuKernel)

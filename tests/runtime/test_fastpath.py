@@ -14,13 +14,13 @@ from types import SimpleNamespace
 import pytest
 from runtime.passed import gpu_kernel
 
-from snap.codegen import TensorMap
-from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I32, U64, Vector
-from snap.runtime import families, fastpath
-from snap.runtime.arrays import ArrayFamily, ArrayInfo
-from snap.runtime.errors import GpuError, LaunchError
-from snap.runtime.gpu import numbers_of
-from snap.runtime.signature import Signature, bf16_bits
+from snap._compiler.codegen import TensorMap
+from snap._compiler.ir.types import BF16, BOOL, F16, F32, F64, I8, I32, U64, Vector
+from snap.host import families, fastpath
+from snap.host.arrays import ArrayFamily, ArrayInfo
+from snap.host.errors import GpuError, LaunchError
+from snap.host.gpu import numbers_of
+from snap.host.signature import Signature, bf16_bits
 
 
 class Tensor:

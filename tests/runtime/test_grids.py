@@ -7,8 +7,8 @@ import pytest
 
 import snap
 from snap import *
-from snap.runtime import generic as generics
-from snap.runtime.launch import launcher, plain
+from snap.host import generic as generics
+from snap.host.launch import launcher, plain
 
 
 @kernel(threads=32)

@@ -7,7 +7,7 @@ import pytest
 
 import snap
 from snap import *
-from snap.runtime.arrays import BadArray, classify
+from snap.host.arrays import BadArray, classify
 
 SCALARS = {"bool": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "u8": np.uint8, "u16": np.uint16, "u32": np.uint32,
            "u64": np.uint64, "f16": np.float16, "f32": np.float32, "f64": np.float64}
@@ -126,7 +126,7 @@ def test_a_float_that_is_none():
 
 
 def described(monkeypatch, **said):
-    monkeypatch.setattr("snap.runtime.arrays._device_of", lambda pointer: 0)
+    monkeypatch.setattr("snap.host.arrays._device_of", lambda pointer: 0)
     return classify(Cuda({"data": (256, False), "typestr": "<f4", "shape": (2, 4), **said}))
 
 

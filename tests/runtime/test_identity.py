@@ -7,7 +7,7 @@ import pytest
 
 import snap
 from snap import *
-from snap.runtime import compile as compiling
+from snap.host import compile as compiling
 
 TEXT = """from __future__ import annotations
 from snap import *

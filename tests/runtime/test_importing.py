@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from snap.runtime.importing import once_imported
+from snap.host.importing import once_imported
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ import pytest
 
 import snap
 from snap import *
-from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, U64, Array, Vector
-from snap.runtime.driver import available
-from snap.runtime.errors import LaunchError
-from snap.runtime.launch import launch, launcher
-from snap.runtime.validate import check_number
+from snap._compiler.ir.types import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, U64, Array, Vector
+from snap.host.driver import available
+from snap.host.errors import LaunchError
+from snap.host.launch import launch, launcher
+from snap.host.validate import check_number
 
 FLOAT4 = Vector(F32, 4)
 

@@ -10,8 +10,8 @@ pytest.importorskip("hypothesis")
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
-from snap.runtime.gpu import PassedLayout  # noqa: E402
-from snap.runtime.signature import bf16_bits  # noqa: E402
+from snap.host.gpu import PassedLayout  # noqa: E402
+from snap.host.signature import bf16_bits  # noqa: E402
 
 
 @settings(max_examples=100, deadline=None)

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from runtime.passed import gpu_kernel
 
-from snap.ir.types import F32, I32
-from snap.runtime import checked, likeness, native, torchreads, torchwrites
-from snap.runtime.errors import LaunchError
-from snap.runtime.signature import Signature
-from snap.runtime.validate import bind
+from snap._compiler.ir.types import F32, I32
+from snap.host import checked, likeness, native, torchreads, torchwrites
+from snap.host.errors import LaunchError
+from snap.host.signature import Signature
+from snap.host.validate import bind
 
 DENSE, AUTOGRAD, VIEW, AUTOCAST, NEGATIVE = 0x10002, 1 << 37, 1 << 35, 1 << 48, 1 << 33
 NUMBERS = {"CUDA": DENSE, "AutogradCUDA": AUTOGRAD | 2, "ADInplaceOrView": VIEW, "AutocastCUDA": AUTOCAST}

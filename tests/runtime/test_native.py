@@ -20,13 +20,13 @@ from types import SimpleNamespace
 import pytest
 from runtime.passed import gpu_kernel
 
-from snap.codegen import TensorMap
-from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, Vector
-from snap.runtime import checked, families, fastpath, native
-from snap.runtime.arrays import ArrayFamily
-from snap.runtime.errors import GpuError, LaunchError
-from snap.runtime.signature import Signature, bf16_bits
-from snap.runtime.torchreads import Reads
+from snap._compiler.codegen import TensorMap
+from snap._compiler.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, Vector
+from snap.host import checked, families, fastpath, native
+from snap.host.arrays import ArrayFamily
+from snap.host.errors import GpuError, LaunchError
+from snap.host.signature import Signature, bf16_bits
+from snap.host.torchreads import Reads
 
 DTYPES = {"f32": 6, "f64": 7, "bf16": 15, "i32": 3}
 GPU, CPU = 1, 0
@@ -614,7 +614,7 @@ def test_more_than_it_holds_is_pythons(make, monkeypatch):
 # ---- how it is built -------------------------------------------------------------------------------------------------------------------
 
 
-SAID = "from snap.runtime import native; print(native.module() is not None, native.reason())"
+SAID = "from snap.host import native; print(native.module() is not None, native.reason())"
 
 
 def started(cache, code=SAID, **environment):
@@ -645,9 +645,9 @@ def test_processes_build_at_once(tmp_path):
 
 @needs_part
 def test_the_compiler_may_start_early(tmp_path):
-    code = f"from snap.runtime import native; native.begin(); assert native._building; {SAID}; native.begin(); assert not native._building"
+    code = f"from snap.host import native; native.begin(); assert native._building; {SAID}; native.begin(); assert not native._building"
     assert said(tmp_path / "cache", code) == "True"
-    assert said(tmp_path / "cache", f"from snap.runtime import native; native.begin(); assert not native._building; {SAID}") == "True"
+    assert said(tmp_path / "cache", f"from snap.host import native; native.begin(); assert not native._building; {SAID}") == "True"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it is not built")
@@ -661,7 +661,7 @@ def test_without_it_pythons_path_is_taken(tmp_path):
     for environment, reason in (({"SNAP_NATIVE": "0"}, "SNAP_NATIVE=0"), ({"CC": "/no/such/compiler"}, "there is no C compiler (`/no/such/compiler`)"),
                                 ({"CC": str(failing)}, "the C compiler failed: native.c:1: error: no"), ({"CC": "'"}, "there is no C compiler"),
                                 ({"CC": str(lazy)}, "the C compiler wrote no file")):
-        out = said(tmp_path / "cache", f"from snap.runtime import native; native.begin(); {SAID}", **environment)
+        out = said(tmp_path / "cache", f"from snap.host import native; native.begin(); {SAID}", **environment)
         assert out.startswith("False ") and reason in out
     assert said("") == "False there is no folder for compiled code (SNAP_CACHE_DIR)"
     headers = "import sysconfig; sysconfig.get_paths = lambda: {'include': '/nowhere'}; "

@@ -19,13 +19,13 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 from lib.torch_kinds import KINDS, TRANSFORMS, kinds  # noqa: E402
 from runtime.passed import gpu_kernel  # noqa: E402
 
-from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, U64  # noqa: E402
-from snap.runtime import checked, families, fastpath, likeness, native, torchreads, torchwrites  # noqa: E402
-from snap.runtime.arrays import ArrayFamily  # noqa: E402
-from snap.runtime.errors import LaunchError  # noqa: E402
-from snap.runtime.gpu import numbers_of  # noqa: E402
-from snap.runtime.signature import Signature  # noqa: E402
-from snap.runtime.validate import bind  # noqa: E402
+from snap._compiler.ir.types import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, U64  # noqa: E402
+from snap.host import checked, families, fastpath, likeness, native, torchreads, torchwrites  # noqa: E402
+from snap.host.arrays import ArrayFamily  # noqa: E402
+from snap.host.errors import LaunchError  # noqa: E402
+from snap.host.gpu import numbers_of  # noqa: E402
+from snap.host.signature import Signature  # noqa: E402
+from snap.host.validate import bind  # noqa: E402
 
 pytestmark = pytest.mark.skipif(native.module() is None, reason=f"no native part: {native.reason()}")
 

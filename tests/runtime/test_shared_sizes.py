@@ -9,9 +9,9 @@ import pytest
 
 import snap
 from snap import *
+from snap.host.launch import launcher
+from snap.host.sizes import bytes_at_launch, rows_at_launch
 from snap.machine import MachineError
-from snap.runtime.launch import launcher
-from snap.runtime.sizes import bytes_at_launch, rows_at_launch
 
 SCHEDULES = (None, 1)
 

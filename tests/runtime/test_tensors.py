@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 
 import snap
-from snap.codegen import CudaModule, TensorMap
-from snap.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64
-from snap.runtime import gpu, tensors
-from snap.runtime.compile import check_module
-from snap.runtime.contexts import OnDevice
-from snap.runtime.driver import Device, Driver
-from snap.runtime.errors import InternalError, LaunchError, ToolchainError
-from snap.runtime.gpu import GpuKernel
-from snap.runtime.launch import Launcher
-from snap.runtime.signature import Signature
-from snap.runtime.tensors import TensorMaps, check_box, encoding
+from snap._compiler.codegen import CudaModule, TensorMap
+from snap._compiler.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64
+from snap.host import gpu, tensors
+from snap.host.compile import check_module
+from snap.host.contexts import OnDevice
+from snap.host.driver import Device, Driver
+from snap.host.errors import InternalError, LaunchError, ToolchainError
+from snap.host.gpu import GpuKernel
+from snap.host.launch import Launcher
+from snap.host.signature import Signature
+from snap.host.tensors import TensorMaps, check_box, encoding
 
 
 def module(**changes):

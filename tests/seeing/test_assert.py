@@ -11,10 +11,10 @@ from fuzz import host
 
 import snap
 from snap import *
-from snap.ir.printed import THREAD_AT, WHICH_AT
-from snap.runtime.compile import _cached
-from snap.runtime.driver import Device, Driver
-from snap.runtime.errors import LostGpuError
+from snap._compiler.ir.printed import THREAD_AT, WHICH_AT
+from snap.host.compile import _cached
+from snap.host.driver import Device, Driver
+from snap.host.errors import LostGpuError
 
 
 @device(thread[1])

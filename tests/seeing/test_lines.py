@@ -12,9 +12,9 @@ from corpus import OK, kernels_of
 
 import snap
 from snap import *
+from snap.host import lines
+from snap.host.compile import compile_cubin
 from snap.lib import block as block_functions
-from snap.runtime import lines
-from snap.runtime.compile import compile_cubin
 
 HERE = str(Path(__file__).resolve())
 

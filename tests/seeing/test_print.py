@@ -12,7 +12,7 @@ from fuzz import host
 
 import snap
 from snap import *
-from snap.codegen.printing import quoted
+from snap._compiler.codegen.threads.printing import quoted
 
 EDGES = np.array([0.0, -0.0, 0.1, 1 / 3, 1e-7, 123456789.0, 1e30, np.inf, -np.inf, 5e-324], np.float64)
 

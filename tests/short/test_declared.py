@@ -76,8 +76,8 @@ def privileges(body: str) -> dict[str, str]:
     """Whose each variable of a kernel is that has code at block[1]."""
     lines = "".join(f"        {line}\n" for line in body.splitlines())
     k = defined(f"@kernel(threads=64)\ndef k(x: ptr(const(int)), y: ptr(int), n: int):\n    with each(block) as b:\n        t, w = ids(thread, warp)\n{lines}")
-    from snap.ir import nodes as ir
-    from snap.ir.walk import statements
+    from snap._compiler.ir import nodes as ir
+    from snap._compiler.ir.walk import statements
 
     return {s.var.name: str(s.var.privilege) for s in statements(k._the_one({}).typed.body) if isinstance(s, ir.Declare)}
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 
 from snap import machine
-from snap.ir import nodes as ir
-from snap.ir.synced import Elect, MBarrierWait, Sync, SyncPoint
-from snap.ir.walk import statements
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.synced import Elect, MBarrierWait, Sync, SyncPoint
+from snap._compiler.ir.walk import statements
 from snap.machine import MachineError
 
 
 def points_of(function: ir.Function) -> list[SyncPoint]:
-    from snap.ir.points import points
+    from snap._compiler.ir.points import points
 
     return points(function)
 

@@ -7,9 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
+from snap._compiler.ir.points import points as inferred
 from snap.diag.error import SnapError
 from snap.diag.source import register_source
-from snap.ir.points import points as inferred
 from snap.machine import run_adversarial, run_reference
 
 _numbers = itertools.count()

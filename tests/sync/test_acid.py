@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from corpus import ROOT, TESTS, Program
 
+from snap._compiler.ir import synced
+from snap._compiler.ir.walk import statements
 from snap.diag.source import register_source
-from snap.ir import synced
-from snap.ir.walk import statements
 from snap.machine import run_adversarial
 
 

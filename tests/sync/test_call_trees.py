@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from sync.small import agree, compiled
 
+from snap._compiler.ir.numbering import Numbers
+from snap._compiler.sync.conflicts.graph import graph_of
+from snap._compiler.sync.roles.begin import begin
 from snap.diag.error import SnapError
-from snap.ir.numbering import Numbers
-from snap.sync.begin import begin
-from snap.sync.graph import graph_of
 
 LEVEL = """
 @device
@@ -79,7 +79,7 @@ def chain(length: int, of: str = "block", body: str = THROUGH, top: int | None =
 @pytest.mark.parametrize("of", OF)
 def test_a_chain_is_checked_function_by_function(of, monkeypatch):
     """Each definition on its own, once for those that call it, and once for the kernel, whose memory is known to be shared."""
-    from snap.check import function
+    from snap._compiler.check.functions import function
 
     made = []
     elaborate = function.elaborate
@@ -129,7 +129,7 @@ def test_what_atomics_change_is_read_by_nobody_else(added):
 
 
 def test_a_function_of_values_is_checked_once(monkeypatch):
-    from snap.check import function
+    from snap._compiler.check.functions import function
 
     made = []
     elaborate = function.elaborate

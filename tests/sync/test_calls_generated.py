@@ -7,15 +7,15 @@ import pytest
 from sync.call_programs import THREADS, program
 from sync.small import compiled
 
-from snap.codegen import emit
+from snap._compiler.codegen import emit
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.numbering import Numbers
+from snap._compiler.ir.synced import Stage
+from snap._compiler.ir.verify import verify
+from snap._compiler.ir.walk import statements
+from snap._compiler.sync.roles.inline import inline, must_be_inlined
 from snap.diag.error import SnapError
-from snap.ir import nodes as ir
-from snap.ir.numbering import Numbers
-from snap.ir.synced import Stage
-from snap.ir.verify import verify
-from snap.ir.walk import statements
 from snap.machine import run_adversarial, run_reference
-from snap.sync.inline import inline, must_be_inlined
 
 PROGRAMS = 96
 BATCH = 8

@@ -10,13 +10,13 @@ from corpus import ROOT, Program
 from sync import small
 
 import snap
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.engines import Wait
+from snap._compiler.ir.synced import Elect, MBarrierArrive, MBarrierExpect, Sync
+from snap._compiler.ir.types import Level
+from snap._compiler.ir.walk import statements
 from snap.diag.error import SnapError
 from snap.diag.source import register_source
-from snap.ir import nodes as ir
-from snap.ir.engines import Wait
-from snap.ir.synced import Elect, MBarrierArrive, MBarrierExpect, Sync
-from snap.ir.types import Level
-from snap.ir.walk import statements
 
 _numbers = itertools.count()
 
@@ -41,7 +41,7 @@ def depth_of(f: ir.Function, wanted: ir.Stmt) -> int:
     """Loops around a statement."""
 
     def look(body: ir.Body, depth: int) -> int | None:
-        from snap.ir.walk import bodies
+        from snap._compiler.ir.walk import bodies
 
         for s in body:
             if s is wanted:

@@ -1,4 +1,4 @@
-"""Which pairs of accesses must be ordered, and for whom: the rule by itself, line by line of its table (sync/conflict.py).
+"""Which pairs of accesses must be ordered, and for whom: the rule by itself, line by line of its table (_compiler/sync/conflicts/conflict.py).
 
 A block of 256 threads has an array `s`; thread t uses the elements that each line says.
 """
@@ -9,18 +9,18 @@ from types import SimpleNamespace
 
 import pytest
 
-from snap.analysis import linear
-from snap.analysis.overlap import Memo, Overlap
-from snap.analysis.values import Values
+from snap._compiler.analysis.linear import forms
+from snap._compiler.analysis.linear.overlap import Memo, Overlap
+from snap._compiler.analysis.linear.values import Values
+from snap._compiler.ir.effects import Kind
+from snap._compiler.ir.engines import Engine
+from snap._compiler.ir.types import BLOCK1, F32, THREAD1, WARP1, WARPGROUP1, Level, Privilege
+from snap._compiler.sync.conflicts.conflict import Why, beside, conflict
+from snap._compiler.sync.conflicts.tokens import Name, Said, Token, altered
 from snap.diag.span import Span
-from snap.ir.effects import Kind
-from snap.ir.engines import Engine
-from snap.ir.types import BLOCK1, F32, THREAD1, WARP1, WARPGROUP1, Level, Privilege
-from snap.sync.conflict import Why, beside, conflict
-from snap.sync.tokens import Name, Said, Token, altered
 
-T = linear.unknown(("thread",))
-SIZE = linear.number(256)
+T = forms.unknown(("thread",))
+SIZE = forms.number(256)
 SPAN = Span("conflict.py", 1, 1, 1, 2)
 WHOLE = Name(((), 1), BLOCK1)  # the array itself
 OWN = Name(((), 2), THREAD1)  # a part of it, for each thread
@@ -28,8 +28,8 @@ WARPS = Name(((), 3), WARP1)  # for each warp
 OBJECT = ((), 1)
 
 ELEMENT = T  # its own
-MIRRORED = linear.subtract(linear.number(255), T)  # one that belongs to another thread
-NEIGHBOUR = linear.add(linear.times(linear.quotient(T, 2), 2), linear.subtract(linear.number(1), linear.remainder(T, 2)))  # of its pair
+MIRRORED = forms.subtract(forms.number(255), T)  # one that belongs to another thread
+NEIGHBOUR = forms.add(forms.times(forms.quotient(T, 2), 2), forms.subtract(forms.number(1), forms.remainder(T, 2)))  # of its pair
 EVERYWHERE = None
 
 read = dict(kind=Kind.READ)

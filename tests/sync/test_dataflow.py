@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from snap.ir import nodes as ir
-from snap.ir.dataflow import Forward
-from snap.ir.numbering import Numbers
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.dataflow import Forward
+from snap._compiler.ir.numbering import Numbers
 
 HERE = {"span": None}
 DEEPEST, ROUNDS, TREES = 3, 6, 400

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sync.small import BLOCK, WARP, agree, block, compiled, points
 
-from snap.ir.points import GONE
+from snap._compiler.ir.points import GONE
 
 WRITE = "with partition(s, p=thread[1], f=lambda k: {at}) as m:\n    m[0] = v\n"
 

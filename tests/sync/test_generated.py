@@ -89,6 +89,6 @@ def test_grids(random):
 
 
 def _syncs(compiled):
-    from snap.ir.points import points
+    from snap._compiler.ir.points import points
 
     return points(compiled.synced)

@@ -8,7 +8,7 @@ import pytest
 from sync.dropping import goes_wrong, points_of, without
 from sync.small import agree, compiled
 
-from snap.prove.order import order
+from snap.prove.order.goal import order
 
 HEAD = """from __future__ import annotations
 from snap import *

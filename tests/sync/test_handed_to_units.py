@@ -10,9 +10,9 @@ import pytest
 from sync.dropping import goes_wrong, points_of, without
 from sync.small import compiled
 
-from snap.ir.synced import Sync
+from snap._compiler.ir.synced import Sync
 from snap.machine import run_adversarial
-from snap.prove.order import order
+from snap.prove.order.goal import order
 
 HEAD = """from __future__ import annotations
 from snap import *

@@ -13,16 +13,16 @@ from sync.small import agree, compiled
 import snap
 from snap import *
 from snap import machine, races
-from snap.codegen import emit
+from snap._compiler.codegen import emit
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.numbering import Numbers
+from snap._compiler.ir.synced import Stage
+from snap._compiler.ir.types import BF16, BLOCK1, GRID1, I32, THREAD1, Array, Held, Level, Place, Space
+from snap._compiler.ir.verify import verify
+from snap._compiler.ir.walk import statements
+from snap._compiler.sync import synchronize
+from snap._compiler.sync.roles.inline import inline, must_be_inlined, returning_last
 from snap.diag.span import Span
-from snap.ir import nodes as ir
-from snap.ir.numbering import Numbers
-from snap.ir.synced import Stage
-from snap.ir.types import BF16, BLOCK1, GRID1, I32, THREAD1, Array, Held, Level, Place, Space
-from snap.ir.verify import verify
-from snap.ir.walk import statements
-from snap.sync import synchronize
-from snap.sync.inline import inline, must_be_inlined, returning_last
 
 CALLING = [program for program in OK if "@device" in program.text or 'ccuda("device")' in program.text]
 EXAMPLES = [Program(path) for path in sorted((ROOT / "examples").glob("[a-z]*.py")) if "@device" in path.read_text(encoding="utf-8")]

@@ -12,7 +12,7 @@ from sync.dropping import copies, goes_wrong, is_missed, points_of
 
 import snap
 from snap import machine
-from snap.ir.types import Level
+from snap._compiler.ir.types import Level
 from snap.machine.reference import run_reference
 
 EXAMPLES = [Program(path) for path in sorted((ROOT / "examples").glob("[a-z]*.py")) if path.stem != "demo"]  # which shows figure 6 once more

@@ -8,10 +8,10 @@ import pytest
 from sync.dropping import all_missed
 from sync.small import agree, block_kernel, compiled
 
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.synced import Sync
+from snap._compiler.ir.walk import statements
 from snap.diag.error import SnapError
-from snap.ir import nodes as ir
-from snap.ir.synced import Sync
-from snap.ir.walk import statements
 
 
 def synced(body: str, threads: int, before: str = "", n: int = 3) -> list[tuple[str, str, str]]:
@@ -230,7 +230,7 @@ if n > {k}:
     v += u{k}[63 - t]
 """
     assert synced(scope.format(k=0) + scope.format(k=1), 64) == [everyone(64)] * 2  # there is room for both
-    monkeypatch.setattr("snap.check.state.FREE_BYTES", 0)
+    monkeypatch.setattr("snap._compiler.check.core.state.FREE_BYTES", 0)
     assert synced(scope.format(k=0) + scope.format(k=1), 64) == [everyone(64)] * 3
 
 

@@ -9,10 +9,10 @@ import pytest
 from corpus import OK, kernels_of
 from sync.small import agree, compiled, points
 
-from snap.ir.numbering import Numbers
-from snap.sync.begin import begin
-from snap.sync.graph import graph_of
-from snap.sync.nothing import orders_nothing
+from snap._compiler.ir.numbering import Numbers
+from snap._compiler.sync.conflicts.graph import graph_of
+from snap._compiler.sync.conflicts.trivial import orders_nothing
+from snap._compiler.sync.roles.begin import begin
 
 KERNEL = """from __future__ import annotations
 from snap import *
@@ -67,7 +67,7 @@ def made(body: str):
 
 def test_the_walk_finds_nothing_either(monkeypatch):
     """In all programs of the corpus."""
-    monkeypatch.setattr(sys.modules["snap.sync.graph"], "orders_nothing", lambda function: False)
+    monkeypatch.setattr(sys.modules["snap._compiler.sync.conflicts.graph"], "orders_nothing", lambda function: False)
     looked_at = 0
     for program in OK:
         for kernel in kernels_of(program.namespace()).values():

@@ -9,8 +9,8 @@ from mutations import drop_fences
 from sync.dropping import all_missed, copies, is_missed
 from sync.small import agree, compiled
 
-from snap.ir.engines import Wait
-from snap.ir.points import points as inferred
+from snap._compiler.ir.engines import Wait
+from snap._compiler.ir.points import points as inferred
 from snap.machine import MachineError, run_adversarial
 
 HEAD = """from __future__ import annotations
@@ -366,7 +366,7 @@ with claim(yb, p=thread[32]) as yc:
 @pytest.mark.parametrize("row", [0, 1])
 @pytest.mark.parametrize("slots", [0, 1, 3])
 def test_boxes_take_the_bytes_of_what_threads_handed_on(depth, row, slots, monkeypatch):
-    monkeypatch.setattr("snap.check.state.FREE_BYTES", 0)  # there is no other room
+    monkeypatch.setattr("snap._compiler.check.core.state.FREE_BYTES", 0)  # there is no other room
     then = f"pipeline(shared(int[2, 32]), {slots})" if slots else "shared(int[2, 32])"
     text = HANDED.format(depth=depth, row=row, then=then, stage="with stage(q) as s:" if slots else "if n > 0:", s="s" if slots else "q")
     kernel = block(text, 96)

@@ -1,4 +1,4 @@
-"""The list of passes (sync/__init__.py): it fits together, docs/system.md shows it, and after the gate nothing refuses."""
+"""The list of passes (_compiler/sync/__init__.py): it fits together, docs/system.md shows it, and after the gate nothing refuses."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 from corpus import OK, ROOT, kernels_of
 
-import snap.sync
-from snap.ir import nodes as ir
-from snap.ir import synced
-from snap.ir.numbering import Numbers
-from snap.sync import GATE, PASSES
+import snap._compiler.sync
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir import synced
+from snap._compiler.ir.numbering import Numbers
+from snap._compiler.sync import GATE, PASSES
 
 SOURCE = ROOT / "src" / "snap"
 # Where a program may be refused: the gate, what decorates functions or runs commands, and proofs that were asked for.
 MAY_REFUSE = {"check", "frontend", "surface.py", "api.py", "decorators.py", "__init__.py", "cli", "tune", "diag", "prove", "advice.py"}
 
-BEHIND = ("insert", "slots", "project", "flight", "begin", "inline")  # the modules of passes that refuse nothing
+BEHIND = ("barriers/insert", "pipelines/release_slots", "roles/project", "pipelines/idle_waits", "roles/begin", "roles/inline")  # the modules of passes that refuse nothing
 
 
 def test_what_one_gives_the_next_takes():
@@ -61,10 +61,10 @@ def raisers(folder: Path) -> dict[str, set[str]]:
 
 def test_nothing_refuses_after_the_gate():
     """Of sync/, no module of a pass behind `plan`; of the stages that follow, none.  What is refused has a code that the gate's passes name."""
-    found = {module: codes for module, codes in raisers(SOURCE).items() if module.split("/")[0] not in MAY_REFUSE}
-    in_sync = {module for module in found if module.startswith("sync/")}
-    assert set(found) - in_sync == {"machine/errors.py", "ir/printed.py", "ptx/errors.py"}
-    assert not in_sync & {f"sync/{name}.py" for name in BEHIND}
+    found = {module: codes for module, codes in raisers(SOURCE).items() if module.removeprefix("_compiler/").split("/")[0] not in MAY_REFUSE}
+    in_sync = {module for module in found if module.startswith("_compiler/sync/")}
+    assert set(found) - in_sync == {"machine/errors.py", "_compiler/ir/printed.py", "ptx/errors.py"}
+    assert not in_sync & {f"_compiler/sync/{name}.py" for name in BEHIND}
     assert set().union(*(found[module] for module in in_sync)) == {code for one in PASSES for code in one.refuses}
 
 
@@ -73,7 +73,7 @@ def test_a_device_function_goes_up_to_the_gate(monkeypatch):
     (kernel,) = kernels_of(next(p for p in OK if p.path.stem == "tree_reduce").namespace()).values()
     typed = kernel._the_one({}).typed
     never = lambda program, numbers: pytest.fail("ran")  # noqa: E731
-    monkeypatch.setattr(snap.sync, "PASSES", (*PASSES[:GATE], *(replace(one, run=never) for one in PASSES[GATE:])))
-    snap.sync.probe(typed)
+    monkeypatch.setattr(snap._compiler.sync, "PASSES", (*PASSES[:GATE], *(replace(one, run=never) for one in PASSES[GATE:])))
+    snap._compiler.sync.probe(typed)
     with pytest.raises(pytest.fail.Exception):
-        snap.sync.synchronize(typed)
+        snap._compiler.sync.synchronize(typed)

@@ -9,10 +9,10 @@ import pytest
 from sync.small import agree, compiled
 
 import snap
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.types import Level
+from snap._compiler.ir.walk import statements
 from snap.diag.source import register_source
-from snap.ir import nodes as ir
-from snap.ir.types import Level
-from snap.ir.walk import statements
 
 _numbers = itertools.count()
 PROGRAM = """from __future__ import annotations

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from sync.small import compiled
 
-from snap.ir import nodes as ir
-from snap.ir import synced
-from snap.ir.points import GONE
-from snap.ir.walk import statements
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir import synced
+from snap._compiler.ir.points import GONE
+from snap._compiler.ir.walk import statements
 from snap.machine import MachineError, run_adversarial, run_reference
 
 KERNEL = """from __future__ import annotations

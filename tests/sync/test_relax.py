@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from sync.small import BLOCK, NAMED, WARP, agree, block_kernel, compiled, points
 
+from snap._compiler.ir import synced
+from snap._compiler.ir.walk import statements
 from snap.diag.error import SnapError
-from snap.ir import synced
-from snap.ir.walk import statements
 
 
 def made(body: str, threads: int = 128, before: str = "", n: int = 1):

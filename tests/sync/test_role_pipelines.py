@@ -11,13 +11,13 @@ from sync.small import compiled
 
 import snap
 from snap import machine
-from snap.ir.engines import Engine, Wait
-from snap.ir.rewrite import with_bodies
-from snap.ir.synced import AsyncCommit, MBarrierArrive, MBarrierWait, Sync
-from snap.ir.types import THREAD1
-from snap.ir.walk import statements
+from snap._compiler.ir.engines import Engine, Wait
+from snap._compiler.ir.rewrite import with_bodies
+from snap._compiler.ir.synced import AsyncCommit, MBarrierArrive, MBarrierWait, Sync
+from snap._compiler.ir.types import THREAD1
+from snap._compiler.ir.walk import statements
 from snap.machine import MachineError
-from snap.machine.flights import Air
+from snap.machine.flight.flights import Air
 
 ROUND = """from __future__ import annotations
 from snap import *

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from sync.small import BLOCK, KERNEL, NAMED, WARP, agree, block, block_kernel, compiled, points, refused
 
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir import synced
+from snap._compiler.ir.walk import bodies
 from snap.diag.error import SnapError
-from snap.ir import nodes as ir
-from snap.ir import synced
-from snap.ir.walk import bodies
 
 # ---- which pairs count -----------------------------------------------------------------------------------------------------------------------
 

@@ -11,13 +11,13 @@ from corpus import ROOT, Program
 from sync.hopper_programs import HEAD, bf16, matrices
 from sync.small import compiled
 
-from snap.ir import nodes as ir
-from snap.ir import synced
-from snap.ir.rewrite import with_bodies
-from snap.ir.walk import bodies, own_expressions, statements, variables
-from snap.lib.gemm_tf32 import tf32_kernel
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir import synced
+from snap._compiler.ir.rewrite import with_bodies
+from snap._compiler.ir.walk import bodies, own_expressions, statements, variables
+from snap._compiler.sync.pipelines.idle_waits import without_idle_waits
+from snap.lib._gemm.tf32 import tf32_kernel
 from snap.machine import MachineError, run_adversarial, run_reference
-from snap.sync.flight import without_idle_waits
 
 SEEDS = 12
 

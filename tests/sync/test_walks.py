@@ -12,11 +12,11 @@ from corpus import OK
 from sync.small import compiled
 
 import snap
+from snap._compiler.sync import synchronize
+from snap._compiler.sync.barriers.groups import Counter
+from snap._compiler.sync.conflicts.edges import Visitor
+from snap._compiler.sync.conflicts.graph import FlowWalk
 from snap.api import SnapFunction
-from snap.sync import synchronize
-from snap.sync.edges import Visitor
-from snap.sync.graph import FlowWalk
-from snap.sync.groups import Counter
 
 PROGRAMS = {"hgemm": "hgemm", "hgemm_cluster": "hgemm", "sgemm_pipelined": "three_stages", "attention": "attention"}
 

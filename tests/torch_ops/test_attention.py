@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import snap
-from snap.runtime.errors import LaunchError
+from snap.host.errors import LaunchError
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 

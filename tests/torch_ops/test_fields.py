@@ -20,14 +20,15 @@ from lib.torch_memory import aligned, contiguous, new  # noqa: E402
 
 import snap.torch  # noqa: E402, F401
 from snap import lib  # noqa: E402
-from snap.lib import arrays, product_gradients, recorded, replays  # noqa: E402
-from snap.lib.gemm_ragged import grouped_gradients  # noqa: E402
-from snap.lib.losses import _scaled_in_place  # noqa: E402
-from snap.runtime import native  # noqa: E402
-from snap.runtime.errors import LaunchError  # noqa: E402
-from snap.runtime.launch import launcher  # noqa: E402
-from snap.runtime.signature import Pointer  # noqa: E402
-from snap.runtime.validate import check_grid  # noqa: E402
+from snap.host import native  # noqa: E402
+from snap.host.errors import LaunchError  # noqa: E402
+from snap.host.launch import launcher  # noqa: E402
+from snap.host.signature import Pointer  # noqa: E402
+from snap.host.validate import check_grid  # noqa: E402
+from snap.lib._calls import arrays, recorded, replays  # noqa: E402
+from snap.lib._gemm import product_gradients  # noqa: E402
+from snap.lib._gemm.ragged import grouped_gradients  # noqa: E402
+from snap.lib._layers.losses import _scaled_in_place  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not hasattr(torch._C._dynamo.guards, "TensorGuards"), reason="this torch has no such comparison")
 

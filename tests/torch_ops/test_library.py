@@ -11,7 +11,7 @@ import numpy
 import pytest
 
 import snap
-from snap.lib import torch_ops
+from snap.lib._torch import ops as torch_ops
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 from torch.autograd import forward_ad  # noqa: E402
@@ -173,8 +173,8 @@ def test_the_operator_is_taken_where_somebody_watches(device, monkeypatch):
 
 
 def test_what_the_operator_cannot_say_goes_straight_to_the_function():
-    from snap.ir.types import F32
-    from snap.lib.operators import operator
+    from snap._compiler.ir.types import F32
+    from snap.lib._calls.operators import operator
 
     own = operator("add", F32, None).each
     x = torch.ones(10)
@@ -309,8 +309,8 @@ def test_under_torch_func(device, name):
 
 
 def test_a_forward_derivative_that_there_is_not_is_refused():
-    from snap.ir.types import F32
-    from snap.lib.operators import operator
+    from snap._compiler.ir.types import F32
+    from snap.lib._calls.operators import operator
 
     x = torch.rand(20)
     own = operator("add", F32, None).each

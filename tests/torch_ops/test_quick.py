@@ -23,16 +23,18 @@ from lib.torch_memory import aligned, contiguous, new  # noqa: E402
 
 import snap.torch  # noqa: E402, F401
 from snap import lib  # noqa: E402
-from snap.lib import arrays, recorded, reduction, replays, torch_ops  # noqa: E402
-from snap.lib.product_gradients import gemm_gradients, sgemm_gradients  # noqa: E402
-from snap.runtime import native  # noqa: E402
-from snap.runtime.contexts import CLEAN, ROOM  # noqa: E402
-from snap.runtime.errors import LaunchError  # noqa: E402
-from snap.runtime.gpu import GpuKernel, PassedLayout, formats_of, function_argument  # noqa: E402
-from snap.runtime.launch import launcher  # noqa: E402
-from snap.runtime.signature import Pointer  # noqa: E402
-from snap.runtime.tensors import TensorMaps  # noqa: E402
-from snap.runtime.trusted import trusted  # noqa: E402
+from snap.host import native  # noqa: E402
+from snap.host.contexts import CLEAN, ROOM  # noqa: E402
+from snap.host.errors import LaunchError  # noqa: E402
+from snap.host.gpu import GpuKernel, PassedLayout, formats_of, function_argument  # noqa: E402
+from snap.host.launch import launcher  # noqa: E402
+from snap.host.signature import Pointer  # noqa: E402
+from snap.host.tensors import TensorMaps  # noqa: E402
+from snap.host.trusted import trusted  # noqa: E402
+from snap.lib._calls import arrays, recorded, replays  # noqa: E402
+from snap.lib._gemm.product_gradients import gemm_gradients, sgemm_gradients  # noqa: E402
+from snap.lib._parallel import reduction  # noqa: E402
+from snap.lib._torch import ops as torch_ops  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not hasattr(torch._C._dynamo.guards, "TensorGuards"), reason="this torch has no such comparison")
 

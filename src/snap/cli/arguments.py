@@ -135,7 +135,7 @@ def _array(word: str, fill: str, rest: list[str]) -> np.ndarray:
 
 def _as_bf16(values: np.ndarray) -> np.ndarray:
     """Its bits: NumPy has no such type."""
-    from snap.machine.numbers import bf16_bits, round_bf16
+    from snap.machine.lanes.numbers import bf16_bits, round_bf16
 
     return bf16_bits(round_bf16(values.astype("f4")))
 

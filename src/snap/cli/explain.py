@@ -14,12 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from snap.diag.source import source_line, source_lines
-from snap.diag.span import Span
-from snap.ir import nodes as ir
-from snap.ir.engines import Engine, Wait
-from snap.ir.points import brought, original, points
-from snap.ir.synced import (
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.engines import Engine, Wait
+from snap._compiler.ir.points import brought, original, points
+from snap._compiler.ir.synced import (
     AnyFunction,
     AsyncCommit,
     Function,
@@ -31,8 +29,10 @@ from snap.ir.synced import (
     SyncHalf,
     SyncPoint,
 )
-from snap.ir.types import Element, Place
-from snap.ir.walk import at_launch, bodies, statements
+from snap._compiler.ir.types import Element, Place
+from snap._compiler.ir.walk import at_launch, bodies, statements
+from snap.diag.source import source_line, source_lines
+from snap.diag.span import Span
 
 PRIMITIVES = {
     "thread": "no barrier",

@@ -14,16 +14,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from xml.sax.saxutils import escape
 
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir import synced
+from snap._compiler.ir.effects import Effect, Extent, Kind, effects, loads
+from snap._compiler.ir.engines import Engine
+from snap._compiler.ir.points import GONE, Dependence, PointKey, key_of, points
+from snap._compiler.ir.synced import PointKind
+from snap._compiler.ir.walk import bodies, statements
 from snap.cli.explain import PRIMITIVES, WAITS, point_words
 from snap.diag.source import source_line
 from snap.diag.span import Span
-from snap.ir import nodes as ir
-from snap.ir import synced
-from snap.ir.effects import Effect, Extent, Kind, effects, loads
-from snap.ir.engines import Engine
-from snap.ir.points import GONE, Dependence, PointKey, key_of, points
-from snap.ir.synced import PointKind
-from snap.ir.walk import bodies, statements
 
 ROW, CHARACTER, INDENT, LANE, MARGIN = 20, 7.2, 10, 14, 12  # pixels
 SOURCE_WIDTH = 74  # characters of a line that are shown

@@ -6,11 +6,11 @@ import ast
 import unicodedata
 from dataclasses import dataclass, replace
 
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir import synced
 from snap.api import SnapFunction
 from snap.cli.load import Checked, Unchecked, UsageError, in_order
 from snap.diag.error import SnapError, SnapWarning
-from snap.ir import nodes as ir
-from snap.ir import synced
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from snap.diag.error import SnapError
 from snap.diag.render import to_json, wants_color
 
 if TYPE_CHECKING:
-    from snap.ptx.program import Function, Program
+    from snap.ptx.program.resolve import Function, Program
 
 LIMIT = 100_000_000  # instructions of threads
 ROWS = 1000  # steps shown
@@ -135,7 +135,7 @@ def trace(
     """Step through a kernel: for each warp the instruction, who came to it, who executed it, its source line, and its
     token stack in the stack mode.
     """
-    from snap.ptx.tracing import Tracing, shown
+    from snap.ptx.watch.tracing import Tracing, shown
 
     wanted = _usage(_warps, warps)
     if "memory" in watch and memory == "caches":
@@ -170,7 +170,7 @@ def trace(
 
 
 def _options(limit: int, checks: list[str], mode: str, memory: str, seed: int | None) -> dict[str, object]:
-    from snap.ptx.launch import CHECKS
+    from snap.ptx.machine.launch import CHECKS
 
     wanted = list(dict.fromkeys(name for word in checks for name in (CHECKS if word == "all" else word.split(","))))
     wrong = next((name for name in wanted if name not in CHECKS), None)
@@ -210,7 +210,7 @@ def _text(path: Path) -> str:
 
 
 def _entry(program: Program, name: str, file: str) -> Function:
-    from snap.ptx.demangle import answers, demangled
+    from snap.ptx.text.demangle import answers, demangled
 
     kernels = {f.name: f for f in program.functions.values() if f.entry}
     if not kernels:
@@ -264,7 +264,7 @@ def _matched(function: Function, arguments: list[object]) -> list[object]:
     """As many as there are parameters, each of a kind that fits."""
     import numpy as np
 
-    from snap.ptx.program import size_of
+    from snap.ptx.program.resolve import size_of
 
     params, of = [v for v, _ in function.parameters], function.name
     listed = ", ".join(f"{v.name} (.{v.type}{'[]' if v.dims else ''})" for v in params) or "none"
@@ -286,7 +286,7 @@ def _matched(function: Function, arguments: list[object]) -> list[object]:
 
 
 def _watchable(job: Job, words: list[str]) -> None:
-    from snap.ptx.values import watched
+    from snap.ptx.watch.values import watched
 
     try:
         watched(job.program, job.function, words)
@@ -310,7 +310,7 @@ def _warps(words: list[str]) -> frozenset[tuple[int, int]] | None:
 def _launched(job: Job, said: list[str], as_json: bool, told):
     """The counters; or the report is printed, behind what `told` says, and the command ends."""
     from snap.ptx import PtxFault
-    from snap.ptx.launch import run as launch
+    from snap.ptx.machine.launch import run as launch
 
     options = job.options | {"out": said}
     try:

@@ -7,26 +7,28 @@ run on the CPU machine.
 `snap.lib.warp` and `snap.lib.block` make device functions: `block.reduce(float, 256, "max")`.
 """
 
-from snap.lib import block, torch_ops, warp
-from snap.lib.activations import gelu_gradient, swiglu_gradient
-from snap.lib.attention import attention, attention_gradients, register_operators
-from snap.lib.columns import column_sums
-from snap.lib.dropouts import dropout_gradient
-from snap.lib.embeddings import embedding_gradient
-from snap.lib.gemm import gemm
-from snap.lib.gemm_fp8 import gemm_fp8
-from snap.lib.gemm_many import gemm_batched, gemm_grouped
-from snap.lib.gemm_tf32 import gemm_tf32
-from snap.lib.histograms import histogram
-from snap.lib.matvec import gemv
-from snap.lib.norms import layer_norm_gradient, rms_norm_gradient
-from snap.lib.optimizers import adamw, global_norm
-from snap.lib.reduction import reduce
-from snap.lib.rotations import rotary_gradient
-from snap.lib.scanning import scan
-from snap.lib.sgemm import sgemm
-from snap.lib.softmax_rows import softmax
-from snap.lib.torch_layers import (
+from snap.lib import block, warp
+from snap.lib._attention.attention import attention, attention_gradients, register_operators
+from snap.lib._gemm.fp8 import gemm_fp8
+from snap.lib._gemm.gemm import gemm
+from snap.lib._gemm.many import gemm_batched, gemm_grouped
+from snap.lib._gemm.matvec import gemv
+from snap.lib._gemm.sgemm import sgemm
+from snap.lib._gemm.tf32 import gemm_tf32
+from snap.lib._layers.activations import gelu_gradient, swiglu_gradient
+from snap.lib._layers.dropouts import dropout_gradient
+from snap.lib._layers.embeddings import embedding_gradient
+from snap.lib._layers.norms import layer_norm_gradient, rms_norm_gradient
+from snap.lib._layers.optimizers import adamw, global_norm
+from snap.lib._layers.rotations import rotary_gradient
+from snap.lib._layers.softmax_rows import softmax
+from snap.lib._parallel.columns import column_sums
+from snap.lib._parallel.histograms import histogram
+from snap.lib._parallel.reduction import reduce
+from snap.lib._parallel.scanning import scan
+from snap.lib._parallel.transposition import transpose
+from snap.lib._torch import ops as torch_ops
+from snap.lib._torch.layers import (
     cross_entropy,
     dropout,
     embedding,
@@ -37,7 +39,6 @@ from snap.lib.torch_layers import (
     swiglu,
     when_torch_is_there,
 )
-from snap.lib.transposition import transpose
 
 __all__ = [
     "adamw",

@@ -14,10 +14,10 @@ from __future__ import annotations
 from typing import Any
 
 from snap import *
-from snap.ir.hardware import BLOCK_THREADS, WARP
+from snap._compiler.ir.hardware import BLOCK_THREADS, WARP
 from snap.lib import warp as of_warp
-from snap.lib.block_promises import promised_scan
-from snap.lib.operators import cached_factory, operator, widest, word
+from snap.lib._calls.operators import cached_factory, operator, widest, word
+from snap.lib._parallel.block_promises import promised_scan
 from snap.lib.warp import BLOCKED_TO_STRIPED, STRIPED_TO_BLOCKED, check_how, positive, strides, ways, with_identity
 
 

@@ -12,8 +12,8 @@ Non-goals:  exchanges, loads and stores by less than a warp; shared memory of it
 from __future__ import annotations
 
 from snap import *
-from snap.ir.hardware import SHUFFLE_WIDTHS, WARP
-from snap.lib.operators import Operator, cached_factory, operator, widest, word
+from snap._compiler.ir.hardware import SHUFFLE_WIDTHS, WARP
+from snap.lib._calls.operators import Operator, cached_factory, operator, widest, word
 
 LOADS = ("direct", "striped", "vectorized", "transposed")
 STRIPED_TO_BLOCKED, BLOCKED_TO_STRIPED = "striped to blocked", "blocked to striped"

@@ -11,9 +11,9 @@ from importlib import import_module
 from typing import Any
 
 _HOME = {
-    "run_program": "apart",
+    "run_program": "schedule.standstill",
     "run_reference": "reference",
-    "run_adversarial": "adversarial",
+    "run_adversarial": "schedule.adversarial",
     "FaultKind": "errors",
     "MachineError": "errors",
     "Race": "errors",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from snap._compiler.ir.word import Word
 from snap.diag.error import Diagnostic, Label
 from snap.diag.render import render
 from snap.diag.span import Span
-from snap.ir.word import Word
 
 
 class FaultKind(Word):

@@ -14,16 +14,16 @@ from typing import Any, cast
 
 import numpy as np
 
-from snap.ir import nodes as ir
-from snap.ir import synced
-from snap.ir.types import Scalar, Vector, scalar_of
-from snap.ir.walk import at_launch
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir import synced
+from snap._compiler.ir.types import Scalar, Vector, scalar_of
+from snap._compiler.ir.walk import at_launch
 from snap.machine import watching
-from snap.machine.lanes import Lanes, MachineLaunch
-from snap.machine.numbers import MEMORY, constant
-from snap.machine.printing import Say, say
-from snap.machine.program import Program, program_for
-from snap.machine.storage import GlobalStorage, SharedStorage
+from snap.machine.lanes.lanes import Lanes, MachineLaunch
+from snap.machine.lanes.numbers import MEMORY, constant
+from snap.machine.lanes.printing import Say, say
+from snap.machine.lanes.storage import GlobalStorage, SharedStorage
+from snap.machine.source.program import Program, program_for
 
 BATCH = 1 << 17  # lanes at a time
 BATCH_BYTES = 1 << 27  # of shared memory and local arrays

@@ -21,12 +21,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from snap.analysis.allowance import Allowance, NotReached, within
-from snap.analysis.oracles import SOLVERS
+from snap._compiler.analysis.solvers.allowance import Allowance, NotReached, within
+from snap._compiler.analysis.solvers.oracles import SOLVERS
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.synced import Function as Synced
 from snap.diag.error import Diagnostic, SnapError
 from snap.diag.span import Span
-from snap.ir import nodes as ir
-from snap.ir.synced import Function as Synced
 from snap.prove import kept
 from snap.prove.kept import Store
 from snap.prove.verdict import (
@@ -46,10 +46,10 @@ from snap.prove.verdict import (
 
 # Where each property is: a module of this folder, and its function.  `overflow` and `views` come with `bounds`.
 PROPERTIES: dict[str, tuple[str, str]] = {
-    "bounds": ("bounds", "bounds"),
-    "races": ("apart", "races"),
-    "init": ("init", "init"),
-    "order": ("order_report", "orders"),
+    "bounds": ("properties.bounds", "bounds"),
+    "races": ("properties.apart", "races"),
+    "init": ("properties.init", "init"),
+    "order": ("order.report", "orders"),
 }
 # What a property rests on: it is shown together with it.
 RESTS_ON: dict[str, tuple[str, ...]] = {"races": ("bounds",), "init": ("bounds",), "order": ("bounds",)}

@@ -13,9 +13,9 @@ alone, so it is listed among what is assumed; a kernel that calls the function i
 
 from __future__ import annotations
 
-from snap.ir import nodes as ir
-from snap.ir.hardware import BLOCK_THREADS
-from snap.ir.types import Array, Held, Level, Place
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.hardware import BLOCK_THREADS
+from snap._compiler.ir.types import Array, Held, Level, Place
 from snap.prove.verdict import Findings, Obligation, Property, Verdict
 from snap.record import replace
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from snap.analysis.allowance import check, milliseconds
-from snap.analysis.exact.ladder import NoModel, TermModel
-from snap.analysis.exact.models import evaluated
-from snap.analysis.exact.terms import Cond, Poly, Renaming, at_least, equal, number
+from snap._compiler.analysis.exact.ladder import NoModel, TermModel
+from snap._compiler.analysis.exact.models import evaluated
+from snap._compiler.analysis.exact.terms import Cond, Poly, Renaming, at_least, equal, number
+from snap._compiler.analysis.solvers.allowance import check, milliseconds
 from snap.diag.span import Span
-from snap.prove.context import ProofContext
+from snap.prove.properties.context import ProofContext
 from snap.prove.verdict import HeldNumber, Launch
 
 # The most that a parameter, the number of blocks, and an array's length may be: small launches first.

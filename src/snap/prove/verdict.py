@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field, replace
 from enum import Enum
 
+from snap._compiler.ir.word import Word
 from snap.diag.error import Diagnostic, Label
 from snap.diag.render import render as render_diagnostic
 from snap.diag.render import to_json as diagnostic_json
 from snap.diag.span import Span
-from snap.ir.word import Word
 from snap.record import record
 
 

@@ -10,13 +10,13 @@ from importlib import import_module
 from typing import Any
 
 _HOME = {
-    "parse": "grammar",
-    "write": "text",
-    "Module": "tree",
+    "parse": "text.grammar",
+    "write": "text.printer",
+    "Module": "text.tree",
     "PtxError": "errors",
     "PtxFault": "errors",
-    "load": "program",
-    "run": "launch",
+    "load": "program.resolve",
+    "run": "machine.launch",
 }
 
 __all__ = ["Module", "PtxError", "PtxFault", "load", "parse", "run", "write"]

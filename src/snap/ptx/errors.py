@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from snap._compiler.ir.word import Word
 from snap.diag.error import Diagnostic, Label, SnapError
 from snap.diag.render import render
 from snap.diag.span import Span
-from snap.ir.word import Word
 
 if TYPE_CHECKING:
-    from snap.ptx.program import Instruction
+    from snap.ptx.program.resolve import Instruction
 
 
 class PtxError(SnapError):

@@ -23,15 +23,15 @@ from typing import Any
 
 import torch
 
+from snap._compiler.ir.types import BOOL, Scalar
 from snap.api import SnapFunction
-from snap.ir.types import BOOL, Scalar
-from snap.lib.torch_derivatives import guard
-from snap.lib.torch_lowering import lowered
-from snap.lib.torch_ops import on_device_of, register_library
+from snap.host.byname import check_names, resolve
+from snap.host.launch import launcher
+from snap.host.signature import Pointer, ValueArgument
+from snap.lib._torch.derivatives import guard
+from snap.lib._torch.lowering import lowered
+from snap.lib._torch.ops import on_device_of, register_library
 from snap.record import record
-from snap.runtime.byname import check_names, resolve
-from snap.runtime.launch import launcher
-from snap.runtime.signature import Pointer, ValueArgument
 from snap.torch.short import Short, written
 
 _WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)

@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
-from snap.lib.replays import MISS, ReplayPlan, no_plan, state_conditions
-from snap.runtime.byname import called, lacks_mathematics, wanted
+from snap.host.byname import called, lacks_mathematics, wanted
+from snap.lib._calls.replays import MISS, ReplayPlan, no_plan, state_conditions
 
 _MOST_PLANS = 16  # of one operator
 

@@ -15,8 +15,8 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
-from snap.runtime.compile import compile_cubin
-from snap.runtime.errors import InternalError, UnsafeTextError
+from snap.host.compile import compile_cubin
+from snap.host.errors import InternalError, UnsafeTextError
 from snap.tune.candidates import Ready
 
 

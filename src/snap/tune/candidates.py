@@ -14,17 +14,17 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from snap._compiler.ir.hardware import BLOCK_THREADS
 from snap.api import SnapFunction
 from snap.diag.error import SnapError
-from snap.ir.hardware import BLOCK_THREADS
+from snap.host.byname import resolve
+from snap.host.compile import check_module
+from snap.host.errors import LaunchError
+from snap.host.launch import launcher
+from snap.host.signature import Signature
+from snap.host.tensors import encoding
+from snap.host.validate import bind, check_blocks
 from snap.record import record
-from snap.runtime.byname import resolve
-from snap.runtime.compile import check_module
-from snap.runtime.errors import LaunchError
-from snap.runtime.launch import launcher
-from snap.runtime.signature import Signature
-from snap.runtime.tensors import encoding
-from snap.runtime.validate import bind, check_blocks
 from snap.tune.estimate import array_registers, raised_limit, threads_of
 from snap.tune.family import Family
 from snap.tune.limits import Limits, registers_a_thread

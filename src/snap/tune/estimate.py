@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir import walk
+from snap._compiler.ir.synced import AnyFunction
+from snap._compiler.ir.types import Array, Element, Level, Place, Privilege
 from snap.diag.span import Span
-from snap.ir import nodes as ir
-from snap.ir import walk
-from snap.ir.synced import AnyFunction
-from snap.ir.types import Array, Element, Level, Place, Privilege
 
 
 def array_registers(function: ir.Function) -> int:

@@ -8,9 +8,16 @@ Non-goals:  occupancy
 
 from __future__ import annotations
 
-from snap.ir.hardware import BLOCK_SHARED, LEAST_BLOCK_SHARED, REGISTER_UNIT, SM_REGISTERS, THREAD_REGISTERS, WARP
+from snap._compiler.ir.hardware import (
+    BLOCK_SHARED,
+    LEAST_BLOCK_SHARED,
+    REGISTER_UNIT,
+    SM_REGISTERS,
+    THREAD_REGISTERS,
+    WARP,
+)
+from snap.host.compile import check_arch
 from snap.record import record
-from snap.runtime.compile import check_arch
 
 
 @record
@@ -32,7 +39,7 @@ class Limits:
 
     @staticmethod
     def of_gpu(number: int) -> Limits:
-        from snap.runtime.driver import driver
+        from snap.host.driver import driver
 
         device = driver().device(number)
         return Limits(gpu_name(number), device.target, device.arch, device.shared_limit)
@@ -41,7 +48,7 @@ class Limits:
 def gpu_name(number: int) -> str:
     import ctypes
 
-    from snap.runtime.driver import driver
+    from snap.host.driver import driver
 
     handle, text = ctypes.c_int(), ctypes.create_string_buffer(128)
     driver().call("cuDeviceGet", ctypes.byref(handle), number)

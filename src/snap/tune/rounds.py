@@ -12,7 +12,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Sequence
 
-from snap.runtime.errors import LaunchError
+from snap.host.errors import LaunchError
 
 WARM, FIRST = 2, 5
 TURNS, EACH = 4, 5  # the final: 20 runs a finalist

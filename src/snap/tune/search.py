@@ -12,15 +12,15 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from snap._compiler.ir.word import Word
 from snap.api import SnapFunction
-from snap.ir.word import Word
+from snap.host.arrays import classify
+from snap.host.byname import check_names, resolve
+from snap.host.cache import Cache
+from snap.host.errors import LaunchError, ToolchainError
+from snap.host.launch import launcher
+from snap.host.signature import Pointer
 from snap.record import record
-from snap.runtime.arrays import classify
-from snap.runtime.byname import check_names, resolve
-from snap.runtime.cache import Cache
-from snap.runtime.errors import LaunchError, ToolchainError
-from snap.runtime.launch import launcher
-from snap.runtime.signature import Pointer
 from snap.tune import store
 from snap.tune.build import compile_all, compile_one
 from snap.tune.candidates import Config, Pruned, Ready, expand, prepare, spelled
@@ -315,7 +315,7 @@ class Tuner:
     def _clock(self, device: int | None, args: tuple) -> tuple[Callable, Callable[[], None]]:
         if self.timer is not None:
             return self.timer, lambda: None
-        from snap.runtime.gpu import current_stream
+        from snap.host.gpu import current_stream
         from snap.tune.clock import GpuClock
 
         assert device is not None  # `_timed` has asked

@@ -16,9 +16,9 @@ import json
 import math
 from collections.abc import Sequence
 
+from snap.host.arrays import ArrayInfo, classify
+from snap.host.cache import Cache, key_of
 from snap.record import record
-from snap.runtime.arrays import ArrayInfo, classify
-from snap.runtime.cache import Cache, key_of
 from snap.tune.candidates import Config, Ready
 from snap.tune.family import Family
 from snap.tune.limits import Limits

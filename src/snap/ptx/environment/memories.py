@@ -4,7 +4,7 @@ Device memory (global, local and constant addresses, which do not meet) and L2 a
 memory with its bank locks, an L1 cache and a register file.  Memories and register files have one of two kinds:
 
     Region, Registers     values, for the exploration of all interleavings
-    a machine's own       arrays that are changed in place, and stand for themselves (ptx/caching.py)
+    a machine's own       arrays that are changed in place, and stand for themselves (ptx/machine/caching.py)
 
 so every function here returns the environment that holds from now on.
 """

@@ -1,0 +1,145 @@
+"""Whether integers satisfy conditions: solvers, one after the other.
+
+Input: conditions (terms.py), all of which hold.  Output: NO, a model that has been evaluated, or UNKNOWN.  Invariant:
+NO only where a solver says so of conditions that follow from those given; a model satisfies them by plain evaluation.
+Limits are counted in steps of the solver, not in seconds, so that an answer does not depend on the machine.  Non-goals:
+what the conditions mean.
+
+Equations are taken apart by digits (digits.py), and what is left into parts (slices.py).  The steps of the ladder,
+each tried where the one before did not decide:
+
+  1. the ranges of the atoms alone (terms.py makes TRUE and FALSE of them)
+  2. linear arithmetic by elimination, a few cases (cases.py); each product of unknowns is an unknown of its own
+  3. the same with what is known of products (products.py)
+  4. linear arithmetic by isl, where there are no products and few alternatives (presburger.py)
+  5. where there are choices: linear arithmetic by z3 (smt.py), with few steps; then each way of them by itself, by all
+     steps (choices.py)
+  6. linear arithmetic by z3, with what is known of products; then with what leads to others
+  7. arithmetic with products (z3)
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from snap._compiler.analysis.exact import kinds, logic
+from snap._compiler.analysis.exact.cases import decided
+from snap._compiler.analysis.exact.choices import Ways
+from snap._compiler.analysis.exact.digits import Digits
+from snap._compiler.analysis.exact.presburger import isl_ask
+from snap._compiler.analysis.exact.slices import Canon, Slices, completed
+from snap._compiler.analysis.exact.smt import Z3
+from snap._compiler.analysis.exact.system import System, TermModel
+from snap._compiler.analysis.exact.terms import FALSE, Cond, Terms, negated
+from snap._compiler.analysis.solvers.allowance import check
+from snap._compiler.analysis.solvers.solve import NO, UNKNOWN, NoModel
+
+__all__ = ["NO", "UNKNOWN", "NoModel", "Ladder", "TermModel"]
+LINEAR_STEPS, PRODUCT_STEPS = 3_000_000, 3_000_000  # of z3, for one question
+FEW_STEPS = 300_000  # before choices are gone through way by way: each way is a question of its own
+PATIENCE = 8  # z3 may spend the steps of so many questions on what it leaves open, of each kind: then it is not asked
+ISL_STEPS, MOST_ALTERNATIVES = 300_000, 64  # isl writes alternatives out: of as many sets a question is made at most
+
+
+@dataclass(slots=True)
+class Ladder:
+    """The solvers for one kernel.  steps: what z3 may take for one question, of linear arithmetic and of products.
+    asked: by step of the ladder, how many questions it answered; failed: of z3, steps that led to no answer.
+    """
+
+    terms: Terms
+    steps: tuple[int, int] = (LINEAR_STEPS, PRODUCT_STEPS)
+    asked: Counter[str] = field(default_factory=Counter)
+    failed: Counter[str] = field(default_factory=Counter)
+    _memo: dict[frozenset[Cond], TermModel | NoModel] = field(default_factory=dict)
+    _parts: dict[tuple, tuple[int, ...] | NoModel] = field(default_factory=dict)
+    _z3: Z3 = field(default_factory=Z3)
+    _digits: Digits = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._digits = Digits(self.terms)
+
+    def solve(self, conds: Iterable[Cond]) -> TermModel | NoModel:
+        kept = {c: None for one in conds for c in (one[1:] if one[0] == logic.AND else (one,)) if c[0] != logic.TRUE}
+        if FALSE in kept:
+            self.asked["ranges"] += 1
+            return NO
+        key = frozenset(kept)
+        if key not in self._memo:
+            check()
+            self._memo[key] = self._sliced(list(kept))
+        return self._memo[key]
+
+    def _sliced(self, conds: list[Cond]) -> TermModel | NoModel:
+        """Each part is asked by itself, the smallest first: where one has no numbers, all have none."""
+        slices = Slices(self._digits.taken_apart(conds))
+        if slices.impossible:
+            self.asked["ranges"] += 1
+            return NO
+        found: TermModel = {}
+        unknown = False
+        for part in sorted(slices.parts, key=len):
+            answer = self._part(part)
+            if answer is NO:
+                return NO
+            if isinstance(answer, NoModel):
+                unknown = True
+            else:
+                found |= answer
+        return UNKNOWN if unknown else completed(conds, slices, found)
+
+    def _part(self, conds: list[Cond]) -> TermModel | NoModel:
+        """What was asked before in other names has the same answer."""
+        canon = Canon(conds)
+        told = self._parts.get(canon.key)
+        if told is None:
+            answer = self._decide(System(self.terms, conds))
+            told = answer if isinstance(answer, NoModel) else tuple(answer.get(a, a.low) for a in canon.order)
+            self._parts[canon.key] = told
+        if isinstance(told, NoModel):
+            return told
+        return {atom: n for atom, n in zip(canon.order, told) if not atom.defined}
+
+    def follows(self, facts: Iterable[Cond], goal: Cond) -> bool:
+        return self.solve([*facts, negated(goal)]) is NO
+
+    def _decide(self, system: System) -> TermModel | NoModel:
+        found = self._cases(system, [], "cases")
+        if found is UNKNOWN and system.products:
+            found = self._cases(system, system.lemmas.sure, "cases with lemmas")
+        elif found is UNKNOWN and system.alternatives <= MOST_ALTERNATIVES:
+            found = isl_ask(system, ISL_STEPS)
+            self.asked["isl"] += found is not UNKNOWN
+        chooses = any(atom.kind is kinds.ITE for atom in system.atoms)
+        for linear in (True, False) if chooses else ():
+            if found is UNKNOWN and (linear or system.products):
+                found = self._z3.ask(system, linear, FEW_STEPS)
+                self.asked["few steps"] += found is not UNKNOWN
+        if found is UNKNOWN and chooses:
+            found = Ways(self.terms, lambda conds: self.solve(conds) is NO).none(system.conds)
+            self.asked["ways"] += found is NO
+        if found is UNKNOWN:
+            found = self._ask(system, True)
+        if found is UNKNOWN and system.lemmas.chained:
+            found = self._ask(system, True, system.lemmas.chained)
+        if found is UNKNOWN and system.products:
+            found = self._ask(system, False)
+        return found
+
+    def _cases(self, system: System, lemmas: list[Cond], name: str) -> TermModel | NoModel:
+        found = decided(system, lemmas)
+        answer = found if isinstance(found, NoModel) else system.model(found)
+        self.asked[name] += answer is not UNKNOWN
+        return answer
+
+    def _ask(self, system: System, linear: bool, more: Iterable[Cond] = ()) -> TermModel | NoModel:
+        name = "linear" if linear else "products"
+        steps = self.steps[0 if linear else 1]
+        if self.failed[name] >= PATIENCE * steps:
+            return UNKNOWN
+        found = self._z3.ask(system, linear, steps, more)
+        self.asked[name] += found is not UNKNOWN
+        self.failed[name] += 0 if found is not UNKNOWN else max(self._z3.took, 1)
+        return found

@@ -1,0 +1,1 @@
+"""Describe integers as linear forms, and decide from them whether two threads meet."""

@@ -1,0 +1,490 @@
+"""What integers are at run time, as linear forms over thread positions, parameters and loop variables.
+
+Input: integer expressions and conditions of the typed IR.  Output: forms (analysis/linear/forms.py), and facts `form >=
+0`. Invariant: a form equals the expression for every thread, if what `Values.assumed` lists holds; what cannot be said
+linearly is an unknown of its own.  Non-goals: which statement assigns what (the stages walk), and floats.  An unknown
+is `(kind, ...)`; those made of forms stand in analysis/linear/forms.py, and the others are:
+
+    (THREAD,)                  the hardware's index of the thread in its block (for a device function on its own: in its
+                               group)
+    (BLOCK,) (CLUSTER,)        the same of the block (in its cluster, where there are clusters), of the cluster
+    (COUNT, units, place)      how many units a place has, where only the launch tells
+    (VAR, frame, n, where)     the n-th variable that was met, whose value has no form; `where` tells assignments apart
+    (LOOP, frame, n)           a loop variable in the current iteration, where its step is no number
+    (TRIP, loop)               how many iterations of the loop came before this one
+    (ANY, where)               a value that stands for itself: read from memory, or beyond linear arithmetic
+    (OLD, loop, atom)          what `atom` was in an earlier iteration of that loop
+    (SIDE, 1 or 2, atom)       what `atom` is for one of two threads that are compared (analysis/linear/overlap.py)
+
+Assumptions.  Signed arithmetic that leaves its type has no meaning in CUDA, but a proof must show that it does not.
+The inference takes a sum whose factors are small (`REACH`, `LIKELY`) for one that stays in its type.  Each time that is
+noted in `Values.assumed`, and `Values.answer` gives a conclusion together with what was assumed on the way.  Where a
+launch breaks an assumption, the program has no meaning, so that no barrier is missing in one that has: the error is on
+the safe side.  With `Values(proofs=True)` nothing is assumed, and every answer is proved.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from snap._compiler.analysis.linear import forms
+from snap._compiler.analysis.linear.forms import Form, LinearAtom
+from snap._compiler.analysis.solvers.solve import Systems
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.hardware import BLOCK_THREADS, GRID_BLOCKS
+from snap._compiler.ir.integers import Range, held_by
+from snap._compiler.ir.types import THREAD1, Level, Place, Privilege, Scalar, ScalarKind, ValueType
+from snap.record import record
+
+Frame = tuple[int, ...]  # the calls we are in
+
+Fact = Form  # >= 0
+MOST_UNITS = GRID_BLOCKS  # and so many of whatever is counted
+ANY: Range = (-(1 << 63), (1 << 64) - 1)  # of any type
+# How large an unknown may be where a multiple of it is not suspected to overflow its signed type.  Blocks are many, but
+# what they index is memory.
+REACH = {forms.THREAD: BLOCK_THREADS, forms.BLOCK: 1, forms.CLUSTER: 1, forms.COUNT: 1}
+LIKELY = 4096
+
+
+@record
+class Assumption:
+    """That what this form says is a number of the type."""
+
+    form: Form
+    type: Scalar
+
+
+@record
+class Conclusion:
+    """A conclusion.  It is proved where nothing was assumed on the way to it."""
+
+    value: object
+    assumptions: frozenset[Assumption]
+
+    @property
+    def proved(self) -> bool:
+        return not self.assumptions
+
+
+def called(frame: Frame, call: int) -> Frame:
+    """The frame of a call that is made in this one."""
+    inner = (*frame, call)
+    return inner if len(inner) < 8 else _Deep(inner)
+
+
+class _Deep(tuple):
+    """Many calls deep: all that is known is known by frame, so its hash is computed once."""
+
+    hash: int
+
+    def __hash__(self) -> int:
+        try:
+            return self.hash
+        except AttributeError:
+            self.hash = tuple.__hash__(self)
+            return self.hash
+
+
+MOST_BITS = 12  # of what is looked at bit by bit
+
+
+@dataclass(slots=True)
+class Position:
+    """Where the current group's units are: the relative index at each level."""
+
+    index: dict[Level, Form]
+    place: Place
+
+    def entered(self, level: Level, index: Form, place: Place) -> Position:
+        return Position({**self.index, level: index}, place)
+
+    def grouped(self, s: ir.Group) -> Position:
+        """In a group, whose units are counted in it."""
+        level, n = s.privilege.level, s.privilege.n
+        return self._counted(level, s.outer, n, s.place)
+
+    def case(self, s: ir.Split, case: ir.Case) -> tuple[Position, list[Fact]]:
+        """In a case of a split, and what is known of the units that are there."""
+        index = forms.subtract(self.index[s.level], forms.number(case.offset))
+        if case.rest:
+            return self.entered(s.level, forms.remainder(index, case.size), case.place), [index]
+        return self.entered(s.level, index, case.place), [
+            index,
+            forms.subtract(forms.number(case.size - 1), index),
+        ]
+
+    def called(self, s: ir.Call) -> Position:
+        """In a function, whose units are those that it requires."""
+        place = s.function.place
+        return self._counted(place.top, s.place, place.held(place.top).count, place)
+
+    def _counted(self, level: Level, outer: Place, n: int | None, place: Place) -> Position:
+        """Among n units of the level; the index is what it was where these are all that there are."""
+        index, held = self.index.get(level, forms.ZERO), outer.held(level)
+        if level is not Level.GRID and (held is None or held.open or held.count != n):
+            index = forms.remainder(index, n)
+        return self.entered(level, index, place)
+
+
+@dataclass(slots=True)
+class Values:
+    """The forms of the variables in scope, and what is known of each unknown.
+
+    born    the loops (ids, outermost first) in whose bodies an unknown gets a new value each iteration
+    steps   loop variables that grow by so much each iteration of their loop (id, step), or by at least so much:
+    `growing`
+    starts  what they are in the first iteration
+    counts  unknowns that are never negative
+    types   of variables, and of unknown values: they are what the type holds
+    proofs  whether nothing may be assumed; else
+    assumed   what was: forms, and the types that they are taken to stay in
+    """
+
+    known: dict[tuple[Frame, int], Form] = field(default_factory=dict)
+    privileges: dict[LinearAtom, Privilege] = field(default_factory=dict)
+    born: dict[LinearAtom, tuple[int, ...]] = field(default_factory=dict)
+    steps: dict[LinearAtom, tuple[int, int]] = field(default_factory=dict)
+    starts: dict[LinearAtom, Form] = field(default_factory=dict)
+    growing: set[LinearAtom] = field(default_factory=set)
+    counts: set[LinearAtom] = field(default_factory=set)
+    types: dict[tuple, ValueType] = field(default_factory=dict)
+    spans: dict[Form, Range] = field(default_factory=dict)  # of loop variables, whose forms are sums
+    threads: int | None = None  # of the block
+    loops: list[int] = field(default_factory=list)
+    facts: list[Fact] = field(default_factory=list)
+    systems: Systems = field(default_factory=Systems)
+    numbers: dict[int, tuple[int, object]] = field(default_factory=dict)  # of parts of the text, and these
+    met: dict[int, int] = field(default_factory=dict)  # of variables, by their own numbers
+    uids: list[int] = field(default_factory=list)  # of these, what they were
+    proofs: bool = False
+    assumed: dict[Form, Scalar] = field(default_factory=dict)
+
+    def answer(self, value: object) -> Conclusion:
+        """The value, with all that has been assumed up to now and is not plain from the types of what it is about."""
+        open_ = {Assumption(x, type) for x, type in self.assumed.items() if not _inside(self._span(x), held_by(type))}
+        return Conclusion(value, frozenset(open_))
+
+    def read(self, frame: Frame, var: ir.Var) -> Form:
+        found = self.known.get((frame, var.uid))
+        return found if found is not None else self.fresh(frame, var, "start")
+
+    def beyond(self, e: ir.Expr, frame: Frame, at: Position | None, parts: tuple[Form, ...] = ()) -> Form:
+        """Of an expression that has no form; `parts`, where those of its operands are known."""
+        return self.anything((frame, self.number(e)), e.type)
+
+    def number(self, part: object) -> int:
+        """Of an expression, or an access, in the order in which they are first met: names of unknowns are the same in
+        every run, and so is the order in which systems of them are solved.
+        """
+        return self.numbers.setdefault(id(part), (len(self.numbers), part))[0]  # kept, so that its id stays its own
+
+    def _nth(self, uid: int) -> int:
+        """Of a variable, in the order in which they are first met, as of expressions: its own number tells how many
+        were declared in this process before.
+        """
+        found = self.met.setdefault(uid, len(self.uids))
+        if found == len(self.uids):
+            self.uids.append(uid)
+        return found
+
+    def unknown_of(self, variable: tuple[Frame, int], where: object) -> LinearAtom:
+        """What a variable is from this place on."""
+        frame, uid = variable
+        return forms.VAR, frame, self._nth(uid), where
+
+    def fresh(self, frame: Frame, var: ir.Var, where: object) -> Form:
+        self.types[frame, var.uid] = var.type
+        return self.unknown(self.unknown_of((frame, var.uid), where), var.privilege)
+
+    def loop_variable(self, frame: Frame, var: ir.Var, start: Form, step: Form) -> Form:
+        """Where the step is a number it is counted, `start + step * trip`: so loops over own elements, `range(t, n,
+        64)`, are seen to be just that, and what else follows from the number of iterations is seen to go with it.
+        """
+        loop = self.loops[-1]
+        if forms.is_number(step) and step[0]:
+            counted = forms.add(start, self.iteration(loop, var.privilege), step[0])
+            self.spans[counted] = held_by(var.type)
+            return counted
+        self.types[frame, var.uid] = var.type
+        atom, least = (forms.LOOP, frame, self._nth(var.uid)), least_step(step)
+        if least > 0:
+            if self.not_negative(start):
+                self.counts.add(atom)
+            self.steps[atom] = (loop, least)
+            self.starts[atom] = start
+            self.growing.add(atom)
+        return self.unknown(atom, var.privilege)
+
+    def iteration(self, loop: int, privilege: Privilege) -> Form:
+        """How many iterations of the loop came before this one."""
+        atom = (forms.TRIP, loop)
+        self.steps[atom] = (loop, 1)
+        self.starts[atom] = forms.ZERO
+        self.counts.add(atom)
+        return self.unknown(atom, privilege)
+
+    def not_negative(self, x: Form) -> bool:
+        """A sum of what counts from zero and of remainders, y - n * (y / n); or a consequence of what is known here."""
+        if x[0] >= 0 and all(k > 0 and self._counts(atom) for atom, k in x[1]) or self._span(x)[0] >= 0:
+            return True
+        for atom, k in x[1]:
+            if atom[0] == forms.DIV and k < 0 and k % atom[2] == 0:
+                remainder = forms.subtract(atom[1], forms.times(forms.unknown(atom), atom[2]))
+                if self.not_negative(forms.add(x, remainder, k // atom[2])):
+                    return True
+        if not self.facts and not self.proofs:
+            return False
+        known = [*self.facts, *self._bounds([x, *self.facts])] if self.proofs else self.facts
+        return not self.systems.feasible([], [*known, forms.subtract(forms.number(-1), x)])
+
+    def _bounds(self, xs: list[Form]) -> list[Fact]:
+        """Where the unknowns in them lie."""
+        ranges = {atom: self.range_of(atom) for atom in forms.atoms(xs) if atom[0] not in forms.COMPOUND}
+        lower = [forms.subtract(forms.unknown(atom), forms.number(low)) for atom, (low, _) in ranges.items()]
+        return lower + [forms.subtract(forms.number(high), forms.unknown(atom)) for atom, (_, high) in ranges.items()]
+
+    def bits(self, x: Form) -> int:
+        """How many bits it has, as far as that is known; -1 where it is not known to be a number from zero on that has
+        few.
+        """
+        if not self.not_negative(x):
+            return -1
+        threads = [] if self.threads is None else [forms.number(self.threads - 1)]
+        known = [
+            *self.facts,
+            *(forms.subtract(most, forms.unknown((forms.THREAD,))) for most in threads),
+            forms.unknown((forms.THREAD,)),
+        ]
+        for n in range(MOST_BITS + 1):
+            if not self.systems.feasible([], [*known, forms.subtract(x, forms.number(1 << n))]):
+                return n
+        return -1
+
+    def _counts(self, atom: LinearAtom) -> bool:
+        if atom[0] in (forms.MUL, forms.XOR):
+            return self.not_negative(atom[1]) and self.not_negative(atom[2])
+        return atom in self.counts or atom[0] == forms.DIV and self.not_negative(atom[1]) or self.range_of(atom)[0] >= 0
+
+    def within(self, x: Form, low: int, high: int) -> bool:
+        """Whether x is certainly in that range: by the types of what it is made of, or by what is known here."""
+        if x[0] >= low and not x[1]:
+            return x[0] <= high
+        least, most = self._span(x)
+        if least < low and not self.not_negative(forms.subtract(x, forms.number(low))):
+            return False
+        return most <= high or self.not_negative(forms.subtract(forms.number(high), x))
+
+    def _span(self, x: Form) -> Range:
+        """What a sum can be at least and at most."""
+        low = high = x[0]
+        for atom, k in x[1]:
+            ends = [k * end for end in self.range_of(atom)]
+            low, high = low + min(ends), high + max(ends)
+        known = self.spans.get(x)  # a sum may be larger than any type: `x + 2 ** 63`, on the way to a cast
+        return (low, high) if known is None else (max(low, known[0]), min(high, known[1]))
+
+    def range_of(self, atom: LinearAtom) -> Range:
+        """What an unknown can be at least and at most."""
+        match atom:
+            case (forms.THREAD,):
+                return 0, BLOCK_THREADS - 1
+            case (forms.BLOCK,) | (forms.CLUSTER,) | (forms.COUNT, *_):
+                return 0, MOST_UNITS
+            case (forms.DIV, x, n):
+                low, high = self._span(x)
+                return low // n, high // n
+            case (forms.MUL, x, y):
+                ends = [a * b for a in self._span(x) for b in self._span(y)]
+                return min(ends), max(ends)
+            case (forms.XOR, x, y, bits):
+                least, most = zip(self._span(x), self._span(y))
+                bits = bits if bits >= 0 else max(abs(end).bit_length() for end in (*least, *most))
+                return 0 if min(least) >= 0 else -(1 << bits), (1 << bits) - 1
+            case (forms.OLD, _, inner):
+                return self.range_of(inner)
+            case (forms.TRIP, _):
+                return 0, ANY[1]
+            case (forms.ANY, _) if atom in self.types:
+                return held_by(self.types[atom])
+            case (forms.VAR, frame, n, _) | (forms.LOOP, frame, n) if (frame, self.uids[n]) in self.types:
+                return held_by(self.types[frame, self.uids[n]])
+            case _:
+                return ANY
+
+    def anything(self, where: object, type: Scalar) -> Form:
+        self.types[forms.ANY, where] = type
+        return self.unknown((forms.ANY, where), THREAD1)
+
+    def unknown(self, atom: LinearAtom, privilege: Privilege) -> Form:
+        self.privileges[atom] = privilege
+        self.born.setdefault(atom, tuple(self.loops))
+        return forms.unknown(atom)
+
+    def aged(self, loop: int):
+        """The renaming of unknowns when an iteration of `loop` ends: what it gave new values to is what it was in an
+        earlier iteration.
+        """
+
+        def change(atom: LinearAtom) -> LinearAtom | None:
+            if atom[0] in forms.COMPOUND:
+                return None
+            plain = atom[2] if atom[0] == forms.OLD else atom
+            born = self.born.get(plain, ())
+            if loop not in born or atom[0] == forms.OLD and atom[1] in born[: born.index(loop)]:
+                return atom
+            return (forms.OLD, loop, plain)
+
+        return change
+
+
+def least_step(step: Form) -> int:
+    """How much it is at least, where it is a number, or numbers of units; else 0."""
+    return step[0] + sum(k for _, k in step[1]) if all(k > 0 and atom[0] == forms.COUNT for atom, k in step[1]) else 0
+
+
+def is_integer(type: object) -> bool:
+    """A truth value is one, too."""
+    return isinstance(type, Scalar) and not type.is_float
+
+
+def form(e: ir.Expr, values: Values, frame: Frame, at: Position | None) -> Form:
+    """The value of an integer expression.  Sums and products of signed integers are taken not to overflow, as far as
+    `Values` says; those of unsigned ones wrap, and so do shifts, and what is converted to a type that does not hold it.
+    Without a position, nothing but that it is one is known of a unit's index.
+    """
+    match e:
+        case ir.Const(value):
+            return forms.number(int(value)) if isinstance(value, (int, bool)) else values.beyond(e, frame, at)
+        case ir.Read(var) if is_integer(var.type):
+            return values.read(frame, var)
+        case ir.Binary(op, left, right) if _wraps(e.type):
+            a, b = form(left, values, frame, at), form(right, values, frame, at)
+            found = _binary(op, a, b, values, e.type)
+            if found is None:
+                return values.beyond(e, frame, at, (a, b))
+            if op == "<<":
+                return wrapped(found, e.type, values)
+            return _held(found, e.type, values) if op in "+-*" else found  # others do not leave the type
+        case ir.UnitId(target, place) if at is not None:
+            return unit_index(target, place, at)
+        case ir.UnitCount(target):
+            return forms.unknown((forms.COUNT, str(target), str(e.place)))
+        case ir.Cast(value) if is_integer(value.type) and _wraps(e.type):
+            return wrapped(form(value, values, frame, at), e.type, values)
+        case ir.Unary("-", value) if _wraps(e.type):
+            return _held(forms.times(form(value, values, frame, at), -1), e.type, values)
+        case _:
+            return values.beyond(e, frame, at)
+
+
+def _wraps(type: ValueType) -> bool:
+    """Whether it is an integer that is computed with: no truth value, and no vector of them."""
+    return isinstance(type, Scalar) and type.is_integer
+
+
+def _inside(inner: Range, outer: Range) -> bool:
+    return outer[0] <= inner[0] and inner[1] <= outer[1]
+
+
+def wrapped(x: Form, type: Scalar, values: Values) -> Form:
+    """The number of that type that is x up to a multiple of 2 ** bits: x itself where the type certainly holds it."""
+    low, high = held_by(type)
+    if values.within(x, low, high):
+        return x
+    return forms.add(forms.remainder(forms.subtract(x, forms.number(low)), 1 << type.bits), forms.number(low))
+
+
+def _held(x: Form, type: Scalar, values: Values) -> Form:
+    """The result of arithmetic.  Where a signed one may be far too large it is followed as it wraps in practice, too: a
+    guess, and one on the safe side, since the program has no meaning where the two differ.
+    """
+    if type.kind is ScalarKind.INT and not values.proofs:
+        reach = abs(x[0]) + sum(abs(k) * REACH.get(atom[0], LIKELY) for atom, k in x[1])
+        if not reach >> (type.bits - 1):
+            if x[1]:
+                values.assumed[x] = type
+            return x
+    return wrapped(x, type, values)
+
+
+def _binary(op: str, a: Form, b: Form, values: Values, type: Scalar) -> Form | None:
+    match op:
+        case "+":
+            return forms.add(a, b)
+        case "-":
+            return forms.subtract(a, b)
+        case "*":
+            if forms.is_number(a):
+                return forms.times(b, a[0])
+            if forms.is_number(b):
+                return forms.times(a, b[0])
+            low, high = sorted((a, b), key=forms.placed)
+            return forms.unknown((forms.MUL, low, high))
+        case "/" | "//" | ">>" | "%" | "mod" | "&" if forms.is_number(b):
+            n = (
+                1 << b[0]
+                if op == ">>" and 0 <= b[0] < type.bits
+                else b[0] + 1
+                if op == "&" and b[0] >= 0 and (b[0] + 1) & b[0] == 0
+                else b[0]
+                if op in ("/", "//", "%", "mod")
+                else 0
+            )
+            if n >= 1 and (op not in ("/", "%") or values.not_negative(a)):  # the others round down, as forms do
+                return forms.quotient(a, n) if op in ("/", "//", ">>") else forms.remainder(a, n)
+        case "^":
+            return forms.exclusive(a, b, -1 if -1 in (bits := (values.bits(a), values.bits(b))) else max(bits))
+        case "<<" if forms.is_number(b) and 0 <= b[0] < type.bits:
+            return forms.times(a, 1 << b[0])
+    return None
+
+
+def counted(x: Form, type: Scalar, values: Values) -> Form:
+    """What a variable is that iterations, nobody knows how many, have counted up to x.  A signed one is taken not to
+    leave its type.
+    """
+    if type.kind is ScalarKind.UINT or values.proofs:
+        return wrapped(x, type, values)
+    values.assumed[x] = type
+    return x
+
+
+def unit_index(target: Privilege, place: Place, at: Position) -> Form:
+    """As the head of ir/nodes.py defines it."""
+    levels = [(level, held) for level, held in place.levels if level >= target.level]
+    result = forms.ZERO
+    for i, (level, held) in enumerate(levels):
+        if i and not forms.is_number(result):
+            if held.count is None:
+                return forms.unknown((forms.ANY, (forms.COUNT, str(target), str(place))))
+            result = forms.times(result, held.count)
+        if level is not Level.GRID:
+            result = forms.add(result, at.index[level])
+    return forms.quotient(result, target.n)
+
+
+def facts(cond: ir.Expr, truth: bool, values: Values, frame: Frame, at: Position) -> list[Fact]:
+    """What follows from a condition being true (or false)."""
+    match cond:
+        case ir.Unary("not", value):
+            return facts(value, not truth, values, frame, at)
+        case ir.Logical(op, left, right) if (op == "and") == truth:
+            return [*facts(left, truth, values, frame, at), *facts(right, truth, values, frame, at)]
+        case ir.Compare(op, left, right) if is_integer(left.type):
+            a, b = form(left, values, frame, at), form(right, values, frame, at)
+            if not truth:
+                op = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}[op]
+            one = forms.number(1)
+            match op:
+                case "<":
+                    return [forms.subtract(forms.subtract(b, a), one)]
+                case "<=":
+                    return [forms.subtract(b, a)]
+                case ">":
+                    return [forms.subtract(forms.subtract(a, b), one)]
+                case ">=":
+                    return [forms.subtract(a, b)]
+                case "==":
+                    return [forms.subtract(a, b), forms.subtract(b, a)]
+    return []

@@ -1,0 +1,37 @@
+"""The checker: untyped tree -> typed IR, or everything that is wrong with it.
+
+Input: a `Definition` (tree, captured names, requirements).  Output: an `ir.Function`.  Invariant: after it passes, no
+later stage refuses the program, but for what cannot be synchronized: that is decided when a function is defined, too,
+by the passes of sync/ up to `plan` (docs/system.md, "Decisions").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from snap._compiler.check.core.state import Elaboration
+from snap._compiler.check.functions.function import instantiate
+from snap._compiler.check.functions.signatures import constexpr_names, required
+from snap._compiler.frontend.definition import Definition
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.depth import uncollected
+from snap.diag.error import Diagnostic, SnapError
+
+__all__ = ["check", "constexpr_names", "required"]
+
+
+def check(definition: Definition, constexprs: Mapping[str, object] | None = None) -> ir.Function:
+    """The typed IR of a function, calls instantiated; raises SnapError with all errors in `.all`."""
+    constexprs = constexprs or {}
+    try:
+        with uncollected():
+            return instantiate(Elaboration(), definition, constexprs, None, {}).function
+    except RecursionError:
+        raise SnapError(
+            Diagnostic(
+                "SNAP017",
+                f"`{definition.tree.name}` is nested too deeply",
+                definition.tree.head,
+                help="split the expression or the function",
+            )
+        ) from None

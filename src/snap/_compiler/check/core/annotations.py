@@ -1,0 +1,479 @@
+"""Annotations: the type and the privilege of what is declared.
+
+Input: the tree of an annotation.  Output: a `Spec` and, where `@` is written, a privilege.  Invariant: sizes are
+positive constants; the dimensions of a shaped pointer are integer expressions over grid-level values.  Non-goals:
+whether the privilege is allowed here (check/statements/control.py).
+"""
+
+from __future__ import annotations
+
+import difflib
+
+from snap._compiler.check.core import convert
+from snap._compiler.check.core.bindings import Constant
+from snap._compiler.check.core.names import as_number, as_type, resolve
+from snap._compiler.check.core.outside import describe_object, type_in_place_of
+from snap._compiler.check.core.state import Abort, Checker, Want
+from snap._compiler.check.operations.expressions import expression, scalar
+from snap._compiler.frontend import tree
+from snap._compiler.frontend.printer import expression as expression_text
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.hardware import SWIZZLES
+from snap._compiler.ir.types import THREAD1, Array, Element, Level, Privilege, Scalar, Space, ValueType
+from snap._compiler.ir.walk import walk
+from snap._compiler.ir.word import Word
+from snap.diag.error import Label
+from snap.diag.span import Span
+from snap.record import record, replace
+from snap.surface import LevelName, Marker, one_dimension
+
+
+class SpecKind(Word):
+    """What an annotation declares."""
+
+    VALUE = "value"  # a scalar, vector or local array
+    SHARED = "shared"
+    PIPELINE = "pipeline"
+    POINTER = "pointer"
+    REF = "ref"
+    CONSTEXPR = "constexpr"
+
+
+@record
+class Spec:
+    kind: SpecKind
+    type: ValueType
+    shape: tuple[ir.Expr, ...] | None = None
+    const: bool = False
+    space: Space = Space.GENERIC
+    swizzle: int = 0
+    spread: ir.Spread = ir.Spread.NONE
+    depth: int = 0
+    lag: int | None = None
+    extent: ir.Expr | None = None  # of a shared array, the first one, where a launch decides it
+    part: tuple[str, int] | None = None  # of copies: `block[n]`, n neighbours, or `every=n`, every n-th block
+
+
+def privilege_of(c: Checker, e: tree.Expr) -> Privilege | None:
+    """The privilege an expression denotes, None if it denotes something else."""
+    match e:
+        case tree.Name() | tree.Attribute() | tree.Known():
+            found = resolve(c, e)
+            if isinstance(found, Privilege):
+                return found
+            if isinstance(found, LevelName):
+                if found.units == 1:
+                    raise c.type_error(
+                        f"`{found}` is a level, and a privilege says how many of its units",
+                        e.span,
+                        help=f"write `{found}[1]`",
+                    )
+                return Privilege(found.level, found.units)
+            return None
+        case tree.Subscript(value, index):
+            found = resolve(c, value)
+            if not isinstance(found, LevelName):
+                return None
+            if len(index) > 1:
+                counts = tuple(n.value if isinstance(n, tree.Number) else None for n in index)
+                raise c.type_error(
+                    "the count of a privilege is one positive constant", e.span, help=one_dimension(found.word, counts)
+                )
+            n = constant_int(c, index[0], f"the count of `{found}[...]`")
+            if n < 1:
+                raise c.type_error(
+                    "the count of a privilege is one positive constant",
+                    e.span,
+                    help=f"write `{found.word}[1]`, or another positive constant",
+                )
+            return Privilege(found.level, n * found.units)
+        case _:
+            return None
+
+
+def wanted_privilege(c: Checker, e: tree.Expr, where: str) -> Privilege:
+    p = privilege_of(c, e)
+    if p is None:
+        raise c.type_error(
+            f"{where} takes a privilege, such as `thread[32]`",
+            e.span,
+            help="`thread[1]`, `warp`, `block[1]`: a level, and in brackets how many units of it",
+        )
+    return p
+
+
+def constant_value(c: Checker, e: tree.Expr, what: str, help: str = "") -> ir.Const:
+    """A compile-time constant."""
+
+    value = expression(c, e, Want(THREAD1, f"{what} must be a compile-time constant"))
+    if not isinstance(value, ir.Const):
+        loop = next((part.var for part in walk(value) if isinstance(part, ir.Read) and part.var.uid in c.ranges), None)
+        raise c.type_error(
+            f"{what} must be a compile-time constant",
+            e.span,
+            "known only at run time",
+            () if loop is None else (Label(loop.span, "the variable of a loop, also of one that is unrolled"),),
+            help=f"use a literal, a captured Python number, or a `constexpr` name{help}"
+            + (f"; a value that is made of `{loop.name}` is `const(int)`, not `constexpr(int)`" if loop else ""),
+        )
+    return value
+
+
+def constant_int(c: Checker, e: tree.Expr, what: str, help: str = "") -> int:
+    value = constant_value(c, e, what, help)
+    if not value.type.is_integer:
+        raise c.type_error(
+            f"{what} must be an integer", e.span, help="write a whole number; `//` divides without a fraction"
+        )
+    return value.value
+
+
+def size_of_dimension(c: Checker, e: tree.Expr, help: str = "") -> int:
+    n = constant_int(c, e, "the size of an array", help)
+    if n < 1:
+        raise c.type_error(f"an array cannot have a dimension of {n}", e.span, help="write a positive constant")
+    return n
+
+
+def annotation(c: Checker, e: tree.Expr) -> tuple[Spec, Privilege | None, Span | None]:
+    """`T`, `T @ p` -> spec, p, where p is written."""
+    match e:
+        case tree.Binary("@", left, right):
+            return type_spec(c, left), wanted_privilege(c, right, "`@`"), right.span
+        case _:
+            return type_spec(c, e), None, None
+
+
+def type_spec(c: Checker, e: tree.Expr, help: str = "") -> Spec:
+    match e:
+        case tree.Name() | tree.Attribute() | tree.Known():
+            return Spec(SpecKind.VALUE, _element(c, e))
+        case tree.Subscript(value, index):
+            elem = _element(c, value)
+            return Spec(SpecKind.VALUE, Array(elem, tuple(size_of_dimension(c, d, help) for d in index)))
+        case tree.Call(function, args, keywords):
+            found = resolve(c, function)
+            if isinstance(found, Marker) and found.annotation:
+                return _constructed(c, found.word, args, keywords, e.span)
+        case tree.Binary("@", _, _):
+            raise c.type_error("one `@` too many", e.span, help="write `type @ privilege` once")
+    raise _not_a_type(c, e)
+
+
+def _not_a_type(c: Checker, e: tree.Expr) -> Abort:
+    return c.type_error(
+        "this is not a type",
+        e.span,
+        help="types: `int`, `float`, `u32`, `float4`, `float[4]`, `shared(float[16, 8])`, `ptr(const(float))`, ...",
+    )
+
+
+_SCALARS = "scalars: bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64, int, float"
+
+
+def _element(c: Checker, e: tree.Expr) -> Element:
+    found = resolve(c, e)
+    type = as_type(found)
+    if found is None:
+        raise _not_a_type(c, e)
+    if isinstance(found, Marker) and found.annotation:
+        raise c.type_error(f"`{found.word}` takes its type in parentheses", e.span, help=f"write {_FORMS[found.word]}")
+    if type is None:
+        given = found.value.value if isinstance(found, Constant) else found
+        text = f"the number {given}" if as_number(given) is not None else describe_object(found)
+        known = type_in_place_of(found)
+        raise c.type_error("this is not a type", e.span, text, help=f"{known}; {_SCALARS}" if known else _SCALARS)
+    return type
+
+
+def _constructed(
+    c: Checker, word: str, args: tuple[tree.Expr, ...], keywords: tuple[tuple[str, tree.Expr], ...], span: Span
+) -> Spec:
+    options = dict(keywords)
+    match word:
+        case "const" if len(args) == 1 and not options:
+            inner = type_spec(c, args[0])
+            if inner.kind not in (SpecKind.VALUE, SpecKind.SHARED):
+                raise c.type_error("`const(...)` wraps a scalar, vector or array type", span, help=_FORMS["const"])
+            return replace(inner, const=True)
+        case "constexpr" if len(args) == 1 and not options:
+            inner = type_spec(c, args[0])
+            if not (inner.kind is SpecKind.VALUE and isinstance(inner.type, Scalar)):
+                raise c.type_error(
+                    "`constexpr(...)` wraps a scalar type",
+                    span,
+                    help="`constexpr(int)`; a table of constants is a NumPy array bound outside of the function",
+                )
+            return Spec(SpecKind.CONSTEXPR, inner.type, const=True)
+        case "ref" if len(args) == 1 and not options:
+            inner = type_spec(c, args[0])
+            if not (inner.kind is SpecKind.VALUE and isinstance(inner.type, Array)):
+                raise c.type_error(
+                    "`ref(...)` takes a local array type, such as `ref(float[4])`",
+                    span,
+                    help="`ref(float[4])`; a scalar is given by value, and returned",
+                )
+            return Spec(SpecKind.REF, inner.type)
+        case "shared" if len(args) == 1:
+            return _shared(c, args[0], options, span)
+        case "ptr" if 1 <= len(args) <= 2 and not options:
+            return _pointer(c, args, span)
+        case "pipeline" if len(args) == 2 and options.keys() <= {"lag"}:
+            return _pipeline(c, args, options, span)
+    raise c.type_error(f"`{word}(...)` is given the wrong arguments", span, help=_FORMS[word])
+
+
+_FORMS = {
+    "const": "`const(float)`",
+    "constexpr": "`constexpr(int)`",
+    "ref": "`ref(float[4])`",
+    "shared": (
+        "`shared(float[16, 8])`, `shared(bf16[64, 64], swizzle=128)`, `shared(float[256], across=block)`,"
+        " `shared(float[n], upto=4096)`"
+    ),
+    "ptr": "`ptr(float)`, `ptr(const(float))`, `ptr(float, (M, N))`",
+    "pipeline": "`pipeline(shared(float[128, 16]), 3)`, `pipeline(shared(bf16[128, 64], swizzle=128), 4, lag=1)`",
+}
+
+
+def _shared(c: Checker, arg: tree.Expr, options: dict[str, tree.Expr], span: Span) -> Spec:
+    extent, upto = None, options.get("upto")
+    if upto is None:
+        inner = type_spec(c, arg, f"; for a size that a launch decides, say how large it may get: {_UPTO}")
+    else:
+        extent, type = _at_launch(c, arg, upto)
+        inner = Spec(SpecKind.VALUE, type)
+    swizzle, spread = 0, ir.Spread.NONE
+    part = copied_by(c, options)
+    for name, value in options.items():
+        if name == "swizzle":
+            swizzle = constant_int(c, value, "`swizzle`")
+            if swizzle not in SWIZZLES:
+                raise c.type_error(
+                    "a swizzle is 32, 64 or 128 bytes", value.span, help="`swizzle=128`, where rows are 128 bytes long"
+                )
+        elif name in ("across", "copies"):
+            if not (part is not None and name == "copies" or _is_block(c, value)):
+                raise c.type_error(
+                    f"`{name}=` names the level that shares the memory: `block`", value.span, help=f"`{name}=block`"
+                )
+            if spread:
+                raise c.type_error(
+                    "memory is either `across` the blocks, a part each, or `copies`, the same for each",
+                    value.span,
+                    help="leave one of the two out",
+                )
+            spread = ir.Spread(name)
+        elif name not in ("upto", "every"):
+            raise c.type_error(f"`shared` has no option `{name}`", value.span, help=_FORMS["shared"])
+    if inner.kind is not SpecKind.VALUE:
+        raise c.type_error(
+            "`shared(...)` takes an array type, such as `shared(float[16, 8])`", span, help=_FORMS["shared"]
+        )
+    if extent is not None and upto is not None and spread:
+        raise c.type_error(
+            f"memory of a cluster, `{spread}=block`, has the same size in every launch",
+            upto.span,
+            help="leave `upto=` out, and declare the largest size that is needed",
+        )
+    shared = {"space": Space.SHARED, "swizzle": swizzle, "spread": spread, "extent": extent, "part": part}
+    return Spec(SpecKind.SHARED, inner.type, const=inner.const, **shared)
+
+
+def _is_block(c: Checker, e: tree.Expr) -> bool:
+    level = resolve(c, e)
+    return isinstance(level, LevelName) and (level.level, level.units) == (Level.BLOCK, 1)
+
+
+def copied_by(c: Checker, options: dict[str, tree.Expr]) -> tuple[str, int] | None:
+    """The blocks that hold copies of one value, where these are not all of the cluster's: n neighbours
+    (`copies=block[n]`), or every n-th (`copies=block, every=n`).
+    """
+    copies, every = options.get("copies"), options.get("every")
+    if every is None:
+        told = privilege_of(c, copies) if isinstance(copies, tree.Subscript) else None
+        return ("block", told.n) if told is not None and told.level is Level.BLOCK else None
+    if copies is None or not _is_block(c, copies):
+        raise c.type_error(
+            "`every=` says which blocks hold copies of one value, and belongs to `copies=block`",
+            every.span,
+            help="`shared(bf16[64, 64], copies=block, every=2)`: blocks 0, 2, ... hold one value, 1, 3, ... another",
+        )
+    return "every", constant_int(c, every, "`every`")
+
+
+# A size that a launch decides is computed before anything runs: of what a launch passes, and of constants.  The other
+# extents are constants, so that where an element lies does not depend on it.
+def _at_launch(c: Checker, arg: tree.Expr, upto: tree.Expr) -> tuple[ir.Expr | None, Array]:
+    """The first extent, None where it is a constant, and the type with the most that it may be."""
+    if not c.definition.kernel:
+        raise c.fail(
+            "SNAP012",
+            "shared memory whose size a launch decides is declared by the kernel",
+            upto.span,
+            help="declare it in the kernel, and hand it to this function: `s: ptr(shared(float))`",
+        )
+    most = constant_int(c, upto, "`upto`")
+    if most < 1:
+        raise c.type_error(f"`upto={most}`: an array has at least one element", upto.span, help=_UPTO)
+    if not isinstance(arg, tree.Subscript):
+        raise c.type_error("`upto=` bounds the first extent of an array", upto.span, help=_UPTO)
+    extent = expression(c, arg.index[0], Want(c.privilege, "is decided once for a launch"))
+    if not extent.type.is_integer:
+        raise c.type_error(
+            "the size of an array must be an integer", arg.index[0].span, help=f"cast it, `int(...)`; {_UPTO}"
+        )
+    rest = tuple(size_of_dimension(c, n, "; a launch decides the first extent only") for n in arg.index[1:])
+    if isinstance(extent, ir.Const):
+        if not 1 <= extent.value <= most:
+            raise c.type_error(
+                f"{extent.value} is not among 1 to {most}, as `upto={most}` has it",
+                arg.index[0].span,
+                help=f"a size that every launch shares needs no `upto=`: `shared({expression_text(arg)})`",
+            )
+        return None, Array(_element(c, arg.value), (int(extent.value), *rest))
+    for part in walk(extent):
+        if (
+            not isinstance(part, _COMPUTED_AT_LAUNCH)
+            or not isinstance(part.type, Scalar)
+            or part.type.is_float
+            or isinstance(part, ir.Math)
+            and part.op not in ("min", "max", "abs")
+        ):
+            raise _unknown_at_launch(c, arg.index[0])
+        if isinstance(part, ir.Read) and (part.var.uid not in c.given or part.var.name in c.assigned):
+            raise _unknown_at_launch(c, arg.index[0], part.var)
+    return convert.settled(extent), Array(_element(c, arg.value), (most, *rest))
+
+
+_UPTO = "`shared(float[n], upto=4096)`"
+_COMPUTED_AT_LAUNCH = (ir.Const, ir.Read, ir.Unary, ir.Binary, ir.Compare, ir.Logical, ir.Select, ir.Math, ir.Cast)
+
+
+def _unknown_at_launch(c: Checker, e: tree.Expr, var: ir.Var | None = None) -> Abort:
+    why = "it is more than arithmetic on parameters of the kernel"
+    if var is not None:
+        why = (
+            f"`{var.name}` is assigned in the kernel"
+            if var.name in c.assigned and var.uid in c.given
+            else f"`{var.name}` is not a parameter of the kernel"
+        )
+    return c.type_error(
+        "the size of this array is not known at launch",
+        e.span,
+        why,
+        (Label(var.span, f"`{var.name}` comes from here"),) if var is not None else (),
+        note="a launch allocates the shared memory of its blocks before any thread runs",
+        help="write it with the kernel's parameters and constants, `shared(float[2 * n + 1], upto=4096)`",
+    )
+
+
+def _pipeline(c: Checker, args: tuple[tree.Expr, ...], options: dict[str, tree.Expr], span: Span) -> Spec:
+    inner = type_spec(c, args[0])
+    depth = constant_int(c, args[1], "the depth of a pipeline")
+    if inner.extent is not None:
+        raise c.type_error(
+            "the slots of a pipeline have a constant size",
+            args[0].span,
+            help="leave `upto=` out, and declare the largest size",
+        )
+    if inner.kind is not SpecKind.SHARED or not isinstance(inner.type, Array) or inner.const or depth < 1:
+        raise c.type_error(
+            "a pipeline has a shared array type and a positive number of stages", span, help=_FORMS["pipeline"]
+        )
+    lag = None
+    if "lag" in options:
+        lag = constant_int(c, options["lag"], "`lag`")
+        if not 0 <= lag < depth:
+            raise c.type_error(
+                f"`lag` is how many stages later a slot is released: at least 0, and less than the {depth} there"
+                f" are, not {lag}",
+                options["lag"].span,
+                help="`lag=1` keeps one stage's wgmma in flight; a deeper pipeline allows more",
+            )
+    return Spec(
+        SpecKind.PIPELINE,
+        Array(inner.type.elem, (depth, *inner.type.shape)),
+        None,
+        False,
+        Space.SHARED,
+        inner.swizzle,
+        inner.spread,
+        depth,
+        lag,
+        part=inner.part,
+    )
+
+
+def _pointer(c: Checker, args: tuple[tree.Expr, ...], span: Span) -> Spec:
+    inner = type_spec(c, args[0])
+    if inner.kind not in (SpecKind.VALUE, SpecKind.SHARED) or isinstance(inner.type, Array):
+        raise c.type_error("`ptr(...)` points to a scalar or vector type", span, help=_FORMS["ptr"])
+    if inner.spread:
+        raise c.type_error(
+            f"a pointer does not say `{inner.spread}=`: how its memory is spread is decided where it is declared",
+            span,
+            help="lower the memory to a block, or to threads of it, and pass that",
+        )
+    shape = None
+    if len(args) == 2:
+        items = chosen(c, args[1]) if _is_choice(args[1]) else (args[1],)
+        if not items:
+            raise c.type_error("a shape has at least one dimension", args[1].span, help=_FORMS["ptr"])
+        shape = tuple(_dimension(c, item) for item in items)
+    return Spec(SpecKind.POINTER, inner.type, shape, inner.const, inner.space)
+
+
+def chosen(c: Checker, e: tree.Expr | None) -> tuple[tree.Expr, ...]:
+    """What an option of a form names: one thing, several in parentheses, or what a constant chooses of the two sides of
+    an `if-else`; `()` is nothing.
+    """
+    while isinstance(e, tree.Conditional):
+        decides = scalar(c, e.cond, Want(c.place.privilege, "chooses between two ways to write a form"))
+        if not isinstance(decides, ir.Const):
+            message = "this is chosen when the kernel is compiled, and the condition is not a constant"
+            raise c.type_error(message, e.cond.span, help="decide it with a constant: `C if OWN else ()`")
+        e = e.then if decides.value else e.other
+    return () if e is None else e.items if isinstance(e, tree.Sequence) else (e,)
+
+
+def _is_choice(e: tree.Expr) -> bool:
+    """Whether it is several dimensions, or chooses between several; else it is one, which a launch may decide."""
+    if isinstance(e, tree.Conditional):
+        return _is_choice(e.then) or _is_choice(e.other)
+    return isinstance(e, tree.Sequence)
+
+
+def _dimension(c: Checker, e: tree.Expr) -> ir.Expr:
+    held, c.no_calls = c.no_calls, "the shape of a pointer"
+    try:
+        value = expression(
+            c, e, Want(c.place.privilege, "is a dimension of the array, the same for all threads", agree=True)
+        )
+    finally:
+        c.no_calls = held
+    if not isinstance(value.type, Scalar) or not value.type.is_integer:
+        raise c.type_error(
+            "a dimension is an integer",
+            e.span,
+            help="a dimension is a number, or an integer parameter: `ptr(float, (M, N))`",
+        )
+    if isinstance(value, ir.Const) and value.value < 1:
+        raise c.type_error(
+            f"an array cannot have a dimension of {value.value}",
+            e.span,
+            help="dimensions are 1 or more; a pointer without a shape takes any length: `ptr(float)`",
+        )
+    return value
+
+
+def text_option(c: Checker, options: dict[str, tree.Expr], name: str, choices: tuple[str, ...], default: str) -> str:
+    if name not in options:
+        return default
+    e = options.pop(name)
+    value = e.value if isinstance(e, tree.Text) else resolve(c, e) if isinstance(e, tree.Name) else None
+    if value not in choices:
+        close = difflib.get_close_matches(value, choices, n=1) if isinstance(value, str) else []
+        way = f'write `{name}="{close[0]}"`' if close else f'write one of these in quotes, `{name}="..."`'
+        raise c.type_error(f"`{name}` is one of {', '.join(choices)}", e.span, help=way)
+    return value

@@ -1,0 +1,314 @@
+"""Scalar types at work: C's conversions, and folding of constants with CUDA's arithmetic.
+
+Input: typed operands.  Output: typed expressions with every conversion explicit.  Invariant: a `Const` holds a value of
+its type (integers in range, f32 and narrower already rounded).  Non-goals: privileges.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from fractions import Fraction
+
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.integers import COMPARISONS, exact, fits, wrap
+from snap._compiler.ir.types import BF16, BOOL, F16, F32, F64, I32, I64, INT, TRUTH, U64, Scalar
+from snap.diag.span import Span
+from snap.record import replace
+
+
+def literal(value: int | float | bool, span: Span) -> ir.Const | None:
+    """A literal or captured number; None when no type holds it."""
+    if isinstance(value, bool):
+        return ir.Const(value, BOOL, span=span)
+    if isinstance(value, int):
+        for type in (I32, I64, U64):
+            if fits(value, type):
+                return ir.Const(value, type, weak=True, span=span)
+        return None
+    return ir.Const(float(value), F32, weak=True, span=span)
+
+
+PRECISION = {
+    F64: (53, -1074),
+    F32: (24, -149),
+    F16: (11, -24),
+    BF16: (8, -133),
+}  # bits that count, exponent of the smallest number above zero
+LARGEST = {F64: sys.float_info.max, F32: 3.4028234663852886e38, F16: 65504.0, BF16: 3.3895313892515355e38}
+
+
+def round_float(value: int | float, type: Scalar) -> float:
+    """Round to nearest even in `type`, once, whatever it comes from."""
+    if value == 0 or isinstance(value, float) and not math.isfinite(value):
+        return float(value)
+    bits, least = PRECISION[type]
+    exact = Fraction(value)
+    size = abs(exact.numerator).bit_length() - exact.denominator.bit_length()  # 2^size-1 < |value| < 2^size+1
+    size += abs(exact) >= Fraction(2) ** size
+    step = Fraction(2) ** max(size - bits, least)
+    rounded = abs(round(exact / step) * step)
+    return math.copysign(float(rounded) if rounded <= LARGEST[type] else math.inf, value)
+
+
+def constant(value: int | float | bool, type: Scalar, span: Span, weak: bool = False, source: Scalar = F32) -> ir.Const:
+    """`value`, of type `source` if it is a float, converted to `type` as CUDA converts it."""
+    if type.kind is TRUTH:
+        return ir.Const(bool(value), type, weak, span=span)
+    if type.is_float:
+        if weak and isinstance(value, float):
+            return ir.Const(value, type, weak, span=span)
+        return ir.Const(round_float(value, F64 if weak else type), type, weak, span=span)
+    if isinstance(value, float):
+        value = _saturated(value, source, type)
+    return ir.Const(wrap(int(value), type), type, weak, span=span)
+
+
+def _saturated(value: float, source: Scalar, type: Scalar) -> int:
+    """Toward zero, and to the nearest end of the range.  A NaN is 0; where 64 bits are involved it is the top bit
+    alone, clamped to fewer bits.
+    """
+    low, high = (-(1 << (type.bits - 1)), (1 << (type.bits - 1)) - 1) if type.kind is INT else (0, (1 << type.bits) - 1)
+    if math.isnan(value):
+        top = low if type.kind is INT else 1 << (type.bits - 1) if type.bits >= 32 else high
+        return top if 64 in (source.bits, type.bits) else 0
+    return low if value <= low else high if value >= high else int(value)
+
+
+def extreme(name: str, values: list[int | float]) -> int | float:
+    """`min` or `max` of constants: a NaN gives way to a number, and -0.0 is below 0.0."""
+    numbers = [v for v in values if v == v]
+    if not numbers:
+        return values[0]
+    return (min if name == "min" else max)(numbers, key=lambda v: (v, math.copysign(1, v)))
+
+
+def cast(value: ir.Expr, type: Scalar, span: Span | None = None) -> ir.Expr:
+    weak, number = is_weak(value), isinstance(value, ir.Const)
+    if weak and not number:
+        return _taking(value, type)
+    if not weak and (value.type is type or value.type == type):  # mostly the very same
+        return value
+    span = span or value.span
+    return constant(value.value, type, span, source=value.type) if number else ir.Cast(value, type, span=span)
+
+
+# ---- literals: a number takes the type of what it meets, and so does a choice between numbers
+
+
+def is_weak(value: ir.Expr) -> bool:
+    """A literal; or one of several that `if-else`, `min` and `max` choose from, whichever it is."""
+    if type(value) is ir.Const:
+        return value.weak
+    if type(value) is ir.Select:
+        return is_weak(value.then) and is_weak(value.other)
+    return type(value) is ir.Math and value.op in ("min", "max") and all(map(is_weak, value.args))
+
+
+def numbers(value: ir.Expr) -> list[ir.Const]:
+    """The literals that a weak value is one of."""
+    match value:
+        case ir.Select(_, then, other):
+            return [*numbers(then), *numbers(other)]
+        case ir.Math(args=args):
+            return [number for arg in args for number in numbers(arg)]
+    return [value]
+
+
+def _taking(value: ir.Select | ir.Math, type: Scalar) -> ir.Expr:
+    """A choice between literals with the type that it meets."""
+    if isinstance(value, ir.Select):
+        return replace(value, then=cast(value.then, type), other=cast(value.other, type), type=type)
+    if (
+        type.is_float
+        or type.is_integer
+        and all(number.type.is_integer and fits(int(number.value), type) for number in numbers(value))
+    ):
+        return replace(value, args=tuple(cast(arg, type) for arg in value.args), type=type)
+    return ir.Cast(_taking(value, value.type), type, span=value.span)  # which is the least changes where numbers wrap
+
+
+def weakly(value: ir.Expr, type: Scalar) -> ir.Expr:
+    """A weak value seen as one of `type`, and weak still."""
+    again = lambda part: weakly(part, type)  # noqa: E731
+    match value:
+        case ir.Select(_, then, other):
+            return replace(value, then=again(then), other=again(other), type=type)
+        case ir.Math(args=args):
+            return replace(value, args=tuple(map(again, args)), type=type)
+    return constant(value.value, type, value.span, True)
+
+
+def _negated(op: str, value: ir.Select | ir.Math, span: Span) -> ir.Expr:
+    """`-` and `~` of a choice between literals: the choice between theirs."""
+    if isinstance(value, ir.Select):
+        then, other = unary(op, value.then, span), unary(op, value.other, span)
+        type = common_type(then, other)
+        return ir.Select(value.cond, weakly(then, type), weakly(other, type), type, span=span)
+    args = [unary(op, arg, span) for arg in value.args]
+    type = common_type(*args)
+    return ir.Math(
+        {"min": "max", "max": "min"}[value.op], tuple(weakly(arg, type) for arg in args), type, value.fast, span=span
+    )
+
+
+# ---- C's conversions
+
+
+def promoted(type: Scalar) -> Scalar:
+    """C's integer promotion."""
+    return I32 if type.kind is TRUTH or (type.is_integer and type.bits < 32) else type
+
+
+def common_type(left: ir.Expr, right: ir.Expr) -> Scalar | None:
+    """C's usual arithmetic conversions; a literal takes the other's type.  None: f16 with bf16, which have no common
+    type.
+    """
+    a, b = left.type, right.type
+    weak = is_weak(left)
+    if weak != is_weak(right):
+        return _meet_literal(left, b) if weak else _meet_literal(right, a)
+    if a.is_float or b.is_float:
+        if a.is_float and b.is_float and a != b and a.bits == b.bits:
+            return None
+        return max((t for t in (a, b) if t.is_float), key=lambda t: t.bits)
+    return _wider(promoted(a), promoted(b))
+
+
+def _wider(a: Scalar, b: Scalar) -> Scalar:
+    """C's choice between two integers of at least 32 bits."""
+    if a.kind == b.kind:
+        return a if a.bits >= b.bits else b
+    signed, unsigned = (a, b) if a.kind is INT else (b, a)
+    return unsigned if unsigned.bits >= signed.bits else signed
+
+
+def _meet_literal(value: ir.Expr, other: Scalar) -> Scalar:
+    """The type of what it meets, if that holds it; else as in C, with the number in the narrowest of int, i64 and u64:
+    `u & -16` is u32.
+    """
+    if other.is_float:
+        return other
+    if value.type.is_float:
+        return F32
+    type = other = promoted(other)
+    for number in (int(number.value) for number in numbers(value)):
+        type = type if fits(number, other) else _wider(type, literal(number, value.span).type)
+    return type
+
+
+def implicit(value: ir.Expr, type: Scalar) -> bool:
+    """Whether `value` converts to `type` without a cast being written: nothing that drops a fraction or precision in
+    silence.
+    """
+    have = value.type
+    if have == type or not have.is_float:
+        return True
+    if not type.is_float:
+        return False
+    return is_weak(value) or have.bits < type.bits
+
+
+def fold_binary(op: str, left: ir.Const, right: ir.Const, type: Scalar, span: Span) -> ir.Const | None:
+    """Both operands already have `type` (shifts: the left one).  None where the result is undefined."""
+    weak = left.weak and right.weak
+    a, b = left.value, right.value
+    try:
+        if type.is_float:
+            result = {"+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b, "/": lambda: a / b}[op]()
+            return ir.Const(result if weak else round_float(result, type), type, weak, span=span)
+    except (ZeroDivisionError, OverflowError, KeyError):
+        return None
+    result = exact(op, int(a), int(b), type.bits)
+    if result is None:
+        return None
+    if weak and not fits(result, type):
+        for wider in (I64, U64):
+            if fits(result, wider):
+                return ir.Const(result, wider, weak, span=span)
+    return ir.Const(wrap(result, type), type, weak, span=span)
+
+
+def binary(op: str, left: ir.Expr, right: ir.Expr, span: Span) -> ir.Expr:
+    """Arithmetic on operands whose types the caller has accepted."""
+    constants = isinstance(left, ir.Const) and isinstance(right, ir.Const)
+    if op in ("<<", ">>"):
+        weak = constants and is_weak(left) and is_weak(right)
+        type = left.type if weak else promoted(left.type)
+        left = left if weak else cast(left, type)
+        right = right if weak else cast(right, promoted(right.type))
+    else:
+        type = common_type(left, right)
+        weak = constants and is_weak(left) and is_weak(right)
+        if weak:
+            left, right = constant(left.value, type, left.span, True), constant(right.value, type, right.span, True)
+        else:
+            left, right = cast(left, type), cast(right, type)
+    if constants:
+        folded = fold_binary(op, left, right, type, span)
+        if folded is not None:
+            return folded
+    return ir.Binary(op, left, right, type, span=span)
+
+
+def exactly(value: ir.Expr, by: int, span: Span) -> ir.Expr:
+    """An integer divided by what must divide it (see `ir.Binary`)."""
+    if isinstance(value, ir.Const) and value.value % by == 0:
+        return ir.Const(value.value // by, value.type, span=span)
+    return ir.Binary("/", value, ir.Const(by, value.type, span=span), value.type, exact=True, span=span)
+
+
+def compare(op: str, left: ir.Expr, right: ir.Expr, span: Span) -> ir.Expr:
+    if left.type == right.type == BOOL:
+        type = BOOL
+    else:
+        type = common_type(left, right)
+    left, right = cast(left, type), cast(right, type)
+    if isinstance(left, ir.Const) and isinstance(right, ir.Const):
+        return ir.Const(COMPARISONS[op](left.value, right.value), BOOL, span=span)
+    return ir.Compare(op, left, right, BOOL, span=span)
+
+
+_OPPOSITE = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
+
+
+def _denied(value: ir.Expr, span: Span) -> ir.Expr:
+    """`not value`; of integers that are compared the opposite, so that `if i >= n: return` becomes `if (i < n)`."""
+    match value:
+        case ir.Const():
+            return ir.Const(not value.value, BOOL, span=span)
+        case ir.Compare(op, left, right) if left.type.is_integer:
+            return ir.Compare(_OPPOSITE[op], left, right, BOOL, span=value.span)
+        case ir.Logical(op, left, right):
+            other = "or" if op == "and" else "and"
+            return ir.Logical(other, _denied(left, span), _denied(right, span), BOOL, span=value.span)
+        case _:
+            return ir.Unary("not", value, BOOL, span=span)
+
+
+def unary(op: str, value: ir.Expr, span: Span) -> ir.Expr:
+    if op == "not":
+        return _denied(cast(value, BOOL), span)
+    if isinstance(value, ir.Const):
+        type = value.type if value.weak else promoted(value.type)
+        result = -value.value if op == "-" else ~int(value.value)
+        if type.is_float:
+            return ir.Const(result, type, value.weak, span=span)
+        if value.weak and not fits(int(result), type):
+            return literal(int(result), span) or ir.Const(wrap(int(result), type), type, True, span=span)
+        shrunk = literal(int(result), span) if value.weak else None  # -2147483648 is an i32 although 2147483648 is not
+        return shrunk or ir.Const(wrap(int(result), type), type, value.weak, span=span)
+    if is_weak(value):
+        return _negated(op, value, span)
+    type = promoted(value.type)
+    return ir.Unary(op, cast(value, type), type, span=span)
+
+
+def same(value: ir.Const, number: int | float) -> bool:
+    """Whether a constant is that number, bit for bit: -0.0 is not 0."""
+    return value == constant(number, value.type, value.span)
+
+
+def settled(e: ir.Expr) -> ir.Expr:
+    """A number whose type was still open gets the one it has; anything else stays as it is."""
+    return cast(e, e.type) if is_weak(e) else e

@@ -1,0 +1,1 @@
+"""Check functions: signatures, contracts, calls, and limits on a whole function."""

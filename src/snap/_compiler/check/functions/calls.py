@@ -1,0 +1,327 @@
+"""Calls: words of the language that look like calls, and device functions.
+
+Input: the tree of a call and the target of its value.  Output: a pure expression, or statements in `c.out`.  Device
+functions are checked against their signature alone (SNAP008, SNAP015), then instantiated for what this call gives them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from snap._compiler.check.core.annotations import constant_int, constant_value, wanted_privilege
+from snap._compiler.check.core.bindings import IndexFunction, Memory, RoleName, Variable
+from snap._compiler.check.core.explain import group_words, write_up
+from snap._compiler.check.core.foreign import of_cuda
+from snap._compiler.check.core.forms import level_of
+from snap._compiler.check.core.known import note_value
+from snap._compiler.check.core.names import as_definition, as_type, math_name, resolve
+from snap._compiler.check.core.operands import result_for
+from snap._compiler.check.core.outside import describe_object, instead_of
+from snap._compiler.check.core.state import Abort, Checker, Instance, Want
+from snap._compiler.check.functions.arguments import arguments, bound, inherit, satisfied
+from snap._compiler.check.functions.function import instantiate
+from snap._compiler.check.functions.signatures import is_constexpr, read_header
+from snap._compiler.check.memory.storage import storage
+from snap._compiler.check.operations.atomics import atomic_call
+from snap._compiler.check.operations.boxes import box_copy, box_reduce
+from snap._compiler.check.operations.fragments import accumulator_place
+from snap._compiler.check.operations.intrinsics import async_copy, intrinsic_call
+from snap._compiler.check.operations.printing import print_call
+from snap._compiler.check.operations.pure import cast_call, math_call
+from snap._compiler.check.operations.tensor import store_acc, wgmma
+from snap._compiler.check.operations.unsafe import unsafe_call
+from snap._compiler.frontend import tree
+from snap._compiler.frontend.definition import Definition
+from snap._compiler.frontend.printer import expression as expression_text
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.hardware import GRID_DIMENSIONS, WARP
+from snap._compiler.ir.operations import MATH
+from snap._compiler.ir.types import BLOCK1, GRID1, I32, Level, Privilege
+from snap.diag.error import Label, SnapError
+from snap.diag.span import Span
+from snap.surface import Marker
+
+_CALLED = (
+    "a kernel calls functions with `@device(...)` or `@inline`, intrinsics (`intrinsic.shfl(...)`), types"
+    " (`float(x)`) and mathematical functions (`sqrt(x)`)"
+)
+
+
+def call(c: Checker, e: tree.Call, want: Want, used: bool = True) -> ir.Expr | None:
+    if (
+        isinstance(e.function, tree.Attribute)
+        and e.function.name == "view"
+        and storage(c, e.function.value) is not None
+    ):
+        storage(c, e)
+        raise c.type_error("a view is memory or an array, not a value", e.span, help="index it: `x.view(float4)[i]`")
+    found = resolve(c, e.function) if isinstance(e.function, (tree.Name, tree.Attribute, tree.Known)) else None
+    type = as_type(found)
+    if type is not None:
+        return cast_call(c, type, e, want)
+    name = math_name(found)
+    if name is not None:
+        return math_call(c, name, e, want)
+    if isinstance(found, Marker):
+        return _word(c, found.word, e, want, used)
+    definition = as_definition(found)
+    if definition is not None:
+        return device_call(c, definition, getattr(found, "bound", {}), e, want, used)
+    if isinstance(found, IndexFunction):
+        raise c.fail(
+            "SNAP017",
+            "an index function is used by `partition(..., f=...)`; it cannot be called",
+            e.span,
+            help="write it as a `def`, outside, with `@device(thread)` above it, or with `@inline`",
+        )
+    if isinstance(found, RoleName):
+        raise c.fail(
+            "SNAP017",
+            f"`{found.name}` is a role: it belongs to a `with` statement",
+            e.span,
+            help=f"`with {found.name}(...):`",
+        )
+    word = e.function.name if isinstance(e.function, tree.Attribute) else ""
+    if isinstance(found, (Variable, Memory)) or found is None:
+        barrier = of_cuda("__syncthreads") if word == "sync" else None  # `grid.sync()`, as cooperative groups have it
+        launched = as_definition(resolve(c, e.function.value)) if isinstance(e.function, tree.Subscript) else None
+        if launched is not None and launched.kernel:
+            raise _launched(c, launched, e)
+        raise c.type_error(
+            "`sync` is not written: barriers are inferred" if barrier else "this cannot be called",
+            e.function.span,
+            help=barrier[1] if barrier else _CALLED,
+        )
+    given = ", ".join(map(expression_text, e.args))
+    raise c.type_error(
+        f"this cannot be called in Snap: it is {describe_object(found)}",
+        e.function.span,
+        help=f"write `{word}({given})`" if word in MATH else instead_of(found, expression_text(e.function)) or _CALLED,
+    )
+
+
+def _word(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr | None:
+    head, _, rest = word.partition(".")
+    match head:
+        case "id":
+            return _id(c, e, want)
+        case "count":
+            return _count(c, e)
+        case "intrinsic":
+            return intrinsic_call(c, rest, e, want)
+        case "atomic":
+            return atomic_call(c, rest, e, want, used)
+        case "unsafe":
+            return unsafe_call(c, rest, e, want, used)
+        case "print":
+            return print_call(c, e, used)
+        case "fast":
+            if rest not in MATH:
+                raise c.type_error(
+                    f"there is no `fast.{rest}`",
+                    e.function.span,
+                    help=f"fast: {', '.join(sorted(n for n, o in MATH.items() if o.fast))}",
+                )
+            return math_call(c, rest, e, want, fast=True)
+        case "async_copy":
+            return box_copy(c, e) if "at" in dict(e.keywords) else async_copy(c, e)
+        case "async_reduce":
+            return box_reduce(c, e)
+        case "wgmma":
+            return wgmma(c, e)
+        case "store_acc":
+            return store_acc(c, e)
+        case "acc_row" | "acc_column":
+            return accumulator_place(c, word, e, want)
+        case "range" | "unroll" | "strided":
+            raise c.fail("SNAP017", f"`{word}(...)` belongs to a `for` loop", e.span, help=f"`for i in {word}(...):`")
+        case "roles" | "ids" | "registers":
+            help = {
+                "roles": "`compute, load = roles(256, 128)`",
+                "ids": "`i, j = ids(thread, shape=(16, 16))`",
+                "registers": "`x, y = registers(float[4], float[8])`",
+            }
+            raise c.fail("SNAP017", f"`{word}(...)` is the whole right side of an assignment", e.span, help=help[word])
+        case "divmod":
+            raise c.type_error("`divmod(...)` gives two values", e.span, help="`i, j = divmod(t, 8)`")
+        case "group" | "partition" | "claim" | "stage" | "turn" | "each" | "one":
+            help = f"`with {expression_text(e)}{' as i' * (word == 'each')}:`, and what it is for indented below it"
+            raise c.fail("SNAP017", f"`{word}(...)` belongs to a `with` statement", e.span, help=help)
+        case "split":
+            raise c.fail(
+                "SNAP017", "`split(...)` belongs to a `match` statement", e.span, help="`match split(thread):`"
+            )
+        case "tile":
+            raise c.type_error("a tile is memory, not a value", e.span, help="index it, or pass it to a function")
+    raise c.type_error(
+        f"`{word}(...)` belongs to an annotation", e.span, help=f"write it after a colon: `x: {word}(...)`"
+    )
+
+
+# id(): the index of the target's unit within the code's current group.
+def _id(c: Checker, e: tree.Call, want: Want) -> ir.Expr:
+    if e.args or e.keywords:
+        raise c.type_error(
+            "`id()` takes no argument: its target says whose index it is", e.span, help="`i: int @ thread[1] = id()`"
+        )
+    target = c.index_privilege or want.privilege
+    if not c.privilege.at_least(target) or not c.place.holds(target):
+        write_up(c, target, "an index", e.span)
+        raise c.poisoned()
+    if target == c.privilege:
+        # Nobody asks a group for its index in itself; written with `@`, in generic code, it may be meant.
+        if want.implied:
+            raise c.type_error(
+                f"`id()` is asked for {group_words(target)} in itself, which is always 0",
+                e.span,
+                "no privilege says whose index is meant",
+                help="say whose: `i: int @ thread[1] = id()`, where the code still holds several threads",
+            )
+        return ir.Const(0, I32, span=e.span)
+    value = ir.UnitId(target, c.place, I32, span=e.span)
+    if c.index_privilege is None:
+        return value
+    unit = c.remembered("unit", value, target)  # an index function may be applied where positions mean something else
+    note_value(c, unit.var, value)
+    return unit
+
+
+# count(p): how many units of p the current group has; of its own one unit (`count(block[1])` in code of a block) the
+# silent 1 is a mistake, and refused.  count(block, axis): an extent of the grid, as it was launched.
+def _count(c: Checker, e: tree.Call) -> ir.Expr:
+    if not 1 <= len(e.args) <= 2 or e.keywords:
+        help = "`count(thread[1])`; `count(block, 1)` is an extent of the grid"
+        raise c.type_error("`count` takes a privilege", e.span, help=help)
+    if len(e.args) == 2:
+        return _extent(c, e)
+    p = wanted_privilege(c, e.args[0], "`count`")
+    if not c.privilege.at_least(p) or not c.place.holds(p):
+        note = help = ""
+        if p.level > c.privilege.level or p.level is c.privilege.level and p.n > c.privilege.n:
+            note = f"code at `{c.privilege}` has no units of `{p}` to count; code at `{p}` has one, itself"
+            help = f"ask before going down, where there are several: `n: int = count({p})`"
+        write_up(c, p, "a count", e.args[0].span, note=note, help=help)
+        raise c.poisoned()
+    if p == c.privilege and p.n == 1:
+        above = {Level.THREAD: "block", Level.GRID: ""}.get(p.level, "grid")
+        raise c.type_error(
+            f"this code is at `{p}`, one {p.level.word}: there is nothing to count",
+            e.span,
+            secondary=() if p.level is Level.GRID else (c.holding,),
+            help=f"ask in the code of the {above}, where there are several: `n: int = count({p})`"
+            if above
+            else "write 1; of blocks and threads there are several: `count(block[1])`",
+        )
+    counts = [held for level, held in c.place.levels if level >= p.level]
+    if any(held.count is None or held.open for held in counts):
+        return ir.UnitCount(p, c.place, I32, span=e.span)
+    return ir.Const(math.prod(held.count for held in counts) // p.n, I32, span=e.span)
+
+
+def _extent(c: Checker, e: tree.Call) -> ir.Expr:
+    p, axis = level_of(c, e.args[0], "count"), constant_int(c, e.args[1], "the dimension")
+    if p != BLOCK1 or not 0 <= axis < GRID_DIMENSIONS:
+        raise c.type_error(
+            f"a grid has blocks in dimensions 0, 1 and 2, and this asks for dimension {axis} of `{p}`",
+            e.span,
+            help="`count(block, 1)`: how many blocks there are in a row of `k[m, n]`",
+        )
+    if not c.definition.kernel or c.privilege.level is not Level.GRID:
+        inside = "a device function" if not c.definition.kernel else f"code at `{c.privilege}`"
+        raise c.type_error(
+            f"the shape of the grid is asked for by the code of the grid, and this is {inside}",
+            e.span,
+            secondary=() if not c.definition.kernel else (c.holding,),
+            help="ask where the kernel begins, and pass it on: `columns: int = count(block, 1)`",
+        )
+    var = c.grid_extents.get(axis)
+    if var is None:
+        var = c.grid_extents[axis] = c.var(f"grid_{axis}", I32, GRID1, e.span)
+    return ir.Read(var, I32, span=e.span)
+
+
+# ---- device functions -----------------------------------------------------------------------------------------------
+
+
+def _launched(c: Checker, definition: Definition, e: tree.Call) -> Abort:
+    return c.type_error(
+        f"`{definition.tree.name}` is a kernel: Python launches it, and kernels do not call it",
+        e.span,
+        help=(
+            "move what both need into a function with `@device(...)` or `@inline`; or launch one kernel after the other"
+        ),
+    )
+
+
+# The code holds what the function requires, aligned as it requires it; arguments fit the parameters' privileges.
+def device_call(
+    c: Checker, definition: Definition, fixed: Mapping[str, object], e: tree.Call, want: Want, used: bool
+) -> ir.Expr | None:
+    """`fixed`: constexprs that `.specialize(...)` has given already."""
+    name = definition.tree.name
+    if definition.kernel:
+        raise _launched(c, definition, e)
+    # By its own name Python would call this function, whatever the name was before.
+    own = isinstance(e.function, tree.Name) and e.function.id == c.definition.tree.name
+    if own or definition in c.program.active:
+        raise c.fail("SNAP017", f"`{name}` calls itself: recursion is not Snap", e.span, help="write a loop")
+    c.effects_allowed("a call", e.span)
+    given = bound(c, definition, fixed, e)
+    constexprs = dict(fixed)
+    for p in definition.tree.params:
+        if is_constexpr(p) and p.name in given:
+            constexprs[p.name] = constant_value(c, given[p.name], f"`{p.name}`").value
+    try:
+        header = read_header(definition, constexprs)
+    except SnapError as error:
+        raise c.fail(
+            error.code,
+            f"`{name}` cannot be called so: {error.message}",
+            e.span,
+            secondary=(Label(definition.tree.head, "defined here"),),
+            help="mend the call, or the requirements of the function",
+        ) from None
+    satisfied(c, header, e.span, name)
+    args, handles, incoming, captured = arguments(c, header, given, e)
+    try:
+        instance = instantiate(c.program, definition, constexprs, c.place, incoming)
+    except SnapError as error:
+        c.errors.extend(err.diagnostic for err in error.all)
+        raise c.poisoned() from None
+    function = instance.function
+    args = [*args, *(ir.Read(var, var.type, span=e.span) for var in captured)]
+    handles = [*handles, *(None for _ in captured)]
+    inherit(c, instance, handles, e.span)
+    if function.cooperative and not c.cooperative:
+        raise c.fail(
+            "SNAP020", f"`{name}` needs a cooperative launch", e.span, help="say so: `@requires(..., cooperative=True)`"
+        )
+    offset = _held_by(c, instance, definition.requires.smem or 0, e.span)
+    target = value = None
+    if header.returns is not None and used:
+        help = _for_all(name, want.privilege)
+        target, value = result_for(c, f"{name}_result", name, *header.returns, want, e.span, help)
+    c.uses_unsafe |= function.uses_unsafe
+    c.out.append(ir.Call(function, tuple(args), tuple(handles), target, c.place, offset, span=e.span))
+    return value
+
+
+def _for_all(name: str, p: Privilege) -> str:
+    """Say how one value comes of it for the whole group that calls it."""
+    level = {Privilege(Level.THREAD, WARP): "warp", Privilege(p.level, 1): p.level.word}.get(p, str(p))
+    return (
+        f"let the group call it as one, `@device({level})` above `{name}`, or put it in place of the call by `@inline`;"
+        " else declare the destination at `thread[1]`"
+    )
+
+
+def _held_by(c: Checker, instance: Instance, declared: int, span: Span) -> int:
+    """Where the shared memory of a function begins that is called here; it is given back when the function returns."""
+    size, align = instance.function.smem, instance.smem_align
+    offset = c.room(size, align) if size else c.smem_used
+    c.smem_align = max(c.smem_align, align)
+    c.account(offset + max(size, declared), span)
+    if size:
+        c.smem_left = (offset, offset + size)
+    return offset

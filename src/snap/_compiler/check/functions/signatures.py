@@ -1,0 +1,287 @@
+"""Signatures: what is known of a function without looking into it, and the place it starts in.
+
+Input: a `Definition` and the values of its constexpr parameters.  Output: a `Header`.  Invariant: a device function has
+unknown counts for levels it does not name, until a call says what they are.  Non-goals: bodies
+(check/functions/function.py), whether a call satisfies a signature (check/functions/arguments.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from snap._compiler.check.core import convert
+from snap._compiler.check.core.annotations import Spec, SpecKind, annotation
+from snap._compiler.check.core.bindings import Constant, Poison, Variable
+from snap._compiler.check.core.state import Abort, Checker, Elaboration
+from snap._compiler.frontend import tree
+from snap._compiler.frontend.definition import Definition, identity
+from snap._compiler.frontend.printer import expression as expression_text
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.hardware import BLOCK_THREADS, CLUSTER_BLOCKS
+from snap._compiler.ir.types import THREAD1, Array, Element, Held, Level, Place, Privilege, Scalar, Space
+from snap.diag.error import Diagnostic, SnapError
+from snap.diag.span import Span
+from snap.record import record
+
+
+@record
+class ParamSpec:
+    name: str
+    spec: Spec
+    privilege: Privilege
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Header:
+    """A signature: what is known of a function without looking into it."""
+
+    definition: Definition
+    requires: tuple[Privilege, ...]
+    place: Place
+    params: tuple[ParamSpec, ...]
+    returns: tuple[Element, Privilege] | None
+
+
+def _wrong_requirement(definition: Definition, message: str, help: str) -> SnapError:
+    return SnapError(Diagnostic("SNAP018", message, definition.requires.span or definition.tree.head, help=help))
+
+
+def required(definition: Definition, constexprs: Mapping[str, object]) -> tuple[Privilege, ...]:
+    """The privileges of `@requires`, highest level first."""
+    from snap.surface import LevelName
+
+    given = definition.requires.privileges
+    wrong = partial(_wrong_requirement, definition)
+
+    if callable(given):
+        code = getattr(getattr(given, "__wrapped__", given), "__code__", None)
+        wanted = () if code is None else code.co_varnames[: code.co_argcount]
+        missing = [n for n in wanted if n not in constexprs]
+        if missing:
+            message = f"`@{definition.requires.word}` asks for `{missing[0]}`, which is not a constexpr parameter"
+            raise wrong(message, f"declare it: `def {definition.tree.name}(..., {missing[0]}: constexpr(int)):`")
+        try:
+            given = given(**{n: constexprs[n] for n in wanted})
+        except SnapError:
+            raise
+        except Exception as error:
+            message = f"`@{definition.requires.word}` failed: {type(error).__name__}: {error}"
+            raise wrong(message, "it is Python, which gets the constexpr parameters by name") from None
+        given = given if isinstance(given, (tuple, list)) else (given,)
+    privileges = []
+    for p in given:
+        if isinstance(p, LevelName) and p.units > 1:
+            p = Privilege(p.level, p.units)
+        if not isinstance(p, Privilege):
+            raise wrong(f"`@requires` takes privileges, not {p!r}", "`@requires(grid[1], block[1], thread[256])`")
+        privileges.append(p)
+    levels = [p.level for p in privileges]
+    if len(set(levels)) != len(levels):
+        raise wrong("`@requires` names a level twice", "each level once, with how many units of it there are")
+    if not privileges:
+        raise wrong("`@requires` names no privilege", "`@requires(grid[1], block[1], thread[256])`")
+    return tuple(sorted(privileges, key=lambda p: -p.level))
+
+
+def starting_place(definition: Definition, requires: tuple[Privilege, ...], caller: Place | None) -> Place:
+    wrong = partial(_wrong_requirement, definition)
+    named = {p.level: p.n for p in requires}
+
+    if named.get(Level.GRID, 1) != 1:
+        raise wrong("there is one grid", "write `grid[1]`")
+    if named.get(Level.THREAD, 1) > BLOCK_THREADS and definition.requires.span is not None:
+        message = f"a block has at most {BLOCK_THREADS} threads, not {named[Level.THREAD]}"
+        raise wrong(message, "use fewer, each of which does more: `for k in range(...):`; or more blocks")
+    if Level.CLUSTER in named and named.get(Level.BLOCK, 1) > CLUSTER_BLOCKS:
+        message = f"a cluster has at most {CLUSTER_BLOCKS} blocks, not {named[Level.BLOCK]}"
+        raise wrong(message, "use smaller clusters: more than 8 blocks need a GPU that allows it")
+    if definition.kernel:
+        if Level.THREAD not in named:
+            raise wrong("a kernel declares its number of threads per block", "add `thread[256]` to `@requires`")
+        levels: list[tuple[Level, Held]] = [(Level.GRID, Held(1))]
+        if Level.CLUSTER in named:
+            levels.append((Level.CLUSTER, Held(named[Level.CLUSTER], open=True)))
+            levels.append((Level.BLOCK, Held(named.get(Level.BLOCK, 1))))
+        else:
+            levels.append((Level.BLOCK, Held(named.get(Level.BLOCK, 1), open=True)))
+        levels.append((Level.THREAD, Held(named[Level.THREAD])))
+        return Place(tuple(levels))
+    top, *_ = requires
+    levels = [(top.level, Held(top.n, 0 if top.level is Level.GRID else top.n))]
+    for level in (Level.CLUSTER, Level.BLOCK, Level.THREAD):
+        if level >= top.level:
+            continue
+        outside = caller.held(level) if caller is not None else None
+        in_grid = top.level is Level.GRID and level is (Level.CLUSTER if Level.CLUSTER in named else Level.BLOCK)
+        if level in named:
+            levels.append((level, Held(named[level], open=in_grid)))
+        elif caller is not None and outside is not None:
+            levels.append((level, Held(outside.count, 0, outside.open)))
+        elif caller is None and level is not Level.CLUSTER:
+            levels.append((level, Held(None, 0, in_grid)))
+    return Place(tuple(levels))
+
+
+def _word(e: tree.Expr | None) -> str:
+    """What an annotation begins with: `ptr` of `ptr(float) @ grid[1]`."""
+    while isinstance(e, tree.Binary) and e.op == "@":
+        e = e.left
+    match e:
+        case tree.Call(tree.Name(word) | tree.Attribute(_, word)):
+            return word
+    return ""
+
+
+def is_constexpr(p: tree.Parameter) -> bool:
+    """Read off the annotation, which is not evaluated."""
+    return _word(p.annotation) == "constexpr"
+
+
+def constexpr_names(definition: Definition) -> list[str]:
+    return [p.name for p in definition.tree.params if is_constexpr(p)]
+
+
+def constexpr_value(c: Checker, p: tree.Parameter, type: Scalar, value: object) -> ir.Const:
+    from snap._compiler.check.core.names import as_number
+
+    number = as_number(value)
+    if number is None or (isinstance(number, float) and not type.is_float):
+        raise c.type_error(
+            f"`{p.name}` is a constexpr `{type}`, and is given {value!r}", p.span, help=f"give it a value of `{type}`"
+        )
+    if type.is_integer and not convert.fits(int(number), type):
+        raise c.type_error(
+            f"`{p.name}` is a constexpr `{type}`, which does not hold {value!r}",
+            p.span,
+            help="declare a wider type, or give a value that it holds",
+        )
+    return convert.constant(number, type, p.span)
+
+
+def parameters(c: Checker, constexprs: Mapping[str, object]) -> tuple[ParamSpec, ...]:
+    """Evaluate the annotations: constexprs first, then values, then pointers, whose shapes may name the others.  Binds
+    values in c.
+    """
+    definition = c.definition
+    specs: dict[str, ParamSpec] = {}
+
+    def evaluate(p: tree.Parameter) -> None:
+        if p.annotation is None:
+            help = f"give it one: an array is `{p.name}: ptr(float)`, a number `{p.name}: int`"
+            if p.name in ("self", "cls"):
+                help = f"a Snap function is not a method: define it outside of the class, without `{p.name}`"
+            raise c.type_error(f"parameter `{p.name}` has no type", p.span, help=help)
+        spec, privilege, _ = annotation(c, p.annotation)
+        privilege = privilege or (THREAD1 if spec.kind is SpecKind.REF else c.privilege)
+        if p.default is not None and spec.kind is not SpecKind.CONSTEXPR:
+            raise c.fail(
+                "SNAP017",
+                f"parameter `{p.name}` has a default; only constexpr parameters may",
+                p.span,
+                help=f"leave the default out, and pass the value; or write `{_as_constexpr(p)}`",
+            )
+        if p.name in specs:
+            raise c.type_error(f"two parameters are called `{p.name}`", p.span, help="give one of them another name")
+        if spec.kind is SpecKind.SHARED:
+            raise c.type_error(
+                f"`{p.name}` is passed as a pointer", p.span, help="write `ptr(shared(float)) @ block[1]`"
+            )
+        if definition.kernel:
+            _kernel_parameter(c, p, spec, privilege)
+        specs[p.name] = ParamSpec(p.name, spec, privilege, p.span)
+        if spec.kind is SpecKind.CONSTEXPR:
+            if p.name not in constexprs:
+                raise c.type_error(
+                    f"constexpr parameter `{p.name}` has no value",
+                    p.span,
+                    help=f"pass it in the call, or fix it: `.specialize({p.name}=...)`",
+                )
+            c.bind(p.name, Constant(constexpr_value(c, p, spec.type, constexprs[p.name])))
+        elif spec.kind in (SpecKind.VALUE, SpecKind.REF):
+            c.bind(p.name, Variable(c.var(p.name, spec.type, privilege, p.span), "const" if spec.const else ""))
+
+    def attempt(p: tree.Parameter) -> None:
+        try:
+            evaluate(p)
+        except Abort:
+            c.bind(p.name, Poison())
+
+    first = {"constexpr": 0, "ptr": 2}
+    for p in sorted(definition.tree.params, key=lambda p: first.get(_word(p.annotation), 1)):
+        attempt(p)
+    return tuple(specs[p.name] for p in definition.tree.params if p.name in specs)
+
+
+def _kernel_parameter(c: Checker, p: tree.Parameter, spec: Spec, privilege: Privilege) -> None:
+    if spec.kind is SpecKind.REF or isinstance(spec.type, Array):
+        raise c.type_error(f"`{p.name}`: a kernel takes scalars and pointers", p.span, help="pass it as a pointer")
+    if spec.kind is SpecKind.POINTER and (privilege.level is not Level.GRID or spec.space is Space.SHARED):
+        raise c.type_error(
+            f"`{p.name}`: a kernel's pointers are global memory, at `grid[1]`",
+            p.span,
+            help=f"write `{p.name}: ptr(...) @ grid[1]`",
+        )
+
+
+def _as_constexpr(p: tree.Parameter) -> str:
+    type = p.annotation.left if isinstance(p.annotation, tree.Binary) else p.annotation
+    return f"{p.name}: constexpr({expression_text(type)}) = {expression_text(p.default)}"
+
+
+def returns(c: Checker) -> tuple[Element, Privilege] | None:
+    e = c.definition.tree.returns
+    if e is None:
+        return None
+    spec, privilege, _ = annotation(c, e)
+    if spec.kind is not SpecKind.VALUE or isinstance(spec.type, Array):
+        raise c.type_error(
+            "a function returns a scalar or a vector",
+            e.span,
+            help="arrays come back through `ref` parameters, memory through pointers",
+        )
+    if c.definition.kernel:
+        raise c.type_error("a kernel returns nothing", e.span, help="write the result through a pointer")
+    return spec.type, privilege or c.privilege
+
+
+def raise_errors(errors: list[Diagnostic]) -> None:
+    if errors:
+        unique = list(dict.fromkeys(errors))
+        raise SnapError(unique[0], tuple(unique[1:]))
+
+
+def read_header(definition: Definition, constexprs: Mapping[str, object]) -> Header:
+    key = ("header", identity(constexprs))
+    header = definition.made.get(key)
+    if header is None:
+        header = definition.made[key] = _read_header(definition, constexprs)
+    return header
+
+
+def keep_header(
+    definition: Definition,
+    constexprs: Mapping[str, object],
+    place: Place,
+    params: tuple[ParamSpec, ...],
+    returned: tuple[Element, Privilege] | None,
+) -> None:
+    """A function has been read whole at this place, its signature with it."""
+    key, requires = ("header", identity(constexprs)), required(definition, constexprs)
+    if key not in definition.made and place == starting_place(definition, requires, None):
+        definition.made[key] = Header(definition, requires, place, params, returned)
+
+
+def _read_header(definition: Definition, constexprs: Mapping[str, object]) -> Header:
+    requires = required(definition, constexprs)
+    place = starting_place(definition, requires, None)
+    c = Checker(definition, Elaboration(), place)
+    params = parameters(c, constexprs)
+    try:
+        returned = returns(c)
+    except Abort:
+        returned = None
+    raise_errors(c.errors)
+    return Header(definition, requires, place, params, returned)

@@ -1,0 +1,1 @@
+"""Check expressions and operations: arithmetic, collectives, atomics, copies and tensor cores."""

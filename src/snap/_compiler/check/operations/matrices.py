@@ -1,0 +1,268 @@
+"""Matrices in the registers of a warp: `mma`, `ldmatrix`, `stmatrix`.
+
+Input: the operation and the tree of its call.  Output: an `ir.Collective` whose operands are registers, one by one.
+Invariant: there are as many registers, of the types, as the instruction has.  Non-goals: products of tiles
+(check/operations/tensor.py).
+"""
+
+from __future__ import annotations
+
+import math
+
+from snap._compiler.check.core.annotations import constant_value, text_option
+from snap._compiler.check.core.bindings import Memory
+from snap._compiler.check.core.explain import declared
+from snap._compiler.check.core.operands import kept
+from snap._compiler.check.core.state import PER_THREAD, Checker
+from snap._compiler.check.memory.accesses import one_value, own_memory
+from snap._compiler.check.memory.storage import LocalArray, element_argument, storage
+from snap._compiler.check.operations.arithmetic import converted
+from snap._compiler.check.operations.expressions import scalar
+from snap._compiler.frontend import tree
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.hardware import MATRICES, MMA_FRAGMENTS, MMA_PACKED
+from snap._compiler.ir.operations import CollectiveOp
+from snap._compiler.ir.types import BF16, F16, F32, F64, I8, I32, THREAD1, U8, U32, Array, Scalar, Space, scalar_of
+from snap.diag.span import Span
+
+MMA_KINDS = {F32: "tf32", F16: "f16", BF16: "bf16", F64: "f64"}
+BYTES = {I8: "s8", U8: "u8"}
+WORDS = (I32, U32)
+ACCUMULATORS = {"f64": F64, "int8": I32, "int4": I32}  # of the others f32
+MMA_HELP = (
+    "`intrinsic.mma(A, B, C, out=D)`, with whole local arrays or all registers one by one; bytes as arrays of `i8` or"
+    ' `u8`, or packed in words: `type="s8"`, `type=("e4m3", "e5m2")`'
+)
+
+
+def mma(c: Checker, op: CollectiveOp, e: tree.Call) -> None:
+    options = dict(e.keywords)
+    out, named = options.pop("out", None), options.pop("type", None)
+    saturate = bool(constant_value(c, options.pop("saturate"), "`saturate`").value) if "saturate" in options else False
+    if out is None or options or not e.args:
+        raise c.type_error("`mma` takes a, b and c, and `out=`", e.span, help=MMA_HELP)
+    values, seen, sizes = _operands(c, e.args)
+    if seen[0] in (*BYTES, *WORDS):
+        family, shape, kind = _packed(c, e, sizes, seen, named)
+    elif named is None and seen[0] in MMA_KINDS:
+        kind = family = MMA_KINDS[seen[0]]
+        shape = _shape(c, e, family, sizes, f"`{seen[0]}`")
+    else:
+        raise c.type_error(
+            f"`mma` does not multiply `{seen[0]}`{' as another type' * (named is not None)}",
+            e.args[0].span,
+            help=MMA_HELP,
+        )
+    if saturate and family not in ("int8", "int4"):
+        raise c.type_error(
+            "`saturate=True` is for products of integers", e.span, help="leave it out: floats become infinite"
+        )
+    na, nb, nc = MMA_FRAGMENTS[family][shape]
+    accumulated = ACCUMULATORS.get(family, F32)
+    types = [U32 if family in MMA_PACKED.values() else seen[0]] * (na + nb) + [accumulated] * nc
+    args = tuple(converted(c, v, t, v.span, "this operand of `mma`") for v, t in zip(values, types))
+    targets = _register_targets(c, out, nc, accumulated, "mma")
+    attrs: tuple[tuple[str, object], ...] = (("kind", kind),)
+    if family not in ("tf32", "f16", "bf16"):
+        attrs += (("shape", shape), *((("saturate", True),) if saturate else ()))
+    c.out.append(ir.Collective("mma", op.requires, c.place, targets, args, attrs=attrs, span=e.span))
+
+
+def _shape(c: Checker, e: tree.Call, family: str, sizes: list[int], shown: str) -> tuple[int, int, int]:
+    """By the number of registers, of each operand where there are three: which of the shapes it is."""
+    given = sum(sizes)
+    for shape, counts in MMA_FRAGMENTS[family].items():
+        if sum(counts) == given and (len(sizes) != 3 or counts == tuple(sizes)):
+            return shape
+    forms = "; ".join(
+        f"m{m}n{n}k{k}: a {na}, b {nb}, c {nc}" for (m, n, k), (na, nb, nc) in MMA_FRAGMENTS[family].items()
+    )
+    held = "words" if family in MMA_PACKED.values() else "registers"
+    raise c.type_error(
+        f"`mma` on {shown} does not take {' + '.join(map(str, sizes)) if len(sizes) == 3 else given} registers",
+        e.span,
+        help=f"{held} per thread: {forms}",
+    )
+
+
+# Bytes say by their type what they are, unless `type=` does; in words of 32 bits it is the only one who knows.
+def _packed(
+    c: Checker, e: tree.Call, sizes: list[int], seen: list[Scalar], named: tree.Expr | None
+) -> tuple[str, tuple[int, int, int], str]:
+    written = () if named is None else named.items if isinstance(named, tree.Sequence) else (named, named)
+    if len(written) not in (0, 2):
+        raise c.type_error("`type` of `mma` names one type, or two: of a and of b", named.span, help=MMA_HELP)
+    kinds = [text_option(c, {"type": one}, "type", tuple(MMA_PACKED), "") for one in written]
+    bytes = seen[:-4]  # before the accumulators, of which there are 4
+    if not kinds and not (bytes and all(t in BYTES for t in bytes)):
+        raise c.type_error("`mma` does not know what is packed in these words", e.args[0].span, help=MMA_HELP)
+    if not kinds:
+        kinds = [BYTES[bytes[0]], BYTES[bytes[-1]]]
+    elif I8 in bytes and not {"s8", "s4"}.issuperset(kinds):
+        raise c.type_error(
+            f"`i8` holds signed integers, not `{'` and `'.join(dict.fromkeys(kinds))}`",
+            e.args[0].span,
+            help="keep the bits in `u8`, or in words `u32`",
+        )
+    families = {MMA_PACKED[kind] for kind in kinds}
+    if len(families) > 1:
+        raise c.type_error(f"`mma` does not multiply `{kinds[0]}` by `{kinds[1]}`", named.span, help=MMA_HELP)
+    (family,) = families
+    shape = _shape(c, e, family, sizes, f"`{'` and `'.join(dict.fromkeys(kinds))}`")
+    return family, shape, ".".join(kinds)
+
+
+def ldmatrix(c: Checker, op: CollectiveOp, e: tree.Call) -> None:
+    if len(e.args) != 2:
+        raise c.type_error(
+            "`ldmatrix` takes a fragment and a row",
+            e.span,
+            help="`intrinsic.ldmatrix(frag, tile[row, column], trans=False)`",
+        )
+    fragment, attrs = _matrix_attrs(c, e, e.args[0])
+    memory, row = _shared_row(c, e.args[1], "ldmatrix", fragment.ref.elem)
+    targets = _register_targets(c, e.args[0], 2 * dict(attrs)["count"], fragment.ref.elem, "ldmatrix")
+    c.out.append(ir.Collective("ldmatrix", op.requires, c.place, targets, (), (row,), attrs, span=e.span))
+
+
+# A collective that writes memory needs the memory's privilege to equal the code's.
+def stmatrix(c: Checker, op: CollectiveOp, e: tree.Call) -> None:
+    if len(e.args) != 2:
+        raise c.type_error(
+            "`stmatrix` takes a row and a fragment", e.span, help="`intrinsic.stmatrix(tile[row, column], frag)`"
+        )
+    fragment, attrs = _matrix_attrs(c, e, e.args[1])
+    memory, row = _shared_row(c, e.args[0], "stmatrix", fragment.ref.elem)
+    if memory.handle.const or memory.handle.privilege != c.privilege:
+        raise c.fail(
+            "SNAP009",
+            f"`stmatrix` writes memory of the group that executes it: `{memory.handle.name}` is at"
+            f" {memory.handle.privilege}, the code at {c.privilege}",
+            e.args[0].span,
+            secondary=declared(memory.handle),
+            help=f"partition or claim it to `{c.privilege}`",
+        )
+    one_value(c, memory.handle, e.args[0].span)
+    args = tuple(_elements(fragment, e.span))
+    c.out.append(ir.Collective("stmatrix", op.requires, c.place, (), args, (row,), attrs, span=e.span))
+
+
+def _matrix_attrs(c: Checker, e: tree.Call, fragment: tree.Expr) -> tuple[LocalArray, tuple[tuple[str, object], ...]]:
+    options = dict(e.keywords)
+    trans = bool(constant_value(c, options.pop("trans"), "`trans`").value) if "trans" in options else False
+    found = storage(c, fragment)
+    if options or not isinstance(found, LocalArray) or found.ref.elem not in (F16, BF16):
+        raise c.type_error(
+            "matrix loads and stores move a local array of f16 or bf16",
+            e.span,
+            help=(
+                "`intrinsic.ldmatrix(frag, tile[row, column], trans=False)`, `intrinsic.stmatrix(tile[row, column],"
+                " frag)`"
+            ),
+        )
+    size = Array(found.ref.elem, found.ref.shape).bytes
+    count = size // 4
+    if count not in MATRICES or size % 4:
+        raise c.type_error(
+            "a matrix load or store moves 1, 2 or 4 matrices: 2, 4 or 8 elements per thread",
+            fragment.span,
+            help="`frag: bf16[8]` is 4 matrices",
+        )
+    return found, (("count", count), ("trans", trans))
+
+
+def _shared_row(c: Checker, e: tree.Expr, op: str, elem: Scalar) -> tuple[Memory, ir.MemAccess]:
+    memory, row = element_argument(c, e, PER_THREAD, f"`{op}`")
+    if memory.handle.obj.space is Space.GLOBAL:
+        raise c.type_error(
+            f"`{op}` works on shared memory, and `{memory.handle.name}` is global",
+            e.span,
+            help="load it to shared memory first; fragments of `mma` may also be read element by element",
+        )
+    if memory.elem != elem:
+        raise c.type_error(
+            f"`{op}` moves `{elem}`, and `{memory.handle.name}` holds `{memory.elem}`",
+            e.span,
+            help=f"let the local array have elements of `{memory.elem}`",
+        )
+    own_memory(c, row, f"`{op}`")
+    return memory, row
+
+
+def _elements(array: LocalArray, span: Span) -> list[ir.Elem]:
+    flat = []
+    for k in range(math.prod(array.ref.shape)):
+        rest, index = k, list[ir.Expr]()
+        for n in reversed(array.ref.shape):
+            index.insert(0, ir.Const(rest % n, I32, span=span))
+            rest //= n
+        flat.append(array.ref.element(tuple(index), span))
+    return flat
+
+
+def _operands(c: Checker, items: tuple[tree.Expr, ...]) -> tuple[list[ir.Expr], list[Scalar], list[int]]:
+    """Scalars as they are, local arrays element by element, but arrays of bytes word by word; the type of what each was
+    taken from; and how many each operand has.
+    """
+    flat: list[ir.Expr] = []
+    seen: list[Scalar] = []
+    sizes: list[int] = []
+    for item in items:
+        before = len(flat)
+        found = storage(c, item)
+        if isinstance(found, LocalArray):
+            elements = _elements(_in_words(c, found, item.span), item.span)
+            flat.extend(elements)
+            seen.extend([scalar_of(found.ref.elem)] * len(elements))
+        elif isinstance(found, Memory):
+            raise c.type_error(
+                "tensor-core operands lie in registers", item.span, help="load them into local arrays first"
+            )
+        else:
+            mark = len(c.out)
+            value = scalar(c, item, PER_THREAD)
+            flat = [*kept(c, mark, *((v, THREAD1) for v in flat)), value]
+            seen.append(value.type)
+        sizes.append(len(flat) - before)
+    return flat, seen, sizes
+
+
+def _in_words(c: Checker, array: LocalArray, span: Span) -> LocalArray:
+    """Bytes as the words of 32 bits in which the tensor cores take them, the first byte in the lowest bits."""
+    *rest, last = array.ref.shape
+    if array.ref.elem not in BYTES:
+        return array
+    if last % 4:
+        raise c.type_error(
+            f"rows of {last} bytes are not whole words of 32 bits, which `mma` takes",
+            span,
+            help="let rows have a multiple of 4 bytes",
+        )
+    return LocalArray(array.variable, ir.ArrayRef(array.ref.var, U32, (*rest, last // 4), array.ref.at), span)
+
+
+def _register_targets(c: Checker, e: tree.Expr, count: int, type: Scalar, op: str) -> tuple[ir.Target, ...]:
+    from snap._compiler.check.statements.assignments import assignable_register, register_target
+
+    found = None if isinstance(e, tree.Sequence) else storage(c, e)
+    if isinstance(found, LocalArray):
+        assignable_register(c, found.variable, e.span)
+        targets = tuple(ir.ElemTarget(el.array, el.index, span=e.span) for el in _elements(found, e.span))
+        types = {found.ref.elem}
+    elif isinstance(e, tree.Sequence):
+        pairs = [register_target(c, item) for item in e.items]
+        targets, types = tuple(t for t, _ in pairs), {t for _, t in pairs}
+    else:
+        raise c.type_error(
+            f"`{op}` delivers into a local array or a list of registers",
+            e.span,
+            help="`frag: bf16[8]`, and `intrinsic.ldmatrix(frag, s[row, col])`",
+        )
+    if len(targets) != count or types != {type}:
+        raise c.type_error(
+            f"`{op}` delivers {count} values of type `{type}`, and this holds {len(targets)} of"
+            f" `{', '.join(map(str, types))}`",
+            e.span,
+            help="declare a local array of that type and size",
+        )
+    return targets

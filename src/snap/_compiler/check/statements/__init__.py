@@ -1,0 +1,1 @@
+"""Check statements: control flow, assignments, declarations, groups and splits."""

@@ -1,0 +1,452 @@
+"""Declarations and assignments: what comes to hold a value, and whether the code may give it one.
+
+Input: the tree of a declaration or an assignment.  Output: `Declare` and `Assign` in `c.out`, and bindings.
+Invariant: the value is evaluated for the privilege of what holds it, and the code's privilege is at least that.
+Non-goals: shared memory (check/memory/shared.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TypeVar
+
+from snap._compiler.check.core import convert
+from snap._compiler.check.core.annotations import Spec, SpecKind, annotation, constant_value
+from snap._compiler.check.core.bindings import Constant, IndexFunction, Memory, Poison, RoleName, Variable
+from snap._compiler.check.core.explain import declared, held_here, write_up
+from snap._compiler.check.core.known import note_value
+from snap._compiler.check.core.names import resolve, word_called
+from snap._compiler.check.core.operands import across, kept
+from snap._compiler.check.core.state import Abort, Checker, Want
+from snap._compiler.check.memory.accesses import access, writable
+from snap._compiler.check.memory.shared import declare_shared
+from snap._compiler.check.memory.storage import LocalArray, storage
+from snap._compiler.check.memory.tables import is_array
+from snap._compiler.check.operations.arithmetic import arithmetic, cast_word, converted
+from snap._compiler.check.operations.expressions import COMPONENTS, array_index, expression, not_indexed
+from snap._compiler.check.statements.initial import declare_array
+from snap._compiler.frontend import tree
+from snap._compiler.frontend.printer import expression as expression_text
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.hardware import THREAD_LOCAL
+from snap._compiler.ir.types import THREAD1, Array, Element, Privilege, Scalar, Vector
+from snap.diag.error import Label
+from snap.diag.source import source_line, written
+from snap.diag.span import Span
+from snap.record import replace
+
+Found = TypeVar("Found")
+
+
+# What is declared at p stands in code at p or above, which holds units of p; the value is evaluated for p.
+def declare(c: Checker, s: tree.Declare) -> None:
+    if isinstance(s.value, tree.Lambda):
+        c.bind(s.name, IndexFunction(s.value, tuple(c.scopes)))
+        return
+    spec, written, privilege_span = annotation(c, s.annotation)
+    earlier = c.scopes[-1].get(s.name)
+    if earlier is not None and not isinstance(earlier, Poison):
+        c.report(
+            "SNAP018",
+            f"`{s.name}` is already declared in this block",
+            s.name_span,
+            help="assign to it, or choose another name",
+        )
+    match spec.kind:
+        case SpecKind.CONSTEXPR:
+            if s.value is None:
+                raise c.type_error(
+                    f"constexpr `{s.name}` has no value",
+                    s.span,
+                    help=f"give it where it is declared: `{s.name}: constexpr(int) = 4`",
+                )
+            value = constant_value(c, s.value, f"`{s.name}`")
+            if not convert.implicit(value, spec.type):
+                raise c.type_error(
+                    f"`{s.name}` is `{spec.type}`, and this is `{value.type}`",
+                    s.value.span,
+                    help="cast it, or declare the other type",
+                )
+            c.bind(s.name, Constant(convert.constant(value.value, spec.type, s.span)))
+        case SpecKind.SHARED | SpecKind.PIPELINE:
+            declare_shared(c, s, spec, written)
+        case SpecKind.POINTER | SpecKind.REF:
+            raise c.type_error(
+                "pointers and references are parameters; they cannot be declared, assigned or stored",
+                s.span,
+                help="give memory a new name with `partition`, `claim` or `tile`",
+            )
+        case SpecKind.VALUE:
+            _declare_value(c, s, spec, written or c.privilege, privilege_span or s.name_span, implied=written is None)
+
+
+def _declare_value(c: Checker, s: tree.Declare, spec: Spec, p: Privilege, span: Span, implied: bool) -> None:
+    var = c.var(s.name.rstrip(), spec.type, p, s.name_span)  # one that ends in a blank nobody can name
+    if write_up(c, p, f"`{s.name}`", span):
+        c.bind(s.name, Variable(var))
+        raise Abort
+    if isinstance(spec.type, Array):
+        if spec.type.bytes > THREAD_LOCAL:
+            raise c.type_error(
+                f"`{s.name}` takes {spec.type.bytes} bytes of each thread, and a thread has at most {THREAD_LOCAL}",
+                s.span,
+                help="use global memory",
+            )
+        declare_array(c, var, s)
+        return
+    value = None
+    try:
+        if s.value is not None:
+            value = value_for(
+                c,
+                s.value,
+                Want(p, f"`{s.name}` is one value for `{p}`", s.name_span, implied=implied),
+                spec.type,
+                f"`{s.name}`",
+            )
+    finally:
+        c.bind(s.name, Variable(var, "const" if spec.const else ""))
+    if value is None and spec.const:
+        raise c.type_error(
+            f"const `{s.name}` has no value", s.span, help=f"give it where it is declared: `{s.name}: const(int) = ...`"
+        )
+    note_value(c, var, value)
+    _emit_declaration(c, var, value, s.span)
+
+
+def _emit_declaration(c: Checker, var: ir.Var, value: ir.Expr | None, span: Span) -> None:
+    if value is not None and _delivered(c, value, var.type):
+        c.out[-2] = ir.Declare(var, None, span=span)
+        c.out[-1] = _redirected(c.out[-1], ir.VarTarget(var, span=span))
+        return
+    c.out.append(ir.Declare(var, value, zero=value is None and var.privilege != THREAD1, span=span))
+
+
+def _delivered(c: Checker, value: ir.Expr, type: object) -> bool:
+    """Whether the value is a temporary that the last statement has just filled: then it can deliver where the value
+    goes.
+    """
+    if not isinstance(value, ir.Read) or not value.var.temp or value.type != type or len(c.out) < 2:
+        return False
+    match c.out[-1]:
+        case (
+            ir.Collective(targets=(ir.VarTarget(var),))
+            | ir.Atomic(target=ir.VarTarget(var))
+            | ir.Unsafe(target=ir.VarTarget(var))
+            | ir.Call(target=ir.VarTarget(var))
+        ):
+            return var == value.var and isinstance(c.out[-2], ir.Declare) and c.out[-2].var == var
+    return False
+
+
+def _redirected(s: ir.Stmt, target: ir.Target) -> ir.Stmt:
+    return replace(s, targets=(target,)) if isinstance(s, ir.Collective) else replace(s, target=target)
+
+
+def value_for(c: Checker, e: tree.Expr, want: Want, type: object, what: str) -> ir.Expr:
+    if isinstance(e, (tree.Name, tree.Call)) and isinstance(storage(c, e), Memory):
+        raise c.type_error(
+            "memory cannot be assigned, returned or stored",
+            e.span,
+            help="read an element, or give it a new name with `partition`, `claim` or `tile`",
+        )
+    return converted(c, expression(c, e, want), type, e.span, what)
+
+
+def assign(c: Checker, s: tree.Assign) -> None:
+    if isinstance(s.target, tree.Name) and (
+        c.lookup(s.target.id) is None or isinstance(c.scopes[-1].get(s.target.id), IndexFunction)
+    ):
+        _first_assignment(c, s)
+        return
+    mark = len(c.out)
+    target, type, p = target_of(c, s.target, _SUMMED if _adds(s) and c.privilege == THREAD1 else "")
+    placing = c.out[mark:]  # calls in the target's subscripts come after the value, as in Python
+    del c.out[mark:]
+    value = value_for(c, s.value, wanted_by(s.target, p), type, spelled(s.target))
+    if placing:
+        value = across(c, value, p, placing)
+        c.out.extend(placing)
+    if c.errors and c.errors[-1].span == s.target.span:
+        return
+    if isinstance(target, ir.VarTarget) and _delivered(c, value, target.var.type):
+        delivered = c.out.pop()
+        c.out[-1] = _redirected(delivered, target)
+        return
+    c.out.append(ir.Assign(target, value, span=s.span))
+
+
+def _adds(s: tree.Assign) -> bool:
+    """Whether it is `x = x + v`."""
+    match s.target, s.value:
+        case tree.Name(name), tree.Binary("+", tree.Name(left), _):
+            return name == left
+    return False
+
+
+def wanted_by(target: tree.Expr, p: Privilege) -> Want:
+    """For whom the value of a target at p is evaluated."""
+    name = spelled(target)
+    return Want(p, f"{name} is one value for `{p}`" if p != THREAD1 else f"is written to {name}", target.span)
+
+
+def wanted_by_new(c: Checker, name: tree.Name) -> Want:
+    """For whom the value of a name is evaluated that its first assignment declares."""
+    return Want(c.privilege, f"`{name.id}` is declared here, at the code's `{c.privilege}`", name.span, implied=True)
+
+
+# An unannotated first assignment declares with the value's type and for all that agree on the value: at the code's
+# privilege or, where the value differs there, at the highest one below it that a variable has which the value reads.
+def first_value(
+    c: Checker, name: tree.Name, e: tree.Expr, evaluate: Callable[[Want], Found]
+) -> tuple[Found, Privilege]:
+    """What `evaluate` makes of e, the value that declares a name, and the privilege that it was made for."""
+    want = wanted_by_new(c, name)
+    for p in (c.privilege, *lower) if (lower := _read_below(c, e)) else ():
+        mark = len(c.errors)
+        with c.trial() as worked:
+            try:
+                return evaluate(replace(want, privilege=p)), p
+            except Abort:
+                worked += [True] * (len(c.errors) == mark or c.errors[-1].code != "SNAP006")
+                raise
+        if worked:  # it fails for another reason, which is reported
+            break
+    return evaluate(want), c.privilege
+
+
+def _read_below(c: Checker, e: tree.Expr) -> list[Privilege]:
+    """The privileges below the code's of the variables that are read, from high to low; none where `id()` is called,
+    which needs to be told whose number it is.
+    """
+    found: set[Privilege] = set()
+    pending: list[object] = [e]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, tree.Call) and word_called(c, part) == "id":
+            return []
+        if isinstance(part, tree.Name) and isinstance(variable := c.lookup(part.id), Variable):
+            found.add(variable.var.privilege)
+        pending += tree.children(part)
+    lower = [p for p in found if p != c.privilege and c.privilege.at_least(p) and c.place.holds(p)]
+    return sorted(lower, key=lambda p: (p.level, p.n), reverse=True)
+
+
+def _first_assignment(c: Checker, s: tree.Assign) -> None:
+    name = s.target.id
+    if isinstance(s.value, tree.Lambda):
+        c.bind(name, IndexFunction(s.value, tuple(c.scopes)))
+        return
+    if isinstance(s.value, (tree.Name, tree.Call)) and isinstance(storage(c, s.value), (Memory, LocalArray)):
+        raise c.type_error(
+            "memory and arrays cannot be assigned",
+            s.value.span,
+            help=(
+                f"memory gets a new name in a scope, `with partition(..., p=thread[1]) as {name}:`, or use it directly"
+            ),
+        )
+    value, p = first_value(c, s.target, s.value, lambda want: expression(c, s.value, want))
+    if convert.is_weak(value):
+        value = convert.cast(value, value.type)
+    _emit_declaration(c, new_variable(c, s.target, value, p), value, s.span)
+
+
+def new_variable(c: Checker, name: tree.Name, value: ir.Expr, p: Privilege) -> ir.Var:
+    """The variable that a first assignment declares."""
+    var = c.var(name.id, value.type, p, name.span)
+    c.bind(name.id, Variable(var))
+    c.untyped.add(var.uid)
+    note_value(c, var, value)
+    return var
+
+
+def augment(c: Checker, s: tree.Augment) -> None:
+    target, type, p = target_of(c, s.target, _SUMMED if s.op == "+" and c.privilege == THREAD1 else "")
+    name = spelled(s.target)
+    mark = len(c.out)
+    value = expression(c, s.value, wanted_by(s.target, p))
+    end = len(c.out)
+    (target,) = kept(c, mark, (target, p))  # the place, then what it holds, then the value
+    (current,) = kept(c, mark + len(c.out) - end, (_current(c, target, type, s.target, p), p))
+    c.out.append(ir.Assign(target, combined(c, s, current, value, type, name), span=s.span))
+
+
+def combined(c: Checker, s: tree.Augment, current: ir.Expr, value: ir.Expr, type: Element, name: str) -> ir.Expr:
+    """What `op=` makes of what a target of this type holds and of a value."""
+    if not isinstance(type, (Scalar, Vector)) or not isinstance(value.type, (Scalar, Vector)):
+        raise c.type_error(
+            f"`{s.op}=` works on scalars and vectors, and {name} is `{type}`",
+            s.span,
+            help="assign its elements one by one",
+        )
+    result = arithmetic(c, s.op, current, value, s.span)
+    if isinstance(type, Vector) or isinstance(result.type, Vector):
+        return converted(c, result, type, s.span, name)
+    if not (type.is_integer and result.type.is_integer) and not convert.implicit(result, type):
+        whole = expression_text(tree.Binary(s.op, s.target, s.value, span=s.span))
+        raise c.type_error(
+            f"{name} is `{type}`, and the result is `{result.type}`",
+            s.span,
+            "would lose precision in silence" if type.is_float else "would drop the fraction in silence",
+            help=f"cast the result: `{written(s.target.span)} = {cast_word(type)}({whole})`",
+        )
+    return convert.cast(result, type)
+
+
+def _current(c: Checker, target: ir.Target, type: Element, e: tree.Expr, p: Privilege) -> ir.Expr:
+    """The value a target holds now."""
+    match target:
+        case ir.VarTarget(var):
+            return ir.Read(var, type, span=e.span)
+        case ir.ElemTarget(array, index):
+            return ir.Elem(array, index, type, span=e.span)
+        case ir.MemTarget(accessed):
+            return ir.Load(accessed, type, span=e.span)
+        case ir.ComponentTarget(of, lane):
+            inner = {
+                ir.VarTarget: lambda: of.var.type,
+                ir.ElemTarget: lambda: of.array.elem,
+                ir.MemTarget: lambda: of.access.view.elem,
+            }[of.__class__]()
+            return ir.Component(_current(c, of, inner, e, p), lane, type, span=e.span)
+        case _:
+            raise TypeError(target.__class__.__name__)
+
+
+def spelled(e: tree.Expr) -> str:
+    match e:
+        case tree.Name(id):
+            return f"`{id}`"
+        case tree.Subscript(value, _):
+            return f"an element of {spelled(value)}"
+        case tree.Attribute(value, name):
+            return f"`.{name}` of {spelled(value)}"
+        case _:
+            return "the target"
+
+
+def _pointer(c: Checker, e: tree.Name) -> Abort:
+    inside = "" if c.privilege == THREAD1 else f", in `with each(thread, {e.id}) as i:`"
+    return c.type_error("pointers cannot be assigned", e.span, help=f"write its elements: `{e.id}[i] = ...`{inside}")
+
+
+# Write down: code assigns what is at its own privilege or below.
+def target_of(c: Checker, e: tree.Expr, also: str = "") -> tuple[ir.Target, Element, Privilege]:
+    """also: what else the help says of a variable that this code cannot assign."""
+    match e:
+        case tree.Name(id):
+            found = resolve(c, e)
+            if isinstance(found, Memory):
+                raise _pointer(c, e)
+            if isinstance(found, IndexFunction):
+                raise c.type_error(
+                    f"`{id}` is an index function of an enclosing block", e.span, help="choose another name"
+                )
+            if not isinstance(found, Variable):
+                what = "a role" if isinstance(found, RoleName) else "a compile-time constant"
+                raise c.type_error(
+                    f"`{id}` is {what} and cannot be assigned",
+                    e.span,
+                    help="declare a variable of another name, and assign that",
+                )
+            if isinstance(found.var.type, Array):
+                raise c.type_error(
+                    f"`{id}` is an array, and an element is wanted here",
+                    e.span,
+                    help=f"`{id}[i]`; as a whole it is assigned alone: `{id} = 0.0`, `{id} = [f(i) for i in range(n)]`",
+                )
+            assignable(c, found, e.span, also)
+            return ir.VarTarget(found.var, span=e.span), found.var.type, found.var.privilege
+        case tree.Subscript(value, index):
+            found = storage(c, value)
+            if isinstance(found, Memory):
+                writable(c, found, e.span)
+                made = access(c, found, index, Want(THREAD1, "is one thread's own index"), e.span)
+                return ir.MemTarget(made, span=e.span), found.elem, THREAD1
+            if isinstance(found, LocalArray):
+                assignable(c, found.variable, e.span)
+                p = found.ref.var.privilege
+                where = array_index(
+                    c, found, index, Want(p, f"chooses an element for `{p}`", found.ref.var.span), e.span
+                )
+                ref = found.ref
+                return ir.ElemTarget(ref.whole(), (*ref.at, *where), span=e.span), ref.elem, p
+            if is_array(resolve(c, value)):
+                raise c.type_error("a table of constants cannot be written", e.span, help="pass the array as a pointer")
+            raise c.type_error("this cannot be indexed", value.span, help=not_indexed(c, e))
+        case tree.Attribute(value, name):
+            of, type, p = target_of(c, value)
+            if not isinstance(type, Vector) or COMPONENTS.get(name, 9) >= type.lanes:
+                raise c.type_error(
+                    f"`{type}` has no component `{name}`",
+                    e.span,
+                    help="components are `.x`, `.y`, `.z`, `.w`, as many as the vector has",
+                )
+            return ir.ComponentTarget(of, COMPONENTS[name], span=e.span), type.elem, p
+        case _:
+            raise c.fail(
+                "SNAP017",
+                "this cannot be assigned to",
+                e.span,
+                help="assign to a variable, an element, or a component of a vector",
+            )
+
+
+def assignable(c: Checker, found: Variable, span: Span, also: str = "") -> None:
+    var = found.var
+    if found.read_only:
+        raise c.type_error(
+            f"`{var.name}` is {found.read_only} and cannot be assigned",
+            span,
+            secondary=declared(var),
+            help=f"declare a variable of your own: `j: {var.type} = {var.name}`",
+        )
+    if not held_here(c, var.privilege):
+        label = Label(var.span, f"`{var.name}` is at `{var.privilege}`")
+        write_up(c, var.privilege, f"`{var.name}`", span, (label,), help=_own_one(c, var) + also)
+
+
+_SUMMED = "; for a sum over threads, `atomic.add(out, 0, v)` into memory, or `intrinsic.reduce_add(v)` in a warp"
+
+
+def _own_one(c: Checker, var: ir.Var) -> str:
+    """Say how each of those who are here gets a variable of its own."""
+    if var.temp or not var.privilege.at_least(c.privilege):
+        return ""
+    source = source_line(var.span.filename, var.span.line)[var.span.end_column :]
+    begins = re.fullmatch(r"\s*(?::[^=#]*)?=\s*([\w.+-]+)\s*(?:#.*)?", source)
+    type = cast_word(var.type)
+    of = c.privilege.level.word if c.privilege.n == 1 else f"group of {c.privilege.n} {c.privilege.level.word}s"
+    return (
+        f"for one of its own for each {of}, declare it so: `{var.name}: {type} @ {c.privilege} ="
+        f" {begins.group(1) if begins else '...'}`; or assign it where the code's privilege is at least"
+        f" `{var.privilege}`"
+    )
+
+
+def assignable_register(c: Checker, found: Variable, span: Span) -> None:
+    """An operation may deliver each thread's own value into it."""
+    assignable(c, found, span)
+    if found.var.privilege != THREAD1:
+        raise c.fail(
+            "SNAP005",
+            f"`{found.var.name}` is one value for `{found.var.privilege}`, and this delivers one for each thread",
+            span,
+            secondary=declared(found.var),
+            help="declare it `@ thread[1]`",
+        )
+
+
+def register_target(c: Checker, e: tree.Expr) -> tuple[ir.Target, Element]:
+    target, type, p = target_of(c, e)
+    if isinstance(target, ir.MemTarget):
+        raise c.type_error("this delivers into registers", e.span, help="use a local array, then store it")
+    if p != THREAD1:
+        raise c.fail(
+            "SNAP005",
+            f"{spelled(e)} is one value for `{p}`, and this delivers one for each thread",
+            e.span,
+            help="declare it `@ thread[1]`",
+        )
+    return target, type

@@ -1,0 +1,327 @@
+"""Partitions and claims lower memory: parts of it, or all of it, go to units of a lower privilege.
+
+Input: the tree of a `with` statement.  Output: `Partition`, `Claim`.  Invariant: a lowered base is out of reach until
+the scope ends; an index function means what its variables held when the scope was entered.  Non-goals: whether parts
+are apart (check/memory/parts.py), stages of a pipeline (check/statements/stages.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from snap._compiler.check.core import convert, rewrite
+from snap._compiler.check.core.annotations import constant_value, wanted_privilege
+from snap._compiler.check.core.bindings import Binding, ClaimUse, IndexFunction, IndexMap, Lowering, Memory, Variable
+from snap._compiler.check.core.explain import declared, write_up
+from snap._compiler.check.core.known import assigned_names
+from snap._compiler.check.core.names import captured_lambda, resolve
+from snap._compiler.check.core.state import Abort, Checker, ConstructKind, NotOpened, Want
+from snap._compiler.check.memory import views
+from snap._compiler.check.memory.accesses import mapped, mapped_block
+from snap._compiler.check.memory.shared import own_part
+from snap._compiler.check.memory.storage import memory_argument
+from snap._compiler.check.operations.expressions import scalar
+from snap._compiler.check.statements.control import body
+from snap._compiler.frontend import tree
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.types import CLUSTER1, GRID1, I32, Level, Place, Privilege
+from snap.diag.error import Diagnostic, Label
+from snap.diag.wording import called, counted
+
+
+def _base(
+    c: Checker, s: tree.With, word: str, options: set[str]
+) -> tuple[Memory, Memory, Privilege, dict[str, tree.Expr]]:
+    """Common to partition and claim: the memory as written (a view or tile maybe), the name that goes out of reach, and
+    p.
+    """
+    form = {
+        "partition": "`with partition(x, p=thread[1], f=lambda k: ...) as mine:`",
+        "claim": "`with claim(x, p=thread[32]) as all:`",
+    }[word]
+    given = dict(s.call.keywords)
+    for option in given:
+        if option not in options:
+            raise c.not_opened(
+                "SNAP018",
+                f"`{word}` has no option `{option}`",
+                given[option].span,
+                help=f"it has {', '.join(sorted(f'`{o}=`' for o in options))}",
+            )
+    if len(s.call.args) not in (1, 2) or (s.name is None and not s.names) or ("p" in given) == (len(s.call.args) == 2):
+        raise c.not_opened("SNAP018", f"`{word}` takes memory, a privilege and a name", s.head, help=form)
+    try:
+        seen = memory_argument(c, s.call.args[0], f"`{word}`")
+        p = wanted_privilege(c, given.pop("p") if "p" in given else s.call.args[1], f"`{word}`")
+    except Abort:
+        raise NotOpened from None
+    root = s.call.args[0]
+    while not isinstance(root, tree.Name):
+        match root:
+            case tree.Call(tree.Attribute(value, "view")) | tree.Subscript(value):
+                root = value
+            case _:
+                root = root.args[0]
+    owner = c.lookup(root.id)
+    return seen, owner, p, given
+
+
+# Memory is lowered by code at its privilege or above, to a p at its privilege or below of which there are units here;
+# the index function is made of constants, its parameters, and variables at p or above.
+def partition_statement(c: Checker, s: tree.With, tail: bool) -> None:
+    seen, owner, p, given = _base(c, s, "partition", {"p", "f", "offset", "view", "disjoint"})
+    base = seen.handle
+    problem = _cannot_lower(c, seen, p, s)
+    if problem is not None:
+        branch = c.branches()[-1] if c.branches() else None
+        above = not base.const and not c.privilege.at_least(base.privilege)
+        if above and branch is not None:
+            branch.lowered[base.uid] = (seen, problem, s.head)
+        else:
+            c.errors.append(problem)
+        raise NotOpened
+    disjoint = False
+    try:
+        if "disjoint" in given:
+            disjoint = bool(constant_value(c, given.pop("disjoint"), "`disjoint`").value)
+        parts = _parts(c, given, seen, p, s)
+    except Abort:
+        raise NotOpened from None
+    names = s.names or ((s.name, s.name_span or s.head),)
+    lowered = []
+    for (name, span), (map, shape) in zip(names, parts):
+        handle = ir.Handle(
+            c.program.uid(), name, base.obj, p, base.const, ir.Origin.PARTITION, base, disjoint, span=span
+        )
+        if s.form and not disjoint and not base.const:  # by a short form, under the name that it has
+            c.handed_out.add(handle.uid)
+        lowered.append(Memory(handle, seen.view, map, shape))
+    made = _scope(c, s, tail, "partition", owner, *lowered)
+    for memory in reversed(lowered):
+        made = (ir.Partition(base, memory.handle, c.place, made, span=s.head),)
+    c.out.extend(made)
+
+
+def _scope(c: Checker, s: tree.With, tail: bool, word: str, owner: Memory, *memories: Memory) -> ir.Body:
+    """What stands in the scope, where the memory's owner is out of reach."""
+    owner.lowered = Lowering(word, memories[0].handle.name, s.head)
+    try:
+        name = memories[0].handle.base.name
+        with c.block() as out, c.construct(ConstructKind.MEMORY, s.head, f"the {word} of `{name}`"):
+            for memory in memories:
+                c.bind(memory.handle.name, memory)
+            body(c, s.body, tail)
+    finally:
+        owner.lowered = None
+    return tuple(out)
+
+
+def _parts(
+    c: Checker, given: dict[str, tree.Expr], seen: Memory, p: Privilege, s: tree.With
+) -> list[tuple[IndexMap | None, tuple[ir.Expr, ...] | None]]:
+    """The index function and the shape of each name of a partition; all but `split_at` have one name."""
+    if "view" in given:
+        if "f" in given or "offset" in given:
+            raise c.type_error("`view=` is an index function already", given["view"].span, help="leave `f=` out")
+        parts = views.selected(c, given["view"], seen, p, s, lambda e: _index_value(c, e, p))
+        return [
+            (_at_entry(c, IndexMap(params, mapped(seen, results), mapped_block(seen, results)), s), shape)
+            for params, results, shape in parts
+        ]
+    if s.names:
+        raise views.two_names(c, s)
+    map = _index_function(c, given, seen, p, s)
+    return [(map, seen.shape if "f" not in given and "offset" not in given else None)]
+
+
+def _lower_outside(base: ir.Handle, s: tree.With, here: Privilege) -> str:
+    if not s.form:
+        return f"lower it where the code's privilege is at least `{base.privilege}`, and group inside the partition"
+    form = f"with each({here}, {base.name}):"
+    return f"open this code with `each`, which hands on what the forms inside of it name: `{form}`"
+
+
+def _cannot_lower(c: Checker, seen: Memory, p: Privilege, s: tree.With) -> Diagnostic | None:
+    base = seen.handle
+    mark = len(c.errors)
+    if not base.const and not c.privilege.at_least(base.privilege):
+        construct = c.holder
+        c.report(
+            "SNAP005",
+            f"`{base.name}` is at `{base.privilege}`, above this code's `{c.privilege}`: it cannot be lowered here",
+            s.head,
+            "its owner is not here to take it back",
+            (Label(base.span, f"at `{base.privilege}`"), Label(construct.span, f"this code runs at `{c.privilege}`")),
+            help=_lower_outside(base, s, c.privilege),
+        )
+    elif not base.privilege.at_least(p):
+        c.report(
+            "SNAP005",
+            f"`{base.name}` is at `{base.privilege}`, which cannot be lowered to `{p}`",
+            s.head,
+            secondary=declared(base),
+            help=f"hand it out to units of `{base.privilege}` or below, of a size that divides",
+        )
+    else:
+        write_up(c, p, f"a part of `{base.name}`", s.head)
+    if len(c.errors) == mark:
+        return None
+    return c.errors.pop()
+
+
+def _index_function(
+    c: Checker, given: dict[str, tree.Expr], seen: Memory, p: Privilege, s: tree.With
+) -> IndexMap | None:
+    """The map from the indices of the new name to those of the view, composed with the base's own."""
+    if "f" in given and "offset" in given:
+        raise c.type_error(
+            "`f=` and `offset=` say the same thing", s.head, help="`offset=e` is short for `f=lambda k: e + k`"
+        )
+    if "offset" in given:
+        k = c.temp("k", I32, GRID1, s.head)
+        start = _index_value(c, given["offset"], p)
+        results, params = (convert.binary("+", start, ir.Read(k, I32, span=s.head), s.head),), (k,)
+    elif "f" in given:
+        lam, names, scopes = _lambda(c, given["f"])
+        params = tuple(c.temp(n, I32, GRID1, lam.span) for n in lam.params)
+        if not params:
+            raise c.type_error("an index function takes at least one index", lam.span, help="`f=lambda i: offset + i`")
+        held = c.names, c.scopes
+        c.names, c.scopes = names, [*scopes, {n: Variable(v, "an index") for n, v in zip(lam.params, params)}]
+        c.local.update(lam.params)
+        try:
+            items = lam.body.items if isinstance(lam.body, tree.Sequence) else (lam.body,)
+            results = tuple(_index_value(c, item, p) for item in items)
+        finally:
+            c.names, c.scopes = held
+    else:
+        return _at_entry(c, seen.map, s)
+    if len(results) != seen.rank:
+        raise c.type_error(
+            f"`{seen.handle.name}` takes {counted(seen.rank, 'index')}, and the index function returns {len(results)}",
+            s.head,
+            help="return a tuple: `lambda i, j: (r + i, j)`" if seen.rank > 1 else "",
+        )
+    return _at_entry(c, IndexMap(params, mapped(seen, results), mapped_block(seen, results)), s)
+
+
+def _index_value(c: Checker, e: tree.Expr, p: Privilege) -> ir.Expr:
+    held = c.no_calls, c.index_privilege
+    c.no_calls, c.index_privilege = "an index function", p
+    try:
+        value = scalar(c, e, Want(p, f"decides which element `{p}` gets"))
+    finally:
+        c.no_calls, c.index_privilege = held
+    if not value.type.is_integer:
+        raise c.type_error(
+            f"an index is an integer, not `{value.type}`", e.span, help=f"cast it: `{called('int', e.span)}`"
+        )
+    return convert.settled(value)
+
+
+def _lambda(c: Checker, e: tree.Expr) -> tuple[tree.Lambda, dict[str, object], Sequence[dict[str, Binding]]]:
+    """An index function, with the outside names and the scopes in which its own names are looked up."""
+    if isinstance(e, tree.Lambda):
+        return e, c.names, c.scopes
+    found = resolve(c, e) if isinstance(e, (tree.Name, tree.Attribute)) else None
+    if isinstance(found, IndexFunction):
+        return found.tree, c.names, found.scopes
+    if callable(found) and hasattr(found, "__code__"):
+        return *captured_lambda(c, found, e.span), ()
+    raise c.type_error("`f=` is an index function", e.span, help="`f=lambda k: start + k`")
+
+
+# Index functions and windows mean what their variables held when the scope was entered.
+def _at_entry(c: Checker, map: IndexMap | None, s: tree.With) -> IndexMap | None:
+    """The map, with copies of the variables that the scope assigns."""
+    if map is None:
+        return None
+    assigned = set(assigned_names(s.body))
+    parts = (*map.results, *(() if map.block is None else (map.block,)))
+    frozen: dict[int, ir.Expr] = {}
+    for var in rewrite.variables(*parts):
+        if var in map.params or var.name not in assigned:
+            continue
+        now = ir.Read(var, var.type, span=s.head)
+        frozen[var.uid] = c.remembered(f"{var.name}_at_entry", now, var.privilege)
+    if not frozen:
+        return map
+    kept = [rewrite.substitute(part, lambda v: frozen.get(v.uid)) for part in parts]
+    return IndexMap(map.params, tuple(kept[: len(map.results)]), None if map.block is None else kept[-1])
+
+
+# Memory is claimed by code at exactly its privilege, where there are not several units between that and p's level,
+# which would each claim all of it; one branch of exactly that size uses the name. Memory that is spread over a cluster
+# is claimed block by block: the threads of each block get its own part.
+def claim_statement(c: Checker, s: tree.With, tail: bool) -> None:
+    seen, owner, p, given = _base(c, s, "claim", {"p"})
+    base = seen.handle
+    labels = (Label(base.span, f"`{base.name}` is at `{base.privilege}`"),)
+    problem = help = ""
+    if c.privilege != base.privilege:
+        problem = (
+            f"`{base.name}` is at `{base.privilege}` and this code at `{c.privilege}`: a claim is made by the memory's"
+            " owner"
+        )
+        help = _claimed_too_late(c, base, p, s)
+    elif c.place.held(p.level) is None:
+        problem = f"there is no level `{p.level.word}` here to claim memory for"
+    elif (between := _replicated(c.place, p.level)) is not None and not (
+        base.obj.spread and between is Level.BLOCK and c.privilege == CLUSTER1
+    ):
+        problem = f"there are several {between.word}s here, and each would claim all of `{base.name}`"
+        unit = f"{between.word}[1]"
+        help = (
+            f"hand out parts, `with partition({base.name}, p={unit}, f=...) as part:`, and claim `part` in `with"
+            f" group({unit}):`"
+        )
+    elif c.place.held(p.level).count is None or p.n > c.place.held(p.level).count:
+        problem = f"there are not {p.n} {p.level.word}s here to claim memory for"
+        there = c.place.held(p.level).count
+        help = f"there are {there}: choose at most as many" if there else f"name the level in `@requires`: `{p}`"
+    if problem:
+        raise c.not_opened("SNAP014", problem, s.head, secondary=labels, help=help)
+    handle = ir.Handle(
+        c.program.uid(), s.name, base.obj, p, base.const, ir.Origin.CLAIM, base, span=s.name_span or s.head
+    )
+    part = own_part(seen) if p.level is Level.THREAD else seen
+    if part is None and c.privilege == CLUSTER1:
+        whole = base
+        while whole.origin is ir.Origin.PARTITION:
+            whole = whole.base
+        raise c.not_opened(
+            "SNAP018",
+            f"each block claims its own part of `{base.name}`, and this window names blocks",
+            s.call.args[0].span,
+            help=f"claim the whole, `with claim({whole.name}, p={p}) as mine:`"
+            + (f", outside of the scope of `{base.name}`" if whole is not base else "")
+            + ", and take `tile(mine, ...)` of that",
+        )
+    part = part or seen  # the block's alone already, whichever part of the cluster's memory it is
+    claimed = Memory(
+        handle, part.view, _at_entry(c, part.map, s), part.shape, claim=ClaimUse(p, len(c.constructs), s.head)
+    )
+    made = _scope(c, s, tail, "claim", owner, claimed)
+    c.out.append(ir.Claim(base, handle, c.place, made, span=s.head))
+
+
+def _claimed_too_late(c: Checker, base: ir.Handle, p: Privilege, s: tree.With) -> str:
+    """What to write where the memory is not the code's own."""
+    if c.privilege.at_least(base.privilege):
+        return f"claim it in `with group({base.privilege}):`"
+    construct = c.innermost(ConstructKind.GROUP, ConstructKind.SPLIT)
+    unit = p.level.word if p.n == 1 else str(p)
+    if p == c.privilege and construct is not None and construct.kind is ConstructKind.SPLIT:
+        return (
+            f"claim it before the split, around `match split({p.level.word}):`; or `with one({unit}, {base.name}):`,"
+            " which is both"
+        )
+    parts = f"outside of the group, hand out parts: `with partition({base.name}, p={c.privilege}, f=...) as part:`"
+    if p == c.privilege:
+        return f"{parts}, and use `part` here, which is this group's own already"
+    return f"{parts}; then claim `part` here"
+
+
+def _replicated(place: Place, level: Level) -> Level | None:
+    """The lowest level above `level` of which this code holds more than one unit."""
+    return next((at for at, held in reversed(place.levels) if at > level and (held.count != 1 or held.open)), None)

@@ -1,0 +1,1 @@
+"""Build the CUDA tree: modules, functions, statements, names, and the printer."""

@@ -1,0 +1,1 @@
+"""Lower what Hopper adds: TMA, mbarriers, wgmma and its accumulators."""

@@ -1,0 +1,1 @@
+"""Lower memory: addresses, atomics, copies, cache hints, swizzles."""

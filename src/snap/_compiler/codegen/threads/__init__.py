@@ -1,0 +1,1 @@
+"""Lower what threads do together: barriers, collectives, votes, printing."""

@@ -1,0 +1,1 @@
+"""Lower expressions: arithmetic, conversions, vectors, constant folding."""

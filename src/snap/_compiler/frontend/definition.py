@@ -1,0 +1,86 @@
+"""What a decorated Python function is to the compiler: its tree, the outside names it uses, and what it requires."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from snap._compiler.frontend.inlined import WrittenCall
+from snap._compiler.frontend.tree import Function
+from snap._compiler.ir.types import Privilege, told_apart
+from snap.diag.error import UseOfRefused
+from snap.diag.span import Span
+from snap.record import record
+
+
+@record
+class Requires:
+    """`@requires(...)`: privileges, or a function from constexpr parameters (by name) to a tuple of them.
+
+    resident: how many blocks of a kernel are to fit one multiprocessor at a time; None where it is the compiler's
+    choice.  word: the decorator that says it.  blocks: how many blocks a launch has, from its arguments by name.
+    where: what every launch keeps, a function of arguments by name to one condition or a tuple of them; of a device
+    function, every call.  proved: whether the kernel is refused unless it is proved.  ensures, pairs, calls: what a
+    device function promises (ir/contracts.py).  lean: whether barriers are left out that a proof makes needless.
+    """
+
+    privileges: tuple[Privilege, ...] | Callable[..., object]
+    smem: int | None = None
+    cooperative: bool = False
+    resident: int | None = None
+    span: Span | None = field(default=None, compare=False)
+    word: str = "requires"
+    blocks: int | tuple[int, ...] | Callable[..., int | tuple[int, ...]] | None = None
+    where: Callable[..., object] | None = None
+    proved: bool = False
+    ensures: Callable[..., object] | None = None
+    pairs: Callable[..., object] | None = None
+    calls: Callable[..., object] | None = None
+    lean: bool = False
+
+
+MOVES_BOXES = "moves boxes"  # in `made`: whether it, or what it calls, moves boxes or multiplies tiles
+EXPANSIONS = "expansions"  # with a choice of constexpr values, in `made`: what each short form stands for, by its node
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Definition:
+    """One Snap function as defined.
+
+    kernel  whether it is a kernel, not a device function
+    names   what the function's free names were bound to when it was defined (closure first, then globals; builtins not
+            included)
+    made    what the checker has made of it, for all that call it alike: it lives as long as the function
+    written the calls of inlined functions that stand written out in the tree
+    """
+
+    tree: Function
+    kernel: bool
+    requires: Requires
+    names: Mapping[str, object]
+    made: dict[object, object] = field(default_factory=dict)
+    written: tuple[WrittenCall, ...] = ()
+
+
+def identity(constexprs: Mapping[str, object]) -> tuple[object, ...]:
+    """What tells one choice of constexpr values from another: 1, 1.0 and True are three, and so are 0.0, -0.0 and a
+    NaN.
+    """
+    return tuple((name, type(constexprs[name]), told_apart(constexprs[name])) for name in sorted(constexprs))
+
+
+class Refused:
+    """Stands in for a function whose definition was refused, where errors are collected instead of raised."""
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def __call__(self, *args: object, **keywords: object) -> None:
+        raise UseOfRefused(self.name)
+
+    __getitem__ = __call__
+
+    def __getattr__(self, name: str) -> None:
+        if name.startswith("__"):
+            raise AttributeError(name)  # Python asks for these
+        raise UseOfRefused(self.name)

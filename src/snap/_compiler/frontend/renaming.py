@@ -1,0 +1,121 @@
+"""Trees with other names in them.
+
+Input: statements, and what stands for some of their names.  Output: the same statements, as new nodes.  Invariant: a
+lambda's parameters, and the names that a list counts by, stay its own: they get names that nobody has.  Non-goals:
+which names are free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from copy import copy
+from typing import Any
+
+from snap._compiler.frontend import tree
+from snap.record import replace
+
+
+def with_bodies(s: tree.Stmt, made: Callable[[tree.Body], tree.Body]) -> tree.Stmt:
+    """A statement with what is made of the bodies right inside of it."""
+    match s:
+        case tree.If(_, then, other):
+            return replace(s, then=made(then), other=made(other))
+        case tree.With() | tree.While() | tree.For() | tree.Block():
+            return replace(s, body=made(s.body))
+        case tree.Match(_, cases):
+            return replace(s, cases=tuple(replace(case, body=made(case.body)) for case in cases))
+        case _:
+            return s
+
+
+_STATEMENTS = frozenset(tree.STATEMENTS)
+_OWN_WAYS = frozenset((tree.Name, tree.Number, tree.Text, tree.Known, tree.Subscript, tree.Lambda, tree.Each))
+
+
+class TreeRenaming:
+    """named: what stands for a name, another name where it is bound.  fresh: a name that nobody has.  put: what stands
+    for a `yield`.
+    """
+
+    def __init__(
+        self,
+        named: Mapping[str, tree.Expr],
+        fresh: Callable[[str], str],
+        put: Callable[[tree.Yield], tree.Body] | None = None,
+    ):
+        self.named, self.fresh, self.put = named, fresh, put
+
+    def body(self, statements: tree.Body) -> tree.Body:
+        return tuple(done for s in statements for done in self.statement(s))
+
+    def statement(self, s: tree.Stmt) -> tree.Body:
+        if isinstance(s, tree.Yield) and self.put is not None:
+            return self.put(self.parts(s))
+        return (self.parts(s),)
+
+    def parts(self, node: Any) -> Any:
+        """A node with all that is in it: the same one, if it is an expression in which nothing changes."""
+        changed: dict[str, object] = {}
+        for name in tree.holding(node):
+            value = getattr(node, name)
+            if type(value) is tuple and value:
+                of_statements = type(value[0]) in _STATEMENTS
+                made: Any = self.body(value) if of_statements else tuple(map(self.part, value))
+                if of_statements or any(one is not other for one, other in zip(made, value)):
+                    changed[name] = made
+            elif value is not None and type(value) is not tuple and (made := self.part(value)) is not value:
+                changed[name] = made
+        if type(node) in _STATEMENTS:
+            if isinstance(node, (tree.Declare, tree.For, tree.With)) and node.name:
+                changed["name"] = self.bound(node.name)
+            if isinstance(node, (tree.For, tree.With)) and node.names:
+                changed["names"] = tuple((self.bound(name), span) for name, span in node.names)
+            return replace(node, **changed)
+        return replace(node, **changed) if changed else node
+
+    def part(self, value: Any) -> Any:
+        if type(value) is tuple:  # a keyword argument
+            made = self.part(value[1])
+            return value if made is value[1] else (value[0], made)
+        return self.parts(value) if isinstance(value, tree.MatchCase) else self.expr(value)
+
+    def expr(self, e: tree.Expr) -> Any:
+        if type(e) not in _OWN_WAYS:  # most
+            return self.parts(e)
+        match e:
+            case tree.Name(name):
+                found = self.named.get(name)
+                if found is None:
+                    return e
+                return tree.Name(found.id, span=e.span) if isinstance(found, tree.Name) else found
+            case tree.Number() | tree.Text() | tree.Known():
+                return e
+            case tree.Subscript(_, index) if any(map(self.several, index)):  # `x[at]`, where `at` is several indices
+                parts = [self.expr(item).items if self.several(item) else (self.expr(item),) for item in index]
+                return replace(e, value=self.expr(e.value), index=tuple(one for part in parts for one in part))
+            case tree.Lambda(params, body):
+                own = {name: tree.Name(self.fresh(name), span=e.span) for name in params}
+                made = self.inside(own).expr(body)
+                return replace(e, params=tuple(one.id for one in own.values()), body=made)
+            case tree.Each(value, clauses):
+                inside, counts = self, []
+                for name, over in clauses:
+                    counts.append((self.fresh(name), inside.expr(over)))
+                    inside = inside.inside({name: tree.Name(counts[-1][0], span=e.span)})
+                return replace(e, value=inside.expr(value), clauses=tuple(counts))
+            case _:
+                return self.parts(e)
+
+    def several(self, e: tree.Expr) -> bool:
+        """Whether a name stands for several values."""
+        return isinstance(e, tree.Name) and isinstance(self.named.get(e.id), tree.Sequence)
+
+    def inside(self, own: Mapping[str, tree.Expr]) -> TreeRenaming:
+        """The same where further names stand for others."""
+        made = copy(self)
+        made.named = {**self.named, **own}
+        return made
+
+    def bound(self, name: str) -> str:
+        found = self.named.get(name)
+        return found.id if isinstance(found, tree.Name) else name

@@ -1,0 +1,372 @@
+"""The typed IR: what a checked kernel means, and the one thing every later stage consumes.
+
+*Evaluation.*  Expressions are pure: reading memory (`Load`) has no effect, and nothing in an expression can diverge,
+block or write.  All effects are statements, run in order.  Calls, collectives and atomics are statements that assign
+their results; the checker takes them out of the expressions they were written in, left to right, before the statement
+that uses them (`While.pre` holds those of a loop's condition, and runs before each test).  `Logical` and `Select` are
+C's: the operand not chosen is not evaluated.  Types are explicit: both operands of `Binary` and `Compare` have one type
+(shifts: the left one's), every conversion is a `Cast`, every index is an integer.  Integer arithmetic is CUDA's: two's
+complement that wraps, `/` and `%` truncate toward zero, `//` and `mod` round down.
+
+*Threads.*  A statement is executed by every thread of the current group.  `Group` replicates its body over groups,
+`Split` gives disjoint units different bodies that run in parallel; in both, the body's `place` is the privilege class
+inside.  Positions are relative: entering `Group(l[n])` takes the index at level l modulo n, entering a split case
+subtracts its offset, and a call enters its callee as if in a group of what the callee requires.  `UnitId(p)` is then:
+start with the index at the place's highest level, and on the way down to p's level multiply by the count there and add
+the index there; at the end divide by p.n.  (At grid level the index is 0; the highest level's own index is the relative
+one.)
+
+*Names.*  `Var` is one declaration (identity is its uid, not its name).  Scopes are the blocks: a variable declared in a
+body ends with it. A variable of privilege p holds one value per unit of p; the checker has proved that all threads of a
+unit store the same one.
+
+*Memory.*  `MemObject` is storage: a kernel's array, a shared array, or, inside a device function, whatever the call
+binds to its pointer parameter.  `Handle` is a name for it at a privilege: the object itself, or what `partition`,
+`claim`, `tile` or `.view` called it.  Index functions are already applied: `MemAccess.index` addresses
+`MemAccess.view`, the object seen as an array of `view.elem` with shape `view.shape` (row-major), or as one dimension
+where shape is None.  The handle says through which name, and so at which privilege, the access is made.
+
+*Synchronization.*  The typed IR holds no barrier of the compiler's; the synchronized IR (`synced.py`) is the same tree
+with more statements in it.  What the user asked for (`intrinsic.syncthreads()`) is a `Collective` in both.
+
+Every node is immutable and has a span; spans, and the numbers of statements, do not count in comparisons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import field
+from typing import TYPE_CHECKING, Union
+
+from snap._compiler.ir.acts import (  # noqa: F401  (all of them are found here)
+    Act,
+    AsyncCopy,
+    Atomic,
+    BoxCopy,
+    BoxOp,
+    BoxPrefetch,
+    Collective,
+    Executed,
+    Prefetch,
+    Printing,
+    Sleep,
+    Statement,
+    StoreAcc,
+    Unsafe,
+    Wgmma,
+)
+from snap._compiler.ir.contracts import Contract
+from snap._compiler.ir.expressions import (  # noqa: F401  (all of them are found here)
+    AT_LAUNCH,
+    ArrayRef,
+    ArrayValue,
+    Binary,
+    Bitcast,
+    Cast,
+    Compare,
+    Component,
+    ComponentTarget,
+    Const,
+    Elem,
+    ElemTarget,
+    Expr,
+    Handle,
+    Lane,
+    Load,
+    Logical,
+    Lookup,
+    MakeVector,
+    Math,
+    MemAccess,
+    MemObject,
+    MemTarget,
+    MemView,
+    Origin,
+    Read,
+    Select,
+    Spread,
+    Table,
+    Target,
+    Tile,
+    Unary,
+    UnitCount,
+    UnitId,
+    Var,
+    VarTarget,
+    extents,
+)
+from snap._compiler.ir.types import Element, Level, Place, Privilege
+from snap.diag.error import Diagnostic
+from snap.diag.span import Span
+from snap.record import record as node
+
+if TYPE_CHECKING:
+    from snap._compiler.ir import synced
+
+
+# ---- statements -----------------------------------------------------------------------------------------------------
+
+Body = tuple["Stmt", ...]
+
+
+@node
+class Declare(Statement):
+    """A new variable.  Without `init`: zero where `zero` is set (arrays, and data above thread[1]), else
+    uninitialised.
+    """
+
+    var: Var
+    init: Expr | None
+    zero: bool = False
+
+
+@node
+class DeclareShared(Statement):
+    """A shared array comes to life, uninitialised, until the end of the enclosing body."""
+
+    obj: MemObject
+    handle: Handle
+
+
+@node
+class Assign(Statement):
+    target: Target
+    value: Expr
+
+
+@node
+class If(Statement):
+    cond: Expr
+    then: Body
+    other: Body
+
+
+@node
+class While(Statement):
+    """pre; while cond: body; pre.  `continue` goes to pre."""
+
+    pre: Body
+    cond: Expr
+    body: Body
+
+
+@node
+class For(Statement):
+    """Python's range: start, stop and step are evaluated once; a step of 0 runs no iteration.  unroll: 0 no wish, -1
+    fully, n by n.
+    """
+
+    var: Var
+    start: Expr
+    stop: Expr
+    step: Expr
+    body: Body
+    unroll: int = 0
+
+
+@node
+class Break(Statement):
+    pass
+
+
+@node
+class Continue(Statement):
+    pass
+
+
+@node
+class Return(Statement):
+    value: Expr | None
+
+
+@node
+class Assert(Statement):
+    """The machine traps where cond is false; CUDA's assert on the GPU."""
+
+    cond: Expr
+    message: str
+
+
+@node
+class Print(Act):
+    """One line for each group of `privilege`, the code's own: who prints (`snap._compiler.ir.printed`), then the texts
+    with the values of `args` between them, one text more than values.  Values are bool, i32, u32, i64, u64, f32 or f64.
+
+    lead: whether this thread is its group's first, which prints; None where each thread does
+    """
+
+    texts: tuple[str, ...]
+    args: tuple[Expr, ...]
+    lead: Expr | None
+    privilege: Privilege
+
+    def line(self, p: Printing) -> str:
+        values = (part for text, arg in zip(self.texts, self.args) for part in (repr(text), p.expr(arg)))
+        return f"print {', '.join((*values, repr(self.texts[-1])))} @ {self.privilege}"
+
+    def explained(self) -> str:
+        return f"prints a line for each {self.privilege}"
+
+
+@node
+class Group(Statement):
+    privilege: Privilege
+    outer: Place
+    place: Place
+    body: Body
+
+    @property
+    def is_all(self) -> bool:
+        """Whether it is one group of all that the code holds, as where a function was called."""
+        level, held = self.outer.levels[0]
+        return level == self.privilege.level and held.count == self.privilege.n
+
+
+@node
+class Case:
+    """Units offset .. offset+size of the level; with `rest`, all units from offset on, as groups of `size`."""
+
+    offset: int
+    size: int
+    rest: bool
+    place: Place
+    body: Body
+    span: Span = field(compare=False, kw_only=True)
+
+
+@node
+class Split(Statement):
+    level: Level
+    outer: Place
+    cases: tuple[Case, ...]
+
+
+@node
+class Partition(Statement):
+    """The scope in which `base` is lowered to `handle`; accesses inside carry the index function applied.
+
+    fill: of a stage, its number among the fills of its pipeline, a value at the pipeline's privilege; the slot is this
+    modulo the depth.  counted: the compiler counts the fills, so they come in order.
+    """
+
+    base: Handle
+    handle: Handle
+    place: Place
+    body: Body
+    fill: Expr | None = None
+    counted: bool = False
+
+
+@node
+class Claim(Statement):
+    """The scope in which one group of `handle.privilege` owns all of `base`."""
+
+    base: Handle
+    handle: Handle
+    place: Place
+    body: Body
+
+
+@node
+class Turn(Statement):
+    """Units of `place`'s group, the current ones of `outer`, run the body one at a time, cyclically, unit 0 first.  It
+    orders when the body is run, not memory.
+    """
+
+    outer: Place
+    place: Place
+    body: Body
+
+
+@node
+class Call(Act):
+    """args bind `function.params` in order: Expr for a ValueParam, ArrayRef for a RefParam, MemView for a MemParam
+    (with the handle it came through).
+
+    `smem_offset`: bytes of the caller's frame that are in use at the call.
+    """
+
+    function: Function | synced.Function
+    args: tuple[Expr | ArrayRef | MemView, ...]
+    handles: tuple[Handle | None, ...]
+    target: Target | None
+    place: Place
+    smem_offset: int
+
+    def line(self, p: Printing) -> str:
+        given = ", ".join(map(p.argument, self.args))
+        called = f"{p.results(self.target)}{p.callee(self.function)}({given})"
+        return f"{called} at {self.place}, shared memory from byte {self.smem_offset}"
+
+    def explained(self) -> str:
+        return f"calls {self.function.name} as {self.function.place.privilege}"
+
+
+# The statements of the typed IR; those of the synchronized one stand in the same bodies.
+Plain = Declare | DeclareShared | Assign | If | While | For | Break | Continue | Return | Assert
+Instructed = Collective | Atomic | Sleep | AsyncCopy | Prefetch | BoxCopy | BoxPrefetch | Wgmma | StoreAcc | Unsafe
+Acting = Instructed | Print | Call
+Opening = Group | Split | Partition | Claim | Turn
+Typed = Plain | Opening | Acting
+Stmt = Union[Typed, "synced.OnlySynced"]
+
+
+# ---- functions ------------------------------------------------------------------------------------------------------
+
+
+@node
+class ValueParam:
+    """A scalar, vector, or local array passed by value."""
+
+    var: Var
+
+
+@node
+class RefParam:
+    """A local array of the caller, passed by reference."""
+
+    var: Var
+
+
+@node
+class MemParam:
+    """A pointer.  What it points to is `handle.obj`; its shape may name other parameters."""
+
+    handle: Handle
+
+
+Param = ValueParam | RefParam | MemParam
+
+
+@node
+class Function:
+    """A kernel, or one instance of a device function.
+
+    Instances differ in constexpr values, in what their callers hold of levels they do not name, and in the space and
+    index function of each pointer (values that an index function captured are extra ValueParams at the end).  `smem` is
+    the most shared memory, in bytes, that it and all it calls hold at once.  `place` is the one it starts in.
+    resident: how many blocks a kernel's registers leave room for on an SM.  watched: partitions (numbers of handles)
+    whose units are not shown to be apart.  axes: dimensions of the grid whose extents are a kernel's last parameters.
+    trusted: scopes in which proofs take for granted what they do not show, with the reasons.  contract: what a device
+    function asks for and promises, for proofs alone.  apart: pairs of places by which no two threads touch one element,
+    as a proof has shown; there are none unless the kernel asks for it.  warnings: what the checker says of its text.
+    """
+
+    uid: int
+    name: str
+    kernel: bool
+    params: tuple[Param, ...]
+    returns: Element | None
+    place: Place
+    body: Body
+    smem: int
+    cooperative: bool
+    uses_unsafe: bool = False
+    resident: int | None = None
+    watched: Set[int] = field(default=frozenset(), compare=False)
+    axes: tuple[int, ...] = ()
+    trusted: tuple[tuple[Span, str], ...] = field(default=(), compare=False)
+    contract: Contract | None = field(default=None, compare=False)
+    apart: frozenset[tuple[Span, Span]] = field(default=frozenset(), compare=False)
+    warnings: tuple[Diagnostic, ...] = field(default=(), compare=False)
+    span: Span = field(compare=False, kw_only=True)

@@ -1,0 +1,272 @@
+"""Synchronization: typed IR -> synchronized IR.
+
+Input: a checked function.  Output: the same tree with `Sync` statements, callees included.  Invariant: between two
+accesses of one element by different threads, one of them a write, a barrier of a group that contains both is executed
+on every path; and no barrier can be left out. Asynchronous work (cp.async, TMA, wgmma) is waited for where its
+data is used.  Memory that roles hand to each other, or into which boxes are loaded, is ordered by mbarriers
+(channels.py, producer_consumer.py); their slots are given back by the waits for what was made of them
+(release_slots.py); each role becomes a program of its own (project.py), and waits for products that find none are left
+out (idle_waits.py). Non-goals: what the program means.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from snap._compiler.analysis.linear.values import Frame
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir import synced
+from snap._compiler.ir.depth import deep, uncollected
+from snap._compiler.ir.hardware import WARP
+from snap._compiler.ir.numbering import Numbers
+from snap._compiler.ir.points import Dependence
+from snap._compiler.ir.rewrite import with_bodies
+from snap._compiler.ir.synced import Stage
+from snap._compiler.ir.types import Level
+from snap._compiler.ir.walk import statements
+from snap._compiler.sync.barriers.arrive_wait import relax
+from snap._compiler.sync.barriers.cover import Mark, cover
+from snap._compiler.sync.barriers.groups import Duty, plan_copies, with_duties
+from snap._compiler.sync.barriers.insert import insert
+from snap._compiler.sync.conflicts.conflict import is_plain
+from snap._compiler.sync.conflicts.dependences import dependences
+from snap._compiler.sync.conflicts.graph import Graph, graph_of
+from snap._compiler.sync.conflicts.tokens import GapKey
+from snap._compiler.sync.conflicts.trivial import orders_nothing
+from snap._compiler.sync.pipelines.channels import find
+from snap._compiler.sync.pipelines.idle_waits import without_idle_waits
+from snap._compiler.sync.pipelines.lower import Woven, weave
+from snap._compiler.sync.pipelines.numbered import refuse_going_back
+from snap._compiler.sync.pipelines.release_slots import give_back
+from snap._compiler.sync.roles.begin import begin
+from snap._compiler.sync.roles.inline import inline, must_be_inlined
+from snap._compiler.sync.roles.project import project
+from snap.diag.span import Span
+from snap.record import record, replace
+
+__all__ = ["GATE", "PASSES", "Pass", "conflicts", "graph", "probe", "synchronize"]
+
+
+@record
+class Planned:
+    """What is to be put into the text: barriers by gap, ends of groups of copies, what barriers wait for besides."""
+
+    woven: Woven
+    graph: Graph
+    marks: dict[GapKey, list[Mark]]
+    commits: frozenset[tuple[Frame, int]]
+    duties: dict[GapKey, Duty]
+
+    @property
+    def function(self) -> synced.Function:
+        return self.woven.function
+
+
+@record
+class Pass:
+    """One step from program to program; what it gives, the next one takes.  run: of the program, and of the source of
+    numbers for new statements.  refuses: the codes with which it may refuse a program.
+    """
+
+    name: str
+    does: str
+    takes: type
+    gives: type
+    stage: Stage
+    run: Callable[[Any, Numbers], Any]
+    refuses: tuple[str, ...] = ()
+
+
+def _inline(function: ir.Function, numbers: Numbers) -> ir.Function:
+    return inline(function, numbers) if function.kernel else function
+
+
+def _weave(function: synced.Function, numbers: Numbers) -> Woven:
+    refuse_going_back(function)
+    return weave(function, find(function), numbers)
+
+
+def _plan(woven: Woven, numbers: Numbers) -> Planned:
+    text = woven.function
+    graph = graph_of(text, woven)
+    marks = cover(graph.edges, graph.gaps, text)
+    commits, duties = plan_copies(graph, marks)
+    marks = with_duties(marks, duties)
+    return Planned(woven, graph, relax(text, graph.edges, graph.gaps, marks, duties), commits, duties)
+
+
+def _insert(plan: Planned, numbers: Numbers) -> Woven:
+    return replace(plan.woven, function=insert(plan.function, plan.marks, plan.commits, plan.duties, numbers))
+
+
+def _give_back(woven: Woven, numbers: Numbers) -> synced.Function:
+    return give_back(woven.function, woven.lagging, numbers)
+
+
+def _without_idle_waits(function: synced.Function, numbers: Numbers) -> synced.Function:
+    return without_idle_waits(function)
+
+
+# Up to `plan` it is decided whether the program can be synchronized; from there on nothing refuses it.
+PASSES = (
+    Pass(
+        "inline",
+        "calls of functions with asynchronous work or roles are inlined",
+        ir.Function,
+        ir.Function,
+        Stage.TYPED,
+        _inline,
+    ),
+    Pass(
+        "begin",
+        "every statement gets its number, and the program the type of a synchronized one; nothing is added",
+        ir.Function,
+        synced.Function,
+        Stage.BEGUN,
+        begin,
+    ),
+    Pass(
+        "weave",
+        "memory that roles hand to each other gets mbarriers; TMA, wgmma and turns get waits and commits",
+        synced.Function,
+        Woven,
+        Stage.WOVEN,
+        _weave,
+        ("SNAP020", "SNAP021"),
+    ),
+    Pass(
+        "plan",
+        "for all other accesses that conflict, the fewest barriers that order them are chosen; nothing is added",
+        Woven,
+        Planned,
+        Stage.WOVEN,
+        _plan,
+        ("SNAP017", "SNAP020"),
+    ),
+    Pass(
+        "insert",
+        "the barriers, commits and waits that were chosen are put into the text",
+        Planned,
+        Woven,
+        Stage.WOVEN,
+        _insert,
+    ),
+    Pass(
+        "give back",
+        "waits for wgmma release the slots that completed wgmma have read",
+        Woven,
+        synced.Function,
+        Stage.WOVEN,
+        _give_back,
+    ),
+    Pass(
+        "project",
+        "each role becomes a program of its own, without what only others need",
+        synced.Function,
+        synced.Function,
+        Stage.PROJECTED,
+        project,
+    ),
+    Pass(
+        "idle waits",
+        "waits for wgmma at which none can be in flight are left out",
+        synced.Function,
+        synced.Function,
+        Stage.PROJECTED,
+        _without_idle_waits,
+    ),
+)
+GATE = 1 + max(k for k, one in enumerate(PASSES) if one.refuses)
+
+
+OnPass = Callable[[str, synced.AnyFunction, Stage], None]
+
+
+def synchronize(function: ir.Function, seen: OnPass | None = None) -> synced.Function:
+    """Raises SnapError where what is asked cannot be synchronized.  `seen` is shown the program after each pass, under
+    its name, and first of all as it comes from the checker.
+    """
+    return _run(PASSES, function, seen)
+
+
+def _run(passes: tuple[Pass, ...], program: Any, seen: OnPass | None = None) -> Any:
+    """With `SNAP_VERIFY`, the IR's invariants are looked at after each pass (ir/verify.py)."""
+    numbers, shown = Numbers(), [] if seen is None else [seen]
+    if os.environ.get("SNAP_VERIFY", "") not in ("", "0"):
+        from snap._compiler.ir.verify import Verifier
+
+        shown.append(Verifier().after)
+    with uncollected(), deep():
+        for look in shown:
+            look("check", program, Stage.TYPED)
+        for one in passes:
+            program = one.run(program, numbers)
+            for look in shown:
+                look(one.name, program if isinstance(program, synced.AnyFunction) else program.function, one.stage)
+    return program
+
+
+def graph(function: ir.Function) -> tuple[synced.AnyFunction, tuple[Dependence, ...]]:
+    """The graph of a function's accesses, to be drawn: the program with all that was put in, before roles are taken
+    apart, and the dependences that were found, each with the points that order it.
+    """
+    shown: dict[str, synced.AnyFunction] = {}
+    synchronize(function, lambda name, program, _: shown.update({name: program}))
+    planned = _run(PASSES[:GATE], function)
+    return shown["give back"], dependences(planned.graph, planned.marks)
+
+
+def conflicts(function: ir.Function) -> frozenset[tuple[Span, Span]]:
+    """The pairs of places that barriers are for, by what threads do there: what a proof may find to be apart."""
+    edges = _run(PASSES[:GATE], function).graph.edges
+    return frozenset((e.first.span, e.second.span) for e in edges if is_plain(e.first) and is_plain(e.second))
+
+
+def probe(function: ir.Function) -> None:
+    """Raises what `synchronize` would for a device function on its own.
+
+    What it calls was looked at when that was defined; where a barrier beside the call orders all the two have in
+    common, the calls are not entered again, so that functions that call functions take as long as their own texts.  The
+    kernel is synchronized as a whole in any case.
+    """
+    if orders_nothing(function):
+        return
+    text = _without_callees(function) if _meets_beside_calls(function) else function
+    _run(PASSES[:GATE], text)
+
+
+def _without_callees(function: ir.Function) -> ir.Function:
+    return replace(function, body=_hollow(function.body, {}))
+
+
+def _hollow(body: ir.Body, empty: dict[int, synced.AnyFunction]) -> ir.Body:
+    def hollow(s):
+        if not isinstance(s, ir.Call):
+            return with_bodies(s, lambda inner: _hollow(inner, empty))
+        f = s.function
+        return replace(s, function=empty[f.uid] if f.uid in empty else empty.setdefault(f.uid, replace(f, body=())))
+
+    return tuple(map(hollow, body))
+
+
+def _meets_beside_calls(function: ir.Function) -> bool:
+    """All of the block, or of a part of a warp, calls, and the memory is its own: it can meet before any call and
+    after it.  Asynchronous work and roles are synchronized over the whole program instead.
+    """
+    place, privilege = function.place, function.place.privilege
+    met = (
+        privilege.n == 1
+        if privilege.level is Level.BLOCK
+        else privilege.level is Level.THREAD and WARP % privilege.n == 0
+    )
+    own = all(p.handle.const or p.handle.privilege == privilege for p in function.params if isinstance(p, ir.MemParam))
+    calls = [s for s in statements(function.body) if isinstance(s, ir.Call)]
+    return (
+        met
+        and own
+        and bool(calls)
+        and all(s.place == s.function.place == place for s in calls)
+        and not must_be_inlined(function)
+    )

@@ -1,0 +1,1 @@
+"""Choose the fewest barriers that order all pairs, and insert them."""

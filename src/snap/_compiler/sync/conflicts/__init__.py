@@ -1,0 +1,1 @@
+"""Find the pairs of accesses that must be ordered."""

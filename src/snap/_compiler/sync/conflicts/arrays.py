@@ -1,0 +1,158 @@
+"""What the text of a function says about its arrays: their bytes, their groups, and where they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from snap._compiler.ir import effects as table
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir import synced
+from snap._compiler.ir.effects import Effect, Kind, accesses, effects, loads, passed
+from snap._compiler.ir.hardware import WARP
+from snap._compiler.ir.operations import BITWISE, MemoryOrder
+from snap._compiler.ir.types import Level
+from snap._compiler.ir.walk import bodies, bytes_of, callees, statements
+from snap.diag.span import Span
+from snap.record import record
+
+READS_AND_WRITES = frozenset((Kind.READ, Kind.WRITE))
+
+
+def reused(every: list[ir.Stmt]) -> set[int]:
+    """Shared arrays of which other arrays take bytes; where functions that are called may, all."""
+    arrays = [
+        (s.obj.uid, s.obj.offset, s.obj.offset + bytes_of(s.obj)) for s in every if isinstance(s, ir.DeclareShared)
+    ]
+    if any(isinstance(s, ir.Call) and s.function.smem for s in every):
+        return {uid for uid, *_ in arrays}
+    return {
+        uid for uid, low, high in arrays for other, first, end in arrays if other != uid and first < high and low < end
+    }
+
+
+def sizes(every: list[ir.Stmt]) -> tuple[int, ...]:
+    """Of groups larger than a warp, and of cases of splits, that the program tells apart."""
+    found: set[int] = set()
+    for s in every:
+        match s:
+            case ir.Group(privilege) if privilege.level is Level.THREAD:
+                found.add(privilege.n)
+            case ir.Split(Level.THREAD, cases=cases):
+                found |= {case.size for case in cases}
+    return tuple(sorted(n for n in found if n > WARP))
+
+
+def nested_stages(body: ir.Body, inside: frozenset[int] = frozenset()) -> set[int]:
+    """Pipelines of which one stage is taken inside of another: how old a use is does not follow from the text then."""
+    found: set[int] = set()
+    for s in body:
+        around = inside
+        if isinstance(s, ir.Partition) and s.handle.origin is ir.Origin.STAGE:
+            if s.handle.obj.uid in inside:
+                found.add(s.handle.obj.uid)
+            around = inside | {s.handle.obj.uid}
+        for inner in bodies(s):
+            found |= nested_stages(inner, around)
+    return found
+
+
+def written(every: list[ir.Stmt]) -> dict[int, Span]:
+    """A kernel's arrays that it writes, and where."""
+    found: dict[int, Span] = {}
+    for s in every:
+        for access in table.written(s):
+            found.setdefault(access.view.obj.uid, access.span)
+        for p, a, _ in passed(s):
+            if not p.handle.const:
+                found.setdefault(a.obj.uid, s.span)
+    return found
+
+
+def first_uses(function: synced.Function) -> dict[int, Span]:
+    """Where each array is touched first, in the order of the text, calls entered."""
+    found: dict[int, Span] = {}
+    _add_first_uses(function, found, set())
+    return found
+
+
+def _add_first_uses(function: synced.Function, found: dict[int, Span], entered: set[int]) -> None:
+    entered.add(function.uid)
+    for s in statements(function.body):
+        for access in accesses(s):
+            found.setdefault(access.view.obj.uid, access.span)
+        for _, a, _ in passed(s):
+            found.setdefault(a.obj.uid, s.span)
+        if isinstance(s, ir.Call) and s.function.smem and s.function.uid not in entered:
+            _add_first_uses(s.function, found, entered)
+
+
+@record
+class Use:
+    """What the text does to an array somewhere: plainly (op is ""), or by an atomic; whether that tells what is there,
+    and whether it changes it.
+    """
+
+    op: str
+    reads: bool
+    writes: bool
+
+    def seen_as(self) -> Kind | str:
+        """As others see it: an atomic is told by its operation."""
+        return self.op or (Kind.WRITE if self.writes else Kind.READ)
+
+    def comes_apart(self, other: Use) -> bool:
+        """Whether it matters which of the two comes first.  Atomics of one operation, the results of which nobody asks
+        for, are the same in any order.
+        """
+        if not self.writes and not other.writes:
+            return False
+        return self.reads or other.reads or self.op != other.op or self.op not in _IN_ANY_ORDER
+
+
+_IN_ANY_ORDER = frozenset(("add", "min", "max", *BITWISE))
+
+
+def handed(function: synced.Function) -> dict[int, frozenset[Use]] | None:
+    """Of a kernel whose atomics order something, what it does to each array.  None of any other function."""
+    if not function.kernel or not _orders(function):
+        return None
+    known: dict[int, dict[int, set[Use]]] = {}
+    _done(function, known)
+    found: dict[int, set[Use]] = {}
+    for done in known.values():
+        for uid, uses in done.items():
+            found.setdefault(uid, set()).update(uses)
+    return {uid: frozenset(uses) for uid, uses in found.items()}
+
+
+def _orders(function: synced.Function) -> bool:
+    every = (s for f in callees(function) for s in statements(f.body))
+    return any(isinstance(s, ir.Atomic) and s.order != MemoryOrder.RELAXED for s in every)
+
+
+def _done(function: synced.Function, known: dict[int, dict[int, set[Use]]]) -> dict[int, set[Use]]:
+    """By object, how a function touches it, calls entered."""
+    if function.uid in known:
+        return known[function.uid]
+    found: dict[int, set[Use]] = {}
+    for s in statements(function.body):
+        for a in loads(s):
+            found.setdefault(a.view.obj.uid, set()).add(Use("", True, False))
+        for e in effects(s):
+            if e.access is not None:
+                found.setdefault(e.access.view.obj.uid, set()).update(_ways(e, s))
+        for p, view, _ in passed(s):
+            found.setdefault(view.obj.uid, set()).update(_done(s.function, known).get(p.handle.obj.uid, ()))
+    known[function.uid] = found
+    return found
+
+
+def _ways(e: Effect, s: ir.Stmt) -> Iterator[Use]:
+    if e.atomic:
+        wanted = isinstance(s, ir.Atomic) and (s.target is not None or s.op == "cas")
+        yield Use(e.atomic, e.kind.reads and wanted, e.kind.writes)
+        return
+    if e.kind.reads:
+        yield Use("", True, False)
+    if e.kind.writes:
+        yield Use("", False, True)

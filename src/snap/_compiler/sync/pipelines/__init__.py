@@ -1,0 +1,1 @@
+"""Synchronize memory that roles hand to each other: mbarriers, phases, commits and waits."""

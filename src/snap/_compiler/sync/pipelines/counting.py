@@ -1,0 +1,80 @@
+"""How much a piece of program begins asynchronously: bytes that loads bring, groups of products.
+
+Input: a statement.  Output: a number, or None where it depends on what is known at run time only.  Non-goals: when it
+ends.
+"""
+
+from __future__ import annotations
+
+from snap._compiler.analysis.linear.trips import loop_values
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.effects import begins
+from snap._compiler.ir.engines import Engine
+from snap._compiler.ir.walk import bodies, statements
+
+
+def bytes_of(s: ir.Stmt, objects: set[int]) -> int | None:
+    """How many bytes the loads in a statement bring; None where it depends."""
+    match s:
+        case ir.BoxCopy(op=ir.BoxOp.LOAD, tile=tile) if tile.access.view.obj.uid in objects:
+            size = tile.access.view.elem.bytes
+            for n in tile.shape:
+                size *= n
+            return size
+        case ir.For() if (values := loop_values(s)) is not None:
+            inner = _sum(s.body, objects)
+            return None if inner is None else inner * len(values)
+        case ir.If() | ir.While() | ir.For():
+            return None if any(_sum(b, objects) != 0 for b in bodies(s)) else 0
+        case _:
+            total = 0
+            for b in bodies(s):
+                inner = _sum(b, objects)
+                if inner is None:
+                    return None
+                total += inner
+            return total
+
+
+def _sum(body: ir.Body, objects: set[int]) -> int | None:
+    total = 0
+    for s in body:
+        n = bytes_of(s, objects)
+        if n is None:
+            return None
+        total += n
+    return total
+
+
+def groups_of(s: ir.Stmt) -> int | None:
+    """How many groups of products a statement begins; None where it depends.  Cases of a split run side by side."""
+    if _multiplies(s):
+        return 1
+    match s:
+        case ir.If() | ir.While():
+            return 0 if not any(map(_multiplies, statements((s,)))) else None
+        case ir.For() if (values := loop_values(s)) is not None:
+            inner = _in_body(s.body)
+            return None if inner is None else inner * len(values)
+        case ir.For():
+            return 0 if _in_body(s.body) == 0 else None
+        case ir.Split(cases=cases):
+            counts = {_in_body(case.body) for case in cases} - {0}
+            return 0 if not counts else next(iter(counts)) if len(counts) == 1 else None
+        case _:
+            counts = [_in_body(b) for b in bodies(s)]
+            return None if None in counts else sum(counts)
+
+
+def _in_body(body: ir.Body) -> int | None:
+    total = 0
+    for k, s in enumerate(body):
+        n = groups_of(s)
+        if n is None:
+            return None
+        total += 0 if k and _multiplies(s) and _multiplies(body[k - 1]) else n
+    return total
+
+
+def _multiplies(s: ir.Stmt) -> bool:
+    return begins(s) is Engine.PRODUCTS

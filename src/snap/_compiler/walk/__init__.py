@@ -1,0 +1,1 @@
+"""Walk a typed program symbolically: which elements it accesses, under which conditions, and what its integers are."""

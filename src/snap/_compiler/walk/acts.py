@@ -1,0 +1,128 @@
+"""Statements that do something: collectives, atomics, copies, products (evaluate.py walks all others).
+
+Input: a statement of the typed IR, and where the walk stands.  Output: its accesses are recorded, and what it assigns
+is any value; of a vote it is known what it says of this thread.  Invariant: everything that it touches is among the
+recorded accesses.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from snap._compiler.analysis.exact import logic
+from snap._compiler.analysis.exact.terms import Poly, atoms_of, either, negated
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.effects import assigned, effects
+from snap._compiler.ir.fields import EVALUATED, holding
+from snap._compiler.ir.hardware import WARP
+from snap._compiler.ir.types import BOOL, I32
+from snap._compiler.walk import arrays
+from snap._compiler.walk.sites import NONE, Draw
+from snap._compiler.walk.values import value
+
+if TYPE_CHECKING:
+    from snap._compiler.walk.evaluate import Walk
+
+
+def _atomic(w: Walk, s: ir.Atomic) -> None:
+    args = [value(w, arg).term for arg in s.args]
+    site = w.access(effects(s)[0], s.span)
+    if s.target is not None:
+        w.unknown(s.target)
+    if s.op == "add" and site is not None and not w.dry and isinstance(args[0], Poly):
+        drawn = w.read(s.target.var).term if isinstance(s.target, ir.VarTarget) else None
+        w.out.draws.append(Draw(site, args[0], drawn if isinstance(drawn, Poly) else None))
+
+
+SOME = ("any", "syncthreads_or", "any_cluster", "any_grid")
+EVERY = ("all", "syncthreads_and", "all_cluster", "all_grid")
+
+
+def _voted(w: Walk, s: ir.Collective, said: object, found: object) -> None:
+    """Where all say yes, this thread does.  Where some do, what the units that vote agree on holds for all of them; and
+    where nobody does, this thread does not.
+    """
+    if not isinstance(said, tuple) or not isinstance(found, tuple):
+        return
+    if s.op in EVERY:
+        w.define(either(negated(found), said))
+        return
+    w.define(either(found, negated(said)))
+    for one in said[1:] if said[0] == logic.AND else (said,):
+        if all(atom.per.at_least(s.requires) for atom in atoms_of([one]) if not atom.defined):
+            w.define(either(negated(found), one))
+
+
+def act(w: Walk, s: ir.Stmt) -> None:
+    _act(w, s)
+    for var in assigned(s):
+        arrays.forget(w, var)
+
+
+def _act(w: Walk, s: ir.Stmt) -> None:
+    match s:
+        case ir.Collective():
+            args = [value(w, arg) for arg in s.args]
+            for e in effects(s):
+                if e.access is not None:
+                    w.access(e, s.span, lanes=8 * s.attr("count", WARP // 8))
+            for t in s.targets:
+                w.unknown(t, args[0].deps if s.op in (*SOME, *EVERY) else NONE)
+                if s.op in (*SOME, *EVERY) and isinstance(t, ir.VarTarget):
+                    _voted(w, s, args[0].term, w.read(t.var).term)
+        case ir.Atomic():
+            _atomic(w, s)
+        case ir.AsyncCopy():
+            valid = () if s.valid is None else (value(w, s.valid),)
+            first = None
+            if s.elements is not None:  # where any of its elements are read, those
+                some = ir.Compare(">", s.elements, ir.Const(0, I32, span=s.span), BOOL, span=s.span)
+                valid = (value(w, some),)
+                many = value(w, s.elements)
+                w.use(many)
+                first = many.term * s.source.view.obj.elem.bytes if isinstance(many.term, Poly) else None
+            source, target = effects(s)
+            w.access(source, s.span, valid, first=first)
+            w.access(target, s.span)
+        case ir.BoxCopy():
+            for e in effects(s):
+                out = e.access is s.origin
+                w.access(e, s.span, free=out, starts=out and not s.is_load)
+        case ir.Unsafe():
+            for _, arg in s.values:
+                value(w, arg)
+            for e in effects(s):
+                if e.access is not None:
+                    w.access(e, s.span)
+            if s.target is not None:
+                w.unknown(s.target)
+            if not w.dry:
+                w.out.unsafe.append(s.span)
+        case ir.Act():
+            _by_its_row(w, s)
+        case _:
+            raise TypeError(f"{type(s).__name__} in the typed IR")
+
+
+def _by_its_row(w: Walk, s: ir.Act) -> None:
+    """An instruction of which nothing more is to be said than its class and its row in the table of effects do: it
+    evaluates its operands, takes local arrays as a whole, and does to memory what the row says.
+    """
+    done = [e for e in effects(s) if e.access is not None]
+    for name, _ in holding(s, EVALUATED):
+        part = getattr(s, name)
+        for one in part if isinstance(part, tuple) else (part,):
+            match one:
+                case ir.ArrayRef():
+                    w.registers(one, one.at, s.span)
+                case ir.MemAccess(index=index) if not any(e.access is one for e in done):
+                    for i in index:  # it is named, and not touched: prefetched
+                        value(w, i)
+                case ir.VarTarget() | ir.ElemTarget() | ir.MemTarget() | ir.ComponentTarget():
+                    w.unknown(one)
+                case ir.Tile() | ir.MemAccess() | None:
+                    pass
+                case _:
+                    value(w, one)
+    for e in done:
+        w.access(e, s.span)

@@ -1,0 +1,140 @@
+"""Local arrays of integers in the walk: what each element is, where the text says it.
+
+Input: an array, or a window of one, and indices.  Output: values, and what is known after a write.  Invariant: an
+element that has a value here has that value in every run; an array that is written at an index that is no number, as
+another type, or by what is not followed, may hold anything then.  A parameter that is a reference is the caller's own
+array.  Non-goals: arrays of other types, and those of more than MOST elements.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from snap._compiler.analysis.exact.terms import FALSE, Poly, number
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.types import Array
+from snap._compiler.walk.sites import NONE, Deps
+from snap._compiler.walk.values import Value, anything, is_bool, is_int
+from snap.record import replace
+
+if TYPE_CHECKING:
+    from snap._compiler.walk.evaluate import Walk
+    from snap._compiler.walk.start import Key
+
+MOST_ELEMENTS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Elements of an array, from `start` on, row by row; None: some part of it."""
+
+    frame: tuple[int, ...]
+    var: ir.Var
+    start: int | None
+
+
+def tracked(var: ir.Var) -> bool:
+    t = var.type
+    return isinstance(t, Array) and t.size <= MOST_ELEMENTS and (is_int(t.elem) or is_bool(t.elem))
+
+
+def window(w: Walk, array: ir.ArrayRef, index: Iterable[Poly | None] = ()) -> Window | None:
+    """Where an element, or a window with these leading indices, begins; None of an array that is not followed."""
+    whole = w.refs.get((w.frame, array.var.uid)) or Window(w.frame, array.var, 0)
+    if not tracked(whole.var):
+        return None
+    own, given = array.var.type, whole.var.type
+    assert isinstance(own, Array) and isinstance(given, Array)
+    at = [None if p is None else p.value for p in index]
+    seen_as_it_is = array.elem == own.elem == given.elem and (*array.around, *array.shape) == own.shape
+    if not seen_as_it_is or None in at or whole.start is None:
+        return Window(whole.frame, whole.var, None)
+    start, shape = whole.start, own.shape
+    for k, i in enumerate(at):
+        assert i is not None
+        if not 0 <= i < shape[k]:
+            return Window(whole.frame, whole.var, None)
+        start += i * math.prod(shape[k + 1 :])
+    return Window(whole.frame, whole.var, start)
+
+
+def key(found: Window, k: int) -> Key:
+    return found.frame, (found.var.uid, k)
+
+
+def keys(w: Walk, var: ir.Var) -> Iterator[tuple[Key, ir.Var]]:
+    """The elements of an array, or of what a reference is to, that are followed, each as a variable."""
+    found = window(w, ir.ArrayRef(var, var.type.elem, var.type.shape)) if isinstance(var.type, Array) else None
+    if found is not None:
+        of = found.var.type
+        assert isinstance(of, Array)
+        for k in range(of.size):
+            if key(found, k) in w.vars:
+                yield key(found, k), replace(found.var, type=of.elem, name=f"{found.var.name}[{k}]")
+
+
+def declared(w: Walk, var: ir.Var, zero: bool) -> None:
+    """A new one: zeros, or anything."""
+    if tracked(var) and isinstance(var.type, Array):
+        nothing = Value(number(0)) if is_int(var.type.elem) else Value(FALSE)
+        for k in range(var.type.size):
+            fresh = nothing if zero else anything(w, var.type.elem, var.privilege, f"{var.name}[{k}]")
+            w.vars[w.frame, (var.uid, k)] = fresh
+
+
+def read(w: Walk, array: ir.ArrayRef, index: Iterable[Poly | None]) -> Value | None:
+    found = window(w, array, index)
+    return None if found is None or found.start is None else w.vars.get(key(found, found.start))
+
+
+def write(w: Walk, array: ir.ArrayRef, index: Iterable[Poly | None], v: Value) -> None:
+    found = window(w, array, index)
+    if found is None:
+        return
+    if found.start is None or v.term is None:
+        forget(w, array.var, v.deps)
+    elif key(found, found.start) in w.vars:
+        w.put(key(found, found.start), w.named(v, found.var.privilege, found.var.name))
+
+
+def forget(w: Walk, var: ir.Var, deps: Deps = NONE) -> None:
+    for one, element in list(keys(w, var)):
+        v = anything(w, element.type, element.privilege, element.name)
+        w.put(one, Value(v.term, v.deps | deps))
+
+
+def renewed(w: Walk, var: ir.Var) -> None:
+    """What a reference is to, and nothing else of that array, may hold anything."""
+    found = window(w, ir.ArrayRef(var, var.type.elem, var.type.shape)) if isinstance(var.type, Array) else None
+    if found is None or found.start is None or not isinstance(var.type, Array):
+        forget(w, var)
+        return
+    for k in range(found.start, found.start + var.type.size):
+        w.put(key(found, k), anything(w, var.type.elem, found.var.privilege, f"{found.var.name}[{k}]"))
+
+
+def copied(w: Walk, frame: tuple[int, ...], var: ir.Var, source: ir.ArrayRef, at: Iterable[Poly | None]) -> None:
+    """`var`, of another frame, begins as a copy."""
+    if not tracked(var) or not isinstance(var.type, Array):
+        return
+    found = window(w, source, at)
+    values = []
+    for k in range(var.type.size):
+        known = None if found is None or found.start is None else w.vars.get(key(found, found.start + k))
+        values.append(known or anything(w, var.type.elem, var.privilege, f"{var.name}[{k}]"))
+    for k, v in enumerate(values):
+        w.vars[frame, (var.uid, k)] = v
+
+
+def elements(w: Walk, var: ir.Var) -> list[Value] | None:
+    """Of a parameter: what its elements are now, row by row."""
+    if not isinstance(var.type, Array):
+        return None
+    found = window(w, ir.ArrayRef(var, var.type.elem, var.type.shape))
+    if found is None or found.start is None:
+        return None
+    values = [w.vars.get(key(found, found.start + k)) for k in range(var.type.size)]
+    return None if any(v is None for v in values) else [v for v in values if v is not None]

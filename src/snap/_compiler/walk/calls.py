@@ -1,0 +1,233 @@
+"""Calls in the walk (evaluate.py): what is bound, what comes back, and what is left in arrays given by reference.
+
+Input: a call, or a `return`, and where the walk stands.  Output: the walk behind it.  Invariant: every thread that
+comes out of a call, by whichever `return` or at the end of the body, has the result, and leaves in the arrays that it
+was given by reference, what is said; and what is known behind the call is known on all ways out.  Non-goals: what a
+function promises (contracts.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from snap._compiler.analysis.exact import kinds, logic
+from snap._compiler.analysis.exact.terms import FALSE, Cond, Poly, atoms_of, both, equal, negated
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.types import THREAD1
+from snap._compiler.walk import arrays, contracts
+from snap._compiler.walk.contracts import Called
+from snap._compiler.walk.sites import NONE, Deps
+from snap._compiler.walk.trusting import around
+from snap._compiler.walk.values import Components, Value, value
+from snap._compiler.walk.ways import leaves
+
+if TYPE_CHECKING:
+    from snap._compiler.walk.evaluate import Walk
+    from snap._compiler.walk.start import Key
+
+
+@dataclass(slots=True, eq=False)
+class WayOut:
+    """A `return`, or the end of a function that returns nothing.
+
+    taken  the condition under which a thread that took no way out before this one in the text takes it; None in a loop,
+           where that is said of an iteration
+    given  what is returned
+    vars   the variables there
+    known  of what the path has, what decides about nobody's way
+    """
+
+    taken: Cond | None
+    given: Value | None
+    vars: dict[Key, Value]
+    known: list[Cond]
+
+
+@dataclass(slots=True, eq=False)
+class Activation:
+    """A call that is walked: where its path begins, in how many loops it stands, and whether the walk is a dry one."""
+
+    mark: int
+    depth: int
+    dry: int
+    out: list[WayOut] = field(default_factory=list)
+
+
+def returned(w: Walk, e: ir.Expr | None, span: Any) -> None:
+    v = None if e is None else value(w, e)
+    if w.called is not None:
+        contracts.returned(w, w.called, v, span)
+    if w.activations:
+        _left(w, v)
+
+
+def _left(w: Walk, v: Value | None) -> None:
+    """Here a thread leaves.  What a walk over a loop only supposes, to learn how variables change, is left out: the
+    last walk over that loop comes here as well.
+    """
+    call = w.activations[-1]
+    path = w.path[call.mark :]
+    if w.dry == call.dry and FALSE not in path:
+        taken = both(*path) if w.depth == call.depth else None
+        call.out.append(WayOut(taken, v, dict(w.vars), [c for c in path if c in w.out.defines]))
+
+
+def called(w: Walk, s: ir.Call) -> None:
+    w.calls += 1
+    inner = (*w.frame, w.calls)
+    _given(w, s, inner)
+    promised = contracts.entered(w, s, inner)
+    outer = w.frame, w.at, w.unsure, w.called, w.vouched
+    w.frame, w.at, w.called = inner, w.at.called(s), promised
+    w.vouched = around(s.span, w.trusted) or w.vouched
+    body, mark = s.function.body, len(w.path)
+    w.activations.append(Activation(mark, w.depth, w.dry))
+    w.inline(body)
+    if not leaves(body):
+        if promised is not None:
+            contracts.returned(w, promised, None, (body[-1] if body else s.function).span)
+        if s.function.returns is None:
+            _left(w, None)
+    out = w.activations.pop().out
+    w.path[mark:] = _known(w, out)
+    w.vars = _variables(w, inner, out)
+    if promised is not None:
+        contracts.left(w, promised)
+    w.frame, w.at, w.unsure, w.called, w.vouched = outer
+    _result(w, s, out, promised)
+    if promised is not None:
+        contracts.kept(w, s, promised)
+
+
+def _given(w: Walk, s: ir.Call, inner: tuple[int, ...]) -> None:
+    """The arguments, by the names of the parameters."""
+    for p, a, handle in zip(s.function.params, s.args, s.handles):
+        match p:
+            case ir.ValueParam(var):
+                assert not isinstance(a, (ir.ArrayRef, ir.MemView))
+                _bound(w, inner, var, value(w, a))
+                if isinstance(a, ir.ArrayValue):
+                    at = w.registers(a.array, a.array.at, s.span)
+                    arrays.copied(w, inner, var, a.array, at)
+            case ir.RefParam(var):
+                if isinstance(a, ir.ArrayRef):
+                    found = arrays.window(w, a, w.registers(a, a.at, s.span))
+                    if found is not None:
+                        w.refs[inner, var.uid] = found
+            case ir.MemParam(own):
+                assert isinstance(a, ir.MemView) and handle is not None
+                root = w.roots.get((w.frame, a.obj.uid))
+                chain = w.chains.get((w.frame, handle.uid))
+                if root is not None and chain is not None:
+                    w.roots[inner, own.obj.uid] = root
+                    w.chains[inner, own.uid] = chain
+
+
+def _bound(w: Walk, frame: tuple[int, ...], var: ir.Var, v: Value) -> None:
+    here, w.frame = w.frame, frame
+    w.assign(var, v)
+    w.initial[frame, var.uid] = w.vars[frame, var.uid]
+    w.frame = here
+
+
+# ---- behind the call ------------------------------------------------------------------------------------------------
+
+
+def _known(w: Walk, out: list[WayOut]) -> list[Cond]:
+    """What is known on all ways out, and is not about an iteration of a loop that was left."""
+    found = out[0].known if out else []
+    for way in out[1:]:
+        found = [c for c in found if c in way.known]
+    return [c for c in found if not _inside(w, (c,), ())]
+
+
+def _inside(w: Walk, conds: Iterable[Cond], ps: Iterable[Poly]) -> bool:
+    """Whether these are about an iteration of a loop that does not go on here."""
+    return any(atom.depth > w.depth for atom in atoms_of(conds, ps))
+
+
+def _variables(w: Walk, inner: tuple[int, ...], out: list[WayOut]) -> dict[Key, Value]:
+    """The variables of the caller, and of its callers: elements of arrays that references were to may differ."""
+    if not out:  # nobody comes back
+        return w.vars
+    found = dict(out[-1].vars)
+    if len(out) > 1 or out[0].taken is None:
+        for key in out[-1].vars:
+            values = [way.vars.get(key) for way in out]
+            if key[0][: len(inner)] == inner or None in values:
+                del found[key]  # it has ended, or nobody has looked at it
+            else:
+                found[key] = _one_of(w, out, [v for v in values if v is not None])
+    return found
+
+
+def _one_of(w: Walk, out: list[WayOut], values: list[Value]) -> Value:
+    """The value on the way out that a thread takes."""
+    last = values[-1]
+    terms, deps = [v.term for v in values], NONE.union(*(v.deps for v in values))
+    if all(v == last for v in values) and not _inside(w, *_parts(last)):
+        return last
+    if any(way.taken is None for way in out):
+        return _any_of(w, terms, deps)
+    term = last.term
+    for way, other in zip(reversed(out[:-1]), reversed(terms[:-1])):
+        assert way.taken is not None
+        term = _chosen(w, way.taken, other, term)
+    return Value(term, deps)
+
+
+def _parts(v: Value) -> tuple[list[Cond], list[Poly]]:
+    match v.term:
+        case Poly():
+            return [], [v.term]
+        case Components(terms):
+            return [], [*terms]
+        case tuple():
+            return [v.term], []
+    return [], []
+
+
+def _chosen(w: Walk, cond: Cond, a: Any, b: Any) -> Any:
+    """What the first is where this holds, and the second elsewhere; None where one of them is not known."""
+    if isinstance(a, Poly) and isinstance(b, Poly):
+        return w.terms.choose(cond, a, b)
+    if isinstance(a, Components) and isinstance(b, Components) and len(a.terms) == len(b.terms):
+        return Components(tuple(w.terms.choose(cond, x, y) for x, y in zip(a.terms, b.terms)))
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return a if a == b else (logic.OR, both(cond, a), both(negated(cond), b))
+    return None
+
+
+def _any_of(w: Walk, terms: list[Any], deps: Deps) -> Value:
+    """A number between the least and the most that one of these can be."""
+
+    def between(ps: Iterable[Poly]) -> Poly:
+        spans = [w.terms.span(p) for p in ps]
+        low, high = min(low for low, _ in spans), max(high for _, high in spans)
+        return w.terms.base(kinds.ANY, low, high, THREAD1, w.depth)
+
+    if all(isinstance(t, Poly) for t in terms):
+        return Value(between(terms), deps)
+    if all(isinstance(t, Components) for t in terms) and len({len(t.terms) for t in terms}) == 1:
+        return Value(Components(tuple(between(ps) for ps in zip(*(t.terms for t in terms)))), deps)
+    if all(isinstance(t, tuple) for t in terms):
+        return Value(equal(w.terms.base(kinds.ANY, 0, 1, THREAD1, w.depth), 1), deps)
+    return Value(None, deps)
+
+
+def _result(w: Walk, s: ir.Call, out: list[WayOut], promised: Called | None) -> None:
+    """Of a function that promises something, that is all that is known of its result."""
+    if s.target is None:
+        return
+    if promised is not None and promised.promises:
+        w.unknown(s.target)
+        return
+    values = [way.given for way in out if way.given is not None]
+    rests = NONE.union(*(v.deps for v in values))
+    found = _one_of(w, out, values) if values and len(values) == len(out) else Value(None)
+    if found.term is None:
+        w.unknown(s.target, rests)
+    else:
+        w.target(s.target, found)

@@ -1,0 +1,311 @@
+"""What a walk over a kernel leaves behind (evaluate.py): accesses, and arithmetic that must not overflow.
+
+Invariant: what is recorded covers every launch: a path holds wherever the access is made, an index is what it is there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from snap._compiler.analysis.exact.terms import Atom, Cond, Poly, Terms, number
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.contracts import Contract
+from snap._compiler.ir.effects import Extent, Kind
+from snap._compiler.ir.hardware import WARP
+from snap._compiler.ir.types import Element, Level, Place, Privilege, Scalar, Space
+from snap.diag.span import Span
+
+Deps = frozenset[int]
+NONE: Deps = frozenset()
+
+
+@dataclass(slots=True, eq=False)
+class Root:
+    """Storage: a kernel's array, or a shared one.
+
+    shape  its extents; None where it has one dimension, as long as `length` says
+    bytes  how large it is
+    """
+
+    name: str
+    obj: ir.MemObject
+    shape: tuple[Poly, ...] | None
+    length: Poly | None
+    bytes: Poly
+
+    @property
+    def is_global(self) -> bool:
+        return self.obj.offset == 0 and self.obj.space is Space.GLOBAL
+
+
+@dataclass(slots=True, eq=False)
+class Loop:
+    """A loop that the walk went through once, for any of its iterations.
+
+    trip  the number of the iteration, from 0 on
+    full  nothing leaves it early: each number for which its condition holds is that of an iteration
+    """
+
+    trip: Poly
+    full: bool
+
+
+@dataclass(slots=True, eq=False)
+class When:
+    """When something is done, as far as the text tells.
+
+    order   its place among all that the walk came by
+    loops   those around it, the outermost first
+    sure    whoever keeps the path does it: nobody has left before, other than by a condition that the path has
+    """
+
+    order: int
+    loops: tuple[Loop, ...]
+    sure: bool
+
+
+NEVER = When(0, (), False)
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """A scope in which memory of units of `outer` belongs to units of `inner`, as the walk came there.
+
+    stamp  how many atoms there were: what they are was settled on entry
+    """
+
+    handle: ir.Handle
+    outer: Privilege
+    inner: Privilege
+    stamp: int
+    span: Span
+
+    @property
+    def divides(self) -> bool:
+        return self.outer != self.inner
+
+    @property
+    def disjoint(self) -> bool:
+        return self.handle.disjoint
+
+
+@dataclass(slots=True, eq=False)
+class Site:
+    """One access.
+
+    shape  the extents of the array that `index` addresses; None for one dimension
+    block  of memory spread over a cluster, the rank of the block that is meant
+    part   of an element that is a vector, the component that is meant; None for all of it
+    first  of an element of which a part is read, so many bytes from its beginning; None for all of it
+    lanes  of rows that a warp moves, how many of its threads name one
+    when   and of shared memory, when it came to life
+    vouched  the reason of the `trust` around the call in which it is made; '' where there is none
+    """
+
+    kind: Kind
+    atomic: str
+    root: Root
+    elem: Element
+    shape: tuple[Poly, ...] | None
+    index: tuple[Poly, ...]
+    extent: Extent
+    box: tuple[int, ...] | None
+    path: tuple[Cond, ...]
+    chain: tuple[Entry, ...]
+    span: Span
+    name: str
+    block: Poly | None = None
+    free: bool = False  # elements outside of the array are left out
+    starts: bool = False  # ... but the first one is not before it
+    text: str = ""
+    part: int | None = None
+    first: Poly | None = None
+    lanes: int = WARP
+    when: When = NEVER
+    life: When = NEVER
+    vouched: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class Draw:
+    """An atomic addition.  result: what it gives back, where that has a name.  cell: where a thread of the block has
+    put it, once, if it is what was read there.
+    """
+
+    site: Site
+    amount: Poly
+    result: Poly | None
+    cell: Root | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Local:
+    """A variable that was declared without a value is read, or gets one.
+
+    part  the component of a vector that is meant; None for all of it
+    """
+
+    var: ir.Var
+    key: object
+    writes: bool
+    part: int | None
+    path: tuple[Cond, ...]
+    span: Span
+    when: When
+    life: When
+
+
+@dataclass(slots=True, eq=False)
+class Arithmetic:
+    """A sum, difference or product of signed integers that must stay in its type."""
+
+    value: Poly
+    type: Scalar
+    path: tuple[Cond, ...]
+    span: Span
+    vouched: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class Inside:
+    """An index into registers or a table of constants: from 0 to below `size`; or a part that must be a multiple."""
+
+    index: Poly
+    size: int
+    path: tuple[Cond, ...]
+    span: Span
+    name: str
+    multiple: int = 0
+    vouched: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class Promise:
+    """A condition of a contract, at a call or where a function returns.  trusted: the author vouches for it."""
+
+    what: str
+    goal: Cond
+    path: tuple[Cond, ...]
+    span: Span
+    trusted: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class GivenMemory:
+    """What a function is given of arrays.  captured: by the functions through which it indexes them."""
+
+    roots: tuple[Root, ...]
+    captured: tuple[Poly, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Pact:
+    """A call of a function whose contract speaks of two threads, as one thread has it: where it returns, or behind it.
+
+    names    what conditions can name: numbers, conditions, arrays of them (where.py)
+    index    all polynomials in them
+    fresh    of the atoms, those of which nothing is known but what the contract says; none where it returns
+    unit     tells the unit that called it from others of the same block
+    count    how many atoms there were
+    """
+
+    contract: Contract
+    function: str
+    memory: GivenMemory
+    names: dict[str, object]
+    index: tuple[Poly, ...]
+    fresh: frozenset[Atom]
+    by: Privilege
+    unit: Poly
+    path: tuple[Cond, ...]
+    depth: int
+    count: int
+    span: Span
+    trusted: bool = False
+    number: int = 0
+
+
+@dataclass(slots=True)
+class Walked:
+    """All that a walk found.
+
+    locals   variables that were declared without a value, as they are read and written
+    loads    of numbers that were read from const memory: where
+    given    of numbers that were read from the kernel's arrays: where
+    cells    names of shared arrays of which what is read is taken to be what was written (cells.py)
+    used     the arithmetic that indices and guards depend on
+    defines  of the conditions in paths, those that only say what an atom is
+    asserted, unsafe  places
+    promises, ends, pacts  of calls of functions with contracts: what one thread has to keep, how threads return, and
+             what holds behind
+    """
+
+    terms: Terms
+    sites: list[Site] = field(default_factory=list)
+    locals: list[Local] = field(default_factory=list)
+    draws: list[Draw] = field(default_factory=list)
+    defines: set[Cond] = field(default_factory=set)
+    arithmetic: list[Arithmetic] = field(default_factory=list)
+    insides: list[Inside] = field(default_factory=list)
+    loads: dict[Atom, Site] = field(default_factory=dict)
+    given: dict[Atom, Site] = field(default_factory=dict)
+    cells: dict[str, None] = field(default_factory=dict)
+    used: set[int] = field(default_factory=set)
+    aliases: dict[int, Deps] = field(default_factory=dict)
+    facts: list[Cond] = field(default_factory=list)  # of every launch
+    params: dict[str, Poly] = field(default_factory=dict)  # integers, by name
+    roots: dict[str, Root] = field(default_factory=dict)  # the kernel's arrays, by name
+    promises: list[Promise] = field(default_factory=list)
+    ends: list[Pact] = field(default_factory=list)
+    pacts: list[Pact] = field(default_factory=list)
+    asserted: list[Span] = field(default_factory=list)
+    unsafe: list[Span] = field(default_factory=list)
+    gave_up: list[tuple[Span, str]] = field(default_factory=list)
+
+    def needed(self) -> list[Arithmetic]:
+        """The arithmetic that must not overflow, each place once."""
+        todo, seen = list(self.used), set()
+        while todo:
+            k = todo.pop()
+            if k not in seen:
+                seen.add(k)
+                todo += self.aliases.get(k, NONE)
+        found = [a for k, a in enumerate(self.arithmetic) if k in seen]
+        return list({(a.value, a.type, a.path, a.span, a.vouched): a for a in found}.values())
+
+
+class UnitPosition:
+    """Where the current group's units are: the relative index at each level, as ir/nodes.py defines it."""
+
+    __slots__ = ("terms", "index", "place")
+
+    def __init__(self, terms: Terms, index: dict[Level, Poly], place: Place):
+        self.terms, self.index, self.place = terms, index, place
+
+    def entered(self, level: Level, index: Poly, place: Place) -> UnitPosition:
+        return UnitPosition(self.terms, {**self.index, level: index}, place)
+
+    def grouped(self, s: ir.Group) -> UnitPosition:
+        return self._counted(s.privilege.level, s.outer, s.privilege.n, s.place)
+
+    def called(self, s: ir.Call) -> UnitPosition:
+        place = s.function.place
+        return self._counted(place.top, s.place, place[place.top].count, place)
+
+    def _counted(self, level: Level, outer: Place, n: int | None, place: Place) -> UnitPosition:
+        index, held = self.index.get(level, number(0)), outer.held(level)
+        if level is not Level.GRID and n is not None and (held is None or held.open or held.count != n):
+            index = self.terms.modulo(index, n)
+        return self.entered(level, index, place)
+
+    def unit(self, target: Privilege, place: Place) -> Poly | None:
+        """The index of the target's unit; None where nobody knows how many a level holds."""
+        result = number(0)
+        for k, (level, held) in enumerate((level, held) for level, held in place.levels if level >= target.level):
+            if k and result.value != 0:
+                if held.count is None:
+                    return None
+                result = result * held.count
+            if level is not Level.GRID:
+                result = result + self.index[level]
+        return self.terms.floor(result, target.n)

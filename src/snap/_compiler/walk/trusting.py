@@ -1,0 +1,29 @@
+"""Find the scopes of `with trust("why"):`, and which one a place lies in.
+
+Input: a kernel, a place.  Output: its scopes, the reason of the innermost one.  Non-goals: what trust does to a verdict
+(prove/trusting.py).
+"""
+
+from __future__ import annotations
+
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.walk import callees
+from snap.diag.span import Span
+
+Scopes = list[tuple[Span, str]]
+
+
+def scopes(kernel: ir.Function) -> Scopes:
+    """Of a kernel and all that it calls, each with its reason."""
+    return [scope for function in callees(kernel) for scope in function.trusted]
+
+
+def around(place: Span, known: Scopes) -> str:
+    """The reason of the innermost scope around it; '' where there is none."""
+    found = [(span, why) for span, why in known if inside(place, span)]
+    return max(found, key=lambda scope: (scope[0].line, scope[0].column))[1] if found else ""
+
+
+def inside(place: Span, scope: Span) -> bool:
+    start, end = (scope.line, scope.column), (scope.end_line, scope.end_column)
+    return place.filename == scope.filename and start <= (place.line, place.column) < end

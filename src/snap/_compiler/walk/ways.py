@@ -1,0 +1,54 @@
+"""Ways out of a body, for the walk over a kernel (evaluate.py).
+
+Input: statements of the typed IR.  Output: whether somebody leaves in them; the body of a loop without `continue`.
+Invariant: where `leaves` says so, nobody comes out of the end; `straight` means the same as what it was given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.walk import bodies, ways_out
+
+
+def leaves(body: ir.Body) -> bool:
+    """Whether nobody comes out of its end."""
+    match body[-1] if body else None:
+        case ir.Return() | ir.Break() | ir.Continue():
+            return True
+        case ir.If(_, then, other):
+            return leaves(then) and leaves(other)
+        case ir.Group(body=inner) | ir.Partition(body=inner) | ir.Claim(body=inner):
+            return leaves(inner)
+        case _:
+            return False
+
+
+def escapes(s: ir.Stmt) -> bool:
+    """Whether somebody may leave in it for good, and no condition that stays in the path says who.  Of an `if`, a side
+    that nobody comes out of has left its condition there.
+    """
+    inner = bodies(s)
+    if isinstance(s, ir.If):
+        inner = tuple(body for body in inner if not leaves(body))
+        if not inner:
+            return True
+    found = [way for body in inner for way in ways_out(body)]
+    return any(isinstance(way, ir.Return) or not isinstance(s, (ir.For, ir.While)) for way in found)
+
+
+def straight(body: ir.Body) -> ir.Body:
+    """A loop's body in which a side of an `if` that ends with `continue` ends there, and all that comes behind the `if`
+    is the end of its other side.  Where a `continue` stands otherwise, it stays.
+    """
+    for k, s in enumerate(body):
+        rest = body[k + 1 :]
+        if isinstance(s, ir.Continue):
+            return body[:k]
+        if isinstance(s, ir.If) and any(isinstance(way, ir.Continue) for way in ways_out((s,))):
+            if leaves(s.then):
+                return (*body[:k], replace(s, then=straight(s.then), other=straight((*s.other, *rest))))
+            if leaves(s.other):
+                return (*body[:k], replace(s, then=straight((*s.then, *rest)), other=straight(s.other)))
+    return body

@@ -1,0 +1,1 @@
+"""Compute attention and its gradients."""

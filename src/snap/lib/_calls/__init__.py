@@ -1,0 +1,1 @@
+"""Check, record and repeat calls of library functions."""

@@ -1,0 +1,220 @@
+"""What every GEMM kernel of Hopper is made of: sizes, the order of tiles, loads, the products of a step, the signature.
+
+Input:      element types, the layouts of operands, sizes of tiles
+Output:     `sizes`, the constants of a kernel; inlined functions, which stand written out in the kernels
+            (gemm_kernels.py, gemm_slices.py, gemm_splits.py, gemm_ragged_kernel.py)
+Invariant:  what lies outside of a matrix is read as zero.  f32 is rounded to tf32 while it is loaded
+Non-goals:  what a kernel does with its sums, and who adds whose (gemm_parts.py)
+
+An operand that lies *along* k, with k along its rows, is loaded as one tile [rows, k]; one that lies across it as
+panels [k, columns], each as wide as a swizzled row, 128 bytes: of the last one only a part may be multiplied.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections import namedtuple
+
+from snap import *
+from snap._compiler.ir.types import BF16, F16, F32, Scalar
+from snap._compiler.ir.word import Word
+from snap.lib._calls.operators import element, scalar
+
+KINDS = {BF16: "bf16", F16: "f16", F32: "tf32"}  # as what the tensor cores multiply elements; u8 is told
+SHARED = 192 * 1024  # bytes for stages; the rest of a multiprocessor's is for tiles that leave
+WITH_TILES = 226 * 1024  # bytes for both
+MOST_STAGES = 12
+
+
+class Many(Word):
+    """Of which operands there are several matrices, in one array: see gemm_kernels.py."""
+
+    BATCH = "batch"
+    GROUPS = "groups"
+
+
+def depth_of(type: Scalar) -> int:
+    """Of k in a stage: 128 bytes, a row of a swizzled tile."""
+    return 128 // scalar(type).bytes
+
+
+def layout(type: Scalar, extent: int, along: bool) -> tuple[int, int, int]:
+    """Of a tile of an operand in shared memory: panels, their rows, and how wide they are."""
+    depth = depth_of(type)
+    return (1, extent, depth) if along else (-(-extent // depth), depth, depth)
+
+
+def leaves_in(out_type, columns):
+    """How many columns of a tile leave at a time: a row of them is swizzled, 128 bytes at most."""
+    return math.gcd(columns, 128 // scalar(out_type).bytes)
+
+
+def room_for_stages(out_type, BM, BN):
+    """Bytes for stages, beside two slots in which boxes of a tile of BM x BN leave."""
+    return min(SHARED, WITH_TILES - 2 * BM * leaves_in(out_type, BN) * scalar(out_type).bytes)
+
+
+@functools.cache
+def sizes(
+    type,
+    out_type,
+    BM,
+    BN,
+    A_ALONG,
+    B_ALONG,
+    bias_type=None,
+    SLICES=1,
+    kind=None,
+    many=None,
+    room=SHARED,
+    most=MOST_STAGES,
+):
+    """The constants of a kernel: of tiles of BM x BN, of which each of SLICES blocks finishes OWN columns.  kind: of
+    floats of 8 bits; many: see gemm_kernels.py; room: bytes for at most so many stages.
+    """
+    E, O, V, TF32, KIND = element(type), element(out_type), element(bias_type or type), type == F32, kind or KINDS[type]
+    (A_PANELS, A_ROWS, DEPTH), (B_PANELS, B_ROWS, DEPTH) = layout(type, BM, A_ALONG), layout(type, BN, B_ALONG)
+    STAGE = (BM + B_PANELS * B_ROWS) * DEPTH * scalar(type).bytes  # bytes
+    STAGES = min(most, room // STAGE)
+    CONSUMERS, C_THREADS, T = BM // 64, 2 * BM, 2 * BM + 128  # warpgroups that multiply, their threads, and all
+    OWN, SUMS, FEW = BN // SLICES, BN // 2, BN // 2 // SLICES  # sums of a thread, and of the columns that it finishes
+    WIDE = leaves_in(out_type, OWN)
+    C_SWIZZLE, BIASED = WIDE * scalar(out_type).bytes, bias_type is not None
+    OF_A, OF_B = A_PANELS if many == Many.BATCH else 0, B_PANELS if many else 0  # panels of one of several matrices
+    fields = locals()
+    return namedtuple("Sizes", fields)(**fields)
+
+
+def slots_for_boxes(g):
+    """Slots in which boxes of a tile leave: for all of them where stages leave room, and two at least."""
+    return max(min(g.BN // g.WIDE, (WITH_TILES - g.STAGES * g.STAGE) // (g.BM * g.C_SWIZZLE)), 2)
+
+
+# ---- which tile -----------------------------------------------------------------------------------------------------
+
+
+# Tiles are taken in bands of BAND tiles' height, down one column of the band and then the next, so that what runs at
+# the same time reads few rows and columns.
+@inline
+def in_bands(t, down, across, BAND):
+    """The row and the column of tile t, counted in tiles."""
+    band, within = t / (BAND * across), t % (BAND * across)
+    height = min(BAND, down - band * BAND)
+    return band * BAND + within % height, within / height
+
+
+# ---- operands -------------------------------------------------------------------------------------------------------
+
+
+@inline
+def load_tile(g, to, array, ALONG, at, k, matrix=0, PANELS=0):
+    """The tile of an operand from k and from row, or column, `at` on.  PANELS: of a tile of one of several matrices,
+    `matrix`; 0 where the array is one.
+    """
+    if PANELS > 0 and ALONG:
+        async_copy(to, array, at=(matrix, at, k))
+    elif PANELS > 0:
+        for p in unroll(range(PANELS)):
+            async_copy(to[p], array, at=(matrix, k, at + p * g.DEPTH))
+    elif g.TF32:
+        async_copy(to, array, at=(at, k) if ALONG else (k, at), type="tf32")
+    else:
+        async_copy(to, array, at=(at, k) if ALONG else (k, at))
+
+
+@inline
+def load_b(g, to, B, n0, k, matrix):
+    load_tile(g, to, B, g.B_ALONG, n0, k, matrix, g.OF_B)
+
+
+@inline
+def steps(g, load, load_b, A_slots, B_slots, A, B, first, last, m0, n0, which=0):
+    """The steps of k of a tile, with the stages that hold its operands.  load: the role that loads them; load_b(g, to,
+    B, n0, k, which): how B is.
+    """
+    for k in range(first, last):
+        at = k * g.DEPTH  # for the whole cluster, whose blocks load together
+        with stage(A_slots) as a, stage(B_slots) as b:
+            with load(a, b):
+                load_tile(g, a, A, g.A_ALONG, m0, at, which, g.OF_A)
+                load_b(g, b, B, n0, at, which)
+            yield k, a, b
+
+
+@inline
+def multiply_columns(g, acc, a, b, w, k, first, COLUMNS):
+    """What warpgroup w has of the product of two tiles, its 64 rows of `a` times the first columns of `b`, is added to
+    its sums, which begin with step `first`.
+    """
+    if g.A_ALONG and g.B_ALONG:
+        wgmma(acc, tile(a, (0, 64 * w, 0), (1, 64, g.DEPTH)), b, zero=(k == first), type=g.KIND, columns=COLUMNS)
+    elif g.A_ALONG:
+        wgmma(acc, tile(a, (0, 64 * w, 0), (1, 64, g.DEPTH)), b.T, zero=(k == first), type=g.KIND, columns=COLUMNS)
+    elif g.B_ALONG:
+        wgmma(acc, a[w].T, b, zero=(k == first), type=g.KIND, columns=COLUMNS)
+    else:
+        wgmma(acc, a[w].T, b.T, zero=(k == first), type=g.KIND, columns=COLUMNS)
+
+
+@inline
+def multiply(g, acc, a, b, w, k, first):
+    """The same with all columns of `b`."""
+    multiply_columns(g, acc, a, b, w, k, first, g.BN)
+
+
+# ---- slices of k ----------------------------------------------------------------------------------------------------
+
+
+@inline
+def multiplied(g, compute, load, load_b, acc, A, B, m0, n0, begin, end, which, w):
+    """Those of a block's steps."""
+    A_slots: pipeline(shared(g.E[g.A_PANELS, g.A_ROWS, g.DEPTH], swizzle=128), g.STAGES)
+    B_slots: pipeline(shared(g.E[g.B_PANELS, g.B_ROWS, g.DEPTH], swizzle=128), g.STAGES)
+    for k, a, b in steps(g, load, load_b, A_slots, B_slots, A, B, begin, end, m0, n0, which):
+        with compute(a, b), each(warpgroup):
+            multiply(g, acc, a, b, w, k, begin)
+
+
+def of_matrices(g, body, where, CLUSTER=1, cooperative=False):
+    """The kernel of two matrices that runs `body`.  room, met: sums and numbers that blocks leave for each other; any
+    arrays stand for them where they do not.
+    """
+
+    @kernel(threads=g.T, cluster=CLUSTER, cooperative=cooperative, where=where)
+    def gemm(
+        A: ptr(const(g.E), (A0, A1)),
+        B: ptr(const(g.E), (B0, B1)),
+        C: ptr(g.O, (M, C1)),
+        bias: ptr(const(g.V)),
+        A0: int,
+        A1: int,
+        B0: int,
+        B1: int,
+        C1: int,
+        M: int,
+        N: int,
+        K: int,
+        room: ptr(float),
+        met: ptr(int),
+    ):
+        body(A, B, C, bias, M, N, K, room, met)
+
+    return gemm
+
+
+def of_slices(g, body, HIGH, WIDE, SLICES, ROOM, cooperative=False):
+    """The kernel that runs `body`: SLICES blocks share each tile of HIGH rows and WIDE columns, and each leaves ROOM
+    sums for others.  The blocks are a cluster, or lie anywhere and all run at the same time.
+    """
+    BIASED, THREADS = g.BIASED, g.C_THREADS
+    where = lambda bias, room, met, M, N, K, C1, blocks: (  # noqa: E731
+        1 <= M <= 2**30,
+        1 <= N <= min(C1, 2**30),
+        1 <= K <= 2**30,
+        not BIASED or len(bias) >= N,
+        blocks == SLICES * ((M + HIGH - 1) // HIGH) * ((N + WIDE - 1) // WIDE),
+        ROOM == 0 or blocks * ROOM <= min(len(room), 2**30),
+        not cooperative or blocks // SLICES * THREADS <= len(met),
+    )
+    return of_matrices(g, body, where, 1 if cooperative else SLICES, cooperative)

@@ -1,0 +1,1 @@
+"""Compute a transformer's layers, losses and optimizers."""

@@ -1,0 +1,1 @@
+"""Compute reductions, scans, transposes and histograms."""

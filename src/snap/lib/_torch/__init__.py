@@ -1,0 +1,1 @@
+"""Expose the library to torch as operators with gradients."""

@@ -1,0 +1,145 @@
+"""The short way of a library function's call with tensors of torch, where nobody watches.
+
+Input:      a recorded library function, its operator's entry (torch_ops.OPERATORS), and calls of either
+Output:     the result: by the function where no gradient is wanted, else by an autograd function around it; MISS where
+            somebody watches: the compiler, a mode, a transform, a subclass, another device
+Invariant:  torch's dispatcher, and what torch.library has in front of an operator, are passed by only where they would
+            have had nothing to do
+Non-goals:  what is done where somebody watches (torch_ops)
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from snap.lib._calls.recorded import MOST, SIGNATURES, Calls, _recording
+from snap.lib._calls.replays import MISS, guarded
+from snap.lib._torch.derivatives import eager, transformed
+
+_KINDS: dict[str, tuple[type, ...]] = {"str": (str,), "bool": (bool,), "float": (float, int), "int": (int,)}
+
+# The operator's arguments come in its own order, which may leave out some of the function's.
+_SHORT = """\
+def make(calls, recording, slow, MISS):
+    def short({params}):
+        if not recording:
+            plan = calls.last.after
+            found = plan.run({args})
+            if found is not MISS:
+                calls.last = plan
+                return found
+            found = calls.other(plan, ({args},))
+            if found is not MISS:
+                return found
+        return slow(({args},))
+    return short
+"""
+
+
+class Way:
+    """order     where the operator's arguments stand among the function's
+    inner     the function below the one with a gradient: with calls of its own, since those that come one after the
+              other there are others than here
+    apply     the function with a gradient, once torch is there and if it has one
+    """
+
+    def __init__(self, name: str, entry: Any, function: Any):
+        self.name, self.entry = name, entry
+        parameters = inspect.signature(function).parameters
+        self.words, self.defaults = list(parameters), [one.default for one in parameters.values()]
+        self.order = [self.words.index(word) for word in entry.names]
+        self.calls: Calls = getattr(function, "calls", None) or Calls()
+        self.function: Callable = getattr(function, "slow", function)
+        self.kinds = entry.kinds
+        self.inner: Callable = function.again() if hasattr(function, "again") else function
+        self.apply: Callable | None = None
+        self.derived: dict[object, Any] = {}
+
+    def begin(self, call: Callable | None) -> Callable:
+        """Once torch is there: what the operator's own kernel asks first.  call: the operator with derivatives."""
+        if call is not None:
+            self.apply = eager(self.name, self._by_position(self.inner), call, self.entry)
+        names: dict[str, Any] = {}
+        exec(compile(self._text(_SHORT), f"<operator snap::{self.name}>", "exec"), self._named(names))
+        return names["make"](self.calls, _recording, self.unwatched, MISS)
+
+    def _text(self, template: str) -> str:
+        given = {self.words[at] for at in self.order}
+        params = [
+            self.words[at] + ("" if self.defaults[at] is inspect.Parameter.empty else f"=d{at}") for at in self.order
+        ]
+        args = [word if word in given else f"d{at}" for at, word in enumerate(self.words)]
+        return template.format(params=", ".join(params), args=", ".join(args))
+
+    def _named(self, names: dict[str, Any]) -> dict[str, Any]:
+        names.update({f"d{at}": default for at, default in enumerate(self.defaults)})
+        return names
+
+    def _by_position(self, function: Callable) -> Callable:
+        """The function, by the operator's arguments."""
+        names: dict[str, Any] = {"function": function}
+        exec(self._text("def run({params}):\n    return function({args})\n"), self._named(names))
+        return names["run"]
+
+    def unwatched(self, values: tuple) -> object:
+        torch = sys.modules["torch"]
+        tensors = [value for value in values if isinstance(value, torch.Tensor)]
+        if not tensors:
+            return self.function(*values)
+        plain = torch.Tensor, torch.nn.Parameter
+        if modes(torch) or torch.jit.is_tracing() or any(type(one) not in plain for one in tensors):
+            return MISS
+        if any(one.is_cuda and one.get_device() != torch.cuda.current_device() for one in tensors):
+            return MISS
+        if torch.is_grad_enabled() and any(one.requires_grad for one in tensors):
+            return self._derived(torch, values)
+        return self.function(*values)
+
+    def _derived(self, torch: Any, values: tuple) -> object:
+        """A gradient is wanted.  Its plan is made anew for each signature, and again for another state of torch."""
+        if self.apply is None or not self._fits(torch, values):
+            return MISS
+        try:
+            key: object = tuple(SIGNATURES[type(value)](value) for value in values)
+        except (RuntimeError, AttributeError):  # a tensor without memory: the function says so
+            return self.apply(*(values[at] for at in self.order))
+        plan = self.derived.get(key)
+        if plan is not None:
+            found = plan.run(*values)
+            if found is not MISS:
+                self.calls.follow(plan)
+                return found
+        args = ", ".join(f"a{at}" for at in self.order)
+        plan = guarded(self.name, torch, values, [f"return apply({args})"], {"apply": self.apply})
+        if plan is not None:
+            if len(self.derived) >= MOST:
+                self.derived.clear()
+            self.derived[key] = plan
+            self.calls.follow(plan)
+        return self.apply(*(values[at] for at in self.order))
+
+    def _fits(self, torch: Any, values: tuple) -> bool:
+        """Whether all arguments are what the operator takes, and the others at their defaults."""
+        for at, (value, default) in enumerate(zip(values, self.defaults)):
+            if at not in self.order:
+                if value is not default:
+                    return False
+                continue
+            kind = self.kinds[self.order.index(at)]
+            if kind == "Tensor":
+                if not isinstance(value, torch.Tensor) and (value is not None or default is not None):
+                    return False
+            elif type(value) not in _KINDS.get(kind, ()) and (value is not None or default is not None):
+                return False
+        return True
+
+
+def modes(torch: Any) -> bool:
+    """Whether a mode (of fake tensors, of tracing), a transform (vmap, grad) or forward mode is active.  A torch that
+    does not say counts as yes.
+    """
+    length = getattr(torch._C, "_len_torch_dispatch_stack", None)
+    return length is None or length() > 0 or transformed()

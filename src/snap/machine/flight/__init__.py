@@ -1,0 +1,1 @@
+"""Keep asynchronous work in flight: copies, TMA, wgmma, mbarriers."""

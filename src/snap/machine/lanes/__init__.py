@@ -1,0 +1,1 @@
+"""Execute operations on lanes: values, memory, atomics, collectives, tensor cores."""

@@ -1,0 +1,234 @@
+"""A kernel as a Python program: generated once, kept, run many times.
+
+Input: a kernel in IR.  Output: a Python function over `Lanes`.  Invariant: programs are kept by the identity of the IR
+they came from, for the most recent kernels only.  Non-goals: choosing which lanes run together.
+"""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir import synced
+from snap._compiler.ir.depth import deep
+from snap._compiler.ir.numbering import Numbers, with_numbers
+from snap._compiler.ir.types import Array, Element, Level, Vector, scalar_of
+from snap._compiler.ir.walk import callees, statements
+from snap.machine import watching
+from snap.machine.errors import FaultKind, MachineError
+from snap.machine.flight import flights, mbarriers
+from snap.machine.lanes import boxes, masks, matrix, numbers, tensor, warps
+from snap.machine.lanes import locals as local_arrays
+from snap.machine.lanes.atomics import atomic
+from snap.machine.lanes.lanes import FaultSite, Lanes
+from snap.machine.schedule.spinning import separable, waiting_loops
+from snap.machine.schedule.standstill import apart
+from snap.machine.source.facts import orders
+from snap.machine.source.statements import Statements
+
+_KEPT = 64
+_programs: OrderedDict[tuple[int, bool, bool], Program] = OrderedDict()
+
+
+class Program:
+    """`run(lanes, mask, cluster, block, thread, frame, *args)`; where `stepwise`, a generator; where `apart`, one in
+    which threads that wait do so each on its own.
+    """
+
+    def __init__(self, kernel: synced.AnyFunction, stepwise: bool, apart: bool = False):
+        self.kernel = kernel  # also keeps its identity from being reused
+        namespace = dict(_NAMESPACE)
+        kernel = with_numbers(kernel, Numbers())  # whatever it went through before
+        functions = callees(kernel)
+        names = {f.uid: f"f{k}_{f.name}" if f.name.isascii() else f"f{k}" for k, f in enumerate(functions)}
+        self.waiting = waiting_loops(kernel)
+        speaks = stepwise and not apart and orders(kernel)
+        own_way = separable(kernel, self.waiting) if apart else {}
+        with deep():
+            self.source = "\n\n".join(
+                Statements(f, names, namespace, stepwise, self.waiting, own_way, speaks).text() for f in functions
+            )
+        filename = f"<snap {kernel.name}{' stepwise' if stepwise else ''}{' apart' if apart else ''} {kernel.uid}>"
+        linecache.cache[filename] = (len(self.source), None, self.source.splitlines(keepends=True), filename)
+        exec(compile(self.source, filename, "exec"), namespace)
+        self.run: Callable = namespace[names[kernel.uid]]
+        self.threads = kernel.place.held(Level.THREAD).count or 1
+        cluster = kernel.place.held(Level.CLUSTER)
+        self.blocks_per_cluster = None if cluster is None else kernel.place.held(Level.BLOCK).count or 1
+        inside = [s for f in functions for s in statements(f.body)]
+        self.ends_together = (self.blocks_per_cluster or 1) > 1 and (
+            isinstance(kernel, synced.Function)
+            and any(b.everywhere for b in kernel.mbarriers)
+            or any(isinstance(s, ir.BoxCopy) and s.tile.access.view.obj.spread is ir.Spread.COPIES for s in inside)
+        )
+        arrays = (s.var for s in inside if isinstance(s, ir.Declare) and isinstance(s.var.type, Array))
+        self.local_bytes = sum(
+            var.type.size * np.dtype(numbers.REGISTER[scalar_of(var.type)]).itemsize for var in arrays
+        )
+
+
+def program_for(kernel: synced.AnyFunction, stepwise: bool, apart: bool = False) -> Program:
+    key = (id(kernel), stepwise, apart)
+    found = _programs.get(key)
+    if found is None:
+        found = _programs[key] = Program(kernel, stepwise, apart)
+        while len(_programs) > _KEPT:
+            _programs.popitem(last=False)
+    else:
+        _programs.move_to_end(key)
+    return found
+
+
+# ---- what generated code calls --------------------------------------------------------------------------------------
+
+
+def span(start, stop, step, dtype) -> Iterator:
+    """Python's range as values of the loop variable's type."""
+    for k in watching.ticking(range(start.item(), stop.item(), step.item()) if step else ()):
+        yield dtype(k)
+
+
+def loop(m, start, stop, step, dtype) -> Iterable:
+    return watching.ticking(masks.loop(m, start, stop, step, dtype))
+
+
+def dimension(x):
+    same = masks.common(x)
+    return x if same is None else same
+
+
+def prepare(lanes: Lanes, name: str, view, dims, parts: Callable[[], tuple]):
+    """An index that is the same at every launch of as many blocks."""
+    kept: Any = lanes.memo.get(name)
+    if kept is None or kept[:3] != (view.size, view.past, dims):
+        kept = lanes.memo[name] = (view.size, view.past, dims, view.prepare(parts(), dims, None, run=True))
+    return kept[3]
+
+
+def unsafe(lanes: Lanes, cpu: Callable | None, m, values: dict, memory: dict, type: Element | None, site: FaultSite):
+    """Run the Python function that stands for CUDA text.
+
+    It gets values as (blocks, threads) arrays and memory as arrays that begin at the element named: (elements,) for
+    global memory, (blocks, elements) for shared; `active`, if it takes that, says which threads take part.
+    """
+    if cpu is None:
+        raise MachineError(
+            FaultKind.UNSAFE,
+            "CUDA text cannot run on the CPU machine",
+            site.span,
+            help="give a Python function of NumPy arrays with `cpu=`",
+        )
+    given = {name: _spread(lanes, value) for name, value in values.items()}
+    for name, (view, index, dims, mask) in memory.items():
+        given[name] = _window(lanes, view, index, dims, mask, site)
+    if "active" in inspect.signature(cpu).parameters:
+        given["active"] = lanes.active(m)
+    lanes.launch.changes += 1
+    result = cpu(**given)
+    if type is None:
+        return None
+    if isinstance(type, Vector):
+        return tuple(_returned(part, scalar_of(type)) for part in result)
+    return _returned(result, type)
+
+
+def _spread(lanes: Lanes, value):
+    return tuple(map(lanes.full, value)) if isinstance(value, tuple) else lanes.full(value)
+
+
+def _returned(x, type):
+    x = np.asarray(x).astype(numbers.REGISTER[type])
+    return x if x.ndim == 2 else x.reshape(1, 1) if x.ndim == 0 else np.atleast_2d(x)
+
+
+def _window(lanes: Lanes, view, index: tuple, dims, m, site: FaultSite) -> np.ndarray:
+    at = masks.common(view.resolve(index, dims, m, site))
+    if at is None:
+        raise MachineError(
+            FaultKind.UNSAFE,
+            "memory given to CUDA text begins at one element for all threads on the CPU machine",
+            site.span,
+            help="pass the index as a value of its own",
+        )
+    if view.shadow is not None:
+        view.shadow[:] = np.iinfo(view.shadow.dtype).max
+    if lanes.shape[0] == 1 and view.offset is not None:
+        first = int(np.asarray(view.offset).flat[0])
+        flat = view.flat[first : first + view.size * view.width].reshape(1, -1)
+    else:
+        flat = view.flat.reshape(lanes.shape[0], -1)[:, : view.size * view.width] if view.stride else view.flat
+    return flat[..., at * view.width :]
+
+
+_HELPERS = (
+    span,
+    dimension,
+    prepare,
+    unsafe,
+    atomic,
+    apart,
+    masks.branch,
+    masks.narrow,
+    masks.union,
+    masks.minus,
+    masks.overlap,
+    masks.select,
+    masks.select_vector,
+    masks.merge,
+    loop,
+    numbers.round_bf16,
+    numbers.quotient,
+    numbers.floor_quotient,
+    numbers.floor_remainder,
+    numbers.remainder,
+    numbers.shift_left,
+    numbers.shift_right,
+    numbers.convert,
+    numbers.bitcast,
+    numbers.reinterpret,
+    local_arrays.read,
+    local_arrays.write,
+    local_arrays.assign,
+    local_arrays.passed,
+    local_arrays.window,
+    local_arrays.look_up,
+    warps.shfl,
+    warps.shfl_up,
+    warps.shfl_down,
+    warps.shfl_xor,
+    warps.warp_any,
+    warps.warp_all,
+    warps.ballot,
+    warps.match_any,
+    warps.match_all,
+    warps.reduce,
+    warps.elect,
+    warps.combine,
+    matrix.mma,
+    matrix.ldmatrix,
+    matrix.stmatrix,
+    boxes.box_copy,
+    tensor.wgmma,
+    tensor.store_acc,
+    flights.multiply,
+    flights.commit_bulk,
+    flights.wait_bulk,
+    mbarriers.meet_apart,
+)
+_NAMESPACE = {
+    "np": np,
+    "PointKind": synced.PointKind,
+    "SyncHalf": synced.SyncHalf,
+    **{helper.__name__: helper for helper in _HELPERS},
+    "issue_box": flights.issue,
+    "wait_barrier": mbarriers.wait,
+    "arrive_barrier": mbarriers.arrive,
+    "expect_bytes": mbarriers.expect,
+    "take_turn": mbarriers.turn,
+}

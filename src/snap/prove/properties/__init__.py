@@ -1,0 +1,1 @@
+"""Show the properties of a kernel: bounds, overflow, races, initialization."""

@@ -1,0 +1,1 @@
+"""Execute the instructions of PTX."""

@@ -1,0 +1,1 @@
+"""Run threads and warps: schedules, memory, caches, deadlocks."""

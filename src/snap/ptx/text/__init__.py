@@ -1,0 +1,1 @@
+"""Read and write PTX, and check operands as ptxas does."""

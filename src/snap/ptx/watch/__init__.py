@@ -1,0 +1,1 @@
+"""Observe a run: races, checks, counters, traces."""

@@ -1,0 +1,172 @@
+"""What a run costs, counted as Nsight Compute counts it.
+
+Input: accesses as they happen.  Output: `Counters`.  Rules:
+
+- A *request* is one instruction of one warp of which a thread acts.
+- A *sector* is an aligned 32 bytes of global memory; a request counts each that it touches once
+  (`l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum` and `_st.sum`).
+- A *wavefront* is what shared memory does at once: one word of 4 bytes from each of 32 banks.  Threads that touch one
+  word share it.  Accesses of 8 bytes go by half warps, those of 16 by quarters (`_parts`).  A *bank conflict* is a
+  wavefront more than one for each such part that has a thread
+  (`l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum`, `_st.sum`).
+
+Registers are no part of PTX, which has as many as it likes: ptxas chooses them.  Non-goals: time, hits and misses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snap.ptx.watch.observer import Touch, Watch, joined
+
+if TYPE_CHECKING:
+    from snap.ptx.machine.threads import Lanes, Shape
+    from snap.ptx.program.resolve import Function, Instruction, Program
+
+WARP = 32
+SECTOR, BANKS, WORD = 32, 32, 4
+
+
+@dataclass(slots=True)
+class Requests:
+    """Of one kind of access.  sectors: of global memory; wavefronts and conflicts: of shared memory."""
+
+    requests: int = 0
+    sectors: int = 0
+    wavefronts: int = 0
+    conflicts: int = 0
+
+
+@dataclass(slots=True)
+class Resources:
+    """What decides how many blocks a multiprocessor holds; None: PTX does not say."""
+
+    threads: int
+    warps: int
+    shared_bytes: int
+    barriers: int
+    registers: int | None = None
+
+
+@dataclass(slots=True)
+class Counters:
+    """instructions: of threads, and of warps; branches at which a warp's threads parted.  accesses: by kind, such as
+    'global load' or 'shared store'; empty where they were not counted.
+    """
+
+    thread_instructions: int = 0
+    warp_instructions: int = 0
+    divergent_branches: int = 0
+    accesses: dict[str, Requests] = field(default_factory=dict)
+    resources: Resources | None = None
+
+    def of(self, kind: str) -> Requests:
+        return self.accesses.get(kind, Requests())
+
+    def metrics(self) -> dict[str, int]:
+        """By the names that Nsight Compute has for them."""
+        named = {}
+        for op, word in (("load", "ld"), ("store", "st")):
+            on_global, on_shared = self.of(f"global {op}"), self.of(f"shared {op}")
+            named[f"l1tex__t_requests_pipe_lsu_mem_global_op_{word}.sum"] = on_global.requests
+            named[f"l1tex__t_sectors_pipe_lsu_mem_global_op_{word}.sum"] = on_global.sectors
+            named[f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{word}.sum"] = on_shared.wavefronts
+            named[f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{word}.sum"] = on_shared.conflicts
+        return named
+
+
+KINDS = {
+    "ld": "load",
+    "ldu": "load",
+    "st": "store",
+    "atom": "atomic",
+    "red": "reduction",
+    "ldmatrix": "load",
+    "stmatrix": "store",
+    "cp": "copy",
+}
+
+
+class Counting(Watch):
+    """Fills the accesses of the machine's counters."""
+
+    def executed(self, one: Instruction, lanes: Lanes, pc: int, touches: list[Touch]) -> None:
+        word = KINDS.get(one.parts[0])
+        if word is None:  # tensor cores do not go through these units
+            return
+        atomic = word in ("atomic", "reduction")
+        for space in ("global", "shared"):
+            # An atomic is one request, although it is done as a read and a write.
+            mine = [
+                t for t in touches if t.space == space and t.unit is None and len(t.at) and not (atomic and t.write)
+            ]
+            if not mine:
+                continue
+            kind = self.machine.counters.accesses.setdefault(f"{space} {word}", Requests())
+            for t in [_all(mine)] if atomic else joined(mine):
+                if space == "global":
+                    _sectors(kind, t)
+                else:
+                    _conflicts(kind, t, one.parts[0] in ("ldmatrix", "stmatrix"), word == "load")
+
+
+def _all(touches: list[Touch]) -> Touch:
+    """One lane after the other, or several elements: as one access."""
+    first = touches[0]
+    at, lanes = np.concatenate([t.at for t in touches]), np.concatenate([t.lanes for t in touches])
+    return Touch(first.space, at, lanes, first.width, False)
+
+
+def _sectors(kind: Requests, t: Touch) -> None:
+    warp, span = t.lanes // WARP, np.arange(0, t.width, SECTOR)
+    sector = (t.at[:, None] + span) // SECTOR
+    kind.requests += len(np.unique(warp))
+    kind.sectors += len(np.unique(warp[:, None] << 44 | sector))
+
+
+def _parts(t: Touch, load: bool) -> np.ndarray:
+    """Which lanes shared memory serves together, as numbers: all of a warp; of 8 bytes its halves, of 16 its quarters.
+    A load takes two of these at once where all lanes of the warp that lie one apart, or all that lie two apart, are at
+    the same place, or one of them does not act.
+    """
+    together = WARP * WORD // max(t.width, WORD)
+    if together >= WARP or not load:
+        return t.lanes // min(together, WARP)
+    _, warp = np.unique(t.lanes // WARP, return_inverse=True)
+    at = np.full((int(warp.max()) + 1, WARP), -1, np.int64)
+    at[warp, t.lanes % WARP] = t.at
+    alike = np.zeros(len(at), bool)
+    for apart in (1, 2):
+        other = at[:, np.arange(WARP) ^ apart]
+        alike |= ((at == other) | (at < 0) | (other < 0)).all(axis=1)
+    return np.where(alike[warp], t.lanes // (2 * together) * 2, t.lanes // together)
+
+
+def _conflicts(kind: Requests, t: Touch, matrix: bool, load: bool) -> None:
+    """matrix: rows of 16 bytes, whose addresses eight lanes each give."""
+    kind.requests += len(np.unique(t.lanes // WARP))
+    part = t.lanes // 8 if matrix else _parts(t, load)
+    word = (t.at[:, None] // WORD + np.arange(max(t.width // WORD, 1))).reshape(-1)
+    part = np.repeat(part, max(t.width // WORD, 1))
+    distinct = np.unique(part << 40 | word)
+    bank = (distinct >> 40) * BANKS + (distinct & (1 << 40) - 1) % BANKS
+    banks, count = np.unique(bank, return_counts=True)
+    starts = np.flatnonzero(np.append(True, np.diff(banks // BANKS) != 0))
+    most = np.maximum.reduceat(count, starts)
+    kind.wavefronts += int(most.sum())
+    kind.conflicts += int((most - 1).sum())
+
+
+def resources(program: Program, entry: Function, shape: Shape, shared: int) -> Resources:
+    """barriers: as many as the text numbers, all 16 where a number is computed."""
+    from snap.ptx.program.resolve import Constant
+
+    used = 0
+    for one in program.instructions:
+        if one.parts[0] in ("bar", "barrier") and not {"warp", "cluster"} & set(one.parts):
+            number = one.operands[1 if "red" in one.parts else 0] if one.operands else None
+            used = max(used, number.value + 1 if isinstance(number, Constant) else 16)
+    return Resources(shape.threads, -(-shape.threads // WARP), shared, used)

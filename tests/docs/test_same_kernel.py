@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from ptx.test_compilers import compiled_text
+
 from snap import ptx
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -1,12 +1,12 @@
-"""Choosing a kernel's constexpr values by trying them: `snap.tune(kernel, candidates, *args, blocks=...)`.
+"""Choose a kernel's constexpr values by trying them: `snap.tune(kernel, candidates, *args, blocks=...)`.
 
 Input:      a generic kernel or a function that makes kernels, candidate values, and the arguments of a launch
 Output:     `Tuned`, which launches the best one; the choice is kept on disk per GPU and class of shapes
-Invariant:  `import snap` does not come here; without a GPU candidates are pruned and compiled, and the first that
+Invariant:  `import snap` does not import it; without a GPU, candidates are pruned and compiled, and the first that
             compiles is taken
-Non-goals:  searching a space that nobody listed
+Non-goals:  searching a space that the user did not list
 
-The way of a candidate: `family.py` (made), `candidates.py` (pruned or ready), `build.py` (compiled), `rounds.py` with
+The path of a candidate: `family.py` (made), `candidates.py` (pruned or ready), `build.py` (compiled), `rounds.py` with
 `clock.py` (timed), `store.py` (kept).
 """
 
@@ -21,7 +21,7 @@ __all__ = ["Trial", "TuneError", "Tuned", "Tuner", "tune"]
 
 
 class _CallableModule(types.ModuleType):
-    """`snap.tune(...)` is an entry point, and this folder has the same name: the module answers the call."""
+    """Answer `snap.tune(...)`, an entry point with the same name as this folder."""
 
     def __call__(self, kernel: object, candidates: object, *args: object, **options: object) -> Tuned:
         return tune(kernel, candidates, *args, **options)

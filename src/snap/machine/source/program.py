@@ -30,7 +30,8 @@ from snap.machine.lanes.lanes import FaultSite, Lanes
 from snap.machine.schedule.spinning import separable, waiting_loops
 from snap.machine.schedule.standstill import apart
 from snap.machine.source.facts import orders
-from snap.machine.source.statements import Statements
+from snap.machine.source.statements import STEPS, text
+from snap.machine.source.writing import Writing
 
 _KEPT = 64
 _programs: OrderedDict[tuple[int, bool, bool], Program] = OrderedDict()
@@ -52,7 +53,7 @@ class Program:
         own_way = separable(kernel, self.waiting) if apart else {}
         with deep():
             self.source = "\n\n".join(
-                Statements(f, names, namespace, stepwise, self.waiting, own_way, speaks).text() for f in functions
+                text(Writing(f, names, namespace, stepwise, self.waiting, own_way, speaks, STEPS)) for f in functions
             )
         filename = f"<snap {kernel.name}{' stepwise' if stepwise else ''}{' apart' if apart else ''} {kernel.uid}>"
         linecache.cache[filename] = (len(self.source), None, self.source.splitlines(keepends=True), filename)

@@ -6,8 +6,9 @@ expressions (expressions.py), statements (statements.py).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
@@ -17,6 +18,7 @@ from snap.machine.lanes.lanes import FaultSite
 from snap.machine.source.facts import Facts
 from snap.machine.source.positions import Chain
 
+Step: TypeAlias = "Callable[[Writing, Any], None]"
 SignedTerms = list[tuple[str, ir.Expr]]  # of a sum, each with its sign
 _ENTRY = {
     Level.CLUSTER: "rc",
@@ -34,11 +36,25 @@ class Writing:
         functions: dict[int, str],
         namespace: dict[str, object],
         stepwise: bool,
-        speaks: bool = False,
+        waiting: set[int],
+        own_way: dict[int, int],
+        speaks: bool,
+        steps: Mapping[type, Step],
     ):
-        """speaks: whether it is of interest what comes before a release, or after an acquire (spoken.py)."""
+        """waiting: loops that end by what others do; own_way: statements that each thread, or each part of so many
+        threads, runs on its own (schedule/spinning.py).  speaks: whether it is of interest what comes before a release,
+        or after an acquire (schedule/spoken.py).  steps: what writes each kind of statement.
+        """
         self.function, self.functions, self.namespace, self.stepwise = f, functions, namespace, stepwise
-        self.speaks = speaks
+        self.speaks, self.steps = speaks, steps
+        self.waiting, self.own_way = waiting, own_way
+        self.declared: dict[int, str] = {}
+        self.flow = 0  # the arm or loop body being emitted
+        self.flows = 0
+        self.declared_in: dict[int, int] = {}
+        self.loops: list[str] = []  # for each open loop, where lanes that `continue` are kept
+        self.single_return = False
+        self.given: frozenset[str] = frozenset()
         self.facts = Facts(f)
         self.prologue: list[str] = []
         self.lines: list[str] = []

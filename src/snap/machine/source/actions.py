@@ -30,7 +30,7 @@ from snap.machine.source.expressions import (
 )
 from snap.machine.source.positions import entered, sharded
 from snap.machine.source.variables import assign, store
-from snap.machine.source.writing import Writing
+from snap.machine.source.writing import Claim, Writing
 
 # ---- groups ---------------------------------------------------------------------------------------------------------
 
@@ -63,7 +63,7 @@ def split(w: Writing, s: ir.Split) -> None:
         w.emit(f"C.enter({s.number}, 0)")
     for case in s.cases:
         inside = f"{at} >= np.int32({case.offset})"
-        held = s.outer.held(s.level)
+        held = s.outer[s.level]
         if not case.rest:
             inside = f"({inside}) & ({at} < np.int32({case.offset + case.size}))"
         elif held.count is not None and not held.open:
@@ -86,7 +86,7 @@ def partition(w: Writing, s: ir.Partition | ir.Claim) -> None:
     handle = s.handle
     if handle.disjoint:
         w.claims[handle.uid] = ((handle.uid, handle.privilege, s.place.privilege),)
-    elif not w.stepwise and handle.uid in w.function.watched:
+    elif not w.stepwise and isinstance(w.function, ir.Function) and handle.uid in w.function.watched:
         part = Watched(handle.uid)
         w.claims[handle.uid] = ((part, handle.privilege, s.place.privilege),)
         if s.place.privilege.level is not Level.GRID or w.function.cooperative:
@@ -248,7 +248,7 @@ def atomic(w: Writing, s: ir.Atomic) -> None:
         text = w.bind(text, "x") if wanted else text
         if not wanted:
             w.emit(text)
-    if wanted:
+    if s.target is not None:
         assign(w, s.target, text)
 
 
@@ -306,7 +306,7 @@ def reference(w: Writing, ref: ir.ArrayRef, back: list[str], span) -> str:
 
 def passed_claims(w: Writing, handle: ir.Handle | None) -> str:
     """What the caller's handle promises, for the callee to be held to."""
-    borrowed, claims = "()", list[str]()
+    borrowed, claims = "()", list[Claim]()
     while handle is not None:
         claims += w.claims.get(handle.uid, ())
         borrowed = w.borrowed.get(handle.uid, borrowed)

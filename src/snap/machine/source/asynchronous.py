@@ -46,7 +46,7 @@ def memory(w: Writing, a: ir.MemAccess) -> str:
 
 def box_copy(w: Writing, s: ir.BoxCopy) -> None:
     tile, origin = s.tile.access, s.origin
-    sites = [w.namespace[w.site(a.span, a.handle.name)] for a in (tile, origin)]
+    sites = [w.fault_site(a.span, a.handle.name) for a in (tile, origin)]
     spec = w.intern(BoxSpec.of(s, *sites), ("box", s.number), "B")
     chosen = issuer(w, s.place, every_block=s.shared_out)
     with reducing(w, s), w.indented(f"if {chosen} is not False:"), masked(w, chosen):
@@ -85,9 +85,9 @@ def promised(w: Writing, a: ir.MemAccess) -> str:
 
 def wgmma(w: Writing, s: ir.Wgmma) -> None:
     tiles = [t.access for t in (s.a, s.b) if isinstance(t, ir.Tile)]
-    sites = [w.namespace[w.site(t.span, t.handle.name)] for t in (tiles[0], tiles[-1])]
-    own = w.namespace[w.site(s.span, s.acc.var.name)]
-    spec = w.intern(WgmmaSpec.of(s, (*sites, own)), ("wgmma", s.number), "W")
+    first, last = (w.fault_site(t.span, t.handle.name) for t in (tiles[0], tiles[-1]))
+    own = w.fault_site(s.span, s.acc.var.name)
+    spec = w.intern(WgmmaSpec.of(s, (first, last, own)), ("wgmma", s.number), "W")
     a = memory(w, s.a.access) if isinstance(s.a, ir.Tile) else registers(w, s.a, s.span)
     zero = "None" if s.zero is None else expr(w, s.zero)
     helper = "multiply" if w.stepwise else "wgmma"
@@ -97,8 +97,7 @@ def wgmma(w: Writing, s: ir.Wgmma) -> None:
 
 def store_acc(w: Writing, s: ir.StoreAcc) -> None:
     a = s.tile.access
-    site = w.site(a.span, a.handle.name)
-    spec = w.intern(TileSpec(s.tile.shape, w.namespace[site]), ("tile", s.number), "T")
+    spec = w.intern(TileSpec(s.tile.shape, w.fault_site(a.span, a.handle.name)), ("tile", s.number), "T")
     layout = w.intern(Layout.of(s.acc), ("layout", s.acc.var.uid, s.acc.elem, s.acc.shape), "L")
     touched(w, s.acc.var, False, s.span)
     where = f"{view_of(w, a)}, {tupled(w, a.index)}, {dims(w, a.view)}"

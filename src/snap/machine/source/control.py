@@ -10,7 +10,7 @@ from functools import partial
 
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.effects import assigned
-from snap._compiler.ir.types import Array, Vector
+from snap._compiler.ir.types import Array, Vector, scalar_of
 from snap._compiler.ir.walk import children, own_expressions, statements
 from snap.machine.source.bodies import arm, pause
 from snap.machine.source.expressions import added, dims, expr, hoisting, masked, of_parameters, split_index, view
@@ -51,11 +51,13 @@ def loop_for(w: Writing, s: ir.For) -> None:
     alive = w.bind(w.mask, "m") if leaving else w.mask
     with invariants(w, s):
         if uniform:
-            head = f"for {name} in span({start}, {stop}, {step}, {w.dtype(s.var.type)}):"
+            head = f"for {name} in span({start}, {stop}, {step}, {w.dtype(scalar_of(s.var.type))}):"
             running = alive
         else:
             running = w.fresh("m")
-            head = f"for {name}, {running} in loop({w.mask}, {start}, {stop}, {step}, {w.dtype(s.var.type)}):"
+            head = (
+                f"for {name}, {running} in loop({w.mask}, {start}, {stop}, {step}, {w.dtype(scalar_of(s.var.type))}):"
+            )
         w.declared[s.var.uid] = running
         with w.indented(head):
             if leaving and not uniform:
@@ -90,7 +92,7 @@ def loop_while(w: Writing, s: ir.While) -> None:
     uniform = w.facts.varies(s.cond) == GRID and not leaves(s.body)
     count, seen = w.bind("0", "n"), w.bind("None", "n")
     going = w.mask if uniform else w.bind(w.mask, "m")
-    outside = {v.uid: v for t in statements([s]) for v in assigned(t) if v.uid in w.declared}
+    outside = {v.uid: v for t in statements((s,)) for v in assigned(t) if v.uid in w.declared}
     state = [f"tuple({w.variable(v)})" if isinstance(v.type, Array) else w.variable(v) for v in outside.values()]
     with invariants(w, s), w.indented("while True:"):
         pause(w)
@@ -124,7 +126,7 @@ def leave(w: Writing, s: ir.Return) -> None:
         w.emit(f"return {value}")
     else:
         w.emit(f"done = union(done, {w.mask})")
-        if value is not None:
+        if s.value is not None:
             w.emit(f"result = select{'_vector' if isinstance(s.value.type, Vector) else ''}({w.mask}, {value}, result)")
     w.mask = "False"
 
@@ -135,7 +137,7 @@ def leave(w: Writing, s: ir.Return) -> None:
 @contextmanager
 def invariants(w: Writing, loop: ir.For | ir.While):
     """Compute what does not change in the loop before it, and prepare the indices of its loads."""
-    inside = list(statements([loop]))
+    inside = list(statements((loop,)))
     changed = {v.uid for s in inside for v in assigned(s)}
     born = {s.obj.uid for s in inside if isinstance(s, ir.DeclareShared)}
     found: dict[int, str] = {}

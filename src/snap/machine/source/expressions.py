@@ -122,11 +122,11 @@ def plain(w: Writing, e: ir.Expr) -> str:
         case ir.Select():
             return select(w, e)
         case ir.Cast(value, to):
-            return cast(w, expr(w, value), value.type, to)
+            return cast(w, expr(w, value), scalar_of(value.type), scalar_of(to))
         case ir.Bitcast():
             return bitcast(w, e)
         case ir.Math(op, args):
-            function = w.intern(functions.lookup(op, args[0].type), ("math", op, args[0].type), "F")
+            function = w.intern(functions.lookup(op, scalar_of(args[0].type)), ("math", op, args[0].type), "F")
             return f"{function}({', '.join(map(partial(expr, w), args))})"
         case _:
             raise TypeError(f"unknown expression {type(e).__name__}")
@@ -190,35 +190,36 @@ def unary(w: Writing, e: ir.Unary) -> str:
 
 def binary(w: Writing, e: ir.Binary) -> str:
     left, right = expr(w, e.left), expr(w, e.right)
-    if e.exact:
+    if e.exact and isinstance(e.right, ir.Const):
         left = w.bind(left)
         w.emit(f"C.check_whole({left}, {e.right.value}, {w.mask}, {w.site(e.span, 'view')})")
     if e.op in ("<<", ">>"):
         return shift(w, e, left, right)
-    if e.op in DIVISIONS and e.type.is_integer:
+    if e.op in DIVISIONS and scalar_of(e.type).is_integer:
         return division(w, e, left, right)
     text = f"({left} {e.op} {right})"
     return f"round_bf16{text}" if e.type == BF16 else text
 
 
 def shift(w: Writing, e: ir.Binary, left: str, right: str) -> str:
-    if isinstance(e.right, ir.Const) and 0 <= e.right.value < e.type.bits:
-        return f"({left} {e.op} {w.dtype(e.type)}({e.right.value}))"
-    return f"shift_{'left' if e.op == '<<' else 'right'}({left}, {right}, {e.type.bits})"
+    type = scalar_of(e.type)
+    if isinstance(e.right, ir.Const) and 0 <= e.right.value < type.bits:
+        return f"({left} {e.op} {w.dtype(type)}({e.right.value}))"
+    return f"shift_{'left' if e.op == '<<' else 'right'}({left}, {right}, {type.bits})"
 
 
 def division(w: Writing, e: ir.Binary, left: str, right: str) -> str:
-    down = e.op in ("//", "mod")
+    down, type = e.op in ("//", "mod"), scalar_of(e.type)
     if (
         isinstance(e.right, ir.Const)
         and e.right.value > 0
-        and (down or e.type.kind is ScalarKind.UINT or w.facts.natural(e.left))
+        and (down or type.kind is ScalarKind.UINT or w.facts.natural(e.left))
     ):
         n = int(e.right.value)
         if e.op in ("/", "//"):
             return f"({left} // {right})"
         if n & (n - 1) == 0:
-            return f"({left} & {w.dtype(e.type)}({n - 1}))"
+            return f"({left} & {w.dtype(type)}({n - 1}))"
     return f"{'floor_' * down}{'quotient' if e.op in ('/', '//') else 'remainder'}({left}, {right})"
 
 
@@ -309,8 +310,8 @@ def bind_views(w: Writing, obj: ir.MemObject) -> list[str]:
 def dims(w: Writing, view: ir.MemView) -> str:
     if view.shape is None:
         return "None"
-    if all(isinstance(d, ir.Const) for d in view.shape):
-        shape = tuple(int(d.value) for d in view.shape)
+    shape = tuple(ir.extents(view.shape))
+    if len(shape) == len(view.shape):
         return w.intern(shape, ("dims", shape), "D")
     key = ("dims", *map(id, view.shape))
     if key not in w.interned:

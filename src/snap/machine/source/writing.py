@@ -19,6 +19,7 @@ from snap.machine.source.facts import Facts
 from snap.machine.source.positions import Chain
 
 Step: TypeAlias = "Callable[[Writing, Any], None]"
+Claim = tuple[Any, Privilege, Privilege]  # of a disjoint partition: what it is, its units, the scope
 SignedTerms = list[tuple[str, ir.Expr]]  # of a sum, each with its sign
 _ENTRY = {
     Level.CLUSTER: "rc",
@@ -66,7 +67,7 @@ class Writing:
         self.prepared: dict[int, tuple[str, list[SignedTerms]]] = {}
         self.interned: dict[object, str] = {}
         self.relative = self.facts.positions.start
-        self.claims: dict[int, tuple[tuple[Any, Privilege, Privilege], ...]] = {}
+        self.claims: dict[int, tuple[Claim, ...]] = {}
         self.borrowed: dict[int, str] = {}
 
     # ---- writing ----
@@ -104,6 +105,12 @@ class Writing:
     def site(self, span, name: str) -> str:
         return self.intern(FaultSite(span, name), ("site", span, name), "S")
 
+    def fault_site(self, span, name: str) -> FaultSite:
+        """The object that `site` names."""
+        found = self.namespace[self.site(span, name)]
+        assert isinstance(found, FaultSite)
+        return found
+
     def type(self, t: Element | Array) -> str:
         return self.intern(t, ("type", t), "E")
 
@@ -133,7 +140,7 @@ class Writing:
     # ---- positions ----
 
     def held(self, place: Place, level: Level) -> str | int:
-        held = place.held(level)
+        held = place[level]
         if held.open:
             return "(C.blocks // C.launch.blocks_per_cluster)" if level is Level.CLUSTER else "C.blocks"
         return "C.threads" if held.count is None else held.count

@@ -319,7 +319,9 @@ class StorageView:
         self.put_bits(cells[chosen], bits[chosen])
 
     def put_bits(self, cells: np.ndarray, bits: np.ndarray) -> None:
-        """Write what a copy brings, as it lies in memory, to scalars whose place was checked; its issuer has logged it."""
+        """Write what a copy brings, as it lies in memory, to scalars whose place was checked; its issuer has
+        logged it.
+        """
         self.lanes.launch.changes += 1
         self.flat[cells] = bits
         self._mark(cells)

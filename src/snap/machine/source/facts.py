@@ -107,7 +107,9 @@ class Facts:
         return self._levels[var.uid]
 
     def fixed(self, e: ir.Expr) -> bool:
-        """Test whether it depends only on where the lanes are: it is then the same at every launch of as many blocks."""
+        """Test whether it depends only on where the lanes are: it is then the same at every launch of as many
+        blocks.
+        """
         if id(e) not in self._fixed:
             self._fixed[id(e)] = self._is_fixed(e)
         return self._fixed[id(e)]

@@ -38,7 +38,9 @@ class WaitingThreads:
 
 
 def places(m: Machine, awaited: dict[int, tuple[tuple[int, int], int]] | None = None) -> list[WaitingThreads]:
-    """List where each thread is that has not left, block after block. awaited: who looks at which mbarrier, and where."""
+    """List where each thread is that has not left, block after block. awaited: who looks at which mbarrier,
+    and where.
+    """
 
     found: dict[tuple[int, int, int, int, tuple[int, int] | None], WaitingThreads] = {}
     lanes = np.flatnonzero(m.state != GONE)

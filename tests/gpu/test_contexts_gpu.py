@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import snap
-from snap.host.driver import driver
+from snap.host.device.driver import driver
 
 BF = torch.bfloat16
 

@@ -20,8 +20,9 @@ from lib.torch_kinds import KINDS, TRANSFORMS, kinds, plain_of
 import snap
 from snap import *
 from snap import lib
-from snap.host import checked, torchreads
 from snap.host.launch import launcher
+from snap.host.plan import checked
+from snap.host.torch import torchreads
 from snap.lib._calls.replays import MISS, no_plan
 from snap.lib._layers import norms
 from snap.lib._torch import ops as torch_ops

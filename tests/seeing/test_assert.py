@@ -12,8 +12,8 @@ from fuzz import host
 import snap
 from snap import *
 from snap._compiler.ir.printed import THREAD_AT, WHICH_AT
-from snap.host.compile import _cached
-from snap.host.driver import Device, Driver
+from snap.host.compile.nvrtc import _cached
+from snap.host.device.driver import Device, Driver
 from snap.host.errors import LostGpuError
 
 

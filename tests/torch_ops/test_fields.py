@@ -20,11 +20,11 @@ from lib.torch_memory import aligned, contiguous, new  # noqa: E402
 
 import snap.torch  # noqa: E402, F401
 from snap import lib  # noqa: E402
-from snap.host import native  # noqa: E402
+from snap.host.arguments.signature import Pointer  # noqa: E402
+from snap.host.arguments.validate import check_grid  # noqa: E402
 from snap.host.errors import LaunchError  # noqa: E402
 from snap.host.launch import launcher  # noqa: E402
-from snap.host.signature import Pointer  # noqa: E402
-from snap.host.validate import check_grid  # noqa: E402
+from snap.host.plan import native  # noqa: E402
 from snap.lib._calls import arrays, recorded, replays  # noqa: E402
 from snap.lib._gemm import product_gradients  # noqa: E402
 from snap.lib._gemm.ragged import grouped_gradients  # noqa: E402

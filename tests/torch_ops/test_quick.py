@@ -23,14 +23,14 @@ from lib.torch_memory import aligned, contiguous, new  # noqa: E402
 
 import snap.torch  # noqa: E402, F401
 from snap import lib  # noqa: E402
-from snap.host import native  # noqa: E402
-from snap.host.contexts import CLEAN, ROOM  # noqa: E402
+from snap.host.arguments.signature import Pointer  # noqa: E402
+from snap.host.device.contexts import CLEAN, ROOM  # noqa: E402
+from snap.host.device.gpu import GpuKernel, PassedLayout, formats_of, function_argument  # noqa: E402
+from snap.host.device.tensors import TensorMaps  # noqa: E402
 from snap.host.errors import LaunchError  # noqa: E402
-from snap.host.gpu import GpuKernel, PassedLayout, formats_of, function_argument  # noqa: E402
 from snap.host.launch import launcher  # noqa: E402
-from snap.host.signature import Pointer  # noqa: E402
-from snap.host.tensors import TensorMaps  # noqa: E402
-from snap.host.trusted import trusted  # noqa: E402
+from snap.host.plan import native  # noqa: E402
+from snap.host.plan.trusted import trusted  # noqa: E402
 from snap.lib._calls import arrays, recorded, replays  # noqa: E402
 from snap.lib._gemm.product_gradients import gemm_gradients, sgemm_gradients  # noqa: E402
 from snap.lib._parallel import reduction  # noqa: E402

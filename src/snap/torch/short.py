@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from snap.host.byname import called, lacks_mathematics, wanted
+from snap.host.arguments.byname import called, lacks_mathematics, wanted
 from snap.lib._calls.replays import MISS, ReplayPlan, no_plan, state_conditions
 
 _MOST_PLANS = 16  # of one operator

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from ctypes import byref, c_float, c_int, c_size_t, c_uint, c_void_p
 
-from snap.host.contexts import OnDevice
-from snap.host.driver import driver
+from snap.host.device.contexts import OnDevice
+from snap.host.device.driver import driver
 
 _L2_BYTES = 38  # CUdevice_attribute
 _FLUSHES = 2  # of the L2's size, written between runs

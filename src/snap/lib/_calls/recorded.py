@@ -31,10 +31,10 @@ from typing import Any
 
 from snap._compiler.ir.types import Scalar
 from snap.api import SnapFunction
-from snap.host import torchtraced
 from snap.host.errors import LaunchError
-from snap.host.torchreads import has_memory, keys
-from snap.host.trusted import LINE
+from snap.host.plan.trusted import LINE
+from snap.host.torch import torchtraced
+from snap.host.torch.torchreads import has_memory, keys
 from snap.lib._calls.replays import MISS, Quick, ReplayPlan, ReplayStep, no_plan, quick, replay_text
 from snap.surface import TypeName
 

@@ -23,9 +23,9 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from snap.host.likeness import likeness
-from snap.host.torchwrites import telling
-from snap.host.trusted import LINE, Trusted, trusted
+from snap.host.plan.trusted import LINE, Trusted, trusted
+from snap.host.torch.likeness import likeness
+from snap.host.torch.torchwrites import telling
 from snap.record import record
 
 MISS: Any = object()  # what a plan gives for a call that is not its own
@@ -212,8 +212,8 @@ class TensorPlace:
 
 
 def on_gpu(torch: Any, device: int) -> TensorPlace | None:
-    from snap.host.contexts import CLEAN, ROOM
-    from snap.host.driver import driver
+    from snap.host.device.contexts import CLEAN, ROOM
+    from snap.host.device.driver import driver
     from snap.host.launch import launcher
 
     empty = getattr(torch._C._dynamo.guards, "_empty_strided_cuda", None)

@@ -16,7 +16,7 @@ from snap import *
 from snap._compiler.ir.types import F32
 from snap.host.arguments.arrays import ArrayFamily, ArrayInfo
 from snap.host.device import gpu
-from snap.host.device.contexts import CLEAN, ROOM
+from snap.host.device.contexts import CLEAN, ROOM, on_device
 from snap.host.device.driver import Driver
 from snap.host.device.gpu import GpuKernel
 from snap.host.errors import GpuError, InternalError
@@ -279,14 +279,14 @@ def test_maps_of_a_launch_that_is_not_checked(cuda, context):
 @pytest.mark.parametrize("context", [NONE, OTHER, 0x100], ids=hex)
 def test_memory_and_captures(cuda, context):
     """A thread that has no context is not told that nothing is captured."""
-    on = cuda.driver.on(cuda.driver.device(0))
+    on = on_device(cuda.driver, cuda.driver.device(0))
     cuda.capturing = 1
     assert in_thread(context, cuda, lambda: on.room() and on.room(CLEAN) and on.zeroed(64)) == (context or 0x100)
     said = []
     in_thread(context, cuda, lambda: said.append(on.capturing(0)))
     assert said == [True] and {context for _, context in cuda.calls} == {0x100} and on.room(ROOM) == on.room()
     said = []
-    in_thread(context, cuda, lambda: said.append(cuda.driver.device_of(0x1000)))
+    in_thread(context, cuda, lambda: said.append(on.device_of(0x1000)))
     assert said == [0] and OTHER not in {context for _, context in cuda.calls}
 
 

@@ -297,10 +297,12 @@ def _cuda_array_interface(value: Any) -> ArrayInfo:
 
 
 def _device_of(pointer: int | None) -> int | str:
-    """The interface does not say which GPU; the driver knows."""
+    """Ask the driver, since the interface does not say which GPU."""
+    from snap.host.device.contexts import on_device
     from snap.host.device.driver import driver
 
-    return driver().device_of(pointer) if pointer else driver().current_device()
+    here = driver().current_device()
+    return on_device(driver(), driver().device(here)).device_of(pointer) if pointer else here
 
 
 def _dlpack(value: Any, stream: int) -> ArrayInfo:

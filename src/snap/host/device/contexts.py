@@ -35,7 +35,18 @@ ROOM = 16 << 20  # bytes that kernels on a device's default stream share for wha
 CLEAN = 1 << 17  # bytes, likewise, that are zero whenever one begins: each leaves them so
 
 
+_known: dict[tuple[Driver, int], OnDevice] = {}
+
+
+def on_device(driver: Driver, device: Device) -> OnDevice:
+    """Give the calls that need a context, in that of a device."""
+    found = _known.get((driver, device.number))
+    return _known.setdefault((driver, device.number), OnDevice(driver, device)) if found is None else found
+
+
 class OnDevice:
+    """Make the driver's calls in the primary context of one device."""
+
     def __init__(self, driver: Driver, device: Device):
         self.driver, self.device = driver, device
         self.launch, self.launch_failure = driver.launch, driver.launch_failure
@@ -145,6 +156,10 @@ class OnDevice:
         return clusters.value
 
     # ---- memory ----
+
+    def device_of(self, pointer: int) -> int | str:
+        with self.current():
+            return self.driver.device_of(pointer)
 
     def tensor_map(
         self,

@@ -13,15 +13,11 @@ import os
 import sys
 import threading
 from ctypes import byref, c_char_p, c_int, c_uint64, c_void_p
-from typing import TYPE_CHECKING
 
 from snap._compiler.ir.printed import Assertion, failure
 from snap.diag.render import render
 from snap.host.errors import GpuError, InternalError, LostGpuError, ToolchainError
 from snap.record import record
-
-if TYPE_CHECKING:
-    from snap.host.device.contexts import OnDevice
 
 NO_DEVICE = 100
 INVALID_CONTEXT = 201
@@ -96,7 +92,6 @@ class Driver:
         self._devices: dict[int, Device] = {}
         self._lock = threading.Lock()
         self.watched: list[WatchedKernel] = []
-        self._on: dict[int, OnDevice] = {}
         # Called with arguments made beforehand: declaring argtypes would only slow it down.
         self.launch = library.cuLaunchKernelEx
 
@@ -185,13 +180,6 @@ class Driver:
             context.value or 0,
         )
 
-    def on(self, device: Device) -> OnDevice:
-        """The calls that need a context, in that of a device."""
-        from snap.host.device.contexts import OnDevice
-
-        found = self._on.get(device.number)
-        return self._on.setdefault(device.number, OnDevice(self, device)) if found is None else found
-
     def current_device(self) -> int:
         """The device of this thread's current context; torch's or the first one where the thread has none yet."""
         if self.context():
@@ -212,9 +200,9 @@ class Driver:
         self.call("cuCtxSetCurrent", c_void_p(device.context))
 
     def device_of(self, pointer: int) -> int | str:
+        """Ask where memory lies; the thread has a context."""
         number = c_int()
-        with self.on(self.device(self.current_device())).current():
-            result = self._library.cuPointerGetAttribute(byref(number), _POINTER_ORDINAL, c_void_p(pointer))
+        result = self._library.cuPointerGetAttribute(byref(number), _POINTER_ORDINAL, c_void_p(pointer))
         return "memory that the CUDA driver does not know" if result else number.value
 
 

@@ -20,7 +20,7 @@ from snap.host.arguments.arrays import ArrayInfo
 from snap.host.arguments.signature import Pointer, Signature, bf16_bits
 from snap.host.arguments.sizes import bytes_at_launch, rows_at_launch, upto_of
 from snap.host.compile.nvrtc import ARCH_SPECIFIC, compile_cubin
-from snap.host.device.contexts import OnDevice
+from snap.host.device.contexts import OnDevice, on_device
 from snap.host.device.driver import Device, driver
 from snap.host.device.meeting import Words
 from snap.host.device.tensors import TensorMaps
@@ -89,7 +89,7 @@ class GpuKernel:
         self.compiled = compiled
         self.signature = signature
         self.device = device
-        self.driver: OnDevice = driver().on(device)
+        self.driver: OnDevice = on_device(driver(), device)
         module = compiled.module
         _check_device(signature.kernel, module, device)
         native.begin()

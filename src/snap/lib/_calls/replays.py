@@ -212,14 +212,14 @@ class TensorPlace:
 
 
 def on_gpu(torch: Any, device: int) -> TensorPlace | None:
-    from snap.host.device.contexts import CLEAN, ROOM
+    from snap.host.device.contexts import CLEAN, ROOM, on_device
     from snap.host.device.driver import driver
     from snap.host.launch import launcher
 
     empty = getattr(torch._C._dynamo.guards, "_empty_strided_cuda", None)
     if empty is None:
         return None
-    found = driver().on(driver().device(device))
+    found = on_device(driver(), driver().device(device))
     return TensorPlace(
         device,
         found.count == 1,

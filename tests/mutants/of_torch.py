@@ -47,7 +47,7 @@ MUTANTS = (
            "        and not param.const\n",
            "        and param.const\n",
            ("tests/torch_ops/test_every_function.py::test_versions",)),
-    Mutant("a quick call tells torch what it writes", "lib/_calls/replays.py",
+    Mutant("a quick call tells torch what it writes", "host/plan/steps.py",
            "        if written:\n",
            "        if not written:\n",
            ("tests/torch_ops/test_quick.py::test_torch_is_told_what_a_quick_call_writes",)),

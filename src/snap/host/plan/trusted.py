@@ -5,7 +5,7 @@ Output:     `Trusted`: memory with all numbers in it, to be completed by the arr
             and launches, for a generated function
 Invariant:  nothing is checked here.  Who uses it has made sure that arrays are of the same type, shape, strides and
             device, that addresses are the same modulo `LINE`, and that what is written overlaps nothing else
-Non-goals:  deciding whether that holds (lib/_calls/replays.py)
+Non-goals:  deciding whether that holds (steps.py)
 """
 
 from __future__ import annotations

@@ -8,11 +8,10 @@ typedef struct {
 } TensorKind;
 
 typedef struct {
-    PyObject_HEAD
-    vectorcallfunc vectorcall;
+    Called called;
     Places places;
     int count;
-    PyObject *check; /* torch's comparison */
+    PyObject *check, *types; /* torch's comparison; a tuple that holds the types of `kinds` */
     TensorKind kinds[MOST_VALUES];
 } Alike;
 
@@ -31,27 +30,7 @@ static PyObject *alike_call(PyObject *callable, PyObject *const *args, size_t gi
     return PyObject_Vectorcall(self->check, args, given, NULL);
 }
 
-static int alike_traverse(PyObject *object, visitproc visit, void *arg)
-{
-    Alike *self = (Alike *)object;
-    Py_VISIT(Py_TYPE(object));
-    Py_VISIT(self->check);
-    for (int k = 0; k < self->count; k++)
-        Py_VISIT(self->kinds[k].type);
-    return 0;
-}
-
-static void alike_dealloc(PyObject *object)
-{
-    Alike *self = (Alike *)object;
-    PyTypeObject *type = Py_TYPE(object);
-    PyObject_GC_UnTrack(object);
-    Py_XDECREF(self->check);
-    for (int k = 0; k < self->count; k++)
-        Py_XDECREF(self->kinds[k].type);
-    type->tp_free(object);
-    Py_DECREF(type);
-}
+static const Kind alike_kind = {NULL, {offsetof(Alike, check), offsetof(Alike, types)}};
 
 /* (places, check, the tensors, the bytes of an element of each, and those that all its elements reach over) */
 static PyObject *alike_new(PyTypeObject *type, PyObject *given, PyObject *names)
@@ -67,18 +46,20 @@ static PyObject *alike_new(PyTypeObject *type, PyObject *given, PyObject *names)
         PyErr_SetString(PyExc_ValueError, "too many tensors, or not as many sizes");
         return NULL;
     }
-    Alike *self = (Alike *)type->tp_alloc(type, 0);
+    Alike *self = called_alloc(type, alike_call, &alike_kind);
     if (self == NULL)
         return NULL;
-    self->vectorcall = alike_call;
     self->places = places;
     self->check = Py_NewRef(check);
-    for (; self->count < count; self->count++) {
+    self->types = PyTuple_New(count);
+    for (; self->types != NULL && self->count < count; self->count++) {
         PyObject *tensor = PyTuple_GET_ITEM(tensors, self->count);
-        self->kinds[self->count].type = (PyTypeObject *)Py_NewRef((PyObject *)Py_TYPE(tensor));
-        self->kinds[self->count].keys = keys_of(&places, tensor);
-        self->kinds[self->count].bytes = PyLong_AsLongLong(PyTuple_GET_ITEM(bytes, self->count));
-        self->kinds[self->count].reach = PyLong_AsLongLong(PyTuple_GET_ITEM(reaches, self->count));
+        TensorKind *kind = &self->kinds[self->count];
+        kind->type = Py_TYPE(tensor);
+        PyTuple_SET_ITEM(self->types, self->count, Py_NewRef((PyObject *)kind->type));
+        kind->keys = keys_of(&places, tensor);
+        kind->bytes = PyLong_AsLongLong(PyTuple_GET_ITEM(bytes, self->count));
+        kind->reach = PyLong_AsLongLong(PyTuple_GET_ITEM(reaches, self->count));
     }
     if (PyErr_Occurred())
         Py_CLEAR(self);
@@ -108,24 +89,6 @@ static PyObject *raise_at(PyObject *module, PyObject *const *args, Py_ssize_t gi
     Py_RETURN_NONE;
 }
 
-static PyMemberDef alike_members[] = {
-    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Alike, vectorcall), READONLY, NULL},
-    {NULL, 0, 0, 0, NULL},
-};
-
-static PyType_Slot alike_slots[] = {
-    {Py_tp_doc, "Whether tensors are like those of an earlier call."},
-    {Py_tp_new, alike_new},
-    {Py_tp_dealloc, alike_dealloc},
-    {Py_tp_traverse, alike_traverse},
-    {Py_tp_call, PyVectorcall_Call},
-    {Py_tp_members, alike_members},
-    {0, NULL},
-};
-
-static PyType_Spec alike_spec = {
-    .name = "snap.native.Alike",
-    .basicsize = sizeof(Alike),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
-    .slots = alike_slots,
-};
+static PyType_Slot alike_slots[] =
+    CALLED_SLOTS("Whether tensors are like those of an earlier call.", alike_new, called_members);
+static PyType_Spec alike_spec = {"snap.native.Alike", sizeof(Alike), 0, CALLED_FLAGS, alike_slots};

@@ -11,8 +11,7 @@ typedef struct {
 } Known;
 
 typedef struct {
-    PyObject_HEAD
-    vectorcallfunc vectorcall;
+    Called called;
     Target target;
     Reads reads;
     int count, map_count, known_count, remember;
@@ -279,47 +278,21 @@ static PyObject *checked_call(PyObject *callable, PyObject *const *args, size_t 
     return PyObject_Vectorcall(self->other, args, given, names);
 }
 
-static int checked_traverse(PyObject *object, visitproc visit, void *arg)
+/* Only what can lead back here, and what is known: all else is of use until the end. */
+static void checked_drop(PyObject *object)
 {
     Checked *self = (Checked *)object;
-    Py_VISIT(Py_TYPE(object));
-    Py_VISIT(self->target.failed);
-    Py_VISIT(self->reads.types[0]);
-    Py_VISIT(self->reads.types[1]);
-    Py_VISIT(self->other);
-    Py_VISIT(self->fits);
-    Py_VISIT(self->maps);
-    Py_VISIT(self->words);
-    Py_VISIT(self->current_device);
-    Py_VISIT(self->current_stream);
-    return 0;
-}
-
-/* Only what can lead back here: all else is of use until the end. */
-static int checked_clear(PyObject *object)
-{
-    Checked *self = (Checked *)object;
+    while (self->known_count)
+        release(self, self->known[--self->known_count]);
     Py_CLEAR(self->other);
-    return 0;
 }
 
-static void checked_dealloc(PyObject *object)
-{
-    Checked *self = (Checked *)object;
-    PyTypeObject *type = Py_TYPE(object);
-    PyObject_GC_UnTrack(object);
-    for (int k = 0; k < self->known_count; k++)
-        release(self, self->known[k]);
-    checked_clear(object);
-    PyObject *held[] = {
-        self->target.failed, self->reads.types[0],  self->reads.types[1], self->fits,           self->maps,
-        self->words,         self->current_device, self->device_number,  self->current_stream,
-    };
-    for (size_t k = 0; k < sizeof held / sizeof *held; k++)
-        Py_XDECREF(held[k]);
-    type->tp_free(object);
-    Py_DECREF(type);
-}
+static const Kind checked_kind = {
+    checked_drop,
+    {offsetof(Checked, target.failed), offsetof(Checked, reads.types[0]), offsetof(Checked, reads.types[1]),
+     offsetof(Checked, other), offsetof(Checked, fits), offsetof(Checked, maps), offsetof(Checked, words),
+     offsetof(Checked, current_device), offsetof(Checked, device_number), offsetof(Checked, current_stream)},
+};
 
 static PyObject *or_null(PyObject *given)
 {
@@ -342,10 +315,9 @@ static PyObject *checked_new(PyTypeObject *type, PyObject *given, PyObject *name
                           &remember, &words, &device_type, &device, &current_device, &current_stream, &stream_of,
                           &stream))
         return NULL;
-    Checked *self = (Checked *)type->tp_alloc(type, 0);
+    Checked *self = called_alloc(type, checked_call, &checked_kind);
     if (self == NULL)
         return NULL;
-    self->vectorcall = checked_call;
     self->other = Py_NewRef(other);
     self->fits = or_null(fits);
     self->words = or_null(words);
@@ -402,26 +374,12 @@ failed:
 }
 
 static PyMemberDef checked_members[] = {
-    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Checked, vectorcall), READONLY, NULL},
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Called, vectorcall), READONLY, NULL},
     {"other", T_OBJECT, offsetof(Checked, other), READONLY, "what launches all else"},
     {"known", T_INT, offsetof(Checked, known_count), READONLY, "choices of sizes and numbers that are known to fit"},
     {NULL, 0, 0, 0, NULL},
 };
 
-static PyType_Slot checked_slots[] = {
-    {Py_tp_doc, "A launch with every check, of tensors of torch and numbers."},
-    {Py_tp_new, checked_new},
-    {Py_tp_dealloc, checked_dealloc},
-    {Py_tp_traverse, checked_traverse},
-    {Py_tp_clear, checked_clear},
-    {Py_tp_call, PyVectorcall_Call},
-    {Py_tp_members, checked_members},
-    {0, NULL},
-};
-
-static PyType_Spec checked_spec = {
-    .name = "snap.native.Checked",
-    .basicsize = sizeof(Checked),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
-    .slots = checked_slots,
-};
+static PyType_Slot checked_slots[] =
+    CALLED_SLOTS("A launch with every check, of tensors of torch and numbers.", checked_new, checked_members);
+static PyType_Spec checked_spec = {"snap.native.Checked", sizeof(Checked), 0, CALLED_FLAGS, checked_slots};

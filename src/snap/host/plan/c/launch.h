@@ -1,12 +1,5 @@
 /* What is launched, and how: the driver's call. */
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-#include <structmember.h>
-
 enum { MOST_VALUES = 128, MOST_BYTES = 4096, MOST_WORDS = 256, MOST_KNOWN = 16, MAP_BYTES = 128 };
 
 /* CUlaunchConfig and CUlaunchAttribute, as in gpu.py. */
@@ -78,6 +71,25 @@ static Outcome launched(const Target *target, void *stream, unsigned char *packe
     return said == NULL ? RAISED : MADE;
 }
 
+/* Stores where each value lies.  0: there are too many, or one does not lie below `end`. */
+static int offsets_of(uint16_t *at, PyObject *given, Py_ssize_t end)
+{
+    if (PyTuple_GET_SIZE(given) > MOST_VALUES) {
+        PyErr_SetString(PyExc_ValueError, "too many values");
+        return 0;
+    }
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(given); k++) {
+        long found = PyLong_AsLong(PyTuple_GET_ITEM(given, k));
+        if (found < 0 || found > end) {
+            if (!PyErr_Occurred())
+                PyErr_SetString(PyExc_ValueError, "a value outside of the bytes");
+            return 0;
+        }
+        at[k] = (uint16_t)found;
+    }
+    return 1;
+}
+
 /* target: (driver, function, blocks, threads, shared bytes, cooperative, failed, (offset of each value, ...)) */
 static int target_of(Target *target, PyObject *given)
 {
@@ -88,19 +100,8 @@ static int target_of(Target *target, PyObject *given)
                           &failed, &PyTuple_Type, &offsets))
         return 0;
     target->count = (int)PyTuple_GET_SIZE(offsets);
-    if (target->count > MOST_VALUES) {
-        PyErr_SetString(PyExc_ValueError, "too many values");
+    if (!offsets_of(target->at, offsets, MOST_BYTES - MAP_BYTES))
         return 0;
-    }
-    for (int k = 0; k < target->count; k++) {
-        long at = PyLong_AsLong(PyTuple_GET_ITEM(offsets, k));
-        if (at < 0 || at > MOST_BYTES - MAP_BYTES) {
-            if (!PyErr_Occurred())
-                PyErr_SetString(PyExc_ValueError, "too many bytes");
-            return 0;
-        }
-        target->at[k] = (uint16_t)at;
-    }
     target->driver = (Driver)(uintptr_t)driver;
     target->function = (void *)(uintptr_t)function;
     target->config = (Config){{blocks, 1, 1}, {threads, 1, 1}, shared, NULL, NULL, 0};

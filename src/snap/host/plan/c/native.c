@@ -18,6 +18,7 @@
    Values are packed on the stack, so that threads share nothing: the driver has copied them when it returns.  The GIL
    is released around the driver's call alone. */
 
+#include "called.h"
 #include "launch.h"
 #include "numbers.h"
 #include "tensors.h"

@@ -1,8 +1,7 @@
 /* Launches whose arguments the caller has compared. */
 
 typedef struct {
-    PyObject_HEAD
-    vectorcallfunc vectorcall;
+    Called called;
     Target target;
     int count, bytes;
     uint16_t at[MOST_VALUES]; /* where each argument goes */
@@ -38,21 +37,7 @@ static PyObject *trusted_call(PyObject *callable, PyObject *const *args, size_t 
     Py_RETURN_NONE;
 }
 
-static int trusted_traverse(PyObject *object, visitproc visit, void *arg)
-{
-    Py_VISIT(Py_TYPE(object));
-    Py_VISIT(((Trusted *)object)->target.failed);
-    return 0;
-}
-
-static void trusted_dealloc(PyObject *object)
-{
-    PyTypeObject *type = Py_TYPE(object);
-    PyObject_GC_UnTrack(object);
-    Py_XDECREF(((Trusted *)object)->target.failed);
-    type->tp_free(object);
-    Py_DECREF(type);
-}
+static const Kind trusted_kind = {NULL, {offsetof(Trusted, target.failed)}};
 
 /* image: all values, packed; offsets: where the arguments go. */
 static PyObject *trusted_new(PyTypeObject *type, PyObject *given, PyObject *names)
@@ -61,26 +46,18 @@ static PyObject *trusted_new(PyTypeObject *type, PyObject *given, PyObject *name
     Py_buffer image;
     if (!PyArg_ParseTuple(given, "O!y*O!", &PyTuple_Type, &target, &image, &PyTuple_Type, &offsets))
         return NULL;
-    Trusted *self = (Trusted *)type->tp_alloc(type, 0);
+    Trusted *self = called_alloc(type, trusted_call, &trusted_kind);
     if (self == NULL || !target_of(&self->target, target))
         goto failed;
-    self->vectorcall = trusted_call;
     self->count = (int)PyTuple_GET_SIZE(offsets);
-    if (image.len > MOST_BYTES || self->count > MOST_VALUES) {
-        PyErr_SetString(PyExc_ValueError, "too many values");
+    if (image.len > MOST_BYTES) {
+        PyErr_SetString(PyExc_ValueError, "too many bytes");
         goto failed;
     }
     self->bytes = (int)image.len;
     memcpy(self->image, image.buf, (size_t)image.len);
-    for (int k = 0; k < self->count; k++) {
-        long at = PyLong_AsLong(PyTuple_GET_ITEM(offsets, k));
-        if (at < 0 || at + 8 > image.len) {
-            if (!PyErr_Occurred())
-                PyErr_SetString(PyExc_ValueError, "a value outside of the image");
-            goto failed;
-        }
-        self->at[k] = (uint16_t)at;
-    }
+    if (!offsets_of(self->at, offsets, image.len - 8))
+        goto failed;
     PyBuffer_Release(&image);
     return (PyObject *)self;
 failed:
@@ -89,24 +66,6 @@ failed:
     return NULL;
 }
 
-static PyMemberDef trusted_members[] = {
-    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Trusted, vectorcall), READONLY, NULL},
-    {NULL, 0, 0, 0, NULL},
-};
-
-static PyType_Slot trusted_slots[] = {
-    {Py_tp_doc, "A launch of a stream, addresses and tensor maps, nothing of which is checked."},
-    {Py_tp_new, trusted_new},
-    {Py_tp_dealloc, trusted_dealloc},
-    {Py_tp_traverse, trusted_traverse},
-    {Py_tp_call, PyVectorcall_Call},
-    {Py_tp_members, trusted_members},
-    {0, NULL},
-};
-
-static PyType_Spec trusted_spec = {
-    .name = "snap.native.Trusted",
-    .basicsize = sizeof(Trusted),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
-    .slots = trusted_slots,
-};
+static PyType_Slot trusted_slots[] = CALLED_SLOTS(
+    "A launch of a stream, addresses and tensor maps, nothing of which is checked.", trusted_new, called_members);
+static PyType_Spec trusted_spec = {"snap.native.Trusted", sizeof(Trusted), 0, CALLED_FLAGS, trusted_slots};

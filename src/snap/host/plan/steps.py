@@ -1,34 +1,35 @@
-"""Repetitions of library calls as generated functions of Python.
+"""Plans of several steps: allocations, views, launches, and other functions of Python.
 
-Input:      the steps of a call (recorded.Tape), its arguments and its result
-Output:     `replay_text`: the steps again, for any arrays; `quick`: for tensors of torch on a GPU, a function that
-            compares the arguments with those of the call, and then allocates and launches without any further check
-Invariant:  a quick function does nothing, and says MISS, unless all of these are as they were: kind, type, shape,
-            strides, device of each tensor, whether it wants a gradient, its address modulo `LINE`; torch's modes and
-            thread-local state; the current device; every value that is no tensor.  What is written overlaps nothing,
-            and torch is told of it
-Non-goals:  which repetition a call takes (recorded)
+Input:      the steps of a call (`ReplayStep`), its arguments and its result
+Output:     `replay_text`: the steps again, for any arrays; `quick`: for tensors of torch on a GPU, what makes a plan
+            that compares the arguments with those of the call, and then allocates and launches without any further
+            check
+Invariant:  what is written overlaps nothing else, and torch is told of it.  The guard decides all else that a launch
+            asks of its arguments (guard.py)
+Non-goals:  which repetition a call takes (plans.py, lib/_calls/recorded.py)
 
-Python's own overhead is what is being saved.  All that the signature decides stands in the text as a constant; what is
-left are the arrays' addresses.  Memory that one launch alone needs, and nobody sees, is not allocated: on the default
+Python's own overhead is what is being saved.  All that the signature decides is a constant of the text; what is left
+are the arrays' addresses.  Memory that one launch alone needs, and no caller sees, is not allocated: on the default
 stream kernels run one after the other, and share one piece of it (contexts.py), and one that is zero whenever one of
 them begins.  On other streams, where graphs are captured among others, it is allocated.
 """
 
 from __future__ import annotations
 
-import math
 import re
 import sys
 from collections.abc import Callable
 from typing import Any
 
+from snap.host.device.contexts import CLEAN, ROOM, on_device
+from snap.host.device.driver import driver
+from snap.host.launch import launcher
+from snap.host.plan.guard import Guard, like_places, like_state, like_values, on_current, tensors_of
+from snap.host.plan.plans import Plan, plan
 from snap.host.plan.trusted import LINE, Trusted, trusted
-from snap.host.torch.likeness import likeness
 from snap.host.torch.torchwrites import telling
 from snap.record import record
 
-MISS: Any = object()  # what a plan gives for a call that is not its own
 _ROOM_ALIGN = 256
 
 
@@ -47,20 +48,31 @@ class ReplayStep:
     made: Any
 
 
-class ReplayPlan:
-    """run     (*arguments) -> the result, or MISS
-    after   the plan of the call that came after this one last time
+class RecordedLaunch:
+    """A kernel with a number of blocks, as a step."""
+
+    def __init__(self, kernel: Any, blocks: int):
+        self.kernel, self.blocks = kernel, blocks
+
+    def __call__(self, *args: object) -> None:
+        self.kernel[self.blocks](*args)
+
+
+def new_tensor(make: Any, shape: tuple[int, ...], dtype: object, device: object) -> object:
+    """Make a tensor of torch, by its `empty` or `zeros`."""
+    return make(shape, dtype=dtype, device=device)
+
+
+def zeroed_tensor(make: Any, shape: tuple[int, ...], dtype: object, device: object) -> object:
+    """Make a tensor of zeros, for one launch that leaves zeros in it: quick repetitions on the default stream need not
+    make one, nor zero it.
     """
-
-    __slots__ = ("run", "after")
-
-    def __init__(self, run: Callable):
-        self.run = run
-        self.after: ReplayPlan = self
+    return make(shape, dtype=dtype, device=device)
 
 
-def no_plan() -> ReplayPlan:
-    return ReplayPlan(lambda *values: MISS)
+# Functions that do nothing but look at their argument in another way: where only launches need the array that one
+# gives, it is left out of quick repetitions.  One may make a copy where it has to.
+VIEWS: set[Callable] = set()
 
 
 def replay_text(steps: list[ReplayStep], arguments: int, result: str) -> str:
@@ -68,128 +80,23 @@ def replay_text(steps: list[ReplayStep], arguments: int, result: str) -> str:
     return "\n    ".join([head, *(f"{step.name} = {step.text}" for step in steps), f"return {result}"]) + "\n"
 
 
-# ---- quick ones -----------------------------------------------------------------------------------------------------
-
-
+@record
 class Quick:
-    """A call that can be made quickly: what is compared, and the lines that do it.  A call that would overwrite what
-    requires grad was refused, and is none: whether a gradient is wanted counts in its signature.
+    """A call that can be made quickly: what is compared of places and values, and the lines that do it.  A call that
+    would overwrite what requires grad was refused, and is none: its signature says whether a gradient is wanted.
     """
 
-    def __init__(self, torch: Any, name: str, conditions: list[str], lines: list[str], names: dict[str, object]):
-        self.torch, self.name, self.conditions, self.lines, self.names = torch, name, conditions, lines, names
-        self.code: dict[tuple[str, ...], Any] = {}
+    name: str
+    guard: Guard
+    lines: list[str]
+    names: dict[str, object]
 
-    def plan(self, values: tuple[object, ...]) -> ReplayPlan | None:
-        """For torch's state as it is now; None where nobody should be passed by, or where torch cannot compare."""
-        found = state_conditions(self.torch, values)
+    def plan(self, values: tuple[object, ...]) -> Plan | None:
+        """Make a plan for torch's state as it is now; None where a mode has to see it, or torch cannot compare."""
+        found = like_state(values)
         if found is None:
             return None
-        conditions, names = found
-        code = self.code.get(conditions)
-        if code is None:
-            code = self.code[conditions] = _compiled(
-                self.name, len(values), [*conditions, *self.conditions], self.lines
-            )
-        return plan_of(code, {**self.names, **names})
-
-
-def plan_of(code: Any, names: dict[str, object]) -> ReplayPlan:
-    names = {**names, "MISS": MISS}
-    exec(code, names)
-    return ReplayPlan(names["run"])  # type: ignore[arg-type]
-
-
-def _compiled(name: str, arguments: int, conditions: list[str], lines: list[str]) -> Any:
-    text = "\n".join(
-        [
-            f"def run({', '.join(f'a{k}' for k in range(arguments))}):",
-            f"    if {' and '.join(conditions)}:",
-            *(f"        {line}" for line in lines),
-            "    return MISS",
-            "",
-        ]
-    )
-    return compile(text, f"<quick call of snap.lib.{name}>", "exec")
-
-
-def guarded(
-    name: str, torch: Any, values: tuple[object, ...], lines: list[str], names: dict[str, object]
-) -> ReplayPlan | None:
-    """A plan that does these lines for all calls with such tensors, wherever they lie, and such values."""
-    found, own = state_conditions(torch, values), value_conditions(values)
-    if found is None or own is None:
-        return None
-    return plan_of(_compiled(name, len(values), [*found[0], *own[0]], lines), {**names, **found[1], **own[1]})
-
-
-def state_conditions(torch: Any, values: tuple[object, ...]) -> tuple[tuple[str, ...], dict[str, object]] | None:
-    """What tells that tensors, and torch's state, are as they are now: dispatch keys (transforms, tracing, lazily
-    negated tensors and the like among them), type, shape, strides, device, gradient, in one call of torch's own; modes;
-    forward mode.  None where a mode or a transform is active, which has to see the call.
-    """
-    given, again = _given(torch, values)
-    check = likeness(list(given.values()))
-    try:
-        watched = (
-            torch._C._len_torch_dispatch_stack() > 0
-            or torch._C._functorch.peek_interpreter_stack() is not None
-            or torch._C._is_tracing()
-            or torch.autograd.forward_ad._current_level >= 0
-        )
-    except AttributeError:
-        return None
-    if check is None or watched:
-        return None
-    conditions = [*again, "not modes()", f"check({', '.join(given)})", "forward._current_level < 0"]
-    names: dict[str, object] = {
-        "check": check,
-        "modes": torch._C._len_torch_dispatch_stack,
-        "forward": torch.autograd.forward_ad,
-    }
-    if any(tensor.requires_grad for tensor in given.values()):
-        conditions.append(f"{'' if torch.is_grad_enabled() else 'not '}grad_enabled()")
-        names["grad_enabled"] = torch.is_grad_enabled
-    return tuple(conditions), names
-
-
-def _given(torch: Any, values: tuple[object, ...]) -> tuple[dict[str, Any], list[str]]:
-    """The tensors by name, each once, and that those are the same which were; `check` says that no others are."""
-    names: dict[int, str] = {}
-    given, again = {}, []
-    for k, value in enumerate(values):
-        if isinstance(value, torch.Tensor):
-            first = names.setdefault(id(value), f"a{k}")
-            if first == f"a{k}":
-                given[first] = value
-            else:
-                again.append(f"a{k} is {first}")
-    return given, again
-
-
-def value_conditions(values: tuple[object, ...]) -> tuple[list[str], dict[str, object]] | None:
-    """What tells that all that are no tensors are as they are now; None for a value that is not equal to itself."""
-    torch = sys.modules["torch"]
-    conditions: list[str] = []
-    names: dict[str, object] = {}
-    for k, value in enumerate(values):
-        if isinstance(value, torch.Tensor):
-            continue
-        if value is None or type(value) is bool:
-            conditions.append(f"a{k} is {value}")
-            continue
-        names[f"c{k}"] = value
-        if type(value) in (int, float, str):
-            if value != value:
-                return None
-            equal = f"type(a{k}) is {type(value).__name__} and a{k} == c{k}"
-            if type(value) is float and value == 0:
-                names["copysign"] = math.copysign
-                equal += f" and copysign(1.0, a{k}) == {math.copysign(1.0, value)}"
-            conditions.append(f"(a{k} is c{k} or {equal})")
-        else:
-            conditions.append(f"a{k} is c{k}")
-    return conditions, names
+        return plan(f"snap.lib.{self.name}", len(values), found.and_also(self.guard), self.lines, self.names)
 
 
 # ---- what a tape does, by addresses ---------------------------------------------------------------------------------
@@ -212,10 +119,6 @@ class TensorPlace:
 
 
 def on_gpu(torch: Any, device: int) -> TensorPlace | None:
-    from snap.host.device.contexts import CLEAN, ROOM, on_device
-    from snap.host.device.driver import driver
-    from snap.host.launch import launcher
-
     empty = getattr(torch._C._dynamo.guards, "_empty_strided_cuda", None)
     if empty is None:
         return None
@@ -239,34 +142,25 @@ def quick(name: str, tape: Any, values: tuple[object, ...], result: str, offsets
     torch = sys.modules.get("torch")
     if torch is None or getattr(torch._C, "_dynamo", None) is None:
         return None
-    given, _ = _given(torch, values)
-    devices = {tensor.get_device() if tensor.is_cuda else -1 for tensor in given.values()}
+    devices = {tensor.get_device() if tensor.is_cuda else -1 for tensor in tensors_of(values)[0].values()}
     if len(devices) != 1 or -1 in devices:
         return None
     place = on_gpu(torch, devices.pop())
-    return None if place is None else quick_at(place, torch, name, tape, values, result, offsets)
+    return None if place is None else quick_at(place, name, tape, values, result, offsets)
 
 
 def quick_at(
-    place: TensorPlace, torch: Any, name: str, tape: Any, values: tuple[object, ...], result: str, offsets: bool
+    place: TensorPlace, name: str, tape: Any, values: tuple[object, ...], result: str, offsets: bool
 ) -> Quick | None:
-    compared = value_conditions(values)
-    if compared is None:
-        return None
-    given, _ = _given(torch, values)
-    text = _Text(place, torch, given, tape, result)
-    if not text.possible():
+    compared, given = like_values(values), tensors_of(values)[0]
+    text = _Text(place, given, tape, result)
+    if compared is None or not text.possible():
         return None
     lines = text.lines()
-    conditions, names = compared
+    guard = compared.and_also(like_places(given, offsets), Guard(tuple(text.apart()), {}))
     if not place.alone:
-        conditions = [f"current_device() == {place.device}", *conditions]
-    for word, tensor in given.items():
-        conditions.append(f"(p{word} := {word}.data_ptr()) & {LINE - 1} == {tensor.data_ptr() & LINE - 1}")
-        if offsets:
-            conditions.append(f"{word}.storage_offset() == {tensor.storage_offset()}")
-            conditions.append(f"{word}.untyped_storage().nbytes() == {tensor.untyped_storage().nbytes()}")
-    return Quick(torch, name, conditions + text.apart(), lines, {**tape.values, **names, **text.names})
+        guard = on_current(place.device, place.current).and_also(guard)
+    return Quick(name, guard, lines, {**tape.values, **text.names})
 
 
 class _Text:
@@ -274,13 +168,13 @@ class _Text:
     Launches need addresses.
     """
 
-    def __init__(self, place: TensorPlace, torch: Any, given: dict[str, Any], tape: Any, result: str):
-        self.place, self.torch, self.tape, self.given, self.result = place, torch, tape, given, result
+    def __init__(self, place: TensorPlace, given: dict[str, Any], tape: Any, result: str):
+        self.place, self.tape, self.given, self.result = place, tape, given, result
+        self.torch: Any = sys.modules["torch"]
         self.steps: list[ReplayStep] = tape.steps
         self.names: dict[str, object] = {
             "empty": place.empty,
             "current_stream": place.stream,
-            "current_device": place.current,
             "room": place.room,
             "clean": place.clean,
         }
@@ -292,8 +186,6 @@ class _Text:
 
     def possible(self) -> bool:
         """Whether there are launches, all of them of the kind that has a short form."""
-        from snap.lib._calls.recorded import RecordedLaunch, new_tensor, zeroed_tensor
-
         for step in self.steps:
             if isinstance(step.function, RecordedLaunch):
                 found = self.place.launch(step)
@@ -317,8 +209,6 @@ class _Text:
 
     def _view(self, step: ReplayStep) -> bool:
         """Notes what is a view.  False for a step that gives a view and might do more than that."""
-        from snap.lib._calls.recorded import VIEWS
-
         for arg in step.args:
             if isinstance(arg, self.torch.Tensor) and id(arg) in step.arrays and step.made.numel():
                 if arg.untyped_storage().data_ptr() == step.made.untyped_storage().data_ptr():

@@ -20,7 +20,7 @@ from snap.host.arguments.arrays import ArrayFamily, ArrayInfo
 from snap.host.arguments.signature import Signature, bf16_bits
 from snap.host.device.gpu import numbers_of
 from snap.host.errors import GpuError, LaunchError
-from snap.host.plan import families, fastpath
+from snap.host.plan import conditions, families, fastpath
 
 
 class Tensor:
@@ -53,7 +53,7 @@ def handed_over(args):
 def prepare(monkeypatch, function, stream=None, blocks=4, slow=handed_over, **options):
     monkeypatch.setitem(fastpath.FAMILIES, "test", family)
     signature = Signature.of(function.typed)
-    assert fastpath.supports(signature)
+    assert conditions.supports(signature)
     kernel = gpu_kernel(signature, **options)
     return kernel, fastpath.maker(kernel, "test")(blocks, slow, stream)
 
@@ -262,7 +262,7 @@ def test_what_no_map_describes_is_handed_over(make, monkeypatch):
 
 def test_kernels_without_maps_pay_nothing(make, monkeypatch):
     signature = Signature.of(make.kernel(make.pointer("x", F32, (make.const(8),))).typed)
-    assert "maps" not in fastpath.source(signature, family(signature), 0, True, False, False)
+    assert "maps" not in fastpath.source(gpu_kernel(signature), family(signature), conditions.Conditions(signature))
 
 
 def test_failed_launch_is_reported(saxpy):
@@ -298,8 +298,8 @@ def test_threads_do_not_share_slots(saxpy):
 
 
 def test_unsupported_signatures(make):
-    assert not fastpath.supports(Signature.of(make.kernel(make.value("v", Vector(F32, 4)), make.pointer("x", F32)).typed))
-    assert not fastpath.supports(Signature.of(make.kernel(make.value("n", I32)).typed))
+    assert not conditions.supports(Signature.of(make.kernel(make.value("v", Vector(F32, 4)), make.pointer("x", F32)).typed))
+    assert not conditions.supports(Signature.of(make.kernel(make.value("n", I32)).typed))
 
 
 def test_numbers_of_vectors(make):

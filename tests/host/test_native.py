@@ -25,7 +25,7 @@ from snap._compiler.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64
 from snap.host.arguments.arrays import ArrayFamily
 from snap.host.arguments.signature import Signature, bf16_bits
 from snap.host.errors import GpuError, LaunchError
-from snap.host.plan import checked, families, fastpath, native
+from snap.host.plan import checked, conditions, families, fastpath, native
 from snap.host.torch.torchreads import Reads
 
 DTYPES = {"f32": 6, "f64": 7, "bf16": 15, "i32": 3}
@@ -165,7 +165,7 @@ class Both:
         monkeypatch.setattr(checked, "reads", lambda: READS)
         monkeypatch.setattr(Reads, "number_of", lambda self, dtype: DTYPES[dtype])
         signature = Signature.of(function.typed)
-        assert fastpath.supports(signature)
+        assert conditions.supports(signature)
         self.kernel, self.plain = gpu_kernel(signature, **options), gpu_kernel(signature, **options)
         self.python = fastpath.maker(self.plain, ArrayFamily.TORCH, where)(blocks, handed_over, stream)
         self.native = checked.maker(self.kernel, ArrayFamily.TORCH, where)(blocks, self.slow, stream)
@@ -424,6 +424,17 @@ def test_preconditions(make, monkeypatch):
     for n in range(-50, 100):  # more than are remembered
         assert both(2.5, X, Y, n if n != 77 else 0)
     assert both.native.known == 16 and not both(2.5, X, Y, 101)
+
+
+@needs_part
+def test_a_precondition_of_blocks_alone_asks_no_argument(make, monkeypatch):
+    """It holds for a number of blocks or for none of its launches, and is asked once."""
+    asked = []
+    for most in (4, 3):
+        where = SimpleNamespace(at=[], quick=lambda blocks, *rest: asked.append(rest) or blocks <= most)  # noqa: B023
+        both = Both(monkeypatch, make.kernel(make.value("a", F32), make.pointer("x", F32)), where=where)
+        assert [bool(both(value, X)) for value in (1.0, 2.0, 1.0)] == [most == 4] * 3
+    assert asked[:2] == [(None, None)] * 2 and len(asked) == 8
 
 
 @needs_part

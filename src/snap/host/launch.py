@@ -311,11 +311,13 @@ class Launcher:
         return lambda *args, **keywords: function(*ordered(signature, args, keywords), *extents)
 
     def _maker(self, kernel, bound: Bound) -> Callable | None:
-        from snap.host.plan import checked, fastpath
+        from snap.host.plan import checked
+        from snap.host.plan.conditions import supports
+        from snap.host.plan.families import FAMILIES
 
         families = {arg.family for arg in bound.args if isinstance(arg, ArrayInfo)}
         family = families.pop() if len(families) == 1 else None
-        if family is None or family not in fastpath.FAMILIES or not fastpath.supports(self.signature):
+        if family is None or family not in FAMILIES or not supports(self.signature):
             return None
         key = kernel.device.number, family
         if key not in self._makers:

@@ -11,20 +11,18 @@ Non-goals:  good errors
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Callable
 from typing import Any
 
 from snap._compiler.ir.types import BF16
 from snap.host.arguments.arrays import ArrayFamily
 from snap.host.arguments.preconditions import Precondition
-from snap.host.arguments.signature import HELPERS, Pointer, Signature, ValueArgument
-from snap.host.arguments.validate import accepted_shapes, ordered
+from snap.host.arguments.signature import Pointer, ValueArgument
+from snap.host.arguments.validate import ordered
 from snap.host.device.gpu import GpuKernel
 from snap.host.plan import fastpath, native
+from snap.host.plan.conditions import Conditions, decided_by
 from snap.host.torch.torchreads import Reads, reads
-from snap.record import record
 
 _NOT_ASKED, _BYTES, _SHAPE = 0, 1, 2  # as native.c has them
 
@@ -41,61 +39,27 @@ def make(blocks):
 """
 
 
-@record
-class SizesAsked:
-    """What `fits` asks of a launch: of each parameter whether, and of arrays what; its text, None where there is
-    nothing to ask; whether what it says of the same sizes and numbers may be remembered.
-    """
-
-    of: tuple[int, ...]
-    text: str | None
-    remembered: bool
-
-
-def asked(signature: Signature, tensors: tuple[int, ...] = (), where: Precondition | None = None) -> SizesAsked:
-    """tensors: the parameter of each tensor map, of which `fits` gives the extents."""
-    params = signature.params
-    needed = set() if where is None else {k for _, k in where.at}
-    for param in params:
+def asked(conditions: Conditions) -> tuple[tuple[int, ...], str | None]:
+    """Say what `fits` asks of each parameter, and give its text; None where there is nothing to ask."""
+    shaped = {k for _, param in conditions.pointers for k in decided_by(param)} | conditions.sized
+    of, words = [_NOT_ASKED] * len(conditions.signature.params), []
+    for k, param in enumerate(conditions.signature.params):
         if isinstance(param, Pointer) and param.dims is not None:
-            needed |= {int(k) for k in re.findall(r"\ba(\d+)\b", param.dims)}
-    of, words = [], []
-    for k, param in enumerate(params):
-        if isinstance(param, ValueArgument):
-            of.append(_BYTES if k in needed else _NOT_ASKED)
-            words += [f"a{k}"] if k in needed else []
-        elif param.dims is not None:
-            of.append(_SHAPE)
+            of[k] = _SHAPE
             words += [f"n{k}", f"s{k}"]
-        else:
-            of.append(_BYTES if k in needed or param.lanes > 1 else _NOT_ASKED)
-            words += [f"n{k}"] if of[-1] else []
-    remembered = where is None or fastpath.decisive(signature, where) is not None
-    checks = fastpath.size_checks(signature, "s{i}")
-    if where is not None:
-        checks.append(_condition(signature, where, words, remembered))
+        elif k in shaped or isinstance(param, Pointer) and param.lanes > 1:
+            of[k] = _BYTES
+            words.append(f"{'n' if isinstance(param, Pointer) else 'a'}{k}")
+    holds = conditions.holds()
+    checks = [*conditions.of_sizes("s{i}"), *([] if holds is None else [holds])]
     if not checks:
-        return SizesAsked((_NOT_ASKED,) * len(params), None, True)
+        return (_NOT_ASKED,) * len(of), None
     text = _FITS.format(
         asked=", ".join(words),
         checks="\n            and ".join(checks),
-        extents="".join(f"d{index}, " for index in tensors),
+        extents="".join(f"d{index}, " for index in conditions.maps),
     )
-    return SizesAsked(tuple(of), text, remembered)
-
-
-def _condition(signature: Signature, where: Precondition, words: list[str], remembered: bool) -> str:
-    """That `where=` holds, which is told the length of arrays, and what it does not ask about is left out."""
-    lengths = []
-    for k, param in enumerate(signature.params):
-        if k not in {at for _, at in where.at}:
-            lengths.append("None")
-        elif isinstance(param, ValueArgument):
-            lengths.append(f"a{k}")
-        else:
-            lengths.append(f"n{k} // {param.elem.bytes * param.lanes}" if param.dims is None else f"{param.dims}[0]")
-    holds = f"where(blocks, {', '.join(lengths)})"
-    return f"((key := ({', '.join(words)},)) in held or keeps(held, key, {holds}))" if remembered else holds
+    return tuple(of), text
 
 
 def maker(kernel: GpuKernel, family: ArrayFamily, where: Precondition | None = None) -> Callable[..., Callable]:
@@ -120,24 +84,19 @@ class _Native:
         self.kernel, self.part, self.reads = kernel, part, found
         module, signature = kernel.compiled.module, kernel.signature
         names = fastpath.FAMILIES[ArrayFamily.TORCH](signature).names
-        self.asked = asked(signature, tuple(tensor.param for tensor in module.tensors), where)
+        conditions = Conditions(signature, where, tuple(tensor.param for tensor in module.tensors))
+        of, self.text = asked(conditions)
         self.params = tuple(
-            self._param(param, of, names.get(f"dtype{k}"))
-            for k, (param, of) in enumerate(zip(signature.params, self.asked.of))
+            self._param(param, one, names.get(f"dtype{k}")) for k, (param, one) in enumerate(zip(signature.params, of))
         )
+        self.remembered = where is None or conditions.decides is not None
         self.maps = tuple((tensor.param, maps) for tensor, maps in zip(module.tensors, kernel.maps))
         self.words = kernel.words.of if module.grid_barrier else None
         self.current_device = None if kernel.driver.count == 1 else names["current_device"]
         self.current_stream = names["torch_stream"]
-        self.names: dict[str, Any] = {
-            **HELPERS,
-            "prod": math.prod,
-            "accepted_shapes": accepted_shapes,
-            "where": None if where is None else where.quick,
-            "keeps": fastpath.keeps,
-        }
-        if self.asked.text is not None:
-            exec(compile(self.asked.text, f"<sizes of {signature.kernel}>", "exec"), self.names)
+        self.names: dict[str, Any] = conditions.names
+        if self.text is not None:
+            exec(compile(self.text, f"<sizes of {signature.kernel}>", "exec"), self.names)
 
     def _param(self, param: Pointer | ValueArgument, of: int, dtype: Any) -> tuple:
         if isinstance(param, Pointer):
@@ -159,8 +118,8 @@ class _Native:
             self.params,
             self.maps,
             other,
-            self.names["make"](blocks) if self.asked.text is not None else None,
-            self.asked.remembered,
+            self.names["make"](blocks) if self.text is not None else None,
+            self.remembered,
             self.words,
             self.reads.cuda,
             kernel.device.number,

@@ -58,8 +58,8 @@ ELSEWHERE = {
     "prove/properties/touches.py": "arrays that the walk keeps",
     "_compiler/walk/values.py": "arrays that the walk keeps",
     "ptx/machine/launch.py": "arrays of the launch, kept in the table",
-    "host/alignment.py": "functions of the kernel, within one call",
-    "host/torchreads.py": "where a tensor lies in memory: the native part reads it there",
+    "host/arguments/alignment.py": "functions of the kernel, within one call",
+    "host/torch/torchreads.py": "where a tensor lies in memory: the native part reads it there",
     "tune/estimate.py": "nodes of the function that is looked at",
 }
 

@@ -193,7 +193,7 @@ class SnapFunction(ByName):
         return self._the_one(constexprs).module.text
 
     def _text_for(self, arch: str, constexprs: dict[str, object]) -> str:
-        from snap.host.compile import check_module
+        from snap.host.compile.nvrtc import check_module
 
         self._kernel_only("are compiled")
         module = self._the_one(constexprs).module
@@ -203,7 +203,7 @@ class SnapFunction(ByName):
     @_told
     def ptx(self, arch: str = "sm_90a", **constexprs: object) -> str:
         """NVRTC's PTX for an architecture; no GPU is needed."""
-        from snap.host.compile import compile_ptx
+        from snap.host.compile.nvrtc import compile_ptx
 
         text, compiled = self._text_for(arch, constexprs), self._the_one(constexprs)
         return compile_ptx(text, arch, unsafe=compiled.typed.uses_unsafe, lined=compiled.lined)
@@ -211,7 +211,7 @@ class SnapFunction(ByName):
     @_told
     def cubin(self, arch: str = "sm_90a", **constexprs: object) -> bytes:
         """The machine code for an architecture; no GPU is needed."""
-        from snap.host.compile import compile_cubin
+        from snap.host.compile.nvrtc import compile_cubin
 
         text, compiled = self._text_for(arch, constexprs), self._the_one(constexprs)
         return compile_cubin(text, arch, unsafe=compiled.typed.uses_unsafe, lined=compiled.lined)
@@ -219,7 +219,7 @@ class SnapFunction(ByName):
     @_told
     def resources(self, arch: str = "sm_90a", **constexprs: object):
         """Registers, spills and shared memory of the machine code for an architecture."""
-        from snap.host.compile import resources
+        from snap.host.compile.nvrtc import resources
 
         text = self._text_for(arch, constexprs)
         compiled = self._the_one(constexprs)
@@ -345,7 +345,7 @@ class SnapFunction(ByName):
 
     def _blocks(self, blocks: object, args: tuple, keywords: dict[str, object]) -> int | tuple[int, ...]:
         """What `blocks=` of the decorator makes of the arguments."""
-        from snap.host.byname import resolve, wanted
+        from snap.host.arguments.byname import resolve, wanted
         from snap.host.errors import LaunchError
 
         name = self.definition.tree.name
@@ -442,8 +442,8 @@ def _generic(function: SnapFunction, blocks: int | tuple[int, ...]) -> Callable:
     """Launches of a generic kernel.  Where its constexpr parameters are the last ones, those of a specialisation that
     was launched before ask its table at once.
     """
-    from snap.host import generic
     from snap.host.launch import launcher
+    from snap.host.plan import generic
 
     names = [p.name for p in function.definition.tree.params if p.name not in function.bound]
     count = len(names) - len(function.generic)

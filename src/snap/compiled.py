@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def _kept() -> Any:
     """Where proofs are kept: beside compiled code."""
-    from snap.host.cache import Cache
+    from snap.host.compile.cache import Cache
 
     return Cache.default()
 
@@ -180,7 +180,7 @@ class Compiled:
     @property
     def lined(self) -> str:
         """The module's text as it is compiled, with the lines of the source; empty where that is switched off."""
-        from snap.host.lines import generated_file, source_file, wanted
+        from snap.host.compile.lines import generated_file, source_file, wanted
 
         if not wanted():
             return ""

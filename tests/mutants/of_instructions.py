@@ -73,12 +73,12 @@ MUTANTS: tuple[Mutant, ...] = (
            "            check_claims(w, s.source, False, first=first)\n", "",
            ("tests/machine/test_copies.py::test_parts_of_vectors_are_watched",)),
     # sizes of a launch
-    Mutant("an array is no larger than it was said to be", "host/sizes.py",
+    Mutant("an array is no larger than it was said to be", "host/arguments/sizes.py",
            "if not 0 <= rows <= array.upto:", "if not 0 <= rows:",
-           ("tests/runtime/test_shared_sizes.py::test_what_is_too_large_is_refused_before_anything_runs",)),
-    Mutant("what a block holds is the sum of its arrays", "host/sizes.py",
+           ("tests/host/test_shared_sizes.py::test_what_is_too_large_is_refused_before_anything_runs",)),
+    Mutant("what a block holds is the sum of its arrays", "host/arguments/sizes.py",
            "total += array.row * rows", "total += 0",
-           ("tests/runtime/test_shared_sizes.py::test_what_is_too_large_is_refused_before_anything_runs",)),
+           ("tests/host/test_shared_sizes.py::test_what_is_too_large_is_refused_before_anything_runs",)),
     # lines that are printed
     Mutant("a group prints one line", "_compiler/check/operations/printing.py",
            "    if c.privilege == THREAD1:\n        return None\n    zero", "    return None\n    zero",
@@ -87,12 +87,12 @@ MUTANTS: tuple[Mutant, ...] = (
            "    thread, block = divmod(place, 1 << THREAD_AT)", "    block, thread = divmod(place, 1 << THREAD_AT)",
            ("tests/seeing/test_assert.py::test_the_word_says_which_and_who",)),
     # grids of several dimensions
-    Mutant("a kernel that asks for its grid's shape gets as many extents", "host/validate.py",
+    Mutant("a kernel that asks for its grid's shape gets as many extents", "host/arguments/validate.py",
            "    if signature.axes and len(extents) != wanted:", "    if False:",
-           ("tests/runtime/test_grids.py::test_wrong_grids_launch_nothing",)),
-    Mutant("a grid has at most three dimensions", "host/validate.py",
+           ("tests/host/test_grids.py::test_wrong_grids_launch_nothing",)),
+    Mutant("a grid has at most three dimensions", "host/arguments/validate.py",
            "if not 1 <= len(extents) <= GRID_DIMENSIONS:", "if False:",
-           ("tests/runtime/test_grids.py::test_wrong_grids_launch_nothing",)),
+           ("tests/host/test_grids.py::test_wrong_grids_launch_nothing",)),
     # multicasts to parts of a cluster
     Mutant("blocks that share a copy name one box", "_compiler/check/operations/multicast.py",
            "if _in_block(c, i, rank) != _in_block(c, i, first):", "if False:",

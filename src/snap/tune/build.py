@@ -15,7 +15,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
-from snap.host.compile import compile_cubin
+from snap.host.compile.nvrtc import compile_cubin
 from snap.host.errors import InternalError, UnsafeTextError
 from snap.tune.candidates import Ready
 

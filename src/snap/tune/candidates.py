@@ -17,13 +17,13 @@ from typing import Any
 from snap._compiler.ir.hardware import BLOCK_THREADS
 from snap.api import SnapFunction
 from snap.diag.error import SnapError
-from snap.host.byname import resolve
-from snap.host.compile import check_module
+from snap.host.arguments.byname import resolve
+from snap.host.arguments.signature import Signature
+from snap.host.arguments.validate import bind, check_blocks
+from snap.host.compile.nvrtc import check_module
+from snap.host.device.tensors import encoding
 from snap.host.errors import LaunchError
 from snap.host.launch import launcher
-from snap.host.signature import Signature
-from snap.host.tensors import encoding
-from snap.host.validate import bind, check_blocks
 from snap.record import record
 from snap.tune.estimate import array_registers, raised_limit, threads_of
 from snap.tune.family import Family

@@ -14,12 +14,12 @@ from typing import Any
 
 from snap._compiler.ir.word import Word
 from snap.api import SnapFunction
-from snap.host.arrays import classify
-from snap.host.byname import check_names, resolve
-from snap.host.cache import Cache
+from snap.host.arguments.arrays import classify
+from snap.host.arguments.byname import check_names, resolve
+from snap.host.arguments.signature import Pointer
+from snap.host.compile.cache import Cache
 from snap.host.errors import LaunchError, ToolchainError
 from snap.host.launch import launcher
-from snap.host.signature import Pointer
 from snap.record import record
 from snap.tune import store
 from snap.tune.build import compile_all, compile_one
@@ -315,7 +315,7 @@ class Tuner:
     def _clock(self, device: int | None, args: tuple) -> tuple[Callable, Callable[[], None]]:
         if self.timer is not None:
             return self.timer, lambda: None
-        from snap.host.gpu import current_stream
+        from snap.host.device.gpu import current_stream
         from snap.tune.clock import GpuClock
 
         assert device is not None  # `_timed` has asked

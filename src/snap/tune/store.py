@@ -16,8 +16,8 @@ import json
 import math
 from collections.abc import Sequence
 
-from snap.host.arrays import ArrayInfo, classify
-from snap.host.cache import Cache, key_of
+from snap.host.arguments.arrays import ArrayInfo, classify
+from snap.host.compile.cache import Cache, key_of
 from snap.record import record
 from snap.tune.candidates import Config, Ready
 from snap.tune.family import Family

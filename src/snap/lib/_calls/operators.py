@@ -20,8 +20,8 @@ from snap._compiler.ir.nodes import ValueParam
 from snap._compiler.ir.operations import neutral
 from snap._compiler.ir.types import SCALARS, THREAD1, Scalar, scalar_of
 from snap.api import SnapFunction
+from snap.host.arguments.validate import fitting_scalar
 from snap.host.errors import LaunchError
-from snap.host.validate import fitting_scalar
 from snap.record import record
 from snap.surface import LEVELS, PYTHON_TYPES, TYPES, TypeName
 

@@ -15,7 +15,7 @@ import functools
 
 from snap import *
 from snap._compiler.ir.types import F32
-from snap.host.arrays import classify
+from snap.host.arguments.arrays import classify
 from snap.lib._calls.arrays import Argument, number
 from snap.lib._calls.recorded import launch, recorded
 from snap.lib._gemm.arrays import matrix, product_shape, row_major

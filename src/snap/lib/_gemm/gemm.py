@@ -18,6 +18,7 @@ from typing import Any
 from snap._compiler.ir.types import BF16, F16, F32, I32, Scalar
 from snap.host.errors import LaunchError
 from snap.lib._calls.arrays import Argument, check_apart, check_choice, exchange, same_place
+from snap.lib._calls.public_types import Activation, ArrayT
 from snap.lib._calls.recorded import launch, recorded
 from snap.lib._gemm.arrays import (
     SECTOR,
@@ -62,7 +63,13 @@ BAND = 1024  # rows of the result: the height of the bands in which tiles are ta
 
 
 @recorded
-def gemm(a, b, out=None, bias=None, activation=None):
+def gemm(
+    a: ArrayT,
+    b: ArrayT,
+    out: ArrayT | None = None,
+    bias: ArrayT | None = None,
+    activation: Activation | None = None,
+) -> ArrayT:
     """`a @ b`, plus a bias for each column, then "relu", "gelu" (with erf) or "silu".  Bits of bf16 may come in NumPy's
     uint16.
     """
@@ -90,7 +97,7 @@ def gemm(a, b, out=None, bias=None, activation=None):
     A, B = left.ready(plan.copied[0]), right.ready(plan.copied[1])
     C = written.array if has_boxes(written) else room_for_boxes(written, written.shape)
     arguments = (A, B, C, added.array if added else A, *A.shape, *B.shape, C.shape[1], rows, columns, max(depth, 1))
-    types, after = (left.given.type, written.type), (added and added.type, activation)
+    types, after = (left.given.type, written.type), (added.type if added else None, activation)
     run = kernel_of(plan, *types, left.turned, right.turned, depth, *after)
     sums, flags = exchange(left.given, *plan.exchanged)
     if plan.kind == By.SPLITS:

@@ -22,6 +22,7 @@ from typing import Any
 from snap._compiler.ir.types import F32, I32
 from snap.host.errors import LaunchError
 from snap.lib._calls.arrays import Argument, argument, check_apart, check_sides, same_place
+from snap.lib._calls.public_types import AnyArray, ArrayT
 from snap.lib._calls.recorded import recorded
 from snap.lib._gemm.arrays import check_depth, copy, floats_of, has_boxes, multiply, result_of, room_for_boxes
 from snap.lib._gemm.arrays import columns as first_columns
@@ -33,7 +34,7 @@ from snap.record import replace
 
 
 @recorded
-def gemm_batched(a, b, out=None):
+def gemm_batched(a: ArrayT, b: ArrayT, out: ArrayT | None = None) -> ArrayT:
     """`a[z] @ b[z]` for every z.  Bits of bf16 may come in NumPy's uint16."""
     left, right = _operands("gemm_batched", a, b, 3)
     (rows, depth), (other, columns) = left.shape, right.shape
@@ -49,7 +50,7 @@ def gemm_batched(a, b, out=None):
 
 
 @recorded
-def gemm_grouped(a, b, ends, out=None):
+def gemm_grouped(a: ArrayT, b: ArrayT, ends: AnyArray, out: ArrayT | None = None) -> ArrayT:
     """Rows ends[g - 1] to ends[g] of `a`, times `b[g]`.  Bits of bf16 may come in NumPy's uint16."""
     left, right = _operands("gemm_grouped", a, b, 2)
     (rows, depth), (other, columns) = left.shape, right.shape

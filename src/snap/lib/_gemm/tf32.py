@@ -19,6 +19,7 @@ import functools
 
 from snap._compiler.ir.types import F32
 from snap.lib._calls.arrays import Argument
+from snap.lib._calls.public_types import ArrayT
 from snap.lib._calls.recorded import recorded
 from snap.lib._gemm.arrays import (
     LINE,
@@ -52,7 +53,7 @@ BAND = 2048  # rows of a band, or columns where b goes through registers: blocks
 
 
 @recorded
-def gemm_tf32(a, b):
+def gemm_tf32(a: ArrayT, b: ArrayT) -> ArrayT:
     """`a @ b` for f32 matrices, multiplied as tf32."""
     left, right = matrix("gemm_tf32", "a", a), matrix("gemm_tf32", "b", b)
     rows, columns = product_shape("gemm_tf32", left, right)

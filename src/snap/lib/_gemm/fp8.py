@@ -42,6 +42,7 @@ from snap.lib._gemm.arrays import (
     row_major,
 )
 from snap.lib._gemm.arrays import columns as first_columns
+from snap.lib._gemm.body import PLAIN, Epilogue
 from snap.lib._gemm.choice import BYTES, BYTES_IN_HALVES, BYTES_PROMOTED, EVEN, By, Plan, Product, best, candidates
 from snap.lib._gemm.fp8_kernel import halves_kernel, promoted_kernel
 from snap.lib._gemm.kernels import gemm_kernel
@@ -95,15 +96,15 @@ def gemm_fp8(
     A, B = _along(left), _along(flipped(right))
     C = written.array if has_boxes(written) else room_for_boxes(written, written.shape)
     plan = planned(Product(rows, columns, depth, left.multiprocessors(), EVEN, EVEN), fast)
-    kinds, after = (a_kind, b_kind), (added and added.type, activation)
+    kinds, after = (a_kind, b_kind), Epilogue(added.type if added else None, activation, scaled)
     sizes = plan.height, plan.width, plan.band(BAND)
     given = tuple(scale.array for scale in scales.values())
     if fast:
-        run = fp8_kernel(kinds, written.type, scaled, *sizes, *after)
+        run = fp8_kernel(kinds, written.type, *sizes, after)
         multiply(run, plan, left, A.array, B.array, C, (rows, columns, depth), added and added.array, given)
     else:
         made = halves_kernel if plan.kind == By.HALVES else promoted_kernel
-        run = made(spelled(kinds), written.type, scaled, *sizes, *after)
+        run = made(spelled(kinds), written.type, *sizes, after)
         bias_and_scales = (added.array if added else A.array), *(given or (A.array, A.array))
         extents = rows, columns, depth, A.shape[1], B.shape[1], C.shape[1]
         launch(run, plan.blocks, A.array, B.array, C, *bias_and_scales, *extents)
@@ -119,10 +120,9 @@ def planned(product: Product, fast: bool) -> Plan:
 
 
 @functools.cache
-def fp8_kernel(kinds, out_type, scaled, BM=128, BN=256, BAND=8, bias_type=None, activation=None, DIVIDED=False):
+def fp8_kernel(kinds, out_type, BM=128, BN=256, BAND=8, epilogue=PLAIN):
     """C = A @ B.T, of an A and a B that lie along k, added up by the tensor cores.  kinds: e4m3 or e5m2, of A and B."""
-    after = bias_type, activation, DIVIDED
-    return gemm_kernel(U8, out_type, False, True, BM, BN, BAND, *after, kind=spelled(kinds), scaled=scaled)
+    return gemm_kernel(U8, out_type, False, True, BM, BN, BAND, epilogue, kind=spelled(kinds))
 
 
 def spelled(kinds):

@@ -39,7 +39,7 @@ class _Tune:  # the module, which answers calls as well
     def __call__(self, kernel: object, candidates: object, *args: object, **options: Any) -> _search.Tuned:
         """snap.tune(kernel, candidates, *args, blocks=...)
 
-        The kernel with the constexpr values, of those given, that are fastest for these arguments.
+        Return the kernel with the candidate values that are fastest for these arguments.
         """
 
 

@@ -60,7 +60,7 @@ ELSEWHERE = {
     "ptx/machine/launch.py": "arrays of the launch, kept in the table",
     "host/arguments/alignment.py": "functions of the kernel, within one call",
     "host/torch/torchreads.py": "where a tensor lies in memory: the native part reads it there",
-    "tune/estimate.py": "nodes of the function that is looked at",
+    "_tune/estimate.py": "nodes of the function that is looked at",
 }
 
 

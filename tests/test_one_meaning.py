@@ -43,7 +43,7 @@ TURNS = {
 # Attributes, parameters and variables that say which of a few something is: their types are `Word`s and other enumerations.
 CHOICES = {"kind", "by", "reason", "why", "outcome", "verb", "domain", "half", "engine", "extent", "family", "many", "scaled", "which", "order", "scope"}
 # PTX has its own words: those of instructions.
-TYPED = ("", "_compiler/ir", "_compiler/analysis", "_compiler/walk", "_compiler/check", "_compiler/sync", "_compiler/codegen", "machine", "_compiler/frontend", "host", "cli", "tune", "prove", "lib", "torch", "diag")
+TYPED = ("", "_compiler/ir", "_compiler/analysis", "_compiler/walk", "_compiler/check", "_compiler/sync", "_compiler/codegen", "machine", "_compiler/frontend", "host", "cli", "_tune", "prove", "lib", "torch", "diag")
 # Words of others, as they write them.
 THEIRS = {
     "decorators.py": {"kind"},  # `ccuda("global")`, a user's word

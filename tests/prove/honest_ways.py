@@ -317,7 +317,7 @@ def lean(seed: int) -> dict[str, int]:
             seen["launches"] += 1
             fault = ""
             try:
-                races = snap.races(k, np.zeros(room, np.int32), n, m, blocks=1, seeds=2)
+                races = k.races(np.zeros(room, np.int32), n, m, blocks=1, seeds=2)
                 fault = str(races[0]) if races else ""
             except snap.MachineError as error:
                 fault = str(error)

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import snap
 from snap import *
 from snap._compiler.sync import conflicts
 from snap.prove.properties.needless import needless
@@ -56,7 +55,7 @@ def test_one_that_is_needed_in_some_launch_stays():
     assert len(barriers(k)) == 1 and not left and why and not suggested(k)
     out = np.zeros(4 * 31 + T, np.int32)
     k[1](out, 31)
-    assert out[31] == 1 and not snap.races(k, np.zeros_like(out), 31, blocks=1)
+    assert out[31] == 1 and not k.races(np.zeros_like(out), 31, blocks=1)
 
 
 def test_without_lean_nothing_changes():

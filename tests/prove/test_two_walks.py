@@ -14,7 +14,6 @@ import types
 import numpy as np
 import pytest
 
-import snap
 from snap import *
 from snap._compiler.analysis.linear import forms
 from snap._compiler.frontend.conditions import condition_tree
@@ -225,7 +224,7 @@ def test_the_barrier_is_needed_and_both_walks_say_so(program):
     k, n = program()
     assert len(barriers(k.syncs())) == 1 and not k.left_out()[0]
     assert not first_walk(k) and not second_walk(k)
-    assert not snap.races(k, np.zeros(8 * T, np.int32), n, blocks=1)
+    assert not k.races(np.zeros(8 * T, np.int32), n, blocks=1)
 
 
 @pytest.mark.parametrize("name", FIRST)

@@ -80,7 +80,7 @@ class Tape:
     def called(self, function: Callable) -> str:
         """The function; of a launch, what stands in the kernel's table by then, which is its fast path."""
         if isinstance(function, RecordedLaunch):
-            return f"{self.kept(function.kernel.launches)}[{self.spelled(function.blocks)}]"
+            return f"{self.kept(function.kernel._at)}[{self.spelled(function.blocks)}]"
         return self.kept(function)
 
     def spelled(self, value: object) -> str:

@@ -15,9 +15,9 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
+from snap._tune.candidates import Ready
 from snap.host.compile.nvrtc import compile_cubin
 from snap.host.errors import InternalError, UnsafeTextError
-from snap.tune.candidates import Ready
 
 
 def compile_one(ready: Ready, target: str) -> str | None:

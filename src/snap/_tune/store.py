@@ -16,12 +16,12 @@ import json
 import math
 from collections.abc import Sequence
 
+from snap._tune.candidates import Config, Ready
+from snap._tune.family import Family
+from snap._tune.limits import Limits
 from snap.host.arguments.arrays import ArrayInfo, classify
 from snap.host.compile.cache import Cache, key_of
 from snap.record import record
-from snap.tune.candidates import Config, Ready
-from snap.tune.family import Family
-from snap.tune.limits import Limits
 
 _VERSION = "tune-1"
 _ALIGN = 16

@@ -15,6 +15,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from snap._compiler.ir.hardware import BLOCK_THREADS
+from snap._tune.estimate import array_registers, raised_limit, threads_of
+from snap._tune.family import Family
+from snap._tune.limits import Limits, registers_a_thread
 from snap.api import SnapFunction
 from snap.diag.error import SnapError
 from snap.host.arguments.byname import resolve
@@ -25,9 +28,6 @@ from snap.host.device.tensors import encoding
 from snap.host.errors import LaunchError
 from snap.host.launch import launcher
 from snap.record import record
-from snap.tune.estimate import array_registers, raised_limit, threads_of
-from snap.tune.family import Family
-from snap.tune.limits import Limits, registers_a_thread
 
 Config = dict[str, object]
 

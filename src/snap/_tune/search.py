@@ -13,6 +13,13 @@ from collections.abc import Callable
 from typing import Any
 
 from snap._compiler.ir.word import Word
+from snap._tune import store
+from snap._tune.build import compile_all, compile_one
+from snap._tune.candidates import Config, Pruned, Ready, expand, prepare, spelled
+from snap._tune.family import Family
+from snap._tune.limits import Limits
+from snap._tune.progress import Progress
+from snap._tune.rounds import fastest
 from snap.api import SnapFunction
 from snap.host.arguments.arrays import classify
 from snap.host.arguments.byname import check_names, resolve
@@ -21,17 +28,12 @@ from snap.host.compile.cache import Cache
 from snap.host.errors import LaunchError, ToolchainError
 from snap.host.launch import launcher
 from snap.record import record
-from snap.tune import store
-from snap.tune.build import compile_all, compile_one
-from snap.tune.candidates import Config, Pruned, Ready, expand, prepare, spelled
-from snap.tune.family import Family
-from snap.tune.limits import Limits
-from snap.tune.progress import Progress
-from snap.tune.rounds import fastest
 
 
 class TuneError(ValueError):
-    """No candidate can be used.  `.trials` says why not, each."""
+    """Raised where no candidate can be used; `.trials` has the reason of each."""
+
+    __module__ = "snap"
 
     def __init__(self, kernel: str, trials: tuple[Trial, ...]):
         reasons: dict[str, list[str]] = {}
@@ -315,8 +317,8 @@ class Tuner:
     def _clock(self, device: int | None, args: tuple) -> tuple[Callable, Callable[[], None]]:
         if self.timer is not None:
             return self.timer, lambda: None
+        from snap._tune.clock import GpuClock
         from snap.host.device.gpu import current_stream
-        from snap.tune.clock import GpuClock
 
         assert device is not None  # `_timed` has asked
         clock = GpuClock(device, current_stream(args))
@@ -334,8 +336,13 @@ class Tuner:
 
 
 def tune(kernel: object, candidates: object, *args: object, **options: Any) -> Tuned:
-    """The kernel with the candidate values that are fastest for these arguments; `Tuner` says what the options are."""
+    """Choose the candidate values that are fastest for these arguments; `Tuner` says what the options are."""
     return Tuner(kernel, candidates, **options).tuned(*args)
+
+
+vars(tune).update(
+    Trial=Trial, TuneError=TuneError, Tuned=Tuned, Tuner=Tuner, tune=tune
+)  # `snap.tune.Tuner` is `snap.Tuner`
 
 
 def _launch(ready: Ready, args: tuple) -> Callable[[], None]:

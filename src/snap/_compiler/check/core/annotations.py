@@ -11,10 +11,11 @@ import difflib
 
 from snap._compiler.check.core import convert
 from snap._compiler.check.core.bindings import Constant
+from snap._compiler.check.core.dispatch import expression
 from snap._compiler.check.core.names import as_number, as_type, resolve
 from snap._compiler.check.core.outside import describe_object, type_in_place_of
+from snap._compiler.check.core.scalars import scalar
 from snap._compiler.check.core.state import Abort, Checker, Want
-from snap._compiler.check.operations.expressions import expression, scalar
 from snap._compiler.frontend import tree
 from snap._compiler.frontend.printer import expression as expression_text
 from snap._compiler.ir import nodes as ir

@@ -111,6 +111,18 @@ def names_for(names: int, given: int, word: str) -> str:
     return f"{names} name{'s' if names != 1 else ''}, and {given} {word}{'s' if given != 1 else ''}"
 
 
+def new_names(c: Checker, s: tree.Assign, example: str) -> tuple[tuple[str, Span], ...]:
+    """The names that an assignment gives a meaning, each a new one."""
+    items = s.target.items if isinstance(s.target, tree.Sequence) else (s.target,)
+    for k, e in enumerate(items):
+        if not isinstance(e, tree.Name) or any(isinstance(o, tree.Name) and o.id == e.id for o in items[:k]):
+            raise c.type_error("each name here must be new, and stand once", e.span, help=example)
+        if not isinstance(c.scopes[-1].get(e.id, Poison()), Poison):
+            message = f"`{e.id}` is already declared in this block"
+            raise c.type_error(message, e.span, help=f"choose another name: {example}")
+    return tuple((e.id, e.span) for e in items)
+
+
 def digits_of(names: tuple, extents: list[tree.Expr], number: tree.Expr) -> list[tuple[str, Span, tree.Expr]]:
     """A number in mixed radix, the last digit the fastest."""
     rest, digits = number, []

@@ -108,6 +108,11 @@ def _copied(c: Checker, value: ir.ArrayValue, p: Privilege, made: list[ir.Stmt])
     return ir.ArrayValue(ir.ArrayRef(var, type.elem, type.shape), Array(type.elem, type.shape), span=span)
 
 
+def never_written(c: Checker, handle: ir.Handle) -> bool:
+    """A kernel's const memory; what a device function takes as const may be anything."""
+    return handle.const and c.definition.kernel
+
+
 # A call changes what it is given to write.  What hands memory to other threads, ordered atomics and unsafe text, lets
 # them change all but const.
 def may_change(c: Checker, s: ir.Stmt, part: ir.Expr) -> bool:
@@ -118,8 +123,6 @@ def may_change(c: Checker, s: ir.Stmt, part: ir.Expr) -> bool:
         case ir.Elem(array) | ir.ArrayValue(array):
             return array.var in assigned(s)
         case ir.Load(access):
-            from snap._compiler.check.memory.accesses import never_written
-
             return not never_written(c, access.handle) and (_written(s, access.view.obj) or _publishes(s))
     return False
 

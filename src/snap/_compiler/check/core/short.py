@@ -29,6 +29,7 @@ import functools
 
 from snap._compiler.check.core.annotations import chosen, constant_int
 from snap._compiler.check.core.bindings import Memory, Poison, RoleName, Variable
+from snap._compiler.check.core.dispatch import expression, statement
 from snap._compiler.check.core.forms import (
     FormPlace,
     all_have_roles,
@@ -46,6 +47,7 @@ from snap._compiler.check.core.forms import (
     memory_named,
     named_inside,
     names_for,
+    new_names,
     options_of,
     privilege_node,
     split_of,
@@ -55,12 +57,12 @@ from snap._compiler.check.core.forms import (
     with_,
     word_node,
 )
-from snap._compiler.check.core.known import left_by, note_value
+from snap._compiler.check.core.known import note_value
 from snap._compiler.check.core.names import word_called
+from snap._compiler.check.core.scalars import scalar
 from snap._compiler.check.core.state import Checker, ConstructKind, Want
-from snap._compiler.check.operations.expressions import expression, scalar
-from snap._compiler.check.statements.declarations import new_names
 from snap._compiler.frontend import tree
+from snap._compiler.frontend.changes import left_by
 from snap._compiler.frontend.printer import expression as expression_text
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.types import BLOCK1, Level, Privilege
@@ -440,11 +442,9 @@ def _roles(c: Checker, s: tree.Assign) -> tree.Body:
         for k, (e, limit) in enumerate(zip(call.args, limits))
     )
     # The split is checked here, once, whatever the roles do later; where nothing is asked of it, it is left out.
-    from snap._compiler.check.statements.scopes import split_statement
-
     wrong, made = len(c.errors), len(c.out)
     split = tree.Match(subject_of(sizes, call.span), cases, call.span, part=tree.MatchPart.ROLE, span=s.span)
-    split_statement(c, split, tail=False)
+    statement(c, split, tail=False)
     if len(c.errors) == wrong:
         all_have_roles(c, s, sizes)
     if not any(limits):

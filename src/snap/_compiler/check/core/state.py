@@ -15,6 +15,7 @@ from typing import Any
 from snap._compiler.analysis.syntactic import Text
 from snap._compiler.check.core.bindings import Binding, SplitBranch, Variable
 from snap._compiler.frontend import tree
+from snap._compiler.frontend.changes import reassigned_names
 from snap._compiler.frontend.definition import Definition
 from snap._compiler.frontend.inlined import calls_around
 from snap._compiler.ir import nodes as ir
@@ -265,8 +266,6 @@ class Checker:
     @cached_property
     def assigned(self) -> set[str]:
         """The names that the function may give another value than their first."""
-        from snap._compiler.check.core.known import reassigned_names
-
         function = self.definition.tree
         return set(reassigned_names(function.body, {parameter.name for parameter in function.params}))
 

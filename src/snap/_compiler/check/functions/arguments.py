@@ -13,6 +13,7 @@ from dataclasses import field
 from snap._compiler.check.core import rewrite
 from snap._compiler.check.core.annotations import Spec, SpecKind
 from snap._compiler.check.core.bindings import IndexMap, Memory
+from snap._compiler.check.core.dispatch import expression
 from snap._compiler.check.core.explain import read_down
 from snap._compiler.check.core.operands import kept
 from snap._compiler.check.core.state import Checker, ObjectUse, Want
@@ -20,7 +21,6 @@ from snap._compiler.check.functions.signatures import Header, is_constexpr
 from snap._compiler.check.memory.accesses import agreed, foreign
 from snap._compiler.check.memory.storage import LocalArray, fixed_registers, memory_argument, storage
 from snap._compiler.check.operations.arithmetic import converted
-from snap._compiler.check.operations.expressions import expression
 from snap._compiler.frontend import tree
 from snap._compiler.frontend.definition import Definition
 from snap._compiler.ir import nodes as ir

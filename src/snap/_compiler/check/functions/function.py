@@ -14,9 +14,11 @@ from collections.abc import Mapping
 from snap._compiler.check.core import convert, rewrite
 from snap._compiler.check.core.annotations import SpecKind
 from snap._compiler.check.core.bindings import IndexMap, Memory, Variable
+from snap._compiler.check.core.dispatch import body
 from snap._compiler.check.core.state import Abort, Checker, Elaboration, Instance
 from snap._compiler.check.functions.arguments import Incoming
 from snap._compiler.check.functions.contracts import contract_of
+from snap._compiler.check.functions.launched import least_values
 from snap._compiler.check.functions.signatures import (
     ParamSpec,
     keep_header,
@@ -27,7 +29,7 @@ from snap._compiler.check.functions.signatures import (
     starting_place,
 )
 from snap._compiler.check.functions.whole import check_whole, watched
-from snap._compiler.check.operations.launched import least_values
+from snap._compiler.check.memory.accesses import mapped
 from snap._compiler.check.operations.quotients import warn_of_quotients
 from snap._compiler.frontend.definition import EXPANSIONS, Definition, identity
 from snap._compiler.ir import nodes as ir
@@ -66,8 +68,6 @@ def elaborate(
     place: Place,
     incoming: Mapping[str, Incoming],
 ) -> Instance:
-    from snap._compiler.check.statements.control import body
-
     c = Checker(definition, program, place)
     c.cooperative = definition.requires.cooperative
     specs = parameters(c, constexprs)
@@ -198,8 +198,6 @@ def _reshaped(c: Checker, memory: Memory, p: ParamSpec) -> Memory:
     """One dimension seen as the parameter's several, row by row.  What an extent multiplies is 64 bits wide, as
     wherever an array is large.
     """
-    from snap._compiler.check.memory.accesses import mapped
-
     params = tuple(c.temp(f"k{i}", I32, p.privilege, p.span) for i in range(len(p.spec.shape)))
     extents = [n.value if isinstance(n, ir.Const) else math.inf for n in p.spec.shape]
     small = memory.handle.obj.space is Space.SHARED or math.prod(extents) < 1 << 31

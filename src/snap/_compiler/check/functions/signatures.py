@@ -14,6 +14,7 @@ from functools import partial
 from snap._compiler.check.core import convert
 from snap._compiler.check.core.annotations import Spec, SpecKind, annotation
 from snap._compiler.check.core.bindings import Constant, Poison, Variable
+from snap._compiler.check.core.names import as_number
 from snap._compiler.check.core.state import Abort, Checker, Elaboration
 from snap._compiler.frontend import tree
 from snap._compiler.frontend.definition import Definition, identity
@@ -24,6 +25,7 @@ from snap._compiler.ir.types import THREAD1, Array, Element, Held, Level, Place,
 from snap.diag.error import Diagnostic, SnapError
 from snap.diag.span import Span
 from snap.record import record
+from snap.surface import LevelName
 
 
 @record
@@ -51,8 +53,6 @@ def _wrong_requirement(definition: Definition, message: str, help: str) -> SnapE
 
 def required(definition: Definition, constexprs: Mapping[str, object]) -> tuple[Privilege, ...]:
     """The privileges of `@requires`, highest level first."""
-    from snap.surface import LevelName
-
     given = definition.requires.privileges
     wrong = partial(_wrong_requirement, definition)
 
@@ -145,8 +145,6 @@ def constexpr_names(definition: Definition) -> list[str]:
 
 
 def constexpr_value(c: Checker, p: tree.Parameter, type: Scalar, value: object) -> ir.Const:
-    from snap._compiler.check.core.names import as_number
-
     number = as_number(value)
     if number is None or (isinstance(number, float) and not type.is_float):
         raise c.type_error(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from snap._compiler.analysis.syntactic import remainder
 from snap._compiler.check.core import convert, rewrite
+from snap._compiler.check.core.annotations import size_of_dimension
 from snap._compiler.check.core.bindings import IndexMap, Memory, Pipeline, Variable
 from snap._compiler.check.core.known import note_value, unknown_when_compiled
 from snap._compiler.check.core.names import as_type, resolve, word_called
@@ -282,8 +283,6 @@ def _tile(
     fixed: int = 0,
 ) -> Memory:
     """fixed: so many dimensions, the first ones, stay where the tile is, and are not named any more."""
-    from snap._compiler.check.core.annotations import size_of_dimension
-
     if len(args) != 3 or keywords:
         raise c.type_error("`tile` takes memory, a position and a shape", span, help="`tile(x, (i, j), (64, 64))`")
     base = storage(c, args[0], target, kept)

@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from snap._compiler.check.core import convert
 from snap._compiler.check.core.annotations import text_option
 from snap._compiler.check.core.bindings import Memory
+from snap._compiler.check.core.dispatch import calls
 from snap._compiler.check.core.explain import declared, read_down
 from snap._compiler.check.core.forms import chosen
 from snap._compiler.check.core.state import Checker, Construct, ConstructKind, ObjectUse, Want
 from snap._compiler.check.memory.accesses import indices, mapped, not_const
 from snap._compiler.check.memory.storage import memory_argument
-from snap._compiler.check.operations.hints import eviction
+from snap._compiler.check.operations.hints import eviction, prefetch
 from snap._compiler.check.operations.multicast import issued_alike
 from snap._compiler.check.operations.tiles import aligned, contiguous, core, moved, tile_of
 from snap._compiler.frontend import tree
@@ -108,7 +109,12 @@ def box_copy(c: Checker, e: tree.Call) -> None:
 
 
 # Nothing is read or written: the tile says what the box is like, and may belong to anybody.
-def box_prefetch(c: Checker, e: tree.Call) -> None:
+@calls("intrinsic.prefetch")
+def _prefetch(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> None:
+    (_box_prefetch if "at" in dict(e.keywords) else prefetch)(c, e)
+
+
+def _box_prefetch(c: Checker, e: tree.Call) -> None:
     tile, array, at, options = _arguments(c, e, "intrinsic.prefetch")
     if options or array.space is not Space.GLOBAL or tile.space is Space.GLOBAL:
         raise c.type_error(
@@ -120,7 +126,8 @@ def box_prefetch(c: Checker, e: tree.Call) -> None:
 
 
 # A reduction is atomic, element by element: the array may be at any privilege.
-def box_reduce(c: Checker, e: tree.Call) -> None:
+@calls("async_reduce")
+def _box_reduce(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> None:
     to, source, at, options = _arguments(c, e, "async_reduce")
     op, l2 = text_option(c, options, "op", tuple(REDUCTIONS), "add"), eviction(c, options)
     if options:

@@ -13,15 +13,17 @@ import difflib
 
 from snap._compiler.check.core import convert
 from snap._compiler.check.core.annotations import constant_int
+from snap._compiler.check.core.dispatch import calls
 from snap._compiler.check.core.operands import kept, result_for
+from snap._compiler.check.core.scalars import choosing, condition, scalar
 from snap._compiler.check.core.state import HOLDERS, PER_THREAD, Checker, ConstructKind, Want
 from snap._compiler.check.memory.accesses import own_memory, writable
 from snap._compiler.check.memory.storage import element_argument
-from snap._compiler.check.operations.boxes import box_prefetch
-from snap._compiler.check.operations.expressions import choosing, condition, has_effect, scalar
-from snap._compiler.check.operations.hints import eviction, hinted_load, hinted_store, prefetch
+from snap._compiler.check.operations.boxes import box_copy
+from snap._compiler.check.operations.expressions import has_effect
+from snap._compiler.check.operations.hints import eviction
 from snap._compiler.check.operations.matrices import ldmatrix, mma, stmatrix
-from snap._compiler.check.operations.pure import bitcast_call, math_call
+from snap._compiler.check.operations.pure import math_call
 from snap._compiler.frontend import tree
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.hardware import (
@@ -56,19 +58,11 @@ from snap.diag.wording import called, counted
 NANOSLEEP = "`intrinsic.nanosleep(100)`, in a loop that waits: each thread rests for about 100 ns before it looks again"
 
 
-def intrinsic_call(c: Checker, name: str, e: tree.Call, want: Want) -> ir.Expr | None:
+@calls("intrinsic")
+def _intrinsic(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr | None:
+    name = word.partition(".")[2]
     if name in MATH:
         return math_call(c, name, e, want)
-    if name == "bitcast":
-        return bitcast_call(c, e, want)
-    if name == "load":
-        return hinted_load(c, e, want)
-    if name == "store":
-        return hinted_store(c, e)
-    if name == "prefetch":
-        return box_prefetch(c, e) if "at" in dict(e.keywords) else prefetch(c, e)
-    if name == "nanosleep":
-        return nanosleep(c, e)
     op = COLLECTIVES.get(ALIASES.get(name, name))
     if op is None:
         close = difflib.get_close_matches(name.replace("sum", "add"), (*COLLECTIVES, *ALIASES), n=1)
@@ -280,7 +274,8 @@ def _setmaxnreg(c: Checker, op: CollectiveOp, e: tree.Call) -> None:
 
 # How long a thread rests is its own matter.  What is said beyond the most that the hardware takes counts as that, and
 # what is below 0 as 0; of a constant it is an error, since it is not what was meant.
-def nanosleep(c: Checker, e: tree.Call) -> None:
+@calls("intrinsic.nanosleep")
+def _nanosleep(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> None:
     c.effects_allowed("a sleep", e.span)
     if len(e.args) != 1 or e.keywords:
         raise c.type_error("`intrinsic.nanosleep` takes how long, in nanoseconds", e.span, help=NANOSLEEP)
@@ -310,7 +305,11 @@ def nanosleep(c: Checker, e: tree.Call) -> None:
 
 # An element of global memory is copied into shared memory that this thread may write; when it has arrived is the
 # compiler's care.
-def async_copy(c: Checker, e: tree.Call) -> None:
+@calls("async_copy")
+def _async_copy(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> None:
+    if "at" in dict(e.keywords):
+        box_copy(c, e)
+        return
     c.effects_allowed("a copy", e.span)
     options = dict(e.keywords)
     where, first, l2 = options.pop("valid", None), options.pop("elements", None), eviction(c, options)

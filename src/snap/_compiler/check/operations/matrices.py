@@ -13,11 +13,12 @@ from snap._compiler.check.core.annotations import constant_value, text_option
 from snap._compiler.check.core.bindings import Memory
 from snap._compiler.check.core.explain import declared
 from snap._compiler.check.core.operands import kept
+from snap._compiler.check.core.scalars import scalar
 from snap._compiler.check.core.state import PER_THREAD, Checker
 from snap._compiler.check.memory.accesses import one_value, own_memory
 from snap._compiler.check.memory.storage import LocalArray, element_argument, storage
 from snap._compiler.check.operations.arithmetic import converted
-from snap._compiler.check.operations.expressions import scalar
+from snap._compiler.check.operations.assignable import assignable_register, register_target
 from snap._compiler.frontend import tree
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.hardware import MATRICES, MMA_FRAGMENTS, MMA_PACKED
@@ -242,8 +243,6 @@ def _in_words(c: Checker, array: LocalArray, span: Span) -> LocalArray:
 
 
 def _register_targets(c: Checker, e: tree.Expr, count: int, type: Scalar, op: str) -> tuple[ir.Target, ...]:
-    from snap._compiler.check.statements.assignments import assignable_register, register_target
-
     found = None if isinstance(e, tree.Sequence) else storage(c, e)
     if isinstance(found, LocalArray):
         assignable_register(c, found.variable, e.span)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from snap._compiler.check.core import convert
 from snap._compiler.check.core.bindings import Memory, Variable
+from snap._compiler.check.core.dispatch import calls, expression
 from snap._compiler.check.core.explain import group_words
 from snap._compiler.check.core.names import resolve
 from snap._compiler.check.core.operands import in_order
 from snap._compiler.check.core.state import Checker, Want
-from snap._compiler.check.operations.expressions import expression
 from snap._compiler.frontend import tree
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.printed import FORMATS, MOST_VALUES
@@ -22,7 +22,8 @@ from snap.diag.span import Span
 HELP = '`print("x =", x)`: texts and values, one line for each group that the code is for'
 
 
-def print_call(c: Checker, e: tree.Call, used: bool) -> None:
+@calls("print")
+def _print(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> None:
     if used:
         raise c.fail("SNAP017", "`print(...)` has no value", e.span, help=f"write it on a line of its own: {HELP}")
     if e.keywords:

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from snap._compiler.check.core import convert
+from snap._compiler.check.core.dispatch import calls
 from snap._compiler.check.core.names import as_type, resolve
+from snap._compiler.check.core.scalars import numbers, scalar, scalars
 from snap._compiler.check.core.state import Checker, Want
 from snap._compiler.check.operations.arithmetic import converted, meeting, no_common_type
-from snap._compiler.check.operations.expressions import numbers, scalar, scalars
 from snap._compiler.frontend import tree
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.operations import MATH, Domain
@@ -56,6 +57,18 @@ def _integers(name: str, e: tree.Call, args: Sequence[ir.Expr]) -> str:
     """The call with a cast around what is not an integer."""
     texts = (written(a.span) if value.type.is_integer else called("int", a.span) for a, value in zip(e.args, args))
     return f"{name}({', '.join(texts)})"
+
+
+@calls("fast")
+def _fast(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr:
+    name = word.partition(".")[2]
+    if name not in MATH:
+        raise c.type_error(
+            f"there is no `{word}`",
+            e.function.span,
+            help=f"fast: {', '.join(sorted(n for n, o in MATH.items() if o.fast))}",
+        )
+    return math_call(c, name, e, want, fast=True)
 
 
 def math_call(c: Checker, name: str, e: tree.Call, want: Want, fast: bool = False) -> ir.Expr:
@@ -157,7 +170,8 @@ def _words(c: Checker, name: str, args: list[ir.Expr], type: Scalar, span: Span)
         )
 
 
-def bitcast_call(c: Checker, e: tree.Call, want: Want) -> ir.Expr:
+@calls("intrinsic.bitcast")
+def _bitcast(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr:
     if len(e.args) != 2 or e.keywords:
         raise c.type_error("`intrinsic.bitcast` takes a value and a type", e.span, help="`intrinsic.bitcast(x, u32)`")
     value = scalar(c, e.args[0], want)

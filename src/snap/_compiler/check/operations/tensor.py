@@ -12,12 +12,13 @@ import math
 from snap._compiler.check.core import convert
 from snap._compiler.check.core.annotations import constant_int
 from snap._compiler.check.core.bindings import Memory
+from snap._compiler.check.core.dispatch import calls
 from snap._compiler.check.core.explain import declared, read_down
 from snap._compiler.check.core.names import resolve
+from snap._compiler.check.core.scalars import condition, scalar
 from snap._compiler.check.core.state import Checker, Want
 from snap._compiler.check.memory.accesses import one_value
 from snap._compiler.check.memory.storage import LocalArray, fixed_registers, memory_argument, storage
-from snap._compiler.check.operations.expressions import condition, scalar
 from snap._compiler.check.operations.intrinsics import allowed
 from snap._compiler.check.operations.tiles import aligned, core, dimensions, tile_of
 from snap._compiler.frontend import tree
@@ -39,7 +40,8 @@ UNIFORM = Want(WARPGROUP1, "must be the same for the warpgroup", agree=True)
 
 # acc += a @ b.T: acc in registers, n/2 floats a thread; a 64 rows in shared memory or registers; b n rows in shared
 # memory.  `columns=` is n where acc or b has more: of both the first are meant.
-def wgmma(c: Checker, e: tree.Call) -> None:
+@calls("wgmma")
+def _wgmma(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> None:
     allowed(c, WGMMA, e.span)
     options = dict(e.keywords)
     zero, columns = options.pop("zero", None), options.pop("columns", None)
@@ -173,7 +175,8 @@ def _left_tile(c: Checker, e: tree.Call, found: Memory | None, elem: Scalar, k: 
 
 
 # Columns first, first+1, ... of the accumulator go into a tile [64, w] that belongs to the warpgroup.
-def store_acc(c: Checker, e: tree.Call) -> None:
+@calls("store_acc")
+def _store_acc(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> None:
     allowed(c, STORE_ACC, e.span)
     options = dict(e.keywords)
     given = options.pop("first", None)

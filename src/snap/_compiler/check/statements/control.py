@@ -10,101 +10,67 @@ from __future__ import annotations
 from snap._compiler.analysis.linear.trips import known_range
 from snap._compiler.check.core import convert
 from snap._compiler.check.core.annotations import constant_int
-from snap._compiler.check.core.bindings import Constant, Memory, Poison, Variable
+from snap._compiler.check.core.bindings import Variable
+from snap._compiler.check.core.dispatch import body, executes, expression
 from snap._compiler.check.core.forms import declares_memory
-from snap._compiler.check.core.known import UNROLL_LIMIT, decided_below, leaves_early
+from snap._compiler.check.core.known import UNROLL_LIMIT, decided_below
 from snap._compiler.check.core.names import word_called
 from snap._compiler.check.core.operands import in_order
+from snap._compiler.check.core.rewrite import variables
+from snap._compiler.check.core.scalars import condition, deciding
 from snap._compiler.check.core.short import is_shaped, is_word, nested, persistent, several
 from snap._compiler.check.core.state import Abort, Checker, ConstructKind, Want
 from snap._compiler.check.functions.calls import call
 from snap._compiler.check.memory.accesses import agreed_in
 from snap._compiler.check.operations.arithmetic import cast_word
-from snap._compiler.check.operations.expressions import condition, deciding, expression
 from snap._compiler.check.statements.assignments import assign, augment, declare, value_for
 from snap._compiler.check.statements.declarations import declarations
 from snap._compiler.check.statements.several import assign_several
 from snap._compiler.check.statements.wholes import assign_listed, assign_whole, augment_whole, declare_listed, whole
 from snap._compiler.frontend import tree
+from snap._compiler.frontend.changes import leaves_early
 from snap._compiler.frontend.printer import expression as expression_text
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.types import I32, I64, THREAD1, Privilege, Scalar
+from snap._compiler.ir.walk import expressions, statements, window_indices
 from snap.diag.error import Label
 from snap.diag.source import written
 from snap.diag.span import Span
 from snap.diag.wording import called
 
 
-def body(c: Checker, statements: tree.Body, tail: bool = True) -> None:
-    """`tail`: nothing of the function follows these statements, so a `return` at their end leaves nobody behind."""
-    for k, s in enumerate(statements):
-        try:
-            statement(c, s, tail and k == len(statements) - 1)
-        except Abort:
-            _poison(c, s)
+@executes(tree.Block)
+def _block(c: Checker, s: tree.Block, tail: bool) -> None:
+    if c.definition.written:
+        c.enter(s.span)
+    with c.block() as out:
+        for name, binding in s.declared:
+            c.bind(name, binding)
+        body(c, s.body, tail)
+    c.out.extend(out)
 
 
-def _poison(c: Checker, s: tree.Stmt) -> None:
-    """A name whose declaration failed is not reported as unknown later."""
-    match s:
-        case tree.Declare(name) if not isinstance(c.scopes[-1].get(name), (Variable, Memory, Constant)):
-            c.bind(name, Poison())
-        case tree.Assign(tree.Name(name)) if c.lookup(name) is None:
-            c.bind(name, Poison())
-        case tree.Assign(tree.Sequence(items)):
-            for name in (e.id for e in items if isinstance(e, tree.Name) and c.lookup(e.id) is None):
-                c.bind(name, Poison())
+@executes(tree.Evaluate)
+def _evaluate(c: Checker, s: tree.Evaluate, tail: bool) -> None:
+    if not isinstance(s.value, tree.Call):
+        raise c.fail("SNAP017", "this statement does nothing", s.span, help="assign the value, or remove it")
+    call(c, s.value, Want(THREAD1, "is not used"), used=False)
 
 
-def statement(c: Checker, s: tree.Stmt, tail: bool) -> None:
-    from snap._compiler.check.statements.scopes import split_statement, with_statement
-
-    match s:
-        case tree.Declare() | tree.Assign() | tree.Augment():
-            _gives_value(c, s)
-        case tree.If():
-            _if(c, s, tail)
-        case tree.While():
-            _while(c, s)
-        case tree.For() if is_word(c, s.iterable, "strided") or is_shaped(c, s.iterable):
-            _stands_for(c, s, persistent(c, s) if is_word(c, s.iterable, "strided") else nested(c, s))
-        case tree.For():
-            _for(c, s)
-        case tree.With():
-            with_statement(c, s, tail)
-        case tree.Block(inner, declared):
-            if c.definition.written:
-                c.enter(s.span)
-            with c.block() as out:
-                for name, binding in declared:
-                    c.bind(name, binding)
-                body(c, inner, tail)
-            c.out.extend(out)
-        case tree.Match():
-            split_statement(c, s, tail)
-        case tree.Evaluate(value):
-            if not isinstance(value, tree.Call):
-                raise c.fail("SNAP017", "this statement does nothing", s.span, help="assign the value, or remove it")
-            call(c, value, Want(THREAD1, "is not used"), used=False)
-        case tree.Pass():
-            pass
-        case tree.Break():
-            _leave_loop(c, "break", s.span)
-            c.out.append(ir.Break(span=s.span))
-        case tree.Continue():
-            _leave_loop(c, "continue", s.span)
-            c.out.append(ir.Continue(span=s.span))
-        case tree.Return():
-            _return(c, s, tail)
-        case tree.Assert(cond, message):
-            holds = condition(c, cond, Want(THREAD1, "is checked by each thread"))
-            if not isinstance(holds, ir.Const) or not holds.value:
-                c.out.append(ir.Assert(holds, message, span=s.span))
-        case _:
-            raise TypeError(type(s).__name__)
+@executes(tree.Pass)
+def _pass(c: Checker, s: tree.Pass, tail: bool) -> None:
+    pass
 
 
-def _gives_value(c: Checker, s: tree.Declare | tree.Assign | tree.Augment) -> None:
+@executes(tree.Assert)
+def _assert(c: Checker, s: tree.Assert, tail: bool) -> None:
+    holds = condition(c, s.cond, Want(THREAD1, "is checked by each thread"))
+    if not isinstance(holds, ir.Const) or not holds.value:
+        c.out.append(ir.Assert(holds, s.message, span=s.span))
+
+
+@executes(tree.Declare, tree.Assign, tree.Augment)
+def _gives_value(c: Checker, s: tree.Declare | tree.Assign | tree.Augment, tail: bool) -> None:
     match s:
         case tree.Declare(value=tree.Each()):
             _stands_for(c, s, declare_listed(c, s))
@@ -141,6 +107,7 @@ def _gives_meaning(c: Checker, s: tree.Assign) -> bool:
 # ---- control flow ---------------------------------------------------------------------------------------------------
 
 
+@executes(tree.If)
 def _if(c: Checker, s: tree.If, tail: bool) -> None:
     cond = None
     try:
@@ -163,7 +130,8 @@ def _if(c: Checker, s: tree.If, tail: bool) -> None:
         c.out.append(ir.If(cond, *bodies, span=s.span))
 
 
-def _while(c: Checker, s: tree.While) -> None:
+@executes(tree.While)
+def _while(c: Checker, s: tree.While, tail: bool) -> None:
     cond = None
     with c.block() as pre:
         try:
@@ -185,7 +153,17 @@ def _while(c: Checker, s: tree.While) -> None:
         c.out.append(ir.While(tuple(pre), cond, tuple(out), span=s.span))
 
 
-def _for(c: Checker, s: tree.For) -> None:
+@executes(tree.For)
+def _for(c: Checker, s: tree.For, tail: bool) -> None:
+    if is_word(c, s.iterable, "strided"):
+        _stands_for(c, s, persistent(c, s))
+    elif is_shaped(c, s.iterable):
+        _stands_for(c, s, nested(c, s))
+    else:
+        _counted(c, s)
+
+
+def _counted(c: Checker, s: tree.For) -> None:
     bounds, unroll = _range(c, s.iterable)
     kind = I64 if any(b.type == I64 for b in bounds) else I32
     if any(not b.type.is_integer or b.type.bits == 64 and b.type != I64 for b in bounds):
@@ -266,9 +244,6 @@ def _indexes_registers(body: ir.Body, var: ir.Var) -> bool:
     """Whether a local array is indexed by something that depends on the loop variable: unrolled, it stays in
     registers.
     """
-    from snap._compiler.check.core.rewrite import variables
-    from snap._compiler.ir.walk import expressions, statements, window_indices
-
     indices: list[ir.Expr] = []
     for s in statements(body):
         indices += [i for e in expressions(s) if type(e) is ir.Elem for i in e.index]
@@ -296,6 +271,18 @@ def _with_result(c: Checker, e: tree.Expr) -> str:
     return f"declare it: `{head} -> {type}:`"
 
 
+@executes(tree.Break)
+def _break(c: Checker, s: tree.Break, tail: bool) -> None:
+    _leave_loop(c, "break", s.span)
+    c.out.append(ir.Break(span=s.span))
+
+
+@executes(tree.Continue)
+def _continue(c: Checker, s: tree.Continue, tail: bool) -> None:
+    _leave_loop(c, "continue", s.span)
+    c.out.append(ir.Continue(span=s.span))
+
+
 # A thread cannot leave its group behind.
 def _leave_loop(c: Checker, word: str, span: Span) -> None:
     for construct in reversed(c.constructs):
@@ -320,6 +307,7 @@ def _leave_loop(c: Checker, word: str, span: Span) -> None:
     )
 
 
+@executes(tree.Return)
 def _return(c: Checker, s: tree.Return, tail: bool) -> None:
     scope = c.innermost(ConstructKind.GROUP, ConstructKind.SPLIT, ConstructKind.MEMORY) if not tail else None
     if scope is not None:

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 
 from snap._compiler.check.core import convert
 from snap._compiler.check.core.bindings import Variable
+from snap._compiler.check.core.dispatch import expression
 from snap._compiler.check.core.explain import read_down
 from snap._compiler.check.core.operands import kept
 from snap._compiler.check.core.state import Checker, Want
 from snap._compiler.check.memory.storage import LocalArray, storage
 from snap._compiler.check.operations.arithmetic import converted
-from snap._compiler.check.operations.expressions import expression
 from snap._compiler.frontend import tree
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.types import I32, Array

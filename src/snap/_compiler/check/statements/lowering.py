@@ -12,17 +12,17 @@ from collections.abc import Sequence
 from snap._compiler.check.core import convert, rewrite
 from snap._compiler.check.core.annotations import constant_value, wanted_privilege
 from snap._compiler.check.core.bindings import Binding, ClaimUse, IndexFunction, IndexMap, Lowering, Memory, Variable
+from snap._compiler.check.core.dispatch import body, opens
 from snap._compiler.check.core.explain import declared, write_up
-from snap._compiler.check.core.known import assigned_names
 from snap._compiler.check.core.names import captured_lambda, resolve
+from snap._compiler.check.core.scalars import scalar
 from snap._compiler.check.core.state import Abort, Checker, ConstructKind, NotOpened, Want
 from snap._compiler.check.memory import views
 from snap._compiler.check.memory.accesses import mapped, mapped_block
 from snap._compiler.check.memory.shared import own_part
 from snap._compiler.check.memory.storage import memory_argument
-from snap._compiler.check.operations.expressions import scalar
-from snap._compiler.check.statements.control import body
 from snap._compiler.frontend import tree
+from snap._compiler.frontend.changes import assigned_names
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.types import CLUSTER1, GRID1, I32, Level, Place, Privilege
 from snap.diag.error import Diagnostic, Label
@@ -68,7 +68,8 @@ def _base(
 
 # Memory is lowered by code at its privilege or above, to a p at its privilege or below of which there are units here;
 # the index function is made of constants, its parameters, and variables at p or above.
-def partition_statement(c: Checker, s: tree.With, tail: bool) -> None:
+@opens("partition")
+def _partition(c: Checker, s: tree.With, tail: bool) -> None:
     seen, owner, p, given = _base(c, s, "partition", {"p", "f", "offset", "view", "disjoint"})
     base = seen.handle
     problem = _cannot_lower(c, seen, p, s)
@@ -253,7 +254,8 @@ def _at_entry(c: Checker, map: IndexMap | None, s: tree.With) -> IndexMap | None
 # Memory is claimed by code at exactly its privilege, where there are not several units between that and p's level,
 # which would each claim all of it; one branch of exactly that size uses the name. Memory that is spread over a cluster
 # is claimed block by block: the threads of each block get its own part.
-def claim_statement(c: Checker, s: tree.With, tail: bool) -> None:
+@opens("claim")
+def _claim(c: Checker, s: tree.With, tail: bool) -> None:
     seen, owner, p, given = _base(c, s, "claim", {"p"})
     base = seen.handle
     labels = (Label(base.span, f"`{base.name}` is at `{base.privilege}`"),)

@@ -12,12 +12,12 @@ import math
 
 from snap._compiler.check.core.annotations import constant_int, wanted_privilege
 from snap._compiler.check.core.bindings import Memory, Poison, SplitBranch
+from snap._compiler.check.core.dispatch import SCOPES, body, executes, opens
 from snap._compiler.check.core.explain import dividing, level_missing
 from snap._compiler.check.core.names import resolve, word_called
 from snap._compiler.check.core.short import expanded, form_of
 from snap._compiler.check.core.state import Abort, Checker, ConstructKind, NotOpened
 from snap._compiler.check.memory.views import unzipped, zipped
-from snap._compiler.check.statements.control import body
 from snap._compiler.frontend import refuse, tree
 from snap._compiler.frontend.printer import expression as expression_text
 from snap._compiler.ir import nodes as ir
@@ -27,10 +27,8 @@ from snap.diag.span import Span
 from snap.surface import LevelName
 
 
-def with_statement(c: Checker, s: tree.With, tail: bool) -> None:
-    from snap._compiler.check.statements.lowering import claim_statement, partition_statement
-    from snap._compiler.check.statements.stages import stage_statement, turn_statement
-
+@executes(tree.With)
+def _with(c: Checker, s: tree.With, tail: bool) -> None:
     if form_of(c, s.call) is not None:
         c.expansions[id(s)] = expanded(c, s, tail)
         body(c, c.expansions[id(s)], tail)
@@ -44,31 +42,24 @@ def with_statement(c: Checker, s: tree.With, tail: bool) -> None:
         c.errors.append(refuse.WITH_TARGET.at(s.names[0][1].to(s.names[-1][1])))
         raise Abort
     try:
-        match word:
-            case "group":
-                _group(c, s, tail)
-            case "partition":
-                partition_statement(c, s, tail)
-            case "claim":
-                claim_statement(c, s, tail)
-            case "stage":
-                stage_statement(c, s, tail)
-            case "turn":
-                turn_statement(c, s, tail)
-            case "trust":
-                _trust(c, s, tail)
-            case _:
-                help = (
-                    "`with each(thread, x) as i:`, `with one(thread, x):`, a role, `with compute(a):`, `with"
-                    " stage(t) as s:`; and the words that these stand for: `group`, `partition`, `claim`"
-                )
-                if isinstance(resolve(c, s.call.value if isinstance(s.call, tree.Subscript) else s.call), LevelName):
-                    help = f"`with each({expression_text(s.call)}){f' as {s.name}' if s.name else ''}:`; {help}"
-                message = "`with` tells units apart, hands out memory, or opens a role, a stage or a turn"
-                raise c.fail("SNAP017", message, s.head, help=help)
+        rule = SCOPES.get(word or "")
+        if rule is None:
+            raise _opens_nothing(c, s)
+        rule(c, s, tail)
     except NotOpened as refused:
         _check_body_anyway(c, s, tail, refused.place)
         raise Abort from None
+
+
+def _opens_nothing(c: Checker, s: tree.With) -> Abort:
+    help = (
+        "`with each(thread, x) as i:`, `with one(thread, x):`, a role, `with compute(a):`, `with"
+        " stage(t) as s:`; and the words that these stand for: `group`, `partition`, `claim`"
+    )
+    if isinstance(resolve(c, s.call.value if isinstance(s.call, tree.Subscript) else s.call), LevelName):
+        help = f"`with each({expression_text(s.call)}){f' as {s.name}' if s.name else ''}:`; {help}"
+    message = "`with` tells units apart, hands out memory, or opens a role, a stage or a turn"
+    return c.fail("SNAP017", message, s.head, help=help)
 
 
 def _check_body_anyway(c: Checker, s: tree.With, tail: bool, place: Place | None) -> None:
@@ -83,6 +74,7 @@ def _check_body_anyway(c: Checker, s: tree.With, tail: bool, place: Place | None
 
 
 # `trust("why")`: what proofs do not show inside, they take for granted, and say so.  The program is the same.
+@opens("trust")
 def _trust(c: Checker, s: tree.With, tail: bool) -> None:
     why = s.call.args[0] if len(s.call.args) == 1 else None
     if not isinstance(why, tree.Text) or not why.value.strip() or s.call.keywords or s.name is not None:
@@ -102,6 +94,7 @@ def _trust(c: Checker, s: tree.With, tail: bool) -> None:
 
 
 # `group(level[n])`: the code holds units of that level, and their number is a multiple of n.
+@opens("group")
 def _group(c: Checker, s: tree.With, tail: bool) -> None:
     if len(s.call.args) != 1 or s.call.keywords or s.name is not None:
         raise c.type_error("`group` takes one privilege, and gives no name", s.head, help="`with group(thread[32]):`")
@@ -159,7 +152,8 @@ def _group(c: Checker, s: tree.With, tail: bool) -> None:
 
 
 # The cases of a split fit in what is split (SNAP003), and each starts at a multiple of its size (SNAP004).
-def split_statement(c: Checker, s: tree.Match, tail: bool) -> None:
+@executes(tree.Match)
+def _split(c: Checker, s: tree.Match, tail: bool) -> None:
     level, unit = _what_is_split(c, s)
     held = c.place.held(level)
     cases: list[ir.Case] = []

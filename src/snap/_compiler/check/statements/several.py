@@ -12,20 +12,14 @@ from functools import reduce
 
 from snap._compiler.check.core import convert
 from snap._compiler.check.core.bindings import IndexFunction
+from snap._compiler.check.core.dispatch import expression
 from snap._compiler.check.core.names import word_called
 from snap._compiler.check.core.operands import kept, may_change
+from snap._compiler.check.core.scalars import scalars
 from snap._compiler.check.core.state import Abort, Checker, Want
 from snap._compiler.check.operations.arithmetic import arithmetic, converted
-from snap._compiler.check.operations.expressions import expression, scalars
-from snap._compiler.check.statements.assignments import (
-    first_value,
-    new_variable,
-    spelled,
-    target_of,
-    value_for,
-    wanted_by,
-    wanted_by_new,
-)
+from snap._compiler.check.operations.assignable import spelled, target_of
+from snap._compiler.check.statements.assignments import first_value, new_variable, value_for, wanted_by, wanted_by_new
 from snap._compiler.frontend import tree
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.effects import assigned

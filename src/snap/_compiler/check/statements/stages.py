@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from snap._compiler.check.core import convert
 from snap._compiler.check.core.bindings import IndexMap, Memory, Pipeline, StageUse
+from snap._compiler.check.core.dispatch import body, opens
 from snap._compiler.check.core.explain import declared
-from snap._compiler.check.core.known import assigned_names, decided_below
+from snap._compiler.check.core.known import decided_below
 from snap._compiler.check.core.names import resolve
+from snap._compiler.check.core.scalars import scalar
 from snap._compiler.check.core.state import Abort, Checker, Construct, ConstructKind, NotOpened, Want
 from snap._compiler.check.memory.shared import across
-from snap._compiler.check.operations.expressions import scalar
-from snap._compiler.check.statements.control import body
 from snap._compiler.frontend import tree
+from snap._compiler.frontend.changes import assigned_names
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.effects import looks_at, puts_into
 from snap._compiler.ir.hardware import WARP
@@ -28,7 +29,8 @@ from snap.diag.wording import called
 
 
 # A stage is one slot of a pipeline, fill number modulo the depth, at the pipeline's privilege.
-def stage_statement(c: Checker, s: tree.With, tail: bool) -> None:
+@opens("stage")
+def _stage(c: Checker, s: tree.With, tail: bool) -> None:
     args = s.call.args
     found = resolve(c, args[0]) if args and isinstance(args[0], tree.Name) else None
     if not isinstance(found, Pipeline) or len(args) > 2 or s.call.keywords or s.name is None:
@@ -147,7 +149,8 @@ def _turn_help(place: Place) -> str:
 
 # The units of the group around, within one block, run the body one after another: each must come, and as often as the
 # others.
-def turn_statement(c: Checker, s: tree.With, tail: bool) -> None:
+@opens("turn")
+def _turn(c: Checker, s: tree.With, tail: bool) -> None:
     if s.call.args or s.call.keywords or s.name is not None:
         raise c.not_opened("SNAP018", "`turn` takes nothing, and gives no name", s.head, help="`with turn():`")
     outer = _takers(c, s.head)

@@ -7,6 +7,7 @@ Invariant: it errs on the safe side: a part that might differ.  Non-goals: what 
 from __future__ import annotations
 
 from snap._compiler.analysis.uniform import differs
+from snap._compiler.check.core import convert
 from snap._compiler.check.core.state import Checker, Construct, ConstructKind
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.types import BLOCK1, CLUSTER1, THREAD1, Privilege
@@ -15,7 +16,7 @@ from snap._compiler.ir.walk import walk
 
 def note_value(c: Checker, var: ir.Var, value: ir.Expr | None, read_only: bool = False) -> None:
     """Remember what is known of a new variable, if it keeps its first value."""
-    if value is None or not getattr(value.type, "is_integer", False) or var.name in c.assigned and not read_only:
+    if value is None or not convert.is_integer(value) or var.name in c.assigned and not read_only:
         return
     if isinstance(value, ir.UnitId) and value.target == BLOCK1 and value.place.privilege == CLUSTER1:
         c.own_ranks.add(var.uid)

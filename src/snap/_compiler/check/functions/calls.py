@@ -207,10 +207,11 @@ def _count(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> ir.Ex
             if above
             else "write 1; of blocks and threads there are several: `count(block[1])`",
         )
-    counts = [held for level, held in c.place.levels if level >= p.level]
-    if any(held.count is None or held.open for held in counts):
+    counts = [None if held.open else held.count for level, held in c.place.levels if level >= p.level]
+    fixed = [count for count in counts if count is not None]
+    if len(fixed) < len(counts):
         return ir.UnitCount(p, c.place, I32, span=e.span)
-    return ir.Const(math.prod(held.count for held in counts) // p.n, I32, span=e.span)
+    return ir.Const(math.prod(fixed) // p.n, I32, span=e.span)
 
 
 def _extent(c: Checker, e: tree.Call) -> ir.Expr:

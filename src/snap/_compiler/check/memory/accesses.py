@@ -31,7 +31,7 @@ _EACH = re.compile(r"each\(\s*\w+(\[[^\]]*\])?")  # with its level
 def indices(c: Checker, items: tuple[tree.Expr, ...], want: Want) -> tuple[ir.Expr, ...]:
     def index(item: tree.Expr) -> ir.Expr:
         value = scalar(c, item, want)
-        if not value.type.is_integer:
+        if not convert.is_integer(value):
             raise c.type_error(
                 f"an index is an integer, not `{value.type}`", item.span, help=f"cast it: `{called('int', item.span)}`"
             )

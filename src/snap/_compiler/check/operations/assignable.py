@@ -44,31 +44,14 @@ def _pointer(c: Checker, e: tree.Name) -> Abort:
 
 # Write down: code assigns what is at its own privilege or below.
 def target_of(c: Checker, e: tree.Expr, also: str = "") -> tuple[ir.Target, Element, Privilege]:
-    """also: what else the help says of a variable that this code cannot assign."""
+    """Check a target of an assignment, and give its type and privilege.  also: what else the help says of a variable
+    that this code cannot assign.
+    """
     match e:
-        case tree.Name(id):
-            found = resolve(c, e)
-            if isinstance(found, Memory):
-                raise _pointer(c, e)
-            if isinstance(found, IndexFunction):
-                raise c.type_error(
-                    f"`{id}` is an index function of an enclosing block", e.span, help="choose another name"
-                )
-            if not isinstance(found, Variable):
-                what = "a role" if isinstance(found, RoleName) else "a compile-time constant"
-                raise c.type_error(
-                    f"`{id}` is {what} and cannot be assigned",
-                    e.span,
-                    help="declare a variable of another name, and assign that",
-                )
-            if isinstance(found.var.type, Array):
-                raise c.type_error(
-                    f"`{id}` is an array, and an element is wanted here",
-                    e.span,
-                    help=f"`{id}[i]`; as a whole it is assigned alone: `{id} = 0.0`, `{id} = [f(i) for i in range(n)]`",
-                )
-            assignable(c, found, e.span, also)
-            return ir.VarTarget(found.var, span=e.span), found.var.type, found.var.privilege
+        case tree.Name():
+            variable, type = _variable(c, e)
+            assignable(c, variable, e.span, also)
+            return ir.VarTarget(variable.var, span=e.span), type, variable.var.privilege
         case tree.Subscript(value, index):
             found = storage(c, value)
             if isinstance(found, Memory):
@@ -88,7 +71,11 @@ def target_of(c: Checker, e: tree.Expr, also: str = "") -> tuple[ir.Target, Elem
             raise c.type_error("this cannot be indexed", value.span, help=not_indexed(c, e))
         case tree.Attribute(value, name):
             of, type, p = target_of(c, value)
-            if not isinstance(type, Vector) or COMPONENTS.get(name, 9) >= type.lanes:
+            if (
+                isinstance(of, ir.ComponentTarget)
+                or not isinstance(type, Vector)
+                or COMPONENTS.get(name, 9) >= type.lanes
+            ):
                 raise c.type_error(
                     f"`{type}` has no component `{name}`",
                     e.span,
@@ -102,6 +89,29 @@ def target_of(c: Checker, e: tree.Expr, also: str = "") -> tuple[ir.Target, Elem
                 e.span,
                 help="assign to a variable, an element, or a component of a vector",
             )
+
+
+def _variable(c: Checker, e: tree.Name) -> tuple[Variable, Element]:
+    """Find the variable that a name is, and its type."""
+    found = resolve(c, e)
+    if isinstance(found, Memory):
+        raise _pointer(c, e)
+    if isinstance(found, IndexFunction):
+        raise c.type_error(f"`{e.id}` is an index function of an enclosing block", e.span, help="choose another name")
+    if not isinstance(found, Variable):
+        what = "a role" if isinstance(found, RoleName) else "a compile-time constant"
+        raise c.type_error(
+            f"`{e.id}` is {what} and cannot be assigned",
+            e.span,
+            help="declare a variable of another name, and assign that",
+        )
+    if isinstance(found.var.type, Array):
+        raise c.type_error(
+            f"`{e.id}` is an array, and an element is wanted here",
+            e.span,
+            help=f"`{e.id}[i]`; as a whole it is assigned alone: `{e.id} = 0.0`, `{e.id} = [f(i) for i in range(n)]`",
+        )
+    return found, found.var.type
 
 
 def assignable(c: Checker, found: Variable, span: Span, also: str = "") -> None:

@@ -6,13 +6,11 @@ memory of any privilege can be given; each thread executes one, and the result i
 
 from __future__ import annotations
 
-from functools import partial
-
 from snap._compiler.check.core.annotations import text_option
 from snap._compiler.check.core.bindings import Memory
 from snap._compiler.check.core.dispatch import calls, expression
 from snap._compiler.check.core.explain import atomic_help, declared
-from snap._compiler.check.core.operands import in_order, result_for
+from snap._compiler.check.core.operands import in_order, kept, result_for
 from snap._compiler.check.core.scalars import scalar
 from snap._compiler.check.core.state import PER_THREAD, Checker, ObjectUse, Want
 from snap._compiler.check.memory.accesses import access, not_const, one_value
@@ -48,7 +46,7 @@ def _atomic(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> ir.E
             e.span,
             help='a load acquires, a store releases: `order="acquire"`, `order="release"`, or leave it out',
         )
-    form = f"`atomic.{word}(memory, index{('', ', value', ', expected, new')[ATOMICS[name].values]})`"
+    form = f"`{word}(memory, index{('', ', value', ', expected, new')[ATOMICS[name].values]})`"
     if not e.args:
         raise c.type_error(f"`{word}` takes memory", e.span, help=form)
     memory = memory_argument(c, e.args[0], f"`{word}`")
@@ -68,11 +66,10 @@ def _atomic(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> ir.E
     if name != "load":
         not_const(c, memory.handle, e.args[0].span)
         one_value(c, memory.handle, e.args[0].span)
-    evaluations = [
-        partial(access, c, memory, items, PER_THREAD, e.span),
-        *(partial(scalar if isinstance(elem, Scalar) else expression, c, a, PER_THREAD) for a in rest),
-    ]
-    made, *values = in_order(c, THREAD1, lambda evaluated: evaluated(), evaluations)
+    made, mark = access(c, memory, items, PER_THREAD, e.span), len(c.out)
+    evaluate = scalar if isinstance(elem, Scalar) else expression
+    values = in_order(c, THREAD1, lambda a: evaluate(c, a, PER_THREAD), rest)
+    (made,) = kept(c, mark, (made, THREAD1))
     args = tuple(converted(c, value, elem, a.span, "the element") for value, a in zip(values, rest))
     if not memory.handle.const:
         c.touches.append(ObjectUse(memory.handle.obj, f"`{word}`", e.span))
@@ -82,7 +79,7 @@ def _atomic(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> ir.E
             raise c.type_error("`atomic.store` returns nothing", e.span, help="`atomic.exch` returns the old value")
     elif used:
         temp, help = "loaded" if name == "load" else "old", atomic_help(want)
-        target, value = result_for(c, temp, f"atomic.{word}", elem, THREAD1, want, e.span, help)
+        target, value = result_for(c, temp, word, elem, THREAD1, want, e.span, help)
     c.out.append(ir.Atomic(name, made, args, target, order, scope, span=e.span))
     return value
 

@@ -26,7 +26,22 @@ from snap._compiler.check.operations.tiles import aligned, contiguous, core, mov
 from snap._compiler.frontend import tree
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.hardware import BOX_BYTES, BOX_EXTENT, BOX_RANK, SWIZZLES
-from snap._compiler.ir.types import BF16, BLOCK1, F16, F32, F64, I32, I64, THREAD1, U32, U64, Level, Scalar, Space
+from snap._compiler.ir.types import (
+    BF16,
+    BLOCK1,
+    F16,
+    F32,
+    F64,
+    I32,
+    I64,
+    THREAD1,
+    U32,
+    U64,
+    Level,
+    Scalar,
+    Space,
+    scalar_of,
+)
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.diag.wording import counted
@@ -294,7 +309,7 @@ def _panels(tile: ir.Tile, origin: ir.MemAccess, rank: int) -> Iterator[tuple[ir
 
 
 def _later(index: ir.Expr, by: int) -> ir.Expr:
-    return convert.binary("+", index, ir.Const(by, index.type, span=index.span), index.span) if by else index
+    return convert.binary("+", index, ir.Const(by, scalar_of(index.type), span=index.span), index.span) if by else index
 
 
 # A box has as many dimensions as its array, and is larger than 1 only where the array can be moved along.
@@ -362,7 +377,7 @@ def _origin(c: Checker, side: Side, at: tuple[ir.Expr, ...], whole: Span) -> tup
             help="one index for each dimension: "
             + (f"`at=({', '.join('ijklm'[: array.rank])})`" if array.rank > 1 else "`at=i`"),
         )
-    moves = [True] * len(view.shape)
+    moves = [True] * len(view.shape or ())
     if array.map is not None:
         along = list(moved(array.map))
         moves = [param is not None for param, _ in along]
@@ -375,7 +390,7 @@ def _origin(c: Checker, side: Side, at: tuple[ir.Expr, ...], whole: Span) -> tup
             )
     index = mapped(array, at)
     for i in index:
-        if isinstance(i, ir.Const) and not convert.fits(i.value, I32):
+        if isinstance(i, ir.Const) and not convert.fits(int(i.value), I32):
             raise c.type_error(
                 f"a coordinate of a TMA box is an `i32`, which cannot hold {i.value}",
                 whole,

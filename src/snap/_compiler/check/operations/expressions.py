@@ -25,7 +25,7 @@ from snap._compiler.frontend import tree
 from snap._compiler.frontend.printer import expression as expression_text
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.operations import MATH
-from snap._compiler.ir.types import BOOL, THREAD1, Array, Privilege, Scalar, Vector, scalar_of
+from snap._compiler.ir.types import BOOL, THREAD1, Array, Element, Privilege, Scalar, Vector, scalar_of
 from snap.diag.source import written
 from snap.diag.span import Span
 from snap.diag.wording import called, counted
@@ -256,7 +256,7 @@ def _unary(c: Checker, e: tree.Unary, want: Want) -> ir.Expr:
     if isinstance(value.type, Vector):
         return value if op == "+" else ir.Unary(op, value, value.type, span=e.span)
     if op == "+":
-        return value if convert.is_weak(value) else convert.cast(value, convert.promoted(value.type))
+        return value if convert.is_weak(value) else convert.cast(value, convert.promoted(scalar_of(value.type)))
     return convert.unary(op, value, e.span)
 
 
@@ -376,18 +376,19 @@ def _conditional(c: Checker, e: tree.Conditional, want: Want) -> ir.Expr:
     if not has_effect(c, e.then) and not has_effect(c, e.other):
         cond = condition(c, e.cond, want)
         then, other = expression(c, e.then, want), expression(c, e.other, want)
-        then, other = _unify(c, then, other, e.span)
+        then, other, type = _unify(c, then, other, e.span)
         if isinstance(cond, ir.Const):
             return then if cond.value else other
-        return ir.Select(cond, then, other, then.type, span=e.span)
+        return ir.Select(cond, then, other, type, span=e.span)
     cond = condition(c, e.cond, choosing(c, want))
     branches = []
     for part in (e.then, e.other):
         with c.block() as body, _conditionally(c):
             branches.append((body, expression(c, part, want)))
     (then_body, then), (other_body, other) = branches
-    then, other = (convert.settled(v) for v in _unify(c, then, other, e.span))
-    result = c.temp("chosen", then.type, want.privilege, e.span)
+    then, other, type = _unify(c, then, other, e.span)
+    then, other = convert.settled(then), convert.settled(other)
+    result = c.temp("chosen", type, want.privilege, e.span)
     c.out.append(ir.Declare(result, None, span=e.span))
     for body, value in ((then_body, then), (other_body, other)):
         body.append(ir.Assign(ir.VarTarget(result, span=e.span), value, span=e.span))
@@ -406,17 +407,17 @@ def _conditionally(c: Checker):
     return c.construct(ConstructKind.CONDITIONAL, c.definition.tree.span, "")
 
 
-def _unify(c: Checker, a: ir.Expr, b: ir.Expr, span: Span) -> tuple[ir.Expr, ir.Expr]:
-    if a.type == b.type == BOOL:
-        return a, b
+def _unify(c: Checker, a: ir.Expr, b: ir.Expr, span: Span) -> tuple[ir.Expr, ir.Expr, Element]:
+    """Give both sides of a choice one type."""
     if isinstance(a.type, Scalar) and isinstance(b.type, Scalar):
-        if a.type == b.type and not convert.is_weak(a) and not convert.is_weak(b):
-            return a, b
+        if a.type == b.type and (a.type == BOOL or not convert.is_weak(a) and not convert.is_weak(b)):
+            return a, b, a.type
         type = convert.common_type(a, b)
         if type is not None:
             free = convert.is_weak(a) and convert.is_weak(b)
-            return tuple((convert.weakly if free else convert.cast)(v, type) for v in (a, b))
-    elif a.type == b.type:
-        return a, b
+            seen_as = convert.weakly if free else convert.cast
+            return seen_as(a, type), seen_as(b, type), type
+    elif isinstance(a.type, Vector) and a.type == b.type:
+        return a, b, a.type
     help = f"cast one of them: `{called(cast_word(a.type), b.span)}`"
     raise c.type_error(f"the two sides of `if-else` are `{a.type}` and `{b.type}`", span, help=help)

@@ -40,7 +40,7 @@ def _accumulator_place(c: Checker, word: str, e: tree.Call, want: Want, used: bo
     if want.privilege != THREAD1:
         raise read_down(c, f"the result of `{word}`", THREAD1, None, want, e.span)
     j = scalar(c, e.args[0], want)
-    if not j.type.is_integer:
+    if not convert.is_integer(j):
         raise c.type_error(
             f"the number of an element is an integer, and this is `{j.type}`",
             e.args[0].span,

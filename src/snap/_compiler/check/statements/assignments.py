@@ -28,7 +28,7 @@ from snap._compiler.frontend import tree
 from snap._compiler.frontend.printer import expression as expression_text
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.hardware import THREAD_LOCAL
-from snap._compiler.ir.types import THREAD1, Array, Element, Privilege, Scalar, Vector
+from snap._compiler.ir.types import THREAD1, Array, Element, Privilege, Scalar, Vector, scalar_of
 from snap.diag.source import written
 from snap.diag.span import Span
 from snap.record import replace
@@ -59,13 +59,14 @@ def declare(c: Checker, s: tree.Declare) -> None:
                     help=f"give it where it is declared: `{s.name}: constexpr(int) = 4`",
                 )
             value = constant_value(c, s.value, f"`{s.name}`")
-            if not convert.implicit(value, spec.type):
+            type = scalar_of(spec.type)
+            if not convert.implicit(value, type):
                 raise c.type_error(
                     f"`{s.name}` is `{spec.type}`, and this is `{value.type}`",
                     s.value.span,
                     help="cast it, or declare the other type",
                 )
-            c.bind(s.name, Constant(convert.constant(value.value, spec.type, s.span)))
+            c.bind(s.name, Constant(convert.constant(value.value, type, s.span)))
         case SpecKind.SHARED | SpecKind.PIPELINE:
             declare_shared(c, s, spec, written)
         case SpecKind.POINTER | SpecKind.REF:
@@ -90,7 +91,7 @@ def _declare_value(c: Checker, s: tree.Declare, spec: Spec, p: Privilege, span: 
                 s.span,
                 help="use global memory",
             )
-        declare_array(c, var, s)
+        declare_array(c, var, spec.type, s)
         return
     value = None
     try:
@@ -155,7 +156,7 @@ def assign(c: Checker, s: tree.Assign) -> None:
     if isinstance(s.target, tree.Name) and (
         c.lookup(s.target.id) is None or isinstance(c.scopes[-1].get(s.target.id), IndexFunction)
     ):
-        _first_assignment(c, s)
+        _first_assignment(c, s, s.target)
         return
     mark = len(c.out)
     target, type, p = target_of(c, s.target, SUMMED if _adds(s) and c.privilege == THREAD1 else "")
@@ -230,8 +231,8 @@ def _read_below(c: Checker, e: tree.Expr) -> list[Privilege]:
     return sorted(lower, key=lambda p: (p.level, p.n), reverse=True)
 
 
-def _first_assignment(c: Checker, s: tree.Assign) -> None:
-    name = s.target.id
+def _first_assignment(c: Checker, s: tree.Assign, target: tree.Name) -> None:
+    name = target.id
     if isinstance(s.value, tree.Lambda):
         c.bind(name, IndexFunction(s.value, tuple(c.scopes)))
         return
@@ -243,10 +244,9 @@ def _first_assignment(c: Checker, s: tree.Assign) -> None:
                 f"memory gets a new name in a scope, `with partition(..., p=thread[1]) as {name}:`, or use it directly"
             ),
         )
-    value, p = first_value(c, s.target, s.value, lambda want: expression(c, s.value, want))
-    if convert.is_weak(value):
-        value = convert.cast(value, value.type)
-    _emit_declaration(c, new_variable(c, s.target, value, p), value, s.span)
+    value, p = first_value(c, target, s.value, lambda want: expression(c, s.value, want))
+    value = convert.settled(value)
+    _emit_declaration(c, new_variable(c, target, value, p), value, s.span)
 
 
 def new_variable(c: Checker, name: tree.Name, value: ir.Expr, p: Privilege) -> ir.Var:
@@ -264,9 +264,9 @@ def augment(c: Checker, s: tree.Augment) -> None:
     mark = len(c.out)
     value = expression(c, s.value, wanted_by(s.target, p))
     end = len(c.out)
-    (target,) = kept(c, mark, (target, p))  # the place, then what it holds, then the value
-    (current,) = kept(c, mark + len(c.out) - end, (_current(c, target, type, s.target, p), p))
-    c.out.append(ir.Assign(target, combined(c, s, current, value, type, name), span=s.span))
+    (place,) = kept(c, mark, (target, p))  # the place, then what it holds, then the value
+    (current,) = kept(c, mark + len(c.out) - end, (_current(place, s.target.span), p))
+    c.out.append(ir.Assign(place, combined(c, s, current, value, type, name), span=s.span))
 
 
 def combined(c: Checker, s: tree.Augment, current: ir.Expr, value: ir.Expr, type: Element, name: str) -> ir.Expr:
@@ -278,7 +278,7 @@ def combined(c: Checker, s: tree.Augment, current: ir.Expr, value: ir.Expr, type
             help="assign its elements one by one",
         )
     result = arithmetic(c, s.op, current, value, s.span)
-    if isinstance(type, Vector) or isinstance(result.type, Vector):
+    if isinstance(type, Vector) or not isinstance(result.type, Scalar):
         return converted(c, result, type, s.span, name)
     if not (type.is_integer and result.type.is_integer) and not convert.implicit(result, type):
         whole = expression_text(tree.Binary(s.op, s.target, s.value, span=s.span))
@@ -291,21 +291,15 @@ def combined(c: Checker, s: tree.Augment, current: ir.Expr, value: ir.Expr, type
     return convert.cast(result, type)
 
 
-def _current(c: Checker, target: ir.Target, type: Element, e: tree.Expr, p: Privilege) -> ir.Expr:
-    """The value a target holds now."""
+def _current(target: ir.Target, span: Span) -> ir.Expr:
+    """Read what a target holds now."""
     match target:
         case ir.VarTarget(var):
-            return ir.Read(var, type, span=e.span)
+            return ir.Read(var, var.type, span=span)
         case ir.ElemTarget(array, index):
-            return ir.Elem(array, index, type, span=e.span)
+            return ir.Elem(array, index, array.elem, span=span)
         case ir.MemTarget(accessed):
-            return ir.Load(accessed, type, span=e.span)
+            return ir.Load(accessed, accessed.view.elem, span=span)
         case ir.ComponentTarget(of, lane):
-            inner = {
-                ir.VarTarget: lambda: of.var.type,
-                ir.ElemTarget: lambda: of.array.elem,
-                ir.MemTarget: lambda: of.access.view.elem,
-            }[of.__class__]()
-            return ir.Component(_current(c, of, inner, e, p), lane, type, span=e.span)
-        case _:
-            raise TypeError(target.__class__.__name__)
+            vector = _current(of, span)
+            return ir.Component(vector, lane, scalar_of(vector.type), span=span)

@@ -18,7 +18,7 @@ from snap._compiler.check.core.names import word_called
 from snap._compiler.check.core.operands import in_order
 from snap._compiler.check.core.rewrite import variables
 from snap._compiler.check.core.scalars import condition, deciding
-from snap._compiler.check.core.short import is_shaped, is_word, nested, persistent, several
+from snap._compiler.check.core.short import is_word, nested, persistent, several, shaped
 from snap._compiler.check.core.state import Abort, Checker, ConstructKind, Want
 from snap._compiler.check.functions.calls import call
 from snap._compiler.check.memory.accesses import agreed_in
@@ -31,7 +31,7 @@ from snap._compiler.frontend import tree
 from snap._compiler.frontend.changes import leaves_early
 from snap._compiler.frontend.printer import expression as expression_text
 from snap._compiler.ir import nodes as ir
-from snap._compiler.ir.types import I32, I64, THREAD1, Privilege, Scalar
+from snap._compiler.ir.types import I32, I64, THREAD1, Privilege, Scalar, scalar_of
 from snap._compiler.ir.walk import expressions, statements, window_indices
 from snap.diag.error import Label
 from snap.diag.source import written
@@ -72,12 +72,14 @@ def _assert(c: Checker, s: tree.Assert, tail: bool) -> None:
 @executes(tree.Declare, tree.Assign, tree.Augment)
 def _gives_value(c: Checker, s: tree.Declare | tree.Assign | tree.Augment, tail: bool) -> None:
     match s:
-        case tree.Declare(value=tree.Each()):
-            _stands_for(c, s, declare_listed(c, s))
+        case tree.Declare(value=tree.Each() as given):
+            _stands_for(c, s, declare_listed(c, s, given))
         case tree.Declare():
             declare(c, s)
-        case tree.Assign(_, value) if isinstance(value, (tree.Call, tree.Sequence)) and _gives_meaning(c, s):
-            c.expansions[id(s)] = declarations(c, s) if declares_memory(c, value) else several(c, s)
+        case tree.Assign(_, tree.Call() | tree.Sequence() as value) if declares_memory(c, value):
+            c.expanded(s, declarations(c, s))
+        case tree.Assign(target, tree.Call() as call) if _gives_meaning(c, target, call):
+            c.expanded(s, several(c, s, call))
         case tree.Assign(tree.Sequence()):
             assign_several(c, s)
         case tree.Assign(target, value) if (array := whole(c, target)) is not None:
@@ -94,14 +96,12 @@ def _gives_value(c: Checker, s: tree.Declare | tree.Assign | tree.Augment, tail:
 
 
 def _stands_for(c: Checker, s: tree.Stmt, made: tree.Body) -> None:
-    c.expansions[id(s)] = made
-    body(c, made, tail=False)
+    body(c, c.expanded(s, made), tail=False)
 
 
-def _gives_meaning(c: Checker, s: tree.Assign) -> bool:
-    """Whether what is assigned is no value: roles, numbers of units, memory."""
-    several = isinstance(s.target, tree.Sequence)
-    return is_word(c, s.value, "ids") or several and is_word(c, s.value, "roles") or declares_memory(c, s.value)
+def _gives_meaning(c: Checker, target: tree.Expr, call: tree.Call) -> bool:
+    """Decide whether a call names roles, or takes numbers of units apart, and so gives no value."""
+    return is_word(c, call, "ids") or isinstance(target, tree.Sequence) and is_word(c, call, "roles")
 
 
 # ---- control flow ---------------------------------------------------------------------------------------------------
@@ -155,10 +155,10 @@ def _while(c: Checker, s: tree.While, tail: bool) -> None:
 
 @executes(tree.For)
 def _for(c: Checker, s: tree.For, tail: bool) -> None:
-    if is_word(c, s.iterable, "strided"):
-        _stands_for(c, s, persistent(c, s))
-    elif is_shaped(c, s.iterable):
-        _stands_for(c, s, nested(c, s))
+    if isinstance(s.iterable, tree.Call) and is_word(c, s.iterable, "strided"):
+        _stands_for(c, s, persistent(c, s, s.iterable))
+    elif (call := shaped(c, s.iterable)) is not None:
+        _stands_for(c, s, nested(c, s, call))
     else:
         _counted(c, s)
 
@@ -166,7 +166,7 @@ def _for(c: Checker, s: tree.For, tail: bool) -> None:
 def _counted(c: Checker, s: tree.For) -> None:
     bounds, unroll = _range(c, s.iterable)
     kind = I64 if any(b.type == I64 for b in bounds) else I32
-    if any(not b.type.is_integer or b.type.bits == 64 and b.type != I64 for b in bounds):
+    if any(not b.is_integer or b.bits == 64 and b != I64 for b in (scalar_of(b.type) for b in bounds)):
         raise c.type_error(
             "the bounds of `range` are integers (i64 at most)", s.iterable.span, help="cast them: `range(int(n))`"
         )
@@ -176,8 +176,8 @@ def _counted(c: Checker, s: tree.For) -> None:
             "the step of `range` is zero", s.iterable.span, help="a step of 1 is left out; -1 counts down"
         )
     var = c.var(s.name.rstrip(), kind, c.privilege, s.name_span)
-    bounds = c.ranges[var.uid] = (start, stop, step)
-    values, early = known_range(*bounds), leaves_early(s.body)
+    decides = c.ranges[var.uid] = (start, stop, step)
+    values, early = known_range(start, stop, step), leaves_early(s.body)
     can = values is not None and (unroll == -1 or unroll == 0 and len(values) <= UNROLL_LIMIT)
     with (
         c.block() as out,
@@ -185,7 +185,7 @@ def _counted(c: Checker, s: tree.For) -> None:
             ConstructKind.LOOP,
             s.iterable.span,
             "for",
-            decides=bounds,
+            decides=decides,
             var=var,
             left_early=early,
             unrolled=can and not early,
@@ -198,10 +198,10 @@ def _counted(c: Checker, s: tree.For) -> None:
     c.out.append(ir.For(var, start, stop, step, tuple(out), unroll, span=s.span))
 
 
-def _range(c: Checker, e: tree.Call) -> tuple[list[ir.Expr], int]:
+def _range(c: Checker, e: tree.Expr) -> tuple[list[ir.Expr], int]:
     word = word_called(c, e)
     unroll = 0
-    if word == "unroll":
+    if isinstance(e, tree.Call) and word == "unroll":
         if not 1 <= len(e.args) <= 2 or e.keywords:
             raise c.type_error("`unroll` takes a range and a factor", e.span, help="`for i in unroll(range(8), 4):`")
         unroll = -1
@@ -215,7 +215,7 @@ def _range(c: Checker, e: tree.Call) -> tuple[list[ir.Expr], int]:
                 )
         e = e.args[0]
         word = word_called(c, e)
-    if word != "range" or not 1 <= len(e.args) <= 3 or e.keywords:
+    if not isinstance(e, tree.Call) or word != "range" or not 1 <= len(e.args) <= 3 or e.keywords:
         help = "`for i in range(n):`, or `unroll(range(n), factor)`"
         if word in ("each", "one"):
             help = (
@@ -256,9 +256,9 @@ def _indexes_registers(body: ir.Body, var: ir.Var) -> bool:
     read = {v.uid for v in variables(*indices)}
     depends = {var.uid}
     for s in statements(body) if read and var.uid not in read else ():
-        if isinstance(s, ir.For) or isinstance(s, ir.Declare) and s.init is not None:
-            if isinstance(s, ir.For) or any(v.uid in depends for v in variables(s.init)):
-                depends.add(s.var.uid)
+        read_here = variables(s.init) if isinstance(s, ir.Declare) and s.init is not None else ()
+        if isinstance(s, ir.For) or isinstance(s, ir.Declare) and any(v.uid in depends for v in read_here):
+            depends.add(s.var.uid)
     return not depends.isdisjoint(read)
 
 

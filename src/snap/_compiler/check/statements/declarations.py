@@ -56,10 +56,10 @@ def declarations(c: Checker, s: tree.Assign) -> tree.Body:
 
 def _made(c: Checker, s: tree.Assign, names: int) -> list[tuple[tree.Expr, bool]]:
     """What is made for each name: a type or a first value, and whether it lies in registers."""
-    several = isinstance(s.value, tree.Sequence)
+    several, items = (True, s.value.items) if isinstance(s.value, tree.Sequence) else (False, (s.value,))
     found: list[tuple[tree.Expr, bool]] = []
-    for e in s.value.items if several else (s.value,):
-        if not declares_memory(c, e) or isinstance(e, tree.Sequence):
+    for e in items:
+        if not declares_memory(c, e) or not isinstance(e, tree.Call):
             raise c.type_error(
                 "memory is declared here, and this is not memory", e.span, help=f"declare it apart: {EXAMPLE}"
             )

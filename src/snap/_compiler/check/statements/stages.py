@@ -64,9 +64,10 @@ def _stage(c: Checker, s: tree.With, tail: bool) -> None:
     handle = ir.Handle(
         c.program.uid(), s.name, base.obj, base.privilege, False, ir.Origin.STAGE, base, span=s.name_span or s.head
     )
-    params = tuple(c.temp(f"k{i}", I32, GRID1, s.head) for i in range(len(found.memory.shape) - 1))
+    shape = (found.memory.shape or ())[1:]
+    params = tuple(c.temp(f"k{i}", I32, GRID1, s.head) for i in range(len(shape)))
     results = (slot, *(ir.Read(p, I32, span=s.head) for p in params))
-    memory = Memory(handle, found.memory.view, IndexMap(params, results), found.memory.shape[1:])
+    memory = Memory(handle, found.memory.view, IndexMap(params, results), shape)
     if found.blocks is not None:
         memory = across(c, memory, found.blocks, s.head)
     refused = len(c.errors)
@@ -83,7 +84,7 @@ def _fill(c: Checker, pipeline: Pipeline, args: tuple[tree.Expr, ...], s: tree.W
     p = pipeline.memory.handle.privilege
     if len(args) == 2:
         value = scalar(c, args[1], Want(p, f"names one fill for `{p}`", agree=True))
-        if not value.type.is_integer:
+        if not convert.is_integer(value):
             raise c.type_error(
                 "the number of a fill is an integer", args[1].span, help=f"cast it: `{called('int', args[1].span)}`"
             )
@@ -176,7 +177,7 @@ def _takers(c: Checker, span: Span) -> Place:
         )
     construct = c.holder
     k = c.constructs.index(construct)
-    outer = c.constructs[k - 1].place if k else None
+    outer = c.constructs[max(k - 1, 0)].place
     if construct.kind is not ConstructKind.GROUP:
         raise c.not_opened(
             "SNAP020",
@@ -186,7 +187,7 @@ def _takers(c: Checker, span: Span) -> Place:
             help="`with group(warpgroup):` around it; its warpgroups then run the body one at a time",
         )
     several = [level for level, held in outer.levels if level >= Level.BLOCK and (held.count != 1 or held.open)]
-    held = c.place.held(Level.THREAD)
+    held = c.place[Level.THREAD]
     if several or c.place.top is not Level.THREAD:
         raise c.not_opened(
             "SNAP020",

@@ -11,7 +11,7 @@ import pytest
 
 import snap
 from snap import *
-from snap._compiler.sync import conflicts
+from snap._compiler.sync import conflicting_places
 from snap.prove.properties.needless import needless
 from snap.prove.verdict import Verdict
 
@@ -39,7 +39,7 @@ def barriers(k):
 def suggested(k):
     """The pairs that the walk over the typed program names, whatever the other one says."""
     one = k._the_one({})
-    return needless(one.task, conflicts(one.typed))[0]
+    return needless(one.task, conflicting_places(one.typed))[0]
 
 
 def test_a_barrier_where_nobody_meets_is_left_out():

@@ -262,7 +262,7 @@ def _ends(body: ir.Body) -> bool:
 
 @_row("nesting", "a group, split or turn divides what the code around it holds", ir.Group, ir.Split, ir.Turn)
 def _nested(s: ir.Group | ir.Split | ir.Turn, around: Around) -> str:
-    if around.stage < Stage.PROJECTED and not isinstance(s, ir.Turn) and s.outer != around.place:
+    if around.stage < Stage.SPECIALIZED and not isinstance(s, ir.Turn) and s.outer != around.place:
         return f"it divides {s.outer}, and stands in {around.place}"
     match s:
         case ir.Group(privilege, outer, place):
@@ -301,7 +301,7 @@ def _held(s: Any, around: Around) -> str:
     """What the program says stands at the code's place, until roles run code of the whole block; what is put in may be
     for fewer.
     """
-    if around.stage < Stage.PROJECTED and s.place is not None and s.place != around.place:
+    if around.stage < Stage.SPECIALIZED and s.place is not None and s.place != around.place:
         if isinstance(s, ir.Typed) or not around.place.privilege.at_least(s.place.privilege):
             return f"it says {s.place}, and stands in {around.place}"
     if isinstance(s, ir.Collective) and not s.place.holds(s.requires):
@@ -395,7 +395,7 @@ def _barrier_known(s: synced.OnMBarrier, around: Around) -> str:
 @_row("boxes", "the bytes of TMA loads are counted, and of nothing else", ir.BoxCopy, synced.CountedLoad)
 def _loads_counted(s: ir.BoxCopy, around: Around) -> str:
     counted = isinstance(s, synced.CountedLoad)
-    if around.stage < Stage.WOVEN or not around.function.kernel:
+    if around.stage < Stage.PIPELINED or not around.function.kernel:
         return "" if not counted else "its bytes are counted"
     return "" if counted == s.is_load else "its bytes are counted" if counted else "no thread counts its bytes"
 

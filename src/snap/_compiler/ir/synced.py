@@ -252,6 +252,6 @@ class Stage(IntEnum):
     """How far a program has come."""
 
     TYPED = 0  # nothing but `nodes`
-    BEGUN = 1  # a `Function` of this module: statements have numbers
-    WOVEN = 2  # mbarriers are there, and whatever else synchronization puts in
-    PROJECTED = 3  # each role is a program of its own: code of the block stands in the cases of a split
+    NUMBERED = 1  # a `Function` of this module: statements have numbers
+    PIPELINED = 2  # mbarriers are there, and whatever else synchronization puts in
+    SPECIALIZED = 3  # each role is a program of its own: code of the block stands in the cases of a split

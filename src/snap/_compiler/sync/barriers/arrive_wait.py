@@ -32,7 +32,7 @@ from snap._compiler.sync.conflicts.tokens import Edge, Gap, GapKey, Here
 from snap.record import replace
 
 
-def relax(
+def split_barriers(
     function: synced.Function,
     edges: list[Edge],
     gaps: dict[GapKey, Gap],
@@ -50,14 +50,14 @@ def relax(
         for n, (key, m) in enumerate(((key, m) for key, found in marks.items() for m in found), start=1)
     ]
     if function.kernel:
-        relaxer = _Relaxer(text, edges, barriers)
+        splitter = _Splitter(text, edges, barriers)
         for b in sorted(barriers, key=lambda b: b.gap):
-            relaxer.consider(b)
+            splitter.consider(b)
     numbers = allocate(text, barriers)
     return _marks(text, barriers, numbers)
 
 
-class _Relaxer:
+class _Splitter:
     def __init__(self, text: Outline, edges: list[Edge], barriers: list[Chosen]):
         self.text, self.edges, self.barriers = text, edges, barriers
         at: dict[int, list[Chosen]] = {}

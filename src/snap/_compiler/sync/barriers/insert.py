@@ -18,7 +18,7 @@ from snap._compiler.sync.barriers.groups import NONE, Duty
 from snap._compiler.sync.conflicts.tokens import AFTER, BEFORE, CONDITION, GapKey, GapKind
 
 
-def insert(
+def insert_barriers(
     function: synced.Function,
     marks: dict[GapKey, list[Mark]],
     commits: frozenset[tuple[Frame, int]],

@@ -69,7 +69,7 @@ class Conflict:
 
 def conflict(a: Token, b: Token, context: Context) -> Conflict | None:
     """Of two accesses, one after the other."""
-    if a.passed or 0 < a.fills < a.slots or a.loading and (not b.loading or b.obj[1] in context.woven.numbered):
+    if a.passed or 0 < a.fills < a.slots or a.loading and (not b.loading or b.obj[1] in context.pipelined.numbered):
         return None
     met = None if a.ordered is None or fenced(a, b) else a.ordered
     found = _pair(a, b, context, met)

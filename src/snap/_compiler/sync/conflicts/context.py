@@ -24,7 +24,7 @@ from snap._compiler.sync.conflicts.arrays import Use, first_uses, handed, nested
 from snap._compiler.sync.conflicts.loops import assigned, copies_in_turn, cycling, growing, writes
 from snap._compiler.sync.conflicts.tokens import Here, Name, ObjectKey
 from snap._compiler.sync.conflicts.touches import Touching
-from snap._compiler.sync.pipelines.lower import Woven
+from snap._compiler.sync.pipelines.lower import Pipelined
 from snap.diag.span import Span
 
 
@@ -106,7 +106,7 @@ class Context:
     """
 
     function: synced.Function
-    woven: Woven
+    pipelined: Pipelined
     declared: Declared
     values: Values
     overlap: Overlap
@@ -157,7 +157,7 @@ class Context:
     def _computes(self, s: ir.Stmt) -> ir.Var | None:
         match s:
             case ir.Declare(var) | ir.Assign(ir.VarTarget(var)):
-                return None if s.number in self.woven.passes or s.number in self.woven.lands else var
+                return None if s.number in self.pipelined.passes or s.number in self.pipelined.lands else var
             case _:
                 return None
 
@@ -214,8 +214,8 @@ def _add_reading(parts: tuple[ir.Expr, ...], found: list[ir.Expr]) -> None:
 _OF_UNITS = frozenset((Engine.BOXES, Engine.PRODUCTS))
 
 
-def context_of(function: synced.Function, woven: Woven | None = None) -> Context:
-    woven = woven or Woven(function)
+def context_of(function: synced.Function, pipelined: Pipelined | None = None) -> Context:
+    pipelined = pipelined or Pipelined(function)
     every = list(statements(function.body))
     held = function.place.held(Level.THREAD)
     threads = None if held is None else held.count
@@ -235,13 +235,13 @@ def context_of(function: synced.Function, woven: Woven | None = None) -> Context
     called_too = (e.engine for f in callees(function)[1:] for s in statements(f.body) for e in effects(s))
     return Context(
         function,
-        woven,
+        pipelined,
         declared,
         values,
         Overlap(values, threads, clustered, sizes(every), memo),
         memo,
         Position({level: forms.unknown(atom) for level, atom in start.items()}, function.place),
-        unsettled=frozenset(uid for one in woven.lagging for uid in one.waits),
+        unsettled=frozenset(uid for one in pipelined.lagging for uid in one.waits),
         background=frozenset(a.view.obj.uid for a in by_units if a is not None),
         reached=frozenset(reached(function.body))
         if clustered and function.place.held(Level.BLOCK).count != 1

@@ -45,7 +45,7 @@ from snap._compiler.sync.conflicts.tokens import (
 )
 from snap._compiler.sync.conflicts.trivial import MOST_LOOPS, nested_too_deep, orders_nothing
 from snap._compiler.sync.conflicts.variables import Told, Variables, Written
-from snap._compiler.sync.pipelines.lower import Woven
+from snap._compiler.sync.pipelines.lower import Pipelined
 from snap.record import record, replace
 
 _NOT_TOLD: Any = object()
@@ -62,8 +62,8 @@ class Graph:
     told: Told
 
 
-def graph_of(function: synced.Function, woven: Woven | None = None) -> Graph:
-    context, told = context_of(function, woven), Told()
+def graph_of(function: synced.Function, pipelined: Pipelined | None = None) -> Graph:
+    context, told = context_of(function, pipelined), Told()
     gaps: dict[GapKey, Gap] = {}
     finder = Finder(context, gaps)
     if not orders_nothing(function):
@@ -85,7 +85,7 @@ class FlowWalk(Forward[Paths]):
         self.variables = Variables(context, told)
         self.accesses = Accesses(context, self.variables, visitor, first)
         self.where = Where((), context.start)
-        self.handing = context.woven.passes.keys() | context.woven.lands.keys()
+        self.handed_on = context.pipelined.passes.keys() | context.pipelined.lands.keys()
         self.around = False
         self.ages: set[int] = set()
         self.path: list[Here] = []
@@ -147,7 +147,7 @@ class FlowWalk(Forward[Paths]):
         here = ((where.frame, s.number), where.unrolled)  # `where.here(s)`: a call fewer, for every statement
         if self._reaches(s, paths, here):
             self.path.append(here[0])
-            if s.number in self.handing:
+            if s.number in self.handed_on:
                 self._handed_on(s, paths)
             result = super().statement(s, paths)
             if result is not None:
@@ -197,7 +197,7 @@ class FlowWalk(Forward[Paths]):
         return paths
 
     def _arrived(self, s: synced.MBarrierWait, paths: Paths) -> Paths:
-        for uid in self.context.woven.awaited.get(s.barrier.uid, ()):
+        for uid in self.context.pipelined.awaited.get(s.barrier.uid, ()):
             self.accesses.arrived((self.where.frame, uid), self._moment(s, paths))
         return paths
 
@@ -264,10 +264,10 @@ class FlowWalk(Forward[Paths]):
 
     def _handed_on(self, s: ir.Stmt, paths: Paths) -> None:
         """Arrays that mbarriers hand on at this statement, and those whose loads have come (lower.py)."""
-        woven, frame = self.context.woven, self.where.frame
-        for uid in woven.passes.get(s.number, ()):
-            paths.hand_on((frame, uid), uid in woven.coming_back, uid in self.context.reused)
-        for uid in woven.lands.get(s.number, ()):
+        pipelined, frame = self.context.pipelined, self.where.frame
+        for uid in pipelined.passes.get(s.number, ()):
+            paths.hand_on((frame, uid), uid in pipelined.released, uid in self.context.reused)
+        for uid in pipelined.lands.get(s.number, ()):
             held = paths.tokens.get((frame, uid), {})
             paths.put((frame, uid), {k: t for k, t in held.items() if not t.loading})
 
@@ -294,7 +294,7 @@ class FlowWalk(Forward[Paths]):
 
     def _declared(self, s: ir.DeclareShared, paths: Paths) -> Paths:
         obj = (self.where.frame, s.obj.uid)
-        if s.obj.uid not in self.context.woven.counted_on:
+        if s.obj.uid not in self.context.pipelined.counted_on:
             paths.recount(obj, s.obj.depth)
         self._reuse(obj, s, paths)
         return paths

@@ -110,7 +110,7 @@ class Touching:
 
     def _objects(self, frame: Frame, s: ir.Stmt) -> set[ObjectKey]:
         context, found = self.context, set[ObjectKey]()
-        objects, woven = context.declared.objects, context.woven
+        objects, pipelined = context.declared.objects, context.pipelined
         for e in effects(s):
             if e.access is not None:
                 found.add(objects[frame, e.access.view.obj.uid])
@@ -121,7 +121,7 @@ class Touching:
                 found.add(objects[frame, part.access.view.obj.uid])
             elif context.registers_in_flight and isinstance(part, (ir.Elem, ir.ArrayValue)):
                 found.add(registers(frame, part.array.var))
-        handed = (*woven.passes.get(s.number, ()), *woven.lands.get(s.number, ()))
+        handed = (*pipelined.passes.get(s.number, ()), *pipelined.lands.get(s.number, ()))
         found.update((frame, uid) for uid in handed)
         match s:
             case ir.Partition() if s.counted:
@@ -151,5 +151,5 @@ class Touching:
 
     def _begins(self, s: ir.Stmt) -> bool:
         if isinstance(s, synced.MBarrierWait):
-            return s.barrier.uid in self.context.woven.awaited
+            return s.barrier.uid in self.context.pipelined.awaited
         return any(e.engine is not Engine.THREADS for e in effects(s))

@@ -92,7 +92,7 @@ class Channel:
         return any(o.spread is ir.Spread.COPIES for o in self.objects)
 
     @property
-    def handed_back(self) -> bool:
+    def releases_slots(self) -> bool:
         """Whether mbarriers order all of it, the next fill of a slot behind the last episode of the one before, too;
         else one set of threads does it all, and a barrier of theirs will do.
         """

@@ -18,36 +18,36 @@ from snap._compiler.ir.rewrite import with_bodies
 from snap._compiler.ir.walk import statements
 from snap._compiler.sync.pipelines.channels import Channel
 from snap._compiler.sync.pipelines.counting import bytes_of
-from snap._compiler.sync.pipelines.lowered import Additions, Woven
-from snap._compiler.sync.pipelines.producer_consumer import Handing
+from snap._compiler.sync.pipelines.lowered import Additions, Pipelined
+from snap._compiler.sync.pipelines.producer_consumer import ProducerConsumer
 from snap._compiler.sync.pipelines.turns import Turns, takes_turns
 from snap.record import replace
 
 
-def weave(function: synced.Function, channels: list[Channel], numbers: Numbers) -> Woven:
-    added, woven = Additions(numbers), Woven(function)
+def lower_pipelines(function: synced.Function, channels: list[Channel], numbers: Numbers) -> Pipelined:
+    added, pipelined = Additions(numbers), Pipelined(function)
     if channels:
-        handing = Handing(function, added, woven)
+        orders = ProducerConsumer(function, added, pipelined)
         for channel in channels:
-            handing.channel(channel)
-    elif not any(map(_is_woven, statements(function.body))):
-        return woven
-    body = _Weaver(function, added).body(function.body)
+            orders.channel(channel)
+    elif not any(map(_is_lowered, statements(function.body))):
+        return pipelined
+    body = _Lowering(function, added).body(function.body)
     if added.top or added.mbarriers or body is not function.body:
         top = numbers.given(added.top)
-        woven.function = replace(function, body=(*top, *body), mbarriers=tuple(added.mbarriers))
-    return woven
+        pipelined.function = replace(function, body=(*top, *body), mbarriers=tuple(added.mbarriers))
+    return pipelined
 
 
 _OF_UNITS = (Engine.BOXES, Engine.PRODUCTS)
 
 
-def _is_woven(s: ir.Stmt) -> bool:
+def _is_lowered(s: ir.Stmt) -> bool:
     """Whether something is put beside it, or in its place, even without channels."""
     return isinstance(s, ir.Turn) or begins(s) in _OF_UNITS
 
 
-class _Weaver:
+class _Lowering:
     def __init__(self, function: synced.Function, added: Additions):
         self.added, self.turns = added, Turns(function, added)
 
@@ -95,7 +95,7 @@ class _Weaver:
                 return with_bodies(s, self.body)
 
 
-__all__ = ["Woven", "weave"]
+__all__ = ["Pipelined", "lower_pipelines"]
 
 
 def _groups(body: ir.Body) -> set[int]:

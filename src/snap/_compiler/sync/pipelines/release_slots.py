@@ -1,10 +1,10 @@
-"""When slots are given back that products in flight may still read.
+"""Release the slots that wgmma in flight may still read, once these have completed.
 
-Input: a kernel with all its waits, and the channels whose last users multiply.  Output: the same, each slot given back
+Input: a kernel with all its waits, and the channels whose last users multiply.  Output: the same, each slot released
 by the first wait that covers its products: one that is there anyway, before their results are used, or the one at the
 end of the stage after it, which leaves exactly the younger groups in flight; that one is left out where on every path
-others have done its work.  Invariant: a slot is given back after its stage has ended and its products have, and before
-the stage `lag` further ends, so that whoever fills it never waits for ever. Non-goals: where products must be waited
+others have done its work.  Invariant: a slot is released after its stage has ended and its products have, and before
+the stage `lag` further ends, so that whoever fills it never waits forever. Non-goals: where products must be waited
 for because of their registers (graph.py).
 """
 
@@ -29,7 +29,7 @@ from snap.record import replace
 OVER = 1 << 20  # more than any number of groups in flight: the products have ended, the slot is not given back yet
 
 
-def give_back(function: synced.Function, lagging: list[Lagging], numbers: Numbers) -> synced.Function:
+def release_slots(function: synced.Function, lagging: list[Lagging], numbers: Numbers) -> synced.Function:
     if lagging:
         function = replace(function, body=_waits_first(function.body))
     unsettled = {uid for one in lagging for uid in one.waits}
@@ -42,7 +42,7 @@ def give_back(function: synced.Function, lagging: list[Lagging], numbers: Number
 
 @dataclass(frozen=True, slots=True)
 class Younger:
-    """ended: groups of products younger than those of the last stage that ended, None where its slot was given back;
+    """ended: groups of products younger than those of the last stage that ended, None where its slot was released;
     now: the same for the stage we are in; open: products of this stage are in no group yet.
     """
 
@@ -57,7 +57,7 @@ def _least(a: int | None, b: int | None) -> int | None:
 
 class _Flow(Forward[Younger]):
     """Along the role's own paths.  own: by wait at the end of a stage, what it must leave in flight, None where it has
-    nothing to do; riding: other waits, and whether a slot is given back there.
+    nothing to do; riding: other waits, and whether a slot is released there.
     """
 
     def __init__(self, one: Lagging, unsettled: set[int]):
@@ -117,7 +117,7 @@ class _Flow(Forward[Younger]):
         return self._ridden(s, s.place, state)
 
     def _ridden(self, s: ir.Stmt, place: Place, state: Younger) -> Younger:
-        """Behind this statement, where all of a warpgroup are together, it gives back what has been waited for."""
+        """After this, if all of a warpgroup are together, the slots of wgmma that were waited for are released."""
         self.riding[s.number] = state.ended == OVER and (place.top > Level.THREAD or place.holds(WARPGROUP1))
         return replace(state, ended=None) if self.riding[s.number] else state
 
@@ -191,4 +191,4 @@ def _given(s: synced.Sync | ir.Group, one: Lagging, role: tuple[int, int] | None
     return [ir.Split(Level.THREAD, place, (case,), span=s.span)]
 
 
-__all__ = ["give_back"]
+__all__ = ["release_slots"]

@@ -27,7 +27,7 @@ from snap.record import replace
 RETURNED = 0  # the number of the variable that notes a `return`; those of the checker begin at 1
 
 
-def inline(function: ir.Function, numbers: Numbers, every: bool = False) -> ir.Function:
+def inline_calls(function: ir.Function, numbers: Numbers, every: bool = False) -> ir.Function:
     """`every`: all calls, not only those that synchronization needs in one piece."""
     if not any(isinstance(s, ir.Call) and _is_wanted(s.function, every) for s in statements(function.body)):
         return function
@@ -373,4 +373,4 @@ def _uids(kernel: ir.Function) -> set[int]:
     return {uid for f in callees(kernel) for uid in declared(f)}
 
 
-__all__ = ["inline", "must_be_inlined"]
+__all__ = ["inline_calls", "must_be_inlined"]

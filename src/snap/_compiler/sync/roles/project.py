@@ -28,7 +28,7 @@ LOOPS = (ir.For, ir.While)
 ThreadRange = tuple[int, int]  # threads of the block: first, number
 
 
-def project(function: synced.Function, numbers: Numbers) -> synced.Function:
+def specialize_warps(function: synced.Function, numbers: Numbers) -> synced.Function:
     if not function.kernel or not any(isinstance(s, ir.Split) for s in statements(function.body)):
         return function
     projector = _Projector(function, numbers)
@@ -403,4 +403,4 @@ def _single(s: ir.Stmt) -> bool:
             return False
 
 
-__all__ = ["project"]
+__all__ = ["specialize_warps"]

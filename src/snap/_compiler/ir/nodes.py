@@ -256,6 +256,12 @@ class Partition(Statement):
     fill: Expr | None = None
     counted: bool = False
 
+    @property
+    def number_of_fill(self) -> Expr:
+        """`fill` of what is known to be a stage."""
+        assert self.fill is not None
+        return self.fill
+
 
 @node
 class Claim(Statement):
@@ -292,6 +298,18 @@ class Call(Act):
     target: Target | None
     place: Place
     smem_offset: int
+
+    def view(self, index: int) -> MemView:
+        """Return an argument, which is known to be memory."""
+        arg = self.args[index]
+        assert isinstance(arg, MemView)
+        return arg
+
+    def array(self, index: int) -> ArrayRef:
+        """Return an argument, which is known to be an array by reference."""
+        arg = self.args[index]
+        assert isinstance(arg, ArrayRef)
+        return arg
 
     def line(self, p: Printing) -> str:
         given = ", ".join(map(p.argument, self.args))

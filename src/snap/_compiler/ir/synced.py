@@ -248,6 +248,12 @@ class Function:
 AnyFunction = ir.Function | Function  # for what treats both alike
 
 
+def callee(s: ir.Call) -> Function:
+    """Give the function that a call of the synchronized IR calls."""
+    assert isinstance(s.function, Function)
+    return s.function
+
+
 class Stage(IntEnum):
     """How far a program has come."""
 

@@ -145,7 +145,7 @@ class _Inserter:
             case ir.For():
                 return changed(s, body=self.in_loop(s.body))
             case ir.Call():
-                return changed(s, function=self.function(s.function, called(self.frame, s.number)))
+                return changed(s, function=self.function(synced.callee(s), called(self.frame, s.number)))
             case _:
                 return with_bodies(s, self.body)
 

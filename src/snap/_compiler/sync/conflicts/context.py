@@ -16,14 +16,13 @@ from snap._compiler.analysis.linear.overlap import Memo, Overlap, reached
 from snap._compiler.analysis.linear.values import Frame, Position, Values, called
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
-from snap._compiler.ir.effects import Effect, effects
+from snap._compiler.ir.effects import Effect, effects, passed
 from snap._compiler.ir.engines import Engine
 from snap._compiler.ir.types import Level
 from snap._compiler.ir.walk import bodies, bytes_of, callees, children, expressions, own_expressions, statements
 from snap._compiler.sync.conflicts.arrays import Use, first_uses, handed, nested_stages, reused, sizes, written
-from snap._compiler.sync.conflicts.loops import assigned, copies_in_turn, cycling, growing, writes
+from snap._compiler.sync.conflicts.loops import Setting, assigned, copies_in_turn, cycling, growing, writes
 from snap._compiler.sync.conflicts.tokens import Here, Name, ObjectKey
-from snap._compiler.sync.conflicts.touches import Touching
 from snap._compiler.sync.pipelines.lower import Pipelined
 from snap.diag.span import Span
 
@@ -34,7 +33,7 @@ class LoopText:
 
     assigned: set[int]
     growing: dict[int, int]
-    cycling: dict[int, ir.Body]
+    cycling: dict[int, tuple[Setting, ...]]
     copies_in_turn: bool
 
 
@@ -67,11 +66,11 @@ class Declared:
         for s in body:
             match s:
                 case ir.DeclareShared():
-                    obj = (frame, s.obj.uid)
-                    self.add(frame, s.handle, obj, (), False)
-                    self.shared[obj] = s
+                    new: ObjectKey = (frame, s.obj.uid)
+                    self.add(frame, s.handle, new, (), False)
+                    self.shared[new] = s
                     low = offset + s.obj.offset
-                    self.ranges[obj] = (low, low + bytes_of(s.obj))
+                    self.ranges[new] = (low, low + bytes_of(s.obj))
                 case ir.Partition() | ir.Claim():
                     obj = self.objects[frame, s.handle.obj.uid]
                     self.add(frame, s.handle, obj, self.names[frame, s.base.uid], isinstance(s, ir.Claim))
@@ -84,10 +83,8 @@ class Declared:
 
     def _call(self, frame: Frame, offset: int, s: ir.Call) -> None:
         inside = called(frame, s.number)
-        for p, a, handle in zip(s.function.params, s.args, s.handles):
-            if isinstance(p, ir.MemParam):
-                obj = self.objects[frame, a.obj.uid]
-                self.add(inside, p.handle, obj, self.names[frame, handle.uid], False)
+        for p, a, handle in passed(s):
+            self.add(inside, p.handle, self.objects[frame, a.obj.uid], self.names[frame, handle.uid], False)
         self.enter(inside, offset + s.smem_offset, s.function.body)
 
 
@@ -132,7 +129,7 @@ class Context:
     @property
     def first_uses(self) -> dict[int, Span]:
         """Where each array is touched first."""
-        return self._once(("first",), lambda: first_uses(self.function))
+        return self.once(("first",), lambda: first_uses(self.function))
 
     def deeds(self, s: ir.Stmt) -> tuple[list[ir.Expr], list[Effect]]:
         """What it reads, and what it does besides, that can be in conflict: registers matter where wgmma use them."""
@@ -162,7 +159,7 @@ class Context:
                 return None
 
     def loop(self, s: ir.While | ir.For) -> LoopText:
-        return self._once(("loop", s.number), lambda: self._loop(s))
+        return self.once(("loop", s.number), lambda: self._loop(s))
 
     def _loop(self, s: ir.While | ir.For) -> LoopText:
         given = assigned(s)
@@ -171,12 +168,9 @@ class Context:
         return LoopText(given, grown, around, in_turn)
 
     def writes(self, s: ir.For) -> bool:
-        return self._once(("writes", s.number), lambda: writes(s, self._once(("writes",), dict)))
+        return self.once(("writes", s.number), lambda: writes(s, self.once(("writes",), dict)))
 
-    def touching(self) -> Touching:
-        return Touching(self, self._once(("touching",), dict))
-
-    def _once(self, asked: tuple, answer):
+    def once(self, asked: tuple, answer):
         found = self._kept.get(asked)
         if found is None:
             found = self._kept[asked] = answer()
@@ -244,7 +238,7 @@ def context_of(function: synced.Function, pipelined: Pipelined | None = None) ->
         unsettled=frozenset(uid for one in pipelined.lagging for uid in one.waits),
         background=frozenset(a.view.obj.uid for a in by_units if a is not None),
         reached=frozenset(reached(function.body))
-        if clustered and function.place.held(Level.BLOCK).count != 1
+        if clustered and function.place[Level.BLOCK].count != 1
         else frozenset(),
         reused=frozenset(reused(every)),
         written={((), uid): span for uid, span in written(every).items()},

@@ -9,7 +9,6 @@ Non-goals: which pairs conflict.
 from __future__ import annotations
 
 from enum import Enum, auto
-from typing import TYPE_CHECKING
 
 from snap._compiler.analysis.linear.values import Frame, called
 from snap._compiler.ir import nodes as ir
@@ -18,12 +17,10 @@ from snap._compiler.ir.effects import effects
 from snap._compiler.ir.engines import Engine
 from snap._compiler.ir.operations import COLLECTIVES, MemoryOrder
 from snap._compiler.ir.walk import bodies, expressions
+from snap._compiler.sync.conflicts.context import Context
 from snap._compiler.sync.conflicts.place import into_roles
 from snap._compiler.sync.conflicts.tokens import ObjectKey, Token, registers
 from snap.record import record
-
-if TYPE_CHECKING:
-    from snap._compiler.sync.conflicts.context import Context
 
 
 class ActsOn(Enum):
@@ -54,7 +51,7 @@ class Touches:
     begins: bool
 
 
-_ACTS = {
+_ACTS: dict[type, frozenset[ActsOn]] = {
     **dict.fromkeys((synced.Sync, synced.AsyncCommit), frozenset((ActsOn.IN_FLIGHT,))),
     **dict.fromkeys((ir.Break, ir.Continue), frozenset((ActsOn.LEAVES_LOOP,))),
     ir.Return: frozenset((ActsOn.RETURNS,)),
@@ -62,10 +59,11 @@ _ACTS = {
 
 
 class Touching:
-    """The answers about a function's statements; those that are known, the walks of a context share."""
+    """Answer for a function's statements.  All walks of one context share the answers."""
 
-    def __init__(self, context: Context, known: dict[tuple[Frame, int], Touches]):
-        self.context, self.known = context, known
+    def __init__(self, context: Context):
+        self.context = context
+        self.known: dict[tuple[Frame, int], Touches] = context.once(("touching",), dict)
 
     def of(self, frame: Frame, s: ir.Stmt) -> Touches:
         found = self.known.get((frame, s.number))

@@ -17,7 +17,7 @@ from snap._compiler.ir.numbering import Numbers
 from snap._compiler.ir.rewrite import with_bodies
 from snap._compiler.ir.walk import statements
 from snap._compiler.sync.pipelines.channels import Channel
-from snap._compiler.sync.pipelines.counting import bytes_of
+from snap._compiler.sync.pipelines.counting import box_bytes
 from snap._compiler.sync.pipelines.lowered import Additions, Pipelined
 from snap._compiler.sync.pipelines.producer_consumer import ProducerConsumer
 from snap._compiler.sync.pipelines.turns import Turns, takes_turns
@@ -60,9 +60,8 @@ class _Lowering:
                 continue
             out += self.added.before.get(s.number, ())
             counted = self.added.loads.get(s.number)
-            if counted is not None and not counted.announced:
-                size = bytes_of(s, {s.tile.access.view.obj.uid})
-                out.append(synced.MBarrierExpect(counted.barrier, counted.slot, size, s.place, span=s.span))
+            if isinstance(s, ir.BoxCopy) and counted is not None and not counted.announced:
+                out.append(synced.MBarrierExpect(counted.barrier, counted.slot, box_bytes(s), s.place, span=s.span))
             if takes_turns(s):
                 out.append(self.turns.unit(s))
             if isinstance(s, ir.Turn):
@@ -70,10 +69,10 @@ class _Lowering:
                 out += [*wait, *self.body(s.body), *arrive]
                 continue
             new = self.statement(s)
-            if k in begin:
+            if k in begin and isinstance(new, ir.Wgmma):
                 new = synced.fenced(new)
             out.append(new)
-            if multiplies[k] and (not multiplies[k + 1] or k + 1 in begin):
+            if isinstance(s, ir.Wgmma) and (not multiplies[k + 1] or k + 1 in begin):
                 out.append(synced.AsyncCommit(Engine.PRODUCTS, s.place, span=s.span))
             if isinstance(s, ir.BoxCopy) and not s.is_load:  # a group of its own: the next one may have to wait for it
                 out.append(synced.AsyncCommit(Engine.BOXES, s.place, span=s.span))

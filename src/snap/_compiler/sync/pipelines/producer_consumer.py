@@ -20,7 +20,7 @@ from snap._compiler.ir.types import BLOCK1, THREAD1, Level, Place, Privilege
 from snap._compiler.ir.walk import bodies, statements
 from snap._compiler.sync.barriers.terms import as_i32, binary, counted_up, number, read
 from snap._compiler.sync.pipelines.channels import LOOPS, Channel, Episode, Fill, Leaf
-from snap._compiler.sync.pipelines.counting import bytes_of, groups_of
+from snap._compiler.sync.pipelines.counting import bytes_of, groups_of, total
 from snap._compiler.sync.pipelines.lowered import Additions, ByteCount, Lagging, Pipelined, release
 from snap._compiler.sync.pipelines.uses import Role
 from snap.diag.error import Diagnostic, Label, SnapError
@@ -35,9 +35,8 @@ class ProducerConsumer:
     def __init__(self, function: synced.Function, added: Additions, pipelined: Pipelined):
         self.function, self.added, self.pipelined = function, added, pipelined
         place = function.place
-        held = place.held(Level.THREAD)
-        self.threads = None if held is None else held.count
-        self.blocks = 1 if place.held(Level.CLUSTER) is None else place.held(Level.BLOCK).count
+        self.threads = place.known(Level.THREAD)
+        self.blocks = 1 if place.held(Level.CLUSTER) is None else place.known(Level.BLOCK)
         self.anew = _declared_anew(function.body)
 
     def channel(self, channel: Channel) -> None:
@@ -55,13 +54,14 @@ class ProducerConsumer:
             self._barrier(f"{stem}_{name}", channel, e, f) for name, e, f in zip(names, episodes, episodes[1:])
         ]
         released = channel.releases_slots and not channel.goes_round
-        ends.append(self._barrier(f"{stem}_empty", channel, episodes[-1], episodes[0]) if released else None)
-        lag = _lag(channel) if ends[-1] is not None else 0
+        empty = self._barrier(f"{stem}_empty", channel, episodes[-1], episodes[0]) if released else None
+        ends.append(empty)
+        lag = _lag(channel) if released else 0
         lagging: Lagging | None = None
         for fill in channel.fills:
             fill_number = self._fill_number(channel, fill)
-            if lag and lagging is None:
-                lagging = self._lagging(channel, fill, ends[-1], lag)
+            if lag and lagging is None and empty is not None:
+                lagging = self._lagging(channel, fill, empty, lag)
             for k in range(len(fill.episodes)):
                 self._episode(channel, fill, k, ends, fill_number, lagging)
         if lagging is not None:
@@ -98,7 +98,7 @@ class ProducerConsumer:
     def _fill_number(self, channel: Channel, fill: Fill) -> ir.Expr:
         """Which fill of the channel's lifetime this is; a plain array's are counted here."""
         if fill.scope is not None:
-            return as_i32(fill.scope.fill)
+            return as_i32(fill.scope.number_of_fill)
         span = channel.declared.span
         if not channel.repeated:
             return number(0, span)
@@ -274,8 +274,7 @@ class ProducerConsumer:
     ) -> tuple[list[ir.Stmt], list[ir.Stmt]]:
         """What stands before the loads, and behind them."""
         objects = {o.uid for o in channel.objects}
-        counts = [bytes_of(leaf.statement, objects) for leaf in e.leaves]
-        known = None if None in counts else sum(counts)
+        known = total(bytes_of(leaf.statement, objects) for leaf in e.leaves)
         for leaf in e.leaves:
             for s in statements((leaf.statement,)):
                 if isinstance(s, ir.BoxCopy) and s.is_load and s.tile.access.view.obj.uid in objects:
@@ -312,7 +311,8 @@ class ProducerConsumer:
 
     def _release_slots(self, lagging: Lagging, fill_number: ir.Expr, span: Span) -> list[ir.Stmt]:
         lag, last = lagging.lag, lagging.channel.fills[0].episodes[-1]
-        groups = sum(groups_of(leaf.statement) for leaf in last.leaves)
+        groups = total(groups_of(leaf.statement) for leaf in last.leaves)
+        assert groups is not None  # `_lag` has counted them
         wait = self._products_ended(lagging.channel, last, lag * groups, span)
         lagging.waits.add(wait.point.uid)
         used = ir.Assign(ir.VarTarget(lagging.used, span=span), binary("+", fill_number, 1, span), span=span)
@@ -344,7 +344,7 @@ class ProducerConsumer:
         return self._wait(channel, e, (Wait.PRODUCTS, younger), text, who, span)
 
     def _wait(
-        self, channel: Channel, e: Episode, wait: tuple[str, int], text: str, who: tuple[str, str], span: Span
+        self, channel: Channel, e: Episode, wait: tuple[Wait, int], text: str, who: tuple[str, str], span: Span
     ) -> synced.Sync:
         """`who`: what is waited for, and who waits."""
         arrivals, waiters = who
@@ -413,7 +413,7 @@ def _lag(channel: Channel) -> int:
     if any(leaf.inside is not None for f in channel.fills for leaf in f.episodes[-1].leaves):
         return 0
     each = [[groups_of(leaf.statement) for leaf in f.episodes[-1].leaves] for f in channel.fills]
-    if not all(all(groups) for groups in each) or len({sum(groups) for groups in each}) != 1:
+    if not all(all(groups) for groups in each) or len(set(map(total, each))) != 1:
         return 0
     wanted = 1 if channel.lag is None else channel.lag
     return min(wanted, channel.depth - 1)

@@ -11,6 +11,7 @@ for because of their registers (graph.py).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from snap._compiler.analysis.linear.trips import loop_values
 from snap._compiler.ir import nodes as ir
@@ -79,8 +80,8 @@ class _Flow(Forward[Younger]):
             case synced.AsyncCommit(Engine.PRODUCTS):
                 ended = state.ended if state.ended in (None, OVER) else state.ended + 1
                 return Younger(ended, 0 if state.open else None if state.now is None else state.now + 1)
-            case synced.Sync(point) if point.younger(Wait.PRODUCTS) is not None:
-                return self._wait(s, point, state)
+            case synced.Sync(point) if (younger := point.younger(Wait.PRODUCTS)) is not None:
+                return self._wait(s, younger, state)
             case _:
                 return state
 
@@ -106,13 +107,13 @@ class _Flow(Forward[Younger]):
         self.in_role = False
         return self.joined(ends if own else [state, *ends], s)
 
-    def _wait(self, s: synced.Sync, point: synced.SyncPoint, state: Younger) -> Younger:
-        if point.uid in self.one.waits:
+    def _wait(self, s: synced.Sync, younger: int, state: Younger) -> Younger:
+        if s.point.uid in self.one.waits:
             self.own[s.number] = state.ended
             return Younger(state.now)
-        if point.uid in self.unsettled:
+        if s.point.uid in self.unsettled:
             return state
-        if state.ended is not None and state.ended >= point.younger(Wait.PRODUCTS):
+        if state.ended is not None and state.ended >= younger:
             state = replace(state, ended=OVER)
         return self._ridden(s, s.place, state)
 
@@ -135,14 +136,14 @@ def _waits_first(body: ir.Body) -> ir.Body:
         s = with_bodies(s, _waits_first)
         if isinstance(s, ir.Group) and s.privilege.level is Level.THREAD:
             at = next((k for k, x in enumerate(s.body) if not isinstance(x, ir.Declare)), len(s.body))
-            if at < len(s.body) and _only_waits(s.body[at]):
-                out.append(replace(s.body[at], place=s.outer))
+            if at < len(s.body) and _only_waits(wait := s.body[at]):
+                out.append(replace(wait, place=s.outer))
                 s = replace(s, body=(*s.body[:at], *s.body[at + 1 :]))
         out.append(s)
     return tuple(out)
 
 
-def _only_waits(s: ir.Stmt) -> bool:
+def _only_waits(s: ir.Stmt) -> TypeGuard[synced.Sync]:
     return (
         isinstance(s, synced.Sync)
         and s.point.kind == PointKind.THREAD
@@ -169,7 +170,7 @@ def _rewritten(body: ir.Body, one: Lagging, flow: _Flow, role: tuple[int, int] |
             out.append(replace(s, cases=cases))
             continue
         out.append(with_bodies(s, lambda b: _rewritten(b, one, flow, role, numbers)))
-        if flow.riding.get(s.number):
+        if isinstance(s, (synced.Sync, ir.Group)) and flow.riding.get(s.number):
             out += numbers.given(_given(s, one, role))
     return tuple(out)
 

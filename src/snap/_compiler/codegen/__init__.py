@@ -191,7 +191,7 @@ def _global_fences(functions: list[synced.Function]) -> bool:
     return bool(boxes & threads)
 
 
-def _touched(function: synced.AnyFunction, known: dict[int, tuple[set[int], set[int]]]) -> tuple[set[int], set[int]]:
+def _touched(function: ir.AnyFunction, known: dict[int, tuple[set[int], set[int]]]) -> tuple[set[int], set[int]]:
     """The objects that boxes are copied to or from, and those of global memory, or of other blocks, that threads touch
     element by element, calls entered.  Where boxes are loaded from memory that is not const, threads may write it.
     """

@@ -183,7 +183,7 @@ PASSES = (
 GATE = 1 + max(k for k, one in enumerate(PASSES) if one.refuses)
 
 
-OnPass = Callable[[str, synced.AnyFunction, Stage], None]
+OnPass = Callable[[str, ir.AnyFunction, Stage], None]
 
 
 def synchronize(function: ir.Function, seen: OnPass | None = None) -> synced.Function:
@@ -206,15 +206,15 @@ def _run(passes: tuple[Pass, ...], program: Any, seen: OnPass | None = None) -> 
         for one in passes:
             program = one.run(program, numbers)
             for look in shown:
-                look(one.name, program if isinstance(program, synced.AnyFunction) else program.function, one.stage)
+                look(one.name, program if isinstance(program, ir.AnyFunction) else program.function, one.stage)
     return program
 
 
-def dependence_graph(function: ir.Function) -> tuple[synced.AnyFunction, tuple[Dependence, ...]]:
+def dependence_graph(function: ir.Function) -> tuple[ir.AnyFunction, tuple[Dependence, ...]]:
     """The graph of a function's accesses, to be drawn: the program with all that was put in, before roles are taken
     apart, and the dependences that were found, each with the points that order it.
     """
-    shown: dict[str, synced.AnyFunction] = {}
+    shown: dict[str, ir.AnyFunction] = {}
     synchronize(function, lambda name, program, _: shown.update({name: program}))
     planned = _run(PASSES[:GATE], function)
     return shown["release slots"], dependences(planned.graph, planned.marks)
@@ -243,7 +243,7 @@ def _without_callees(function: ir.Function) -> ir.Function:
     return replace(function, body=_hollow(function.body, {}))
 
 
-def _hollow(body: ir.Body, empty: dict[int, synced.AnyFunction]) -> ir.Body:
+def _hollow(body: ir.Body, empty: dict[int, ir.AnyFunction]) -> ir.Body:
     def hollow(s):
         if not isinstance(s, ir.Call):
             return with_bodies(s, lambda inner: _hollow(inner, empty))

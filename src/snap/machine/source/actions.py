@@ -86,7 +86,7 @@ class Actions(Expressions):
         handle = s.handle
         if handle.disjoint:
             self.claims[handle.uid] = ((handle.uid, handle.privilege, s.place.privilege),)
-        elif not self.stepwise and handle.uid in self.function.watched:
+        elif isinstance(self.function, ir.Function) and not self.stepwise and handle.uid in self.function.watched:
             part = Watched(handle.uid)
             self.claims[handle.uid] = ((part, handle.privilege, s.place.privilege),)
             if s.place.privilege.level is not Level.GRID or self.function.cooperative:

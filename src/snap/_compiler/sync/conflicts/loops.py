@@ -10,7 +10,7 @@ from snap._compiler.analysis.linear import forms
 from snap._compiler.analysis.linear.forms import Form
 from snap._compiler.analysis.linear.trips import loop_values
 from snap._compiler.analysis.linear.values import is_integer
-from snap._compiler.ir import effects, synced
+from snap._compiler.ir import effects
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.engines import Engine
 from snap._compiler.ir.operations import COLLECTIVES
@@ -141,7 +141,7 @@ def few(s: ir.Stmt) -> range | None:
     return values if values is not None and 2 <= len(values) <= MOST_VALUES else None
 
 
-def writes(of: ir.For | synced.AnyFunction, known: dict[int, bool]) -> bool:
+def writes(of: ir.For | ir.AnyFunction, known: dict[int, bool]) -> bool:
     """Whether something in a loop or a function, calls included, writes memory or orders it, or takes a stage of a
     pipeline, by which earlier fills become older.  `known` keeps what has been found of functions.
     """

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections import Counter
 
 from snap._compiler.ir import nodes as ir
-from snap._compiler.ir import synced
 from snap._compiler.ir.effects import Effect, begins, effects, loads, passed
 from snap._compiler.ir.engines import Engine
 from snap._compiler.ir.operations import MemoryOrder
@@ -39,7 +38,7 @@ def nested_too_deep(s: ir.For | ir.While) -> SnapError:
     return SnapError(Diagnostic("SNAP017", message, s.span, help="use one loop and divide its counter"))
 
 
-def orders_nothing(function: synced.AnyFunction) -> bool:
+def orders_nothing(function: ir.AnyFunction) -> bool:
     every = [s for f in callees(function) for s in statements(f.body)]
     if not all(type(s) in _HARMLESS for s in every):
         return False

@@ -15,7 +15,6 @@ from __future__ import annotations
 from typing import Any
 
 from snap._compiler.ir import nodes as ir
-from snap._compiler.ir import synced
 from snap._compiler.ir.effects import Extent, effects
 from snap._compiler.ir.engines import Engine
 from snap._compiler.ir.hardware import WARP
@@ -40,11 +39,11 @@ def inline_calls(function: ir.Function, numbers: Numbers, every: bool = False) -
 # ---- which calls ----------------------------------------------------------------------------------------------------
 
 
-def _is_wanted(function: synced.AnyFunction, every: bool) -> bool:
+def _is_wanted(function: ir.AnyFunction, every: bool) -> bool:
     return function.place.levels[0][1].count is not None and (every or must_be_inlined(function))
 
 
-def must_be_inlined(function: synced.AnyFunction) -> bool:
+def must_be_inlined(function: ir.AnyFunction) -> bool:
     """Whether the function, or one that it calls, holds what is synchronized over the whole kernel."""
     return any(_needs_the_kernel(s) for f in callees(function) for s in statements(f.body))
 
@@ -288,7 +287,7 @@ class _Inliner:
         inside = ir.Group(Privilege(level, place.known(level)), s.place, place, self.body(body, names), span=s.span)
         return [*before, inside, *after]
 
-    def _is_wanted(self, function: synced.AnyFunction) -> bool:
+    def _is_wanted(self, function: ir.AnyFunction) -> bool:
         if function.uid not in self._wanted:
             self._wanted[function.uid] = _is_wanted(function, self._every)
         return self._wanted[function.uid]
@@ -362,7 +361,7 @@ def _changed_arguments(s: ir.Call) -> set[int]:
     return changed | {param.var.uid for param, uid in by_value if isinstance(param, ir.ValueParam) and uid in written}
 
 
-def _changed(function: synced.AnyFunction) -> set[int]:
+def _changed(function: ir.AnyFunction) -> set[int]:
     """Variables that the function may give another value; those that asynchronous wgmma read stay as they are
     longer than the function runs.
     """

@@ -32,7 +32,7 @@ SOUND = {
     "machine/schedule/spoken.py": (2, "acquires of a launch, which its table holds"),
     "machine/schedule/races.py": (3, "copies in flight, kept by the entries that name them"),
     "machine/reference.py": (2, "programs, kept by the lanes under that key"),
-    "machine/source/statements.py": (5, "expressions of the function that is translated"),
+    "machine/source/control.py": (5, "expressions of the function that is translated"),
 }
 
 # The same of the other folders, by file; the library's arrays are held by the calls that are written down.

@@ -112,10 +112,10 @@ def argument(param: ir.Param, value: Any) -> object:
         return array
     if isinstance(param.var.type, Vector):
         return tuple(_constant(part, param.var.type.elem) for part in value)
-    return _constant(value, param.var.type)
+    return _constant(value, scalar_of(param.var.type))
 
 
-def _constant(value: object, type: Scalar) -> np.generic:
+def _constant(value: Any, type: Scalar) -> np.generic:
     if isinstance(value, np.generic) and value.dtype.kind not in "biuf":  # bf16 of ml_dtypes
         value = float(value)
     return constant(value, type)

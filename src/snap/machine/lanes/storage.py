@@ -394,10 +394,8 @@ class StorageView:
         cells = np.ascontiguousarray(self.cells(lin), np.intp)
         return Prepared(cells, bounds, base, top, False)
 
-    def _start(self, p: Prepared | None, shifts: tuple) -> int | None:
+    def _start(self, p: Prepared, shifts: tuple) -> int | None:
         """Where the window begins that `p.lin` addresses; None unless all of it is inside."""
-        if p is None:
-            return None
         start = p.base
         for (low, high, limit, step), shift in zip(p.bounds, shifts):
             if shift is not None:
@@ -409,11 +407,11 @@ class StorageView:
             return None
         return start * self.width
 
-    def _start_of_prefix(self, p: Prepared | None, m, shifts: tuple) -> tuple[int, int]:
+    def _start_of_prefix(self, p: Prepared, m, shifts: tuple) -> tuple[int, int]:
         """Where consecutive elements begin, and how many there are, if the first lanes are the active ones (a guard
         such as `i < n`); else 0, 0.
         """
-        if m is None or p is None or not p.run or len(p.bounds) > 1:
+        if m is None or not p.run or len(p.bounds) > 1:
             return 0, 0
         active = self.lanes.full(m).ravel()
         count = int(np.count_nonzero(active))
@@ -423,7 +421,9 @@ class StorageView:
         return start, count
 
     def fetch(self, p: Prepared | None, m, *shifts):
-        """What `load` gives, or None where the careful way must be gone."""
+        """Load what `p` addresses, or return None: the index must then be checked lane by lane."""
+        if p is None:
+            return None
         start = self._start(p, shifts)
         if start is None:
             start, count = self._start_of_prefix(p, m, shifts)
@@ -449,7 +449,7 @@ class StorageView:
 
     def put(self, p: Prepared | None, m, value, *shifts) -> bool:
         """`store`; False where the careful way must be gone."""
-        if self.several or self.shadow is not None:
+        if p is None or self.several or self.shadow is not None:
             return False
         start: int | None
         if m is not None:

@@ -12,6 +12,7 @@ import random
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -129,7 +130,7 @@ def _ending_together(lanes: WarpLanes, steps: Generator, end: FaultSite) -> Gene
 @dataclass(slots=True, eq=False)
 class Warp:
     lanes: WarpLanes
-    steps: Generator
+    steps: Generator[Any, Any, None]
     waits: list[tuple] = field(default_factory=list)
     gate: Gate | None = None
     answer: object = None
@@ -152,7 +153,7 @@ class Schedule(MachineLaunch):
     """Who runs next, and who waits."""
 
     def __init__(
-        self, kernel: synced.Function, blocks: int, threads: int, blocks_per_cluster: int | None, rng: random.Random
+        self, kernel: synced.AnyFunction, blocks: int, threads: int, blocks_per_cluster: int | None, rng: random.Random
     ):
         super().__init__(blocks, threads, blocks_per_cluster)
         self.kernel, self.rng = kernel, rng
@@ -425,17 +426,17 @@ class Schedule(MachineLaunch):
 
     def _stuck(self, at_gates: list[Warp], count: int) -> None:
         """Warps wait for what never comes: the first says so, the others say where they are."""
-        gates = list({id(w.gate): w.gate for w in at_gates}.values())
+        gates = list({id(w.gate): w.gate for w in at_gates if w.gate is not None}.values())
         first = at_gates[0]
-        secondary = tuple((gate.site.span, gate.why()) for gate in gates[1:4])
+        secondary = tuple((gate.where.span, gate.why()) for gate in gates[1:4])
         raise MachineError(
             FaultKind.BARRIER_MISMATCH,
             gates[0].why(),
-            gates[0].site.span,
+            gates[0].where.span,
             first.lanes.number,
             int(first.lanes.thread[0, 0]),
             secondary=secondary,
-            note=f"this is for `{gates[0].site.name}`; {count} warps wait and nothing is in flight",
+            note=f"this is for `{gates[0].where.name}`; {count} warps wait and nothing is in flight",
         )
 
 

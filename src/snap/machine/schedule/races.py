@@ -117,7 +117,7 @@ class RaceLog:
                     for e in entries
                     if not forgets
                     or e.segment.phase >= phases[e.segment.block]
-                    or (e.departs and e.copy.open)
+                    or (e.departs and e.copy is not None and e.copy.open)
                     or e.token
                 ]
             )

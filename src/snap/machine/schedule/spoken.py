@@ -101,6 +101,8 @@ class Promises:
             members = members[-MOST_ATOMICS:]
             for k, (b, j) in enumerate(members):
                 for a, i in members[:k]:
+                    if a.spoken is None or b.spoken is None:
+                        continue
                     first, second = (a.spoken, int(a.segment.threads[i])), (b.spoken, int(b.segment.threads[j]))
                     one = a.segment.block == b.segment.block and first[1] == second[1]
                     if one or (a.site, b.site) in told or not a.spoken.apart(b.spoken):

@@ -280,7 +280,7 @@ class WarpLanes(Lanes, RegisterFile):
         cells: np.ndarray,
         lanes: np.ndarray,
         width: int,
-        kind: int,
+        kind: LogKind,
         site: FaultSite,
         copy: Flight | None = None,
         lands: bool = False,

@@ -13,19 +13,19 @@ import numpy as np
 
 from snap.ptx.errors import PtxFaultKind
 from snap.ptx.instructions.operations import lookup
+from snap.ptx.machine.lanes import GONE, WITH_WARP, Lanes, Step
 from snap.ptx.machine.memory import Fault
 from snap.ptx.program.resolve import Both, Instruction, both
 from snap.ptx.text.types import DTYPE
 
 if TYPE_CHECKING:
-    from snap.ptx.machine.threads import Lanes, Machine, Step
+    from snap.ptx.machine.threads import Machine
 
 WARP = 32
 
 
 def together(m: Machine, lanes: Lanes, mask: np.ndarray, pc: int) -> Lanes:
     """Those whose members have all come; the others wait at this instruction."""
-    from snap.ptx.machine.threads import GONE, WITH_WARP
 
     mask = np.broadcast_to(mask, lanes.shape).astype(np.uint64)
     warps = len(m.since)

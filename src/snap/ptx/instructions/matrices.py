@@ -16,12 +16,13 @@ from snap.ptx.errors import PtxFaultKind
 from snap.ptx.instructions.collectives import together
 from snap.ptx.instructions.rounding import one_nan
 from snap.ptx.instructions.sums import added, rule
+from snap.ptx.machine.lanes import WITH_WARP, Lanes, Step
 from snap.ptx.machine.memory import WINDOW, WINDOW_BITS, Fault
 from snap.ptx.program.resolve import Constant, Instruction, Operand, Several, listed
 from snap.ptx.text.types import DTYPE
 
 if TYPE_CHECKING:
-    from snap.ptx.machine.threads import Lanes, Machine, Step
+    from snap.ptx.machine.threads import Machine
 
 WARP, GROUP = 32, 128
 FULL = np.array([0xFFFFFFFF], np.uint32)
@@ -311,7 +312,6 @@ def _tile(
 # releases the tiles for all of them.
 def _all_warps(m: Machine, lanes: Lanes, pc: int) -> Lanes:
     """Those of warpgroups of which all warps have come; the others wait."""
-    from snap.ptx.machine.threads import WITH_WARP
 
     group = lanes // GROUP
     come = np.bincount(group, minlength=len(m.lane) // GROUP + 1)[group] == GROUP

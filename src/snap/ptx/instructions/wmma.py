@@ -26,13 +26,14 @@ from snap.ptx.instructions.accesses import loaded, stored
 from snap.ptx.instructions.collectives import together
 from snap.ptx.instructions.matrices import BITS_OF, EXACT, FULL, WARP, Sums, decoded, whole
 from snap.ptx.instructions.sums import added, rule
+from snap.ptx.machine.lanes import Lanes, Step
 from snap.ptx.machine.memory import Fault
 from snap.ptx.program.resolve import Instruction, listed
 from snap.ptx.text.types import DTYPE
 from snap.record import record
 
 if TYPE_CHECKING:
-    from snap.ptx.machine.threads import Lanes, Machine, Step
+    from snap.ptx.machine.threads import Machine
 
 SPACES = {"global": "global", "shared": "shared", "shared::cta": "shared"}
 SMALL, OWN = frozenset(("f16", "bf16", "s8", "u8")), {"m16n16k8": "tf32", "m8n8k4": "f64"}  # whose shape is its own

@@ -24,8 +24,9 @@ from snap.ptx.environment.words import Word
 from snap.ptx.instructions import accesses
 from snap.ptx.machine.drawn import Drawn
 from snap.ptx.machine.in_flight import FEWER, LINE, MANY, WEAK, Flight, RegisterKey, by_line
+from snap.ptx.machine.lanes import WARP, Lanes, Shape, Step
 from snap.ptx.machine.memory import WINDOW, WINDOW_BITS, Memory
-from snap.ptx.machine.threads import CONTROL, TOGETHER, WARP, Lanes, Machine, Shape, Step
+from snap.ptx.machine.threads import CONTROL, TOGETHER, Machine
 from snap.ptx.program.resolve import (
     Address,
     Both,

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snap.ptx.machine.lanes import WARP, WITH_WARP, Lanes
+
 if TYPE_CHECKING:
-    from snap.ptx.machine.threads import Lanes, Machine
+    from snap.ptx.machine.threads import Machine
     from snap.ptx.machine.warps import StackMachine
 
 FARTHEST = 200  # instructions until others are drawn
@@ -29,7 +31,6 @@ class Drawn:
 
     def next(self, m: Machine, ready: np.ndarray) -> tuple[int, Lanes]:
         """Who goes on, and where."""
-        from snap.ptx.machine.threads import WARP, WITH_WARP
 
         some = np.flatnonzero(ready)
         first = int(some[self.random.integers(len(some))])

@@ -16,13 +16,15 @@ from snap._compiler.ir.hardware import MOST_BLOCK_SHARED
 from snap.ptx.errors import PtxFault, PtxFaultKind
 from snap.ptx.instructions.transfers import TensorMap
 from snap.ptx.machine.drawn import Drawn
+from snap.ptx.machine.lanes import Shape
+from snap.ptx.machine.loading import load
 from snap.ptx.machine.memory import GLOBAL, Memory
-from snap.ptx.machine.threads import Machine, Shape
+from snap.ptx.machine.threads import Machine
 from snap.ptx.machine.waiting import LIMIT
 from snap.ptx.machine.warps import StackMachine
 from snap.ptx.program.inject import with_control
 from snap.ptx.program.layout import of_kernel
-from snap.ptx.program.resolve import Function, Program, load, size_of
+from snap.ptx.program.resolve import Function, Program, size_of
 from snap.ptx.program.statics import statics
 from snap.ptx.text import tree
 from snap.ptx.text.grammar import parse

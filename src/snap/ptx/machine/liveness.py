@@ -24,11 +24,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snap.ptx.machine import reports
+from snap.ptx.machine.lanes import GONE, READY, Lanes
 from snap.ptx.machine.memory import Memory
 from snap.ptx.watch.observer import Watched
 
 if TYPE_CHECKING:
-    from snap.ptx.machine.threads import Lanes, Machine
+    from snap.ptx.machine.threads import Machine
 
 QUIET = 64  # turns without a change, after which it is worth looking
 PATIENT = 256  # turns until the warps are kept anew, doubled each time while memory stays still
@@ -107,18 +108,15 @@ class Liveness:
         return True
 
     def _able(self) -> np.ndarray:
-        from snap.ptx.machine.threads import READY
 
         return (self.machine.state.reshape(-1, WARP) == READY).any(axis=1)
 
     def _gone(self) -> np.ndarray:
-        from snap.ptx.machine.threads import GONE
 
         return self.machine.state == GONE
 
     def _compare(self, warps: np.ndarray) -> None:
         """again(w) for the warps that go on now; and whether all is dead."""
-        from snap.ptx.machine.threads import READY
 
         m, own = self.machine, self._own()
         if len(own) != len(self.kept):

@@ -14,7 +14,7 @@ import numpy as np
 
 from snap.diag.error import Label
 from snap.ptx.errors import PtxFault, PtxFaultKind, from_line
-from snap.ptx.instructions.barriers import CLUSTER, EVERYONE
+from snap.ptx.machine.lanes import AT_BARRIER, CLUSTER, EVERYONE, GONE, READY, WITH_WARP
 
 if TYPE_CHECKING:
     from snap.ptx.machine.threads import Machine
@@ -39,7 +39,6 @@ class WaitingThreads:
 
 def places(m: Machine, awaited: dict[int, tuple[tuple[int, int], int]] | None = None) -> list[WaitingThreads]:
     """Where everybody is who has not left, block after block.  awaited: who looks at which mbarrier, and where."""
-    from snap.ptx.machine.threads import AT_BARRIER, GONE, READY
 
     found: dict[tuple[int, int, int, int, tuple[int, int] | None], WaitingThreads] = {}
     lanes = np.flatnonzero(m.state != GONE)
@@ -71,7 +70,6 @@ def ranges(threads: list[int]) -> str:
 
 
 def _said(m: Machine, p: WaitingThreads) -> str:
-    from snap.ptx.machine.threads import AT_BARRIER, READY, WITH_WARP
 
     who = f"block {p.block}, {ranges(p.threads)}"
     plural = "" if len(p.threads) > 1 else "s"
@@ -108,7 +106,6 @@ def _mbarrier(m: Machine, block: int, key: tuple[int, int]) -> str:
 
 def dead(m: Machine) -> PtxFault:
     """Everybody waits, some in loops in which nothing changes."""
-    from snap.ptx.machine.threads import READY
 
     everyone = places(m, m.awaited)
     running = [p for p in everyone if p.state == READY]
@@ -162,7 +159,6 @@ def too_long(m: Machine, message: str, option: str = "limit") -> PtxFault:
 
 def parted(m: Machine, lanes: np.ndarray) -> PtxFault:
     """Threads of a warp that execute different barrier instructions, or of which some do not come; lanes: who came."""
-    from snap.ptx.machine.threads import GONE
 
     at = m.barriers.since_pc
     block = m.where(lanes[0])[0]
@@ -212,7 +208,6 @@ def _report(
 
 def _why(m: Machine, first: WaitingThreads, block: list[WaitingThreads]) -> tuple[PtxFaultKind, str, str]:
     """Kind, message and a way out, from the threads of the first block that waits."""
-    from snap.ptx.machine.threads import AT_BARRIER, GONE, WITH_WARP
 
     left = int((m.state.reshape(m.shape.blocks, -1)[first.block] == GONE)[: m.shape.threads].sum())
     gone = f", and {left} of the block have left" if left else ""

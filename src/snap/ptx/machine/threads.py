@@ -13,17 +13,19 @@ these have come.  What nobody can continue is reported with where everybody wait
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from snap.machine import watching
 from snap.ptx.errors import PtxFault, PtxFaultKind
 from snap.ptx.instructions.barriers import Barriers
+from snap.ptx.instructions.dispatch import made
 from snap.ptx.instructions.products import ProductsInFlight
 from snap.ptx.machine import reports
 from snap.ptx.machine.drawn import Drawn
+from snap.ptx.machine.lanes import GONE, READY, WARP, WITH_WARP, Lanes, Shape, Step
 from snap.ptx.machine.liveness import Liveness
 from snap.ptx.machine.memory import BLOCK_BITS, GLOBAL, WINDOW, Fault, Memory
 from snap.ptx.machine.waiting import Waiting
@@ -50,33 +52,11 @@ from snap.ptx.watch.counters import Counters
 from snap.ptx.watch.observer import Watch, Watched
 
 if TYPE_CHECKING:
-    from snap.ptx.instructions.transfers import Mbarrier, TensorMap
+    from snap.ptx.instructions.mbarriers import Mbarrier
+    from snap.ptx.instructions.transfers import TensorMap
 
-WARP = 32
-Lanes: TypeAlias = np.ndarray
-Step: TypeAlias = Callable[[Lanes], None]
-
-READY, AT_BARRIER, WITH_WARP, GONE = range(4)
 PATIENCE = 12  # every so many turns the thread that has waited longest is preferred
 PORTION = 8192  # lanes that go together through a stretch without branches: their registers stay in a core's cache
-
-
-@dataclass(slots=True)
-class Shape:
-    """Of a launch: blocks and threads in x, y and z; blocks of a cluster."""
-
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    cluster: int = 1
-    dynamic: int = 0
-
-    @property
-    def blocks(self) -> int:
-        return self.grid[0] * self.grid[1] * self.grid[2]
-
-    @property
-    def threads(self) -> int:
-        return self.block[0] * self.block[1] * self.block[2]
 
 
 def _targets(program: Program) -> frozenset[int]:
@@ -388,8 +368,6 @@ class Machine:
 
     def _made(self, one: Instruction, pc: int) -> Step:
         """A form that exists with operands that it cannot have (too few, an address for a number) is refused, too."""
-        from snap.ptx.instructions.beyond import made
-
         try:
             return self.waiting.watched(self.products.watched(made(self, one, pc), one, pc), one)
         except (AttributeError, IndexError, KeyError, TypeError, ValueError):

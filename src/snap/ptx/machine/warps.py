@@ -17,24 +17,13 @@ import numpy as np
 
 from snap.ptx.errors import PtxFault, PtxFaultKind
 from snap.ptx.instructions.barriers import Barriers
-from snap.ptx.instructions.beyond import target
+from snap.ptx.instructions.control import target
 from snap.ptx.machine import branching, reports
+from snap.ptx.machine.lanes import AT_BARRIER, GONE, WARP, WITH_WARP, Lanes, Shape, Step
 from snap.ptx.machine.livelock import Livelock
 from snap.ptx.machine.memory import Fault, Memory
 from snap.ptx.machine.states import WarpState, beginning, lanes_of
-from snap.ptx.machine.threads import (
-    AT_BARRIER,
-    CONTROL,
-    GONE,
-    TOGETHER,
-    WARP,
-    WITH_WARP,
-    Lanes,
-    Machine,
-    Shape,
-    Step,
-    portions,
-)
+from snap.ptx.machine.threads import CONTROL, TOGETHER, Machine, portions
 from snap.ptx.program.resolve import Code, Function, Instruction, Outside, Program
 from snap.ptx.watch import consistency
 from snap.ptx.watch.observer import Watched

@@ -58,7 +58,7 @@ __all__ = [
     "Function",
     "Instruction",
     "Program",
-    "load",
+    "resolved",
     "size_of",
 ]
 MANY, ROOM = 1 << 20, 1 << 28  # registers of one declaration, bytes of a variable
@@ -153,14 +153,9 @@ class Program:
     shared: tuple[SharedVariable, ...] = ()
 
 
-def load(module: tree.Module, strict: bool = False) -> Program:
-    """strict: an instruction that the machine does not have is an error now, and not when it is reached."""
-    program = _Loader(module).program()
-    if strict:
-        from snap.ptx.instructions.beyond import all_known
-
-        all_known(program)
-    return program
+def resolved(module: tree.Module) -> Program:
+    """Look up every name of a module."""
+    return _Loader(module).program()
 
 
 def size_of(v: tree.Variable) -> int:

@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snap.ptx.errors import PtxFaultKind
+from snap.ptx.machine.lanes import Lanes
 from snap.ptx.machine.memory import BLOCK_BITS, WINDOW, WINDOW_BITS, Fault
 from snap.ptx.program.layout import leaves
 from snap.ptx.program.operands import Address, Operand, Place, Register, Several, both, listed
 
 if TYPE_CHECKING:
-    from snap.ptx.machine.threads import Lanes, Machine
+    from snap.ptx.machine.threads import Machine
     from snap.ptx.program.resolve import Instruction, Program
 
 NUMBER, OPEN = "number", "open"  # derives from no variable; from several, or nobody knows

@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snap.ptx.machine.lanes import Lanes, Shape
+from snap.ptx.program.resolve import Constant
 from snap.ptx.watch.observer import Touch, Watch, joined
 
 if TYPE_CHECKING:
-    from snap.ptx.machine.threads import Lanes, Shape
     from snap.ptx.program.resolve import Function, Instruction, Program
 
 WARP = 32
@@ -162,8 +163,6 @@ def _conflicts(kind: Requests, t: Touch, matrix: bool, load: bool) -> None:
 
 def resources(program: Program, entry: Function, shape: Shape, shared: int) -> Resources:
     """barriers: as many as the text numbers, all 16 where a number is computed."""
-    from snap.ptx.program.resolve import Constant
-
     used = 0
     for one in program.instructions:
         if one.parts[0] in ("bar", "barrier") and not {"warp", "cluster"} & set(one.parts):

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snap.ptx.machine.lanes import Lanes
+
 if TYPE_CHECKING:
     from snap.ptx.errors import PtxFault
-    from snap.ptx.instructions.transfers import Mbarrier
+    from snap.ptx.instructions.mbarriers import Mbarrier
     from snap.ptx.machine.memory import Memory
-    from snap.ptx.machine.threads import Lanes, Machine
+    from snap.ptx.machine.threads import Machine
     from snap.ptx.program.resolve import Instruction
 
 BarrierKey = tuple[int, int]  # of an mbarrier: its block, and the byte of its shared memory

@@ -28,10 +28,11 @@ import numpy as np
 
 from snap.machine.schedule import clocks
 from snap.machine.schedule.clocks import Released, Segment
+from snap.ptx.machine.lanes import Lanes
 
 if TYPE_CHECKING:
-    from snap.ptx.instructions.transfers import Mbarrier
-    from snap.ptx.machine.threads import Lanes, Machine
+    from snap.ptx.instructions.mbarriers import Mbarrier
+    from snap.ptx.machine.threads import Machine
     from snap.ptx.program.resolve import Instruction
     from snap.ptx.watch.observer import BarrierKey
 

@@ -23,7 +23,8 @@ from snap.machine.lanes.lanes import FaultSite
 from snap.machine.schedule.endings import Endings, LateUse
 from snap.machine.schedule.races import ATOMIC, ATOMIC_READ, READ, WRITE, LoggedAccess, RaceLog
 from snap.ptx.errors import PtxFault, PtxFaultKind, from_line
-from snap.ptx.instructions.transfers import place
+from snap.ptx.instructions.mbarriers import place
+from snap.ptx.machine.lanes import AT_BARRIER, Lanes
 from snap.ptx.program.names import Names
 from snap.ptx.program.resolve import Constant
 from snap.ptx.watch.observer import Touch, Watch, joined
@@ -32,8 +33,8 @@ from snap.ptx.watch.order import Order, fence_of, scope_of
 if TYPE_CHECKING:
     from snap.machine.errors import Race
     from snap.machine.schedule.clocks import Segment
-    from snap.ptx.instructions.transfers import Mbarrier
-    from snap.ptx.machine.threads import Lanes, Machine
+    from snap.ptx.instructions.mbarriers import Mbarrier
+    from snap.ptx.machine.threads import Machine
     from snap.ptx.program.resolve import Instruction
     from snap.ptx.watch.observer import BarrierKey
 
@@ -426,7 +427,6 @@ class Races(Watch):
     # ---- what orders ------------------------------------------------------------------------------------------------
 
     def _barrier(self, one: Instruction, lanes: Lanes, touches: list[Touch]) -> None:
-        from snap.ptx.machine.threads import AT_BARRIER
 
         words = one.parts
         if "warp" in words:

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snap.diag.source import source_line
+from snap.ptx.machine.lanes import Lanes
 from snap.ptx.program.resolve import Code
 from snap.ptx.watch.observer import Touch, Watch
 from snap.ptx.watch.values import MEMORY, MemoryValues, RegisterValues, Values, shown_memory, shown_registers, watched
 
 if TYPE_CHECKING:
-    from snap.ptx.machine.threads import Lanes, Machine
+    from snap.ptx.machine.threads import Machine
     from snap.ptx.program.resolve import Instruction
 
 WARP = 32

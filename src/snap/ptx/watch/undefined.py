@@ -23,6 +23,7 @@ import numpy as np
 from snap.diag.error import Label
 from snap.ptx.errors import PtxFault, PtxFaultKind
 from snap.ptx.instructions import carries
+from snap.ptx.machine.lanes import Lanes
 from snap.ptx.program.layout import leaves
 from snap.ptx.program.operands import Address, Operand, Register, Several, both, listed
 from snap.ptx.watch.bounds import LOADS
@@ -30,7 +31,7 @@ from snap.ptx.watch.observer import Touch, Watch
 from snap.record import record
 
 if TYPE_CHECKING:
-    from snap.ptx.machine.threads import Lanes, Machine
+    from snap.ptx.machine.threads import Machine
     from snap.ptx.program.resolve import Instruction
 
 UNWRITTEN, DEFINED = -1, 0  # else one more than the address of the instruction that read a register that nobody wrote

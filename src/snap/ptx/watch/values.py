@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snap.ptx.machine.lanes import Lanes
+from snap.ptx.machine.reports import ranges
 from snap.ptx.program.names import Names
 from snap.ptx.program.operands import Address, Both, Negated, Operand, Register, Several
 from snap.ptx.text.types import BITS, DTYPE, seen
 
 if TYPE_CHECKING:
-    from snap.ptx.machine.threads import Lanes, Machine
+    from snap.ptx.machine.threads import Machine
     from snap.ptx.program.resolve import Function, Instruction, Program
     from snap.ptx.watch.observer import Touch
 
@@ -196,6 +198,4 @@ def _number(value: object) -> str:
 
 
 def _lanes(lanes: list[int]) -> str:
-    from snap.ptx.machine.reports import ranges
-
     return ranges(lanes).replace("thread", "lane", 1)

@@ -1,4 +1,4 @@
-"""What instructions do that reach beyond a thread's registers: memory, control, and threads together.
+"""Choose what executes an instruction: registers, memory, control, and threads together.
 
 Input: a machine and an instruction.  Output: a function of the lanes that execute it, made once.  What is not here, and
 not in operations.py, is refused by name when it is reached.
@@ -6,26 +6,23 @@ not in operations.py, is refused by name when it is reached.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from snap.ptx.errors import PtxError, PtxFaultKind
-from snap.ptx.instructions import accesses, calls, carries, collectives, matrices, transfers, wmma
+from snap.ptx.errors import PtxFaultKind
+from snap.ptx.instructions import accesses, calls, carries, collectives, control, matrices, mbarriers, wmma
 from snap.ptx.instructions.comparisons import COMBINE, comparison, half, split
 from snap.ptx.instructions.integers import by_table
 from snap.ptx.instructions.operations import lookup
+from snap.ptx.machine.lanes import Lanes, Step
 from snap.ptx.machine.memory import Fault
 from snap.ptx.program import refused
-from snap.ptx.program.resolve import Code, Instruction, Program, Register, Several, both, listed
-from snap.ptx.text.operand_types import forms, has_rows
+from snap.ptx.program.resolve import Instruction, Several, both, listed
 from snap.ptx.text.types import BITS, DTYPE
 
 if TYPE_CHECKING:
-    from snap.ptx.machine.threads import Lanes, Machine, Step
-
-Target = Callable[["Lanes"], np.ndarray]
+    from snap.ptx.machine.threads import Machine
 
 # Orders, hints and reservations.
 NOTHING = (
@@ -71,29 +68,6 @@ def _by_whole_warps(m: Machine, one: Instruction, pc: int) -> Step:
             act(lanes)
 
     return step
-
-
-def all_known(program: Program) -> None:
-    """PTX004 for the first instruction that the machine does not have, or not with these operands."""
-    from snap.ptx.machine.memory import Memory
-    from snap.ptx.machine.threads import Machine, Shape
-
-    for function in program.functions.values():
-        memory = Memory(1, 32, program.shared_bytes, program.local_bytes, function.parameter_bytes, 1)
-        m = Machine(program, function, Shape((1, 1, 1), (32, 1, 1)), memory)
-        for pc in range(function.start, function.end):
-            one = m.at = program.instructions[pc]
-            if has_rows(one.parts[0]) and not forms(one.parts):
-                raise PtxError(
-                    "PTX004",
-                    f"there is no instruction {one.name}{refused.why(one.parts)}",
-                    one.span,
-                    "not with these words",
-                )
-            try:
-                m._made(one, pc)
-            except Fault as fault:
-                raise PtxError("PTX004", fault.message, one.span, "not known here") from None
 
 
 # ---- what only computes ---------------------------------------------------------------------------------------------
@@ -217,83 +191,6 @@ def _lop3(m: Machine, one: Instruction, pc: int) -> Step | None:
     return step
 
 
-# ---- control --------------------------------------------------------------------------------------------------------
-
-
-def _bra(m: Machine, one: Instruction, pc: int) -> Step | None:
-    target = one.operands[0]
-    if not isinstance(target, Code):
-        return None
-
-    def step(lanes: Lanes) -> None:
-        m.pc[lanes] = target.address
-
-    return step
-
-
-def target(m: Machine, one: Instruction) -> Target:
-    """Where a branch or a call leads: of some lanes, the addresses."""
-    callee = next((o for o in one.operands if isinstance(o, (Code, Register))), None)
-    if one.parts[0] == "brx":
-        return _chosen(m, one)
-    if isinstance(callee, Code):
-        address = np.array([callee.address], np.int32)
-        return lambda lanes: address
-    if callee is None or one.parts[0] != "call":
-        raise Fault(PtxFaultKind.UNKNOWN, f"{one.name} without a label", 0)
-    read = m.reader(callee, "u64", one.function)
-    return lambda lanes: read(lanes).astype(np.int64)
-
-
-def _chosen(m: Machine, one: Instruction) -> Target:
-    """Of a table of labels."""
-    index, table = one.operands
-    places = np.array([code.address for code in listed(table) if isinstance(code, Code)], np.int32)
-    read = m.reader(index, "u32", one.function)
-
-    def found(lanes: Lanes) -> np.ndarray:
-        chosen = np.broadcast_to(read(lanes), lanes.shape)
-        high = chosen >= len(places)
-        if high.any():
-            raise Fault(PtxFaultKind.OUT_OF_BOUNDS, f"a branch to one of {len(places)} places", int(np.argmax(high)))
-        return places[chosen]
-
-    return found
-
-
-def _brx(m: Machine, one: Instruction, pc: int) -> Step | None:
-    if one.parts[1:2] != ("idx",) or not isinstance(one.operands[1], Several):
-        return None
-    find = target(m, one)
-
-    def step(lanes: Lanes) -> None:
-        m.pc[lanes] = find(lanes)
-
-    return step
-
-
-def leave(m: Machine, one: Instruction, pc: int) -> Step:
-    from snap.ptx.machine.threads import GONE, READY, WARP, WITH_WARP
-
-    def step(lanes: Lanes) -> None:
-        m.state[lanes] = GONE
-        left = np.zeros(len(m.since), bool)
-        left[lanes // WARP] = True
-        m.state[(m.state == WITH_WARP) & left[m.lane // WARP]] = READY  # nobody waits for those who have left
-        m.barriers.release()
-        if m.shape.cluster > 1:
-            m.barriers.end_phases()
-
-    return step
-
-
-def _trap(m: Machine, one: Instruction, pc: int) -> Step:
-    def step(lanes: Lanes) -> None:
-        raise Fault(PtxFaultKind.TRAP, "the program stops itself here", 0)
-
-    return step
-
-
 # ---- barriers -------------------------------------------------------------------------------------------------------
 
 
@@ -350,12 +247,12 @@ _SPECIAL = {
     "atom": accesses.atomic,
     "red": accesses.atomic,
     "cp": accesses.copy,
-    "bra": _bra,
-    "brx": _brx,
-    "exit": leave,
+    "bra": control.bra,
+    "brx": control.brx,
+    "exit": control.leave,
     "ret": calls.ret,
     "call": calls.call,
-    "trap": _trap,
+    "trap": control.trap,
     "bar": _bar,
     "barrier": _bar,
     "shfl": collectives.shuffle,
@@ -370,5 +267,5 @@ _SPECIAL = {
     "mma": matrices.mma,
     "wgmma": matrices.wgmma,
     "wmma": wmma.step,
-    "mbarrier": transfers.mbarrier,
+    "mbarrier": mbarriers.mbarrier,
 }

@@ -185,9 +185,9 @@ class SnapFunction(ByName):
 
     def _graph(self, **constexprs: object):
         """What `snap explain --graph` draws: the program before roles are taken apart, and its dependences."""
-        from snap._compiler.sync import graph
+        from snap._compiler.sync import dependence_graph
 
-        return graph(self._the_one(constexprs).typed)
+        return dependence_graph(self._the_one(constexprs).typed)
 
     @_told
     def cuda(self, **constexprs: object) -> str:

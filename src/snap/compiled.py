@@ -55,10 +55,12 @@ class Compiled:
     @functools.cached_property
     def apart(self) -> tuple[frozenset, str]:
         """`lean=True` of a decorator: the pairs of places whose barriers are left out; or why there are none."""
-        from snap._compiler.sync import conflicts, synchronize
+        from snap._compiler.sync import conflicting_places, synchronize
         from snap.prove.properties.needless import left_out
 
-        return left_out(self.task, conflicts(self.typed), lambda pairs: synchronize(replace(self.typed, apart=pairs)))
+        return left_out(
+            self.task, conflicting_places(self.typed), lambda pairs: synchronize(replace(self.typed, apart=pairs))
+        )
 
     def warnings(self, proofs: bool = False) -> tuple[Diagnostic, ...]:
         """What no comment in the source allows; `proofs`: also what takes a proof to find."""

@@ -2,7 +2,7 @@
 
 Input: a `Definition` (tree, captured names, requirements).  Output: an `ir.Function`.  Invariant: after it passes, no
 later stage refuses the program, but for what cannot be synchronized: that is decided when a function is defined, too,
-by the passes of sync/ up to `plan` (docs/system.md, "Decisions").
+by the passes of sync/ up to `choose barriers` (docs/system.md, "Decisions").
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ the safe side.  With `Values(proofs=True)` nothing is assumed, and every answer 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from snap._compiler.analysis.linear import forms
 from snap._compiler.analysis.linear.forms import Form, LinearAtom
@@ -343,7 +344,7 @@ def least_step(step: Form) -> int:
     return step[0] + sum(k for _, k in step[1]) if all(k > 0 and atom[0] == forms.COUNT for atom, k in step[1]) else 0
 
 
-def is_integer(type: object) -> bool:
+def is_integer(type: object) -> TypeGuard[Scalar]:
     """A truth value is one, too."""
     return isinstance(type, Scalar) and not type.is_float
 
@@ -464,7 +465,7 @@ def unit_index(target: Privilege, place: Place, at: Position) -> Form:
     return forms.quotient(result, target.n)
 
 
-def facts(cond: ir.Expr, truth: bool, values: Values, frame: Frame, at: Position) -> list[Fact]:
+def facts(cond: ir.Expr, truth: bool, values: Values, frame: Frame, at: Position | None) -> list[Fact]:
     """What follows from a condition being true (or false)."""
     match cond:
         case ir.Unary("not", value):

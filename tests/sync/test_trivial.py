@@ -12,7 +12,7 @@ from sync.small import agree, compiled, points
 from snap._compiler.ir.numbering import Numbers
 from snap._compiler.sync.conflicts.graph import graph_of
 from snap._compiler.sync.conflicts.trivial import orders_nothing
-from snap._compiler.sync.roles.begin import begin
+from snap._compiler.sync.roles.begin import number_statements
 
 KERNEL = """from __future__ import annotations
 from snap import *
@@ -71,7 +71,7 @@ def test_the_walk_finds_nothing_either(monkeypatch):
     looked_at = 0
     for program in OK:
         for kernel in kernels_of(program.namespace()).values():
-            function = begin(kernel._the_one({}).typed, Numbers())
+            function = number_statements(kernel._the_one({}).typed, Numbers())
             if orders_nothing(function):
                 looked_at += 1
                 assert graph_of(function).edges == []

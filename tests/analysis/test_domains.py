@@ -18,7 +18,7 @@ from snap._compiler.analysis.syntactic import Text, divisor, natural
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.types import BOOL, GRID1, I32, I64, U32, U64
 from snap._compiler.walk.evaluate import Walk
-from snap._compiler.walk.values import value
+from snap._compiler.walk.state import Value
 
 TYPES = (I32, U32, I64, U64)
 ENDS = {I32: (-(2**31), 2**31 - 1), U32: (0, 2**32 - 1), I64: (-(2**63), 2**63 - 1), U64: (0, 2**64 - 1)}
@@ -227,8 +227,8 @@ def test_polynomials(walked, seed):
             known = {var.uid: w.terms.base("any", *ENDS[t], name=var.name) for t, of in VARIABLES.items() for var in of}
             for of in VARIABLES.values():
                 for var in of:
-                    w.vars[(), var.uid] = type(value(w, ir.Const(0, I32, span=HERE)))(known[var.uid])
-            found = value(w, e)
+                    w.vars[(), var.uid] = Value(known[var.uid])
+            found = w.value(e)
             assert isinstance(found.term, Poly)
         want = value_of(e, at, strict=True)
         if want is None:

@@ -10,25 +10,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from snap._compiler.analysis.evaluate import ALL, Domain
+from snap._compiler.analysis.evaluate import ALL, IntegerDomain
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.integers import COMPARISONS, exact, wrap
 from snap._compiler.ir.types import Scalar
 
 Number = int | bool
-Told = Callable[[ir.Expr], Number | None]
+ReadValue = Callable[[ir.Expr], Number | None]
 
 
-def value(e: ir.Expr, told: Told) -> Number | None:
+def value(e: ir.Expr, told: ReadValue) -> Number | None:
     return Concrete(told).of(e)
 
 
-class Concrete(Domain[Any]):
+class Concrete(IntegerDomain[Any]):
     """Compute with numbers; None where one is not known."""
 
     rules = ALL
 
-    def __init__(self, told: Told):
+    def __init__(self, told: ReadValue):
         self.told = told
 
     def unknown(self, e: ir.Expr, *parts: Number | None) -> Number | None:

@@ -8,7 +8,7 @@ Non-goals: floats; variables, positions and memory, for which each domain has ru
 Results follow these rules:
 
 - Arithmetic (`+ - *`, `-x`, `abs`) wraps, but for signed integers of 32 bits and more: leaving their type has no
-  meaning, and `Domain.signed` says what a domain makes of that.
+  meaning, and `IntegerDomain.signed` says what a domain makes of that.
 - A conversion wraps, and so does `<<`.  No other operation leaves its type, but the least number divided by -1.
 - `/` rounds toward zero, and `%` has the sign of the left operand; `//` and `>>` round down, and `mod` has the sign of
   the right operand.
@@ -19,11 +19,11 @@ Results follow these rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeGuard, TypeVar
 
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.integers import held_by
-from snap._compiler.ir.types import BOOL, INT, Scalar, ValueType
+from snap._compiler.ir.types import BOOL, INT, Scalar
 
 T = TypeVar("T")
 Rules = Mapping[type, Callable[[Any, Any], Any]]  # of a node's class: (node, domain) -> value
@@ -31,7 +31,7 @@ Rules = Mapping[type, Callable[[Any, Any], Any]]  # of a node's class: (node, do
 NEVER_NARROWER = 32  # bits of a signed type in which overflow has no meaning: narrower integers are converted back
 
 
-class Domain(Generic[T]):
+class IntegerDomain(Generic[T]):
     """Define the values and operations of one analysis.
 
     `rules` has a function for each class of node that the domain can use; an expression of another class is `unknown`,
@@ -163,12 +163,12 @@ _DIVISIONS = frozenset(("/", "%", "//", "mod"))
 _SHIFTS = frozenset(("<<", ">>"))
 
 
-def is_integer(type: ValueType) -> bool:
+def is_integer(type: object) -> TypeGuard[Scalar]:
     """Tell whether values of the type are integers: truth values are, too."""
     return isinstance(type, Scalar) and not type.is_float
 
 
-def computed(type: ValueType) -> bool:
+def computed(type: object) -> TypeGuard[Scalar]:
     """Tell whether values of the type are integers that are computed with: no truth values, and no vectors."""
     return isinstance(type, Scalar) and type.is_integer
 
@@ -182,17 +182,16 @@ def holds(outer: Scalar, inner: Scalar) -> bool:
 # ---- rules by class of node -----------------------------------------------------------------------------------------
 
 
-def const(e: ir.Const, d: Domain[T]) -> T:
+def const(e: ir.Const, d: IntegerDomain[T]) -> T:
     if e.type == BOOL:
         return d.truth(bool(e.value))
     return d.number(int(e.value)) if e.type.is_integer else d.unknown(e)
 
 
-def cast(e: ir.Cast, d: Domain[T]) -> T:
+def cast(e: ir.Cast, d: IntegerDomain[T]) -> T:
     source, type = e.value.type, e.type
     if not is_integer(source) or not is_integer(type):
         return d.unknown(e)
-    assert isinstance(source, Scalar) and isinstance(type, Scalar)
     x = d.of(e.value)
     if type == BOOL:
         return x if source == BOOL else d.compare(e, "!=", x, d.number(0)) if d.known(x) else d.unknown(e, x)
@@ -202,17 +201,16 @@ def cast(e: ir.Cast, d: Domain[T]) -> T:
     return x if holds(type, source) else d.wrapped(x, type)
 
 
-def bitcast(e: ir.Bitcast, d: Domain[T]) -> T:
+def bitcast(e: ir.Bitcast, d: IntegerDomain[T]) -> T:
     if not computed(e.value.type) or not computed(e.type):
         return d.unknown(e)
     x = d.of(e.value)
     return d.wrapped(x, e.type) if d.known(x) else d.unknown(e, x)
 
 
-def unary(e: ir.Unary, d: Domain[T]) -> T:
+def unary(e: ir.Unary, d: IntegerDomain[T]) -> T:
     if not is_integer(e.type):
         return d.unknown(e)
-    assert isinstance(e.type, Scalar)
     x = d.of(e.value)
     if e.op == "not":
         return d.negation(e, x)
@@ -223,10 +221,9 @@ def unary(e: ir.Unary, d: Domain[T]) -> T:
     return d.arithmetic(d.add(d.number(0), x, -1), e.type, e)
 
 
-def binary(e: ir.Binary, d: Domain[T]) -> T:
+def binary(e: ir.Binary, d: IntegerDomain[T]) -> T:
     if not computed(e.type):
         return d.unknown(e)
-    assert isinstance(e.type, Scalar)
     x, y = d.of(e.left), d.of(e.right)
     if not d.known(x) or not d.known(y):
         return d.unknown(e, x, y)
@@ -237,25 +234,24 @@ def binary(e: ir.Binary, d: Domain[T]) -> T:
     return d.compute(e, e.op, x, y, e.type)
 
 
-def compare(e: ir.Compare, d: Domain[T]) -> T:
+def compare(e: ir.Compare, d: IntegerDomain[T]) -> T:
     if not is_integer(e.left.type):
         return d.unknown(e)
     x, y = d.as_number(d.of(e.left)), d.as_number(d.of(e.right))
     return d.compare(e, e.op, x, y) if d.known(x) and d.known(y) else d.unknown(e, x, y)
 
 
-def logical(e: ir.Logical, d: Domain[T]) -> T:
+def logical(e: ir.Logical, d: IntegerDomain[T]) -> T:
     return d.logical(e, d.of(e.left))
 
 
-def select(e: ir.Select, d: Domain[T]) -> T:
+def select(e: ir.Select, d: IntegerDomain[T]) -> T:
     return d.chosen(e, d.of(e.cond))
 
 
-def function(e: ir.Math, d: Domain[T]) -> T:
+def function(e: ir.Math, d: IntegerDomain[T]) -> T:
     if not computed(e.type) or not all(computed(arg.type) for arg in e.args):
         return d.unknown(e)
-    assert isinstance(e.type, Scalar)
     args = [d.of(arg) for arg in e.args]
     if not all(map(d.known, args)):
         return d.unknown(e, *args)

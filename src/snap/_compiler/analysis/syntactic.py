@@ -16,10 +16,10 @@ from collections.abc import Callable
 from snap._compiler.analysis.evaluate import function, is_integer
 from snap._compiler.analysis.linear import forms
 from snap._compiler.analysis.linear.forms import Form, LinearAtom
-from snap._compiler.analysis.linear.values import MOST_UNITS, RULES, Frame, Linear, Position, Values, form
+from snap._compiler.analysis.linear.values import MOST_UNITS, RULES, Frame, Linear, Position, Values, form, lies_in
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.effects import assigned
-from snap._compiler.ir.integers import Range, held_by
+from snap._compiler.ir.integers import Range
 from snap._compiler.ir.types import THREAD1
 from snap._compiler.ir.walk import statements
 
@@ -57,7 +57,7 @@ class Text(Values):
                 low = self.least(var)
                 if low is None:
                     return self.anything(next(self.unknowns), var.type)
-                return self._stands((low, held_by(var.type)[1]), 1)
+                return self._stands((low, lies_in(var.type)[1]), 1)
             case (init,):
                 found = form(init, self, frame, None)
             case _:
@@ -67,7 +67,7 @@ class Text(Values):
 
     def _loop(self, var: ir.Var, start: Form, stop: Form, step: Form) -> Form:
         """A loop's variable: it starts there, and goes by whole steps."""
-        (low, high), (by, most) = held_by(var.type), self._span(step)
+        (low, high), (by, most) = lies_in(var.type), self._span(step)
         low = max(low, self._span(start)[0]) if by >= 0 else low
         high = min(high, self._span(start)[1]) if most <= 0 else high
         if forms.is_number(step):
@@ -89,7 +89,7 @@ class Text(Values):
                 op = "select"
             case ir.Binary() | ir.Math() if parts:
                 op = e.op
-        low, high = held_by(e.type)
+        low, high = lies_in(e.type)
         lows, highs = zip(*map(self._span, parts)) if parts else ((), ())
         divided = 1
         match op:

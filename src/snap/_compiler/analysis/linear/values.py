@@ -28,7 +28,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from snap._compiler.analysis.evaluate import LINEAR, Domain, Rules, is_integer
+from snap._compiler.analysis.evaluate import LINEAR, IntegerDomain, Rules, is_integer
 from snap._compiler.analysis.linear import forms
 from snap._compiler.analysis.linear.forms import Form, LinearAtom
 from snap._compiler.analysis.solvers.solve import Systems
@@ -119,12 +119,12 @@ class Position:
     def called(self, s: ir.Call) -> Position:
         """In a function, whose units are those that it requires."""
         place = s.function.place
-        return self._counted(place.top, s.place, place.held(place.top).count, place)
+        return self._counted(place.top, s.place, place[place.top].count, place)
 
     def _counted(self, level: Level, outer: Place, n: int | None, place: Place) -> Position:
         """Among n units of the level; the index is what it was where these are all that there are."""
         index, held = self.index.get(level, forms.ZERO), outer.held(level)
-        if level is not Level.GRID and (held is None or held.open or held.count != n):
+        if level is not Level.GRID and n is not None and (held is None or held.open or held.count != n):
             index = forms.remainder(index, n)
         return self.entered(level, index, place)
 
@@ -209,7 +209,7 @@ class Values:
         loop = self.loops[-1]
         if forms.is_number(step) and step[0]:
             counted = forms.add(start, self.iteration(loop, var.privilege), step[0])
-            self.spans[counted] = held_by(var.type)
+            self.spans[counted] = lies_in(var.type)
             return counted
         self.types[frame, var.uid] = var.type
         atom, least = (forms.LOOP, frame, self._nth(var.uid)), least_step(step)
@@ -311,13 +311,13 @@ class Values:
             case (forms.TRIP, _):
                 return 0, ANY[1]
             case (forms.ANY, _) if atom in self.types:
-                return held_by(self.types[atom])
+                return lies_in(self.types[atom])
             case (forms.VAR, frame, n, _) | (forms.LOOP, frame, n) if (frame, self.uids[n]) in self.types:
-                return held_by(self.types[frame, self.uids[n]])
+                return lies_in(self.types[frame, self.uids[n]])
             case _:
                 return ANY
 
-    def anything(self, where: object, type: Scalar) -> Form:
+    def anything(self, where: object, type: ValueType) -> Form:
         self.types[forms.ANY, where] = type
         return self.unknown((forms.ANY, where), THREAD1)
 
@@ -343,12 +343,17 @@ class Values:
         return change
 
 
+def lies_in(type: ValueType) -> Range:
+    """Return the range of the integers that a value of the type is made of."""
+    return held_by(type) if is_integer(type) else ANY
+
+
 def least_step(step: Form) -> int:
     """How much it is at least, where it is a number, or numbers of units; else 0."""
     return step[0] + sum(k for _, k in step[1]) if all(k > 0 and atom[0] == forms.COUNT for atom, k in step[1]) else 0
 
 
-class Linear(Domain[Form]):
+class Linear(IntegerDomain[Form]):
     """Evaluate to forms, where the walk of a stage stands.  Signed arithmetic is taken not to overflow, as far as
     `Values` says.  Without a position, nothing but that it is one is known of a unit's index.
     """

@@ -27,6 +27,7 @@ class Concrete(IntegerDomain[Any]):
     """Compute with numbers; None where one is not known."""
 
     rules = ALL
+    partial = True
 
     def __init__(self, told: ReadValue):
         self.told = told
@@ -49,8 +50,8 @@ class Concrete(IntegerDomain[Any]):
     def natural(self, x: int) -> bool:
         return x >= 0
 
-    def add(self, x: int, y: int, times: int = 1) -> int:
-        return x + times * y
+    def add(self, a: int, b: int, scale: int = 1) -> int:
+        return a + scale * b
 
     def times(self, x: int, y: int) -> int:
         return x * y

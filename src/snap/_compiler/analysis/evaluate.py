@@ -39,6 +39,7 @@ class IntegerDomain(Generic[T]):
     """
 
     rules: Rules
+    partial = False  # not each of its values is one to compute with: `known` tells
 
     def of(self, e: ir.Expr) -> T:
         rule = self.rules.get(type(e))
@@ -61,8 +62,8 @@ class IntegerDomain(Generic[T]):
         """Tell whether x is certainly not negative."""
         raise NotImplementedError
 
-    def add(self, x: T, y: T, times: int = 1) -> T:
-        """Return x + times * y."""
+    def add(self, a: T, b: T, scale: int = 1) -> T:
+        """Return a + scale * b."""
         raise NotImplementedError
 
     def times(self, x: T, y: T) -> T:
@@ -87,7 +88,9 @@ class IntegerDomain(Generic[T]):
     # ---- what a domain may leave out ----
 
     def known(self, x: T) -> bool:
-        """Tell whether x is a value to compute with: a number, in whatever way the domain has numbers."""
+        """Tell whether x is a value to compute with: a number, in whatever way the domain has numbers.  A domain that
+        is not `partial` is not asked.
+        """
         return True
 
     def truth(self, value: bool) -> T:
@@ -196,7 +199,7 @@ def cast(e: ir.Cast, d: IntegerDomain[T]) -> T:
     if type == BOOL:
         return x if source == BOOL else d.compare(e, "!=", x, d.number(0)) if d.known(x) else d.unknown(e, x)
     x = d.as_number(x) if source == BOOL else x
-    if not d.known(x):
+    if d.partial and not d.known(x):
         return d.unknown(e, x)
     return x if holds(type, source) else d.wrapped(x, type)
 
@@ -225,7 +228,7 @@ def binary(e: ir.Binary, d: IntegerDomain[T]) -> T:
     if not computed(e.type):
         return d.unknown(e)
     x, y = d.of(e.left), d.of(e.right)
-    if not d.known(x) or not d.known(y):
+    if d.partial and not (d.known(x) and d.known(y)):
         return d.unknown(e, x, y)
     if e.exact:
         n = d.constant(y)

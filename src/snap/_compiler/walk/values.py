@@ -75,6 +75,7 @@ class Exact(IntegerDomain[Value]):
     """Evaluate to polynomials and conditions, where a walk stands."""
 
     rules: Rules
+    partial = True
 
     def __init__(self, walk: WalkState):
         self.w, self.terms, self.rules = walk, walk.terms, RULES
@@ -105,9 +106,9 @@ class Exact(IntegerDomain[Value]):
         found = super().compute(e, op, x, y, type)
         return Value(found.term, found.deps | x.deps | y.deps)
 
-    def add(self, x: Value, y: Value, times: int = 1) -> Value:
-        found = _poly(x) + _poly(y) * times
-        return Value(undivided(self.terms, found) if times == 1 else found, x.deps | y.deps)
+    def add(self, a: Value, b: Value, scale: int = 1) -> Value:
+        found = _poly(a) + _poly(b) * scale
+        return Value(undivided(self.terms, found) if scale == 1 else found, a.deps | b.deps)
 
     def times(self, x: Value, y: Value) -> Value:
         return Value(_poly(x) * _poly(y))

@@ -373,20 +373,15 @@ class Linear(IntegerDomain[Form]):
     def natural(self, x: Form) -> bool:
         return self.values.not_negative(x)
 
-    def add(self, x: Form, y: Form, times: int = 1) -> Form:
-        return forms.add(x, y, times)
+    add = staticmethod(forms.add)
+    floor = staticmethod(forms.quotient)
+    modulo = staticmethod(forms.remainder)
 
     def times(self, x: Form, y: Form) -> Form:
         if not x[1] or not y[1]:
             return forms.times(y, x[0]) if not x[1] else forms.times(x, y[0])
         low, high = sorted((x, y), key=forms.placed)
         return forms.unknown((forms.MUL, low, high))
-
-    def floor(self, x: Form, n: int) -> Form:
-        return forms.quotient(x, n)
-
-    def modulo(self, x: Form, n: int) -> Form:
-        return forms.remainder(x, n)
 
     def wrapped(self, x: Form, type: Scalar) -> Form:
         return wrapped(x, type, self.values)

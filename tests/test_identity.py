@@ -49,6 +49,7 @@ ELSEWHERE = {
     "_compiler/walk/cells.py": "arrays, kept by the accesses in the table",
     "prove/properties/draws.py": "accesses that the walk keeps",
     "_compiler/walk/evaluate.py": "arrays: each gets its life when it is made",
+    "_compiler/walk/state.py": "arrays: each has the life that it got",
     "prove/properties/hulls.py": "accesses and goals of the lists that are gone through",
     "prove/properties/needless.py": "arrays that the walk keeps, within one call",
     "prove/order/loops.py": "loops, kept in the table",

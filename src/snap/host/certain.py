@@ -5,7 +5,7 @@ Output: the accesses to the kernel's arrays that this thread comes to, told one 
 told is proved, but for what is assumed of every run: that loops end, and that nothing stops the thread before, neither
 an assertion nor a fault.  What depends on memory, on floats or on other threads is unknown, and what an unknown
 condition decides is not told; of a loop, the first iteration is.  Non-goals: finding all accesses; the values of
-expressions (concrete.py); many threads at once (machine/).
+expressions (analysis/concrete.py); many threads at once (machine/).
 """
 
 from __future__ import annotations

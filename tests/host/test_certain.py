@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from snap import *
-from snap._compiler.analysis.certain import follow
+from snap.host.certain import follow
 from snap._compiler.ir.types import Level
 
 T = 32

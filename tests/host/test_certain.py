@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from snap import *
-from snap.host.certain import follow
 from snap._compiler.ir.types import Level
+from snap.host.arguments.certain import follow
 
 T = 32
 

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from snap.host.certain import follow
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.hardware import WARP
 from snap._compiler.ir.types import Level, Place, alignment
+from snap.host.arguments.certain import follow
 from snap.record import record
 
 MOST_STATEMENTS = 20_000  # that are followed, in all: a fraction of a second

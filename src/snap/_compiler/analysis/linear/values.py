@@ -26,7 +26,6 @@ the safe side.  With `Values(proofs=True)` nothing is assumed, and every answer 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeGuard
 from typing import ClassVar
 
 from snap._compiler.analysis.evaluate import LINEAR, IntegerDomain, Rules, is_integer

@@ -31,6 +31,11 @@ from typing_extensions import TypeVar
 from snap import lib as lib
 from snap import torch as torch
 from snap._compiler.ir.types import Privilege
+from snap._tune import search as _search
+from snap._tune.search import Trial as Trial
+from snap._tune.search import Tuned as Tuned
+from snap._tune.search import TuneError as TuneError
+from snap._tune.search import Tuner as Tuner
 from snap.api import SnapFunction as SnapFunction
 from snap.api import races as races
 from snap.diag.error import SnapError as SnapError
@@ -41,7 +46,7 @@ from snap.host.errors import LaunchError as LaunchError
 from snap.machine.errors import MachineError as MachineError
 from snap.machine.watching import Stopped as Stopped
 from snap.surface import LevelName, TypeName
-from snap.tune import search as _search
+from snap.targets import PTX as PTX
 from snap.typing_extensions import no_type_check
 
 _T = TypeVar("_T", default=Callable[[object], SnapFunction])
@@ -49,17 +54,16 @@ _T = TypeVar("_T", default=Callable[[object], SnapFunction])
 __version__: str
 
 
-class _Tune:  # the module, which answers calls as well
+class _Tune:  # a function, with the names that belong to it
     Trial = _search.Trial
     TuneError = _search.TuneError
     Tuned = _search.Tuned
     Tuner = _search.Tuner
-    tune = staticmethod(_search.tune)
 
     def __call__(self, kernel: object, candidates: object, *args: object, **options: Any) -> _search.Tuned:
         """snap.tune(kernel, candidates, *args, blocks=...)
 
-        Return the kernel with the candidate values that are fastest for these arguments.
+        Choose the constexpr values, of those given, that are fastest for these arguments.
         """
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def _kept() -> Any:
     """Name the folder of kept proofs, beside compiled code."""
-    from snap.host.cache import Cache
+    from snap.host.compile.cache import Cache
 
     return Cache.default()
 
@@ -55,10 +55,12 @@ class Compiled:
     @functools.cached_property
     def apart(self) -> tuple[frozenset, str]:
         """Return the pairs of places whose barriers `lean=True` leaves out, or the reason why there are none."""
-        from snap._compiler.sync import conflicts, synchronize
+        from snap._compiler.sync import conflicting_places, synchronize
         from snap.prove.properties.needless import left_out
 
-        return left_out(self.task, conflicts(self.typed), lambda pairs: synchronize(replace(self.typed, apart=pairs)))
+        return left_out(
+            self.task, conflicting_places(self.typed), lambda pairs: synchronize(replace(self.typed, apart=pairs))
+        )
 
     def warnings(self, proofs: bool = False) -> tuple[Diagnostic, ...]:
         """Return the warnings that no comment in the source allows; `proofs`: also those that need a proof."""
@@ -180,7 +182,7 @@ class Compiled:
     @property
     def lined(self) -> str:
         """Return the module's text with the lines of the source, as it is compiled; empty if that is switched off."""
-        from snap.host.lines import generated_file, source_file, wanted
+        from snap.host.compile.lines import generated_file, source_file, wanted
 
         if not wanted():
             return ""

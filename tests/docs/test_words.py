@@ -111,7 +111,7 @@ RETIRED = {"weave", "woven", "relax", "beside", "handing", "publish"}
 
 # folder -> (docstrings that do not begin with a verb, strings and docstrings in British spelling, functions and classes with a retired or British name)
 STILL_THERE = {
-    ".": (8, 2, 1),
+    ".": (0, 1, 1),
     "_compiler/analysis": (99, 0, 0),
     "_compiler/check": (103, 2, 0),
     "_compiler/codegen": (44, 5, 0),
@@ -119,7 +119,7 @@ STILL_THERE = {
     "_compiler/ir": (71, 2, 0),
     "_compiler/sync": (140, 2, 2),
     "_compiler/walk": (46, 0, 0),
-    "cli": (19, 4, 0),
+    "cli": (0, 1, 0),
     "host": (73, 10, 1),
     "lib": (96, 8, 4),
     "machine": (0, 5, 3),

@@ -186,12 +186,18 @@ class Exact(IntegerDomain[Value]):
 
     def logical(self, e: ir.Logical, x: Value) -> Value:
         cond = _cond(x)
+        if cond in (TRUE, FALSE):
+            y = self.of(e.right) if (cond == TRUE) is (e.op == "and") else x
+            return Value(y.term, x.deps | y.deps)
         with self.w.given(x if e.op == "and" else Value(negated(cond), x.deps)):
             y = self.of(e.right)
         return Value((both if e.op == "and" else either)(cond, _cond(y)), x.deps | y.deps)
 
     def chosen(self, e: ir.Select, c: Value) -> Value:
         cond = _cond(c)
+        if cond in (TRUE, FALSE):
+            a = self.of(e.then if cond == TRUE else e.other)
+            return Value(a.term, c.deps | a.deps)
         with self.w.given(c):
             a = self.of(e.then)
         with self.w.given(Value(negated(cond), c.deps)):

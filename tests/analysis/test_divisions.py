@@ -24,7 +24,7 @@ from snap._compiler.ir.integers import wrap
 from snap._compiler.ir.types import GRID1, I32, I64
 from snap._compiler.walk.evaluate import Walk
 from snap.diag.span import Span
-from snap.host.signature import HELPERS, python_text
+from snap.host.arguments.signature import HELPERS, python_text
 
 LEAST = -(2**31)
 HERE = Span("?", 1, 0, 1, 1)

@@ -461,7 +461,7 @@ def unit_index(target: Privilege, place: Place, at: Position) -> Form:
     return forms.quotient(result, target.n)
 
 
-def facts(cond: ir.Expr, truth: bool, values: Values, frame: Frame, at: Position) -> list[Fact]:
+def facts(cond: ir.Expr, truth: bool, values: Values, frame: Frame, at: Position | None) -> list[Fact]:
     """What follows from a condition being true (or false)."""
     match cond:
         case ir.Unary("not", value):

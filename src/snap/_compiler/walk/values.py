@@ -8,7 +8,7 @@ any number of its type.  What is loaded on the way is recorded.  Non-goals: stat
 from __future__ import annotations
 
 from snap._compiler.analysis import evaluate
-from snap._compiler.analysis.evaluate import ALL, IntegerDomain, Rules
+from snap._compiler.analysis.evaluate import ALL, IntegerDomain, NodeRules
 from snap._compiler.analysis.exact import kinds
 from snap._compiler.analysis.exact.bits import bitand
 from snap._compiler.analysis.exact.substitutions import undivided
@@ -74,7 +74,7 @@ def compared(op: str, x: Poly, y: Poly) -> Cond:
 class Exact(IntegerDomain[Value]):
     """Evaluate to polynomials and conditions, where a walk stands."""
 
-    rules: Rules
+    rules: NodeRules
     partial = True
 
     def __init__(self, walk: WalkState):
@@ -377,7 +377,7 @@ def _load(e: ir.Load, d: Exact) -> Value:
     return found
 
 
-RULES: Rules = {
+RULES: NodeRules = {
     **ALL,
     ir.Binary: _binary,
     ir.Unary: _unary,

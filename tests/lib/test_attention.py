@@ -8,7 +8,6 @@ import sys
 import numpy as np
 import pytest
 
-import snap
 from snap._compiler.ir.types import BF16, F16
 from snap.host.errors import LaunchError
 from snap.lib import attention, attention_gradient
@@ -116,7 +115,7 @@ def test_nothing_to_see():
 def test_no_races():
     q, k, v = arrays(1, 1, 1, 130, 260, 64)
     kernel = forward_kernel(BF16, 64, True, False, True)
-    assert not snap.races(kernel, *launched(q, k, v)[0], blocks=2, seeds=2)
+    assert not kernel.races(*launched(q, k, v)[0], blocks=2, seeds=2)
 
 
 def launched(q, k, v):

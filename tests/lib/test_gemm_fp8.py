@@ -7,7 +7,6 @@ import importlib
 import numpy as np
 import pytest
 
-import snap
 from snap._compiler.ir.types import BF16, F32
 from snap.host.errors import LaunchError
 from snap.lib import gemm_fp8
@@ -73,7 +72,7 @@ def test_a_schedule_at_random_finds_no_race():
     scales, A, B = np.ones(1, np.float32), *(np.pad(x, ((0, 0), (0, 4))) for x in (A, B))
     C, run = np.zeros((136, 72), np.float32), fp8_kernel(("e4m3", "e4m3"), F32, 128, 64, 2, Epilogue(scaled=Scaling.TENSOR))
     arguments = (A, B, C, A, 136, 304, 72, 304, 72, 136, 72, 300, np.zeros(1, np.float32), np.zeros(1, np.int32), 0, 1, 1, scales, scales, A, 1)
-    assert not snap.races(run, *arguments, blocks=2, seeds=1)
+    assert not run.races(*arguments, blocks=2, seeds=1)
     run.launch(*arguments, blocks=2, seed=3)
     np.testing.assert_array_equal(C, a @ b.T)
 
@@ -87,7 +86,7 @@ def test_halves_and_parts_of_tiles_are_added_in_f32(make, tile):
     run = make("e4m3", F32, *tile, 2, Epilogue(scaled=Scaling.TENSOR))
     arguments = (A, B, C, A, scales, scales, 136, 72, 300, 304, 304, 72)
     if tile == (128, 64):
-        assert not snap.races(run, *arguments, blocks=2, seeds=1)
+        assert not run.races(*arguments, blocks=2, seeds=1)
     run.launch(*arguments, blocks=2, seed=3)
     np.testing.assert_array_equal(C, a @ b.T)
 

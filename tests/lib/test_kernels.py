@@ -138,7 +138,7 @@ def test_scan_under_schedules(type, inside, width, dtype):
         given = arguments()
         run.launch(*given, blocks=3, seed=seed)
         np.testing.assert_array_equal(given[1], np.cumsum(x, dtype=dtype))
-    assert snap.races(run, *arguments(), blocks=3, seeds=2) == []
+    assert run.races(*arguments(), blocks=3, seeds=2) == []
 
 
 def test_scan_of_floats_repeats():
@@ -167,8 +167,8 @@ def test_scan_by_one_team_and_reduce_by_blocks(blocks):
         all_of_it.launch(x, total, *given(), x.size, blocks=blocks, seed=seed)
         np.testing.assert_array_equal(out, np.cumsum(x, dtype=np.int32))
         assert total == x.sum() and ticket == 0
-    assert snap.races(of_team, x, out, x.size, blocks=blocks, seeds=2) == []
-    assert snap.races(all_of_it, x, total, *given(), x.size, blocks=blocks, seeds=2) == []
+    assert of_team.races(x, out, x.size, blocks=blocks, seeds=2) == []
+    assert all_of_it.races(x, total, *given(), x.size, blocks=blocks, seeds=2) == []
 
 
 @pytest.mark.parametrize("dtype, type", [(np.int32, I32), (np.float64, F64)])
@@ -184,9 +184,9 @@ def test_scan_in_a_round(dtype, type):
             run.launch(*arguments, blocks=-(-size // tile), seed=seed)
             np.testing.assert_array_equal(arguments[1], np.cumsum(x, dtype=dtype))
             assert not met.any()
-    assert snap.races(run, *given(), blocks=1, seeds=1) == []
+    assert run.races(*given(), blocks=1, seeds=1) == []
     x = integers(3 * tile).astype(dtype)
-    assert snap.races(run, *given(), blocks=3, seeds=2) == []
+    assert run.races(*given(), blocks=3, seeds=2) == []
 
 
 def test_gpus_without_clusters(monkeypatch):
@@ -425,7 +425,7 @@ def test_no_races_under_schedules():
         (gemv_by_blocks(F32, F32, 4, 2, T=64), (a, v, zeros(33), 33, 36), 33),
         (gemv_by_blocks(F32, F32, 4, 1, C=2, T=64), (zeros(3, 900), zeros(900), zeros(3), 3, 900), 6),
     ):
-        assert snap.races(run, *arguments, blocks=blocks, seeds=2) == []
+        assert run.races(*arguments, blocks=blocks, seeds=2) == []
 
 
 # ---- what they compile to ------------------------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import math
 from typing import Any
 
 from snap._compiler.ir.types import BF16, F16, F32, U16
-from snap.host.arrays import ArrayFamily
+from snap.host.arguments.arrays import ArrayFamily
 from snap.host.errors import LaunchError
 from snap.lib._attention.kernels import ROWS
 from snap.lib._calls.arrays import Argument, argument, number, same_place, told

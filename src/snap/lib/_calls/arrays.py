@@ -12,11 +12,12 @@ import sys
 from typing import Any
 
 from snap._compiler.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, Scalar
-from snap.host.arrays import MASKED, ArrayFamily, ArrayInfo, BadArray, classify, is_masked
+from snap.host.arguments.arrays import MASKED, ArrayFamily, ArrayInfo, BadArray, classify, is_masked
+from snap.host.arguments.validate import NUMPY_WORDS, fitting_scalar
 from snap.host.errors import GpuError, LaunchError, ToolchainError
-from snap.host.validate import NUMPY_WORDS, fitting_scalar
+from snap.host.plan.steps import new_tensor, zeroed_tensor
 from snap.lib._calls.operators import scalar
-from snap.lib._calls.recorded import lasting, new_tensor, step, zeroed_tensor
+from snap.lib._calls.recorded import lasting, step
 from snap.lib._torch.zeros import zeros
 from snap.record import record
 
@@ -106,7 +107,7 @@ class Argument:
     def multiprocessors(self) -> int:
         if self.info.device == "cpu":
             return CPU_MULTIPROCESSORS
-        from snap.host.driver import driver
+        from snap.host.device.driver import driver
 
         return driver().device(int(self.info.device)).multiprocessors
 

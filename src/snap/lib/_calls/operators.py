@@ -21,8 +21,8 @@ from snap._compiler.ir.nodes import ValueParam
 from snap._compiler.ir.operations import neutral
 from snap._compiler.ir.types import BF16, SCALARS, THREAD1, Scalar, scalar_of
 from snap.api import SnapFunction
+from snap.host.arguments.validate import NUMPY_WORDS, fitting_scalar
 from snap.host.errors import LaunchError
-from snap.host.validate import NUMPY_WORDS, fitting_scalar
 from snap.lib._calls.renamed import warn_of
 from snap.record import record
 from snap.surface import LEVELS, PYTHON_TYPES, TYPES, TypeName

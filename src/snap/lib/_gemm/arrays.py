@@ -13,7 +13,7 @@ import sys
 from typing import Any, cast
 
 from snap._compiler.ir.types import BF16, F32, U16, Scalar
-from snap.host.arrays import ArrayFamily, ArrayInfo, classify
+from snap.host.arguments.arrays import ArrayFamily, ArrayInfo, classify
 from snap.host.errors import LaunchError
 from snap.lib._calls.arrays import Argument, argument, check_sides, exchange, same_place
 from snap.lib._calls.recorded import launch, step, view

@@ -20,7 +20,7 @@ import sys
 from typing import Any
 
 from snap._compiler.ir.types import BF16, F32, U8, U16
-from snap.host.arrays import ArrayFamily
+from snap.host.arguments.arrays import ArrayFamily
 from snap.host.errors import LaunchError
 from snap.lib._calls.arrays import Argument, argument, check_apart, check_choice, check_sides, same_place
 from snap.lib._calls.operators import dtype_word

@@ -17,7 +17,7 @@ from typing import Any
 from snap import *
 from snap._compiler.ir.hardware import SM_THREADS
 from snap._compiler.ir.types import BF16, F16, F32, I32, I64, U16, Scalar
-from snap.host.arrays import ArrayFamily
+from snap.host.arguments.arrays import ArrayFamily
 from snap.host.errors import LaunchError
 from snap.lib._calls.arrays import TYPE_NAMES, Argument, argument, same_place, told
 from snap.lib._calls.operators import element, scalar, word

@@ -14,7 +14,7 @@ import functools
 from snap import *
 from snap._compiler.ir.hardware import SM_THREADS
 from snap._compiler.ir.types import BOOL, F32, F64, I32, I64, U32, U64, Scalar
-from snap.host.arrays import ArrayFamily
+from snap.host.arguments.arrays import ArrayFamily
 from snap.host.errors import LaunchError
 from snap.lib._calls.arrays import FLOATS, NUMBERS, SIGNED, argument
 from snap.lib._calls.operators import element, identity_of_call, operator, word

@@ -20,15 +20,15 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from snap.host import torchtraced
+from snap.host.compile.importing import once_imported
 from snap.host.errors import DerivativeError, LaunchError
-from snap.host.importing import once_imported
-from snap.host.torchtraced import refuse_recorded
+from snap.host.plan.plans import MISS
+from snap.host.torch import torchtraced
+from snap.host.torch.torchtraced import refuse_recorded
 from snap.lib._calls.operators import dtype_word
 from snap.lib._calls.recorded import entry as recorded_entry
 from snap.lib._calls.recorded import torch_is_there
 from snap.lib._calls.renamed import shown_signature
-from snap.lib._calls.replays import MISS
 from snap.lib._torch.derivatives import (
     differentiable,
     guard,

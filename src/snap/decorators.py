@@ -47,7 +47,7 @@ class Pending:
         raise TypeError(self._lacks)
 
     def __getattr__(self, name: str) -> object:
-        """Of a kernel: `k.cuda()`."""
+        """Return an attribute of a kernel: `k.cuda()`."""
         raise AttributeError(self.__dict__.get("__name__") and f"no `{name}`: {self._lacks}")
 
     @property
@@ -91,7 +91,7 @@ def _refused(error: SnapError, function: object) -> Refused:
 
 
 class Unreachable(Exception):
-    """What follows cannot be run: Python itself stumbles over the signature next.  Its cause is the refusal."""
+    """Stop the file: Python itself would fail on the signature next.  The cause is the rejection."""
 
 
 def _reporting(decorator: Callable[..., Any]) -> Callable[..., Any]:
@@ -250,10 +250,10 @@ def kernel(
     """`@kernel(threads=256)`: a kernel of 256 threads per block, the same as `@kernel` with `@requires(grid[1],
     block[1], thread[256])`.
 
-    threads: a number, or a function of constexpr parameters.  cluster: so many blocks per cluster.  blocks: how many a
-    launch has, or the shape of its grid, a function of the arguments by name; then `k(*args)` needs no count.  where:
-    what every launch must keep, a function of the arguments by name.  proved: the kernel is refused unless `k.prove()`
-    proves it.  lean: barriers that a proof shows to be needless are left out.  The others are those of `@requires`.
+    threads: a number, or a function of constexpr parameters.  cluster: blocks per cluster.  blocks: the blocks of
+    a launch, or the shape of its grid, a function of the arguments by name; then `k(*args)` needs no count.  where:
+    conditions on every launch, a function of the arguments by name.  proved: reject the kernel unless `k.prove()`
+    proves it.  lean: leave out barriers that a proof shows to be unnecessary.  The others are those of `@requires`.
     """
     if functions:
         return ccuda("global")(*functions)
@@ -283,9 +283,9 @@ def device(
     """`@device(warp)`: a device function that a warp calls, the same as `@device` with `@requires(thread[32])`;
     `cooperative=True`: one for cooperative kernels.
 
-    A contract, for proofs.  where: what every call keeps, a function of the arguments by name.  ensures: what holds
-    when it returns, of the arguments, `result`, and `old` arrays.  pairs: what holds of two threads of one call, a
-    function of both: `lambda a, b: a.result != b.result`; calls: of two threads in two calls.
+    A contract, for proofs.  where: conditions on every call, a function of the arguments by name.  ensures: conditions
+    at its return, on the arguments, `result`, and `old` arrays.  pairs: conditions on two threads of one call, a
+    function of both: `lambda a, b: a.result != b.result`; calls: on two threads in two calls.
     """
     if len(given) == 1 and (
         isinstance(given[0], Pending) or hasattr(given[0], "__code__") and not _is_lambda(given[0])
@@ -304,11 +304,12 @@ def device(
 
 @_reporting
 def inline(function: Any) -> Inlined:
-    """`@inline`: a function without types whose statements are written out where it is called, as if they stood there.
+    """`@inline`: a function without types whose statements are written out at the call, as if you wrote them there.
 
-    It may open groups, take roles, declare shared memory and call whatever its caller may.  Its parameters are what the
-    call gives: memory, roles and pipelines as well as values; it does not assign them.  `x, y = f(...)` takes what its
-    last statement returns.  With a `yield`, `for a, b in f(...):` and `with f(...) as (a, b):` put their bodies there.
+    It may open groups, take roles, declare shared memory and call whatever its caller may.  Its parameters are the
+    call's arguments: memory, roles and pipelines as well as values; it does not assign them.  `x, y = f(...)` takes
+    what its last statement returns.  With a `yield`, `for a, b in f(...):` and `with f(...) as (a, b):` put their
+    bodies there.
     """
     from snap._compiler.frontend.parse import parse_inlined
 
@@ -329,7 +330,7 @@ def _is_level(given: object) -> bool:
 def _short(
     word: str, privileges: Any, smem: int | None, cooperative: bool = False, asked: dict[str, Any] | None = None
 ):
-    """Both decorators at once.  asked: what only one of the two has."""
+    """Apply both decorators at once.  asked: the options that only one of the two has."""
     span, asked = caller_span(), asked or {}
     _check_launch(smem, asked.get("resident"), span)
     needs = Requires(privileges, smem, bool(cooperative), span=span, word=word, **asked)
@@ -349,7 +350,7 @@ def _short(
 
 
 def _launched(threads: int | Callable[..., int], cluster: int | None) -> object:
-    """The privileges of a kernel of so many threads a block, and blocks a cluster."""
+    """Return the privileges of a kernel with that many threads per block and blocks per cluster."""
 
     def privileges(count: object) -> tuple[Privilege, ...]:
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
@@ -388,8 +389,8 @@ def requires(
 ):
     """The privileges (and shared memory) a function must be given: `@requires(grid[1], block[1], thread[256])`.
 
-    Of a kernel also how it is launched: all blocks at once (`cooperative`), so many blocks a multiprocessor
-    (`resident`); and `blocks`, `where`, `proved`, `lean` as in `@kernel(...)`.  Of a device function a contract, as
+    For a kernel also its launch: all blocks at once (`cooperative`), blocks per SM
+    (`resident`); and `blocks`, `where`, `proved`, `lean` as in `@kernel(...)`.  For a device function a contract, as
     in `@device(...)`.
     """
     span = caller_span()
@@ -415,7 +416,7 @@ def requires(
 
 
 def _named(privileges: tuple[Any, ...], span: Span) -> Any:
-    """What `@requires` was given: privileges, or the function that makes them from a generic kernel's constants."""
+    """Return the privileges that `@requires` received, or the function of a generic kernel's constants."""
     one = privileges[0] if len(privileges) == 1 else None
     function = hasattr(one, "__code__")
     if not privileges or isinstance(one, Pending) or (function and not _is_lambda(one)):
@@ -441,7 +442,7 @@ def _check_launch(smem: object, resident: object, span: Span) -> None:
 
 @contextlib.contextmanager
 def collecting() -> Iterator[list[SnapError]]:
-    """Decorators inside record their SnapErrors in the list instead of raising."""
+    """Collect the SnapErrors of the decorators inside in a list instead of raising them."""
     errors: list[SnapError] = []
     token = collected.set(errors)
     try:
@@ -451,7 +452,7 @@ def collecting() -> Iterator[list[SnapError]]:
 
 
 def check(function: object, *privileges: Any, kind: str = "global") -> list[SnapError]:
-    """All errors of a function, empty when it is legal.  Without decorators it is checked as a kernel of
+    """Return all errors of a function; none if it is legal.  Without decorators it is checked as a kernel of
     `privileges`.
     """
     from snap._compiler.check import constexpr_names

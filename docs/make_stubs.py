@@ -1,4 +1,4 @@
-"""Writes src/snap/__init__.pyi, which editors and type checkers read, and docs/words.md, from the tables of `snap.words`:
+"""Write src/snap/__init__.pyi, which editors and type checkers read, and docs/words.md, from the tables of `snap.words`:
 what an editor shows, what `help(word)` says and what the page says is one text.
 """
 
@@ -109,7 +109,7 @@ def decorator(name: str) -> str:
 
 
 def untyped(signature: str, first: str = "") -> str:
-    """A signature for type checkers: the same parameters, of any type."""
+    """Make a signature for type checkers: the same parameters, of any type."""
     function = ast.parse(f"def f{signature}: ...").body[0]
     assert isinstance(function, ast.FunctionDef)
     args = function.args
@@ -158,21 +158,20 @@ def stub() -> str:
 TITLE = """# Every word
 
 This page is printed from `src/snap/words.py` by `python docs/make_stubs.py`. `help(partition)` in Python and an editor that
-points at a word show the same text. [language.md](language.md) has the rules, [intrinsics.md](intrinsics.md) who executes
-which operation.
+points at a word show the same text. [language.md](language.md) has the rules, and [intrinsics.md](intrinsics.md) the group that
+executes each operation.
 
-A signature shows types and privileges as Snap writes them: `v: T @ thread[1]` is a value that may differ from thread to
-thread, `-> T @ thread[32]` one on which a warp agrees. `level[n]` stands for a privilege such as `thread[1]` or `warp`.
+A signature shows types and privileges as Snap writes them: `v: T @ thread[1]` is a value that may differ between
+threads, `-> T @ thread[32]` one that a warp agrees on. `level[n]` is any privilege, such as `thread[1]` or `warp`.
 
-`from snap import *` brings all of them but those that are Python's own names (PYTHONS), and the mathematical functions; inside a
-Snap function these need no import. Infinity is Python's `math.inf`, with `import math`.
+`from snap import *` imports all of them except Python's own names (PYTHONS) and the mathematical functions; inside a
+Snap function, those need no import. Infinity is Python's `math.inf`, with `import math`.
 
 ## Editors and type checkers
 
-A file with kernels opens in [pyright](https://github.com/microsoft/pyright) (and so in VS Code) without an error: bodies and
-annotations of Snap functions are Snap's affair, which `snap check FILE` looks at, and `snap check --json FILE` for an editor;
-what stands around them is checked as Python, with a kernel being a `SnapFunction`. For mypy one line in pyproject.toml says
-the same:
+A file with kernels opens in [pyright](https://github.com/microsoft/pyright) (and so in VS Code) without an error. `snap check FILE`
+checks the bodies and annotations of Snap functions; `snap check --json FILE` does so for an editor. The code around them
+is checked as Python, where a kernel is a `SnapFunction`. For mypy, add these lines to pyproject.toml:
 
 ```toml
 [tool.mypy]

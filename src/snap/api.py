@@ -22,7 +22,7 @@ from snap.targets import PTX
 if TYPE_CHECKING:
     from snap._compiler.ir.points import Dependence
     from snap._compiler.ir.synced import AnyFunction
-    from snap.host.compile import Resources
+    from snap.host.compile.nvrtc import Resources
     from snap.machine.errors import Race
     from snap.prove.verdict import Proof
 
@@ -189,9 +189,9 @@ class SnapFunction(ByName):
 
     def _graph(self, **constexprs: object) -> tuple[AnyFunction, tuple[Dependence, ...]]:
         """Give what `snap explain --graph` draws: the program before roles are taken apart, and its dependences."""
-        from snap._compiler.sync import graph
+        from snap._compiler.sync import dependence_graph
 
-        return graph(self._the_one(constexprs).typed)
+        return dependence_graph(self._the_one(constexprs).typed)
 
     @_told
     def cuda(self, **constexprs: object) -> str:
@@ -200,7 +200,7 @@ class SnapFunction(ByName):
         return str(self._the_one(constexprs).module.text)
 
     def _text_for(self, arch: str, constexprs: dict[str, object]) -> str:
-        from snap.host.compile import check_module
+        from snap.host.compile.nvrtc import check_module
 
         self._kernel_only("are compiled")
         module = self._the_one(constexprs).module
@@ -210,7 +210,7 @@ class SnapFunction(ByName):
     @_told
     def ptx(self, arch: str = "sm_90a", **constexprs: object) -> str:
         """NVRTC's PTX for an architecture; no GPU is needed."""
-        from snap.host.compile import compile_ptx
+        from snap.host.compile.nvrtc import compile_ptx
 
         text, compiled = self._text_for(arch, constexprs), self._the_one(constexprs)
         return compile_ptx(text, arch, unsafe=compiled.typed.uses_unsafe, lined=compiled.lined)
@@ -218,7 +218,7 @@ class SnapFunction(ByName):
     @_told
     def cubin(self, arch: str = "sm_90a", **constexprs: object) -> bytes:
         """The machine code for an architecture; no GPU is needed."""
-        from snap.host.compile import compile_cubin
+        from snap.host.compile.nvrtc import compile_cubin
 
         text, compiled = self._text_for(arch, constexprs), self._the_one(constexprs)
         return compile_cubin(text, arch, unsafe=compiled.typed.uses_unsafe, lined=compiled.lined)
@@ -226,7 +226,7 @@ class SnapFunction(ByName):
     @_told
     def resources(self, arch: str = "sm_90a", **constexprs: object) -> Resources:
         """Give the registers, spills and shared memory of the machine code for an architecture."""
-        from snap.host.compile import resources
+        from snap.host.compile.nvrtc import resources
 
         text = self._text_for(arch, constexprs)
         compiled = self._the_one(constexprs)
@@ -382,7 +382,7 @@ class SnapFunction(ByName):
 
     def _blocks(self, args: Args, keywords: dict[str, object]) -> int | tuple[int, ...]:
         """Compute the number of blocks by the decorator's `blocks=`."""
-        from snap.host.byname import resolve, wanted
+        from snap.host.arguments.byname import resolve, wanted
         from snap.host.errors import LaunchError
 
         name, blocks = self.definition.tree.name, self.definition.requires.blocks
@@ -438,12 +438,12 @@ def _generic(function: SnapFunction, blocks: int | tuple[int, ...]) -> Callable[
     """Launches of a generic kernel.  Where its constexpr parameters are the last ones, those of a specialisation that
     was launched before ask its table at once.
     """
-    from snap.host import generic
     from snap.host.launch import launcher
+    from snap.host.plan import generic
 
     names = [p.name for p in function.definition.tree.params if p.name not in function.bound]
     count = len(names) - len(function.generic)
-    whole = functools.partial(function.launch, blocks=blocks)
+    whole: Callable[..., None] = functools.partial(function.launch, blocks=blocks)
     if set(names[count:]) != set(function.generic):
         return whole
     made: Callable[..., None] = generic.launches(

@@ -54,7 +54,7 @@ class Installed:
     """The NVRTC that Snap itself uses; what it compiled is in Snap's cache."""
 
     def compile(self, text: str, arch: str) -> tuple[str, bytes]:
-        from snap.host.compile import compile_cubin, compile_ptx
+        from snap.host.compile.nvrtc import compile_cubin, compile_ptx
 
         real = arch.replace("compute_", "sm_")
         return compile_ptx(text, real), compile_cubin(text, real) if arch == real else b""

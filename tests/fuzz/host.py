@@ -24,12 +24,12 @@ import numpy as np
 
 from fuzz.host_text import Unsupported, translated
 from snap.api import SnapFunction
-from snap.host.arrays import ArrayInfo, as_numpy
-from snap.host.gpu import numbers_of
+from snap.host.arguments.arrays import ArrayInfo, as_numpy
+from snap.host.arguments.sizes import bytes_at_launch, rows_at_launch
+from snap.host.arguments.validate import check_grid
+from snap.host.device.gpu import numbers_of
+from snap.host.device.tensors import encoding
 from snap.host.launch import launcher
-from snap.host.sizes import bytes_at_launch, rows_at_launch
-from snap.host.tensors import encoding
-from snap.host.validate import check_grid
 
 HERE = Path(__file__).resolve().parent
 COMPILER = shutil.which("g++")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from snap import *
-from snap._compiler.sync import conflicts
+from snap._compiler.sync import conflicting_places
 from snap.prove.properties.needless import needless
 from snap.prove.verdict import Verdict
 
@@ -38,7 +38,7 @@ def barriers(k):
 def suggested(k):
     """The pairs that the walk over the typed program names, whatever the other one says."""
     one = k._the_one({})
-    return needless(one.task, conflicts(one.typed))[0]
+    return needless(one.task, conflicting_places(one.typed))[0]
 
 
 def test_a_barrier_where_nobody_meets_is_left_out():

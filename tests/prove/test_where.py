@@ -196,9 +196,9 @@ def test_python_that_snap_has_no_words_for(k):
 
 
 def test_the_generated_launch_asks_too():
-    from snap.host.families import ArraySpelling
-    from snap.host.fastpath import source
     from snap.host.launch import launcher
+    from snap.host.plan.families import ArraySpelling
+    from snap.host.plan.fastpath import source
 
     calls = launcher(add_one._the_one({}))
     family = ArraySpelling(("{a} is {a}",), "True", "True", "{a}", "{a}.shape", {})

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from snap._tune.candidates import Ready
-from snap.host.compile import compile_cubin
+from snap.host.compile.nvrtc import compile_cubin
 from snap.host.errors import InternalError, UnsafeTextError
 
 

@@ -20,13 +20,13 @@ from snap._tune.family import Family
 from snap._tune.limits import Limits, registers_a_thread
 from snap.api import SnapFunction
 from snap.diag.error import SnapError
-from snap.host.byname import resolve
-from snap.host.compile import check_module
+from snap.host.arguments.byname import resolve
+from snap.host.arguments.signature import Signature
+from snap.host.arguments.validate import bind, check_blocks
+from snap.host.compile.nvrtc import check_module
+from snap.host.device.tensors import encoding
 from snap.host.errors import LaunchError
 from snap.host.launch import launcher
-from snap.host.signature import Signature
-from snap.host.tensors import encoding
-from snap.host.validate import bind, check_blocks
 from snap.record import record
 
 Config = dict[str, object]

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from ctypes import byref, c_float, c_int, c_size_t, c_uint, c_void_p
 
-from snap.host.contexts import OnDevice
-from snap.host.driver import driver
+from snap.host.device.contexts import OnDevice, on_device
+from snap.host.device.driver import driver
 
 _L2_BYTES = 38  # CUdevice_attribute
 _FLUSHES = 2  # of the L2's size, written between runs
@@ -24,7 +24,7 @@ class GpuClock:
     """`clock(run, runs, before)`: `before` is queued ahead of each run and not timed."""
 
     def __init__(self, number: int, stream: int):
-        self.driver: OnDevice = driver().on(driver().device(number))
+        self.driver: OnDevice = on_device(driver(), driver().device(number))
         self.stream = c_void_p(stream)
         self.scratch = c_void_p()
         self.size = max(32 << 20, _FLUSHES * self._l2(number))

@@ -16,7 +16,7 @@ from snap._compiler.ir.hardware import (
     THREAD_REGISTERS,
     WARP,
 )
-from snap.host.compile import check_arch
+from snap.host.compile.nvrtc import check_arch
 from snap.record import record
 
 
@@ -39,7 +39,7 @@ class Limits:
 
     @staticmethod
     def of_gpu(number: int) -> Limits:
-        from snap.host.driver import driver
+        from snap.host.device.driver import driver
 
         device = driver().device(number)
         return Limits(gpu_name(number), device.target, device.arch, device.shared_limit)
@@ -48,7 +48,7 @@ class Limits:
 def gpu_name(number: int) -> str:
     import ctypes
 
-    from snap.host.driver import driver
+    from snap.host.device.driver import driver
 
     handle, text = ctypes.c_int(), ctypes.create_string_buffer(128)
     driver().call("cuDeviceGet", ctypes.byref(handle), number)

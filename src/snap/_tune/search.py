@@ -21,12 +21,12 @@ from snap._tune.limits import Limits
 from snap._tune.progress import Progress
 from snap._tune.rounds import fastest
 from snap.api import SnapFunction
-from snap.host.arrays import classify
-from snap.host.byname import check_names, resolve
-from snap.host.cache import Cache
+from snap.host.arguments.arrays import classify
+from snap.host.arguments.byname import check_names, resolve
+from snap.host.arguments.signature import Pointer
+from snap.host.compile.cache import Cache
 from snap.host.errors import LaunchError, ToolchainError
 from snap.host.launch import launcher
-from snap.host.signature import Pointer
 from snap.record import record
 
 
@@ -318,7 +318,7 @@ class Tuner:
         if self.timer is not None:
             return self.timer, lambda: None
         from snap._tune.clock import GpuClock
-        from snap.host.gpu import current_stream
+        from snap.host.device.gpu import current_stream
 
         assert device is not None  # `_timed` has asked
         clock = GpuClock(device, current_stream(args))

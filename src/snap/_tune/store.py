@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from snap._tune.candidates import Config, Ready
 from snap._tune.family import Family
 from snap._tune.limits import Limits
-from snap.host.arrays import ArrayInfo, classify
-from snap.host.cache import Cache, key_of
+from snap.host.arguments.arrays import ArrayInfo, classify
+from snap.host.compile.cache import Cache, key_of
 from snap.record import record
 
 _VERSION = "tune-1"

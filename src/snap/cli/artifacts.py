@@ -22,7 +22,7 @@ from snap.cli.reporting import failed, usage_error
 from snap.cli.together import together
 
 if TYPE_CHECKING:
-    from snap.host.compile import Resources
+    from snap.host.compile.nvrtc import Resources
 
 ARCH = "sm_90a"
 Arch = Annotated[str, typer.Option("--arch", metavar="sm_NN", help="The architecture.")]
@@ -55,7 +55,7 @@ def cuda_of(kernels: list[ChosenKernel]) -> str:
 
 def ptx_of(kernels: list[ChosenKernel], arch: str) -> str:
     """The PTX of all kernels, as one module."""
-    from snap.host.compile import compile_ptx
+    from snap.host.compile.nvrtc import compile_ptx
 
     if len(kernels) == 1:
         return kernels[0].function.ptx(arch, **kernels[0].values)
@@ -64,7 +64,7 @@ def ptx_of(kernels: list[ChosenKernel], arch: str) -> str:
 
 def sass_of(kernels: list[ChosenKernel], arch: str) -> str:
     """The machine code of all kernels, as nvdisasm prints it."""
-    from snap.host.compile import compile_cubin
+    from snap.host.compile.nvrtc import compile_cubin
     from snap.host.errors import ToolchainError
 
     program = disassembler()
@@ -89,7 +89,7 @@ def resources_of(kernels: list[ChosenKernel], arch: str) -> list[tuple[str, Reso
 
 def _checked(kernels: list[ChosenKernel], arch: str) -> str:
     """The text of all kernels, each of which the architecture can run."""
-    from snap.host.compile import check_module
+    from snap.host.compile.nvrtc import check_module
 
     for one in kernels:
         check_module(one.module(), arch)

@@ -135,7 +135,7 @@ def _residency(c: Checker, made: ir.Body) -> None:
             help="say it in `@requires` of the kernels that call it",
         )
         return
-    threads = c.place.held(Level.THREAD).count
+    threads = c.place.known(Level.THREAD)
     most = min(SM_BLOCKS, SM_THREADS // (-(-threads // WARP) * WARP))  # whole warps
     fit = min(most, SM_SHARED // (c.smem_peak + BLOCK_RESERVED))
     way = f"ask for {fit} at most" if fit else "leave `resident=` out"

@@ -13,7 +13,8 @@ from collections.abc import Iterable
 from snap._compiler.check.core import convert, rewrite
 from snap._compiler.check.core.bindings import Memory
 from snap._compiler.check.core.explain import const_label, declared, read_by_one_help, read_down
-from snap._compiler.check.core.operands import in_order, may_change
+from snap._compiler.check.core.operands import in_order, may_change, never_written
+from snap._compiler.check.core.scalars import scalar
 from snap._compiler.check.core.state import Abort, Checker, StableRead, Want
 from snap._compiler.frontend import tree
 from snap._compiler.ir import nodes as ir
@@ -28,11 +29,9 @@ _EACH = re.compile(r"each\(\s*\w+(\[[^\]]*\])?")  # with its level
 
 
 def indices(c: Checker, items: tuple[tree.Expr, ...], want: Want) -> tuple[ir.Expr, ...]:
-    from snap._compiler.check.operations.expressions import scalar
-
     def index(item: tree.Expr) -> ir.Expr:
         value = scalar(c, item, want)
-        if not value.type.is_integer:
+        if not convert.is_integer(value):
             raise c.type_error(
                 f"an index is an integer, not `{value.type}`", item.span, help=f"cast it: `{called('int', item.span)}`"
             )
@@ -160,11 +159,6 @@ def _each_its_own(c: Checker, want: Want) -> str:
     """Where what is read goes into a variable, each thread may have one."""
     name = "" if want.control or want.head is None else written(want.head)
     return f"; or let each thread read it for itself: declare `{name}` at `thread[1]`" if name.isidentifier() else ""
-
-
-def never_written(c: Checker, handle: ir.Handle) -> bool:
-    """A kernel's const memory; what a device function takes as const may be anything."""
-    return handle.const and c.definition.kernel
 
 
 def stable(handle: ir.Handle) -> bool:

@@ -77,7 +77,8 @@ def declare_shared(c: Checker, s: tree.Declare, spec: Spec, written: Privilege |
         c.out.append(ir.Declare(fills, ir.Const(0, I32, span=s.span), span=s.span))
         c.bind(s.name, Pipeline(memory, fills, blocks if spec.spread is ir.Spread.ACROSS else None))
     else:
-        c.bind(s.name, across(c, memory, blocks, s.span) if spec.spread is ir.Spread.ACROSS else memory)
+        spread = blocks is not None and spec.spread is ir.Spread.ACROSS
+        c.bind(s.name, across(c, memory, blocks, s.span) if blocks is not None and spread else memory)
 
 
 def _parts(c: Checker, s: tree.Declare) -> int:

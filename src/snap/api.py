@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from snap._compiler.frontend.definition import Definition, identity
 from snap._compiler.ir.synced import SyncPoint
@@ -20,9 +20,13 @@ from snap.record import replace
 from snap.targets import PTX
 
 if TYPE_CHECKING:
+    from snap._compiler.ir.points import Dependence
+    from snap._compiler.ir.synced import AnyFunction
+    from snap.host.compile.nvrtc import Resources
     from snap.machine.errors import Race
     from snap.prove.verdict import Proof
 
+Args: TypeAlias = tuple[object, ...]
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
@@ -57,10 +61,10 @@ class SnapFunction(ByName):
         self.definition = definition
         self.bound = bound or {}
         self.generic = [n for n in constexpr_names(definition) if n not in self.bound]
-        self.compiled: dict[tuple, Compiled] = {}
+        self.compiled: dict[tuple[object, ...], Compiled] = {}
         # Attributes and no properties: `k[blocks]` is looked up at every launch.
-        self._ready: dict[int, Callable] = {}
-        self._at: dict = _Unlaunched(self)
+        self._ready: dict[int, Callable[..., None]] = {}
+        self._at: dict[Any, Callable[..., None]] = _Unlaunched(self)
         functools.update_wrapper(self, python, _WRAPPED, ())
         defaults = self._defaults()
         # It is checked now; a generic one without defaults is checked when it is specialized.
@@ -74,7 +78,7 @@ class SnapFunction(ByName):
 
     @property
     def is_kernel(self) -> bool:
-        return self.definition.kernel
+        return bool(self.definition.kernel)
 
     def _specialised(self, constexprs: dict[str, object]) -> Compiled:
         values = {**self.bound, **constexprs}
@@ -183,7 +187,7 @@ class SnapFunction(ByName):
         synchronize(self._the_one(constexprs).typed, seen)
         return found
 
-    def _graph(self, **constexprs: object):
+    def _graph(self, **constexprs: object) -> tuple[AnyFunction, tuple[Dependence, ...]]:
         """Return what `snap explain --graph` draws: the program before roles are separated, and its dependences."""
         from snap._compiler.sync import dependence_graph
 
@@ -193,7 +197,7 @@ class SnapFunction(ByName):
     def cuda(self, **constexprs: object) -> str:
         """Return the generated CUDA C++, as text that nvcc compiles, too."""
         self._kernel_only("have CUDA text of their own")
-        return self._the_one(constexprs).module.text
+        return str(self._the_one(constexprs).module.text)
 
     def _text_for(self, arch: str, constexprs: dict[str, object]) -> str:
         from snap.host.compile.nvrtc import check_module
@@ -201,7 +205,7 @@ class SnapFunction(ByName):
         self._kernel_only("are compiled")
         module = self._the_one(constexprs).module
         check_module(module, arch)
-        return module.text
+        return str(module.text)
 
     @_told
     def ptx(self, arch: str = "sm_90a", **constexprs: object) -> str:
@@ -220,7 +224,7 @@ class SnapFunction(ByName):
         return compile_cubin(text, arch, unsafe=compiled.typed.uses_unsafe, lined=compiled.lined)
 
     @_told
-    def resources(self, arch: str = "sm_90a", **constexprs: object):
+    def resources(self, arch: str = "sm_90a", **constexprs: object) -> Resources:
         """Report the registers, spills and shared memory of the machine code for an architecture."""
         from snap.host.compile.nvrtc import resources
 
@@ -278,7 +282,7 @@ class SnapFunction(ByName):
     # -- launching
 
     @_told
-    def _split(self, args: tuple, keywords: dict[str, object]) -> tuple[Compiled, list]:
+    def _split(self, args: Args, keywords: dict[str, object]) -> tuple[Compiled, list[object]]:
         """Take the constexpr parameters out of the arguments: the specialization, and what is left for it."""
         params = [p.name for p in self.definition.tree.params if p.name not in self.bound]
         if len(args) > len(params):
@@ -345,7 +349,7 @@ class SnapFunction(ByName):
         left = {name: value for name, value in keywords.items() if name not in old}
         return replace(asked or PTX(), **cast(Any, old)), left
 
-    def __getitem__(self, blocks: object):
+    def __getitem__(self, blocks: object) -> Callable[..., None]:
         """Return the launcher for that number of blocks, or a grid of that shape: `k[x, y]`.  This is the hot path: a
         plain dict, filled by the runtime; another one makes the launchers that it lacks.
         """
@@ -376,7 +380,7 @@ class SnapFunction(ByName):
             )
         self.launch(*args, blocks=self._blocks(args, keywords), **cast(Any, keywords))
 
-    def _blocks(self, args: tuple, keywords: dict[str, object]) -> int | tuple[int, ...]:
+    def _blocks(self, args: Args, keywords: dict[str, object]) -> int | tuple[int, ...]:
         """Compute the number of blocks by the decorator's `blocks=`."""
         from snap.host.arguments.byname import resolve, wanted
         from snap.host.errors import LaunchError
@@ -391,9 +395,10 @@ class SnapFunction(ByName):
         if missing:
             raise LaunchError(name, f"`blocks=` of its decorator asks for `{missing[0]}`, which is not given")
         try:
-            return resolve(blocks, given)
+            count: int | tuple[int, ...] = resolve(blocks, given)
         except Exception as error:
             raise LaunchError(name, f"`blocks=` of its decorator failed: {type(error).__name__}: {error}") from error
+        return count
 
     def __repr__(self) -> str:
         return f"<snap {'kernel' if self.is_kernel else 'device function'} {self.definition.tree.name}>"
@@ -402,7 +407,7 @@ class SnapFunction(ByName):
 SnapFunction.__doc__ = HelpText(SnapFunction.__doc__)  # type: ignore[assignment]
 
 
-class _Unlaunched(dict):
+class _Unlaunched(dict[Any, Callable[..., None]]):
     """blocks -> function, until the first launch brings the runtime's own table; a generic kernel keeps it: its
     arguments say what is launched.
     """
@@ -411,7 +416,7 @@ class _Unlaunched(dict):
         super().__init__()
         self.function = function
 
-    def __missing__(self, blocks: int | tuple[int, ...]):
+    def __missing__(self, blocks: int | tuple[int, ...]) -> Callable[..., None]:
         function = self.function
         function._kernel_only("are launched")
         if function.generic:
@@ -429,7 +434,7 @@ class _Unlaunched(dict):
         return function._at[blocks]
 
 
-def _generic(function: SnapFunction, blocks: int | tuple[int, ...]) -> Callable:
+def _generic(function: SnapFunction, blocks: int | tuple[int, ...]) -> Callable[..., None]:
     """Launches of a generic kernel.  Where its constexpr parameters are the last ones, those of a specialization that
     was launched before ask its table at once.
     """
@@ -438,10 +443,10 @@ def _generic(function: SnapFunction, blocks: int | tuple[int, ...]) -> Callable:
 
     names = [p.name for p in function.definition.tree.params if p.name not in function.bound]
     count = len(names) - len(function.generic)
-    whole = functools.partial(function.launch, blocks=blocks)
+    whole: Callable[..., None] = functools.partial(function.launch, blocks=blocks)
     if set(names[count:]) != set(function.generic):
         return whole
-    return generic.launches(
+    made: Callable[..., None] = generic.launches(
         function.definition.tree.name,
         count,
         names[count:],
@@ -450,6 +455,7 @@ def _generic(function: SnapFunction, blocks: int | tuple[int, ...]) -> Callable:
         whole,
         lambda values: launcher(function._specialised(values)).at,
     )
+    return made
 
 
 _MOST_KEPT = 1024  # of numbers of blocks

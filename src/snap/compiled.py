@@ -16,9 +16,11 @@ from snap._compiler.ir.depth import roomy
 from snap._compiler.ir.synced import Function as Synced
 from snap._compiler.ir.synced import SyncPoint
 from snap.diag.error import SnapError
+from snap.diag.span import Span
 from snap.record import replace
 
 if TYPE_CHECKING:
+    from snap._compiler.codegen import CudaModule
     from snap._compiler.frontend import tree
     from snap.diag.error import Diagnostic
     from snap.prove import Task
@@ -53,7 +55,7 @@ class Compiled:
         return synchronize(replace(self.typed, apart=self.apart[0]))
 
     @functools.cached_property
-    def apart(self) -> tuple[frozenset, str]:
+    def apart(self) -> tuple[frozenset[tuple[Span, Span]], str]:
         """Return the pairs of places whose barriers `lean=True` leaves out, or the reason why there are none."""
         from snap._compiler.sync import conflicting_places, synchronize
         from snap.prove.properties.needless import left_out
@@ -109,7 +111,7 @@ class Compiled:
                 refuse(self.task, self.definition.requires.span or self.typed.span)
 
     @functools.cached_property
-    def module(self):
+    def module(self) -> CudaModule:
         from snap._compiler.codegen import emit
 
         return emit(self.synced)
@@ -191,6 +193,6 @@ class Compiled:
         return lined(self.module, generated_file(self.module.kernel, self.module.text), source_file)
 
 
-def _alike(point: SyncPoint) -> tuple:
+def _alike(point: SyncPoint) -> tuple[object, ...]:
     """Identify a point by its place and group; its objects may be fewer."""
     return point.kind, point.span, point.participants

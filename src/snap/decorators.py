@@ -20,7 +20,8 @@ from snap._compiler.frontend.settled import settled
 from snap._compiler.frontend.source import as_function
 from snap._compiler.ir.depth import uncollected
 from snap._compiler.ir.types import Level, Privilege
-from snap.api import Compiled, SnapFunction
+from snap.api import SnapFunction
+from snap.compiled import Compiled
 from snap.diag.error import Diagnostic, SnapError
 from snap.diag.span import Span
 from snap.record import replace
@@ -71,7 +72,7 @@ class Pending:
         )
 
 
-def _completed(pending: Pending):
+def _completed(pending: Pending) -> Pending | SnapFunction | Refused:
     if pending.kernel is None or pending.requires is None:
         return pending
     try:
@@ -136,7 +137,7 @@ def define(python: Any, kernel: bool, requires: Requires) -> Definition:
     return Definition(tree, kernel, requires, names, written=written)
 
 
-def _with_defaults(params: tuple, values: tuple) -> tuple:
+def _with_defaults(params: tuple[Any, ...], values: tuple[Any, ...]) -> tuple[Any, ...]:
     """Defaults are what Python found when the function was defined, whoever calls it later and whatever the names in
     them mean there.
     """
@@ -173,7 +174,7 @@ def _pending(function: object, span: Span, what: str) -> Pending:
 
 
 @_reporting
-def ccuda(kind: str):
+def ccuda(kind: str) -> Any:
     """`@ccuda("global")` makes a kernel, `@ccuda("device")` a device function; stacks with `@requires` in
     either order.
     """
@@ -188,7 +189,7 @@ def ccuda(kind: str):
             )
         )
 
-    def decorate(function: object):
+    def decorate(function: object) -> object:
         pending = _pending(function, span, "`@kernel`" if kind == "global" else "`@device`")
         if pending.kernel is not None:
             raise SnapError(
@@ -246,7 +247,7 @@ def kernel(
     proved: bool = False,
     lean: bool = False,
     **unknown: object,
-):
+) -> Any:
     """`@kernel(threads=256)`: a kernel of 256 threads per block, the same as `@kernel` with `@requires(grid[1],
     block[1], thread[256])`.
 
@@ -279,7 +280,7 @@ def device(
     pairs: Callable[..., object] | None = None,
     calls: Callable[..., object] | None = None,
     **unknown: object,
-):
+) -> Any:
     """`@device(warp)`: a device function that a warp calls, the same as `@device` with `@requires(thread[32])`;
     `cooperative=True`: one for cooperative kernels.
 
@@ -329,13 +330,13 @@ def _is_level(given: object) -> bool:
 
 def _short(
     word: str, privileges: Any, smem: int | None, cooperative: bool = False, asked: dict[str, Any] | None = None
-):
+) -> Any:
     """Apply both decorators at once.  asked: the options that only one of the two has."""
     span, asked = caller_span(), asked or {}
     _check_launch(smem, asked.get("resident"), span)
     needs = Requires(privileges, smem, bool(cooperative), span=span, word=word, **asked)
 
-    def decorate(function: object):
+    def decorate(function: object) -> object:
         pending = _pending(function, span, f"`@{word}`")
         if pending.kernel is not None or pending.requires is not None:
             given = "@requires" if pending.requires is not None else "@kernel or @device"
@@ -386,7 +387,7 @@ def requires(
     pairs: Callable[..., object] | None = None,
     calls: Callable[..., object] | None = None,
     **unknown: object,
-):
+) -> Any:
     """The privileges (and shared memory) a function must be given: `@requires(grid[1], block[1], thread[256])`.
 
     For a kernel also its launch: all blocks at once (`cooperative`), blocks per SM
@@ -402,7 +403,7 @@ def requires(
     _check_launch(smem, resident, span)
     given = _named(privileges, span)
 
-    def decorate(function: object):
+    def decorate(function: object) -> object:
         pending = _pending(function, span, "`@requires`")
         if pending.requires is not None:
             help = "name all privileges in one `@requires(...)`"

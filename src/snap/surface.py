@@ -12,7 +12,7 @@ import math
 import sys
 from contextvars import ContextVar
 from types import FrameType
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from snap._compiler.ir.hardware import WARP, WARPGROUP
 from snap._compiler.ir.operations import MATH
@@ -25,6 +25,9 @@ from snap.words import LEVELS as LEVEL_WORDS
 from snap.words import NAMESPACES as NAMESPACE_WORDS
 from snap.words import STATEMENTS as STATEMENT_WORDS
 from snap.words import mathematics, members
+
+if TYPE_CHECKING:
+    import inspect
 
 
 def caller() -> FrameType:
@@ -70,7 +73,7 @@ def one_dimension(word: str, counts: tuple[object, ...]) -> str:
     )
 
 
-def several(counts: tuple | list) -> str:
+def several(counts: tuple[object, ...] | list[object]) -> str:
     """Say what to write instead of `threads=(8, 8)`."""
     numbers = [n for n in counts if type(n) is int and n > 0]
     known = len(numbers) == len(counts) > 0
@@ -155,7 +158,7 @@ class Shown:
         return self.text
 
 
-def python_signature(text: str):
+def python_signature(text: str) -> inspect.Signature:
     """A signature of words.py as Python's `inspect` has it; its annotations are text."""
     import ast
     import inspect
@@ -189,7 +192,7 @@ class Marker:
         name = word.removeprefix("math.")
         self.__name__, self.__doc__ = name, f"{name}{self.signature}\n\n{text}"
 
-    def __getattr__(self, name: str):
+    def __getattr__(self, name: str) -> object:
         if name == "__signature__":  # made when it is asked for: `import snap` needs neither ast nor inspect for it
             return python_signature(self.signature)
         raise AttributeError(name)

@@ -51,7 +51,7 @@ class SnapWarning(UserWarning):
         self.diagnostic = diagnostic
         self.code = "" if diagnostic is None else diagnostic.code
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.diagnostic or str(self),)
 
     def render(self, color: bool = False) -> str:
@@ -85,7 +85,7 @@ class SnapError(SyntaxError):
         self.all: list[SnapError] = [self, *(SnapError(other) for other in others)]
         self.__notes__ = _traceback_notes(diagnostic, len(others))
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.diagnostic, tuple(error.diagnostic for error in self.all[1:]))
 
     def without_frames(self) -> SnapError:

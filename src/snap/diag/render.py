@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import unicodedata
 from dataclasses import dataclass
-from typing import TextIO
+from typing import Any, TextIO
 
 from snap.diag.error import Diagnostic
 from snap.diag.source import source_line
@@ -76,7 +76,7 @@ def render(diagnostic: Diagnostic, color: bool = False) -> str:
     return "\n".join(out)
 
 
-def to_json(diagnostic: Diagnostic) -> dict:
+def to_json(diagnostic: Diagnostic) -> dict[str, Any]:
     """Print for editors, shaped like the language server protocol's Diagnostic.  Lines and columns count from 1, as in
     the text; ends are exclusive.
     """
@@ -96,7 +96,7 @@ def to_json(diagnostic: Diagnostic) -> dict:
     }
 
 
-def _range(span: Span) -> dict:
+def _range(span: Span) -> dict[str, Any]:
     return {
         "start": {"line": span.line, "column": span.column + 1},
         "end": {"line": span.end_line, "column": span.end_column + 1},

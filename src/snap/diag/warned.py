@@ -15,7 +15,8 @@ from snap.diag.error import Diagnostic, SnapWarning
 from snap.diag.source import source_line
 
 _ALLOWED = re.compile(r"#\s*snap:\s*ok((?:[\s,]+SNAP\d{3})+)")
-_told: dict = {}  # Python's registry of what was told: once for each place, unless its filters say more
+# Python's registry of what was told: once for each place, unless its filters say more.
+_told: dict[str | tuple[str, type[Warning], int], int] = {}
 
 
 def not_allowed(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:

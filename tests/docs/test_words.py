@@ -119,9 +119,9 @@ STILL_THERE = {
     "_compiler/frontend": (34, 1, 0),
     "_compiler/ir": (71, 2, 0),
     "_compiler/sync": (140, 2, 2),
-    "_compiler/walk": (46, 0, 0),
+    "_compiler/walk": (44, 0, 0),
     "cli": (0, 1, 0),
-    "host": (73, 10, 1),
+    "host": (72, 10, 1),
     "lib": (96, 8, 4),
     "machine": (0, 5, 3),
     "prove": (107, 2, 0),
@@ -195,6 +195,7 @@ STUMBLES_OF_PAGES = re.compile(
 )
 # Pages that other work still edits, or that are printed from the source: page -> (stumbles, British spellings), which may only fall.
 PAGES_STILL = {
+    "docs/rules.md": (1, 0),
     "docs/library.md": (4, 3),
     "docs/performance.md": (0, 2),
     "docs/ptx.md": (2, 0),

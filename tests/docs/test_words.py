@@ -195,11 +195,10 @@ STUMBLES_OF_PAGES = re.compile(
 )
 # Pages that other work still edits, or that are printed from the source: page -> (stumbles, British spellings), which may only fall.
 PAGES_STILL = {
+    "docs/system.md": (1, 0),
     "docs/rules.md": (1, 0),
     "docs/library.md": (4, 3),
     "docs/performance.md": (0, 2),
-    "docs/ptx.md": (2, 0),
-    "docs/system.md": (3, 0),
 }
 
 

@@ -227,7 +227,8 @@ SHAPES = ("circle", "square", "diamond", "triangle")
 
 # The rows of the speed chart: the benchmark's name and the label; None leaves a gap between compute-bound and memory-bound kernels.
 ROWS = (("attention", "attention, forward"), ("attention_gradients", "attention, backward"), ("gemm-bf16", "GEMM, bf16"), ("gemm-fp8", "GEMM, fp8"),
-        ("gemm-fp8-fast", "GEMM, fp8, fast=True"), ("gemm-batched", "GEMM, bf16, batched"), ("gemm-grouped", "GEMM, bf16, grouped"), ("gemm-tf32", "GEMM, tf32"),
+        ("gemm-fp8-fast", "GEMM, fp8, fast=True"), ("gemm-fp8-rows", "GEMM, fp8, scales per row"), ("gemm-batched", "GEMM, bf16, batched"),
+        ("gemm-grouped", "GEMM, bf16, grouped"), ("gemm-grouped-gradients", "GEMM, grouped, gradients"), ("gemm-tf32", "GEMM, tf32"),
         ("sgemm", "GEMM, f32"), None, ("gemv", "matrix times vector"), ("scan-i32", "scan, i32"), ("reduce", "reduction, f32"), ("histogram", "histogram, bytes"),
         ("transpose", "transpose, f32"), ("softmax", "softmax"), ("layer_norm", "layer norm"), ("gelu", "GELU"), ("adamw", "AdamW"))
 
@@ -254,7 +255,7 @@ def speed(records: list[dict]) -> str:
     named = {record["benchmark"]: record for record in records}
     rows = [row for row in ROWS if row is None or row[0] in named]
     baselines: dict[str, tuple[str, str]] = {}
-    left, right, top, line = 190, 690, 76, 24
+    left, right, top, line = 205, 690, 76, 24
     bottom = top + sum(12 if row is None else line for row in rows)
 
     def at(part: float) -> float:

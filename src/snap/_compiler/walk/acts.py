@@ -41,8 +41,8 @@ EVERY = ("all", "syncthreads_and", "all_cluster", "all_grid")
 
 
 def _voted(w: WalkState, s: ir.Collective, said: object, found: object) -> None:
-    """Where all say yes, this thread does.  Where some do, what the units that vote agree on holds for all of them; and
-    where nobody does, this thread does not.
+    """Define what a vote says of this thread: where all say yes, it does; where none does, it does not; where some do,
+    what the units that vote agree on holds for all of them.
     """
     if not isinstance(said, tuple) or not isinstance(found, tuple):
         return

@@ -51,7 +51,7 @@ def written(w: WalkState, site: Site | None, v: Value) -> None:
 
 
 def read(w: WalkState, site: Site | None, t: ValueType) -> Value | None:
-    """What the cell holds, where that is known to be one number of the block."""
+    """Return what the cell holds, where that is known to be one number of the block."""
     before = None if site is None else w.cells.get(id(site.root))
     if site is None or before is None or not is_int(t) or site.elem != t or site.index != before[0].index:
         return None

@@ -25,7 +25,9 @@ from snap.diag.span import Span
 
 
 def meant(terms: Terms, contract: Contract, c: Condition, names: dict[str, Any]) -> Cond:
-    """What a condition says; FALSE where that cannot be said, such as of an element that the array does not have."""
+    """Return what a condition says; FALSE where that cannot be said, such as of an element that the array does not
+    have.
+    """
     asked = {name: names[name] for name in c.params if name in names}
     lengths = {name: p for name, p in names.items() if name.startswith("len(")}
     try:
@@ -105,7 +107,7 @@ def _given(w: WalkState, function: ir.Function, contract: Contract) -> tuple[dic
 
 
 def _named(term: Any) -> Any:
-    """What a condition names so: of a vector of integers, its components by their names."""
+    """Return what a condition names; for a vector of integers, its components by their names."""
     return Attributes(zip("xyzw", term.terms)) if isinstance(term, Components) else term
 
 
@@ -134,7 +136,7 @@ def returned(w: WalkState, called: Called, v: Value | None, span: Span) -> None:
 
 
 def _held(w: WalkState, called: Called) -> tuple[dict[str, Any], Deps]:
-    """What arrays that were given by reference hold now."""
+    """Return what arrays that were given by reference hold now."""
     names: dict[str, Any] = {}
     deps: Deps = NONE
     for p in called.function.params:

@@ -25,7 +25,7 @@ def renamed(found: Walked, term: Poly, name: Poly) -> None:
 
 
 def facts(found: Walked, sides: Sequence[tuple[Site | Pact, Renaming]]) -> list[Cond]:
-    """Of what the first and the second of two threads have read."""
+    """Return what holds of the numbers that the first and the second of two threads have read."""
     used = [[a for a in atoms_of(site.path, site.index) if a in found.loads] for site, _ in sides]
     (_, first), (_, second) = sides
     said: list[Cond] = []

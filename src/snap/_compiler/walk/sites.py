@@ -1,4 +1,5 @@
-"""What a walk over a kernel leaves behind (evaluate.py): accesses, and arithmetic that must not overflow.
+"""Define what a walk over a kernel leaves behind (evaluate.py): accesses, tests, meetings, and arithmetic that must not
+overflow.
 
 Invariant: what is recorded covers every launch: a path holds wherever the access is made, an index is what it is there.
 """
@@ -235,7 +236,7 @@ class Promise:
 
 @dataclass(slots=True, eq=False)
 class GivenMemory:
-    """What a function is given of arrays.  captured: by the functions through which it indexes them."""
+    """Hold what a function is given of arrays.  captured: by the functions through which it indexes them."""
 
     roots: tuple[Root, ...]
     captured: tuple[Poly, ...]
@@ -325,7 +326,7 @@ class Walked:
 
 
 class UnitPosition:
-    """Where the current group's units are: the relative index at each level, as ir/nodes.py defines it."""
+    """Locate the units of the current group: the relative index at each level, as ir/nodes.py defines it."""
 
     __slots__ = ("terms", "index", "place")
 

@@ -1,4 +1,4 @@
-"""Where a walk over a kernel stands: what is known, and how it is recorded.
+"""Hold the state of a walk over a kernel: what is known, and how it is recorded.
 
 Input: the rules by which statements and expressions are walked (evaluate.py, values.py), and then what these find.
 Output: `Walked` (sites.py).  Invariant: `path` holds for every thread that comes here, `vars` says what variables are
@@ -149,7 +149,7 @@ class Called:
 
 
 def _unshared(p: Poly, by: Privilege) -> bool:
-    """Whether it is made of values that differ, as far as their names tell, in a unit."""
+    """Tell whether a polynomial is made of values that differ in a unit, as far as their names tell."""
     return any(atom.kind is kinds.ANY and not atom.per.at_least(by) for atom in atoms_of([], [p]))
 
 
@@ -248,8 +248,8 @@ class WalkState:
         self.put((self.frame, var.uid), self.named(v, var.privilege, var.name))
 
     def named(self, v: Value, by: Privilege, name: str) -> Value:
-        """What threads of a unit store, the checker has shown to be one value: it has a name that they share, where the
-        term is made of values that nobody can compare.
+        """Name what threads of a unit store, which the checker has shown to be one value: where the term is made of
+        values that cannot be compared, it gets a name that they share.
         """
         if isinstance(v.term, Poly) and by != THREAD1 and _unshared(v.term, by):
             low, high = v.term.span()
@@ -267,7 +267,7 @@ class WalkState:
         return v
 
     def certain(self, c: Cond) -> bool:
-        """Whether it follows from what is known here."""
+        """Tell whether a condition follows from what is known here."""
         return self.ladder.follows([*self.out.facts, *self.path], c)
 
     def above(self, p: Poly, least: int) -> Poly:
@@ -286,8 +286,8 @@ class WalkState:
         return found
 
     def define(self, c: Cond) -> None:
-        """What is known of all who are here, such as what an atom is that has just been made: it decides about nobody's
-        way.  A guard elsewhere may say the same, and does decide: so it is written in a way that no guard is.
+        """Record what is known of all threads here, such as what a new atom is: it decides about no thread's way.  A
+        guard elsewhere may say the same, and does decide: so it is written in a way that no guard is.
         """
         if c != TRUE:
             said = (logic.AND, *c[1:], TRUE) if c[0] == logic.AND else (logic.AND, c)
@@ -384,7 +384,7 @@ class WalkState:
         return self.terms.floor(total, target.n)
 
     def _units(self, level: Level) -> Poly:
-        """Of the level that only the launch counts."""
+        """Return how many units there are of the level that only the launch counts."""
         clusters = self.function.place.held(Level.CLUSTER)
         if clusters is None or level is Level.BLOCK:
             return self.blocks
@@ -429,7 +429,7 @@ class WalkState:
         return site
 
     def _extents(self, root: Root, view: ir.MemView) -> tuple[Poly, ...]:
-        """Of memory whose size a launch decides, a view ends where it does."""
+        """Return the extents of a view.  Where a launch decides the size of the memory, the view ends where that does."""
         assert view.shape is not None
         first, *rest = self.shape(view.shape)
         size = number(view.elem.bytes)

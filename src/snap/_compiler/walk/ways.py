@@ -13,7 +13,7 @@ from snap._compiler.ir.walk import bodies, ways_out
 
 
 def leaves(body: ir.Body) -> bool:
-    """Whether nobody comes out of its end."""
+    """Tell whether no thread comes out of the end of the body."""
     match body[-1] if body else None:
         case ir.Return() | ir.Break() | ir.Continue():
             return True
@@ -26,8 +26,8 @@ def leaves(body: ir.Body) -> bool:
 
 
 def escapes(s: ir.Stmt) -> bool:
-    """Whether somebody may leave in it for good, and no condition that stays in the path says who.  Of an `if`, a side
-    that nobody comes out of has left its condition there.
+    """Tell whether a thread may leave in the statement for good, where no condition that stays in the path says which.
+    Of an `if`, a side that nobody comes out of has left its condition there.
     """
     inner = bodies(s)
     if isinstance(s, ir.If):

@@ -51,7 +51,7 @@ class Ways:
         return NO
 
     def _settled(self, conds: list[Cond]) -> list[Cond]:
-        """What is equal to a number, is it."""
+        """Put a number in the place of what is equal to it."""
         said = both(*map(simple, conds))
         conds = list(said[1:]) if said[0] == logic.AND else [said]
         for c in conds:
@@ -71,7 +71,7 @@ class Ways:
 
 
 def _choices(conds: list[Cond]) -> list[Atom]:
-    """Those by one condition that depends on no other choice: the condition of which the fewest numbers stand."""
+    """Return the choices by one condition that depends on no other choice: the condition that has the fewest numbers."""
     found: dict[Cond, list[Atom]] = {}
     sizes: dict[Cond, int] = {}
     for atom in atoms_of(conds):

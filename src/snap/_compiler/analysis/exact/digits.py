@@ -31,7 +31,7 @@ ROUNDS = 3  # what is taken apart names numbers, by which more is
 
 
 class Digits:
-    """Of the questions of one kernel; what an equation comes to is kept."""
+    """Take the questions of one kernel apart; what an equation comes to is kept."""
 
     def __init__(self, terms: Terms):
         self.terms = terms
@@ -103,7 +103,7 @@ def _decided_by(atom: Atom) -> Atom | None:
 
 
 def _by_sizes(conds: list[Cond]) -> list[Cond]:
-    """Where conditions say of two numbers that they are digits of one size."""
+    """Find the numbers of which conditions say that they are digits of one size."""
     if not any(c[0] == logic.EQ and any(len(mono) > 1 for mono in c[1].terms) for c in conds):
         return conds
     digits = _digits(conds)
@@ -144,8 +144,8 @@ def _divided(p: Poly, atom: Atom) -> Poly:
 
 
 def _one_for_both(terms: Terms, conds: list[Cond]) -> list[Cond]:
-    """Where two atoms are equal, in products and in what floors, least and greatest numbers and choices are of: the one
-    that was made first.  The equations stay.
+    """Put one atom for two that are equal, in products and inside of floors, minima, maxima and choices: the one that
+    was made first.  The equations stay.
     """
     names: dict[Atom, Poly] = {}
     for c in conds:

@@ -1,4 +1,4 @@
-"""What atoms are: numbers of the program, and what is made of others.
+"""Define what atoms are: numbers of the program, and what is made of others.
 
 The names stand here once more by themselves: `kinds.FLOOR` is found faster than `AtomKind.FLOOR` where all atoms are
 gone through, and can stand in a pattern.

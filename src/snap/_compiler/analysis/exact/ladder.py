@@ -1,4 +1,4 @@
-"""Whether integers satisfy conditions: solvers, one after the other.
+"""Decide whether integers satisfy conditions: ask solvers, one after the other.
 
 Input: conditions (terms.py), all of which hold.  Output: NO, a model that has been evaluated, or UNKNOWN.  Invariant:
 NO only where a solver says so of conditions that follow from those given; a model satisfies them by plain evaluation.
@@ -91,7 +91,7 @@ class Ladder:
         return UNKNOWN if unknown else completed(conds, slices, found)
 
     def _part(self, conds: list[Cond]) -> TermModel | NoModel:
-        """What was asked before in other names has the same answer."""
+        """Answer a part as before where it was asked in other names."""
         canon = Canon(conds)
         told = self._parts.get(canon.key)
         if told is None:

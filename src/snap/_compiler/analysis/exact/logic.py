@@ -1,4 +1,4 @@
-"""What conditions are: the first item of each (terms.py)."""
+"""Define what conditions are: the first item of each (terms.py)."""
 
 from __future__ import annotations
 

@@ -98,7 +98,9 @@ class Slices:
         return list(dict.fromkeys(one for c in conds for one in (c[1:] if c[0] == logic.AND else (c,)) if one != TRUE))
 
     def _between(self, conds: list[Cond], atom: Atom) -> Cond | None:
-        """What is left of conditions that say how large it is, and it stands nowhere else; None where they say more."""
+        """Return what is left of conditions that say how large an atom is, where it is nowhere else; None where they
+        say more.
+        """
         factors = [_alone(c[1], atom) if c[0] == logic.GE else 0 for c in conds]
         if any(k not in (1, -1) for k in factors):
             return None
@@ -136,7 +138,7 @@ class Slices:
 
 
 def _told(one: list[Cond], other: list[Cond], atom: Atom) -> Cond | None:
-    """Of `c and x == 1 or not c and x == 0`, which says what x is and no more: c."""
+    """Return c of `c and x == 1 or not c and x == 0`, which says what x is and no more."""
     if len(one) != 2 or len(other) != 2 or negated(one[0]) != other[0] or (atom.low, atom.high) != (0, 1):
         return None
     x = Poly({(atom,): 1})
@@ -147,7 +149,7 @@ def _told(one: list[Cond], other: list[Cond], atom: Atom) -> Cond | None:
 
 
 def _factor(p: Poly, atom: Atom) -> Poly | None:
-    """By what it is multiplied, where it stands nowhere else: not in that, and inside of no other atom."""
+    """Return what an atom is multiplied by, where it is nowhere else: not in that, and inside of no other atom."""
     factor = Poly({without(mono, (atom,)): k for mono, k in p.terms.items() if atom in mono})  # type: ignore[misc]
     rest = Poly({(other,): 1 for other in p.atoms if other is not atom})
     return None if atom in atoms_of([], [factor, rest]) else factor

@@ -23,7 +23,7 @@ from snap._compiler.ir.word import Word
 
 
 class LinearKind(Word):
-    """What an atom is.  Terms are sorted by these words: the order in which they stand here does not count."""
+    """Tell what an atom is.  Terms are sorted by these words, not by their order here."""
 
     THREAD = "thread"
     BLOCK = "block"
@@ -121,7 +121,7 @@ def remainder(x: Form, n: int) -> Form:
 
 
 def value(form: Form, given: dict[LinearAtom, int]) -> int:
-    """What the form is where the unknowns that are not made of forms are these numbers."""
+    """Evaluate the form where the unknowns that are not made of forms are these numbers."""
     total = form[0]
     for atom, k in form[1]:
         total += k * (_atom_value(atom, given) if atom[0] in COMPOUND else given[atom])
@@ -129,7 +129,7 @@ def value(form: Form, given: dict[LinearAtom, int]) -> int:
 
 
 def _atom_value(atom: LinearAtom, given: dict[LinearAtom, int]) -> int:
-    """Of one that is made of forms."""
+    """Evaluate an atom that is made of forms."""
     kind, x, y = atom[:3]
     if kind == DIV:
         return value(x, given) // y
@@ -206,8 +206,8 @@ def exclusive(a: Form, b: Form, bits: int) -> Form:
 
 
 def derived(found: Iterable[LinearAtom]) -> list[Form]:
-    """What holds of compound atoms, each form >= 0.  Of quotients: n q <= x <= n q + n - 1.  Of `x ^ y`: it has no more
-    bits than both, and x's upper bits where y is a number that has none there.
+    """Return what holds of compound atoms, each form >= 0.  Of quotients: n q <= x <= n q + n - 1.  Of `x ^ y`: it has
+    no more bits than both, and x's upper bits where y is a number that has none there.
     """
     facts: list[Form] = []
     for atom in found:

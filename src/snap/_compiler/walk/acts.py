@@ -1,8 +1,8 @@
 """Statements that do something: collectives, atomics, copies, products (evaluate.py walks all others).
 
-Input: a statement of the typed IR, and where the walk stands.  Output: its accesses are recorded, and what it assigns
-is any value; of a vote it is known what it says of this thread.  Invariant: everything that it touches is among the
-recorded accesses.
+Input: a statement, typed or synchronized, and the state of the walk.  Output: its accesses are recorded, and what it
+assigns is any value; of a vote it is known what it says of this thread.  Invariant: everything that it touches is among
+the recorded accesses.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Calls in the walk (evaluate.py): what is bound, what comes back, and what is left in arrays given by reference.
 
-Input: a call, or a `return`, and where the walk stands.  Output: the walk behind it.  Invariant: every thread that
+Input: a call, or a `return`, and the state of the walk.  Output: the walk behind it.  Invariant: every thread that
 comes out of a call, by whichever `return` or at the end of the body, has the result, and leaves in the arrays that it
 was given by reference, what is said; and what is known behind the call is known on all ways out.  Non-goals: what a
 function promises (contracts.py).
@@ -115,14 +115,14 @@ def _inside(w: WalkState, conds: Iterable[Cond], ps: Iterable[Poly]) -> bool:
 
 def _variables(w: WalkState, inner: tuple[int, ...], out: list[WayOut]) -> dict[Key, Value]:
     """The variables of the caller, and of its callers: elements of arrays that references were to may differ."""
-    if not out:  # nobody comes back
+    if not out:  # no thread comes back
         return w.vars
     found = dict(out[-1].vars)
     if len(out) > 1 or out[0].taken is None:
         for key in out[-1].vars:
             values = [way.vars.get(key) for way in out]
             if key[0][: len(inner)] == inner or None in values:
-                del found[key]  # it has ended, or nobody has looked at it
+                del found[key]  # it has ended, or was not looked at
             else:
                 found[key] = _one_of(w, out, [v for v in values if v is not None])
     return found

@@ -2,7 +2,7 @@
 
 Input: a kernel; then its writes and reads, as the walk comes to them.  Output: of such a cell, one number that all of
 the block read: the one that was written, where that is the same for every thread; and where a number was written that
-was drawn (draws.py), that this is one, too.  Invariant: a cell is one statement's, which stands in no loop; so a block
+was drawn (draws.py), that this is one, too.  Invariant: a cell is one statement's, which is in no loop; so a block
 that reads it reads what a thread of the block has written, if the write comes first, which is what *init* and *order*
 show, and is listed.  Non-goals: cells written again.
 """

@@ -1,6 +1,6 @@
 """Calls of functions that have a contract, in the walk (evaluate.py).
 
-Input: a call, and where the walk stands.  Output: what has to be shown (`Promise`, and `Pact`s of two threads, which
+Input: a call, and the state of the walk.  Output: what has to be shown (`Promise`, and `Pact`s of two threads, which
 pacts.py looks at), and what is known behind the call.  Invariant: `where=` is asked of every call, and known in the
 body; what a function promises is asked where it returns.  If all of that is shown, what is known behind the call holds
 there.  The body is walked, too: what it touches is asked about as everywhere.  But of what it returns, and leaves in
@@ -159,7 +159,7 @@ def _after(called: Called, held: dict[str, Any], result: Any) -> dict[str, Any]:
 
 
 def left(w: WalkState, called: Called) -> None:
-    """All have returned: references hold what was promised.  The walk still stands in the function."""
+    """Let references hold what was promised: all have returned.  The walk is still in the function."""
     if called.promises:
         for p in called.function.params:
             if isinstance(p, ir.RefParam):

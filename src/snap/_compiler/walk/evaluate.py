@@ -76,7 +76,7 @@ def _if(w: WalkState, s: ir.If) -> None:
         taken = s.then if cond[0] == logic.TRUE else s.other
         w.inline(taken)
         if leaves(taken):
-            w.path.append(FALSE)  # nobody comes here
+            w.path.append(FALSE)  # no thread comes here
         return
     before, unsure = dict(w.vars), w.unsure
     with w.given(c):

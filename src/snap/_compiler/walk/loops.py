@@ -1,6 +1,6 @@
 """Loops of the walk (evaluate.py): run out, or with a counter and what holds in every iteration.
 
-Input: a loop, and where the walk stands.  Output: the walk, behind it.  Invariant: in the body, every variable that the
+Input: a loop, and the state of the walk.  Output: the walk, behind it.  Invariant: in the body, every variable that the
 loop assigns is what it is at the start of some iteration: `entry + step * trip` where the body adds the same amount on
 every path, else any number of its type for which those of the candidates hold that are kept by the body (`CANDIDATES`;
 what holds on entry and is kept by each iteration holds in all of them).  Non-goals: whether a loop ends.
@@ -199,7 +199,7 @@ def repeated(w: WalkState, s: ir.While) -> None:
         w.inline(s.pre)
         cond = w.value(s.cond)
         w.dry -= 1
-        if isinstance(cond.term, tuple):  # it holds of all who have come to the loop, once it ends: nobody's way
+        if isinstance(cond.term, tuple):  # it holds for all threads behind the loop, and guards nothing
             w.use(cond)
             w.define(negated(cond.term))
 
@@ -219,7 +219,7 @@ def _decided(w: WalkState, s: ir.While) -> bool | None:
 
 
 def _passed(w: WalkState, body: ir.Body, *given: Value) -> list[Cond]:
-    """Walks it where these hold; what is known of whoever comes to its end."""
+    """Walk the body where these hold.  Return what is known at its end."""
     mark = len(w.path)
     for v in given:
         w.fact(v)
@@ -463,7 +463,7 @@ def _leaves(p: Poly, deep: int = 4) -> list[Poly]:
 
 
 def _group(w: WalkState) -> int:
-    """A number that stands for arithmetic which is met later."""
+    """Return a number for arithmetic that is met later."""
     w.out.arithmetic.append(Arithmetic(number(0), I32, (), w.function.span))
     return len(w.out.arithmetic) - 1
 

@@ -102,7 +102,7 @@ class WayOut:
            where that is said of an iteration
     given  what is returned
     vars   the variables there
-    known  of what the path has, what decides about nobody's way
+    known  of what the path has, what guards no control flow
     """
 
     taken: Cond | None
@@ -113,7 +113,7 @@ class WayOut:
 
 @dataclass(slots=True, eq=False)
 class Activation:
-    """A call that is walked: where its path begins, in how many loops it stands, and whether the walk is a dry one."""
+    """Describe a call that is walked: where its path begins, how many loops are around it, whether the walk is dry."""
 
     mark: int
     depth: int
@@ -199,13 +199,13 @@ class WalkState:
         self.vouched = ""  # the reason of the `trust` around the call that is walked
         self.clock = 0
         self.around: tuple[Loop, ...] = ()  # loops with a counter
-        self.unsure = False  # somebody may have left, and no condition of the path says who
+        self.unsure = False  # a thread may have left, and no condition of the path says which
         self.lives: dict[int, When] = {}  # of shared arrays, by their roots: when they came to life
         self.bare: dict[Key, When] = {}  # variables that were declared without a value, and when
         self.stored: dict[Key, Deps] = {}  # the arithmetic of all that a variable was given
         self.once: set[int] = set()  # shared arrays that are written once
         self.cells: dict[int, tuple[Site, Value]] = {}  # by their roots: what was written
-        self.alone = False  # the kernel stands for the function that it calls (prove/alone.py)
+        self.alone = False  # the kernel was made for the function that it calls (prove/alone.py)
         self.extents: dict[int, Poly] = {}  # of the grid, by axis, where the kernel asks for them
 
     def value(self, e: ir.Expr) -> Value:

@@ -1,6 +1,6 @@
 """Expressions of the typed IR as polynomials and conditions: the exact domain of `analysis/evaluate.py`.
 
-Input: an expression, and where the walk stands.  Output: a `Value`.  Invariant: for every thread that comes here the
+Input: an expression, and the state of the walk.  Output: a `Value`.  Invariant: for every thread that comes here the
 value is what the term says, if the arithmetic in `deps` stays in its type; what cannot be said is an atom that may be
 any number of its type.  What is loaded on the way is recorded.  Non-goals: statements (evaluate.py).
 """
@@ -72,7 +72,7 @@ def compared(op: str, x: Poly, y: Poly) -> Cond:
 
 
 class Exact(IntegerDomain[Value]):
-    """Evaluate to polynomials and conditions, where a walk stands."""
+    """Evaluate to polynomials and conditions, in the state of a walk."""
 
     rules: NodeRules
     partial = True

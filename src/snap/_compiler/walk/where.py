@@ -124,7 +124,7 @@ class WhereReader:
         if kind == "Sequence":
             return either(*(equal(x, self.number(one)) for one in among.items)) if among.items else FALSE
         found = self._meaning(among) if kind == "Name" else None
-        if isinstance(found, (tuple, frozenset, range)):  # what nobody changes
+        if isinstance(found, (tuple, frozenset, range)):  # what cannot be changed
             if len(found) <= MOST_ITEMS and all(type(one) in (bool, int) for one in found):
                 return either(*(equal(x, int(one)) for one in found)) if found else FALSE
         raise Unknown(f"`{expression(among)}` is not a range or tuple of integers")
@@ -347,7 +347,7 @@ def divisible(facts: list[Cond]) -> tuple[Atom, Poly, Atom] | None:
 
 
 def refine(facts: list[Cond]) -> None:
-    """Ranges of parameters, by conditions in which nothing else stands but numbers whose ranges are known: from
+    """Ranges of parameters, by conditions that have no other numbers than those whose ranges are known: from
     `1 <= N <= stride` follows that a stride is positive.
     """
     known = [
@@ -361,7 +361,7 @@ def refine(facts: list[Cond]) -> None:
 
 
 def _bounded(atom: Atom, k: int, most: int) -> None:
-    """k * atom + rest >= 0, and the rest is so much at most.  A range stays one: contradictions are for solvers."""
+    """k * atom + rest >= 0, and the rest is `most` at most.  A range stays one: contradictions are for solvers."""
     if k > 0:
         atom.low = min(max(atom.low, -(most // k)), atom.high)
     else:

@@ -1,8 +1,8 @@
 """Questions with choices, told apart way by way.
 
-Input: conditions (terms.py), and whoever answers them.  Output: NO, or UNKNOWN.  Invariant: NO only where no way has
-numbers; a way is the question with a choice's condition, or its opposite, and what the choice is then in its place: the
-same question under that condition.  Non-goals: models; more than `MOST_WAYS` ways.
+Input: conditions (terms.py), and a solver that answers them.  Output: NO, or UNKNOWN.  Invariant: NO only where no way
+has numbers; a way is the question with a choice's condition, or its opposite, and what the choice is then in its place:
+the same question under that condition.  Non-goals: models; more than `MOST_WAYS` ways.
 """
 
 from __future__ import annotations

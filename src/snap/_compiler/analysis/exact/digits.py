@@ -6,7 +6,7 @@ Non-goals: answers (ladder.py).
 
     n*a + y == 0                                 and -n < y < n: y is a multiple of n, and so it is 0, and a is
     S*a + p - q == 0, 0 <= p < S, 0 <= q < S     the same of a size that is no number: a is 0, and p is q
-    a == b                                       in products, and in what quotients are of, one stands for both
+    a == b                                       in products, and in what quotients are of, one replaces the other
 
 That is how tiles are numbered: `128 * tile + row` is the same for two blocks where the tile is, and the row, if rows
 are from 0 to 127.  A row that is put together from the parts of a thread's number, `t % 2 * 4 + t / 16 % 2 * 8`, has
@@ -156,7 +156,7 @@ def _one_for_both(terms: Terms, conds: list[Cond]) -> list[Cond]:
 
 
 class Replaced:
-    """Conditions in which numbers are said otherwise, where they are multiplied, or stand in what quotients are of:
+    """Conditions in which numbers are said otherwise, where they are multiplied, or are inside of quotients:
     what is made of them is made anew, with a range of its own.  instead: what each is.
     """
 
@@ -173,7 +173,7 @@ class Replaced:
                 return c
 
     def poly(self, p: Poly, everywhere: bool = False) -> Poly:
-        """everywhere: also what stands in no product."""
+        """everywhere: also what is in no product."""
         found = number(0)
         for mono, k in p.terms.items():
             product = number(k)

@@ -39,7 +39,7 @@ from snap._compiler.analysis.solvers.solve import NO, UNKNOWN, NoModel
 __all__ = ["NO", "UNKNOWN", "NoModel", "Ladder", "TermModel"]
 LINEAR_STEPS, PRODUCT_STEPS = 3_000_000, 3_000_000  # of z3, for one question
 FEW_STEPS = 300_000  # before choices are gone through way by way: each way is a question of its own
-PATIENCE = 8  # z3 may spend the steps of so many questions on what it leaves open, of each kind: then it is not asked
+PATIENCE = 8  # z3 may spend the steps of this many questions on what it leaves open, of each kind: then it is not asked
 ISL_STEPS, MOST_ALTERNATIVES = 300_000, 64  # isl writes alternatives out: of as many sets a question is made at most
 
 

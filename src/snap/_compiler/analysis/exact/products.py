@@ -1,7 +1,7 @@
 """Say what is known of products of unknowns, for solvers that take each product for an unknown of its own.
 
 Input: conditions (terms.py), with those that define atoms.  Output: lemmas: conditions that follow from them, over the
-products that stand in them.  Invariant: they follow, over the integers.  Non-goals: completeness.
+products in them.  Invariant: they follow, over the integers.  Non-goals: completeness.
 
   quotients   `q = x / (k*d)` and `x < P*d` makes `k*q < P`, whichever of two equal numbers d is called by
   factors     `g*t <= P` and g >= 1, t >= 0 makes `t <= P`
@@ -10,7 +10,7 @@ products that stand in them.  Invariant: they follow, over the integers.  Non-go
   pairs       `x < y` makes `x*c + c <= y*c` for c >= 0; x = y makes the products equal
   alike       x = x' and y = y' makes `x*y = x'*y'`
   chained     the same with two factors, also by way of one product that is not there
-  multiples   what is not negative, times a factor that is not; what is added to it and stands in no product at its most
+  multiples   what is not negative, times a factor that is not; what is added to it and is in no product at its most
   digits      `r*S + c = 0` told apart by r < 0, r = 0, r > 0
   rows        the same of r - q, where one condition has r*S and another one q*S
 """
@@ -140,7 +140,7 @@ def _without_factors(p: Poly) -> list[Poly]:
 
 
 def _loosened(known: list[Poly], monos: set[Mono]) -> list[Poly]:
-    """p + k*c >= 0, where c stands in no product: then p + the most that k*c can be is not negative, and a factor times
+    """p + k*c >= 0, where c is in no product: then p + the most that k*c can be is not negative, and a factor times
     that is made of products that are there.
     """
     factors = {atom for mono in monos for atom in mono}
@@ -153,7 +153,7 @@ def _loosened(known: list[Poly], monos: set[Mono]) -> list[Poly]:
 
 
 def _multiples(known: list[Poly], monos: set[Mono]) -> list[Cond]:
-    """Multiply what is not negative by factors that are not negative, where most of the products stand in the question
+    """Multiply what is not negative by factors that are not negative, where most of the products are in the question
     already.
     """
     factors: list[Mono] = [(atom,) for atom in sorted({a for mono in monos for a in mono}, key=lambda a: a.number)]
@@ -255,7 +255,7 @@ def _alike(one: Mono, other: Mono) -> list[Cond]:
 
 
 def _digits(p: Poly) -> list[Cond]:
-    """p = r*S + c: where r > 0 it is r*S >= S, and so on; for every S that stands in a product of it."""
+    """p = r*S + c: where r > 0 it is r*S >= S, and so on; for every S in a product of it."""
     found: list[Cond] = []
     for atom in _factors([p]):
         row = _times_of(p, atom)

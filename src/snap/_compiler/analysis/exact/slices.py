@@ -5,14 +5,14 @@ decide nothing, and for each part a key.  Invariant: exact: the conditions can b
 numbers for the parts, with those that `Slices.completed` adds, satisfy the conditions; parts with equal keys are the
 same but for the names of numbers.  Non-goals: answers (ladder.py).
 
-A number that stands in one condition alone, and there by itself, is chosen best for it:
+A number that is in one condition alone, and there by itself, is chosen best for it:
 
     p + k*x >= 0   holds for some x of its range where it holds for the end that makes it largest; k may be a number,
                    or a sum of products whose sign is known by its range
     p + x == 0     holds for some x of its range where -p lies in the range
     c and x == 1 or not c and x == 0   holds for some x
 
-And one that stands in a few conditions, in each by itself, of which all are about how large it is at most or at least:
+And one that is in a few conditions, in each by itself, of which all are about how large it is at most or at least:
 
     x >= p, x >= q, x <= r    holds for some x where p <= r and q <= r: then x may be the larger of p and q
 """
@@ -60,7 +60,7 @@ class Slices:
             self.parts = _apart(self.left)
 
     def completed(self, at: TermModel) -> TermModel:
-        """Numbers for all that stands in the conditions, given those for the parts."""
+        """Return numbers for all that is in the conditions, given those for the parts."""
         found = dict(at)
         for atom, it in reversed(self.chosen):
             inside = atoms_of([], it) if isinstance(it, list) else atoms_of([it])
@@ -69,9 +69,9 @@ class Slices:
         return found
 
     def _without_loose(self, conds: list[Cond]) -> list[Cond]:
-        """Takes out numbers that stand in few conditions, until there are none."""
+        """Take out numbers that are in few conditions, until there are none."""
         inside = [atoms_of([c]) for c in conds]
-        where: dict[Atom, dict[int, None]] = {}  # the conditions in which each stands
+        where: dict[Atom, dict[int, None]] = {}  # the conditions in which each is
         for k, atoms in enumerate(inside):
             for atom in atoms:
                 where.setdefault(atom, {})[k] = None
@@ -114,7 +114,7 @@ class Slices:
         return both(*(at_least(high, low) for low in least for high in most))
 
     def _chosen(self, c: Cond, atom: Atom) -> Cond | None:
-        """The condition for the best choice of the atom, which stands nowhere else; None where that is not one."""
+        """Return the condition for the best choice of the atom, which is nowhere else; None where that is not one."""
         match c:
             case (logic.GE, p):
                 factor = _factor(p, atom)
@@ -156,7 +156,7 @@ def _factor(p: Poly, atom: Atom) -> Poly | None:
 
 
 def _alone(p: Poly, atom: Atom) -> int:
-    """Its factor, where it stands in no product and inside of no other atom; else 0."""
+    """Return its factor, where it is in no product and inside of no other atom; else 0."""
     k = p.terms.get((atom,), 0)
     if not k or any(atom in mono for mono in p.terms if mono != (atom,)):
         return 0

@@ -1,7 +1,7 @@
 """Say conditions of other numbers than those that they were written for.
 
-Input: numbers, and what stands for each.  Output: polynomials and conditions.  Invariant: exact, wherever the numbers
-that stand for others lie: what is made of them is made anew, with a range of its own.  Non-goals: renaming numbers to
+Input: numbers, and what replaces each.  Output: polynomials and conditions.  Invariant: exact, wherever the numbers
+that replace others lie: what is made of them is made anew, with a range of its own.  Non-goals: renaming numbers to
 others of the same range (terms.py).
 """
 

@@ -6,7 +6,7 @@ position, a parameter, a loop's counter, a value that was read), or defined by o
     (DIV, x, y)        x / y, rounded toward zero, y != 0; where y is 0, any number
     (MOD, x, y)        what x / y leaves; x is not negative, and y is positive, by their ranges
     (FLOOR, x, n)      x / n rounded down; n is a positive number
-    (AND, x, y, bits)  x & y of two numbers of so many bits
+    (AND, x, y, bits)  x & y of two numbers of that many bits
     (ITE, c, x, y)     x where the condition holds, else y
     (MIN, x, y) (MAX, x, y)
 
@@ -168,7 +168,7 @@ def _of_floor(p: Poly) -> Atom | None:
 
 
 def _exact(x: Poly, y: Poly) -> Poly | None:
-    """x / y, where y is one product that stands in every term of x, or x itself."""
+    """x / y, where y is one product that is in every term of x, or x itself."""
     if x == y:
         return number(1)
     ((divisor, k), *others) = y.terms.items()

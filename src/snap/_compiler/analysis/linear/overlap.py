@@ -96,7 +96,7 @@ def _opaque(atom: LinearAtom) -> bool:
 
 
 # By loop: how many iterations ago; by `before(loop)`, of what was there when the loop began: how many iterations have
-# ended since.  Negative: so many or more.
+# ended since.  Negative: at least that many.
 Ages = tuple[tuple[int, int], ...]
 OLDEST = 8
 SameElement = tuple[list[Form], list[Form], bool]  # what is zero, what is not negative; whether elements are swizzled
@@ -348,7 +348,7 @@ class Overlap:
         return known
 
     def _in_other_trips(self, b: Footprint, ages: Ages) -> Footprint:
-        """In an iteration of which it is known which one it is: loop variables are so much more than at the start."""
+        """Put a footprint into a known iteration: loop variables have grown since the start."""
         trips = tuple((at, n) for at, n in ages if at < 0)
         if not trips:
             return b

@@ -1,6 +1,6 @@
 """Count how often a loop's body runs.
 
-Input: a `For`, and what integers are where it stands.  Output: the values of its variable, where they are numbers; or
+Input: a `For`, and what integers are at that place.  Output: the values of its variable, where they are numbers; or
 the number of iterations as a form.  Non-goals: `while` loops.
 """
 

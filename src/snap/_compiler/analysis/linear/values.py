@@ -3,7 +3,7 @@
 Input: integer expressions and conditions of the typed IR.  Output: forms (analysis/linear/forms.py), and facts `form >=
 0`. Invariant: a form equals the expression for every thread, if what `Values.assumed` lists holds; what cannot be said
 linearly is an unknown of its own.  Non-goals: which statement assigns what (the stages walk), and floats.  An unknown
-is `(kind, ...)`; those made of forms stand in analysis/linear/forms.py, and the others are:
+is `(kind, ...)`; those made of forms are in analysis/linear/forms.py, and the others are:
 
     (THREAD,)                  the hardware's index of the thread in its block (for a device function on its own: in its
                                group)
@@ -12,7 +12,7 @@ is `(kind, ...)`; those made of forms stand in analysis/linear/forms.py, and the
     (VAR, frame, n, where)     the n-th variable that was met, whose value has no form; `where` tells assignments apart
     (LOOP, frame, n)           a loop variable in the current iteration, where its step is no number
     (TRIP, loop)               how many iterations of the loop came before this one
-    (ANY, where)               a value that stands for itself: read from memory, or beyond linear arithmetic
+    (ANY, where)               a value of its own: read from memory, or beyond linear arithmetic
     (OLD, loop, atom)          what `atom` was in an earlier iteration of that loop
     (SIDE, 1 or 2, atom)       what `atom` is for one of two threads that are compared (analysis/linear/overlap.py)
 
@@ -41,7 +41,7 @@ from snap.record import record
 Frame = tuple[int, ...]  # the calls we are in
 
 Fact = Form  # >= 0
-MOST_UNITS = GRID_BLOCKS  # and so many of whatever is counted
+MOST_UNITS = GRID_BLOCKS  # of whatever is counted
 ANY: Range = (-(1 << 63), (1 << 64) - 1)  # of any type
 # How large an unknown may be where a multiple of it is not suspected to overflow its signed type.  Blocks are many, but
 # what they index is memory.
@@ -134,7 +134,7 @@ class Values:
     """The forms of the variables in scope, and what is known of each unknown.
 
     born    the loops (ids, outermost first) in whose bodies an unknown gets a new value each iteration
-    steps   loop variables that grow by so much each iteration of their loop (id, step), or by at least so much:
+    steps   loop variables that grow by a step each iteration of their loop (id, step), or by at least that:
     `growing`
     starts  what they are in the first iteration
     counts  unknowns that are never negative
@@ -354,7 +354,7 @@ def least_step(step: Form) -> int:
 
 
 class Linear(IntegerDomain[Form]):
-    """Evaluate to forms, where the walk of a stage stands.  Signed arithmetic is taken not to overflow, as far as
+    """Evaluate to forms, at one place of a stage's walk.  Signed arithmetic is taken not to overflow, as far as
     `Values` says.  Without a position, nothing but that it is one is known of a unit's index.
     """
 

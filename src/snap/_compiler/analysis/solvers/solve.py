@@ -39,7 +39,7 @@ class NoModel(Enum):
 NO, UNKNOWN = NoModel.NO, NoModel.UNKNOWN
 Solver = Callable[[Iterable[Form], Iterable[Form]], "Model | NoModel"]
 
-# How a model of a smaller system becomes one of the larger, last step first.  Either an unknown is so many times a row
+# How a model of a smaller system becomes one of the larger, last step first.  Either an unknown is a multiple of a row
 # (`_Unit`), or these rows hold if the unknowns among them are moved far enough (`_Rows`).
 _Unit = tuple[int, int, Row]
 _Rows = tuple[set[int], list[Row]]
@@ -214,7 +214,7 @@ def _settle(free: set[int], rows: list[Row], values: dict[int, int]) -> None:
 
 
 def _substituted(row: Row, unit: int, constant: int, terms: dict[int, int], sign: int) -> Row:
-    """A row in which the unknown stands, without it."""
+    """Return a row that has the unknown, without it."""
     new = dict(row[1])
     k = sign * new.pop(unit)
     for a, value in terms.items():
@@ -371,7 +371,7 @@ def _eliminated(best: dict[frozenset, Row], trail: Trail | None) -> dict[int, in
                 side[a] = side.get(a, 0) + 1
                 if k != 1 and k != -1:
                     multiple[k > 0].add(a)
-        # Where an unknown stands alone in all rows of one side, no integer is lost when it goes; where it does not, one
+        # Where an unknown is alone in all rows of one side, no integer is lost when it goes; where it does not, one
         # may be.
         loses = multiple[0] & multiple[1]
         choice = min(lower, key=lambda a: (a in loses, lower[a] * upper[a] - lower[a] - upper[a], a))

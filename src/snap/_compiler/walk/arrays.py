@@ -27,7 +27,7 @@ def tracked(var: ir.Var) -> bool:
 
 
 def window(w: WalkState, array: ir.ArrayRef, index: Iterable[Poly | None] = ()) -> Window | None:
-    """Return where an element, or a window with these leading indices, begins; None for an array that is not followed."""
+    """Return where an element, or a window with these leading indices, begins; None if the array is not followed."""
     whole = w.refs.get((w.frame, array.var.uid)) or Window(w.frame, array.var, 0)
     if not tracked(whole.var):
         return None

@@ -429,7 +429,7 @@ class WalkState:
         return site
 
     def _extents(self, root: Root, view: ir.MemView) -> tuple[Poly, ...]:
-        """Return the extents of a view.  Where a launch decides the size of the memory, the view ends where that does."""
+        """Return the extents of a view, which ends with its memory where a launch decides how large that is."""
         assert view.shape is not None
         first, *rest = self.shape(view.shape)
         size = number(view.elem.bytes)

@@ -71,7 +71,7 @@ class Ways:
 
 
 def _choices(conds: list[Cond]) -> list[Atom]:
-    """Return the choices by one condition that depends on no other choice: the condition that has the fewest numbers."""
+    """Return the choices by one condition that depends on no other choice, the one with the fewest numbers."""
     found: dict[Cond, list[Atom]] = {}
     sizes: dict[Cond, int] = {}
     for atom in atoms_of(conds):

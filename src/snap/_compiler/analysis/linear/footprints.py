@@ -47,7 +47,7 @@ class Footprint:
 
 
 def unknowns(f: Footprint, values: Values) -> dict[LinearAtom, Range]:
-    """Return what the elements depend on, and where each lies by its type, or by what it counts; `facts` may say more."""
+    """Return what the elements depend on, and the range of each by its type, or by what it counts."""
     named = (atom for atom in forms.atoms((*(f.index or ()), *f.facts)) if atom[0] not in forms.COMPOUND)
     return {atom: values.range_of(atom) for atom in named}
 

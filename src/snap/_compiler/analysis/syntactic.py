@@ -1,4 +1,4 @@
-"""What a function's text tells of a value, wherever in it one asks: what divides it, whether it can be negative, which
+"""Read off a function's text what holds of a value everywhere in it: what divides it, whether it can be negative, which
 way it moves in a loop.
 
 Input: integer expressions, and the first values of variables that keep them.  Output: numbers and truth values.
@@ -78,7 +78,7 @@ class Text(Values):
         return self._stands((low, high), math.gcd(self.divisor(start), self.divisor(step)))
 
     def beyond(self, e: ir.Expr, frame: Frame, at: Position | None, parts: tuple[Form, ...] = ()) -> Form:
-        """What the parts tell of an expression without a form."""
+        """Return an unknown of which holds what the parts tell of an expression without a form."""
         op = ""
         match e:
             case ir.UnitId():
@@ -138,7 +138,7 @@ Text.rules = {**RULES, ir.Select: _chosen, ir.Math: function}
 
 
 class SameText(Values):
-    """Where what is read does not change, an expression without a form is one unknown wherever its text stands."""
+    """Name an expression without a form once, wherever its text is: what it reads does not change."""
 
     def beyond(self, e: ir.Expr, frame: Frame, at: Position | None, parts: tuple[Form, ...] = ()) -> Form:
         return self.anything(e, e.type)
@@ -160,7 +160,7 @@ def first_values(body: ir.Body) -> dict[int, FirstValue]:
 
 
 def trip_of(var: ir.Var) -> LinearAtom:
-    """How many iterations came before this one, in the loop of that variable."""
+    """Name how many iterations came before this one, in the loop of that variable."""
     return (forms.TRIP, var.uid)
 
 
@@ -170,13 +170,13 @@ def divisor(e: ir.Expr, text: Text) -> int:
 
 
 def remainder(e: ir.Expr, n: int, text: Text) -> int | None:
-    """What is left of the value when it is divided by n, where the text tells."""
+    """Return what is left of the value when it is divided by n, where the text tells."""
     constant, terms = text.of(e)
     return None if text.divisor((0, terms)) % n else constant % n
 
 
 def natural(e: ir.Expr, text: Text) -> bool:
-    """Whether it is certainly not negative."""
+    """Tell whether the value is certainly not negative."""
     return text.not_negative(text.of(e))
 
 

@@ -1,4 +1,4 @@
-"""Who agrees on a value.
+"""Tell who agrees on a value.
 
 Input: expressions, a group, and the bounds that loop variables come from.  Output: the first part on which threads of
 one unit of the group may disagree.  Invariant: it errs on the safe side: a part that might differ.  Non-goals: what the
@@ -41,6 +41,6 @@ def differs(p: Privilege, ranges: Mapping[int, tuple[ir.Expr, ...]], *exprs: ir.
 
 
 def _own(access: ir.MemAccess) -> bool:
-    """Whether each block reads its own part, or a copy that not all blocks have."""
+    """Tell whether each block reads its own part, or a copy that not all blocks have."""
     obj = access.view.obj
     return obj.part is not None or obj.spread is ir.Spread.ACROSS and access.block is None

@@ -1,8 +1,8 @@
 """Statements that do something: collectives, atomics, copies, products (evaluate.py walks all others).
 
-Input: a statement of the typed IR, and where the walk stands.  Output: its accesses are recorded, and what it assigns
-is any value; of a vote it is known what it says of this thread.  Invariant: everything that it touches is among the
-recorded accesses.
+Input: a statement, typed or synchronized, and the state of the walk.  Output: its accesses are recorded, and what it
+assigns is any value; of a vote it is known what it says of this thread.  Invariant: everything that it touches is among
+the recorded accesses.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ EVERY = ("all", "syncthreads_and", "all_cluster", "all_grid")
 
 
 def _voted(w: WalkState, s: ir.Collective, said: object, found: object) -> None:
-    """Where all say yes, this thread does.  Where some do, what the units that vote agree on holds for all of them; and
-    where nobody does, this thread does not.
+    """Define what a vote says of this thread: where all say yes, it does; where none does, it does not; where some do,
+    what the units that vote agree on holds for all of them.
     """
     if not isinstance(said, tuple) or not isinstance(found, tuple):
         return

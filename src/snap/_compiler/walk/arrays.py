@@ -27,7 +27,7 @@ def tracked(var: ir.Var) -> bool:
 
 
 def window(w: WalkState, array: ir.ArrayRef, index: Iterable[Poly | None] = ()) -> Window | None:
-    """Where an element, or a window with these leading indices, begins; None of an array that is not followed."""
+    """Return where an element, or a window with these leading indices, begins; None if the array is not followed."""
     whole = w.refs.get((w.frame, array.var.uid)) or Window(w.frame, array.var, 0)
     if not tracked(whole.var):
         return None
@@ -92,7 +92,7 @@ def forget(w: WalkState, var: ir.Var, deps: Deps = NONE) -> None:
 
 
 def renewed(w: WalkState, var: ir.Var) -> None:
-    """What a reference is to, and nothing else of that array, may hold anything."""
+    """Let what a reference is to hold anything, and nothing else of that array."""
     found = window(w, ir.ArrayRef(var, var.type.elem, var.type.shape)) if isinstance(var.type, Array) else None
     if found is None or found.start is None or not isinstance(var.type, Array):
         forget(w, var)
@@ -115,7 +115,7 @@ def copied(w: WalkState, frame: tuple[int, ...], var: ir.Var, source: ir.ArrayRe
 
 
 def elements(w: WalkState, var: ir.Var) -> list[Value] | None:
-    """Of a parameter: what its elements are now, row by row."""
+    """Return the elements of a parameter as they are now, row by row."""
     if not isinstance(var.type, Array):
         return None
     found = window(w, ir.ArrayRef(var, var.type.elem, var.type.shape))

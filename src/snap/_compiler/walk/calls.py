@@ -1,6 +1,6 @@
 """Calls in the walk (evaluate.py): what is bound, what comes back, and what is left in arrays given by reference.
 
-Input: a call, or a `return`, and where the walk stands.  Output: the walk behind it.  Invariant: every thread that
+Input: a call, or a `return`, and the state of the walk.  Output: the walk behind it.  Invariant: every thread that
 comes out of a call, by whichever `return` or at the end of the body, has the result, and leaves in the arrays that it
 was given by reference, what is said; and what is known behind the call is known on all ways out.  Non-goals: what a
 function promises (contracts.py).
@@ -9,15 +9,12 @@ function promises (contracts.py).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
-from snap._compiler.analysis.exact import kinds, logic
-from snap._compiler.analysis.exact.terms import FALSE, Cond, Poly, atoms_of, both, equal, negated
+from snap._compiler.analysis.exact.terms import FALSE, Cond, Poly, atoms_of, both
 from snap._compiler.ir import nodes as ir
-from snap._compiler.ir.types import THREAD1
-from snap._compiler.walk import arrays, contracts
+from snap._compiler.walk import arrays, contracts, joins
 from snap._compiler.walk.assign import target, unknown
-from snap._compiler.walk.sites import NONE, Deps
+from snap._compiler.walk.sites import NONE
 from snap._compiler.walk.state import Activation, Called, Components, Key, Value, WalkState, WayOut
 from snap._compiler.walk.trusting import around
 from snap._compiler.walk.ways import leaves
@@ -104,7 +101,7 @@ def _bound(w: WalkState, frame: tuple[int, ...], var: ir.Var, v: Value) -> None:
 
 
 def _known(w: WalkState, out: list[WayOut]) -> list[Cond]:
-    """What is known on all ways out, and is not about an iteration of a loop that was left."""
+    """Return what is known on all ways out, and is not about an iteration of a loop that was left."""
     found = out[0].known if out else []
     for way in out[1:]:
         found = [c for c in found if c in way.known]
@@ -112,20 +109,20 @@ def _known(w: WalkState, out: list[WayOut]) -> list[Cond]:
 
 
 def _inside(w: WalkState, conds: Iterable[Cond], ps: Iterable[Poly]) -> bool:
-    """Whether these are about an iteration of a loop that does not go on here."""
+    """Tell whether these are about an iteration of a loop that does not go on here."""
     return any(atom.depth > w.depth for atom in atoms_of(conds, ps))
 
 
 def _variables(w: WalkState, inner: tuple[int, ...], out: list[WayOut]) -> dict[Key, Value]:
     """The variables of the caller, and of its callers: elements of arrays that references were to may differ."""
-    if not out:  # nobody comes back
+    if not out:  # no thread comes back
         return w.vars
     found = dict(out[-1].vars)
     if len(out) > 1 or out[0].taken is None:
         for key in out[-1].vars:
             values = [way.vars.get(key) for way in out]
             if key[0][: len(inner)] == inner or None in values:
-                del found[key]  # it has ended, or nobody has looked at it
+                del found[key]  # it has ended, or was not looked at
             else:
                 found[key] = _one_of(w, out, [v for v in values if v is not None])
     return found
@@ -134,16 +131,15 @@ def _variables(w: WalkState, inner: tuple[int, ...], out: list[WayOut]) -> dict[
 def _one_of(w: WalkState, out: list[WayOut], values: list[Value]) -> Value:
     """The value on the way out that a thread takes."""
     last = values[-1]
-    terms, deps = [v.term for v in values], NONE.union(*(v.deps for v in values))
     if all(v == last for v in values) and not _inside(w, *_parts(last)):
         return last
     if any(way.taken is None for way in out):
-        return _any_of(w, terms, deps)
-    term = last.term
-    for way, other in zip(reversed(out[:-1]), reversed(terms[:-1])):
+        return joins.any_of(w, values)
+    found = last
+    for way, other in zip(reversed(out[:-1]), reversed(values[:-1])):
         assert way.taken is not None
-        term = _chosen(w, way.taken, other, term)
-    return Value(term, deps)
+        found = joins.chosen(w, way.taken, other, found)
+    return found
 
 
 def _parts(v: Value) -> tuple[list[Cond], list[Poly]]:
@@ -157,36 +153,8 @@ def _parts(v: Value) -> tuple[list[Cond], list[Poly]]:
     return [], []
 
 
-def _chosen(w: WalkState, cond: Cond, a: Any, b: Any) -> Any:
-    """What the first is where this holds, and the second elsewhere; None where one of them is not known."""
-    if isinstance(a, Poly) and isinstance(b, Poly):
-        return w.terms.choose(cond, a, b)
-    if isinstance(a, Components) and isinstance(b, Components) and len(a.terms) == len(b.terms):
-        return Components(tuple(w.terms.choose(cond, x, y) for x, y in zip(a.terms, b.terms)))
-    if isinstance(a, tuple) and isinstance(b, tuple):
-        return a if a == b else (logic.OR, both(cond, a), both(negated(cond), b))
-    return None
-
-
-def _any_of(w: WalkState, terms: list[Any], deps: Deps) -> Value:
-    """A number between the least and the most that one of these can be."""
-
-    def between(ps: Iterable[Poly]) -> Poly:
-        spans = [w.terms.span(p) for p in ps]
-        low, high = min(low for low, _ in spans), max(high for _, high in spans)
-        return w.terms.base(kinds.ANY, low, high, THREAD1, w.depth)
-
-    if all(isinstance(t, Poly) for t in terms):
-        return Value(between(terms), deps)
-    if all(isinstance(t, Components) for t in terms) and len({len(t.terms) for t in terms}) == 1:
-        return Value(Components(tuple(between(ps) for ps in zip(*(t.terms for t in terms)))), deps)
-    if all(isinstance(t, tuple) for t in terms):
-        return Value(equal(w.terms.base(kinds.ANY, 0, 1, THREAD1, w.depth), 1), deps)
-    return Value(None, deps)
-
-
 def _result(w: WalkState, s: ir.Call, out: list[WayOut], promised: Called | None) -> None:
-    """Of a function that promises something, that is all that is known of its result."""
+    """Assign the result.  Where a function promises something, nothing else is known of it."""
     if s.target is None:
         return
     if promised is not None and promised.promises:

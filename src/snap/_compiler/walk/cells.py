@@ -2,7 +2,7 @@
 
 Input: a kernel; then its writes and reads, as the walk comes to them.  Output: of such a cell, one number that all of
 the block read: the one that was written, where that is the same for every thread; and where a number was written that
-was drawn (draws.py), that this is one, too.  Invariant: a cell is one statement's, which stands in no loop; so a block
+was drawn (draws.py), that this is one, too.  Invariant: a cell is one statement's, which is in no loop; so a block
 that reads it reads what a thread of the block has written, if the write comes first, which is what *init* and *order*
 show, and is listed.  Non-goals: cells written again.
 """
@@ -51,7 +51,7 @@ def written(w: WalkState, site: Site | None, v: Value) -> None:
 
 
 def read(w: WalkState, site: Site | None, t: ValueType) -> Value | None:
-    """What the cell holds, where that is known to be one number of the block."""
+    """Return what the cell holds, where that is known to be one number of the block."""
     before = None if site is None else w.cells.get(id(site.root))
     if site is None or before is None or not is_int(t) or site.elem != t or site.index != before[0].index:
         return None

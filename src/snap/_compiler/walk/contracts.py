@@ -1,6 +1,6 @@
 """Calls of functions that have a contract, in the walk (evaluate.py).
 
-Input: a call, and where the walk stands.  Output: what has to be shown (`Promise`, and `Pact`s of two threads, which
+Input: a call, and the state of the walk.  Output: what has to be shown (`Promise`, and `Pact`s of two threads, which
 pacts.py looks at), and what is known behind the call.  Invariant: `where=` is asked of every call, and known in the
 body; what a function promises is asked where it returns.  If all of that is shown, what is known behind the call holds
 there.  The body is walked, too: what it touches is asked about as everywhere.  But of what it returns, and leaves in
@@ -25,7 +25,9 @@ from snap.diag.span import Span
 
 
 def meant(terms: Terms, contract: Contract, c: Condition, names: dict[str, Any]) -> Cond:
-    """What a condition says; FALSE where that cannot be said, such as of an element that the array does not have."""
+    """Return what a condition says; FALSE where that cannot be said, such as of an element that the array does not
+    have.
+    """
     asked = {name: names[name] for name in c.params if name in names}
     lengths = {name: p for name, p in names.items() if name.startswith("len(")}
     try:
@@ -105,7 +107,7 @@ def _given(w: WalkState, function: ir.Function, contract: Contract) -> tuple[dic
 
 
 def _named(term: Any) -> Any:
-    """What a condition names so: of a vector of integers, its components by their names."""
+    """Return what a condition names; for a vector of integers, its components by their names."""
     return Attributes(zip("xyzw", term.terms)) if isinstance(term, Components) else term
 
 
@@ -134,7 +136,7 @@ def returned(w: WalkState, called: Called, v: Value | None, span: Span) -> None:
 
 
 def _held(w: WalkState, called: Called) -> tuple[dict[str, Any], Deps]:
-    """What arrays that were given by reference hold now."""
+    """Return what arrays that were given by reference hold now."""
     names: dict[str, Any] = {}
     deps: Deps = NONE
     for p in called.function.params:
@@ -157,7 +159,7 @@ def _after(called: Called, held: dict[str, Any], result: Any) -> dict[str, Any]:
 
 
 def left(w: WalkState, called: Called) -> None:
-    """All have returned: references hold what was promised.  The walk still stands in the function."""
+    """Let references hold what was promised: all have returned.  The walk is still in the function."""
     if called.promises:
         for p in called.function.params:
             if isinstance(p, ir.RefParam):

@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from snap._compiler.analysis.exact import kinds, logic
+from snap._compiler.analysis.exact import logic
 from snap._compiler.analysis.exact.ladder import Ladder
-from snap._compiler.analysis.exact.terms import FALSE, Cond, Poly, at_least, below, both, equal, negated, number
+from snap._compiler.analysis.exact.terms import FALSE, Cond, at_least, below, both, negated, number
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.synced import AnyFunction
-from snap._compiler.ir.types import THREAD1, Array
-from snap._compiler.walk import arrays, calls, cells, loops, start
+from snap._compiler.ir.types import Array
+from snap._compiler.walk import arrays, calls, cells, joins, loops, start
 from snap._compiler.walk.acts import SYNCHRONIZED, act
 from snap._compiler.walk.assign import target
 from snap._compiler.walk.sites import Entry, Root, UnitPosition, Walked
@@ -76,7 +76,7 @@ def _if(w: WalkState, s: ir.If) -> None:
         taken = s.then if cond[0] == logic.TRUE else s.other
         w.inline(taken)
         if leaves(taken):
-            w.path.append(FALSE)  # nobody comes here
+            w.path.append(FALSE)  # no thread comes here
         return
     before, unsure = dict(w.vars), w.unsure
     with w.given(c):
@@ -99,13 +99,8 @@ def _merge(w: WalkState, cond: Cond, c: Value, then: dict[Key, Value]) -> None:
         a = then.get(key)
         if a is None or a == b:
             continue
-        deps = a.deps | b.deps | c.deps
-        if isinstance(a.term, Poly) and isinstance(b.term, Poly):
-            w.vars[key] = Value(w.terms.choose(cond, a.term, b.term), deps)
-        elif isinstance(a.term, tuple) and isinstance(b.term, tuple):
-            w.vars[key] = Value((logic.OR, both(cond, a.term), both(negated(cond), b.term)), deps)
-        else:
-            w.vars[key] = Value(None, deps)
+        found = joins.chosen(w, cond, a, b)
+        w.vars[key] = Value(found.term, found.deps | c.deps)
 
 
 def _placed(w: WalkState, at: UnitPosition, body: ir.Body) -> None:
@@ -130,21 +125,13 @@ def _split(w: WalkState, s: ir.Split) -> None:
 
 
 def _forget(w: WalkState, before: dict[Key, Value]) -> None:
-    """What a case of a split has changed may have changed, or not, for whoever comes out of it."""
+    """Join what a case of a split has changed with what was before: a thread that comes out of the split took the case,
+    or did not.
+    """
     for key, v in list(before.items()):
         after = w.vars.get(key)
         if after is not None and after != v:
-            before[key] = _widened(w, v, after)
-
-
-def _widened(w: WalkState, a: Value, b: Value) -> Value:
-    deps = a.deps | b.deps
-    if isinstance(a.term, Poly) and isinstance(b.term, Poly):
-        (low, high), (least, most) = a.term.span(), b.term.span()
-        return Value(w.terms.base(kinds.ANY, min(low, least), max(high, most), THREAD1, w.depth), deps)
-    if isinstance(a.term, tuple):
-        return Value(equal(w.terms.base(kinds.ANY, 0, 1, THREAD1, w.depth), 1))
-    return Value(None, deps)
+            before[key] = joins.any_of(w, (v, after))
 
 
 def _lowered(w: WalkState, s: ir.Partition | ir.Claim) -> None:

@@ -1,4 +1,4 @@
-"""Numbers that were read from memory which nobody writes: one element is one number, whoever reads it, and whenever.
+"""Compare numbers read from memory that is never written: one element is one number, for every thread, at any time.
 
 Input: where numbers were read from const memory (`Walked.loads`), and two threads that are compared.  Output: what
 holds of the numbers that the two have read.  Invariant: a launch refuses arrays that overlap one that is written, and
@@ -25,7 +25,7 @@ def renamed(found: Walked, term: Poly, name: Poly) -> None:
 
 
 def facts(found: Walked, sides: Sequence[tuple[Site | Pact, Renaming]]) -> list[Cond]:
-    """Of what the first and the second of two threads have read."""
+    """Return what holds of the numbers that the first and the second of two threads have read."""
     used = [[a for a in atoms_of(site.path, site.index) if a in found.loads] for site, _ in sides]
     (_, first), (_, second) = sides
     said: list[Cond] = []

@@ -1,6 +1,6 @@
 """Loops of the walk (evaluate.py): run out, or with a counter and what holds in every iteration.
 
-Input: a loop, and where the walk stands.  Output: the walk, behind it.  Invariant: in the body, every variable that the
+Input: a loop, and the state of the walk.  Output: the walk, behind it.  Invariant: in the body, every variable that the
 loop assigns is what it is at the start of some iteration: `entry + step * trip` where the body adds the same amount on
 every path, else any number of its type for which those of the candidates hold that are kept by the body (`CANDIDATES`;
 what holds on entry and is kept by each iteration holds in all of them).  Non-goals: whether a loop ends.
@@ -199,7 +199,7 @@ def repeated(w: WalkState, s: ir.While) -> None:
         w.inline(s.pre)
         cond = w.value(s.cond)
         w.dry -= 1
-        if isinstance(cond.term, tuple):  # it holds of all who have come to the loop, once it ends: nobody's way
+        if isinstance(cond.term, tuple):  # it holds for all threads behind the loop, and guards nothing
             w.use(cond)
             w.define(negated(cond.term))
 
@@ -219,7 +219,7 @@ def _decided(w: WalkState, s: ir.While) -> bool | None:
 
 
 def _passed(w: WalkState, body: ir.Body, *given: Value) -> list[Cond]:
-    """Walks it where these hold; what is known of whoever comes to its end."""
+    """Walk the body where these hold.  Return what is known at its end."""
     mark = len(w.path)
     for v in given:
         w.fact(v)
@@ -251,7 +251,7 @@ def _carried(w: WalkState, body: ir.Body) -> dict[Key, Carried]:
 
 
 def _chooses(body: ir.Body, carried: dict[Key, Carried]) -> bool:
-    """Whether memory decides what iterations carry: run out, each of them doubles the ways that lead there."""
+    """Tell whether memory decides what iterations carry: run out, each of them doubles the ways that lead there."""
     names = {c.var.uid for c in carried.values()}
     return any(
         isinstance(s, ir.If)
@@ -262,7 +262,7 @@ def _chooses(body: ir.Body, carried: dict[Key, Carried]) -> bool:
 
 
 def _shifts(body: ir.Body) -> bool:
-    """Whether it shifts by what is no number: by the counter, most likely."""
+    """Tell whether the body shifts by what is no number: by the counter, most likely."""
     return any(
         isinstance(e, ir.Binary) and e.op in ("<<", ">>") and not isinstance(e.right, ir.Const)
         for s in statements(body)
@@ -271,7 +271,7 @@ def _shifts(body: ir.Body) -> bool:
 
 
 def _looks_up(w: WalkState, body: ir.Body) -> bool:
-    """Whether it reads elements of arrays that are followed."""
+    """Tell whether the body reads elements of arrays that are followed."""
     return any(
         isinstance(e, ir.Elem) and any(True for _ in arrays.keys(w, e.array.var))
         for s in statements(body)
@@ -316,8 +316,8 @@ def _iterate(
 
 
 def _went_on(w: WalkState, trip: Poly, settled: int, known: list[Cond]) -> None:
-    """What is known of whoever comes to the end of the body holds of the iteration before, if there was one.  That has
-    a number of its own, and everything else in these conditions was settled before the loop.
+    """Define that what is known at the end of the body held in the iteration before, if there was one.  That has a
+    number of its own, and everything else in these conditions was settled before the loop.
     """
     (counter,) = trip.atoms
     inside = {c: [atom for atom in atoms_of([c]) if not atom.defined] for c in known}
@@ -330,7 +330,7 @@ def _went_on(w: WalkState, trip: Poly, settled: int, known: list[Cond]) -> None:
 
 
 def _stopped(ways: list[ir.Stmt]) -> bool:
-    """Whether some iterations may not come, though the loop's condition would have them."""
+    """Tell whether some iterations may not come, though the loop's condition would have them."""
     return any(not isinstance(way, ir.Continue) for way in ways)
 
 
@@ -376,7 +376,7 @@ def _learn(
     trip: Poly,
     text: ir.Body,
 ) -> None:
-    """How each iteration changes the variables: walks that record nothing."""
+    """Learn how each iteration changes the variables, by walks that record nothing."""
     if any(isinstance(way, ir.Continue) for way in ways_out(text)):
         for c in carried.values():  # any numbers; the arithmetic in them counts
             c.group = _group(w)
@@ -414,8 +414,8 @@ def _learn(
 
 
 def _ends_of(end: Any, settled: int) -> list[Callable[[Poly, Poly], Cond]]:
-    """What an iteration may leave the variable below, by what it is made of: `at % size` is below `size`, min(at, last)
-    no more than `last`, if these are numbers of outside.
+    """Return candidates for what an iteration leaves the variable below, by what it is made of: `at % size` is below
+    `size`, min(at, last) no more than `last`, if these are numbers of outside.
     """
     found: dict[tuple[Poly, int], None] = {}
     for atom in atoms_of([], [end]) if isinstance(end, Poly) else ():
@@ -431,9 +431,9 @@ def _below(p: Poly, less: int) -> Callable[[Poly, Poly], Cond]:
 
 
 def _most(w: WalkState, step: Poly, known: list[Cond], settled: int, of: Scalar) -> tuple[Poly, ...]:
-    """What an iteration adds at most: a number, and what variables of outside are, or quotients by numbers in `where=`,
-    a few of them.  Nothing, where one iteration may go through all numbers of the type: a byte that is read anew each
-    time.
+    """Return what an iteration adds at most: a number, and what variables of outside are, or quotients by numbers in
+    `where=`, a few of them.  Nothing, where one iteration may go through all numbers of the type: a byte that is read
+    anew each time.
     """
     most = max(p.span()[1] for p in _leaves(step))
     low, high = held_by(of)
@@ -453,7 +453,7 @@ def _most(w: WalkState, step: Poly, known: list[Cond], settled: int, of: Scalar)
 
 
 def _leaves(p: Poly, deep: int = 4) -> list[Poly]:
-    """What it is by each way of its choices: one of these."""
+    """Return what a polynomial is by each way of its choices: it is one of these."""
     for mono in p.terms:
         if deep and len(mono) == 1 and mono[0].kind in (kinds.ITE, kinds.MIN, kinds.MAX):
             x, y = mono[0].parts[-2:]
@@ -463,7 +463,7 @@ def _leaves(p: Poly, deep: int = 4) -> list[Poly]:
 
 
 def _group(w: WalkState) -> int:
-    """A number that stands for arithmetic which is met later."""
+    """Return a number for arithmetic that is met later."""
     w.out.arithmetic.append(Arithmetic(number(0), I32, (), w.function.span))
     return len(w.out.arithmetic) - 1
 

@@ -1,4 +1,5 @@
-"""What a walk over a kernel leaves behind (evaluate.py): accesses, and arithmetic that must not overflow.
+"""Define what a walk over a kernel leaves behind (evaluate.py): accesses, tests, meetings, and arithmetic that must not
+overflow.
 
 Invariant: what is recorded covers every launch: a path holds wherever the access is made, an index is what it is there.
 """
@@ -61,7 +62,7 @@ class When:
 
     order   its place among all that the walk came by
     loops   those around it, the outermost first
-    sure    whoever keeps the path does it: nobody has left before, other than by a condition that the path has
+    sure    every thread that keeps the path does it: none has left before, other than by a condition that the path has
     """
 
     order: int
@@ -101,7 +102,7 @@ class GroupMeeting:
 
 @dataclass(slots=True, eq=False)
 class WalkedStatement:
-    """One statement, as the walk came by: its own expressions are evaluated where the path holds.  A loop stands here
+    """One statement, as the walk came by: its own expressions are evaluated where the path holds.  A loop is here
     once for each time that it is entered, and a statement in it once for all iterations of its counter.
     """
 
@@ -139,7 +140,7 @@ class Site:
     shape  the extents of the array that `index` addresses; None for one dimension
     block  of memory spread over a cluster, the rank of the block that is meant
     part   of an element that is a vector, the component that is meant; None for all of it
-    first  of an element of which a part is read, so many bytes from its beginning; None for all of it
+    first  of an element of which a part is read, the number of bytes from its beginning; None for all of it
     lanes  of rows that a warp moves, how many of its threads name one
     when   and of shared memory, when it came to life
     vouched  the reason of the `trust` around the call in which it is made; '' where there is none
@@ -235,7 +236,7 @@ class Promise:
 
 @dataclass(slots=True, eq=False)
 class GivenMemory:
-    """What a function is given of arrays.  captured: by the functions through which it indexes them."""
+    """Hold what a function is given of arrays.  captured: by the functions through which it indexes them."""
 
     roots: tuple[Root, ...]
     captured: tuple[Poly, ...]
@@ -325,7 +326,7 @@ class Walked:
 
 
 class UnitPosition:
-    """Where the current group's units are: the relative index at each level, as ir/nodes.py defines it."""
+    """Locate the units of the current group: the relative index at each level, as ir/nodes.py defines it."""
 
     __slots__ = ("terms", "index", "place")
 
@@ -349,7 +350,7 @@ class UnitPosition:
         return self.entered(level, index, place)
 
     def unit(self, target: Privilege, place: Place) -> Poly | None:
-        """The index of the target's unit; None where nobody knows how many a level holds."""
+        """Return the index of the target's unit; None where it is not known how many units a level holds."""
         result = number(0)
         for k, (level, held) in enumerate((level, held) for level, held in place.levels if level >= target.level):
             if k and result.value != 0:

@@ -1,4 +1,4 @@
-"""Where a walk starts: the launch, its blocks and threads, the kernel's parameters and arrays.
+"""Begin a walk: the launch, its blocks and threads, the kernel's parameters and arrays.
 
 Input: a kernel.  Output: atoms for what a launch decides, and what every launch keeps.  Invariant: each fact holds in
 every launch that is not refused before anything runs (host/arguments/validate.py).  Non-goals: `where=` (where.py).

@@ -1,4 +1,4 @@
-"""Where a walk over a kernel stands: what is known, and how it is recorded.
+"""Hold the state of a walk over a kernel: what is known, and how it is recorded.
 
 Input: the rules by which statements and expressions are walked (evaluate.py, values.py), and then what these find.
 Output: `Walked` (sites.py).  Invariant: `path` holds for every thread that comes here, `vars` says what variables are
@@ -102,7 +102,7 @@ class WayOut:
            where that is said of an iteration
     given  what is returned
     vars   the variables there
-    known  of what the path has, what decides about nobody's way
+    known  of what the path has, what guards no control flow
     """
 
     taken: Cond | None
@@ -113,7 +113,7 @@ class WayOut:
 
 @dataclass(slots=True, eq=False)
 class Activation:
-    """A call that is walked: where its path begins, in how many loops it stands, and whether the walk is a dry one."""
+    """Describe a call that is walked: where its path begins, how many loops are around it, whether the walk is dry."""
 
     mark: int
     depth: int
@@ -149,7 +149,7 @@ class Called:
 
 
 def _unshared(p: Poly, by: Privilege) -> bool:
-    """Whether it is made of values that differ, as far as their names tell, in a unit."""
+    """Tell whether a polynomial is made of values that differ in a unit, as far as their names tell."""
     return any(atom.kind is kinds.ANY and not atom.per.at_least(by) for atom in atoms_of([], [p]))
 
 
@@ -199,13 +199,13 @@ class WalkState:
         self.vouched = ""  # the reason of the `trust` around the call that is walked
         self.clock = 0
         self.around: tuple[Loop, ...] = ()  # loops with a counter
-        self.unsure = False  # somebody may have left, and no condition of the path says who
+        self.unsure = False  # a thread may have left, and no condition of the path says which
         self.lives: dict[int, When] = {}  # of shared arrays, by their roots: when they came to life
         self.bare: dict[Key, When] = {}  # variables that were declared without a value, and when
         self.stored: dict[Key, Deps] = {}  # the arithmetic of all that a variable was given
         self.once: set[int] = set()  # shared arrays that are written once
         self.cells: dict[int, tuple[Site, Value]] = {}  # by their roots: what was written
-        self.alone = False  # the kernel stands for the function that it calls (prove/alone.py)
+        self.alone = False  # the kernel was made for the function that it calls (prove/alone.py)
         self.extents: dict[int, Poly] = {}  # of the grid, by axis, where the kernel asks for them
 
     def value(self, e: ir.Expr) -> Value:
@@ -248,8 +248,8 @@ class WalkState:
         self.put((self.frame, var.uid), self.named(v, var.privilege, var.name))
 
     def named(self, v: Value, by: Privilege, name: str) -> Value:
-        """What threads of a unit store, the checker has shown to be one value: it has a name that they share, where the
-        term is made of values that nobody can compare.
+        """Name what threads of a unit store, which the checker has shown to be one value: where the term is made of
+        values that cannot be compared, it gets a name that they share.
         """
         if isinstance(v.term, Poly) and by != THREAD1 and _unshared(v.term, by):
             low, high = v.term.span()
@@ -267,7 +267,7 @@ class WalkState:
         return v
 
     def certain(self, c: Cond) -> bool:
-        """Whether it follows from what is known here."""
+        """Tell whether a condition follows from what is known here."""
         return self.ladder.follows([*self.out.facts, *self.path], c)
 
     def above(self, p: Poly, least: int) -> Poly:
@@ -286,8 +286,8 @@ class WalkState:
         return found
 
     def define(self, c: Cond) -> None:
-        """What is known of all who are here, such as what an atom is that has just been made: it decides about nobody's
-        way.  A guard elsewhere may say the same, and does decide: so it is written in a way that no guard is.
+        """Record what is known of all threads here, such as what a new atom is: it decides about no thread's way.  A
+        guard elsewhere may say the same, and does decide: so it is written in a way that no guard is.
         """
         if c != TRUE:
             said = (logic.AND, *c[1:], TRUE) if c[0] == logic.AND else (logic.AND, c)
@@ -384,7 +384,7 @@ class WalkState:
         return self.terms.floor(total, target.n)
 
     def _units(self, level: Level) -> Poly:
-        """Of the level that only the launch counts."""
+        """Return how many units there are of the level that only the launch counts."""
         clusters = self.function.place.held(Level.CLUSTER)
         if clusters is None or level is Level.BLOCK:
             return self.blocks
@@ -429,7 +429,7 @@ class WalkState:
         return site
 
     def _extents(self, root: Root, view: ir.MemView) -> tuple[Poly, ...]:
-        """Of memory whose size a launch decides, a view ends where it does."""
+        """Return the extents of a view, which ends with its memory where a launch decides how large that is."""
         assert view.shape is not None
         first, *rest = self.shape(view.shape)
         size = number(view.elem.bytes)

@@ -1,6 +1,6 @@
 """Expressions of the typed IR as polynomials and conditions: the exact domain of `analysis/evaluate.py`.
 
-Input: an expression, and where the walk stands.  Output: a `Value`.  Invariant: for every thread that comes here the
+Input: an expression, and the state of the walk.  Output: a `Value`.  Invariant: for every thread that comes here the
 value is what the term says, if the arithmetic in `deps` stays in its type; what cannot be said is an atom that may be
 any number of its type.  What is loaded on the way is recorded.  Non-goals: statements (evaluate.py).
 """
@@ -31,7 +31,7 @@ from snap._compiler.ir.effects import Effect, Kind
 from snap._compiler.ir.integers import held_by
 from snap._compiler.ir.types import THREAD1, Scalar, ScalarKind, ValueType, Vector
 from snap._compiler.ir.walk import children
-from snap._compiler.walk import arrays, cells
+from snap._compiler.walk import arrays, cells, joins
 from snap._compiler.walk.sites import NONE
 from snap._compiler.walk.state import OPAQUE, Components, Value, WalkState, is_int, of_integers
 
@@ -72,7 +72,7 @@ def compared(op: str, x: Poly, y: Poly) -> Cond:
 
 
 class Exact(IntegerDomain[Value]):
-    """Evaluate to polynomials and conditions, where a walk stands."""
+    """Evaluate to polynomials and conditions, in the state of a walk."""
 
     rules: NodeRules
     partial = True
@@ -136,7 +136,7 @@ class Exact(IntegerDomain[Value]):
             self.w.exact(_poly(x), n, e.span)
 
     def divided(self, e: ir.Expr, op: str, left: Value, right: Value, type: Scalar) -> Value:
-        """By zero it is anything, and so is what does not fit: the least number by -1."""
+        """Divide.  By zero the result is anything, and so it is where it does not fit: the least number by -1."""
         w, terms, x, y, ends = self.w, self.terms, _poly(left), _poly(right), held_by(type)
         if y.value is None:
             x, y = w.above(x, 0), w.above(y, 1)
@@ -202,12 +202,8 @@ class Exact(IntegerDomain[Value]):
             a = self.of(e.then)
         with self.w.given(Value(negated(cond), c.deps)):
             b = self.of(e.other)
-        deps = c.deps | a.deps | b.deps
-        if isinstance(a.term, Poly) and isinstance(b.term, Poly):
-            return Value(self.terms.choose(cond, a.term, b.term), deps)
-        if isinstance(a.term, tuple) and isinstance(b.term, tuple):
-            return Value(either(both(cond, a.term), both(negated(cond), b.term)), deps)
-        return _loose(self.w, e.type, c, a, b)
+        found = joins.chosen(self.w, cond, a, b)
+        return _loose(self.w, e.type, c, a, b) if found.term is None else Value(found.term, found.deps | c.deps)
 
     def function(self, e: ir.Math, args: list[Value]) -> Value:
         deps, x = NONE.union(*(a.deps for a in args)), _poly(args[0])
@@ -256,7 +252,7 @@ def _by_positive(w: WalkState, x: Poly, y: Poly) -> Poly:
 
 
 def _limited(w: WalkState, x: Poly, quotient: Poly) -> None:
-    """Of a quotient of what a product leaves: that it is less than one of its factors, where that is certain.  Tiles
+    """Define that a quotient of what a product leaves is less than one of its factors, where that is certain.  Tiles
     are often told so: `t % (wide * high) / min(wide, left)` is less than `high`.
     """
     for rest in x.atoms:

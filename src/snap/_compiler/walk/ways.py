@@ -1,7 +1,7 @@
 """Ways out of a body, for the walk over a kernel (evaluate.py).
 
-Input: statements of the typed IR.  Output: whether somebody leaves in them; the body of a loop without `continue`.
-Invariant: where `leaves` says so, nobody comes out of the end; `straight` means the same as what it was given.
+Input: statements of the typed IR.  Output: whether a thread leaves in them; the body of a loop without `continue`.
+Invariant: where `leaves` says so, no thread comes out of the end; `straight` means the same as what it was given.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from snap._compiler.ir.walk import bodies, ways_out
 
 
 def leaves(body: ir.Body) -> bool:
-    """Whether nobody comes out of its end."""
+    """Tell whether no thread comes out of the end of the body."""
     match body[-1] if body else None:
         case ir.Return() | ir.Break() | ir.Continue():
             return True
@@ -26,8 +26,8 @@ def leaves(body: ir.Body) -> bool:
 
 
 def escapes(s: ir.Stmt) -> bool:
-    """Whether somebody may leave in it for good, and no condition that stays in the path says who.  Of an `if`, a side
-    that nobody comes out of has left its condition there.
+    """Tell whether a thread may leave in the statement for good, where no condition that stays in the path says which.
+    Of an `if`, a side that no thread comes out of has left its condition there.
     """
     inner = bodies(s)
     if isinstance(s, ir.If):
@@ -40,7 +40,7 @@ def escapes(s: ir.Stmt) -> bool:
 
 def straight(body: ir.Body) -> ir.Body:
     """A loop's body in which a side of an `if` that ends with `continue` ends there, and all that comes behind the `if`
-    is the end of its other side.  Where a `continue` stands otherwise, it stays.
+    is the end of its other side.  A `continue` elsewhere stays.
     """
     for k, s in enumerate(body):
         rest = body[k + 1 :]

@@ -47,7 +47,7 @@ class Elements(list):
 
 
 class Attributes(dict):
-    """What has attributes, by name."""
+    """Hold what has attributes, by name."""
 
 
 class WhereReader:
@@ -103,7 +103,7 @@ class WhereReader:
                 return negated(equal(self.number(e), 0))
 
     def _maybe(self, ask: Callable[[Any], Any], e: Any) -> Any:
-        """Of what Python evaluates only sometimes."""
+        """Read what Python evaluates only sometimes."""
         sure, self._sure = self._sure, False
         try:
             return ask(e)
@@ -111,7 +111,7 @@ class WhereReader:
             self._sure = sure
 
     def _own(self, e: Any, *words: str) -> bool:
-        """Whether it is a call of one of Python's own functions, with one argument."""
+        """Tell whether it is a call of one of Python's own functions, with one argument."""
         name = getattr(e.function, "id", None)
         return name in words and name not in self.names and len(e.args) == 1 and not e.keywords
 
@@ -124,7 +124,7 @@ class WhereReader:
         if kind == "Sequence":
             return either(*(equal(x, self.number(one)) for one in among.items)) if among.items else FALSE
         found = self._meaning(among) if kind == "Name" else None
-        if isinstance(found, (tuple, frozenset, range)):  # what nobody changes
+        if isinstance(found, (tuple, frozenset, range)):  # what cannot be changed
             if len(found) <= MOST_ITEMS and all(type(one) in (bool, int) for one in found):
                 return either(*(equal(x, int(one)) for one in found)) if found else FALSE
         raise Unknown(f"`{expression(among)}` is not a range or tuple of integers")
@@ -286,7 +286,7 @@ def _each(facts: list[Cond]) -> list[Cond]:
 
 
 def multiples(facts: list[Cond], names: Mapping[str, Poly]) -> dict[str, int]:
-    """By name, what it is a multiple of: `n % 8 == 0`."""
+    """Return by name what a number is a multiple of: `n % 8 == 0`."""
     found: dict[str, int] = {}
     for c in _each(facts):
         for name, x in names.items():
@@ -297,7 +297,7 @@ def multiples(facts: list[Cond], names: Mapping[str, Poly]) -> dict[str, int]:
 
 
 def equalities(facts: list[Cond], names: Mapping[str, Poly]) -> dict[str, str]:
-    """By name of a number that is given, an earlier name of the same number: `stride == out_stride`."""
+    """Return by the name of a number that is given an earlier name of the same number: `stride == out_stride`."""
     given = {
         p: name
         for name, p in reversed(list(names.items()))
@@ -320,7 +320,7 @@ def _times(floor: Atom) -> Poly:
 
 
 def solved(facts: list[Cond], atom: Atom) -> Poly | None:
-    """What an equation says that a number is: `128 * blocks == M * N`."""
+    """Return what an equation says that a number is: `128 * blocks == M * N`."""
     for c in _each(facts):
         k = c[1].terms.get((atom,)) if c[0] == logic.EQ else None
         if k and all(n % k == 0 for n in c[1].terms.values()):
@@ -347,7 +347,7 @@ def divisible(facts: list[Cond]) -> tuple[Atom, Poly, Atom] | None:
 
 
 def refine(facts: list[Cond]) -> None:
-    """Ranges of parameters, by conditions in which nothing else stands but numbers whose ranges are known: from
+    """Ranges of parameters, by conditions that have no other numbers than those whose ranges are known: from
     `1 <= N <= stride` follows that a stride is positive.
     """
     known = [
@@ -361,7 +361,7 @@ def refine(facts: list[Cond]) -> None:
 
 
 def _bounded(atom: Atom, k: int, most: int) -> None:
-    """k * atom + rest >= 0, and the rest is so much at most.  A range stays one: contradictions are for solvers."""
+    """k * atom + rest >= 0, and the rest is `most` at most.  A range stays one: contradictions are for solvers."""
     if k > 0:
         atom.low = min(max(atom.low, -(most // k)), atom.high)
     else:

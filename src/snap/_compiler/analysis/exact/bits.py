@@ -43,7 +43,7 @@ def bitand(terms: Terms, x: Poly, y: Poly) -> Poly | None:
 
 
 def _bits_of(terms: Terms, x: Poly, mask: int) -> Poly:
-    """Those that the mask has, stretch by stretch: bits 2 to 4 are x / 4 % 8, in their place, of any number."""
+    """Return the bits of the mask, stretch by stretch: bits 2 to 4 are x / 4 % 8, in their place, of any number."""
     found, at = ZERO, 0
     while mask >> at:
         many = (~(mask >> at) & (mask >> at) + 1).bit_length() - 1  # ones from here on

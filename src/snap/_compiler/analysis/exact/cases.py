@@ -93,5 +93,5 @@ def _alternatives(c: Cond) -> tuple[Cond, ...]:
 
 
 def _holds(c: Cond, at: Coefficients) -> bool:
-    """Where each product is the number that it is here."""
+    """Tell whether the conditions hold where each product is the number that it is here."""
     return holds_for(c, lambda p: p.constant + sum(k * at.get(mono, 0) for mono, k in p.terms.items() if mono))

@@ -1,8 +1,8 @@
 """Questions with choices, told apart way by way.
 
-Input: conditions (terms.py), and whoever answers them.  Output: NO, or UNKNOWN.  Invariant: NO only where no way has
-numbers; a way is the question with a choice's condition, or its opposite, and what the choice is then in its place: the
-same question under that condition.  Non-goals: models; more than `MOST_WAYS` ways.
+Input: conditions (terms.py), and a solver that answers them.  Output: NO, or UNKNOWN.  Invariant: NO only where no way
+has numbers; a way is the question with a choice's condition, or its opposite, and what the choice is then in its place:
+the same question under that condition.  Non-goals: models; more than `MOST_WAYS` ways.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Ways:
         return NO
 
     def _settled(self, conds: list[Cond]) -> list[Cond]:
-        """What is equal to a number, is it."""
+        """Put a number in the place of what is equal to it."""
         said = both(*map(simple, conds))
         conds = list(said[1:]) if said[0] == logic.AND else [said]
         for c in conds:
@@ -71,7 +71,7 @@ class Ways:
 
 
 def _choices(conds: list[Cond]) -> list[Atom]:
-    """Those by one condition that depends on no other choice: the condition of which the fewest numbers stand."""
+    """Return the choices by one condition that depends on no other choice, the one with the fewest numbers."""
     found: dict[Cond, list[Atom]] = {}
     sizes: dict[Cond, int] = {}
     for atom in atoms_of(conds):

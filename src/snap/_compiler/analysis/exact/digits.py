@@ -6,7 +6,7 @@ Non-goals: answers (ladder.py).
 
     n*a + y == 0                                 and -n < y < n: y is a multiple of n, and so it is 0, and a is
     S*a + p - q == 0, 0 <= p < S, 0 <= q < S     the same of a size that is no number: a is 0, and p is q
-    a == b                                       in products, and in what quotients are of, one stands for both
+    a == b                                       in products, and in what quotients are of, one replaces the other
 
 That is how tiles are numbered: `128 * tile + row` is the same for two blocks where the tile is, and the row, if rows
 are from 0 to 127.  A row that is put together from the parts of a thread's number, `t % 2 * 4 + t / 16 % 2 * 8`, has
@@ -31,7 +31,7 @@ ROUNDS = 3  # what is taken apart names numbers, by which more is
 
 
 class Digits:
-    """Of the questions of one kernel; what an equation comes to is kept."""
+    """Take the questions of one kernel apart; what an equation comes to is kept."""
 
     def __init__(self, terms: Terms):
         self.terms = terms
@@ -103,7 +103,7 @@ def _decided_by(atom: Atom) -> Atom | None:
 
 
 def _by_sizes(conds: list[Cond]) -> list[Cond]:
-    """Where conditions say of two numbers that they are digits of one size."""
+    """Find the numbers of which conditions say that they are digits of one size."""
     if not any(c[0] == logic.EQ and any(len(mono) > 1 for mono in c[1].terms) for c in conds):
         return conds
     digits = _digits(conds)
@@ -144,8 +144,8 @@ def _divided(p: Poly, atom: Atom) -> Poly:
 
 
 def _one_for_both(terms: Terms, conds: list[Cond]) -> list[Cond]:
-    """Where two atoms are equal, in products and in what floors, least and greatest numbers and choices are of: the one
-    that was made first.  The equations stay.
+    """Put one atom for two that are equal, in products and inside of floors, minima, maxima and choices: the one that
+    was made first.  The equations stay.
     """
     names: dict[Atom, Poly] = {}
     for c in conds:
@@ -156,7 +156,7 @@ def _one_for_both(terms: Terms, conds: list[Cond]) -> list[Cond]:
 
 
 class Replaced:
-    """Conditions in which numbers are said otherwise, where they are multiplied, or stand in what quotients are of:
+    """Conditions in which numbers are said otherwise, where they are multiplied, or are inside of quotients:
     what is made of them is made anew, with a range of its own.  instead: what each is.
     """
 
@@ -173,7 +173,7 @@ class Replaced:
                 return c
 
     def poly(self, p: Poly, everywhere: bool = False) -> Poly:
-        """everywhere: also what stands in no product."""
+        """everywhere: also what is in no product."""
         found = number(0)
         for mono, k in p.terms.items():
             product = number(k)

@@ -1,4 +1,4 @@
-"""Whether integers satisfy conditions: solvers, one after the other.
+"""Decide whether integers satisfy conditions: ask solvers, one after the other.
 
 Input: conditions (terms.py), all of which hold.  Output: NO, a model that has been evaluated, or UNKNOWN.  Invariant:
 NO only where a solver says so of conditions that follow from those given; a model satisfies them by plain evaluation.
@@ -39,7 +39,7 @@ from snap._compiler.analysis.solvers.solve import NO, UNKNOWN, NoModel
 __all__ = ["NO", "UNKNOWN", "NoModel", "Ladder", "TermModel"]
 LINEAR_STEPS, PRODUCT_STEPS = 3_000_000, 3_000_000  # of z3, for one question
 FEW_STEPS = 300_000  # before choices are gone through way by way: each way is a question of its own
-PATIENCE = 8  # z3 may spend the steps of so many questions on what it leaves open, of each kind: then it is not asked
+PATIENCE = 8  # z3 may spend the steps of this many questions on what it leaves open, of each kind: then it is not asked
 ISL_STEPS, MOST_ALTERNATIVES = 300_000, 64  # isl writes alternatives out: of as many sets a question is made at most
 
 
@@ -91,7 +91,7 @@ class Ladder:
         return UNKNOWN if unknown else completed(conds, slices, found)
 
     def _part(self, conds: list[Cond]) -> TermModel | NoModel:
-        """What was asked before in other names has the same answer."""
+        """Answer a part as before where it was asked in other names."""
         canon = Canon(conds)
         told = self._parts.get(canon.key)
         if told is None:

@@ -1,4 +1,4 @@
-"""What conditions are: the first item of each (terms.py)."""
+"""Define what conditions are: the first item of each (terms.py)."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ class CondKind(Word):
     FALSE = "false"
 
 
-# By themselves, so that they can stand in a pattern, and are found fast: `logic.GE`.
+# As names of the module they can be used in a pattern, and are found fast: `logic.GE`.
 GE, EQ, NE, AND, OR, TRUE, FALSE = CondKind

@@ -1,4 +1,4 @@
-"""What polynomials and conditions are, where base atoms are given numbers.
+"""Evaluate polynomials and conditions where base atoms are given numbers.
 
 Input: a polynomial or condition (terms.py), and numbers.  Output: its value, by plain evaluation.  Invariant: defined
 atoms are what their definitions say; a quotient by zero is 0.  Non-goals: finding numbers (ladder.py).
@@ -50,7 +50,7 @@ def holds(c: Cond, at: dict[Atom, int]) -> bool:
 
 
 def holds_for(c: Cond, value_of: Callable[[Poly], int]) -> bool:
-    """Where each polynomial is the number that this says."""
+    """Tell whether the conditions hold where each polynomial is the number that this says."""
     match c:
         case (logic.TRUE,):
             return True

@@ -1,7 +1,7 @@
-"""What is known of products of unknowns, for solvers that take each product for an unknown of its own.
+"""Say what is known of products of unknowns, for solvers that take each product for an unknown of its own.
 
 Input: conditions (terms.py), with those that define atoms.  Output: lemmas: conditions that follow from them, over the
-products that stand in them.  Invariant: they follow, over the integers.  Non-goals: completeness.
+products in them.  Invariant: they follow, over the integers.  Non-goals: completeness.
 
   quotients   `q = x / (k*d)` and `x < P*d` makes `k*q < P`, whichever of two equal numbers d is called by
   factors     `g*t <= P` and g >= 1, t >= 0 makes `t <= P`
@@ -10,7 +10,7 @@ products that stand in them.  Invariant: they follow, over the integers.  Non-go
   pairs       `x < y` makes `x*c + c <= y*c` for c >= 0; x = y makes the products equal
   alike       x = x' and y = y' makes `x*y = x'*y'`
   chained     the same with two factors, also by way of one product that is not there
-  multiples   what is not negative, times a factor that is not; what is added to it and stands in no product at its most
+  multiples   what is not negative, times a factor that is not; what is added to it and is in no product at its most
   digits      `r*S + c = 0` told apart by r < 0, r = 0, r > 0
   rows        the same of r - q, where one condition has r*S and another one q*S
 """
@@ -38,7 +38,7 @@ def ge(p: Poly) -> Cond:
 
 
 class Lemmas:
-    """What follows from conditions, of products that stand in them.
+    """Derive what conditions say of the products in them.
 
     sure    what has no alternatives
     cases   what has
@@ -76,7 +76,7 @@ class Lemmas:
 
     @cached_property
     def chained(self) -> list[Cond]:
-        """What has no alternatives, and leads to products that do not stand there."""
+        """Return what has no alternatives, and leads to products that are not there yet."""
         return _chained(self.known, self.monos)[:MOST_LEMMAS]
 
 
@@ -111,7 +111,7 @@ def _times(x: Poly, p: Poly) -> list[int]:
 
 
 def _renamed(flat: list[Cond], known: list[Poly]) -> list[Poly]:
-    """Of two atoms that are equal, the one that was named later stands for both: what is known of products, so said."""
+    """Write what is known of products with one name for two equal atoms: that of the one that was named later."""
     names: dict[Atom, Atom] = {}
     for c in flat:
         if c[0] == logic.EQ and sorted(c[1].terms.values()) == [-1, 1] and all(len(mono) == 1 for mono in c[1].terms):
@@ -140,7 +140,7 @@ def _without_factors(p: Poly) -> list[Poly]:
 
 
 def _loosened(known: list[Poly], monos: set[Mono]) -> list[Poly]:
-    """p + k*c >= 0, where c stands in no product: then p + the most that k*c can be is not negative, and a factor times
+    """p + k*c >= 0, where c is in no product: then p + the most that k*c can be is not negative, and a factor times
     that is made of products that are there.
     """
     factors = {atom for mono in monos for atom in mono}
@@ -153,7 +153,9 @@ def _loosened(known: list[Poly], monos: set[Mono]) -> list[Poly]:
 
 
 def _multiples(known: list[Poly], monos: set[Mono]) -> list[Cond]:
-    """What is not negative, times a factor that is not, where most of the products stand in the question already."""
+    """Multiply what is not negative by factors that are not negative, where most of the products are in the question
+    already.
+    """
     factors: list[Mono] = [(atom,) for atom in sorted({a for mono in monos for a in mono}, key=lambda a: a.number)]
     factors += sorted({pair for mono in monos if len(mono) > 3 for pair in itertools.combinations(mono, 2)}, key=_named)
     there = _multiplied(factors, monos)
@@ -168,14 +170,14 @@ def _multiples(known: list[Poly], monos: set[Mono]) -> list[Cond]:
 
 
 def _multiplied(factors: Iterable[Mono], monos: set[Mono]) -> dict[Mono, set[Mono]]:
-    """By factor, what it is multiplied by in one of the products; () where it stands alone."""
+    """Return by factor what it is multiplied by in one of the products; () where it is alone."""
     return {f: {rest for mono in monos if (rest := without(mono, f)) is not None} for f in factors}
 
 
 def _chained(known: list[Poly], monos: set[Mono]) -> list[Cond]:
-    """What is not negative, times two factors of a product of three or more, where that leads from products which stand
-    in the question, or were found so, to one that does not, at most.  From `u < v`, `w + v <= U` and `j < s` follows
-    `((w + u) * s + j) * P + P <= U*s*P`, by way of v*s*P and s*P.
+    """Multiply what is not negative by two factors of a product of three or more, where that leads from products which
+    stand in the question, or were found so, to one that does not, at most.  From `u < v`, `w + v <= U` and `j < s`
+    follows `((w + u) * s + j) * P + P <= U*s*P`, by way of v*s*P and s*P.
     """
     pairs = {pair for mono in monos if len(mono) > 2 for pair in itertools.combinations(mono, 2)}
     factors = sorted((pair for pair in pairs if all(atom.low >= 0 for atom in pair)), key=_named)
@@ -253,7 +255,7 @@ def _alike(one: Mono, other: Mono) -> list[Cond]:
 
 
 def _digits(p: Poly) -> list[Cond]:
-    """p = r*S + c: where r > 0 it is r*S >= S, and so on; for every S that stands in a product of it."""
+    """p = r*S + c: where r > 0 it is r*S >= S, and so on; for every S in a product of it."""
     found: list[Cond] = []
     for atom in _factors([p]):
         row = _times_of(p, atom)
@@ -290,13 +292,13 @@ def _between_rows(known: list[Poly]) -> list[Cond]:
 
 
 def _factors(known: list[Poly]) -> list[Atom]:
-    """Those of products that are not negative."""
+    """Return the factors of products that are not negative."""
     factors = {a for p in known for mono in p.terms if len(mono) > 1 for a in mono}
     return [atom for atom in sorted(factors, key=lambda a: a.number) if atom.low >= 0]
 
 
 def _times_of(p: Poly, atom: Atom) -> Poly:
-    """What it is multiplied by."""
+    """Return what a factor is multiplied by."""
     r: dict[Mono, int] = {}
     for mono, k in p.terms.items():
         if atom in mono:

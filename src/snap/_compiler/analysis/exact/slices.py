@@ -5,14 +5,14 @@ decide nothing, and for each part a key.  Invariant: exact: the conditions can b
 numbers for the parts, with those that `Slices.completed` adds, satisfy the conditions; parts with equal keys are the
 same but for the names of numbers.  Non-goals: answers (ladder.py).
 
-A number that stands in one condition alone, and there by itself, is chosen best for it:
+A number that is in one condition alone, and there by itself, is chosen best for it:
 
     p + k*x >= 0   holds for some x of its range where it holds for the end that makes it largest; k may be a number,
                    or a sum of products whose sign is known by its range
     p + x == 0     holds for some x of its range where -p lies in the range
     c and x == 1 or not c and x == 0   holds for some x
 
-And one that stands in a few conditions, in each by itself, of which all are about how large it is at most or at least:
+And one that is in a few conditions, in each by itself, of which all are about how large it is at most or at least:
 
     x >= p, x >= q, x <= r    holds for some x where p <= r and q <= r: then x may be the larger of p and q
 """
@@ -60,7 +60,7 @@ class Slices:
             self.parts = _apart(self.left)
 
     def completed(self, at: TermModel) -> TermModel:
-        """Numbers for all that stands in the conditions, given those for the parts."""
+        """Return numbers for all that is in the conditions, given those for the parts."""
         found = dict(at)
         for atom, it in reversed(self.chosen):
             inside = atoms_of([], it) if isinstance(it, list) else atoms_of([it])
@@ -69,9 +69,9 @@ class Slices:
         return found
 
     def _without_loose(self, conds: list[Cond]) -> list[Cond]:
-        """Takes out numbers that stand in few conditions, until there are none."""
+        """Take out numbers that are in few conditions, until there are none."""
         inside = [atoms_of([c]) for c in conds]
-        where: dict[Atom, dict[int, None]] = {}  # the conditions in which each stands
+        where: dict[Atom, dict[int, None]] = {}  # the conditions in which each is
         for k, atoms in enumerate(inside):
             for atom in atoms:
                 where.setdefault(atom, {})[k] = None
@@ -98,7 +98,9 @@ class Slices:
         return list(dict.fromkeys(one for c in conds for one in (c[1:] if c[0] == logic.AND else (c,)) if one != TRUE))
 
     def _between(self, conds: list[Cond], atom: Atom) -> Cond | None:
-        """What is left of conditions that say how large it is, and it stands nowhere else; None where they say more."""
+        """Return what is left of conditions that say how large an atom is, where it is nowhere else; None where they
+        say more.
+        """
         factors = [_alone(c[1], atom) if c[0] == logic.GE else 0 for c in conds]
         if any(k not in (1, -1) for k in factors):
             return None
@@ -112,7 +114,7 @@ class Slices:
         return both(*(at_least(high, low) for low in least for high in most))
 
     def _chosen(self, c: Cond, atom: Atom) -> Cond | None:
-        """The condition for the best choice of the atom, which stands nowhere else; None where that is not one."""
+        """Return the condition for the best choice of the atom, which is nowhere else; None where that is not one."""
         match c:
             case (logic.GE, p):
                 factor = _factor(p, atom)
@@ -136,7 +138,7 @@ class Slices:
 
 
 def _told(one: list[Cond], other: list[Cond], atom: Atom) -> Cond | None:
-    """Of `c and x == 1 or not c and x == 0`, which says what x is and no more: c."""
+    """Return c of `c and x == 1 or not c and x == 0`, which says what x is and no more."""
     if len(one) != 2 or len(other) != 2 or negated(one[0]) != other[0] or (atom.low, atom.high) != (0, 1):
         return None
     x = Poly({(atom,): 1})
@@ -147,14 +149,14 @@ def _told(one: list[Cond], other: list[Cond], atom: Atom) -> Cond | None:
 
 
 def _factor(p: Poly, atom: Atom) -> Poly | None:
-    """By what it is multiplied, where it stands nowhere else: not in that, and inside of no other atom."""
+    """Return what an atom is multiplied by, where it is nowhere else: not in that, and inside of no other atom."""
     factor = Poly({without(mono, (atom,)): k for mono, k in p.terms.items() if atom in mono})  # type: ignore[misc]
     rest = Poly({(other,): 1 for other in p.atoms if other is not atom})
     return None if atom in atoms_of([], [factor, rest]) else factor
 
 
 def _alone(p: Poly, atom: Atom) -> int:
-    """Its factor, where it stands in no product and inside of no other atom; else 0."""
+    """Return its factor, where it is in no product and inside of no other atom; else 0."""
     k = p.terms.get((atom,), 0)
     if not k or any(atom in mono for mono in p.terms if mono != (atom,)):
         return 0

@@ -1,7 +1,7 @@
-"""What conditions say for other numbers than those that they were written for.
+"""Say conditions of other numbers than those that they were written for.
 
-Input: numbers, and what stands for each.  Output: polynomials and conditions.  Invariant: exact, wherever the numbers
-that stand for others lie: what is made of them is made anew, with a range of its own.  Non-goals: renaming numbers to
+Input: numbers, and what replaces each.  Output: polynomials and conditions.  Invariant: exact, wherever the numbers
+that replace others lie: what is made of them is made anew, with a range of its own.  Non-goals: renaming numbers to
 others of the same range (terms.py).
 """
 
@@ -14,7 +14,7 @@ from snap._compiler.analysis.exact.terms import Atom, Poly, Renaming, Terms
 
 
 class NotFollowed(Exception):
-    """What a number is made of is not said for others."""
+    """Report that a number is made of what cannot be said of others."""
 
 
 class Substitution(Renaming):

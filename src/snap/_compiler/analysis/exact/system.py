@@ -46,11 +46,11 @@ class System:
 
     @property
     def alternatives(self) -> int:
-        """How many cases there are, if all are told apart."""
+        """Count the cases, if all are told apart."""
         return math.prod(alternatives(c) for c in self.said)
 
     def ends(self, conds: Iterable[Cond]) -> Iterable[tuple[Mono, int, int]]:
-        """Of each atom and each product in them, between which numbers it is."""
+        """Return between which numbers each atom and each product in them lies."""
         monos: dict[Mono, None] = {(atom,): None for atom in self.atoms}
         for c in conds:
             for p in polys(c):
@@ -69,7 +69,7 @@ class System:
 
 
 def alternatives(c: Cond) -> int:
-    """How many cases a condition has."""
+    """Count the cases of a condition."""
     match c:
         case (logic.OR, *inner):
             return sum(map(alternatives, inner))
@@ -80,7 +80,7 @@ def alternatives(c: Cond) -> int:
 
 
 def defining(terms: Terms, atom: Atom) -> list[Cond]:
-    """What holds of a defined atom."""
+    """Return what holds of a defined atom."""
     a = Poly({(atom,): 1})
     match atom.kind, atom.parts:
         case kinds.FLOOR, (x, n):

@@ -6,7 +6,7 @@ position, a parameter, a loop's counter, a value that was read), or defined by o
     (DIV, x, y)        x / y, rounded toward zero, y != 0; where y is 0, any number
     (MOD, x, y)        what x / y leaves; x is not negative, and y is positive, by their ranges
     (FLOOR, x, n)      x / n rounded down; n is a positive number
-    (AND, x, y, bits)  x & y of two numbers of so many bits
+    (AND, x, y, bits)  x & y of two numbers of that many bits
     (ITE, c, x, y)     x where the condition holds, else y
     (MIN, x, y) (MAX, x, y)
 
@@ -168,7 +168,7 @@ def _of_floor(p: Poly) -> Atom | None:
 
 
 def _exact(x: Poly, y: Poly) -> Poly | None:
-    """x / y, where y is one product that stands in every term of x, or x itself."""
+    """x / y, where y is one product that is in every term of x, or x itself."""
     if x == y:
         return number(1)
     ((divisor, k), *others) = y.terms.items()
@@ -179,7 +179,7 @@ def _exact(x: Poly, y: Poly) -> Poly | None:
 
 
 def without(mono: Mono, divisor: Mono) -> Mono | None:
-    """What is left of a product without so many of its factors; None where it does not have them."""
+    """Return a product without some of its factors; None where it does not have them."""
     rest = list(mono)
     for atom in divisor:
         if atom not in rest:
@@ -199,7 +199,7 @@ class Terms:
         self._definitions: dict[Atom, list[Cond]] = {}
 
     def span(self, p: Poly) -> Range:
-        """Where it lies: by the ranges of its atoms, as a remainder, or as it was told."""
+        """Return where a polynomial lies: by the ranges of its atoms, as a remainder, or as it was told."""
         low, high = p.span()
         least, most = self._spans.get(p, (low, high))
         return max(low, least), min(high, most)
@@ -263,7 +263,7 @@ class Terms:
         return exact + self.defined(kinds.FLOOR, (rest, n), low // n, high // n)
 
     def modulo(self, x: Poly, n: int) -> Poly:
-        """What is left, from 0 to n - 1."""
+        """Return the remainder, from 0 to n - 1."""
         rest = x - self.floor(x, n) * n
         self._spans[rest] = (0, n - 1)
         return rest
@@ -345,7 +345,7 @@ class Terms:
             atom.low, atom.high = max(atom.low, low), min(atom.high, high)
 
     def defining(self, atom: Atom, define: Callable[[Terms, Atom], list[Cond]]) -> list[Cond]:
-        """What holds of a defined atom: worked out once."""
+        """Return what holds of a defined atom: worked out once."""
         found = self._definitions.get(atom)
         if found is None:
             found = self._definitions[atom] = define(self, atom)
@@ -366,7 +366,7 @@ class Terms:
 
 
 class Renaming:
-    """What is true of one of two threads that are compared: its own atoms get names of their own."""
+    """Rename what is true of one of two threads that are compared: its own atoms get names of their own."""
 
     def __init__(self, terms: Terms, side: int, shared: Callable[[Atom], bool]):
         self.terms, self.number, self.shared = terms, side, shared
@@ -375,7 +375,7 @@ class Renaming:
         self._conds: dict[Cond, Cond] = {}
 
     def put(self, atom: Atom, p: Poly) -> None:
-        """What stands for it."""
+        """Name what replaces an atom."""
         self._atoms[atom] = p
 
     def poly(self, p: Poly) -> Poly:
@@ -493,5 +493,5 @@ def atoms_of(conds: Iterable[Cond], more: Iterable[Poly] = ()) -> list[Atom]:
 
 
 def from_memory(conds: Iterable[Cond], more: Iterable[Poly] = ()) -> bool:
-    """Whether values decide that no launch gives, and that were not computed from such: what memory holds."""
+    """Tell whether values decide that no launch gives, and that were not computed from such: what memory holds."""
     return any(atom.kind is kinds.ANY and atom.per.level is not Level.GRID for atom in atoms_of(conds, more))

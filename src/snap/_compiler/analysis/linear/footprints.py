@@ -1,4 +1,4 @@
-"""Which elements an access touches: a set of them, as forms over unknowns.
+"""Describe which elements an access touches: a set of them, as forms over unknowns.
 
 Input: an access, and what integers are where it is made.  Output: a `Footprint`: an index in every dimension, each a
 form over unknowns that are the thread's (its position, its variables) or the footprint's own (which element of a box),
@@ -22,8 +22,8 @@ Forms = tuple[Form, ...]
 
 
 class ElementOf(Word):
-    """Of what an access touches at once, any element is an unknown, (ANY, (*where, BOX, which)): of a box, or of what a
-    thread holds of a tile.
+    """Name any element of what an access touches at once: (ANY, (*where, BOX, which)): of a box, or of what a thread
+    holds of a tile.
     """
 
     BOX = "box"
@@ -35,9 +35,9 @@ BOX, FRAGMENT = ElementOf
 
 @dataclass(slots=True, eq=False)
 class Footprint:
-    """Which elements one access touches: an index per dimension, or (start, size) in bytes where that is how it must be
-    compared; None: unknown, any.  It is never changed.  Those of accesses come from `Memo.footprint`, one object for
-    equal ones: they are compared by identity.
+    """Describe which elements one access touches: an index per dimension, or (start, size) in bytes where that is how
+    it must be compared; None: unknown, any.  It is never changed.  Those of accesses come from `Memo.footprint`, one
+    object for equal ones: they are compared by identity.
     """
 
     elem: Element
@@ -47,7 +47,7 @@ class Footprint:
 
 
 def unknowns(f: Footprint, values: Values) -> dict[LinearAtom, Range]:
-    """What the elements depend on, and where each lies by its type, or by what it counts; `facts` may say more."""
+    """Return what the elements depend on, and the range of each by its type, or by what it counts."""
     named = (atom for atom in forms.atoms((*(f.index or ()), *f.facts)) if atom[0] not in forms.COMPOUND)
     return {atom: values.range_of(atom) for atom in named}
 
@@ -68,7 +68,7 @@ def inside_box(index: Forms, box: tuple[int, ...], where: tuple, values: Values)
 def fragment_of(
     index: Forms, box: tuple[int, ...], thread: Form, where: tuple, values: Values
 ) -> tuple[Forms, list[Form]]:
-    """What one thread of a warpgroup holds of a tile of 64 rows, as PTX lays it out."""
+    """Return the elements of a tile of 64 rows that one thread of a warpgroup holds, as PTX lays it out."""
     moved, inside = inside_box(index, (*box[:-2], 1, 1), where, values)
     more = []
     for k, extent in enumerate((2, box[-1] // 8, 2)):
@@ -99,7 +99,7 @@ def inside_rows(
 
 
 def _same_for_a_warp(atom: LinearAtom, values: Values) -> bool:
-    """What the lanes of a warp agree about, or know of each other."""
+    """Return what the lanes of a warp agree about, or know of each other."""
     if atom[0] in (forms.THREAD, forms.BLOCK, forms.CLUSTER, forms.COUNT, *forms.COMPOUND):
         return True
     return atom[0] in (forms.VAR, forms.LOOP, forms.TRIP) and values.privileges.get(atom, THREAD1).at_least(WARP1)
@@ -121,8 +121,8 @@ def flat(f: Footprint) -> tuple[Form, int] | None:
 
 
 def same_element(a: Footprint, b: Footprint) -> tuple[list[Form], list[Form]] | None:
-    """What holds where both touch one element: forms that are zero, and forms that are not negative.  None: anything
-    may.
+    """Return what holds where both touch one element: forms that are zero, and forms that are not negative.  None:
+    anything may.
     """
     if a.index is None or b.index is None:
         return None

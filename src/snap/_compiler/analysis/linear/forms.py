@@ -1,12 +1,12 @@
 """Linear forms over named unknowns.
 
 A form is `(constant, ((atom, coefficient), ...))`, atoms sorted, no zero coefficients: immutable, comparable, hashable.
-An atom is a tuple whose first item, a `LinearKind`, says what it is.  Most stand for a number of the program
+An atom is a tuple whose first item, a `LinearKind`, says what it is.  Most name a number of the program
 (analysis/linear/values.py lists them); three are made of forms, `COMPOUND`:
 
     (DIV, x, n)         floor(x / n), n > 0
     (MUL, x, y)         x * y
-    (XOR, x, y, bits)   x ^ y, both known to be numbers of so many bits, or -1
+    (XOR, x, y, bits)   x ^ y, both known to be numbers of that many bits, or -1
 
 Input and output: forms.  Invariant: every function here is exact over the integers, nothing wraps and nothing is
 guessed.  Non-goals: what the program computes (analysis/linear/values.py), and whether a system has a solution
@@ -23,7 +23,7 @@ from snap._compiler.ir.word import Word
 
 
 class LinearKind(Word):
-    """What an atom is.  Terms are sorted by these words: the order in which they stand here does not count."""
+    """Tell what an atom is.  Terms are sorted by these words, not by their order here."""
 
     THREAD = "thread"
     BLOCK = "block"
@@ -40,7 +40,7 @@ class LinearKind(Word):
     XOR = "xor"
 
 
-# By themselves, so that they can stand in a pattern, and are found fast: `linear.DIV`.
+# As names of the module they can be used in a pattern, and are found fast: `linear.DIV`.
 THREAD, BLOCK, CLUSTER, COUNT, VAR, LOOP, TRIP, ANY, OLD, SIDE, DIV, MUL, XOR = LinearKind
 LinearAtom = tuple
 Form = tuple[int, tuple[tuple[LinearAtom, int], ...]]
@@ -121,7 +121,7 @@ def remainder(x: Form, n: int) -> Form:
 
 
 def value(form: Form, given: dict[LinearAtom, int]) -> int:
-    """What the form is where the unknowns that are not made of forms are these numbers."""
+    """Evaluate the form where the unknowns that are not made of forms are these numbers."""
     total = form[0]
     for atom, k in form[1]:
         total += k * (_atom_value(atom, given) if atom[0] in COMPOUND else given[atom])
@@ -129,7 +129,7 @@ def value(form: Form, given: dict[LinearAtom, int]) -> int:
 
 
 def _atom_value(atom: LinearAtom, given: dict[LinearAtom, int]) -> int:
-    """Of one that is made of forms."""
+    """Evaluate an atom that is made of forms."""
     kind, x, y = atom[:3]
     if kind == DIV:
         return value(x, given) // y
@@ -196,7 +196,7 @@ def _rebuilt(atom: LinearAtom, values: dict[LinearAtom, Form]) -> Form:
 
 
 def exclusive(a: Form, b: Form, bits: int) -> Form:
-    """a ^ b.  `bits`: both are known to be numbers of so many bits; -1 where that is not known."""
+    """a ^ b.  `bits`: both are known to be numbers of that many bits; -1 where that is not known."""
     if is_number(a) and is_number(b):
         return number(a[0] ^ b[0])
     if is_number(b) and bits >= 0 and b[0] == (1 << bits) - 1:
@@ -206,8 +206,8 @@ def exclusive(a: Form, b: Form, bits: int) -> Form:
 
 
 def derived(found: Iterable[LinearAtom]) -> list[Form]:
-    """What holds of compound atoms, each form >= 0.  Of quotients: n q <= x <= n q + n - 1.  Of `x ^ y`: it has no more
-    bits than both, and x's upper bits where y is a number that has none there.
+    """Return what holds of compound atoms, each form >= 0.  Of quotients: n q <= x <= n q + n - 1.  Of `x ^ y`: it has
+    no more bits than both, and x's upper bits where y is a number that has none there.
     """
     facts: list[Form] = []
     for atom in found:

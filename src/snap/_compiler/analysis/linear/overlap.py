@@ -28,7 +28,7 @@ F = TypeVar("F", Forms, Forms | None)
 
 
 class Memo:
-    """What has been found out, kept as long as a function is looked at: forms and footprints, each once, and answers
+    """Keep what has been found out as long as a function is looked at: forms and footprints, each once, and answers
     about them.
     """
 
@@ -62,7 +62,7 @@ class Memo:
         return found
 
     def renaming(self, xs: F, change: Callable[[LinearAtom], LinearAtom | None], name: tuple) -> F:
-        """Of forms that are shared.  What `change` does, `name` says."""
+        """Rename forms that are shared; `name` identifies what `change` does."""
         if not xs:
             return xs
         key = (id(xs), name)
@@ -73,7 +73,7 @@ class Memo:
         return found
 
     def _renamed(self, form: Form, change: Callable[[LinearAtom], LinearAtom | None], name: tuple) -> Form:
-        """What is known in a scope is known in those inside of it: the same forms, in other tuples."""
+        """Rename a form once: what is known in a scope is known inside of it, in other tuples."""
         key = (id(form), name)
         found = self.renamed.get(key)
         if found is None:
@@ -82,8 +82,8 @@ class Memo:
 
 
 def undecided(*footprints: Footprint) -> bool:
-    """Whether an index is beyond linear arithmetic: a conflict was assumed, not found.  Any element of a box is meant
-    as such.
+    """Tell whether an index is beyond linear arithmetic: a conflict was assumed, not found.  Any element of a box is
+    meant as such.
     """
     return any(f.index is None or any(_opaque(atom) for atom in forms.atoms(f.index)) for f in footprints)
 
@@ -96,7 +96,7 @@ def _opaque(atom: LinearAtom) -> bool:
 
 
 # By loop: how many iterations ago; by `before(loop)`, of what was there when the loop began: how many iterations have
-# ended since.  Negative: so many or more.
+# ended since.  Negative: at least that many.
 Ages = tuple[tuple[int, int], ...]
 OLDEST = 8
 SameElement = tuple[list[Form], list[Form], bool]  # what is zero, what is not negative; whether elements are swizzled
@@ -146,7 +146,7 @@ class Overlap:
         return self.memo.answers[key]
 
     def own(self, a: Footprint, b: Footprint, ages: Ages) -> bool:
-        """Whether one thread can touch an element by both."""
+        """Tell whether one thread can touch an element by both."""
         key = (a, b, ages)
         if key not in self.memo.answers:
             self.ages = dict(ages)
@@ -157,8 +157,8 @@ class Overlap:
         return self.memo.answers[key]
 
     def meet(self, a: Footprint, b: Footprint, owner: Privilege, p: Privilege) -> bool:
-        """Whether two units of p that belong to one unit of `owner` can touch one element.  Blocks are told apart one
-        by one.
+        """Tell whether two units of p that belong to one unit of `owner` can touch one element.  Blocks are told apart
+        one by one.
         """
         if p == owner:
             return False
@@ -201,7 +201,7 @@ class Overlap:
         return owner
 
     def _conflict(self, a: Footprint, b: Footprint, owner: Privilege, across_blocks: bool, unit: int) -> bool:
-        """Whether threads in different units (of `unit` threads, or different blocks) can touch one element."""
+        """Tell whether threads in different units (of `unit` threads, or different blocks) can touch one element."""
         in_cluster = across_blocks and owner.level is Level.CLUSTER and owner.n == 1
         uniform = owner if in_cluster else GRID1 if across_blocks else owner if owner.level is Level.THREAD else BLOCK1
         system = self._system(a, b, uniform, across_blocks)
@@ -231,8 +231,8 @@ class Overlap:
         )
 
     def _possible(self, zero: list[Form], positive: list[Form]) -> bool:
-        """Whether the system has a solution, as far as can be told.  Swizzled elements, `s[row, column ^ row % 8]`:
-        where two exclusive ors are equal, and one operand of each is, so are the others.
+        """Tell whether the system has a solution, as far as can be told.  Swizzled elements, `s[row, column ^ row %
+        8]`: where two exclusive ors are equal, and one operand of each is, so are the others.
         """
         while self.memo.systems.feasible(zero, positive):
             follows = next(self._operands(zero, positive), None)
@@ -256,7 +256,7 @@ class Overlap:
                     yield rest
 
     def _zero(self, form: Form, zero: list[Form], positive: list[Form]) -> bool:
-        """Whether it follows that the form is zero."""
+        """Tell whether it follows that the form is zero."""
         if forms.is_number(form):
             return form[0] == 0
         one = forms.number(1)
@@ -266,8 +266,8 @@ class Overlap:
         )
 
     def _system(self, a: Footprint, b: Footprint, uniform: Privilege, across_blocks: bool) -> SameElement | None:
-        """What is known of two threads that touch one element; None where no two do.  The last answer is kept: units of
-        several sizes are asked about, one after the other.
+        """Return what is known of two threads that touch one element; None where no two do.  The last answer is kept:
+        units of several sizes are asked about, one after the other.
         """
         asked = (a, b, uniform, across_blocks, self.ages)
         if self.last is None or self.last[0] != asked:
@@ -289,9 +289,9 @@ class Overlap:
         return zero, positive, any(atom[0] == forms.XOR for atom in forms.atoms(zero))
 
     def _in_other_slots(self, difference: Form, passed: list[Form]) -> bool:
-        """Whether the threads agree on all that their indices in one dimension depend on, and these are never equal:
-        the slots of a pipeline, `s[k % 3, ...]` and `s[(k + 1) % 3, ...]`.  That decides for every element of the two
-        slots, and it is a small question.
+        """Tell whether the threads agree on all that their indices in one dimension depend on, and these are never
+        equal: the slots of a pipeline, `s[k % 3, ...]` and `s[(k + 1) % 3, ...]`.  That decides for every element of
+        the two slots, and it is a small question.
         """
         if not difference[1]:
             return difference[0] != 0
@@ -348,7 +348,7 @@ class Overlap:
         return known
 
     def _in_other_trips(self, b: Footprint, ages: Ages) -> Footprint:
-        """In an iteration of which it is known which one it is: loop variables are so much more than at the start."""
+        """Put a footprint into a known iteration: loop variables have grown since the start."""
         trips = tuple((at, n) for at, n in ages if at < 0)
         if not trips:
             return b
@@ -378,8 +378,8 @@ class Overlap:
 
 
 def _is_solved(zero: list[Form], positive: list[Form], choices: list[Form], given: dict[LinearAtom, int]) -> bool:
-    """Whether these numbers, and zero for all other unknowns, satisfy the system, with one of the choices.  The first
-    threads of two units do so in a fifth of all systems, and it takes a tenth of the time of solving one.
+    """Tell whether these numbers, and zero for all other unknowns, satisfy the system, with one of the choices.  The
+    first threads of two units do so in a fifth of all systems, and it takes a tenth of the time of solving one.
     """
     values = defaultdict(int, given)
     return (

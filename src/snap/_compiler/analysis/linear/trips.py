@@ -1,6 +1,6 @@
-"""How often a loop's body runs.
+"""Count how often a loop's body runs.
 
-Input: a `For`, and what integers are where it stands.  Output: the values of its variable, where they are numbers; or
+Input: a `For`, and what integers are at that place.  Output: the values of its variable, where they are numbers; or
 the number of iterations as a form.  Non-goals: `while` loops.
 """
 
@@ -27,8 +27,8 @@ class Trips:
 
 
 def known_range(start: ir.Expr, stop: ir.Expr, step: ir.Expr) -> range | None:
-    """What a loop with these bounds goes through, where they are constants.  A loop that nobody lives to see the end of
-    is none of them: Python has no length for it.
+    """Return the values of a loop with these bounds, where they are constants; None for a loop longer than Python can
+    count.
     """
     match start, stop, step:
         case ir.Const(int(a)), ir.Const(int(b)), ir.Const(int(c)) if c and abs(b - a) < sys.maxsize:

@@ -1,9 +1,9 @@
-"""What integers are at run time, as linear forms over thread positions, parameters and loop variables.
+"""Evaluate integers as linear forms over thread positions, parameters and loop variables.
 
 Input: integer expressions and conditions of the typed IR.  Output: forms (analysis/linear/forms.py), and facts `form >=
 0`. Invariant: a form equals the expression for every thread, if what `Values.assumed` lists holds; what cannot be said
 linearly is an unknown of its own.  Non-goals: which statement assigns what (the stages walk), and floats.  An unknown
-is `(kind, ...)`; those made of forms stand in analysis/linear/forms.py, and the others are:
+is `(kind, ...)`; those made of forms are in analysis/linear/forms.py, and the others are:
 
     (THREAD,)                  the hardware's index of the thread in its block (for a device function on its own: in its
                                group)
@@ -12,7 +12,7 @@ is `(kind, ...)`; those made of forms stand in analysis/linear/forms.py, and the
     (VAR, frame, n, where)     the n-th variable that was met, whose value has no form; `where` tells assignments apart
     (LOOP, frame, n)           a loop variable in the current iteration, where its step is no number
     (TRIP, loop)               how many iterations of the loop came before this one
-    (ANY, where)               a value that stands for itself: read from memory, or beyond linear arithmetic
+    (ANY, where)               a value of its own: read from memory, or beyond linear arithmetic
     (OLD, loop, atom)          what `atom` was in an earlier iteration of that loop
     (SIDE, 1 or 2, atom)       what `atom` is for one of two threads that are compared (analysis/linear/overlap.py)
 
@@ -41,7 +41,7 @@ from snap.record import record
 Frame = tuple[int, ...]  # the calls we are in
 
 Fact = Form  # >= 0
-MOST_UNITS = GRID_BLOCKS  # and so many of whatever is counted
+MOST_UNITS = GRID_BLOCKS  # of whatever is counted
 ANY: Range = (-(1 << 63), (1 << 64) - 1)  # of any type
 # How large an unknown may be where a multiple of it is not suspected to overflow its signed type.  Blocks are many, but
 # what they index is memory.
@@ -93,7 +93,7 @@ MOST_BITS = 12  # of what is looked at bit by bit
 
 @dataclass(slots=True)
 class Position:
-    """Where the current group's units are: the relative index at each level."""
+    """Locate the units of the current group: the relative index at each level."""
 
     index: dict[Level, Form]
     place: Place
@@ -134,7 +134,7 @@ class Values:
     """The forms of the variables in scope, and what is known of each unknown.
 
     born    the loops (ids, outermost first) in whose bodies an unknown gets a new value each iteration
-    steps   loop variables that grow by so much each iteration of their loop (id, step), or by at least so much:
+    steps   loop variables that grow by a step each iteration of their loop (id, step), or by at least that:
     `growing`
     starts  what they are in the first iteration
     counts  unknowns that are never negative
@@ -175,17 +175,19 @@ class Values:
         return found if found is not None else self.fresh(frame, var, "start")
 
     def beyond(self, e: ir.Expr, frame: Frame, at: Position | None, parts: tuple[Form, ...] = ()) -> Form:
-        """Of an expression that has no form; `parts`, where those of its operands are known."""
+        """Return an unknown for an expression that has no form; `parts` are the forms of its operands, where they are
+        known.
+        """
         return self.anything((frame, self.number(e)), e.type)
 
     def number(self, part: object) -> int:
-        """Of an expression, or an access, in the order in which they are first met: names of unknowns are the same in
-        every run, and so is the order in which systems of them are solved.
+        """Number an expression, or an access, in the order in which they are first met: names of unknowns are the same
+        in every run, and so is the order in which systems of them are solved.
         """
         return self.numbers.setdefault(id(part), (len(self.numbers), part))[0]  # kept, so that its id stays its own
 
     def _nth(self, uid: int) -> int:
-        """Of a variable, in the order in which they are first met, as of expressions: its own number tells how many
+        """Number a variable in the order in which they are first met, as expressions are: its own number tells how many
         were declared in this process before.
         """
         found = self.met.setdefault(uid, len(self.uids))
@@ -194,7 +196,7 @@ class Values:
         return found
 
     def unknown_of(self, variable: tuple[Frame, int], where: object) -> LinearAtom:
-        """What a variable is from this place on."""
+        """Name what a variable is from this place on."""
         frame, uid = variable
         return forms.VAR, frame, self._nth(uid), where
 
@@ -203,7 +205,7 @@ class Values:
         return self.unknown(self.unknown_of((frame, var.uid), where), var.privilege)
 
     def loop_variable(self, frame: Frame, var: ir.Var, start: Form, step: Form) -> Form:
-        """Where the step is a number it is counted, `start + step * trip`: so loops over own elements, `range(t, n,
+        """Count a variable whose step is a number, `start + step * trip`: so loops over own elements, `range(t, n,
         64)`, are seen to be just that, and what else follows from the number of iterations is seen to go with it.
         """
         loop = self.loops[-1]
@@ -222,7 +224,7 @@ class Values:
         return self.unknown(atom, var.privilege)
 
     def iteration(self, loop: int, privilege: Privilege) -> Form:
-        """How many iterations of the loop came before this one."""
+        """Return how many iterations of the loop came before this one."""
         atom = (forms.TRIP, loop)
         self.steps[atom] = (loop, 1)
         self.starts[atom] = forms.ZERO
@@ -244,15 +246,13 @@ class Values:
         return not self.systems.feasible([], [*known, forms.subtract(forms.number(-1), x)])
 
     def _bounds(self, xs: list[Form]) -> list[Fact]:
-        """Where the unknowns in them lie."""
+        """Return facts that say where the unknowns in them lie."""
         ranges = {atom: self.range_of(atom) for atom in forms.atoms(xs) if atom[0] not in forms.COMPOUND}
         lower = [forms.subtract(forms.unknown(atom), forms.number(low)) for atom, (low, _) in ranges.items()]
         return lower + [forms.subtract(forms.number(high), forms.unknown(atom)) for atom, (_, high) in ranges.items()]
 
     def bits(self, x: Form) -> int:
-        """How many bits it has, as far as that is known; -1 where it is not known to be a number from zero on that has
-        few.
-        """
+        """Return how many bits x has; -1 where it is not known to be a number from zero on that has few."""
         if not self.not_negative(x):
             return -1
         threads = [] if self.threads is None else [forms.number(self.threads - 1)]
@@ -272,7 +272,7 @@ class Values:
         return atom in self.counts or atom[0] == forms.DIV and self.not_negative(atom[1]) or self.range_of(atom)[0] >= 0
 
     def within(self, x: Form, low: int, high: int) -> bool:
-        """Whether x is certainly in that range: by the types of what it is made of, or by what is known here."""
+        """Tell whether x is certainly in that range: by the types of what it is made of, or by what is known here."""
         if x[0] >= low and not x[1]:
             return x[0] <= high
         least, most = self._span(x)
@@ -281,7 +281,7 @@ class Values:
         return most <= high or self.not_negative(forms.subtract(forms.number(high), x))
 
     def _span(self, x: Form) -> Range:
-        """What a sum can be at least and at most."""
+        """Return what a sum can be at least and at most."""
         low = high = x[0]
         for atom, k in x[1]:
             ends = [k * end for end in self.range_of(atom)]
@@ -290,7 +290,7 @@ class Values:
         return (low, high) if known is None else (max(low, known[0]), min(high, known[1]))
 
     def range_of(self, atom: LinearAtom) -> Range:
-        """What an unknown can be at least and at most."""
+        """Return what an unknown can be at least and at most."""
         match atom:
             case (forms.THREAD,):
                 return 0, BLOCK_THREADS - 1
@@ -349,12 +349,12 @@ def lies_in(type: ValueType) -> Range:
 
 
 def least_step(step: Form) -> int:
-    """How much it is at least, where it is a number, or numbers of units; else 0."""
+    """Return the least value of a step that is a number, or a sum of numbers of units; else 0."""
     return step[0] + sum(k for _, k in step[1]) if all(k > 0 and atom[0] == forms.COUNT for atom, k in step[1]) else 0
 
 
 class Linear(IntegerDomain[Form]):
-    """Evaluate to forms, where the walk of a stage stands.  Signed arithmetic is taken not to overflow, as far as
+    """Evaluate to forms, at one place of a stage's walk.  Signed arithmetic is taken not to overflow, as far as
     `Values` says.  Without a position, nothing but that it is one is known of a unit's index.
     """
 
@@ -387,8 +387,8 @@ class Linear(IntegerDomain[Form]):
         return wrapped(x, type, self.values)
 
     def signed(self, x: Form, type: Scalar, e: ir.Expr) -> Form:
-        """Where it may be far too large it is followed as it wraps in practice: a guess, and one on the safe side,
-        since the program has no meaning where the two differ.
+        """Wrap what may be far too large, as it does in practice: a guess on the safe side, since the program has no
+        meaning where the two differ.
         """
         if not self.values.proofs:
             reach = abs(x[0]) + sum(abs(k) * REACH.get(atom[0], LIKELY) for atom, k in x[1])
@@ -438,7 +438,7 @@ def wrapped(x: Form, type: Scalar, values: Values) -> Form:
 
 
 def counted(x: Form, type: Scalar, values: Values) -> Form:
-    """What a variable is that iterations, nobody knows how many, have counted up to x.  A signed one is taken not to
+    """Return what a variable is that an unknown number of iterations has counted up to x.  A signed one is taken not to
     leave its type.
     """
     if type.kind is ScalarKind.UINT or values.proofs:
@@ -462,7 +462,7 @@ def unit_index(target: Privilege, place: Place, at: Position) -> Form:
 
 
 def facts(cond: ir.Expr, truth: bool, values: Values, frame: Frame, at: Position | None) -> list[Fact]:
-    """What follows from a condition being true (or false)."""
+    """Return what follows from a condition being true (or false)."""
     match cond:
         case ir.Unary("not", value):
             return facts(value, not truth, values, frame, at)

@@ -1,6 +1,6 @@
 """Limit the time of a proof: the clock is read between questions.
 
-Input: seconds, or that somebody stops it.  Output: `NotReached`, out of the next `check()`.  Invariant: where no time
+Input: seconds, or a request to stop.  Output: `NotReached`, out of the next `check()`.  Invariant: where no time
 is given nothing is raised, and what was answered before does not depend on the time.  Non-goals: interrupting what
 runs: a question to a solver takes a limited number of steps, and z3 is told how long is left.
 """
@@ -20,7 +20,7 @@ class NotReached(Exception):
 
 
 class Allowance:
-    """until: the end, by the clock; None for no end.  stopped: somebody wants no more."""
+    """until: the end, by the clock; None for no end.  stopped: a caller wants no more."""
 
     __slots__ = ("until", "stopped")
 

@@ -3,9 +3,9 @@
 Input and output of `ask_z3` and `ask_isl`: a question in the solver's own text, and the numbers that it finds, NO or
 UNKNOWN; of `z3_solve` and `isl_solve`: as of `solve.solve`; `PointSet` is a set that others are taken from
 (prove/properties/covered_sets.py).  Invariant: NO only where the solver says so within its number of steps, which no
-machine's speed and no earlier question changes; a model has been evaluated.  Non-goals: speed: they stand beside our
-own solver, in tests and in proofs (exact/smt.py and exact/presburger.py ask them about polynomials).  Neither is needed
-to use Snap: they are imported when they are asked, here and nowhere else (tests/test_imports.py).
+machine's speed and no earlier question changes; a model has been evaluated.  Non-goals: speed: they are asked beside
+our own solver, in tests and in proofs (exact/smt.py and exact/presburger.py ask them about polynomials).  Neither is
+needed to use Snap: they are imported when they are asked, here and nowhere else (tests/test_imports.py).
 """
 
 from __future__ import annotations
@@ -77,9 +77,7 @@ def ask_isl(names: Sequence[str], rows: Iterable[str], steps: int) -> list[int] 
 
 @contextmanager
 def isl_steps(steps: int) -> Iterator[None]:
-    """What is done with sets of points takes no more than so many steps of isl in all; where it would, it ends there,
-    and nothing is raised.
-    """
+    """Limit the steps of isl that all work with sets of points may take; it ends there, and nothing is raised."""
     import islpy as isl
 
     at = isl.DEFAULT_CONTEXT
@@ -115,11 +113,11 @@ class PointSet:
         return bool(self._set.is_empty())
 
     def where(self, text: str) -> PointSet:
-        """Those for which this holds, too."""
+        """Keep the points for which this holds, too."""
         return self._like(self._set.intersect(PointSet(self.names, text)._set))
 
     def without(self, text: str) -> PointSet:
-        """Those for which this does not hold."""
+        """Keep the points for which this does not hold."""
         return self._like(self._set.subtract(PointSet(self.names, text)._set).coalesce())
 
     def most(self, name: str) -> int | None:
@@ -183,5 +181,5 @@ def isl_solve(zero: Iterable[Form], positive: Iterable[Form]) -> Model | NoModel
 
 
 def _known(zero: list[Form], positive: list[Form]) -> list[Form]:
-    """What linear arithmetic knows of exclusive ors, which both solvers take for unknowns."""
+    """Return what linear arithmetic knows of exclusive ors, which both solvers take for unknowns."""
     return forms.derived(atom for atom in forms.atoms([*zero, *positive]) if atom[0] == forms.XOR)

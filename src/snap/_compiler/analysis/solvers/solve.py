@@ -1,4 +1,4 @@
-"""Whether integers satisfy a system of linear forms, and which.
+"""Decide whether integers satisfy a system of linear forms, and find them.
 
 Input: forms that are to be zero, and forms that are to be at least zero (analysis/linear/forms.py).  Output:
 `feasible`, a truth value; or `solve`: NO, a model (a satisfying assignment), or UNKNOWN.  Invariant: NO is a proof: no
@@ -30,7 +30,7 @@ MOST_CONSTRAINTS = 400
 
 
 class NoModel(Enum):
-    """What is answered where there is no model to give."""
+    """Answer where there is no model to give."""
 
     NO = "no integers satisfy it"
     UNKNOWN = "undecided"
@@ -39,7 +39,7 @@ class NoModel(Enum):
 NO, UNKNOWN = NoModel.NO, NoModel.UNKNOWN
 Solver = Callable[[Iterable[Form], Iterable[Form]], "Model | NoModel"]
 
-# How a model of a smaller system becomes one of the larger, last step first.  Either an unknown is so many times a row
+# How a model of a smaller system becomes one of the larger, last step first.  Either an unknown is a multiple of a row
 # (`_Unit`), or these rows hold if the unknowns among them are moved far enough (`_Rows`).
 _Unit = tuple[int, int, Row]
 _Rows = tuple[set[int], list[Row]]
@@ -47,8 +47,8 @@ Trail = list["_Unit | _Rows"]
 
 
 def feasible(zero: Iterable[Form], positive: Iterable[Form]) -> bool:
-    """Whether integers exist with every form of `zero` = 0 and every form of `positive` >= 0, as far as this
-    can tell.
+    """Tell whether integers exist with every form of `zero` = 0 and every form of `positive` >= 0, as far as this can
+    tell.
     """
     return _decided([*zero], [*positive], None) is not NO
 
@@ -96,8 +96,9 @@ class Systems:
         return found
 
     def feasible_with_one(self, zero: list[Form], positive: list[Form], choices: list[Form]) -> bool:
-        """Whether it is with one of the choices among what is not negative.  What they share is worked out once: parts
-        of the system that none of them has to do with, and all of it where it has no solution even without them.
+        """Tell whether the system is feasible with one of the choices among what is not negative.  What they share is
+        worked out once: parts of the system that none of them has to do with, and all of it where it has no solution
+        even without them.
         """
         rows = _without_equalities(zero, [*choices, *positive], None)
         shared: dict[frozenset, Row] = {}
@@ -116,7 +117,7 @@ class Systems:
         return any(self._hold([row], open_) for row in chosen)
 
     def _hold(self, rows: list[Row], tight: dict[frozenset, Row]) -> bool:
-        """Of rows, and others that are tight already."""
+        """Decide for rows, and others that are tight already."""
         best = dict(tight)
         return _tighten(best, rows) and all(map(self._part, _apart(_pruned(best, None))))
 
@@ -213,7 +214,7 @@ def _settle(free: set[int], rows: list[Row], values: dict[int, int]) -> None:
 
 
 def _substituted(row: Row, unit: int, constant: int, terms: dict[int, int], sign: int) -> Row:
-    """A row in which the unknown stands, without it."""
+    """Return a row that has the unknown, without it."""
     new = dict(row[1])
     k = sign * new.pop(unit)
     for a, value in terms.items():
@@ -351,7 +352,7 @@ def _eliminate(rows: list[Row], trail: Trail | None) -> dict[int, int] | NoModel
 
 
 def _eliminated(best: dict[frozenset, Row], trail: Trail | None) -> dict[int, int] | NoModel:
-    """Of rows that are tight and pruned."""
+    """Decide for rows that are tight and pruned."""
     rows = list(best.values())
     found = _solution(rows, FIRST_STEPS)
     if found is None:
@@ -370,7 +371,7 @@ def _eliminated(best: dict[frozenset, Row], trail: Trail | None) -> dict[int, in
                 side[a] = side.get(a, 0) + 1
                 if k != 1 and k != -1:
                     multiple[k > 0].add(a)
-        # Where an unknown stands alone in all rows of one side, no integer is lost when it goes; where it does not, one
+        # Where an unknown is alone in all rows of one side, no integer is lost when it goes; where it does not, one
         # may be.
         loses = multiple[0] & multiple[1]
         choice = min(lower, key=lambda a: (a in loses, lower[a] * upper[a] - lower[a] - upper[a], a))
@@ -394,7 +395,7 @@ def _eliminated(best: dict[frozenset, Row], trail: Trail | None) -> dict[int, in
 
 
 def _combined(below: Row, above: Row, choice: int) -> Row:
-    """What follows from two rows without an unknown that one bounds from below and one from above."""
+    """Combine two rows so that an unknown goes which one bounds from below and one from above."""
     (c1, t1), (c2, t2) = below, above
     m, n = -t2[choice], t1[choice]
     terms = {a: m * k for a, k in t1.items()}

@@ -59,6 +59,8 @@ ELSEWHERE = {
     "_compiler/walk/values.py": "arrays that the walk keeps",
     "ptx/machine/launch.py": "arrays of the launch, kept in the table",
     "host/arguments/alignment.py": "functions of the kernel, within one call",
+    "host/plan/guard.py": "arguments of the call that is looked at",
+    "host/plan/steps.py": "arrays that the steps hold",
     "host/torch/torchreads.py": "where a tensor lies in memory: the native part reads it there",
     "tune/estimate.py": "nodes of the function that is looked at",
 }

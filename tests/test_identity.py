@@ -17,8 +17,7 @@ SOUND = {
     "_compiler/analysis/linear/overlap.py": (7, "forms that are shared: the table that hands them out keeps them; shapes of footprints, which only decide what is asked first"),
     "_compiler/analysis/linear/values.py": (1, "an expression gets a number when it is first met, and is kept with it"),
     "_compiler/check/memory/parts.py": (7, "accesses of a body that is held while it is walked"),
-    "_compiler/check/statements/scopes.py": (4, "statements of the untyped tree, which the definition holds"),
-    "_compiler/check/statements/control.py": (2, "statements of the untyped tree, which the definition holds"),
+    "_compiler/check/core/state.py": (1, "statements of the untyped tree, which the definition holds"),
     "_compiler/check/memory/shared.py": (2, "definitions, held by the modules they stand in; the set lasts for one question"),
     "_compiler/check/core/short.py": (1, "the body that is being made, kept in the table"),
     "_compiler/ir/verify.py": (5, "expressions, and typed statements, which have no number yet; kept in the table"),
@@ -50,6 +49,7 @@ ELSEWHERE = {
     "_compiler/walk/cells.py": "arrays, kept by the accesses in the table",
     "prove/properties/draws.py": "accesses that the walk keeps",
     "_compiler/walk/evaluate.py": "arrays: each gets its life when it is made",
+    "_compiler/walk/state.py": "arrays: each has the life that it got",
     "prove/properties/hulls.py": "accesses and goals of the lists that are gone through",
     "prove/properties/needless.py": "arrays that the walk keeps, within one call",
     "prove/order/loops.py": "loops, kept in the table",
@@ -62,7 +62,7 @@ ELSEWHERE = {
     "host/plan/guard.py": "arguments of the call that is looked at",
     "host/plan/steps.py": "arrays that the steps hold",
     "host/torch/torchreads.py": "where a tensor lies in memory: the native part reads it there",
-    "tune/estimate.py": "nodes of the function that is looked at",
+    "_tune/estimate.py": "nodes of the function that is looked at",
 }
 
 

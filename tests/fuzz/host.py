@@ -247,7 +247,7 @@ def _map(signature, tensor, args: tuple, address: int) -> _Map:
 
 def run(kernel: SnapFunction, blocks: int, arguments: Sequence, seed: int = 0) -> None:
     """Launch a kernel; the arrays among the arguments hold the results."""
-    compiled, rest = kernel.split_arguments(tuple(arguments), {})
+    compiled, rest = kernel._split(tuple(arguments), {})
     (entry,) = build([compiled.module])
     if isinstance(entry, Exception):
         raise entry
@@ -256,7 +256,7 @@ def run(kernel: SnapFunction, blocks: int, arguments: Sequence, seed: int = 0) -
 
 def run_many(cases: Sequence[tuple[SnapFunction, int, Sequence]], seed: int = 0) -> list[Exception | None]:
     """Launch each (kernel, blocks, arguments) in place: None, or why it failed."""
-    made = [kernel.split_arguments(tuple(arguments), {}) for kernel, _, arguments in cases]
+    made = [kernel._split(tuple(arguments), {}) for kernel, _, arguments in cases]
     out: list[Exception | None] = []
     for entry, (compiled, rest), (_, blocks, _) in zip(build([compiled.module for compiled, _ in made]), made, cases):
         try:

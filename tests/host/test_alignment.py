@@ -71,7 +71,7 @@ def test_the_seeded_machine_and_races_refuse_too():
     with pytest.raises(LaunchError, match="multiple of 16"):
         copied.launch(array(4), array(), 64, blocks=1, seed=3)
     with pytest.raises(LaunchError, match="multiple of 16"):
-        snap.races(copied, array(4), array(), 64, blocks=1)
+        copied.races(array(4), array(), 64, blocks=1)
 
 
 def test_torch_has_another_word_for_a_copy():

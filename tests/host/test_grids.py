@@ -64,7 +64,7 @@ def test_wrong_grids_launch_nothing(grid, match):
     with pytest.raises(snap.LaunchError):
         two.launch(out, 32, blocks=grid)
     with pytest.raises(snap.LaunchError):
-        snap.races(two, out, 32, blocks=grid)
+        two.races(out, 32, blocks=grid)
     assert not out.any()
 
 

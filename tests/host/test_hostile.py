@@ -144,13 +144,13 @@ def test_lies_about_shape_and_strides(monkeypatch):
 @pytest.mark.parametrize("seeds", [-1, 0, 2.5, None, True, "ab", [1.5], [None], BadIndex()])
 def test_seeds_that_say_nothing(seeds):
     with pytest.raises(snap.LaunchError, match="seed"):
-        snap.races(scaled, floats(), floats(), 2, blocks=1, seeds=seeds)
+        scaled.races(floats(), floats(), 2, blocks=1, seeds=seeds)
 
 
 def test_seeds_and_arguments_by_name():
-    assert snap.races(scaled, floats(), floats(), n=2, blocks=1, seeds=np.int64(1)) == snap.races(scaled, floats(), floats(), 2, blocks=1, seeds=[7]) == []
+    assert scaled.races(floats(), floats(), n=2, blocks=1, seeds=np.int64(1)) == scaled.races(floats(), floats(), 2, blocks=1, seeds=[7]) == []
     with pytest.raises(TypeError, match="has no parameter `seed`"):
-        snap.races(scaled, floats(), floats(), 2, blocks=1, seed=3)
+        scaled.races(floats(), floats(), 2, blocks=1, seed=3)
 
 
 @pytest.mark.parametrize("options", [{"target": []}, {"target": None}, {"target": {}}, {"stream": object()}, {"seed": "1"}, {"seed": 1.0}, {"seed": BadIndex()},

@@ -1,4 +1,4 @@
-"""`snap.races` and `seed=`, with the real machine."""
+"""`k.races` and `seed=`, with the real machine."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def calm(x: ptr(int) @ grid[1], n: int @ grid[1]):
 
 def test_a_race_is_found_once_and_the_arrays_are_left_alone():
     x = np.arange(200, dtype=np.int32)
-    race, = snap.races(racy, x, 1, blocks=2)
+    race, = racy.races(x, 1, blocks=2)
     assert race.object == "x" and {race.first.kind, race.second.kind} == {"read", "write"}
     assert race.first.span.line == race.second.span.line
     np.testing.assert_array_equal(x, np.arange(200))
@@ -39,7 +39,7 @@ def test_a_race_is_found_once_and_the_arrays_are_left_alone():
 
 def test_none_where_there_is_none():
     x = np.zeros(128, np.int32)
-    assert snap.races(calm, x, 1, blocks=2, seeds=[3, 4]) == []
+    assert calm.races(x, 1, blocks=2, seeds=[3, 4]) == []
     assert not x.any()
     calm.launch(x, 5, blocks=2, seed=3)
     assert (x == 5).all()
@@ -47,9 +47,9 @@ def test_none_where_there_is_none():
 
 def test_arguments_are_checked():
     with pytest.raises(snap.LaunchError, match="takes i32"):
-        snap.races(calm, np.zeros(128), 1, blocks=2)
+        calm.races(np.zeros(128), 1, blocks=2)
     with pytest.raises(snap.LaunchError, match="negative"):
-        snap.races(calm, np.zeros(128, np.int32), 1, blocks=-1)
+        calm.races(np.zeros(128, np.int32), 1, blocks=-1)
 
 
 COUNTED = """from snap import *
@@ -69,4 +69,4 @@ def test_an_atomic_that_releases_comes_before_what_acquires_it(order, racy):
     snap.register_source(name, COUNTED.format(order=order))
     space: dict = {}
     exec(compile(COUNTED.format(order=order), name, "exec"), space)
-    assert bool(snap.races(space["k"], np.zeros(1, np.int32), 3, blocks=3, seeds=6)) == racy
+    assert bool(space["k"].races(np.zeros(1, np.int32), 3, blocks=3, seeds=6)) == racy

@@ -69,7 +69,7 @@ def test_what_is_too_large_is_refused_before_anything_runs(n, m, what, seed):
     with pytest.raises(snap.LaunchError, match=what):
         two.launch(out, n, m, blocks=2, seed=seed)
     with pytest.raises(snap.LaunchError, match=what):
-        snap.races(two, out, n, m, blocks=2, seeds=1)
+        two.races(out, n, m, blocks=2, seeds=1)
     assert not out.any()
 
 
@@ -170,7 +170,7 @@ def test_arrays_of_ended_scopes_have_bytes_of_their_own():
     for seed in SCHEDULES:
         scopes.launch(x, out, 64, blocks=1, seed=seed)
         np.testing.assert_array_equal(out, 9 * x[::-1] + 3)
-    assert snap.races(scopes, x, out, 64, blocks=1, seeds=4) == []
+    assert scopes.races(x, out, 64, blocks=1, seeds=4) == []
     assert not any("takes" in p.reason or "bytes" in p.reason for p in scopes.syncs())
 
 

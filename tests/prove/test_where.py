@@ -99,7 +99,7 @@ def test_a_number_of_blocks_in_the_decorator_is_known_to_proofs(k, verdict):
     [
         lambda: once[2](np.zeros(64, np.int32)),
         lambda: of_a_grid[3, 2](np.zeros(6, np.int32)),
-        lambda: snap.races(once, np.zeros(64, np.int32), blocks=2),
+        lambda: once.races(np.zeros(64, np.int32), blocks=2),
     ],
 )
 def test_a_launch_with_another_number_is_refused(launch):
@@ -129,7 +129,7 @@ def test_conditions_that_contradict_each_other_prove_nothing(where):
 
 def test_races_keep_it_too():
     with pytest.raises(snap.LaunchError, match="asks for"):
-        snap.races(add_one, np.zeros(65, np.float32), 65, blocks=1)
+        add_one.races(np.zeros(65, np.float32), 65, blocks=1)
 
 
 def test_a_condition_that_fails():

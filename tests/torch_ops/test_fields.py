@@ -54,7 +54,7 @@ def calls():
     yield lambda: lib.swiglu_gradient(m(), m(), m())
     yield lambda: lib.attention(q, k, v, lse=True)
     yield lambda: lib.attention(q, k, v, out=random(1, 2, 64, 64))
-    yield lambda: lib.attention_gradients(q, random(1, 2, 64, 64), k, v, random(1, 2, 64, 64), logs)
+    yield lambda: lib.attention_gradient(q, random(1, 2, 64, 64), k, v, random(1, 2, 64, 64), logs)
     yield lambda: lib.column_sums(m())
     yield lambda: lib.embedding(tokens, m(), positions=m())
     yield lambda: lib.embedding_gradient(random(4, 8, 64), tokens, 9)

@@ -12,14 +12,14 @@ import pytest
 
 import snap
 from snap import *
+from snap import TuneError, Tuner
+from snap._tune.candidates import Pruned, expand, prepare
+from snap._tune.estimate import array_registers
+from snap._tune.family import Family
+from snap._tune.limits import Limits, registers_a_thread
+from snap._tune.rounds import fastest
+from snap._tune.store import shape_class
 from snap.host.compile.cache import Cache
-from snap.tune import TuneError, Tuner
-from snap.tune.candidates import Pruned, expand, prepare
-from snap.tune.estimate import array_registers
-from snap.tune.family import Family
-from snap.tune.limits import Limits, registers_a_thread
-from snap.tune.rounds import fastest
-from snap.tune.store import shape_class
 
 H200 = Limits.of_arch("sm_90a")
 A10 = Limits.of_arch("sm_86")
@@ -533,7 +533,7 @@ def test_a_bar_is_drawn_on_a_terminal(monkeypatch):
 
 
 def test_importing_snap_does_not_import_the_tuner():
-    code = "import sys, snap; assert not [m for m in sys.modules if m.startswith(('snap.tune', 'snap.host.device.gpu', 'torch'))]; snap.tune"
+    code = "import sys, snap; assert not [m for m in sys.modules if m.startswith(('snap._tune', 'snap.tune', 'snap.host.device.gpu', 'torch'))]; snap.tune"
     subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(sys.path), "PATH": ""})
 
 

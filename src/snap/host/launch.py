@@ -115,7 +115,7 @@ class Launcher:
         if target == "ptx":
             return self._run_ptx(bound, number, stream, seed, seconds, of_ptx)
         if of_ptx:
-            more = "; `snap.races` looks for races on the CPU machine" if "checks" in of_ptx else ""
+            more = "; `k.races` looks for races on the CPU machine" if "checks" in of_ptx else ""
             raise LaunchError(kernel, f'{next(iter(of_ptx))}= is for target="ptx"{more}')
         place = self._place(bound, target)
         if place is None:

@@ -20,10 +20,10 @@ from snap.machine.source.program import program_for
 
 
 def run_program(typed: ir.Function, synced: Callable[[], synced.Function], args: list, blocks: int) -> None:
-    """What a kernel means: `typed`, all threads in lockstep; where its threads wait for each other and lockstep does
-    not get on, `synced`, each thread on its own, and of blocks that need not be resident together one after the other.
-    In lockstep nothing says whether a release and an acquire order two units that meet in an element: where the kernel
-    has some, `synced` is run with clocks, and it is no fault if nothing races.
+    """Run a kernel: `typed`, all threads in lockstep. Where its threads wait for each other and lockstep makes no
+    progress, run `synced`, each thread on its own, and blocks that need not be resident together one after the other.
+    Lockstep cannot tell whether a release and an acquire order two units that meet in an element: where the kernel has
+    some, run `synced` with clocks, and report a fault only if something races.
     """
     waits, spoken = bool(program_for(typed, stepwise=False).waiting), orders(typed)
     before, printed = Kept(typed, args, waits or spoken), Postponed(waits or spoken, say)

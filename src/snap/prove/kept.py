@@ -19,21 +19,12 @@ import re
 from dataclasses import replace
 from pathlib import Path
 from types import BuiltinFunctionType
-from typing import TYPE_CHECKING, Protocol
 
 from snap._compiler.analysis.solvers.oracles import SOLVERS
+from snap.prove.task import Store, Task
 from snap.prove.verdict import Proof
 
-if TYPE_CHECKING:
-    from snap.prove import Task
-
-FOLDERS = ("analysis", "check", "diag", "frontend", "ir", "machine", "prove", "sync")  # what a proof depends on
-
-
-class Store(Protocol):
-    def get(self, key: str) -> bytes | None: ...
-
-    def put(self, key: str, data: bytes) -> None: ...
+FOLDERS = ("_compiler", "diag", "machine", "prove")  # what a proof depends on
 
 
 def decided(task: Task) -> bool:

@@ -7,7 +7,7 @@ Invariant:  some thread of the launch comes to the access, so that an address wh
 Non-goals:  finding all of them
 
 An access through `.view(float4)` may stand under a condition, and the kernel may have another way for arrays that begin
-elsewhere.  So some threads are followed through the kernel with the launch's own numbers (analysis/certain.py).  It is
+elsewhere.  So some threads are followed through the kernel with the launch's own numbers (certain.py).  It is
 asked for only where an address does not fit every access in the text.
 """
 
@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from snap._compiler.analysis.certain import follow
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.hardware import WARP
 from snap._compiler.ir.types import Level, Place, alignment
+from snap.host.arguments.certain import follow
 from snap.record import record
 
 MOST_STATEMENTS = 20_000  # that are followed, in all: a fraction of a second

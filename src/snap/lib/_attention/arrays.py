@@ -1,6 +1,6 @@
 """The arrays of attention: which fit, where their heads lie, and room for results.
 
-Input:      what a user passes to `attention` and `attention_gradients`
+Input:      what a user passes to `attention` and `attention_gradient`
 Output:     `Argument`s, checked; `Laid`, arrays of three dimensions as the kernels read and write them
 Invariant:  an array whose heads lie one after another, or in rows of whole 64 columns with those of other heads, is
             read and written where it lies; any other is copied.  Results lie as `swaps` says, whatever is copied
@@ -184,7 +184,7 @@ def _first(array: Any, size: int) -> Any:
 
 def array(name: str, value: object, types: tuple = TYPES) -> Argument:
     given = argument("attention", name, value, (*types, U16), rank=4, strided=True)
-    return argument("attention", name, value, types, rank=4, type=BF16, strided=True) if given.type == U16 else given
+    return argument("attention", name, value, types, rank=4, dtype=BF16, strided=True) if given.type == U16 else given
 
 
 def check_shapes(queries: Argument, keys: Argument, values: Argument) -> tuple[int, int, int, int]:

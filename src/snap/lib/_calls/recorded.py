@@ -27,7 +27,7 @@ import math
 import sys
 import threading
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from snap._compiler.ir.types import Scalar
 from snap.api import SnapFunction
@@ -40,6 +40,7 @@ from snap.host.torch import torchtraced
 from snap.host.torch.torchreads import has_memory, keys
 from snap.surface import TypeName
 
+F = TypeVar("F", bound=Callable)
 MOST = 1024  # signatures of a function that are kept
 MOST_RECENT = 6  # plans that are asked before a signature is computed
 MOST_PLANS = 8  # of one signature: what torch's modes and thread-local state tell apart
@@ -79,7 +80,7 @@ class Tape:
     def called(self, function: Callable) -> str:
         """The function; of a launch, what stands in the kernel's table by then, which is its fast path."""
         if isinstance(function, RecordedLaunch):
-            return f"{self.kept(function.kernel.launches)}[{self.spelled(function.blocks)}]"
+            return f"{self.kept(function.kernel._at)}[{self.spelled(function.blocks)}]"
         return self.kept(function)
 
     def spelled(self, value: object) -> str:
@@ -182,10 +183,16 @@ class Signatures(dict):
             found = _of_numpy
         elif cupy is not None and kind is cupy.ndarray:
             found = _of_cupy
-        elif kind in (int, bool, float, str, type(None), type, SnapFunction, TypeName, Scalar):
+        elif kind in (int, bool, float, str, type(None), type, SnapFunction, TypeName, Scalar) or (
+            kind.__module__.partition(".")[0] in ("numpy", "torch") and issubclass(kind, _dtypes(torch, numpy))
+        ):
             found = _itself
         self[kind] = found
         return found
+
+
+def _dtypes(torch: Any, numpy: Any) -> tuple[type, ...]:
+    return tuple(module.dtype for module in (torch, numpy) if module is not None)
 
 
 SIGNATURES = Signatures()
@@ -239,6 +246,14 @@ class Calls:
         self.replays[key] = replay
         if maker is not None:
             self.quick[key] = maker, []
+
+
+@overload
+def recorded(function: F) -> F: ...
+
+
+@overload
+def recorded(*, offsets: bool) -> Callable[[F], F]: ...
 
 
 def recorded(function: Callable | None = None, *, offsets: bool = False) -> Callable:

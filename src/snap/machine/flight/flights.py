@@ -283,7 +283,7 @@ class WgmmaInFlight:
     parts: list[WarpShare | None]
 
     def share(self, w: int) -> WarpShare:
-        """What warp `w` of the warpgroup has issued."""
+        """Return what warp `w` of the warpgroup has issued."""
         part = self.parts[w]
         assert part is not None, "the warp has issued it"
         return part
@@ -317,7 +317,7 @@ class WgmmaInFlight:
 
 
 class Products(Gate):
-    """What one warpgroup multiplies: by warp, how many products it has issued, and groups it has committed."""
+    """Hold the wgmma of one warpgroup: for each warp, how many it has issued, and the groups it has committed."""
 
     def __init__(self, schedule: Schedule):
         super().__init__(schedule)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Gate:
-    """What warps wait for; `why` says it, at `site`, when it never comes."""
+    """Hold the warps that wait for one thing; `why` says what, at `site`, when it never comes."""
 
     def __init__(self, schedule: Schedule):
         self.schedule = schedule
@@ -107,7 +107,7 @@ class Slot(Gate):
             self.open()
 
     def passed(self, phase: int, warp: WarpLanes, site: FaultSite) -> bool:
-        """Whether the phase is complete; a real barrier tells the phase in progress from the one before, and no
+        """Test whether the phase is complete; a real barrier tells the phase in progress from the one before, and no
         other.
         """
         if not self.phase - 1 <= phase <= self.phase:

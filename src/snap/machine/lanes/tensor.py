@@ -84,7 +84,7 @@ def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def tile_offsets(shape: tuple[int, ...], dims: tuple[int, ...]) -> np.ndarray:
-    """Where each element of a tile lies from its first one on, in elements, row by row."""
+    """Compute where each element of a tile lies relative to its first one, in elements, row by row."""
     out, stride = np.zeros(1, np.intp), 1
     for extent, size in zip(reversed(shape), reversed(dims)):
         out = (np.arange(extent)[:, None] * stride + out).reshape(-1)
@@ -136,7 +136,7 @@ class TileSpec:
 
 @dataclass(slots=True, eq=False)
 class WgmmaSpec:
-    """What a product's statement says; `a` None where registers hold it."""
+    """Describe a wgmma statement; `a` is None where registers hold A."""
 
     types: tuple[str, str]
     n: int
@@ -200,7 +200,7 @@ class WgmmaSpec:
         ]
 
     def before(self, acc: list) -> list:
-        """Of an array that accumulates, the elements that the product is added to: the first."""
+        """Return the elements that the product is added to: the first ones of an array that accumulates."""
         return self.acc.as_seen(acc)[: self.n // 2]
 
     def put(self, acc: list, values: list) -> None:

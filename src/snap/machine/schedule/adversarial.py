@@ -122,7 +122,7 @@ def _start(launch: Schedule, program: Program, args: list, blocks: range) -> Non
 
 
 def _ending_together(lanes: WarpLanes, steps: Generator, end: FaultSite) -> Generator:
-    """Where blocks of a cluster write to each other's memory asynchronously, none of them ends before the others."""
+    """Let no block of a cluster end before the others where they write to each other's memory asynchronously."""
     yield from steps
     yield from lanes.meet(PointKind.CLUSTER, lanes.thread, 0, None, end, "", None, 0)
 
@@ -139,7 +139,7 @@ class Warp:
 
 @dataclass(slots=True, eq=False)
 class Gathering:
-    """Those of a group that have come to its barrier so far."""
+    """Hold the threads of a group that have reached its barrier so far."""
 
     size: int
     arrivals: list[tuple[Warp, Arrival, np.ndarray]] = field(default_factory=list)
@@ -150,7 +150,7 @@ class Gathering:
 
 
 class Schedule(MachineLaunch):
-    """Who runs next, and who waits."""
+    """Decide who runs next, and hold who waits."""
 
     def __init__(
         self, kernel: synced.AnyFunction, blocks: int, threads: int, blocks_per_cluster: int | None, rng: random.Random
@@ -272,7 +272,7 @@ class Schedule(MachineLaunch):
             products.execute(next((k for k, p in enumerate(products.all) if not p.ready), len(products.all)))
 
     def fuel(self) -> int:
-        """How many statements somebody runs before another one goes on."""
+        """Draw how many statements a warp runs before another one goes on."""
         return 1 + int(self.rng.expovariate(1 / self.fuel_scale))
 
     def advance(self, warp: Warp, ready: list[Warp]) -> list[Warp]:
@@ -441,7 +441,7 @@ class Schedule(MachineLaunch):
 
 
 def _concerns(key: tuple, lanes: WarpLanes) -> bool:
-    """Whether a warp has threads in the barrier's group."""
+    """Test whether a warp has threads in the barrier's group."""
     kind, group, first, n = key[:4]
     block = int(lanes.block[0, 0])
     if kind is PointKind.GRID:

@@ -30,8 +30,8 @@ def waiting_loops(kernel: synced.AnyFunction) -> set[int]:
 
 
 def _waits(loop: ir.For | ir.While, atomic: set[int]) -> bool:
-    """What an atomic found is followed through variables, through memory, and through what is only assigned where it
-    says so.
+    """Test whether a loop waits for an atomic: follow its result through variables and through memory, and through
+    assignments that depend on it.
     """
     inside = list(statements((loop,)))
     found: set[int] = set()
@@ -98,8 +98,8 @@ def _largest(parts: Iterable[int]) -> int:
 
 
 def _part(s: ir.Stmt) -> int:
-    """How many threads, aligned, do it together, with nothing that others of the warp must come to: 1 for each on its
-    own, 32 where that cannot be said.
+    """Return how many aligned threads execute it together, with nothing in it that others of the warp must reach: 1 for
+    each on its own, 32 where that cannot be said.
     """
     match s:
         case ir.Collective(requires=Privilege(level=Level.THREAD, n=n)) if n in PARTS:

@@ -19,7 +19,7 @@ from snap.machine.lanes.lanes import FaultSite
 
 
 class Kept:
-    """What the arrays of a launch held before it; nothing where the launch will not begin again."""
+    """Hold what the arrays of a launch contained before it; nothing where the launch will not begin again."""
 
     def __init__(self, function: synced.AnyFunction, args: list, wanted: bool):
         written = (

@@ -45,7 +45,7 @@ def group(w: Writing, s: ir.Group) -> None:
 
 @contextmanager
 def entering(w: Writing, number: int, together: Privilege):
-    """Where a warp is, is told to those who compare what it does with what others do (spoken.py)."""
+    """Record where a warp is, for comparing what it does with what others do (schedule/spoken.py)."""
     if not w.stepwise or not w.speaks:
         yield
         return
@@ -168,8 +168,8 @@ def barrier_collective(w: Writing, s: ir.Collective) -> None:
 
 
 def group_of(w: Writing, p: Privilege) -> str:
-    """How a thread finds the aligned group of `p` it belongs to: its index in the current group, and how many there
-    are in a group.
+    """Say how a thread finds the aligned group of `p` it belongs to: its index in the current group, and how many
+    threads a group has.
     """
     return f"{w.position(Level.THREAD, w.relative[Level.THREAD])}, {p.n if p.level is Level.THREAD else 0}"
 
@@ -201,8 +201,8 @@ def async_copy(w: Writing, s: ir.AsyncCopy) -> None:
 
 
 def copied(w: Writing, s: ir.AsyncCopy, valid: str, read: str, first: str) -> str:
-    """What a copy brings: where it is not valid, zero, and its source is not looked at; of what the source has
-    more elements than are read, zero for the others.
+    """Write what a copy brings: zero where it is not valid, without reading its source; zero for the elements of the
+    source past those that are read.
     """
     whole = ir.Load(s.source, s.source.view.elem, span=s.source.span)
     if valid == "None":
@@ -305,7 +305,7 @@ def reference(w: Writing, ref: ir.ArrayRef, back: list[str], span) -> str:
 
 
 def passed_claims(w: Writing, handle: ir.Handle | None) -> str:
-    """What the caller's handle promises, for the callee to be held to."""
+    """Write what the caller's handle promises, for the callee to be held to."""
     borrowed, claims = "()", list[Claim]()
     while handle is not None:
         claims += w.claims.get(handle.uid, ())

@@ -74,7 +74,7 @@ def reducing(w: Writing, s: ir.BoxCopy):
 
 
 def promised(w: Writing, a: ir.MemAccess) -> str:
-    """What disjoint partitions around the global side promise."""
+    """Write what disjoint partitions around the global side promise."""
     claims, borrowed = promises(w, a.handle)
     made = w.intern(tuple(claims), ("claims", tuple(claims)), "Q") if claims else "()"
     return made if borrowed is None else f"{made} + {borrowed}"

@@ -326,7 +326,7 @@ def dims(w: Writing, view: ir.MemView) -> str:
 
 
 def of_parameters(w: Writing, shape: tuple[ir.Expr, ...]) -> bool:
-    """Whether dimensions depend on nothing but what the function was given."""
+    """Test whether dimensions depend only on what the function was given."""
 
     def given(e: ir.Expr) -> bool:
         if isinstance(e, ir.Read):
@@ -379,8 +379,8 @@ def check_claims(w: Writing, a: ir.MemAccess, write: bool, atomic: bool = False,
 
 
 def promises(w: Writing, handle: ir.Handle) -> tuple[list[tuple[int, Privilege, Privilege]], str | None]:
-    """Of the partitions around it that are declared disjoint: the handle, its units, the scope; and the name of
-    what the caller promised.
+    """Collect the partitions around a handle that are declared disjoint: the handle, its units, the scope; and the name
+    of what the caller promised.
     """
     root, claims = handle, list(w.claims.get(handle.uid, ()))
     while root.base is not None:

@@ -1,4 +1,4 @@
-"""Where code stands: for each level, through which groups and split cases it was entered.
+"""Track, for each level, through which groups and split cases code was entered.
 
 `UnitId` means a position relative to the group it stands in; written down here, it can be computed anywhere in the
 function.

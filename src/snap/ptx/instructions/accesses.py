@@ -138,7 +138,7 @@ def form(words: tuple[str, ...]) -> tuple[str, int, str] | None:
 
 
 def _local_param(o: Operand) -> bool:
-    """Whether a parameter is that of a call, which lies in the caller's frame."""
+    """Test whether a parameter is that of a call, which lies in the caller's frame."""
     return isinstance(o, Address) and isinstance(o.base, Place) and o.base.space in ("local", "frame")
 
 
@@ -301,7 +301,9 @@ def _one_by_one(
     combine: Callable | None,
     given: list[np.ndarray],
 ) -> np.ndarray:
-    """What each lane found there.  Without a way to combine, the first value is compared and the second is put."""
+    """Apply an atomic lane by lane, and return what each found. Without a way to combine, the first value is compared
+    and the second is put.
+    """
     before = np.empty(lanes.shape, DTYPE[type])
     left = np.arange(len(lanes))
     own = space in ("shared", "shared::cta")
@@ -329,6 +331,6 @@ def alike(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def policy(m: Machine, one: Instruction, pc: int) -> Step:
-    """What a cache is asked to do has no effect on what is read."""
+    """Accept a cache policy, which has no effect on what is read."""
     write = m.writer(one.operands[0], one.function)
     return lambda lanes: write(lanes, np.zeros(lanes.shape, np.uint64))

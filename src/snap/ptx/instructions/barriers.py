@@ -96,7 +96,7 @@ class Barriers:
         np.add.at(self.come, (block, number), 1)
 
     def _present(self) -> np.ndarray:
-        """By block, how many have not left."""
+        """Count, for each block, the threads that have not left."""
 
         return (self.machine.state != GONE).reshape(self.machine.shape.blocks, -1).sum(axis=1)
 
@@ -200,6 +200,6 @@ class Barriers:
 
 
 def _warps(lanes: np.ndarray) -> list[tuple[int, int]]:
-    """Where each warp's lanes begin and end."""
+    """Find where each warp's lanes begin and end."""
     starts = np.flatnonzero(np.append(True, np.diff(lanes // 32) != 0))
     return list(zip(starts.tolist(), [*starts[1:].tolist(), len(lanes)]))

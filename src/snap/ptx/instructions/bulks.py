@@ -84,7 +84,9 @@ def copy(m: Machine, one: Instruction, pc: int) -> Step | None:
 
 
 def _blocks(m: Machine, masks, lanes: Lanes, k: int) -> list[int | None]:
-    """Whose memory a copy goes to: all blocks of the cluster that a mask names, or the one that the address names."""
+    """Find whose memory a copy goes to: all blocks of the cluster that a mask names, or the one that the
+    address names.
+    """
     if masks is None:
         return [None]
     mask = int(np.broadcast_to(masks(lanes), lanes.shape)[k])

@@ -85,7 +85,7 @@ def _enter(m: Machine, one: Instruction, f: Function, given: tuple[Operand, ...]
 
 
 def _joined(bytes: list[np.ndarray], type: str) -> np.ndarray:
-    """What a register of that type holds."""
+    """Join bytes into what a register of that type holds."""
     if type == "pred":
         return bytes[0] != 0
     return np.ascontiguousarray(np.stack(bytes, axis=1)).view(DTYPE[type]).reshape(-1)

@@ -34,7 +34,7 @@ def bra(m: Machine, one: Instruction, pc: int) -> Step | None:
 
 
 def target(m: Machine, one: Instruction) -> Target:
-    """Where a branch or a call leads: of some lanes, the addresses."""
+    """Compute where a branch or a call leads: for some lanes, the addresses."""
     callee = next((o for o in one.operands if isinstance(o, (Code, Register))), None)
     if one.parts[0] == "brx":
         return _chosen(m, one)
@@ -48,7 +48,7 @@ def target(m: Machine, one: Instruction) -> Target:
 
 
 def _chosen(m: Machine, one: Instruction) -> Target:
-    """Of a table of labels."""
+    """Choose from a table of labels."""
     index, table = one.operands
     places = np.array([code.address for code in listed(table) if isinstance(code, Code)], np.int32)
     read = m.reader(index, "u32", one.function)

@@ -35,7 +35,7 @@ _ATOMIC = {
 
 
 def combining(op: str, type: str) -> Callable | None:
-    """What an atomic does with what was there and what it is given."""
+    """Return what an atomic does with what was there and what it is given."""
     if type in ("f16", "bf16", "f16x2", "bf16x2"):
         found = lookup((op, "rn", type) if op == "add" else (op, type)) if op in ("add", "min", "max") else None
         return None if found is None else found.compute
@@ -43,7 +43,7 @@ def combining(op: str, type: str) -> Callable | None:
 
 
 def at(m: Machine, place: Place, lanes: Lanes, more: int = 0) -> np.ndarray:
-    """Where a variable lies in each thread's local memory."""
+    """Compute where a variable lies in each thread's local memory."""
     if place.space == "frame":
         return (m.base[lanes] + (place.offset + more)).astype(np.uint64)
     return np.full(lanes.shape, place.offset + more, np.uint64)

@@ -141,7 +141,7 @@ def mbarrier(m: Machine, one: Instruction, pc: int) -> Step | None:
         said = m.reader(rest[0], "u32" if parity else "u64", one.function)
 
         def wait(lanes: Lanes) -> None:
-            """By parity: the phase before, or the one now; by a state: the phase in which it was taken."""
+            """Test a phase: by parity, the one before or the one now; by a state, the phase in which it was taken."""
             phases = np.broadcast_to(said(lanes), lanes.shape).tolist()
             named = keys(m, at(lanes), lanes)
             now = [barrier_at(m, key, k).phase for k, key in enumerate(named)]

@@ -59,7 +59,9 @@ def _product(one: Instruction, pc: int) -> Product | None:
 
 
 class ProductsInFlight:
-    """Of every thread: how many groups it has committed and settled, and the group of each wgmma that it issued."""
+    """Track, for every thread, how many groups of wgmma it has committed and settled, and the group of each wgmma it
+    issued.
+    """
 
     def __init__(self, machine: Machine):
         self.machine = machine
@@ -116,7 +118,7 @@ class ProductsInFlight:
         return found
 
     def _of_wgmma(self, step: Step, one: Instruction, pc: int) -> Step:
-        """Who waits for the others of its warp has not executed it yet."""
+        """Leave out the lanes that wait for others of their warp: they have not executed it yet."""
 
         m, mine = self.machine, self.products.get(pc)
         left = one.operands[0].value if one.operands and isinstance(one.operands[0], Constant) else None

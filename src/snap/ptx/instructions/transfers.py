@@ -32,8 +32,8 @@ MAGIC = 0x70616D2D70616E73  # "snap-map"
 
 @dataclass(slots=True)
 class TensorMap:
-    """As cuTensorMapEncodeTiled is told, innermost dimension first; width: bytes of an element; kind: 'tf32', or as
-    what a reduction adds.
+    """Describe a tensor as cuTensorMapEncodeTiled is told, innermost dimension first; width: bytes per element; kind:
+    'tf32', or the type that a reduction adds.
     """
 
     address: int
@@ -91,7 +91,7 @@ def _map_of(m: Machine, o: Operand, one: Instruction):
 
 
 def _box(t: TensorMap, start: list[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of each element of a box, in the order it lies in shared memory: its address, whether it is inside, its byte."""
+    """Compute, for each element of a box in the order of shared memory: its address, whether it is inside, its byte."""
     grids = np.meshgrid(*(np.arange(n) for n in reversed(t.box)), indexing="ij")
     index = [g.reshape(-1) + s for g, s in zip(reversed(grids), start)]
     inside = np.ones(index[0].shape, bool)

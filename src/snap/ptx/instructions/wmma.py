@@ -101,7 +101,7 @@ def _space(words: list[str]) -> str:
 
 
 def _same(m: Machine, one: Instruction, rows: np.ndarray, what: str) -> np.ndarray:
-    """What all lanes of a warp have to give alike."""
+    """Require that all lanes of a warp give the same value."""
     if (rows != rows[:, :1]).any():
         lane = int(np.argmax((rows != rows[:, :1]).reshape(-1)))
         raise Fault(PtxFaultKind.BARRIER_MISMATCH, f"lanes of a warp give {one.name} different {what}", lane)
@@ -109,7 +109,7 @@ def _same(m: Machine, one: Instruction, rows: np.ndarray, what: str) -> np.ndarr
 
 
 class _Places:
-    """Where the elements of a matrix lie in memory, and in the registers of a lane."""
+    """Say where the elements of a matrix lie in memory, and in the registers of a lane."""
 
     def __init__(self, m: Machine, one: Instruction, matrix: Matrix, layout: str, space: str, at: int):
         self.m, self.one, self.matrix = m, one, matrix

@@ -22,7 +22,7 @@ CLUSTER = 16  # the number, beyond the block's own, under which threads wait for
 
 @dataclass(slots=True)
 class Shape:
-    """Of a launch: blocks and threads in x, y and z; blocks of a cluster."""
+    """Describe a launch: blocks and threads in x, y and z; blocks of a cluster."""
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]

@@ -265,7 +265,9 @@ def _given(v: tree.Variable, given: object) -> list[tuple[tree.Variable, np.ndar
 
 
 def _struct(v: tree.Variable, fields: tuple[object, ...], arrays: _Arrays) -> bytes:
-    """As C lays out a struct: each field at a multiple of its size.  Arrays are pointers, numbers have their types."""
+    """Lay out a struct as C does: each field at a multiple of its size. Arrays are pointers, numbers have
+    their types.
+    """
     out, most = b"", 1
     for one in fields:
         if not isinstance(one, (np.ndarray, np.generic)):

@@ -90,7 +90,7 @@ class Liveness:
             self.seen, self.next = waiting.marks(), self.turns + QUIET
 
     def _own(self) -> list[np.ndarray]:
-        """What decides, beside memory, what a thread does next; a row for each thread."""
+        """Return what decides, besides memory, what a thread does next; a row for each thread."""
         m = self.machine
         registers = [bits for function in m.registers.values() for bits in function]
         frames = [m.depth, m.base, m.top, *m.frames, *(bits for kept in m.aside.values() for bits in kept)]

@@ -38,7 +38,9 @@ class WaitingThreads:
 
 
 def places(m: Machine, awaited: dict[int, tuple[tuple[int, int], int]] | None = None) -> list[WaitingThreads]:
-    """Where everybody is who has not left, block after block.  awaited: who looks at which mbarrier, and where."""
+    """List where each thread is that has not left, block after block. awaited: who looks at which mbarrier,
+    and where.
+    """
 
     found: dict[tuple[int, int, int, int, tuple[int, int] | None], WaitingThreads] = {}
     lanes = np.flatnonzero(m.state != GONE)
@@ -93,7 +95,7 @@ def stuck(m: Machine) -> PtxFault:
 
 
 def _mbarrier(m: Machine, block: int, key: tuple[int, int]) -> str:
-    """Which one, and what its phase lacks."""
+    """Name the mbarrier, and what its phase lacks."""
     where = f"the mbarrier at byte {key[1]} of shared memory" + (f" of block {key[0]}" if key[0] != block else "")
     b = m.mbarriers.get(key)
     if b is None:

@@ -40,7 +40,7 @@ STRONG = frozenset(("volatile", "relaxed", "acquire", "mmio"))
 
 
 def looks(one: Instruction) -> bool:
-    """Whether an instruction is one by which threads wait."""
+    """Test whether an instruction is one by which threads wait."""
     name, *words = one.parts
     if name in ("nanosleep", "atom"):
         return True
@@ -75,7 +75,7 @@ class Waiting:
         return step
 
     def marks(self) -> object:
-        """What changes beside memory, and never comes back to what it was."""
+        """Return what changes besides memory, and never comes back to what it was."""
 
         m = self.machine
         barriers = {key: (b.count, b.pending, b.bytes, b.phase) for key, b in m.mbarriers.items()}

@@ -85,7 +85,7 @@ class Instruction:
 
     @property
     def aligned(self) -> bool:
-        """Whether whole warps execute it; `bar.sync` is `barrier.sync.aligned`."""
+        """Test whether whole warps execute it; `bar.sync` is `barrier.sync.aligned`."""
         return "aligned" in self.parts or self.parts[0] == "bar" and self.parts[1:2] != ("warp",)
 
 
@@ -195,7 +195,7 @@ class _Scope:
         return self.find(name) is None and self.label(name) is not None
 
     def table(self, name: str) -> str:
-        """What a table holds: labels, or functions, as a prototype does; nothing for what is no table."""
+        """Return what a table holds: labels, or functions, as a prototype does; nothing if it is not a table."""
         found = self.find(name)
         codes = [item.name for item in found.items if isinstance(item, Code)] if isinstance(found, Several) else [""]
         labels = "labels" if any(map(self.is_label, codes)) else "functions"

@@ -63,8 +63,8 @@ class Uninitialised(Watch):
 
 
 class NotCoherent(Watch):
-    """By byte of global memory: the instruction that wrote it last, and the one that read it past coherence, with the
-    lane; -1 for none.
+    """Track, for each byte of global memory, the instruction that wrote it last, and the one that read it past
+    coherence, with the lane; -1 for none.
     """
 
     def __init__(self, machine: Machine):

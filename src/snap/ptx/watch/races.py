@@ -62,8 +62,8 @@ class Copy:
 
 @dataclass(slots=True)
 class Groups:
-    """What a thread (or a warp) has begun: tokens that belong to no group yet, and those of its groups, oldest first.
-    Each is a pair: known when its memory has been read, and when all is done.
+    """Hold what a thread (or a warp) has begun: tokens that belong to no group yet, and those of its groups, oldest
+    first. Each is a pair: known when its memory has been read, and when all is done.
     """
 
     loose: list[tuple[int, int]] = field(default_factory=list)
@@ -175,7 +175,7 @@ class Races(Watch):
                         yield copy, _some(t, t.lanes == lanes[0]), lanes[0]
 
     def _use(self, token: int, t: Touch, site: FaultSite, lane: int, verb: SideKind = SideKind.COPY_TO) -> LateUse:
-        """What uses the shared memory of one block for a thread."""
+        """Record what uses the shared memory of one block for a thread."""
         name, size = self.names.piece("shared", int(t.at[0]))[1], self.order.size
         block = int(t.at[0]) // self.machine.memory.shared.stride
         return LateUse(token, name, RaceAccess(verb, site.span, lane // size, lane % size), block)
@@ -354,7 +354,7 @@ class Races(Watch):
                 self.stores.setdefault(lane, Groups()).loose.append((read, done))
 
     def _log_unit(self, t: Touch, lane: int, kind: int, one: Instruction, token: int, verb: SideKind) -> None:
-        """What TMA or a tensor core touches on behalf of a thread."""
+        """Log what TMA or a tensor core touches on behalf of a thread."""
         site, segment = FaultSite(one.span, ""), self.order.of(lane)
         cells = np.unique(t.at // t.width)
         piece = self.names.pieces(t.space, cells * t.width)
@@ -419,7 +419,7 @@ class Races(Watch):
             self._log(Touch("shared", at, lanes, 8, kind != ATOMIC_READ), kind, FaultSite(one.span, ""))
 
     def _init(self, one: Instruction, at: int, lane: int) -> None:
-        """What a thread's `mbarrier.init` writes has a token, since a fence may release this alone."""
+        """Give what a thread's `mbarrier.init` writes a token, since a fence may release this alone."""
         made, site = self.order.init(lane), FaultSite(one.span, "")
         local = np.array([lane % WARP])
         self._add("shared", np.array([at]), local, 8, WRITE, self.order.of(lane), site, None, False, 0, None, made)

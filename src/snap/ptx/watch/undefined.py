@@ -72,7 +72,7 @@ def reading(one: Instruction) -> Reading:
 
 
 class UnwrittenRegisters(Watch):
-    """By function and register, for each thread, whether it is defined; else where it came from."""
+    """Track, by function and register, whether each thread has defined it; else where it came from."""
 
     def __init__(self, machine: Machine):
         super().__init__(machine)
@@ -117,7 +117,7 @@ class UnwrittenRegisters(Watch):
             self.carry[lanes] = found
 
     def _selected(self, one: Instruction, lanes: Lanes) -> list[np.ndarray]:
-        """Of the two that are chosen from, only the one that is."""
+        """Take, of the two that are chosen from, only the one that is."""
         a, b, p = one.operands[1:4]
         holds = np.broadcast_to(self.machine.reader(p, "pred", one.function)(lanes), lanes.shape)
         nothing = np.zeros(len(lanes), np.int32)
@@ -147,7 +147,7 @@ class UnwrittenRegisters(Watch):
 
 
 class UnwrittenLocal(Watch):
-    """By byte of local memory: whether its thread has written it."""
+    """Track, for each byte of local memory, whether its thread has written it."""
 
     def __init__(self, machine: Machine):
         super().__init__(machine)

@@ -105,7 +105,7 @@ def _registers(operands: Sequence[Operand]) -> Iterator[int]:
 
 
 class Values:
-    """What is asked for, step by step."""
+    """Trace the values that are asked for, step by step."""
 
     def __init__(self, machine: Machine, registers: Sequence[WatchedRegister], memory: bool):
         self.machine, self.registers, self.memory = machine, registers, memory
@@ -127,7 +127,7 @@ class Values:
         return found
 
     def of_memory(self, one: Instruction, touches: list[Touch]) -> dict[int, list[MemoryValues]]:
-        """By warp."""
+        """Describe the memory that each warp touches."""
         found: dict[int, list[MemoryValues]] = {}
         for t in touches if self.memory else ():
             if not len(t.at):
@@ -158,7 +158,7 @@ class Values:
 
 
 def _typed(bits: np.ndarray, one: Instruction, width: int) -> list[object]:
-    """As the instruction's type has them, if that is of this width."""
+    """Read bits as the instruction's type has them, if that is of this width."""
     flat = np.ascontiguousarray(bits).reshape(-1)
     kind = DTYPE.get(one.parts[-1])
     if kind is not None and kind.itemsize == width and kind.kind in "fui":

@@ -1,4 +1,4 @@
-"""What the runtime raises.  Each message says what was expected, what came, and what to do."""
+"""Define what launches raise.  Each message says what was expected, what came, and what to do."""
 
 from __future__ import annotations
 

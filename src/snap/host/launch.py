@@ -194,7 +194,7 @@ class Launcher:
     def _run_ptx(
         self, bound: Bound, blocks: int, stream: object, seed: int | None, seconds: float | None, of_ptx: Options
     ) -> None:
-        """What NVIDIA's compiler makes of the kernel, on the PTX machine."""
+        """Run what NVIDIA's compiler makes of the kernel, on the PTX machine."""
         kernel = self.signature.kernel
         if stream is not None:
             raise LaunchError(kernel, "the PTX machine takes no stream=")
@@ -342,7 +342,7 @@ def _keep(table: dict, key: object, entry: object) -> None:
 
 
 def cpu_args(bound: Bound) -> tuple[object, ...]:
-    """What the CPU machine takes: NumPy arrays on the users' memory (bf16 as uint16), and plain numbers."""
+    """Convert to what the CPU machine takes: NumPy arrays on the users' memory (bf16 as uint16), and plain numbers."""
     return tuple(as_numpy(arg) if isinstance(arg, ArrayInfo) else arg for arg in bound.args)
 
 

@@ -68,7 +68,7 @@ class _Plan:
         return None if not results else next(iter(results.values())) if len(results) == 1 else tuple(results.values())
 
     def here(self, name: str) -> Callable:
-        """What the operator does, on the current device."""
+        """Print the function that does the operator's work, on the current device."""
         params = [param.name for param in self.params]
         return written(name, self.kernel, params, self.given, self.values, self.made, self.blocks)
 
@@ -243,7 +243,7 @@ def _check_backward(plan: _Plan, backward: Callable) -> None:
 
 
 def _register_backward(made, plan: _Plan, backward: Callable, here: Callable) -> Callable:
-    """Of the operator; and the operator's work as a function with that gradient."""
+    """Register the operator's gradient, and give its work as a function with that gradient."""
     results, grads = list(plan.made), _incoming(plan)
 
     def setup(ctx, inputs: tuple, output: Any) -> None:

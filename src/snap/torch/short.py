@@ -18,7 +18,7 @@ import torch
 
 from snap.host.arguments.byname import called, lacks_mathematics, wanted
 from snap.host.plan.guard import like_state, on_current
-from snap.host.plan.plans import MISS, Plan, Plans, plan
+from snap.host.plan.plans import MISS, CallPlan, Plans, plan
 
 _MOST_PLANS = 16  # of one operator
 
@@ -90,7 +90,7 @@ class Short:
         plans.keep(made)
         return made.run(*args)
 
-    def _made(self, args: tuple) -> Plan | None:
+    def _made(self, args: tuple) -> CallPlan | None:
         """Make a plan for tensors like these; numbers may be any."""
         tensors = [arg for arg in args if isinstance(arg, torch.Tensor)]
         if any(type(one) not in (torch.Tensor, torch.nn.Parameter) for one in tensors):

@@ -1,4 +1,4 @@
-"""What a kernel's accesses ask of the addresses of its arrays.
+"""Compute what a kernel's accesses ask of the addresses of its arrays.
 
 Input:      a kernel in typed IR
 Output:     `widest`: for each array the most that any access in the text asks for, in bytes; `whole_rows`: and of the
@@ -18,8 +18,8 @@ from snap._compiler.ir.walk import statements
 
 
 def widest(function: ir.Function) -> dict[int, int]:
-    """By the uid of each array that the function takes: the most that its accesses, and those of functions it hands the
-    array to, ask for.
+    """Give, by the uid of each array that the function takes, the most that its accesses ask for, and those of the
+    functions it hands the array to.
     """
     return _widest(function, {})
 
@@ -45,8 +45,8 @@ def _widest(function: AnyFunction, known: dict[int, dict[int, int]]) -> dict[int
 # A view of a matrix counts rows in its own elements, so they must be made of whole ones: else it would take them for
 # shorter than they are.
 def whole_rows(function: ir.Function) -> dict[int, int]:
-    """By the uid of each array of several dimensions that the function takes: what its last one must be a multiple of,
-    in the array's elements.
+    """Give, by the uid of each array of several dimensions that the function takes, what the last dimension must be a
+    multiple of, in the array's elements.
     """
     found: dict[int, int] = {}
     for s in statements(function.body):
@@ -58,5 +58,5 @@ def whole_rows(function: ir.Function) -> dict[int, int]:
 
 
 def elements_of(view: ir.MemView) -> int:
-    """How many of the array's elements one of the view's is."""
+    """Count the array's elements in one element of the view."""
     return max(1, view.elem.bytes // view.obj.elem.bytes)

@@ -1,4 +1,4 @@
-"""What an argument is: where its memory lies, what is in it, and whether a kernel may use it.
+"""Classify arguments: where their memory lies, what is in it, and whether a kernel may use it.
 
 Input:      any object a user passes for a pointer parameter
 Output:     `ArrayInfo`, or None where the object is no array

@@ -48,7 +48,7 @@ def resolve(value: object, values: Mapping[str, object]) -> Any:
 
 
 def called(function: Callable, **values: object) -> Any:
-    """What the function returns; `ceil` and `floor` are Python's where its module has none of its own."""
+    """Call the function; `ceil` and `floor` are Python's where its module has none of its own."""
     if not lacks_mathematics(function):
         return function(**values)
     known = _MATHEMATICS | function.__globals__
@@ -58,7 +58,7 @@ def called(function: Callable, **values: object) -> Any:
 
 
 def lacks_mathematics(function: Callable) -> TypeGuard[FunctionType]:
-    """Whether it says `ceil` or `floor`, and nothing in its module has that name."""
+    """Say whether it names `ceil` or `floor`, and its module has nothing of that name."""
     return isinstance(function, FunctionType) and any(
         name in _MATHEMATICS and name not in function.__globals__ for name in function.__code__.co_names
     )

@@ -1,4 +1,4 @@
-"""Which accesses a launch is certain to make.
+"""Find accesses that a launch is certain to make.
 
 Input:      a kernel in typed IR, the number of blocks, the arguments
 Output:     `needed`: for each array the access that asks for the most of its address
@@ -33,7 +33,7 @@ class AlignmentNeed:
 
 
 def needed(function: ir.Function, blocks: int, args: tuple[object, ...]) -> dict[int, AlignmentNeed]:
-    """By the index of its parameter."""
+    """Give, by the index of an array's parameter, the access that asks for the most."""
     found: dict[int, AlignmentNeed] = {}
     given = {
         param.var.uid: arg
@@ -57,8 +57,8 @@ def needed(function: ir.Function, blocks: int, args: tuple[object, ...]) -> dict
 
 
 def _watched(place: Place, blocks: int) -> Iterator[dict[Level, int]]:
-    """Of three blocks: one thread of each warp, since warps may have different parts, the second and the last, since a
-    border may spare the first.
+    """Choose threads of three blocks: one of each warp, since warps may have different parts, the second and the last,
+    since a border may spare the first.
     """
     threads = place.known(Level.THREAD)
     cluster = place.known(Level.BLOCK) if place.held(Level.CLUSTER) is not None else 0

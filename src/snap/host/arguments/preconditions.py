@@ -18,7 +18,7 @@ from snap.host.errors import LaunchError
 
 
 class Sized:
-    """What `where` may ask of an array: how many elements of its parameter's type it has; of one with a shape, the
+    """Give what `where` may ask of an array: how many elements of its parameter's type it has; of one with a shape, the
     first extent.
     """
 
@@ -60,7 +60,7 @@ class Precondition:
         self._holds(self._with_grid(given, blocks))
 
     def quick(self, blocks: int, *args: Any) -> bool:
-        """Whether they hold; of arrays, the length is given.  What fails here is told by `check`."""
+        """Say whether they hold.  Arrays are given as their lengths; `check` explains what fails here."""
         given: dict[str, Any] = dict(self.constants)
         for name, k in self.at:
             given[name] = Sized(args[k]) if isinstance(self.signature.params[k], Pointer) else args[k]

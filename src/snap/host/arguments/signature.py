@@ -1,4 +1,4 @@
-"""What a kernel takes, in the form that launches are checked against.
+"""Describe what a kernel takes, in the form that launches are checked against.
 
 Input:      a specialised kernel's parameters in the typed IR
 Output:     `Signature`: one `Pointer` or `ValueArgument` a parameter, and what the number of blocks is a multiple of
@@ -77,7 +77,7 @@ class ValueArgument:
 
     @property
     def count(self) -> int:
-        """How many scalars it is made of."""
+        """Count the scalars that it is made of."""
         match self.type:
             case Scalar():
                 return 1
@@ -111,7 +111,7 @@ class Signature:
 
     @property
     def names(self) -> list[str]:
-        """Of what users pass."""
+        """Name the parameters that users pass."""
         return [param.name for param in self.params[: len(self.params) - len(self.axes)]]
 
     @staticmethod

@@ -35,7 +35,7 @@ class LaunchSize:
 
 @record
 class LaunchShared:
-    """What of a kernel's shared memory a launch decides.
+    """Describe the shared memory of a kernel that a launch decides.
 
     params: which argument each variable is, by uid; held: bytes of constant size; resident: how many blocks are to fit
     a multiprocessor.
@@ -60,7 +60,7 @@ def shared_of(function: ir.Function) -> LaunchShared:
 
 
 def rows_at_launch(kernel: str, shared: LaunchShared, args: Iterable[object]) -> dict[int, int]:
-    """By array: how many rows it has in this launch."""
+    """Count the rows that each array has in this launch."""
     found, total, given = {}, shared.held, tuple(args)
     values = {uid: given[index] for uid, index in shared.params}
     for array in shared.arrays:
@@ -104,7 +104,7 @@ def upto_of(obj: ir.MemObject) -> int:
 
 
 def bytes_at_launch(module: Any, rows: dict[int, int]) -> int:
-    """What the launch gives a block: the kernel adds up the same (`codegen/core/functions.py`)."""
+    """Add up the bytes that the launch gives a block, as the kernel does (`codegen/core/functions.py`)."""
     size = module.dynamic_smem
     for array in module.at_launch:
         size += -(-array.row * rows[array.obj.uid] // array.align) * array.align

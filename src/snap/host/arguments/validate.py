@@ -47,7 +47,7 @@ class Bound:
 
 
 def check_grid(signature: Signature, blocks: object) -> tuple[int, tuple[int, ...]]:
-    """How many blocks are launched, and those extents of the grid that the kernel asks for."""
+    """Give the number of blocks, and those extents of the grid that the kernel asks for."""
     kernel, wanted = signature.kernel, max(signature.axes, default=0) + 1
     extents = blocks if isinstance(blocks, tuple) else (blocks,)
     if not 1 <= len(extents) <= GRID_DIMENSIONS:
@@ -133,7 +133,7 @@ def check_seconds(signature: Signature, seconds: object) -> None:
 
 
 def check_seeds(signature: Signature, seeds: Any) -> list[int]:
-    """How many orders to try, or which."""
+    """Give the orders to try, from their number or a list of them."""
     if hasattr(type(seeds), "__index__") and not isinstance(seeds, bool):
         number = check_seed(signature, seeds)
         if number < 1:
@@ -252,7 +252,7 @@ def _array(signature: Signature, param: Pointer, arg: object, stream: int) -> Ar
 
 
 def _as_array(param: Pointer, arg: object) -> str:
-    """What to pass in place of what is not an array."""
+    """Suggest what to pass in place of what is not an array."""
     word = NUMPY_WORDS.get(param.elem)
     if isinstance(arg, (list, tuple, range)) and word:
         return f"; make one before the launch, which the kernel then writes to: `numpy.array(..., numpy.{word})`"

@@ -1,4 +1,4 @@
-"""What is done once a module is imported, whoever imports it, and never if nobody does.
+"""Run functions once a module is imported, by whatever code, and never if none imports it.
 
 Input:      the name of a module, a function
 Output:     `once_imported(name, then)`: `then()` is called now if the module is there, else right after it is loaded

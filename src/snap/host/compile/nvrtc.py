@@ -29,7 +29,7 @@ _LINES = "--generate-line-info"
 
 @record
 class Resources:
-    """What one thread, or one block, of the kernel takes.  Bytes, except registers (per thread) and barriers.
+    """Count what one thread, or one block, of the kernel takes.  Bytes, except registers (per thread) and barriers.
     serialized: why the assembler lets no two `wgmma` be in flight, "" where it does not say so.
     """
 
@@ -43,7 +43,7 @@ class Resources:
 
 
 class CompilerOutput(Word):
-    """What NVRTC is asked for; a part of the name under which it is kept."""
+    """Name what NVRTC is asked for; a part of the name under which it is kept."""
 
     PTX = "ptx"
     CUBIN = "cubin"
@@ -106,7 +106,7 @@ def check_arch(arch: object) -> int:
 
 
 def check_module(module, arch: object) -> None:
-    """Whether a generated module can be compiled for the architecture."""
+    """Refuse an architecture that a generated module cannot be compiled for."""
     number = check_arch(arch)
     if module.arch_specific and arch != f"sm_{ARCH_SPECIFIC}a":
         raise ValueError(
@@ -238,8 +238,8 @@ def include_dirs() -> tuple[str, ...]:
 
 @functools.cache
 def compiler_identity() -> tuple[str, ...]:
-    """Which NVRTC would be loaded, found without loading it (that takes a large part of a second): each candidate's
-    path, size and time.
+    """Identify the NVRTC that would be loaded, without loading it (that takes a large part of a second): each
+    candidate's path, size and time.
 
     Where no file can be found (a library known to the system's loader alone), it is loaded and asked for its version.
     """
@@ -253,7 +253,7 @@ def compiler_identity() -> tuple[str, ...]:
 
 
 def _nvidia_folders() -> list[Path]:
-    """Where the wheels that NVIDIA publishes put their files: `nvidia/` beside any installed package."""
+    """List where the wheels that NVIDIA publishes put their files: `nvidia/` beside any installed package."""
     folders = (Path(entry or ".") / "nvidia" for entry in sys.path)
     return [folder for folder in dict.fromkeys(folders) if folder.is_dir()]
 

@@ -60,7 +60,7 @@ class OnDevice:
 
     @property
     def count(self) -> int:
-        """Of all devices."""
+        """Count all devices."""
         return self.driver.count
 
     # ---- contexts ----
@@ -84,8 +84,8 @@ class OnDevice:
             self.driver.made(name, *args)
 
     def launched(self, result: int, arguments: tuple[object, ...], kernel: str) -> None:
-        """What came of a launch that was made in whatever context this thread has: where that was none, or another, it
-        is made once more.
+        """Look at the result of a launch that was made in whatever context this thread has.  Where that was none, or
+        another, make it once more.
         """
         if result in CONTEXT_ERRORS:
             with self.current():
@@ -118,8 +118,8 @@ class OnDevice:
         self.call("cuMemcpyHtoD_v2", variable, byref(mapped), c_size_t(8))
 
     def wait_at_exit(self) -> None:
-        """What a kernel prints is shown when the host waits for it: at the end of the process, if nobody does
-        before.
+        """Wait at the end of the process, if not before: what a kernel prints is shown when the host waits for
+        it.
         """
         with self._lock:
             if not self._waits:
@@ -138,7 +138,7 @@ class OnDevice:
         self.call("cuFuncSetAttribute", function, _LARGE_CLUSTERS, c_int(1))
 
     def resident_blocks(self, function: c_void_p, threads: int, dynamic_shared: int) -> int:
-        """How many blocks of the kernel one multiprocessor runs at a time."""
+        """Count the blocks of the kernel that one SM runs at a time."""
         blocks = c_int()
         self.call(
             "cuOccupancyMaxActiveBlocksPerMultiprocessor",
@@ -150,7 +150,7 @@ class OnDevice:
         return blocks.value
 
     def resident_clusters(self, function: c_void_p, config: bytes) -> int:
-        """How many clusters of the kernel the whole GPU runs at a time; `config` is a CUlaunchConfig."""
+        """Count the clusters of the kernel that the whole GPU runs at a time; `config` is a CUlaunchConfig."""
         clusters = c_int()
         self.call("cuOccupancyMaxActiveClusters", byref(clusters), function, config)
         return clusters.value
@@ -248,8 +248,8 @@ class OnDevice:
             self.call("cuThreadExchangeStreamCaptureMode", byref(mode))
 
     def capturing(self, stream: int) -> bool:
-        """Whether what is launched on the stream goes into a graph.  Where the driver does not say, as of the default
-        stream while another one captures, the launch itself is told why.
+        """Say whether what is launched on the stream goes into a graph.  Where the driver does not say, as of the
+        default stream while another one captures, the launch itself is told why.
         """
         status = c_int()
         try:

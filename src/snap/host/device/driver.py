@@ -108,7 +108,7 @@ class Driver:
             raise LostGpuError(problem, result) if result in _STICKY else GpuError(problem)
 
     def has(self, name: str) -> bool:
-        """Whether this version of the driver has such a function."""
+        """Say whether this version of the driver has such a function."""
         return hasattr(self._library, name)
 
     def describe(self, result: int) -> str:
@@ -142,7 +142,7 @@ class Driver:
 
     @functools.cached_property
     def launch_address(self) -> int:
-        """Of the function that launches."""
+        """Give the address of the function that launches."""
         return ctypes.cast(self.launch, c_void_p).value or 0
 
     # ---- devices and contexts ----
@@ -223,7 +223,7 @@ def driver() -> Driver:
 
 
 def available() -> bool:
-    """Whether there is a driver with a GPU that Snap generates code for."""
+    """Say whether there is a driver with a GPU that Snap generates code for."""
     try:
         found = driver()
         return found.count > 0 and found.device(0).arch >= 80

@@ -79,7 +79,9 @@ def _alignment(packing: str, size: int) -> int:
 
 
 def formats_of(signature: Signature, module) -> tuple[str, ...]:
-    """How each of the kernel's parameters is packed: the user's, the tensor maps, and what the compiler added last."""
+    """Give the format of each of the kernel's parameters: the user's, the tensor maps, and what the compiler added
+    last.
+    """
     users = tuple("Q" if isinstance(param, Pointer) else param.packing for param in signature.params)
     return users + (TENSOR_MAP,) * len(module.tensors) + (("Q",) if module.grid_barrier else ())
 
@@ -221,7 +223,7 @@ class GpuKernel:
         self.driver.launched(result, arguments, self.signature.kernel)
 
     def native_target(self, blocks: int, dynamic: int | None, layout: PassedLayout | None = None) -> tuple[object, ...]:
-        """What native.c launches; layout: another one than the kernel's own."""
+        """Describe the launch to native.c; layout: another one than the kernel's own."""
         module = self.compiled.module
         given = module.dynamic_smem if dynamic is None else dynamic
         offsets = (layout or self.layout).offsets
@@ -273,7 +275,7 @@ def _check_device(kernel: str, module, device: Device) -> None:
 
 
 def stream_handle(kernel: str, stream: object) -> int:
-    """What users pass as `stream=`: a handle, or a stream of torch, CuPy or anything with the `__cuda_stream__`
+    """Read what users pass as `stream=`: a handle, or a stream of torch, CuPy or anything with the `__cuda_stream__`
     protocol.
     """
     if isinstance(stream, int) and not isinstance(stream, bool) and stream >= 0:

@@ -1,4 +1,4 @@
-"""What a launch asks of its arguments, as conditions of Python: what both back ends of a launch are printed from.
+"""Say what a launch asks of its arguments, as conditions of Python from which both of its back ends are printed.
 
 Input:      a signature, its `where=`, and the parameter of each tensor map
 Output:     `Conditions`: of addresses, sizes and numbers.  In the text, argument k is `a{k}`, its address `p{k}`, its
@@ -49,8 +49,8 @@ class Conditions:
 
     @cached_property
     def decides(self) -> tuple[int, ...] | None:
-        """The arguments that decide `where=`; None where there is none, or where floats are among them, whose zeros and
-        NaNs are not told apart by comparing.
+        """List the arguments that decide `where=`; None where there is none, or where floats are among them, whose
+        zeros and NaNs are not told apart by comparing.
         """
         floats = any(k in self.sized and param.scalar.is_float for k, param in self.numbers)
         return None if floats or self.where is None else tuple(sorted(self.sized))
@@ -96,7 +96,7 @@ class Conditions:
         return f"((key := ({key})) in held or keeps(held, key, {asked}))"
 
     def _length(self, k: int) -> str:
-        """What `where=` is told of an argument."""
+        """Say what `where=` is told of an argument."""
         param = self.signature.params[k]
         if k not in self.sized:
             return "None"
@@ -106,7 +106,7 @@ class Conditions:
 
 
 def decided_by(param: Pointer) -> set[int]:
-    """The arguments that the parameter's shape is computed from."""
+    """List the arguments that the parameter's shape is computed from."""
     return {int(k) for k in re.findall(r"\ba(\d+)\b", param.dims or "")}
 
 

@@ -1,4 +1,4 @@
-"""How torch and CuPy spell what a repeated launch asks of their arrays.
+"""Spell what a repeated launch asks of arrays, for torch and for CuPy.
 
 Input:      a signature; the library is loaded
 Output:     FAMILIES: by kind of array, a function that gives its `ArraySpelling`
@@ -21,7 +21,7 @@ from snap.record import record
 
 @record
 class ArraySpelling:
-    """How one array library spells what is checked; `{a}` is the argument, `{i}` its index.
+    """Spell what is checked, for one array library; `{a}` is the argument, `{i}` its index.
 
     guards     what must hold, one thing each; the size in bytes is left in `n{i}`
     anywhere   that the array is on DEVICE

@@ -69,7 +69,7 @@ def _found() -> tuple[Any | None, str]:
 
 
 def begin() -> None:
-    """Where it has to be compiled, the compiler starts now, beside the compiler of the kernel."""
+    """Start the C compiler now, beside the compiler of the kernel, if it is needed."""
     if _building or _found.cache_info().currsize:
         return
     try:
@@ -105,7 +105,7 @@ def _compiler() -> list[str]:
 
 
 def _key(compiler: list[str]) -> str:
-    """What decides the result; of the compiler, the file that it is."""
+    """Name everything that decides the result; the compiler by its file."""
     program = os.path.realpath(compiler[0])
     try:
         status, texts = os.stat(program), [path.read_text() for path in sorted(_FOLDER.glob("*.[ch]"))]

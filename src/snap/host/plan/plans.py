@@ -18,7 +18,7 @@ from snap.host.plan.guard import Guard
 MISS: Any = object()  # what a plan gives for a call that is not its own
 
 
-class Plan:
+class CallPlan:
     """run     (*arguments) -> the result, or MISS
     after   the plan of the call that came after this one last time
     """
@@ -27,14 +27,14 @@ class Plan:
 
     def __init__(self, run: Callable):
         self.run = run
-        self.after: Plan = self
+        self.after: CallPlan = self
 
 
-def no_plan() -> Plan:
-    return Plan(lambda *values: MISS)
+def no_plan() -> CallPlan:
+    return CallPlan(lambda *values: MISS)
 
 
-def plan(name: str, count: int, guard: Guard, lines: Sequence[str], names: dict[str, object]) -> Plan:
+def plan(name: str, count: int, guard: Guard, lines: Sequence[str], names: dict[str, object]) -> CallPlan:
     """Make a plan of `count` arguments: lines that end in `return`, which mean what `names` says."""
     args = ", ".join(f"a{k}" for k in range(count))
     body = "".join(f"        {line}\n" for line in lines)
@@ -42,7 +42,7 @@ def plan(name: str, count: int, guard: Guard, lines: Sequence[str], names: dict[
     known: dict[str, Any] = {**names, **guard.names, "MISS": MISS}
     # Compiled anew for each plan: torch's compiler keeps what it makes of a code object in the globals it met first.
     exec(compile(text, f"<quick call of {name}>", "exec"), known)
-    return Plan(known["run"])
+    return CallPlan(known["run"])
 
 
 class Plans:
@@ -52,20 +52,20 @@ class Plans:
 
     def __init__(self, most: int):
         self.most = most
-        self.recent: list[Plan] = []
+        self.recent: list[CallPlan] = []
         self.last = no_plan()
 
-    def follow(self, plan: Plan) -> None:
+    def follow(self, plan: CallPlan) -> None:
         """Remember that this call came after the one before."""
         self.last.after = plan
         self.last = plan
 
-    def keep(self, plan: Plan) -> None:
+    def keep(self, plan: CallPlan) -> None:
         """Ask this plan where another one was foreseen."""
         if plan not in self.recent:
             self.recent = [plan, *self.recent[: self.most - 1]]
 
-    def first(self, plans: Sequence[Plan], values: tuple[object, ...], missed: Plan | None = None) -> object:
+    def first(self, plans: Sequence[CallPlan], values: tuple[object, ...], missed: CallPlan | None = None) -> object:
         """Make the call by the first of these plans that takes it; or MISS.  missed: one that was asked before."""
         for plan in plans:
             if plan is not missed:
@@ -75,7 +75,7 @@ class Plans:
                     return found
         return MISS
 
-    def other(self, missed: Plan, values: tuple[object, ...]) -> object:
+    def other(self, missed: CallPlan, values: tuple[object, ...]) -> object:
         """Make the call by a plan that was used of late, where the one that was foreseen did not take it; or MISS."""
         return self.first(self.recent, values, missed)
 

@@ -25,7 +25,7 @@ from snap.host.device.contexts import CLEAN, ROOM, on_device
 from snap.host.device.driver import driver
 from snap.host.launch import launcher
 from snap.host.plan.guard import Guard, like_places, like_state, like_values, on_current, tensors_of
-from snap.host.plan.plans import Plan, plan
+from snap.host.plan.plans import CallPlan, plan
 from snap.host.plan.trusted import LINE, Trusted, trusted
 from snap.host.torch.torchwrites import telling
 from snap.record import record
@@ -91,7 +91,7 @@ class Quick:
     lines: list[str]
     names: dict[str, object]
 
-    def plan(self, values: tuple[object, ...]) -> Plan | None:
+    def plan(self, values: tuple[object, ...]) -> CallPlan | None:
         """Make a plan for torch's state as it is now; None where a mode has to see it, or torch cannot compare."""
         found = like_state(values)
         if found is None:
@@ -104,7 +104,7 @@ class Quick:
 
 @record
 class TensorPlace:
-    """Where tensors are, and how memory and launches are made there."""
+    """Say where tensors are, and how memory and launches are made there."""
 
     device: int
     alone: bool
@@ -185,7 +185,7 @@ class _Text:
         self.launches: dict[str, Trusted] = {}
 
     def possible(self) -> bool:
-        """Whether there are launches, all of them of the kind that has a short form."""
+        """Say whether there are launches, all of them of the kind that has a short form."""
         for step in self.steps:
             if isinstance(step.function, RecordedLaunch):
                 found = self.place.launch(step)
@@ -208,7 +208,7 @@ class _Text:
         return bool(self.launches)
 
     def _view(self, step: ReplayStep) -> bool:
-        """Notes what is a view.  False for a step that gives a view and might do more than that."""
+        """Note a view.  False for a step that gives a view and might do more than that."""
         for arg in step.args:
             if isinstance(arg, self.torch.Tensor) and id(arg) in step.arrays and step.made.numel():
                 if arg.untyped_storage().data_ptr() == step.made.untyped_storage().data_ptr():
@@ -218,7 +218,7 @@ class _Text:
         return True
 
     def _needed(self) -> set[str]:
-        """The arrays that are needed as tensors."""
+        """List the arrays that are needed as tensors."""
         found = set(self.returned)
         for step in reversed(self.steps):
             plain = step.name not in self.launches and step.name not in self.fresh
@@ -227,7 +227,7 @@ class _Text:
         return found
 
     def _turned(self) -> dict[str, str]:
-        """Of new matrices that are needed as their transpose alone: that one.  It is allocated in their place."""
+        """Map new matrices that are needed as their transpose alone to that one, which is allocated in their place."""
         found = {}
         for name, (base, _) in self.views.items():
             alone = base in self.fresh and sum(base in step.arrays.values() for step in self._tensor_steps()) == 1
@@ -241,7 +241,7 @@ class _Text:
         return [step for step in self.steps if step.name not in self.launches]
 
     def _rooms(self, launch: str, names: set[str], most: int) -> dict[str, int]:
-        """Of these arrays those that this launch alone uses, by their place in the room that all such arrays share."""
+        """Give those arrays that this launch alone uses a place in the room that all such arrays share."""
         found, at = {}, 0
         for name in dict.fromkeys(self.made[launch].arrays.values()):
             uses = [step.name for step in self.steps if name in step.arrays.values()]
@@ -255,7 +255,7 @@ class _Text:
     # ---- addresses ----
 
     def origin(self, name: str) -> tuple[str, int]:
-        """The array that it is a view of, and how far behind its start it begins."""
+        """Find the array that it is a view of, and how far behind its start it begins."""
         behind = 0
         while name in self.views:
             name, more = self.views[name]
@@ -269,8 +269,8 @@ class _Text:
         return f"p{name}" + (f" + {behind}" if behind else "")
 
     def apart(self) -> list[str]:
-        """That what is written, among the tensors that were given, overlaps no other one.  What is new overlaps
-        nothing, and how views of one array lie to each other is no matter of addresses.
+        """Require that no written tensor, among those that were given, overlaps another one.  New tensors overlap
+        nothing, and how views of one array lie to each other does not depend on addresses.
         """
         found = {}
         for name, launch in self.launches.items():
@@ -285,7 +285,7 @@ class _Text:
         return list(found)
 
     def written(self) -> list[str]:
-        """The tensors that were given which a launch may write."""
+        """List the given tensors that a launch may write."""
         found = {}
         for name, launch in self.launches.items():
             step = self.made[name]
@@ -341,11 +341,11 @@ class _Text:
         return [made, *self._placed(name, held, like)]
 
     def _used(self, name: str) -> bool:
-        """Whether a launch takes it, or a view of it."""
+        """Say whether a launch takes it, or a view of it."""
         return any(self.origin(one)[0] == name for step in self.launches for one in self.made[step].arrays.values())
 
     def _placed(self, name: str, held: str, like: Any) -> list[str]:
-        """Its address, which lies at a line as it did."""
+        """Take its address, which must lie at a line as it did."""
         if not self._used(name):
             return []
         at = like.data_ptr() % LINE

@@ -1,4 +1,4 @@
-"""Whether tensors of torch are like those of an earlier call, in one call of torch's own.
+"""Compare tensors of torch with those of an earlier call, in one call of torch's own.
 
 Input:      tensors
 Output:     `check(*tensors)`: whether others are like them in type, dispatch keys (place, lazy negation, sparse

@@ -1,5 +1,5 @@
-"""How native.c reads tensors of torch: its C functions, and where a tensor's handle lies in its object; what kind of
-tensor one is; and where torch counts what is written into one.
+"""Find how native.c reads tensors of torch: the C functions, where a tensor's handle lies in its object, what kind of
+tensor it is, and where torch counts the writes into it.
 
 Input:      torch, loaded
 Output:     `reads()`: the functions' addresses and the places, or None; `keys(tensor)`: what kind of tensor it is, as a
@@ -115,7 +115,7 @@ def _tensors(torch: Any) -> list[Any]:
 
 
 def _handle(torch: Any) -> int:
-    """Where in a tensor's object the handle lies: the one word that holds `_cdata` in all of them."""
+    """Find the handle in a tensor's object: the one word that holds `_cdata` in all of them."""
     size = torch.Tensor.__basicsize__ // 8 * 8
     places = set(range(0, size, 8))
     for tensor in _tensors(torch):
@@ -154,7 +154,7 @@ def _other_kinds(torch: Any) -> list[Any]:
 
 
 def asked_keys(tensor: Any) -> int:
-    """What `keys` gives, from torch itself."""
+    """Ask torch itself for what `keys` gives."""
     return sys.modules["torch"]._C._dispatch_keys(tensor).raw_repr()
 
 
@@ -196,7 +196,7 @@ def _word(tensor: Any, at: int) -> int:
 
 
 def _counter(pairs: list[tuple[Any, Any, Any]], without: Any) -> tuple[int, int]:
-    """Of (tensor, the same detached, its data) each."""
+    """Find where the version lies, from pairs of (tensor, the same detached, its data)."""
     places = range(0, _MOST_BYTES, 8)
     shared = [at for at in places if all(_word(a, at) == _word(b, at) != _word(c, at) for a, b, c in pairs)]
     (place,) = (at for at in shared if not _word(without, at) and all(_word(a, at) for a, _, _ in pairs))
@@ -235,8 +235,8 @@ def keys(tensor: Any) -> int:
 
 
 def plain_keys(backend: str) -> tuple[int, int]:
-    """Of the keys of a tensor on this kind of device, in torch's word, "CUDA" or "CPU": those that count, and which of
-    them a plain tensor has.  Those of autograd do not count: tensors that were made in inference mode lack them.
+    """Give the keys that count of a tensor on this kind of device, in torch's word, "CUDA" or "CPU", and those of them
+    that a plain tensor has.  Those of autograd do not count: tensors that were made in inference mode lack them.
     """
     torch: Any = sys.modules["torch"]
 
@@ -249,8 +249,8 @@ def plain_keys(backend: str) -> tuple[int, int]:
 
 
 def plain(backend: str) -> Callable[[Any], bool]:
-    """Whether a Tensor or Parameter is a plain one of that kind of device, and has memory.  No, where this torch does
-    not say.
+    """Make a function that says whether a Tensor or Parameter is a plain one of that kind of device, and has memory.
+    It says no where this torch does not know.
     """
     try:
         looked_at, wanted = plain_keys(backend)
@@ -261,7 +261,7 @@ def plain(backend: str) -> Callable[[Any], bool]:
 
 
 def has_memory(tensor: Any) -> bool:
-    """Whether a tensor has memory, as far as it needs any.  Its storage may have been taken from it, as programs do
+    """Say whether a tensor has memory, as far as it needs any.  Its storage may have been taken from it, as programs do
     that keep parameters elsewhere, and what torch calls its address then is the offset alone; or it may have been made
     shorter than the tensor is.
     """
@@ -274,7 +274,7 @@ def has_memory(tensor: Any) -> bool:
 
 
 def reach(tensor: Any) -> int:
-    """How many elements lie from a tensor's first one to its last; 0 where there are none."""
+    """Count the elements from a tensor's first one to its last; 0 where there are none."""
     return 1 + sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride())) if tensor.numel() else 0
 
 

@@ -1,4 +1,4 @@
-"""What torch sees of a launch while it traces Python: nothing.  Its compiler leaves the call as it is, between two
+"""Hide launches from torch while it traces Python.  Its compiler leaves the call as it is, between two
 graphs; a tracer that would record a program without it is refused.
 
 Input:      torch, where it is loaded

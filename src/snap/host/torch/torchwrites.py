@@ -27,7 +27,7 @@ from snap.host.torch.torchtraced import refuse_recorded
 
 
 def written(signature: Signature, args: Sequence[object]) -> list[Any]:
-    """Of a launch's checked arguments, the tensors that it may write."""
+    """List the tensors that a launch may write, from its checked arguments."""
     return [arg.owner for _, arg in _written(signature, args)]
 
 
@@ -80,20 +80,20 @@ def _cloned_before(torch: Any) -> str:
 
 
 def changed(*tensors: Any) -> None:
-    """They were written."""
+    """Tell torch that these tensors were written."""
     if tensors:
         telling()(*tensors)
 
 
 def telling() -> Callable[..., None]:
-    """(*tensors) raises their versions: by native.c where that is loaded."""
+    """Give the function that raises the versions of its arguments: native.c's where that is loaded."""
     reader = torchreads.reader()
     return _by_torch() if reader is None else reader.changed
 
 
 @functools.cache
 def _by_torch() -> Callable[..., None]:
-    """By torch's own function, which takes several since 2.6, and one before."""
+    """Use torch's own function, which takes several since 2.6, and one before."""
     torch: Any = sys.modules["torch"]
     of_one = torch.autograd.graph.increment_version
     tried = torch.empty(0, device="cpu")

@@ -15,7 +15,7 @@ earlier steps made, and to numbers: an allocation, a copy, a launch.  `step(func
 where somebody listens.  All that a library function does to arrays goes through it.
 
 A repetition is found in one of two ways.  The quick one is for tensors of torch on a GPU: most calls are like the one
-that came after the previous one last time, so that one's plan (`plans.Plan`) is asked, and it compares.  Where it
+that came after the previous one last time, so that one's plan (`plans.CallPlan`) is asked, and it compares.  Where it
 says no, and for all other arrays, the signature is computed and looked up.
 """
 
@@ -32,7 +32,7 @@ from typing import Any, TypeVar, overload
 from snap._compiler.ir.types import Scalar
 from snap.api import SnapFunction
 from snap.host.errors import LaunchError
-from snap.host.plan.plans import MISS, Plan, Plans
+from snap.host.plan.plans import MISS, CallPlan, Plans
 from snap.host.plan.plans import entry as quick_entry
 from snap.host.plan.steps import VIEWS, Quick, RecordedLaunch, ReplayStep, quick, replay_text
 from snap.host.plan.trusted import LINE
@@ -145,7 +145,7 @@ def _of_torch(t: Any) -> Hashable:
 
 
 def _offset(value: Any) -> Hashable:
-    """Where a tensor of torch begins in its storage, and how long that is."""
+    """Say where a tensor of torch begins in its storage, and how long that is."""
     if SIGNATURES[type(value)] is not _of_torch:
         return None
     return value.storage_offset(), value.untyped_storage().nbytes()
@@ -165,7 +165,7 @@ def _itself(value: Any) -> Hashable:
 
 
 def _given_twice(signatures: list, values: tuple[object, ...]) -> Hashable:
-    """Which of the arguments are one array."""
+    """Find the arguments that are the same array."""
     first: dict[int, int] = {}
     arrays = (k for k, of in enumerate(signatures) if of is not _itself)
     return tuple((k, at) for k in arrays if (at := first.setdefault(id(values[k]), k)) != k)
@@ -206,7 +206,7 @@ def is_array(value: object) -> bool:
 
 
 class Calls:
-    """What is known of one function's calls.
+    """Hold what is known of one function's calls.
 
     plans    those that were used of late, which are asked before a signature is computed
     replays  by signature: the repetition; None: it is not repeated
@@ -216,7 +216,7 @@ class Calls:
     def __init__(self) -> None:
         self.plans = Plans(MOST_RECENT)
         self.replays: dict[Hashable, Callable | None] = {}
-        self.quick: dict[Hashable, tuple[Quick, list[Plan]]] = {}
+        self.quick: dict[Hashable, tuple[Quick, list[CallPlan]]] = {}
 
     def planned(self, key: Hashable, values: tuple[object, ...]) -> object:
         """Make the call by a plan of its signature, a new one if none of those that there are takes it; or MISS."""
@@ -332,7 +332,7 @@ def entry(function: Callable, calls: Calls, slow: Callable, args: str = "") -> C
 
 
 def _torch_compiles() -> Callable[[], bool]:
-    """Whether torch's compiler reads this; without torch nothing is quick."""
+    """Give what says whether torch's compiler reads this; without torch nothing is quick."""
     torch = sys.modules.get("torch")
     return getattr(getattr(torch, "compiler", None), "is_dynamo_compiling", lambda: True)
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from snap.host.plan.guard import like_state, like_values
-from snap.host.plan.plans import MISS, Plan, entry, plan
+from snap.host.plan.plans import MISS, CallPlan, entry, plan
 from snap.lib._calls.recorded import MOST, SIGNATURES, Calls, _recording
 from snap.lib._torch.derivatives import eager, transformed
 
@@ -40,7 +40,7 @@ class Way:
         self.kinds = entry.kinds
         self.inner: Callable = function.again() if hasattr(function, "again") else function
         self.apply: Callable | None = None
-        self.derived: dict[object, Plan] = {}
+        self.derived: dict[object, CallPlan] = {}
 
     def begin(self, call: Callable | None) -> Callable:
         """Once torch is there: what the operator's own kernel asks first.  call: the operator with derivatives."""
@@ -105,7 +105,7 @@ class Way:
             self.calls.plans.keep(made)
         return self.apply(*(values[at] for at in self.order))
 
-    def _plan(self, values: tuple) -> Plan | None:
+    def _plan(self, values: tuple) -> CallPlan | None:
         """Make a plan for all calls with such tensors, wherever they lie, and such values."""
         state, own = like_state(values), like_values(values)
         if state is None or own is None:
@@ -114,7 +114,7 @@ class Way:
         return plan(f"snap.lib.{self.name}", len(values), state.and_also(own), lines, {"apply": self.apply})
 
     def _fits(self, torch: Any, values: tuple) -> bool:
-        """Whether all arguments are what the operator takes, and the others at their defaults."""
+        """Say whether all arguments are what the operator takes, and the others at their defaults."""
         for at, (value, default) in enumerate(zip(values, self.defaults)):
             if at not in self.order:
                 if value is not default:
@@ -130,8 +130,8 @@ class Way:
 
 
 def modes(torch: Any) -> bool:
-    """Whether a mode (of fake tensors, of tracing), a transform (vmap, grad) or forward mode is active.  A torch that
-    does not say counts as yes.
+    """Say whether a mode (of fake tensors, of tracing), a transform (vmap, grad) or forward mode is active.  A torch
+    that does not say counts as yes.
     """
     length = getattr(torch._C, "_len_torch_dispatch_stack", None)
     return length is None or length() > 0 or transformed()

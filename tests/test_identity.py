@@ -53,6 +53,7 @@ ELSEWHERE = {
     "prove/properties/hulls.py": "accesses and goals of the lists that are gone through",
     "prove/properties/needless.py": "arrays that the walk keeps, within one call",
     "prove/order/loops.py": "loops, kept in the table",
+    "prove/order/reading.py": "expressions get a number when they are first met, and are kept with it",
     "prove/order/outline.py": "functions of the kernel, kept in the table",
     "prove/order/turns.py": "statements of the body that is looked at",
     "prove/properties/touches.py": "arrays that the walk keeps",

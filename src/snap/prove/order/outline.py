@@ -7,13 +7,12 @@ Non-goals: values.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from math import gcd
 
 from snap._compiler.analysis.linear import forms
 from snap._compiler.analysis.linear.forms import Form
-from snap._compiler.analysis.linear.trips import loop_values
-from snap._compiler.analysis.linear.values import Frame
 from snap._compiler.analysis.uniform import differs
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
@@ -25,6 +24,7 @@ from snap._compiler.ir.synced import PointKind
 from snap._compiler.ir.types import WARP1, Level, Privilege
 from snap._compiler.ir.walk import bodies, expressions, statements, variables, walk, ways_out
 from snap.prove.order.kinds import TRIPS
+from snap.prove.order.reading import CallFrame
 
 
 def functions(kernel: synced.Function) -> list[synced.Function]:
@@ -37,7 +37,7 @@ def functions(kernel: synced.Function) -> list[synced.Function]:
     return list(found.values())
 
 
-def only_grow(functions: list[synced.Function]) -> set[tuple[Frame, int]]:
+def only_grow(functions: list[synced.Function]) -> set[tuple[CallFrame, int]]:
     """Variables of the kernel that are only ever counted up."""
     kernel = functions[0]
     grown: dict[int, bool] = {}
@@ -302,6 +302,15 @@ def trips_of(loop: tuple) -> tuple:
 
 def breaks(body: ir.Body) -> bool:
     return any(isinstance(x, ir.Break) for x in ways_out(body))
+
+
+def loop_values(s: ir.Stmt) -> range | None:
+    """Return the values of a loop's variable, where its bounds are constants, and few enough for Python to count."""
+    match s:
+        case ir.For(_, ir.Const(int(a)), ir.Const(int(b)), ir.Const(int(c))) if c and abs(b - a) < sys.maxsize:
+            return range(a, b, c)
+        case _:
+            return None
 
 
 def grown_by(body: ir.Body, uid: int) -> int | None:

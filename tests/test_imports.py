@@ -6,7 +6,7 @@ import ast
 import re
 import subprocess
 import sys
-from graphlib import TopologicalSorter
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 from snap._compiler.analysis.solvers import oracles
@@ -14,7 +14,7 @@ from snap._compiler.analysis.solvers import oracles
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "snap"
 # snap/__init__.py finds these by name, when they are first asked for.
-BY_NAME = {("__init__.py", name, True) for name in ("lib", "torch", "tune")}
+BY_NAME = {("__init__.py", name, True) for name in ("lib", "torch", "_tune", "host", "machine")}
 
 
 def drawn() -> dict[tuple[str, str], bool]:
@@ -91,6 +91,50 @@ def test_every_arrow_is_used():
 def test_no_circle():
     arrows = [arrow for arrow, lazy in drawn().items() if not lazy]
     list(TopologicalSorter({source: {to for start, to in arrows if start == source} for source, _ in arrows}).static_order())
+
+
+# Folders whose modules import one another in a circle, some by imports inside functions.  None is added.
+CIRCLES = {"codegen", "diag", "host", "ir", "lib", "machine", "prove", "ptx", "sync", "walk"}
+
+# The folders of the checker, each of which imports those before it alone; `check/__init__.py` imports all of them.
+LAYERS = ("core", "memory", "operations", "functions", "statements")
+
+
+def within(folder: Path) -> dict[str, set[str]]:
+    """What each module of a folder and its subfolders imports of them, inside functions as well."""
+    modules = {".".join(file.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__"): file for file in folder.rglob("*.py")}
+    found: dict[str, set[str]] = {}
+    for name, file in modules.items():
+        paths = [path for path, _, _ in imports(ast.parse(file.read_text(encoding="utf-8")))]
+        named = {path if path in modules else path.rpartition(".")[0] for path in paths}
+        found[name] = (named & modules.keys()) - {name}
+    return found
+
+
+def has_circle(arrows: dict[str, set[str]]) -> bool:
+    try:
+        TopologicalSorter(arrows).prepare()
+    except CycleError:
+        return True
+    return False
+
+
+def folders() -> list[Path]:
+    above = [SOURCE / "_compiler", SOURCE]
+    return sorted(folder for parent in above for folder in parent.iterdir() if folder.is_dir() and any(folder.rglob("*.py")) and folder not in above)
+
+
+def test_no_circle_inside_of_a_folder():
+    """Imports inside functions count: what they hide is a circle all the same."""
+    assert {folder.name for folder in folders() if has_circle(within(folder))} <= CIRCLES
+
+
+def test_the_folders_of_the_checker_are_layers():
+    for name, targets in within(SOURCE / "_compiler" / "check").items():
+        parts = name.split(".")[2:]
+        for target in (path.split(".")[2:] for path in targets):
+            if parts and len(target) > 1:
+                assert LAYERS.index(target[0]) <= LAYERS.index(parts[0]), f"check/{'/'.join(parts)}.py imports {'.'.join(target)}"
 
 
 def test_import_snap_brings_nothing_heavy():

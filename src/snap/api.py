@@ -1,25 +1,32 @@
-"""What users hold: a Snap function (decorators.py makes it).
+"""Define the object that users hold, a Snap function (decorators.py makes it).
 
-The pipeline is `Compiled`: one attribute a stage, each computed when first asked for.
+The pipeline is `Compiled`: one attribute per stage, each computed when it is first needed.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from snap._compiler.frontend.definition import Definition, identity
-from snap._compiler.ir.depth import deep
 from snap._compiler.ir.synced import SyncPoint
-from snap._compiler.ir.types import Privilege
 from snap.byname import ByName
 from snap.compiled import Compiled
 from snap.diag.error import SnapError, SnapWarning
+from snap.diag.renamed import renamed
+from snap.helptext import HelpText
+from snap.record import replace
+from snap.targets import PTX
 
 if TYPE_CHECKING:
+    from snap._compiler.ir.points import Dependence
+    from snap._compiler.ir.synced import AnyFunction
+    from snap.host.compile.nvrtc import Resources
+    from snap.machine.errors import Race
     from snap.prove.verdict import Proof
 
+Args: TypeAlias = tuple[object, ...]
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
@@ -36,7 +43,7 @@ def _told(method: Method) -> Method:
     return cast(Method, told)
 
 
-_WRAPPED = tuple(name for name in functools.WRAPPER_ASSIGNMENTS if name != "__doc__")  # which is `_Help`'s
+_WRAPPED = tuple(name for name in functools.WRAPPER_ASSIGNMENTS if name != "__doc__")  # which is `HelpText`'s
 
 
 class SnapFunction(ByName):
@@ -54,13 +61,13 @@ class SnapFunction(ByName):
         self.definition = definition
         self.bound = bound or {}
         self.generic = [n for n in constexpr_names(definition) if n not in self.bound]
-        self.compiled: dict[tuple, Compiled] = {}
+        self.compiled: dict[tuple[object, ...], Compiled] = {}
         # Attributes and no properties: `k[blocks]` is looked up at every launch.
-        self._ready: dict[int, Callable] = {}
-        self._at: dict = _Unlaunched(self)
+        self._ready: dict[int, Callable[..., None]] = {}
+        self._at: dict[Any, Callable[..., None]] = _Unlaunched(self)
         functools.update_wrapper(self, python, _WRAPPED, ())
         defaults = self._defaults()
-        # It is checked now; a generic one without defaults is checked when it is specialised.
+        # It is checked now; a generic one without defaults is checked when it is specialized.
         if all(n in defaults for n in self.generic):
             self._specialised({n: defaults[n] for n in self.generic})
 
@@ -71,7 +78,7 @@ class SnapFunction(ByName):
 
     @property
     def is_kernel(self) -> bool:
-        return self.definition.kernel
+        return bool(self.definition.kernel)
 
     def _specialised(self, constexprs: dict[str, object]) -> Compiled:
         values = {**self.bound, **constexprs}
@@ -139,21 +146,21 @@ class SnapFunction(ByName):
 
     @_told
     def warnings(self, *, proofs: bool = False, **constexprs: object) -> list[SnapWarning]:
-        """What is not wrong, and probably not meant; a line allows it by a comment, `# snap: ok SNAP030`.  `proofs`:
-        also barriers that a proof shows to be needless, which may take some seconds to find.
+        """Return the warnings: legal code that is probably not intended; `# snap: ok SNAP030` on the line allows it.
+        `proofs`: also barriers that a proof shows to be unnecessary, which may take some seconds to find.
         """
         return [SnapWarning(found) for found in self._the_one(constexprs).warnings(proofs)]
 
     @_told
     def left_out(self, **constexprs: object) -> tuple[list[SyncPoint], str]:
-        """Of a kernel with `lean=True`: the barriers that were inferred, and left out since a proof shows that nobody
-        meets there; where there are none, why.
+        """Return the barriers of a `lean=True` kernel that were left out, since a proof shows them to be unnecessary;
+        if there are none, the reason.
         """
         return self._the_one(constexprs).left_out()
 
     @_told
     def ir(self, stage: str = "synchronized", /, **constexprs: object) -> str:
-        """The program as text, as the compiler has it: "typed", as the checker leaves it, or "synchronized"."""
+        """Print the compiler's program: "typed", as the checker leaves it, or "synchronized"."""
         from snap._compiler.ir.printer import text
 
         if stage not in ("typed", "synchronized"):
@@ -163,7 +170,7 @@ class SnapFunction(ByName):
 
     @_told
     def passes(self, **constexprs: object) -> list[tuple[str, str, str]]:
-        """The program as text after the checker, and after each pass of synchronization that changed it: (name of the
+        """Print the program after the checker, and after each pass of synchronization that changed it: (name of the
         pass, what it does, text).
         """
         from snap._compiler.ir.printer import text
@@ -180,46 +187,46 @@ class SnapFunction(ByName):
         synchronize(self._the_one(constexprs).typed, seen)
         return found
 
-    def _graph(self, **constexprs: object):
-        """What `snap explain --graph` draws: the program before roles are taken apart, and its dependences."""
-        from snap._compiler.sync import graph
+    def _graph(self, **constexprs: object) -> tuple[AnyFunction, tuple[Dependence, ...]]:
+        """Return what `snap explain --graph` draws: the program before roles are separated, and its dependences."""
+        from snap._compiler.sync import dependence_graph
 
-        return graph(self._the_one(constexprs).typed)
+        return dependence_graph(self._the_one(constexprs).typed)
 
     @_told
     def cuda(self, **constexprs: object) -> str:
-        """The generated CUDA C++, as text that nvcc compiles, too."""
+        """Return the generated CUDA C++, as text that nvcc compiles, too."""
         self._kernel_only("have CUDA text of their own")
-        return self._the_one(constexprs).module.text
+        return str(self._the_one(constexprs).module.text)
 
     def _text_for(self, arch: str, constexprs: dict[str, object]) -> str:
-        from snap.host.compile import check_module
+        from snap.host.compile.nvrtc import check_module
 
         self._kernel_only("are compiled")
         module = self._the_one(constexprs).module
         check_module(module, arch)
-        return module.text
+        return str(module.text)
 
     @_told
     def ptx(self, arch: str = "sm_90a", **constexprs: object) -> str:
-        """NVRTC's PTX for an architecture; no GPU is needed."""
-        from snap.host.compile import compile_ptx
+        """Compile to PTX for an architecture, by NVRTC; no GPU is needed."""
+        from snap.host.compile.nvrtc import compile_ptx
 
         text, compiled = self._text_for(arch, constexprs), self._the_one(constexprs)
         return compile_ptx(text, arch, unsafe=compiled.typed.uses_unsafe, lined=compiled.lined)
 
     @_told
     def cubin(self, arch: str = "sm_90a", **constexprs: object) -> bytes:
-        """The machine code for an architecture; no GPU is needed."""
-        from snap.host.compile import compile_cubin
+        """Compile to machine code for an architecture; no GPU is needed."""
+        from snap.host.compile.nvrtc import compile_cubin
 
         text, compiled = self._text_for(arch, constexprs), self._the_one(constexprs)
         return compile_cubin(text, arch, unsafe=compiled.typed.uses_unsafe, lined=compiled.lined)
 
     @_told
-    def resources(self, arch: str = "sm_90a", **constexprs: object):
-        """Registers, spills and shared memory of the machine code for an architecture."""
-        from snap.host.compile import resources
+    def resources(self, arch: str = "sm_90a", **constexprs: object) -> Resources:
+        """Report the registers, spills and shared memory of the machine code for an architecture."""
+        from snap.host.compile.nvrtc import resources
 
         text = self._text_for(arch, constexprs)
         compiled = self._the_one(constexprs)
@@ -235,12 +242,12 @@ class SnapFunction(ByName):
         seconds: float | str | None = "usual",
         **constexprs: object,
     ) -> Proof:
-        """What can be shown of every launch that keeps the kernel's `where=`: no races, no index out of bounds, nothing
-        read before it is written, everything ordered.  properties: some of "bounds", "races", "init", "order"; None for
-        all that there are.  `print(k.prove())` says what is open, and why.  seconds: after which it says what was
-        shown until then, as after Ctrl-C: 10, unless told otherwise; None for no limit.
+        """Prove, for every launch that keeps the kernel's `where=`: no races, no index out of bounds, no read before a
+        write, every conflict ordered.  properties: some of "bounds", "races", "init", "order"; None for all of
+        them.  `print(k.prove())` says what is open, and why.  seconds: the time limit, after which, as after Ctrl-C,
+        the proof says what was shown until then; 10 if omitted, None for no limit.
 
-        Of a device function: what every call that keeps its `where=` may count on, its promises and its indices.
+        For a device function: prove its promises and its indices for every call that keeps its `where=`.
         """
         from snap.prove import prove, prove_function
 
@@ -250,11 +257,33 @@ class SnapFunction(ByName):
             return prove_function(self._the_one(constexprs).typed, progress, seconds)
         return prove(self._the_one(constexprs).task, properties, progress, seconds)
 
+    def races(
+        self,
+        *args: object,
+        blocks: int | tuple[int, ...] | None = None,
+        seeds: object = 8,
+        seconds: float | None = None,
+        progress: bool | None = None,
+        **keywords: object,
+    ) -> list[Race]:
+        """List data races that runs of the synchronized kernel show, on copies of the arrays.
+
+        blocks: as in a launch; if omitted, the decorator's.  seeds: the number of orders, or the seeds.  seconds: the
+        time limit; the races seen until then are returned, with a warning.  progress: show a line on standard error;
+        None: if that is a terminal.  Ctrl-C raises `snap.Stopped`, whose `found` has the races so far.
+        """
+        from snap.host.launch import races
+
+        self._kernel_only("are searched for races")
+        compiled, rest = self._split(args, keywords)
+        count = self._blocks(args, keywords) if blocks is None else blocks
+        return races(compiled, rest, count, seeds, seconds, progress)
+
     # -- launching
 
     @_told
-    def split_arguments(self, args: tuple, keywords: dict[str, object]) -> tuple[Compiled, list]:
-        """Take the constexpr parameters out of the arguments: the specialisation, and what is left for it."""
+    def _split(self, args: Args, keywords: dict[str, object]) -> tuple[Compiled, list[object]]:
+        """Take the constexpr parameters out of the arguments: the specialization, and what is left for it."""
         params = [p.name for p in self.definition.tree.params if p.name not in self.bound]
         if len(args) > len(params):
             raise TypeError(f"`{self.definition.tree.name}` takes {len(params)} arguments, not {len(args)}")
@@ -284,37 +313,45 @@ class SnapFunction(ByName):
         self,
         *args: object,
         blocks: int | tuple[int, ...],
-        target: str = "auto",
+        target: str | PTX = "auto",
         stream: object = None,
         seed: int | None = None,
         seconds: float | None = None,
-        checks: Sequence[str] = (),
-        memory: str | None = None,
-        mode: str | None = None,
-        limit: int | None = None,
         **keywords: object,
     ) -> None:
-        """Runs the kernel; `k[blocks](*args)` is short for `k.launch(*args, blocks=blocks)`.
+        """Run the kernel; `k[blocks](*args)` is short for `k.launch(*args, blocks=blocks)`.
 
-        blocks: a number, or the shape of the grid.  target: where, "cpu", "gpu", "ptx" (what NVRTC makes of it, without
-        a GPU) or, by the arrays, "auto".  stream: of a GPU.  seed: a schedule of the CPU or the PTX machine.
-        seconds: how long they may take.  checks: what else target="ptx" looks for: "races", "uninitialised"
-        (shared memory), "nc" (memory that is written, read past coherence); its memory: "flat" or "caches"; its mode:
-        "independent" threads or the "stack" of a warp; its limit: instructions of threads.
+        blocks: a number, or the shape of the grid.  target: "cpu", "gpu", "ptx" (what NVRTC makes of it, without
+        a GPU; with options, `snap.PTX(checks="races")`), or "auto", which goes by the arrays.  stream: of a GPU.  seed:
+        a schedule of the CPU or the PTX machine.  seconds: the time that these may take.
         """
         from snap.host.launch import launch
 
         self._kernel_only("are launched")
+        asked, keywords = self._without_old_options(target, keywords)
+        of_ptx = {} if asked is None else asked.given()
         compiled, rest = (
-            (self._specialised({}), args) if not self.generic and not keywords else self.split_arguments(args, keywords)
+            (self._specialised({}), args) if not self.generic and not keywords else self._split(args, keywords)
         )
-        asked = (("checks", checks), ("memory", memory), ("mode", mode), ("limit", limit))
-        of_ptx = {name: value for name, value in asked if value is not None and value != ()}
-        launch(compiled, rest, blocks, target, stream, seed, seconds, of_ptx)
+        launch(compiled, rest, blocks, "ptx" if isinstance(target, PTX) else target, stream, seed, seconds, of_ptx)
 
-    def __getitem__(self, blocks: object):
-        """What launches with that number of blocks, or a grid of that shape: `k[x, y]`.  This is the hot path: a plain
-        dict, filled by the runtime; what it does not have is made by another.
+    def _without_old_options(self, target: object, keywords: dict[str, Any]) -> tuple[PTX | None, dict[str, Any]]:
+        """Move `checks=`, `memory=`, `mode=`, `limit=`, as launches took them before, into a record.  A parameter of
+        the kernel that has such a name is the kernel's.
+        """
+        asked = target if isinstance(target, PTX) else None
+        own = {p.name for p in self.definition.tree.params} if keywords else ()
+        old = {name: keywords[name] for name in ("checks", "memory", "mode", "limit") if name in keywords}
+        old = {name: value for name, value in old.items() if name not in own}
+        if not old:
+            return asked, keywords
+        renamed(f"{next(iter(old))}=", f"target=snap.PTX({', '.join(f'{name}={old[name]!r}' for name in old)})")
+        left = {name: value for name, value in keywords.items() if name not in old}
+        return replace(asked or PTX(), **cast(Any, old)), left
+
+    def __getitem__(self, blocks: object) -> Callable[..., None]:
+        """Return the launcher for that number of blocks, or a grid of that shape: `k[x, y]`.  This is the hot path: a
+        plain dict, filled by the runtime; another one makes the launchers that it lacks.
         """
         if type(blocks) is int:
             try:
@@ -326,92 +363,51 @@ class SnapFunction(ByName):
             return self._at[blocks]
         return functools.partial(self.launch, blocks=cast(int, blocks))  # refused there, or an integer of another kind
 
-    @property
-    def launches(self) -> dict:
-        """From a number of blocks to what launches with it, as it is now: after a launch, the fast path."""
-        return self._at
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            """Return an attribute that was public in the previous version."""
+            private = {"launches": "_at", "split_arguments": "_split"}.get(name)
+            if private is None:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            renamed(f"k.{name}")
+            return getattr(self, private)
 
     def __call__(self, *args: object, **keywords: object) -> None:
-        name, blocks = self.definition.tree.name, self.definition.requires.blocks
-        if blocks is not None and self.is_kernel:
-            self.launch(*args, blocks=self._blocks(blocks, args, keywords), **cast(Any, keywords))
-            return
         if not self.is_kernel:
-            raise TypeError(f"`{name}` is a device function: call it in a kernel, which Python launches")
+            raise TypeError(
+                f"`{self.definition.tree.name}` is a device function: call it in a kernel, which Python launches"
+            )
+        self.launch(*args, blocks=self._blocks(args, keywords), **cast(Any, keywords))
+
+    def _blocks(self, args: Args, keywords: dict[str, object]) -> int | tuple[int, ...]:
+        """Compute the number of blocks by the decorator's `blocks=`."""
+        from snap.host.arguments.byname import resolve, wanted
         from snap.host.errors import LaunchError
 
-        problem = f"how many blocks? Launch it as `{name}[blocks](...)`, or give its decorator `blocks=lambda n: ...`"
-        raise LaunchError(name, problem)
-
-    def _blocks(self, blocks: object, args: tuple, keywords: dict[str, object]) -> int | tuple[int, ...]:
-        """What `blocks=` of the decorator makes of the arguments."""
-        from snap.host.byname import resolve, wanted
-        from snap.host.errors import LaunchError
-
-        name = self.definition.tree.name
+        name, blocks = self.definition.tree.name, self.definition.requires.blocks
+        if blocks is None:
+            usage = f"Launch it as `{name}[blocks](...)`, or give its decorator `blocks=lambda n: ...`"
+            raise LaunchError(name, f"how many blocks? {usage}")
         given = dict(zip((p.name for p in self.definition.tree.params if p.name not in self.bound), args))
         given = {**self._defaults(), **self.bound, **given, **keywords}
         missing = [n for n, needed in wanted(blocks) if needed and n not in given] if callable(blocks) else ()
         if missing:
             raise LaunchError(name, f"`blocks=` of its decorator asks for `{missing[0]}`, which is not given")
         try:
-            return resolve(blocks, given)
+            count: int | tuple[int, ...] = resolve(blocks, given)
         except Exception as error:
             raise LaunchError(name, f"`blocks=` of its decorator failed: {type(error).__name__}: {error}") from error
+        return count
 
     def __repr__(self) -> str:
         return f"<snap {'kernel' if self.is_kernel else 'device function'} {self.definition.tree.name}>"
 
 
-def _described(definition: Definition) -> str:
-    """The signature as `help()` shows it, with the privileges that were left out."""
-    from snap._compiler.frontend import tree
-    from snap._compiler.frontend.printer import expression
-
-    own = "grid[1]"
-    if not definition.kernel:
-        given = definition.requires.privileges
-        needs = [p for p in given if isinstance(p, Privilege)] if isinstance(given, tuple) else []
-        own = str(max(needs, key=lambda p: (p.level, p.n))) if needs else ""
-
-    def written(e: Any) -> str:
-        text = expression(e)
-        constexpr = isinstance(e, tree.Call) and isinstance(e.function, tree.Name) and e.function.id == "constexpr"
-        if isinstance(e, tree.Binary) and e.op == "@" or constexpr:
-            return text
-        at = "thread[1]" if text.startswith("ref(") else own
-        return f"{text} @ {at}" if at else text
-
-    function = definition.tree
-    params = ", ".join(
-        p.name
-        + ("" if p.annotation is None else f": {written(p.annotation)}")
-        + ("" if p.default is None else f" = {expression(p.default)}")
-        for p in function.params
-    )
-    returns = "" if function.returns is None else f" -> {written(function.returns)}"
-    return f"{function.name}{'[blocks]' * (definition.kernel)}({params}){returns}"
+SnapFunction.__doc__ = HelpText(SnapFunction.__doc__)  # type: ignore[assignment]
 
 
-class _Help:
-    """What `help(k)` shows: written when somebody asks."""
-
-    def __init__(self, of_class: str | None):
-        self.of_class = of_class
-
-    def __get__(self, function: SnapFunction | None, cls: type) -> str | None:
-        if function is None:
-            return self.of_class
-        with deep():
-            text = f"{_described(function.definition)}\n\n{function.__wrapped__.__doc__ or ''}".rstrip()
-        function.__dict__["__doc__"] = text
-        return text
-
-
-SnapFunction.__doc__ = _Help(SnapFunction.__doc__)  # type: ignore[assignment]
-
-
-class _Unlaunched(dict):
+class _Unlaunched(dict[Any, Callable[..., None]]):
     """blocks -> function, until the first launch brings the runtime's own table; a generic kernel keeps it: its
     arguments say what is launched.
     """
@@ -420,7 +416,7 @@ class _Unlaunched(dict):
         super().__init__()
         self.function = function
 
-    def __missing__(self, blocks: int | tuple[int, ...]):
+    def __missing__(self, blocks: int | tuple[int, ...]) -> Callable[..., None]:
         function = self.function
         function._kernel_only("are launched")
         if function.generic:
@@ -438,19 +434,19 @@ class _Unlaunched(dict):
         return function._at[blocks]
 
 
-def _generic(function: SnapFunction, blocks: int | tuple[int, ...]) -> Callable:
-    """Launches of a generic kernel.  Where its constexpr parameters are the last ones, those of a specialisation that
+def _generic(function: SnapFunction, blocks: int | tuple[int, ...]) -> Callable[..., None]:
+    """Launches of a generic kernel.  Where its constexpr parameters are the last ones, those of a specialization that
     was launched before ask its table at once.
     """
-    from snap.host import generic
     from snap.host.launch import launcher
+    from snap.host.plan import generic
 
     names = [p.name for p in function.definition.tree.params if p.name not in function.bound]
     count = len(names) - len(function.generic)
-    whole = functools.partial(function.launch, blocks=blocks)
+    whole: Callable[..., None] = functools.partial(function.launch, blocks=blocks)
     if set(names[count:]) != set(function.generic):
         return whole
-    return generic.launches(
+    made: Callable[..., None] = generic.launches(
         function.definition.tree.name,
         count,
         names[count:],
@@ -459,6 +455,7 @@ def _generic(function: SnapFunction, blocks: int | tuple[int, ...]) -> Callable:
         whole,
         lambda values: launcher(function._specialised(values)).at,
     )
+    return made
 
 
 _MOST_KEPT = 1024  # of numbers of blocks
@@ -472,24 +469,9 @@ def _number(name: str, value: Any) -> bool | int | float:
     return value
 
 
-def races(
-    k: SnapFunction,
-    *args: object,
-    blocks: int | tuple[int, ...],
-    seeds: object = 8,
-    seconds: float | None = None,
-    progress: bool | None = None,
-    **keywords: object,
-) -> list:
-    """Data races that runs of the synchronized kernel show, on copies of the arrays.
-
-    `seeds`: how many orders, or which.  `seconds`: when to stop looking; what was seen until then is returned, with a
-    warning.  `progress`: whether a line on standard error says how far it is; None where that is a terminal.  Ctrl-C
-    raises `snap.Stopped`, whose `found` has the races so far.
-    """
-    from snap.host.launch import races as find
-
-    if not isinstance(k, SnapFunction) or not k.is_kernel:
+def races(k: SnapFunction, *args: object, blocks: int | tuple[int, ...], **options: Any) -> list[Race]:
+    """Call `k.races(...)`, which has this name now."""
+    if not isinstance(k, SnapFunction):
         raise TypeError("snap.races takes a kernel and its arguments")
-    compiled, rest = k.split_arguments(args, keywords)
-    return find(compiled, rest, blocks, seeds, seconds, progress)
+    renamed("snap.races(k, ...)", "k.races(...)")
+    return k.races(*args, blocks=blocks, **options)

@@ -4,7 +4,7 @@ Input: a task, and a store of bytes by key (the runtime's cache, which the task 
 found for the same contents before, or None.  Invariant: the key holds everything that decides a proof: the program with
 all that it calls and the places in its text, `where=` with the names that it takes from outside, the constants, the
 properties, the number of steps, the files of Snap that decide, and the solvers.  What cannot be read back is as if it
-were not there.  Non-goals: who may write to the store: it belongs to the user alone (host/cache.py).
+were not there.  Non-goals: who may write to the store: it belongs to the user alone (host/compile/cache.py).
 """
 
 from __future__ import annotations

@@ -2,7 +2,10 @@
 
 Input: a `Definition` (tree, captured names, requirements).  Output: an `ir.Function`.  Invariant: after it passes, no
 later stage refuses the program, but for what cannot be synchronized: that is decided when a function is defined, too,
-by the passes of sync/ up to `plan` (docs/system.md, "Decisions").
+by the passes of sync/ up to `choose barriers` (docs/system.md, "Decisions").  Non-goals: synchronization.
+
+A function that applies a rule of the type system has the rule above it, as a judgement with the paper's name where the
+paper has it (`# T-Group: premises => conclusion`); docs/rules.md lists them and explains the notation.
 """
 
 from __future__ import annotations
@@ -10,14 +13,32 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from snap._compiler.check.core.state import Elaboration
+from snap._compiler.check.functions import calls
 from snap._compiler.check.functions.function import instantiate
 from snap._compiler.check.functions.signatures import constexpr_names, required
+from snap._compiler.check.operations import (
+    atomics,
+    boxes,
+    expressions,
+    fragments,
+    hints,
+    intrinsics,
+    printing,
+    pure,
+    tensor,
+    unsafe,
+)
+from snap._compiler.check.statements import control, lowering, scopes, stages, stores
 from snap._compiler.frontend.definition import Definition
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.depth import uncollected
 from snap.diag.error import Diagnostic, SnapError
 
-__all__ = ["check", "constexpr_names", "required"]
+__all__ = ["RULES", "check", "constexpr_names", "required"]
+
+# Modules whose functions register themselves for classes of the tree and words of the language (core/dispatch.py).
+OPERATIONS = (atomics, boxes, expressions, fragments, hints, intrinsics, printing, pure, tensor, unsafe)
+RULES = (*OPERATIONS, calls, control, lowering, scopes, stages, stores)
 
 
 def check(definition: Definition, constexprs: Mapping[str, object] | None = None) -> ir.Function:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from snap._compiler.frontend.inlined import WrittenCall
 from snap._compiler.frontend.tree import Function
@@ -58,7 +59,7 @@ class Definition:
     kernel: bool
     requires: Requires
     names: Mapping[str, object]
-    made: dict[object, object] = field(default_factory=dict)
+    made: dict[object, Any] = field(default_factory=dict)
     written: tuple[WrittenCall, ...] = ()
 
 

@@ -204,9 +204,7 @@ class _Writer:
                 piece := self.piece(call)
             ):
                 return self.given(piece, call, s)
-            case tree.For(iterable=tree.Call() as call) | tree.With(call=tree.Call() as call) if piece := self.piece(
-                call
-            ):
+            case tree.For(iterable=tree.Call() as call) | tree.With(call, bare=False) if piece := self.piece(call):
                 return self.around(piece, call, s)
             case _:
                 return (with_bodies(s, self.body),)

@@ -301,7 +301,9 @@ class StatementParser(ExpressionParser):
 
     def _with(self, node: ast.With, items: list[ast.withitem]) -> list[tree.Stmt]:
         item, *rest = items
-        call = self.expression(item.context_expr)
+        opened = self.expression(item.context_expr)
+        bare = not isinstance(opened, tree.Call)
+        call = opened if isinstance(opened, tree.Call) else tree.Call(opened, (), (), span=opened.span)
         name: str | None = None
         name_span: Span | None = None
         names: tuple[tuple[str, Span], ...] = ()
@@ -311,7 +313,7 @@ class StatementParser(ExpressionParser):
             case ast.Name(id=name):
                 name_span = self.spans(item.optional_vars)
             case ast.Tuple(elts=several) if (
-                _calls(call, "each") or _calls(call, "partition") or self._inlines(call)
+                _calls(opened, "each") or _calls(opened, "partition") or self._inlines(opened)
             ) and all(isinstance(i, ast.Name) for i in several):
                 names = self._names(several)
             case other:
@@ -327,7 +329,7 @@ class StatementParser(ExpressionParser):
             head = self.locator.through_colon(node, last)
         else:
             head = call.span.to(self.spans(last))
-        return [tree.With(call, name, body, name_span, head, names, span=self.spans(node))]
+        return [tree.With(call, name, body, name_span, head, names, bare=bare, span=self.spans(node))]
 
     def _match(self, node: ast.Match, span: Span) -> list[tree.Stmt]:
         subject = self.expression(node.subject)

@@ -76,9 +76,9 @@ def statement(s: tree.Stmt, expansions: Expansions) -> Iterator[str]:
         case tree.For(name, iterable, inner, names=names):
             yield f"for {', '.join(n for n, _ in names) or _name(name)} in {expression(iterable)}:"
             yield from body(inner, expansions)
-        case tree.With(call, name, inner, names=names):
+        case tree.With(call, name, inner, names=names, bare=bare):
             given = name if name is not None else f"({', '.join(n for n, _ in names)})" if names else ""
-            yield f"with {expression(call)}{f' as {given}' if given else ''}:"
+            yield f"with {expression(call.function if bare else call)}{f' as {given}' if given else ''}:"
             yield from body(inner, expansions)
         case tree.Match(subject, cases):
             yield f"match {expression(subject)}:"

@@ -244,15 +244,17 @@ class For:
 class With:
     """One item: `with a, b:` arrives nested.  `head` is the span of the item.  names: of `as (i, j)`, with their
     places; `name` is None then.  form: the short form that this is part of, "" where it was written as it stands.
+    bare: what is opened is no call, and `call` is one of it without arguments, so that the checker can refuse it.
     """
 
-    call: Expr
+    call: Call
     name: str | None
     body: Body
     name_span: Span | None = field(compare=False)
     head: Span = field(compare=False)
     names: tuple[tuple[str, Span], ...] = ()
     form: str = ""
+    bare: bool = False
     span: Span = field(compare=False, kw_only=True)
 
 
@@ -418,7 +420,9 @@ def holding(node: Any) -> tuple[str, ...]:
 
 def _holding(kind: Any) -> tuple[str, ...]:
     written = kind.__annotations__
-    return tuple(name for name in kind._declared if re.search(r"\b(Expr|Body|MatchCase|Parameter)\b", written[name]))
+    return tuple(
+        name for name in kind._declared if re.search(r"\b(Expr|Call|Body|MatchCase|Parameter)\b", written[name])
+    )
 
 
 def walk(root: Any) -> Iterator[Any]:

@@ -1,9 +1,9 @@
-"""As gemm_kernels.py, for floats of 8 bits whose products are added up in f32.
+"""As kernels.py, for floats of 8 bits whose products are added up in f32.
 
 Input:      kinds of floats, sizes of tiles; at a launch, A of M x K and B of N x K, with rows of whole 16 bytes
 Output:     a kernel: C = activation(A @ B.T * scales + bias)
 Invariant:  any extents; the sums of each 128 products are added in f32: the tensor cores add with fewer bits
-Non-goals:  sums as the tensor cores add them up, for which tiles may be larger (gemm_kernels.py)
+Non-goals:  sums as the tensor cores add them up, for which tiles may be larger (kernels.py)
 
 Two warpgroups have a half of a tile each, its rows, or its columns where it has 64 rows.  While one adds its sums, the
 tensor cores have nothing but the other one's products.  Were both to add at the same time, they would have none: they
@@ -26,7 +26,7 @@ from snap import *
 from snap._compiler.ir.types import F32, U8
 from snap.lib._calls.arrays import MAX_SIDE
 from snap.lib._calls.operators import element, scalar
-from snap.lib._gemm.body import in_bands
+from snap.lib._gemm.body import PLAIN, Epilogue, in_bands
 from snap.lib._gemm.parts import Scaling, completing, depth_of, promoting
 
 DEPTH = depth_of(U8)  # of k in a stage
@@ -36,10 +36,10 @@ WITH_TILES, LEAVING = 226 * 1024, 2  # bytes for stages and for tiles that leave
 WIDEST = 192  # columns of a warpgroup whose sums there is room for twice
 
 
-def of_tiles(THREADS, HIGH, WIDE, body, out_type, scaled, bias_type):
+def of_tiles(THREADS, HIGH, WIDE, body, out_type, epilogue):
     """The kernel that runs `body`, for tiles of HIGH rows and WIDE columns."""
-    E, O, V, F = element(U8), element(out_type), element(bias_type or U8), element(F32 if scaled else U8)
-    BIASED, SCALED, ROWS = bias_type is not None, scaled is not None, scaled == Scaling.ROWS
+    BIASED, SCALED, ROWS = epilogue.bias_type is not None, epilogue.scaled is not None, epilogue.scaled == Scaling.ROWS
+    E, O, V, F = element(U8), element(out_type), element(epilogue.bias_type or U8), element(F32 if SCALED else U8)
 
     @kernel(
         threads=THREADS,
@@ -75,8 +75,8 @@ def of_tiles(THREADS, HIGH, WIDE, body, out_type, scaled, bias_type):
 
 
 @functools.cache
-def promoted_kernel(kind, out_type, scaled, BM=128, BN=192, BAND=8, bias_type=None, activation=None):
-    """kind: of A's and B's floats; scaled: see gemm_parts.py.  Arrays that are not used (a bias, scales) may be any."""
+def promoted_kernel(kind, out_type, BM=128, BN=192, BAND=8, epilogue: Epilogue = PLAIN):
+    """kind: of A's and B's floats; scaled: see parts.py.  Arrays that are not used (a bias, scales) may be any."""
     E, O = element(U8), element(out_type)
     OWN = BN if BM == 128 else BN // 2  # columns of a warpgroup
     BELOW, BESIDE = (64, 0) if BM == 128 else (0, OWN)  # where the second half begins
@@ -85,7 +85,7 @@ def promoted_kernel(kind, out_type, scaled, BM=128, BN=192, BAND=8, bias_type=No
     WIDE = math.gcd(OWN, 128 // scalar(out_type).bytes)  # columns that leave at a time
     SWIZZLE = WIDE * scalar(out_type).bytes
     multiply, add = promoting(BM, BN, OWN, kind, PARTS)
-    complete = completing(SUMS, OWN, U8, scaled, bias_type, activation)
+    complete = completing(SUMS, OWN, U8, epilogue)
 
     @inline
     def body(A, B, C, bias, a_scale, b_scale, M, N, K):
@@ -136,18 +136,18 @@ def promoted_kernel(kind, out_type, scaled, BM=128, BN=192, BAND=8, bias_type=No
                         with store(c), each(warpgroup, C, disjoint=C):
                             async_copy(C, c, at=(m0 + BELOW, n0 + BESIDE + WIDE * q))
 
-    return of_tiles(512, BM, BN, body, out_type, scaled, bias_type)
+    return of_tiles(512, BM, BN, body, out_type, epilogue)
 
 
 @functools.cache
-def halves_kernel(kind, out_type, scaled, BM=128, BN=224, BAND=8, bias_type=None, activation=None):
+def halves_kernel(kind, out_type, BM=128, BN=224, BAND=8, epilogue: Epilogue = PLAIN):
     """As promoted_kernel, for tiles of 128 rows."""
     E, O = element(U8), element(out_type)
     SUMS, CUT, FEW = BN // 2, BN // 2, BN // 4  # sums of a thread; columns of a half, and sums of it
     WIDE = math.gcd(BN, 128 // scalar(out_type).bytes)  # columns that leave at a time
     SWIZZLE = WIDE * scalar(out_type).bytes
     STAGES = min(MOST_STAGES, (WITH_TILES - 2 * LEAVING * 64 * SWIZZLE) // ((BM + BN) * DEPTH))
-    complete = completing(SUMS, BN, U8, scaled, bias_type, activation)
+    complete = completing(SUMS, BN, U8, epilogue)
 
     @device(warpgroup)
     def multiply(
@@ -196,4 +196,4 @@ def halves_kernel(kind, out_type, scaled, BM=128, BN=224, BAND=8, bias_type=None
                         store_acc(c[w], acc, first=WIDE * q)
                         async_copy(C, c[w], at=(m0 + 64 * w, n0 + WIDE * q))
 
-    return of_tiles(384, BM, BN, body, out_type, scaled, bias_type)
+    return of_tiles(384, BM, BN, body, out_type, epilogue)

@@ -4,7 +4,7 @@ belongs to.
 Input:      element types, the layouts of operands, sizes of tiles
 Output:     device functions and inlined functions, which the kernels call
 Invariant:  a sum is scaled, gets its bias and goes through the activation in f32, and is rounded once
-Non-goals:  which team computes which tile, and how its operands are loaded (gemm_body.py)
+Non-goals:  which team computes which tile, and how its operands are loaded (body.py)
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from snap._compiler.ir.types import F32, U8
 from snap._compiler.ir.word import Word
 from snap.lib._calls.arrays import MAX_SIDE
 from snap.lib._calls.operators import element
-from snap.lib._gemm.body import depth_of
+from snap.lib._gemm.body import depth_of, load_b, load_tile
+from snap.record import replace
 
 
 class Scaling(Word):
@@ -137,16 +138,33 @@ def fragment(g, x, a, panel, quad, place):
             x[4 * s + e] = a[panel, 8 * s + e / 2 * 4 + quad, place ^ e % 2 * 4]
 
 
+@inline
+def through_registers(g, compute, load, acc, x, A_slots, B_slots, A, B, m0, n0, at, begins, u, quad, place):
+    """Multiply a step of k of an A of f32 that lies across k: threads read its fragments from shared memory into `x`.
+    begins: the step sets the sums instead of adding to them.
+    """
+    with stage(A_slots) as a:
+        with load(a):
+            load_tile(g, a, A, False, m0, at)
+        with compute(a):
+            fragment(g, x, a, u, quad, place)
+    with stage(B_slots) as b:
+        with load(b):
+            load_b(g, b, B, n0, at, 0)
+        with compute(b), each(warpgroup):
+            wgmma(acc, x, b, zero=begins)
+
+
 # ---- sums -----------------------------------------------------------------------------------------------------------
 
 
 @functools.cache
-def scaling(SUMS, type, scaled):
+def scaling(SUMS, type, epilogue):
     """scale(acc, scales of a, scales of b, row, rows, first, columns): the sums of a warp's threads, products of floats
-    of 8 bits, times what these stand for.  scaled: a `Scaling`, or None; columns of `b` count from `first` on.
+    of 8 bits, times what these stand for.  Columns of `b` count from `first` on.
     Their numbers are loaded as `finishing` loads a bias.
     """
-    F, WHOLE, LOADS = element(F32 if scaled else type), scaled == Scaling.TENSOR, -(-SUMS // 32)
+    F, WHOLE, LOADS = element(F32 if epilogue.scaled else type), epilogue.scaled == Scaling.TENSOR, -(-SUMS // 32)
 
     @device(warp)
     def scale(
@@ -183,14 +201,15 @@ def scaling(SUMS, type, scaled):
 
 
 @functools.cache
-def finishing(SUMS, COLUMNS, type, bias_type, activation):
+def finishing(SUMS, COLUMNS, type, epilogue):
     """finish(acc, bias, first, columns): the bias of columns `first` and so on is added to the first sums of a warp's
     threads, those of COLUMNS columns, and they go through the activation.  Lane 4r + q has columns 8j + 2q and
     8j + 2q + 1 of two rows.  It loads the numbers of every eighth j, from r on, and gets the others from the lanes that
     loaded them: beside the sums there are no registers for all of them, and a thread that loads them one after the
     other waits for memory again and again.
     """
-    V, BIASED, active = element(bias_type or type), bias_type is not None, activation_function(activation)
+    V, BIASED = element(epilogue.bias_type or type), epilogue.bias_type is not None
+    active = activation_function(epilogue.activation)
     LOADS = -(-COLUMNS // 64)
 
     @device(warp)
@@ -215,14 +234,14 @@ def finishing(SUMS, COLUMNS, type, bias_type, activation):
 
 
 @functools.cache
-def completing(SUMS, COLUMNS, type, scaled, bias_type, activation):
+def completing(SUMS, COLUMNS, type, epilogue):
     """complete(acc, scales of a, scales of b, bias, row, rows, first, columns): a warp's sums are scaled, where there
     are scales, and finished.
     """
-    F, V, SCALED = element(F32 if scaled else type), element(bias_type or type), scaled is not None
-    FINISHED = bias_type is not None or activation is not None
-    scale = scaling(SUMS, type, scaled) if SCALED else None
-    finish = finishing(SUMS, COLUMNS, type, bias_type, activation) if FINISHED else None
+    SCALED, FINISHED = epilogue.scaled is not None, replace(epilogue, scaled=None).completes
+    F, V = element(F32 if SCALED else type), element(epilogue.bias_type or type)
+    scale = scaling(SUMS, type, epilogue) if SCALED else None
+    finish = finishing(SUMS, COLUMNS, type, epilogue) if FINISHED else None
 
     @device(warp)
     def complete(
@@ -261,6 +280,27 @@ def fill(g, boxes, box, acc, q, quad, place, TURNED=False):
                 even_sum: float = acc[g.WIDE // 2 * q + 4 * c + 2 * h]
                 odd_sum: float = acc[g.WIDE // 2 * q + 4 * c + 2 * h + 1]
                 boxes[box, place + 8 * h, 8 * c + 2 * quad + int(odd)] = odd_sum if odd else even_sum
+
+
+@inline
+def leave_at_once(g, to, boxes, rank, unit, acc, quad, place, top, side):
+    """All 64 rows of a warpgroup are put into boxes, which its warps then send."""
+    for q in unroll(range(g.BN // g.WIDE)):
+        fill(g, boxes, (rank, unit, q), acc, q, quad, place)
+    with each(warp, to, disjoint=to) as v:
+        for q in range(v, g.BN // g.WIDE, 4):
+            async_copy(to, boxes[rank, unit, q], at=(top, side + g.WIDE * q))
+
+
+@inline
+def leave_box(g, to, boxes, rank, unit, matrix, top, side):
+    """A box is sent to the result, or to one of several, or is added to it."""
+    if g.BATCH:
+        async_copy(to, boxes[rank, unit, 0], at=(matrix, top, side))
+    elif g.ADDED:
+        async_reduce(to, boxes[rank, unit, 0], at=(top, side), op="add")
+    else:
+        async_copy(to, boxes[rank, unit, 0], at=(top, side))
 
 
 @inline

@@ -192,7 +192,7 @@ def given(s: ir.Stmt, uid: int) -> tuple | None:
 COMPUTING = (ir.Declare, ir.Assign, ir.If, ir.For, ir.While, ir.Break, ir.Continue, ir.Return)
 
 
-def _only_computes(f: ir.Function | synced.Function, args: tuple) -> bool:
+def _only_computes(f: ir.AnyFunction, args: tuple) -> bool:
     """Whether a call's result depends on its arguments and on memory that nobody writes, whoever makes it."""
     if any(isinstance(a, ir.ArrayRef) or isinstance(a, ir.MemView) and not a.obj.const for a in args):
         return False

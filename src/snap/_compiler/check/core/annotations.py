@@ -11,10 +11,11 @@ import difflib
 
 from snap._compiler.check.core import convert
 from snap._compiler.check.core.bindings import Constant
+from snap._compiler.check.core.dispatch import expression
 from snap._compiler.check.core.names import as_number, as_type, resolve
 from snap._compiler.check.core.outside import describe_object, type_in_place_of
+from snap._compiler.check.core.scalars import scalar
 from snap._compiler.check.core.state import Abort, Checker, Want
-from snap._compiler.check.operations.expressions import expression, scalar
 from snap._compiler.frontend import tree
 from snap._compiler.frontend.printer import expression as expression_text
 from snap._compiler.ir import nodes as ir
@@ -52,6 +53,11 @@ class Spec:
     lag: int | None = None
     extent: ir.Expr | None = None  # of a shared array, the first one, where a launch decides it
     part: tuple[str, int] | None = None  # of copies: `block[n]`, n neighbours, or `every=n`, every n-th block
+
+    @property
+    def elem(self) -> Element:
+        """The type of one element: of an array, its elements'."""
+        return self.type.elem if isinstance(self.type, Array) else self.type
 
 
 def privilege_of(c: Checker, e: tree.Expr) -> Privilege | None:
@@ -125,7 +131,7 @@ def constant_int(c: Checker, e: tree.Expr, what: str, help: str = "") -> int:
         raise c.type_error(
             f"{what} must be an integer", e.span, help="write a whole number; `//` divides without a fraction"
         )
-    return value.value
+    return int(value.value)
 
 
 def size_of_dimension(c: Checker, e: tree.Expr, help: str = "") -> int:
@@ -276,8 +282,16 @@ def _shared(c: Checker, arg: tree.Expr, options: dict[str, tree.Expr], span: Spa
             upto.span,
             help="leave `upto=` out, and declare the largest size that is needed",
         )
-    shared = {"space": Space.SHARED, "swizzle": swizzle, "spread": spread, "extent": extent, "part": part}
-    return Spec(SpecKind.SHARED, inner.type, const=inner.const, **shared)
+    return Spec(
+        SpecKind.SHARED,
+        inner.type,
+        const=inner.const,
+        space=Space.SHARED,
+        swizzle=swizzle,
+        spread=spread,
+        extent=extent,
+        part=part,
+    )
 
 
 def _is_block(c: Checker, e: tree.Expr) -> bool:
@@ -319,7 +333,7 @@ def _at_launch(c: Checker, arg: tree.Expr, upto: tree.Expr) -> tuple[ir.Expr | N
     if not isinstance(arg, tree.Subscript):
         raise c.type_error("`upto=` bounds the first extent of an array", upto.span, help=_UPTO)
     extent = expression(c, arg.index[0], Want(c.privilege, "is decided once for a launch"))
-    if not extent.type.is_integer:
+    if not convert.is_integer(extent):
         raise c.type_error(
             "the size of an array must be an integer", arg.index[0].span, help=f"cast it, `int(...)`; {_UPTO}"
         )
@@ -452,7 +466,7 @@ def _dimension(c: Checker, e: tree.Expr) -> ir.Expr:
         )
     finally:
         c.no_calls = held
-    if not isinstance(value.type, Scalar) or not value.type.is_integer:
+    if not convert.is_integer(value):
         raise c.type_error(
             "a dimension is an integer",
             e.span,

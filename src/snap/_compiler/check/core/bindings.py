@@ -92,7 +92,7 @@ class Pipeline:
 
     @property
     def depth(self) -> int:
-        return self.memory.shape[0].value
+        return self.memory.handle.obj.depth
 
 
 @dataclass(slots=True, eq=False)
@@ -147,6 +147,19 @@ class RoleName:
     sizes: tuple[int, ...]
     number: int
     span: Span
+
+
+def declared_at(binding: Binding) -> Span | None:
+    """The place of a declaration, where the error for a use after its scope can point to it."""
+    match binding:
+        case Variable(var):
+            return var.span
+        case Memory(handle):
+            return handle.span
+        case RoleName(span=span):
+            return span
+        case _:
+            return None
 
 
 Binding = Variable | Constant | IndexFunction | Memory | Pipeline | RoleName | Poison

@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.integers import COMPARISONS, exact, fits, wrap
-from snap._compiler.ir.types import BF16, BOOL, F16, F32, F64, I32, I64, INT, TRUTH, U64, Scalar
+from snap._compiler.ir.types import BF16, BOOL, F16, F32, F64, I32, I64, INT, TRUTH, U64, Scalar, scalar_of
 from snap.diag.span import Span
 from snap.record import replace
 
@@ -22,11 +22,18 @@ def literal(value: int | float | bool, span: Span) -> ir.Const | None:
     if isinstance(value, bool):
         return ir.Const(value, BOOL, span=span)
     if isinstance(value, int):
-        for type in (I32, I64, U64):
-            if fits(value, type):
-                return ir.Const(value, type, weak=True, span=span)
-        return None
+        type = _narrowest(value)
+        return None if type is None else ir.Const(value, type, weak=True, span=span)
     return ir.Const(float(value), F32, weak=True, span=span)
+
+
+def _narrowest(value: int) -> Scalar | None:
+    return next((type for type in (I32, I64, U64) if fits(value, type)), None)
+
+
+def is_integer(value: ir.Expr) -> bool:
+    """Decide whether a value is one integer: no float, no bool, no vector."""
+    return isinstance(value.type, Scalar) and value.type.is_integer
 
 
 PRECISION = {
@@ -84,13 +91,12 @@ def extreme(name: str, values: list[int | float]) -> int | float:
 
 
 def cast(value: ir.Expr, type: Scalar, span: Span | None = None) -> ir.Expr:
-    weak, number = is_weak(value), isinstance(value, ir.Const)
-    if weak and not number:
-        return _taking(value, type)
+    weak = is_weak(value)
     if not weak and (value.type is type or value.type == type):  # mostly the very same
         return value
-    span = span or value.span
-    return constant(value.value, type, span, source=value.type) if number else ir.Cast(value, type, span=span)
+    if isinstance(value, ir.Const):
+        return constant(value.value, type, span or value.span, source=value.type)
+    return _taking(value, type) if weak else ir.Cast(value, type, span=span or value.span)
 
 
 # ---- literals: a number takes the type of what it meets, and so does a choice between numbers
@@ -112,20 +118,25 @@ def numbers(value: ir.Expr) -> list[ir.Const]:
             return [*numbers(then), *numbers(other)]
         case ir.Math(args=args):
             return [number for arg in args for number in numbers(arg)]
-    return [value]
+        case ir.Const():
+            return [value]
+        case _:
+            raise TypeError(f"{value} is not weak")
 
 
-def _taking(value: ir.Select | ir.Math, type: Scalar) -> ir.Expr:
-    """A choice between literals with the type that it meets."""
-    if isinstance(value, ir.Select):
-        return replace(value, then=cast(value.then, type), other=cast(value.other, type), type=type)
-    if (
-        type.is_float
-        or type.is_integer
-        and all(number.type.is_integer and fits(int(number.value), type) for number in numbers(value))
-    ):
-        return replace(value, args=tuple(cast(arg, type) for arg in value.args), type=type)
-    return ir.Cast(_taking(value, value.type), type, span=value.span)  # which is the least changes where numbers wrap
+def _taking(value: ir.Expr, type: Scalar) -> ir.Expr:
+    """Give a choice between literals the type that it meets."""
+    match value:
+        case ir.Select(_, then, other):
+            return replace(value, then=cast(then, type), other=cast(other, type), type=type)
+        case ir.Math(args=args) if (
+            type.is_float
+            or type.is_integer
+            and all(number.type.is_integer and fits(int(number.value), type) for number in numbers(value))
+        ):
+            return replace(value, args=tuple(cast(arg, type) for arg in args), type=type)
+    own = scalar_of(value.type)  # which is the least changes where numbers wrap
+    return ir.Cast(_taking(value, own), type, span=value.span)
 
 
 def weakly(value: ir.Expr, type: Scalar) -> ir.Expr:
@@ -136,20 +147,26 @@ def weakly(value: ir.Expr, type: Scalar) -> ir.Expr:
             return replace(value, then=again(then), other=again(other), type=type)
         case ir.Math(args=args):
             return replace(value, args=tuple(map(again, args)), type=type)
-    return constant(value.value, type, value.span, True)
+        case ir.Const(number):
+            return constant(number, type, value.span, True)
+        case _:
+            raise TypeError(f"{value} is not weak")
 
 
-def _negated(op: str, value: ir.Select | ir.Math, span: Span) -> ir.Expr:
-    """`-` and `~` of a choice between literals: the choice between theirs."""
-    if isinstance(value, ir.Select):
-        then, other = unary(op, value.then, span), unary(op, value.other, span)
-        type = common_type(then, other)
-        return ir.Select(value.cond, weakly(then, type), weakly(other, type), type, span=span)
-    args = [unary(op, arg, span) for arg in value.args]
-    type = common_type(*args)
-    return ir.Math(
-        {"min": "max", "max": "min"}[value.op], tuple(weakly(arg, type) for arg in args), type, value.fast, span=span
-    )
+def _negated(op: str, value: ir.Expr, span: Span) -> ir.Expr:
+    """Push `-` or `~` into a choice between literals: the choice between theirs."""
+    match value:
+        case ir.Select(cond, then, other):
+            then, other = unary(op, then, span), unary(op, other, span)
+            type = accepted(then, other)
+            return ir.Select(cond, weakly(then, type), weakly(other, type), type, span=span)
+        case ir.Math(name, args):
+            args = tuple(unary(op, arg, span) for arg in args)
+            type = accepted(*args)
+            opposite = {"min": "max", "max": "min"}[name]
+            return ir.Math(opposite, tuple(weakly(arg, type) for arg in args), type, value.fast, span=span)
+        case _:
+            raise TypeError(f"{value} is not weak")
 
 
 # ---- C's conversions
@@ -164,7 +181,7 @@ def common_type(left: ir.Expr, right: ir.Expr) -> Scalar | None:
     """C's usual arithmetic conversions; a literal takes the other's type.  None: f16 with bf16, which have no common
     type.
     """
-    a, b = left.type, right.type
+    a, b = scalar_of(left.type), scalar_of(right.type)
     weak = is_weak(left)
     if weak != is_weak(right):
         return _meet_literal(left, b) if weak else _meet_literal(right, a)
@@ -173,6 +190,14 @@ def common_type(left: ir.Expr, right: ir.Expr) -> Scalar | None:
             return None
         return max((t for t in (a, b) if t.is_float), key=lambda t: t.bits)
     return _wider(promoted(a), promoted(b))
+
+
+def accepted(left: ir.Expr, right: ir.Expr) -> Scalar:
+    """The common type of operands of which the caller knows that they have one."""
+    type = common_type(left, right)
+    if type is None:
+        raise TypeError(f"`{left.type}` and `{right.type}` have no common type")
+    return type
 
 
 def _wider(a: Scalar, b: Scalar) -> Scalar:
@@ -189,11 +214,11 @@ def _meet_literal(value: ir.Expr, other: Scalar) -> Scalar:
     """
     if other.is_float:
         return other
-    if value.type.is_float:
+    if scalar_of(value.type).is_float:
         return F32
     type = other = promoted(other)
     for number in (int(number.value) for number in numbers(value)):
-        type = type if fits(number, other) else _wider(type, literal(number, value.span).type)
+        type = type if fits(number, other) else _wider(type, _narrowest(number) or type)
     return type
 
 
@@ -201,7 +226,7 @@ def implicit(value: ir.Expr, type: Scalar) -> bool:
     """Whether `value` converts to `type` without a cast being written: nothing that drops a fraction or precision in
     silence.
     """
-    have = value.type
+    have = scalar_of(value.type)
     if have == type or not have.is_float:
         return True
     if not type.is_float:
@@ -215,8 +240,8 @@ def fold_binary(op: str, left: ir.Const, right: ir.Const, type: Scalar, span: Sp
     a, b = left.value, right.value
     try:
         if type.is_float:
-            result = {"+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b, "/": lambda: a / b}[op]()
-            return ir.Const(result if weak else round_float(result, type), type, weak, span=span)
+            number = {"+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b, "/": lambda: a / b}[op]()
+            return ir.Const(number if weak else round_float(number, type), type, weak, span=span)
     except (ZeroDivisionError, OverflowError, KeyError):
         return None
     result = exact(op, int(a), int(b), type.bits)
@@ -231,20 +256,16 @@ def fold_binary(op: str, left: ir.Const, right: ir.Const, type: Scalar, span: Sp
 
 def binary(op: str, left: ir.Expr, right: ir.Expr, span: Span) -> ir.Expr:
     """Arithmetic on operands whose types the caller has accepted."""
-    constants = isinstance(left, ir.Const) and isinstance(right, ir.Const)
+    weak = isinstance(left, ir.Const) and isinstance(right, ir.Const) and left.weak and right.weak
     if op in ("<<", ">>"):
-        weak = constants and is_weak(left) and is_weak(right)
-        type = left.type if weak else promoted(left.type)
-        left = left if weak else cast(left, type)
-        right = right if weak else cast(right, promoted(right.type))
+        type, of_right = scalar_of(left.type), scalar_of(right.type)
+        if not weak:
+            type, of_right = promoted(type), promoted(of_right)
     else:
-        type = common_type(left, right)
-        weak = constants and is_weak(left) and is_weak(right)
-        if weak:
-            left, right = constant(left.value, type, left.span, True), constant(right.value, type, right.span, True)
-        else:
-            left, right = cast(left, type), cast(right, type)
-    if constants:
+        type = of_right = accepted(left, right)
+    seen_as = weakly if weak else cast
+    left, right = seen_as(left, type), seen_as(right, of_right)
+    if isinstance(left, ir.Const) and isinstance(right, ir.Const):
         folded = fold_binary(op, left, right, type, span)
         if folded is not None:
             return folded
@@ -253,16 +274,14 @@ def binary(op: str, left: ir.Expr, right: ir.Expr, span: Span) -> ir.Expr:
 
 def exactly(value: ir.Expr, by: int, span: Span) -> ir.Expr:
     """An integer divided by what must divide it (see `ir.Binary`)."""
+    type = scalar_of(value.type)
     if isinstance(value, ir.Const) and value.value % by == 0:
-        return ir.Const(value.value // by, value.type, span=span)
-    return ir.Binary("/", value, ir.Const(by, value.type, span=span), value.type, exact=True, span=span)
+        return ir.Const(value.value // by, type, span=span)
+    return ir.Binary("/", value, ir.Const(by, type, span=span), type, exact=True, span=span)
 
 
 def compare(op: str, left: ir.Expr, right: ir.Expr, span: Span) -> ir.Expr:
-    if left.type == right.type == BOOL:
-        type = BOOL
-    else:
-        type = common_type(left, right)
+    type = BOOL if left.type == right.type == BOOL else accepted(left, right)
     left, right = cast(left, type), cast(right, type)
     if isinstance(left, ir.Const) and isinstance(right, ir.Const):
         return ir.Const(COMPARISONS[op](left.value, right.value), BOOL, span=span)
@@ -277,7 +296,7 @@ def _denied(value: ir.Expr, span: Span) -> ir.Expr:
     match value:
         case ir.Const():
             return ir.Const(not value.value, BOOL, span=span)
-        case ir.Compare(op, left, right) if left.type.is_integer:
+        case ir.Compare(op, left, right) if is_integer(left):
             return ir.Compare(_OPPOSITE[op], left, right, BOOL, span=value.span)
         case ir.Logical(op, left, right):
             other = "or" if op == "and" else "and"
@@ -300,7 +319,7 @@ def unary(op: str, value: ir.Expr, span: Span) -> ir.Expr:
         return shrunk or ir.Const(wrap(int(result), type), type, value.weak, span=span)
     if is_weak(value):
         return _negated(op, value, span)
-    type = promoted(value.type)
+    type = promoted(scalar_of(value.type))
     return ir.Unary(op, cast(value, type), type, span=span)
 
 
@@ -311,4 +330,4 @@ def same(value: ir.Const, number: int | float) -> bool:
 
 def settled(e: ir.Expr) -> ir.Expr:
     """A number whose type was still open gets the one it has; anything else stays as it is."""
-    return cast(e, e.type) if is_weak(e) else e
+    return cast(e, scalar_of(e.type)) if is_weak(e) else e

@@ -111,6 +111,19 @@ def names_for(names: int, given: int, word: str) -> str:
     return f"{names} name{'s' if names != 1 else ''}, and {given} {word}{'s' if given != 1 else ''}"
 
 
+def new_names(c: Checker, s: tree.Assign, example: str) -> tuple[tuple[str, Span], ...]:
+    """The names that an assignment gives a meaning, each a new one."""
+    names: list[tuple[str, Span]] = []
+    for e in s.target.items if isinstance(s.target, tree.Sequence) else (s.target,):
+        if not isinstance(e, tree.Name) or any(e.id == earlier for earlier, _ in names):
+            raise c.type_error("each name here must be new, and stand once", e.span, help=example)
+        if not isinstance(c.scopes[-1].get(e.id, Poison()), Poison):
+            message = f"`{e.id}` is already declared in this block"
+            raise c.type_error(message, e.span, help=f"choose another name: {example}")
+        names.append((e.id, e.span))
+    return tuple(names)
+
+
 def digits_of(names: tuple, extents: list[tree.Expr], number: tree.Expr) -> list[tuple[str, Span, tree.Expr]]:
     """A number in mixed radix, the last digit the fastest."""
     rest, digits = number, []
@@ -166,7 +179,7 @@ def memory_named(c: Checker, args: tuple[tree.Expr, ...], s: tree.With) -> dict[
         if not isinstance(c.lookup(root), (Memory, Pipeline, Poison)):
             resolve_name(c, root, e.span)  # unknown names have an error of their own
             raise c.type_error(
-                f"`{root}` is not memory, and `{s.call.function.id}` can only hand out memory",
+                f"`{root}` is not memory, and `{expression_text(s.call.function)}` can only hand out memory",
                 e.span,
                 help="name the pointers and shared arrays that are written here; what is only read needs no name",
             )
@@ -321,7 +334,7 @@ def word_node(word: str, span: Span) -> tree.Known:
     return tree.Known(WITHOUT_IMPORT.get(word) or Marker(word), word, span=span)
 
 
-def privilege_node(p: Privilege, s: tree.With) -> tree.Known:
+def privilege_node(p: Privilege, s: tree.With | FormPlace) -> tree.Known:
     return tree.Known(p, str(p), span=s.call.span)
 
 
@@ -330,7 +343,7 @@ def options_of(p: Privilege, apart: bool, s: tree.With) -> tuple[tuple[str, tree
     return (("p", privilege_node(p, s)), *((("disjoint", tree.Number(True, span=s.head)),) if apart else ()))
 
 
-def call_node(word: str, s: tree.With) -> tree.Call:
+def call_node(word: str, s: tree.With | FormPlace) -> tree.Call:
     return tree.Call(word_node(word, s.head), (), (), span=s.head)
 
 
@@ -346,7 +359,7 @@ def with_(
     return tree.With(call, name, body, None, s.head, form=expression_text(s.call), span=s.span)
 
 
-def declared_as(name: str, span: Span, p: Privilege, value: tree.Expr, s: tree.With) -> tree.Declare:
+def declared_as(name: str, span: Span, p: Privilege, value: tree.Expr, s: tree.With | FormPlace) -> tree.Declare:
     const = tree.Call(word_node("const", span), (word_node("int", span),), (), span=span)
     return tree.Declare(name, tree.Binary("@", const, privilege_node(p, s), span=span), value, span, span=s.head)
 

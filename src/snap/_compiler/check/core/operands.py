@@ -11,7 +11,7 @@ expressions.  Non-goals: which operands are evaluated at all (`and`, `or`, `if-e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TypeVar
 
 from snap._compiler.check.core import convert
 from snap._compiler.check.core.explain import read_down
@@ -25,13 +25,14 @@ from snap.diag.span import Span
 from snap.record import replace
 
 Operand = ir.Expr | ir.MemAccess | ir.Target | ir.ArrayRef | ir.MemView
+Passed = ir.Expr | ir.ArrayRef | ir.MemView  # of a call
+One = TypeVar("One", ir.Expr, ir.MemAccess, ir.Target, ir.ArrayRef, ir.MemView, Passed, Operand)
+Item = TypeVar("Item")
 
 
-def in_order(
-    c: Checker, privilege: Privilege, evaluate: Callable[[Any], Operand], items: Iterable[object]
-) -> list[Operand]:
+def in_order(c: Checker, privilege: Privilege, evaluate: Callable[[Item], One], items: Iterable[Item]) -> list[One]:
     """The operands of one operation, evaluated for a privilege."""
-    values: list[Operand] = []
+    values: list[One] = []
     for item in items:
         mark = len(c.out)
         value = evaluate(item)
@@ -41,7 +42,7 @@ def in_order(
     return values
 
 
-def kept(c: Checker, mark: int, *operands: tuple[Operand, Privilege]) -> list[Operand]:
+def kept(c: Checker, mark: int, *operands: tuple[One, Privilege]) -> list[One]:
     """Operands that were evaluated when `c.out` ended at `mark`, each with the privilege that it is evaluated for."""
     effects = c.out[mark:]
     if not effects:
@@ -52,7 +53,7 @@ def kept(c: Checker, mark: int, *operands: tuple[Operand, Privilege]) -> list[Op
     return values
 
 
-def across(c: Checker, value: Operand, privilege: Privilege, effects: list[ir.Stmt]) -> Operand:
+def across(c: Checker, value: One, privilege: Privilege, effects: list[ir.Stmt]) -> One:
     """An operand that was evaluated just now, with the value it has before these statements, which are about to
     follow.
     """
@@ -62,19 +63,20 @@ def across(c: Checker, value: Operand, privilege: Privilege, effects: list[ir.St
     return value
 
 
-def _kept(c: Checker, value: Operand, p: Privilege, effects: list[ir.Stmt], made: list[ir.Stmt]) -> Operand:
+def _kept(c: Checker, value: One, p: Privilege, effects: list[ir.Stmt], made: list[ir.Stmt]) -> One:
     part_kept = lambda part: _kept(c, part, p, effects, made)  # noqa: E731
     match value:
         case ir.ArrayRef() | ir.MemView() | ir.VarTarget():  # names for places; what lies there is another matter
             return value
-        case ir.MemAccess(_, index, _, block):
-            return replace(value, index=tuple(map(part_kept, index)), block=None if block is None else part_kept(block))
-        case ir.MemTarget(access):
-            return replace(value, access=part_kept(access))
-        case ir.ElemTarget(_, index):
-            return replace(value, index=tuple(map(part_kept, index)))
-        case ir.ComponentTarget(of):
-            return replace(value, of=part_kept(of))
+        case ir.MemAccess():
+            block = None if value.block is None else part_kept(value.block)
+            return replace(value, index=tuple(map(part_kept, value.index)), block=block)
+        case ir.MemTarget():
+            return replace(value, access=part_kept(value.access))
+        case ir.ElemTarget():
+            return replace(value, index=tuple(map(part_kept, value.index)))
+        case ir.ComponentTarget():
+            return replace(value, of=part_kept(value.of))
     # Of numbers that have no type yet, what chooses is kept.
     if convert.is_weak(value) and not isinstance(value, ir.Const):
         parts = {name: getattr(value, name) for name in ("cond", "then", "other", "args") if hasattr(value, name)}
@@ -108,6 +110,11 @@ def _copied(c: Checker, value: ir.ArrayValue, p: Privilege, made: list[ir.Stmt])
     return ir.ArrayValue(ir.ArrayRef(var, type.elem, type.shape), Array(type.elem, type.shape), span=span)
 
 
+def never_written(c: Checker, handle: ir.Handle) -> bool:
+    """A kernel's const memory; what a device function takes as const may be anything."""
+    return handle.const and c.definition.kernel
+
+
 # A call changes what it is given to write.  What hands memory to other threads, ordered atomics and unsafe text, lets
 # them change all but const.
 def may_change(c: Checker, s: ir.Stmt, part: ir.Expr) -> bool:
@@ -118,8 +125,6 @@ def may_change(c: Checker, s: ir.Stmt, part: ir.Expr) -> bool:
         case ir.Elem(array) | ir.ArrayValue(array):
             return array.var in assigned(s)
         case ir.Load(access):
-            from snap._compiler.check.memory.accesses import never_written
-
             return not never_written(c, access.handle) and (_written(s, access.view.obj) or _publishes(s))
     return False
 

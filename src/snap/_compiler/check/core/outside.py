@@ -127,8 +127,8 @@ def describe_object(found: object) -> str:
             return f"the module `{found.__name__}`"
         case _ if is_array(found):
             return "a table of constants, captured from outside"
-        case _ if as_definition(found) is not None:
-            return f"the function `{as_definition(found).tree.name}`"
+        case _ if (definition := as_definition(found)) is not None:
+            return f"the function `{definition.tree.name}`"
         case _ if isinstance(getattr(found, "missing_decorator", None), str):
             return f"a function that lacks {getattr(found, 'missing_decorator', '')}"
         case types.FunctionType():

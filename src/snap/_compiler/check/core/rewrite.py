@@ -25,16 +25,17 @@ def substitute(e: ir.Expr, replace: Callable[[ir.Var], ir.Expr | None]) -> ir.Ex
 
 def _typed_anew(e: ir.Expr) -> ir.Expr:
     """A 64-bit index widens what it enters."""
-    if not isinstance(e.type, Scalar):
+    type = e.type
+    if not isinstance(type, Scalar):
         return e
     match e:
         case ir.Binary(_, left, ir.Const(n)) if e.exact:
-            return convert.exactly(left, n, e.span)
+            return convert.exactly(left, int(n), e.span)
         case ir.Binary(op, left, right):
             return convert.binary(op, left, right, e.span)
         case ir.Unary(op, value):
             return convert.unary(op, value, e.span)
-        case ir.Cast(value, type):
+        case ir.Cast(value):
             return convert.cast(value, type, e.span)
         case ir.Compare(op, left, right):
             return convert.compare(op, left, right, e.span)

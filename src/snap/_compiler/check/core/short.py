@@ -27,8 +27,10 @@ from __future__ import annotations
 
 import functools
 
+from snap._compiler.check.core import convert
 from snap._compiler.check.core.annotations import chosen, constant_int
 from snap._compiler.check.core.bindings import Memory, Poison, RoleName, Variable
+from snap._compiler.check.core.dispatch import expression, statement
 from snap._compiler.check.core.forms import (
     FormPlace,
     all_have_roles,
@@ -46,6 +48,7 @@ from snap._compiler.check.core.forms import (
     memory_named,
     named_inside,
     names_for,
+    new_names,
     options_of,
     privilege_node,
     split_of,
@@ -55,12 +58,12 @@ from snap._compiler.check.core.forms import (
     with_,
     word_node,
 )
-from snap._compiler.check.core.known import left_by, note_value
+from snap._compiler.check.core.known import note_value
 from snap._compiler.check.core.names import word_called
+from snap._compiler.check.core.scalars import scalar
 from snap._compiler.check.core.state import Checker, ConstructKind, Want
-from snap._compiler.check.operations.expressions import expression, scalar
-from snap._compiler.check.statements.declarations import new_names
 from snap._compiler.frontend import tree
+from snap._compiler.frontend.changes import left_by
 from snap._compiler.frontend.printer import expression as expression_text
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.types import BLOCK1, Level, Privilege
@@ -86,7 +89,7 @@ def _each(c: Checker, s: tree.With, tail: bool) -> tree.Body:
         if name in memory or name != "_" and sum(name == other for other, _ in names) > 1:
             raise c.type_error(
                 f"`{name}` is {'the memory that is handed out' if name in memory else 'another index'} already",
-                span,
+                span or s.head,
                 help=f"another name for the index: `as i`; in the body `{name}` is what the unit owns"
                 if name in memory
                 else "a name for each index: `as (i, j)`",
@@ -224,7 +227,7 @@ def _product(extents: list[tree.Expr]) -> tree.Expr:
 def _kept(c: Checker, e: tree.Expr, least: int) -> tuple[tree.Expr, int | None]:
     """An extent, evaluated once, for the code as a whole; and which constant it is."""
     value = scalar(c, e, Want(c.privilege, "is one extent for all units"))
-    if not value.type.is_integer or isinstance(value, ir.Const) and value.value < least:
+    if not convert.is_integer(value) or isinstance(value, ir.Const) and value.value < least:
         found = str(value.value) if isinstance(value, ir.Const) else f"`{value.type}`"
         raise c.type_error(
             f"an extent is an integer, {least} or more, and this is {found}",
@@ -232,7 +235,7 @@ def _kept(c: Checker, e: tree.Expr, least: int) -> tuple[tree.Expr, int | None]:
             help="`shape=(rows, columns)`; a first extent that is not needed is left out, `shape=(..., columns)`",
         )
     if isinstance(value, ir.Const) or isinstance(value, ir.Read) and value.var.name not in c.assigned:
-        return e, value.value if isinstance(value, ir.Const) else None
+        return e, int(value.value) if isinstance(value, ir.Const) else None
     var = c.temp("extent", value.type, c.privilege, e.span)
     c.out.append(ir.Declare(var, value, span=e.span))
     return tree.Known(Variable(var, "an extent"), f"({expression_text(e)})", span=e.span), None
@@ -240,15 +243,16 @@ def _kept(c: Checker, e: tree.Expr, least: int) -> tuple[tree.Expr, int | None]:
 
 def _promised(c: Checker, e: tree.Expr | None, memory: dict[str, tree.Expr], s: tree.With) -> set[str]:
     """The memory whose parts are promised apart: `disjoint=C`, or several in a tuple."""
-    items = chosen(c, e)
-    for item in items:
+    promised: set[str] = set()
+    for item in chosen(c, e):
         if not isinstance(item, tree.Name) or item.id not in memory:
             raise c.type_error(
                 "`disjoint=` names memory of this `each`, which its units are promised not to meet in",
                 item.span,
                 help="`with each(thread, C, disjoint=C) as i:`",
             )
-    return {item.id for item in items}
+        promised.add(item.id)
+    return promised
 
 
 def _early_returns(body: tree.Body) -> tree.Body:
@@ -289,22 +293,22 @@ def _one(c: Checker, s: tree.With) -> tree.Body:
 # ---- indices in several dimensions ----------------------------------------------------------------------------------
 
 
-def several(c: Checker, s: tree.Assign) -> tree.Body:
+def several(c: Checker, s: tree.Assign, call: tree.Call) -> tree.Body:
     """An assignment to several names: of roles, or of a unit's indices.  It is checked here; output: what it stands
     for.
     """
-    return _roles(c, s) if is_word(c, s.value, "roles") else _ids(c, s)
+    return _roles(c, s, call) if is_word(c, call, "roles") else _ids(c, s, call)
 
 
-def _ids(c: Checker, s: tree.Assign) -> tree.Body:
+def _ids(c: Checker, s: tree.Assign, call: tree.Call) -> tree.Body:
     """`y, x = ids(thread, shape=(T, T))`: a unit's number, taken apart.  `t, w = ids(thread, warp)`: one number a
     level.
     """
-    call, given = s.value, dict(s.value.keywords)
+    given = dict(call.keywords)
     example = "`y, x = ids(thread, shape=(T, T))`, or `t, w = ids(thread, warp)`"
     if not call.args or given.keys() - {"shape"} or given and len(call.args) > 1:
         raise c.type_error("`ids` takes a level and a shape, or several levels", call.span, help=example)
-    names, at = new_names(c, s, example), FormPlace(s.span, s.value)
+    names, at = new_names(c, s, example), FormPlace(s.span, call)
     if not given:
         if len(names) != len(call.args):
             raise c.type_error(names_for(len(names), len(call.args), "level"), s.span, help=example)
@@ -327,17 +331,17 @@ def _ids(c: Checker, s: tree.Assign) -> tree.Body:
     return (tree.Block((), (unit, *declared), span=s.span),)
 
 
-def persistent(c: Checker, s: tree.For) -> tree.Body:
+def persistent(c: Checker, s: tree.For, call: tree.Call) -> tree.Body:
     """`for m, n in strided(block, shape=(A, B)):` a block begins with the tile of its own number, and goes on by as
     many tiles as there are blocks.
     """
-    call, given = s.iterable, dict(s.iterable.keywords)
+    given = dict(call.keywords)
     if len(call.args) != 1 or set(given) != {"shape"}:
         help = "`for m, n in strided(block, shape=(M / 128, N / 128)):`"
         raise c.type_error("`strided` takes a level and a shape", call.span, help=help)
     level = level_of(c, call.args[0], "strided").level
     number, count = (c.lookup(name) for name in _hidden(level))
-    if number is None or count is None:
+    if not isinstance(number, Variable) or not isinstance(count, Variable):
         raise c.type_error(
             f"only an `each` around this loop says which {level.word} this is",
             call.span,
@@ -355,17 +359,19 @@ def persistent(c: Checker, s: tree.For) -> tree.Body:
     return (tree.For(tile, trips, (*inside, *s.body), s.name_span, span=s.span),)
 
 
-def is_shaped(c: Checker, e: tree.Expr) -> bool:
-    """Whether a loop goes through several dimensions: `range(shape=(A, B))`, maybe unrolled."""
-    call = e.args[0] if word_called(c, e) == "unroll" and e.args else e
-    return word_called(c, call) == "range" and any(name == "shape" for name, _ in call.keywords)
+def shaped(c: Checker, e: tree.Expr) -> tree.Call | None:
+    """The call of a loop that goes through several dimensions: `range(shape=(A, B))`, maybe unrolled."""
+    call = e.args[0] if isinstance(e, tree.Call) and word_called(c, e) == "unroll" and e.args else e
+    if isinstance(call, tree.Call) and word_called(c, call) == "range" and "shape" in dict(call.keywords):
+        return call
+    return None
 
 
-def nested(c: Checker, s: tree.For) -> tree.Body:
+def nested(c: Checker, s: tree.For, call: tree.Call) -> tree.Body:
     """`for i, j in range(shape=(A, B)):` a loop in a loop.  The extents are evaluated once."""
     example = "`for i, j in range(shape=(m, n)):`, or `unroll(range(shape=(m, n)))`"
-    unrolled, call = (True, s.iterable.args[0]) if word_called(c, s.iterable) == "unroll" else (False, s.iterable)
-    if unrolled and (len(s.iterable.args) > 1 or s.iterable.keywords) or call.args or len(call.keywords) > 1:
+    unrolled = s.iterable if isinstance(s.iterable, tree.Call) and s.iterable is not call else None
+    if unrolled and (len(unrolled.args) > 1 or unrolled.keywords) or call.args or len(call.keywords) > 1:
         raise c.type_error("a loop over a shape takes the shape alone", s.iterable.span, help=example)
     names = s.names or ((s.name, s.name_span),)
     for k, (name, span) in enumerate(names):
@@ -409,11 +415,12 @@ def _strides(c: Checker, body: tree.Body, level: Level) -> bool:
 # ---- roles ----------------------------------------------------------------------------------------------------------
 
 
-def _roles(c: Checker, s: tree.Assign) -> tree.Body:
+def _roles(c: Checker, s: tree.Assign, call: tree.Call) -> tree.Body:
     """`compute, load = roles(256, 128, registers=(232, 40))`: names for the cases of one split.  Output: what gives the
     roles their registers.
     """
-    names, call = s.target.items, s.value
+    targets = s.target.items if isinstance(s.target, tree.Sequence) else (s.target,)
+    names = [target for target in targets if isinstance(target, tree.Name)]
     given = dict(call.keywords)
     registers = given.pop("registers", None)
     if given:
@@ -426,25 +433,23 @@ def _roles(c: Checker, s: tree.Assign) -> tree.Body:
             help="make them where the code is at `block[1]` or `cluster[1]`: in `with each(block):`",
         )
     sizes = tuple(constant_int(c, e, "the size of a role") for e in call.args)
-    if len(sizes) != len(names) or not sizes:
+    if len(sizes) != len(targets) or not sizes:
         raise c.type_error(
-            names_for(len(names), len(sizes), "size"),
+            names_for(len(targets), len(sizes), "size"),
             s.span,
             help="`compute, load = roles(256, 128)`: a number of threads for each",
         )
-    if any(not isinstance(name, tree.Name) for name in names) or len({name.id for name in names}) < len(names):
+    if len({name.id for name in names}) < len(targets):
         raise c.type_error("a role has a name of its own", s.target.span, help="`compute, load = roles(256, 128)`")
-    limits = _limits(c, registers, len(sizes))
+    limits = [()] * len(sizes) if registers is None else _limits(c, registers, len(sizes))
     cases = tuple(
         tree.MatchCase(tree.Number(k, span=e.span), limit, e.span, span=e.span)
         for k, (e, limit) in enumerate(zip(call.args, limits))
     )
     # The split is checked here, once, whatever the roles do later; where nothing is asked of it, it is left out.
-    from snap._compiler.check.statements.scopes import split_statement
-
     wrong, made = len(c.errors), len(c.out)
     split = tree.Match(subject_of(sizes, call.span), cases, call.span, part=tree.MatchPart.ROLE, span=s.span)
-    split_statement(c, split, tail=False)
+    statement(c, split, tail=False)
     if len(c.errors) == wrong:
         all_have_roles(c, s, sizes)
     if not any(limits):
@@ -454,7 +459,7 @@ def _roles(c: Checker, s: tree.Assign) -> tree.Body:
     return (split,) if any(limits) else ()
 
 
-def _limits(c: Checker, registers: tree.Expr | None, roles: int) -> list[tree.Body]:
+def _limits(c: Checker, registers: tree.Expr, roles: int) -> list[tree.Body]:
     """For each role, what gives its threads their registers."""
     numbers = chosen(c, registers)
     if not numbers:
@@ -490,4 +495,4 @@ def _role(c: Checker, s: tree.With, role: RoleName) -> tree.Body:
     return (tree.Block(made, span=s.span),)
 
 
-__all__ = ["expanded", "form_of", "is_shaped", "is_word", "nested", "persistent", "several"]
+__all__ = ["expanded", "form_of", "is_word", "nested", "persistent", "several", "shaped"]

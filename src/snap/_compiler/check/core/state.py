@@ -13,8 +13,9 @@ from operator import attrgetter
 from typing import Any
 
 from snap._compiler.analysis.syntactic import Text
-from snap._compiler.check.core.bindings import Binding, SplitBranch, Variable
+from snap._compiler.check.core.bindings import Binding, SplitBranch, Variable, declared_at
 from snap._compiler.frontend import tree
+from snap._compiler.frontend.changes import reassigned_names
 from snap._compiler.frontend.definition import Definition
 from snap._compiler.frontend.inlined import calls_around
 from snap._compiler.ir import nodes as ir
@@ -64,8 +65,8 @@ class Construct:
     kind: ConstructKind
     span: Span
     text: str
+    place: Place  # of the code inside
     branch: SplitBranch | None = None
-    place: Place | None = None  # of the code inside
     decides: tuple[ir.Expr, ...] = ()  # of a loop or `if`: what is evaluated to decide
     var: ir.Var | None = None  # of a `for`: its variable
     unrolled: bool = False  # of a `for`: it will be, if it indexes registers
@@ -156,14 +157,14 @@ class Checker:
         self.local: set[str] = set()  # names that were bound in a scope, whether it has ended or not: few of those used
         self.ended: dict[str, Span] = {}  # names of scopes that ended, for the error when they are used after all
         self.constructs: list[Construct] = [
-            Construct(ConstructKind.FUNCTION, definition.tree.head, definition.tree.name, place=place)
+            Construct(ConstructKind.FUNCTION, definition.tree.head, definition.tree.name, place)
         ]
         self.out: list[ir.Stmt] = []
         self.returns: tuple[Element, Privilege] | None = None
         self.smem_used = 0
         self.smem_left = (0, 0)  # what was held last and is given back: from .. to
         self.smem_peak = 0
-        self.smem_peak_span: Span | None = None
+        self.smem_peak_span = definition.tree.head
         self.smem_align = WIDEST
         self.smem_at_launch = ir.AT_LAUNCH  # where the next array begins whose size a launch decides
         self.given: set[int] = set()  # the kernel's own parameters
@@ -178,7 +179,7 @@ class Checker:
         self.uses_unsafe = False
         self.touches: list[ObjectUse] = []
         self.stable_reads: list[StableRead] = []
-        self.expansions: dict[int, tree.Body] = {}  # what short forms stand for, by the identity of their nodes
+        self.expansions: dict[int, tree.Body] = {}  # what short forms stand for
         # The indices of units that a body (a list of statements) has declared: a later `each` in it uses them again.
         self.indices: dict[int, tuple[list[ir.Stmt], dict[tuple, Variable]]] = {}
         self.grid_extents: dict[int, ir.Var] = {}  # of a kernel: the extents of its grid that it asks for, by dimension
@@ -265,8 +266,6 @@ class Checker:
     @cached_property
     def assigned(self) -> set[str]:
         """The names that the function may give another value than their first."""
-        from snap._compiler.check.core.known import reassigned_names
-
         function = self.definition.tree
         return set(reassigned_names(function.body, {parameter.name for parameter in function.params}))
 
@@ -286,6 +285,11 @@ class Checker:
                     self.entered[w.text] = w.call
                     return
 
+    def expanded(self, s: tree.Stmt, made: tree.Body) -> tree.Body:
+        """Keep what a short form stands for, by the identity of its node."""
+        self.expansions[id(s)] = made
+        return made
+
     def poisoned(self) -> Abort:
         """A use of a name whose declaration was already reported."""
         return Abort()
@@ -300,6 +304,13 @@ class Checker:
             if found is not None:
                 return found
         return None
+
+    def variable(self, name: str) -> ir.Var:
+        """The variable of a name that is known to be one."""
+        found = self.lookup(name)
+        if not isinstance(found, Variable):
+            raise KeyError(name)
+        return found.var
 
     def bind(self, name: str, binding: Binding) -> None:
         self.scopes[-1][name] = binding
@@ -338,7 +349,7 @@ class Checker:
     def construct(
         self, kind: ConstructKind, span: Span, text: str, branch: SplitBranch | None = None, **known: Any
     ) -> InConstruct:
-        return InConstruct(self, Construct(kind, span, text, branch, self.place, **known))
+        return InConstruct(self, Construct(kind, span, text, self.place, branch, **known))
 
     def at(self, place: Place) -> AtPlace:
         return AtPlace(self, place)
@@ -363,7 +374,7 @@ class Checker:
         """
         if not self.definition.kernel:
             return 0
-        declared, threads = self.definition.requires.smem, self.constructs[0].place.held(Level.THREAD)
+        declared, threads = self.definition.requires.smem, self.constructs[0].place[Level.THREAD]
         return declared if declared is not None else FREE_BYTES * (threads.count or 0)
 
     def account(self, bytes: int, span: Span) -> None:
@@ -430,9 +441,8 @@ class LexicalBlock:
     def __exit__(self, *_: object) -> None:
         c, used = self.c, self.used
         for name, binding in c.scopes.pop().items():
-            declared = getattr(binding, "var", None) or getattr(binding, "handle", None) or binding
-            if isinstance(getattr(declared, "span", None), Span):
-                c.ended[name] = declared.span
+            if (span := declared_at(binding)) is not None:
+                c.ended[name] = span
         if c.smem_used > used:
             c.smem_left = (used, max(c.smem_used, c.smem_left[1] if c.smem_left[0] >= used else 0))
         c.smem_used, c.out = used, self.outer

@@ -13,14 +13,14 @@ from dataclasses import field
 from snap._compiler.check.core import rewrite
 from snap._compiler.check.core.annotations import Spec, SpecKind
 from snap._compiler.check.core.bindings import IndexMap, Memory
+from snap._compiler.check.core.dispatch import expression
 from snap._compiler.check.core.explain import read_down
-from snap._compiler.check.core.operands import kept
-from snap._compiler.check.core.state import Checker, ObjectUse, Want
-from snap._compiler.check.functions.signatures import Header, is_constexpr
+from snap._compiler.check.core.operands import Passed, kept
+from snap._compiler.check.core.state import Checker, Instance, ObjectUse, Want
+from snap._compiler.check.functions.signatures import Header, ParamSpec, is_constexpr
 from snap._compiler.check.memory.accesses import agreed, foreign
 from snap._compiler.check.memory.storage import LocalArray, fixed_registers, memory_argument, storage
 from snap._compiler.check.operations.arithmetic import converted
-from snap._compiler.check.operations.expressions import expression
 from snap._compiler.frontend import tree
 from snap._compiler.frontend.definition import Definition
 from snap._compiler.ir import nodes as ir
@@ -82,6 +82,7 @@ def bound(c: Checker, definition: Definition, fixed: Mapping[str, object], e: tr
     return given
 
 
+# T-Require: P holds the top of Q, aligned, and exactly the counts that Q names below it => P satisfies Q
 def satisfied(c: Checker, header: Header, span: Span, name: str) -> None:
     """The caller holds what the callee requires."""
 
@@ -128,11 +129,13 @@ def satisfied(c: Checker, header: Header, span: Span, name: str) -> None:
             )
 
 
-def arguments(c: Checker, header: Header, given: dict[str, tree.Expr], e: tree.Call):
+def arguments(
+    c: Checker, header: Header, given: dict[str, tree.Expr], e: tree.Call
+) -> tuple[list[Passed], list[ir.Handle | None], dict[str, Incoming], list[ir.Var]]:
     """Evaluated in the order in which they are written, handed over in the parameters' order."""
     name = header.definition.tree.name
     params = {p.name: p for p in header.params if p.spec.kind is not SpecKind.CONSTEXPR}
-    values: dict[str, object] = {}
+    values: dict[str, Passed] = {}
     handles: dict[str, ir.Handle] = {}
     incoming: dict[str, Incoming] = {}
     captured: dict[str, list[ir.Var]] = {}
@@ -145,15 +148,15 @@ def arguments(c: Checker, header: Header, given: dict[str, tree.Expr], e: tree.C
             _once(c, used, memory.handle.obj.uid, not p.spec.const, item.span, memory.handle.name)
             incoming[p.name], captured[p.name] = _incoming(c, memory, p.spec, item.span)
             handles[p.name] = memory.handle
-            value: object = ir.MemView(memory.view.obj, memory.view.elem, incoming[p.name].shape_here)
+            value: Passed = ir.MemView(memory.view.obj, memory.view.elem, incoming[p.name].shape_here)
         elif p.spec.kind is SpecKind.REF:
-            value = _by_reference(c, p, item, name)
-            if value.var.uid not in used or not _apart(value, values.values()):
-                _once(c, used, value.var.uid, True, item.span, value.var.name)
+            value = ref = _by_reference(c, p, item, name)
+            if ref.var.uid not in used or not _apart(ref, values.values()):
+                _once(c, used, ref.var.uid, True, item.span, ref.var.name)
         else:
             value = _by_value(c, p, item, name)
-        values = dict(zip(values, kept(c, mark, *((v, params[key].privilege) for key, v in values.items()))))
-        values[p.name] = value
+        before = kept(c, mark, *((v, params[key].privilege) for key, v in values.items()))
+        values = {**dict(zip(values, before)), p.name: value}
     return (
         [values[n] for n in params],
         [handles.get(n) for n in params],
@@ -162,12 +165,11 @@ def arguments(c: Checker, header: Header, given: dict[str, tree.Expr], e: tree.C
     )
 
 
-def _by_reference(c: Checker, p, item: tree.Expr, name: str) -> ir.ArrayRef:
+# T-By-Reference: a : t[n] @ p in G, a is not read-only => a fits a parameter x: ref(t[n]) @ p
+def _by_reference(c: Checker, p: ParamSpec, item: tree.Expr, name: str) -> ir.ArrayRef:
     found = storage(c, item)
-    ref = found.ref if isinstance(found, LocalArray) else None
-    # Its own elements, not those of a view: the function writes them.
-    own = None if ref is None else Array(ref.var.type.elem, ref.var.type.shape[len(ref.at) :])
-    if ref is None or own != p.spec.type or Array(ref.elem, ref.shape) != own:
+    own = _own_type(found.ref) if isinstance(found, LocalArray) else None
+    if not isinstance(found, LocalArray) or own != p.spec.type or Array(found.ref.elem, found.ref.shape) != own:
         raise c.type_error(
             f"`{p.name}` of `{name}` takes a local array `{p.spec.type}` by reference",
             item.span,
@@ -185,7 +187,14 @@ def _by_reference(c: Checker, p, item: tree.Expr, name: str) -> ir.ArrayRef:
     return fixed_registers(c, found, f"`{name}`")
 
 
-def _by_value(c: Checker, p, item: tree.Expr, name: str) -> ir.Expr:
+def _own_type(ref: ir.ArrayRef) -> Array | None:
+    """The array of the variable's own elements, not of those of a view: a function that is given it writes them."""
+    type = ref.var.type
+    return Array(type.elem, type.shape[len(ref.at) :]) if isinstance(type, Array) else None
+
+
+# T-By-Value: G |- e : t @ p => e fits a parameter x: t @ p
+def _by_value(c: Checker, p: ParamSpec, item: tree.Expr, name: str) -> ir.Expr:
     if not isinstance(p.spec.type, Array):
         return converted(c, expression(c, item, _parameter(p, name)), p.spec.type, item.span, f"`{p.name}` of `{name}`")
     found = storage(c, item)
@@ -202,10 +211,11 @@ def _by_value(c: Checker, p, item: tree.Expr, name: str) -> ir.Expr:
     return ir.ArrayValue(fixed_registers(c, found, f"`{name}`"), p.spec.type, span=item.span)
 
 
-def _parameter(p, name: str) -> Want:
+def _parameter(p: ParamSpec, name: str) -> Want:
     return Want(p.privilege, f"`{p.name}` of `{name}` is one value for `{p.privilege}`", p.span, code="SNAP015")
 
 
+# T-No-Alias: what is passed twice is written through neither => the arguments may be passed
 def _once(c: Checker, used: dict[int, tuple[Span, bool]], uid: int, written: bool, span: Span, name: str) -> None:
     if uid in used and (written or used[uid][1]):
         raise c.fail(
@@ -230,7 +240,9 @@ def _apart(window: ir.ArrayRef, others: Iterable[object]) -> bool:
     return all(any(map(differ, o.at, window.at)) for o in same)
 
 
-def _fits_pointer(c: Checker, p, memory: Memory, span: Span, name: str) -> None:
+# T-By-Pointer: m : t[] @ q in G, q = p and m is not const, or x is const and p <= q
+#     => m fits a parameter x: ptr(t) @ p
+def _fits_pointer(c: Checker, p: ParamSpec, memory: Memory, span: Span, name: str) -> None:
     handle = memory.handle
     labels = (Label(handle.span, f"`{handle.name}` is at `{handle.privilege}`"), Label(p.span, "the parameter"))
     if memory.elem != p.spec.type:
@@ -315,7 +327,7 @@ def _incoming(c: Checker, memory: Memory, spec: Spec, span: Span) -> tuple[Incom
         else {}
     )
 
-    def rename(v):
+    def rename(v: ir.Var) -> ir.Expr | None:
         return ir.Read(n, n.type, span=span) if (n := hidden.get(v.uid) or canonical.get(v.uid)) is not None else None
 
     new_map = (
@@ -339,9 +351,10 @@ def _incoming(c: Checker, memory: Memory, spec: Spec, span: Span) -> tuple[Incom
     return incoming, captured
 
 
-def inherit(c: Checker, instance, handles: list[ir.Handle | None], span: Span) -> None:
+def inherit(c: Checker, instance: Instance, handles: list[ir.Handle | None], span: Span) -> None:
     """What the callee does to the objects it is given, it does to ours."""
-    bound = {p.handle.obj.uid: h for p, h in zip(instance.function.params, handles) if isinstance(p, ir.MemParam)}
+    given = zip(instance.function.params, handles)
+    bound = {p.handle.obj.uid: h for p, h in given if isinstance(p, ir.MemParam) and h is not None}
     for touch in instance.touches:
         if touch.obj.uid in bound:
             c.touches.append(ObjectUse(bound[touch.obj.uid].obj, touch.what, span))

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from snap._compiler.check.core.annotations import constant_int, constant_value, wanted_privilege
 from snap._compiler.check.core.bindings import IndexFunction, Memory, RoleName, Variable
+from snap._compiler.check.core.dispatch import CALLS, calls, evaluates
 from snap._compiler.check.core.explain import group_words, write_up
 from snap._compiler.check.core.foreign import of_cuda
 from snap._compiler.check.core.forms import level_of
@@ -23,14 +24,7 @@ from snap._compiler.check.functions.arguments import arguments, bound, inherit, 
 from snap._compiler.check.functions.function import instantiate
 from snap._compiler.check.functions.signatures import is_constexpr, read_header
 from snap._compiler.check.memory.storage import storage
-from snap._compiler.check.operations.atomics import atomic_call
-from snap._compiler.check.operations.boxes import box_copy, box_reduce
-from snap._compiler.check.operations.fragments import accumulator_place
-from snap._compiler.check.operations.intrinsics import async_copy, intrinsic_call
-from snap._compiler.check.operations.printing import print_call
 from snap._compiler.check.operations.pure import cast_call, math_call
-from snap._compiler.check.operations.tensor import store_acc, wgmma
-from snap._compiler.check.operations.unsafe import unsafe_call
 from snap._compiler.frontend import tree
 from snap._compiler.frontend.definition import Definition
 from snap._compiler.frontend.printer import expression as expression_text
@@ -46,6 +40,15 @@ _CALLED = (
     "a kernel calls functions with `@device(...)` or `@inline`, intrinsics (`intrinsic.shfl(...)`), types"
     " (`float(x)`) and mathematical functions (`sqrt(x)`)"
 )
+
+
+@evaluates(tree.Call)
+def _value(c: Checker, e: tree.Call, want: Want) -> ir.Expr:
+    value = call(c, e, want)
+    if value is None:
+        help = "call it on a line of its own; a function that returns a value declares it: `-> int`"
+        raise c.type_error("this call returns nothing", e.span, "used as a value", help=help)
+    return value
 
 
 def call(c: Checker, e: tree.Call, want: Want, used: bool = True) -> ir.Expr | None:
@@ -102,65 +105,56 @@ def call(c: Checker, e: tree.Call, want: Want, used: bool = True) -> ir.Expr | N
 
 
 def _word(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr | None:
-    head, _, rest = word.partition(".")
-    match head:
-        case "id":
-            return _id(c, e, want)
-        case "count":
-            return _count(c, e)
-        case "intrinsic":
-            return intrinsic_call(c, rest, e, want)
-        case "atomic":
-            return atomic_call(c, rest, e, want, used)
-        case "unsafe":
-            return unsafe_call(c, rest, e, want, used)
-        case "print":
-            return print_call(c, e, used)
-        case "fast":
-            if rest not in MATH:
-                raise c.type_error(
-                    f"there is no `fast.{rest}`",
-                    e.function.span,
-                    help=f"fast: {', '.join(sorted(n for n, o in MATH.items() if o.fast))}",
-                )
-            return math_call(c, rest, e, want, fast=True)
-        case "async_copy":
-            return box_copy(c, e) if "at" in dict(e.keywords) else async_copy(c, e)
-        case "async_reduce":
-            return box_reduce(c, e)
-        case "wgmma":
-            return wgmma(c, e)
-        case "store_acc":
-            return store_acc(c, e)
-        case "acc_row" | "acc_column":
-            return accumulator_place(c, word, e, want)
-        case "range" | "unroll" | "strided":
-            raise c.fail("SNAP017", f"`{word}(...)` belongs to a `for` loop", e.span, help=f"`for i in {word}(...):`")
-        case "roles" | "ids" | "registers":
-            help = {
-                "roles": "`compute, load = roles(256, 128)`",
-                "ids": "`i, j = ids(thread, shape=(16, 16))`",
-                "registers": "`x, y = registers(float[4], float[8])`",
-            }
-            raise c.fail("SNAP017", f"`{word}(...)` is the whole right side of an assignment", e.span, help=help[word])
-        case "divmod":
-            raise c.type_error("`divmod(...)` gives two values", e.span, help="`i, j = divmod(t, 8)`")
-        case "group" | "partition" | "claim" | "stage" | "turn" | "each" | "one":
-            help = f"`with {expression_text(e)}{' as i' * (word == 'each')}:`, and what it is for indented below it"
-            raise c.fail("SNAP017", f"`{word}(...)` belongs to a `with` statement", e.span, help=help)
-        case "split":
-            raise c.fail(
-                "SNAP017", "`split(...)` belongs to a `match` statement", e.span, help="`match split(thread):`"
-            )
-        case "tile":
-            raise c.type_error("a tile is memory, not a value", e.span, help="index it, or pass it to a function")
+    rule = CALLS.get(word) or CALLS.get(word.partition(".")[0])
+    if rule is not None:
+        return rule(c, word, e, want, used)
     raise c.type_error(
         f"`{word}(...)` belongs to an annotation", e.span, help=f"write it after a colon: `x: {word}(...)`"
     )
 
 
-# id(): the index of the target's unit within the code's current group.
-def _id(c: Checker, e: tree.Call, want: Want) -> ir.Expr:
+@calls("range", "unroll", "strided")
+def _loop(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> None:
+    raise c.fail("SNAP017", f"`{word}(...)` belongs to a `for` loop", e.span, help=f"`for i in {word}(...):`")
+
+
+_WHOLE = {
+    "roles": "`compute, load = roles(256, 128)`",
+    "ids": "`i, j = ids(thread, shape=(16, 16))`",
+    "registers": "`x, y = registers(float[4], float[8])`",
+}
+
+
+@calls(*_WHOLE)
+def _right_side(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> None:
+    raise c.fail("SNAP017", f"`{word}(...)` is the whole right side of an assignment", e.span, help=_WHOLE[word])
+
+
+@calls("group", "partition", "claim", "stage", "turn", "each", "one")
+def _scope(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> None:
+    help = f"`with {expression_text(e)}{' as i' * (word == 'each')}:`, and what it is for indented below it"
+    raise c.fail("SNAP017", f"`{word}(...)` belongs to a `with` statement", e.span, help=help)
+
+
+@calls("split")
+def _split(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> None:
+    raise c.fail("SNAP017", "`split(...)` belongs to a `match` statement", e.span, help="`match split(thread):`")
+
+
+@calls("divmod")
+def _divmod(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> None:
+    raise c.type_error("`divmod(...)` gives two values", e.span, help="`i, j = divmod(t, 8)`")
+
+
+@calls("tile")
+def _tile(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> None:
+    raise c.type_error("a tile is memory, not a value", e.span, help="index it, or pass it to a function")
+
+
+# T-Partition-Id: P holds p => G |- id() : int @ p
+# `id()` is the index of the target's unit within the code's current group: 0 for the group itself.
+@calls("id")
+def _id(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr:
     if e.args or e.keywords:
         raise c.type_error(
             "`id()` takes no argument: its target says whose index it is", e.span, help="`i: int @ thread[1] = id()`"
@@ -187,9 +181,11 @@ def _id(c: Checker, e: tree.Call, want: Want) -> ir.Expr:
     return unit
 
 
-# count(p): how many units of p the current group has; of its own one unit (`count(block[1])` in code of a block) the
-# silent 1 is a mistake, and refused.  count(block, axis): an extent of the grid, as it was launched.
-def _count(c: Checker, e: tree.Call) -> ir.Expr:
+# T-Count: P holds p => G |- count(p) : int @ P
+# `count(p)` is how many units of p the current group has. Of its own one unit (`count(block[1])` in code of a block)
+# the silent 1 is a mistake, and refused. `count(block, axis)` is an extent of the grid, as it was launched.
+@calls("count")
+def _count(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr:
     if not 1 <= len(e.args) <= 2 or e.keywords:
         help = "`count(thread[1])`; `count(block, 1)` is an extent of the grid"
         raise c.type_error("`count` takes a privilege", e.span, help=help)
@@ -213,10 +209,11 @@ def _count(c: Checker, e: tree.Call) -> ir.Expr:
             if above
             else "write 1; of blocks and threads there are several: `count(block[1])`",
         )
-    counts = [held for level, held in c.place.levels if level >= p.level]
-    if any(held.count is None or held.open for held in counts):
+    counts = [None if held.open else held.count for level, held in c.place.levels if level >= p.level]
+    fixed = [count for count in counts if count is not None]
+    if len(fixed) < len(counts):
         return ir.UnitCount(p, c.place, I32, span=e.span)
-    return ir.Const(math.prod(held.count for held in counts) // p.n, I32, span=e.span)
+    return ir.Const(math.prod(fixed) // p.n, I32, span=e.span)
 
 
 def _extent(c: Checker, e: tree.Call) -> ir.Expr:
@@ -254,7 +251,9 @@ def _launched(c: Checker, definition: Definition, e: tree.Call) -> Abort:
     )
 
 
-# The code holds what the function requires, aligned as it requires it; arguments fit the parameters' privileges.
+# T-Function-Call: f requires Q, P satisfies Q, G |- ei : ti @ pi, f returns t @ q => G |- f(e1, ..., en) : t @ q
+# The code holds what the function requires, aligned as it requires it. Arguments fit the parameters' privileges. The
+# result is used for q or below.
 def device_call(
     c: Checker, definition: Definition, fixed: Mapping[str, object], e: tree.Call, want: Want, used: bool
 ) -> ir.Expr | None:

@@ -141,16 +141,19 @@ class _Reader:
             case tree.Compare("in" | "not in", _, right):
                 raise self._wrong("what `in` looks through is a tuple, or `range(a, b)`", right, "`n in (1, 2, 4)`")
             case tree.Compare(_, left, right):
-                self.number(left), self.number(right)
+                self.number(left)
+                self.number(right)
             case tree.Chain(_, operands):
                 for one in operands:
                     self.number(one)
             case tree.Logical(_, left, right):
-                self.condition(left), self.condition(right)
+                self.condition(left)
+                self.condition(right)
             case tree.Unary("not", value):
                 self.condition(value)
             case tree.Conditional(cond, then, other):
-                self.condition(cond), self.condition(then), self.condition(other)
+                for one in (cond, then, other):
+                    self.condition(one)
             case tree.Call(tree.Name("all" | "any"), (inner,), ()):
                 self._each(inner)
             case tree.Sequence():
@@ -199,12 +202,15 @@ class _Reader:
             case tree.Unary("+" | "-", value):
                 self.number(value)
             case tree.Binary(op, left, right) if op in OPERATORS:
-                self.number(left), self.number(right)
+                self.number(left)
+                self.number(right)
             case tree.Binary("/", left, right):
                 help = f"`{expression(left)} // {expression(right)}`"
                 raise self._wrong("conditions are Python: `/` makes a float of integers", e, help)
             case tree.Conditional(cond, then, other):
-                self.condition(cond), self.number(then), self.number(other)
+                self.condition(cond)
+                self.number(then)
+                self.number(other)
             case tree.Call(tree.Name("len"), (tree.Name(name),), ()):
                 if self.names.get(name) is not POINTER:
                     raise self._wrong(f"`len` takes a pointer among the parameters, and `{name}` is not one", e, OTHERS)

@@ -14,9 +14,11 @@ from collections.abc import Mapping
 from snap._compiler.check.core import convert, rewrite
 from snap._compiler.check.core.annotations import SpecKind
 from snap._compiler.check.core.bindings import IndexMap, Memory, Variable
+from snap._compiler.check.core.dispatch import body
 from snap._compiler.check.core.state import Abort, Checker, Elaboration, Instance
 from snap._compiler.check.functions.arguments import Incoming
 from snap._compiler.check.functions.contracts import contract_of
+from snap._compiler.check.functions.launched import least_values
 from snap._compiler.check.functions.signatures import (
     ParamSpec,
     keep_header,
@@ -27,7 +29,7 @@ from snap._compiler.check.functions.signatures import (
     starting_place,
 )
 from snap._compiler.check.functions.whole import check_whole, watched
-from snap._compiler.check.operations.launched import least_values
+from snap._compiler.check.memory.accesses import mapped
 from snap._compiler.check.operations.quotients import warn_of_quotients
 from snap._compiler.frontend.definition import EXPANSIONS, Definition, identity
 from snap._compiler.ir import nodes as ir
@@ -59,6 +61,8 @@ def instantiate(
     return made
 
 
+# T-Fun: parameters xi : ti @ pi, G + x1 ... xn |- s @ P, P is what f requires
+#     => f : (t1 @ p1, ..., tn @ pn) -> t @ q requires P
 def elaborate(
     program: Elaboration,
     definition: Definition,
@@ -66,8 +70,6 @@ def elaborate(
     place: Place,
     incoming: Mapping[str, Incoming],
 ) -> Instance:
-    from snap._compiler.check.statements.control import body
-
     c = Checker(definition, program, place)
     c.cooperative = definition.requires.cooperative
     specs = parameters(c, constexprs)
@@ -78,7 +80,7 @@ def elaborate(
         if p.spec.kind is SpecKind.POINTER:
             params.append(_pointer(c, p, incoming.get(p.name), hidden))
             continue
-        var = c.lookup(p.name).var
+        var = c.variable(p.name)
         params.append(ir.RefParam(var) if p.spec.kind is SpecKind.REF else ir.ValueParam(var))
     try:
         c.returns = returns(c)
@@ -144,7 +146,7 @@ def _keep_shapes(c: Checker, specs: tuple[ParamSpec, ...]) -> None:
     """A dimension stays what was passed: where the function assigns a parameter that a shape names, it assigns
     a copy.
     """
-    c.given = {c.lookup(p.name).var.uid for p in specs if p.spec.kind is SpecKind.VALUE}
+    c.given = {c.variable(p.name).uid for p in specs if p.spec.kind is SpecKind.VALUE}
     for var in rewrite.variables(*(n for p in specs for n in p.spec.shape or ())):
         if var.name in c.assigned:
             copy = c.var(var.name, var.type, var.privilege, var.span)
@@ -157,7 +159,7 @@ def _pointer(c: Checker, p: ParamSpec, given: Incoming | None, hidden: list[ir.P
     if given is None:
         space = Space.GLOBAL if c.definition.kernel else p.spec.space
         obj = ir.MemObject(
-            c.program.uid(), p.name, p.spec.type, p.spec.shape, p.spec.const, space, p.privilege, span=p.span
+            c.program.uid(), p.name, p.spec.elem, p.spec.shape, p.spec.const, space, p.privilege, span=p.span
         )
         if space is not Space.GLOBAL:
             c.unknown_layout.add(obj.uid)
@@ -198,13 +200,12 @@ def _reshaped(c: Checker, memory: Memory, p: ParamSpec) -> Memory:
     """One dimension seen as the parameter's several, row by row.  What an extent multiplies is 64 bits wide, as
     wherever an array is large.
     """
-    from snap._compiler.check.memory.accesses import mapped
-
-    params = tuple(c.temp(f"k{i}", I32, p.privilege, p.span) for i in range(len(p.spec.shape)))
-    extents = [n.value if isinstance(n, ir.Const) else math.inf for n in p.spec.shape]
+    shape = p.spec.shape or ()
+    params = tuple(c.temp(f"k{i}", I32, p.privilege, p.span) for i in range(len(shape)))
+    extents = [n.value if isinstance(n, ir.Const) else math.inf for n in shape]
     small = memory.handle.obj.space is Space.SHARED or math.prod(extents) < 1 << 31
     linear: ir.Expr = convert.cast(ir.Read(params[0], I32, span=p.span), I32 if small else I64)
-    for k, n in zip(params[1:], p.spec.shape[1:]):
+    for k, n in zip(params[1:], shape[1:]):
         # A sum is as wide as its left side.
         linear = convert.binary("+", convert.binary("*", linear, n, p.span), ir.Read(k, I32, span=p.span), p.span)
     return Memory(memory.handle, memory.view, IndexMap(params, mapped(memory, (linear,))), p.spec.shape)

@@ -52,7 +52,7 @@ def moves_registers(body: ir.Body) -> ir.Collective | None:
 def check_registers(c: Checker, made: ir.Body) -> None:
     if not c.definition.kernel or moves_registers(made) is None:
         return
-    threads = c.place.held(Level.THREAD).count
+    threads = c.place.known(Level.THREAD)
     asked = _asked(made, ((0,), threads), threads)
     for one in asked.values():
         if one.second is not None:

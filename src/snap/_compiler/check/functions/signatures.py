@@ -14,16 +14,18 @@ from functools import partial
 from snap._compiler.check.core import convert
 from snap._compiler.check.core.annotations import Spec, SpecKind, annotation
 from snap._compiler.check.core.bindings import Constant, Poison, Variable
+from snap._compiler.check.core.names import as_number
 from snap._compiler.check.core.state import Abort, Checker, Elaboration
 from snap._compiler.frontend import tree
 from snap._compiler.frontend.definition import Definition, identity
 from snap._compiler.frontend.printer import expression as expression_text
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.hardware import BLOCK_THREADS, CLUSTER_BLOCKS
-from snap._compiler.ir.types import THREAD1, Array, Element, Held, Level, Place, Privilege, Scalar, Space
+from snap._compiler.ir.types import THREAD1, Array, Element, Held, Level, Place, Privilege, Scalar, Space, scalar_of
 from snap.diag.error import Diagnostic, SnapError
 from snap.diag.span import Span
 from snap.record import record
+from snap.surface import LevelName
 
 
 @record
@@ -51,9 +53,7 @@ def _wrong_requirement(definition: Definition, message: str, help: str) -> SnapE
 
 def required(definition: Definition, constexprs: Mapping[str, object]) -> tuple[Privilege, ...]:
     """The privileges of `@requires`, highest level first."""
-    from snap.surface import LevelName
-
-    given = definition.requires.privileges
+    given: object = definition.requires.privileges
     wrong = partial(_wrong_requirement, definition)
 
     if callable(given):
@@ -70,9 +70,8 @@ def required(definition: Definition, constexprs: Mapping[str, object]) -> tuple[
         except Exception as error:
             message = f"`@{definition.requires.word}` failed: {type(error).__name__}: {error}"
             raise wrong(message, "it is Python, which gets the constexpr parameters by name") from None
-        given = given if isinstance(given, (tuple, list)) else (given,)
     privileges = []
-    for p in given:
+    for p in given if isinstance(given, (tuple, list)) else (given,):
         if isinstance(p, LevelName) and p.units > 1:
             p = Privilege(p.level, p.units)
         if not isinstance(p, Privilege):
@@ -145,8 +144,6 @@ def constexpr_names(definition: Definition) -> list[str]:
 
 
 def constexpr_value(c: Checker, p: tree.Parameter, type: Scalar, value: object) -> ir.Const:
-    from snap._compiler.check.core.names import as_number
-
     number = as_number(value)
     if number is None or (isinstance(number, float) and not type.is_float):
         raise c.type_error(
@@ -181,7 +178,8 @@ def parameters(c: Checker, constexprs: Mapping[str, object]) -> tuple[ParamSpec,
                 "SNAP017",
                 f"parameter `{p.name}` has a default; only constexpr parameters may",
                 p.span,
-                help=f"leave the default out, and pass the value; or write `{_as_constexpr(p)}`",
+                help="leave the default out, and pass the value; or write"
+                f" `{_as_constexpr(p.name, p.annotation, p.default)}`",
             )
         if p.name in specs:
             raise c.type_error(f"two parameters are called `{p.name}`", p.span, help="give one of them another name")
@@ -199,7 +197,7 @@ def parameters(c: Checker, constexprs: Mapping[str, object]) -> tuple[ParamSpec,
                     p.span,
                     help=f"pass it in the call, or fix it: `.specialize({p.name}=...)`",
                 )
-            c.bind(p.name, Constant(constexpr_value(c, p, spec.type, constexprs[p.name])))
+            c.bind(p.name, Constant(constexpr_value(c, p, scalar_of(spec.type), constexprs[p.name])))
         elif spec.kind in (SpecKind.VALUE, SpecKind.REF):
             c.bind(p.name, Variable(c.var(p.name, spec.type, privilege, p.span), "const" if spec.const else ""))
 
@@ -226,9 +224,9 @@ def _kernel_parameter(c: Checker, p: tree.Parameter, spec: Spec, privilege: Priv
         )
 
 
-def _as_constexpr(p: tree.Parameter) -> str:
-    type = p.annotation.left if isinstance(p.annotation, tree.Binary) else p.annotation
-    return f"{p.name}: constexpr({expression_text(type)}) = {expression_text(p.default)}"
+def _as_constexpr(name: str, annotation: tree.Expr, default: tree.Expr) -> str:
+    type = annotation.left if isinstance(annotation, tree.Binary) else annotation
+    return f"{name}: constexpr({expression_text(type)}) = {expression_text(default)}"
 
 
 def returns(c: Checker) -> tuple[Element, Privilege] | None:

@@ -12,7 +12,8 @@ from snap.diag.error import Label
 from snap.diag.span import Span
 
 
-# A name that is lowered is out of reach until the lowering ends; a claimed name belongs to one branch.
+# T-Lowered: x is lowered in a scope that is open => x is not in G
+# A name that is lowered is out of reach until the lowering ends.
 def use(c: Checker, memory: Memory, span: Span) -> None:
     name = memory.handle.name
     if memory.lowered is not None:
@@ -27,19 +28,20 @@ def use(c: Checker, memory: Memory, span: Span) -> None:
             help=f"use `{low.name}`, or move this out of the `{low.verb}` scope",
         )
     if memory.claim is not None:
-        _owned(c, name, memory, span)
+        _owned(c, name, memory, memory.claim, span)
 
 
-# One owner means one: no group, split or `case _` between the claim and the use makes several of it, and every use has
-# the same.
-def _owned(c: Checker, name: str, memory: Memory, span: Span) -> None:
-    claim = memory.claim
+# T-Claim-Use: y : t[] claimed for p, the code is in one case of size p, the same for all uses => y may be used
+# The paper changes the code's privilege with the claim; here a claimed name belongs to one branch. No group, split or
+# `case _` between the claim and the use makes several owners of it.
+def _owned(c: Checker, name: str, memory: Memory, claim: ClaimUse, span: Span) -> None:
     p, offset = claim.privilege, 0
     for outer, construct in zip(c.constructs[claim.depth - 1 :], c.constructs[claim.depth :]):
         if construct.kind not in (ConstructKind.GROUP, ConstructKind.SPLIT):
             continue
-        if _several(outer.place, construct, memory) and construct.place.holds(p):
-            raise _many_owners(c, name, memory, construct, span)
+        each_block = bool(memory.handle.obj.spread) and p.level is Level.THREAD
+        if _several(outer.place, construct, each_block) and construct.place.holds(p):
+            raise _many_owners(c, name, memory, claim, construct, span)
         branch = construct.branch
         if branch is None or branch.level != p.level:
             continue
@@ -54,7 +56,7 @@ def _owned(c: Checker, name: str, memory: Memory, span: Span) -> None:
             [construct.branch for construct in c.constructs[claim.depth :] if construct.branch is not None],
             span,
         )
-    if claim.owner is None:
+    if claim.owner is None or claim.first_use is None:
         claim.owner, claim.first_use = offset, span
     elif claim.owner != offset:
         raise c.fail(
@@ -68,24 +70,21 @@ def _owned(c: Checker, name: str, memory: Memory, span: Span) -> None:
         )
 
 
-def _several(outer: Place, construct: Construct, memory: Memory) -> bool:
-    """Whether a group or case opens more than one group of its kind for all that is around it.  Memory that is spread
-    over a cluster is claimed by each block's threads: there the blocks do not count.
+def _several(outer: Place, construct: Construct, each_block: bool) -> bool:
+    """Decide whether a group or case opens more than one group of its kind for all that is around it.  each_block: the
+    memory is spread over a cluster and claimed by each block's threads, so that the blocks do not count.
     """
     level, inside = construct.place.levels[0]
-    each_block = memory.handle.obj.spread and memory.claim.privilege.level is Level.THREAD
     above = [at for at, held in outer.levels if at > level and (held.count != 1 or held.open)]
-    held = outer.held(level)
-    if construct.branch is None:
-        alone = held.count == inside.count and not held.open
-    else:
-        alone = not construct.branch.rest or held.count - construct.branch.offset == inside.count and not held.open
+    held, before = outer[level], 0 if construct.branch is None else construct.branch.offset
+    alone = held.count is not None and held.count - before == inside.count and not held.open
+    if construct.branch is not None and not construct.branch.rest:
+        alone = True
     return any(at is not Level.BLOCK or not each_block for at in (*above, *(() if alone else (level,))))
 
 
-def _many_owners(c: Checker, name: str, memory: Memory, construct: Construct, span: Span) -> Abort:
-    claim, inside = memory.claim, construct.place.privilege
-    base = memory.handle.base
+def _many_owners(c: Checker, name: str, memory: Memory, claim: ClaimUse, construct: Construct, span: Span) -> Abort:
+    inside, base = construct.place.privilege, memory.handle.base or memory.handle
     word = claim.privilege.level.word
     if construct.branch is None and inside == claim.privilege:
         unit = word if inside.n == 1 else str(inside)
@@ -116,7 +115,7 @@ def _many_owners(c: Checker, name: str, memory: Memory, construct: Construct, sp
 def _not_its_branch(c: Checker, name: str, claim: ClaimUse, inside: list[SplitBranch], span: Span) -> Abort:
     p, word = claim.privilege, claim.privilege.level.word
     branch = next((b for b in reversed(inside) if b.level == p.level), None)
-    labels = (Label(claim.span, f"claimed for `{p}` here"),)
+    labels: tuple[Label, ...] = (Label(claim.span, f"claimed for `{p}` here"),)
     if branch is None:
         message = f"`{name}` is claimed for {p}, and is used outside a split branch of that size"
         unit = word if p.n == 1 else str(p)

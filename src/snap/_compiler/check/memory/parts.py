@@ -24,7 +24,7 @@ from snap._compiler.analysis.linear.values import Frame, Position, Values, calle
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.effects import Effect, Extent, assigned, effects, written
 from snap._compiler.ir.engines import Engine
-from snap._compiler.ir.types import THREAD1, Level, Place, Privilege
+from snap._compiler.ir.types import THREAD1, Level, Place, Privilege, scalar_of
 from snap._compiler.ir.walk import bodies, children, own_expressions, statements, variables
 
 # An access, its shape, its index, and what is known there.
@@ -49,6 +49,11 @@ class OpenPartition:
     guards: int = 0  # around it: conditions, loops, splits, calls
     sure: set[int] = field(default_factory=set)  # the accesses that every thread makes each time that it is entered
     atomics: set[int] = field(default_factory=set)  # of the accesses: these may meet each other
+
+    @property
+    def above(self) -> Privilege:
+        """The privilege of the memory that is divided."""
+        return (self.handle.base or self.handle).privilege
 
 
 def unshown(handle: ir.Handle | None) -> Iterator[ir.Handle]:
@@ -126,7 +131,7 @@ def colliding(place: Place, scopes: Iterable[OpenPartition]) -> Iterator[Collisi
         return
     for scope in scopes:
         if scope.handle.privilege == THREAD1:
-            base = scope.handle.base.privilege  # of the first unit that gave the memory away; a role's is its threads'
+            base = scope.above  # of the first unit that gave the memory away; a role's is its threads'
             yield from itertools.islice(_certain(scope, base.n if base.level is Level.THREAD else held.count), 1)
 
 
@@ -214,7 +219,7 @@ def _pairs(
     )
     for pair in pairs:
         a, b = (overlap.memo.footprint(access.view.elem, shape, index, known) for access, shape, index, known in pair)
-        if overlap.meet(a, b, scope.handle.base.privilege, scope.handle.privilege):
+        if overlap.meet(a, b, scope.above, scope.handle.privilege):
             yield pair[0][0], pair[1][0]
 
 
@@ -229,7 +234,8 @@ class _Walk:
         self.scopes: list[Any] = []
         self.open: list[Any] = []
         held = place.held(Level.THREAD)
-        self.values, self.frame = Values(threads=None if held is None else held.count), ()
+        self.values = Values(threads=None if held is None else held.count)
+        self.frame: Frame = ()
         self.facts = self.values.facts
         self.at = Position(
             {level: forms.unknown((level.word,)) for level in (Level.THREAD, Level.BLOCK, Level.CLUSTER)}, place
@@ -304,9 +310,11 @@ class _Walk:
     def _call(self, s: ir.Call) -> None:
         outer, inner = (self.frame, self.at), called(self.frame, next(self.numbers))
         for p, a, handle in zip(s.function.params, s.args, s.handles):
-            if isinstance(p, ir.MemParam):
+            if isinstance(p, ir.MemParam) and handle is not None:
                 self.bound[inner, p.handle.uid] = self.frame, handle
-            elif isinstance(p, ir.ValueParam) and is_integer(p.var.type):
+            elif (
+                isinstance(p, ir.ValueParam) and is_integer(p.var.type) and not isinstance(a, (ir.ArrayRef, ir.MemView))
+            ):
                 self.values.known[inner, p.var.uid] = self._form(a)
         self.frame, self.at = inner, self.at.called(s)
         self.changing |= set(_changing(s.function.body))
@@ -335,15 +343,15 @@ class _Walk:
     def _forget(self, e: ir.Expr) -> None:
         for var in variables(e):
             if var.uid in self.changing:
-                self.values.known[self.frame, var.uid] = self.values.anything(next(self.numbers), var.type)
+                self.values.known[self.frame, var.uid] = self.values.anything(next(self.numbers), scalar_of(var.type))
 
     # ---- accesses ---------------------------------------------------------------------------------------------------
 
     def _accesses(self, s: ir.Stmt) -> None:
         if not self.open:
             return
-        for e in own_expressions(s):
-            self._reads(e)
+        for read in own_expressions(s):
+            self._reads(read)
         for e in effects(s):
             if e.access is None:
                 continue
@@ -390,13 +398,15 @@ class _Walk:
                 scope.sure.add(id(access))
 
     def _chain(self, handle: ir.Handle) -> Iterator[Owner]:
-        frame = self.frame
-        while handle is not None:
-            yield frame, handle.uid
-            if handle.base is None and (frame, handle.uid) in self.bound:
-                frame, handle = self.bound[frame, handle.uid]
+        frame, at = self.frame, handle
+        while True:
+            yield frame, at.uid
+            if at.base is not None:
+                at = at.base
+            elif (frame, at.uid) in self.bound:
+                frame, at = self.bound[frame, at.uid]
             else:
-                handle = handle.base
+                return
 
     def _where(
         self, access: ir.MemAccess, box: tuple[int, ...] | None

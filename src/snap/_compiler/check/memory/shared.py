@@ -26,6 +26,7 @@ from snap.surface import WITHOUT_IMPORT, Marker
 BOX_WORDS = {"async_reduce", "wgmma", "store_acc"}
 
 
+# T-Alloc-Shared: P = block[1], or x is spread and P = cluster[1] => G |- x: shared(t[n]) @ P
 # Shared memory belongs to exactly one block, or is spread over the blocks of exactly one cluster.
 def declare_shared(c: Checker, s: tree.Declare, spec: Spec, written: Privilege | None) -> None:
     owner = CLUSTER1 if spec.spread else BLOCK1
@@ -77,7 +78,8 @@ def declare_shared(c: Checker, s: tree.Declare, spec: Spec, written: Privilege |
         c.out.append(ir.Declare(fills, ir.Const(0, I32, span=s.span), span=s.span))
         c.bind(s.name, Pipeline(memory, fills, blocks if spec.spread is ir.Spread.ACROSS else None))
     else:
-        c.bind(s.name, across(c, memory, blocks, s.span) if spec.spread is ir.Spread.ACROSS else memory)
+        spread = blocks is not None and spec.spread is ir.Spread.ACROSS
+        c.bind(s.name, across(c, memory, blocks, s.span) if blocks is not None and spread else memory)
 
 
 def _parts(c: Checker, s: tree.Declare) -> int:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from snap._compiler.analysis.syntactic import remainder
 from snap._compiler.check.core import convert, rewrite
+from snap._compiler.check.core.annotations import size_of_dimension
 from snap._compiler.check.core.bindings import IndexMap, Memory, Pipeline, Variable
 from snap._compiler.check.core.known import note_value, unknown_when_compiled
 from snap._compiler.check.core.names import as_type, resolve, word_called
@@ -22,7 +23,19 @@ from snap._compiler.check.memory.owners import use
 from snap._compiler.frontend import tree
 from snap._compiler.frontend.printer import expression as expression_text
 from snap._compiler.ir import nodes as ir
-from snap._compiler.ir.types import I32, I64, THREAD1, Array, Element, Privilege, Scalar, ScalarKind, Space
+from snap._compiler.ir.types import (
+    I32,
+    I64,
+    THREAD1,
+    Array,
+    Element,
+    Privilege,
+    Scalar,
+    ScalarKind,
+    Space,
+    ValueType,
+    scalar_of,
+)
 from snap._compiler.ir.walk import walk
 from snap.diag.error import Label
 from snap.diag.span import Span
@@ -86,11 +99,12 @@ def _window(
         return _registers(c, storage(c, base), index, span)
     found = c.lookup(base.id) if isinstance(base, tree.Name) else None
     shape = found.shape if isinstance(found, Memory) else None
-    if shape is None or len(index) >= len(shape) or not all(isinstance(n, ir.Const) for n in shape):
+    known = [n.value for n in shape or () if isinstance(n, ir.Const)]
+    if shape is None or len(index) >= len(shape) or len(known) < len(shape):
         return None
-    rest = shape[len(index) :]
+    rest = known[len(index) :]
     at = (*index, *(tree.Number(0, span=span) for _ in rest))
-    extents = (*(1 for _ in index), *(n.value for n in rest))
+    extents = (*(1 for _ in index), *rest)
     sizes = tuple(tree.Number(n, span=span) for n in extents)
     asked = (base, tree.Sequence(at, span=span), tree.Sequence(sizes, span=span))
     return _tile(c, asked, (), span, target, kept, len(index))
@@ -189,15 +203,15 @@ def _view(c: Checker, base: Storage, elem: Element, span: Span) -> Storage:
             help="view it as a type whose size is a multiple or a divisor",
         )
     if isinstance(base, LocalArray):
-        *rest, last = base.ref.shape
+        *rows, last = base.ref.shape
         if last * old.bytes % elem.bytes:
             raise c.type_error(
                 f"rows of {last} x `{old}` do not divide into `{elem}`",
                 span,
                 help="let rows have a multiple of as many elements, or view it as a narrower type",
             )
-        shape = (*rest, last * old.bytes // elem.bytes)
-        return LocalArray(base.variable, ir.ArrayRef(base.ref.var, elem, shape, base.ref.at), span)
+        ref = ir.ArrayRef(base.ref.var, elem, (*rows, last * old.bytes // elem.bytes), base.ref.at)
+        return LocalArray(base.variable, ref, span)
     view = ir.MemView(base.view.obj, elem, scaled_shape(c, base.view.shape, old, elem, span))
     shape = scaled_shape(c, base.shape, old, elem, span)
     map = None
@@ -240,17 +254,18 @@ def _multiplier(base: Memory, rest: ir.Expr, op: str, factor: int) -> Scalar:
         op == "/"
         or base.handle.obj.space is Space.SHARED
         or isinstance(rest, ir.Const)
-        and convert.fits(rest.value * factor, I32)
+        and convert.fits(int(rest.value) * factor, I32)
     ):
         return I32
     extents = [n.value if isinstance(n, ir.Const) else math.inf for n in base.view.shape or (math.inf,)]
     return I32 if math.prod(extents) * factor < 1 << 31 else I64
 
 
-def _widens(narrow: Element, wide: Element) -> bool:
-    """Whether neighbours stay neighbours in the wider integer: unsigned ones that wrap would not."""
-    integers = isinstance(narrow, Scalar) and narrow.is_integer and isinstance(wide, Scalar) and wide.is_integer
-    return integers and (wide.bits == narrow.bits or wide.bits > narrow.bits and narrow.kind is ScalarKind.INT)
+def _widens(narrow: ValueType, wide: ValueType) -> bool:
+    """Decide whether neighbors stay neighbors in the wider integer: unsigned ones that wrap would not."""
+    if not isinstance(narrow, Scalar) or not isinstance(wide, Scalar) or not (narrow.is_integer and wide.is_integer):
+        return False
+    return wide.bits == narrow.bits or wide.bits > narrow.bits and narrow.kind is ScalarKind.INT
 
 
 def unit_stride(e: ir.Expr, var: ir.Var) -> ir.Expr | None:
@@ -260,7 +275,7 @@ def unit_stride(e: ir.Expr, var: ir.Var) -> ir.Expr | None:
             return ir.Const(0, I32, span=e.span)
         case ir.Cast(value) if _widens(value.type, e.type):
             rest = unit_stride(value, var)  # an offset of 64 bits widens the index that is added to it
-            return None if rest is None else convert.cast(rest, e.type)
+            return None if rest is None else convert.cast(rest, scalar_of(e.type))
         case ir.Binary(op, left, right) if op in ("+", "-"):
             in_left, in_right = var in rewrite.variables(left), var in rewrite.variables(right)
             if in_left and not in_right:
@@ -282,8 +297,6 @@ def _tile(
     fixed: int = 0,
 ) -> Memory:
     """fixed: so many dimensions, the first ones, stay where the tile is, and are not named any more."""
-    from snap._compiler.check.core.annotations import size_of_dimension
-
     if len(args) != 3 or keywords:
         raise c.type_error("`tile` takes memory, a position and a shape", span, help="`tile(x, (i, j), (64, 64))`")
     base = storage(c, args[0], target, kept)
@@ -351,8 +364,7 @@ def memory_argument(c: Checker, e: tree.Expr, what: str, target: Privilege | Non
 
 def no_pipeline(c: Checker, e: tree.Expr, what: str) -> None:
     """Refuses a pipeline where memory is wanted: its slots are used through stages."""
-    found = resolve(c, e) if isinstance(e, tree.Name) else None
-    if isinstance(found, Pipeline):
+    if isinstance(e, tree.Name) and isinstance(found := resolve(c, e), Pipeline):
         raise c.type_error(
             f"{what} takes memory, and `{e.id}` is a pipeline: only a stage of it is memory",
             e.span,

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 from snap._compiler.check.core import convert
 from snap._compiler.check.core.bindings import Memory
@@ -156,7 +157,7 @@ class Asked:
     def least(self, a: ir.Expr, b: ir.Expr) -> ir.Expr:
         if isinstance(a, ir.Const) and isinstance(b, ir.Const):
             return a if a.value <= b.value else b
-        type = convert.common_type(a, b)
+        type = convert.accepted(a, b)
         return ir.Math("min", (convert.cast(a, type), convert.cast(b, type)), type, span=self.step.span)
 
     def const(self, value: int) -> ir.Expr:
@@ -265,6 +266,10 @@ def _within(a: Asked, k: ir.Expr, extent: ir.Expr | None) -> None:
         raise _misfit(a.c, f"`views.{a.step.word}` divides `{a.name}`{there} at {k.value}", a.step.span)
 
 
+def _through(outer: Callable[[Index], Index], inner: Callable[[Index], Index], index: Index) -> Index:
+    return outer(inner(index))
+
+
 def _mapped(a: Asked, extents: ViewExtents) -> SeenMemory:
     inner = SeenMemory(extents[1:], lambda i: i)
     for step in a.step.inner:
@@ -276,7 +281,7 @@ def _mapped(a: Asked, extents: ViewExtents) -> SeenMemory:
                 step.span,
             )
         made = rule.show(Asked(a.c, step, a.name), inner.extents)
-        inner = SeenMemory(made.extents, lambda i, before=before, made=made: before(made.place(i)))
+        inner = SeenMemory(made.extents, partial(_through, before, made.place))
     return SeenMemory((extents[0], *inner.extents), lambda i: (i[0], *inner.place(i[1:])))
 
 
@@ -295,7 +300,7 @@ def _banded(a: Asked, extents: ViewExtents) -> SeenMemory:
 
 def _swizzled(a: Asked, extents: ViewExtents) -> SeenMemory:
     k = a.positive(a.step.numbers[0])
-    if isinstance(k, ir.Const) and k.value & (k.value - 1):
+    if isinstance(k, ir.Const) and int(k.value) & (int(k.value) - 1):
         raise _misfit(a.c, f"`views.swizzled` takes a power of two, not {k.value}", a.step.span)
     a.divided(extents[1], k)
     return SeenMemory(extents, lambda i: (i[0], a.binary("^", i[1], a.binary("%", i[0], k)), *i[2:]))
@@ -352,9 +357,7 @@ def selected(
     c: Checker, e: tree.Expr, memory: Memory, p: Privilege, s: tree.With, number: Callable[[tree.Expr], ir.Expr]
 ) -> list[Piece]:
     """What a unit of p gets: parameters, the memory's indices for them, and the extents where all are known."""
-    chosen: tuple[tree.Expr, ...] | None = None
-    if isinstance(e, tree.Subscript):
-        e, chosen = e.value, e.index
+    e, chosen = (e.value, e.index) if isinstance(e, tree.Subscript) else (e, None)
     steps = steps_of(c, e, number)
     split = steps[-1] if steps[-1].word == "split_at" else None
     if bool(split) != bool(s.names) or len(s.names) > 2:
@@ -403,8 +406,8 @@ def _part(c: Checker, seen: SeenMemory, select: Index, s: tree.With) -> Piece:
     params = tuple(c.temp(name, I32, GRID1, s.head) for name in "ijklmn"[: max(len(left), 1)])
     inner = tuple(ir.Read(var, I32, span=s.head) for var in params) if left else ()
     shape = left or (ir.Const(1, I32, span=s.head),)  # a single element is `mine[0]`
-    known = None if any(extent is None for extent in shape) else shape
-    return params, seen.place((*select, *inner)), known
+    known = tuple(extent for extent in shape if extent is not None)
+    return params, seen.place((*select, *inner)), known if len(known) == len(shape) else None
 
 
 def _digits(c: Checker, seen: SeenMemory, count: int, p: Privilege, s: tree.With, span: Span) -> Index:
@@ -434,7 +437,8 @@ def _halves(c: Checker, split: ViewStep, seen: SeenMemory, count: int, memory: M
         raise _misfit(c, f"nothing is left of `{memory.handle.name}` to divide", split.span)
     (k,), asked, at = split.numbers, Asked(c, split, memory.handle.name), count
     _within(asked, k, seen.extents[at])
-    rest = None if seen.extents[at] is None else asked.binary("-", seen.extents[at], k)
+    extent = seen.extents[at]
+    rest = None if extent is None else asked.binary("-", extent, k)
     right = lambda i: seen.place((*i[:at], asked.binary("+", k, i[at]), *i[at + 1 :]))  # noqa: E731
     before, behind = seen.extents[:at], seen.extents[at + 1 :]
     return SeenMemory((*before, k, *behind), seen.place), SeenMemory((*before, rest, *behind), right)
@@ -453,7 +457,7 @@ def two_names(c: Checker, s: tree.With) -> Abort:
 # ---- two arrays handed out alike ------------------------------------------------------------------------------------
 
 
-def zipped(c: Checker, call: tree.Expr) -> tuple[tree.Expr, ...] | None:
+def zipped(c: Checker, call: tree.Call) -> tuple[tree.Expr, ...] | None:
     """The arrays of `partition(views.zipped(x, y), ...)`."""
     match call:
         case tree.Call(args=(tree.Call(tree.Attribute() | tree.Name() as function, arrays), *_)):

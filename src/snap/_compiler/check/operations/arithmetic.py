@@ -12,7 +12,7 @@ from snap._compiler.check.core import convert
 from snap._compiler.check.core.state import Checker
 from snap._compiler.check.operations.quotients import follow_number, note_quotient
 from snap._compiler.ir import nodes as ir
-from snap._compiler.ir.types import Scalar, ScalarKind, Vector
+from snap._compiler.ir.types import Scalar, ScalarKind, Vector, scalar_of
 from snap.diag.span import Span
 from snap.diag.wording import called
 
@@ -46,16 +46,16 @@ def cast_word(type: object) -> str:
 
 
 def no_common_type(c: Checker, a: ir.Expr, b: ir.Expr, span: Span) -> Exception:
-    to = "float" if a.type.is_float and b.type.is_float else cast_word(b.type)
+    to = "float" if scalar_of(a.type).is_float and scalar_of(b.type).is_float else cast_word(b.type)
     help = f"cast one of them: `{called(to, a.span)}`"
     return c.type_error(f"`{a.type}` and `{b.type}` have no common type", span, help=help)
 
 
 def arithmetic(c: Checker, op: str, a: ir.Expr, b: ir.Expr, span: Span, digit: bool = False) -> ir.Expr:
     if isinstance(a.type, Vector) or isinstance(b.type, Vector):
-        a, b, type = meeting(c, span, a, b)
+        a, b, vector = meeting(c, span, a, b)
         arithmetic(c, op, one_component(a), one_component(b), span)  # what is wrong with scalars is wrong with these
-        return ir.Binary(_rounded(op, type.elem.kind is ScalarKind.UINT), a, b, type, span=span)
+        return ir.Binary(_rounded(op, vector.elem.kind is ScalarKind.UINT), a, b, vector, span=span)
     if op == "@":
         raise c.fail(
             "SNAP017",
@@ -66,7 +66,8 @@ def arithmetic(c: Checker, op: str, a: ir.Expr, b: ir.Expr, span: Span, digit: b
     if op == "**":
         help = f"write `{called('pow', a.span, b.span)}`, or multiply"
         raise c.fail("SNAP017", "`**` is not part of Snap", span, help=help)
-    floating, asked = a.type.is_float or b.type.is_float, op
+    type = scalar_of(a.type)
+    floating, asked = type.is_float or scalar_of(b.type).is_float, op
     if floating and op in ("<<", ">>", "&", "|", "^"):
         raise c.type_error(
             f"`{op}` takes integers",
@@ -87,14 +88,14 @@ def arithmetic(c: Checker, op: str, a: ir.Expr, b: ir.Expr, span: Span, digit: b
         raise c.type_error(
             "division by zero", span, help="where the divisor may be zero at run time, guard it with an `if`"
         )
-    if op in ("<<", ">>") and isinstance(b, ir.Const) and not 0 <= b.value < max(32, a.type.bits):
+    if op in ("<<", ">>") and isinstance(b, ir.Const) and not 0 <= b.value < max(32, type.bits):
         raise c.type_error(
-            f"a shift by {b.value} is outside of `{convert.promoted(a.type)}`",
+            f"a shift by {b.value} is outside of `{convert.promoted(type)}`",
             span,
             help="shift by less than the width; a wider type is a cast: `i64(x) << 40`",
         )
     if op in ("//", "%"):
-        unsigned = convert.common_type(a, b).kind is ScalarKind.UINT
+        unsigned = convert.accepted(a, b).kind is ScalarKind.UINT
         op = _rounded(op, digit or unsigned or natural(a, c.text) and natural(b, c.text))
     made = convert.binary(op, a, b, span)
     if op == "/" and asked == "/" and not floating and not digit:

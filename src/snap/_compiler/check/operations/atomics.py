@@ -6,17 +6,16 @@ memory of any privilege can be given; each thread executes one, and the result i
 
 from __future__ import annotations
 
-from functools import partial
-
 from snap._compiler.check.core.annotations import text_option
 from snap._compiler.check.core.bindings import Memory
+from snap._compiler.check.core.dispatch import calls, expression
 from snap._compiler.check.core.explain import atomic_help, declared
-from snap._compiler.check.core.operands import in_order, result_for
+from snap._compiler.check.core.operands import in_order, kept, result_for
+from snap._compiler.check.core.scalars import scalar
 from snap._compiler.check.core.state import PER_THREAD, Checker, ObjectUse, Want
 from snap._compiler.check.memory.accesses import access, not_const, one_value
 from snap._compiler.check.memory.storage import memory_argument
 from snap._compiler.check.operations.arithmetic import converted
-from snap._compiler.check.operations.expressions import expression, scalar
 from snap._compiler.frontend import tree
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.operations import ADDED, ATOMICS, BITWISE, COUNTING, ORDERS, SCOPES, MemoryOrder, MemoryScope
@@ -25,11 +24,14 @@ from snap.diag.span import Span
 from snap.diag.wording import counted
 
 
-def atomic_call(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr | None:
-    name = word.rstrip("_")
+# T-Atomic: x : t[] @ q in G, x is not const or op is load, G |- i : int, e : t @ thread[1]
+#     => G |- atomic.op(x, i, e) : t @ thread[1]
+@calls("atomic")
+def _atomic(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr | None:
+    name = word.partition(".")[2].rstrip("_")
     if name not in ATOMICS:
         raise c.type_error(
-            f"there is no `atomic.{word}`",
+            f"there is no `{word}`",
             e.function.span,
             help="atomics: load store add min max and_ or_ xor exch inc dec cas",
         )
@@ -38,9 +40,7 @@ def atomic_call(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> 
     order = MemoryOrder(text_option(c, options, "order", ORDERS, MemoryOrder.RELAXED))
     scope = MemoryScope(text_option(c, options, "scope", SCOPES, MemoryScope.GPU))
     if options:
-        raise c.type_error(
-            f"`atomic.{word}` has no option `{next(iter(options))}`", e.span, help="options: order=, scope="
-        )
+        raise c.type_error(f"`{word}` has no option `{next(iter(options))}`", e.span, help="options: order=, scope=")
     wrong = {"load": MemoryOrder.RELEASE, "store": MemoryOrder.ACQUIRE}.get(name)
     if wrong is not None and order in (wrong, MemoryOrder.ACQ_REL):
         raise c.type_error(
@@ -48,10 +48,10 @@ def atomic_call(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> 
             e.span,
             help='a load acquires, a store releases: `order="acquire"`, `order="release"`, or leave it out',
         )
-    form = f"`atomic.{word}(memory, index{('', ', value', ', expected, new')[ATOMICS[name].values]})`"
+    form = f"`{word}(memory, index{('', ', value', ', expected, new')[ATOMICS[name].values]})`"
     if not e.args:
-        raise c.type_error(f"`atomic.{word}` takes memory", e.span, help=form)
-    memory = memory_argument(c, e.args[0], f"`atomic.{word}`")
+        raise c.type_error(f"`{word}` takes memory", e.span, help=form)
+    memory = memory_argument(c, e.args[0], f"`{word}`")
     rest = e.args[1:]
     if rest and isinstance(rest[0], tree.Sequence):
         items, rest = rest[0].items, rest[1:]
@@ -59,7 +59,7 @@ def atomic_call(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> 
         items, rest = rest[: memory.rank], rest[memory.rank :]
     if len(items) != memory.rank or len(rest) != ATOMICS[name].values:
         raise c.type_error(
-            f"`atomic.{word}` takes {counted(memory.rank, 'index')} and {counted(ATOMICS[name].values, 'value')} here",
+            f"`{word}` takes {counted(memory.rank, 'index')} and {counted(ATOMICS[name].values, 'value')} here",
             e.span,
             help=form,
         )
@@ -68,21 +68,20 @@ def atomic_call(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> 
     if name != "load":
         not_const(c, memory.handle, e.args[0].span)
         one_value(c, memory.handle, e.args[0].span)
-    evaluations = [
-        partial(access, c, memory, items, PER_THREAD, e.span),
-        *(partial(scalar if isinstance(elem, Scalar) else expression, c, a, PER_THREAD) for a in rest),
-    ]
-    made, *values = in_order(c, THREAD1, lambda evaluated: evaluated(), evaluations)
+    made, mark = access(c, memory, items, PER_THREAD, e.span), len(c.out)
+    evaluate = scalar if isinstance(elem, Scalar) else expression
+    values = in_order(c, THREAD1, lambda a: evaluate(c, a, PER_THREAD), rest)
+    (made,) = kept(c, mark, (made, THREAD1))
     args = tuple(converted(c, value, elem, a.span, "the element") for value, a in zip(values, rest))
     if not memory.handle.const:
-        c.touches.append(ObjectUse(memory.handle.obj, f"`atomic.{word}`", e.span))
+        c.touches.append(ObjectUse(memory.handle.obj, f"`{word}`", e.span))
     target = value = None
     if name == "store":
         if used:
             raise c.type_error("`atomic.store` returns nothing", e.span, help="`atomic.exch` returns the old value")
     elif used:
         temp, help = "loaded" if name == "load" else "old", atomic_help(want)
-        target, value = result_for(c, temp, f"atomic.{word}", elem, THREAD1, want, e.span, help)
+        target, value = result_for(c, temp, word, elem, THREAD1, want, e.span, help)
     c.out.append(ir.Atomic(name, made, args, target, order, scope, span=e.span))
     return value
 
@@ -99,7 +98,7 @@ def _works_on(c: Checker, name: str, word: str, memory: Memory, span: Span) -> N
     else:
         right = elem != BOOL and (name not in BITWISE or elem.is_integer)
     if not right:
-        raise c.type_error(f"there is no `atomic.{word}` on `{elem}`", span, help=help)
+        raise c.type_error(f"there is no `{word}` on `{elem}`", span, help=help)
     if isinstance(elem, Vector) and ADDED[elem][1] and memory.handle.obj.space is Space.SHARED:
         raise c.type_error(
             f"`{elem}` is added in global memory only, and `{memory.handle.name}` is shared",

@@ -14,18 +14,34 @@ from dataclasses import dataclass
 from snap._compiler.check.core import convert
 from snap._compiler.check.core.annotations import text_option
 from snap._compiler.check.core.bindings import Memory
+from snap._compiler.check.core.dispatch import calls
 from snap._compiler.check.core.explain import declared, read_down
 from snap._compiler.check.core.forms import chosen
 from snap._compiler.check.core.state import Checker, Construct, ConstructKind, ObjectUse, Want
 from snap._compiler.check.memory.accesses import indices, mapped, not_const
 from snap._compiler.check.memory.storage import memory_argument
-from snap._compiler.check.operations.hints import eviction
+from snap._compiler.check.operations.hints import eviction, prefetch
 from snap._compiler.check.operations.multicast import issued_alike
 from snap._compiler.check.operations.tiles import aligned, contiguous, core, moved, tile_of
 from snap._compiler.frontend import tree
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.hardware import BOX_BYTES, BOX_EXTENT, BOX_RANK, SWIZZLES
-from snap._compiler.ir.types import BF16, BLOCK1, F16, F32, F64, I32, I64, THREAD1, U32, U64, Level, Scalar, Space
+from snap._compiler.ir.types import (
+    BF16,
+    BLOCK1,
+    F16,
+    F32,
+    F64,
+    I32,
+    I64,
+    THREAD1,
+    U32,
+    U64,
+    Level,
+    Scalar,
+    Space,
+    scalar_of,
+)
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.diag.wording import counted
@@ -62,6 +78,8 @@ class Side:
         return self.memory.handle.obj.space
 
 
+# T-Box-Copy: the side written is at P, the side read at or above P, at : int @ P, P <= block[1]
+#     => G |- async_copy(x, y, at) @ P
 def box_copy(c: Checker, e: tree.Call) -> None:
     to, source, at, options = _arguments(c, e, "async_copy")
     tf32, l2 = text_option(c, options, "type", ("tf32",), "") == "tf32", eviction(c, options)
@@ -108,7 +126,12 @@ def box_copy(c: Checker, e: tree.Call) -> None:
 
 
 # Nothing is read or written: the tile says what the box is like, and may belong to anybody.
-def box_prefetch(c: Checker, e: tree.Call) -> None:
+@calls("intrinsic.prefetch")
+def _prefetch(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> None:
+    (_box_prefetch if "at" in dict(e.keywords) else prefetch)(c, e)
+
+
+def _box_prefetch(c: Checker, e: tree.Call) -> None:
     tile, array, at, options = _arguments(c, e, "intrinsic.prefetch")
     if options or array.space is not Space.GLOBAL or tile.space is Space.GLOBAL:
         raise c.type_error(
@@ -119,8 +142,10 @@ def box_prefetch(c: Checker, e: tree.Call) -> None:
     _emit(c, None, tile, array, at, e.span, "")
 
 
+# T-Box-Reduce: x shared at or above P, at : int @ P => G |- async_reduce(y, x, at) @ P
 # A reduction is atomic, element by element: the array may be at any privilege.
-def box_reduce(c: Checker, e: tree.Call) -> None:
+@calls("async_reduce")
+def _box_reduce(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> None:
     to, source, at, options = _arguments(c, e, "async_reduce")
     op, l2 = text_option(c, options, "op", tuple(REDUCTIONS), "add"), eviction(c, options)
     if options:
@@ -287,7 +312,7 @@ def _panels(tile: ir.Tile, origin: ir.MemAccess, rank: int) -> Iterator[tuple[ir
 
 
 def _later(index: ir.Expr, by: int) -> ir.Expr:
-    return convert.binary("+", index, ir.Const(by, index.type, span=index.span), index.span) if by else index
+    return convert.binary("+", index, ir.Const(by, scalar_of(index.type), span=index.span), index.span) if by else index
 
 
 # A box has as many dimensions as its array, and is larger than 1 only where the array can be moved along.
@@ -355,7 +380,7 @@ def _origin(c: Checker, side: Side, at: tuple[ir.Expr, ...], whole: Span) -> tup
             help="one index for each dimension: "
             + (f"`at=({', '.join('ijklm'[: array.rank])})`" if array.rank > 1 else "`at=i`"),
         )
-    moves = [True] * len(view.shape)
+    moves = [True] * len(view.shape or ())
     if array.map is not None:
         along = list(moved(array.map))
         moves = [param is not None for param, _ in along]
@@ -368,7 +393,7 @@ def _origin(c: Checker, side: Side, at: tuple[ir.Expr, ...], whole: Span) -> tup
             )
     index = mapped(array, at)
     for i in index:
-        if isinstance(i, ir.Const) and not convert.fits(i.value, I32):
+        if isinstance(i, ir.Const) and not convert.fits(int(i.value), I32):
             raise c.type_error(
                 f"a coordinate of a TMA box is an `i32`, which cannot hold {i.value}",
                 whole,

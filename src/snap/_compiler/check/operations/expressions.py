@@ -7,15 +7,14 @@ above (SNAP006).  Non-goals: statements, declarations.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from snap._compiler.check.core import convert
 from snap._compiler.check.core.bindings import Constant, IndexFunction, Memory, Pipeline, RoleName, Variable
-from snap._compiler.check.core.explain import declared, group_words, read_down
+from snap._compiler.check.core.dispatch import evaluates, expression
+from snap._compiler.check.core.explain import declared, read_down
 from snap._compiler.check.core.names import TOO_LONG, as_definition, constant_of, resolve
-from snap._compiler.check.core.operands import in_order, kept
+from snap._compiler.check.core.operands import kept
 from snap._compiler.check.core.outside import describe_object, instead_of
+from snap._compiler.check.core.scalars import choosing, condition, deciding, number, numbers, scalar
 from snap._compiler.check.core.state import Checker, ConstructKind, Want
 from snap._compiler.check.memory.accesses import indices, load
 from snap._compiler.check.memory.storage import LocalArray, inside, no_pipeline, storage
@@ -26,7 +25,7 @@ from snap._compiler.frontend import tree
 from snap._compiler.frontend.printer import expression as expression_text
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.operations import MATH
-from snap._compiler.ir.types import BOOL, THREAD1, Array, Privilege, Scalar, Vector, scalar_of
+from snap._compiler.ir.types import BOOL, THREAD1, Array, Element, Privilege, Scalar, Vector, scalar_of
 from snap.diag.source import written
 from snap.diag.span import Span
 from snap.diag.wording import called, counted
@@ -36,10 +35,8 @@ _TEXTS = 'text is for `print`, `assert`, `trust` and options, such as `order="ac
 COMPONENTS = {"x": 0, "y": 1, "z": 2, "w": 3}
 
 
-def expression(c: Checker, e: tree.Expr, want: Want) -> ir.Expr:
-    return _EXPRESSIONS[type(e)](c, e, want)
-
-
+# T-Int, T-Float, T-Bool: a literal n of type t => G |- n : t @ p
+@evaluates(tree.Number)
 def _number(c: Checker, e: tree.Number, want: Want) -> ir.Expr:
     const = convert.literal(e.value, e.span)
     if const is None:
@@ -47,32 +44,27 @@ def _number(c: Checker, e: tree.Number, want: Want) -> ir.Expr:
     return const
 
 
+@evaluates(tree.Text)
 def _text(c: Checker, e: tree.Text, want: Want) -> ir.Expr:
     number = e.value.lower().strip("+-") in ("inf", "infinity", "nan")
     help = "write `math.inf`, `-math.inf` or `math.nan`, with `import math`" if number else _TEXTS
     raise c.fail("SNAP017", "text is not a value in Snap", e.span, help=help)
 
 
+@evaluates(tree.Known)
 def _known(c: Checker, e: tree.Known, want: Want) -> ir.Expr:
     assert isinstance(e.value, Variable)
     return ir.Read(e.value.var, e.value.var.type, span=e.span)
 
 
+# T-Cmp: G |- a : t @ p, G |- b : u @ p, t and u meet => G |- a < b : bool @ p
+@evaluates(tree.Compare)
 def _compare(c: Checker, e: tree.Compare, want: Want) -> ir.Expr:
     first, second = numbers(c, want, e.left, e.right)
     return compared(c, e.op, first, second, e.span)
 
 
-def _call(c: Checker, e: tree.Call, want: Want) -> ir.Expr:
-    from snap._compiler.check.functions.calls import call
-
-    value = call(c, e, want)
-    if value is None:
-        help = "call it on a line of its own; a function that returns a value declares it: `-> int`"
-        raise c.type_error("this call returns nothing", e.span, "used as a value", help=help)
-    return value
-
-
+@evaluates(tree.Lambda)
 def _lambda(c: Checker, e: tree.Lambda, want: Want) -> ir.Expr:
     raise c.fail(
         "SNAP017",
@@ -82,6 +74,7 @@ def _lambda(c: Checker, e: tree.Lambda, want: Want) -> ir.Expr:
     )
 
 
+@evaluates(tree.Sequence, tree.Each)
 def _no_value(c: Checker, e: tree.Sequence | tree.Each, want: Want) -> ir.Expr:
     if isinstance(e, tree.Sequence):
         name = written(want.head) if want.implied and want.head is not None else "x"
@@ -95,60 +88,12 @@ def _no_value(c: Checker, e: tree.Sequence | tree.Each, want: Want) -> ir.Expr:
     raise c.fail("SNAP017", "a list is not a value: it gives a local array its elements", e.span, help=help)
 
 
-def scalar(c: Checker, e: tree.Expr, want: Want) -> ir.Expr:
-    return scalar_value(c, expression(c, e, want), e)
-
-
-def scalar_value(c: Checker, value: ir.Expr, e: tree.Expr) -> ir.Expr:
-    if not isinstance(value.type, Scalar):
-        raise c.type_error(
-            f"a scalar is wanted here, and this is a `{value.type}`",
-            e.span,
-            help="take its components, `.x`" if isinstance(value.type, Vector) else "",
-        )
-    return value
-
-
-def scalars(c: Checker, want: Want, *items: tree.Expr) -> list[ir.Expr]:
-    """Scalars that are evaluated from left to right."""
-    return in_order(c, want.privilege, lambda item: scalar(c, item, want), items)
-
-
-def numbers(c: Checker, want: Want, *items: tree.Expr) -> list[ir.Expr]:
-    """Scalars or vectors that are evaluated from left to right."""
-    return in_order(c, want.privilege, lambda item: number(c, item, want), items)
-
-
-def number(c: Checker, e: tree.Expr, want: Want) -> ir.Expr:
-    value = expression(c, e, want)
-    return value if isinstance(value.type, Vector) else scalar_value(c, value, e)
-
-
-def condition(c: Checker, e: tree.Expr, want: Want) -> ir.Expr:
-    return convert.cast(scalar(c, e, want), BOOL)
-
-
-def deciding(c: Checker) -> Want:
-    """What decides control flow is evaluated for the code's own privilege."""
-    return Want(c.privilege, f"decides control flow for {group_words(c.privilege)}", control=True, implied=True)
-
-
-def choosing(c: Checker, want: Want) -> Want:
-    """What chooses between two values by control flow is evaluated for the code, and for whom the value is: that may be
-    more than the code.
-    """
-    p = c.privilege.joined(want.privilege)
-    return (
-        deciding(c)
-        if p == c.privilege
-        else Want(p, f"chooses a value that is one for `{want.privilege}`", want.head, want.code)
-    )
-
-
 # ---- leaves ---------------------------------------------------------------------------------------------------------
 
 
-# Read up: a variable is read for a target at its own privilege or below.
+# T-Var: x : t @ q in G, p <= q => G |- x : t @ p
+# A variable is read for a target at its own privilege or below. The paper reads at exactly q.
+@evaluates(tree.Name)
 def _name(c: Checker, e: tree.Name, want: Want) -> ir.Expr:
     found = resolve(c, e)
     match found:
@@ -186,6 +131,7 @@ def _name(c: Checker, e: tree.Name, want: Want) -> ir.Expr:
     return const
 
 
+@evaluates(tree.Attribute)
 def _attribute(c: Checker, e: tree.Attribute, want: Want) -> ir.Expr:
     found = resolve(c, e)
     if found is not None:
@@ -210,6 +156,9 @@ def _attribute(c: Checker, e: tree.Attribute, want: Want) -> ir.Expr:
     raise c.type_error(f"`{value.type}` has no attribute `{e.name}`", e.span, help="vectors have .x .y .z .w")
 
 
+# T-Elem: x : t[n] @ q in G, p <= q, G |- i : int @ p => G |- x[i] : t @ p
+# A local array is read as a variable is. Memory is read by T-Arr-Access (check/memory/accesses.py).
+@evaluates(tree.Subscript)
 def _subscript(c: Checker, e: tree.Subscript, want: Want) -> ir.Expr:
     found = storage(c, e.value, want.privilege)
     if isinstance(found, Memory):
@@ -297,6 +246,8 @@ def array_index(
 # ---- operators ------------------------------------------------------------------------------------------------------
 
 
+# T-Uop: G |- a : t @ p, t has op => G |- op a : t @ p
+@evaluates(tree.Unary)
 def _unary(c: Checker, e: tree.Unary, want: Want) -> ir.Expr:
     op, operand = e.op, e.value
     if op == "not":
@@ -311,10 +262,12 @@ def _unary(c: Checker, e: tree.Unary, want: Want) -> ir.Expr:
     if isinstance(value.type, Vector):
         return value if op == "+" else ir.Unary(op, value, value.type, span=e.span)
     if op == "+":
-        return value if convert.is_weak(value) else convert.cast(value, convert.promoted(value.type))
+        return value if convert.is_weak(value) else convert.cast(value, convert.promoted(scalar_of(value.type)))
     return convert.unary(op, value, e.span)
 
 
+# T-Bop: G |- a : t @ p, G |- b : u @ p, t and u meet in v => G |- a op b : v @ p
+@evaluates(tree.Binary)
 def _binary(c: Checker, e: tree.Binary, want: Want) -> ir.Expr:
     first, second = numbers(c, want, e.left, e.right)
     return arithmetic(c, e.op, first, second, e.span, e.digit)
@@ -363,6 +316,11 @@ def _linked(c: Checker, e: tree.Chain, at: int, want: Want) -> Want:
     return deciding(c) if any(has_effect(c, part) for part in e.operands[at + 2 :]) else want
 
 
+@evaluates(tree.Chain)
+def _compares(c: Checker, e: tree.Chain, want: Want) -> ir.Expr:
+    return _chain(c, scalar(c, e.operands[0], _linked(c, e, 0, want)), e, 0, want)
+
+
 # `a < b < c` is `a < b and b < c`, with b evaluated once, and c only where a < b.
 def _chain(c: Checker, left: ir.Expr, e: tree.Chain, at: int, want: Want) -> ir.Expr:
     """The comparisons from operand number `at` on, whose value is `left`."""
@@ -402,7 +360,10 @@ def _decided(
     return result, ir.Read(decides or result, BOOL, span=span)
 
 
-# `and`, `or` and `if-else` are C's: where the operand that may be skipped contains a call, the choice is control flow.
+# T-Logical: G |- a : bool @ p, G |- b : bool @ p => G |- a and b : bool @ p
+# `and`, `or` and `if-else` are C's: where the operand that may be skipped contains a call, the choice is control
+# flow, and a is evaluated as T-If demands.
+@evaluates(tree.Logical)
 def _logical(c: Checker, e: tree.Logical, want: Want) -> ir.Expr:
     if not has_effect(c, e.right):
         left, right = condition(c, e.left, want), condition(c, e.right, want)
@@ -419,22 +380,25 @@ def _logical(c: Checker, e: tree.Logical, want: Want) -> ir.Expr:
     return ir.Read(result, BOOL, span=e.span)
 
 
+# T-Select: G |- c : bool @ p, G |- a : t @ p, G |- b : t @ p => G |- a if c else b : t @ p
+@evaluates(tree.Conditional)
 def _conditional(c: Checker, e: tree.Conditional, want: Want) -> ir.Expr:
     if not has_effect(c, e.then) and not has_effect(c, e.other):
         cond = condition(c, e.cond, want)
         then, other = expression(c, e.then, want), expression(c, e.other, want)
-        then, other = _unify(c, then, other, e.span)
+        then, other, type = _unify(c, then, other, e.span)
         if isinstance(cond, ir.Const):
             return then if cond.value else other
-        return ir.Select(cond, then, other, then.type, span=e.span)
+        return ir.Select(cond, then, other, type, span=e.span)
     cond = condition(c, e.cond, choosing(c, want))
     branches = []
     for part in (e.then, e.other):
         with c.block() as body, _conditionally(c):
             branches.append((body, expression(c, part, want)))
     (then_body, then), (other_body, other) = branches
-    then, other = (convert.settled(v) for v in _unify(c, then, other, e.span))
-    result = c.temp("chosen", then.type, want.privilege, e.span)
+    then, other, type = _unify(c, then, other, e.span)
+    then, other = convert.settled(then), convert.settled(other)
+    result = c.temp("chosen", type, want.privilege, e.span)
     c.out.append(ir.Declare(result, None, span=e.span))
     for body, value in ((then_body, then), (other_body, other)):
         body.append(ir.Assign(ir.VarTarget(result, span=e.span), value, span=e.span))
@@ -453,38 +417,17 @@ def _conditionally(c: Checker):
     return c.construct(ConstructKind.CONDITIONAL, c.definition.tree.span, "")
 
 
-def _unify(c: Checker, a: ir.Expr, b: ir.Expr, span: Span) -> tuple[ir.Expr, ir.Expr]:
-    if a.type == b.type == BOOL:
-        return a, b
+def _unify(c: Checker, a: ir.Expr, b: ir.Expr, span: Span) -> tuple[ir.Expr, ir.Expr, Element]:
+    """Give both sides of a choice one type."""
     if isinstance(a.type, Scalar) and isinstance(b.type, Scalar):
-        if a.type == b.type and not convert.is_weak(a) and not convert.is_weak(b):
-            return a, b
+        if a.type == b.type and (a.type == BOOL or not convert.is_weak(a) and not convert.is_weak(b)):
+            return a, b, a.type
         type = convert.common_type(a, b)
         if type is not None:
             free = convert.is_weak(a) and convert.is_weak(b)
-            return tuple((convert.weakly if free else convert.cast)(v, type) for v in (a, b))
-    elif a.type == b.type:
-        return a, b
+            seen_as = convert.weakly if free else convert.cast
+            return seen_as(a, type), seen_as(b, type), type
+    elif isinstance(a.type, Vector) and a.type == b.type:
+        return a, b, a.type
     help = f"cast one of them: `{called(cast_word(a.type), b.span)}`"
     raise c.type_error(f"the two sides of `if-else` are `{a.type}` and `{b.type}`", span, help=help)
-
-
-# By class: a function has hundreds of expressions.
-_EXPRESSIONS: dict[type, Callable[[Checker, Any, Want], ir.Expr]] = {
-    tree.Number: _number,
-    tree.Text: _text,
-    tree.Name: _name,
-    tree.Known: _known,
-    tree.Attribute: _attribute,
-    tree.Subscript: _subscript,
-    tree.Unary: _unary,
-    tree.Binary: _binary,
-    tree.Compare: _compare,
-    tree.Chain: lambda c, e, want: _chain(c, scalar(c, e.operands[0], _linked(c, e, 0, want)), e, 0, want),
-    tree.Logical: _logical,
-    tree.Conditional: _conditional,
-    tree.Call: _call,
-    tree.Lambda: _lambda,
-    tree.Sequence: _no_value,
-    tree.Each: _no_value,
-}

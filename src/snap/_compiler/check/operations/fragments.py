@@ -11,10 +11,11 @@ next 4 lie in the next 8 columns.  The 16 rows of a warp follow each other in a 
 from __future__ import annotations
 
 from snap._compiler.check.core import convert
+from snap._compiler.check.core.dispatch import calls
 from snap._compiler.check.core.explain import read_down
 from snap._compiler.check.core.forms import level_of
+from snap._compiler.check.core.scalars import scalar
 from snap._compiler.check.core.state import Checker, Want
-from snap._compiler.check.operations.expressions import scalar
 from snap._compiler.frontend import tree
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.hardware import WARP
@@ -26,7 +27,8 @@ COLUMNS = 8  # that 4 elements of a thread lie in
 ROWS = 16  # of a warp
 
 
-def accumulator_place(c: Checker, word: str, e: tree.Call, want: Want) -> ir.Expr:
+@calls("acc_row", "acc_column")
+def _accumulator_place(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr:
     example = f"`{word}(j, warp)` for `mma`, `{word}(j, warpgroup)` for `wgmma`"
     if len(e.args) != 2 or e.keywords:
         raise c.type_error(f"`{word}` takes the number of an element, and who multiplies", e.span, help=example)
@@ -38,7 +40,7 @@ def accumulator_place(c: Checker, word: str, e: tree.Call, want: Want) -> ir.Exp
     if want.privilege != THREAD1:
         raise read_down(c, f"the result of `{word}`", THREAD1, None, want, e.span)
     j = scalar(c, e.args[0], want)
-    if not j.type.is_integer:
+    if not convert.is_integer(j):
         raise c.type_error(
             f"the number of an element is an integer, and this is `{j.type}`",
             e.args[0].span,

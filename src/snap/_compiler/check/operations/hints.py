@@ -9,27 +9,26 @@ are about global memory alone.  Non-goals: what they do to the result, which is 
 from __future__ import annotations
 
 from snap._compiler.check.core.annotations import text_option
+from snap._compiler.check.core.dispatch import calls, expression
 from snap._compiler.check.core.explain import declared
 from snap._compiler.check.core.state import PER_THREAD, Checker, Want
 from snap._compiler.check.memory.storage import element_argument
-from snap._compiler.check.operations.expressions import expression
 from snap._compiler.frontend import tree
 from snap._compiler.ir import nodes as ir
-from snap._compiler.ir.operations import L2_EVICTION, LOAD_CACHES, PREFETCHED, STORE_CACHES
+from snap._compiler.ir.operations import L2_EVICTION, LOAD_CACHES, PREFETCHED
 from snap._compiler.ir.types import Space
 from snap.diag.span import Span
 from snap.record import replace
 
 LOAD = '`intrinsic.load(x[i], cache="cs")`, `intrinsic.load(x[i], l2="evict_first")`'
 PREFETCH = '`intrinsic.prefetch(x[i])`, `intrinsic.prefetch(x[i], level="L1")`'
-STORE = '`intrinsic.store(y[i], v, cache="cs")`, `intrinsic.store(y[i], v, l2="evict_first")`'
 
 
 def eviction(c: Checker, options: dict[str, tree.Expr]) -> str:
     return text_option(c, options, "l2", L2_EVICTION, "")
 
 
-def _wishes(c: Checker, e: tree.Call, word: str, operands: int, caches: tuple[str, ...], form: str) -> tuple[str, str]:
+def wishes(c: Checker, e: tree.Call, word: str, operands: int, caches: tuple[str, ...], form: str) -> tuple[str, str]:
     options = dict(e.keywords)
     cache, l2 = text_option(c, options, "cache", caches, ""), eviction(c, options)
     if options or len(e.args) != operands:
@@ -50,32 +49,14 @@ def _wishes(c: Checker, e: tree.Call, word: str, operands: int, caches: tuple[st
     return cache, l2
 
 
-def hinted_load(c: Checker, e: tree.Call, want: Want) -> ir.Expr:
-    cache, l2 = _wishes(c, e, "load", 1, LOAD_CACHES, LOAD)
+@calls("intrinsic.load")
+def _hinted_load(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr:
+    cache, l2 = wishes(c, e, "load", 1, LOAD_CACHES, LOAD)
     value = expression(c, e.args[0], want)
     if not isinstance(value, ir.Load):
         raise c.type_error("`intrinsic.load` takes an element of memory", e.args[0].span, help=LOAD)
-    _global(c, value.access, "load", e.args[0].span)
+    of_global(c, value.access, "load", e.args[0].span)
     return replace(value, cache=cache, l2=l2, span=e.span)
-
-
-def hinted_store(c: Checker, e: tree.Call) -> None:
-    from snap._compiler.check.statements.assignments import assign
-
-    cache, l2 = _wishes(c, e, "store", 2, STORE_CACHES, STORE)
-    c.effects_allowed("a store", e.span)
-    if not isinstance(e.args[0], tree.Subscript):
-        raise c.type_error("`intrinsic.store` takes an element of memory", e.args[0].span, help=STORE)
-    mark = len(c.out)
-    assign(c, tree.Assign(e.args[0], e.args[1], span=e.span))
-    match c.out[mark:]:
-        case [*_, ir.Assign(ir.MemTarget() as target) as made]:
-            _global(c, target.access, "store", e.args[0].span)
-            c.out[-1] = replace(made, target=replace(target, cache=cache, l2=l2))
-        case [*_, ir.Assign()]:
-            raise c.type_error(
-                "`intrinsic.store` writes memory, and this is in registers", e.args[0].span, help="assign it"
-            )
 
 
 def prefetch(c: Checker, e: tree.Call) -> None:
@@ -85,12 +66,12 @@ def prefetch(c: Checker, e: tree.Call) -> None:
     if options or len(e.args) != 1:
         raise c.type_error("`intrinsic.prefetch` takes an element of memory, and `level=`", e.span, help=PREFETCH)
     _, made = element_argument(c, e.args[0], PER_THREAD, "`intrinsic.prefetch`")
-    _global(c, made, "prefetch", e.args[0].span)
+    of_global(c, made, "prefetch", e.args[0].span)
     c.out.append(ir.Prefetch(made, level, span=e.span))
 
 
 # Cache operators and eviction priorities are those of global memory: shared memory has no cache.
-def _global(c: Checker, made: ir.MemAccess, word: str, span: Span) -> None:
+def of_global(c: Checker, made: ir.MemAccess, word: str, span: Span) -> None:
     obj = made.view.obj
     if obj.space is Space.SHARED:
         raise c.type_error(

@@ -13,15 +13,17 @@ import difflib
 
 from snap._compiler.check.core import convert
 from snap._compiler.check.core.annotations import constant_int
+from snap._compiler.check.core.dispatch import calls
 from snap._compiler.check.core.operands import kept, result_for
+from snap._compiler.check.core.scalars import choosing, condition, scalar
 from snap._compiler.check.core.state import HOLDERS, PER_THREAD, Checker, ConstructKind, Want
 from snap._compiler.check.memory.accesses import own_memory, writable
 from snap._compiler.check.memory.storage import element_argument
-from snap._compiler.check.operations.boxes import box_prefetch
-from snap._compiler.check.operations.expressions import choosing, condition, has_effect, scalar
-from snap._compiler.check.operations.hints import eviction, hinted_load, hinted_store, prefetch
+from snap._compiler.check.operations.boxes import box_copy
+from snap._compiler.check.operations.expressions import has_effect
+from snap._compiler.check.operations.hints import eviction
 from snap._compiler.check.operations.matrices import ldmatrix, mma, stmatrix
-from snap._compiler.check.operations.pure import bitcast_call, math_call
+from snap._compiler.check.operations.pure import math_call
 from snap._compiler.frontend import tree
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.hardware import (
@@ -49,6 +51,7 @@ from snap._compiler.ir.types import (
     Privilege,
     ScalarKind,
     Space,
+    scalar_of,
 )
 from snap.diag.span import Span
 from snap.diag.wording import called, counted
@@ -56,19 +59,11 @@ from snap.diag.wording import called, counted
 NANOSLEEP = "`intrinsic.nanosleep(100)`, in a loop that waits: each thread rests for about 100 ns before it looks again"
 
 
-def intrinsic_call(c: Checker, name: str, e: tree.Call, want: Want) -> ir.Expr | None:
+@calls("intrinsic")
+def _intrinsic(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr | None:
+    name = word.partition(".")[2]
     if name in MATH:
         return math_call(c, name, e, want)
-    if name == "bitcast":
-        return bitcast_call(c, e, want)
-    if name == "load":
-        return hinted_load(c, e, want)
-    if name == "store":
-        return hinted_store(c, e)
-    if name == "prefetch":
-        return box_prefetch(c, e) if "at" in dict(e.keywords) else prefetch(c, e)
-    if name == "nanosleep":
-        return nanosleep(c, e)
     op = COLLECTIVES.get(ALIASES.get(name, name))
     if op is None:
         close = difflib.get_close_matches(name.replace("sum", "add"), (*COLLECTIVES, *ALIASES), n=1)
@@ -80,8 +75,10 @@ def intrinsic_call(c: Checker, name: str, e: tree.Call, want: Want) -> ir.Expr |
     return _plain(c, op, e, want) if own is None else own(c, op, e)
 
 
-# A collective stands only where the class holds its group, aligned, and where nobody of the group can have gone another
-# way.  Where the class holds fewer threads than a warp, a part of the warp is the group, if the operation has masks.
+# T-Collective: op requires p, P holds p, aligned, all of p get here together => G |- op(...) @ P
+# A collective is executed only where the class holds its group, aligned, and where no thread of the group can have
+# taken another path. Where the class holds fewer threads than a warp, a part of the warp is the group, if the
+# operation has masks.
 def allowed(c: Checker, op: CollectiveOp, span: Span) -> CollectiveOp:
     """The operation as the group executes it that it stands in."""
     c.effects_allowed("a collective", span)
@@ -231,10 +228,11 @@ def _of_some(c: Checker, op: CollectiveOp, argument: tree.Expr, where: tree.Expr
     cond = condition(c, where, choosing(c, PER_THREAD) if called else PER_THREAD)
     with c.block() as body, c.construct(ConstructKind.CONDITIONAL, argument.span, ""):
         value = _typed_argument(c, op, 0, scalar(c, argument, PER_THREAD), argument.span)
-    nothing = ir.Const(neutral(op.name.removeprefix("reduce_"), value.type), value.type, span=where.span)
+    type = scalar_of(value.type)
+    nothing = ir.Const(neutral(op.name.removeprefix("reduce_"), type), type, span=where.span)
     if not called:
         c.out.extend(body)
-        return ir.Select(cond, value, nothing, value.type, span=argument.span)
+        return ir.Select(cond, value, nothing, type, span=argument.span)
     result = c.temp("chosen", value.type, THREAD1, argument.span)
     given, none = (ir.Assign(ir.VarTarget(result, span=argument.span), v, span=argument.span) for v in (value, nothing))
     c.out.append(ir.Declare(result, None, span=argument.span))
@@ -246,20 +244,20 @@ def _typed_argument(c: Checker, op: CollectiveOp, i: int, value: ir.Expr, span: 
     if op.votes:
         return convert.cast(value, BOOL)
     if op.name.startswith("shfl") and i == 1:
-        if not value.type.is_integer:
+        if not convert.is_integer(value):
             raise c.type_error("a lane is an integer", span, help=f"cast it: `{called('int', span)}`")
         return convert.cast(value, I32)
-    value = convert.cast(value, value.type)
-    if op.name in ("reduce_and", "reduce_or", "reduce_xor") and not value.type.is_integer:
+    value, type = convert.settled(value), scalar_of(value.type)
+    if op.name in ("reduce_and", "reduce_or", "reduce_xor") and not type.is_integer:
         raise c.type_error(
-            f"`{op.name}` takes integers, not `{value.type}`",
+            f"`{op.name}` takes integers, not `{type}`",
             span,
             help="`reduce_add`, `reduce_min` and `reduce_max` take floats",
         )
-    if op.name.startswith("reduce_") and value.type == BOOL:
+    if op.name.startswith("reduce_") and type == BOOL:
         return convert.cast(value, I32)
-    if op.name.startswith("match") and value.type.bits < 32:
-        return convert.cast(value, I32 if not value.type.is_float else F32)
+    if op.name.startswith("match") and type.bits < 32:
+        return convert.cast(value, I32 if not type.is_float else F32)
     return value
 
 
@@ -280,14 +278,16 @@ def _setmaxnreg(c: Checker, op: CollectiveOp, e: tree.Call) -> None:
 
 # How long a thread rests is its own matter.  What is said beyond the most that the hardware takes counts as that, and
 # what is below 0 as 0; of a constant it is an error, since it is not what was meant.
-def nanosleep(c: Checker, e: tree.Call) -> None:
+@calls("intrinsic.nanosleep")
+def _nanosleep(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> None:
     c.effects_allowed("a sleep", e.span)
     if len(e.args) != 1 or e.keywords:
         raise c.type_error("`intrinsic.nanosleep` takes how long, in nanoseconds", e.span, help=NANOSLEEP)
     value = scalar(c, e.args[0], PER_THREAD)
-    if not value.type.is_integer:
+    type = scalar_of(value.type)
+    if not type.is_integer:
         raise c.type_error(
-            f"`intrinsic.nanosleep` takes nanoseconds, an integer, not `{value.type}`", e.args[0].span, help=NANOSLEEP
+            f"`intrinsic.nanosleep` takes nanoseconds, an integer, not `{type}`", e.args[0].span, help=NANOSLEEP
         )
     if isinstance(value, ir.Const) and not 0 <= value.value <= SLEEP:
         raise c.type_error(
@@ -297,20 +297,27 @@ def nanosleep(c: Checker, e: tree.Call) -> None:
             help="sleep for less, in the loop that looks again: `while atomic.load(ready, i) == 0:"
             " intrinsic.nanosleep(100)`",
         )
-    signed, short = value.type.kind is ScalarKind.INT, value.type.bits < I32.bits
-    value = convert.cast(value, I32 if short else value.type)
+    signed, short = type.kind is ScalarKind.INT, type.bits < I32.bits
+    type = I32 if short else type
+    value = convert.cast(value, type)
     for name, end, reached in (("max", 0, signed), ("min", SLEEP, not short)):
         if reached and not isinstance(value, ir.Const):
-            value = ir.Math(name, (value, ir.Const(end, value.type, span=e.span)), value.type, span=e.span)
+            value = ir.Math(name, (value, ir.Const(end, type, span=e.span)), type, span=e.span)
     c.out.append(ir.Sleep(convert.cast(value, U32), span=e.span))
 
 
 # ---- asynchronous copies ------------------------------------------------------------------------------------------
 
 
-# An element of global memory is copied into shared memory that this thread may write; when it has arrived is the
-# compiler's care.
-def async_copy(c: Checker, e: tree.Call) -> None:
+# T-Async-Memcpy: x[i] : t shared, may be assigned, G |- y[j] : t @ thread[1] global
+#     => G |- async_copy(x[i], y[j]) @ P
+# An element of global memory is copied into shared memory that this thread may write. The compiler waits until it has
+# arrived.
+@calls("async_copy")
+def _async_copy(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> None:
+    if "at" in dict(e.keywords):
+        box_copy(c, e)
+        return
     c.effects_allowed("a copy", e.span)
     options = dict(e.keywords)
     where, first, l2 = options.pop("valid", None), options.pop("elements", None), eviction(c, options)
@@ -372,13 +379,15 @@ def _read_elements(c: Checker, source: ir.MemAccess, e: tree.Expr) -> ir.Expr:
             help="say with `valid=` whether the element is read",
         )
     value = scalar(c, e, PER_THREAD)
-    if not value.type.is_integer:
+    type = scalar_of(value.type)
+    if not type.is_integer:
         raise c.type_error(
             f"`elements=` is how many elements of `{source.handle.name}` are read, an integer, not `{value.type}`",
             e.span,
             help="`valid=` takes a condition" if value.type == BOOL else f"`elements=n - {all_of_it} * i`",
         )
-    value = convert.cast(value, I32) if value.type.bits < 32 else convert.cast(value, value.type)
+    type = I32 if type.bits < I32.bits else type
+    value = convert.cast(value, type)
     for name, end in (("min", all_of_it), ("max", 0)):
-        value = ir.Math(name, (value, ir.Const(end, value.type, span=e.span)), value.type, span=e.span)
+        value = ir.Math(name, (value, ir.Const(end, type, span=e.span)), type, span=e.span)
     return convert.cast(value, I32)

@@ -13,16 +13,32 @@ from snap._compiler.check.core.annotations import constant_value, text_option
 from snap._compiler.check.core.bindings import Memory
 from snap._compiler.check.core.explain import declared
 from snap._compiler.check.core.operands import kept
+from snap._compiler.check.core.scalars import scalar
 from snap._compiler.check.core.state import PER_THREAD, Checker
 from snap._compiler.check.memory.accesses import one_value, own_memory
 from snap._compiler.check.memory.storage import LocalArray, element_argument, storage
 from snap._compiler.check.operations.arithmetic import converted
-from snap._compiler.check.operations.expressions import scalar
+from snap._compiler.check.operations.assignable import assignable_register, register_target
 from snap._compiler.frontend import tree
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.hardware import MATRICES, MMA_FRAGMENTS, MMA_PACKED
 from snap._compiler.ir.operations import CollectiveOp
-from snap._compiler.ir.types import BF16, F16, F32, F64, I8, I32, THREAD1, U8, U32, Array, Scalar, Space, scalar_of
+from snap._compiler.ir.types import (
+    BF16,
+    F16,
+    F32,
+    F64,
+    I8,
+    I32,
+    THREAD1,
+    U8,
+    U32,
+    Array,
+    Element,
+    Scalar,
+    Space,
+    scalar_of,
+)
 from snap.diag.span import Span
 
 MMA_KINDS = {F32: "tf32", F16: "f16", BF16: "bf16", F64: "f64"}
@@ -35,6 +51,7 @@ MMA_HELP = (
 )
 
 
+# T-Mma: a, b, c : registers @ thread[1], d may be assigned, P holds thread[32] => G |- mma(a, b, c, out=d) @ P
 def mma(c: Checker, op: CollectiveOp, e: tree.Call) -> None:
     options = dict(e.keywords)
     out, named = options.pop("out", None), options.pop("type", None)
@@ -89,9 +106,11 @@ def _shape(c: Checker, e: tree.Call, family: str, sizes: list[int], shown: str) 
 def _packed(
     c: Checker, e: tree.Call, sizes: list[int], seen: list[Scalar], named: tree.Expr | None
 ) -> tuple[str, tuple[int, int, int], str]:
-    written = () if named is None else named.items if isinstance(named, tree.Sequence) else (named, named)
-    if len(written) not in (0, 2):
-        raise c.type_error("`type` of `mma` names one type, or two: of a and of b", named.span, help=MMA_HELP)
+    written: tuple[tree.Expr, ...] = ()
+    if named is not None:
+        written = named.items if isinstance(named, tree.Sequence) else (named, named)
+        if len(written) != 2:
+            raise c.type_error("`type` of `mma` names one type, or two: of a and of b", named.span, help=MMA_HELP)
     kinds = [text_option(c, {"type": one}, "type", tuple(MMA_PACKED), "") for one in written]
     bytes = seen[:-4]  # before the accumulators, of which there are 4
     if not kinds and not (bytes and all(t in BYTES for t in bytes)):
@@ -106,12 +125,14 @@ def _packed(
         )
     families = {MMA_PACKED[kind] for kind in kinds}
     if len(families) > 1:
-        raise c.type_error(f"`mma` does not multiply `{kinds[0]}` by `{kinds[1]}`", named.span, help=MMA_HELP)
+        where = e.span if named is None else named.span
+        raise c.type_error(f"`mma` does not multiply `{kinds[0]}` by `{kinds[1]}`", where, help=MMA_HELP)
     (family,) = families
     shape = _shape(c, e, family, sizes, f"`{'` and `'.join(dict.fromkeys(kinds))}`")
     return family, shape, ".".join(kinds)
 
 
+# T-Ldmatrix: x : t[] shared, d : t[n] @ thread[1] may be assigned, P holds thread[32] => G |- ldmatrix(d, x[i]) @ P
 def ldmatrix(c: Checker, op: CollectiveOp, e: tree.Call) -> None:
     if len(e.args) != 2:
         raise c.type_error(
@@ -120,11 +141,13 @@ def ldmatrix(c: Checker, op: CollectiveOp, e: tree.Call) -> None:
             help="`intrinsic.ldmatrix(frag, tile[row, column], trans=False)`",
         )
     fragment, attrs = _matrix_attrs(c, e, e.args[0])
-    memory, row = _shared_row(c, e.args[1], "ldmatrix", fragment.ref.elem)
-    targets = _register_targets(c, e.args[0], 2 * dict(attrs)["count"], fragment.ref.elem, "ldmatrix")
+    elem = scalar_of(fragment.ref.elem)
+    memory, row = _shared_row(c, e.args[1], "ldmatrix", elem)
+    targets = _register_targets(c, e.args[0], math.prod(fragment.ref.shape), elem, "ldmatrix")
     c.out.append(ir.Collective("ldmatrix", op.requires, c.place, targets, (), (row,), attrs, span=e.span))
 
 
+# T-Stmatrix: x : t[] shared @ P, a : t[n] @ thread[1], P holds thread[32] => G |- stmatrix(x[i], a) @ P
 # A collective that writes memory needs the memory's privilege to equal the code's.
 def stmatrix(c: Checker, op: CollectiveOp, e: tree.Call) -> None:
     if len(e.args) != 2:
@@ -132,7 +155,7 @@ def stmatrix(c: Checker, op: CollectiveOp, e: tree.Call) -> None:
             "`stmatrix` takes a row and a fragment", e.span, help="`intrinsic.stmatrix(tile[row, column], frag)`"
         )
     fragment, attrs = _matrix_attrs(c, e, e.args[1])
-    memory, row = _shared_row(c, e.args[0], "stmatrix", fragment.ref.elem)
+    memory, row = _shared_row(c, e.args[0], "stmatrix", scalar_of(fragment.ref.elem))
     if memory.handle.const or memory.handle.privilege != c.privilege:
         raise c.fail(
             "SNAP009",
@@ -222,7 +245,7 @@ def _operands(c: Checker, items: tuple[tree.Expr, ...]) -> tuple[list[ir.Expr], 
             mark = len(c.out)
             value = scalar(c, item, PER_THREAD)
             flat = [*kept(c, mark, *((v, THREAD1) for v in flat)), value]
-            seen.append(value.type)
+            seen.append(scalar_of(value.type))
         sizes.append(len(flat) - before)
     return flat, seen, sizes
 
@@ -242,9 +265,9 @@ def _in_words(c: Checker, array: LocalArray, span: Span) -> LocalArray:
 
 
 def _register_targets(c: Checker, e: tree.Expr, count: int, type: Scalar, op: str) -> tuple[ir.Target, ...]:
-    from snap._compiler.check.statements.assignments import assignable_register, register_target
-
     found = None if isinstance(e, tree.Sequence) else storage(c, e)
+    targets: tuple[ir.Target, ...]
+    types: set[Element]
     if isinstance(found, LocalArray):
         assignable_register(c, found.variable, e.span)
         targets = tuple(ir.ElemTarget(el.array, el.index, span=e.span) for el in _elements(found, e.span))

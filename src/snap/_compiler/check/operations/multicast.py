@@ -27,8 +27,8 @@ from snap.diag.error import Label
 from snap.diag.span import Span
 
 
-# Every block issues its share of the rows, for all blocks: so all of them must get here, equally often, with the same
-# box.
+# T-Multicast: every block of the cluster gets here equally often, with the same box => the load writes all copies
+# Every block issues its slice of the rows, for all blocks.
 def issued_alike(
     c: Checker, tile: ir.Tile, origin: ir.MemAccess, box: tuple[int, ...], span: Span, tile_span: Span
 ) -> None:
@@ -53,7 +53,7 @@ def issued_alike(
                 secondary=(declared, Label(construct.span, "these blocks only")),
                 help="issue it outside of this split",
             )
-    blocks = start.held(Level.BLOCK).count
+    blocks = start.known(Level.BLOCK)
     part = part_of(obj, blocks)
     apart = decided_below(c, CLUSTER1, c.constructs)
     seen = [_in_block(c, i, rank) for rank in range(blocks) for i in origin.index] if obj.part else origin.index
@@ -61,14 +61,15 @@ def issued_alike(
     if apart is None and where is None and obj.part is not None:
         where = _differs_in_part(c, origin, part, blocks)
     if apart is not None or where is not None:
-        way, what = apart or (None, where)
+        differs_here = where if apart is None else apart[1]
+        way = apart[0].span if apart is not None else span
         raise c.fail(
             "SNAP006",
             f"every block of the cluster issues its slice of this multicast TMA load of `{obj.name}`, and they may "
             + ("get here a different number of times" if apart is not None else "mean different boxes"),
             span,
             "must be the same in all blocks" if obj.part is None else "must be the same in blocks that share a copy",
-            (declared, Label(what.span if what is not None else way.span, "may differ between blocks")),
+            (declared, Label(differs_here.span if differs_here is not None else way, "may differ between blocks")),
             note="a block that does not issue its slice leaves a hole in all the others' copies",
             help=_same_box(obj, blocks) if apart is None else "decide it with values at `cluster[1]` or above",
         )

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from snap._compiler.check.core import convert
 from snap._compiler.check.core.bindings import Memory, Variable
+from snap._compiler.check.core.dispatch import calls, expression
 from snap._compiler.check.core.explain import group_words
 from snap._compiler.check.core.names import resolve
 from snap._compiler.check.core.operands import in_order
 from snap._compiler.check.core.state import Checker, Want
-from snap._compiler.check.operations.expressions import expression
 from snap._compiler.frontend import tree
+from snap._compiler.frontend.printer import expression as expression_text
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.printed import FORMATS, MOST_VALUES
 from snap._compiler.ir.types import BLOCK1, BOOL, F32, I32, THREAD1, Array, Level, Scalar, Vector
@@ -22,7 +23,9 @@ from snap.diag.span import Span
 HELP = '`print("x =", x)`: texts and values, one line for each group that the code is for'
 
 
-def print_call(c: Checker, e: tree.Call, used: bool) -> None:
+# T-Print: G |- ei : ti @ P => G |- print(e1, ..., en) @ P
+@calls("print")
+def _print(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> None:
     if used:
         raise c.fail("SNAP017", "`print(...)` has no value", e.span, help=f"write it on a line of its own: {HELP}")
     if e.keywords:
@@ -67,10 +70,11 @@ def _values(c: Checker, a: tree.Expr) -> ir.Expr:
     """A scalar of a type that has a format, or a vector, kept so that its components are those of one moment."""
     found = resolve(c, a) if isinstance(a, tree.Name) else None
     if isinstance(found, Memory) or isinstance(found, Variable) and isinstance(found.var.type, Array):
+        name = expression_text(a)
         raise c.type_error(
-            f"`print` shows values, and `{a.id}` is {'memory' if isinstance(found, Memory) else 'an array'}",
+            f"`print` shows values, and `{name}` is {'memory' if isinstance(found, Memory) else 'an array'}",
             a.span,
-            help=f"print an element, `print({a.id}[i])`, or several of them in a loop",
+            help=f"print an element, `print({name}[i])`, or several of them in a loop",
         )
     want = Want(
         c.privilege,

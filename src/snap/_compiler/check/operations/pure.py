@@ -8,20 +8,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from snap._compiler.check.core import convert
+from snap._compiler.check.core.dispatch import calls
 from snap._compiler.check.core.names import as_type, resolve
+from snap._compiler.check.core.scalars import numbers, scalar, scalars
 from snap._compiler.check.core.state import Checker, Want
 from snap._compiler.check.operations.arithmetic import converted, meeting, no_common_type
-from snap._compiler.check.operations.expressions import numbers, scalar, scalars
 from snap._compiler.frontend import tree
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.operations import MATH, Domain
-from snap._compiler.ir.types import BOOL, F32, F64, I32, U8, U32, Scalar, Vector
+from snap._compiler.ir.types import BOOL, F32, F64, I32, U8, U32, Element, Scalar, Vector, scalar_of
 from snap.diag.source import written
 from snap.diag.span import Span
 from snap.diag.wording import called
 
 
-def cast_call(c: Checker, type: object, e: tree.Call, want: Want) -> ir.Expr:
+def cast_call(c: Checker, type: Element, e: tree.Call, want: Want) -> ir.Expr:
     if e.keywords:
         raise c.type_error("a cast takes no keywords", e.span, help="`int(x)`: the value alone")
     if isinstance(type, Vector):
@@ -32,8 +33,8 @@ def cast_call(c: Checker, type: object, e: tree.Call, want: Want) -> ir.Expr:
                 help=f"`{type}({', '.join('abcd'[: type.lanes])})`, or `{type}(x)` for all of them",
             )
         given = numbers(c, want, *e.args) if len(e.args) == 1 else scalars(c, want, *e.args)
-        if isinstance(given[0].type, Vector):
-            return _converted_vector(c, given[0], type, e.span)
+        if isinstance(seen := given[0].type, Vector):
+            return _converted_vector(c, given[0], seen, type, e.span)
         items = [converted(c, value, type.elem, a.span, "a component") for value, a in zip(given, e.args)]
         return ir.MakeVector(tuple(items * type.lanes if len(items) == 1 else items), type, span=e.span)
     if len(e.args) != 1:
@@ -41,11 +42,11 @@ def cast_call(c: Checker, type: object, e: tree.Call, want: Want) -> ir.Expr:
     return convert.cast(scalar(c, e.args[0], want), type, e.span)
 
 
-def _converted_vector(c: Checker, value: ir.Expr, type: Vector, span: Span) -> ir.Expr:
+def _converted_vector(c: Checker, value: ir.Expr, seen: Vector, type: Vector, span: Span) -> ir.Expr:
     """`float4(v)`: each component is cast."""
-    if value.type.lanes != type.lanes:
+    if seen.lanes != type.lanes:
         raise c.type_error(
-            f"a `{value.type}` has {value.type.lanes} components, and `{type}` has {type.lanes}",
+            f"a `{seen}` has {seen.lanes} components, and `{type}` has {type.lanes}",
             span,
             help="take components, and make a vector of them: `float2(v.x, v.y)`",
         )
@@ -54,8 +55,20 @@ def _converted_vector(c: Checker, value: ir.Expr, type: Vector, span: Span) -> i
 
 def _integers(name: str, e: tree.Call, args: Sequence[ir.Expr]) -> str:
     """The call with a cast around what is not an integer."""
-    texts = (written(a.span) if value.type.is_integer else called("int", a.span) for a, value in zip(e.args, args))
+    texts = (written(a.span) if convert.is_integer(value) else called("int", a.span) for a, value in zip(e.args, args))
     return f"{name}({', '.join(texts)})"
+
+
+@calls("fast")
+def _fast(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr:
+    name = word.partition(".")[2]
+    if name not in MATH:
+        raise c.type_error(
+            f"there is no `{word}`",
+            e.function.span,
+            help=f"fast: {', '.join(sorted(n for n, o in MATH.items() if o.fast))}",
+        )
+    return math_call(c, name, e, want, fast=True)
 
 
 def math_call(c: Checker, name: str, e: tree.Call, want: Want, fast: bool = False) -> ir.Expr:
@@ -76,7 +89,7 @@ def math_call(c: Checker, name: str, e: tree.Call, want: Want, fast: bool = Fals
     args = numbers(c, want, *e.args)
     if any(isinstance(a.type, Vector) for a in args):
         return _of_vectors(c, name, args, e.span, fast)
-    if op.domain in (Domain.INT, Domain.WORD) and any(not a.type.is_integer for a in args):
+    if op.domain in (Domain.INT, Domain.WORD) and not all(map(convert.is_integer, args)):
         raise c.type_error(f"`{name}` takes integers", e.span, help=f"cast what is not: `{_integers(name, e, args)}`")
     while len(args) > 2 and variadic:
         args[:2] = [_math(c, name, args[:2], e.span, fast)]
@@ -110,11 +123,11 @@ def _math(c: Checker, name: str, args: list[ir.Expr], span: Span, fast: bool) ->
     op = MATH[name]
     meet = args[0]
     for a in args[1:]:
-        type = convert.common_type(meet, a)
-        if type is None:
+        common = convert.common_type(meet, a)
+        if common is None:
             raise no_common_type(c, args[0], a, span)
-        meet = ir.Const(0, type, convert.is_weak(meet) and convert.is_weak(a), span=span)
-    type = meet.type
+        meet = ir.Const(0, common, convert.is_weak(meet) and convert.is_weak(a), span=span)
+    type = scalar_of(meet.type)
     if op.domain in (Domain.SINGLE, Domain.BYTE):
         type = _of_eight_bits(c, name, args[0], span)
     elif op.domain is not Domain.FLOAT:
@@ -125,8 +138,9 @@ def _math(c: Checker, name: str, args: list[ir.Expr], span: Span, fast: bool) ->
         _words(c, name, args, type, span)
     free = name in ("min", "max") and convert.is_weak(meet)
     args = [(convert.weakly if free else convert.cast)(a, type) for a in args]
-    if name in ("min", "max") and all(isinstance(a, ir.Const) for a in args):
-        return ir.Const(convert.extreme(name, [a.value for a in args]), type, free, span=span)
+    constants = [a.value for a in args if isinstance(a, ir.Const)]
+    if name in ("min", "max") and len(constants) == len(args):
+        return ir.Const(convert.extreme(name, constants), type, free, span=span)
     return ir.Math(name, tuple(args), type if op.result is None else op.result, fast, span=span)
 
 
@@ -150,22 +164,24 @@ def _of_eight_bits(c: Checker, name: str, given: ir.Expr, span: Span) -> Scalar:
 
 # What is packed in a word is signed or not: to convert a word from one to the other would change what is multiplied.
 def _words(c: Checker, name: str, args: list[ir.Expr], type: Scalar, span: Span) -> None:
-    given = {convert.promoted(a.type) for a in args if not convert.is_weak(a)}
+    given = {convert.promoted(scalar_of(a.type)) for a in args if not convert.is_weak(a)}
     if type not in (I32, U32) or given - {type}:
         raise c.type_error(
             f"`{name}` takes three `i32` or three `u32`", span, help="convert them by `i32(...)` or `u32(...)`"
         )
 
 
-def bitcast_call(c: Checker, e: tree.Call, want: Want) -> ir.Expr:
+@calls("intrinsic.bitcast")
+def _bitcast(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr:
     if len(e.args) != 2 or e.keywords:
         raise c.type_error("`intrinsic.bitcast` takes a value and a type", e.span, help="`intrinsic.bitcast(x, u32)`")
     value = scalar(c, e.args[0], want)
     type = as_type(resolve(c, e.args[1]))
-    if not isinstance(type, Scalar) or type.bits != value.type.bits or BOOL in (type, value.type):
+    seen = scalar_of(value.type)
+    if not isinstance(type, Scalar) or type.bits != seen.bits or BOOL in (type, seen):
         raise c.type_error(
             f"`{value.type}` has no bitcast to `{type}`: the sizes must agree",
             e.span,
             help="cast it to a type of the other size first",
         )
-    return ir.Bitcast(convert.cast(value, value.type), type, span=e.span)
+    return ir.Bitcast(convert.cast(value, seen), type, span=e.span)

@@ -105,7 +105,7 @@ def _warn(c: Checker, at: Span, becomes: ir.Expr) -> None:
     elsewhere = becomes.span != at and becomes.span.line != at.line
     c.warn(
         "SNAP030",
-        f"a quotient of integers drops its fraction, and becomes {'a' if becomes.type.name[0] != 'f' else 'an'}"
+        f"a quotient of integers drops its fraction, and becomes {'a' if str(becomes.type)[0] != 'f' else 'an'}"
         f" `{becomes.type}`",
         at,
         "an integer, cut off toward zero",

@@ -12,19 +12,20 @@ import math
 from snap._compiler.check.core import convert
 from snap._compiler.check.core.annotations import constant_int
 from snap._compiler.check.core.bindings import Memory
+from snap._compiler.check.core.dispatch import calls
 from snap._compiler.check.core.explain import declared, read_down
 from snap._compiler.check.core.names import resolve
+from snap._compiler.check.core.scalars import condition, scalar
 from snap._compiler.check.core.state import Checker, Want
 from snap._compiler.check.memory.accesses import one_value
 from snap._compiler.check.memory.storage import LocalArray, fixed_registers, memory_argument, storage
-from snap._compiler.check.operations.expressions import condition, scalar
 from snap._compiler.check.operations.intrinsics import allowed
 from snap._compiler.check.operations.tiles import aligned, core, dimensions, tile_of
 from snap._compiler.frontend import tree
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.hardware import SWIZZLES, WGMMA_COLUMNS, WGMMA_ROWS, WGMMA_STEP, WIDEST_SWIZZLE
 from snap._compiler.ir.operations import WARPGROUP1, CollectiveOp
-from snap._compiler.ir.types import BF16, F16, F32, I32, THREAD1, U8, Scalar
+from snap._compiler.ir.types import BF16, F16, F32, I32, THREAD1, U8, Scalar, scalar_of
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.record import replace
@@ -37,9 +38,12 @@ FORM = "`wgmma(acc, a, b, zero=(k == 0))`; `b.T` where b lies as [k, n]; `column
 UNIFORM = Want(WARPGROUP1, "must be the same for the warpgroup", agree=True)
 
 
-# acc += a @ b.T: acc in registers, n/2 floats a thread; a 64 rows in shared memory or registers; b n rows in shared
-# memory.  `columns=` is n where acc or b has more: of both the first are meant.
-def wgmma(c: Checker, e: tree.Call) -> None:
+# T-Wgmma: acc : f32[n / 2] @ thread[1], a, b shared at or above thread[128], P holds thread[128]
+#     => G |- wgmma(acc, a, b) @ P
+# It computes acc += a @ b.T: acc lies in registers, n / 2 floats per thread; a has 64 rows in shared memory or
+# registers, b n rows in shared memory. `columns=` is n where acc or b has more: of both the first are meant.
+@calls("wgmma")
+def _wgmma(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> None:
     allowed(c, WGMMA, e.span)
     options = dict(e.keywords)
     zero, columns = options.pop("zero", None), options.pop("columns", None)
@@ -49,7 +53,7 @@ def wgmma(c: Checker, e: tree.Call) -> None:
         said = "`wgmma` takes an accumulator, a and b, and `zero=`, `type=`, `columns=`"
         raise c.type_error(said, e.span, help=FORM)
     a_transposed = _is_transposed(e.args[1])
-    left = storage(c, e.args[1].value if a_transposed else e.args[1], WARPGROUP1, kept=True)
+    left = storage(c, _lying(e.args[1]), WARPGROUP1, kept=True)
     b, wide, k, b_transposed = _operand(c, e.args[2], "b")
     if columns is None:
         n = _columns(c, e.args[0], b, wide, b_transposed)
@@ -60,7 +64,8 @@ def wgmma(c: Checker, e: tree.Call) -> None:
         help = "take a part of b with a multiple of 8 rows, at most 256: `tile(b, (0, 0), (n, k))`"
         raise c.type_error(f"`wgmma` has 8, 16, ... 256 columns, and this b has {n}", e.args[2].span, help=help)
     acc = _accumulator(c, e.args[0], "wgmma", n // 2)
-    a_kind, b_kind = (_kind(c, b.access.view.elem, kind, e.args[2].span) for kind in given)
+    elem = scalar_of(b.access.view.elem)
+    a_kind, b_kind = (_kind(c, elem, kind, e.args[2].span) for kind in given)
     kind = a_kind if a_kind == b_kind else f"{a_kind}.{b_kind}"
     for argument in e.args[1:]:
         if _is_transposed(argument) and STEP[a_kind] != 16:
@@ -71,9 +76,9 @@ def wgmma(c: Checker, e: tree.Call) -> None:
             )
     a: ir.ArrayRef | ir.Tile
     if isinstance(left, LocalArray) and not a_transposed:
-        a = _registers(c, left, b.access.view.elem, k, e.args[1].span)
+        a = _registers(c, left, elem, k, e.args[1].span)
     else:
-        a = _left_tile(c, e, left if isinstance(left, Memory) else None, b.access.view.elem, k)
+        a = _left_tile(c, e, left if isinstance(left, Memory) else None, elem, k)
     if isinstance(a, ir.ArrayRef) and a.var == acc.var:
         raise c.type_error(
             f"a and the accumulator of `wgmma` are registers of one array, `{acc.var.name}`",
@@ -172,8 +177,10 @@ def _left_tile(c: Checker, e: tree.Call, found: Memory | None, elem: Scalar, k: 
     return tile
 
 
-# Columns first, first+1, ... of the accumulator go into a tile [64, w] that belongs to the warpgroup.
-def store_acc(c: Checker, e: tree.Call) -> None:
+# T-Store-Acc: x : t[64, w] shared at thread[128] or P, acc : f32[n] @ thread[1] => G |- store_acc(x, acc) @ P
+# Columns first, first + 1, ... of the accumulator go into a tile [64, w] that belongs to the warpgroup.
+@calls("store_acc")
+def _store_acc(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> None:
     allowed(c, STORE_ACC, e.span)
     options = dict(e.keywords)
     given = options.pop("first", None)
@@ -206,15 +213,15 @@ def store_acc(c: Checker, e: tree.Call) -> None:
     if last:
         firsts = f"`first` is a multiple of 8, from 0 to {last}, for a tile of {shape[1]} columns"
     first = ir.Const(0, I32, span=e.span) if given is None else scalar(c, given, UNIFORM)
-    if not first.type.is_integer:
+    if not convert.is_integer(first):
         raise c.type_error(
-            f"`first` is the number of a column, an integer, and this is `{first.type}`", given.span, help=firsts
+            f"`first` is the number of a column, an integer, and this is `{first.type}`", first.span, help=firsts
         )
     if isinstance(first, ir.Const) and (first.value % 8 or not 0 <= first.value <= columns - shape[1]):
         raise c.type_error(
             f"columns {first.value} to {first.value + shape[1] - 1} are not among the {columns}, or do not begin at a"
             " multiple of 8",
-            given.span,
+            first.span,
             f"{shape[1]} columns from {first.value}",
             (Label(acc.var.span, f"{columns // 2} floats per thread are {columns} columns"),),
             help=firsts,
@@ -251,7 +258,8 @@ def _of_the_warpgroup(c: Checker, handle: ir.Handle, span: Span) -> None:
 def _accumulator(c: Checker, e: tree.Expr, word: str, size: int) -> ir.ArrayRef:
     found = storage(c, e)
     if not isinstance(found, LocalArray) or found.ref.elem != F32 or found.ref.var.privilege != THREAD1:
-        what, labels, name = "", (), "acc"
+        what, name = "", "acc"
+        labels: tuple[Label, ...] = ()
         if isinstance(found, LocalArray):
             var, elem = found.ref.var, found.ref.elem
             name, size = var.name, max(size, math.prod(found.ref.shape)) if word == "store_acc" else size
@@ -263,7 +271,7 @@ def _accumulator(c: Checker, e: tree.Expr, word: str, size: int) -> ir.ArrayRef:
             secondary=labels,
             note=(
                 "without `@`, a name is at the privilege of the code that declares it"
-                if labels and found.ref.var.privilege != THREAD1
+                if isinstance(found, LocalArray) and found.ref.var.privilege != THREAD1
                 else ""
             ),
             help=f"declare it `{name}: float[{size}] @ thread[1]`",
@@ -294,10 +302,15 @@ def _is_transposed(e: tree.Expr) -> bool:
     return isinstance(e, tree.Attribute) and e.name == "T"
 
 
+def _lying(e: tree.Expr) -> tree.Expr:
+    """The operand as it lies in memory: `a` of `a.T`."""
+    return e.value if isinstance(e, tree.Attribute) and e.name == "T" else e
+
+
 def _operand(c: Checker, e: tree.Expr, role: str, found: Memory | None = None) -> tuple[ir.Tile, int, int, bool]:
     """A tile, how many rows and how large a k it has, and whether it lies transposed."""
     transposed = _is_transposed(e)
-    memory = found or memory_argument(c, e.value if transposed else e, f"{role} of `wgmma`", WARPGROUP1)
+    memory = found or memory_argument(c, _lying(e), f"{role} of `wgmma`", WARPGROUP1)
     handle = memory.handle
     if not handle.privilege.at_least(WARPGROUP1):
         help = "multiply what the whole warpgroup holds: the memory itself, or a part at `thread[128]`"
@@ -311,7 +324,7 @@ def _operand(c: Checker, e: tree.Expr, role: str, found: Memory | None = None) -
             help,
         )
     tile = tile_of(c, memory, "`wgmma`", e.span)
-    obj, elem, shape = tile.access.view.obj, tile.access.view.elem, core(tile.shape, 2)
+    obj, elem, shape = tile.access.view.obj, scalar_of(tile.access.view.elem), core(tile.shape, 2)
     row = shape[-1] * elem.bytes
     if len(shape) not in (2, 3):
         raise c.type_error(
@@ -360,8 +373,9 @@ def _types(c: Checker, options: dict[str, tree.Expr], names: tuple[str, ...]) ->
         return "", ""
     found = resolve(c, e) if isinstance(e, tree.Name) else e
     parts = found.items if isinstance(found, tree.Sequence) else found if isinstance(found, tuple) else (found,)
-    said = tuple(part.value if isinstance(part, tree.Text) else part for part in parts)
-    if len(said) not in (1, 2) or any(part not in names for part in said):
+    values = [part.value if isinstance(part, tree.Text) else part for part in parts]
+    said = [value for value in values if isinstance(value, str) and value in names]
+    if len(said) not in (1, 2) or len(said) < len(values):
         raise c.type_error(
             f"`type` is one of {', '.join(names)}",
             e.span,

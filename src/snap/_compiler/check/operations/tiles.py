@@ -35,7 +35,7 @@ def tile_of(c: Checker, memory: Memory, what: str, span: Span) -> ir.Tile:
         if not isinstance(extent, ir.Const):
             raise _unknown_size(c, handle, what, span)
         start.append(first)
-        shape.append(extent.value)
+        shape.append(int(extent.value))
     return ir.Tile(ir.MemAccess(view, tuple(start), handle, span=span), tuple(shape))
 
 
@@ -52,9 +52,9 @@ def _own_scalars(c: Checker, memory: Memory, what: str, span: Span) -> None:
         raise c.type_error(
             f"{what} works on scalars, and `{handle.name}` holds `{elem}`", span, help="take the tile without `.view`"
         )
-    block = None if memory.map is None else memory.map.block
-    if foreign(c, block) is not None:
-        named = any(p in variables(block) for p in memory.map.params)
+    map = memory.map
+    if map is not None and map.block is not None and foreign(c, map.block) is not None:
+        named = any(p in variables(map.block) for p in map.params)
         raise c.type_error(
             (
                 f"`{handle.name}` shows the parts of all blocks; {what} works on one's own"
@@ -74,21 +74,21 @@ def _window(c: Checker, memory: Memory, span: Span) -> Iterator[tuple[ir.Expr, i
     """For each dimension of the view, where the box begins in it and its extent; None where the name does not say
     that.
     """
-    map, handle = memory.map, memory.handle
+    map, handle, shape = memory.map, memory.handle, memory.view.shape or ()
     if map is None:
-        yield from ((ir.Const(0, I32, span=span), n) for n in memory.view.shape)
+        yield from ((ir.Const(0, I32, span=span), n) for n in shape)
         return
     left = list(map.params)
-    for n, (param, first) in zip(memory.view.shape, moved(map)):
-        if param is None:
-            yield first, ir.Const(1, I32, span=span)
-        elif first is None:
+    for n, (param, first) in zip(shape, moved(map)):
+        if first is None:
             raise c.type_error(
                 f"`{handle.name}` is not a box: its elements are not contiguous, in order",
                 span,
                 secondary=(Label(handle.span, "its index function does more than move it"),),
                 help="use an index function of the form `lambda i, j: (r + i, j)`",
             )
+        if param is None:
+            yield first, ir.Const(1, I32, span=span)
         else:
             left.remove(param)
             begins = isinstance(first, ir.Const) and first.value == 0
@@ -128,7 +128,7 @@ def _unknown_size(c: Checker, handle: ir.Handle, what: str, span: Span) -> Excep
 
 def dimensions(tile: ir.Tile) -> list[int | None]:
     """The extents of the array that a tile lies in; None where only a launch tells."""
-    return [n.value if isinstance(n, ir.Const) else None for n in tile.access.view.shape]
+    return [int(n.value) if isinstance(n, ir.Const) else None for n in tile.access.view.shape or ()]
 
 
 def core(shape: tuple[int, ...], least: int = 1) -> tuple[int, ...]:

@@ -10,12 +10,12 @@ import string
 
 from snap._compiler.check.core import convert
 from snap._compiler.check.core.bindings import Memory
+from snap._compiler.check.core.dispatch import calls, expression
 from snap._compiler.check.core.names import as_type, resolve
 from snap._compiler.check.core.operands import kept
 from snap._compiler.check.core.state import PER_THREAD, Checker, ConstructKind, ObjectUse, Want
 from snap._compiler.check.memory.accesses import access, one_value, own_memory
 from snap._compiler.check.memory.storage import LocalArray, storage
-from snap._compiler.check.operations.expressions import expression
 from snap._compiler.frontend import tree
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.types import THREAD1, Scalar
@@ -23,12 +23,14 @@ from snap.diag.error import Label
 from snap.diag.span import Span
 
 
-# The one place where the compiler takes the user's word: it stands directly in the function whose `@requires` says what
-# the text needs.
-def unsafe_call(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr | None:
-    if word != "cuda":
+# T-Unsafe: P is what the function requires, G |- ei : ti @ thread[1] => G |- unsafe.cuda(text, e1, ..., en) @ P
+# Here alone the compiler takes the user's word: the call is directly in the function whose `@requires` says what the
+# text needs.
+@calls("unsafe")
+def _unsafe(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr | None:
+    if word != "unsafe.cuda":
         raise c.type_error(
-            f"there is no `unsafe.{word}`",
+            f"there is no `{word}`",
             e.function.span,
             help='`unsafe.cuda("...", x=x, type=int)`; PTX goes into an `asm(...)` inside it',
         )

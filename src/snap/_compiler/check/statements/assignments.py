@@ -7,39 +7,37 @@ Non-goals: shared memory (check/memory/shared.py).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import TypeVar
 
 from snap._compiler.check.core import convert
 from snap._compiler.check.core.annotations import Spec, SpecKind, annotation, constant_value
-from snap._compiler.check.core.bindings import Constant, IndexFunction, Memory, Poison, RoleName, Variable
-from snap._compiler.check.core.explain import declared, held_here, write_up
+from snap._compiler.check.core.bindings import Constant, IndexFunction, Memory, Poison, Variable
+from snap._compiler.check.core.dispatch import expression
+from snap._compiler.check.core.explain import write_up
 from snap._compiler.check.core.known import note_value
-from snap._compiler.check.core.names import resolve, word_called
+from snap._compiler.check.core.names import word_called
 from snap._compiler.check.core.operands import across, kept
 from snap._compiler.check.core.state import Abort, Checker, Want
-from snap._compiler.check.memory.accesses import access, writable
 from snap._compiler.check.memory.shared import declare_shared
 from snap._compiler.check.memory.storage import LocalArray, storage
-from snap._compiler.check.memory.tables import is_array
 from snap._compiler.check.operations.arithmetic import arithmetic, cast_word, converted
-from snap._compiler.check.operations.expressions import COMPONENTS, array_index, expression, not_indexed
+from snap._compiler.check.operations.assignable import SUMMED, spelled, target_of
 from snap._compiler.check.statements.initial import declare_array
 from snap._compiler.frontend import tree
 from snap._compiler.frontend.printer import expression as expression_text
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.hardware import THREAD_LOCAL
-from snap._compiler.ir.types import THREAD1, Array, Element, Privilege, Scalar, Vector
-from snap.diag.error import Label
-from snap.diag.source import source_line, written
+from snap._compiler.ir.types import THREAD1, Array, Element, Privilege, Scalar, Vector, scalar_of
+from snap.diag.source import written
 from snap.diag.span import Span
 from snap.record import replace
 
 Found = TypeVar("Found")
 
 
-# What is declared at p stands in code at p or above, which holds units of p; the value is evaluated for p.
+# T-Decl: P holds p, p <= P, G |- e : t @ p, G + x : t @ p |- s @ P => G |- x: t @ p = e; s @ P
+# A variable is declared by code at its privilege or above, which holds units of it. Its value is evaluated for p.
 def declare(c: Checker, s: tree.Declare) -> None:
     if isinstance(s.value, tree.Lambda):
         c.bind(s.name, IndexFunction(s.value, tuple(c.scopes)))
@@ -62,13 +60,14 @@ def declare(c: Checker, s: tree.Declare) -> None:
                     help=f"give it where it is declared: `{s.name}: constexpr(int) = 4`",
                 )
             value = constant_value(c, s.value, f"`{s.name}`")
-            if not convert.implicit(value, spec.type):
+            type = scalar_of(spec.type)
+            if not convert.implicit(value, type):
                 raise c.type_error(
                     f"`{s.name}` is `{spec.type}`, and this is `{value.type}`",
                     s.value.span,
                     help="cast it, or declare the other type",
                 )
-            c.bind(s.name, Constant(convert.constant(value.value, spec.type, s.span)))
+            c.bind(s.name, Constant(convert.constant(value.value, type, s.span)))
         case SpecKind.SHARED | SpecKind.PIPELINE:
             declare_shared(c, s, spec, written)
         case SpecKind.POINTER | SpecKind.REF:
@@ -93,7 +92,7 @@ def _declare_value(c: Checker, s: tree.Declare, spec: Spec, p: Privilege, span: 
                 s.span,
                 help="use global memory",
             )
-        declare_array(c, var, s)
+        declare_array(c, var, spec.type, s)
         return
     value = None
     try:
@@ -154,14 +153,15 @@ def value_for(c: Checker, e: tree.Expr, want: Want, type: object, what: str) -> 
     return converted(c, expression(c, e, want), type, e.span, what)
 
 
+# T-Assn: G |- x : t @ p may be assigned, G |- e : t @ p => G |- x = e @ P
 def assign(c: Checker, s: tree.Assign) -> None:
     if isinstance(s.target, tree.Name) and (
         c.lookup(s.target.id) is None or isinstance(c.scopes[-1].get(s.target.id), IndexFunction)
     ):
-        _first_assignment(c, s)
+        _first_assignment(c, s, s.target)
         return
     mark = len(c.out)
-    target, type, p = target_of(c, s.target, _SUMMED if _adds(s) and c.privilege == THREAD1 else "")
+    target, type, p = target_of(c, s.target, SUMMED if _adds(s) and c.privilege == THREAD1 else "")
     placing = c.out[mark:]  # calls in the target's subscripts come after the value, as in Python
     del c.out[mark:]
     value = value_for(c, s.value, wanted_by(s.target, p), type, spelled(s.target))
@@ -196,6 +196,7 @@ def wanted_by_new(c: Checker, name: tree.Name) -> Want:
     return Want(c.privilege, f"`{name.id}` is declared here, at the code's `{c.privilege}`", name.span, implied=True)
 
 
+# T-Let: p is the highest privilege <= P with G |- e : t @ p, G + x : t @ p |- s @ P => G |- x = e; s @ P
 # An unannotated first assignment declares with the value's type and for all that agree on the value: at the code's
 # privilege or, where the value differs there, at the highest one below it that a variable has which the value reads.
 def first_value(
@@ -233,8 +234,8 @@ def _read_below(c: Checker, e: tree.Expr) -> list[Privilege]:
     return sorted(lower, key=lambda p: (p.level, p.n), reverse=True)
 
 
-def _first_assignment(c: Checker, s: tree.Assign) -> None:
-    name = s.target.id
+def _first_assignment(c: Checker, s: tree.Assign, target: tree.Name) -> None:
+    name = target.id
     if isinstance(s.value, tree.Lambda):
         c.bind(name, IndexFunction(s.value, tuple(c.scopes)))
         return
@@ -246,10 +247,9 @@ def _first_assignment(c: Checker, s: tree.Assign) -> None:
                 f"memory gets a new name in a scope, `with partition(..., p=thread[1]) as {name}:`, or use it directly"
             ),
         )
-    value, p = first_value(c, s.target, s.value, lambda want: expression(c, s.value, want))
-    if convert.is_weak(value):
-        value = convert.cast(value, value.type)
-    _emit_declaration(c, new_variable(c, s.target, value, p), value, s.span)
+    value, p = first_value(c, target, s.value, lambda want: expression(c, s.value, want))
+    value = convert.settled(value)
+    _emit_declaration(c, new_variable(c, target, value, p), value, s.span)
 
 
 def new_variable(c: Checker, name: tree.Name, value: ir.Expr, p: Privilege) -> ir.Var:
@@ -262,14 +262,14 @@ def new_variable(c: Checker, name: tree.Name, value: ir.Expr, p: Privilege) -> i
 
 
 def augment(c: Checker, s: tree.Augment) -> None:
-    target, type, p = target_of(c, s.target, _SUMMED if s.op == "+" and c.privilege == THREAD1 else "")
+    target, type, p = target_of(c, s.target, SUMMED if s.op == "+" and c.privilege == THREAD1 else "")
     name = spelled(s.target)
     mark = len(c.out)
     value = expression(c, s.value, wanted_by(s.target, p))
     end = len(c.out)
-    (target,) = kept(c, mark, (target, p))  # the place, then what it holds, then the value
-    (current,) = kept(c, mark + len(c.out) - end, (_current(c, target, type, s.target, p), p))
-    c.out.append(ir.Assign(target, combined(c, s, current, value, type, name), span=s.span))
+    (place,) = kept(c, mark, (target, p))  # the place, then what it holds, then the value
+    (current,) = kept(c, mark + len(c.out) - end, (_current(place, s.target.span), p))
+    c.out.append(ir.Assign(place, combined(c, s, current, value, type, name), span=s.span))
 
 
 def combined(c: Checker, s: tree.Augment, current: ir.Expr, value: ir.Expr, type: Element, name: str) -> ir.Expr:
@@ -281,7 +281,7 @@ def combined(c: Checker, s: tree.Augment, current: ir.Expr, value: ir.Expr, type
             help="assign its elements one by one",
         )
     result = arithmetic(c, s.op, current, value, s.span)
-    if isinstance(type, Vector) or isinstance(result.type, Vector):
+    if isinstance(type, Vector) or not isinstance(result.type, Scalar):
         return converted(c, result, type, s.span, name)
     if not (type.is_integer and result.type.is_integer) and not convert.implicit(result, type):
         whole = expression_text(tree.Binary(s.op, s.target, s.value, span=s.span))
@@ -294,159 +294,15 @@ def combined(c: Checker, s: tree.Augment, current: ir.Expr, value: ir.Expr, type
     return convert.cast(result, type)
 
 
-def _current(c: Checker, target: ir.Target, type: Element, e: tree.Expr, p: Privilege) -> ir.Expr:
-    """The value a target holds now."""
+def _current(target: ir.Target, span: Span) -> ir.Expr:
+    """Read what a target holds now."""
     match target:
         case ir.VarTarget(var):
-            return ir.Read(var, type, span=e.span)
+            return ir.Read(var, var.type, span=span)
         case ir.ElemTarget(array, index):
-            return ir.Elem(array, index, type, span=e.span)
+            return ir.Elem(array, index, array.elem, span=span)
         case ir.MemTarget(accessed):
-            return ir.Load(accessed, type, span=e.span)
+            return ir.Load(accessed, accessed.view.elem, span=span)
         case ir.ComponentTarget(of, lane):
-            inner = {
-                ir.VarTarget: lambda: of.var.type,
-                ir.ElemTarget: lambda: of.array.elem,
-                ir.MemTarget: lambda: of.access.view.elem,
-            }[of.__class__]()
-            return ir.Component(_current(c, of, inner, e, p), lane, type, span=e.span)
-        case _:
-            raise TypeError(target.__class__.__name__)
-
-
-def spelled(e: tree.Expr) -> str:
-    match e:
-        case tree.Name(id):
-            return f"`{id}`"
-        case tree.Subscript(value, _):
-            return f"an element of {spelled(value)}"
-        case tree.Attribute(value, name):
-            return f"`.{name}` of {spelled(value)}"
-        case _:
-            return "the target"
-
-
-def _pointer(c: Checker, e: tree.Name) -> Abort:
-    inside = "" if c.privilege == THREAD1 else f", in `with each(thread, {e.id}) as i:`"
-    return c.type_error("pointers cannot be assigned", e.span, help=f"write its elements: `{e.id}[i] = ...`{inside}")
-
-
-# Write down: code assigns what is at its own privilege or below.
-def target_of(c: Checker, e: tree.Expr, also: str = "") -> tuple[ir.Target, Element, Privilege]:
-    """also: what else the help says of a variable that this code cannot assign."""
-    match e:
-        case tree.Name(id):
-            found = resolve(c, e)
-            if isinstance(found, Memory):
-                raise _pointer(c, e)
-            if isinstance(found, IndexFunction):
-                raise c.type_error(
-                    f"`{id}` is an index function of an enclosing block", e.span, help="choose another name"
-                )
-            if not isinstance(found, Variable):
-                what = "a role" if isinstance(found, RoleName) else "a compile-time constant"
-                raise c.type_error(
-                    f"`{id}` is {what} and cannot be assigned",
-                    e.span,
-                    help="declare a variable of another name, and assign that",
-                )
-            if isinstance(found.var.type, Array):
-                raise c.type_error(
-                    f"`{id}` is an array, and an element is wanted here",
-                    e.span,
-                    help=f"`{id}[i]`; as a whole it is assigned alone: `{id} = 0.0`, `{id} = [f(i) for i in range(n)]`",
-                )
-            assignable(c, found, e.span, also)
-            return ir.VarTarget(found.var, span=e.span), found.var.type, found.var.privilege
-        case tree.Subscript(value, index):
-            found = storage(c, value)
-            if isinstance(found, Memory):
-                writable(c, found, e.span)
-                made = access(c, found, index, Want(THREAD1, "is one thread's own index"), e.span)
-                return ir.MemTarget(made, span=e.span), found.elem, THREAD1
-            if isinstance(found, LocalArray):
-                assignable(c, found.variable, e.span)
-                p = found.ref.var.privilege
-                where = array_index(
-                    c, found, index, Want(p, f"chooses an element for `{p}`", found.ref.var.span), e.span
-                )
-                ref = found.ref
-                return ir.ElemTarget(ref.whole(), (*ref.at, *where), span=e.span), ref.elem, p
-            if is_array(resolve(c, value)):
-                raise c.type_error("a table of constants cannot be written", e.span, help="pass the array as a pointer")
-            raise c.type_error("this cannot be indexed", value.span, help=not_indexed(c, e))
-        case tree.Attribute(value, name):
-            of, type, p = target_of(c, value)
-            if not isinstance(type, Vector) or COMPONENTS.get(name, 9) >= type.lanes:
-                raise c.type_error(
-                    f"`{type}` has no component `{name}`",
-                    e.span,
-                    help="components are `.x`, `.y`, `.z`, `.w`, as many as the vector has",
-                )
-            return ir.ComponentTarget(of, COMPONENTS[name], span=e.span), type.elem, p
-        case _:
-            raise c.fail(
-                "SNAP017",
-                "this cannot be assigned to",
-                e.span,
-                help="assign to a variable, an element, or a component of a vector",
-            )
-
-
-def assignable(c: Checker, found: Variable, span: Span, also: str = "") -> None:
-    var = found.var
-    if found.read_only:
-        raise c.type_error(
-            f"`{var.name}` is {found.read_only} and cannot be assigned",
-            span,
-            secondary=declared(var),
-            help=f"declare a variable of your own: `j: {var.type} = {var.name}`",
-        )
-    if not held_here(c, var.privilege):
-        label = Label(var.span, f"`{var.name}` is at `{var.privilege}`")
-        write_up(c, var.privilege, f"`{var.name}`", span, (label,), help=_own_one(c, var) + also)
-
-
-_SUMMED = "; for a sum over threads, `atomic.add(out, 0, v)` into memory, or `intrinsic.reduce_add(v)` in a warp"
-
-
-def _own_one(c: Checker, var: ir.Var) -> str:
-    """Say how each of those who are here gets a variable of its own."""
-    if var.temp or not var.privilege.at_least(c.privilege):
-        return ""
-    source = source_line(var.span.filename, var.span.line)[var.span.end_column :]
-    begins = re.fullmatch(r"\s*(?::[^=#]*)?=\s*([\w.+-]+)\s*(?:#.*)?", source)
-    type = cast_word(var.type)
-    of = c.privilege.level.word if c.privilege.n == 1 else f"group of {c.privilege.n} {c.privilege.level.word}s"
-    return (
-        f"for one of its own for each {of}, declare it so: `{var.name}: {type} @ {c.privilege} ="
-        f" {begins.group(1) if begins else '...'}`; or assign it where the code's privilege is at least"
-        f" `{var.privilege}`"
-    )
-
-
-def assignable_register(c: Checker, found: Variable, span: Span) -> None:
-    """An operation may deliver each thread's own value into it."""
-    assignable(c, found, span)
-    if found.var.privilege != THREAD1:
-        raise c.fail(
-            "SNAP005",
-            f"`{found.var.name}` is one value for `{found.var.privilege}`, and this delivers one for each thread",
-            span,
-            secondary=declared(found.var),
-            help="declare it `@ thread[1]`",
-        )
-
-
-def register_target(c: Checker, e: tree.Expr) -> tuple[ir.Target, Element]:
-    target, type, p = target_of(c, e)
-    if isinstance(target, ir.MemTarget):
-        raise c.type_error("this delivers into registers", e.span, help="use a local array, then store it")
-    if p != THREAD1:
-        raise c.fail(
-            "SNAP005",
-            f"{spelled(e)} is one value for `{p}`, and this delivers one for each thread",
-            e.span,
-            help="declare it `@ thread[1]`",
-        )
-    return target, type
+            vector = _current(of, span)
+            return ir.Component(vector, lane, scalar_of(vector.type), span=span)

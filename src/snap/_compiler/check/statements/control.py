@@ -10,108 +10,78 @@ from __future__ import annotations
 from snap._compiler.analysis.linear.trips import known_range
 from snap._compiler.check.core import convert
 from snap._compiler.check.core.annotations import constant_int
-from snap._compiler.check.core.bindings import Constant, Memory, Poison, Variable
+from snap._compiler.check.core.bindings import Variable
+from snap._compiler.check.core.dispatch import body, executes, expression
 from snap._compiler.check.core.forms import declares_memory
-from snap._compiler.check.core.known import UNROLL_LIMIT, decided_below, leaves_early
+from snap._compiler.check.core.known import UNROLL_LIMIT, decided_below
 from snap._compiler.check.core.names import word_called
 from snap._compiler.check.core.operands import in_order
-from snap._compiler.check.core.short import is_shaped, is_word, nested, persistent, several
+from snap._compiler.check.core.rewrite import variables
+from snap._compiler.check.core.scalars import condition, deciding
+from snap._compiler.check.core.short import is_word, nested, persistent, several, shaped
 from snap._compiler.check.core.state import Abort, Checker, ConstructKind, Want
 from snap._compiler.check.functions.calls import call
 from snap._compiler.check.memory.accesses import agreed_in
 from snap._compiler.check.operations.arithmetic import cast_word
-from snap._compiler.check.operations.expressions import condition, deciding, expression
 from snap._compiler.check.statements.assignments import assign, augment, declare, value_for
 from snap._compiler.check.statements.declarations import declarations
 from snap._compiler.check.statements.several import assign_several
 from snap._compiler.check.statements.wholes import assign_listed, assign_whole, augment_whole, declare_listed, whole
 from snap._compiler.frontend import tree
+from snap._compiler.frontend.changes import leaves_early
 from snap._compiler.frontend.printer import expression as expression_text
 from snap._compiler.ir import nodes as ir
-from snap._compiler.ir.types import I32, I64, THREAD1, Privilege, Scalar
+from snap._compiler.ir.types import I32, I64, THREAD1, Privilege, Scalar, scalar_of
+from snap._compiler.ir.walk import expressions, statements, window_indices
 from snap.diag.error import Label
 from snap.diag.source import written
 from snap.diag.span import Span
 from snap.diag.wording import called
 
 
-def body(c: Checker, statements: tree.Body, tail: bool = True) -> None:
-    """`tail`: nothing of the function follows these statements, so a `return` at their end leaves nobody behind."""
-    for k, s in enumerate(statements):
-        try:
-            statement(c, s, tail and k == len(statements) - 1)
-        except Abort:
-            _poison(c, s)
+@executes(tree.Block)
+def _block(c: Checker, s: tree.Block, tail: bool) -> None:
+    if c.definition.written:
+        c.enter(s.span)
+    with c.block() as out:
+        for name, binding in s.declared:
+            c.bind(name, binding)
+        body(c, s.body, tail)
+    c.out.extend(out)
 
 
-def _poison(c: Checker, s: tree.Stmt) -> None:
-    """A name whose declaration failed is not reported as unknown later."""
+@executes(tree.Evaluate)
+def _evaluate(c: Checker, s: tree.Evaluate, tail: bool) -> None:
+    if not isinstance(s.value, tree.Call):
+        raise c.fail("SNAP017", "this statement does nothing", s.span, help="assign the value, or remove it")
+    call(c, s.value, Want(THREAD1, "is not used"), used=False)
+
+
+# T-Skip: => G |- pass @ P
+@executes(tree.Pass)
+def _pass(c: Checker, s: tree.Pass, tail: bool) -> None:
+    pass
+
+
+# T-Assert: G |- c : bool @ thread[1] => G |- assert c @ P
+@executes(tree.Assert)
+def _assert(c: Checker, s: tree.Assert, tail: bool) -> None:
+    holds = condition(c, s.cond, Want(THREAD1, "is checked by each thread"))
+    if not isinstance(holds, ir.Const) or not holds.value:
+        c.out.append(ir.Assert(holds, s.message, span=s.span))
+
+
+@executes(tree.Declare, tree.Assign, tree.Augment)
+def _gives_value(c: Checker, s: tree.Declare | tree.Assign | tree.Augment, tail: bool) -> None:
     match s:
-        case tree.Declare(name) if not isinstance(c.scopes[-1].get(name), (Variable, Memory, Constant)):
-            c.bind(name, Poison())
-        case tree.Assign(tree.Name(name)) if c.lookup(name) is None:
-            c.bind(name, Poison())
-        case tree.Assign(tree.Sequence(items)):
-            for name in (e.id for e in items if isinstance(e, tree.Name) and c.lookup(e.id) is None):
-                c.bind(name, Poison())
-
-
-def statement(c: Checker, s: tree.Stmt, tail: bool) -> None:
-    from snap._compiler.check.statements.scopes import split_statement, with_statement
-
-    match s:
-        case tree.Declare() | tree.Assign() | tree.Augment():
-            _gives_value(c, s)
-        case tree.If():
-            _if(c, s, tail)
-        case tree.While():
-            _while(c, s)
-        case tree.For() if is_word(c, s.iterable, "strided") or is_shaped(c, s.iterable):
-            _stands_for(c, s, persistent(c, s) if is_word(c, s.iterable, "strided") else nested(c, s))
-        case tree.For():
-            _for(c, s)
-        case tree.With():
-            with_statement(c, s, tail)
-        case tree.Block(inner, declared):
-            if c.definition.written:
-                c.enter(s.span)
-            with c.block() as out:
-                for name, binding in declared:
-                    c.bind(name, binding)
-                body(c, inner, tail)
-            c.out.extend(out)
-        case tree.Match():
-            split_statement(c, s, tail)
-        case tree.Evaluate(value):
-            if not isinstance(value, tree.Call):
-                raise c.fail("SNAP017", "this statement does nothing", s.span, help="assign the value, or remove it")
-            call(c, value, Want(THREAD1, "is not used"), used=False)
-        case tree.Pass():
-            pass
-        case tree.Break():
-            _leave_loop(c, "break", s.span)
-            c.out.append(ir.Break(span=s.span))
-        case tree.Continue():
-            _leave_loop(c, "continue", s.span)
-            c.out.append(ir.Continue(span=s.span))
-        case tree.Return():
-            _return(c, s, tail)
-        case tree.Assert(cond, message):
-            holds = condition(c, cond, Want(THREAD1, "is checked by each thread"))
-            if not isinstance(holds, ir.Const) or not holds.value:
-                c.out.append(ir.Assert(holds, message, span=s.span))
-        case _:
-            raise TypeError(type(s).__name__)
-
-
-def _gives_value(c: Checker, s: tree.Declare | tree.Assign | tree.Augment) -> None:
-    match s:
-        case tree.Declare(value=tree.Each()):
-            _stands_for(c, s, declare_listed(c, s))
+        case tree.Declare(value=tree.Each() as given):
+            _stands_for(c, s, declare_listed(c, s, given))
         case tree.Declare():
             declare(c, s)
-        case tree.Assign(_, value) if isinstance(value, (tree.Call, tree.Sequence)) and _gives_meaning(c, s):
-            c.expansions[id(s)] = declarations(c, s) if declares_memory(c, value) else several(c, s)
+        case tree.Assign(_, tree.Call() | tree.Sequence() as value) if declares_memory(c, value):
+            c.expanded(s, declarations(c, s))
+        case tree.Assign(target, tree.Call() as call) if _gives_meaning(c, target, call):
+            c.expanded(s, several(c, s, call))
         case tree.Assign(tree.Sequence()):
             assign_several(c, s)
         case tree.Assign(target, value) if (array := whole(c, target)) is not None:
@@ -128,19 +98,19 @@ def _gives_value(c: Checker, s: tree.Declare | tree.Assign | tree.Augment) -> No
 
 
 def _stands_for(c: Checker, s: tree.Stmt, made: tree.Body) -> None:
-    c.expansions[id(s)] = made
-    body(c, made, tail=False)
+    body(c, c.expanded(s, made), tail=False)
 
 
-def _gives_meaning(c: Checker, s: tree.Assign) -> bool:
-    """Whether what is assigned is no value: roles, numbers of units, memory."""
-    several = isinstance(s.target, tree.Sequence)
-    return is_word(c, s.value, "ids") or several and is_word(c, s.value, "roles") or declares_memory(c, s.value)
+def _gives_meaning(c: Checker, target: tree.Expr, call: tree.Call) -> bool:
+    """Decide whether a call names roles, or takes numbers of units apart, and so gives no value."""
+    return is_word(c, call, "ids") or isinstance(target, tree.Sequence) and is_word(c, call, "roles")
 
 
 # ---- control flow ---------------------------------------------------------------------------------------------------
 
 
+# T-If: G |- c : bool @ P, G |- s1 @ P, G |- s2 @ P => G |- if c: s1 else: s2 @ P
+@executes(tree.If)
 def _if(c: Checker, s: tree.If, tail: bool) -> None:
     cond = None
     try:
@@ -163,7 +133,9 @@ def _if(c: Checker, s: tree.If, tail: bool) -> None:
         c.out.append(ir.If(cond, *bodies, span=s.span))
 
 
-def _while(c: Checker, s: tree.While) -> None:
+# T-While: G |- c : bool @ P, G |- s @ P => G |- while c: s @ P
+@executes(tree.While)
+def _while(c: Checker, s: tree.While, tail: bool) -> None:
     cond = None
     with c.block() as pre:
         try:
@@ -185,10 +157,21 @@ def _while(c: Checker, s: tree.While) -> None:
         c.out.append(ir.While(tuple(pre), cond, tuple(out), span=s.span))
 
 
-def _for(c: Checker, s: tree.For) -> None:
+@executes(tree.For)
+def _for(c: Checker, s: tree.For, tail: bool) -> None:
+    if isinstance(s.iterable, tree.Call) and is_word(c, s.iterable, "strided"):
+        _stands_for(c, s, persistent(c, s, s.iterable))
+    elif (call := shaped(c, s.iterable)) is not None:
+        _stands_for(c, s, nested(c, s, call))
+    else:
+        _counted(c, s)
+
+
+# T-For: G |- a, b, d : int @ P, G + i : const int @ P |- s @ P => G |- for i in range(a, b, d): s @ P
+def _counted(c: Checker, s: tree.For) -> None:
     bounds, unroll = _range(c, s.iterable)
     kind = I64 if any(b.type == I64 for b in bounds) else I32
-    if any(not b.type.is_integer or b.type.bits == 64 and b.type != I64 for b in bounds):
+    if any(not b.is_integer or b.bits == 64 and b != I64 for b in (scalar_of(b.type) for b in bounds)):
         raise c.type_error(
             "the bounds of `range` are integers (i64 at most)", s.iterable.span, help="cast them: `range(int(n))`"
         )
@@ -198,8 +181,8 @@ def _for(c: Checker, s: tree.For) -> None:
             "the step of `range` is zero", s.iterable.span, help="a step of 1 is left out; -1 counts down"
         )
     var = c.var(s.name.rstrip(), kind, c.privilege, s.name_span)
-    bounds = c.ranges[var.uid] = (start, stop, step)
-    values, early = known_range(*bounds), leaves_early(s.body)
+    decides = c.ranges[var.uid] = (start, stop, step)
+    values, early = known_range(start, stop, step), leaves_early(s.body)
     can = values is not None and (unroll == -1 or unroll == 0 and len(values) <= UNROLL_LIMIT)
     with (
         c.block() as out,
@@ -207,7 +190,7 @@ def _for(c: Checker, s: tree.For) -> None:
             ConstructKind.LOOP,
             s.iterable.span,
             "for",
-            decides=bounds,
+            decides=decides,
             var=var,
             left_early=early,
             unrolled=can and not early,
@@ -220,10 +203,10 @@ def _for(c: Checker, s: tree.For) -> None:
     c.out.append(ir.For(var, start, stop, step, tuple(out), unroll, span=s.span))
 
 
-def _range(c: Checker, e: tree.Call) -> tuple[list[ir.Expr], int]:
+def _range(c: Checker, e: tree.Expr) -> tuple[list[ir.Expr], int]:
     word = word_called(c, e)
     unroll = 0
-    if word == "unroll":
+    if isinstance(e, tree.Call) and word == "unroll":
         if not 1 <= len(e.args) <= 2 or e.keywords:
             raise c.type_error("`unroll` takes a range and a factor", e.span, help="`for i in unroll(range(8), 4):`")
         unroll = -1
@@ -237,7 +220,7 @@ def _range(c: Checker, e: tree.Call) -> tuple[list[ir.Expr], int]:
                 )
         e = e.args[0]
         word = word_called(c, e)
-    if word != "range" or not 1 <= len(e.args) <= 3 or e.keywords:
+    if not isinstance(e, tree.Call) or word != "range" or not 1 <= len(e.args) <= 3 or e.keywords:
         help = "`for i in range(n):`, or `unroll(range(n), factor)`"
         if word in ("each", "one"):
             help = (
@@ -266,9 +249,6 @@ def _indexes_registers(body: ir.Body, var: ir.Var) -> bool:
     """Whether a local array is indexed by something that depends on the loop variable: unrolled, it stays in
     registers.
     """
-    from snap._compiler.check.core.rewrite import variables
-    from snap._compiler.ir.walk import expressions, statements, window_indices
-
     indices: list[ir.Expr] = []
     for s in statements(body):
         indices += [i for e in expressions(s) if type(e) is ir.Elem for i in e.index]
@@ -281,9 +261,9 @@ def _indexes_registers(body: ir.Body, var: ir.Var) -> bool:
     read = {v.uid for v in variables(*indices)}
     depends = {var.uid}
     for s in statements(body) if read and var.uid not in read else ():
-        if isinstance(s, ir.For) or isinstance(s, ir.Declare) and s.init is not None:
-            if isinstance(s, ir.For) or any(v.uid in depends for v in variables(s.init)):
-                depends.add(s.var.uid)
+        read_here = variables(s.init) if isinstance(s, ir.Declare) and s.init is not None else ()
+        if isinstance(s, ir.For) or isinstance(s, ir.Declare) and any(v.uid in depends for v in read_here):
+            depends.add(s.var.uid)
     return not depends.isdisjoint(read)
 
 
@@ -296,6 +276,19 @@ def _with_result(c: Checker, e: tree.Expr) -> str:
     return f"declare it: `{head} -> {type}:`"
 
 
+@executes(tree.Break)
+def _break(c: Checker, s: tree.Break, tail: bool) -> None:
+    _leave_loop(c, "break", s.span)
+    c.out.append(ir.Break(span=s.span))
+
+
+@executes(tree.Continue)
+def _continue(c: Checker, s: tree.Continue, tail: bool) -> None:
+    _leave_loop(c, "continue", s.span)
+    c.out.append(ir.Continue(span=s.span))
+
+
+# T-Leave: a loop is around, no group, case or turn between => G |- break, continue @ P
 # A thread cannot leave its group behind.
 def _leave_loop(c: Checker, word: str, span: Span) -> None:
     for construct in reversed(c.constructs):
@@ -320,6 +313,8 @@ def _leave_loop(c: Checker, word: str, span: Span) -> None:
     )
 
 
+# T-Return: f returns t @ q, G |- e : t @ q, no group is left behind => G |- return e @ P
+@executes(tree.Return)
 def _return(c: Checker, s: tree.Return, tail: bool) -> None:
     scope = c.innermost(ConstructKind.GROUP, ConstructKind.SPLIT, ConstructKind.MEMORY) if not tail else None
     if scope is not None:

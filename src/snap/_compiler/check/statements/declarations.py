@@ -8,28 +8,15 @@ Non-goals: whether the memory can be declared here (check/statements/assignments
 from __future__ import annotations
 
 from snap._compiler.check.core.bindings import Poison, Variable
-from snap._compiler.check.core.forms import FormPlace, declares_memory, is_word, names_for, privilege_node
+from snap._compiler.check.core.forms import FormPlace, declares_memory, is_word, names_for, new_names, privilege_node
 from snap._compiler.check.core.names import as_type, resolve
 from snap._compiler.check.core.state import Checker
 from snap._compiler.check.statements.assignments import declare
 from snap._compiler.check.statements.several import assign_several
 from snap._compiler.frontend import tree
 from snap._compiler.ir.types import THREAD1
-from snap.diag.span import Span
 
 EXAMPLE = "`a, b = shared(float[64]), shared(int[64])`, or `x, sum = registers(float[4], 0.0)`"
-
-
-def new_names(c: Checker, s: tree.Assign, example: str) -> tuple[tuple[str, Span], ...]:
-    """The names that an assignment gives a meaning, each a new one."""
-    items = s.target.items if isinstance(s.target, tree.Sequence) else (s.target,)
-    for k, e in enumerate(items):
-        if not isinstance(e, tree.Name) or any(isinstance(o, tree.Name) and o.id == e.id for o in items[:k]):
-            raise c.type_error("each name here must be new, and stand once", e.span, help=example)
-        if not isinstance(c.scopes[-1].get(e.id, Poison()), Poison):
-            message = f"`{e.id}` is already declared in this block"
-            raise c.type_error(message, e.span, help=f"choose another name: {example}")
-    return tuple((e.id, e.span) for e in items)
 
 
 def declarations(c: Checker, s: tree.Assign) -> tree.Body:
@@ -69,10 +56,10 @@ def declarations(c: Checker, s: tree.Assign) -> tree.Body:
 
 def _made(c: Checker, s: tree.Assign, names: int) -> list[tuple[tree.Expr, bool]]:
     """What is made for each name: a type or a first value, and whether it lies in registers."""
-    several = isinstance(s.value, tree.Sequence)
+    several, items = (True, s.value.items) if isinstance(s.value, tree.Sequence) else (False, (s.value,))
     found: list[tuple[tree.Expr, bool]] = []
-    for e in s.value.items if several else (s.value,):
-        if not declares_memory(c, e) or isinstance(e, tree.Sequence):
+    for e in items:
+        if not declares_memory(c, e) or not isinstance(e, tree.Call):
             raise c.type_error(
                 "memory is declared here, and this is not memory", e.span, help=f"declare it apart: {EXAMPLE}"
             )

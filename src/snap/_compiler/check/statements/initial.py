@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 
 from snap._compiler.check.core import convert
 from snap._compiler.check.core.bindings import Variable
+from snap._compiler.check.core.dispatch import expression
 from snap._compiler.check.core.explain import read_down
 from snap._compiler.check.core.operands import kept
 from snap._compiler.check.core.state import Checker, Want
 from snap._compiler.check.memory.storage import LocalArray, storage
 from snap._compiler.check.operations.arithmetic import converted
-from snap._compiler.check.operations.expressions import expression
 from snap._compiler.frontend import tree
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.types import I32, Array
@@ -24,28 +24,28 @@ from snap.diag.span import Span
 from snap.diag.wording import counted
 
 
-def declare_array(c: Checker, var: ir.Var, s: tree.Declare) -> None:
+# T-Alloc: G |- e : t @ p for each element => G |- x: t[n] @ p = e
+def declare_array(c: Checker, var: ir.Var, type: Array, s: tree.Declare) -> None:
     want = Want(var.privilege, f"`{var.name}` is one value for `{var.privilege}`", s.name_span)
     try:
-        made = [ir.Declare(var, None, zero=True, span=s.span)] if s.value is None else _first(c, var, s.value, want)
+        made = _first(c, var, type, s.value, want) if s.value else [ir.Declare(var, None, zero=True, span=s.span)]
     finally:
         c.bind(s.name, Variable(var))
     c.out.extend(made)
 
 
-def _first(c: Checker, var: ir.Var, e: tree.Expr, want: Want) -> list[ir.Stmt]:
+def _first(c: Checker, var: ir.Var, type: Array, e: tree.Expr, want: Want) -> list[ir.Stmt]:
     """The declaration with its first value."""
     if isinstance(e, tree.Sequence):
-        return [declared_list(c, var, e, want)]
-    whole = ir.ArrayRef(var, var.type.elem, var.type.shape)
+        return [declared_list(c, var, type, e, want)]
+    whole = ir.ArrayRef(var, type.elem, type.shape)
     value = element_value(c, whole, e, want)
     if isinstance(value, ir.Const) and convert.same(value, 0):
         return [ir.Declare(var, None, zero=True, span=e.span)]
     return [ir.Declare(var, None, zero=True, span=e.span), each_element(c, whole, value, e.span)]
 
 
-def declared_list(c: Checker, var: ir.Var, e: tree.Sequence, want: Want) -> ir.Declare:
-    type = var.type
+def declared_list(c: Checker, var: ir.Var, type: Array, e: tree.Sequence, want: Want) -> ir.Declare:
     items = tuple(_elements(c, type, list(_listed(c, e, type.shape, type)), want))
     return ir.Declare(var, ir.MakeVector(items, type, span=e.span), span=e.span)
 

@@ -12,17 +12,17 @@ from collections.abc import Sequence
 from snap._compiler.check.core import convert, rewrite
 from snap._compiler.check.core.annotations import constant_value, wanted_privilege
 from snap._compiler.check.core.bindings import Binding, ClaimUse, IndexFunction, IndexMap, Lowering, Memory, Variable
+from snap._compiler.check.core.dispatch import body, opens
 from snap._compiler.check.core.explain import declared, write_up
-from snap._compiler.check.core.known import assigned_names
 from snap._compiler.check.core.names import captured_lambda, resolve
+from snap._compiler.check.core.scalars import scalar
 from snap._compiler.check.core.state import Abort, Checker, ConstructKind, NotOpened, Want
 from snap._compiler.check.memory import views
 from snap._compiler.check.memory.accesses import mapped, mapped_block
 from snap._compiler.check.memory.shared import own_part
 from snap._compiler.check.memory.storage import memory_argument
-from snap._compiler.check.operations.expressions import scalar
-from snap._compiler.check.statements.control import body
 from snap._compiler.frontend import tree
+from snap._compiler.frontend.changes import assigned_names
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.types import CLUSTER1, GRID1, I32, Level, Place, Privilege
 from snap.diag.error import Diagnostic, Label
@@ -55,20 +55,27 @@ def _base(
         p = wanted_privilege(c, given.pop("p") if "p" in given else s.call.args[1], f"`{word}`")
     except Abort:
         raise NotOpened from None
-    root = s.call.args[0]
-    while not isinstance(root, tree.Name):
-        match root:
-            case tree.Call(tree.Attribute(value, "view")) | tree.Subscript(value):
-                root = value
-            case _:
-                root = root.args[0]
-    owner = c.lookup(root.id)
-    return seen, owner, p, given
+    return seen, _owner(c, s.call.args[0]), p, given
 
 
-# Memory is lowered by code at its privilege or above, to a p at its privilege or below of which there are units here;
-# the index function is made of constants, its parameters, and variables at p or above.
-def partition_statement(c: Checker, s: tree.With, tail: bool) -> None:
+def _owner(c: Checker, e: tree.Expr) -> Memory:
+    """The memory of which an argument is a view, a window or a tile."""
+    match e:
+        case tree.Name(id) if isinstance(found := c.lookup(id), Memory):
+            return found
+        case tree.Call(tree.Attribute(value, "view")) | tree.Subscript(value) | tree.Call(_, (value, *_)):
+            return _owner(c, value)
+        case _:
+            raise TypeError(f"{e} cannot be lowered")
+
+
+# T-Partition: x : t[] @ q, p <= q <= P, P holds p, f : int @ p, G - x + y : t[] @ p |- s @ P
+#     => G |- with partition(x, p, f) as y: s @ P
+# Memory is lowered by code at its privilege or above, to units at its privilege or below that the code holds. The
+# index function is made of constants, its parameters, and variables at p or above. It covers the paper's T-Lower,
+# too.
+@opens("partition")
+def _partition(c: Checker, s: tree.With, tail: bool) -> None:
     seen, owner, p, given = _base(c, s, "partition", {"p", "f", "offset", "view", "disjoint"})
     base = seen.handle
     problem = _cannot_lower(c, seen, p, s)
@@ -87,7 +94,7 @@ def partition_statement(c: Checker, s: tree.With, tail: bool) -> None:
         parts = _parts(c, given, seen, p, s)
     except Abort:
         raise NotOpened from None
-    names = s.names or ((s.name, s.name_span or s.head),)
+    names = s.names or ((s.name or "", s.name_span or s.head),)
     lowered = []
     for (name, span), (map, shape) in zip(names, parts):
         handle = ir.Handle(
@@ -96,18 +103,19 @@ def partition_statement(c: Checker, s: tree.With, tail: bool) -> None:
         if s.form and not disjoint and not base.const:  # by a short form, under the name that it has
             c.handed_out.add(handle.uid)
         lowered.append(Memory(handle, seen.view, map, shape))
-    made = _scope(c, s, tail, "partition", owner, *lowered)
+    made = _scope(c, s, tail, "partition", base, owner, *lowered)
     for memory in reversed(lowered):
         made = (ir.Partition(base, memory.handle, c.place, made, span=s.head),)
     c.out.extend(made)
 
 
-def _scope(c: Checker, s: tree.With, tail: bool, word: str, owner: Memory, *memories: Memory) -> ir.Body:
+def _scope(
+    c: Checker, s: tree.With, tail: bool, word: str, base: ir.Handle, owner: Memory, *memories: Memory
+) -> ir.Body:
     """What stands in the scope, where the memory's owner is out of reach."""
     owner.lowered = Lowering(word, memories[0].handle.name, s.head)
     try:
-        name = memories[0].handle.base.name
-        with c.block() as out, c.construct(ConstructKind.MEMORY, s.head, f"the {word} of `{name}`"):
+        with c.block() as out, c.construct(ConstructKind.MEMORY, s.head, f"the {word} of `{base.name}`"):
             for memory in memories:
                 c.bind(memory.handle.name, memory)
             body(c, s.body, tail)
@@ -180,7 +188,8 @@ def _index_function(
     if "offset" in given:
         k = c.temp("k", I32, GRID1, s.head)
         start = _index_value(c, given["offset"], p)
-        results, params = (convert.binary("+", start, ir.Read(k, I32, span=s.head), s.head),), (k,)
+        results: tuple[ir.Expr, ...] = (convert.binary("+", start, ir.Read(k, I32, span=s.head), s.head),)
+        params: tuple[ir.Var, ...] = (k,)
     elif "f" in given:
         lam, names, scopes = _lambda(c, given["f"])
         params = tuple(c.temp(n, I32, GRID1, lam.span) for n in lam.params)
@@ -212,7 +221,7 @@ def _index_value(c: Checker, e: tree.Expr, p: Privilege) -> ir.Expr:
         value = scalar(c, e, Want(p, f"decides which element `{p}` gets"))
     finally:
         c.no_calls, c.index_privilege = held
-    if not value.type.is_integer:
+    if not convert.is_integer(value):
         raise c.type_error(
             f"an index is an integer, not `{value.type}`", e.span, help=f"cast it: `{called('int', e.span)}`"
         )
@@ -250,21 +259,25 @@ def _at_entry(c: Checker, map: IndexMap | None, s: tree.With) -> IndexMap | None
     return IndexMap(map.params, tuple(kept[: len(map.results)]), None if map.block is None else kept[-1])
 
 
+# T-Claim: x : t[] @ P, P has one unit of each level above p, G - x + y : t[] @ p |- s @ P
+#     => G |- with claim(x, p) as y: s @ P
 # Memory is claimed by code at exactly its privilege, where there are not several units between that and p's level,
-# which would each claim all of it; one branch of exactly that size uses the name. Memory that is spread over a cluster
-# is claimed block by block: the threads of each block get its own part.
-def claim_statement(c: Checker, s: tree.With, tail: bool) -> None:
+# which would each claim all of it. Memory that is spread over a cluster is claimed block by block: the threads of
+# each block get its own part.
+@opens("claim")
+def _claim(c: Checker, s: tree.With, tail: bool) -> None:
     seen, owner, p, given = _base(c, s, "claim", {"p"})
     base = seen.handle
     labels = (Label(base.span, f"`{base.name}` is at `{base.privilege}`"),)
     problem = help = ""
+    held = c.place.held(p.level)
     if c.privilege != base.privilege:
         problem = (
             f"`{base.name}` is at `{base.privilege}` and this code at `{c.privilege}`: a claim is made by the memory's"
             " owner"
         )
         help = _claimed_too_late(c, base, p, s)
-    elif c.place.held(p.level) is None:
+    elif held is None:
         problem = f"there is no level `{p.level.word}` here to claim memory for"
     elif (between := _replicated(c.place, p.level)) is not None and not (
         base.obj.spread and between is Level.BLOCK and c.privilege == CLUSTER1
@@ -275,19 +288,20 @@ def claim_statement(c: Checker, s: tree.With, tail: bool) -> None:
             f"hand out parts, `with partition({base.name}, p={unit}, f=...) as part:`, and claim `part` in `with"
             f" group({unit}):`"
         )
-    elif c.place.held(p.level).count is None or p.n > c.place.held(p.level).count:
+    elif held.count is None or p.n > held.count:
         problem = f"there are not {p.n} {p.level.word}s here to claim memory for"
-        there = c.place.held(p.level).count
-        help = f"there are {there}: choose at most as many" if there else f"name the level in `@requires`: `{p}`"
+        help = (
+            f"there are {held.count}: choose at most as many" if held.count else f"name the level in `@requires`: `{p}`"
+        )
     if problem:
         raise c.not_opened("SNAP014", problem, s.head, secondary=labels, help=help)
     handle = ir.Handle(
-        c.program.uid(), s.name, base.obj, p, base.const, ir.Origin.CLAIM, base, span=s.name_span or s.head
+        c.program.uid(), s.name or "", base.obj, p, base.const, ir.Origin.CLAIM, base, span=s.name_span or s.head
     )
     part = own_part(seen) if p.level is Level.THREAD else seen
     if part is None and c.privilege == CLUSTER1:
         whole = base
-        while whole.origin is ir.Origin.PARTITION:
+        while whole.base is not None and whole.origin is ir.Origin.PARTITION:
             whole = whole.base
         raise c.not_opened(
             "SNAP018",
@@ -301,7 +315,7 @@ def claim_statement(c: Checker, s: tree.With, tail: bool) -> None:
     claimed = Memory(
         handle, part.view, _at_entry(c, part.map, s), part.shape, claim=ClaimUse(p, len(c.constructs), s.head)
     )
-    made = _scope(c, s, tail, "claim", owner, claimed)
+    made = _scope(c, s, tail, "claim", base, owner, claimed)
     c.out.append(ir.Claim(base, handle, c.place, made, span=s.head))
 
 

@@ -12,12 +12,12 @@ import math
 
 from snap._compiler.check.core.annotations import constant_int, wanted_privilege
 from snap._compiler.check.core.bindings import Memory, Poison, SplitBranch
+from snap._compiler.check.core.dispatch import SCOPES, body, executes, opens
 from snap._compiler.check.core.explain import dividing, level_missing
 from snap._compiler.check.core.names import resolve, word_called
 from snap._compiler.check.core.short import expanded, form_of
 from snap._compiler.check.core.state import Abort, Checker, ConstructKind, NotOpened
 from snap._compiler.check.memory.views import unzipped, zipped
-from snap._compiler.check.statements.control import body
 from snap._compiler.frontend import refuse, tree
 from snap._compiler.frontend.printer import expression as expression_text
 from snap._compiler.ir import nodes as ir
@@ -27,48 +27,40 @@ from snap.diag.span import Span
 from snap.surface import LevelName
 
 
-def with_statement(c: Checker, s: tree.With, tail: bool) -> None:
-    from snap._compiler.check.statements.lowering import claim_statement, partition_statement
-    from snap._compiler.check.statements.stages import stage_statement, turn_statement
-
+@executes(tree.With)
+def _with(c: Checker, s: tree.With, tail: bool) -> None:
+    if s.bare:
+        raise _opens_nothing(c, s)
     if form_of(c, s.call) is not None:
-        c.expansions[id(s)] = expanded(c, s, tail)
-        body(c, c.expansions[id(s)], tail)
+        body(c, c.expanded(s, expanded(c, s, tail)), tail)
         return
     word = word_called(c, s.call)
     if word == "partition" and (arrays := zipped(c, s.call)) is not None:
-        c.expansions[id(s)] = unzipped(c, s, arrays)
-        body(c, c.expansions[id(s)], tail)
+        body(c, c.expanded(s, unzipped(c, s, arrays)), tail)
         return
     if s.names and word != "partition":
         c.errors.append(refuse.WITH_TARGET.at(s.names[0][1].to(s.names[-1][1])))
         raise Abort
     try:
-        match word:
-            case "group":
-                _group(c, s, tail)
-            case "partition":
-                partition_statement(c, s, tail)
-            case "claim":
-                claim_statement(c, s, tail)
-            case "stage":
-                stage_statement(c, s, tail)
-            case "turn":
-                turn_statement(c, s, tail)
-            case "trust":
-                _trust(c, s, tail)
-            case _:
-                help = (
-                    "`with each(thread, x) as i:`, `with one(thread, x):`, a role, `with compute(a):`, `with"
-                    " stage(t) as s:`; and the words that these stand for: `group`, `partition`, `claim`"
-                )
-                if isinstance(resolve(c, s.call.value if isinstance(s.call, tree.Subscript) else s.call), LevelName):
-                    help = f"`with each({expression_text(s.call)}){f' as {s.name}' if s.name else ''}:`; {help}"
-                message = "`with` tells units apart, hands out memory, or opens a role, a stage or a turn"
-                raise c.fail("SNAP017", message, s.head, help=help)
+        rule = SCOPES.get(word or "")
+        if rule is None:
+            raise _opens_nothing(c, s)
+        rule(c, s, tail)
     except NotOpened as refused:
         _check_body_anyway(c, s, tail, refused.place)
         raise Abort from None
+
+
+def _opens_nothing(c: Checker, s: tree.With) -> Abort:
+    help = (
+        "`with each(thread, x) as i:`, `with one(thread, x):`, a role, `with compute(a):`, `with"
+        " stage(t) as s:`; and the words that these stand for: `group`, `partition`, `claim`"
+    )
+    opened = s.call.function if s.bare else s.call
+    if isinstance(resolve(c, opened.value if isinstance(opened, tree.Subscript) else opened), LevelName):
+        help = f"`with each({expression_text(opened)}){f' as {s.name}' if s.name else ''}:`; {help}"
+    message = "`with` tells units apart, hands out memory, or opens a role, a stage or a turn"
+    return c.fail("SNAP017", message, s.head, help=help)
 
 
 def _check_body_anyway(c: Checker, s: tree.With, tail: bool, place: Place | None) -> None:
@@ -82,7 +74,9 @@ def _check_body_anyway(c: Checker, s: tree.With, tail: bool, place: Place | None
         body(c, s.body, tail)
 
 
-# `trust("why")`: what proofs do not show inside, they take for granted, and say so.  The program is the same.
+# T-Trust: G |- s @ P => G |- with trust(why): s @ P
+# Proofs take for granted what they cannot show inside `trust`, and say so. The program is the same.
+@opens("trust")
 def _trust(c: Checker, s: tree.With, tail: bool) -> None:
     why = s.call.args[0] if len(s.call.args) == 1 else None
     if not isinstance(why, tree.Text) or not why.value.strip() or s.call.keywords or s.name is not None:
@@ -101,7 +95,10 @@ def _trust(c: Checker, s: tree.With, tail: bool) -> None:
     c.trusted.append((s.span, why.value))
 
 
-# `group(level[n])`: the code holds units of that level, and their number is a multiple of n.
+# T-Group: P holds p, G |- s @ P/p => G |- with group(p): s @ P
+# Groups divide what the code holds. There is no word for the paper's `destruct`: a group of a lower level goes down
+# by itself.
+@opens("group")
 def _group(c: Checker, s: tree.With, tail: bool) -> None:
     if len(s.call.args) != 1 or s.call.keywords or s.name is not None:
         raise c.type_error("`group` takes one privilege, and gives no name", s.head, help="`with group(thread[32]):`")
@@ -158,20 +155,22 @@ def _group(c: Checker, s: tree.With, tail: bool) -> None:
 # ---- split ----------------------------------------------------------------------------------------------------------
 
 
+# T-Split: sizes n1 + ... + nk <= n, each start is a multiple of its size, G |- si @ h[ni]
+#     => G |- match split(h): s1 ... sk @ h[n]
 # The cases of a split fit in what is split (SNAP003), and each starts at a multiple of its size (SNAP004).
-def split_statement(c: Checker, s: tree.Match, tail: bool) -> None:
-    level, unit = _what_is_split(c, s)
-    held = c.place.held(level)
+@executes(tree.Match)
+def _split(c: Checker, s: tree.Match, tail: bool) -> None:
+    level, unit, named = _what_is_split(c, s)
     cases: list[ir.Case] = []
     branches: list[SplitBranch] = []
     offset = 0
-    for case, given in zip(s.cases, _sizes(c, s, unit)):
+    for case, given in zip(s.cases, _sizes(c, s, unit, named)):
         rest = given is None
-        size = _what_is_left(held, offset) if given is None else given
+        size = _what_is_left(c.place, level, offset) if given is None else given
         if not size:
             c.report(
                 "SNAP003",
-                f"nothing is left for `case _`: the cases before it take all {held.count} {level.word}s",
+                f"nothing is left for `case _`: the cases before it take all {c.place.known(level)} {level.word}s",
                 case.head,
                 help="leave it out, or make the cases before it smaller",
             )
@@ -192,19 +191,20 @@ def split_statement(c: Checker, s: tree.Match, tail: bool) -> None:
         c.out.append(ir.Split(level, c.place, tuple(cases), span=s.head))
 
 
-def _what_is_split(c: Checker, s: tree.Match) -> tuple[Level, int]:
-    """The level, and how many units of it `split` counts as one."""
-    if word_called(c, s.subject) != "split" or not s.subject.args or s.subject.keywords:
+def _what_is_split(c: Checker, s: tree.Match) -> tuple[Level, int, tuple[tree.Expr, ...]]:
+    """The level, how many units of it `split` counts as one, and the sizes that it names."""
+    call = s.subject
+    if not isinstance(call, tree.Call) or word_called(c, call) != "split" or not call.args or call.keywords:
         raise c.fail(
             "SNAP017",
             "`match` takes `split(level)`",
             s.subject.span,
             help="`match split(thread):` with `case 32:`; for choices between values use `if`",
         )
-    name = resolve(c, s.subject.args[0])
+    name = resolve(c, call.args[0])
     if not isinstance(name, LevelName):
         raise c.type_error(
-            "`split` takes a level", s.subject.args[0].span, help="`split(thread)`, `split(block)`, `split(warp)`"
+            "`split` takes a level", call.args[0].span, help="`split(thread)`, `split(block)`, `split(warp)`"
         )
     held, word = c.place.held(name.level), name.level.word
     if held is None:
@@ -220,15 +220,16 @@ def _what_is_split(c: Checker, s: tree.Match) -> tuple[Level, int]:
     if held.count is None:
         message = f"the caller decides how many {word}s there are"
         raise c.fail("SNAP003", message, s.subject.span, help=f"name the level in `@requires`: `{word}[...]`")
-    return name.level, name.units
+    return name.level, name.units, call.args[1:]
 
 
-def _what_is_left(held: Held, offset: int) -> int:
+def _what_is_left(place: Place, level: Level, offset: int) -> int:
     """The size of the groups of `case _`; 0 where there are none."""
-    left = held.count - offset
+    held, count = place[level], place.known(level)
+    left = count - offset
     if left <= 0 and not held.open:
         return 0
-    return math.gcd(math.gcd(held.align, offset), left if left > 0 else held.count)
+    return math.gcd(math.gcd(held.align, offset), left if left > 0 else count)
 
 
 def _shared_out(s: tree.Match, count: int, level: Level) -> Label:
@@ -236,7 +237,7 @@ def _shared_out(s: tree.Match, count: int, level: Level) -> Label:
 
 
 def _there_are(c: Checker, s: tree.Match, case: tree.MatchCase, level: Level, offset: int, size: int) -> bool:
-    count = c.place.held(level).count
+    count = c.place.known(level)
     if offset + size > count:
         c.report(
             "SNAP003",
@@ -251,7 +252,7 @@ def _there_are(c: Checker, s: tree.Match, case: tree.MatchCase, level: Level, of
 
 
 def _aligned(c: Checker, s: tree.Match, case: tree.MatchCase, level: Level, offset: int, size: int) -> bool:
-    held = c.place.held(level)
+    held = c.place[level]
     start = math.gcd(held.align, offset)
     if start % size:
         c.report(
@@ -266,7 +267,7 @@ def _aligned(c: Checker, s: tree.Match, case: tree.MatchCase, level: Level, offs
             ),
             case.head,
             f"its first {level.word} is a multiple of {start} only",
-            (_shared_out(s, held.count, level),),
+            (_shared_out(s, c.place.known(level), level),),
             note="a group of n units starts at a multiple of n: warps and tensor cores need that",
             help=(
                 f"put the larger {s.part}s first"
@@ -278,9 +279,9 @@ def _aligned(c: Checker, s: tree.Match, case: tree.MatchCase, level: Level, offs
     return True
 
 
-def _sizes(c: Checker, s: tree.Match, unit: int) -> list[int | None]:
+def _sizes(c: Checker, s: tree.Match, unit: int, given: tuple[tree.Expr, ...]) -> list[int | None]:
     """The size of each case in units of the level, None for `case _`; `split(l, P, C)` names them by number."""
-    named = [constant_int(c, e, "the size of a split") * unit for e in s.subject.args[1:]]
+    named = [constant_int(c, e, "the size of a split") * unit for e in given]
     sizes: list[int | None] = []
     for k, case in enumerate(s.cases):
         if case.size is None:
@@ -318,6 +319,7 @@ def _sizes(c: Checker, s: tree.Match, unit: int) -> list[int | None]:
     return sizes
 
 
+# T-Split-Apart: no two cases lower x, or x is at or below each case => the cases may run in parallel
 # Branches run in parallel: two of them may not lower the same memory, unless it already is at or below each branch's
 # privilege.
 def _siblings(c: Checker, branches: list[SplitBranch]) -> None:

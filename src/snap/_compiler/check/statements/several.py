@@ -12,20 +12,14 @@ from functools import reduce
 
 from snap._compiler.check.core import convert
 from snap._compiler.check.core.bindings import IndexFunction
+from snap._compiler.check.core.dispatch import expression
 from snap._compiler.check.core.names import word_called
 from snap._compiler.check.core.operands import kept, may_change
+from snap._compiler.check.core.scalars import scalars
 from snap._compiler.check.core.state import Abort, Checker, Want
 from snap._compiler.check.operations.arithmetic import arithmetic, converted
-from snap._compiler.check.operations.expressions import expression, scalars
-from snap._compiler.check.statements.assignments import (
-    first_value,
-    new_variable,
-    spelled,
-    target_of,
-    value_for,
-    wanted_by,
-    wanted_by_new,
-)
+from snap._compiler.check.operations.assignable import spelled, target_of
+from snap._compiler.check.statements.assignments import first_value, new_variable, value_for, wanted_by, wanted_by_new
 from snap._compiler.frontend import tree
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.effects import assigned
@@ -37,9 +31,10 @@ from snap.record import record, replace
 
 @record
 class Wanted:
-    """What a target takes: its type (None: that of the value, which declares it), and for whom the value is."""
+    """What a target takes: its type, and for whom the value is.  new: a name that the value declares, with its type."""
 
     target: tree.Expr
+    new: tree.Name | None
     type: Element | None
     want: Want
     written: bool = False  # for whom it is, and nothing is to be found out
@@ -47,7 +42,8 @@ class Wanted:
 
 def assign_several(c: Checker, s: tree.Assign, p: Privilege | None = None) -> list[ir.Expr]:
     """p: of the names, which are all new, where that is written.  Output: the values."""
-    wanted = [_wanted(c, target) for target in s.target.items]
+    targets = s.target.items if isinstance(s.target, tree.Sequence) else (s.target,)
+    wanted = [_wanted(c, target) for target in targets]
     if p is not None:
         wanted = [replace(_at(w, p), written=True) for w in wanted]
     names = [w.target.id for w in wanted if isinstance(w.target, tree.Name)]
@@ -68,25 +64,25 @@ def assign_several(c: Checker, s: tree.Assign, p: Privilege | None = None) -> li
 # ---- the left side --------------------------------------------------------------------------------------------------
 
 
-def _is_new(c: Checker, e: tree.Expr) -> bool:
-    return isinstance(e, tree.Name) and (c.lookup(e.id) is None or isinstance(c.scopes[-1].get(e.id), IndexFunction))
+def _is_new(c: Checker, name: tree.Name) -> bool:
+    return c.lookup(name.id) is None or isinstance(c.scopes[-1].get(name.id), IndexFunction)
 
 
 def _wanted(c: Checker, e: tree.Expr) -> Wanted:
-    if _is_new(c, e):
-        return Wanted(e, None, wanted_by_new(c, e))
+    if isinstance(e, tree.Name) and _is_new(c, e):
+        return Wanted(e, e, None, wanted_by_new(c, e))
     mark, errors = len(c.out), len(c.errors)
     _, type, p = target_of(c, e)
     del c.out[mark:]  # its subscripts are evaluated when it is written
     if len(c.errors) > errors:
         raise Abort
-    return Wanted(e, type, wanted_by(e, p))
+    return Wanted(e, None, type, wanted_by(e, p))
 
 
 def _stored(c: Checker, w: Wanted, value: ir.Expr, span: Span) -> int:
     """Writes one target; output: how many statements there are then."""
-    if w.type is None:
-        c.out.append(ir.Declare(new_variable(c, w.target, value, w.want.privilege), value, span=span))
+    if w.new is not None:
+        c.out.append(ir.Declare(new_variable(c, w.new, value, w.want.privilege), value, span=span))
     else:
         target, _, _ = target_of(c, w.target)
         c.out.append(ir.Assign(target, value, span=span))
@@ -95,8 +91,8 @@ def _stored(c: Checker, w: Wanted, value: ir.Expr, span: Span) -> int:
 
 def _kept(c: Checker, before: list[ir.Stmt], s: ir.Stmt, p: Privilege) -> ir.Stmt:
     """The statement with its value, one for p, as it was before these others, which write earlier targets."""
-    value = s.init if isinstance(s, ir.Declare) else s.value
-    if not any(_changes(c, one, part) for one in before for part in walk(value)):
+    value = s.init if isinstance(s, ir.Declare) else s.value if isinstance(s, ir.Assign) else None
+    if value is None or not any(_changes(c, one, part) for one in before for part in walk(value)):
         return s
     read = c.remembered("before", value, p)
     return replace(s, init=read) if isinstance(s, ir.Declare) else replace(s, value=read)
@@ -121,8 +117,9 @@ def _values(c: Checker, s: tree.Assign, wanted: list[Wanted]) -> list[ir.Expr]:
             wanted[k], value = _value(c, wanted[k], item)
             values = [*kept(c, mark, *((v, w.want.privilege) for v, w in zip(values, wanted))), value]
         return values
-    if all(w.type is None for w in wanted):
-        parts, p = first_value(c, wanted[0].target, s.value, lambda want: _parts(c, s, len(wanted), want))
+    first = wanted[0].new
+    if first is not None and all(w.new is not None for w in wanted):
+        parts, p = first_value(c, first, s.value, lambda want: _parts(c, s, len(wanted), want))
         wanted[:] = [_at(w, p) for w in wanted]
     else:
         joined = reduce(Privilege.joined, (w.want.privilege for w in wanted))
@@ -132,7 +129,7 @@ def _values(c: Checker, s: tree.Assign, wanted: list[Wanted]) -> list[ir.Expr]:
 
 def _parts(c: Checker, s: tree.Assign, count: int, want: Want) -> list[ir.Expr]:
     """What one value on the right gives each of the targets."""
-    if word_called(c, s.value) == "divmod":
+    if isinstance(s.value, tree.Call) and word_called(c, s.value) == "divmod":
         _as_many(c, s, count, 2, "value")
         return _divided(c, s.value, want)
     return _components(c, s, count, want)
@@ -143,11 +140,11 @@ def _at(w: Wanted, p: Privilege) -> Wanted:
 
 
 def _value(c: Checker, w: Wanted, e: tree.Expr) -> tuple[Wanted, ir.Expr]:
-    if w.type is not None:
+    if w.new is None:
         return w, value_for(c, e, w.want, w.type, spelled(w.target))
     if w.written:
         return w, convert.settled(expression(c, e, w.want))
-    value, p = first_value(c, w.target, e, lambda want: expression(c, e, want))
+    value, p = first_value(c, w.new, e, lambda want: expression(c, e, want))
     return _at(w, p), convert.settled(value)
 
 
@@ -169,7 +166,7 @@ def _divided(c: Checker, e: tree.Call, want: Want) -> list[ir.Expr]:
     if len(e.args) != 2 or e.keywords:
         raise c.type_error("`divmod` takes two integers", e.span, help="`i, j = divmod(t, 8)`")
     given = scalars(c, want, *e.args)
-    if not all(value.type.is_integer for value in given):
+    if not all(map(convert.is_integer, given)):
         raise c.type_error("`divmod` takes integers", e.span, help="write `floor(x / y)` and `fmod(x, y)`")
     a, b = (_once(c, value, want.privilege) for value in given)
     return [arithmetic(c, op, a, b, e.span) for op in ("//", "%")]
@@ -188,6 +185,7 @@ def _components(c: Checker, s: tree.Assign, count: int, want: Want) -> list[ir.E
             s.value.span,
             help="as many values as targets, `a, b = b, a`, or a vector with as many components",
         )
+    elem = value.type.elem
     _as_many(c, s, count, value.type.lanes, "component")
     value = _once(c, value, want.privilege)
-    return [ir.Component(value, k, value.type.elem, span=s.value.span) for k in range(count)]
+    return [ir.Component(value, k, elem, span=s.value.span) for k in range(count)]

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from snap._compiler.check.core import convert
 from snap._compiler.check.core.bindings import IndexMap, Memory, Pipeline, StageUse
+from snap._compiler.check.core.dispatch import body, opens
 from snap._compiler.check.core.explain import declared
-from snap._compiler.check.core.known import assigned_names, decided_below
+from snap._compiler.check.core.known import decided_below
 from snap._compiler.check.core.names import resolve
+from snap._compiler.check.core.scalars import scalar
 from snap._compiler.check.core.state import Abort, Checker, Construct, ConstructKind, NotOpened, Want
 from snap._compiler.check.memory.shared import across
-from snap._compiler.check.operations.expressions import scalar
-from snap._compiler.check.statements.control import body
 from snap._compiler.frontend import tree
+from snap._compiler.frontend.changes import assigned_names
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.effects import looks_at, puts_into
 from snap._compiler.ir.hardware import WARP
@@ -27,8 +28,10 @@ from snap.diag.span import Span
 from snap.diag.wording import called
 
 
+# T-Stage: x : pipeline(t, n) @ p, p <= P, G + y : t @ p |- s @ P => G |- with stage(x, k) as y: s @ P
 # A stage is one slot of a pipeline, fill number modulo the depth, at the pipeline's privilege.
-def stage_statement(c: Checker, s: tree.With, tail: bool) -> None:
+@opens("stage")
+def _stage(c: Checker, s: tree.With, tail: bool) -> None:
     args = s.call.args
     found = resolve(c, args[0]) if args and isinstance(args[0], tree.Name) else None
     if not isinstance(found, Pipeline) or len(args) > 2 or s.call.keywords or s.name is None:
@@ -62,9 +65,10 @@ def stage_statement(c: Checker, s: tree.With, tail: bool) -> None:
     handle = ir.Handle(
         c.program.uid(), s.name, base.obj, base.privilege, False, ir.Origin.STAGE, base, span=s.name_span or s.head
     )
-    params = tuple(c.temp(f"k{i}", I32, GRID1, s.head) for i in range(len(found.memory.shape) - 1))
+    shape = (found.memory.shape or ())[1:]
+    params = tuple(c.temp(f"k{i}", I32, GRID1, s.head) for i in range(len(shape)))
     results = (slot, *(ir.Read(p, I32, span=s.head) for p in params))
-    memory = Memory(handle, found.memory.view, IndexMap(params, results), found.memory.shape[1:])
+    memory = Memory(handle, found.memory.view, IndexMap(params, results), shape)
     if found.blocks is not None:
         memory = across(c, memory, found.blocks, s.head)
     refused = len(c.errors)
@@ -81,7 +85,7 @@ def _fill(c: Checker, pipeline: Pipeline, args: tuple[tree.Expr, ...], s: tree.W
     p = pipeline.memory.handle.privilege
     if len(args) == 2:
         value = scalar(c, args[1], Want(p, f"names one fill for `{p}`", agree=True))
-        if not value.type.is_integer:
+        if not convert.is_integer(value):
             raise c.type_error(
                 "the number of a fill is an integer", args[1].span, help=f"cast it: `{called('int', args[1].span)}`"
             )
@@ -145,9 +149,11 @@ def _turn_help(place: Place) -> str:
     return f"open `with group(block[1]):`, and in it {threads}"
 
 
-# The units of the group around, within one block, run the body one after another: each must come, and as often as the
-# others.
-def turn_statement(c: Checker, s: tree.With, tail: bool) -> None:
+# T-Turn: P = (block[1])/p, p is whole warps, every p gets here equally often, G |- s @ P => G |- with turn(): s @ P
+# The units of the group around, within one block, run the body one after another. Each of them must reach it, and as
+# often as the others.
+@opens("turn")
+def _turn(c: Checker, s: tree.With, tail: bool) -> None:
     if s.call.args or s.call.keywords or s.name is not None:
         raise c.not_opened("SNAP018", "`turn` takes nothing, and gives no name", s.head, help="`with turn():`")
     outer = _takers(c, s.head)
@@ -173,7 +179,7 @@ def _takers(c: Checker, span: Span) -> Place:
         )
     construct = c.holder
     k = c.constructs.index(construct)
-    outer = c.constructs[k - 1].place if k else None
+    outer = c.constructs[max(k - 1, 0)].place
     if construct.kind is not ConstructKind.GROUP:
         raise c.not_opened(
             "SNAP020",
@@ -183,7 +189,7 @@ def _takers(c: Checker, span: Span) -> Place:
             help="`with group(warpgroup):` around it; its warpgroups then run the body one at a time",
         )
     several = [level for level, held in outer.levels if level >= Level.BLOCK and (held.count != 1 or held.open)]
-    held = c.place.held(Level.THREAD)
+    held = c.place[Level.THREAD]
     if several or c.place.top is not Level.THREAD:
         raise c.not_opened(
             "SNAP020",

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from snap._compiler.check.core import convert
 from snap._compiler.check.core.annotations import SpecKind, annotation, constant_int
+from snap._compiler.check.core.dispatch import expression
 from snap._compiler.check.core.forms import FormPlace, privilege_node, word_node
 from snap._compiler.check.core.names import word_called
 from snap._compiler.check.core.state import Checker, Want
 from snap._compiler.check.memory.storage import LocalArray, fixed_registers, is_local, storage
-from snap._compiler.check.operations.expressions import expression
-from snap._compiler.check.statements.assignments import assignable, combined, wanted_by
+from snap._compiler.check.operations.assignable import assignable
+from snap._compiler.check.statements.assignments import combined, wanted_by
 from snap._compiler.check.statements.initial import declared_list, each_element, element_value, once, operand
 from snap._compiler.frontend import tree
 from snap._compiler.frontend.names import used_names
@@ -39,8 +40,9 @@ def assign_whole(c: Checker, s: tree.Assign, array: LocalArray) -> None:
     to = _target(c, array, s.target)
     want = wanted_by(s.target, to.var.privilege)
     if isinstance(s.value, tree.Sequence):
-        values = c.temp("values", Array(to.elem, to.shape), to.var.privilege, s.value.span)
-        c.out.append(declared_list(c, values, s.value, want))
+        type = Array(to.elem, to.shape)
+        values = c.temp("values", type, to.var.privilege, s.value.span)
+        c.out.append(declared_list(c, values, type, s.value, want))
         value: ir.ArrayRef | ir.Expr = ir.ArrayRef(values, to.elem, to.shape)
     else:
         value = element_value(c, to, s.value, want)
@@ -78,16 +80,16 @@ def _target(c: Checker, array: LocalArray, e: tree.Expr) -> ir.ArrayRef:
 # ---- comprehensions -------------------------------------------------------------------------------------------------
 
 
-def declare_listed(c: Checker, s: tree.Declare) -> tree.Body:
+def declare_listed(c: Checker, s: tree.Declare, given: tree.Each) -> tree.Body:
     """`x: T[n] = [e for i in range(n)]`: what it stands for."""
     spec, _, _ = annotation(c, s.annotation)
     if spec.kind is not SpecKind.VALUE or not isinstance(spec.type, Array):
-        raise c.type_error("a list gives a local array its elements", s.value.span, help=EXAMPLE)
-    if s.name in used_names(s.value):
+        raise c.type_error("a list gives a local array its elements", given.span, help=EXAMPLE)
+    if s.name in used_names(given):
         raise c.type_error(
-            f"`{s.name}` is declared here, and is not there yet", s.value.span, help="give one of them another name"
+            f"`{s.name}` is declared here, and is not there yet", given.span, help="give one of them another name"
         )
-    filled = _filled(c, tree.Name(s.name, span=s.name_span), (), s.value, spec.type.shape, spec.type)
+    filled = _filled(c, tree.Name(s.name, span=s.name_span), (), given, spec.type.shape, spec.type)
     return tree.Declare(s.name, s.annotation, None, s.name_span, span=s.span), filled
 
 
@@ -120,7 +122,7 @@ def _filled(
     if not isinstance(e, tree.Each):
         raise c.type_error(f"a list for `{type}` has lists as its items, one for each row", e.span, help=EXAMPLE)
     ((name, over),) = e.clauses
-    if word_called(c, over) != "range" or len(over.args) != 1 or over.keywords:
+    if not isinstance(over, tree.Call) or word_called(c, over) != "range" or len(over.args) != 1 or over.keywords:
         raise c.type_error("the elements of a list are counted by `range(n)`", over.span, help=EXAMPLE)
     _as_many(c, constant_int(c, over.args[0], "the number of a list's elements"), shape[0], type, over.span)
     if name in used_names(tree.Sequence((to, *at), span=e.span)):

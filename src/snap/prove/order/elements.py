@@ -1,7 +1,7 @@
 """Which elements an access touches: a set of them, as forms over unknowns.
 
-Input: an index, and what an instruction touches there.  Output: `TouchedElements`: an index in every dimension, and facts
-about the unknowns in it.  The set is what the forms give for all numbers that satisfy the facts.  Invariant:
+Input: an index, and what an instruction touches there.  Output: `TouchedElements`: an index in every dimension, and
+facts about the unknowns in it.  The set is what the forms give for all numbers that satisfy the facts.  Invariant:
 every element that the instruction touches is one of the set; `analysis/linear/footprints.py`, by which inference says
 the same, is not asked.  Non-goals: whether two threads meet in it (`order/sites.py`).
 """

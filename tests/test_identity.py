@@ -45,7 +45,7 @@ ELSEWHERE = {
     "_compiler/codegen/hopper/accumulators.py": "functions of the kernel that is lowered",
     "diag/source.py": "lines, kept in the table",
     "_compiler/frontend/printer.py": "statements of the untyped tree, which the definition holds",
-    "prove/properties/apart.py": "accesses, arrays and scopes that the walk keeps as long as the context that the tables are in",
+    "prove/properties/disjoint.py": "accesses, arrays and scopes that the walk keeps as long as the context that the tables are in",
     "_compiler/walk/cells.py": "arrays, kept by the accesses in the table",
     "prove/properties/draws.py": "accesses that the walk keeps",
     "_compiler/walk/evaluate.py": "arrays: each gets its life when it is made",

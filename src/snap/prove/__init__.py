@@ -44,7 +44,7 @@ from snap.prove.verdict import (
 # Where each property is: a module of this folder, and its function.  `overflow` and `views` come with `bounds`.
 PROPERTIES: dict[str, tuple[str, str]] = {
     "bounds": ("properties.bounds", "bounds"),
-    "races": ("properties.apart", "races"),
+    "races": ("properties.disjoint", "races"),
     "init": ("properties.init", "init"),
     "order": ("order.report", "orders"),
 }

@@ -33,7 +33,7 @@ from snap.prove.order.outline import (
 )
 from snap.prove.order.paces import End, Paces
 from snap.prove.order.point import WalkPoint
-from snap.prove.order.reading import Named
+from snap.prove.order.reading import VariableName
 from snap.prove.order.tokens import Tokens, aged, by_site, inexact, left, met, with_age
 
 MOST_PASSES = 10  # over the body of a loop
@@ -254,7 +254,7 @@ class Loops:
             self.steps.body(s.body)
         self.values.context = context
 
-    def changed(self, s: LoopStatement) -> list[Named]:
+    def changed(self, s: LoopStatement) -> list[VariableName]:
         """Return what is known, and an iteration changes."""
         if id(s) not in self._given:
             self._given[id(s)] = s, {v.uid for x in statements(_body(s)) for v in assigned(x)}

@@ -32,7 +32,7 @@ from snap.prove.order.solvers import Solvers
 from snap.record import record
 
 CallFrame = tuple[int, ...]  # the calls we are in
-Named = tuple[CallFrame, object]  # a variable of the program, by number, or a counter of ours, by name
+VariableName = tuple[CallFrame, object]  # a variable of the program, by number, or a counter of ours, by name
 WIDEST: Range = (-(1 << 63), (1 << 64) - 1)  # of any type
 MOST_BITS = 12  # of operands of an exclusive or that are asked about
 
@@ -101,7 +101,7 @@ class Known:
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
-        self.known: dict[Named, Form] = {}
+        self.known: dict[VariableName, Form] = {}
         self.facts: list[Form] = []
         self.loops: list[object] = []
         self.context: tuple = ()
@@ -124,7 +124,7 @@ class Known:
             self.types[atom] = type
         return forms.unknown(atom)
 
-    def variable(self, name: Named, where: object, privilege: Privilege) -> Form:
+    def variable(self, name: VariableName, where: object, privilege: Privilege) -> Form:
         """Return what a variable is from this place on, where that has no form."""
         atom = (forms.VAR, name[0], self._nth(name[1]), where)
         return self.unknown(atom, privilege, self.types.get(name))

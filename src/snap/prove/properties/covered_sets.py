@@ -20,12 +20,13 @@ from snap._compiler.analysis.exact import kinds, logic
 from snap._compiler.analysis.exact.digits import Replaced
 from snap._compiler.analysis.exact.slices import Slices
 from snap._compiler.analysis.exact.system import alternatives, defining
-from snap._compiler.analysis.exact.terms import Atom, Cond, Poly, at_least, atoms_of, below, equal, number, polys
+from snap._compiler.analysis.exact.terms import Atom, Cond, Poly, atoms_of, equal, polys
 from snap._compiler.analysis.solvers.oracles import PointSet, isl_steps
 from snap._compiler.ir.types import GRID1, THREAD1
 from snap.prove.properties.context import ProofContext
 from snap.prove.properties.covered import Before
 from snap.prove.properties.covered_xor import Exclusive, of_bits
+from snap.prove.properties.extents import flat, inside
 from snap.prove.properties.touches import Touch
 from snap.prove.replay import SIZES
 
@@ -73,7 +74,7 @@ class Sets:
             conds = [one for one in read.path if known.issuperset(atoms_of([one]))]
         else:
             conds = [*c.facts, *read.path]
-        self.say(Slices([*conds, *_inside(read, self.element)], asked).left, self.element)
+        self.say(Slices([*conds, *inside(self.element, read.shape)], asked).left, self.element)
         for b in ways:
             self.add(b)
 
@@ -373,8 +374,8 @@ class _Written:
         (skip, many), (from_, wanted) = w.part, read.part
         step = math.gcd(w.bytes, read.bytes, skip, many, from_, wanted)
         granule = c.terms.base(kinds.GRANULE, 0, wanted // step - 1, THREAD1, key=("granule", read.number, step))
-        start = _flat(w, tuple(i + o for i, o in zip(w.index, offsets))) * w.bytes + skip
-        wanted_at = _flat(read, sets.element) * read.bytes + from_ + granule * step
+        start = flat(tuple(i + o for i, o in zip(w.index, offsets)), w.shape) * w.bytes + skip
+        wanted_at = flat(sets.element, read.shape) * read.bytes + from_ + granule * step
         sets.learn(atoms_of([], [wanted_at]))
         mine, its = sets.poly(start, self.name), sets.poly(wanted_at, given)
         return [f"{mine} <= {its}", f"{its} + {step} <= {mine} + {many}"]
@@ -399,21 +400,6 @@ def _element(c: ProofContext, t: Touch) -> tuple[Poly, ...]:
         i if n == 1 else i + c.terms.base(kinds.ELEMENT, 0, n - 1, THREAD1, key=("read", t.number, k))
         for k, (i, n) in enumerate(zip(t.index, t.sizes))
     )
-
-
-def _inside(t: Touch, element: tuple[Poly, ...]) -> list[Cond]:
-    """What lies outside of the array is another property's matter."""
-    found = [at_least(i, 0) for i in element]
-    if t.shape is not None:
-        found += [below(i, n) for i, n in zip(element, t.shape)]
-    return found
-
-
-def _flat(t: Touch, index: tuple[Poly, ...]) -> Poly:
-    total = number(0)
-    for k, i in enumerate(index):
-        total = (total * t.shape[k] if k and t.shape is not None else total) + i
-    return total
 
 
 def _parts(part: object) -> Iterable[Poly]:

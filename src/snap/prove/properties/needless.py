@@ -26,8 +26,8 @@ from snap._compiler.walk.sites import Site
 from snap.diag.span import Span
 from snap.prove import MISSING, Task, kept, prove
 from snap.prove.order.goal import asked_of, order
-from snap.prove.properties.apart import elements, meet, other_team, sides_of
 from snap.prove.properties.context import ProofContext, context
+from snap.prove.properties.disjoint import elements, meet, other_team, sides_of
 from snap.prove.verdict import Verdict
 
 PlacePair = tuple[Span, Span]

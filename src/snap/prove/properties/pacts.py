@@ -1,7 +1,7 @@
 """Contracts that speak of two threads: `pairs=` of one call, `calls=` of two.
 
 Input: how threads return from such functions, and what the walk knows behind their calls (`Pact`).  Output:
-obligations, and what holds of two threads that are compared (apart.py asks).  Invariant: a fact is an instance of a
+obligations, and what holds of two threads that are compared (disjoint.py asks).  Invariant: a fact is an instance of a
 condition that is among the obligations.
 
 When two threads are in one call: their unit made it, at one place of the text, which was passed once since they last

@@ -29,19 +29,17 @@ from snap._compiler.analysis.exact.terms import (
     Cond,
     Poly,
     Renaming,
-    at_least,
     atoms_of,
     below,
     either,
     equal,
     from_memory,
     negated,
-    number,
 )
 from snap._compiler.analysis.solvers.allowance import NotReached, check
 from snap._compiler.ir.effects import Extent
 from snap._compiler.ir.expressions import Spread
-from snap._compiler.ir.hardware import MATRIX_ROW, WARP, WARPGROUP
+from snap._compiler.ir.hardware import WARP, WARPGROUP
 from snap._compiler.ir.types import BLOCK1, CLUSTER1, THREAD1, Level, Privilege
 from snap._compiler.walk import loads
 from snap._compiler.walk.sites import Entry, Site
@@ -49,6 +47,7 @@ from snap.diag.error import Label
 from snap.prove import Task
 from snap.prove.properties import draws, pacts
 from snap.prove.properties.context import ProofContext, context
+from snap.prove.properties.extents import flat, inside, sizes
 from snap.prove.properties.goals import shown
 from snap.prove.properties.hulls import hulls
 from snap.prove.replay import confirmed, example
@@ -163,10 +162,10 @@ def _question(c: ProofContext, pair: Pair) -> list[Cond]:
         side = c.notes.setdefault(("side", id(pair.entry), number_), None)
         if not isinstance(side, Renaming):
             side = c.notes["side", id(pair.entry), number_] = c.terms.side(number_, shared)
-        place, inside = elements(c, site, number_)
+        place, there = elements(c, site, number_)
         shape = None if site.shape is None else tuple(map(side.poly, site.shape))
         index.append((site, tuple(map(side.poly, place)), shape, _rank(c, site, side.poly)))
-        facts += [side.cond(one) for one in (*c.facts, *site.path, *inside)]
+        facts += [side.cond(one) for one in (*c.facts, *site.path, *there)]
         sides.append((site, side))
     return [*facts, *_learned(c, pair, sides), *told_apart(), *meet(index)]
 
@@ -204,17 +203,12 @@ def _rank(c: ProofContext, s: Site, side: Callable[[Poly], Poly]) -> Poly | None
 
 def elements(c: ProofContext, s: Site, side: int) -> tuple[tuple[Poly, ...], list[Cond]]:
     """Any element that the access touches, which lies in the array."""
-    sizes = s.box if s.box is not None and s.extent in (Extent.BOX, Extent.FRAGMENT) else (1,) * len(s.index)
-    if s.extent is Extent.ROWS:
-        sizes = (*sizes[:-1], MATRIX_ROW // s.elem.bytes)
+    counts = sizes(s)
     index = [
-        i if n == 1 else i + c.terms.base(kinds.ANY, 0, n - 1, THREAD1, key=("element", s.extent, sizes, side, k))
-        for k, (i, n) in enumerate(zip(s.index, sizes))
+        i if n == 1 else i + c.terms.base(kinds.ANY, 0, n - 1, THREAD1, key=("element", s.extent, counts, side, k))
+        for k, (i, n) in enumerate(zip(s.index, counts))
     ]
-    inside = [at_least(i, 0) for i in index]
-    if s.shape is not None:
-        inside += [below(i, n) for i, n in zip(index, s.shape)]
-    return tuple(index), inside
+    return tuple(index), inside(tuple(index), s.shape)
 
 
 def meet(index: list) -> list[Cond]:
@@ -222,15 +216,8 @@ def meet(index: list) -> list[Cond]:
     same = [equal(rank, other)] if rank is not None and other is not None else []
     if a.elem == b.elem and n == m:
         return [*same, *(equal(x, y) for x, y in zip(i, j))]
-    start, end = _bytes(a, i, n), _bytes(b, j, m)
+    start, end = flat(i, n) * a.elem.bytes, flat(j, m) * b.elem.bytes
     return [*same, below(start, end + b.elem.bytes), below(end, start + a.elem.bytes)]
-
-
-def _bytes(s: Site, index: tuple[Poly, ...], shape: tuple[Poly, ...] | None) -> Poly:
-    total = number(0)
-    for k, i in enumerate(index):
-        total = (total * shape[k] if k and shape is not None else total) + i
-    return total * s.elem.bytes
 
 
 def _shared(c: ProofContext, pair: Pair) -> tuple[Callable[[Atom], bool], Callable[[], list[Cond]]]:

@@ -291,7 +291,7 @@ class MBarriers:
                     self.behind(lag, site, ages, index, bounds)
 
     def landed(self, barrier: int, threads: int) -> None:
-        """What these threads have copied arrives there when it is over."""
+        """Note that what these threads have copied arrives there when it is over."""
         mine = lambda site: site.line is COPY and not site.threads & ~threads  # noqa: E731
         self.here.change(lambda site, state: state.lands_at(barrier) if mine(site) else state)
 

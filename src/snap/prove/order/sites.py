@@ -194,7 +194,9 @@ class Questions:
         return None
 
     def touch(self, a, b, ages: LoopAges, shared: Privilege, facts: list[Form]) -> MeetingThreads | None:
-        """Whether two threads of which this holds can touch one element, in whichever blocks of `shared` they are."""
+        """Return whether two threads of which this holds can touch one element, in whichever blocks of `shared` they
+        are.
+        """
         self.besides = NOTHING
         return self._ask(a, b, ages, shared, facts, "two threads")
 
@@ -319,7 +321,7 @@ class Questions:
         return atom if mine else (forms.SIDE, side, atom)
 
     def _iterations(self, ages: LoopAges, shared: Privilege) -> list[Form]:
-        """How the two iterations of each loop lie, where both threads go through it together."""
+        """Say how the two iterations of each loop lie, where both threads go through it together."""
         known: list[Form] = []
         for loop, d, exact in ages:
             began = loop[0] == START
@@ -397,7 +399,7 @@ def _together(shared: Privilege) -> list[Form]:
 
 
 def _unordered(rows, first: int, second: int, unit: int) -> Iterator[list[Form]]:
-    """Where the two threads are, if nothing orders them: one alternative for each stretch of units."""
+    """Say where two threads are that nothing orders: one alternative for each stretch of units."""
     t1, t2 = (forms.unknown((forms.SIDE, k, (forms.THREAD,))) for k in (1, 2))
     patterns: dict[int, int] = {}
     for u, row in enumerate(rows):
@@ -428,14 +430,14 @@ def _stretches(bits: int) -> Iterator[tuple[int, int]]:
 
 
 def _opaque(atom: LinearAtom) -> bool:
-    """Whether a number comes from memory, or is beyond linear arithmetic."""
+    """Return whether a number comes from memory, or is beyond linear arithmetic."""
     if atom[0] == forms.ANY:
         return not (isinstance(atom[1], tuple) and (BOX in atom[1] or FRAGMENT in atom[1]))
     return atom[0] == forms.MUL or atom[0] == forms.XOR and not forms.is_number(atom[2])
 
 
 def _shown(found: object) -> tuple[tuple[str, int], ...]:
-    """Of a model, who the two threads are."""
+    """Return the numbers of the two threads and blocks of a model."""
     if not isinstance(found, dict):
         return ()
     shown = []

@@ -202,7 +202,7 @@ class Sets:
             yield f"{text} >= {n}", f"{word} >= {n}"
 
     def words(self) -> list[tuple[str, Poly]]:
-        """What a launch is given, as far as the read depends on it: blocks first, lengths last."""
+        """Return what a launch is given, as far as the read depends on it: blocks first, lengths last."""
         found = [(word, p) for word, p in self.c.names.items() if p.atoms and p.atoms <= self.atoms and _linear(p)]
         return sorted(found, key=lambda one: (one[0] != "blocks", one[0].startswith("len(")))
 
@@ -244,7 +244,7 @@ def _linear(p: Poly) -> bool:
 
 
 def _multiplies(w: Touch) -> bool:
-    """Whether there are products in what it is known by."""
+    """Return whether there are products in what it is known by."""
     said = [*w.index, *(p for c in w.path for p in polys(c))]
     said += [p for atom in atoms_of([], said) for part in atom.parts for p in _parts(part)]
     return not all(map(_linear, said))
@@ -264,7 +264,7 @@ class _Written:
         self.plain: set[Poly] = set()  # indices of which an equation is counted on
 
     def same(self, atom: Atom) -> bool:
-        """Whether it is one number for both."""
+        """Return whether it is one number for both."""
         if atom is self.b.counted:
             return False
         if atom not in self._same:
@@ -321,9 +321,9 @@ class _Written:
         return f"{self.sets.poly(mine, self.name)} = {self.sets.poly(its, given)}"
 
     def _never_sure(self, i: Poly) -> bool:
-        """Whether an index is one that nobody can count on: a number that may be anything stands in it, and nothing
-        that can be chosen.  Then for every element there is a value of that number, which stands in no other write, for
-        which this write goes elsewhere: without it, as much is covered for certain.
+        """Return whether an index is one that no one can count on: a number that may be anything stands in it, and
+        nothing that can be chosen.  Then for every element there is a value of that number, which stands in no other
+        write, for which this write goes elsewhere: without it, as much is covered for certain.
         """
         atoms = i.atoms
         if any(atom.defined or self.same(atom) is False and atom in self.chosen for atom in atoms):
@@ -407,7 +407,7 @@ def _parts(part: object) -> Iterable[Poly]:
 
 
 def _defining(c: ProofContext, atom: Atom) -> list[Cond]:
-    """What a defined atom is, exactly: bits, and quotients by what may be zero, are not said in linear terms."""
+    """Return what a defined atom is, exactly: bits, and quotients by what may be zero, are not said in linear terms."""
     if atom.kind in (kinds.AND, kinds.MOD) or atom.kind is kinds.DIV and atom.parts[1].value is None:
         raise Beyond
     return defining(c.terms, atom)

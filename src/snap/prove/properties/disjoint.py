@@ -138,7 +138,7 @@ def _units(p: Privilege) -> str:
 
 
 def question(c: ProofContext, pair: Pair) -> list[Cond] | None:
-    """What holds where the two meet; None where nobody can say which thread does what."""
+    """Return what holds where the two meet; None where no one can say which thread does what."""
     a, b, entry = pair.first, pair.second, pair.entry
     if entry is not None and not all(_whole(s, entry.inner) for s in (a, b)):
         return None
@@ -171,7 +171,7 @@ def _question(c: ProofContext, pair: Pair) -> list[Cond]:
 
 
 def _learned(c: ProofContext, pair: Pair, sides: list[tuple[Site, Renaming]]) -> list[Cond]:
-    """What functions promise of two threads, and what is known of numbers that they have drawn."""
+    """Return what functions promise of two threads, and what is known of numbers that they have drawn."""
     entry = pair.entry
     if entry is None:
         return [*loads.facts(c.found, sides), *draws.facts(c, None, sides), *pacts.facts(c, None, 0, 0, sides)]
@@ -190,7 +190,7 @@ def _outer(c: ProofContext, pair: Pair, entry: Entry) -> Privilege:
 
 
 def _whole(s: Site, p: Privilege) -> bool:
-    """Whether a unit of p does all of it, where the hardware decides which thread does what."""
+    """Return whether a unit of p does all of it, where the hardware decides which thread does what."""
     wide = {Extent.ROWS: WARP, Extent.FRAGMENT: WARPGROUP}.get(s.extent, 1)
     return p.level is not Level.THREAD or p.n % wide == 0
 
@@ -221,7 +221,7 @@ def meet(index: list) -> list[Cond]:
 
 
 def _shared(c: ProofContext, pair: Pair) -> tuple[Callable[[Atom], bool], Callable[[], list[Cond]]]:
-    """Which atoms are one for both, and what tells the two threads apart."""
+    """Return which atoms are one for both, and what tells the two threads apart."""
     entry = pair.entry
     if entry is None:
         return (lambda atom: atom.per.level is Level.GRID and atom.depth == 0), lambda: [other_team(c, pair.team)]
@@ -242,7 +242,7 @@ def sides_of(c: ProofContext, p: Poly) -> tuple[Poly, Poly]:
 
 
 def _same_unit(c: ProofContext, p: Privilege) -> list[Cond]:
-    """Of what is not one value for both by its name already."""
+    """Say that both are in one unit, as far as their names do not say so already."""
     t1, t2 = sides_of(c, c.walk.thread)
     if p.level is Level.THREAD:
         return [equal(c.terms.floor(t1, p.n), c.terms.floor(t2, p.n))]
@@ -321,7 +321,7 @@ def _decided(c: ProofContext, group: list[Pair]) -> Obligation:
 
 
 def _hulls_apart(c: ProofContext, group: list[Pair]) -> bool:
-    """Whether none of many pairs of one place meet, by few questions: all iterations that are run out at once."""
+    """Return whether none of many pairs of one place meet, by few questions: all iterations that are run out at once."""
     if len(group) < FEW_PAIRS or any(s.extent is Extent.ANYWHERE for p in group for s in (p.first, p.second)):
         return False
     alike: dict[tuple, list[Pair]] = {}
@@ -336,7 +336,7 @@ def _hulls_apart(c: ProofContext, group: list[Pair]) -> bool:
 
 
 def _entered(c: ProofContext, pair: Pair) -> object:
-    """What a question takes from the scope: who its units are, and which numbers they share."""
+    """Return what a question takes from the scope: who its units are, and which numbers they share."""
     entry = pair.entry
     if entry is None or c.found.pacts or c.found.draws:  # what is known of these depends on when it was entered
         return id(entry)
@@ -349,7 +349,7 @@ def _entered(c: ProofContext, pair: Pair) -> object:
 
 
 def _one_block(c: ProofContext, pair: Pair, asked: list[Cond]) -> bool:
-    """Whether all is well where there is one block."""
+    """Return whether all is well where there is one block."""
     alone = equal(c.walk.blocks, 1)
     return pair.entry is None and c.ladder.solve([*asked, alone]) is NO and c.ladder.solve([*c.facts, alone]) is not NO
 
@@ -372,13 +372,13 @@ def _refuted(c: ProofContext, pair: Pair, asked: list[Cond], one_block: bool) ->
 
 
 def _sides(c: ProofContext, pair: Pair) -> tuple[Renaming, ...]:
-    """How the two are named in the question."""
+    """Return the names that the two have in the question."""
     found = (c.notes.get(("side", id(pair.entry), n)) for n in (1, 2))
     return tuple(side for side in found if isinstance(side, Renaming))
 
 
 def _handed(pair: Pair) -> list[Label]:
-    """Where the two units were given the memory in which they meet; of two blocks, by a name that both have."""
+    """Point at the scope that gave the two units the memory in which they meet; of two blocks, by a name of both."""
     common = [one for one, other in zip(pair.first.chain, pair.second.chain) if one is other and one.divides]
     of_team = next((one for one in common if one.inner.level is pair.team.level), None)
     entry = pair.entry or of_team

@@ -47,7 +47,7 @@ def _at_least(kind: Property, what: str, of: Site | Arithmetic | Inside, p: Poly
 
 
 def of_site(s: Site, cluster: int) -> list[Goal]:
-    """What it takes for an access to be inside of its array."""
+    """Return what it takes for an access to be inside of its array."""
     what = f"`{shown(s.span)}` is inside of `{s.root.name}`"
     if s.extent is Extent.ANYWHERE:
         return [Goal(Property.BOUNDS, f"what CUDA text does with `{s.name}` is inside of it", s.span, s.path, FALSE)]
@@ -67,7 +67,7 @@ def of_site(s: Site, cluster: int) -> list[Goal]:
 
 
 def _room(s: Site, first: Poly, size: int) -> Poly:
-    """What is left of a view of one dimension behind so many elements from the first one on."""
+    """Return what is left of a view of one dimension behind so many elements from the first one on."""
     if s.first is not None:  # it begins there, and ends within the first of them
         return s.root.bytes - first * s.elem.bytes - s.first
     if s.root.length is not None and s.elem == s.root.obj.elem:

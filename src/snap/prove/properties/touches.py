@@ -59,7 +59,7 @@ class Touch:
     number: int = -1
 
     def like(self, other: Touch) -> bool:
-        """Whether both count in the same elements."""
+        """Return whether both count in the same elements."""
         return self.bytes == other.bytes and self.shape == other.shape and self.part == other.part
 
 

@@ -133,7 +133,7 @@ def _stopped(findings: Iterable[Findings], allowed: Allowance, seconds: float | 
 
 
 def prove_function(f: ir.Function, progress: bool | None = None, seconds: float | str | None = "usual") -> Proof:
-    """Prove of a device function what every call that keeps its `where=` may count on, and that its indices are inside."""
+    """Prove what every call of a device function that keeps its `where=` may count on, and that indices are inside."""
     began, stopped, most = time.perf_counter(), "", _seconds(seconds)
     made = alone.around(f)
     if isinstance(made, str):

@@ -101,7 +101,9 @@ def before(read: Touch, writes: list[Touch]) -> list[Before]:
 
 
 def nearest(found: list[Before]) -> list[Before]:
-    """Keep, of writes in an earlier iteration, what is done in the iteration before the read.  They are some of those that were found, and sets of them are simple: there is no choice of iterations."""
+    """Keep, of writes in an earlier iteration, what is done in the iteration before the read.  They are some of those
+    that were found, and sets of them are simple: there is no choice of iterations.
+    """
     return [replace(b, back=1) if b.earlier else b for b in found if not b.self or b.write.own]
 
 

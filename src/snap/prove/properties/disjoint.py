@@ -321,7 +321,7 @@ def _decided(c: ProofContext, group: list[Pair]) -> Obligation:
 
 
 def _hulls_apart(c: ProofContext, group: list[Pair]) -> bool:
-    """Return whether none of many pairs of one place meet, by few questions: all iterations that are run out at once."""
+    """Return whether none of many pairs of one place meet, by few questions: of all unrolled iterations at once."""
     if len(group) < FEW_PAIRS or any(s.extent is Extent.ANYWHERE for p in group for s in (p.first, p.second)):
         return False
     alike: dict[tuple, list[Pair]] = {}

@@ -1,8 +1,9 @@
 """Inference and *order* share no code that decides: where inference is wrong about integers, elements or overlaps, and leaves out a barrier that is needed,
 *order* finds that nothing orders the pair.
 
-Each mutant is an exchange of text in `analysis/linear/`, after which inference leaves out the only barrier of a program.  What both use is arithmetic on tuples
-(`forms.py`) and, of solvers, what asks isl and z3; the last test names it.
+Each mutant is an exchange of text in `analysis/linear/`, or in the evaluator that it shares with the walk over the typed program (`analysis/evaluate.py`), after
+which inference leaves out the only barrier of a program.  What both use is arithmetic on tuples (`forms.py`) and, of solvers, what asks isl and z3; the last
+test names it.
 """
 
 from __future__ import annotations
@@ -74,15 +75,15 @@ def rows(x: ptr(int), n: int):
 
 # What inference gets wrong: the program, the file, and the exchange.
 MUTANTS = {
-    "a sum is its left side": (reads_the_next, "values", "            return forms.add(a, b)\n", "            return a\n"),
-    "a difference is its left side": (reads_the_last, "values", '        case "-":\n            return forms.subtract(a, b)\n', '        case "-":\n            return a\n'),
-    "a condition is turned round": (reads_backwards, "values", "                    return [forms.subtract(b, a)]\n", "                    return [forms.subtract(a, b)]\n"),
-    "nothing wraps": (wraps, "values", "    if values.within(x, low, high):\n", "    if True:\n"),
-    "all iterations are one": (rows, "values", "            return (forms.OLD, loop, plain)\n", "            return atom\n"),
-    "an index is compared with the next one": (reads_the_next, "footprints", "        return [forms.subtract(x, y) for x, y in zip(a.index, b.index)], []", "        return [forms.subtract(x, forms.add(y, forms.number(-1))) for x, y in zip(a.index, b.index)], []"),
-    "sums with two numbers differ": (reads_the_next, "footprints", "any(not x[1] and not y[1] and x[0] != y[0]", "any(x[0] != y[0]"),
-    "the first thread is the larger one": (reads_the_last, "overlap", "[both for u1, u2 in apart for both in ((u1, u2), (u2, u1))]", "apart"),
-    "a warp is one thread": (reads_backwards, "overlap", "if not across and not self._conflict(a, b, owner, across_blocks=False, unit=1):", "if not across and not self._conflict(a, b, owner, across_blocks=False, unit=WARP):"),
+    "a sum is its left side": (reads_the_next, "evaluate", "return self.arithmetic(self.add(x, y, _FACTORS[op]), type, e)", "return self.arithmetic(x, type, e)"),
+    "a difference is its left side": (reads_the_last, "evaluate", "return self.arithmetic(self.add(x, y, _FACTORS[op]), type, e)", "return self.arithmetic(x, type, e)"),
+    "a condition is turned round": (reads_backwards, "linear.values", "                    return [forms.subtract(b, a)]\n", "                    return [forms.subtract(a, b)]\n"),
+    "nothing wraps": (wraps, "linear.values", "    if values.within(x, low, high):\n", "    if True:\n"),
+    "all iterations are one": (rows, "linear.values", "            return (forms.OLD, loop, plain)\n", "            return atom\n"),
+    "an index is compared with the next one": (reads_the_next, "linear.footprints", "        return [forms.subtract(x, y) for x, y in zip(a.index, b.index)], []", "        return [forms.subtract(x, forms.add(y, forms.number(-1))) for x, y in zip(a.index, b.index)], []"),
+    "sums with two numbers differ": (reads_the_next, "linear.footprints", "any(not x[1] and not y[1] and x[0] != y[0]", "any(x[0] != y[0]"),
+    "the first thread is the larger one": (reads_the_last, "linear.overlap", "[both for u1, u2 in apart for both in ((u1, u2), (u2, u1))]", "apart"),
+    "a warp is one thread": (reads_backwards, "linear.overlap", "if not across and not self._conflict(a, b, owner, across_blocks=False, unit=1):", "if not across and not self._conflict(a, b, owner, across_blocks=False, unit=WARP):"),
 }
 
 
@@ -92,7 +93,7 @@ def test_what_inference_leaves_out_is_not_ordered(name, monkeypatch):
     typed = program._the_one({}).typed
     whole = synchronize(typed)
     assert len(barriers(points(whole))) == 1 and order(whole).verdict == "ordered"
-    weaken(monkeypatch, f"_compiler.analysis.linear.{module}", old, new)
+    weaken(monkeypatch, f"_compiler.analysis.{module}", old, new)
     bare = synchronize(typed)
     assert not barriers(points(bare))
     assert order(bare).open

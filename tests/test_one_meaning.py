@@ -60,7 +60,7 @@ TAGS = (LinearKind, AtomKind, CondKind, CounterKind, AgeKind)
 UNTAGGED = {  # tuples that begin with such a word, and are no such thing
     "_compiler/sync/conflicts/context.py": {"loop"},  # what was computed of a statement, by its number
     "_compiler/sync/conflicts/variables.py": {"loop"},  # where a variable was given its value
-    "prove/properties/apart.py": {"side", "element"},  # what was computed of a pair; a number that stands for itself
+    "prove/properties/disjoint.py": {"side", "element"},  # what was computed of a pair; a number that stands for itself
     "prove/properties/covered_sets.py": {"granule"},  # the same
 }
 

@@ -81,6 +81,11 @@ def test_what_where_takes_from_outside_counts(proofs, monkeypatch):
     assert len(proofs) == 2 and found == [Verdict.PROVED, Verdict.REFUTED]
 
 
+def test_the_files_that_decide_are_where_the_key_looks_for_them():
+    root = Path(kept.__file__).parents[1]
+    assert all(any((root / folder).rglob("*.py")) for folder in kept.FOLDERS)
+
+
 def test_other_versions_are_asked_again(proofs, monkeypatch):
     kernel().prove()
     monkeypatch.setattr(kept, "_versions", lambda: "another z3")

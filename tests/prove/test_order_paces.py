@@ -22,8 +22,8 @@ from snap.prove.order.goal import order
 from snap.prove.order.outline import added_by, quiet
 from snap.prove.order.pairs import Open
 from snap.prove.order.phases import _whenever
+from snap.prove.order.reading import Known
 from snap.prove.order.sites import NamedScope, Questions
-from snap.prove.order.values import Known
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "sync"))
 from sync.hopper_programs import PROGRAMS  # noqa: E402
@@ -210,7 +210,7 @@ def test_a_loop_without_barriers_is_compared_with_itself():
 
 def test_scopes_of_two_loops_are_two_entries():
     """Units of a partition do not meet in one entry of its scope; the loop of one role is not that of another."""
-    asked = Questions(Known(), 64, 32, [32], 1)
+    asked = Questions(Known(64), 64, 32, [32], 1)
     first, again, other = (
         SimpleNamespace(space=Space.SHARED, scopes=(NamedScope(((), 7), (), THREAD1, (((), loop, ()),), False, "p"),)) for loop in (1, 1, 2)
     )

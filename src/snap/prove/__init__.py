@@ -44,7 +44,7 @@ from snap.prove.verdict import (
 # Where each property is: a module of this folder, and its function.  `overflow` and `views` come with `bounds`.
 PROPERTIES: dict[str, tuple[str, str]] = {
     "bounds": ("properties.bounds", "bounds"),
-    "races": ("properties.apart", "races"),
+    "races": ("properties.disjoint", "races"),
     "init": ("properties.init", "init"),
     "order": ("order.report", "orders"),
 }
@@ -54,7 +54,7 @@ EXTRA = "pip install snap-gpu[prove]"
 
 
 def chosen(properties: Iterable[str]) -> tuple[str, ...]:
-    """Those asked for, and those that they rest on, in the order of the table."""
+    """Return those asked for, and those that they rest on, in the order of the table."""
     asked = (properties,) if isinstance(properties, str) else tuple(properties)
     for name in asked:
         if name not in PROPERTIES:
@@ -133,7 +133,7 @@ def _stopped(findings: Iterable[Findings], allowed: Allowance, seconds: float | 
 
 
 def prove_function(f: ir.Function, progress: bool | None = None, seconds: float | str | None = "usual") -> Proof:
-    """Of a device function: what every call that keeps its `where=` may count on, and the indices in its text."""
+    """Prove what every call of a device function that keeps its `where=` may count on, and that indices are inside."""
     began, stopped, most = time.perf_counter(), "", _seconds(seconds)
     made = alone.around(f)
     if isinstance(made, str):

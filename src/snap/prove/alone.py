@@ -63,7 +63,7 @@ def _call(f: ir.Function, place: Place) -> ir.Stmt:
 
 
 def shown(f: ir.Function, found: Findings) -> Findings:
-    """What was found of the kernel around it, said of the function."""
+    """Return what was found of the kernel around it, said of the function."""
     contract = f.contract
     if contract is None:
         return found

@@ -28,8 +28,8 @@ FOLDERS = ("_compiler", "diag", "machine", "prove")  # what a proof depends on
 
 
 def decided(task: Task) -> bool:
-    """Whether the key tells all that `where=` takes from outside: of a function or an object that a launch asks, the
-    text does not say what it answers.
+    """Return whether the key tells all that `where=` takes from outside: of a function or an object that a launch asks,
+    the text does not say what it answers.
     """
     names = {} if task.where is None else task.where[1]
     return all(isinstance(one, (numbers.Number, str, type, BuiltinFunctionType)) for one in names.values())

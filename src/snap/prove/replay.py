@@ -52,7 +52,7 @@ def confirmed(
 
 
 def example(c: ProofContext, conds: Iterable[Cond], answer: TermModel | NoModel | None, sides: Sides = ()) -> str:
-    """Of what is open: the smallest numbers that the solvers find for it, or else those that they have found; '' where
+    """Show the smallest numbers that the solvers find for what is open, or else those that they have found; '' where
     they find none.  No run has shown it: the conditions may say less than the program does.
     """
     if answer is None or isinstance(answer, NoModel):
@@ -133,7 +133,7 @@ def launch_of(c: ProofContext, model: TermModel, sides: Sides = ()) -> Launch:
 
 
 def _data(c: ProofContext, model: TermModel, sides: Sides) -> Iterator[HeldNumber]:
-    """What the model says of numbers that were read."""
+    """Return what the model says of numbers that were read."""
     known: set[tuple[str, tuple[int, ...]]] = set()
     for side in sides or (c.terms.side(0, lambda atom: True),):
         for atom, site in c.found.given.items():

@@ -221,12 +221,12 @@ class Proof:
 
     @property
     def open(self) -> tuple[Obligation, ...]:
-        """What is not proved."""
+        """Return what is not proved."""
         return tuple(o for o in self.obligations if o.verdict is not Verdict.PROVED)
 
     @property
     def proved_with_needs(self) -> bool:
-        """Whether `needs`, written into `where=`, are all that is missing."""
+        """Return whether `needs`, written into `where=`, are all that is missing."""
         return all(o.verdict is Verdict.UNKNOWN and o.needs for o in self.open)
 
     def replay(self) -> str:
@@ -264,7 +264,7 @@ class Proof:
         return "\n\n".join(parts)
 
     def _left(self) -> str:
-        """What a proof that was stopped has not asked."""
+        """Return what a proof that was stopped has not asked."""
         left = [f"  {o.kind}: {o.what}, line {o.span.line}" for o in self.open if not o.reached]
         more = [f"  and {len(left) - MOST_LEFT} more"] if len(left) > MOST_LEFT else []
         head = f"stopped after {self.stopped}; not reached, and neither shown nor refuted:"
@@ -288,7 +288,7 @@ class Proof:
 
 
 def worth_telling(found: Iterable[Obligation]) -> list[Obligation]:
-    """What is worth a page: of an index that a precondition settles, the precondition says it all; and where a
+    """Return what is worth a page: of an index that a precondition settles, the precondition says it all; and where a
     condition of `where=` says nothing, that comes first.
     """
     found = [o for o in found if o.reached]

@@ -97,11 +97,11 @@ class CommonLoop:
         return any(loop in self.loops for loop in e.tops)
 
     def of(self, e: Event) -> tuple:
-        """What the walk calls it in the role of this event, which stands in it."""
+        """Return what the walk calls it in the role of this event, which stands in it."""
         return next(loop for loop in e.tops if loop in self.loops)
 
     def counts(self, e: Event, base: CounterKey) -> bool:
-        """Whether the role of this event is one of those that count."""
+        """Return whether the role of this event is one of those that count."""
         return base[1] in self.loops[self.of(e)]
 
 

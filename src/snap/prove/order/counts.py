@@ -43,13 +43,13 @@ class Bounds:
         found[a] = max(found.get(a, -FAR), k)
 
     def _counts(self, node: SumOfUnknowns) -> None:
-        """How often a loop was gone through is not negative."""
+        """Add the edge that says that a number of iterations is not negative."""
         for term in node:
             if term[0][0] == forms.TRIP:
                 self._edge(tuple(t for t in node if t is not term), node, 0)
 
     def least(self, x: Form) -> int | None:
-        """The most that x is certainly not below; None where nothing is known."""
+        """Return the largest number that x is certainly not below; None where nothing is known."""
         first, second, c = _difference(x)
         if first == second:
             return c
@@ -90,7 +90,7 @@ def most(x: Form, facts: Iterable[Form]) -> int | None:
 
 
 def apart(known: dict, key: CounterKey, other: CounterKey | None) -> Form:
-    """How far the one is from the other, or from zero."""
+    """Return how far the one is from the other, or from zero."""
     x = known.get(key)
     y = forms.ZERO if other is None else known.get(other)
     return (0, ((("nothing",), 1), (("else",), 1))) if x is None or y is None else forms.subtract(x, y)

@@ -45,8 +45,8 @@ def at_the_end(walk: OrderWalk, rules: Rules, tokens: Tokens) -> Iterator[Stuck]
 
 
 def parts_match(meetings: Meetings) -> None:
-    """Where arrival and wait are two statements, both are in the same loops and branches, and executed by as many
-    threads as take part.
+    """Check barriers whose arrival and wait are two statements: both are in the same loops and branches, and as many
+    threads execute them as take part.
     """
     for found in meetings.parted.values():
         s, _, around = next(iter(found.values()))

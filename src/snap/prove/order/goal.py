@@ -21,8 +21,8 @@ from snap.prove.order.meetings import Stuck
 from snap.prove.order.pairs import Open
 from snap.prove.order.phases import Phases
 from snap.prove.order.preconditions import told
+from snap.prove.order.reading import TooMuch
 from snap.prove.order.rules import Rules
-from snap.prove.order.values import TooMuch
 from snap.prove.order.walk import OrderWalk
 from snap.prove.task import Task
 

@@ -20,10 +20,10 @@ from dataclasses import replace
 from itertools import combinations_with_replacement
 
 from snap._compiler.analysis.linear import forms
-from snap._compiler.analysis.linear.footprints import Footprint
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.operations import BITWISE, MemoryOrder, MemoryScope
 from snap._compiler.ir.types import BLOCK1, CLUSTER1, GRID1, THREAD1, WARP1, Level, Privilege, Space
+from snap.prove.order.elements import TouchedElements
 from snap.prove.order.kinds import HANDED, PROXY, START, OpenReason
 from snap.prove.order.pairs import Open, Pairs
 from snap.prove.order.point import WalkPoint
@@ -161,7 +161,7 @@ class Handovers:
         key = (*site.key, "anywhere", unit)
         if key not in self.known:
             scopes = (NamedScope(("anywhere", unit), (), unit, (), True, ""),)
-            foot = Footprint(site.foot.elem, None, None, ())
+            foot = TouchedElements(site.foot.elem, None, None)
             facts = (*site.facts, *site.foot.facts)
             self.known[key] = replace(
                 site, key=key, foot=foot, scopes=scopes, facts=facts, space=Space.GENERIC, rank=None, register=False

@@ -37,6 +37,15 @@ class Heard(Word):
     FENCED = "fenced"
 
 
+class TouchedPart(Word):
+    """Of what an access touches at once, any element is an unknown, (ANY, (*where, BOX, which)): of a box, or of what a
+    thread holds of a tile.
+    """
+
+    BOX = "box"
+    FRAGMENT = "fragment"
+
+
 class OpenReason(Word):
     """ORDER: nothing orders them; PROXY: they are ordered, and not fenced; REGISTERS: of a wgmma in flight; HANDED: a
     release or an acquire by one thread speaks of another one's atomic, and the two have not met.
@@ -52,4 +61,5 @@ ARRIVE, LOAD, WAIT = EventKind
 WAITED, NEEDED, OWED, ARRIVED, TRIPS, PHASE = CounterKind
 START = AgeKind.START
 OVER, FENCED = Heard
+BOX, FRAGMENT = TouchedPart
 ORDER, PROXY, REGISTERS, HANDED = OpenReason

@@ -15,16 +15,25 @@ from typing import Protocol
 
 from snap._compiler.analysis.linear import forms
 from snap._compiler.analysis.linear.forms import Form
-from snap._compiler.analysis.linear.trips import loop_values
-from snap._compiler.analysis.linear.values import Frame
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.effects import assigned
 from snap._compiler.ir.walk import statements, ways_out
 from snap.prove.order.kinds import START
 from snap.prove.order.mbarriers import MBarriers
-from snap.prove.order.outline import added_by, breaks, grown_by, leaves, quiet, synchronizes, trips_of, within
+from snap.prove.order.outline import (
+    added_by,
+    breaks,
+    grown_by,
+    leaves,
+    loop_values,
+    quiet,
+    synchronizes,
+    trips_of,
+    within,
+)
 from snap.prove.order.paces import End, Paces
 from snap.prove.order.point import WalkPoint
+from snap.prove.order.reading import VariableName
 from snap.prove.order.tokens import Tokens, aged, by_site, inexact, left, met, with_age
 
 MOST_PASSES = 10  # over the body of a loop
@@ -231,7 +240,7 @@ class Loops:
         if before is not None and key[0] == self.here.frame and isinstance(key[1], int):
             by = added_by(_body(s), key[1])
         self.here.forget(key, where)
-        if by is not None and gcd(*by) > 1:
+        if before is not None and by is not None and gcd(*by) > 1:
             self.values.known[key] = forms.add(before, self.values.known[key], gcd(*by))
 
     def run_out(self, s: ir.For, values: range) -> None:
@@ -245,7 +254,7 @@ class Loops:
             self.steps.body(s.body)
         self.values.context = context
 
-    def changed(self, s: LoopStatement) -> list[tuple[Frame, int]]:
+    def changed(self, s: LoopStatement) -> list[VariableName]:
         """Return what is known, and an iteration changes."""
         if id(s) not in self._given:
             self._given[id(s)] = s, {v.uid for x in statements(_body(s)) for v in assigned(x)}

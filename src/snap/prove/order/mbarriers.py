@@ -29,7 +29,6 @@ from functools import partial
 from typing import Any
 
 from snap._compiler.analysis.linear import forms
-from snap._compiler.analysis.linear.footprints import Footprint
 from snap._compiler.analysis.linear.forms import Form
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
@@ -38,6 +37,7 @@ from snap._compiler.ir.hardware import WARP
 from snap._compiler.ir.types import I32, Level, Space
 from snap._compiler.ir.walk import statements
 from snap.prove.order.counts import Bounds, CounterKey, apart, least, most
+from snap.prove.order.elements import TouchedElements
 from snap.prove.order.events import NEVER, Event
 from snap.prove.order.kinds import ARRIVE, ARRIVED, FENCED, LOAD, NEEDED, OVER, OWED, START, WAIT, WAITED, EventKind
 from snap.prove.order.meetings import Meetings
@@ -51,7 +51,7 @@ from snap.prove.order.turns import TurnBarrier, turns
 from snap.record import replace
 
 RULES = ("in turn", "counted", "not early", "bytes", "parity")
-NOWHERE = Footprint(I32, None, None, ())
+NOWHERE = TouchedElements(I32, None, None)
 
 
 class MBarriers:
@@ -291,7 +291,7 @@ class MBarriers:
                     self.behind(lag, site, ages, index, bounds)
 
     def landed(self, barrier: int, threads: int) -> None:
-        """What these threads have copied arrives there when it is over."""
+        """Note that what these threads have copied arrives there when it is over."""
         mine = lambda site: site.line is COPY and not site.threads & ~threads  # noqa: E731
         self.here.change(lambda site, state: state.lands_at(barrier) if mine(site) else state)
 

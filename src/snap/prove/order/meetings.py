@@ -20,8 +20,8 @@ from snap.diag.span import Span
 from snap.prove.order.outline import bits
 from snap.prove.order.point import WalkPoint
 from snap.prove.order.reach import CLUSTER, GRID, State
+from snap.prove.order.reading import TooMuch
 from snap.prove.order.sites import OrderSite
-from snap.prove.order.values import TooMuch
 from snap.record import record
 
 

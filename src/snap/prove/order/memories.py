@@ -1,23 +1,22 @@
 """Which memory a name means, in each call, and which of its elements an access touches.
 
 Input: parameters, declarations, partitions and calls, as the walk comes to them.  Output: an `OrderMemory`, the scopes
-that a name came through, and a `Footprint`.  Invariant: one array has one key, whatever it is called.  Non-goals: who
-touches it.
+that a name came through, and `TouchedElements`.  Invariant: one array has one key, whatever it is called.  Non-goals:
+who touches it.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from snap._compiler.analysis.linear import forms
-from snap._compiler.analysis.linear.footprints import Footprint, fragment_of, inside_box, inside_rows
 from snap._compiler.analysis.linear.forms import Form
-from snap._compiler.analysis.linear.values import Frame
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.effects import Effect, Extent
 from snap._compiler.ir.types import GRID1, Space
 from snap._compiler.ir.walk import bytes_of
+from snap.prove.order.elements import TouchedElements, in_box, in_fragment, in_rows
 from snap.prove.order.point import WalkPoint
+from snap.prove.order.reading import CallFrame
 from snap.prove.order.sites import NamedScope
 from snap.record import record
 
@@ -41,10 +40,10 @@ class Memories:
 
     def __init__(self, here: WalkPoint):
         self.here = here
-        self.objects: dict[tuple[Frame, int], OrderMemory] = {}
-        self.scopes: dict[tuple[Frame, int], tuple[NamedScope, ...]] = {}
-        self.arrays: dict[tuple[Frame, int], tuple[Frame, int]] = {}
-        self.frames: dict[Frame, int] = {(): 0}
+        self.objects: dict[tuple[CallFrame, int], OrderMemory] = {}
+        self.scopes: dict[tuple[CallFrame, int], tuple[NamedScope, ...]] = {}
+        self.arrays: dict[tuple[CallFrame, int], tuple[CallFrame, int]] = {}
+        self.frames: dict[CallFrame, int] = {(): 0}
         for p in here.kernel.params:
             if isinstance(p, ir.MemParam):
                 obj, handle = p.handle.obj, p.handle
@@ -54,7 +53,7 @@ class Memories:
     def of(self, obj: ir.MemObject) -> OrderMemory:
         return self.objects[self.here.frame, obj.uid]
 
-    def array(self, var: ir.Var) -> tuple[Frame, int]:
+    def array(self, var: ir.Var) -> tuple[CallFrame, int]:
         return self.arrays.get((self.here.frame, var.uid), (self.here.frame, var.uid))
 
     def declare_shared(self, obj: ir.MemObject, handle: ir.Handle) -> None:
@@ -69,7 +68,7 @@ class Memories:
         own = NamedScope(key, here.values.context, s.handle.privilege, here.loops, s.handle.disjoint, s.handle.name)
         self.scopes[key] = (own, *self.scopes[here.frame, s.base.uid])
 
-    def passed(self, s: ir.Call, inner: Frame) -> None:
+    def passed(self, s: ir.Call, inner: CallFrame) -> None:
         """Give memory and local arrays the names that they have in a function."""
         frame = self.here.frame
         self.frames[inner] = self.frames[frame] + s.smem_offset
@@ -82,19 +81,18 @@ class Memories:
                 case ir.RefParam(var):
                     self.arrays[inner, var.uid] = self.array(a.var)
 
-    def footprint(self, a: ir.MemAccess, effect: Effect, where: tuple) -> Footprint:
+    def elements(self, a: ir.MemAccess, effect: Effect, where: tuple) -> TouchedElements:
         here = self.here
         index: Any = tuple(here.form(i) for i in a.index)
         shape = None if a.view.shape is None else tuple(here.form(n) for n in a.view.shape)
         inside: list[Form] = []
         match effect.extent:
             case Extent.BOX:
-                index, inside = inside_box(index, effect.box or (), where, here.values)
+                index, inside = in_box(index, effect.box or (), where, here.values)
             case Extent.FRAGMENT:
-                thread = forms.unknown((forms.THREAD,))
-                index, inside = fragment_of(index, effect.box or (), thread, where, here.values)
+                index, inside = in_fragment(index, effect.box or (), where, here.values)
             case Extent.ROWS:
-                index, inside = inside_rows(index, shape, a.view.elem, where, here.values)
+                index, inside = in_rows(index, shape, a.view.elem, where, here.values)
             case Extent.ANYWHERE:
                 index = None
-        return Footprint(a.view.elem, shape, index, tuple(inside))
+        return TouchedElements(a.view.elem, shape, index, tuple(inside))

@@ -7,13 +7,12 @@ Non-goals: values.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from math import gcd
 
 from snap._compiler.analysis.linear import forms
 from snap._compiler.analysis.linear.forms import Form
-from snap._compiler.analysis.linear.trips import loop_values
-from snap._compiler.analysis.linear.values import Frame
 from snap._compiler.analysis.uniform import differs
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
@@ -25,6 +24,7 @@ from snap._compiler.ir.synced import PointKind
 from snap._compiler.ir.types import WARP1, Level, Privilege
 from snap._compiler.ir.walk import bodies, expressions, statements, variables, walk, ways_out
 from snap.prove.order.kinds import TRIPS
+from snap.prove.order.reading import CallFrame
 
 
 def functions(kernel: synced.Function) -> list[synced.Function]:
@@ -37,7 +37,7 @@ def functions(kernel: synced.Function) -> list[synced.Function]:
     return list(found.values())
 
 
-def only_grow(functions: list[synced.Function]) -> set[tuple[Frame, int]]:
+def only_grow(functions: list[synced.Function]) -> set[tuple[CallFrame, int]]:
     """Variables of the kernel that are only ever counted up."""
     kernel = functions[0]
     grown: dict[int, bool] = {}
@@ -179,7 +179,7 @@ def paths(body: ir.Body, path: tuple = ()) -> Iterator[tuple[tuple, ir.Stmt]]:
 
 
 def given(s: ir.Stmt, uid: int) -> tuple | None:
-    """What a statement gives a variable: what it is computed from, or the number of the statement."""
+    """Return what a statement gives a variable: what it is computed from, or the number of the statement."""
     match s:
         case ir.Assign(ir.VarTarget(var), value) | ir.Declare(var, value) if var.uid == uid:
             return (value,)
@@ -193,7 +193,7 @@ COMPUTING = (ir.Declare, ir.Assign, ir.If, ir.For, ir.While, ir.Break, ir.Contin
 
 
 def _only_computes(f: ir.AnyFunction, args: tuple) -> bool:
-    """Whether a call's result depends on its arguments and on memory that nobody writes, whoever makes it."""
+    """Return whether a call's result depends on its arguments and on memory that no one writes, whoever makes it."""
     if any(isinstance(a, ir.ArrayRef) or isinstance(a, ir.MemView) and not a.obj.const for a in args):
         return False
     for s in statements(f.body):
@@ -213,7 +213,7 @@ def _parts(a: ir.Expr | ir.ArrayRef | ir.MemView) -> tuple:
 
 
 def passed(path: tuple, s: ir.Stmt, uid: int, loop: tuple) -> tuple | None:
-    """What a statement gives a variable; nothing, where it is the loop."""
+    """Return what a statement gives a variable; nothing, where it is the loop."""
     if isinstance(s, ir.For) and loop and (*path, (s.var, s.start, s.stop, s.step)) == loop:
         return ()
     return given(s, uid)
@@ -227,8 +227,8 @@ def alike(
     agreed: Privilege,
     loop: tuple = (),
 ) -> bool:
-    """Whether all roles give a variable the same values, in the same loops and branches, on which the block or cluster
-    agrees; and come to a loop (with what is around it), once, behind as many of them as the others.
+    """Return whether all roles give a variable the same values, in the same loops and branches, on which the block or
+    cluster agrees; and come to a loop (with what is around it), once, behind as many of them as the others.
     """
     seen.add(uid)
     found = []
@@ -249,7 +249,7 @@ def alike(
 
 
 def increment(x: ir.Assign, uid: int) -> int | None:
-    """By how much an assignment changes its variable."""
+    """Return by how much an assignment changes its variable."""
     match x.value:
         case ir.Binary("+", ir.Read(var), ir.Const(by)) | ir.Binary("+", ir.Const(by), ir.Read(var)) if var.uid == uid:
             return int(by)
@@ -261,12 +261,12 @@ SYNCHRONIZING = (synced.Sync, synced.AsyncCommit, synced.MBarrierWait, synced.MB
 
 
 def synchronizes(s: ir.Stmt) -> bool:
-    """Whether it is a part of synchronization, or begins what is asynchronous."""
+    """Return whether it is a part of synchronization, or begins what is asynchronous."""
     return isinstance(s, SYNCHRONIZING) or any(e.engine is not Engine.THREADS for e in effects(s))
 
 
 def quiet(body: ir.Body) -> bool:
-    """Whether nothing in these statements, or in what they call, changes who knows of earlier accesses."""
+    """Return whether nothing in these statements, or in what they call, changes who knows of earlier accesses."""
     for s in statements(body):
         if synchronizes(s) or isinstance(s, ir.Collective) and COLLECTIVES[s.op].barrier:
             return False
@@ -304,8 +304,17 @@ def breaks(body: ir.Body) -> bool:
     return any(isinstance(x, ir.Break) for x in ways_out(body))
 
 
+def loop_values(s: ir.Stmt) -> range | None:
+    """Return the values of a loop's variable, where its bounds are constants, and few enough for Python to count."""
+    match s:
+        case ir.For(_, ir.Const(int(a)), ir.Const(int(b)), ir.Const(int(c))) if c and abs(b - a) < sys.maxsize:
+            return range(a, b, c)
+        case _:
+            return None
+
+
 def grown_by(body: ir.Body, uid: int) -> int | None:
-    """By how much these statements change a variable, on every path; None where that depends."""
+    """Return by how much these statements change a variable, on every path; None where that depends."""
     total = 0
     for s in body:
         if isinstance(s, ir.Assign) and isinstance(s.target, ir.VarTarget) and s.target.var.uid == uid:
@@ -369,10 +378,10 @@ def bits(mask: int) -> Iterable[int]:
 
 
 def never_waited(kernel: synced.Function, b: synced.MBarrier) -> int:
-    """What stands for the last index waited for where there was none, for who asks what holds a thread up.  Phases
-    before the first are complete from the start, so any negative number says what is so.  The one before the index of
-    the first wait goes on at one pace with those behind it: who waits for what was given back, waits for the phase
-    before.
+    """Return what stands for the last index waited for where there was none, for who asks what holds a thread up.
+    Phases before the first are complete from the start, so any negative number says what is so.  The one before the
+    index of the first wait goes on at one pace with those behind it: who waits for what was given back, waits for the
+    phase before.
     """
     waits = [s for s in statements(kernel.body) if isinstance(s, synced.MBarrierWait) and s.barrier.uid == b.uid]
     first = [(_at_first(s.slot), _at_first(s.phase)) for s in waits]
@@ -380,7 +389,7 @@ def never_waited(kernel: synced.Function, b: synced.MBarrier) -> int:
 
 
 def _at_first(e: ir.Expr) -> int | None:
-    """Where all counters are zero."""
+    """Return what an expression is while all counters are zero."""
     match e:
         case ir.Const(n):
             return int(n)

@@ -9,7 +9,6 @@ Invariant: of every two accesses that conflict, each pair of paths is asked abou
 from __future__ import annotations
 
 from snap._compiler.analysis.linear import forms
-from snap._compiler.analysis.linear.footprints import BOX, Footprint
 from snap._compiler.analysis.linear.forms import Form
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
@@ -17,7 +16,8 @@ from snap._compiler.ir.effects import Effect, Kind, multiplied_into
 from snap._compiler.ir.engines import Engine
 from snap._compiler.ir.types import THREAD1, Array, Space
 from snap._compiler.ir.walk import expressions, statements
-from snap.prove.order.kinds import ORDER, PROXY, REGISTERS, OpenReason
+from snap.prove.order.elements import TouchedElements
+from snap.prove.order.kinds import BOX, ORDER, PROXY, REGISTERS, OpenReason
 from snap.prove.order.mbarriers import MBarriers
 from snap.prove.order.memories import Memories, OrderMemory
 from snap.prove.order.point import WalkPoint
@@ -100,7 +100,7 @@ class Pairs:
             rank = here.form(a.block) if a.block is not None else forms.unknown((forms.BLOCK,))
             if every and effect.kind.writes:
                 rank = here.values.unknown((forms.ANY, (key, BOX, "rank")), THREAD1)
-        foot = self.memories.footprint(a, effect, key)
+        foot = self.memories.elements(a, effect, key)
         counts, loaded = self.mbarriers.told_at(s)
         made = self.sites[key] = OrderSite(
             key=key, name=a.handle.name, span=a.span, statement=s,
@@ -116,7 +116,7 @@ class Pairs:
         )  # fmt: skip
         return made
 
-    def implied(self, foot: Footprint) -> list[Form]:
+    def implied(self, foot: TouchedElements) -> list[Form]:
         found = (self.here.values.implied.get(atom, ()) for atom in forms.atoms(foot.index or ()))
         return [f for each in found for f in each]
 
@@ -187,7 +187,7 @@ class Pairs:
                 writes=effect.kind.writes, reads=effect.kind.reads, atomic="",
                 line=timeline(effect, False) if product else THREAD,
                 memory=(Space.GENERIC, self.memories.array(var)), space=Space.GENERIC,
-                foot=Footprint(array.elem, None, None, ()), rank=None, scopes=(), loops=here.loops,
+                foot=TouchedElements(array.elem, None, None), rank=None, scopes=(), loops=here.loops,
                 facts=(), zero=(), counters={}, heads={},
                 made=self.threads.units_of(here.active), threads=here.active, issuer=False,
             )  # fmt: skip

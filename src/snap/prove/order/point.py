@@ -12,17 +12,16 @@ from typing import Any
 
 from snap._compiler.analysis.linear import forms
 from snap._compiler.analysis.linear.forms import Form
-from snap._compiler.analysis.linear.values import Frame, Position, facts, form, is_integer
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
 from snap._compiler.ir.effects import effects
 from snap._compiler.ir.types import THREAD1, Level, Privilege
 from snap.prove.order.outline import bits, from_zero, functions, only_grow
 from snap.prove.order.reach import State
+from snap.prove.order.reading import CallFrame, Indices, Known, TooMuch, is_integer
 from snap.prove.order.sites import LoopKey, OrderSite
 from snap.prove.order.threads import BlockThreads
 from snap.prove.order.tokens import Tokens
-from snap.prove.order.values import Known, TooMuch
 
 CounterForms = dict[tuple, Form]  # by name, what a counter is
 
@@ -46,11 +45,10 @@ class WalkPoint:
         self.kernel = kernel
         self.functions = functions(kernel)
         self.threads = BlockThreads(kernel, self.functions)
-        self.values: Any = Known()
-        self.values.threads = self.threads.count
+        self.values = Known(self.threads.count)
         self.tokens: Tokens | None = {}
         self.active = self.threads.everyone
-        self.frame: Frame = ()
+        self.frame: CallFrame = ()
         self.role: tuple = ()
         self.loops: tuple[LoopKey, ...] = ()
         self.conditions: tuple[tuple[ir.Expr, ...], ...] = ()
@@ -69,7 +67,7 @@ class WalkPoint:
             Level.BLOCK: forms.unknown((forms.BLOCK,)),
             Level.THREAD: forms.unknown((forms.THREAD,)),
         }
-        self.at = Position(index, kernel.place)
+        self.at = Indices(index, kernel.place)
 
     def key(self, *more: object) -> tuple:
         """Name a place of the text: the call, and the iterations that are walked one by one."""
@@ -128,23 +126,22 @@ class WalkPoint:
     # ---- variables ----
 
     def form(self, e: Any) -> Form:
-        return form(e, self.values, self.frame, self.at)
+        return self.values.form(e, self.frame, self.at)
 
     def follows(self, cond: ir.Expr, truth: bool) -> list[Form]:
         """Return what follows from a condition being true, or false."""
-        return facts(cond, truth, self.values, self.frame, self.at)
+        return self.values.follows(cond, truth, self.frame, self.at)
 
     def assume(self, *found: Form) -> None:
         self.values.facts = [*self.values.facts, *found]
 
     def forget(self, key: tuple, where: object) -> None:
         """Let a variable have a value of which only its type is known."""
-        atom = self.values.unknown_of(key, where)
+        found = self.values.known[key] = self.values.variable(key, where, self.privileges.get(key, THREAD1))
         if key in self.naturals:
-            self.values.counts.add(atom)
-        self.values.known[key] = self.values.unknown(atom, self.privileges.get(key, THREAD1))
+            self.values.counts.update(forms.atoms([found]))
 
-    def declare(self, var: ir.Var, value: Form | None, where: object = "start", frame: Frame | None = None) -> None:
+    def declare(self, var: ir.Var, value: Form | None, where: object = "start", frame: CallFrame | None = None) -> None:
         """Give a variable a value, or any of its type."""
         key = (self.frame if frame is None else frame, var.uid)
         self.privileges[key] = var.privilege
@@ -156,9 +153,7 @@ class WalkPoint:
             self.forget(key, place)
         elif any(atom[0] == forms.ANY for atom in forms.atoms([value])):
             # What is read from memory, and one value for a group, has a name of its own that says so.
-            self.values.known[key] = self.values.unknown(
-                self.values.unknown_of((self.frame, var.uid), place), var.privilege
-            )
+            self.values.known[key] = self.values.variable(key, place, var.privilege)
         else:
             self.values.known[key] = value
 

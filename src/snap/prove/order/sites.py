@@ -15,15 +15,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from snap._compiler.analysis.linear import forms
-from snap._compiler.analysis.linear.footprints import BOX, FRAGMENT, Footprint, flat, same_element
 from snap._compiler.analysis.linear.forms import Form, LinearAtom
-from snap._compiler.analysis.linear.values import Values
-from snap._compiler.analysis.solvers.oracles import isl_solve, z3_solve
-from snap._compiler.analysis.solvers.solve import NO, UNKNOWN, Systems
+from snap._compiler.analysis.solvers.solve import NO, UNKNOWN
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.types import BLOCK1, CLUSTER1, GRID1, THREAD1, Level, Privilege, Space
 from snap.diag.span import Span
-from snap.prove.order.kinds import START
+from snap.prove.order.elements import TouchedElements, in_common
+from snap.prove.order.kinds import BOX, FRAGMENT, START
+from snap.prove.order.reading import Known
 from snap.prove.order.timelines import Timeline
 from snap.record import record
 
@@ -78,7 +77,7 @@ class OrderSite:
     line: Timeline
     memory: tuple
     space: Space
-    foot: Footprint
+    foot: TouchedElements
     rank: Form | None
     scopes: tuple[NamedScope, ...]
     loops: tuple[LoopKey, ...]
@@ -102,47 +101,6 @@ class OrderSite:
     spoken: bool = False
 
 
-class Solvers(Systems):
-    """`Systems`, answered by isl: what the compiler's own solver says is not asked."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked = 0
-        self.answers: dict[tuple, object] = {}
-
-    def feasible(self, zero: list[Form], positive: list[Form]) -> bool:
-        counts = [forms.unknown(a) for a in forms.atoms([*zero, *positive]) if a[0] in (forms.TRIP, forms.THREAD)]
-        return self.solved(zero, [*positive, *counts]) is not NO
-
-    def solved(self, zero: list[Form], positive: list[Form]) -> object:
-        positive = list(dict.fromkeys(f for f in positive if f[1] or f[0] < 0))
-        zero = list(dict.fromkeys(f for f in zero if f[1] or f[0]))
-        if any(not f[1] and f[0] < 0 for f in positive) or any(not f[1] and f[0] for f in zero):
-            return NO
-        key = _canonical(zero, positive)
-        if key not in self.answers:
-            self.asked += 1
-            self.answers[key] = self._ask(zero, positive)
-        return self.answers[key]
-
-    @staticmethod
-    def _ask(zero: list[Form], positive: list[Form]) -> object:
-        found = isl_solve(zero, positive)
-        if found is UNKNOWN and any(a[0] == forms.MUL for a in forms.atoms([*zero, *positive])):
-            found = z3_solve(zero, positive)
-        return found
-
-
-def _canonical(zero: list[Form], positive: list[Form]) -> tuple:
-    """The system, whatever its unknowns are called."""
-    names: dict[LinearAtom, LinearAtom] = {}
-
-    def change(atom: LinearAtom) -> LinearAtom | None:
-        return None if atom[0] in forms.COMPOUND else names.setdefault(atom, ("n", len(names)))
-
-    return tuple(forms.rename(f, change) for f in zero), tuple(forms.rename(f, change) for f in positive)
-
-
 @record
 class MeetingThreads:
     """Two threads that may meet: which kind of pair, and whether every index is known (else they may only seem to)."""
@@ -162,7 +120,7 @@ class SidedSite:
         self.site, self.change = site, change
         self.forms: dict[Form, Form] = {}
         f = site.foot
-        self.foot = Footprint(f.elem, _all(f.shape, self.renamed), _all(f.index, self.renamed), ())
+        self.foot = TouchedElements(f.elem, _all(f.shape, self.renamed), _all(f.index, self.renamed))
         self.zero = [self.renamed(form) for form in site.zero]
         self.rank = None if site.rank is None else self.renamed(site.rank)
         said = dict.fromkeys(self.renamed(form) for form in (*f.facts, *site.facts))
@@ -180,9 +138,9 @@ class Questions:
     groups of threads that all variables are one value for, each dividing the next; clustered: blocks a cluster has.
     """
 
-    def __init__(self, values: Values, threads: int, unit: int, sizes: list[int], cluster: int):
+    def __init__(self, values: Known, threads: int, unit: int, sizes: list[int], cluster: int):
         self.values, self.threads, self.unit, self.sizes, self.cluster = values, threads, unit, sizes, cluster
-        self.solvers = Solvers()
+        self.solvers = values.solvers
         self.rests: set[str] = set()
         self.memo: dict[tuple, MeetingThreads | None] = {}
         self.sides: dict[tuple, SidedSite] = {}
@@ -236,7 +194,9 @@ class Questions:
         return None
 
     def touch(self, a, b, ages: LoopAges, shared: Privilege, facts: list[Form]) -> MeetingThreads | None:
-        """Whether two threads of which this holds can touch one element, in whichever blocks of `shared` they are."""
+        """Return whether two threads of which this holds can touch one element, in whichever blocks of `shared` they
+        are.
+        """
         self.besides = NOTHING
         return self._ask(a, b, ages, shared, facts, "two threads")
 
@@ -298,7 +258,8 @@ class Questions:
     ) -> MeetingThreads | None:
         carried = frozenset(loop for loop, _, _ in ages if loop[0] != START)
         one, other = self._side(a, 1, shared, carried), self._side(b, 2, shared, frozenset())
-        equal = _same_bytes(a, b, one.foot, other.foot)
+        starts = None if a.memory == b.memory else (a.memory[1], b.memory[1])
+        equal = in_common(one.foot, other.foot, starts)
         zero = [*([] if equal is None else equal[0]), *one.zero, *other.zero, *_together(shared)]
         if one.rank is not None and other.rank is not None:
             zero.append(forms.subtract(one.rank, other.rank))
@@ -360,7 +321,7 @@ class Questions:
         return atom if mine else (forms.SIDE, side, atom)
 
     def _iterations(self, ages: LoopAges, shared: Privilege) -> list[Form]:
-        """How the two iterations of each loop lie, where both threads go through it together."""
+        """Say how the two iterations of each loop lie, where both threads go through it together."""
         known: list[Form] = []
         for loop, d, exact in ages:
             began = loop[0] == START
@@ -383,9 +344,7 @@ class Questions:
                 continue
             plain = atom[2] if atom[0] in (forms.SIDE, forms.OLD) else atom
             x = forms.unknown(atom)
-            low, high = (0, self.threads - 1) if plain == (forms.THREAD,) else self.values.range_of(plain)
-            if plain in self.values.counts:
-                low = max(low, 0)
+            low, high = self.values.range_of(plain)
             if plain == (forms.BLOCK,) and self.cluster > 1:
                 high = self.cluster - 1
             known += [] if low < -(1 << 31) else [forms.subtract(x, forms.number(low))]
@@ -439,22 +398,8 @@ def _together(shared: Privilege) -> list[Form]:
     return [forms.subtract(*(forms.unknown((forms.SIDE, k, atom)) for k in (1, 2))) for atom in names]
 
 
-def _same_bytes(a: OrderSite, b: OrderSite, fa: Footprint, fb: Footprint) -> tuple[list[Form], list[Form]] | None:
-    """What holds where both touch one byte; None where anything may."""
-    if a.memory == b.memory:
-        return same_element(fa, fb)
-    x, y = flat(fa), flat(fb)  # two arrays that share bytes of the block's shared memory
-    if x is None or y is None:
-        return None
-    s1, s2 = forms.add(x[0], forms.number(a.memory[1])), forms.add(y[0], forms.number(b.memory[1]))
-    return [], [
-        forms.add(forms.subtract(s2, s1), forms.number(y[1] - 1)),
-        forms.add(forms.subtract(s1, s2), forms.number(x[1] - 1)),
-    ]
-
-
 def _unordered(rows, first: int, second: int, unit: int) -> Iterator[list[Form]]:
-    """Where the two threads are, if nothing orders them: one alternative for each stretch of units."""
+    """Say where two threads are that nothing orders: one alternative for each stretch of units."""
     t1, t2 = (forms.unknown((forms.SIDE, k, (forms.THREAD,))) for k in (1, 2))
     patterns: dict[int, int] = {}
     for u, row in enumerate(rows):
@@ -485,14 +430,14 @@ def _stretches(bits: int) -> Iterator[tuple[int, int]]:
 
 
 def _opaque(atom: LinearAtom) -> bool:
-    """Whether a number comes from memory, or is beyond linear arithmetic."""
+    """Return whether a number comes from memory, or is beyond linear arithmetic."""
     if atom[0] == forms.ANY:
         return not (isinstance(atom[1], tuple) and (BOX in atom[1] or FRAGMENT in atom[1]))
     return atom[0] == forms.MUL or atom[0] == forms.XOR and not forms.is_number(atom[2])
 
 
 def _shown(found: object) -> tuple[tuple[str, int], ...]:
-    """Of a model, who the two threads are."""
+    """Return the numbers of the two threads and blocks of a model."""
     if not isinstance(found, dict):
         return ()
     shown = []

@@ -11,7 +11,7 @@ from snap._compiler.ir import synced
 from snap._compiler.ir.hardware import WARPGROUP
 from snap._compiler.ir.types import Level
 from snap.prove.order.outline import units_of
-from snap.prove.order.values import TooMuch
+from snap.prove.order.reading import TooMuch
 
 
 class BlockThreads:

@@ -34,7 +34,7 @@ class Timeline:
 
     @property
     def begun(self) -> bool:
-        """Whether it goes on when its statement is over."""
+        """Return whether it goes on when its statement is over."""
         return self is not THREAD
 
 
@@ -51,7 +51,7 @@ TABLE = (THREAD, COPY, LOAD, STORE_READ, STORE_WRITE, PRODUCT)
 
 
 def timeline(effect: Effect, loads: bool) -> Timeline:
-    """Of one effect; `loads`: of a box, whether it comes into shared memory."""
+    """Choose the timeline of one effect; `loads`: of a box, whether it comes into shared memory."""
     match effect.engine:
         case Engine.COPIES:
             return COPY

@@ -16,7 +16,7 @@ Tokens = dict[tuple[OrderSite, LoopAges], State]
 
 
 def met(ends: Iterable[Tokens]) -> Tokens:
-    """Where paths meet."""
+    """Join the tokens of paths that meet."""
     found: Tokens = {}
     for tokens in ends:
         for key, state in tokens.items():
@@ -25,7 +25,7 @@ def met(ends: Iterable[Tokens]) -> Tokens:
 
 
 def merged(a: Tokens, b: Tokens) -> Tokens:
-    """Behind what two parts of the threads did."""
+    """Join the tokens of two parts of the threads, each of which did something else."""
     found = dict(a)
     for key, state in b.items():
         found[key] = state if key not in found else found[key].either(state)

@@ -85,7 +85,7 @@ def turns(kernel: synced.Function) -> dict[int, TurnBarrier]:
 
 
 def wrong(kernel: synced.Function, turn: TurnBarrier, ranges: dict) -> str:
-    """What is not shown of it; nothing where everybody's turn comes."""
+    """Return what is not shown of it; nothing where every unit's turn comes."""
     inside = _once(kernel, turn)
     if inside is None:
         return "it is not shown that each turn is waited for once and passed on once"
@@ -160,7 +160,7 @@ def _round(turn: TurnBarrier) -> bool:
 
 
 def _wide(s: ir.Stmt, size: int) -> bool:
-    """Whether threads meet at a barrier in it that are more than the unit's."""
+    """Return whether threads meet at a barrier in it that are more than the unit's."""
     for x in statements((s,)):
         match x:
             case synced.Sync(point):

@@ -22,7 +22,6 @@ The walk goes through the text.  Where it is, `WalkPoint` says.  What a statemen
 from __future__ import annotations
 
 from snap._compiler.analysis.linear.forms import Form
-from snap._compiler.analysis.linear.values import called, is_integer
 from snap._compiler.analysis.solvers.allowance import check
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
@@ -38,8 +37,8 @@ from snap.prove.order.outline import in_order, looped_points
 from snap.prove.order.paces import End, Paces
 from snap.prove.order.pairs import Pairs
 from snap.prove.order.point import WalkPoint
+from snap.prove.order.reading import TooMuch, is_integer
 from snap.prove.order.tokens import Tokens, kept, merged, met
-from snap.prove.order.values import TooMuch
 from snap.record import record
 
 MOST_WORK = 60_000  # statements walked, after which the kernel is too large
@@ -112,8 +111,9 @@ class OrderWalk:
                 self.leave(self.loops.continues[-1])
             case ir.Return(value):
                 self.leave_call(s, value)
-            case ir.Group():
-                before, self.here.at = self.here.at, self.here.at.grouped(s)
+            case ir.Group(p):
+                before = self.here.at
+                self.here.at = before.group(p.level, s.outer, p.n, s.place)
                 self.body(s.body)
                 self.here.at = before
             case ir.Split():
@@ -286,7 +286,7 @@ class OrderWalk:
         self.act(s)
         here, values = self.here, self.values
         frame, at, active = here.frame, here.at, here.active
-        inner = called(frame, s.number)
+        inner, place = (*frame, s.number), s.function.place
         if len(inner) > MOST_CALLS:
             raise TooMuch("calls are nested too deep", s.span)
         self.memories.passed(s, inner)
@@ -295,7 +295,7 @@ class OrderWalk:
                 here.declare(p.var, here.form(a) if is_integer(p.var.type) else None, "given", inner)
         before, held = dict(values.known), values.facts
         self.returns.append([])
-        here.frame, here.at = inner, at.called(s)
+        here.frame, here.at = inner, at.group(place.top, s.place, place[place.top].count, place)
         self.body(s.function.body)
         here.frame, here.at, here.active = frame, at, active
         ends = self.returns.pop()
@@ -303,8 +303,9 @@ class OrderWalk:
             ends.append(Returned(here.tokens, None, values.known, values.facts, here.loops))
         given = {end.given if end.loops == here.loops else None for end in ends}
         self.come_back(s, ends, before, held)
-        if isinstance(s.target, ir.VarTarget) and len(given) == 1 and None not in given:
-            values.known[frame, s.target.var.uid] = next(iter(given))
+        one = given.pop() if len(given) == 1 else None
+        if isinstance(s.target, ir.VarTarget) and one is not None:
+            values.known[frame, s.target.var.uid] = one
             here.privileges[frame, s.target.var.uid] = s.target.var.privilege
 
     def come_back(self, s: ir.Call, ends: list[Returned], before: dict, held: list) -> None:

@@ -45,7 +45,7 @@ def _or_not(c: ProofContext, ask: Callable[[ProofContext], list[Obligation]]) ->
 
 
 def contradictory(c: ProofContext) -> list[Obligation]:
-    """Where no launch keeps what is asked for, anything would be proved."""
+    """Report a `where=` that no launch can keep: anything would be proved of such launches."""
     if c.task.where is None or Ladder(c.terms, FEW_STEPS).solve(c.facts) is not NO:
         return []
     what, why = "some launch keeps `where=`", "no numbers satisfy all of it, so that every launch is refused"
@@ -54,7 +54,7 @@ def contradictory(c: ProofContext) -> list[Obligation]:
 
 
 def divided(c: ProofContext, found: list[Obligation]) -> list[Obligation]:
-    """Where something is open: by what `where=` divides is positive, or it says nothing."""
+    """If an obligation is open, require every divisor in `where=` to be positive."""
     if all(o.verdict is not Verdict.UNKNOWN for o in found):
         return []
     return [

@@ -126,7 +126,7 @@ def _begun(
 
 
 def _fixed(walk: Walk, blocks: int | tuple[int, ...] | None) -> list[Cond]:
-    """What a number in `blocks=` says: a launch with another one is refused (host/launch.py)."""
+    """Return what a number in `blocks=` says: a launch with another one is refused (host/launch.py)."""
     if blocks is None:
         return []
     grid = blocks if isinstance(blocks, tuple) else (blocks,)
@@ -135,7 +135,7 @@ def _fixed(walk: Walk, blocks: int | tuple[int, ...] | None) -> list[Cond]:
 
 
 def _blocks_solved(walk: Walk, facts: list[Cond]) -> None:
-    """Where an equation gives the number of blocks, it is no unknown."""
+    """Put a number in the place of the number of blocks, if an equation gives it."""
     groups = next((atom for atom in walk.blocks.atoms if atom.kind is kinds.GROUPS), None)
     found = None if groups is None else solved(facts, groups)
     if groups is not None and found is not None:
@@ -143,8 +143,8 @@ def _blocks_solved(walk: Walk, facts: list[Cond]) -> None:
 
 
 def _multiplied(walk: Walk) -> None:
-    """Where a number is a multiple of another one, it is that times a third: then their quotient is no unknown, and
-    what one divides by the other and multiplies again is what it was.
+    """Put a product in the place of a number that is a multiple of another one: then their quotient is not an unknown,
+    and what is divided by the other and multiplied again is what it was.
     """
     while (found := divisible(walk.out.facts)) is not None:
         atom, divisor, quotient = found
@@ -178,7 +178,7 @@ def _renamed(known: Renaming, v: Value) -> Value:
 
 
 def names_of(walk: Walk) -> dict[str, Poly]:
-    """What a launch is given."""
+    """Return what a launch is given."""
     names = {**walk.out.params, "blocks": walk.blocks} if "blocks" not in walk.out.params else dict(walk.out.params)
     names.update((f"grid[{axis}]", walk.extents[axis]) for axis in sorted(walk.extents))
     for name, root in walk.out.roots.items():

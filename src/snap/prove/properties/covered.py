@@ -48,14 +48,14 @@ class Before:
         return next(iter(self.write.when.loops[self.same].trip.atoms)) if self.back else None
 
     def shared(self, atom: Atom) -> bool:
-        """Whether a number is the same one for the read and for the write."""
+        """Return whether a number is the same one for the read and for the write."""
         if any(atom in loop.trip.atoms for loop in self.write.when.loops[: self.same]):
             return True
         return atom.depth <= self.same and (self.self or atom.per.at_least(self.agreeing))
 
     @property
     def agreeing(self) -> Privilege:
-        """What is one value for these, is one for the thread that reads and any that may have written."""
+        """Return the unit whose one value the thread that reads and any that may have written have in common."""
         return BLOCK1 if self.write.rank is None else CLUSTER1
 
     def at_first(self) -> Iterator[Atom]:
@@ -72,7 +72,7 @@ class Before:
 
 
 def common(a: Touch, b: Touch) -> int:
-    """How many loops are around both."""
+    """Return how many loops are around both."""
     n = 0
     for one, other in zip(a.when.loops, b.when.loops):
         if one is not other:
@@ -101,8 +101,8 @@ def before(read: Touch, writes: list[Touch]) -> list[Before]:
 
 
 def nearest(found: list[Before]) -> list[Before]:
-    """Of the same, by others or the thread itself: what is done in the iteration before, where it is done in an earlier
-    one.  They are some of those that were found, and sets of them are simple: there is no choice of iterations.
+    """Keep, of writes in an earlier iteration, what is done in the iteration before the read.  They are some of those
+    that were found, and sets of them are simple: there is no choice of iterations.
     """
     return [replace(b, back=1) if b.earlier else b for b in found if not b.self or b.write.own]
 

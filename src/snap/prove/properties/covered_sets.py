@@ -20,12 +20,13 @@ from snap._compiler.analysis.exact import kinds, logic
 from snap._compiler.analysis.exact.digits import Replaced
 from snap._compiler.analysis.exact.slices import Slices
 from snap._compiler.analysis.exact.system import alternatives, defining
-from snap._compiler.analysis.exact.terms import Atom, Cond, Poly, at_least, atoms_of, below, equal, number, polys
+from snap._compiler.analysis.exact.terms import Atom, Cond, Poly, atoms_of, equal, polys
 from snap._compiler.analysis.solvers.oracles import PointSet, isl_steps
 from snap._compiler.ir.types import GRID1, THREAD1
 from snap.prove.properties.context import ProofContext
 from snap.prove.properties.covered import Before
 from snap.prove.properties.covered_xor import Exclusive, of_bits
+from snap.prove.properties.extents import flat, inside
 from snap.prove.properties.touches import Touch
 from snap.prove.replay import SIZES
 
@@ -73,7 +74,7 @@ class Sets:
             conds = [one for one in read.path if known.issuperset(atoms_of([one]))]
         else:
             conds = [*c.facts, *read.path]
-        self.say(Slices([*conds, *_inside(read, self.element)], asked).left, self.element)
+        self.say(Slices([*conds, *inside(self.element, read.shape)], asked).left, self.element)
         for b in ways:
             self.add(b)
 
@@ -201,7 +202,7 @@ class Sets:
             yield f"{text} >= {n}", f"{word} >= {n}"
 
     def words(self) -> list[tuple[str, Poly]]:
-        """What a launch is given, as far as the read depends on it: blocks first, lengths last."""
+        """Return what a launch is given, as far as the read depends on it: blocks first, lengths last."""
         found = [(word, p) for word, p in self.c.names.items() if p.atoms and p.atoms <= self.atoms and _linear(p)]
         return sorted(found, key=lambda one: (one[0] != "blocks", one[0].startswith("len(")))
 
@@ -243,7 +244,7 @@ def _linear(p: Poly) -> bool:
 
 
 def _multiplies(w: Touch) -> bool:
-    """Whether there are products in what it is known by."""
+    """Return whether there are products in what it is known by."""
     said = [*w.index, *(p for c in w.path for p in polys(c))]
     said += [p for atom in atoms_of([], said) for part in atom.parts for p in _parts(part)]
     return not all(map(_linear, said))
@@ -263,7 +264,7 @@ class _Written:
         self.plain: set[Poly] = set()  # indices of which an equation is counted on
 
     def same(self, atom: Atom) -> bool:
-        """Whether it is one number for both."""
+        """Return whether it is one number for both."""
         if atom is self.b.counted:
             return False
         if atom not in self._same:
@@ -320,9 +321,9 @@ class _Written:
         return f"{self.sets.poly(mine, self.name)} = {self.sets.poly(its, given)}"
 
     def _never_sure(self, i: Poly) -> bool:
-        """Whether an index is one that nobody can count on: a number that may be anything stands in it, and nothing
-        that can be chosen.  Then for every element there is a value of that number, which stands in no other write, for
-        which this write goes elsewhere: without it, as much is covered for certain.
+        """Return whether an index is one that no one can count on: a number that may be anything stands in it, and
+        nothing that can be chosen.  Then for every element there is a value of that number, which stands in no other
+        write, for which this write goes elsewhere: without it, as much is covered for certain.
         """
         atoms = i.atoms
         if any(atom.defined or self.same(atom) is False and atom in self.chosen for atom in atoms):
@@ -373,8 +374,8 @@ class _Written:
         (skip, many), (from_, wanted) = w.part, read.part
         step = math.gcd(w.bytes, read.bytes, skip, many, from_, wanted)
         granule = c.terms.base(kinds.GRANULE, 0, wanted // step - 1, THREAD1, key=("granule", read.number, step))
-        start = _flat(w, tuple(i + o for i, o in zip(w.index, offsets))) * w.bytes + skip
-        wanted_at = _flat(read, sets.element) * read.bytes + from_ + granule * step
+        start = flat(tuple(i + o for i, o in zip(w.index, offsets)), w.shape) * w.bytes + skip
+        wanted_at = flat(sets.element, read.shape) * read.bytes + from_ + granule * step
         sets.learn(atoms_of([], [wanted_at]))
         mine, its = sets.poly(start, self.name), sets.poly(wanted_at, given)
         return [f"{mine} <= {its}", f"{its} + {step} <= {mine} + {many}"]
@@ -401,27 +402,12 @@ def _element(c: ProofContext, t: Touch) -> tuple[Poly, ...]:
     )
 
 
-def _inside(t: Touch, element: tuple[Poly, ...]) -> list[Cond]:
-    """What lies outside of the array is another property's matter."""
-    found = [at_least(i, 0) for i in element]
-    if t.shape is not None:
-        found += [below(i, n) for i, n in zip(element, t.shape)]
-    return found
-
-
-def _flat(t: Touch, index: tuple[Poly, ...]) -> Poly:
-    total = number(0)
-    for k, i in enumerate(index):
-        total = (total * t.shape[k] if k and t.shape is not None else total) + i
-    return total
-
-
 def _parts(part: object) -> Iterable[Poly]:
     return [part] if isinstance(part, Poly) else polys(part) if isinstance(part, tuple) else ()
 
 
 def _defining(c: ProofContext, atom: Atom) -> list[Cond]:
-    """What a defined atom is, exactly: bits, and quotients by what may be zero, are not said in linear terms."""
+    """Return what a defined atom is, exactly: bits, and quotients by what may be zero, are not said in linear terms."""
     if atom.kind in (kinds.AND, kinds.MOD) or atom.kind is kinds.DIV and atom.parts[1].value is None:
         raise Beyond
     return defining(c.terms, atom)

@@ -69,7 +69,7 @@ class Exclusive:
 
 
 def of_bits(terms: Terms, atom: Atom) -> list[Cond]:
-    """What linear arithmetic knows of x & y: no more than either, and x | y has no more bits than both."""
+    """Return what linear arithmetic knows of x & y: no more than either, and x | y has no more bits than both."""
     x, y, _ = atom.parts
     both, most = Poly({(atom,): 1}), max(terms.span(x)[1], terms.span(y)[1])
     limit = (1 << most.bit_length()) - 1

@@ -21,8 +21,8 @@ ASSUMED = "the counter `{}` stays in its type (two draws of an `atomic.add` diff
 
 
 def facts(c: ProofContext, outer: Privilege | None, sides: Sequence[tuple[Site | Pact, Renaming]]) -> list[Cond]:
-    """What holds of the numbers that the first and the second of two threads have drawn.  outer: they are of one unit
-    of it; None: of any two blocks.
+    """Return what holds of the numbers that the first and the second of two threads have drawn.  outer: they are of one
+    unit of it; None: of any two blocks.
     """
     found: list[Cond] = []
     used = [{a for a in atoms_of(site.path, site.index) if not a.defined} for site, _ in sides]
@@ -58,8 +58,8 @@ def _apart(outer: Privilege | None, a: Draw, first: Renaming, b: Draw, second: R
 
 
 def _counts(c: ProofContext, root: Root) -> bool:
-    """Whether it only grows while it is drawn from: all that writes it adds what is not negative; shared memory may be
-    set before the first draw, once.  What is written to another element does not count.
+    """Return whether it only grows while it is drawn from: all that writes it adds what is not negative; shared memory
+    may be set before the first draw, once.  What is written to another element does not count.
     """
     draws = [d for d in c.found.draws if d.site.root is root]
     if any(d.site.elem != draws[0].site.elem for d in draws):
@@ -76,6 +76,6 @@ def _counts(c: ProofContext, root: Root) -> bool:
 
 
 def _other_element(a: Site, b: Site) -> bool:
-    """Of one array of one type, by indices that are numbers."""
+    """Return whether two accesses to one array, of one type, have indices that are numbers and differ."""
     alike = a.elem == b.elem and a.shape == b.shape and a.extent is b.extent is Extent.ELEMENT and a.part == b.part
     return alike and any(None not in (i.value, j.value) and i.value != j.value for i, j in zip(a.index, b.index))

@@ -1,8 +1,8 @@
-"""What has to hold of the accesses of a kernel: bounds, overflow and views.
+"""The goals of a kernel's accesses: bounds, overflow and views.
 
 Input: what the walk found, and the solvers.  Output: `Goal`s, each a condition that must follow from what is known
 where it is asked; and obligations.  Invariant: where all goals of a place follow, the place is safe in every launch.
-Non-goals: two threads (apart.py).
+Non-goals: two threads (disjoint.py).
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from snap._compiler.analysis.exact import logic
 from snap._compiler.analysis.exact.terms import FALSE, TRUE, Cond, Poly, Terms, at_least, equal, number
 from snap._compiler.ir.effects import Extent
-from snap._compiler.ir.hardware import MATRIX_ROW
 from snap._compiler.ir.integers import held_by
 from snap._compiler.walk.sites import Arithmetic, Inside, Promise, Site
 from snap.diag.source import source_line
 from snap.diag.span import Span
+from snap.prove.properties.extents import sizes
 from snap.prove.verdict import Property
 
 
@@ -47,29 +47,27 @@ def _at_least(kind: Property, what: str, of: Site | Arithmetic | Inside, p: Poly
 
 
 def of_site(s: Site, cluster: int) -> list[Goal]:
-    """What it takes for an access to be inside of its array."""
+    """Return what it takes for an access to be inside of its array."""
     what = f"`{shown(s.span)}` is inside of `{s.root.name}`"
     if s.extent is Extent.ANYWHERE:
         return [Goal(Property.BOUNDS, f"what CUDA text does with `{s.name}` is inside of it", s.span, s.path, FALSE)]
     found: list[Poly] = []
     if s.block is not None:
         found += [s.block, -s.block + (cluster - 1)]
-    sizes = s.box if s.box is not None and s.extent in (Extent.BOX, Extent.FRAGMENT) else (1,) * len(s.index)
-    if s.extent is Extent.ROWS:
-        sizes = (*sizes[:-1], MATRIX_ROW // s.elem.bytes)
+    counts = sizes(s)
     if s.free:
         found += s.index if s.starts else ()
     elif s.shape is None:
-        found += [s.index[0], _room(s, s.index[0], sizes[0])]
+        found += [s.index[0], _room(s, s.index[0], counts[0])]
     else:
-        for i, n, extent in zip(s.index, s.shape, sizes):
+        for i, n, extent in zip(s.index, s.shape, counts):
             found += [i, n - i - extent]
         found += _fits(s)
     return [_at_least(Property.BOUNDS, what, s, p) for p in found]
 
 
 def _room(s: Site, first: Poly, size: int) -> Poly:
-    """What is left of a view of one dimension behind so many elements from the first one on."""
+    """Return what is left of a view of one dimension behind so many elements from the first one on."""
     if s.first is not None:  # it begins there, and ends within the first of them
         return s.root.bytes - first * s.elem.bytes - s.first
     if s.root.length is not None and s.elem == s.root.obj.elem:

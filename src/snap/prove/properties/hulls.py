@@ -17,7 +17,7 @@ from snap.prove.properties.goals import Goal
 
 
 def hulls(pairs: Iterable[tuple[Site, Site]]) -> list[tuple[Site, Site]]:
-    """Of pairs of accesses, those that are alike on both sides as one: boxes that hold the boxes of all of them."""
+    """Merge pairs of accesses that are alike on both sides: into boxes that hold the boxes of all of them."""
     alike: dict[tuple, list[tuple[Site, Site]]] = {}
     for a, b in pairs:
         alike.setdefault((_kind(a), _kind(b)), []).append((a, b))

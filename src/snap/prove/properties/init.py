@@ -94,9 +94,9 @@ def _asked(
 
 
 def by_sets(c: ProofContext, read: Touch, ways: list[Before]) -> Sets | None:
-    """What isl leaves of the read; None where it cannot be asked.  Writes that reach what memory decides come in only
-    where the others do not do: each takes many pieces away, and most kernels fill their memory first.  Nor do writes
-    that are far away, where the nearest ones do.
+    """Return what isl leaves of the read; None where it cannot be asked.  Writes that reach what memory decides come in
+    only where the others do not do: each takes many pieces away, and most kernels fill their memory first.  Nor do
+    writes that are far away, where the nearest ones do.
     """
     clear = [b for b in ways if not b.write.vague]
     found: Sets | None = None

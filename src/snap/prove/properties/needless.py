@@ -26,8 +26,8 @@ from snap._compiler.walk.sites import Site
 from snap.diag.span import Span
 from snap.prove import MISSING, Task, kept, prove
 from snap.prove.order.goal import asked_of, order
-from snap.prove.properties.apart import elements, meet, other_team, sides_of
 from snap.prove.properties.context import ProofContext, context
+from snap.prove.properties.disjoint import elements, meet, other_team, sides_of
 from snap.prove.verdict import Verdict
 
 PlacePair = tuple[Span, Span]
@@ -59,7 +59,7 @@ def left_out(
 def _agreed(
     task: Task, shown: frozenset[PlacePair], without: Callable[[frozenset[PlacePair]], Synced]
 ) -> frozenset[PlacePair]:
-    """Those without whose barriers all is ordered: pairs that this leaves open get theirs back."""
+    """Return those without whose barriers all is ordered: pairs that this leaves open get theirs back."""
     while shown:
         found = order(without(shown), asked_of(task))
         if found.verdict == "ordered":
@@ -72,7 +72,7 @@ def _agreed(
 
 
 def needless(task: Task, wanted: Iterable[PlacePair]) -> tuple[frozenset[PlacePair], str]:
-    """Those of the pairs that are apart; and where there are none, why, in words for the user."""
+    """Return those of the pairs that are apart; and where there are none, why, in words for the user."""
     pairs = sorted({ordered(*pair) for pair in wanted}, key=repr)
     if not pairs:
         return frozenset(), "the inference has no barriers for accesses of threads"
@@ -92,7 +92,7 @@ def needless(task: Task, wanted: Iterable[PlacePair]) -> tuple[frozenset[PlacePa
 
 
 def _all(task: Task, pairs: list[PlacePair]) -> list[bool]:
-    """Of each pair, whether it is apart."""
+    """Return for each pair whether its accesses are apart."""
     c = context(task)
     ladder = Ladder(c.terms, (STEPS, STEPS))  # most pairs do meet: that must not take long to find
     places: dict[Span, list[Site]] = {}

@@ -47,7 +47,7 @@ class Need:
 
 
 def strongest_of(needs: list[Need]) -> dict[Poly, Need]:
-    """Of those that differ in a number alone, the one from which the others follow."""
+    """Keep, of needs that differ in a number alone, the one from which the others follow."""
     found: dict[Poly, Need] = {}
     for need in needs:
         if need.key not in found or need.p.constant < found[need.key].p.constant:
@@ -101,7 +101,7 @@ def candidates(c: ProofContext, goal: Goal) -> Iterator[Poly]:
 
 
 def _scales(p: Poly, guard: Poly, given: set[Atom]) -> set[Poly]:
-    """What a guard is taken off times, so that what no launch gives goes away."""
+    """Return factors by which a guard may be subtracted, so that an unknown that no launch gives goes away."""
     found: set[Poly] = set()
     for mono, k in p.terms.items():
         unknown = [atom for atom in mono if atom not in given]

@@ -1,7 +1,7 @@
 """Contracts that speak of two threads: `pairs=` of one call, `calls=` of two.
 
 Input: how threads return from such functions, and what the walk knows behind their calls (`Pact`).  Output:
-obligations, and what holds of two threads that are compared (apart.py asks).  Invariant: a fact is an instance of a
+obligations, and what holds of two threads that are compared (disjoint.py asks).  Invariant: a fact is an instance of a
 condition that is among the obligations.
 
 When two threads are in one call: their unit made it, at one place of the text, which was passed once since they last
@@ -63,14 +63,14 @@ def obligations(c: ProofContext) -> list[Obligation]:
 
 
 def _note(found: dict[tuple, Obligation], o: Obligation) -> None:
-    """Of one place, the worst."""
+    """Keep the worst obligation of each place."""
     key = o.what, o.span
     if key not in found or found[key].verdict is Verdict.PROVED:
         found[key] = o
 
 
 def _one_call(c: ProofContext, a: Pact, b: Pact) -> tuple[Sequence[PactSide], list[Cond], Privilege | None]:
-    """What is known of two threads that return from one call."""
+    """Return what is known of two threads that return from one call."""
 
     def shared(atom: Atom) -> bool:
         return atom.per.at_least(a.by) and atom.depth <= a.depth
@@ -82,7 +82,7 @@ def _one_call(c: ProofContext, a: Pact, b: Pact) -> tuple[Sequence[PactSide], li
 
 
 def _two_calls(c: ProofContext, a: Pact, b: Pact) -> tuple[Sequence[PactSide], list[Cond], Privilege | None]:
-    """Of two threads of different units, each of which returns from a call of its own."""
+    """Return what is known of two threads of different units, each of which returns from a call of its own."""
     first, second = _renamed(c, "calls", lambda atom: atom.per.level is Level.GRID and atom.depth == 0)
     return ((a, first), (b, second)), [_two_units(c, a, first, b, second)], None
 
@@ -122,8 +122,9 @@ def _shown(c: ProofContext, a: Pact, b: Pact, one: Condition, of: str, known: tu
 
 
 def facts(c: ProofContext, outer: Privilege | None, count: int, depth: int, sides: Sequence[PactSide]) -> list[Cond]:
-    """What holds of two threads.  outer: they are of one unit of it, and what was settled when there were so many
-    atoms, with so many loops around, is of one time for both (depth -1: of any time); None: they are of any two blocks.
+    """Return what holds of two threads.  outer: they are of one unit of it, and what was settled when there were so
+    many atoms, with so many loops around, is of one time for both (depth -1: of any time); None: they are of any two
+    blocks.
     """
     found: list[Cond] = []
     (one, first), (other, second) = sides
@@ -174,7 +175,7 @@ def _same_unit(c: ProofContext, p: Pact, first: Renaming, q: Pact, second: Renam
 
 
 def _two_units(c: ProofContext, p: Pact, first: Renaming, q: Pact, second: Renaming) -> Cond:
-    """Which have the same part of their memory."""
+    """Return which have the same part of their memory."""
     captured = zip(p.memory.captured, q.memory.captured)
     return both(
         negated(_same_unit(c, p, first, q, second)), *(equal(first.poly(a), second.poly(b)) for a, b in captured)
@@ -186,7 +187,7 @@ def _says(c: ProofContext, p: Pact, one: Condition, a: Any, b: Any) -> Cond:
 
 
 def _put(names: Any, side: Renaming) -> Any:
-    """What one of the two threads calls so."""
+    """Return what one of the two threads calls so."""
     if isinstance(names, Poly):
         return side.poly(names)
     if isinstance(names, Elements):

@@ -13,11 +13,12 @@ from snap._compiler.analysis.exact import kinds
 from snap._compiler.analysis.exact.terms import Cond, Poly, atoms_of, below
 from snap._compiler.ir.effects import Extent
 from snap._compiler.ir.expressions import Spread
-from snap._compiler.ir.hardware import MATRIX_ROW, WARP
+from snap._compiler.ir.hardware import WARP
 from snap._compiler.ir.types import BLOCK1, Vector
 from snap._compiler.walk.sites import Local, Site, When
 from snap.diag.span import Span
 from snap.prove.properties.context import ProofContext
+from snap.prove.properties.extents import sizes
 
 
 @dataclass(slots=True, eq=False)
@@ -58,7 +59,7 @@ class Touch:
     number: int = -1
 
     def like(self, other: Touch) -> bool:
-        """Whether both count in the same elements."""
+        """Return whether both count in the same elements."""
         return self.bytes == other.bytes and self.shape == other.shape and self.part == other.part
 
 
@@ -73,12 +74,9 @@ def touches(c: ProofContext) -> list[Touch]:
 
 
 def _site(c: ProofContext, s: Site) -> Touch:
-    sizes = s.box if s.box is not None and s.extent in (Extent.BOX, Extent.FRAGMENT) else (1,) * len(s.index)
     path = s.path
-    if s.extent is Extent.ROWS:
-        sizes = (*sizes[:-1], MATRIX_ROW // s.elem.bytes)
-        if s.lanes < WARP:
-            path = (*path, below(c.terms.modulo(c.walk.thread, WARP), s.lanes))
+    if s.extent is Extent.ROWS and s.lanes < WARP:
+        path = (*path, below(c.terms.modulo(c.walk.thread, WARP), s.lanes))
     width = s.elem.bytes
     part = (0, width)
     if s.part is not None:
@@ -95,7 +93,7 @@ def _site(c: ProofContext, s: Site) -> Touch:
         s.kind.reads,
         s.kind.writes and s.when.sure and known,
         s.index,
-        tuple(sizes),
+        sizes(s),
         s.shape,
         width,
         part,

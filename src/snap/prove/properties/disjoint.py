@@ -29,19 +29,17 @@ from snap._compiler.analysis.exact.terms import (
     Cond,
     Poly,
     Renaming,
-    at_least,
     atoms_of,
     below,
     either,
     equal,
     from_memory,
     negated,
-    number,
 )
 from snap._compiler.analysis.solvers.allowance import NotReached, check
 from snap._compiler.ir.effects import Extent
 from snap._compiler.ir.expressions import Spread
-from snap._compiler.ir.hardware import MATRIX_ROW, WARP, WARPGROUP
+from snap._compiler.ir.hardware import WARP, WARPGROUP
 from snap._compiler.ir.types import BLOCK1, CLUSTER1, THREAD1, Level, Privilege
 from snap._compiler.walk import loads
 from snap._compiler.walk.sites import Entry, Site
@@ -49,6 +47,7 @@ from snap.diag.error import Label
 from snap.prove import Task
 from snap.prove.properties import draws, pacts
 from snap.prove.properties.context import ProofContext, context
+from snap.prove.properties.extents import flat, inside, sizes
 from snap.prove.properties.goals import shown
 from snap.prove.properties.hulls import hulls
 from snap.prove.replay import confirmed, example
@@ -139,7 +138,7 @@ def _units(p: Privilege) -> str:
 
 
 def question(c: ProofContext, pair: Pair) -> list[Cond] | None:
-    """What holds where the two meet; None where nobody can say which thread does what."""
+    """Return what holds where the two meet; None where no one can say which thread does what."""
     a, b, entry = pair.first, pair.second, pair.entry
     if entry is not None and not all(_whole(s, entry.inner) for s in (a, b)):
         return None
@@ -163,16 +162,16 @@ def _question(c: ProofContext, pair: Pair) -> list[Cond]:
         side = c.notes.setdefault(("side", id(pair.entry), number_), None)
         if not isinstance(side, Renaming):
             side = c.notes["side", id(pair.entry), number_] = c.terms.side(number_, shared)
-        place, inside = elements(c, site, number_)
+        place, there = elements(c, site, number_)
         shape = None if site.shape is None else tuple(map(side.poly, site.shape))
         index.append((site, tuple(map(side.poly, place)), shape, _rank(c, site, side.poly)))
-        facts += [side.cond(one) for one in (*c.facts, *site.path, *inside)]
+        facts += [side.cond(one) for one in (*c.facts, *site.path, *there)]
         sides.append((site, side))
     return [*facts, *_learned(c, pair, sides), *told_apart(), *meet(index)]
 
 
 def _learned(c: ProofContext, pair: Pair, sides: list[tuple[Site, Renaming]]) -> list[Cond]:
-    """What functions promise of two threads, and what is known of numbers that they have drawn."""
+    """Return what functions promise of two threads, and what is known of numbers that they have drawn."""
     entry = pair.entry
     if entry is None:
         return [*loads.facts(c.found, sides), *draws.facts(c, None, sides), *pacts.facts(c, None, 0, 0, sides)]
@@ -191,7 +190,7 @@ def _outer(c: ProofContext, pair: Pair, entry: Entry) -> Privilege:
 
 
 def _whole(s: Site, p: Privilege) -> bool:
-    """Whether a unit of p does all of it, where the hardware decides which thread does what."""
+    """Return whether a unit of p does all of it, where the hardware decides which thread does what."""
     wide = {Extent.ROWS: WARP, Extent.FRAGMENT: WARPGROUP}.get(s.extent, 1)
     return p.level is not Level.THREAD or p.n % wide == 0
 
@@ -204,17 +203,12 @@ def _rank(c: ProofContext, s: Site, side: Callable[[Poly], Poly]) -> Poly | None
 
 def elements(c: ProofContext, s: Site, side: int) -> tuple[tuple[Poly, ...], list[Cond]]:
     """Any element that the access touches, which lies in the array."""
-    sizes = s.box if s.box is not None and s.extent in (Extent.BOX, Extent.FRAGMENT) else (1,) * len(s.index)
-    if s.extent is Extent.ROWS:
-        sizes = (*sizes[:-1], MATRIX_ROW // s.elem.bytes)
+    counts = sizes(s)
     index = [
-        i if n == 1 else i + c.terms.base(kinds.ANY, 0, n - 1, THREAD1, key=("element", s.extent, sizes, side, k))
-        for k, (i, n) in enumerate(zip(s.index, sizes))
+        i if n == 1 else i + c.terms.base(kinds.ANY, 0, n - 1, THREAD1, key=("element", s.extent, counts, side, k))
+        for k, (i, n) in enumerate(zip(s.index, counts))
     ]
-    inside = [at_least(i, 0) for i in index]
-    if s.shape is not None:
-        inside += [below(i, n) for i, n in zip(index, s.shape)]
-    return tuple(index), inside
+    return tuple(index), inside(tuple(index), s.shape)
 
 
 def meet(index: list) -> list[Cond]:
@@ -222,19 +216,12 @@ def meet(index: list) -> list[Cond]:
     same = [equal(rank, other)] if rank is not None and other is not None else []
     if a.elem == b.elem and n == m:
         return [*same, *(equal(x, y) for x, y in zip(i, j))]
-    start, end = _bytes(a, i, n), _bytes(b, j, m)
+    start, end = flat(i, n) * a.elem.bytes, flat(j, m) * b.elem.bytes
     return [*same, below(start, end + b.elem.bytes), below(end, start + a.elem.bytes)]
 
 
-def _bytes(s: Site, index: tuple[Poly, ...], shape: tuple[Poly, ...] | None) -> Poly:
-    total = number(0)
-    for k, i in enumerate(index):
-        total = (total * shape[k] if k and shape is not None else total) + i
-    return total * s.elem.bytes
-
-
 def _shared(c: ProofContext, pair: Pair) -> tuple[Callable[[Atom], bool], Callable[[], list[Cond]]]:
-    """Which atoms are one for both, and what tells the two threads apart."""
+    """Return which atoms are one for both, and what tells the two threads apart."""
     entry = pair.entry
     if entry is None:
         return (lambda atom: atom.per.level is Level.GRID and atom.depth == 0), lambda: [other_team(c, pair.team)]
@@ -255,7 +242,7 @@ def sides_of(c: ProofContext, p: Poly) -> tuple[Poly, Poly]:
 
 
 def _same_unit(c: ProofContext, p: Privilege) -> list[Cond]:
-    """Of what is not one value for both by its name already."""
+    """Say that both are in one unit, as far as their names do not say so already."""
     t1, t2 = sides_of(c, c.walk.thread)
     if p.level is Level.THREAD:
         return [equal(c.terms.floor(t1, p.n), c.terms.floor(t2, p.n))]
@@ -334,7 +321,7 @@ def _decided(c: ProofContext, group: list[Pair]) -> Obligation:
 
 
 def _hulls_apart(c: ProofContext, group: list[Pair]) -> bool:
-    """Whether none of many pairs of one place meet, by few questions: all iterations that are run out at once."""
+    """Return whether none of many pairs of one place meet, by few questions: of all unrolled iterations at once."""
     if len(group) < FEW_PAIRS or any(s.extent is Extent.ANYWHERE for p in group for s in (p.first, p.second)):
         return False
     alike: dict[tuple, list[Pair]] = {}
@@ -349,7 +336,7 @@ def _hulls_apart(c: ProofContext, group: list[Pair]) -> bool:
 
 
 def _entered(c: ProofContext, pair: Pair) -> object:
-    """What a question takes from the scope: who its units are, and which numbers they share."""
+    """Return what a question takes from the scope: who its units are, and which numbers they share."""
     entry = pair.entry
     if entry is None or c.found.pacts or c.found.draws:  # what is known of these depends on when it was entered
         return id(entry)
@@ -362,7 +349,7 @@ def _entered(c: ProofContext, pair: Pair) -> object:
 
 
 def _one_block(c: ProofContext, pair: Pair, asked: list[Cond]) -> bool:
-    """Whether all is well where there is one block."""
+    """Return whether all is well where there is one block."""
     alone = equal(c.walk.blocks, 1)
     return pair.entry is None and c.ladder.solve([*asked, alone]) is NO and c.ladder.solve([*c.facts, alone]) is not NO
 
@@ -385,13 +372,13 @@ def _refuted(c: ProofContext, pair: Pair, asked: list[Cond], one_block: bool) ->
 
 
 def _sides(c: ProofContext, pair: Pair) -> tuple[Renaming, ...]:
-    """How the two are named in the question."""
+    """Return the names that the two have in the question."""
     found = (c.notes.get(("side", id(pair.entry), n)) for n in (1, 2))
     return tuple(side for side in found if isinstance(side, Renaming))
 
 
 def _handed(pair: Pair) -> list[Label]:
-    """Where the two units were given the memory in which they meet; of two blocks, by a name that both have."""
+    """Point at the scope that gave the two units the memory in which they meet; of two blocks, by a name of both."""
     common = [one for one, other in zip(pair.first.chain, pair.second.chain) if one is other and one.divides]
     of_team = next((one for one in common if one.inner.level is pair.team.level), None)
     entry = pair.entry or of_team

@@ -211,7 +211,7 @@ class CudaDevice:
 @contextlib.contextmanager
 def kernels_loaded() -> Iterator[list]:
     """The Snap kernels that are put on the GPU meanwhile, in order."""
-    from snap.host.gpu import GpuKernel
+    from snap.host.device.gpu import GpuKernel
 
     found: list = []
     original = GpuKernel.__init__
@@ -234,7 +234,7 @@ def kernel_record(kernel) -> dict:
     """Registers, spills, shared memory, occupancy, and the points of synchronization that were inferred, of a kernel on the GPU."""
     import ctypes
 
-    from snap.host.compile import resources
+    from snap.host.compile.nvrtc import resources
 
     compiled, module = kernel.compiled, kernel.compiled.module
     used = resources(module.text, kernel.device.target, module.kernel, module.dynamic_smem, compiled.typed.uses_unsafe)

@@ -27,6 +27,7 @@ LATER = {
     "gemm, grouped": ("_gemm.kernels", "gemm_kernel", "BF16, BF16, False, True, many=module.Many.GROUPS"),
     "reduction by a block": ("_parallel.reduction", "reduction", "F64, F64, F64, 2, 'add', 0.0, True"),
     "scan in a round": ("_parallel.scanning", "scan_in_a_round", "F32, F32, 4, 'add', False, 0.0, 2"),
+    "gemm, plain": ("_gemm.hopper", "hopper_gemm", ""),
     "gemm by blocks that meet": ("_gemm.splits", "splits_kernel", "BF16, BF16, True, False"),
     "gemm, tiles that leave at once": ("_gemm.kernels", "gemm_kernel", "BF16, BF16, False, True, bias_type=F32, activation='gelu', AT_ONCE=True"),
     "gemm with narrow edges": ("_gemm.edges", "edges_kernel", "BF16, BF16, False, True, bias_type=F32, activation='gelu', TEAM=2"),

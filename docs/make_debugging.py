@@ -1,9 +1,9 @@
-"""Puts the real output of runs on a GPU into debugging.md.
+"""Put the real output of runs on a GPU into debugging.md.
 
 `python docs/make_debugging.py` writes each program of the page (a `py` block whose first line is `# name.py`) into a
-folder, runs the command of each line `<!-- output of: COMMAND -->` there, and replaces the `console` block behind that
-line.  A command whose tool is not there, or that is not allowed on this machine, leaves its block as it is, and is named at
-the end.  What runs without a GPU stands in `python` and `text` blocks, which `run_blocks.py` runs.
+folder, runs the command of each line `<!-- output of: COMMAND -->` there, and replaces the `console` block after that
+line.  If a command's tool is missing, or not allowed on this machine, its block does not change, and the script names the
+command at the end.  Code that runs without a GPU is in `python` and `text` blocks, which `run_blocks.py` runs.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def tool(name: str) -> str | None:
 
 
 def run(command: str, folder: Path) -> str | None:
-    """What the command printed, made fit for a page; None where it cannot be run here."""
+    """Run a command and return what it printed, made fit for a page; None if it cannot run here."""
     words = shlex.split(command)
     found = tool(words[0])
     if found is None:

@@ -1,4 +1,4 @@
-"""Writes docs/intrinsics.md from the tables of `snap._compiler.ir.operations`: what the checker enforces is what the page says.
+"""Write docs/intrinsics.md from the tables of `snap._compiler.ir.operations`, so the page says what the checker enforces.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ This page is printed from `src/snap/_compiler/ir/operations.py` by `python docs/
 ## Collectives
 
 Written `intrinsic.name(...)`. *Group* is the group that executes the operation together (SNAP016 without it);
-*arguments* are evaluated for the privilege named; *result* is the type and privilege of what comes back. `broadcast`,
+*arguments* are evaluated for the named privilege; *result* is its type and privilege. `broadcast`,
 the `sync...` operations and the votes of blocks, clusters and grids are barriers of their group as well, and order its
 memory. Those of the grid need `cooperative=True` ([SNAP020](errors/SNAP020.md)).
 
-Where *parts* says so, an aligned part of a warp executes the operation by itself: in code that holds `thread[2]`,
+If *parts* says yes, an aligned part of a warp can execute the operation by itself: in code that holds `thread[2]`,
 `thread[4]`, `thread[8]` or `thread[16]` (`with group(thread[8]):`, `with each(thread[8]):`, a function that requires it),
-what the row says of `thread[32]` is said of that part. The compiler makes the masks; lanes are numbered within the part.
-Parts of one warp may go different ways: each has its own loop counts and branches, as warps have.
+read that part for `thread[32]` in the row. The compiler writes the masks; lanes are numbered within the part.
+Parts of one warp may diverge: each has its own loop counts and branches, as warps have.
 
 | name | group | parts | arguments | result | what it does |
 |---|---|---|---|---|---|
@@ -57,49 +57,48 @@ OPERANDS
 
 | | PTX | what it does |
 |---|---|---|
-| `intrinsic.nanosleep(ns)` | `nanosleep.u32` | each thread rests for about `ns` nanoseconds (0 to 2 `ns`), @sleep@ at most |
+| `intrinsic.nanosleep(ns)` | `nanosleep.u32` | each thread sleeps for about `ns` nanoseconds (0 to 2 `ns`), @sleep@ at most |
 
-Any code may use it. It is for loops that poll, and orders no memory: the atomic that is polled does.
+Any code may use it. It is for polling loops, and orders no memory: the polled atomic does.
 
 ```python
 while atomic.load(ready, b, order="acquire") == 0:
-    intrinsic.nanosleep(100)  # leaves the memory system to those that are waited for
+    intrinsic.nanosleep(100)  # leaves the memory system to the other threads
 ```
 
 ## Caches
 
-Loads, stores and prefetches of global memory that say how the caches should treat them. Any code may use them; who may read
-or write the element, and the barriers around it, are as without a hint, and so is the result. Shared memory has no cache
-before it, and is refused (SNAP018).
+These loads, stores and prefetches of global memory tell the caches how to treat a line. Any code may use them. A hint changes neither the
+result nor the barriers, nor who may read or write the element. Shared memory has no cache, and is rejected (SNAP018).
 
 | | PTX | hints |
 |---|---|---|
 | `intrinsic.load(x[i], cache="cs", l2="evict_first")` | `ld.global.cs.L2::cache_hint`; `.nc` where a kernel's array is const | `cache=`: @load@; `l2=` |
 | `intrinsic.store(y[i], v, cache="cs", l2="evict_first")` | `st.global.cs.L2::cache_hint` | `cache=`: @store@; `l2=` |
 | `intrinsic.prefetch(x[i], level="L2")` | `prefetch.global.L2` | `level=`: @prefetch@ |
-| `intrinsic.prefetch(tile, a, at=(i, j))`, code of a block or threads of it | `cp.async.bulk.prefetch.tensor` (sm_90) | to the L2; `tile` says how large, and is not touched |
+| `intrinsic.prefetch(tile, a, at=(i, j))`, code of a block or threads of it | `cp.async.bulk.prefetch.tensor` (sm_90) | to the L2; `tile` gives the size, and is not touched |
 | `async_copy(mine[i], x[j], l2="evict_first")` | `cp.async` with `.L2::cache_hint` | `l2=` |
 | `async_copy(tile, a, at=(i, j), l2="evict_first")`, both ways, and `async_reduce` | `cp.async.bulk.tensor` with `.L2::cache_hint` | `l2=` |
 
-One of `cache=` and `l2=` is given, or both. `cache=` is a cache operator of PTX (`no_allocate`: `.L1::no_allocate`); `l2=`, one
+Give `cache=`, `l2=`, or both. `cache=` is a cache operator of PTX (`no_allocate`: `.L1::no_allocate`); `l2=`, one
 of @l2@, is the priority with which the L2 keeps the line (`createpolicy.fractional`, fraction 1). They work on
-elements of every type, vectors included. A prefetch reads nothing: its element may lie outside of the array.
+elements of every type, vectors included. A prefetch reads nothing: its element may lie outside the array.
 
 ## Asynchronous copies, TMA and wgmma
 
-Words of their own. *Code* is the privilege of the code they stand in; *memory* says what the handles of their operands
-are at. [language.md](language.md) has their rules.
+These are words of their own. *Code* is the privilege of the code around them; *memory* is the privilege of their operands.
+[language.md](language.md) has their rules.
 
 | | code | memory |
 |---|---|---|
-| `async_copy(mine[i], x[j])`, `valid=j < n`: else zero, and not read; `elements=n - 4 * j`: the first ones of a vector, and zeros | any | `mine` at `thread[1]` in shared memory, `x` global |
+| `async_copy(mine[i], x[j])`, `valid=j < n`: otherwise zero, and not read; `elements=n - 4 * j`: the first elements of a vector, then zeros | any | `mine` at `thread[1]` in shared memory, `x` global |
 | `async_copy(tile, a, at=(i, j))`, `type="tf32"` | `block[1]` or threads of it | `tile` the code's, `a` at or above it |
 | the same into `copies=block`, `copies=block[n]`, `copies=block, every=n`: multicast | all blocks of the cluster alike | one box for all blocks that hold a copy |
 | `async_copy(a, tile, at=(i, j))` | `block[1]` or threads of it | `a` the code's, `tile` at or above it |
 | `async_reduce(a, tile, at=(i, j), op="add")` | `block[1]` or threads of it | `a` at any privilege, `tile` at or above the code's |
 | `wgmma(acc, a, b, zero=False, type=..., columns=...)` | `thread[128]` | `acc` at `thread[1]`, `a` and `b` at or above `thread[128]` |
 | `store_acc(tile, acc, first=0)` | `thread[128]` | `tile` the code's or `thread[128]`, `acc` at `thread[1]` |
-| `acc_row(j, warp)`, `acc_column(j, warpgroup)` | any | none: where element j of an accumulator lies, at `thread[1]` |
+| `acc_row(j, warp)`, `acc_column(j, warpgroup)` | any | none: the place of element j of an accumulator, at `thread[1]` |
 
 `async_reduce` can `add` i32, u32, u64, f16, bf16, f32, f64; `min` and `max` of i32, u32, i64, u64, f16, bf16; `and`,
 `or`, `xor` of i32, u32, i64, u64. `wgmma` multiplies bf16, f16, f32 (as tf32) and u8 (as e4m3 or e5m2, each or both); k is a
@@ -107,10 +106,10 @@ multiple of 16, 16, 8 and 32; n of 8, up to 256.
 
 ## Atomics
 
-`atomic.name(p, index..., value..., order="relaxed", scope="gpu")` on any pointer privilege; several indices stand one
-after another, or as a tuple. Once per thread; the result is the old value, at `thread[1]`. *number*: integers and floats of
+`atomic.name(p, index..., value..., order="relaxed", scope="gpu")` on any pointer privilege; give several indices one
+after another, or as a tuple. Each thread executes it once; the result is the old value, at `thread[1]`. *number*: integers and floats of
 all sizes, not `bool`; *int*: integers of all sizes. *vector*: `half2` and `bf16_2`; and in global memory, on sm_90 and later,
-`float2`, `float4`, `half4` and `bf16_4`. Each component is added by itself: another thread may see some of them before others.
+`float2`, `float4`, `half4` and `bf16_4`. Each component is added by itself: another thread may see some components before others.
 `inc` counts up to the value, then begins at 0 again: old >= value gives 0, else old + 1. `dec` counts down from it: old == 0 or
 old > value gives value, else old - 1.
 
@@ -121,17 +120,17 @@ old > value gives value, else old - 1.
 MATH_HEAD = """
 ## Math
 
-Bare names, on values of any privilege. *float*: f16, bf16, f32, f64; integers are converted to f32. *number*: floats
-and integers. *int*: integers. *word*: all `i32`, or all `u32`. *single*: `f32`, to which others than `f64` are converted.
+Use bare names, on values of any privilege. *float*: f16, bf16, f32, f64; integers are converted to f32. *number*: floats
+and integers. *int*: integers. *word*: all `i32`, or all `u32`. *single*: `f32`, to which all types except `f64` are converted.
 *byte*: `u8`. Integers of fewer than 32 bits become `int` first, as in
-arithmetic: `brev(x)` of a `u8` reverses 32 bits, and `clz(x)` counts from bit 31. Where *fast* says so,
+arithmetic: `brev(x)` of a `u8` reverses 32 bits, and `clz(x)` counts from bit 31. If *fast* says yes,
 `fast.name(...)` is the approximate form. Infinity, NaN and pi are Python's: `math.inf`, `math.nan`, `math.pi`, with `import math`.
 
 `dp4a(a, b, c)` is c plus the products of the four bytes of `a` with those of `b`; `dp2a_lo` and `dp2a_hi` multiply the two
-16-bit halves of `a` with the lower or the upper two bytes of `b`. What is packed is signed where the words are, and the sum
+16-bit halves of `a` with the lower or the upper two bytes of `b`. The packed numbers are signed if the words are, and the sum
 wraps, as in CUDA.
 
-Floats of 8 bits are kept as their bits, in `u8`: there is no type of their own. `to_e4m3(x)`, `to_e5m2(x)` and back `from_e4m3(b)`,
+Floats of 8 bits are kept as their bits, in `u8`; they have no type of their own. `to_e4m3(x)`, `to_e5m2(x)` and back `from_e4m3(b)`,
 `from_e5m2(b)` convert (sm_89 and later); `mma` and `wgmma` multiply them with `type="e4m3"`. A launch takes torch's
 `float8_e4m3fn` and `float8_e5m2`, and NumPy's `uint8`, for `ptr(u8)`.
 
@@ -177,7 +176,7 @@ def atomic_row(name: str, values: int) -> str:
 
 
 def operands() -> str:
-    """One line for those that say the same."""
+    """Make one line of the operations with the same text."""
     lines: dict[str, list[str]] = {}
     for name, (names, more) in words.OPERANDS.items():
         if more:

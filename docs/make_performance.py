@@ -1,45 +1,52 @@
-"""Makes docs/performance.md and docs/performance.png from the results of `make bench`.
+"""Make docs/performance.md and its two charts, docs/speed.svg and docs/roofline.svg, from the results of `make bench`.
 
     python docs/make_performance.py [--results FOLDER] [--to FOLDER]
 
-Input:      benchmarks/results/*.json; of each benchmark and GPU the newest file
-Output:     the page; the roofline plot where matplotlib is installed (pip install snap-gpu[bench])
-Invariant:  the same files make the same page
+Input:      benchmarks/results/*.json; the newest file of each benchmark and GPU
+Output:     the page and the charts
+Invariant:  the same files make the same page and charts
+Non-goals:  measuring, which benchmarks/ does
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import statistics
 from pathlib import Path
+from xml.sax.saxutils import escape
 
 HERE = Path(__file__).resolve().parent
-PAGE, PLOT = "performance.md", "performance.png"
+PAGE, SPEED, ROOFLINE = "performance.md", "speed.svg", "roofline.svg"
 
-# Peak rates by the vendor's datasheet, operations a second, for the roofs of the plot; dense, SXM.
-PEAKS = {"H200": {"bf16": 989e12, "tf32": 495e12, "f32": 67e12}, "H100": {"bf16": 989e12, "tf32": 495e12, "f32": 67e12},
+# Peak rates by the vendor's datasheet, operations a second, for the roofs of the chart; dense, SXM.
+PEAKS = {"H200": {"fp8": 1979e12, "bf16": 989e12, "tf32": 495e12, "f32": 67e12}, "H100": {"fp8": 1979e12, "bf16": 989e12, "tf32": 495e12, "f32": 67e12},
          "A100": {"bf16": 312e12, "tf32": 156e12, "f32": 19.5e12}}
 
 INTRODUCTION = """# Performance
 
-This page is made from the files in `benchmarks/results/` by `docs/make_performance.py`; `make bench` measures anew.
+`docs/make_performance.py` makes this page from the files in `benchmarks/results/`; `make bench` measures again.
 
-How: random inputs, more sets of them than the L2 cache holds, another set for every run; 5 runs to warm up, then at least 20, each between two CUDA
-events; the median is reported. Baseline and Snap take turns in one process. Every result is compared with a float64 or exact reference before and
-after timing; *error* is the largest difference as a part of the largest value, and a result above the stated tolerance is not reported.
+**Kernels.** The inputs are random, in more sets than fit the L2 cache, and each run takes the next set. After 5 warm-up runs, at least 20 runs are
+timed, each between two CUDA events; the table gives the median. The baseline and Snap take turns in one process. Before and after timing, every
+result is compared with a float64 or exact reference. *Error* is the largest difference divided by the largest value; a result above the
+tolerance is not reported.
 
-*Calls* are timed as a caller sees them. *Host* is the time until a call returns, in a loop of small calls that the GPU keeps up with; *clock* is the
-time of the loop until the GPU has finished, a call. A step is forward, backward and optimizer: *Linear layers* is a GPT in bf16 (8 layers of 1,024,
-batch 8 x 1,024) whose Linear layers are `snap.lib.gemm`, all else torch's, the two in turns; *GPT-2 124M* is examples/gpt2, in which all is Snap's,
-beside torch's own model (batch 32 x 1,024), one after the other. A launch is one of a user's own kernel, `k[blocks](...)` on
-tensors of torch (saxpy, where nothing else is said). *Driver alone* is the same foreign call with everything prepared and nothing checked; *by hand* is
-what somebody has to do who calls the driver with tensors: their addresses and the stream asked for and packed, nothing checked. Medians of processes.
+**Calls** are timed as a caller sees them. *Host* is the time until a call returns, in a loop of calls small enough for the GPU to keep up. *Clock* is
+the time per call until the GPU has finished the loop.
+
+**Steps** are one forward pass, backward pass and optimizer update. *Linear layers* is a GPT in bf16 (8 layers of 1,024, batch 8 x 1,024) whose Linear layers call
+`snap.lib.gemm`; torch does the rest, and the two sides take turns. *GPT-2 124M* is examples/gpt2, where Snap does everything; it runs after torch's own model (batch 32 x 1,024).
+
+**Launches** are `k[blocks](...)` of a user's kernel on torch tensors (saxpy unless a row says otherwise). *Driver alone* is the same driver call with
+all arguments prepared and nothing checked. *By hand* is what a caller of the driver has to do with tensors: get their addresses and the
+stream, and pack them, with nothing checked. The figures are medians over processes.
 """
 
 
 def results(folder: Path) -> list[dict]:
-    """The newest record of each benchmark on each GPU, in the order of GPU and name; one that is unfinished only where there is no other."""
+    """Return the newest record of each benchmark on each GPU, by GPU and name; an unfinished one only if there is no other."""
     newest: dict[tuple[str, str], dict] = {}
     for path in sorted(folder.glob("*.json")):
         record = json.loads(path.read_text())
@@ -52,7 +59,7 @@ def results(folder: Path) -> list[dict]:
 
 
 def as_called(folder: Path) -> list[dict]:
-    """The newest records of calls, of steps, of a model that is trained and of launches, of each GPU."""
+    """Return the newest records of calls, steps, training and launches of each GPU."""
     newest: dict[tuple[str, str], dict] = {}
     for path in sorted(folder.glob("*.json")):
         record = json.loads(path.read_text())
@@ -91,7 +98,7 @@ def _launches(record: dict) -> str:
 
 
 def _training(record: dict) -> str:
-    """A model's steps by the clock, one side after the other; losses are those of the same data."""
+    """Print the speed and losses of a model that each side trained on the same data."""
     sides, count = record["sides"], min(len(side["losses"]) for side in record["sides"].values())
     apart = [abs(one - other) for one, other in zip(*(side["losses"][:count] for side in sides.values()))]
     rows = [(name, f"{side['tokens_per_s']:,.0f}", f"{side['ms_a_step']:.2f}", f"{statistics.mean(side['losses'][:count][-50:]):.4f}")
@@ -104,7 +111,7 @@ def _training(record: dict) -> str:
 
 
 def _noise(found: dict) -> str:
-    """Whether losses are within what runs of the twin itself are apart, as examples/gpt2/compare.py says."""
+    """Say whether the losses differ by more than runs of one side do, as examples/gpt2/compare.py judges it."""
     def told(numbers: list[float]) -> str:
         return ", ".join(f"{number:.4f}" for number in numbers)
 
@@ -127,7 +134,7 @@ def _pair(row: dict, what: str) -> tuple[str, str, str]:
     return f"{ours:,.1f}", f"{theirs:,.1f}", f"{ours / theirs:.3f}" if what == "clock_ms" else f"{ours / theirs:.2f}"
 
 
-def page(records: list[dict], plotted: bool, called: list[dict] = ()) -> str:
+def page(records: list[dict], called: list[dict] = ()) -> str:
     parts = [INTRODUCTION]
     if not records:
         parts.append("There are no results yet.\n")
@@ -136,14 +143,15 @@ def page(records: list[dict], plotted: bool, called: list[dict] = ()) -> str:
     for gpu in dict.fromkeys(record["gpu"] for record in records):
         own = [record for record in records if record["gpu"] == gpu]
         parts.append(_summary(gpu, own))
-        if plotted:
-            parts.append(f"![Roofline: rates of the kernels under the limits of memory and arithmetic]({PLOT})\n")
+        if gpu == records[0]["gpu"]:
+            parts.append(f"![Snap's rate as a percentage of the baseline's]({SPEED})\n")
+            parts += [f"![Roofline: rates of the kernels under the limits of memory and arithmetic]({ROOFLINE})\n"] * bool(points(own))
         parts += map(_section, own)
     return "\n".join(parts)
 
 
 def _summary(gpu: str, records: list[dict]) -> str:
-    """The sizes for which something was promised."""
+    """List the sizes that have a target."""
     rows = []
     for record in records:
         for entry in (entry for entry in record["sizes"] if entry["promised"]):
@@ -183,7 +191,7 @@ def _kernel(kernel: dict) -> tuple[str, ...]:
 
 
 def _leaders(entry: dict) -> tuple[str | None, str]:
-    """The baseline that counts, and our fastest."""
+    """Return the names of the baseline that counts and of our fastest contender."""
     found = entry["contenders"]
     ours = max((name for name in found if found[name]["ours"]), key=lambda name: found[name]["rate_per_s"])
     return next((name for name in found if not found[name]["ours"]), None), ours
@@ -211,14 +219,27 @@ def _table(head: tuple[str, ...], rows: list[tuple]) -> str:
     return "\n".join(lines) + "\n"
 
 
-# ---- the plot
-# ----------------------------------------------------------------------------------------------------------------------------
+# ---- the charts ----------------------------------------------------------------------------------------------------------
+
+# Colors that readers with any color vision can tell apart, and marker shapes: each series of a chart has its own pair.
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#b8860b")
+SHAPES = ("circle", "square", "diamond", "triangle")
+
+# The rows of the speed chart: the benchmark's name and the label; None leaves a gap between compute-bound and memory-bound kernels.
+ROWS = (("attention", "attention, forward"), ("attention_gradients", "attention, backward"), ("gemm-bf16", "GEMM, bf16"), ("gemm-fp8", "GEMM, fp8"),
+        ("gemm-fp8-fast", "GEMM, fp8, fast=True"), ("gemm-batched", "GEMM, bf16, batched"), ("gemm-grouped", "GEMM, bf16, grouped"), ("gemm-tf32", "GEMM, tf32"),
+        ("sgemm", "GEMM, f32"), None, ("gemv", "matrix times vector"), ("scan-i32", "scan, i32"), ("reduce", "reduction, f32"), ("histogram", "histogram, bytes"),
+        ("transpose", "transpose, f32"), ("softmax", "softmax"), ("layer_norm", "layer norm"), ("gelu", "GELU"), ("adamw", "AdamW"))
+
+
+def charts(records: list[dict]) -> dict[str, str]:
+    """Draw the charts of the first GPU; a chart without points is left out."""
+    own = [record for record in records if record["gpu"] == records[0]["gpu"]]
+    return ({SPEED: speed(own)} if own else {}) | ({ROOFLINE: roofline(own)} if points(own) else {})
 
 
 def points(records: list[dict]) -> list[tuple[str, float, float]]:
-    """(benchmark and size, operations a byte, operations a second), for sizes that promise something, where operations
-    are counted.
-    """
+    """List (benchmark and size, operations per byte, operations per second) of the sizes that have a target and count operations."""
     found = []
     for record in records:
         for entry in record["sizes"]:
@@ -228,37 +249,104 @@ def points(records: list[dict]) -> list[tuple[str, float, float]]:
     return found
 
 
-def plot(records: list[dict], path: Path) -> bool:
-    """The roofline of the first GPU; False where nothing can be drawn."""
-    try:
-        import matplotlib
-    except ImportError:
-        return False
-    own = [record for record in records if record["gpu"] == records[0]["gpu"]] if records else []
-    drawn = points(own)
-    if not drawn:
-        return False
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
+def speed(records: list[dict]) -> str:
+    """Draw one row per kernel: a marker for each size that has a target, at Snap's rate divided by the baseline's."""
+    named = {record["benchmark"]: record for record in records}
+    rows = [row for row in ROWS if row is None or row[0] in named]
+    baselines: dict[str, tuple[str, str]] = {}
+    left, right, top, line = 190, 690, 76, 24
+    bottom = top + sum(12 if row is None else line for row in rows)
 
-    gpu = own[0]["gpu"]
-    bandwidth = max(record["copy_bytes_per_s"] for record in own)
-    peaks = next((found for word, found in PEAKS.items() if word in gpu), {})
-    figure, axes = pyplot.subplots(figsize=(9, 5.5), constrained_layout=True)
-    low, high = min(x for _, x, _ in drawn) / 4, max(max(x for _, x, _ in drawn) * 4, 1e3)
-    top = max([y for _, _, y in drawn] + list(peaks.values()))
-    axes.plot([low, top / bandwidth], [low * bandwidth, top], color="0.3", label=f"device copy {bandwidth / 1e12:.2f} TB/s")
+    def at(part: float) -> float:
+        return left + (right - left) * math.log(min(max(part, 0.8), 4.5) / 0.8) / math.log(4.5 / 0.8)
+
+    out = [_text(at(tick), bottom + 18, f"{tick:.0%}", anchor="middle", bold=tick == 1) for tick in (0.8, 1, 1.5, 2, 3, 4)]
+    out += [_line(at(tick), top, at(tick), bottom, "#212529" if tick == 1 else "#ced4da", 2 if tick == 1 else 1) for tick in (0.8, 1, 1.5, 2, 3, 4)]
+    y = top
+    for row in rows:
+        if row is None:
+            y += 12
+            continue
+        record, y = named[row[0]], y + line
+        entries = [entry for entry in record["sizes"] if entry["promised"]]
+        baseline = _family(_leaders(entries[0])[0])
+        look = baselines.setdefault(baseline, (COLORS[len(baselines)], SHAPES[len(baselines) % len(SHAPES)]))
+        parts = [entry["of_baseline"] for entry in entries]
+        best = max(entries, key=lambda entry: entry["contenders"][_leaders(entry)[1]]["rate_per_s"])
+        out += [_text(left - 10, y - 7, row[1], anchor="end"), _line(at(min(parts)), y - 12, at(max(parts)), y - 12, look[0], 2)]
+        out += [_marker(at(part), y - 12, *look) for part in parts]
+        span = f"{min(parts):.0%}" if f"{min(parts):.0%}" == f"{max(parts):.0%}" else f"{min(parts) * 100:.0f} to {max(parts):.0%}"
+        rate, unit = _rate(record, best, _leaders(best)[1]).split()
+        out.append(_text(right + 14, y - 7, f"{span}, {rate if float(rate) < 100 else round(float(rate))} {unit}"))
+    legend, x = [], left
+    for name, look in baselines.items():
+        legend += [_marker(x + 6, 47, *look), _text(x + 18, 52, name)]
+        x += 40 + 8 * len(name)
+    title = _text(12, 24, f"Snap's rate as a percentage of the baseline's, {records[0]['gpu']}; right of 100%, Snap is faster", 15, bold=True)
+    return _svg(900, bottom + 34, [title, _text(left - 10, 52, "baseline:", anchor="end"), *legend, *out])
+
+
+def _family(baseline: str | None) -> str:
+    """Group the baselines of one library: `torch.bmm` and `torch fused` are torch."""
+    return "torch" if baseline and baseline.startswith("torch") else baseline or "none"
+
+
+def roofline(records: list[dict]) -> str:
+    """Draw operations per second over operations per byte, under the limits of memory and arithmetic; the legend is outside."""
+    drawn, bandwidth = points(records), max(record["copy_bytes_per_s"] for record in records)
+    peaks = next((found for word, found in PEAKS.items() if word in records[0]["gpu"]), {})
+    left, right, top, bottom = 84, 650, 64, 500
+    low, high = math.log10(min(x for _, x, _ in drawn)) - 0.4, math.log10(max(max(x for _, x, _ in drawn), 1e3)) + 0.5
+    under, over = math.log10(min(y for _, _, y in drawn)) - 0.4, math.log10(max([y for _, _, y in drawn] + list(peaks.values()))) + 0.3
+
+    def place(x: float, y: float) -> tuple[float, float]:
+        return left + (right - left) * (math.log10(x) - low) / (high - low), bottom - (bottom - top) * (math.log10(y) - under) / (over - under)
+
+    out = [_text(12, 24, f"Rates of Snap's library under the limits of {records[0]['gpu']}", 15, bold=True)]
+    for power in range(math.ceil(low), math.floor(high) + 1):
+        x = place(10.0**power, 1.0)[0]
+        out += [_line(x, top, x, bottom, "#e9ecef"), _text(x, bottom + 18, f"{10.0**power:g}", anchor="middle")]
+    for power in range(math.ceil(under), math.floor(over) + 1):
+        y = place(1.0, 10.0**power)[1]
+        out += [_line(left, y, right, y, "#e9ecef"), _text(left - 8, y + 4, f"{10.0 ** (power - 12):g}", anchor="end")]
+    out += [_text((left + right) / 2, bottom + 40, "operations per byte", anchor="middle"), _text(left, top - 8, "operations per second, in trillions")]
+    start, end = 10.0**under / bandwidth, 10.0**over / bandwidth
+    out.append(_line(*place(max(start, 10.0**low), max(start, 10.0**low) * bandwidth), *place(end, end * bandwidth), "#495057", 2))
+    out.append(_text(*_moved(place(3.0, 3.0 * bandwidth), 12, 8), f"device copy, {bandwidth / 1e12:.2f} TB/s"))
     for word, peak in peaks.items():
-        axes.plot([peak / bandwidth, high], [peak, peak], linestyle="--", label=f"{word} {peak / 1e12:.0f} TFLOP/s (datasheet)")
-    for name in dict.fromkeys(text.split()[0] for text, _, _ in drawn):
-        mine = [(x, y) for text, x, y in drawn if text.split()[0] == name]
-        axes.scatter(*zip(*mine), s=36, zorder=3, label=name)
-    axes.set(xscale="log", yscale="log", xlabel="operations a byte", ylabel="operations a second", xlim=(low, high), title=f"Snap's library on {gpu}")
-    axes.grid(True, which="major", alpha=0.3)
-    axes.legend(fontsize=8, loc="lower right")
-    figure.savefig(path, dpi=120)
-    pyplot.close(figure)
-    return True
+        out += [_line(*place(peak / bandwidth, peak), right, place(1.0, peak)[1], "#495057", 1.5, dashed=True)]
+        out += [_text(*_moved(place(peak / bandwidth, peak), -8, 4), f"{word}, {peak / 1e12:.0f}", anchor="end")]
+    for k, name in enumerate(dict.fromkeys(text.split()[0] for text, _, _ in drawn)):
+        look = COLORS[k % len(COLORS)], SHAPES[k // len(COLORS) % len(SHAPES)]
+        out += [_marker(*place(x, y), *look) for text, x, y in drawn if text.split()[0] == name]
+        out += [_marker(right + 28, top + 10 + 22 * k, *look), _text(right + 42, top + 15 + 22 * k, name.replace("_", " "))]
+    return _svg(900, bottom + 60, out)
+
+
+def _moved(point: tuple[float, float], x: float, y: float) -> tuple[float, float]:
+    return point[0] + x, point[1] + y
+
+
+def _svg(width: float, height: float, parts: list[str]) -> str:
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}" font-family="sans-serif">'
+    return "\n".join([head, f'<rect width="{width:.0f}" height="{height:.0f}" fill="white"/>', *parts, "</svg>", ""])
+
+
+def _text(x: float, y: float, text: str, size: int = 13, *, anchor: str = "start", bold: bool = False) -> str:
+    weight = ' font-weight="bold"' * bold
+    return f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}" fill="#212529"{weight}>{escape(text)}</text>'
+
+
+def _line(x: float, y: float, to_x: float, to_y: float, color: str, width: float = 1, *, dashed: bool = False) -> str:
+    dashes = ' stroke-dasharray="6 4"' * dashed
+    return f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{to_x:.1f}" y2="{to_y:.1f}" stroke="{color}" stroke-width="{width:g}"{dashes}/>'
+
+
+def _marker(x: float, y: float, color: str, shape: str) -> str:
+    if shape == "circle":
+        return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5.5" fill="{color}" fill-opacity="0.85" stroke="white"/>'
+    corners = {"square": ((-5, -5), (5, -5), (5, 5), (-5, 5)), "diamond": ((0, -7), (7, 0), (0, 7), (-7, 0)), "triangle": ((0, -7), (6.5, 5), (-6.5, 5))}[shape]
+    return f'<polygon points="{" ".join(f"{x + right:.1f},{y + down:.1f}" for right, down in corners)}" fill="{color}" fill-opacity="0.85" stroke="white"/>'
 
 
 def main(words: list[str] | None = None) -> None:
@@ -267,9 +355,9 @@ def main(words: list[str] | None = None) -> None:
     arguments.add_argument("--to", type=Path, default=HERE, metavar="FOLDER")
     chosen = arguments.parse_args(words)
     records = results(chosen.results)
-    if not plot(records, chosen.to / PLOT):
-        print(f"{PLOT} was left as it is: there is nothing to draw, or matplotlib is not installed")
-    (chosen.to / PAGE).write_text(page(records, (chosen.to / PLOT).exists(), as_called(chosen.results)))
+    for name, text in charts(records).items():
+        (chosen.to / name).write_text(text)
+    (chosen.to / PAGE).write_text(page(records, as_called(chosen.results)))
 
 
 if __name__ == "__main__":

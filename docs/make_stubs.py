@@ -1,4 +1,4 @@
-"""Writes src/snap/__init__.pyi, which editors and type checkers read, and docs/words.md, from the tables of `snap.words`:
+"""Write src/snap/__init__.pyi, which editors and type checkers read, and docs/words.md, from the tables of `snap.words`:
 what an editor shows, what `help(word)` says and what the page says is one text.
 """
 
@@ -31,6 +31,11 @@ from typing_extensions import TypeVar
 from snap import lib as lib
 from snap import torch as torch
 from snap._compiler.ir.types import Privilege
+from snap._tune import search as _search
+from snap._tune.search import Trial as Trial
+from snap._tune.search import Tuned as Tuned
+from snap._tune.search import TuneError as TuneError
+from snap._tune.search import Tuner as Tuner
 from snap.api import SnapFunction as SnapFunction
 from snap.api import races as races
 from snap.diag.error import SnapError as SnapError
@@ -41,7 +46,7 @@ from snap.host.errors import LaunchError as LaunchError
 from snap.machine.errors import MachineError as MachineError
 from snap.machine.watching import Stopped as Stopped
 from snap.surface import LevelName, TypeName
-from snap.tune import search as _search
+from snap.targets import PTX as PTX
 from snap.typing_extensions import no_type_check
 
 _T = TypeVar("_T", default=Callable[[object], SnapFunction])
@@ -49,17 +54,16 @@ _T = TypeVar("_T", default=Callable[[object], SnapFunction])
 __version__: str
 
 
-class _Tune:  # the module, which answers calls as well
+class _Tune:  # a function, with the names that belong to it
     Trial = _search.Trial
     TuneError = _search.TuneError
     Tuned = _search.Tuned
     Tuner = _search.Tuner
-    tune = staticmethod(_search.tune)
 
     def __call__(self, kernel: object, candidates: object, *args: object, **options: Any) -> _search.Tuned:
         """snap.tune(kernel, candidates, *args, blocks=...)
 
-        The kernel with the constexpr values, of those given, that are fastest for these arguments.
+        Choose the constexpr values, of those given, that are fastest for these arguments.
         """
 
 
@@ -105,7 +109,7 @@ def decorator(name: str) -> str:
 
 
 def untyped(signature: str, first: str = "") -> str:
-    """A signature for type checkers: the same parameters, of any type."""
+    """Make a signature for type checkers: the same parameters, of any type."""
     function = ast.parse(f"def f{signature}: ...").body[0]
     assert isinstance(function, ast.FunctionDef)
     args = function.args
@@ -154,21 +158,20 @@ def stub() -> str:
 TITLE = """# Every word
 
 This page is printed from `src/snap/words.py` by `python docs/make_stubs.py`. `help(partition)` in Python and an editor that
-points at a word show the same text. [language.md](language.md) has the rules, [intrinsics.md](intrinsics.md) who executes
-which operation.
+points at a word show the same text. [language.md](language.md) has the rules, and [intrinsics.md](intrinsics.md) the group that
+executes each operation.
 
-A signature shows types and privileges as Snap writes them: `v: T @ thread[1]` is a value that may differ from thread to
-thread, `-> T @ thread[32]` one on which a warp agrees. `level[n]` stands for a privilege such as `thread[1]` or `warp`.
+A signature shows types and privileges as Snap writes them: `v: T @ thread[1]` is a value that may differ between
+threads, `-> T @ thread[32]` one that a warp agrees on. `level[n]` is any privilege, such as `thread[1]` or `warp`.
 
-`from snap import *` brings all of them but those that are Python's own names (PYTHONS), and the mathematical functions; inside a
-Snap function these need no import. Infinity is Python's `math.inf`, with `import math`.
+`from snap import *` imports all of them except Python's own names (PYTHONS) and the mathematical functions; inside a
+Snap function, those need no import. Infinity is Python's `math.inf`, with `import math`.
 
 ## Editors and type checkers
 
-A file with kernels opens in [pyright](https://github.com/microsoft/pyright) (and so in VS Code) without an error: bodies and
-annotations of Snap functions are Snap's affair, which `snap check FILE` looks at, and `snap check --json FILE` for an editor;
-what stands around them is checked as Python, with a kernel being a `SnapFunction`. For mypy one line in pyproject.toml says
-the same:
+A file with kernels opens in [pyright](https://github.com/microsoft/pyright) (and so in VS Code) without an error. `snap check FILE`
+checks the bodies and annotations of Snap functions; `snap check --json FILE` does so for an editor. The code around them
+is checked as Python, where a kernel is a `SnapFunction`. For mypy, add these lines to pyproject.toml:
 
 ```toml
 [tool.mypy]

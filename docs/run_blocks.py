@@ -1,9 +1,10 @@
-"""Runs the Python blocks of a Markdown file, in order and in one namespace, and compares what they print with the text
-blocks that follow them.
+"""Run the Python blocks of a Markdown file, in order and in one namespace, and give what they print.
 
-`python docs/run_blocks.py FILE...` rewrites those text blocks with the real output.  A block whose first line is `#
-name.py` is compiled under that
-name, so that diagnostics in the text read as they would for a file of a user's.
+Input:      a Markdown file.  A block whose first line is `# name.py` is compiled under that name, so its diagnostics
+            read as they would for a user's file
+Output:     each text block that follows a Python block, with what that block prints; `python docs/run_blocks.py
+            FILE...` rewrites the text blocks
+Invariant:  blocks in other languages (`cuda`, `py`) are not run
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def blocks_of(markdown: str) -> list[Block]:
 
 
 def execute(block: Block, filename: str, namespace: dict) -> str:
-    """Run one block; what it printed.  A `from __future__` import holds for the blocks after it, as in a notebook."""
+    """Run one block and return what it prints.  A `from __future__` import applies to later blocks, as in a notebook."""
     name = NAME.match(block.text)
     filename = name.group(1) if name else filename
     register_source(filename, block.text)
@@ -48,7 +49,7 @@ def execute(block: Block, filename: str, namespace: dict) -> str:
 
 
 def outputs(path: Path) -> list[tuple[Block, str]]:
-    """Each text block that follows a Python block, with what that Python block prints."""
+    """List each text block that follows a Python block, with what that Python block prints."""
     namespace: dict = {"__name__": "__docs__"}
     found = []
     printed = None

@@ -31,7 +31,7 @@ SOUND = {
     "machine/schedule/spoken.py": (2, "acquires of a launch, which its table holds"),
     "machine/schedule/races.py": (3, "copies in flight, kept by the entries that name them"),
     "machine/reference.py": (2, "programs, kept by the lanes under that key"),
-    "machine/source/statements.py": (5, "expressions of the function that is translated"),
+    "machine/source/control.py": (5, "expressions of the function that is translated"),
 }
 
 # The same of the other folders, by file; the library's arrays are held by the calls that are written down.
@@ -49,6 +49,7 @@ ELSEWHERE = {
     "_compiler/walk/cells.py": "arrays, kept by the accesses in the table",
     "prove/properties/draws.py": "accesses that the walk keeps",
     "_compiler/walk/evaluate.py": "arrays: each gets its life when it is made",
+    "_compiler/walk/state.py": "arrays: each has the life that it got",
     "prove/properties/hulls.py": "accesses and goals of the lists that are gone through",
     "prove/properties/needless.py": "arrays that the walk keeps, within one call",
     "prove/order/loops.py": "loops, kept in the table",
@@ -57,9 +58,9 @@ ELSEWHERE = {
     "prove/properties/touches.py": "arrays that the walk keeps",
     "_compiler/walk/values.py": "arrays that the walk keeps",
     "ptx/machine/launch.py": "arrays of the launch, kept in the table",
-    "host/alignment.py": "functions of the kernel, within one call",
-    "host/torchreads.py": "where a tensor lies in memory: the native part reads it there",
-    "tune/estimate.py": "nodes of the function that is looked at",
+    "host/arguments/alignment.py": "functions of the kernel, within one call",
+    "host/torch/torchreads.py": "where a tensor lies in memory: the native part reads it there",
+    "_tune/estimate.py": "nodes of the function that is looked at",
 }
 
 

@@ -35,15 +35,15 @@ NAMED = {
 STAGES = ("_compiler/ir", "_compiler/analysis", "_compiler/walk", "_compiler/check", "_compiler/sync", "_compiler/codegen", "machine", "prove", "cli")
 # A turn is what units of a group take, one at a time (`with turn():`).  How often a loop has gone round is a trip.
 TURNS = {
-    *("_compiler/ir/nodes.py", "_compiler/check/statements/stages.py", "_compiler/sync/pipelines/turns.py", "_compiler/sync/pipelines/lower.py", "machine/source/asynchronous.py", "machine/schedule/adversarial.py"),
-    *("machine/flight/mbarriers.py", "machine/source/program.py", "prove/order/turns.py", "prove/order/rings.py", "prove/order/phases.py"),
-    "prove/order/circles.py",
+    *("_compiler/ir/nodes.py", "_compiler/check/statements/stages.py", "_compiler/sync/pipelines/turns.py", "_compiler/sync/pipelines/lower.py", "machine/source/asynchronous.py", "machine/source/statements.py", "machine/schedule/adversarial.py"),
+    *("machine/flight/mbarriers.py", "machine/source/program.py", "prove/order/turns.py", "prove/order/mbarriers.py", "prove/order/events.py"),
+    *("prove/order/rules.py", "prove/order/goal.py", "prove/order/circles.py"),
 }
 
 # Attributes, parameters and variables that say which of a few something is: their types are `Word`s and other enumerations.
 CHOICES = {"kind", "by", "reason", "why", "outcome", "verb", "domain", "half", "engine", "extent", "family", "many", "scaled", "which", "order", "scope"}
 # PTX has its own words: those of instructions.
-TYPED = ("", "_compiler/ir", "_compiler/analysis", "_compiler/walk", "_compiler/check", "_compiler/sync", "_compiler/codegen", "machine", "_compiler/frontend", "host", "cli", "tune", "prove", "lib", "torch", "diag")
+TYPED = ("", "_compiler/ir", "_compiler/analysis", "_compiler/walk", "_compiler/check", "_compiler/sync", "_compiler/codegen", "machine", "_compiler/frontend", "host", "cli", "_tune", "prove", "lib", "torch", "diag")
 # Words of others, as they write them.
 THEIRS = {
     "decorators.py": {"kind"},  # `ccuda("global")`, a user's word

@@ -42,7 +42,7 @@ def by(which):
 def by_snap(deterministic):
     def call(q, k, v, grad, out, logs, *theirs):
         with torch.no_grad():
-            return Three(snap.lib.attention_gradients(grad, q, k, v, out, logs, causal=True, deterministic=deterministic))
+            return Three(snap.lib.attention_gradient(grad, q, k, v, out, logs, causal=True, deterministic=deterministic))
 
     return call
 

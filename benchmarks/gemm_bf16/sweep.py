@@ -103,7 +103,7 @@ def one_process(size, plan) -> str:
 def compile_for(size, plan) -> None:
     """The kernel of a plan: to be found later, without the compiler."""
     from snap._compiler.ir.types import BF16
-    from snap.host.compile import compile_cubin
+    from snap.host.compile.nvrtc import compile_cubin
 
     run = gemm_module().kernel_of(plan, BF16, BF16, size[3][0] == "t", size[3][1] == "t", size[2])
     compiled = run._specialised({})

@@ -7,7 +7,7 @@ Needs a GPU and torch; CuPy and Triton are measured where they are installed, in
 driver alone      the same foreign call with everything prepared beforehand: what a launch could cost at the least
 driver, by hand   what a caller of the driver who has tensors must do, and no check: ask each for its address and torch for its stream, pack, call
 
-Snap launches by its native part (src/snap/host/c/); `Python's path` is Snap without it (SNAP_NATIVE=0), in processes that take turns with the others.
+Snap launches by its native part (src/snap/host/plan/c/); `Python's path` is Snap without it (SNAP_NATIVE=0), in processes that take turns with the others.
 
 Repeated launches are timed in fresh processes, and medians over these are reported, of ratios too: where the code of a process lies differs from run to
 run, and with it what a launch costs.
@@ -95,7 +95,7 @@ def first_calls() -> dict[str, float]:
 
 def prepared(kernel, constexprs: dict, values: tuple):
     """The kernel as it lies on the GPU, and memory that is packed for these arguments: addresses stand for tensors."""
-    from snap.host.gpu import STREAM_AT
+    from snap.host.device.gpu import STREAM_AT
     from snap.host.launch import launcher
 
     found = launcher(kernel._specialised(constexprs))._kernels[0]
@@ -119,7 +119,7 @@ def driver_by_hand(kernel, constexprs: dict, values: tuple):
     """Written out, as one would by hand: no loop over the arguments."""
     import torch
 
-    from snap.host.gpu import STREAM_AT
+    from snap.host.device.gpu import STREAM_AT
 
     found, buffer, arguments = prepared(kernel, constexprs, values)
     names = {"launch": found.driver.launch, "pack": found.layout.pack.pack_into, "stream": torch._C._cuda_getCurrentRawStream, "buffer": buffer,
@@ -187,7 +187,7 @@ def warm() -> dict[str, float]:
     import torch
     from saxpy import saxpy
 
-    from snap.host import checked
+    from snap.host.plan import checked
 
     print(f"native part: {checked.reason() or 'yes'}", file=sys.stderr)
 

@@ -28,7 +28,7 @@ import numpy as np  # noqa: E402
 from report import surroundings, write  # noqa: E402
 
 from snap import ptx  # noqa: E402
-from snap.host.compile import compile_ptx  # noqa: E402
+from snap.host.compile.nvrtc import compile_ptx  # noqa: E402
 
 TARGET = 20e6
 N = 256

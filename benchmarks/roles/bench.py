@@ -22,7 +22,7 @@ sys.path[:0] = [str(ROOT / "src"), str(Path(__file__).resolve().parents[1])]
 from report import surroundings  # noqa: E402
 
 from snap import *  # noqa: E402, F403
-from snap._compiler.sync.pipelines import producer_consumer as handing  # noqa: E402
+from snap._compiler.sync.pipelines import producer_consumer  # noqa: E402
 
 DEPTHS = (2, 3, 4)
 ROUNDS, WARM = 30, 5
@@ -91,12 +91,12 @@ def columns_of(depth: int):
 @contextmanager
 def waiting():
     """Kernels made in here wait for their copies at each fill."""
-    rule = handing._set_arrivals
-    handing._set_arrivals = lambda channel: None
+    rule = producer_consumer._set_arrivals
+    producer_consumer._set_arrivals = lambda channel: None
     try:
         yield
     finally:
-        handing._set_arrivals = rule
+        producer_consumer._set_arrivals = rule
 
 
 def both(make, depth: int) -> dict:

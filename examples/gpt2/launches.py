@@ -21,7 +21,7 @@ from data import Text, text
 from model import Config, Model
 from train import Training
 
-from snap.host.gpu import GpuKernel
+from snap.host.device.gpu import GpuKernel
 
 COPIES = {
     "HtoD": "tokens and targets, which the host draws",

@@ -190,7 +190,7 @@ class Model(torch.nn.Module):
         d_qkv = torch.empty_like(kept.qkv)
         shape = (batch, length, self.config.heads, self.config.size)
         back, seen = (x.view(shape).transpose(1, 2) for x in (d_seen, kept.seen))
-        lib.attention_gradients(
+        lib.attention_gradient(
             back,
             *self._heads(kept.qkv, batch, length),
             seen,

@@ -8,6 +8,7 @@ from snap.diag.error import SnapError
 from snap.diag.error import SnapWarning as SnapWarning
 from snap.diag.source import register_source as register_source
 from snap.surface import EXPORTED, MATHEMATICS, WORDS
+from snap.targets import PTX as PTX
 
 __version__ = "0.1.0"
 
@@ -15,25 +16,26 @@ globals().update(WORDS)
 
 __all__ = ["SnapError", "ccuda", "device", "inline", "kernel", "requires", *EXPORTED]
 
-_MODULES = ("lib", "torch", "tune")
-_ERRORS = ("GpuError", "LaunchError", "MachineError", "Stopped")
+_MODULES = ("lib", "torch")
+_LATER = {  # where `import snap` does not look yet
+    **dict.fromkeys(("GpuError", "LaunchError"), "snap.host.errors"),
+    "MachineError": "snap.machine.errors",
+    "Stopped": "snap.machine.watching",
+    **dict.fromkeys(("Trial", "TuneError", "Tuned", "Tuner", "tune"), "snap._tune.search"),
+}
 
 
 def __getattr__(name: str) -> object:
+    from importlib import import_module
+
     if name in _MODULES:
-        import importlib
-
-        return importlib.import_module(f"snap.{name}")
-    if name in _ERRORS:
-        from snap.host.errors import GpuError, LaunchError
-        from snap.machine.errors import MachineError
-        from snap.machine.watching import Stopped
-
-        return {each.__name__: each for each in (GpuError, LaunchError, MachineError, Stopped)}[name]
+        return import_module(f"snap.{name}")
+    if name in _LATER:
+        return getattr(import_module(_LATER[name]), name)
     if name in MATHEMATICS:
         return MATHEMATICS[name]
     raise AttributeError(f"module 'snap' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES, *_ERRORS, *MATHEMATICS})
+    return sorted({*globals(), *_MODULES, *_LATER, *MATHEMATICS})

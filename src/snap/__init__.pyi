@@ -11,6 +11,11 @@ from typing_extensions import TypeVar
 from snap import lib as lib
 from snap import torch as torch
 from snap._compiler.ir.types import Privilege
+from snap._tune import search as _search
+from snap._tune.search import Trial as Trial
+from snap._tune.search import Tuned as Tuned
+from snap._tune.search import TuneError as TuneError
+from snap._tune.search import Tuner as Tuner
 from snap.api import SnapFunction as SnapFunction
 from snap.api import races as races
 from snap.diag.error import SnapError as SnapError
@@ -21,7 +26,7 @@ from snap.host.errors import LaunchError as LaunchError
 from snap.machine.errors import MachineError as MachineError
 from snap.machine.watching import Stopped as Stopped
 from snap.surface import LevelName, TypeName
-from snap.tune import search as _search
+from snap.targets import PTX as PTX
 from snap.typing_extensions import no_type_check
 
 _T = TypeVar("_T", default=Callable[[object], SnapFunction])
@@ -29,17 +34,16 @@ _T = TypeVar("_T", default=Callable[[object], SnapFunction])
 __version__: str
 
 
-class _Tune:  # the module, which answers calls as well
+class _Tune:  # a function, with the names that belong to it
     Trial = _search.Trial
     TuneError = _search.TuneError
     Tuned = _search.Tuned
     Tuner = _search.Tuner
-    tune = staticmethod(_search.tune)
 
     def __call__(self, kernel: object, candidates: object, *args: object, **options: Any) -> _search.Tuned:
         """snap.tune(kernel, candidates, *args, blocks=...)
 
-        The kernel with the constexpr values, of those given, that are fastest for these arguments.
+        Choose the constexpr values, of those given, that are fastest for these arguments.
         """
 
 
@@ -199,19 +203,19 @@ def check(function: object, *privileges: LevelName | Privilege, kind: str = "glo
     """
 
 grid: LevelName
-"""All blocks of a launch. `grid[1]` is what the body of a kernel runs at: everything is decided once for all."""
+"""All blocks of a launch. The body of a kernel runs at `grid[1]`: each decision is one for all threads."""
 
 cluster: LevelName
-"""Blocks that run at the same time, side by side, and reach each other's shared memory (sm_90)."""
+"""Blocks that run at the same time and can access each other's shared memory (sm_90)."""
 
 block: LevelName
 """Threads that run on one SM and have shared memory of their own: CUDA's block."""
 
 thread: LevelName
-"""One thread. `thread[n]` is n of them that act together, the first of which has a multiple of n as number."""
+"""One thread. `thread[n]` is n threads that act together; the number of the first is a multiple of n."""
 
 warp: LevelName
-"""32 threads that run in step. `warp` is `thread[32]`, `warp[k]` is `thread[32 * k]`."""
+"""32 threads that execute collectives together. `warp` is `thread[32]`, `warp[k]` is `thread[32 * k]`."""
 
 warpgroup: LevelName
 """Four warps, which execute `wgmma` together. `warpgroup` is `thread[128]`."""
@@ -327,8 +331,8 @@ double4: TypeName
 def group(level: Any) -> Any:
     """group(level: level[n])
 
-    `with group(thread[32]):` the body is run by every group of 32 threads for itself. Inside, higher levels
-    are gone.
+    `with group(thread[32]):` every group of 32 threads runs the body for itself. Inside, higher levels are
+    gone.
     """
 
 def split(level: Any, *sizes: Any) -> Any:
@@ -345,10 +349,9 @@ def partition(memory: Any, *, p: Any, f: Any=..., offset: Any=..., view: Any=...
 
     `with partition(y, p=thread[1], offset=i) as mine:` hands each unit of p its part: `mine[k]` is `y[i +
     k]`. `f=lambda k: ...` is the index in general, `view=views.chunks(4)` one that hands every element to one
-    unit; without any, indices stay as they are. Memory is written at `thread[1]` only, so it is handed down
-    to there. While the scope is open `y` is out of reach; when it ends, what was written is there for all,
-    and the barrier that this takes is inferred. `disjoint=True` promises that no two units touch the same
-    element.
+    unit; without any, indices do not change. Memory is written only at `thread[1]`, so hand it down to there.
+    While the scope is open, you cannot name `y`; when it ends, all units see what was written, and the
+    compiler infers the barrier for that. `disjoint=True` promises that no two units touch the same element.
     """
 
 def claim(memory: Any, *, p: Any) -> Any:
@@ -361,46 +364,47 @@ def claim(memory: Any, *, p: Any) -> Any:
 def each(level: Any, *memory: Any, disjoint: Any=..., shape: Any=...) -> Any:
     """each(level: level[n], *memory: ptr, disjoint: ptr = ..., shape: (int, ...) = ...) -> int @ level[n]
 
-    `with each(thread, y) as i:` every thread runs the body, with its index i; `y`, which it writes, is handed
-    to it under its own name. `shape=(A, B)` gives `as (i, j)`, the last the fastest, and skips units beyond
-    `A * B`; `shape=(..., B)` does not, nor does `each(block, shape=...)`, which is the grid's own shape, as
-    `k[m, n]` launched it.
+    `with each(thread, y) as i:` every thread runs the body, with its index i; it receives `y`, which it
+    writes, under its own name. `shape=(A, B)` gives `as (i, j)`, with the last changing fastest, and skips
+    units beyond `A * B`; `shape=(..., B)` does not, nor does `each(block, shape=...)`, which is the grid's
+    own shape, as `k[m, n]` launched it.
     """
 
 def one(level: Any, *memory: Any) -> Any:
     """one(level: level[n], *memory: ptr)
 
-    `with one(thread, cell):` the first thread alone, with `cell` handed to it: one thread writes a result.
+    `with one(thread, cell):` the first thread alone runs the body, and receives `cell`: one thread writes a
+    result.
     """
 
 def roles(*threads: Any, registers: Any=...) -> Any:
     """roles(*threads: constexpr(int), registers: (constexpr(int), ...) = ...) -> role
 
-    `compute, load = roles(256, 128)`: warp specialisation. Of the block's threads the first 256 are
-    `compute`, the next 128 `load`; `with load(a):` is what they do, with memory that they write.
-    `registers=(232, 40)` shares the registers out (setmaxnreg, sm_90).
+    `compute, load = roles(256, 128)`: warp specialization. The first 256 threads of the block are `compute`,
+    the next 128 `load`; `with load(a):` is their code, with the memory that they write. `registers=(232, 40)`
+    divides the registers (setmaxnreg, sm_90).
     """
 
 def strided(level: Any, *, shape: Any) -> Any:
     """strided(level: level[n], *, shape: (int, ...)) -> int @ level[n]
 
     `for m, n in strided(block, shape=(A, B)):` the loop of a persistent kernel: this block's number, then
-    steps of the number of blocks, taken apart by the shape.
+    steps of the number of blocks, split by the shape.
     """
 
 def ids(*level: Any, shape: Any=...) -> Any:
     """ids(*level: level[n], shape: (int, ...) = ...) -> int @ level[n]
 
-    `y, x = ids(thread, shape=(16, 16))`: the number of this thread, taken apart by the shape, the last the
-    fastest. `ids(block, shape=...)`: by the shape of the grid, as it was launched. `t, w = ids(thread,
-    warp)`: the numbers of this thread and of its warp.
+    `y, x = ids(thread, shape=(16, 16))`: the number of this thread, split by the shape, with the last
+    changing fastest. `ids(block, shape=...)`: by the shape of the grid, as it was launched. `t, w =
+    ids(thread, warp)`: the numbers of this thread and of its warp.
     """
 
 def registers(*each: Any) -> Any:
     """registers(*each: type | T @ thread[1]) -> T @ thread[1]
 
-    `x, y, sum = registers(float[4], float[8], 0.0)`: variables of each thread, local arrays, zero at first,
-    or with a first value; the same as `x: float[4] @ thread[1]`, ..., `sum: float @ thread[1] = 0.0`.
+    `x, y, sum = registers(float[4], float[8], 0.0)`: variables of each thread: local arrays, initially zero,
+    or an initial value; the same as `x: float[4] @ thread[1]`, ..., `sum: float @ thread[1] = 0.0`.
     """
 
 def stage(slots: Any, fill: Any=...) -> Any:
@@ -419,8 +423,8 @@ def turn() -> Any:
 def trust(why: Any) -> Any:
     """trust(why: str)
 
-    `with trust("no two elements of `at` are equal"):` what `k.prove()` does not show inside, it takes for
-    granted, and lists with the reason. The program is the same without it.
+    `with trust("no two elements of `at` are equal"):` `k.prove()` assumes what it cannot show inside, and
+    lists it with the reason. The program is the same without it.
     """
 
 def tile(memory: Any, start: Any, shape: Any) -> Any:
@@ -432,30 +436,30 @@ def tile(memory: Any, start: Any, shape: Any) -> Any:
 def id() -> Any:
     """id() -> int @ target
 
-    `i: int @ thread[1] = id()`: the number of the target's unit in the current group. At the grid: of the
-    thread in the grid; in `group(block[1])`: in its block. Outside of Snap functions `id` is Python's.
+    `i: int @ thread[1] = id()`: the number of the target's unit in the current group. At the grid, of the
+    thread in the grid; in `group(block[1])`, in its block. Outside Snap functions, `id` is Python's.
     """
 
 def count(p: Any, axis: Any=...) -> Any:
     """count(p: level[n], axis: constexpr(int) = ...) -> int
 
     `count(thread[1])`: how many units of p the current group has. In code of the grid, `count(block[1])` is
-    how many blocks were launched, and `count(block, 1)` the extent 1 of the grid that `k[m, n]` launched.
+    the number of launched blocks, and `count(block, 1)` extent 1 of the grid that `k[m, n]` launched.
     """
 
 def range(start: Any, stop: Any, step: Any=1, *, shape: Any=...) -> Any:
     """range(start: int, stop: int, step: int = 1, *, shape: (int, ...) = ...)
 
     `for i in range(n):`, `range(start, stop)`, `range(start, stop, step)`: the bounds are evaluated once; `i`
-    is an `int`, or an `i64` where a bound is one. `for i, j in range(shape=(m, n)):` is a loop in a loop.
-    Outside of Snap functions `range` is Python's.
+    is an `int`, or an `i64` if a bound is one. `for i, j in range(shape=(m, n)):` is a loop in a loop.
+    Outside Snap functions, `range` is Python's.
     """
 
 def print(*values: Any) -> Any:
     """print(*values)
 
     `print("x =", x)` prints a line for each group of the code's privilege, with its position, on a GPU and on
-    the CPU machine. Outside of Snap functions `print` is Python's.
+    the CPU machine. Outside Snap functions, `print` is Python's.
     """
 
 def divmod(a: Any, b: Any) -> Any:
@@ -468,7 +472,7 @@ def divmod(a: Any, b: Any) -> Any:
 def unroll(loop: Any, n: Any=...) -> Any:
     """unroll(loop: range, n: constexpr(int) = ...) -> range
 
-    `for i in unroll(range(4)):` the loop is written out; `unroll(range(n), 4)` by fours.
+    `for i in unroll(range(4)):` unrolls the loop; `unroll(range(n), 4)` unrolls it by 4.
     """
 
 def async_copy(to: Any, source: Any, *, valid: Any=True, elements: Any=..., at: Any=..., type: Any=..., l2: Any=...) -> Any:
@@ -476,11 +480,11 @@ def async_copy(to: Any, source: Any, *, valid: Any=True, elements: Any=..., at: 
     str = ..., l2: str = ...)
 
     An asynchronous copy. `async_copy(mine[i], x[j])` copies one element from global to shared memory
-    (cp.async); where `valid=j < n` does not hold it becomes zero, and `x[j]` is not read; of a vector
-    `x.view(float4)[j]`, `elements=n - 4 * j` reads that many elements of x, the first ones, and the rest
-    become zero. With `at=(i, j)`, TMA copies a whole box: `async_copy(tile, a, at=(i, j))` loads,
-    `async_copy(a, tile, at=(i, j))` stores; `type="tf32"` rounds f32 to tf32 as it is loaded.
-    `l2="evict_first"` is for the L2 cache. Who uses the memory finds the copy finished: waits are inferred.
+    (cp.async). If `valid=j < n` does not hold, it becomes zero, and `x[j]` is not read. For a vector
+    `x.view(float4)[j]`, `elements=n - 4 * j` reads that many first elements of x, and the rest become zero.
+    With `at=(i, j)`, TMA copies a whole box: `async_copy(tile, a, at=(i, j))` loads, `async_copy(a, tile,
+    at=(i, j))` stores; `type="tf32"` rounds f32 to tf32 as it is loaded. `l2="evict_first"` is for the L2
+    cache. Every use of the memory finds the copy complete: waits are inferred.
     """
 
 def async_reduce(to: Any, tile: Any, *, at: Any, op: Any='add', l2: Any=...) -> Any:
@@ -494,10 +498,10 @@ def wgmma(acc: Any, a: Any, b: Any, *, zero: Any=False, type: Any=..., columns: 
     """wgmma(acc: float[n // 2] @ thread[1], a: shared, b: shared, *, zero: bool = False, type: str = ...,
     columns: int = ...)
 
-    `acc += a @ b.T` by the tensor cores, asynchronous: a warpgroup multiplies tiles of shared memory
-    (sm_90a). Where `zero` holds, `acc` starts from zero. `type="e4m3"` or `"e5m2"` says what u8 is,
-    `type=("e5m2", "e4m3")` what it is in a and in b. `columns=64`: the first 64 of the n of `b`, into those
-    of `acc`.
+    `acc += a @ b.T` on the tensor cores, asynchronous: a warpgroup multiplies tiles of shared memory
+    (sm_90a). If `zero` holds, `acc` starts from zero. `type="e4m3"` or `"e5m2"` is the format of u8,
+    `type=("e5m2", "e4m3")` that of a and of b. `columns=64`: the first 64 of the n of `b`, into those of
+    `acc`.
     """
 
 def store_acc(tile: Any, acc: Any, *, first: Any=0) -> Any:
@@ -509,14 +513,13 @@ def store_acc(tile: Any, acc: Any, *, first: Any=0) -> Any:
 def acc_row(j: Any, who: Any) -> Any:
     """acc_row(j: int, who: warp | warpgroup) -> int @ thread[1]
 
-    The row in which element `j` of this thread's accumulator lies: of `mma` with `warp`, of `wgmma` with
-    `warpgroup`.
+    The row of element `j` of this thread's accumulator: of `mma` with `warp`, of `wgmma` with `warpgroup`.
     """
 
 def acc_column(j: Any, who: Any) -> Any:
     """acc_column(j: int, who: warp | warpgroup) -> int @ thread[1]
 
-    The column in which element `j` of this thread's accumulator lies.
+    The column of element `j` of this thread's accumulator.
     """
 
 def ptr(type: Any, shape: Any=...) -> Any:
@@ -542,8 +545,8 @@ def shared(type: Any, *, upto: Any=..., swizzle: Any=..., across: Any=..., copie
     """shared(type: type, *, upto: constexpr(int) = ..., swizzle: constexpr(int) = ..., across: level = ...,
     copies: level = ..., every: constexpr(int) = ...)
 
-    `s: shared(float[16, 16])`: memory of the block, declared where the code is the block's. `shared(float[n],
-    upto=4096)`: the launch decides the first extent, by the kernel's parameters. `swizzle=32, 64, 128`
+    `s: shared(float[16, 16])`: memory of the block, declared in code of the block. `shared(float[n],
+    upto=4096)`: the launch computes the first extent from the kernel's parameters. `swizzle=32, 64, 128`
     spreads columns over the banks; `across=block` and `copies=block` are memory of a cluster,
     `copies=block[2]` and `copies=block, every=2` of rows and columns of its blocks.
     """
@@ -558,8 +561,8 @@ def pipeline(shared: Any, slots: Any, *, lag: Any=...) -> Any:
 def constexpr(type: Any) -> Any:
     """constexpr(type: type)
 
-    `TILE: constexpr(int)`: a parameter that is known when the kernel is compiled, once for each value; or a
-    local constant.
+    `TILE: constexpr(int)`: a parameter that is known at compile time; the kernel is compiled once for each
+    value; or a local constant.
     """
 
 def rsqrt(x: Any) -> Any:
@@ -829,7 +832,7 @@ def max(x: Any, y: Any, *more: Any) -> Any:
 def ffs(x: Any) -> Any:
     """ffs(x: T) -> int
 
-    The number of the lowest bit that is 1, counted from 1; 0 where there is none.
+    The number of the lowest bit that is 1, counted from 1; 0 if there is none.
     """
 
 def popc(x: Any) -> Any:
@@ -906,8 +909,8 @@ class _intrinsic:
 
         The value of lane `lane`; of the whole group where the lane is uniform. Executed by `thread[32]`
         together, or by an aligned part of it (`thread[8]`, ...). Over 32 lanes or those of the part, or over
-        `width=2, 4, 8, 16` of them. A lane whose source lies outside keeps its own value. In a part no lane
-        of another one is reached: of `mask`, only what is below the part's size counts.
+        `width=2, 4, 8, 16` of them. A lane whose source lies outside keeps its own value. A part reaches no
+        lane of another part: only the bits of `mask` below the part's size count.
         """
     @staticmethod
     def shfl_up(v: Any, delta: Any, width: Any=32) -> Any:
@@ -915,8 +918,8 @@ class _intrinsic:
 
         The value `delta` lanes below. Executed by `thread[32]` together, or by an aligned part of it
         (`thread[8]`, ...). Over 32 lanes or those of the part, or over `width=2, 4, 8, 16` of them. A lane
-        whose source lies outside keeps its own value. In a part no lane of another one is reached: of `mask`,
-        only what is below the part's size counts.
+        whose source lies outside keeps its own value. A part reaches no lane of another part: only the bits
+        of `mask` below the part's size count.
         """
     @staticmethod
     def shfl_down(v: Any, delta: Any, width: Any=32) -> Any:
@@ -924,8 +927,8 @@ class _intrinsic:
 
         The value `delta` lanes above. Executed by `thread[32]` together, or by an aligned part of it
         (`thread[8]`, ...). Over 32 lanes or those of the part, or over `width=2, 4, 8, 16` of them. A lane
-        whose source lies outside keeps its own value. In a part no lane of another one is reached: of `mask`,
-        only what is below the part's size counts.
+        whose source lies outside keeps its own value. A part reaches no lane of another part: only the bits
+        of `mask` below the part's size count.
         """
     @staticmethod
     def shfl_xor(v: Any, mask: Any, width: Any=32) -> Any:
@@ -933,8 +936,8 @@ class _intrinsic:
 
         The value of the lane whose number differs by `mask`. Executed by `thread[32]` together, or by an
         aligned part of it (`thread[8]`, ...). Over 32 lanes or those of the part, or over `width=2, 4, 8, 16`
-        of them. A lane whose source lies outside keeps its own value. In a part no lane of another one is
-        reached: of `mask`, only what is below the part's size counts.
+        of them. A lane whose source lies outside keeps its own value. A part reaches no lane of another part:
+        only the bits of `mask` below the part's size count.
         """
     @staticmethod
     def any(condition: Any) -> Any:
@@ -1169,17 +1172,16 @@ class _intrinsic:
 
         Tensor-core matrix multiply-accumulate: tf32, f16, bf16, f64, packed s8, u8, s4, u4, e4m3, e5m2.
         Executed by `thread[32]` together. `mma(A, B, C, out=D)`, or element by element `mma(a0, ..., b0, ...,
-        c0, ..., out=[d0, ...])`: D = A*B + C. Fragments lie in registers as PTX lays them out; how many a
-        lane gives, says which shape it is. f32 operands: m16n8k8 in tf32, with 4, 2 and 4 values a lane. f16
-        and bf16: m16n8k16, with 8, 4 and 4; f32 accumulators. f64: m8n8k4 (1, 1, 2), and on sm_90 m16n8k4 (2,
-        1, 4), m16n8k8 (4, 2, 4), m16n8k16 (8, 4, 4). Bytes are arrays of `i8` or `u8`, or words `u32` with
-        four of them, the first in the lowest bits, and `type="s8"`, `"u8"`, or `type=("s8", "u8")` of a and
-        b: m16n8k32, with 4, 2 and 4 words, or m16n8k16, with 2, 1 and 4; accumulators `int`, which wrap, or
-        end at their ends with `saturate=True`. `type="s4"`, `"u4"`: eight to a word, m16n8k64 or m16n8k32
-        likewise. `type="e4m3"`, `"e5m2"` (sm_89): m16n8k32 with f32 accumulators. What the hardware has: s4
-        and u4 are native on sm_80 to sm_89, and become two products of bytes from sm_90 on; e4m3 and e5m2 are
-        native on sm_89 and sm_120, and become products of f16 on sm_90, where `wgmma` has them, and on
-        sm_100.
+        c0, ..., out=[d0, ...])`: D = A*B + C. Fragments lie in registers as PTX lays them out; the number of
+        a lane's registers selects the shape. f32 operands: m16n8k8 in tf32, with 4, 2 and 4 values per lane.
+        f16 and bf16: m16n8k16, with 8, 4 and 4; f32 accumulators. f64: m8n8k4 (1, 1, 2), and on sm_90 m16n8k4
+        (2, 1, 4), m16n8k8 (4, 2, 4), m16n8k16 (8, 4, 4). Bytes are arrays of `i8` or `u8`, or words `u32`
+        with four of them, the first in the lowest bits, and `type="s8"`, `"u8"`, or `type=("s8", "u8")` of a
+        and b: m16n8k32, with 4, 2 and 4 words, or m16n8k16, with 2, 1 and 4; accumulators `int`, which wrap,
+        or saturate with `saturate=True`. `type="s4"`, `"u4"`: eight to a word, m16n8k64 or m16n8k32 likewise.
+        `type="e4m3"`, `"e5m2"` (sm_89): m16n8k32 with f32 accumulators. Native support: s4 and u4 are native
+        on sm_80 to sm_89, and become two multiplications of bytes from sm_90 on; e4m3 and e5m2 are native on
+        sm_89 and sm_120, and become multiplications of f16 on sm_90, where `wgmma` has them, and on sm_100.
         """
     @staticmethod
     def ldmatrix(frag: Any, row: Any, trans: Any=False) -> Any:
@@ -1195,7 +1197,7 @@ class _intrinsic:
 
         How many registers each thread of the warpgroup may have from here on (sm_90). Executed by
         `thread[128]` together. n is a constant, a multiple of 8 from 24 to 256. A warpgroup that needs few
-        registers gives its own to those that need many: together they ask for no more than the block has, and
+        registers gives some to those that need many: together they ask for no more than the block has, and
         none asks twice.
         """
     @staticmethod
@@ -1256,17 +1258,17 @@ class _intrinsic:
     def nanosleep(nanoseconds: Any) -> Any:
         """intrinsic.nanosleep(nanoseconds: int)
 
-        Each thread rests for about so long, up to 1,000,000 ns, before it goes on; it may be less, or twice
-        as long. In a loop that polls with `atomic.load` it leaves memory and issue slots to those that are
-        waited for. It orders no memory.
+        Each thread sleeps for about that time, up to 1,000,000 ns; it may be less, or twice as long. In a
+        loop that polls with `atomic.load` it leaves memory and issue slots to the threads that it waits for.
+        It orders no memory.
         """
     @staticmethod
     def prefetch(element: Any, array: Any=..., *, at: Any=..., level: Any='L2') -> Any:
         """intrinsic.prefetch(element: T, array: ptr = ..., *, at: (int, ...) = ..., level: str = "L2")
 
         Brings the line of an element of global memory into a cache: L1, L2, L2::evict_last, L2::evict_normal.
-        Nothing is read, so that the element may lie outside of its array. `intrinsic.prefetch(tile, a, at=(i,
-        j))`: TMA brings the box that `async_copy(tile, a, at=(i, j))` will load into the L2; the tile is not
+        Nothing is read, so the element may lie outside its array. `intrinsic.prefetch(tile, a, at=(i, j))`:
+        TMA brings the box that `async_copy(tile, a, at=(i, j))` will load into the L2; the tile is not
         touched.
         """
 
@@ -1353,25 +1355,24 @@ class _atomic:
         """atomic.inc(memory: ptr(T), index: int @ thread[1], value: T @ thread[1], order: str = "relaxed",
         scope: str = "gpu") -> T @ thread[1]
 
-        One more, or 0 where it is the value or above (of u32: CUDA's atomicInc). Atomic; the result is the
-        old value. Order: relaxed, acquire, release, acq_rel, seq_cst. Scope: block, cluster, gpu, system.
+        One more, or 0 if it is the value or above (u32: CUDA's atomicInc). Atomic; the result is the old
+        value. Order: relaxed, acquire, release, acq_rel, seq_cst. Scope: block, cluster, gpu, system.
         """
     @staticmethod
     def dec(memory: Any, index: Any, value: Any, order: Any='relaxed', scope: Any='gpu') -> Any:
         """atomic.dec(memory: ptr(T), index: int @ thread[1], value: T @ thread[1], order: str = "relaxed",
         scope: str = "gpu") -> T @ thread[1]
 
-        One less, or the value where it is 0 or above the value (of u32: CUDA's atomicDec). Atomic; the result
-        is the old value. Order: relaxed, acquire, release, acq_rel, seq_cst. Scope: block, cluster, gpu,
-        system.
+        One less, or the value if it is 0 or above the value (u32: CUDA's atomicDec). Atomic; the result is
+        the old value. Order: relaxed, acquire, release, acq_rel, seq_cst. Scope: block, cluster, gpu, system.
         """
     @staticmethod
     def cas(memory: Any, index: Any, expected: Any, new: Any, order: Any='relaxed', scope: Any='gpu') -> Any:
         """atomic.cas(memory: ptr(T), index: int @ thread[1], expected: T @ thread[1], new: T @ thread[1], order:
         str = "relaxed", scope: str = "gpu") -> T @ thread[1]
 
-        Where it is `expected`, it becomes `new`: compare and swap. Atomic; the result is the old value.
-        Order: relaxed, acquire, release, acq_rel, seq_cst. Scope: block, cluster, gpu, system.
+        If it is `expected`, it becomes `new`: compare and swap. Atomic; the result is the old value. Order:
+        relaxed, acquire, release, acq_rel, seq_cst. Scope: block, cluster, gpu, system.
         """
 
 atomic: _atomic
@@ -1456,22 +1457,22 @@ fast: _fast
 """The approximate forms of mathematical functions: `fast.exp(x)` is `__expf`."""
 
 class _unsafe:
-    """CUDA text that the compiler does not look into."""
+    """CUDA text that the compiler does not analyze."""
     @staticmethod
     def cuda(text: Any, *, type: Any=..., cpu: Any=..., **operands: Any) -> Any:
         """unsafe.cuda(text: str, *, type: type = ..., cpu: function = ..., **operands: T)
 
-        `unsafe.cuda("text with {x}", x=x, type=int)` inserts CUDA text. It stands directly in its function,
-        whose `@requires` says what the text needs; `cpu=f` is a Python function that stands for it on the CPU
+        `unsafe.cuda("text with {x}", x=x, type=int)` inserts CUDA text. It must be directly in its function,
+        whose `@requires` says what the text needs; `cpu=f` is a Python function that replaces it on the CPU
         machine.
         """
 
 unsafe: _unsafe
-"""CUDA text that the compiler does not look into."""
+"""CUDA text that the compiler does not analyze."""
 
 class _views:
-    """Views of an array, for `partition(x, p=u, view=...)`: what its elements are seen as before each unit gets
-    its part. `a >> b` shows what `a` shows as `b` does. No element is moved; an index is computed.
+    """Views of an array, for `partition(x, p=u, view=...)`: they arrange its elements before each unit gets its
+    part. `a >> b` applies `b` to what `a` shows. No element moves; an index is computed.
     """
     @staticmethod
     def chunks(k: Any) -> Any:
@@ -1515,7 +1516,7 @@ class _views:
     def upto(k: Any) -> Any:
         """views.upto(k: int @ p)
 
-        The first k of n; also how many there are of an array whose length the text does not tell.
+        The first k of n; it also gives the length of an array if the text does not.
         """
     @staticmethod
     def after(k: Any) -> Any:
@@ -1534,19 +1535,20 @@ class _views:
         """views.banded(g: int @ p)
 
         n rows of m elements as one row of n * m, in bands of g rows, each band down its first column, then
-        down the next: the order in which the tiles of a GEMM share what is in L2.
+        down the next: in this order the tiles of a GEMM share the L2.
         """
     @staticmethod
     def swizzled(k: Any) -> Any:
         """views.swizzled(k: int @ p)
 
-        Element j of row i is `[i, j ^ i % k]`: columns meet in no bank. k is a power of two, and divides m.
+        Element j of row i is `[i, j ^ i % k]`: the elements of a column are in different banks. k is a power
+        of two, and divides m.
         """
     @staticmethod
     def windows(k: Any, step: Any) -> Any:
         """views.windows(k: int @ p, step: int @ p)
 
-        Rows of k elements that begin `step` apart: `[u, i]` is element `u * step + i`. Where step is below k
+        Rows of k elements that begin `step` apart: `[u, i]` is element `u * step + i`. If step is below k,
         they overlap, and are only read.
         """
     @staticmethod
@@ -1554,17 +1556,16 @@ class _views:
         """views.split_at(k: int @ p)
 
         Two parts under two names, `as (left, right)`: the first k elements, and those that follow them. It
-        stands last.
+        must be last.
         """
     @staticmethod
     def zipped(x: Any, y: Any) -> Any:
         """views.zipped(x: ptr, y: ptr)
 
-        Two arrays that are handed out alike: `with partition(views.zipped(x, y), p=thread[1], view=V) as (a,
-        b):`.
+        Two arrays, handed out alike: `with partition(views.zipped(x, y), p=thread[1], view=V) as (a, b):`.
         """
 
 views: _views
-"""Views of an array, for `partition(x, p=u, view=...)`: what its elements are seen as before each unit gets its
-part. `a >> b` shows what `a` shows as `b` does. No element is moved; an index is computed.
+"""Views of an array, for `partition(x, p=u, view=...)`: they arrange its elements before each unit gets its
+part. `a >> b` applies `b` to what `a` shows. No element moves; an index is computed.
 """

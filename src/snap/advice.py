@@ -23,7 +23,7 @@ from snap.record import replace
 LOOPS = (ir.For, ir.While)
 
 
-def by_disjoint(typed: ir.Function, now: synced.AnyFunction) -> Iterator[Diagnostic]:
+def by_disjoint(typed: ir.Function, now: ir.AnyFunction) -> Iterator[Diagnostic]:
     """SNAP031: a barrier in a loop that stands between parts of which nobody has said that they are apart."""
     from snap._compiler.sync import synchronize
 
@@ -42,7 +42,7 @@ def by_disjoint(typed: ir.Function, now: synced.AnyFunction) -> Iterator[Diagnos
             yield _of_disjoint(part, point)
 
 
-def by_proof(typed: ir.Function, now: synced.AnyFunction, apart: frozenset[tuple[Span, Span]]) -> Iterator[Diagnostic]:
+def by_proof(typed: ir.Function, now: ir.AnyFunction, apart: frozenset[tuple[Span, Span]]) -> Iterator[Diagnostic]:
     """SNAP032: a barrier between accesses of which a proof has shown that nobody meets there."""
     from snap._compiler.ir.points import points
     from snap._compiler.sync import synchronize
@@ -129,7 +129,7 @@ def _labels(*said: tuple[Span, str]) -> tuple[Label, ...]:
     return tuple(Label(span, text) for span, text in found.items())
 
 
-def warnings(typed: ir.Function, now: synced.AnyFunction, apart: frozenset[tuple[Span, Span]]) -> Iterable[Diagnostic]:
+def warnings(typed: ir.Function, now: ir.AnyFunction, apart: frozenset[tuple[Span, Span]]) -> Iterable[Diagnostic]:
     """All of them; what a proof decides is asked of nobody else."""
     proved = list(by_proof(typed, now, apart))
     shown = {(one.span, *(label.span for label in one.secondary)) for one in proved}

@@ -6,18 +6,21 @@ The pipeline is `Compiled`: one attribute a stage, each computed when first aske
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from snap._compiler.frontend.definition import Definition, identity
-from snap._compiler.ir.depth import deep
 from snap._compiler.ir.synced import SyncPoint
-from snap._compiler.ir.types import Privilege
 from snap.byname import ByName
 from snap.compiled import Compiled
 from snap.diag.error import SnapError, SnapWarning
+from snap.diag.renamed import renamed
+from snap.helptext import HelpText
+from snap.record import replace
+from snap.targets import PTX
 
 if TYPE_CHECKING:
+    from snap.machine.errors import Race
     from snap.prove.verdict import Proof
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -36,7 +39,7 @@ def _told(method: Method) -> Method:
     return cast(Method, told)
 
 
-_WRAPPED = tuple(name for name in functools.WRAPPER_ASSIGNMENTS if name != "__doc__")  # which is `_Help`'s
+_WRAPPED = tuple(name for name in functools.WRAPPER_ASSIGNMENTS if name != "__doc__")  # which is `HelpText`'s
 
 
 class SnapFunction(ByName):
@@ -182,9 +185,9 @@ class SnapFunction(ByName):
 
     def _graph(self, **constexprs: object):
         """What `snap explain --graph` draws: the program before roles are taken apart, and its dependences."""
-        from snap._compiler.sync import graph
+        from snap._compiler.sync import dependence_graph
 
-        return graph(self._the_one(constexprs).typed)
+        return dependence_graph(self._the_one(constexprs).typed)
 
     @_told
     def cuda(self, **constexprs: object) -> str:
@@ -193,7 +196,7 @@ class SnapFunction(ByName):
         return self._the_one(constexprs).module.text
 
     def _text_for(self, arch: str, constexprs: dict[str, object]) -> str:
-        from snap.host.compile import check_module
+        from snap.host.compile.nvrtc import check_module
 
         self._kernel_only("are compiled")
         module = self._the_one(constexprs).module
@@ -203,7 +206,7 @@ class SnapFunction(ByName):
     @_told
     def ptx(self, arch: str = "sm_90a", **constexprs: object) -> str:
         """NVRTC's PTX for an architecture; no GPU is needed."""
-        from snap.host.compile import compile_ptx
+        from snap.host.compile.nvrtc import compile_ptx
 
         text, compiled = self._text_for(arch, constexprs), self._the_one(constexprs)
         return compile_ptx(text, arch, unsafe=compiled.typed.uses_unsafe, lined=compiled.lined)
@@ -211,7 +214,7 @@ class SnapFunction(ByName):
     @_told
     def cubin(self, arch: str = "sm_90a", **constexprs: object) -> bytes:
         """The machine code for an architecture; no GPU is needed."""
-        from snap.host.compile import compile_cubin
+        from snap.host.compile.nvrtc import compile_cubin
 
         text, compiled = self._text_for(arch, constexprs), self._the_one(constexprs)
         return compile_cubin(text, arch, unsafe=compiled.typed.uses_unsafe, lined=compiled.lined)
@@ -219,7 +222,7 @@ class SnapFunction(ByName):
     @_told
     def resources(self, arch: str = "sm_90a", **constexprs: object):
         """Registers, spills and shared memory of the machine code for an architecture."""
-        from snap.host.compile import resources
+        from snap.host.compile.nvrtc import resources
 
         text = self._text_for(arch, constexprs)
         compiled = self._the_one(constexprs)
@@ -250,11 +253,33 @@ class SnapFunction(ByName):
             return prove_function(self._the_one(constexprs).typed, progress, seconds)
         return prove(self._the_one(constexprs).task, properties, progress, seconds)
 
+    def races(
+        self,
+        *args: object,
+        blocks: int | tuple[int, ...] | None = None,
+        seeds: object = 8,
+        seconds: float | None = None,
+        progress: bool | None = None,
+        **keywords: object,
+    ) -> list[Race]:
+        """List data races that runs of the synchronized kernel show, on copies of the arrays.
+
+        blocks: as of a launch; left out, those of the decorator.  seeds: how many orders, or which.  seconds: when to
+        stop; the races seen until then are returned, with a warning.  progress: whether a line on standard error says
+        how far it is; None where that is a terminal.  Ctrl-C raises `snap.Stopped`, whose `found` has the races so far.
+        """
+        from snap.host.launch import races
+
+        self._kernel_only("are searched for races")
+        compiled, rest = self._split(args, keywords)
+        count = self._blocks(args, keywords) if blocks is None else blocks
+        return races(compiled, rest, count, seeds, seconds, progress)
+
     # -- launching
 
     @_told
-    def split_arguments(self, args: tuple, keywords: dict[str, object]) -> tuple[Compiled, list]:
-        """Take the constexpr parameters out of the arguments: the specialisation, and what is left for it."""
+    def _split(self, args: tuple, keywords: dict[str, object]) -> tuple[Compiled, list]:
+        """Take the constexpr parameters out of the arguments: the specialization, and what is left for it."""
         params = [p.name for p in self.definition.tree.params if p.name not in self.bound]
         if len(args) > len(params):
             raise TypeError(f"`{self.definition.tree.name}` takes {len(params)} arguments, not {len(args)}")
@@ -284,33 +309,41 @@ class SnapFunction(ByName):
         self,
         *args: object,
         blocks: int | tuple[int, ...],
-        target: str = "auto",
+        target: str | PTX = "auto",
         stream: object = None,
         seed: int | None = None,
         seconds: float | None = None,
-        checks: Sequence[str] = (),
-        memory: str | None = None,
-        mode: str | None = None,
-        limit: int | None = None,
         **keywords: object,
     ) -> None:
-        """Runs the kernel; `k[blocks](*args)` is short for `k.launch(*args, blocks=blocks)`.
+        """Run the kernel; `k[blocks](*args)` is short for `k.launch(*args, blocks=blocks)`.
 
-        blocks: a number, or the shape of the grid.  target: where, "cpu", "gpu", "ptx" (what NVRTC makes of it, without
-        a GPU) or, by the arrays, "auto".  stream: of a GPU.  seed: a schedule of the CPU or the PTX machine.
-        seconds: how long they may take.  checks: what else target="ptx" looks for: "races", "uninitialised"
-        (shared memory), "nc" (memory that is written, read past coherence); its memory: "flat" or "caches"; its mode:
-        "independent" threads or the "stack" of a warp; its limit: instructions of threads.
+        blocks: a number, or the shape of the grid.  target: "cpu", "gpu", "ptx" (what NVRTC makes of it, without
+        a GPU; with options, `snap.PTX(checks="races")`), or "auto", which goes by the arrays.  stream: of a GPU.  seed:
+        a schedule of the CPU or the PTX machine.  seconds: the time that these may take.
         """
         from snap.host.launch import launch
 
         self._kernel_only("are launched")
+        asked, keywords = self._without_old_options(target, keywords)
+        of_ptx = {} if asked is None else asked.given()
         compiled, rest = (
-            (self._specialised({}), args) if not self.generic and not keywords else self.split_arguments(args, keywords)
+            (self._specialised({}), args) if not self.generic and not keywords else self._split(args, keywords)
         )
-        asked = (("checks", checks), ("memory", memory), ("mode", mode), ("limit", limit))
-        of_ptx = {name: value for name, value in asked if value is not None and value != ()}
-        launch(compiled, rest, blocks, target, stream, seed, seconds, of_ptx)
+        launch(compiled, rest, blocks, "ptx" if isinstance(target, PTX) else target, stream, seed, seconds, of_ptx)
+
+    def _without_old_options(self, target: object, keywords: dict[str, Any]) -> tuple[PTX | None, dict[str, Any]]:
+        """Move `checks=`, `memory=`, `mode=`, `limit=`, as launches took them before, into a record.  A parameter of
+        the kernel that has such a name is the kernel's.
+        """
+        asked = target if isinstance(target, PTX) else None
+        own = {p.name for p in self.definition.tree.params} if keywords else ()
+        old = {name: keywords[name] for name in ("checks", "memory", "mode", "limit") if name in keywords}
+        old = {name: value for name, value in old.items() if name not in own}
+        if not old:
+            return asked, keywords
+        renamed(f"{next(iter(old))}=", f"target=snap.PTX({', '.join(f'{name}={old[name]!r}' for name in old)})")
+        left = {name: value for name, value in keywords.items() if name not in old}
+        return replace(asked or PTX(), **cast(Any, old)), left
 
     def __getitem__(self, blocks: object):
         """What launches with that number of blocks, or a grid of that shape: `k[x, y]`.  This is the hot path: a plain
@@ -326,29 +359,32 @@ class SnapFunction(ByName):
             return self._at[blocks]
         return functools.partial(self.launch, blocks=cast(int, blocks))  # refused there, or an integer of another kind
 
-    @property
-    def launches(self) -> dict:
-        """From a number of blocks to what launches with it, as it is now: after a launch, the fast path."""
-        return self._at
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            """Give what has been made private since the version before."""
+            private = {"launches": "_at", "split_arguments": "_split"}.get(name)
+            if private is None:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            renamed(f"k.{name}")
+            return getattr(self, private)
 
     def __call__(self, *args: object, **keywords: object) -> None:
-        name, blocks = self.definition.tree.name, self.definition.requires.blocks
-        if blocks is not None and self.is_kernel:
-            self.launch(*args, blocks=self._blocks(blocks, args, keywords), **cast(Any, keywords))
-            return
         if not self.is_kernel:
-            raise TypeError(f"`{name}` is a device function: call it in a kernel, which Python launches")
+            raise TypeError(
+                f"`{self.definition.tree.name}` is a device function: call it in a kernel, which Python launches"
+            )
+        self.launch(*args, blocks=self._blocks(args, keywords), **cast(Any, keywords))
+
+    def _blocks(self, args: tuple, keywords: dict[str, object]) -> int | tuple[int, ...]:
+        """Compute the number of blocks by the decorator's `blocks=`."""
+        from snap.host.arguments.byname import resolve, wanted
         from snap.host.errors import LaunchError
 
-        problem = f"how many blocks? Launch it as `{name}[blocks](...)`, or give its decorator `blocks=lambda n: ...`"
-        raise LaunchError(name, problem)
-
-    def _blocks(self, blocks: object, args: tuple, keywords: dict[str, object]) -> int | tuple[int, ...]:
-        """What `blocks=` of the decorator makes of the arguments."""
-        from snap.host.byname import resolve, wanted
-        from snap.host.errors import LaunchError
-
-        name = self.definition.tree.name
+        name, blocks = self.definition.tree.name, self.definition.requires.blocks
+        if blocks is None:
+            usage = f"Launch it as `{name}[blocks](...)`, or give its decorator `blocks=lambda n: ...`"
+            raise LaunchError(name, f"how many blocks? {usage}")
         given = dict(zip((p.name for p in self.definition.tree.params if p.name not in self.bound), args))
         given = {**self._defaults(), **self.bound, **given, **keywords}
         missing = [n for n, needed in wanted(blocks) if needed and n not in given] if callable(blocks) else ()
@@ -363,52 +399,7 @@ class SnapFunction(ByName):
         return f"<snap {'kernel' if self.is_kernel else 'device function'} {self.definition.tree.name}>"
 
 
-def _described(definition: Definition) -> str:
-    """The signature as `help()` shows it, with the privileges that were left out."""
-    from snap._compiler.frontend import tree
-    from snap._compiler.frontend.printer import expression
-
-    own = "grid[1]"
-    if not definition.kernel:
-        given = definition.requires.privileges
-        needs = [p for p in given if isinstance(p, Privilege)] if isinstance(given, tuple) else []
-        own = str(max(needs, key=lambda p: (p.level, p.n))) if needs else ""
-
-    def written(e: Any) -> str:
-        text = expression(e)
-        constexpr = isinstance(e, tree.Call) and isinstance(e.function, tree.Name) and e.function.id == "constexpr"
-        if isinstance(e, tree.Binary) and e.op == "@" or constexpr:
-            return text
-        at = "thread[1]" if text.startswith("ref(") else own
-        return f"{text} @ {at}" if at else text
-
-    function = definition.tree
-    params = ", ".join(
-        p.name
-        + ("" if p.annotation is None else f": {written(p.annotation)}")
-        + ("" if p.default is None else f" = {expression(p.default)}")
-        for p in function.params
-    )
-    returns = "" if function.returns is None else f" -> {written(function.returns)}"
-    return f"{function.name}{'[blocks]' * (definition.kernel)}({params}){returns}"
-
-
-class _Help:
-    """What `help(k)` shows: written when somebody asks."""
-
-    def __init__(self, of_class: str | None):
-        self.of_class = of_class
-
-    def __get__(self, function: SnapFunction | None, cls: type) -> str | None:
-        if function is None:
-            return self.of_class
-        with deep():
-            text = f"{_described(function.definition)}\n\n{function.__wrapped__.__doc__ or ''}".rstrip()
-        function.__dict__["__doc__"] = text
-        return text
-
-
-SnapFunction.__doc__ = _Help(SnapFunction.__doc__)  # type: ignore[assignment]
+SnapFunction.__doc__ = HelpText(SnapFunction.__doc__)  # type: ignore[assignment]
 
 
 class _Unlaunched(dict):
@@ -442,8 +433,8 @@ def _generic(function: SnapFunction, blocks: int | tuple[int, ...]) -> Callable:
     """Launches of a generic kernel.  Where its constexpr parameters are the last ones, those of a specialisation that
     was launched before ask its table at once.
     """
-    from snap.host import generic
     from snap.host.launch import launcher
+    from snap.host.plan import generic
 
     names = [p.name for p in function.definition.tree.params if p.name not in function.bound]
     count = len(names) - len(function.generic)
@@ -472,24 +463,9 @@ def _number(name: str, value: Any) -> bool | int | float:
     return value
 
 
-def races(
-    k: SnapFunction,
-    *args: object,
-    blocks: int | tuple[int, ...],
-    seeds: object = 8,
-    seconds: float | None = None,
-    progress: bool | None = None,
-    **keywords: object,
-) -> list:
-    """Data races that runs of the synchronized kernel show, on copies of the arrays.
-
-    `seeds`: how many orders, or which.  `seconds`: when to stop looking; what was seen until then is returned, with a
-    warning.  `progress`: whether a line on standard error says how far it is; None where that is a terminal.  Ctrl-C
-    raises `snap.Stopped`, whose `found` has the races so far.
-    """
-    from snap.host.launch import races as find
-
-    if not isinstance(k, SnapFunction) or not k.is_kernel:
+def races(k: SnapFunction, *args: object, blocks: int | tuple[int, ...], **options: Any) -> list[Race]:
+    """Call `k.races(...)`, which has this name now."""
+    if not isinstance(k, SnapFunction):
         raise TypeError("snap.races takes a kernel and its arguments")
-    compiled, rest = k.split_arguments(args, keywords)
-    return find(compiled, rest, blocks, seeds, seconds, progress)
+    renamed("snap.races(k, ...)", "k.races(...)")
+    return k.races(*args, blocks=blocks, **options)

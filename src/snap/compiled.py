@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def _kept() -> Any:
     """Where proofs are kept: beside compiled code."""
-    from snap.host.cache import Cache
+    from snap.host.compile.cache import Cache
 
     return Cache.default()
 
@@ -55,10 +55,12 @@ class Compiled:
     @functools.cached_property
     def apart(self) -> tuple[frozenset, str]:
         """`lean=True` of a decorator: the pairs of places whose barriers are left out; or why there are none."""
-        from snap._compiler.sync import conflicts, synchronize
+        from snap._compiler.sync import conflicting_places, synchronize
         from snap.prove.properties.needless import left_out
 
-        return left_out(self.task, conflicts(self.typed), lambda pairs: synchronize(replace(self.typed, apart=pairs)))
+        return left_out(
+            self.task, conflicting_places(self.typed), lambda pairs: synchronize(replace(self.typed, apart=pairs))
+        )
 
     def warnings(self, proofs: bool = False) -> tuple[Diagnostic, ...]:
         """What no comment in the source allows; `proofs`: also what takes a proof to find."""
@@ -180,7 +182,7 @@ class Compiled:
     @property
     def lined(self) -> str:
         """The module's text as it is compiled, with the lines of the source; empty where that is switched off."""
-        from snap.host.lines import generated_file, source_file, wanted
+        from snap.host.compile.lines import generated_file, source_file, wanted
 
         if not wanted():
             return ""

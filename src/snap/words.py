@@ -1,10 +1,10 @@
-"""What each word of the language means, in a few sentences and with the way it is written.
+"""Explain each word of the language, in a few sentences and with the way it is written.
 
 Input: nothing.  Output: tables from a word to `(signature, text)`.  They are the one source of `help(word)`
 (surface.py), of what editors show (the stub `__init__.pyi`, printed by docs/make_stubs.py), of docs/words.md and of the
 operands in docs/intrinsics.md (docs/make_intrinsics.py), so that these cannot differ; tests compare all of them.
 Invariant: a signature is a Python signature whose annotations are Snap's, privileges included.  Non-goals: the rules
-(docs/language.md); which operations there are, and who executes them (ir/operations.py).
+(docs/language.md); the operations and the groups that execute them (ir/operations.py).
 """
 
 from __future__ import annotations
@@ -27,19 +27,18 @@ from snap._compiler.ir.operations import (
 from snap._compiler.ir.types import BOOL, F32, I32, U8, Scalar
 
 LEVELS = {
-    "grid": "All blocks of a launch. `grid[1]` is what the body of a kernel runs at: everything is decided once for all.",
-    "cluster": "Blocks that run at the same time, side by side, and reach each other's shared memory (sm_90).",
+    "grid": "All blocks of a launch. The body of a kernel runs at `grid[1]`: each decision is one for all threads.",
+    "cluster": "Blocks that run at the same time and can access each other's shared memory (sm_90).",
     "block": "Threads that run on one SM and have shared memory of their own: CUDA's block.",
-    "thread": "One thread. `thread[n]` is n of them that act together, the first of which has a multiple of n as number.",
-    "warp": "32 threads that run in step. `warp` is `thread[32]`, `warp[k]` is `thread[32 * k]`.",
+    "thread": "One thread. `thread[n]` is n threads that act together; the number of the first is a multiple of n.",
+    "warp": "32 threads that execute collectives together. `warp` is `thread[32]`, `warp[k]` is `thread[32 * k]`.",
     "warpgroup": "Four warps, which execute `wgmma` together. `warpgroup` is `thread[128]`.",
 }
 
 STATEMENTS = {
     "group": (
         "(level: level[n])",
-        "`with group(thread[32]):` the body is run by every group of 32 threads for itself. Inside, higher levels are"
-        " gone.",
+        "`with group(thread[32]):` every group of 32 threads runs the body for itself. Inside, higher levels are gone.",
     ),
     "split": (
         "(level: level, *sizes: constexpr(int))",
@@ -52,9 +51,9 @@ STATEMENTS = {
         " bool = False) -> ptr @ p",
         "`with partition(y, p=thread[1], offset=i) as mine:` hands each unit of p its part: `mine[k]` is `y[i + k]`."
         " `f=lambda k: ...` is the index in general, `view=views.chunks(4)` one that hands every element to one unit;"
-        " without any, indices stay as they are. Memory is written at"
-        " `thread[1]` only, so it is handed down to there. While the scope is open `y` is out of reach; when it ends, what"
-        " was written is there for all, and the barrier that this takes is inferred. `disjoint=True` promises that no"
+        " without any, indices do not change. Memory is written only at"
+        " `thread[1]`, so hand it down to there. While the scope is open, you cannot name `y`; when it ends, all units see"
+        " what was written, and the compiler infers the barrier for that. `disjoint=True` promises that no"
         " two units touch the same element.",
     ),
     "claim": (
@@ -64,35 +63,35 @@ STATEMENTS = {
     ),
     "each": (
         "(level: level[n], *memory: ptr, disjoint: ptr = ..., shape: (int, ...) = ...) -> int @ level[n]",
-        "`with each(thread, y) as i:` every thread runs the body, with its index i; `y`, which it writes, is handed to it"
-        " under its own name. `shape=(A, B)` gives `as (i, j)`, the last the fastest, and skips units beyond `A * B`;"
+        "`with each(thread, y) as i:` every thread runs the body, with its index i; it receives `y`, which it writes,"
+        " under its own name. `shape=(A, B)` gives `as (i, j)`, with the last changing fastest, and skips units beyond `A * B`;"
         " `shape=(..., B)` does not, nor does `each(block, shape=...)`, which is the grid's own shape, as `k[m, n]` launched it.",
     ),
     "one": (
         "(level: level[n], *memory: ptr)",
-        "`with one(thread, cell):` the first thread alone, with `cell` handed to it: one thread writes a result.",
+        "`with one(thread, cell):` the first thread alone runs the body, and receives `cell`: one thread writes a result.",
     ),
     "roles": (
         "(*threads: constexpr(int), registers: (constexpr(int), ...) = ...) -> role",
-        "`compute, load = roles(256, 128)`: warp specialisation. Of the block's threads the first 256 are `compute`, the"
-        " next 128 `load`; `with load(a):` is what they do, with memory that they write. `registers=(232, 40)` shares the"
-        " registers out (setmaxnreg, sm_90).",
+        "`compute, load = roles(256, 128)`: warp specialization. The first 256 threads of the block are `compute`, the"
+        " next 128 `load`; `with load(a):` is their code, with the memory that they write. `registers=(232, 40)` divides the"
+        " registers (setmaxnreg, sm_90).",
     ),
     "strided": (
         "(level: level[n], *, shape: (int, ...)) -> int @ level[n]",
         "`for m, n in strided(block, shape=(A, B)):` the loop of a persistent kernel: this block's number, then steps of"
-        " the number of blocks, taken apart by the shape.",
+        " the number of blocks, split by the shape.",
     ),
     "ids": (
         "(*level: level[n], shape: (int, ...) = ...) -> int @ level[n]",
-        "`y, x = ids(thread, shape=(16, 16))`: the number of this thread, taken apart by the shape, the last the fastest."
+        "`y, x = ids(thread, shape=(16, 16))`: the number of this thread, split by the shape, with the last changing fastest."
         " `ids(block, shape=...)`: by the shape of the grid, as it was launched. `t, w = ids(thread, warp)`: the numbers"
         " of this thread and of its warp.",
     ),
     "registers": (
         "(*each: type | T @ thread[1]) -> T @ thread[1]",
-        "`x, y, sum = registers(float[4], float[8], 0.0)`: variables of each thread, local arrays, zero at first, or with a"
-        " first value; the same as `x: float[4] @ thread[1]`, ..., `sum: float @ thread[1] = 0.0`.",
+        "`x, y, sum = registers(float[4], float[8], 0.0)`: variables of each thread: local arrays, initially zero, or an"
+        " initial value; the same as `x: float[4] @ thread[1]`, ..., `sum: float @ thread[1] = 0.0`.",
     ),
     "stage": (
         "(slots: pipeline, fill: int @ block[1] = ...) -> shared",
@@ -102,8 +101,8 @@ STATEMENTS = {
     "turn": ("()", "`with turn():` the groups run the body one at a time, in order, again and again."),
     "trust": (
         "(why: str)",
-        '`with trust("no two elements of `at` are equal"):` what `k.prove()` does not show inside, it takes for granted,'
-        " and lists with the reason. The program is the same without it.",
+        '`with trust("no two elements of `at` are equal"):` `k.prove()` assumes what it cannot show inside, and'
+        " lists it with the reason. The program is the same without it.",
     ),
     "tile": (
         "(memory: ptr @ p, start: (int, ...), shape: (constexpr(int), ...)) -> ptr @ p",
@@ -111,23 +110,23 @@ STATEMENTS = {
     ),
     "id": (
         "() -> int @ target",
-        "`i: int @ thread[1] = id()`: the number of the target's unit in the current group. At the grid: of the thread in"
-        " the grid; in `group(block[1])`: in its block. Outside of Snap functions `id` is Python's.",
+        "`i: int @ thread[1] = id()`: the number of the target's unit in the current group. At the grid, of the thread in"
+        " the grid; in `group(block[1])`, in its block. Outside Snap functions, `id` is Python's.",
     ),
     "count": (
         "(p: level[n], axis: constexpr(int) = ...) -> int",
-        "`count(thread[1])`: how many units of p the current group has. In code of the grid, `count(block[1])` is how many"
-        " blocks were launched, and `count(block, 1)` the extent 1 of the grid that `k[m, n]` launched.",
+        "`count(thread[1])`: how many units of p the current group has. In code of the grid, `count(block[1])` is the number of"
+        " launched blocks, and `count(block, 1)` extent 1 of the grid that `k[m, n]` launched.",
     ),
     "range": (
         "(start: int, stop: int, step: int = 1, *, shape: (int, ...) = ...)",
         "`for i in range(n):`, `range(start, stop)`, `range(start, stop, step)`: the bounds are evaluated once; `i` is an"
-        " `int`, or an `i64` where a bound is one. `for i, j in range(shape=(m, n)):` is a loop in a loop. Outside of Snap functions `range` is Python's.",
+        " `int`, or an `i64` if a bound is one. `for i, j in range(shape=(m, n)):` is a loop in a loop. Outside Snap functions, `range` is Python's.",
     ),
     "print": (
         "(*values)",
         '`print("x =", x)` prints a line for each group of the code\'s privilege, with its position, on a GPU and on the CPU'
-        " machine. Outside of Snap functions `print` is Python's.",
+        " machine. Outside Snap functions, `print` is Python's.",
     ),
     "divmod": (
         "(a: int, b: int) -> (int, int)",
@@ -136,15 +135,15 @@ STATEMENTS = {
     ),
     "unroll": (
         "(loop: range, n: constexpr(int) = ...) -> range",
-        "`for i in unroll(range(4)):` the loop is written out; `unroll(range(n), 4)` by fours.",
+        "`for i in unroll(range(4)):` unrolls the loop; `unroll(range(n), 4)` unrolls it by 4.",
     ),
     "async_copy": (
         "(to: ptr, source: ptr, *, valid: bool = True, elements: int = ..., at: (int, ...) = ..., type: str = ..., l2: str = ...)",
-        "An asynchronous copy. `async_copy(mine[i], x[j])` copies one element from global to shared memory (cp.async); where"
-        " `valid=j < n` does not hold it becomes zero, and `x[j]` is not read; of a vector `x.view(float4)[j]`,"
-        " `elements=n - 4 * j` reads that many elements of x, the first ones, and the rest become zero."
+        "An asynchronous copy. `async_copy(mine[i], x[j])` copies one element from global to shared memory (cp.async). If"
+        " `valid=j < n` does not hold, it becomes zero, and `x[j]` is not read. For a vector `x.view(float4)[j]`,"
+        " `elements=n - 4 * j` reads that many first elements of x, and the rest become zero."
         " With `at=(i, j)`, TMA copies a whole box: `async_copy(tile, a, at=(i, j))` loads, `async_copy(a, tile,"
-        ' at=(i, j))` stores; `type="tf32"` rounds f32 to tf32 as it is loaded. `l2="evict_first"` is for the L2 cache. Who uses the memory finds the copy finished: waits are'
+        ' at=(i, j))` stores; `type="tf32"` rounds f32 to tf32 as it is loaded. `l2="evict_first"` is for the L2 cache. Every use of the memory finds the copy complete: waits are'
         " inferred.",
     ),
     "async_reduce": (
@@ -154,9 +153,9 @@ STATEMENTS = {
     ),
     "wgmma": (
         "(acc: float[n // 2] @ thread[1], a: shared, b: shared, *, zero: bool = False, type: str = ..., columns: int = ...)",
-        "`acc += a @ b.T` by the tensor cores, asynchronous: a warpgroup multiplies tiles of shared memory (sm_90a). Where"
-        ' `zero` holds, `acc` starts from zero. `type="e4m3"` or `"e5m2"` says what u8 is,'
-        ' `type=("e5m2", "e4m3")` what it is in a and in b. `columns=64`: the first 64 of the n of `b`, into those of `acc`.',
+        "`acc += a @ b.T` on the tensor cores, asynchronous: a warpgroup multiplies tiles of shared memory (sm_90a). If"
+        ' `zero` holds, `acc` starts from zero. `type="e4m3"` or `"e5m2"` is the format of u8,'
+        ' `type=("e5m2", "e4m3")` that of a and of b. `columns=64`: the first 64 of the n of `b`, into those of `acc`.',
     ),
     "store_acc": (
         "(tile: shared, acc: float[n // 2] @ thread[1], *, first: int = 0)",
@@ -164,11 +163,11 @@ STATEMENTS = {
     ),
     "acc_row": (
         "(j: int, who: warp | warpgroup) -> int @ thread[1]",
-        "The row in which element `j` of this thread's accumulator lies: of `mma` with `warp`, of `wgmma` with `warpgroup`.",
+        "The row of element `j` of this thread's accumulator: of `mma` with `warp`, of `wgmma` with `warpgroup`.",
     ),
     "acc_column": (
         "(j: int, who: warp | warpgroup) -> int @ thread[1]",
-        "The column in which element `j` of this thread's accumulator lies.",
+        "The column of element `j` of this thread's accumulator.",
     ),
 }
 
@@ -186,8 +185,8 @@ ANNOTATIONS = {
     "shared": (
         "(type: type, *, upto: constexpr(int) = ..., swizzle: constexpr(int) = ..., across: level = ...,"
         " copies: level = ..., every: constexpr(int) = ...)",
-        "`s: shared(float[16, 16])`: memory of the block, declared where the code is the block's. `shared(float[n],"
-        " upto=4096)`: the launch decides the first extent, by the kernel's parameters. `swizzle=32, 64, 128` spreads columns"
+        "`s: shared(float[16, 16])`: memory of the block, declared in code of the block. `shared(float[n],"
+        " upto=4096)`: the launch computes the first extent from the kernel's parameters. `swizzle=32, 64, 128` spreads columns"
         " over the banks; `across=block` and `copies=block` are memory of a cluster, `copies=block[2]` and `copies=block,"
         " every=2` of rows and columns of its blocks.",
     ),
@@ -198,7 +197,7 @@ ANNOTATIONS = {
     ),
     "constexpr": (
         "(type: type)",
-        "`TILE: constexpr(int)`: a parameter that is known when the kernel is compiled, once for each value; or a local"
+        "`TILE: constexpr(int)`: a parameter that is known at compile time; the kernel is compiled once for each value; or a local"
         " constant.",
     ),
 }
@@ -207,14 +206,14 @@ NAMESPACES = {
     "intrinsic": "Operations that a group of threads executes together: shuffles, votes, reductions, barriers, tensor cores.",
     "atomic": "Atomic operations on one element, by each thread for itself; the result is the old value.",
     "fast": "The approximate forms of mathematical functions: `fast.exp(x)` is `__expf`.",
-    "unsafe": "CUDA text that the compiler does not look into.",
+    "unsafe": "CUDA text that the compiler does not analyze.",
     "views": (
-        "Views of an array, for `partition(x, p=u, view=...)`: what its elements are seen as before each unit gets its"
-        " part. `a >> b` shows what `a` shows as `b` does. No element is moved; an index is computed."
+        "Views of an array, for `partition(x, p=u, view=...)`: they arrange its elements before each unit gets its"
+        " part. `a >> b` applies `b` to what `a` shows. No element moves; an index is computed."
     ),
 }
 
-# The first dimensions of what is seen are `n`, `m`; those behind them stay as they are.
+# The first dimensions of what is seen are `n`, `m`; further ones do not change.
 VIEWS = {
     "chunks": ("(k: int @ p)", "n elements as n / k rows of k: `[c, i]` is element `c * k + i`. k divides n."),
     "interleaved": (
@@ -234,7 +233,7 @@ VIEWS = {
     "backwards": ("()", "The last is the first: `[i]` is `[n - 1 - i]`."),
     "upto": (
         "(k: int @ p)",
-        "The first k of n; also how many there are of an array whose length the text does not tell.",
+        "The first k of n; it also gives the length of an array if the text does not.",
     ),
     "after": ("(k: int @ p)", "Those that follow the first k: `[i]` is `[k + i]`, i below n - k."),
     "mapped": (
@@ -244,31 +243,31 @@ VIEWS = {
     "banded": (
         "(g: int @ p)",
         "n rows of m elements as one row of n * m, in bands of g rows, each band down its first column, then down the"
-        " next: the order in which the tiles of a GEMM share what is in L2.",
+        " next: in this order the tiles of a GEMM share the L2.",
     ),
     "swizzled": (
         "(k: int @ p)",
-        "Element j of row i is `[i, j ^ i % k]`: columns meet in no bank. k is a power of two, and divides m.",
+        "Element j of row i is `[i, j ^ i % k]`: the elements of a column are in different banks. k is a power of two, and divides m.",
     ),
     "windows": (
         "(k: int @ p, step: int @ p)",
-        "Rows of k elements that begin `step` apart: `[u, i]` is element `u * step + i`. Where step is below k they"
+        "Rows of k elements that begin `step` apart: `[u, i]` is element `u * step + i`. If step is below k, they"
         " overlap, and are only read.",
     ),
     "split_at": (
         "(k: int @ p)",
-        "Two parts under two names, `as (left, right)`: the first k elements, and those that follow them. It stands last.",
+        "Two parts under two names, `as (left, right)`: the first k elements, and those that follow them. It must be last.",
     ),
     "zipped": (
         "(x: ptr, y: ptr)",
-        "Two arrays that are handed out alike: `with partition(views.zipped(x, y), p=thread[1], view=V) as (a, b):`.",
+        "Two arrays, handed out alike: `with partition(views.zipped(x, y), p=thread[1], view=V) as (a, b):`.",
     ),
 }
 
 # Operands of collectives, and what the one line in their table leaves out.  Not here: one operand, `v`.
 _SHUFFLES = (
     "Over 32 lanes or those of the part, or over `width=2, 4, 8, 16` of them. A lane whose source lies outside keeps its own"
-    " value. In a part no lane of another one is reached: of `mask`, only what is below the part's size counts."
+    " value. A part reaches no lane of another part: only the bits of `mask` below the part's size count."
 )
 _REDUCTIONS = (
     "By a butterfly over the lanes, xor with 16, 8, 4, 2, 1 in that order (a part of 8 begins with 4), so that sums of floats"
@@ -311,15 +310,15 @@ OPERANDS = {
     "mma": (
         "a, b, c, out, type=..., saturate=False",
         "`mma(A, B, C, out=D)`, or element by element `mma(a0, ..., b0, ..., c0, ..., out=[d0, ...])`: D = A*B + C."
-        " Fragments lie in registers as PTX lays them out; how many a lane gives, says which shape it is. f32 operands:"
-        " m16n8k8 in tf32, with 4, 2 and 4 values a lane. f16 and bf16: m16n8k16, with 8, 4 and 4; f32 accumulators. f64:"
+        " Fragments lie in registers as PTX lays them out; the number of a lane's registers selects the shape. f32 operands:"
+        " m16n8k8 in tf32, with 4, 2 and 4 values per lane. f16 and bf16: m16n8k16, with 8, 4 and 4; f32 accumulators. f64:"
         " m8n8k4 (1, 1, 2), and on sm_90 m16n8k4 (2, 1, 4), m16n8k8 (4, 2, 4), m16n8k16 (8, 4, 4). Bytes are arrays of"
         " `i8` or `u8`, or words `u32` with four of them, the first in the lowest bits, and"
         ' `type="s8"`, `"u8"`, or `type=("s8", "u8")` of a and b: m16n8k32, with 4, 2 and 4 words, or m16n8k16, with'
-        ' 2, 1 and 4; accumulators `int`, which wrap, or end at their ends with `saturate=True`. `type="s4"`, `"u4"`: eight'
+        ' 2, 1 and 4; accumulators `int`, which wrap, or saturate with `saturate=True`. `type="s4"`, `"u4"`: eight'
         ' to a word, m16n8k64 or m16n8k32 likewise. `type="e4m3"`, `"e5m2"` (sm_89): m16n8k32 with f32 accumulators.'
-        " What the hardware has: s4 and u4 are native on sm_80 to sm_89, and become two products of bytes from sm_90 on; e4m3"
-        " and e5m2 are native on sm_89 and sm_120, and become products of f16 on sm_90, where `wgmma` has them, and on sm_100.",
+        " Native support: s4 and u4 are native on sm_80 to sm_89, and become two multiplications of bytes from sm_90 on; e4m3"
+        " and e5m2 are native on sm_89 and sm_120, and become multiplications of f16 on sm_90, where `wgmma` has them, and on sm_100.",
     ),
     "ldmatrix": (
         "frag, row, trans=False",
@@ -329,13 +328,13 @@ OPERANDS = {
     "stmatrix": ("row, frag, trans=False", "`stmatrix(s[row, col], frag)`: the reverse of `ldmatrix`."),
     "setmaxnreg": (
         "n",
-        "n is a constant, a multiple of 8 from 24 to 256. A warpgroup that needs few registers gives its own to those that"
+        "n is a constant, a multiple of 8 from 24 to 256. A warpgroup that needs few registers gives some to those that"
         " need many: together they ask for no more than the block has, and none asks twice.",
     ),
 }
 _TYPES = {"condition": "bool", "lane": "int", "delta": "int", "mask": "int", "n": "constexpr(int)", "row": "shared"}
 
-# Of `intrinsic.`, what any code may use.
+# The operations of `intrinsic.` that any code may use.
 _EVICTION = f"`l2=` is the priority with which the L2 keeps the line: {', '.join(L2_EVICTION)}."
 SINGLE = {
     "bitcast": ("(x: T, type: type) -> type", "The same bits as another type of the same size. Any code may use it."),
@@ -351,13 +350,13 @@ SINGLE = {
     ),
     "nanosleep": (
         "(nanoseconds: int)",
-        f"Each thread rests for about so long, up to {SLEEP:,} ns, before it goes on; it may be less, or twice as long. In a loop"
-        " that polls with `atomic.load` it leaves memory and issue slots to those that are waited for. It orders no memory.",
+        f"Each thread sleeps for about that time, up to {SLEEP:,} ns; it may be less, or twice as long. In a loop"
+        " that polls with `atomic.load` it leaves memory and issue slots to the threads that it waits for. It orders no memory.",
     ),
     "prefetch": (
         '(element: T, array: ptr = ..., *, at: (int, ...) = ..., level: str = "L2")',
-        f"Brings the line of an element of global memory into a cache: {', '.join(PREFETCHED)}. Nothing is read, so that the"
-        " element may lie outside of its array. `intrinsic.prefetch(tile, a, at=(i, j))`: TMA brings the box that `async_copy(tile,"
+        f"Brings the line of an element of global memory into a cache: {', '.join(PREFETCHED)}. Nothing is read, so the"
+        " element may lie outside its array. `intrinsic.prefetch(tile, a, at=(i, j))`: TMA brings the box that `async_copy(tile,"
         " a, at=(i, j))` will load into the L2; the tile is not touched.",
     ),
 }
@@ -372,16 +371,16 @@ ATOMIC_WORDS = {
     "or": "Bitwise or.",
     "xor": "Bitwise exclusive or.",
     "exch": "Exchanges it for the value.",
-    "inc": "One more, or 0 where it is the value or above (of u32: CUDA's atomicInc).",
-    "dec": "One less, or the value where it is 0 or above the value (of u32: CUDA's atomicDec).",
-    "cas": "Where it is `expected`, it becomes `new`: compare and swap.",
+    "inc": "One more, or 0 if it is the value or above (u32: CUDA's atomicInc).",
+    "dec": "One less, or the value if it is 0 or above the value (u32: CUDA's atomicDec).",
+    "cas": "If it is `expected`, it becomes `new`: compare and swap.",
 }
 
 UNSAFE = {
     "cuda": (
         "(text: str, *, type: type = ..., cpu: function = ..., **operands: T)",
-        '`unsafe.cuda("text with {x}", x=x, type=int)` inserts CUDA text. It stands directly in its function, whose'
-        " `@requires` says what the text needs; `cpu=f` is a Python function that stands for it on the CPU machine.",
+        '`unsafe.cuda("text with {x}", x=x, type=int)` inserts CUDA text. It must be directly in its function, whose'
+        " `@requires` says what the text needs; `cpu=f` is a Python function that replaces it on the CPU machine.",
     )
 }
 
@@ -411,7 +410,7 @@ MATH_WORDS = {
     "exp10": "10 to the x",
     "exp2": "2 to the x",
     "expm1": "e to the x, less 1, exact near 0",
-    "ffs": "the number of the lowest bit that is 1, counted from 1; 0 where there is none",
+    "ffs": "the number of the lowest bit that is 1, counted from 1; 0 if there is none",
     "floor": "the greatest whole number that is not above",
     "fma": "a * b + c, rounded once",
     "fmod": "the remainder of the division, with the sign of the first",
@@ -446,7 +445,7 @@ MATH_WORDS = {
 
 
 def collective(op: CollectiveOp) -> tuple[str, str]:
-    """The signature of a collective, with the privileges that its row states, and its text."""
+    """Make the signature of a collective, with the privileges that its row states, and its text."""
     names, more = OPERANDS.get(op.name, ("v" if op.args else "", ""))
     result = "" if op.result is None else f" -> {op.result if isinstance(op.result, Scalar) else 'T'} @ {op.returns}"
     params, given = [], list(op.args)
@@ -485,7 +484,7 @@ def mathematics(name: str, fast: bool = False) -> tuple[str, str]:
 
 
 def members(namespace: str) -> dict[str, tuple[str, str]]:
-    """What `intrinsic.`, `atomic.`, `fast.`, `unsafe.` and `views.` have."""
+    """List the members of `intrinsic.`, `atomic.`, `fast.`, `unsafe.` or `views.`."""
     match namespace:
         case "intrinsic":
             of_block = {word: collective(COLLECTIVES[op]) for word, op in ALIASES.items() if word.endswith("_block")}

@@ -22,10 +22,9 @@ from snap._compiler.analysis.syntactic import Text, divisor, natural
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.integers import wrap
 from snap._compiler.ir.types import GRID1, I32, I64
-from snap._compiler.walk import values as proved
 from snap._compiler.walk.evaluate import Walk
 from snap.diag.span import Span
-from snap.host.signature import HELPERS, python_text
+from snap.host.arguments.signature import HELPERS, python_text
 
 LEAST = -(2**31)
 HERE = Span("?", 1, 0, 1, 1)
@@ -111,7 +110,7 @@ def test_of_polynomials(op):
     cases = [((LEAST, n), (reads[0], n)) for n in CONSTANTS] + [((LEAST + 1, None), (above[0], reads[1])), ((LEAST + 1, 1), (above[0], above[1]))]
     for k, ((least, of), operands) in enumerate(cases):
         made.path.clear()
-        found = proved.value(made, binary(op, *operands))
+        found = made.value(binary(op, *operands))
         assert isinstance(found.term, Poly)
         for x, y in PAIRS:
             constant = of if k < len(CONSTANTS) else None

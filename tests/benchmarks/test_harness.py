@@ -344,18 +344,18 @@ def test_the_page_is_made_of_the_newest_results(tmp_path):
     written(tmp_path, "2026-01-02", driver="579.9")
     written(tmp_path, "2026-02-01")
     (tmp_path / "compile.json").write_text("{}")
-    text = make_performance.page(make_performance.results(tmp_path), True)
+    text = make_performance.page(make_performance.results(tmp_path))
     assert "579.9" not in text
     assert "| doubling | 100 | theirs | 0.00 TB/s | 0.00 TB/s | 200% | 95% | 110% |" in text
     assert "commit 0123456789ab, driver 580.1; tolerance 1e-06" in text
     assert "| k (B=64) | 100 | 64 | 40 | 0 | 1024 | 8 | 25% | 2 block, 1 warp |" in text
-    assert "moved 4.20 TB/s" in text and "performance.png" in text
+    assert "moved 4.20 TB/s" in text and "(speed.svg)" in text and "(roofline.svg)" in text
 
 
 def test_failures_and_missing_baselines_stay_visible(tmp_path):
     written(tmp_path, failed=["doubling 7: snap: the error is 1"])
-    text = make_performance.page(make_performance.results(tmp_path), False)
-    assert "**Failed:** doubling 7: snap: the error is 1" in text and ".png" not in text
+    text = make_performance.page(make_performance.results(tmp_path))
+    assert "**Failed:** doubling 7: snap: the error is 1" in text
 
 
 def test_the_page_has_what_a_caller_sees(tmp_path):
@@ -369,7 +369,7 @@ def test_the_page_has_what_a_caller_sees(tmp_path):
         for kind, own in (("calls", {"calls": [{**row, "host_us": 9.0 * factor}]}), ("steps", {"steps": [step, whole]}),
                           ("training", {"model": "a model", "sides": sides}), ("launches", {"figures": {"Snap (us)": 5.0 * factor}})):
             (tmp_path / f"{kind}-{date}.json").write_text(json.dumps({**told, "kind": kind, **own}))
-    text = make_performance.page([], False, make_performance.as_called(tmp_path))
+    text = make_performance.page([], make_performance.as_called(tmp_path))
     assert "| gemm | 9.0 | 18.0 | 0.50 | 10.0 | 20.0 | 0.50 |" in text and "18.0 | 18.0" not in text
     assert "| eager | 3.0 | 2.0 | 1.50 | 21.0 | 20.0 | 1.050 | 1e-04 |" in text and "| GPT-2 | - | - | - | 30.0 | 40.0 | 0.750 | 2e-03 |" in text
     assert "| Snap (us) | 5.000 |" in text and "10.000" not in text
@@ -377,21 +377,21 @@ def test_the_page_has_what_a_caller_sees(tmp_path):
 
 
 def test_without_results_the_page_says_so(tmp_path):
-    assert "There are no results yet." in make_performance.page(make_performance.results(tmp_path), False)
+    assert "There are no results yet." in make_performance.page(make_performance.results(tmp_path))
 
 
-def test_the_plot_is_drawn(tmp_path):
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+def test_the_charts_are_drawn(tmp_path):
     written(tmp_path)
     records = make_performance.results(tmp_path)
     assert make_performance.points(records) == [("doubling 100", 0.125, pytest.approx(100 / 0.01))]
-    assert make_performance.plot(records, tmp_path / "plot.png")
-    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
-    assert not make_performance.plot([], tmp_path / "none.png")
+    drawn = make_performance.charts(records)
+    assert [*drawn] == ["speed.svg", "roofline.svg"] and ">doubling</text>" in drawn["roofline.svg"]
+    assert make_performance.charts([]) == {}
 
 
-def test_the_page_is_up_to_date():
+def test_the_page_and_its_charts_are_up_to_date():
     records = make_performance.results(ROOT / "benchmarks" / "results")
     called = make_performance.as_called(ROOT / "benchmarks" / "results")
-    page = make_performance.page(records, (ROOT / "docs" / make_performance.PLOT).exists(), called)
-    assert (ROOT / "docs" / make_performance.PAGE).read_text() == page, "run: python docs/make_performance.py"
+    made = {make_performance.PAGE: make_performance.page(records, called), **make_performance.charts(records)}
+    for name, text in made.items():
+        assert (ROOT / "docs" / name).read_text() == text, "run: python docs/make_performance.py"

@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 from check.checking import errors, execute, kernel_text
 
-import snap
-
 REQUIRES = "grid[1], block[1], thread[128]"
 HEAD = """
 with group(grid[1]):
@@ -116,7 +114,7 @@ def test_one_owner_is_alone(code):
     for seed in range(4):
         k.launch(out := np.zeros(128, np.int32), 1, blocks=1, seed=seed)
         assert (out == meant).all()
-    assert not snap.races(k, np.zeros(128, np.int32), 1, blocks=1, seeds=3)
+    assert not k.races(np.zeros(128, np.int32), 1, blocks=1, seeds=3)
 
 
 CLUSTER = """
@@ -157,7 +155,7 @@ def test_each_block_of_a_cluster_claims_its_own(code, fits):
         return
     assert not found, [e.render() for e in found]
     k = execute(kernel_text(body, *options)[0])["k"]
-    assert not [r for r in snap.races(k, np.zeros(128, np.int32), blocks=2, seeds=2)]
+    assert not [r for r in k.races(np.zeros(128, np.int32), blocks=2, seeds=2)]
 
 
 def test_the_help_is_a_way_out():

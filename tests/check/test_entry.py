@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from check.checking import accepted, execute, kernel_text
 
-import snap
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.walk import statements
 
@@ -62,7 +61,7 @@ def run(body: str) -> tuple[np.ndarray, object]:
     for seed in range(3):
         k.launch(seeded := np.zeros(64, np.int32), x, blocks=1, seed=seed)
         assert (seeded == out).all()
-    assert not snap.races(k, np.zeros(64, np.int32), x, blocks=1, seeds=2)
+    assert not k.races(np.zeros(64, np.int32), x, blocks=1, seeds=2)
     return out, k
 
 

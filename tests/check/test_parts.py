@@ -290,7 +290,7 @@ def test_what_is_a_groups_own_keeps_it_together(code):
         for seed in range(3):
             k.launch(out := np.zeros(128, np.int32), x, n, np.zeros(256, np.int32), blocks=1, seed=seed)
             assert (out == meant).all()
-    assert not snap.races(k, np.zeros(128, np.int32), x, 1, np.zeros(256, np.int32), blocks=1, seeds=2)
+    assert not k.races(np.zeros(128, np.int32), x, 1, np.zeros(256, np.int32), blocks=1, seeds=2)
 
 
 BLOCKS = """

@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 from check.checking import errors, execute, kernel_text
 
-import snap
-
 # `u` is one value for the 64 threads the result is for, `w` for the 32 that run the function, `t` one thread's own.
 SIGNATURE = "u: int @ thread[64], w: int @ thread[32], t: int @ thread[1], s: ptr(shared(int)) @ block[1], x: ptr(int) @ grid[1]"
 TWICE = """
@@ -121,7 +119,7 @@ def test_what_is_accepted_keeps_the_group_together(code):
         for seed in range(3):
             k.launch(out := np.zeros(128, np.int32), np.zeros(4, np.int32), n, blocks=1, seed=seed)
             assert (out == meant).all()
-    assert not snap.races(k, np.zeros(128, np.int32), np.zeros(4, np.int32), 5, blocks=1, seeds=2)
+    assert not k.races(np.zeros(128, np.int32), np.zeros(4, np.int32), 5, blocks=1, seeds=2)
 
 
 @pytest.mark.parametrize("code, result", LOWER.values(), ids=LOWER)

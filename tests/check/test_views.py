@@ -223,7 +223,7 @@ def test_units_get_their_parts(view, count, expected):
     x = np.zeros((16, 16), np.int32)
     k[1](x, 16, 16)
     np.testing.assert_array_equal(expected(x), np.arange(64)[:, None] * 100 + np.arange(4))
-    assert k.syncs() == [] and not snap.races(k, x, 16, 16, blocks=1)
+    assert k.syncs() == [] and not k.races(x, 16, 16, blocks=1)
 
 
 def test_selected_by_the_program():
@@ -265,7 +265,7 @@ def k(x: ptr(const(int)), y: ptr(int)):
     x, y = np.arange(64, dtype=np.int32), np.zeros(64, np.int32)
     k[1](x, y)
     np.testing.assert_array_equal(y, np.arange(64)[::-1] + 7)
-    assert [point.kind for point in k.syncs()] == ["block"] and not snap.races(k, x, y, blocks=1)
+    assert [point.kind for point in k.syncs()] == ["block"] and not k.races(x, y, blocks=1)
 
 
 REFUSED = [

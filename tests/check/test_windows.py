@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from check.test_values import defined
 
-import snap
 from snap import SnapError
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.hardware import MMA_FRAGMENTS, WGMMA_COLUMNS
@@ -54,7 +53,7 @@ def right(k, want: np.ndarray) -> None:
         C = np.zeros((64, 128), np.float32)
         k.launch(bits(A), bits(B), C, blocks=1, seed=seed)
         np.testing.assert_array_equal(C, want, err_msg=f"seed {seed}")
-    assert not snap.races(k, bits(A), bits(B), np.zeros((64, 128), np.float32), blocks=1)
+    assert not k.races(bits(A), bits(B), np.zeros((64, 128), np.float32), blocks=1)
 
 
 PRODUCTS = "for n in range(2):\n    wgmma(acc[n], a, tile(b, (64 * n, 0), (64, 64)))"
@@ -121,7 +120,7 @@ def k(A: ptr(const(float), (64, 32)), B: ptr(const(float), (64, 32)), C: ptr(flo
         k.launch(x, y, found[-1], blocks=1, seed=seed)
         np.testing.assert_array_equal(found[-1], found[0])  # the rows of an accumulator are not quite those of A
     assert found[0].sum() == 8 * (x @ y.T).sum()
-    assert not snap.races(k, x, y, np.zeros((64, 8), np.float32), blocks=1)
+    assert not k.races(x, y, np.zeros((64, 8), np.float32), blocks=1)
     assert k.cuda().count("snap_wgmma_wait<0>(") == 2
 
 

@@ -234,9 +234,10 @@ def {name}(x: ptr(float), n: int):
 """
 
 
-def test_prove_for_tools(snap_command):
+def test_prove_for_tools(snap_command, monkeypatch, tmp_path):
     """A list of proofs on standard output, each with its verdict, what it assumed, and each obligation at its place; 1 where one is not proved."""
     pytest.importorskip("z3"), pytest.importorskip("islpy")
+    monkeypatch.setenv("SNAP_CACHE_DIR", str(tmp_path / "cache"))  # what was proved before is known
     write(
         "both.py",
         ONE.format(name="good", where=PROVED)
@@ -264,6 +265,15 @@ def test_prove_for_tools(snap_command):
     [only] = json.loads(out)
     assert code == 0 and only["properties"] == ["bounds"]
     assert snap_command("prove", "both.py:good", "--json", "--property", "speed")[0] == 2
+
+
+def test_what_is_refused_is_json_as_well(snap_command):
+    """The diagnostics, as `snap check --json` prints them: for a kernel that the checker refuses, for one that does not reach the checker, and for a generic one that is refused for these values."""
+    fives = GENERIC.replace("                i: int", "                with group(thread[5]):\n                    pass\n                i: int")
+    write("bad.py", BAD), write("worse.py", "def f(:\n"), write("fives.py", fives)
+    for words in (("bad.py",), ("worse.py",), ("fives.py", "--set", "T=64")):
+        code, out, err = snap_command("prove", "--json", *words)
+        assert (code, err) == (1, "") and json.loads(out) and out == snap_command("check", "--json", *words)[1]
 
 
 def test_check_says_which_generic_kernels_it_did_not_check(snap_command):

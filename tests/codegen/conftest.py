@@ -11,7 +11,7 @@ ARCHS = ("sm_80", "sm_90a", "sm_100")
 
 def nvrtc_log(text: str, arch: str, *more: str) -> tuple[bool, str]:
     nvrtc = pytest.importorskip("cuda.bindings.nvrtc", reason="NVRTC is not installed")
-    from snap.host.compile import include_dirs
+    from snap.host.compile.nvrtc import include_dirs
 
     _, program = nvrtc.nvrtcCreateProgram(text.encode(), b"kernel.cu", 0, [], [])
     options = [f"--gpu-architecture={arch}".encode(), b"--std=c++17", *map(str.encode, more), *(f"-I{folder}".encode() for folder in include_dirs())]
@@ -42,7 +42,7 @@ def compiles():
 def ptx():
     """The PTX of a module."""
     pytest.importorskip("cuda.bindings.nvrtc", reason="NVRTC is not installed")
-    from snap.host.compile import compile_ptx
+    from snap.host.compile.nvrtc import compile_ptx
 
     return lambda module: compile_ptx(module.text, "sm_90a")
 

@@ -187,7 +187,7 @@ def test_fragments_have_registers_of_their_own():
 
 
 def nvrtc_version() -> tuple[int, int]:
-    from snap.host.compile import load_nvrtc
+    from snap.host.compile.nvrtc import load_nvrtc
 
     return load_nvrtc().nvrtcVersion()[1:]
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from snap._compiler.codegen.core import tree
 from snap._compiler.codegen.core.module import Module
 from snap._compiler.codegen.memory import addresses
+from snap._compiler.codegen.values.expressions import lower
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.types import I32, I64
 
@@ -59,4 +60,5 @@ def test_an_offset_is_exact_up_to_63_bits(dimensions):
         return
     view = k.memory("a", I32, shape=shape).obj
     scope = SimpleNamespace(module=Module(32, 0), state=SimpleNamespace(inline={}, variables=variables))
+    scope.lower = lambda e: lower(scope, e)
     assert evaluated(addresses.linear(scope, ir.MemView(view, I32, shape), index))[0] == exact

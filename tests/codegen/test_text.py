@@ -16,7 +16,7 @@ from snap._compiler.codegen.core.module import Module
 from snap._compiler.codegen.core.names import Namer, at_file_scope, identifier
 from snap._compiler.codegen.values import fold
 from snap._compiler.ir.types import BF16, F16, F32, F64, I8, I32, I64, U8, U32
-from snap.host.compile import include_dirs
+from snap.host.compile.nvrtc import include_dirs
 
 # ---- printer -------------------------------------------------------------------------------------------------------------------------------
 

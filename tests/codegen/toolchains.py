@@ -6,15 +6,12 @@ The suite uses those that are installed; `versions.py` brings others.
 from __future__ import annotations
 
 import ctypes
-import functools
-import os
-import shutil
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
-NO_DISASSEMBLER = "nvdisasm is not installed (pip install nvidia-cuda-nvdisasm)"
+from snap.cli.artifacts import NO_DISASSEMBLER as NO_DISASSEMBLER
+from snap.cli.artifacts import disassembler
 
 
 class Nvrtc:
@@ -57,21 +54,13 @@ class Installed:
     """The NVRTC that Snap itself uses; what it compiled is in Snap's cache."""
 
     def compile(self, text: str, arch: str) -> tuple[str, bytes]:
-        from snap.host.compile import compile_cubin, compile_ptx
+        from snap.host.compile.nvrtc import compile_cubin, compile_ptx
 
         real = arch.replace("compute_", "sm_")
         return compile_ptx(text, real), compile_cubin(text, real) if arch == real else b""
 
 
 # ---- the disassembler --------------------------------------------------------------------------------------------------------------------
-
-
-@functools.cache
-def disassembler() -> str | None:
-    """The path of nvdisasm: $NVDISASM, the wheel's beside any installed package, or one that the system finds."""
-    wheels = (Path(entry or ".") / "nvidia/cu13/bin/nvdisasm" for entry in sys.path)
-    found = next((str(path) for path in wheels if path.is_file()), None)
-    return os.environ.get("NVDISASM") or found or shutil.which("nvdisasm")
 
 
 def life_ranges(cubin: bytes) -> str:

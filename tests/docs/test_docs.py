@@ -1,4 +1,4 @@
-"""The documentation runs: every code block of the tutorial and the README, both programs of every error page; generated pages are up to date."""
+"""Check that the documentation runs: the blocks of the pages, both programs of every error page, and what scripts draw."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_page_of_a_warning(code):
     assert found == [{code}, set()]
 
 
-@pytest.mark.parametrize("path", [DOCS / "tutorial.md", ROOT / "README.md", DOCS / "language.md", DOCS / "library.md", DOCS / "roles.md", DOCS / "sgemm.md", DOCS / "inference.md", DOCS / "debugging.md", DOCS / "cookbook.md", DOCS / "paper.md", DOCS / "proofs.md"], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [DOCS / "tutorial.md", ROOT / "README.md", DOCS / "language.md", DOCS / "library.md", DOCS / "roles.md", DOCS / "sgemm.md", DOCS / "inference.md", DOCS / "debugging.md", DOCS / "cookbook.md", DOCS / "paper.md", DOCS / "proofs.md", DOCS / "same-kernel.md"], ids=lambda path: path.name)
 def test_blocks_print_what_the_text_says(path):
     for block, printed in run_blocks.outputs(path):
         assert block.text.rstrip() == printed.rstrip(), f"run: python docs/run_blocks.py {path.relative_to(ROOT)}"

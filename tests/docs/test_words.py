@@ -1,4 +1,9 @@
-"""The field's own words: what CONTRIBUTING.md lists as not to be written stands in no message, no comment of the generated CUDA, and no page."""
+"""Check the words of messages, docstrings, names, pages, and comments of the generated CUDA.
+
+Input:      the phrases that CONTRIBUTING.md lists, the phrases that a native reader stumbles over, British spelling
+Output:     each place that has one
+Invariant:  a table of counts (ONCE_THERE and its like) may only fall: lower a number when you fix a place
+"""
 
 from __future__ import annotations
 
@@ -13,7 +18,7 @@ SOURCE = ROOT / "src" / "snap"
 
 
 def listed():
-    """The phrases of the table's left column, each with what to write instead."""
+    """Read the phrases of the table's left column, each with what to write instead."""
     text = (ROOT / "CONTRIBUTING.md").read_text()
     table = text[text.index("| instead of | write |") :].split("\n\n")[0]
     rows = [line.strip("| ").split(" | ") for line in table.splitlines()[2:]]
@@ -25,14 +30,14 @@ PATTERN = re.compile(r"\b(" + "|".join(re.escape(phrase).replace(r"\ ", r"\s+") 
 
 
 def found_in(text):
-    """Each phrase of the list in a text, with its line and the word to write."""
+    """Find each phrase of the list in a text, with its line and the word to write."""
     for match in PATTERN.finditer(text):
         phrase = " ".join(match[0].split())
         yield f"line {text.count(chr(10), 0, match.start()) + 1}: `{phrase}`: write {LISTED[phrase.lower()]}"
 
 
 def messages(path):
-    """The string literals of a module that are no docstrings; of formatted ones, their text.  Each with its line."""
+    """List the string literals of a module, with their lines; docstrings do not count, and of formatted strings only the text does."""
     tree = ast.parse(path.read_text())
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
     docstrings = {id(node.body[0].value) for node in ast.walk(tree) if isinstance(node, documented) and node.body and isinstance(node.body[0], ast.Expr)}
@@ -53,7 +58,7 @@ def test_messages(folder):
     assert not found, "\n".join(found)
 
 
-# What a native reader stumbles over, and says otherwise: "is not a type", "2 indices", "no thread", "that many".
+# Phrases that a native reader stumbles over; write "is not a type", "2 indices", "no thread", "that many".
 STUMBLES = re.compile(r"(?<!there )\b(is|are) no (?!longer\b|more\b|less\b)\w+|\b\w+\((s|es)\)(?=\W|$)|\b(nobody|somebody)\b|\bso many\b", re.IGNORECASE)
 
 
@@ -90,3 +95,116 @@ def test_pages(page):
     text = re.sub(r"`[^`\n]+`|\]\([^)]*\)", lambda code: " " * len(code[0]), page.read_text())  # names, and where links lead
     found = [*found_in(text)]
     assert not found, "\n".join(found)
+
+
+# ---- docstrings, names and spelling ------------------------------------------------------------------------------------
+
+NOT_A_VERB = re.compile(r"(What|Whether|Of|Where|How|Which|Who|By|Those)\b")
+BRITISH = re.compile(
+    r"\b\w*(?:colour|behaviour|neighbour|favour)\w*\b|\b(?:analysed|analysing|centre|centred|grey|artefact|modelled|labelled|travelled)\b|"
+    r"\b\w*(?:special|initial|vector|synchron|serial|optim|normal|recogn|organ|summar|general|parallel|minim|maxim|util|token|material|categor|emphas)"
+    r"is(?:e|ed|es|er|ers|ing|ation|ations)\b",
+    re.IGNORECASE,
+)
+# What passes and files were once called: Triton and CUTLASS have other words for it (lower, producer and consumer, concurrent, release).
+RETIRED = {"weave", "woven", "relax", "beside", "handing", "publish"}
+
+# folder -> (docstrings that do not begin with a verb, strings and docstrings in British spelling, functions and classes with a retired or British name)
+STILL_THERE = {
+    ".": (31, 9, 1),
+    "_compiler/analysis": (103, 0, 0),
+    "_compiler/check": (0, 4, 0),
+    "_compiler/codegen": (44, 5, 0),
+    "_compiler/frontend": (0, 1, 0),
+    "_compiler/ir": (70, 2, 0),
+    "_compiler/sync": (140, 2, 9),
+    "_compiler/walk": (45, 0, 0),
+    "cli": (17, 4, 0),
+    "diag": (8, 2, 0),
+    "host": (68, 10, 1),
+    "lib": (103, 8, 4),
+    "machine": (78, 6, 3),
+    "prove": (148, 2, 0),
+    "ptx": (162, 5, 2),
+    "torch": (2, 1, 0),
+    "tune": (9, 0, 0),
+}
+
+
+def folder_of(path):
+    """Name the folder of src/snap that a file is in; the folders of _compiler/ count by themselves."""
+    parts = path.relative_to(SOURCE).parts[:-1]
+    return "/".join(parts[:2]) if parts[:1] == ("_compiler",) else parts[0] if parts else "."
+
+
+FOLDERS = sorted({folder_of(path) for path in SOURCE.rglob("*.py")})
+
+
+def looked_at(folder):
+    """List every node of the syntax trees of a folder, with its file."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        if folder_of(path) == folder:
+            yield from ((path.relative_to(ROOT), node) for node in ast.walk(ast.parse(path.read_text())))
+
+
+def parts_of(name):
+    """Split a name into its words: `_is_woven` and `IsWoven` alike."""
+    return {part.lower() for part in re.split(r"_|(?<=[a-z])(?=[A-Z])", name)}
+
+
+def few_enough(found, allowed):
+    assert len(found) <= allowed, f"{len(found)} places, and {allowed} are allowed:\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_docstrings_begin_with_a_verb(folder):
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    texts = [(path, ast.get_docstring(node)) for path, node in looked_at(folder) if isinstance(node, documented)]
+    few_enough([f"{path}: {text.splitlines()[0]}" for path, text in texts if text and NOT_A_VERB.match(text)], STILL_THERE.get(folder, (0, 0, 0))[0])
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_strings_are_spelled_as_in_american_english(folder):
+    texts = [(path, node) for path, node in looked_at(folder) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    few_enough([f"{path}:{node.lineno}: {match[0]}" for path, node in texts for match in BRITISH.finditer(node.value)], STILL_THERE.get(folder, (0, 0, 0))[1])
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_names_of_functions_and_classes(folder):
+    names = [(path, node) for path, node in looked_at(folder) if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
+    found = [f"{path}:{node.lineno}: {node.name}" for path, node in names if parts_of(node.name) & RETIRED or any(map(BRITISH.fullmatch, parts_of(node.name)))]
+    few_enough(found, STILL_THERE.get(folder, (0, 0, 0))[2])
+
+
+def test_names_of_files():
+    found = [path.relative_to(ROOT).as_posix() for path in SOURCE.rglob("*") if parts_of(path.stem) & (RETIRED | {"nothing"}) or any(map(BRITISH.fullmatch, parts_of(path.stem)))]
+    assert not found, "\n".join(found)
+
+
+# ---- pages -----------------------------------------------------------------------------------------------------------
+
+# Phrases that a page does not have.  A fence, code in backticks and links do not count.
+STUMBLES_OF_PAGES = re.compile(
+    r"(?<!there )\b(?:is|are) no (?!longer\b|more\b|less\b|one\b)\w+|\b(?:nobody|somebody|so many|stands|whoever|cut off|behind)\b|"
+    r"\b(?:inside|outside) of\b|(?:^|[.:;] )(?:Of|By|In|To|From) (?:which|what|whom)\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+# Pages that other work still edits, or that are printed from the source: page -> (stumbles, British spellings), which may only fall.
+PAGES_STILL = {
+    "docs/intrinsics.md": (1, 0),
+    "docs/library.md": (4, 3),
+    "docs/performance.md": (0, 2),
+    "docs/ptx.md": (2, 0),
+    "docs/roles.md": (1, 0),
+    "docs/system.md": (12, 0),
+    "docs/words.md": (9, 1),
+}
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_pages_are_said_as_a_native_says_them(page):
+    code = re.compile(r"^```.*?^```$|`[^`\n]+`|\]\([^)]*\)", re.MULTILINE | re.DOTALL)
+    text = code.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), page.read_text())
+    allowed = PAGES_STILL.get(page.relative_to(ROOT).as_posix(), (0, 0))
+    for pattern, many in zip((STUMBLES_OF_PAGES, BRITISH), allowed):
+        few_enough([f"line {text.count(chr(10), 0, match.start()) + 1}: {match[0]}" for match in pattern.finditer(text)], many)

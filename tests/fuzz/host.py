@@ -24,12 +24,12 @@ import numpy as np
 
 from fuzz.host_text import Unsupported, translated
 from snap.api import SnapFunction
-from snap.host.arrays import ArrayInfo, as_numpy
-from snap.host.gpu import numbers_of
+from snap.host.arguments.arrays import ArrayInfo, as_numpy
+from snap.host.arguments.sizes import bytes_at_launch, rows_at_launch
+from snap.host.arguments.validate import check_grid
+from snap.host.device.gpu import numbers_of
+from snap.host.device.tensors import encoding
 from snap.host.launch import launcher
-from snap.host.sizes import bytes_at_launch, rows_at_launch
-from snap.host.tensors import encoding
-from snap.host.validate import check_grid
 
 HERE = Path(__file__).resolve().parent
 COMPILER = shutil.which("g++")
@@ -247,7 +247,7 @@ def _map(signature, tensor, args: tuple, address: int) -> _Map:
 
 def run(kernel: SnapFunction, blocks: int, arguments: Sequence, seed: int = 0) -> None:
     """Launch a kernel; the arrays among the arguments hold the results."""
-    compiled, rest = kernel.split_arguments(tuple(arguments), {})
+    compiled, rest = kernel._split(tuple(arguments), {})
     (entry,) = build([compiled.module])
     if isinstance(entry, Exception):
         raise entry
@@ -256,7 +256,7 @@ def run(kernel: SnapFunction, blocks: int, arguments: Sequence, seed: int = 0) -
 
 def run_many(cases: Sequence[tuple[SnapFunction, int, Sequence]], seed: int = 0) -> list[Exception | None]:
     """Launch each (kernel, blocks, arguments) in place: None, or why it failed."""
-    made = [kernel.split_arguments(tuple(arguments), {}) for kernel, _, arguments in cases]
+    made = [kernel._split(tuple(arguments), {}) for kernel, _, arguments in cases]
     out: list[Exception | None] = []
     for entry, (compiled, rest), (_, blocks, _) in zip(build([compiled.module for compiled, _ in made]), made, cases):
         try:

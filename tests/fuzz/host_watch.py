@@ -60,7 +60,7 @@ def on_host(with_seed: int = 0) -> Iterator[list[str]]:
     launch, item, names = SnapFunction.launch, SnapFunction.__getitem__, []
 
     def made(kernel: SnapFunction, *arguments, blocks, target="auto", stream=None, seed=None, **keywords):
-        compiled, rest = kernel.split_arguments(arguments, keywords)
+        compiled, rest = kernel._split(arguments, keywords)
         (entry,) = host.build([compiled.module])
         if isinstance(entry, Exception):
             raise entry
@@ -93,14 +93,14 @@ def difference(got: list, want: list, rtol: float = 0.0, atol: float = 0.0) -> s
 def replay(launches: list[Made], seeds: tuple[int, ...] = (0,), rtol: float = 0.0, atol: float = 0.0) -> list[str]:
     """What went wrong when these launches are made on the host."""
     wrong = []
-    made = [launch.kernel.split_arguments(tuple(launch.before), {}) for launch in launches]
+    made = [launch.kernel._split(tuple(launch.before), {}) for launch in launches]
     for entry, (compiled, rest), launch in zip(host.build([compiled.module for compiled, _ in made]), made, launches):
         for seed in seeds:
             got = copied(launch.before)
             try:
                 if isinstance(entry, Exception):
                     raise entry
-                rest = launch.kernel.split_arguments(tuple(got), {})[1]
+                rest = launch.kernel._split(tuple(got), {})[1]
                 host.launch(entry, compiled, launch.blocks, rest, seed)
                 found = difference(got, launch.after, rtol, atol)
             except (host.Failed, host.Unsupported) as reason:

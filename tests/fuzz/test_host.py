@@ -97,14 +97,14 @@ def test_generated(family: str):
 
 def mutated(launch: Made, text: str) -> str:
     """What the first seed that notices says; empty where none does."""
-    compiled, _ = launch.kernel.split_arguments(tuple(launch.before), {})
+    compiled, _ = launch.kernel._split(tuple(launch.before), {})
     (entry,) = host.build([replace(compiled.module, text=text)])
     for seed in range(6):
         got = copied(launch.before)
         try:
             if isinstance(entry, Exception):
                 raise entry
-            host.launch(entry, compiled, launch.blocks, launch.kernel.split_arguments(tuple(got), {})[1], seed)
+            host.launch(entry, compiled, launch.blocks, launch.kernel._split(tuple(got), {})[1], seed)
         except host.Failed as failed:
             return failed.kind
         if difference(got, launch.after):
@@ -132,7 +132,7 @@ def test_a_dropped_statement_is_noticed(name, what, monkeypatch):
     monkeypatch.chdir(ROOT)
     noticed = []
     for launch in launches_of(name):
-        text = launch.kernel.split_arguments(tuple(launch.before), {})[0].module.text
+        text = launch.kernel._split(tuple(launch.before), {})[0].module.text
         start = text.index('extern "C" __global__')
         for m in list(re.finditer(rf"^ *{re.escape(what)}.*$", text[start:], re.M))[:4]:
             noticed.append(mutated(launch, text[:start + m.start()] + text[start + m.end():]))
@@ -151,7 +151,7 @@ def test_a_changed_text_is_noticed(name, pattern, by, kind, monkeypatch):
     monkeypatch.chdir(ROOT)
     found = []
     for launch in launches_of(name):
-        text = launch.kernel.split_arguments(tuple(launch.before), {})[0].module.text
+        text = launch.kernel._split(tuple(launch.before), {})[0].module.text
         head, kernel = text.split('extern "C" __global__')
         changed = re.sub(pattern, by, kernel)
         if changed != kernel:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from snap._compiler.ir.types import BF16
-from snap.host.arrays import ArrayInfo, as_numpy
+from snap.host.arguments.arrays import ArrayInfo, as_numpy
 from snap.host.launch import Launcher
 
 

@@ -6,7 +6,7 @@ import importlib.util
 
 import pytest
 
-from snap.host.driver import available
+from snap.host.device.driver import available
 
 collect_ignore_glob = [] if available() and importlib.util.find_spec("torch") else ["test_*.py"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from snap.lib import attention, attention_gradients
+from snap.lib import attention, attention_gradient
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -98,13 +98,13 @@ def test_gradients(size, deterministic):
         q, k, v = random(2, 4, queries, size), random(2, 2, keys, size), random(2, 2, keys, size)
         grad = random(2, 4, queries, size)
         out, logs = attention(q, k, v, lse=True, **options)
-        got = attention_gradients(grad, q, k, v, out, logs, **options, deterministic=deterministic)
+        got = attention_gradient(grad, q, k, v, out, logs, **options, deterministic=deterministic)
         wide = [x.double().requires_grad_() for x in (q, k, v)]
         want = torch.autograd.grad(expected(*wide, **options)[0], wide, grad.double())
         for name, a, b in zip("qkv", got, want):
             off = (a.double() - torch.nan_to_num(b)).abs().max().item()
             assert off <= 0.02 * max(1.0, b.nan_to_num().abs().max().item()), (name, off, queries, keys, options)
-        again = attention_gradients(grad, q, k, v, out, logs, **options, deterministic=deterministic)
+        again = attention_gradient(grad, q, k, v, out, logs, **options, deterministic=deterministic)
         for a, b in list(zip(got, again))[0 if deterministic else 1 :]:
             assert torch.equal(a, b)
 
@@ -115,9 +115,9 @@ def test_gradients_side_by_side():
     q, k, v = (qkv[:, :, i].transpose(1, 2) for i in range(3))
     out, logs = attention(q, k, v, causal=True, lse=True)
     grad = random(2, 500, 4, 64).transpose(1, 2)
-    want = attention_gradients(*(x.contiguous() for x in (grad, q, k, v, out)), logs, causal=True, deterministic=True)
+    want = attention_gradient(*(x.contiguous() for x in (grad, q, k, v, out)), logs, causal=True, deterministic=True)
     for deterministic in (False, True):
-        got = attention_gradients(grad, q, k, v, out, logs, causal=True, deterministic=deterministic, into=tuple(into[:, :, i].transpose(1, 2) for i in range(3)))
+        got = attention_gradient(grad, q, k, v, out, logs, causal=True, deterministic=deterministic, into=tuple(into[:, :, i].transpose(1, 2) for i in range(3)))
         for i, (a, b) in enumerate(zip(got, want)):
             assert torch.allclose(a.float(), b.float(), atol=0.02), (i, deterministic, (a.float() - b.float()).abs().max())
             assert torch.equal(into[:, :, i].transpose(1, 2), a)
@@ -131,7 +131,7 @@ def test_a_gradient_of_the_logarithms():
     wide = [x.double().requires_grad_() for x in (q, k, v)]
     (expected(*wide)[1] * torch.arange(200, device="cuda")).sum().backward()
     slopes = torch.arange(200, device="cuda", dtype=torch.float32).expand(1, 2, 200).contiguous()
-    got = attention_gradients(torch.zeros_like(q), q, k, v, out, logs, grad_lse=slopes)
+    got = attention_gradient(torch.zeros_like(q), q, k, v, out, logs, grad_lse=slopes)
     for a, b in zip(got[:2], wide):
         assert torch.allclose(a.double(), b.grad, atol=0.02 * b.grad.abs().max().item())
     assert (got[2] == 0).all()

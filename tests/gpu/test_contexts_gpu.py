@@ -10,7 +10,8 @@ import pytest
 import torch
 
 import snap
-from snap.host.driver import driver
+from snap.host.device.contexts import on_device
+from snap.host.device.driver import driver
 
 BF = torch.bfloat16
 
@@ -87,7 +88,7 @@ def test_a_thread_with_another_context():
             pytest.skip("no second context")
         for _ in range(3):
             driver().call("cuCtxSetCurrent", mine)
-            maps = driver().on(driver().device(0)).tensor_map(9, x.data_ptr(), (256, 640), (512,), (64, 64), 3, 2)
+            maps = on_device(driver(), driver().device(0)).tensor_map(9, x.data_ptr(), (256, 640), (512,), (64, 64), 3, 2)
             assert len(maps) == 128 and driver().context() == mine.value
         driver().call("cuCtxSetCurrent", ctypes.c_void_p(driver().device(0).context))
         return snap.lib.gemm(x, w)

@@ -12,8 +12,8 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[1])]
 from corpus import ROOT, Program  # noqa: E402
 
 from snap import *  # noqa: E402, F403
-from snap.host import gpu  # noqa: E402
-from snap.host.compile import compile_ptx  # noqa: E402
+from snap.host.compile.nvrtc import compile_ptx  # noqa: E402
+from snap.host.device import gpu  # noqa: E402
 
 BLOCKS = 1024  # more than are resident at a time, so that blocks begin while others end
 

@@ -37,7 +37,7 @@ def test_fp8_of_every_type(types, fast):
     """Sums of 13 bits behind the point, of which some are cut off at every step of 32."""
     for m, n, k in ((256, 512, 1024), (300, 200, 96), (1, 1, 1), (130, 72, 4097)):
         a, b = drawn(m, k, seed=1, dtype=types[0]), drawn(k, n, seed=2, dtype=types[1], turned=True)
-        near(snap.lib.gemm_fp8(a, b, out_type="f32", fast=fast), exactly(a, b), 8e-3 if fast else 1e-3)
+        near(snap.lib.gemm_fp8(a, b, out_dtype="f32", fast=fast), exactly(a, b), 8e-3 if fast else 1e-3)
         near(snap.lib.gemm_fp8(a.mT.contiguous().mT, b.contiguous(), fast=fast), exactly(a, b), 12e-3 if fast else 5e-3)
 
 
@@ -51,13 +51,13 @@ def test_fp8_as_torch_has_it():
         near(snap.lib.gemm_fp8(a, b, *scales, fast=True), theirs.double(), 2**-7)
     near(snap.lib.gemm_fp8(a, b, one, one), exactly(a, b) / 4, 2**-8)  # one tensor twice
     bias = torch.randn(384, device="cuda", generator=random)
-    found = snap.lib.gemm_fp8(a, b, rows, columns, bias=bias, activation="relu", out_type="f16")
+    found = snap.lib.gemm_fp8(a, b, rows, columns, bias=bias, activation="relu", out_dtype="f16")
     near(found, torch.relu(exactly(a, b) * rows.double() * columns.double() + bias.double()), 2e-3)
 
 
 def test_long_sums_keep_their_digits():
     a, b = (torch.rand(256, 8192, device="cuda", generator=torch.Generator(device="cuda").manual_seed(seed)).to(E4M3) for seed in (6, 7))
-    near(snap.lib.gemm_fp8(a, b.mT, out_type="f32"), exactly(a, b.mT), 1e-3)
+    near(snap.lib.gemm_fp8(a, b.mT, out_dtype="f32"), exactly(a, b.mT), 1e-3)
 
 
 @pytest.mark.parametrize("layout", list(itertools.product("nt", "nt")), ids="".join)

@@ -20,9 +20,10 @@ from lib.torch_kinds import KINDS, TRANSFORMS, kinds, plain_of
 import snap
 from snap import *
 from snap import lib
-from snap.host import checked, torchreads
 from snap.host.launch import launcher
-from snap.lib._calls.replays import MISS, no_plan
+from snap.host.plan import checked
+from snap.host.plan.plans import MISS
+from snap.host.torch import torchreads
 from snap.lib._layers import norms
 from snap.lib._torch import ops as torch_ops
 
@@ -104,8 +105,7 @@ def forget():
     inner = [way.inner for way in torch_ops._ways.values()]
     for function in [lib.softmax, lib.gemm, norms._norm, *inner]:
         if getattr(function, "calls", None) is not None:
-            function.calls.replays.clear(), function.calls.quick.clear(), function.calls.recent.clear()
-            function.calls.last = no_plan()
+            function.calls.clear()
 
 
 SUBJECTS = {
@@ -275,7 +275,7 @@ def test_plain_tensors_take_a_plan():
     x = torch.rand(16, 64, device="cuda")
     for _ in range(3):
         lib.softmax(x)
-    plan = lib.softmax.calls.last
+    plan = lib.softmax.calls.plans.last
     gone = torch.rand(17, 64, device="cuda")[1:]
     took = [plan.run(one, None) is not MISS for one in (x, x.clone(), gone)]
     assert took == [True] * 3

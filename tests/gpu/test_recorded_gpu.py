@@ -7,7 +7,7 @@ import torch
 
 from snap import lib
 from snap.host.errors import LaunchError
-from snap.lib._calls.replays import MISS
+from snap.host.plan.plans import MISS
 from snap.lib._gemm.product_gradients import gemm_gradients
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -110,7 +110,7 @@ def test_gradients_begin_to_be_wanted():
 
 def quick(function, *args):
     """The call, which is a quick one: its plan was foreseen."""
-    plan = function.calls.last.after
+    plan = function.calls.plans.last.after
     found = plan.run(*args)
     assert found is not MISS
     return found

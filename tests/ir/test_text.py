@@ -69,7 +69,7 @@ def test_a_second_variable_of_one_name_is_told_apart():
 def test_passes_begin_with_the_checker_and_end_with_the_synchronized_program():
     kernel = kernels_of(Program(TESTS / "ok" / "boxes.py").namespace())["relay"]
     found = kernel.passes()
-    assert [name for name, _, _ in found] == ["check", "weave", "project"]
+    assert [name for name, _, _ in found] == ["check", "lower pipelines", "specialize warps"]
     assert found[0][2] == kernel.ir("typed") and found[-1][2] == kernel.ir() == text(kernel._the_one({}).synced)
     with pytest.raises(ValueError, match="'typed' or 'synchronized'"):
-        kernel.ir("woven")
+        kernel.ir("pipelined")

@@ -18,7 +18,7 @@ from snap._compiler.ir.synced import Stage
 from snap._compiler.ir.types import BLOCK1, BOOL, F32, GRID1, I32, THREAD1, WARP1, Array, Level, Privilege
 from snap._compiler.ir.verify import BrokenIR, Verifier
 from snap._compiler.sync import PASSES
-from snap._compiler.sync.roles.begin import begin
+from snap._compiler.sync.roles.begin import number_statements
 
 IN_BLOCK = b.block_place(64)
 ZERO, ONE, TRUE = b.const(0), b.const(1), b.const(True, BOOL)
@@ -31,9 +31,9 @@ def typed(*body, params=(), smem=0, **more):
     return Stage.TYPED, replace(b.kernel(params, [whole], threads=64, smem=smem), **more)
 
 
-def woven(*body, barriers=(), stage=Stage.WOVEN, **more):
+def pipelined(*body, barriers=(), stage=Stage.PIPELINED, **more):
     _, function = typed(*body, **more)
-    return stage, replace(begin(function, Numbers()), mbarriers=barriers)
+    return stage, replace(number_statements(function, Numbers()), mbarriers=barriers)
 
 
 def device(body, returns=I32, params=()):
@@ -133,8 +133,8 @@ BROKEN = {
     "privileges": [
         typed(b.group(THREAD1, IN_BLOCK, lambda place: [operation("syncwarp", place=place)])),
         typed(b.group(WARP1, IN_BLOCK, lambda place: [operation("syncwarp")])),
-        woven(b.group(WARP1, IN_BLOCK, lambda place: [sync(place=place)])),
-        woven(b.group(WARP1, IN_BLOCK, lambda place: [b.wait(FULL, ZERO, ZERO, IN_BLOCK), b.arrive(FULL, ZERO, WARP1, place)]), barriers=(FULL,)),
+        pipelined(b.group(WARP1, IN_BLOCK, lambda place: [sync(place=place)])),
+        pipelined(b.group(WARP1, IN_BLOCK, lambda place: [b.wait(FULL, ZERO, ZERO, IN_BLOCK), b.arrive(FULL, ZERO, WARP1, place)]), barriers=(FULL,)),
     ],
     "agreement": [
         typed(b.declare(T, b.thread_id(64, within=IN_BLOCK)), b.if_(b.compare("<", b.read(T), ONE), (operation("syncthreads", requires=BLOCK1),))),
@@ -145,32 +145,32 @@ BROKEN = {
     "kinds": [
         typed(sync()),
         typed(b.declare_shared(S), b.box("load", TILE, b.access(A, ZERO), (64,), IN_BLOCK, barrier=FULL, slot=ZERO), params=(A,), smem=256),
-        typed(ir.Call(begin(CALLEE, Numbers()), (), (), None, IN_BLOCK, 0, span=b.SPAN)),
-        (Stage.WOVEN, replace(woven()[1], body=(ir.Call(CALLEE, (), (), None, b.place(64), 0, number=9, span=b.SPAN),))),
+        typed(ir.Call(number_statements(CALLEE, Numbers()), (), (), None, IN_BLOCK, 0, span=b.SPAN)),
+        (Stage.PIPELINED, replace(pipelined()[1], body=(ir.Call(CALLEE, (), (), None, b.place(64), 0, number=9, span=b.SPAN),))),
     ],
     "barriers": [
-        woven(b.wait(FULL, ZERO, ZERO, IN_BLOCK), b.arrive(FULL, ZERO, WARP1, IN_BLOCK)),
-        woven(b.wait(FULL, b.const(2), ZERO, IN_BLOCK), b.arrive(FULL, ZERO, WARP1, IN_BLOCK), barriers=(FULL,)),
-        woven(b.wait(FULL, b.binary("%", ONE, b.const(3)), ZERO, IN_BLOCK), b.arrive(FULL, ZERO, WARP1, IN_BLOCK), barriers=(FULL,)),
+        pipelined(b.wait(FULL, ZERO, ZERO, IN_BLOCK), b.arrive(FULL, ZERO, WARP1, IN_BLOCK)),
+        pipelined(b.wait(FULL, b.const(2), ZERO, IN_BLOCK), b.arrive(FULL, ZERO, WARP1, IN_BLOCK), barriers=(FULL,)),
+        pipelined(b.wait(FULL, b.binary("%", ONE, b.const(3)), ZERO, IN_BLOCK), b.arrive(FULL, ZERO, WARP1, IN_BLOCK), barriers=(FULL,)),
     ],
     "boxes": [
-        woven(b.declare_shared(S), b.box("load", TILE, b.access(A, ZERO), (64,), IN_BLOCK), params=(A,), smem=256),
-        woven(b.declare_shared(S), b.box("store", TILE, b.access(A, ZERO), (64,), IN_BLOCK, barrier=FULL, slot=ZERO), params=(A,), smem=256, barriers=(FULL,)),
+        pipelined(b.declare_shared(S), b.box("load", TILE, b.access(A, ZERO), (64,), IN_BLOCK), params=(A,), smem=256),
+        pipelined(b.declare_shared(S), b.box("store", TILE, b.access(A, ZERO), (64,), IN_BLOCK, barrier=FULL, slot=ZERO), params=(A,), smem=256, barriers=(FULL,)),
     ],
     "points": [
-        woven(sync(b.point("warp", BLOCK1))),
-        woven(b.group(WARP1, IN_BLOCK, lambda place: [sync(b.point("block", WARP1), place=place)])),
-        woven(sync(b.point("named", WARP1, number=16))),
-        (Stage.WOVEN, replace(woven()[1], body=(replace(sync(b.point("grid", GRID1), place=b.place(64)), number=5),))),
-        woven(sync(b.point("thread", WARP1))),
+        pipelined(sync(b.point("warp", BLOCK1))),
+        pipelined(b.group(WARP1, IN_BLOCK, lambda place: [sync(b.point("block", WARP1), place=place)])),
+        pipelined(sync(b.point("named", WARP1, number=16))),
+        (Stage.PIPELINED, replace(pipelined()[1], body=(replace(sync(b.point("grid", GRID1), place=b.place(64)), number=5),))),
+        pipelined(sync(b.point("thread", WARP1))),
     ],
-    "one thread": [woven(synced.Elect(IN_BLOCK, (inner,), span=b.SPAN)) for inner in (operation("syncwarp"), sync(), SPLIT)],
+    "one thread": [pipelined(synced.Elect(IN_BLOCK, (inner,), span=b.SPAN)) for inner in (operation("syncwarp"), sync(), SPLIT)],
     "numbers": [
-        (Stage.BEGUN, replace(woven()[1], body=(replace(b.declare(X, ONE), number=3), replace(b.declare(Y, ONE), number=3)))),
-        (Stage.BEGUN, replace(woven()[1], body=(b.declare(X, ONE),))),
+        (Stage.NUMBERED, replace(pipelined()[1], body=(replace(b.declare(X, ONE), number=3), replace(b.declare(Y, ONE), number=3)))),
+        (Stage.NUMBERED, replace(pipelined()[1], body=(b.declare(X, ONE),))),
     ],
-    "work": [woven(synced.AsyncCommit(span=b.SPAN)), woven(sync(b.point("thread", THREAD1, waits=(("wgmma", 0),))))],
-    "partners": [woven(b.wait(FULL, ZERO, ZERO, IN_BLOCK), barriers=(FULL,)), woven(sync(part="arrive"))],
+    "work": [pipelined(synced.AsyncCommit(span=b.SPAN)), pipelined(sync(b.point("thread", THREAD1, waits=(("wgmma", 0),))))],
+    "partners": [pipelined(b.wait(FULL, ZERO, ZERO, IN_BLOCK), barriers=(FULL,)), pipelined(sync(part="arrive"))],
 }
 CASES = [(name, k) for name, programs in BROKEN.items() for k in range(len(programs))]
 
@@ -189,8 +189,8 @@ def test_every_row_is_broken_by_some_program():
     assert {row.name for row in TABLE} == set(BROKEN)
 
 
-@pytest.mark.parametrize("function", [typed(), woven(), device((returning(ONE),)), woven(sync()), typed(b.declare_shared(S), smem=256),
-                                      woven(b.wait(FULL, ONE, ZERO, IN_BLOCK), b.arrive(FULL, ZERO, WARP1, IN_BLOCK), barriers=(FULL,))], ids=range(6))
+@pytest.mark.parametrize("function", [typed(), pipelined(), device((returning(ONE),)), pipelined(sync()), typed(b.declare_shared(S), smem=256),
+                                      pipelined(b.wait(FULL, ONE, ZERO, IN_BLOCK), b.arrive(FULL, ZERO, WARP1, IN_BLOCK), barriers=(FULL,))], ids=range(6))
 def test_what_these_are_made_of_is_right(function):
     Verifier().after("made up", function[1], function[0])
 
@@ -205,10 +205,10 @@ def test_it_looks_after_each_pass(monkeypatch):
     """A pass that breaks the program is named; without SNAP_VERIFY nobody looks."""
     kernel = kernels_of(Program(TESTS / "ok" / "tree_reduce.py").execute())["tree_reduce"]
     function = kernel._the_one({}).typed
-    forgets = replace(PASSES[4], run=lambda plan, numbers: replace(plan.woven, function=replace(plan.function, smem=0)))
+    forgets = replace(PASSES[4], run=lambda plan, numbers: replace(plan.pipelined, function=replace(plan.function, smem=0)))
     monkeypatch.setattr(snap._compiler.sync, "PASSES", (*PASSES[:4], forgets, *PASSES[5:]))
     monkeypatch.setenv("SNAP_VERIFY", "1")
-    with pytest.raises(BrokenIR, match=r"after the pass `insert`, the program breaks the invariant `room` .* at tests/ok/tree_reduce.py:\d+: `s: i32\[256\]"):
+    with pytest.raises(BrokenIR, match=r"after the pass `insert barriers`, the program breaks the invariant `room` .* at tests/ok/tree_reduce.py:\d+: `s: i32\[256\]"):
         snap._compiler.sync.synchronize(function)
     monkeypatch.setenv("SNAP_VERIFY", "0")
     snap._compiler.sync.synchronize(function)

@@ -8,10 +8,9 @@ import sys
 import numpy as np
 import pytest
 
-import snap
 from snap._compiler.ir.types import BF16, F16
 from snap.host.errors import LaunchError
-from snap.lib import attention, attention_gradients
+from snap.lib import attention, attention_gradient
 from snap.lib._attention.arrays import Laid, _apart
 from snap.lib._attention.gradients import queries_kernel
 from snap.lib._attention.kernels import forward_kernel
@@ -116,7 +115,7 @@ def test_nothing_to_see():
 def test_no_races():
     q, k, v = arrays(1, 1, 1, 130, 260, 64)
     kernel = forward_kernel(BF16, 64, True, False, True)
-    assert not snap.races(kernel, *launched(q, k, v)[0], blocks=2, seeds=2)
+    assert not kernel.races(*launched(q, k, v)[0], blocks=2, seeds=2)
 
 
 def launched(q, k, v):
@@ -212,10 +211,10 @@ def test_gradients(name, deterministic):
     q, k, v = arrays(*shape)
     grad = bf16(rng.normal(size=q.shape))
     out, logs = attention(q, k, v, lse=True, **GRADIENTS[name][1])
-    first = attention_gradients(grad, q, k, v, out, logs, **options)
+    first = attention_gradient(grad, q, k, v, out, logs, **options)
     for got, want in zip(first, expected_gradients(grad, q, k, v, **GRADIENTS[name][1])):
         np.testing.assert_allclose(wide(got), want, atol=0.01 * max(1, np.abs(want).max()))
-    for got, again in zip(first, attention_gradients(grad, q, k, v, out, logs, **options)):
+    for got, again in zip(first, attention_gradient(grad, q, k, v, out, logs, **options)):
         np.testing.assert_array_equal(got, again)
 
 
@@ -224,23 +223,23 @@ def test_gradients_of_strided_arrays():
     grad = bf16(rng.normal(size=q.shape))
     out, logs = attention(q, k, v, lse=True)
     swapped = lambda x: np.ascontiguousarray(x.swapaxes(1, 2)).swapaxes(1, 2)  # noqa: E731
-    first = attention_gradients(grad, q, k, v, out, logs)
-    for got, again in zip(first, attention_gradients(*map(swapped, (grad, q, k, v, out)), logs)):
+    first = attention_gradient(grad, q, k, v, out, logs)
+    for got, again in zip(first, attention_gradient(*map(swapped, (grad, q, k, v, out)), logs)):
         np.testing.assert_array_equal(got, again)
 
 
 def test_gradients_of_nothing():
     q, k, v = arrays(1, 1, 1, 10, 0, 64)
     out, logs = attention(q, k, v, lse=True)
-    assert [x.shape for x in attention_gradients(q, q, k, v, out, logs)] == [q.shape, k.shape, v.shape]
+    assert [x.shape for x in attention_gradient(q, q, k, v, out, logs)] == [q.shape, k.shape, v.shape]
 
 
 def test_gradients_refused():
     q, k, v = arrays(1, 1, 1, 40, 40, 64)
     out, logs = attention(q, k, v, lse=True)
     for name, args in (("grad", (q[:, :, :5], q, k, v, out, logs)), ("lse", (q, q, k, v, out, logs[:, :, :5])), ("out", (q, q, k, v, out[:, :, :5], logs))):
-        with pytest.raises(LaunchError, match=f"`{name}` of `snap.lib.attention_gradients`"):
-            attention_gradients(*args)
+        with pytest.raises(LaunchError, match=f"`{name}` of `snap.lib.attention_gradient`"):
+            attention_gradient(*args)
 
 
 def test_registers_of_gradients():

@@ -19,7 +19,6 @@ from lib.lib_support import (
     wrapped,
 )
 
-import snap
 from snap import *
 from snap.lib import block as of_block
 from snap.lib._calls.operators import element
@@ -151,9 +150,9 @@ def test_blocked_arrangements_are_the_same(loaded, stored):
 def test_no_races():
     x = values("i32", 192).astype(np.int32)
     for f in (of_block.reduce(int, 96), of_block.reduce(int, 96, later), of_block.scan(int, 96), of_block.scan(int, 96, exclusive=True)):
-        assert snap.races(per_thread(int, 96, f), x, np.zeros_like(x), blocks=2, seeds=3) == []
+        assert per_thread(int, 96, f).races(x, np.zeros_like(x), blocks=2, seeds=3) == []
     for f in (of_block.scan(int, 32, items=3), of_block.exchange(int, 32, 3)):
-        assert snap.races(on_items(int, 32, 3, f), x, np.zeros_like(x), blocks=2, seeds=3) == []
+        assert on_items(int, 32, 3, f).races(x, np.zeros_like(x), blocks=2, seeds=3) == []
 
 
 @pytest.mark.parametrize("smem, barriers", [(None, 1), (32, 1), (16, 2)])
@@ -177,7 +176,7 @@ def test_barriers_between_two_calls_are_inferred(smem, barriers):
     out = np.zeros_like(x)
     twice[1](x, out)
     assert set(out) == {x.sum() ** 2}
-    assert snap.races(twice, x, out, blocks=1, seeds=4) == []
+    assert twice.races(x, out, blocks=1, seeds=4) == []
     assert twice.cuda().count("__syncthreads()") == barriers  # one in the function, one between its calls
 
 

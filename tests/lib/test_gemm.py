@@ -9,7 +9,6 @@ import math
 import numpy as np
 import pytest
 
-import snap
 from snap._compiler.ir.types import BF16, F16, F32
 from snap.host.errors import LaunchError
 from snap.lib import gemm
@@ -59,7 +58,7 @@ def launched(kernel, blocks: int, A: np.ndarray, B: np.ndarray, C: np.ndarray, d
     A, B = (np.ascontiguousarray(x.T) if flip else x for x, flip in zip((A, B), turned))
     exchange = np.zeros(blocks * 128 * 256, np.float32), np.zeros(blocks * 256, np.int32)
     arguments = (A, B, C, A, *A.shape, *B.shape, n, m, n, k, *exchange, divided, share, 1, A, A, A, 1)
-    return snap.races(kernel, *arguments, blocks=blocks, seeds=1) if how.get("races") else kernel.launch(*arguments, blocks=blocks, **how)
+    return kernel.races(*arguments, blocks=blocks, seeds=1) if how.get("races") else kernel.launch(*arguments, blocks=blocks, **how)
 
 
 @pytest.mark.parametrize("tile", TILES, ids=str)
@@ -100,7 +99,7 @@ def sliced(kernel, tiles: int, height: int, width: int, slices: int, A: np.ndarr
     if any(parameter.name == "met" for parameter in kernel.definition.tree.params):
         arguments += (np.zeros(1, np.int32),)
     if how.get("races"):
-        return snap.races(kernel, *arguments, blocks=tiles * slices, seeds=1)
+        return kernel.races(*arguments, blocks=tiles * slices, seeds=1)
     return kernel.launch(*arguments, blocks=tiles * slices, **how)
 
 

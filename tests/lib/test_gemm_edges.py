@@ -8,7 +8,6 @@ import itertools
 import numpy as np
 import pytest
 
-import snap
 from snap._compiler.ir.types import BF16, F32
 from snap.host.errors import LaunchError
 from snap.lib import gemm
@@ -25,7 +24,7 @@ def launched(kernel, blocks: int, A, B, C, turned=(False, False), races=False, *
     (m, k), n = A.shape, B.shape[1]
     A, B = (np.ascontiguousarray(x.T) if flip else x for x, flip in zip((A, B), turned))
     arguments = (A, B, C, A, *A.shape, *B.shape, n, m, n, k, np.zeros(1, np.float32), np.zeros(1, np.int32))
-    return snap.races(kernel, *arguments, blocks=blocks, seeds=1) if races else kernel.launch(*arguments, blocks=blocks, **how)
+    return kernel.races(*arguments, blocks=blocks, seeds=1) if races else kernel.launch(*arguments, blocks=blocks, **how)
 
 
 # 3 x 3 tiles for 4 teams: one has a third tile.  5 x 2 for 4: two have a third, and of these one has three narrow ones.  4 x 3 for 5: two have a

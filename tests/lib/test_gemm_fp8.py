@@ -7,7 +7,6 @@ import importlib
 import numpy as np
 import pytest
 
-import snap
 from snap._compiler.ir.types import BF16, F32
 from snap.host.errors import LaunchError
 from snap.lib import gemm_fp8
@@ -35,13 +34,13 @@ def test_tails_and_layouts(shape, fast):
     (a, A), (b, B) = matrix(m, k, 1), matrix(n, k, 2)
     for left in (A, np.asfortranarray(A)):
         for right in (B.T, np.ascontiguousarray(B.T)):
-            np.testing.assert_array_equal(gemm_fp8(left, right, out_type="f32", fast=fast), a @ b.T)
+            np.testing.assert_array_equal(gemm_fp8(left, right, out_dtype="f32", fast=fast), a @ b.T)
 
 
 @pytest.mark.parametrize("kinds", [("e4m3", "e4m3"), ("e5m2", "e5m2"), ("e5m2", "e4m3"), ("e4m3", "e5m2")], ids=".".join)
 def test_types(kinds):
     (a, A), (b, B) = matrix(66, 130, 3, kinds[0]), matrix(24, 130, 4, kinds[1])
-    np.testing.assert_array_equal(gemm_fp8(A, B.T, out_type="f32", a_type=kinds[0], b_type=kinds[1]), a @ b.T)
+    np.testing.assert_array_equal(gemm_fp8(A, B.T, out_dtype="f32", a_dtype=kinds[0], b_dtype=kinds[1]), a @ b.T)
 
 
 @pytest.mark.parametrize("fast", [False, True])
@@ -52,8 +51,8 @@ def test_scales_bias_and_activation(fast):
     for of_a, of_b in ((np.array(2, np.float32), np.float32([0.25])), (rows.astype(np.float32), columns.astype(np.float32)),
                        (rows[:, 0].astype(np.float32), columns[0].astype(np.float32))):
         expected = (a @ b.T) * of_a.reshape(-1, 1).astype(float) * of_b.reshape(1, -1).astype(float)
-        np.testing.assert_allclose(gemm_fp8(A, B.T, of_a, of_b, out_type="f32", fast=fast), expected, rtol=1e-6)
-        found = gemm_fp8(A, B.T, of_a, of_b, out_type="f32", fast=fast, bias=bias.astype(np.float32), activation="relu")
+        np.testing.assert_allclose(gemm_fp8(A, B.T, of_a, of_b, out_dtype="f32", fast=fast), expected, rtol=1e-6)
+        found = gemm_fp8(A, B.T, of_a, of_b, out_dtype="f32", fast=fast, bias=bias.astype(np.float32), activation="relu")
         np.testing.assert_allclose(found, np.maximum(expected + bias, 0), rtol=1e-6, atol=1e-5)
 
 
@@ -61,7 +60,7 @@ def test_results_of_every_type():
     (a, A), (b, B) = matrix(20, 40, 7), matrix(24, 40, 8)
     bits = gemm_fp8(A, B.T)
     np.testing.assert_array_equal((bits.astype(np.uint32) << 16).view(np.float32), a @ b.T)
-    np.testing.assert_array_equal(gemm_fp8(A, B.T, out_type="f16"), a @ b.T)
+    np.testing.assert_array_equal(gemm_fp8(A, B.T, out_dtype="f16"), a @ b.T)
     for out in (np.zeros((20, 24), np.float16), np.zeros((24, 20), np.float32).T):
         assert gemm_fp8(A, B.T, out=out) is out
         np.testing.assert_array_equal(out, a @ b.T)
@@ -72,7 +71,7 @@ def test_a_schedule_at_random_finds_no_race():
     scales, A, B = np.ones(1, np.float32), *(np.pad(x, ((0, 0), (0, 4))) for x in (A, B))
     C, run = np.zeros((136, 72), np.float32), fp8_kernel(("e4m3", "e4m3"), F32, Scaling.TENSOR, 128, 64, 2)
     arguments = (A, B, C, A, 136, 304, 72, 304, 72, 136, 72, 300, np.zeros(1, np.float32), np.zeros(1, np.int32), 0, 1, 1, scales, scales, A, 1)
-    assert not snap.races(run, *arguments, blocks=2, seeds=1)
+    assert not run.races(*arguments, blocks=2, seeds=1)
     run.launch(*arguments, blocks=2, seed=3)
     np.testing.assert_array_equal(C, a @ b.T)
 
@@ -86,7 +85,7 @@ def test_halves_and_parts_of_tiles_are_added_in_f32(make, tile):
     run = make("e4m3", F32, Scaling.TENSOR, *tile, 2)
     arguments = (A, B, C, A, scales, scales, 136, 72, 300, 304, 304, 72)
     if tile == (128, 64):
-        assert not snap.races(run, *arguments, blocks=2, seeds=1)
+        assert not run.races(*arguments, blocks=2, seeds=1)
     run.launch(*arguments, blocks=2, seed=3)
     np.testing.assert_array_equal(C, a @ b.T)
 
@@ -116,8 +115,8 @@ def test_what_does_not_fit_is_refused_by_name():
         ("out", {"out": np.zeros((8, 9), np.float32)}, "shape"),
         ("bias", {"bias": np.zeros(9, np.float32)}, "9 elements"),
         ("activation", {"activation": "tanh"}, "relu"),
-        ("out_type", {"out_type": "f64"}, "bf16"),
-        ("a_type", {"a_type": "e3m4"}, "e5m2"),
+        ("out_dtype", {"out_dtype": "f64"}, "bf16"),
+        ("a_dtype", {"a_dtype": "e3m4"}, "e5m2"),
         ("fast", {"fast": 1}, "True or False"),
     ]:
         with pytest.raises(LaunchError, match=words) as refusal:

@@ -7,7 +7,6 @@ import importlib
 import numpy as np
 import pytest
 
-import snap
 from snap._compiler.ir.types import BF16, F16, F32
 from snap.host.errors import LaunchError
 from snap.lib import gemm_batched, gemm_grouped
@@ -97,12 +96,12 @@ def test_a_schedule_at_random_finds_no_race():
     a, b, ends = matrices(200, 72, seed=13), matrices(3, 72, 72, seed=14), np.array([70, 75, 200], np.int32)
     C, run = np.zeros((200, 72), np.float16), gemm_kernel(F16, F16, False, False, 64, 64, 2, many=Many.GROUPS)
     arguments = (a, b, C, a, 200, 72, 72, 72, 72, 200, 72, 72, *nothing, 0, 1, 1, a, a, ends, 3)
-    assert not snap.races(run, *arguments, blocks=2, seeds=1)
+    assert not run.races(*arguments, blocks=2, seeds=1)
     run.launch(*arguments, blocks=2, seed=3)
     np.testing.assert_array_equal(C, by_groups(a, b, ends.tolist(), 0))
     a, C, run = matrices(3, 72, 72, seed=15), np.zeros((3, 72, 72), np.float16), gemm_kernel(F16, F16, True, False, 64, 64, 2, many=Many.BATCH)
     arguments = (a, b, C, a, 72, 72, 72, 72, 72, 72, 72, 72, *nothing, 0, 1, 1, a, a, a, 3)
-    assert not snap.races(run, *arguments, blocks=2, seeds=1)
+    assert not run.races(*arguments, blocks=2, seeds=1)
     run.launch(*arguments, blocks=2, seed=3)
     np.testing.assert_array_equal(C, a.swapaxes(1, 2).astype(float) @ b.astype(float))
 

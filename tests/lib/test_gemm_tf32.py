@@ -132,7 +132,7 @@ def test_no_schedule_gives_another_result(layout, team, how, options):
     c = np.zeros((m, n), np.float32)
     run.launch(*arguments(layout, a, b, c, blocks=blocks, **options), blocks=blocks, seed=1)
     np.testing.assert_array_equal(c, a @ b)
-    assert not snap.races(run, *arguments(layout, a, b, np.zeros_like(c), blocks=blocks, **options), blocks=blocks, seeds=1)
+    assert not run.races(*arguments(layout, a, b, np.zeros_like(c), blocks=blocks, **options), blocks=blocks, seeds=1)
 
 
 @pytest.mark.parametrize("how", ["whole", "added", "divided"])

@@ -74,7 +74,7 @@ def test_reduce_of_floats():
         np.testing.assert_allclose(reduce(x), x.astype(np.float64).sum(), rtol=near)
         assert reduce(x, "min") == x.min() and reduce(x).dtype == dtype
     bits, plain = bf16(np.abs(floats(999)))
-    np.testing.assert_allclose(unpacked("bf16", reduce(bits, type="bf16").reshape(1)), plain.sum(), rtol=1e-2)
+    np.testing.assert_allclose(unpacked("bf16", reduce(bits, dtype="bf16").reshape(1)), plain.sum(), rtol=1e-2)
 
 
 def test_reduce_takes_any_shape_and_own_operators():
@@ -117,7 +117,7 @@ def test_scan_of_floats():
         x = np.abs(floats(13_000, dtype)) / 64
         np.testing.assert_allclose(scan(x), np.cumsum(x.astype(np.float64)), rtol=near)
     bits, plain = bf16(np.abs(floats(999)))
-    np.testing.assert_allclose(unpacked("bf16", scan(bits, type="bf16")), np.cumsum(plain), rtol=1e-2)
+    np.testing.assert_allclose(unpacked("bf16", scan(bits, dtype="bf16")), np.cumsum(plain), rtol=1e-2)
 
 
 def test_scan_with_an_operator_that_does_not_commute():
@@ -138,7 +138,7 @@ def test_scan_under_schedules(type, inside, width, dtype):
         given = arguments()
         run.launch(*given, blocks=3, seed=seed)
         np.testing.assert_array_equal(given[1], np.cumsum(x, dtype=dtype))
-    assert snap.races(run, *arguments(), blocks=3, seeds=2) == []
+    assert run.races(*arguments(), blocks=3, seeds=2) == []
 
 
 def test_scan_of_floats_repeats():
@@ -167,8 +167,8 @@ def test_scan_by_one_team_and_reduce_by_blocks(blocks):
         all_of_it.launch(x, total, *given(), x.size, blocks=blocks, seed=seed)
         np.testing.assert_array_equal(out, np.cumsum(x, dtype=np.int32))
         assert total == x.sum() and ticket == 0
-    assert snap.races(of_team, x, out, x.size, blocks=blocks, seeds=2) == []
-    assert snap.races(all_of_it, x, total, *given(), x.size, blocks=blocks, seeds=2) == []
+    assert of_team.races(x, out, x.size, blocks=blocks, seeds=2) == []
+    assert all_of_it.races(x, total, *given(), x.size, blocks=blocks, seeds=2) == []
 
 
 @pytest.mark.parametrize("dtype, type", [(np.int32, I32), (np.float64, F64)])
@@ -184,9 +184,9 @@ def test_scan_in_a_round(dtype, type):
             run.launch(*arguments, blocks=-(-size // tile), seed=seed)
             np.testing.assert_array_equal(arguments[1], np.cumsum(x, dtype=dtype))
             assert not met.any()
-    assert snap.races(run, *given(), blocks=1, seeds=1) == []
+    assert run.races(*given(), blocks=1, seeds=1) == []
     x = integers(3 * tile).astype(dtype)
-    assert snap.races(run, *given(), blocks=3, seeds=2) == []
+    assert run.races(*given(), blocks=3, seeds=2) == []
 
 
 def test_gpus_without_clusters(monkeypatch):
@@ -258,7 +258,7 @@ def test_softmax(dtype, near):
 def test_softmax_of_bf16():
     for length in (*range(1, 40, 3), 257, 1024, 3000):
         bits, plain = bf16(4 * floats((3, length)))
-        np.testing.assert_allclose(unpacked("bf16", softmax(bits, type="bf16")), exact_softmax(plain), rtol=8e-3, atol=1e-6)
+        np.testing.assert_allclose(unpacked("bf16", softmax(bits, dtype="bf16")), exact_softmax(plain), rtol=8e-3, atol=1e-6)
 
 
 def test_softmax_of_several_rows_a_warp():
@@ -318,7 +318,7 @@ def test_gemv_of_few_long_rows_repeats():
 def test_gemv_of_bf16_and_unaligned_vectors():
     (a, plain_a), (x, plain_x) = bf16(floats((200, 64))), bf16(floats(64))
     for vector in (x, unaligned(x)):
-        got = unpacked("bf16", gemv(a, vector, type="bf16"))
+        got = unpacked("bf16", gemv(a, vector, dtype="bf16"))
         np.testing.assert_allclose(got, plain_a @ plain_x, rtol=1e-2, atol=5e-2)
 
 
@@ -383,7 +383,7 @@ def test_own_operators_on_types_that_are_combined_in_wider_ones():
         (lambda: reduce(np.zeros(3, np.int32), negated, identity=0), r"`op` of `snap.lib.reduce`: `negated` takes 1 argument, an operator two"),
         (lambda: scan(np.zeros(3, np.int32), halfway, identity=0), r"`op` of `snap.lib.scan`: `halfway` returns f32, the array holds i32"),
         (lambda: reduce(np.zeros(3, np.int32), of_warps, identity=0), r"`op` of `snap.lib.reduce`: `of_warps` is for `thread\[32\]`"),
-        (lambda: reduce(np.zeros(3, np.int32), type="bf16"), r"`x`.*int32, which is not bf16"),
+        (lambda: reduce(np.zeros(3, np.int32), dtype="bf16"), r"`x`.*int32, which is not bf16"),
         (lambda: scan(np.zeros((3, 3), np.float32)), r"`x` of `snap.lib.scan`.*1 dimension"),
         (lambda: scan(np.zeros(3, np.bool_)), r"`x`.*holds bool"),
         (lambda: scan(np.arange(9, dtype=np.int32)[::2]), r"`x`.*not contiguous"),
@@ -391,7 +391,7 @@ def test_own_operators_on_types_that_are_combined_in_wider_ones():
         (lambda: transpose(np.zeros(3, np.float32)), r"`x` of `snap.lib.transpose`.*2 dimensions"),
         (lambda: transpose(np.zeros((4, 6), np.float32).T), r"`x`.*not contiguous"),
         (lambda: transpose(np.empty((1, 2**31 - 5), np.uint8)), r"`x`.*longer than"),
-        (lambda: softmax(np.zeros((2, 2), np.uint16)), r'takes elements of f16, bf16, f32, f64, the array holds uint16; .*`type="bf16"`'),
+        (lambda: softmax(np.zeros((2, 2), np.uint16)), r'takes elements of f16, bf16, f32, f64, the array holds uint16; .*`dtype="bf16"`'),
         (lambda: snap.lib.gelu(np.zeros(3, np.int16)), r"takes elements of f32, f16, bf16 \(its bits as uint16\), the array holds int16"),
         (lambda: histogram(np.zeros(3, np.int32)), r"`x` of `snap.lib.histogram`.*takes elements of u8"),
         (lambda: softmax(np.zeros(3, np.int32)), r"`x` of `snap.lib.softmax`.*holds int32"),
@@ -425,7 +425,7 @@ def test_no_races_under_schedules():
         (gemv_by_blocks(F32, F32, 4, 2, T=64), (a, v, zeros(33), 33, 36), 33),
         (gemv_by_blocks(F32, F32, 4, 1, C=2, T=64), (zeros(3, 900), zeros(900), zeros(3), 3, 900), 6),
     ):
-        assert snap.races(run, *arguments, blocks=blocks, seeds=2) == []
+        assert run.races(*arguments, blocks=blocks, seeds=2) == []
 
 
 # ---- what they compile to ------------------------------------------------------------------------------------------------------------------------

@@ -211,7 +211,7 @@ def test_no_races_under_schedules():
         (ordering_kernel(I32, 64), (many, begins, zeros(130, dtype=np.int32), 130, 3, 128), 2),
         (slices_kernel(F32, I32, F32, 4, 2, 2, 64), (zeros(7, 8), tokens, order, starts, counts, zeros(3, 8), zeros(8, 8), 7, 8, 1), 2),
     ):
-        assert snap.races(run, *arguments, blocks=blocks, seeds=2) == []
+        assert run.races(*arguments, blocks=blocks, seeds=2) == []
 
 
 def test_kernels_compile_without_spills():

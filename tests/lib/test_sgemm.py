@@ -62,7 +62,7 @@ def test_no_schedule_gives_another_result(rung):
     for seed in (1, 2):
         run.launch(a, b, c, m, n, k, *factor(rung), blocks=blocks(m, n), seed=seed)
         np.testing.assert_array_equal(c, a @ b)
-    assert not snap.races(run, a, b, c, m, n, k, *factor(rung), blocks=blocks(m, n), seeds=2)
+    assert not run.races(a, b, c, m, n, k, *factor(rung), blocks=blocks(m, n), seeds=2)
 
 
 @pytest.mark.parametrize(("rung", "points"), [("naive", 0), ("coalesced", 0), ("blocked", 2), ("vectorised", 2), ("warp-tiled", 1)])
@@ -108,8 +108,8 @@ def test_slices_of_k(shape, tile, whole, slices):
             add.launch(parts, c, m, n, -2.0, whole, slices, blocks=adding, seed=seed)
         np.testing.assert_array_equal(c, -2 * (a @ b))
     assert (guarded[m * n:] == 7).all() and (sums[-64:] == 7).all()
-    assert not snap.races(multiply, a, b, c, m, n, k, -2.0, parts, whole, slices, blocks=blocks, seeds=1)
-    assert not rest or not snap.races(add, parts, c, m, n, -2.0, whole, slices, blocks=adding, seeds=1)
+    assert not multiply.races(a, b, c, m, n, k, -2.0, parts, whole, slices, blocks=blocks, seeds=1)
+    assert not rest or not add.races(parts, c, m, n, -2.0, whole, slices, blocks=adding, seeds=1)
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (512, 512, 512), (3000, 3000, 3000), (128, 4096, 4096), (256, 256, 65536), (8192, 8192, 8192)], ids=str)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from lib.lib_support import NAMED, TYPES, expect_later, is_float, later, packed, run, values, wrapped
 
-import snap
 from snap import *
 from snap.lib import warp as of_warp
 from snap.lib._calls.operators import element
@@ -140,7 +139,7 @@ def test_no_races():
     for name, items in (("i32", 3), ("u8", 16)):
         x = packed(name, values(name, 64 * items))
         for how in ("transposed", "vectorized"):
-            assert snap.races(copier(name, items, how), x, np.zeros_like(x), np.zeros_like(x), x.size, blocks=1, seeds=3) == []
+            assert copier(name, items, how).races(x, np.zeros_like(x), np.zeros_like(x), x.size, blocks=1, seeds=3) == []
 
 
 def test_functions_are_made_once():

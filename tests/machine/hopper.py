@@ -15,7 +15,7 @@ from snap._compiler.ir import synced
 from snap._compiler.ir.engines import Wait
 from snap._compiler.ir.numbering import Numbers
 from snap._compiler.ir.types import BF16, CLUSTER1, F32, I32, THREAD1, WARP1, Held, Level, Place, Privilege
-from snap._compiler.sync.roles.begin import begin
+from snap._compiler.sync.roles.begin import number_statements
 
 WARPGROUP = Privilege(Level.THREAD, 128)
 
@@ -127,7 +127,7 @@ def gemm(groups=1, n=16, k=16, steps=5, slots=2, lag=0, blocks=1, producers=32):
 
 
 def with_barriers(kernel, *barriers):
-    return replace(begin(kernel, Numbers()), mbarriers=barriers)
+    return replace(number_statements(kernel, Numbers()), mbarriers=barriers)
 
 
 def generic_producer(steps=4, slots=2, n=8, k=16):

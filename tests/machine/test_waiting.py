@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import snap
 from snap import *
 from snap.machine import MachineError
 
@@ -93,8 +92,8 @@ def test_locks_count_everyone(kernel_, expected, schedule):
 
 
 def test_a_lock_within_a_warp_orders_what_it_protects():
-    assert snap.races(all_of_a_warp, zeros(), zeros(), blocks=1, seeds=3) == []
-    assert snap.races(nested_with_a_pause, zeros(2), zeros(), blocks=1, seeds=2) == []
+    assert all_of_a_warp.races(zeros(), zeros(), blocks=1, seeds=3) == []
+    assert nested_with_a_pause.races(zeros(2), zeros(), blocks=1, seeds=2) == []
 
 
 @kernel
@@ -256,7 +255,7 @@ def test_parts_of_a_warp_go_their_own_ways_and_stay_together_in_themselves():
         out = zeros(32)
         parts_wait_for_each_other.launch(zeros(4), out, blocks=1, seed=schedule)
         np.testing.assert_array_equal(out, np.repeat(np.arange(32).reshape(4, 8).sum(axis=1), 8))
-    assert snap.races(parts_wait_for_each_other, zeros(4), zeros(32), blocks=1, seeds=3) == []
+    assert parts_wait_for_each_other.races(zeros(4), zeros(32), blocks=1, seeds=3) == []
 
 
 @kernel

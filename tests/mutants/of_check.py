@@ -406,7 +406,7 @@ MUTANTS = (
     Mutant("arrays whose size a launch decides share no bytes", "_compiler/check/memory/shared.py",
            "    c.smem_at_launch += -(-size // SWIZZLE_PERIOD) * SWIZZLE_PERIOD\n",
            "",
-           ("tests/runtime/test_shared_sizes.py::test_arrays_are_as_large_as_the_launch_says",)),
+           ("tests/host/test_shared_sizes.py::test_arrays_are_as_large_as_the_launch_says",)),
     Mutant("a shuffle's width is one that the hardware has", "_compiler/check/operations/intrinsics.py",
            "if width not in SHUFFLE_WIDTHS:",
            "if width not in range(33):",

@@ -38,11 +38,11 @@ MUTANTS = (
            """            self._release((where, at), lane, spoken)
             self.log(view, cells[k : k + 1], lanes[k : k + 1], width, kind, site, spoken=spoken)
 """,
-           ("tests/runtime/test_races.py::test_an_atomic_that_releases_comes_before_what_acquires_it",)),
-    Mutant("a complex number is no float, NumPy's neither", "host/validate.py",
+           ("tests/host/test_races.py::test_an_atomic_that_releases_comes_before_what_acquires_it",)),
+    Mutant("a complex number is no float, NumPy's neither", "host/arguments/validate.py",
            "return isinstance(number, Complex) and not isinstance(number, Real)",
            "return isinstance(number, complex)",
-           ("tests/runtime/test_launch.py::test_numbers_refused",)),
+           ("tests/host/test_launch.py::test_numbers_refused",)),
     Mutant("a thread's accesses to the same bytes keep their order", "ptx/environment/manager.py",
            "    return meet and (earlier.writes or later.writes or earlier.strong)",
            "    return meet and earlier.strong",

@@ -1,10 +1,10 @@
-"""Elements copied in the background: of 4, 8 and 16 bytes, read by their own thread, by others, in a loop; the next fill of a pipeline."""
+"""Elements copied in the background: of 4, 8 and 16 bytes, read by their own thread, by others, in a loop; the next fill of a pipeline.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-import snap
 from snap import *
 
 T = 64
@@ -78,7 +78,7 @@ def check():
     y = np.zeros_like(x)
     own[2](x, y)
     np.testing.assert_array_equal(y, x + 1)
-    assert not snap.races(own, x, y, blocks=2, seeds=4)
+    assert not own.races(x, y, blocks=2, seeds=4)
 
     table, turns = rng.permutation(T).astype(np.int32), 5
     before_loop[2](table, y, turns)
@@ -86,13 +86,13 @@ def check():
     for _ in range(turns):
         v = table[v]
     np.testing.assert_array_equal(y, v)
-    assert not snap.races(before_loop, table, y, turns, blocks=2)
+    assert not before_loop.races(table, y, turns, blocks=2)
 
     for n in (T, 7):
         f, g = rng.integers(-9, 9, 8 * T).astype(np.float32), np.zeros(T, np.float32)
         sizes[1](f, g, n)
         np.testing.assert_array_equal(g, f.reshape(T, 8)[(np.arange(T) + 1) % n] @ np.arange(1, 9, dtype=np.float32))
-        assert not snap.races(sizes, f, g, n, blocks=1)
+        assert not sizes.races(f, g, n, blocks=1)
 
     fills, z = rng.integers(-9, 9, 5 * T).astype(np.int32), np.zeros(T, np.int32)
     next_fill[1](fills, z, 5)
@@ -100,4 +100,4 @@ def check():
     for tile in fills.reshape(5, T):
         v = v * 3 + np.roll(tile, -1)
     np.testing.assert_array_equal(z, v)
-    assert not snap.races(next_fill, fills, z, 5, blocks=1)
+    assert not next_fill.races(fills, z, 5, blocks=1)

@@ -1,10 +1,10 @@
-"""Atomics that count (`inc`, `dec`), and atomic sums of vectors: pairs of 16 bits everywhere, longer vectors in global memory."""
+"""Atomics that count (`inc`, `dec`), and atomic sums of vectors: pairs of 16 bits everywhere, longer vectors in global memory.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-import snap
 from snap import *
 
 T = 64
@@ -69,7 +69,7 @@ def check():
         for _ in range(2 * T - (slots < 3)):
             down = slots if down == 0 else down - 1
         assert ring.tolist() == [2 * T % slots, down]
-        assert not snap.races(tickets, ring, taken, slots, blocks=2, seeds=2)
+        assert not tickets.races(ring, taken, slots, blocks=2, seeds=2)
 
     rng = np.random.default_rng(9)
     x = rng.integers(-3, 4, (T, 4)).astype(np.float32)
@@ -86,9 +86,9 @@ def check():
         np.testing.assert_array_equal(floats(bins), pairs)
         np.testing.assert_array_equal(more, x.sum(0))
         np.testing.assert_array_equal(floats(wide), x.sum(0))
-    assert not snap.races(summed, x.ravel(), four.ravel(), two.ravel(), halves.ravel(), more, bins.ravel(), wide, blocks=1, seeds=2)
+    assert not summed.races(x.ravel(), four.ravel(), two.ravel(), halves.ravel(), more, bins.ravel(), wide, blocks=1, seeds=2)
 
     h, y = rng.integers(-5, 5, T).astype(np.float16), np.zeros((8, 2), np.float16)
     in_shared[1](h, y.ravel())
     np.testing.assert_array_equal(y, np.stack([h.reshape(-1, 8).sum(0), np.full(8, 9)], 1))
-    assert not snap.races(in_shared, h, y.ravel(), blocks=1, seeds=3)
+    assert not in_shared.races(h, y.ravel(), blocks=1, seeds=3)

@@ -1,13 +1,13 @@
 """Attention forward, d = 128: a block has 128 rows of Q of one head, two consumer warpgroups of 64 rows each and a producer; K and V come in tiles of 128 rows, as
 panels of 64 columns.  S of one tile and P @ V of the tile before are in flight together, and the warpgroups take turns at issuing them.
 
-Q, K, V, O are (heads * length, 128); length is a multiple of 128.  Nothing is masked."""
+Q, K, V, O are (heads * length, 128); length is a multiple of 128.  Nothing is masked.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-import snap
 from snap import *
 
 
@@ -100,4 +100,4 @@ def check():
             s = _float(q[rows]) @ _float(k[rows]).T / 128**0.5
             p = np.exp(s - s.max(axis=1, keepdims=True))
             np.testing.assert_allclose(_float(out[rows]), p @ _float(v[rows]) / p.sum(axis=1, keepdims=True), atol=0.02)
-    assert not snap.races(attention, q, k, v, out, heads, length, np.float32(0.1275), blocks=1, seeds=2)
+    assert not attention.races(q, k, v, out, heads, length, np.float32(0.1275), blocks=1, seeds=2)

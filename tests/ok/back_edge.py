@@ -1,10 +1,10 @@
-"""A barrier that only the loop's back edge needs: read the shared array, then write it for the next turn."""
+"""A barrier that only the loop's back edge needs: read the shared array, then write it for the next turn.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-import snap
 from snap import *
 
 T = 96
@@ -44,12 +44,12 @@ def until(x: ptr(const(int)), out: ptr(int), limit: int):
 
 def check():
     x = np.arange(2 * T, dtype=np.int32)
-    assert not snap.races(rotate, x.copy(), 4, blocks=2)
+    assert not rotate.races(x.copy(), 4, blocks=2)
     rotate[2](x, 5)
     np.testing.assert_array_equal(x, np.roll(np.arange(2 * T).reshape(2, T), -5, axis=1).reshape(-1))
 
     y, out = np.arange(1, 2 * T + 1, dtype=np.int32), np.zeros(2 * T, np.int32)
-    assert not snap.races(until, y, out.copy(), 100, blocks=2)
+    assert not until.races(y, out.copy(), 100, blocks=2)
     until[2](y, out, 100)
     for b in range(2):
         v = y[b * T : b * T + T].copy()

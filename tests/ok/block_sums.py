@@ -1,8 +1,8 @@
-"""The kernel of docs/pictures/privileges.svg: each warp adds up 32 elements, the block the sums of its warps."""
+"""The kernel of docs/pictures/privileges.svg: each warp adds up 32 elements, the block the sums of its warps.
+"""
 
 import numpy as np
 
-import snap
 from snap import *
 
 
@@ -24,4 +24,4 @@ def check():
     x, out = np.arange(256, dtype=np.float32), np.zeros(2, np.float32)
     block_sums[2](x, out)
     np.testing.assert_array_equal(out, x.reshape(2, 128).sum(axis=1))
-    assert not snap.races(block_sums, x, out, blocks=2)
+    assert not block_sums.races(x, out, blocks=2)

@@ -1,10 +1,10 @@
-"""Boxes in the background: a tile loaded by the block and read by its threads; a pipeline of them; slots with names of their own; sums added to global memory."""
+"""Boxes in the background: a tile loaded by the block and read by its threads; a pipeline of them; slots with names of their own; sums added to global memory.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-import snap
 from snap import *
 
 
@@ -87,7 +87,7 @@ def check():
     u, v = rng.integers(0, 99, 320).astype(np.int32), np.zeros(320, np.int32)
     relay[1](u, v, 5)
     np.testing.assert_array_equal(v, u.reshape(5, 64)[:, ::-1].ravel() + 1)
-    assert not snap.races(column_sums, x, sums, 64, blocks=1, seeds=4)
-    assert not snap.races(scaled, x, y, 64, blocks=2, seeds=4)
-    assert not snap.races(relay, u, v, 5, blocks=1, seeds=4)
-    assert not snap.races(transpose, x, np.zeros((128, 64), np.float32), 64, 128, blocks=4, seeds=2)
+    assert not column_sums.races(x, sums, 64, blocks=1, seeds=4)
+    assert not scaled.races(x, y, 64, blocks=2, seeds=4)
+    assert not relay.races(u, v, 5, blocks=1, seeds=4)
+    assert not transpose.races(x, np.zeros((128, 64), np.float32), 64, 128, blocks=4, seeds=2)

@@ -1,10 +1,10 @@
-"""Loads, stores and asynchronous copies that say how the caches treat them; prefetches. None of it changes a result."""
+"""Loads, stores and asynchronous copies that say how the caches treat them; prefetches. None of it changes a result.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-import snap
 from snap import *
 
 
@@ -63,7 +63,7 @@ def check():
     rng = np.random.default_rng(2)
     x, y = (rng.integers(-9, 9, 4 * 130).astype(np.float32) for _ in range(2))
     want = x + y.reshape(-1, 4)[:, ::-1].ravel()
-    assert not snap.races(streamed, x, y.copy(), 130, blocks=3, seeds=2)
+    assert not streamed.races(x, y.copy(), 130, blocks=3, seeds=2)
     streamed[3](x, y, 130)
     np.testing.assert_array_equal(y, want)
 
@@ -75,7 +75,7 @@ def check():
         np.testing.assert_array_equal(one, other)
 
     x, y = np.arange(64, dtype=np.int32), np.zeros(64, np.int32)
-    assert not snap.races(handed_on, x.copy(), y, blocks=1, seeds=4)
+    assert not handed_on.races(x.copy(), y, blocks=1, seeds=4)
     handed_on[1](x, y)
     np.testing.assert_array_equal(y, 2 * np.arange(64)[::-1])
 

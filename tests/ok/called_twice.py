@@ -1,10 +1,10 @@
-"""One function, called on two buffers in turn: what the first call wrote, the second reads, and the other way round."""
+"""One function, called on two buffers in turn: what the first call wrote, the second reads, and the other way round.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-import snap
 from snap import *
 
 T = 64
@@ -34,6 +34,6 @@ def scan(x: ptr(int)):
 def check():
     x = np.random.default_rng(0).integers(-9, 9, 3 * T).astype(np.int32)
     right = np.cumsum(x.reshape(3, T), axis=1).reshape(-1)
-    assert not snap.races(scan, x.copy(), blocks=3)
+    assert not scan.races(x.copy(), blocks=3)
     scan[3](x)
     np.testing.assert_array_equal(x, right)

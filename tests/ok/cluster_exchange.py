@@ -1,10 +1,10 @@
-"""Blocks of a cluster write into each other's memory before anything else happens: all of them must have begun by then."""
+"""Blocks of a cluster write into each other's memory before anything else happens: all of them must have begun by then.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-import snap
 from snap import *
 
 
@@ -27,7 +27,7 @@ def check() -> None:
         y = np.zeros_like(x)
         passed_on[4 * clusters](x, y)
         assert (y.reshape(clusters, 4, 64) == np.roll(x.reshape(clusters, 4, 64), 1, axis=1)).all()
-        assert not snap.races(passed_on, x, y, blocks=4 * clusters, seeds=4)
+        assert not passed_on.races(x, y, blocks=4 * clusters, seeds=4)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""C = A.T @ B with both operands as they lie, [K, M] and [K, N]: tiles of 64 columns, side by side, of which a cluster's two blocks share B's."""
+"""C = A.T @ B with both operands as they lie, [K, M] and [K, N]: tiles of 64 columns, side by side, of which a cluster's two blocks share B's.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-import snap
 from snap import *
 
 
@@ -37,4 +37,4 @@ def check():
         c = np.zeros((m, n), np.uint16)
         product[m * n // 8192](*bits, c, m, n, k)
         np.testing.assert_array_equal((c.astype(np.uint32) << 16).view(np.float32), a.T @ b)
-    assert not snap.races(product, *bits, c, m, n, k, blocks=2, seeds=2)
+    assert not product.races(*bits, c, m, n, k, blocks=2, seeds=2)

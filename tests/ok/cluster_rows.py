@@ -1,11 +1,11 @@
 """A product by clusters of 2 x 2 blocks, each with a tile of 64 x 64: the two blocks of a row share the tile of A, the two of a column that of B.  Each loads
-half of both, and multicasts it to the blocks that hold a copy."""
+half of both, and multicasts it to the blocks that hold a copy.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-import snap
 from snap import *
 
 
@@ -40,4 +40,4 @@ def check():
         c = np.zeros((m, n), np.uint16)
         product[m * n // 4096](*bits, c, m, n, k)
         np.testing.assert_array_equal((c.astype(np.uint32) << 16).view(np.float32), a @ b.T)
-    assert not snap.races(product, *bits, c, m, n, k, blocks=4, seeds=2)
+    assert not product.races(*bits, c, m, n, k, blocks=4, seeds=2)

@@ -1,10 +1,10 @@
-"""A three-point stencil on rows kept in registers: the blocks of a cluster hand each other their edges through distributed shared memory."""
+"""A three-point stencil on rows kept in registers: the blocks of a cluster hand each other their edges through distributed shared memory.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-import snap
 from snap import *
 
 
@@ -44,4 +44,4 @@ def check():
                 z[1:9] = want[c:c + 8]
                 want[c:c + 8] = (z[:-2] + z[1:-1] + z[2:]) / np.float32(3)
         np.testing.assert_allclose(y, want, rtol=1e-6)
-    assert not snap.races(stencil, x, y, 16, 3, blocks=8, seeds=4)
+    assert not stencil.races(x, y, 16, 3, blocks=8, seeds=4)

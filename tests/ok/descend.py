@@ -1,11 +1,11 @@
 """The programs that Descend was measured with (its section 5), in Snap, with views: transposition, reduction, scan, histogram, two matrix products, bitonic sort, and
-one-sided Jacobi rotations.  Every element of a view is one unit's, so no two threads of a phase meet; the barriers between phases are inferred."""
+one-sided Jacobi rotations.  Every element of a view is one unit's, so no two threads of a phase meet; the barriers between phases are inferred.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-import snap
 from snap import *
 
 ROWS_OF_4 = views.chunks(4) >> views.mapped(views.transposed()) >> views.joined()  # 32 x 32 elements: thread t has 4 below each other
@@ -191,7 +191,7 @@ def check():
     lengths = np.linalg.svd(x, compute_uv=False)
     jacobi[1](x, 5)
     np.testing.assert_allclose(np.sort(np.linalg.norm(x, axis=1))[::-1], lengths, rtol=1e-4)
-    assert not snap.races(scan, y, blocks=2, seeds=2) and not snap.races(jacobi, x, 1, blocks=1, seeds=2)
+    assert not scan.races(y, blocks=2, seeds=2) and not jacobi.races(x, 1, blocks=1, seeds=2)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Grids of two and three dimensions, whose shape the kernel takes from the launch."""
+"""Grids of two and three dimensions, whose shape the kernel takes from the launch.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-import snap
 from snap import *
 
 
@@ -47,7 +47,7 @@ def check():
         out[:] = -1
         table.launch(out, m, n, blocks=(-(-m // 8), -(-n // 8)), seed=m)
         np.testing.assert_array_equal(out, right)
-    assert not snap.races(table, np.zeros((16, 24), np.int32), 16, 24, blocks=(2, 3), seeds=2)
+    assert not table.races(np.zeros((16, 24), np.int32), 16, 24, blocks=(2, 3), seeds=2)
     out = np.zeros((2 * 3 * 4, 32), np.int32)
     volume[2, 3, 4](out, 24)
     h, i, j = np.unravel_index(np.arange(24), (2, 3, 4))

@@ -1,10 +1,10 @@
-"""bf16 GEMM, C = A @ B.T, tiles of 128 x 256: one warpgroup loads boxes, two multiply; tiles go out through shared memory as boxes."""
+"""bf16 GEMM, C = A @ B.T, tiles of 128 x 256: one warpgroup loads boxes, two multiply; tiles go out through shared memory as boxes.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-import snap
 from snap import *
 
 
@@ -36,4 +36,4 @@ def check():
         c = np.zeros((m, n), np.uint16)
         hgemm[blocks](*bits, c, m, n, k)
         np.testing.assert_array_equal((c.astype(np.uint32) << 16).view(np.float32), a @ b.T)
-    assert not snap.races(hgemm, *bits, c, m, n, k, blocks=1, seeds=2)
+    assert not hgemm.races(*bits, c, m, n, k, blocks=1, seeds=2)

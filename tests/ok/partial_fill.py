@@ -1,11 +1,11 @@
 """Asynchronous copies of 16 bytes of which only the first elements are read (`cp.async` with a source size): the ragged end of an array, rows of a
-matrix with fewer columns than its pitch, elements of 2 bytes, of which a word may be half there."""
+matrix with fewer columns than its pitch, elements of 2 bytes, of which a word may be half there.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-import snap
 from snap import *
 
 T = 64
@@ -47,7 +47,7 @@ def check():
         for seed in (1, 2):
             ragged_sum.launch(x, total[seed : seed + 1], n, blocks=max(1, -(-n // (4 * T))), seed=seed)
         assert (total == x.sum()).all(), n
-    assert not snap.races(ragged_sum, x, np.zeros(1, np.float32), 1000, blocks=4, seeds=2)
+    assert not ragged_sum.races(x, np.zeros(1, np.float32), 1000, blocks=4, seeds=2)
 
     for rows, columns, pitch in ((3, 8, 1), (2, 77, 10), (2, 0, 2), (1, 517, 70)):
         x = rng.integers(1, 9, (rows, 8 * pitch)).astype(np.float16)
@@ -58,4 +58,4 @@ def check():
         y[:] = -1
         rows_of_halves.launch(x, y, rows, columns, pitch, blocks=rows, seed=1)
         np.testing.assert_array_equal(y, want)
-    assert not snap.races(rows_of_halves, x, y, rows, columns, pitch, blocks=rows, seeds=2)
+    assert not rows_of_halves.races(x, y, rows, columns, pitch, blocks=rows, seeds=2)

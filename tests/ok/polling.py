@@ -1,10 +1,10 @@
-"""Blocks that wait for each other by polling, and rest between two looks (`intrinsic.nanosleep`)."""
+"""Blocks that wait for each other by polling, and rest between two looks (`intrinsic.nanosleep`).
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-import snap
 from snap import *
 
 
@@ -35,4 +35,4 @@ def check():
         in_a_row[4](ready, x, pause)
         np.testing.assert_array_equal(x, np.arange(256) + 2 * (np.arange(256) // 64))
     ready[1:], x = 0, np.arange(256, dtype=np.int32)
-    assert not snap.races(in_a_row, ready, x, 100, blocks=4, seeds=2)
+    assert not in_a_row.races(ready, x, 100, blocks=4, seeds=2)

@@ -1,10 +1,10 @@
-"""Warp specialisation without TMA, for sm_80 and later: two warps fill a pipeline by cp.async, whose mbarriers the copies complete; four multiply (mma)."""
+"""Warp specialisation without TMA, for sm_80 and later: two warps fill a pipeline by cp.async, whose mbarriers the copies complete; four multiply (mma).
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-import snap
 from snap import *
 
 BM, BN, BK, PAD = 64, 64, 32, 8
@@ -77,8 +77,8 @@ def check():
         c = np.zeros((m, n), np.float32)
         gemm[m // BM * n // BN](*bits, c, m, n, k)
         np.testing.assert_array_equal(c, a @ b.T)
-    assert not snap.races(gemm, *bits, c, m, n, k, blocks=1, seeds=2)
+    assert not gemm.races(*bits, c, m, n, k, blocks=1, seeds=2)
     x, y = np.arange(7 * 64, dtype=np.int32), np.zeros(7 * 64, np.int32)
     around[1](x, y, 7)
     np.testing.assert_array_equal(y, (2 * x + 1).reshape(7, 64)[:, ::-1].reshape(-1))
-    assert not snap.races(around, x, y, 7, blocks=1, seeds=4)
+    assert not around.races(x, y, 7, blocks=1, seeds=4)

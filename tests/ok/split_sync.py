@@ -1,10 +1,10 @@
-"""Roles that pass data through shared memory: producers fill, consumers read, and back again."""
+"""Roles that pass data through shared memory: producers fill, consumers read, and back again.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-import snap
 from snap import *
 
 
@@ -27,7 +27,7 @@ def exchange(x: ptr(const(int)), out: ptr(int), rounds: int):
 def check():
     x = np.arange(192, dtype=np.int32) ** 2 % 101
     out = np.zeros_like(x)
-    assert not snap.races(exchange, x, out.copy(), 3, blocks=2)
+    assert not exchange.races(x, out.copy(), 3, blocks=2)
     exchange[2](x, out, 3)
     for b in range(2):
         box = x[96 * b : 96 * b + 64]

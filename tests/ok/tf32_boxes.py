@@ -1,10 +1,10 @@
-"""Boxes of f32 that are rounded to tf32 while they are loaded, into one block's memory and into all copies of a cluster's; the same box loaded as it is."""
+"""Boxes of f32 that are rounded to tf32 while they are loaded, into one block's memory and into all copies of a cluster's; the same box loaded as it is.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-import snap
 from snap import *
 
 
@@ -55,7 +55,7 @@ def check() -> None:
         y = np.full((32 * clusters, 32), 7, np.float32)
         everywhere[2 * clusters](x, y, rows, 32 * clusters)
         assert (y.reshape(clusters, 2, 16, 32) == nearest(filled).reshape(clusters, 1, 16, 32)).all()
-    assert not snap.races(differences, np.ones((40, 32), np.float32), np.zeros((40, 32), np.float32), 40, blocks=3)
+    assert not differences.races(np.ones((40, 32), np.float32), np.zeros((40, 32), np.float32), 40, blocks=3)
 
 
 if __name__ == "__main__":

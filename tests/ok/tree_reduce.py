@@ -1,10 +1,10 @@
-"""A sum by halves in shared memory: one barrier, at the top of the loop, serves the first step, every later one, and the last read."""
+"""A sum by halves in shared memory: one barrier, at the top of the loop, serves the first step, every later one, and the last read.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-import snap
 from snap import *
 
 
@@ -29,4 +29,4 @@ def check():
     out = np.zeros(2, np.int32)
     tree_reduce[2](x, out)
     np.testing.assert_array_equal(out, x.reshape(2, 256).sum(axis=1))
-    assert not snap.races(tree_reduce, x, out, blocks=2, seeds=3)
+    assert not tree_reduce.races(x, out, blocks=2, seeds=3)

@@ -1,10 +1,10 @@
-"""Two warpgroups take turns: each multiplies while the other does the arithmetic between its products; four warps write in turn."""
+"""Two warpgroups take turns: each multiplies while the other does the arithmetic between its products; four warps write in turn.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-import snap
 from snap import *
 
 
@@ -59,6 +59,6 @@ def check():
     order = np.zeros(20, np.int32)
     queue[1](order, 5)
     np.testing.assert_array_equal(order, (100 * np.arange(5)[:, None] + np.arange(4)).reshape(-1))
-    assert not snap.races(powers, *bits, out, 3, blocks=1, seeds=4)
-    assert not snap.races(queue, order, 5, blocks=1, seeds=4)
+    assert not powers.races(*bits, out, 3, blocks=1, seeds=4)
+    assert not queue.races(order, 5, blocks=1, seeds=4)
     np.testing.assert_array_equal(order, (100 * np.arange(5)[:, None] + np.arange(4)).reshape(-1))

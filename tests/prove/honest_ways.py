@@ -30,7 +30,7 @@ from prove.honest import (
     proved,
     rest,
 )
-from snap._compiler.sync import conflicts, synchronize
+from snap._compiler.sync import conflicting_places, synchronize
 from snap.prove.properties import needless
 from snap.prove.verdict import Verdict
 from snap.record import replace
@@ -317,7 +317,7 @@ def lean(seed: int) -> dict[str, int]:
             seen["launches"] += 1
             fault = ""
             try:
-                races = snap.races(k, np.zeros(room, np.int32), n, m, blocks=1, seeds=2)
+                races = k.races(np.zeros(room, np.int32), n, m, blocks=1, seeds=2)
                 fault = str(races[0]) if races else ""
             except snap.MachineError as error:
                 fault = str(error)
@@ -333,12 +333,12 @@ def without(one, pairs):
 
 def first(one) -> frozenset:
     """The pairs that the walk over the typed program names, whatever the other one says."""
-    return needless.needless(one.task, conflicts(one.typed))[0]
+    return needless.needless(one.task, conflicting_places(one.typed))[0]
 
 
 def second(one) -> frozenset:
     """The pairs that the check of order can do without, whatever the other one says."""
-    return needless._agreed(one.task, frozenset(needless.ordered(*pair) for pair in conflicts(one.typed)), lambda pairs: without(one, pairs))
+    return needless._agreed(one.task, frozenset(needless.ordered(*pair) for pair in conflicting_places(one.typed)), lambda pairs: without(one, pairs))
 
 
 FAMILIES = {"ways": ways, "lines": lines, "lean": lean}

@@ -38,7 +38,7 @@ def faults(writer: Writer, k, most: int):
             x = np.zeros(length, np.int32)
             try:
                 k[blocks](x, n, m)
-                if snap.races(k, np.zeros(length, np.int32), n, m, blocks=blocks, seeds=1):
+                if k.races(np.zeros(length, np.int32), n, m, blocks=blocks, seeds=1):
                     yield "race", n, m, blocks, length
             except snap.LaunchError:
                 continue

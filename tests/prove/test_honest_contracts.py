@@ -100,7 +100,7 @@ def test_proved_is_never_wrong():
             for n, more in itertools.product(SIZES, (0, T)):
                 try:
                     used[1](np.zeros(n + more, np.int32), n)
-                    assert not snap.races(used, np.zeros(n + more, np.int32), n, blocks=1, seeds=1), f"{seed}\n{written}"
+                    assert not used.races(np.zeros(n + more, np.int32), n, blocks=1, seeds=1), f"{seed}\n{written}"
                 except snap.LaunchError:
                     continue
         shown = [o for o in asked.prove(["bounds"]).obligations if o.kind == "contract" and "asks for" not in o.what]

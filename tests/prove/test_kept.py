@@ -12,7 +12,7 @@ import pytest
 
 import snap
 from snap import prove
-from snap.host.cache import Cache
+from snap.host.compile.cache import Cache
 from snap.prove import kept
 from snap.prove.verdict import Verdict
 

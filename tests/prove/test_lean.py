@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import snap
 from snap import *
-from snap._compiler.sync import conflicts
+from snap._compiler.sync import conflicting_places
 from snap.prove.properties.needless import needless
 from snap.prove.verdict import Verdict
 
@@ -39,7 +38,7 @@ def barriers(k):
 def suggested(k):
     """The pairs that the walk over the typed program names, whatever the other one says."""
     one = k._the_one({})
-    return needless(one.task, conflicts(one.typed))[0]
+    return needless(one.task, conflicting_places(one.typed))[0]
 
 
 def test_a_barrier_where_nobody_meets_is_left_out():
@@ -56,7 +55,7 @@ def test_one_that_is_needed_in_some_launch_stays():
     assert len(barriers(k)) == 1 and not left and why and not suggested(k)
     out = np.zeros(4 * 31 + T, np.int32)
     k[1](out, 31)
-    assert out[31] == 1 and not snap.races(k, np.zeros_like(out), 31, blocks=1)
+    assert out[31] == 1 and not k.races(np.zeros_like(out), 31, blocks=1)
 
 
 def test_without_lean_nothing_changes():

@@ -26,7 +26,7 @@ from snap.prove.order.counts import Bounds
 from snap.prove.order.goal import order
 from snap.prove.order.reach import Reach
 from snap.prove.order.report import findings
-from snap.prove.order.rings import Rings
+from snap.prove.order.walk import OrderWalk
 from snap.prove.verdict import Verdict
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "sync"))
@@ -238,11 +238,11 @@ def test_a_role_that_waits_for_all_that_is_loaded_knows_that_it_is_over():
         [(_, mutant)] = mutations.edited(function, less)
         found = order(mutant)
         assert found.verdict != "ordered" and found.open and any("not shown to be waited for" in stuck.why for stuck in found.stuck)
-    rings, uid = Rings(function), wait.barrier.uid
-    arrived = next(key for key in rings.followed if isinstance(key[1], tuple) and key[1][:2] == ("arrived", uid))
+    walk, uid = OrderWalk(function), wait.barrier.uid
+    arrived = next(key for key in walk.paces.followed if isinstance(key[1], tuple) and key[1][:2] == ("arrived", uid))
     for waited, knows in ((4, True), (3, False)):  # stages are counted from 0 on: five were loaded
         end = ({((), ("waited", uid)): forms.number(waited)}, [])
-        assert rings.waited_for(uid, arrived, end, [end, ({arrived: forms.number(5)}, [])]) == knows
+        assert walk.mbarriers.waited_for(uid, arrived, end, [end, ({arrived: forms.number(5)}, [])]) == knows
 
 
 @functools.cache

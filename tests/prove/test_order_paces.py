@@ -18,9 +18,9 @@ from snap._compiler.ir import synced
 from snap._compiler.ir.types import BLOCK1, BOOL, I32, THREAD1, Space
 from snap._compiler.ir.walk import statements
 from snap.machine import MachineError, run_adversarial
-from snap.prove.order.acts import Open
 from snap.prove.order.goal import order
 from snap.prove.order.outline import added_by, quiet
+from snap.prove.order.pairs import Open
 from snap.prove.order.phases import _whenever
 from snap.prove.order.sites import NamedScope, Questions
 from snap.prove.order.values import Known

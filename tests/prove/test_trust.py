@@ -137,7 +137,7 @@ def test_the_program_is_the_same():
     x, y = np.arange(T, dtype=np.int32), np.zeros(T, np.int32)
     with_memory[1](x, x, y)
     np.testing.assert_array_equal(y, x[::-1] + 1)
-    assert not snap.races(with_memory, x, x, y, blocks=1)
+    assert not with_memory.races(x, x, y, blocks=1)
     assert with_memory.prove().verdict is Verdict.PROVED
     assert "with trust('nothing here needs it'):" in with_memory.core()
 

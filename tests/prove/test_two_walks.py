@@ -14,12 +14,11 @@ import types
 import numpy as np
 import pytest
 
-import snap
 from snap import *
 from snap._compiler.analysis.linear import forms
 from snap._compiler.frontend.conditions import condition_tree
 from snap._compiler.ir.points import points
-from snap._compiler.sync import conflicts, synchronize
+from snap._compiler.sync import conflicting_places, synchronize
 from snap.prove import kept
 from snap.prove.order.goal import asked_of, order
 from snap.prove.order.preconditions import told
@@ -137,7 +136,7 @@ FIRST = {
 }
 SECOND = {
     "a return is forgotten": (of_the_other_return, "prove.order.walk", "        self.values.facts = held\n        self.join(ways", "        self.join(ways"),
-    "a loop changes nothing": (of_a_loop, "prove.order.loops", "found, ghosts = self._given[id(s)][1], self.ghosts(_body(s))", "found, ghosts = set(), set()"),
+    "a loop changes nothing": (of_a_loop, "prove.order.loops", "found, ours = self._given[id(s)][1], self.mbarriers.counted(_body(s))", "found, ours = set(), set()"),
     "a branch is forgotten": (of_a_branch, "prove.order.walk", "any(known.get(key) != x for _, known, _ in alive[1:])", "False"),
     "where= says more": (of_rows, "prove.order.preconditions", 'if op in ("<=", "=="):', 'if op == "<=":\n            yield forms.subtract(forms.times(more, -1), one)\n        if op == "==":'),
     "all threads are in one iteration": (of_rows, "prove.order.sites", "return (forms.OLD, side, atom)", "return atom"),
@@ -205,13 +204,13 @@ def nothing_is_remembered(monkeypatch):
 def first_walk(k):
     """Whether it names a pair whose barrier is to be left out."""
     one = k._the_one({})
-    return bool(needless(one.task, conflicts(one.typed))[0])
+    return bool(needless(one.task, conflicting_places(one.typed))[0])
 
 
 def second_walk(k):
     """Whether it takes the program without the barrier for ordered."""
     one = k._the_one({})
-    bare = synchronize(replace(one.typed, apart=frozenset(conflicts(one.typed))))
+    bare = synchronize(replace(one.typed, apart=frozenset(conflicting_places(one.typed))))
     assert len(barriers(points(bare))) < len(barriers(k.syncs()))
     return order(bare, asked_of(one.task)).verdict == "ordered"
 
@@ -225,7 +224,7 @@ def test_the_barrier_is_needed_and_both_walks_say_so(program):
     k, n = program()
     assert len(barriers(k.syncs())) == 1 and not k.left_out()[0]
     assert not first_walk(k) and not second_walk(k)
-    assert not snap.races(k, np.zeros(8 * T, np.int32), n, blocks=1)
+    assert not k.races(np.zeros(8 * T, np.int32), n, blocks=1)
 
 
 @pytest.mark.parametrize("name", FIRST)
@@ -266,6 +265,6 @@ def test_what_the_second_walk_agrees_to_is_left_out_all_the_same(monkeypatch):
                 x[3 * n + t] = s[(t + a[0]) % T]
 
     one = k._the_one({})
-    assert len(needless(one.task, conflicts(one.typed))[0]) > 2
+    assert len(needless(one.task, conflicting_places(one.typed))[0]) > 2
     left, _ = k.left_out()
     assert [point.object for point in left] == ["x"] and [point.object for point in barriers(k.syncs())] == ["s"]

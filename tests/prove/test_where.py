@@ -99,7 +99,7 @@ def test_a_number_of_blocks_in_the_decorator_is_known_to_proofs(k, verdict):
     [
         lambda: once[2](np.zeros(64, np.int32)),
         lambda: of_a_grid[3, 2](np.zeros(6, np.int32)),
-        lambda: snap.races(once, np.zeros(64, np.int32), blocks=2),
+        lambda: once.races(np.zeros(64, np.int32), blocks=2),
     ],
 )
 def test_a_launch_with_another_number_is_refused(launch):
@@ -129,7 +129,7 @@ def test_conditions_that_contradict_each_other_prove_nothing(where):
 
 def test_races_keep_it_too():
     with pytest.raises(snap.LaunchError, match="asks for"):
-        snap.races(add_one, np.zeros(65, np.float32), 65, blocks=1)
+        add_one.races(np.zeros(65, np.float32), 65, blocks=1)
 
 
 def test_a_condition_that_fails():
@@ -196,9 +196,9 @@ def test_python_that_snap_has_no_words_for(k):
 
 
 def test_the_generated_launch_asks_too():
-    from snap.host.families import ArraySpelling
-    from snap.host.fastpath import source
     from snap.host.launch import launcher
+    from snap.host.plan.families import ArraySpelling
+    from snap.host.plan.fastpath import source
 
     calls = launcher(add_one._the_one({}))
     family = ArraySpelling(("{a} is {a}",), "True", "True", "{a}", "{a}.shape", {})

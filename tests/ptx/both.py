@@ -38,7 +38,7 @@ def compared(monkeypatch, within: float = 0, seeded: bool = True) -> list[int]:
 
 
 def _array(arg) -> np.ndarray:
-    from snap.host.arrays import as_numpy
+    from snap.host.arguments.arrays import as_numpy
 
     return as_numpy(arg)
 

@@ -194,7 +194,7 @@ def test_programs_of_the_corpus_compute_the_same(name, monkeypatch):
     compared, run_on_cpu = [], Launcher._run_on_cpu
 
     def both(self, bound, blocks, seed, seconds):
-        from snap.host.arrays import as_numpy
+        from snap.host.arguments.arrays import as_numpy
 
         arrays = [as_numpy(a) for a in bound.args if hasattr(a, "pointer")]
         before = [a.copy() for a in arrays]

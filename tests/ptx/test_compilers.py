@@ -27,7 +27,7 @@ def compiled(name: str, architecture: str, options: tuple[str, ...] = ()) -> str
 
 def compiled_text(source: str, architecture: str = "compute_90a", options: tuple[str, ...] = (), name: str = "text") -> str:
     nvrtc = pytest.importorskip("cuda.bindings.nvrtc")
-    from snap.host.compile import include_dirs
+    from snap.host.compile.nvrtc import include_dirs
 
     _, program = nvrtc.nvrtcCreateProgram(source.encode(), f"{name}.cu".encode(), 0, [], [])
     given = ["--std=c++17", f"--gpu-architecture={architecture}", *(f"-I{folder}" for folder in include_dirs()), *options]

@@ -1,4 +1,4 @@
-"""`k.launch(..., target="ptx")` takes what `ptx.run` takes: checks, memory, mode, limit; and says what does not go together."""
+"""`k.launch(..., target=snap.PTX(...))` takes what `ptx.run` takes: checks, memory, mode, limit; and says what does not go together."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from snap import *
+from snap import PTX
 from snap.host.errors import LaunchError
 from snap.ptx import PtxFault
 from snap.ptx.machine import launch
@@ -38,7 +39,7 @@ def asked(monkeypatch):
 @pytest.mark.parametrize("options", [{}, {"memory": "caches"}, {"mode": "stack"}, {"memory": "flat", "limit": 100_000}, {"checks": "races", "mode": "stack"}])
 def test_options_reach_the_machine(options, asked):
     x = np.zeros(64, np.int32)
-    parted.launch(x, blocks=1, target="ptx", **options)
+    parted.launch(x, blocks=1, target=PTX(**options))
     t = np.arange(64)
     np.testing.assert_array_equal(x, np.where(t % 2 == 0, t % 5, -(t % 5)))
     (named,) = asked
@@ -47,7 +48,7 @@ def test_options_reach_the_machine(options, asked):
 
 def test_a_limit_ends_it():
     with pytest.raises(PtxFault, match="too long"):
-        parted.launch(np.zeros(64, np.int32), blocks=1, target="ptx", limit=100)
+        parted.launch(np.zeros(64, np.int32), blocks=1, target=PTX(limit=100))
 
 
 @kernel(threads=32)
@@ -87,11 +88,32 @@ def test_any_integer_is_a_seed():
 def test_what_does_not_go_is_refused_before_anything_runs(options, said):
     x = np.full(64, 9, np.int32)
     with pytest.raises(LaunchError) as error:
-        parted.launch(x, blocks=1, target="ptx", **options)
+        parted.launch(x, blocks=1, target=PTX(**options))
     assert said in str(error.value) and (x == 9).all()
 
 
 @pytest.mark.parametrize("options", [{"memory": "caches"}, {"mode": "stack"}, {"limit": 5}, {"checks": ("races",)}])
 def test_they_are_for_this_target_alone(options):
-    with pytest.raises(LaunchError, match=f'{next(iter(options))}= is for target="ptx"'):
+    with pytest.raises(LaunchError, match=f'{next(iter(options))}= is for target="ptx"'), pytest.deprecated_call():
         parted.launch(np.zeros(64, np.int32), blocks=1, **options)
+
+
+def test_the_old_keywords_mean_the_record(asked):
+    """For one version, and they warn at the line of the launch."""
+    with pytest.warns(DeprecationWarning, match=r"`checks=` is now `target=snap.PTX\(checks='races', mode='stack'\)`") as told:
+        parted.launch(np.zeros(64, np.int32), blocks=1, target="ptx", checks="races", mode="stack")
+    parted.launch(np.zeros(64, np.int32), blocks=1, target=PTX(checks="races", mode="stack"))
+    assert asked[0]["checks"] == asked[1]["checks"] == "races" and asked[0]["mode"] == asked[1]["mode"] == "stack" and told[0].filename == __file__
+
+
+@kernel(threads=64)
+def bounded(x: ptr(int), limit: int):
+    with each(thread, x) as i:
+        if i < limit:
+            x[i] = limit
+
+
+def test_a_parameter_of_that_name_is_the_kernels(recwarn):
+    x = np.zeros(64, np.int32)
+    bounded.launch(x, limit=3, blocks=1)
+    assert x.sum() == 9 and not recwarn.list

@@ -11,6 +11,7 @@ from corpus import OK
 from ptx.test_machine import kernel as module
 
 from snap import *
+from snap import PTX
 from snap.host.errors import LaunchError
 from snap.host.launch import Launcher
 from snap.ptx import PtxFault, run
@@ -383,7 +384,7 @@ def _checked(monkeypatch, checks, **options) -> None:
 def test_a_launch_can_be_checked():
     pytest.importorskip("cuda.bindings.nvrtc")
     x, out = np.arange(128, dtype=np.int32), np.zeros(128, np.int32)
-    sums.launch(x, out, blocks=2, target="ptx", checks=ALL)
-    for target, checks, message in (("ptx", ["raecs"], "there is no check 'raecs'"), ("cpu", ["races"], '`snap.races` looks for races on the CPU machine')):
+    sums.launch(x, out, blocks=2, target=PTX(checks=ALL))
+    for target, checks, message in (("ptx", ["raecs"], "there is no check 'raecs'"), ("cpu", ["races"], '`k.races` looks for races on the CPU machine')):
         with pytest.raises(LaunchError, match=message):
             sums.launch(x, out, blocks=2, target=target, checks=checks)

@@ -24,7 +24,7 @@ def read_again(y: ptr(int), out: ptr(int)):
 @pytest.mark.parametrize("promised", [False, True])
 def test_what_the_compiler_is_promised_decides(promised):
     pytest.importorskip("cuda.bindings.nvrtc")
-    from snap.host.compile import compile_ptx
+    from snap.host.compile.nvrtc import compile_ptx
 
     text = read_again.cuda()
     if promised:

@@ -12,8 +12,9 @@ from fuzz import host
 import snap
 from snap import *
 from snap._compiler.ir.printed import THREAD_AT, WHICH_AT
-from snap.host.compile import _cached
-from snap.host.driver import Device, Driver
+from snap.host.compile.nvrtc import _cached
+from snap.host.device.contexts import on_device
+from snap.host.device.driver import Device, Driver
 from snap.host.errors import LostGpuError
 
 
@@ -57,7 +58,7 @@ def test_the_word_says_which_and_who():
     assert [a.message for a in module.asserts] == ["v is positive", "assertion failed"]
     library = Library()
     driver = Driver(library)
-    driver.on(Device(0, 90, 132, 232448, True, 1)).load(b"", module.kernel, module.asserts)
+    on_device(driver, Device(0, 90, 132, 232448, True, 1)).load(b"", module.kernel, module.asserts)
     assert library.variable.value == ctypes.addressof(library.word) and library.word.value == 0
     assert "which kernel it was" in str(driver.launch_failure(719, "next"))
     library.word.value = 1 << WHICH_AT | 5 << THREAD_AT | 3
@@ -73,7 +74,7 @@ def test_the_word_says_which_and_who():
 
 def test_a_kernel_without_assertions_is_not_watched():
     library = Library()
-    Driver(library).on(Device(0, 90, 132, 232448, True, 1)).load(b"", "k")
+    on_device(Driver(library), Device(0, 90, 132, 232448, True, 1)).load(b"", "k")
     assert [name for name in library.calls if not name.startswith("cuCtx")] == ["cuModuleLoadData", "cuModuleGetFunction"]
 
 

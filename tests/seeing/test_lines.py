@@ -12,8 +12,8 @@ from corpus import OK, kernels_of
 
 import snap
 from snap import *
-from snap.host import lines
-from snap.host.compile import compile_cubin
+from snap.host.compile import lines
+from snap.host.compile.nvrtc import compile_cubin
 from snap.lib import block as block_functions
 
 HERE = str(Path(__file__).resolve())

@@ -121,7 +121,7 @@ def test_lines_come_in_the_order_of_the_text(capsys):
 
 
 def test_races_print_nothing(capsys):
-    assert snap.races(everybody, 5, blocks=2, seeds=2) == []
+    assert everybody.races(5, blocks=2, seeds=2) == []
     assert capsys.readouterr().out == ""
 
 
@@ -183,7 +183,7 @@ def test_what_is_read_to_be_printed_counts_as_read():
             print("last", s[63])
 
     assert [p.kind for p in late.syncs()] == ["block"]
-    assert snap.races(late, np.zeros(1, np.float32), blocks=1) == []
+    assert late.races(np.zeros(1, np.float32), blocks=1) == []
 
 
 def test_a_line_of_a_block_has_no_value_of_a_thread():

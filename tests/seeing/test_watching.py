@@ -86,7 +86,7 @@ def test_it_does_not_stand_in_the_program_s_own_output(hasty, monkeypatch):
 
 def test_nothing_is_written_where_nobody_watches(hasty, capfd):
     slow[1](floats(), 50)
-    assert snap.races(slow, floats(), 5, blocks=1, seeds=1) == []
+    assert slow.races(floats(), 5, blocks=1, seeds=1) == []
     assert capfd.readouterr().err == ""
 
 
@@ -109,7 +109,7 @@ def test_the_environment_asks_for_it_or_forbids_it(hasty, monkeypatch, capsys):
 
 def test_races_tell_the_schedule(hasty, capsys, monkeypatch):
     monkeypatch.setattr(watching, "WRITTEN_EVERY", 0.0)
-    snap.races(slow, floats(128), 20, blocks=2, seeds=3, progress=True)
+    slow.races(floats(128), 20, blocks=2, seeds=3, progress=True)
     text = capsys.readouterr().err
     assert "races of `slow`: schedule 1 of 3, 0 of 4 warps have ended, 0 s" in text and "schedule 3 of 3" in text
 
@@ -146,16 +146,16 @@ def test_enough_time_changes_nothing():
 def test_races_seen_until_then_are_returned_with_a_warning():
     x = np.zeros(70, np.int32)
     with pytest.warns(SnapWarning, match="time ran out: races of `racy`: schedule 1 of 4") as told:
-        found = snap.races(racy, x, 1_000_000, blocks=1, seeds=4, seconds=0.5)
+        found = racy.races(x, 1_000_000, blocks=1, seeds=4, seconds=0.5)
     assert len(found) >= 1 and found[0].object == "x" and told[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert snap.races(slow, floats(), 2, blocks=1, seeds=1, seconds=60) == []
+        assert slow.races(floats(), 2, blocks=1, seeds=1, seconds=60) == []
 
 
 @pytest.mark.parametrize("seconds", [0, -1, True, "1", float("nan")])
 def test_a_limit_is_a_positive_number(seconds):
-    for run in (lambda: slow.launch(floats(), 1, blocks=1, seconds=seconds), lambda: snap.races(slow, floats(), 1, blocks=1, seconds=seconds)):
+    for run in (lambda: slow.launch(floats(), 1, blocks=1, seconds=seconds), lambda: slow.races(floats(), 1, blocks=1, seconds=seconds)):
         with pytest.raises(snap.LaunchError, match="seconds= is a positive number"):
             run()
 
@@ -186,7 +186,7 @@ def test_ctrl_c_says_how_far_it_came(monkeypatch):
 def test_ctrl_c_hands_over_the_races_so_far(monkeypatch):
     interrupted(monkeypatch, 400)
     with pytest.raises(snap.Stopped, match=r"stopped: races of `racy`: schedule \d of 8, .*; \d found so far") as stopped:
-        snap.races(racy, np.zeros(70, np.int32), 1000, blocks=1)
+        racy.races(np.zeros(70, np.int32), 1000, blocks=1)
     assert stopped.value.found[0].object == "x"
 
 

@@ -212,4 +212,4 @@ def k(y: ptr(int), n: int):
         y = np.zeros(32, np.int32)
         k[1](y, n)
         assert y[5] == sum(10 * i + j for i in range(n) for j in range(n) if i != j)
-    assert not snap.races(k, np.zeros(32, np.int32), 3, blocks=1, seeds=2)
+    assert not k.races(np.zeros(32, np.int32), 3, blocks=1, seeds=2)

@@ -157,7 +157,7 @@ def test_the_expansion_is_the_same_kernel(name):
         args = arguments("16, 16" not in KERNELS[name])
         kernel[4](*args)
         results.append(args[2])
-        assert not snap.races(kernel, *arguments("16, 16" not in KERNELS[name]), blocks=4, seeds=3)
+        assert not kernel.races(*arguments("16, 16" not in KERNELS[name]), blocks=4, seeds=3)
     np.testing.assert_array_equal(*results)
     assert results[0].any()
     assert points(short) == points(long)
@@ -530,7 +530,7 @@ IN_TURN = {
 @pytest.mark.parametrize("body", IN_TURN)
 def test_scopes_of_a_role_are_ordered_though_it_was_not_given_the_memory(body):
     k = defined(NOT_GIVEN.format(IN_TURN[body]))
-    assert k.syncs() and not snap.races(k, np.zeros(64, np.int32), 3, blocks=1, seeds=3)
+    assert k.syncs() and not k.races(np.zeros(64, np.int32), 3, blocks=1, seeds=3)
 
 
 def test_what_roles_hand_out_is_watched_like_what_an_each_does():
@@ -618,7 +618,7 @@ def test_an_atomic_and_a_plain_access_of_two_units_are_no_pair(how):
     first, then, meet = TOGETHER[how]
     k = defined(BESIDE_ATOMICS.format(first=first, then=then))
     y = np.zeros(64, np.int32)
-    assert bool(snap.races(k, y, 1, blocks=1, seeds=1)) == meet
+    assert bool(k.races(y, 1, blocks=1, seeds=1)) == meet
     if meet:
         with pytest.raises(MachineError, match="two units of thread.1. meet in one element of `s`"):
             k[1](y, 1)

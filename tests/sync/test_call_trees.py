@@ -12,7 +12,7 @@ from sync.small import agree, compiled
 
 from snap._compiler.ir.numbering import Numbers
 from snap._compiler.sync.conflicts.graph import graph_of
-from snap._compiler.sync.roles.begin import begin
+from snap._compiler.sync.roles.begin import number_statements
 from snap.diag.error import SnapError
 
 LEVEL = """
@@ -52,7 +52,7 @@ def tree(levels: int, of: str):
 
 @pytest.mark.parametrize("of", OF)
 def test_twice_the_calls_twice_the_pairs(of):
-    small, large = (len(graph_of(begin(tree(levels, of)._the_one({}).typed, Numbers())).edges) for levels in (4, 5))
+    small, large = (len(graph_of(number_statements(tree(levels, of)._the_one({}).typed, Numbers())).edges) for levels in (4, 5))
     assert small >= 16 and large <= 2 * small + 4
 
 

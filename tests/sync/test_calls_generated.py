@@ -13,7 +13,7 @@ from snap._compiler.ir.numbering import Numbers
 from snap._compiler.ir.synced import Stage
 from snap._compiler.ir.verify import verify
 from snap._compiler.ir.walk import statements
-from snap._compiler.sync.roles.inline import inline, must_be_inlined
+from snap._compiler.sync.roles.inline import inline_calls, must_be_inlined
 from snap.diag.error import SnapError
 from snap.machine import run_adversarial, run_reference
 
@@ -37,9 +37,9 @@ def test_calls(first):
             continue
         left = [s.function for s in statements(found.synced.body) if isinstance(s, ir.Call)]
         assert not any(map(must_be_inlined, left)), number
-        flat = inline(found.typed, Numbers(), every=True)
+        flat = inline_calls(found.typed, Numbers(), every=True)
         assert not any(isinstance(s, ir.Call) for s in statements(flat.body)), number
-        verify("inline", flat, Stage.TYPED)
+        verify("inline calls", flat, Stage.TYPED)
         for n in (0, 1, 3):
             wanted, straight = arguments(n), arguments(n)
             run_reference(found.typed, wanted, 1)

@@ -9,7 +9,6 @@ import pytest
 from corpus import ROOT, Program
 from sync import small
 
-import snap
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.engines import Wait
 from snap._compiler.ir.synced import Elect, MBarrierArrive, MBarrierExpect, Sync
@@ -155,7 +154,7 @@ with claim(a, p=thread[32]) as au:
     x, y, w = np.arange(160, dtype=np.float32).reshape(5, 32), np.zeros(64, np.float32), np.zeros((5, 32), np.float32)
     kernel[1](x, y, w, 5)
     np.testing.assert_array_equal(w, x + np.arange(5)[:, None])
-    assert not snap.races(kernel, x, y, w, 5, blocks=1, seeds=6)
+    assert not kernel.races(x, y, w, 5, blocks=1, seeds=6)
 
 
 # ---- refused -------------------------------------------------------------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ def context():
     memo = Memo()
     values.systems = memo.systems
     overlap = Overlap(values, 256, False, (128,), memo)
-    return SimpleNamespace(overlap=overlap, memo=memo, woven=SimpleNamespace(numbered=set()), function=SimpleNamespace(apart=frozenset()))
+    return SimpleNamespace(overlap=overlap, memo=memo, pipelined=SimpleNamespace(numbered=set()), function=SimpleNamespace(apart=frozenset()))
 
 
 def token(context, index, names=(WHOLE,), **parts) -> Token:
@@ -165,7 +165,7 @@ def test_a_warpgroup_multiplies_as_one(context):
 
 
 def test_numbered_loads_follow_their_numbers(context):
-    context.woven.numbered.add(OBJECT[1])
+    context.pipelined.numbered.add(OBJECT[1])
     assert found(context, loaded, EVERYWHERE, loaded, EVERYWHERE) is None
 
 

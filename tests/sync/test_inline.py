@@ -21,7 +21,7 @@ from snap._compiler.ir.types import BF16, BLOCK1, GRID1, I32, THREAD1, Array, He
 from snap._compiler.ir.verify import verify
 from snap._compiler.ir.walk import statements
 from snap._compiler.sync import synchronize
-from snap._compiler.sync.roles.inline import inline, must_be_inlined, returning_last
+from snap._compiler.sync.roles.inline import inline_calls, must_be_inlined, returning_last
 from snap.diag.span import Span
 
 CALLING = [program for program in OK if "@device" in program.text or 'ccuda("device")' in program.text]
@@ -42,8 +42,8 @@ def compare(monkeypatch):
     def both(function, args, blocks, say=None):
         key = builtins.id(function)
         if key not in made:
-            flat = inline(function, Numbers(), every=True)
-            verify("inline", flat, Stage.TYPED)
+            flat = inline_calls(function, Numbers(), every=True)
+            verify("inline calls", flat, Stage.TYPED)
             made[key] = function, flat, synchronize(flat)
             replaced.update(set(calls(function)) - set(calls(flat)))
             left.update(calls(flat))
@@ -179,10 +179,10 @@ def test_parameters(compare):
 
     assert compare(main) == ({"changes_its_parameters", "doubles", "through_shared"}, set())
     typed = parameters._the_one({}).typed
-    flat = inline(typed, Numbers(), every=True)
+    flat = inline_calls(typed, Numbers(), every=True)
     offsets = {s.obj.name: s.obj.offset for s in statements(flat.body) if isinstance(s, ir.DeclareShared)}
     assert offsets["before"] == 0 and offsets["s"] >= 32 and offsets["m"] >= offsets["s"] + 256 and flat.smem == typed.smem
-    assert not calls(flat) and inline(typed, Numbers()) is typed
+    assert not calls(flat) and inline_calls(typed, Numbers()) is typed
 
 
 # ---- arrays by value and by reference --------------------------------------------------------------------------------------------------------
@@ -468,8 +468,8 @@ def test_only_what_synchronization_needs():
     typed = chooses._the_one({}).typed
     found = {s.function.name: must_be_inlined(s.function) for s in statements(typed.body) if isinstance(s, ir.Call)}
     assert found == {"both": True, "one_thread": False, "below_the_block": False}
-    flat = inline(typed, Numbers())
-    verify("inline", flat, Stage.TYPED)
+    flat = inline_calls(typed, Numbers())
+    verify("inline calls", flat, Stage.TYPED)
     assert calls(flat) == ["one_thread", "one_thread", "below_the_block"]
     out = np.zeros(64, np.int32)
     machine.run_reference(flat, [out], 1)
@@ -521,8 +521,8 @@ def test_a_box_of_the_callers_memory():
     body = (ir.DeclareShared(shared, shared_handle, span=SPAN), call, call)
     kernel = ir.Function(51, "k", True, (*map(ir.ValueParam, (rows, columns, slot)), ir.MemParam(a_handle)), None, block, body, 4 * 64 * 64 * 2, False, span=SPAN)
 
-    flat = inline(kernel, Numbers())
-    verify("inline", flat, Stage.TYPED)
+    flat = inline_calls(kernel, Numbers())
+    verify("inline calls", flat, Stage.TYPED)
     assert not calls(flat)
     first, second = (s for s in statements(flat.body) if isinstance(s, ir.BoxCopy))
     assert first is not second
@@ -561,8 +561,8 @@ def test_boxes_and_stages_through_calls():
                             fetch(s, a, m, n, 32 * block_number + 8 * i)
                             put(part, s, 32 * block_number + 8 * i)
 
-    flat = inline(moves._the_one({}).typed, Numbers())
-    verify("inline", flat, Stage.TYPED)
+    flat = inline_calls(moves._the_one({}).typed, Numbers())
+    verify("inline calls", flat, Stage.TYPED)
     assert not calls(flat)
     boxes = [s for s in statements(flat.body) if isinstance(s, ir.BoxCopy)]
     assert [(s.op, s.origin.handle.name, s.tile.access.handle.name) for s in boxes] == [("load", "a", "s"), ("store", "part", "s")]

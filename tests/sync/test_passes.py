@@ -45,7 +45,7 @@ def test_the_table_of_the_docs():
 
 
 def test_passes_that_refuse_come_first():
-    assert [p.name for p in PASSES if p.refuses] == ["weave", "plan"] and PASSES[GATE - 1].name == "plan"
+    assert [p.name for p in PASSES if p.refuses] == ["lower pipelines", "choose barriers"] and PASSES[GATE - 1].name == "choose barriers"
 
 
 def raisers(folder: Path) -> dict[str, set[str]]:
@@ -60,7 +60,7 @@ def raisers(folder: Path) -> dict[str, set[str]]:
 
 
 def test_nothing_refuses_after_the_gate():
-    """Of sync/, no module of a pass behind `plan`; of the stages that follow, none.  What is refused has a code that the gate's passes name."""
+    """Of sync/, no module of a pass after `choose barriers`; of the stages that follow, none.  What is refused has a code that the gate's passes name."""
     found = {module: codes for module, codes in raisers(SOURCE).items() if module.removeprefix("_compiler/").split("/")[0] not in MAY_REFUSE}
     in_sync = {module for module in found if module.startswith("_compiler/sync/")}
     assert set(found) - in_sync == {"machine/errors.py", "_compiler/ir/printed.py", "ptx/errors.py"}

@@ -137,7 +137,7 @@ def test_every_thread_does_what_it_did(what, n):
         got[:] = 0
         kernel.launch(x, got, n, blocks=2, seed=seed)
         np.testing.assert_array_equal(got, wanted)
-    assert not snap.races(kernel, x, got, n, blocks=2, seeds=2)
+    assert not kernel.races(x, got, n, blocks=2, seeds=2)
 
 
 def test_each_role_has_a_loop_of_its_own():
@@ -184,7 +184,7 @@ def test_a_barrier_of_the_block_keeps_the_loop_together():
     kernel = define(in_loop(HAND_OVER, "u += intrinsic.syncthreads_count(v > 3)\n"))
     loops = [s for s in statements(kernel._the_one({}).synced.body) if isinstance(s, ir.For)]
     assert len(loops) == 1
-    assert not snap.races(kernel, np.arange(160, dtype=np.int32), np.zeros(128, np.int32), 5, blocks=1, seeds=3)
+    assert not kernel.races(np.arange(160, dtype=np.int32), np.zeros(128, np.int32), 5, blocks=1, seeds=3)
 
 
 COUNTING = """from __future__ import annotations

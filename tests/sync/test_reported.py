@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from corpus import Program
 
-import snap
 from snap.diag.error import SnapError
 
 PROGRAMS = {path.stem: Program(path) for path in sorted((Path(__file__).parent / "reported").glob("*.py"))}
@@ -28,7 +27,7 @@ def test_runs_the_same_in_every_order(name):
         kernel.launch(*got, blocks=blocks, seed=seed)
         for ours, theirs in zip(got, wanted):
             np.testing.assert_array_equal(ours, theirs)
-    assert not snap.races(kernel, *arguments(), blocks=blocks, seeds=3)
+    assert not kernel.races(*arguments(), blocks=blocks, seeds=3)
     assert ".entry" in kernel.ptx("sm_90a")
 
 

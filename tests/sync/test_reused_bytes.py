@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from sync.small import compiled
 
-import snap
-
 TAKEN_TWICE = """from __future__ import annotations
 from snap import *
 
@@ -35,5 +33,5 @@ def test_an_array_that_nobody_touches_does_not_end_what_came_before(rows):
     """`a` takes the first bytes of `s`, and needs no fence; `b` takes others, into which boxes are loaded."""
     kernel = compiled(TAKEN_TWICE.format(rows=rows))
     out, x = np.zeros(64, np.int32), np.arange(2048, dtype=np.int32).reshape(64, 32)
-    assert not snap.races(kernel, out, x, 3, blocks=1, seeds=8)
+    assert not kernel.races(out, x, 3, blocks=1, seeds=8)
     assert any(p.fence for p in kernel.syncs())

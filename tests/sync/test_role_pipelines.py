@@ -9,7 +9,6 @@ import pytest
 from sync.dropping import points_of, without
 from sync.small import compiled
 
-import snap
 from snap import machine
 from snap._compiler.ir.engines import Engine, Wait
 from snap._compiler.ir.rewrite import with_bodies
@@ -108,7 +107,7 @@ def test_a_slot_that_goes_round_three_roles_needs_no_barrier_of_the_block(depth)
     x, out, rows = arguments()
     kernel[1](x, out, rows)
     np.testing.assert_array_equal(out, (2 * x + 1)[:, ::-1])
-    assert not snap.races(kernel, *arguments(), blocks=1, seeds=8)
+    assert not kernel.races(*arguments(), blocks=1, seeds=8)
 
 
 @pytest.mark.parametrize("depth", [1, 2])
@@ -130,7 +129,7 @@ def test_who_loads_by_tma_waits_until_the_whole_role_has_used_the_slot(depth):
     kernel = compiled(text.replace(written, "                            async_copy(first, x, at=(k, 0))\n", 1).format(depth=depth))
     f = synced(kernel)
     assert {b.name: b.count for b in f.mbarriers} == {"slots_full": 1, "slots_handed1": 1, "slots_handed2": 1, "slots_empty": 2}
-    assert not snap.races(kernel, *arguments(), blocks=1, seeds=8)
+    assert not kernel.races(*arguments(), blocks=1, seeds=8)
     (empty,) = [p for p in points_of(f) if p.waiters.startswith("the thread that")]
     assert shows(without(f, empty), arguments)
 
@@ -332,7 +331,7 @@ def test_threads_arrive_besides_for_what_they_did_themselves(what):
     assert counts(f)["slots_full"] == count
     assert [by for name, copies, by in arrivals(f) if name == "slots_full"] == [1, 32]
     assert not [s for s in statements(f.body) if isinstance(s, Sync)]
-    assert not snap.races(kernel, *given(), blocks=1, seeds=10)
+    assert not kernel.races(*given(), blocks=1, seeds=10)
 
 
 def test_a_slot_that_is_copied_and_goes_round():
@@ -341,7 +340,7 @@ def test_a_slot_that_is_copied_and_goes_round():
     x, out, rows = arguments()
     kernel[1](x, out, rows)
     np.testing.assert_array_equal(out, (2 * x + 1)[:, ::-1])
-    assert not snap.races(kernel, *arguments(), blocks=1, seeds=8)
+    assert not kernel.races(*arguments(), blocks=1, seeds=8)
 
 
 # ---- slots filled in several ways, several pipelines ------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
 from snap._compiler.ir.rewrite import with_bodies
 from snap._compiler.ir.walk import bodies, own_expressions, statements, variables
-from snap._compiler.sync.pipelines.idle_waits import without_idle_waits
+from snap._compiler.sync.pipelines.idle_waits import remove_idle_waits
 from snap.lib._gemm.tf32 import tf32_kernel
 from snap.machine import MachineError, run_adversarial, run_reference
 
@@ -182,8 +182,8 @@ def test_a_wait_that_finds_nothing_in_flight():
     waits = [s for s in statements(function.body) if isinstance(s, synced.Sync) and s.point.younger("wgmma") is not None]
     twice = replace(function, body=doubled(function.body, waits))
     assert len(product_waits(twice)) == 2 * len(waits)
-    assert product_waits(without_idle_waits(twice)) == product_waits(function)
-    assert without_idle_waits(function) is function
+    assert product_waits(remove_idle_waits(twice)) == product_waits(function)
+    assert remove_idle_waits(function) is function
 
 
 def doubled(body: ir.Body, wanted: list) -> ir.Body:

@@ -11,7 +11,6 @@ import pytest
 from corpus import OK
 from sync.small import compiled
 
-import snap
 from snap._compiler.sync import synchronize
 from snap._compiler.sync.barriers.groups import Counter
 from snap._compiler.sync.conflicts.edges import Visitor
@@ -321,7 +320,7 @@ def test_no_walk_ends_too_early(program):
     after it.  A walk that has nothing to see at a `return` goes on behind the call.
     """
     arrays = [np.zeros(shape, np.int32) for shape in (64, 64, (64, 32), 64)]
-    assert not snap.races(small(PASSED[program]), *arrays, 2, blocks=1, seeds=4)
+    assert not small(PASSED[program]).races(*arrays, 2, blocks=1, seeds=4)
 
 
 COPIES_WRITTEN_OUT = """from __future__ import annotations
@@ -348,4 +347,4 @@ def test_copies_are_counted_in_loops_that_are_written_out_inside_of_others():
     out, x = np.zeros(64, np.int32), np.arange(64, dtype=np.int32)
     k[1](out, x, 3)
     np.testing.assert_array_equal(out, x[::-1] + 2)
-    assert not snap.races(k, out, x, 3, blocks=1, seeds=4)
+    assert not k.races(out, x, 3, blocks=1, seeds=4)

@@ -10,7 +10,7 @@ def device(request):
     """Where tensors are: the CPU machine runs the kernels, or the GPU."""
     import torch
 
-    from snap.host.driver import available
+    from snap.host.device.driver import available
 
     if request.param == "cuda" and not (torch.cuda.is_available() and available()):
         pytest.skip("there is no GPU")

@@ -72,7 +72,7 @@ def test_the_operator_keeps_torchs_rules(device, swapped):
     q, k, v = (x.transpose(1, 2) if swapped else x.transpose(1, 2).contiguous() for x in (q, k, v))
     torch.library.opcheck(torch.ops.snap.attention.default, (q, k, v), {"causal": True}, test_utils=("test_schema", "test_faketensor"))
     out, logs = torch.ops.snap.attention(q, k, v, True)
-    torch.library.opcheck(torch.ops.snap.attention_gradients.default, (out, q, k, v, out, logs), {"causal": True}, test_utils=("test_faketensor",))
+    torch.library.opcheck(torch.ops.snap.attention_gradient.default, (out, q, k, v, out, logs), {"causal": True}, test_utils=("test_faketensor",))
 
 
 def test_deterministic_as_torch_is(device, monkeypatch):
@@ -99,10 +99,10 @@ def test_refused(device):
         with pytest.raises(LaunchError, match=f"`{name}` of `snap.lib.attention`"):
             snap.lib.attention(**{"q": q, "k": k, "v": v, **change})
     out, logs = torch.ops.snap.attention(q.detach(), k.detach(), v.detach())
-    with pytest.raises(LaunchError, match="`grad` of `snap.lib.attention_gradients`"):
-        torch.ops.snap.attention_gradients(out[:, :, :5], q.detach(), k.detach(), v.detach(), out, logs)
-    with pytest.raises(LaunchError, match="`grad` of `snap.lib.attention_gradients`"):
-        torch.ops.snap.attention_gradients(out.half(), q.detach(), k.detach(), v.detach(), out, logs)
+    with pytest.raises(LaunchError, match="`grad` of `snap.lib.attention_gradient`"):
+        torch.ops.snap.attention_gradient(out[:, :, :5], q.detach(), k.detach(), v.detach(), out, logs)
+    with pytest.raises(LaunchError, match="`grad` of `snap.lib.attention_gradient`"):
+        torch.ops.snap.attention_gradient(out.half(), q.detach(), k.detach(), v.detach(), out, logs)
 
 
 def test_derivatives_that_would_be_lost(device):
@@ -121,11 +121,11 @@ def test_gradients_written_into_arrays_of_one_buffer_and_of_several(device):
     """The same shapes, strides and offsets, once in one storage and once in three: what was decided for one is not repeated for the other."""
     q, k, v = (x.detach() for x in given(device, 1, 2, 40, 64))
     out, logs = snap.lib.attention(q, k, v, lse=True)
-    want = snap.lib.attention_gradients(out, q, k, v, out, logs)
+    want = snap.lib.attention_gradient(out, q, k, v, out, logs)
     for buffers in (1, 3, 1, 3):
         room = [torch.full((1, 40, 3, 2, 64), 7.0, dtype=torch.bfloat16, device=device) for _ in range(buffers)]
         into = tuple(room[i % buffers][:, :, i].transpose(1, 2) for i in range(3))
-        got = snap.lib.attention_gradients(out, q, k, v, out, logs, into=into)
+        got = snap.lib.attention_gradient(out, q, k, v, out, logs, into=into)
         for i in range(3):
             assert got[i] is into[i] and near(into[i], want[i], 1e-6)
             if buffers == 3:
@@ -136,5 +136,5 @@ def test_into_is_refused_by_name(device):
     q, k, v = (x.detach() for x in given(device, 1, 1, 10, 64))
     out, logs = snap.lib.attention(q, k, v, lse=True)
     for into in ((q.clone(), k.clone()), (q.clone(), k.clone(), v[:, :, :5].clone()), (q, k.clone(), v.clone()), 7):
-        with pytest.raises(LaunchError, match="`(into|out)` of `snap.lib.attention_gradients`"):
-            snap.lib.attention_gradients(out, q, k, v, out, logs, into=into)
+        with pytest.raises(LaunchError, match="`(into|out)` of `snap.lib.attention_gradient`"):
+            snap.lib.attention_gradient(out, q, k, v, out, logs, into=into)

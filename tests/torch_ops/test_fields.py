@@ -20,12 +20,12 @@ from lib.torch_memory import aligned, contiguous, new  # noqa: E402
 
 import snap.torch  # noqa: E402, F401
 from snap import lib  # noqa: E402
-from snap.host import native  # noqa: E402
+from snap.host.arguments.signature import Pointer  # noqa: E402
+from snap.host.arguments.validate import check_grid  # noqa: E402
 from snap.host.errors import LaunchError  # noqa: E402
 from snap.host.launch import launcher  # noqa: E402
-from snap.host.signature import Pointer  # noqa: E402
-from snap.host.validate import check_grid  # noqa: E402
-from snap.lib._calls import arrays, recorded, replays  # noqa: E402
+from snap.host.plan import native, plans, steps  # noqa: E402
+from snap.lib._calls import arrays, recorded  # noqa: E402
 from snap.lib._gemm import product_gradients  # noqa: E402
 from snap.lib._gemm.ragged import grouped_gradients  # noqa: E402
 from snap.lib._layers.losses import _scaled_in_place  # noqa: E402
@@ -54,7 +54,7 @@ def calls():
     yield lambda: lib.swiglu_gradient(m(), m(), m())
     yield lambda: lib.attention(q, k, v, lse=True)
     yield lambda: lib.attention(q, k, v, out=random(1, 2, 64, 64))
-    yield lambda: lib.attention_gradients(q, random(1, 2, 64, 64), k, v, random(1, 2, 64, 64), logs)
+    yield lambda: lib.attention_gradient(q, random(1, 2, 64, 64), k, v, random(1, 2, 64, 64), logs)
     yield lambda: lib.column_sums(m())
     yield lambda: lib.embedding(tokens, m(), positions=m())
     yield lambda: lib.embedding_gradient(random(4, 8, 64), tokens, 9)
@@ -110,7 +110,7 @@ def seen():
         launched.append(shape)
         return aligned(shape, stride, dtype)
 
-    place = replays.TensorPlace(-1, True, empty, lambda device: 0, lambda: -1, lambda: 0, 0, lambda: 0, 0, lambda step: Unlaunched(step, launched))
+    place = steps.TensorPlace(-1, True, empty, lambda device: 0, lambda: -1, lambda: 0, 0, lambda: 0, 0, lambda step: Unlaunched(step, launched))
     write = recorded._written_down
 
     def written(function, args, keywords, values, known, key, offsets):
@@ -119,12 +119,12 @@ def seen():
         found.append((function, None if maker is None else maker[0].plan(values), values))
         return result
 
-    monkeypatch.setattr(recorded, "quick", lambda *given: replays.quick_at(place, torch, *given))
+    monkeypatch.setattr(recorded, "quick", lambda *given: steps.quick_at(place, *given))
     monkeypatch.setattr(recorded.RecordedLaunch, "__call__", lambda self, *args: None)
     monkeypatch.setattr(recorded, "_written_down", written)
     for name in ("new_tensor", "zeroed_tensor"):
         own = functools.partial(new)  # a function of its own: plans tell them apart
-        monkeypatch.setattr(recorded, name, own)
+        monkeypatch.setattr(steps, name, own)
         monkeypatch.setattr(arrays, name, own)
     everybody = [entry for _, entry in functions()]
     kept = [(entry.calls, dict(entry.calls.replays), dict(entry.calls.quick)) for entry in everybody]
@@ -134,9 +134,8 @@ def seen():
         call()
     monkeypatch.undo()
     for known, replayed, quick in kept:  # what was written down here launches nothing
-        known.replays.clear(), known.quick.clear(), known.recent.clear()
+        known.clear()
         known.replays.update(replayed), known.quick.update(quick)
-        known.last = replays.no_plan()
     return SimpleNamespace(calls=found, launched=launched)
 
 
@@ -192,16 +191,16 @@ def test_no_plan_is_for_another_signature(seen):
         for k, value in enumerate(values):
             fields = changed(value) if isinstance(value, torch.Tensor) else ((repr(one), one) for one in OTHERS.get(type(value), lambda _: (None,))(value))
             for field, other in fields:
-                missed = plan.run(*values[:k], other, *values[k + 1 :]) is replays.MISS  # no tensor is named: some cannot be printed
+                missed = plan.run(*values[:k], other, *values[k + 1 :]) is plans.MISS  # no tensor is named: some cannot be printed
                 assert missed, f"{name}: {field} of argument {k}"
         tensors = [k for k, value in enumerate(values) if isinstance(value, torch.Tensor)]
         for j, k in itertools.combinations(tensors, 2):  # which of them are one
             other = random(*values[k].shape, dtype=values[k].dtype) if values[j] is values[k] else values[j]
-            assert plan.run(*values[:k], other, *values[k + 1 :]) is replays.MISS, f"{name}: whether argument {k} is argument {j}"
+            assert plan.run(*values[:k], other, *values[k + 1 :]) is plans.MISS, f"{name}: whether argument {k} is argument {j}"
         with torch.overrides.TorchFunctionMode(), torch.utils._python_dispatch.TorchDispatchMode():
-            assert plan.run(*values) is replays.MISS, f"{name}: under a mode"
+            assert plan.run(*values) is plans.MISS, f"{name}: under a mode"
         assert len(seen.launched) == before, name
-        took = plan.run(*values) is not replays.MISS  # torch's own steps lay out memory otherwise here than on a GPU
+        took = plan.run(*values) is not plans.MISS  # torch's own steps lay out memory otherwise here than on a GPU
         assert (took or function.__name__ == "grouped_gradients") and len(seen.launched) > before, f"{name}: as it was"
         planned += 1
     assert planned >= len(seen.calls) - 3
@@ -235,7 +234,7 @@ def test_a_plan_refuses_what_overlaps_where_the_function_does(seen, monkeypatch)
     for function, plan, values in seen.calls:
         tensors = [k for k, value in enumerate(values) if isinstance(value, torch.Tensor)]
         for j, k in itertools.combinations(tensors, 2):
-            if plan is None or values[j] is values[k] or plan.run(*values) is replays.MISS:
+            if plan is None or values[j] is values[k] or plan.run(*values) is plans.MISS:
                 continue
             lines = values[j].nbytes // 128
             for behind in {0, 1, -1, lines - 1, -(values[k].nbytes // 128) + 1} - {lines}:
@@ -243,7 +242,7 @@ def test_a_plan_refuses_what_overlaps_where_the_function_does(seen, monkeypatch)
                 args[j], args[k] = over(values[j], values[k], behind)
                 if refused(function, args):
                     count += 1
-                    missed = plan.run(*args) is replays.MISS
+                    missed = plan.run(*args) is plans.MISS
                     assert missed, f"{function.__qualname__}: argument {k} over argument {j}, {behind} lines behind"
     assert count > 100
 
@@ -290,5 +289,5 @@ def test_a_tensor_that_changes_under_its_plan(seen):
             kept = value.data
             for field, other in (("turned", kept.t()), ("shorter", kept[:-1]), ("bits", kept.view(torch.int8)), ("moved", moved(kept))):
                 value.data, before = other, len(seen.launched)
-                assert plan.run(*values) is replays.MISS and len(seen.launched) == before, f"{function.__qualname__}: {field}"
+                assert plan.run(*values) is plans.MISS and len(seen.launched) == before, f"{function.__qualname__}: {field}"
             value.data = kept

@@ -37,7 +37,7 @@ def test_grouped_gradients(ends):
 def test_8_bit_floats_have_no_gradient():
     a, b = (whole(8, 32, seed=seed).to(torch.float8_e4m3fn) for seed in (7, 8))
     one, two = torch.tensor(1.0), torch.tensor([0.5])
-    assert torch.equal(snap.lib.gemm_fp8(a, b.T, one, two, out_type="f32"), a.float() @ b.float().T / 2)
+    assert torch.equal(snap.lib.gemm_fp8(a, b.T, one, two, out_dtype="f32"), a.float() @ b.float().T / 2)
     for name in ("bias", "scale_a"):
         given = {"scale_a": one.clone(), "scale_b": two, "bias": torch.ones(8)}
         given[name].requires_grad_()

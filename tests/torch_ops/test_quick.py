@@ -23,15 +23,15 @@ from lib.torch_memory import aligned, contiguous, new  # noqa: E402
 
 import snap.torch  # noqa: E402, F401
 from snap import lib  # noqa: E402
-from snap.host import native  # noqa: E402
-from snap.host.contexts import CLEAN, ROOM  # noqa: E402
+from snap.host.arguments.signature import Pointer  # noqa: E402
+from snap.host.device.contexts import CLEAN, ROOM  # noqa: E402
+from snap.host.device.gpu import GpuKernel, PassedLayout, formats_of, function_argument  # noqa: E402
+from snap.host.device.tensors import TensorMaps  # noqa: E402
 from snap.host.errors import LaunchError  # noqa: E402
-from snap.host.gpu import GpuKernel, PassedLayout, formats_of, function_argument  # noqa: E402
 from snap.host.launch import launcher  # noqa: E402
-from snap.host.signature import Pointer  # noqa: E402
-from snap.host.tensors import TensorMaps  # noqa: E402
-from snap.host.trusted import trusted  # noqa: E402
-from snap.lib._calls import arrays, recorded, replays  # noqa: E402
+from snap.host.plan import native, plans, steps  # noqa: E402
+from snap.host.plan.trusted import trusted  # noqa: E402
+from snap.lib._calls import arrays, recorded  # noqa: E402
 from snap.lib._gemm.product_gradients import gemm_gradients, sgemm_gradients  # noqa: E402
 from snap.lib._parallel import reduction  # noqa: E402
 from snap.lib._torch import ops as torch_ops  # noqa: E402
@@ -121,16 +121,16 @@ def gpu(monkeypatch, request):
     elif native.module() is None:
         pytest.skip(f"no native part: {native.reason()}")
     stand_in = StandIn()
-    place = replays.TensorPlace(-1, True, stand_in.empty, lambda device: stand_in.stream, lambda: -1, stand_in.shared, ROOM,
+    place = steps.TensorPlace(-1, True, stand_in.empty, lambda device: stand_in.stream, lambda: -1, stand_in.shared, ROOM,
                            stand_in.zeros.data_ptr, CLEAN, stand_in.launch)
 
     def quick(name, tape, values, result, offsets):
-        return replays.quick_at(place, torch, name, tape, values, result, offsets)
+        return steps.quick_at(place, name, tape, values, result, offsets)
 
     monkeypatch.setattr(recorded, "quick", quick)
     for name in ("new_tensor", "zeroed_tensor"):
         own = functools.partial(new)  # a function of its own: quick calls tell them apart
-        monkeypatch.setattr(recorded, name, own)
+        monkeypatch.setattr(steps, name, own)
         monkeypatch.setattr(arrays, name, own)
     forget()
     yield stand_in
@@ -139,10 +139,7 @@ def gpu(monkeypatch, request):
 
 def forget():
     for function in [*FUNCTIONS, *(way.inner for way in torch_ops._ways.values())]:
-        function.calls.replays.clear()
-        function.calls.quick.clear()
-        function.calls.last = replays.no_plan()
-        function.calls.recent.clear()
+        function.calls.clear()
 
 
 FUNCTIONS = [lib.softmax, lib.reduce, lib.scan, lib.transpose, lib.gemv, lib.sgemm, lib.gemm, gemm_gradients, sgemm_gradients, lib.gelu, lib.layer_norm]
@@ -310,12 +307,12 @@ def test_one_tensor_under_two_names(gpu):
     a, b = filled(16, 16), filled(16, 16)
     for _ in range(3):
         right(lib.sgemm(a, a), a @ a)
-    twice, known = lib.sgemm.calls.last, len(gpu.launched)
-    assert known and twice.run(a, b, 1.0) is twice.run(b, a, 1.0) is replays.MISS and len(gpu.launched) == known
+    twice, known = lib.sgemm.calls.plans.last, len(gpu.launched)
+    assert known and twice.run(a, b, 1.0) is twice.run(b, a, 1.0) is plans.MISS and len(gpu.launched) == known
     right(twice.run(b, b, 1.0), b @ b)
     for _ in range(3):
         right(lib.sgemm(a, b), a @ b)
-    assert lib.sgemm.calls.last.run(b, b, 1.0) is replays.MISS
+    assert lib.sgemm.calls.plans.last.run(b, b, 1.0) is plans.MISS
     w = filled(16, 16).requires_grad_()
     for _ in range(3):
         (found,) = torch.autograd.grad(lib.sgemm(w, w).sum(), w)
@@ -328,10 +325,10 @@ def test_values_count_with_their_types_and_signs(gpu):
         for _ in range(2):
             got = lib.sgemm(a, b, alpha)
             right(got, alpha * (a @ b))
-        plan = lib.sgemm.calls.last
+        plan = lib.sgemm.calls.plans.last
         for other in (2.0, -2.0, 0.0, -0.0, 1, 1.0, True, None, "1", torch.tensor(1.0), np.float32(1), np.ones(3)):
             same = type(other) is type(alpha) and repr(other) == repr(alpha)
-            assert (plan.run(a, b, other) is not replays.MISS) == same, (alpha, other)
+            assert (plan.run(a, b, other) is not plans.MISS) == same, (alpha, other)
     assert np.signbit(lib.sgemm(a, b, -0.0)[(a @ b) > 0].numpy()).all()
 
 
@@ -354,10 +351,10 @@ def test_who_watches_is_not_passed_by(gpu):
     a, b = filled(16, 32), filled(32, 16)
     for _ in range(2):
         lib.sgemm(a, b)
-    plan = lib.sgemm.calls.last
+    plan = lib.sgemm.calls.plans.last
 
     def missed():
-        found.append(plan.run(a, b, 1.0) is replays.MISS)
+        found.append(plan.run(a, b, 1.0) is plans.MISS)
 
     found = []
     missed()

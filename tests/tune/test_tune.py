@@ -12,14 +12,14 @@ import pytest
 
 import snap
 from snap import *
-from snap.host.cache import Cache
-from snap.tune import TuneError, Tuner
-from snap.tune.candidates import Pruned, expand, prepare
-from snap.tune.estimate import array_registers
-from snap.tune.family import Family
-from snap.tune.limits import Limits, registers_a_thread
-from snap.tune.rounds import fastest
-from snap.tune.store import shape_class
+from snap import TuneError, Tuner
+from snap._tune.candidates import Pruned, expand, prepare
+from snap._tune.estimate import array_registers
+from snap._tune.family import Family
+from snap._tune.limits import Limits, registers_a_thread
+from snap._tune.rounds import fastest
+from snap._tune.store import shape_class
+from snap.host.compile.cache import Cache
 
 H200 = Limits.of_arch("sm_90a")
 A10 = Limits.of_arch("sm_86")
@@ -156,7 +156,7 @@ def no_compiler(monkeypatch):
     def compile(*args):
         raise AssertionError("pruning compiled something")
 
-    monkeypatch.setattr("snap.host.compile._nvrtc", compile)
+    monkeypatch.setattr("snap.host.compile.nvrtc._nvrtc", compile)
 
 
 Y = np.zeros(4096, np.float32)
@@ -270,7 +270,7 @@ def test_a_candidate_that_the_compiler_refuses_is_passed_over(monkeypatch):
             raise InternalError("NVRTC refused this\n\nlong log")
         return b"cubin"
 
-    monkeypatch.setattr("snap.host.compile._nvrtc", refuse)
+    monkeypatch.setattr("snap.host.compile.nvrtc._nvrtc", refuse)
     monkeypatch.setenv("SNAP_CACHE_DIR", "")
     made = snap.tune(stamp, {"B": [64, 32]}, Y, 300, blocks=blocks)
     assert made.config["B"] == 32
@@ -285,7 +285,7 @@ def test_without_a_compiler_nothing_is_compiled(monkeypatch):
     def missing(*args, **others):
         raise ToolchainError("NVRTC is not installed")
 
-    monkeypatch.setattr("snap.host.compile._nvrtc", missing)
+    monkeypatch.setattr("snap.host.compile.nvrtc._nvrtc", missing)
     monkeypatch.setenv("SNAP_CACHE_DIR", "")
     made = snap.tune(stamp, {"B": [64, 32]}, Y, 300, blocks=blocks)
     assert made.config["B"] == 64 and made.trials[0].reason == "not compiled: NVRTC is not installed"
@@ -533,7 +533,7 @@ def test_a_bar_is_drawn_on_a_terminal(monkeypatch):
 
 
 def test_importing_snap_does_not_import_the_tuner():
-    code = "import sys, snap; assert not [m for m in sys.modules if m.startswith(('snap.tune', 'snap.host.gpu', 'torch'))]; snap.tune"
+    code = "import sys, snap; assert not [m for m in sys.modules if m.startswith(('snap._tune', 'snap.tune', 'snap.host.device.gpu', 'torch'))]; snap.tune"
     subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(sys.path), "PATH": ""})
 
 

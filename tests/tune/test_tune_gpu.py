@@ -6,8 +6,8 @@ import pytest
 
 import snap
 from snap import *
-from snap.host.cache import Cache
-from snap.host.driver import available
+from snap.host.compile.cache import Cache
+from snap.host.device.driver import available
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 pytestmark = pytest.mark.skipif(not (available() and torch.cuda.is_available()), reason="there is no GPU")

@@ -1,4 +1,4 @@
-"""The command line: `snap check`, `snap cuda`, `snap explain`, `snap run`, `snap ptx`."""
+"""The command line: `snap check`, `snap cuda`, `snap explain`, `snap prove`, `snap run`, and the others of app.py."""
 
 from __future__ import annotations
 

@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
-from typing import Annotated, Any, NoReturn, TextIO, cast
+from dataclasses import asdict
+from typing import Annotated, Any, cast
 
 import typer
 
-from snap.cli.kernels import ChosenKernel, check_generic, choose
-from snap.cli.load import Checked, Failure, UsageError, check_file, check_path, parse_target, run_file
+from snap.cli.artifacts import ARCH, Arch, compiling, cuda_of, resources_of, sass_of
+from snap.cli.kernels import check_generic
+from snap.cli.load import Failure, check_file, check_path, parse_target, run_file
+from snap.cli.ptx import EXTRA, Args, More
 from snap.cli.ptx import app as ptx_app
-from snap.diag.error import SnapError, SnapWarning
-from snap.diag.render import to_json, wants_color
+from snap.cli.racing import races_of
+from snap.cli.reporting import (
+    counted,
+    json_entries,
+    kernels,
+    print_errors,
+    print_snap_errors,
+    usage,
+    usage_error,
+)
+from snap.cli.show import show_code
+from snap.diag.error import SnapError
+from snap.diag.render import render, to_json, wants_color
 
 app = typer.Typer(
     add_completion=False,
@@ -61,19 +74,19 @@ def check(
     """Check every Snap function of the files and report all errors and warnings; generic kernels for the values that
     --set gives. 0 where there are no errors.
     """
-    paths = [_usage(check_path, file) for file in files]
-    checked = _usage(check_generic, [check_file(path) for path in paths], values, proofs)
+    paths = [usage(check_path, file) for file in files]
+    checked = usage(check_generic, [check_file(path) for path in paths], values, proofs)
     if as_json:
-        print(json.dumps([entry for one in checked for entry in _json_entries(one)], indent=2))
+        print(json.dumps([entry for one in checked for entry in json_entries(one)], indent=2))
     else:
-        _print_errors(checked, sys.stdout)
+        print_errors(checked, sys.stdout)
         for one in checked:
             for unchecked in one.unchecked:
                 print(f"{one.path}:{unchecked.line}: {unchecked.note}", file=sys.stderr)
-        errors = _counted(sum(len(one.errors) + (one.failure is not None) for one in checked), "error")
+        errors = counted(sum(len(one.errors) + (one.failure is not None) for one in checked), "error")
         warned = sum(len(one.warnings) for one in checked)
         where = f"{len(checked)} file{'s' if len(checked) > 1 else ''}"
-        and_warnings = f", {_counted(warned, 'warning')}" if warned else ""
+        and_warnings = f", {counted(warned, 'warning')}" if warned else ""
         print(f"{where}: {errors}{and_warnings}", file=sys.stderr)
     if any(one.errors or one.failure for one in checked):
         raise typer.Exit(1)
@@ -81,9 +94,59 @@ def check(
 
 @app.command()
 def cuda(target: OneTarget, values: ValuesGiven = []) -> None:  # noqa: B006
-    """Print the CUDA C++ of a kernel, or of every kernel of a file."""
-    for chosen in _kernels(target, values):
-        _show_code(chosen.text())
+    """Print the CUDA C++ of a kernel, or of all kernels of a file, as one text that compiles."""
+    show_code(cuda_of(kernels(target, values)), "cuda")
+
+
+@app.command()
+def sass(target: OneTarget, values: ValuesGiven = [], arch: Arch = ARCH) -> None:  # noqa: B006
+    """Print the machine code of a kernel, or of all kernels of a file; needs NVRTC and nvdisasm, and no GPU."""
+    print(compiling(sass_of, kernels(target, values), arch), end="")
+
+
+@app.command()
+def resources(
+    target: OneTarget,
+    values: ValuesGiven = [],  # noqa: B006
+    arch: Arch = ARCH,
+    as_json: Annotated[bool, typer.Option("--json", help="For tools: a list on standard output.")] = False,
+) -> None:
+    """Print the registers, spills and shared memory of each kernel; needs NVRTC, and no GPU."""
+    found = compiling(resources_of, kernels(target, values, as_json), arch)
+    if as_json:
+        print(json.dumps([{"kernel": name, "arch": arch} | asdict(one) for name, one in found], indent=2))
+        return
+    for name, one in found:
+        spills = f"{one.spill_stores} bytes of spill stores, {one.spill_loads} of spill loads"
+        print(
+            f"{name} ({arch}): {one.registers} registers per thread, {spills}, {one.stack} bytes of stack;"
+            f" {one.smem} bytes of shared memory and {one.barriers} barriers per block"
+        )
+        if one.serialized:
+            print(f"{name}: the assembler serializes wgmma: {one.serialized}")
+
+
+@app.command(context_settings=EXTRA)
+def races(
+    target: OneTarget,
+    more: More = [],  # noqa: B006
+    args: Args = [],  # noqa: B006
+    grid: Annotated[str, typer.Option("--grid", metavar="B", help="Blocks; left out, those of the decorator.")] = "",
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many orders of the warps are tried.")] = 8,
+    seconds: Annotated[float | None, typer.Option(min=0.001, help="Stop after this time.")] = None,
+    values: ValuesGiven = [],  # noqa: B006
+    as_json: Annotated[bool, typer.Option("--json", help="For tools: a list of races on standard output.")] = False,
+) -> None:
+    """Run a kernel on the CPU machine in several orders, and report data races; 0 where there are none."""
+    found, name = races_of(kernels(target, values, as_json), [*args, *more], grid, seeds, seconds)
+    if as_json:
+        print(json.dumps([to_json(race.error().diagnostic) for race in found], indent=2))
+    else:
+        for race in found:
+            print(render(race.error().diagnostic, color=wants_color(sys.stdout)), end="\n\n")
+        print(f"{name}: {counted(len(found), 'race')} in {counted(seeds, 'order')}", file=sys.stderr)
+    if found:
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -106,7 +169,7 @@ def explain(
     from snap.cli.explain import explain as explained
     from snap.cli.show import show_listing
 
-    for chosen in _kernels(target, values):
+    for chosen in kernels(target, values):
         if core:
             print(chosen.function.core(**chosen.values), end="\n\n")
             continue
@@ -140,12 +203,12 @@ def prove(
 
     try:
         proofs = []
-        for one in _kernels(target, values):
+        for one in kernels(target, values, as_json):
             proofs.append(one.function.prove(properties or None, seconds=seconds or None, **cast(Any, one.values)))
             if proofs[-1].stopped == CTRL_C:
                 break
     except ValueError as wrong:
-        _usage_error(str(wrong))
+        usage_error(str(wrong))
     if as_json:
         print(json.dumps([proof.to_json() for proof in proofs], indent=2))
     else:
@@ -170,7 +233,7 @@ def run(
     """Run a file as Python would, with Snap's errors rendered."""
     from snap.machine.watching import Stopped, until
 
-    path = _usage(check_path, file)
+    path = usage(check_path, file)
     try:
         with until(seconds):
             run_file(path, "__main__", tuple(context.args))
@@ -178,7 +241,7 @@ def run(
         print(stopped, file=sys.stderr)
         raise typer.Exit(130) from None
     except SnapError as error:
-        _print_snap_errors(error.all, sys.stderr)
+        print_snap_errors(error.all, sys.stderr)
         raise typer.Exit(1) from None
     except Failure as failure:
         print(failure, file=sys.stderr)
@@ -188,99 +251,15 @@ def run(
 def _draw(target: str, values: list[str], to: str) -> None:
     """One picture shows one kernel."""
     if not to.lower().endswith(".svg"):
-        _usage_error(f"--graph writes an SVG: {to!r} does not end in .svg")
-    kernels = _kernels(target, values)
-    if len(kernels) > 1:
-        names = [chosen.function.definition.tree.name for chosen in kernels]
-        file = _usage(parse_target, target).path
-        _usage_error(f"--graph draws one kernel, and {file} has {', '.join(names)}: say which, `{file}:{names[0]}`")
-    drawn = kernels[0].graph()
+        usage_error(f"--graph writes an SVG: {to!r} does not end in .svg")
+    found = kernels(target, values)
+    if len(found) > 1:
+        names = [chosen.name for chosen in found]
+        file = usage(parse_target, target).path
+        usage_error(f"--graph draws one kernel, and {file} has {', '.join(names)}: say which, `{file}:{names[0]}`")
+    drawn = found[0].graph()
     try:
         with open(to, "w", encoding="utf-8") as out:
             out.write(drawn)
     except OSError as error:
-        _usage_error(f"cannot write {to}: {error.strerror}")
-
-
-def _kernels(text: str, values: list[str]) -> list[ChosenKernel]:
-    """The kernels asked for; errors of the file are printed, and end the command."""
-    target = _usage(parse_target, text)
-    checked = check_file(target.path)
-    if checked.errors or checked.failure:
-        _print_errors([checked], sys.stderr)
-        raise typer.Exit(1)
-    kernels, skipped = _usage(choose, checked, target.kernel, values)
-    for note in skipped:
-        print(note, file=sys.stderr)
-    try:
-        for kernel in kernels:
-            kernel.stages()  # a generic kernel is only checked now
-    except SnapError as error:
-        _print_snap_errors(error.all, sys.stderr)
-        raise typer.Exit(1) from None
-    return kernels
-
-
-def _usage(function, *args):
-    try:
-        return function(*args)
-    except UsageError as wrong:
-        _usage_error(str(wrong))
-
-
-def _usage_error(text: str) -> NoReturn:
-    print(f"error: {text}", file=sys.stderr)
-    raise typer.Exit(2)
-
-
-# ---- output ---------------------------------------------------------------------------------------------------------
-
-
-def _print_errors(checked: list[Checked], stream: TextIO) -> None:
-    for one in checked:
-        _print_snap_errors(one.errors, stream)
-        _print_snap_errors(one.warnings, stream)
-        if one.failure:
-            print(one.failure, end="\n\n", file=stream)
-
-
-def _counted(n: int, what: str) -> str:
-    return f"{n or 'no'} {what}{'s' * (n != 1)}"
-
-
-def _print_snap_errors(errors: Iterable[SnapError] | Iterable[SnapWarning], stream: TextIO) -> None:
-    color = wants_color(stream)
-    for error in errors:
-        print(error.render(color=color), end="\n\n", file=stream)
-
-
-def _json_entries(checked: Checked) -> list[dict]:
-    entries = [to_json(error.diagnostic) for error in checked.errors]
-    entries += [to_json(one.diagnostic) for one in checked.warnings if one.diagnostic is not None]
-    if checked.failure:
-        entries.append(_json_entry(checked, checked.failure.line, "error", str(checked.failure)))
-    return entries + [
-        _json_entry(checked, unchecked.line, "information", unchecked.note) for unchecked in checked.unchecked
-    ]
-
-
-def _json_entry(checked: Checked, line: int, severity: str, message: str) -> dict:
-    """What has no code of an error."""
-    place = {"line": line, "column": 1}
-    return {
-        "file": str(checked.path),
-        "range": {"start": place, "end": place},
-        "code": None,
-        "severity": severity,
-        "message": message,
-        "label": "",
-        "related": [],
-        "note": "",
-        "help": "",
-    }
-
-
-def _show_code(text: str) -> None:
-    from snap.cli.show import show_code
-
-    show_code(text)
+        usage_error(f"cannot write {to}: {error.strerror}")

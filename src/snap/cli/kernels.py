@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import unicodedata
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
@@ -12,13 +13,16 @@ from snap.api import SnapFunction
 from snap.cli.load import Checked, Unchecked, UsageError, in_order
 from snap.diag.error import SnapError, SnapWarning
 
+if TYPE_CHECKING:
+    from snap._compiler.codegen import CudaModule
+
 
 @dataclass(frozen=True, slots=True)
 class ChosenKernel:
     """A kernel, and the values of its constexpr parameters."""
 
     function: SnapFunction
-    values: dict[str, object]
+    values: dict[str, Any]
 
     def stages(self) -> tuple[ir.Function, synced.Function, tuple[synced.SyncPoint, ...], tuple[synced.SyncPoint, ...]]:
         """The kernel typed, and synchronized; its barriers before and behind what it says."""
@@ -41,8 +45,17 @@ class ChosenKernel:
         function, dependences = self.function._graph(**self.values)
         return graph_svg(self.function.definition.tree.name, function, dependences, entry, exit)
 
-    def text(self) -> str:
-        return self.function.cuda(**self.values)
+    @property
+    def name(self) -> str:
+        return self.function.definition.tree.name
+
+    def module(self) -> CudaModule:
+        """The generated text, and what a launch must know of it."""
+        return self.function._the_one(self.values).module
+
+    def unsafe(self) -> bool:
+        """Say whether the text holds CUDA of the user's own."""
+        return self.function._the_one(self.values).typed.uses_unsafe
 
     def ir(self) -> str:
         return self.function.ir(**self.values)

@@ -6,12 +6,15 @@ import json
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from snap.cli.arguments import HELP, parse_arguments, three
+from snap.cli.artifacts import ARCH, Arch, compiling, ptx_of
 from snap.cli.load import UsageError, check_file, check_path, parse_target
+from snap.cli.reporting import kernels, usage, usage_error
 from snap.diag.error import SnapError
 from snap.diag.render import to_json, wants_color
 
@@ -21,7 +24,21 @@ if TYPE_CHECKING:
 LIMIT = 100_000_000  # instructions of threads
 ROWS = 1000  # steps shown
 
-app = typer.Typer(no_args_is_help=True, help="Run PTX without a GPU, and step through it.")
+
+class OrFile(TyperGroup):
+    """A group of commands; what begins with the name of none is a file, which `print` prints."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in (*self.commands, "--help"):
+            args = ["print", *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    cls=OrFile,
+    no_args_is_help=True,
+    help="Print the PTX of kernels: snap ptx FILE[:KERNEL]. Or run PTX without a GPU, and step through it.",
+)
 EXTRA = {"ignore_unknown_options": True}  # -1 is a number
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="A .ptx file, or FILE.py:kernel, which NVRTC compiles.")]
@@ -74,6 +91,18 @@ class Job:
     arguments: list[object]
     options: dict[str, object]
     hidden: int = 0
+
+
+@app.command("print", hidden=True)
+def printed(
+    target: Annotated[str, typer.Argument(metavar="FILE[:KERNEL]", help="A file, or one kernel of it.")],
+    values: ValuesOption = [],  # noqa: B006 - typer reads the defaults, nobody changes them
+    arch: Arch = ARCH,
+) -> None:
+    """Print the PTX of a kernel, or of all kernels of a file; needs NVRTC, and no GPU."""
+    if target.lower().endswith(".ptx"):
+        usage_error(f"{target} is PTX already: `snap ptx run {target}` runs it")
+    print(compiling(ptx_of, kernels(target, values), arch), end="")
 
 
 @app.command(context_settings=EXTRA)
@@ -137,9 +166,9 @@ def trace(
     """
     from snap.ptx.watch.tracing import Tracing, shown
 
-    wanted = _usage(_warps, warps)
+    wanted = usage(_warps, warps)
     if "memory" in watch and memory == "caches":
-        _usage_error("--watch memory looks at the flat memory: leave out --memory caches")
+        usage_error("--watch memory looks at the flat memory: leave out --memory caches")
     made: list[Tracing] = []
 
     def watcher(machine) -> Tracing:
@@ -148,7 +177,7 @@ def trace(
 
     options = _options(limit, checks, mode, memory, seed) | {"watchers": [watcher]}
     job = _guarded(_job, as_json, file, entry, grid, block, [*args, *more], cluster, shared, options, values)
-    _usage(_watchable, job, watch)
+    usage(_watchable, job, watch)
     said: list[str] = []
 
     def told() -> dict:
@@ -175,7 +204,7 @@ def _options(limit: int, checks: list[str], mode: str, memory: str, seed: int | 
     wanted = list(dict.fromkeys(name for word in checks for name in (CHECKS if word == "all" else word.split(","))))
     wrong = next((name for name in wanted if name not in CHECKS), None)
     if wrong is not None:
-        _usage_error(f"--check {wrong}: there are {', '.join(CHECKS)}, and all")
+        usage_error(f"--check {wrong}: there are {', '.join(CHECKS)}, and all")
     options: dict[str, object] = {"limit": limit, "checks": wanted}
     usual = {"mode": "independent", "memory": "flat", "seed": None}
     return options | {k: v for k, v in {"mode": mode, "memory": memory, "seed": seed}.items() if v != usual[k]}
@@ -328,7 +357,7 @@ def _launched(job: Job, said: list[str], as_json: bool, told):
                 print(f"and {len(faults) - 10} more", file=sys.stderr)
         raise typer.Exit(1) from None
     except (TypeError, ValueError, MemoryError) as wrong:
-        _usage_error(str(wrong) or type(wrong).__name__)
+        usage_error(str(wrong) or type(wrong).__name__)
 
 
 def _fault_json(fault) -> dict:
@@ -345,7 +374,7 @@ def _rendered(diagnostic) -> str:
 def _guarded(function, as_json: bool, *args):
     """PTX, or a Snap function, with errors: these are printed, and the command ends."""
     try:
-        return _usage(function, *args)
+        return usage(function, *args)
     except SnapError as error:
         if as_json:
             print(json.dumps({"faults": [to_json(e.diagnostic) for e in error.all]}, indent=2))
@@ -389,15 +418,3 @@ def _print_counters(c) -> None:
     r = c.resources
     held = f"{r.threads} threads, {r.shared_bytes:,} bytes of shared memory, {r.barriers} barriers"
     print(f"a block has   {held}; registers: ptxas chooses them")
-
-
-def _usage(function, *args):
-    try:
-        return function(*args)
-    except UsageError as wrong:
-        _usage_error(str(wrong))
-
-
-def _usage_error(text: str):
-    print(f"error: {text}", file=sys.stderr)
-    raise typer.Exit(2)

@@ -11,14 +11,14 @@ _NOTES_AT = 90
 _TAB = 4
 
 
-def show_code(text: str) -> None:
+def show_code(text: str, language: str) -> None:
     if not wants_color(sys.stdout):
         print(text)
         return
     from rich.console import Console
     from rich.syntax import Syntax
 
-    Console().print(Syntax(text, "cuda", background_color="default"), soft_wrap=True)
+    Console().print(Syntax(text, language, background_color="default"), soft_wrap=True)
 
 
 def show_listing(listing: Listing) -> None:

@@ -16,16 +16,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from snap._compiler.ir.launches import MOST_BLOCKS
 from snap.diag.error import SnapWarning
-from snap.host import torchtraced
-from snap.host.arrays import ArrayInfo, as_numpy
-from snap.host.bysize import BySize
-from snap.host.errors import GpuError, LaunchError, ToolchainError
-from snap.host.follow import AlignmentNeed, needed
-from snap.host.preconditions import Precondition
-from snap.host.signature import Signature
-from snap.host.sizes import rows_at_launch
-from snap.host.torchwrites import changed, check_written, written
-from snap.host.validate import (
+from snap.host.arguments.arrays import ArrayInfo, as_numpy
+from snap.host.arguments.follow import AlignmentNeed, needed
+from snap.host.arguments.preconditions import Precondition
+from snap.host.arguments.signature import Signature
+from snap.host.arguments.sizes import rows_at_launch
+from snap.host.arguments.validate import (
     Bound,
     bind,
     check_alignment,
@@ -36,9 +32,13 @@ from snap.host.validate import (
     check_seeds,
     ordered,
 )
+from snap.host.errors import GpuError, LaunchError, ToolchainError
+from snap.host.plan.bysize import BySize
+from snap.host.torch import torchtraced
+from snap.host.torch.torchwrites import changed, check_written, written
 
 if TYPE_CHECKING:
-    from snap.host.gpu import GpuKernel
+    from snap.host.device.gpu import GpuKernel
     from snap.machine import Race
 
 TARGETS = ("auto", "cpu", "gpu", "ptx")
@@ -108,7 +108,7 @@ class Launcher:
         if target == "ptx":
             return self._run_ptx(bound, number, stream, seed, seconds, of_ptx)
         if of_ptx:
-            more = "; `snap.races` looks for races on the CPU machine" if "checks" in of_ptx else ""
+            more = "; `k.races` looks for races on the CPU machine" if "checks" in of_ptx else ""
             raise LaunchError(kernel, f'{next(iter(of_ptx))}= is for target="ptx"{more}')
         place = self._place(bound, target)
         if place is None:
@@ -148,7 +148,7 @@ class Launcher:
         return found
 
     def _stream(self, args: tuple[object, ...], stream: object) -> int:
-        from snap.host.gpu import current_stream, stream_handle
+        from snap.host.device.gpu import current_stream, stream_handle
 
         return current_stream(args) if stream is None else stream_handle(self.signature.kernel, stream)
 
@@ -171,7 +171,7 @@ class Launcher:
         return None
 
     def _gpu(self, device: int | None, first: str | None) -> int:
-        from snap.host.driver import driver
+        from snap.host.device.driver import driver
 
         try:
             current = driver().current_device()
@@ -240,7 +240,7 @@ class Launcher:
         """
         if not self._moves_boxes:
             return
-        from snap.host.tensors import encoding
+        from snap.host.device.tensors import encoding
 
         for tensor in self.compiled.module.tensors:
             encoding(
@@ -262,8 +262,8 @@ class Launcher:
     def _run_on_gpu(self, bound: Bound, blocks: int, device: int, stream: int) -> None:
         kernel = self._kernels.get(device)
         if kernel is None:
-            from snap.host.driver import driver
-            from snap.host.gpu import GpuKernel
+            from snap.host.device.driver import driver
+            from snap.host.device.gpu import GpuKernel
 
             kernel = self._kernels[device] = GpuKernel(self.compiled, self.signature, driver().device(device))
         if blocks:
@@ -311,11 +311,13 @@ class Launcher:
         return lambda *args, **keywords: function(*ordered(signature, args, keywords), *extents)
 
     def _maker(self, kernel, bound: Bound) -> Callable | None:
-        from snap.host import checked, fastpath
+        from snap.host.plan import checked
+        from snap.host.plan.conditions import supports
+        from snap.host.plan.families import FAMILIES
 
         families = {arg.family for arg in bound.args if isinstance(arg, ArrayInfo)}
         family = families.pop() if len(families) == 1 else None
-        if family is None or family not in fastpath.FAMILIES or not fastpath.supports(self.signature):
+        if family is None or family not in FAMILIES or not supports(self.signature):
             return None
         key = kernel.device.number, family
         if key not in self._makers:

@@ -15,10 +15,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from snap.diag.span import Span
-from snap.host.arrays import BadArray
+from snap.host.arguments.arrays import BadArray
+from snap.host.arguments.signature import Pointer, ValueArgument
 from snap.host.errors import LaunchError
 from snap.host.launch import launcher, races
-from snap.host.signature import Pointer, ValueArgument
 
 MOST_BYTES, MOST_THREADS, SECONDS = 1 << 26, 1 << 14, 3.0
 

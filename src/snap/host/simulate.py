@@ -14,13 +14,13 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from snap._compiler.ir.types import BF16, BOOL, F16, F32, F64, I32, I64
-from snap.host.arrays import ArrayInfo, as_numpy
-from snap.host.compile import compile_ptx
+from snap.host.arguments.arrays import ArrayInfo, as_numpy
+from snap.host.arguments.signature import Signature
+from snap.host.arguments.sizes import bytes_at_launch, rows_at_launch
+from snap.host.compile.nvrtc import compile_ptx
+from snap.host.device.gpu import formats_of, numbers_of
+from snap.host.device.tensors import encoding
 from snap.host.errors import LaunchError
-from snap.host.gpu import formats_of, numbers_of
-from snap.host.signature import Signature
-from snap.host.sizes import bytes_at_launch, rows_at_launch
-from snap.host.tensors import encoding
 
 _ADDED_AS = {F16: "f2", F32: "f4", F64: "f8", I32: "i4", I64: "i8", BF16: "bf16"}  # others: as unsigned integers
 

@@ -7,8 +7,12 @@ run on the CPU machine.
 `snap.lib.warp` and `snap.lib.block` make device functions: `block.reduce(float, 256, "max")`.
 """
 
+import typing as _typing
+
 from snap.lib import block, warp
-from snap.lib._attention.attention import attention, attention_gradients, register_operators
+from snap.lib._attention.attention import attention, attention_gradient
+from snap.lib._attention.attention import register_operators as _register_attention
+from snap.lib._calls.renamed import warn_of as _warn_of
 from snap.lib._gemm.fp8 import gemm_fp8
 from snap.lib._gemm.gemm import gemm
 from snap.lib._gemm.many import gemm_batched, gemm_grouped
@@ -27,7 +31,6 @@ from snap.lib._parallel.histograms import histogram
 from snap.lib._parallel.reduction import reduce
 from snap.lib._parallel.scanning import scan
 from snap.lib._parallel.transposition import transpose
-from snap.lib._torch import ops as torch_ops
 from snap.lib._torch.layers import (
     cross_entropy,
     dropout,
@@ -37,13 +40,14 @@ from snap.lib._torch.layers import (
     rms_norm,
     rotary,
     swiglu,
-    when_torch_is_there,
 )
+from snap.lib._torch.layers import register_layers as _register_layers
+from snap.lib._torch.ops import export as _export
 
 __all__ = [
     "adamw",
     "attention",
-    "attention_gradients",
+    "attention_gradient",
     "block",
     "column_sums",
     "cross_entropy",
@@ -77,5 +81,18 @@ __all__ = [
     "warp",
 ]
 
-torch_ops.WHEN_TORCH += (when_torch_is_there, register_operators)
-torch_ops.export(globals())
+_RENAMED = {"attention_gradients": "attention_gradient"}
+
+_export(globals(), _register_attention, _register_layers)
+
+if not _typing.TYPE_CHECKING:  # a type checker refuses the old names
+
+    def __getattr__(name: str) -> object:
+        if name not in _RENAMED:
+            raise AttributeError(f"module 'snap.lib' has no attribute {name!r}")
+        _warn_of(f"snap.lib.{name}", f"snap.lib.{_RENAMED[name]}")
+        return globals()[_RENAMED[name]]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -15,24 +15,34 @@ from typing import Any
 
 from snap import *
 from snap._compiler.ir.hardware import BLOCK_THREADS, WARP
+from snap.api import SnapFunction
 from snap.lib import warp as of_warp
 from snap.lib._calls.operators import cached_factory, operator, widest, word
+from snap.lib._calls.public_types import DType, Exchange, Movement, Operation
 from snap.lib._parallel.block_promises import promised_scan
 from snap.lib.warp import BLOCKED_TO_STRIPED, STRIPED_TO_BLOCKED, check_how, positive, strides, ways, with_identity
 
 
 @cached_factory
-def reduce(type, threads, op: object = "add", identity=None):
+def reduce(dtype: DType, threads: int, op: Operation = "add", identity: object = None) -> SnapFunction:
     """f(v: T @ thread[1]) -> T @ block[1]: all values of the block combined, in every thread."""
-    combine = operator(op, type, identity)
-    in_warp = of_warp.reduce(type, op, identity)
+    combine = operator(op, dtype, identity)
+    in_warp = of_warp.reduce(dtype, op, identity)
     if combine.together:
-        return _reduce_named(type, whole_warps(threads), in_warp, combine.together)
-    return _reduce_given(type, whole_warps(threads), in_warp, combine.each)
+        return _reduce_named(dtype, whole_warps(threads), in_warp, combine.together)
+    return _reduce_given(dtype, whole_warps(threads), in_warp, combine.each)
 
 
 @cached_factory
-def scan(type, threads, op: object = "add", items=None, exclusive=False, identity=None, most=None):
+def scan(
+    dtype: DType,
+    threads: int,
+    op: Operation = "add",
+    items: int | None = None,
+    exclusive: bool = False,
+    identity: object = None,
+    most: int | None = None,
+) -> SnapFunction:
     """The values of this thread and all before it combined; exclusive: of those before.
 
     Without `items` f(v: T @ thread[1]) -> T @ thread[1].  With it f(v: ref(T[items]) @ thread[1]) -> T @ block[1]: the
@@ -42,22 +52,22 @@ def scan(type, threads, op: object = "add", items=None, exclusive=False, identit
     most: of sums of integers, that each value is from 0 to it.  Proofs then ask that of every call, and know how large
     the sums are, and that those of a later thread begin where those of an earlier one end.
     """
-    combine = operator(op, type, identity)
+    combine = operator(op, dtype, identity)
     nothing = with_identity(combine, op) if exclusive else 0
     if most is not None:
-        return promised_scan(type, whole_warps(threads), op, items, exclusive, most, scan)
-    upto = _scan(type, whole_warps(threads), of_warp.scan(type, op), combine.each)
+        return promised_scan(dtype, whole_warps(threads), op, items, exclusive, most, scan)
+    upto = _scan(dtype, whole_warps(threads), of_warp.scan(dtype, op), combine.each)
     if items is None:
-        return _shifted(type, threads, upto, nothing) if exclusive else upto
-    return _scan_items(type, threads, positive("items", items), upto, combine.each, exclusive, nothing)
+        return _shifted(dtype, threads, upto, nothing) if exclusive else upto
+    return _scan_items(dtype, threads, positive("items", items), upto, combine.each, exclusive, nothing)
 
 
 @cached_factory
-def broadcast(type, threads):
+def broadcast(dtype: DType, threads: int) -> SnapFunction:
     """f(v: T @ thread[1], source: int @ block[1]) -> T @ block[1]: the value of one thread, by its index in the
     block.
     """
-    T, THREADS = type, whole_warps(threads)
+    T, THREADS = dtype, whole_warps(threads)
 
     @device(block, thread[THREADS])
     def block_broadcast(v: T @ thread[1], source: int) -> T:
@@ -71,11 +81,11 @@ def broadcast(type, threads):
 
 
 @cached_factory
-def exchange(type, threads, items, way=STRIPED_TO_BLOCKED):
+def exchange(dtype: DType, threads: int, items: int, way: Exchange = STRIPED_TO_BLOCKED) -> SnapFunction:
     """f(v: ref(T[items]) @ thread[1]): reorders threads*items values.  Striped: item k of thread t is number k*threads
     + t; blocked: t*items + k.
     """
-    T, THREADS, ITEMS = type, whole_warps(threads), positive("items", items)
+    T, THREADS, ITEMS = dtype, whole_warps(threads), positive("items", items)
     # One element in 33 stays empty: threads a power of two apart do not meet in one bank.
     SIZE = THREADS * ITEMS // 32 * 33
     to_across, to_along, from_across, from_along = ways(way, THREADS, ITEMS)
@@ -96,7 +106,7 @@ def exchange(type, threads, items, way=STRIPED_TO_BLOCKED):
 
 
 @cached_factory
-def load(type, threads, items, how="striped"):
+def load(dtype: DType, threads: int, items: int, how: Movement = "striped") -> SnapFunction:
     """f(src: ptr(const(T)) @ block[1], start: i64, n: i64, fill: T, v: ref(T[items]) @ thread[1]), the middle ones @
     block[1].
 
@@ -107,14 +117,14 @@ def load(type, threads, items, how="striped"):
     check_how(how)
     whole_warps(threads), positive("items", items)
     if how == "transposed":
-        return _load_transposed(type, threads, items)
+        return _load_transposed(dtype, threads, items)
     if how == "vectorized":
-        return _load_vectorized(type, threads, items)
-    return _load_items(type, threads, items, *strides(how, threads, items))
+        return _load_vectorized(dtype, threads, items)
+    return _load_items(dtype, threads, items, *strides(how, threads, items))
 
 
 @cached_factory
-def store(type, threads, items, how="striped"):
+def store(dtype: DType, threads: int, items: int, how: Movement = "striped") -> SnapFunction:
     """f(dst: ptr(T) @ block[1], start: i64 @ block[1], n: i64 @ block[1], v: ref(T[items]) @ thread[1]): the reverse of
     `load`.
 
@@ -123,10 +133,10 @@ def store(type, threads, items, how="striped"):
     check_how(how)
     whole_warps(threads), positive("items", items)
     if how == "transposed":
-        return _store_transposed(type, threads, items)
+        return _store_transposed(dtype, threads, items)
     if how == "vectorized":
-        return _store_vectorized(type, threads, items)
-    return _store_items(type, threads, items, *strides(how, threads, items))
+        return _store_vectorized(dtype, threads, items)
+    return _store_items(dtype, threads, items, *strides(how, threads, items))
 
 
 def whole_warps(threads: Any) -> int:

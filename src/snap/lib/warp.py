@@ -11,38 +11,45 @@ Non-goals:  exchanges, loads and stores by less than a warp; shared memory of it
 
 from __future__ import annotations
 
+from typing import Literal
+
 from snap import *
 from snap._compiler.ir.hardware import SHUFFLE_WIDTHS, WARP
+from snap.api import SnapFunction
 from snap.lib._calls.operators import Operator, cached_factory, operator, widest, word
+from snap.lib._calls.public_types import DType, Exchange, Movement, Operation
 
 LOADS = ("direct", "striped", "vectorized", "transposed")
-STRIPED_TO_BLOCKED, BLOCKED_TO_STRIPED = "striped to blocked", "blocked to striped"
+STRIPED_TO_BLOCKED: Literal["striped to blocked"] = "striped to blocked"
+BLOCKED_TO_STRIPED: Literal["blocked to striped"] = "blocked to striped"
 
 
 @cached_factory
-def reduce(type, op: object = "add", identity=None, threads=WARP):
+def reduce(dtype: DType, op: Operation = "add", identity: object = None, threads: int = WARP) -> SnapFunction:
     """f(v: T @ thread[1]) -> T @ thread[threads]: all values of the warp, or of its part, combined, in every lane."""
-    combine, n = operator(op, type, identity), part_of_warp(threads)
-    return _reduce_native(type, combine.warp, n) if combine.warp else _reduce_tree(type, combine.each, n)
+    combine, n = operator(op, dtype, identity), part_of_warp(threads)
+    return _reduce_native(dtype, combine.warp, n) if combine.warp else _reduce_tree(dtype, combine.each, n)
 
 
 @cached_factory
-def scan(type, op: object = "add", exclusive=False, identity=None, threads=WARP):
+def scan(
+    dtype: DType, op: Operation = "add", exclusive: bool = False, identity: object = None, threads: int = WARP
+) -> SnapFunction:
     """f(v: T @ thread[1]) -> T @ thread[1]: the values of this lane and all below it combined; exclusive: of those
     below.  Lanes of another part count for nothing where `threads` is less than a warp.
     """
-    combine, n = operator(op, type, identity), part_of_warp(threads)
+    combine, n = operator(op, dtype, identity), part_of_warp(threads)
     if not exclusive:
-        return _scan(type, combine.each, n)
-    return _exclusive(type, scan(type, op, threads=n), with_identity(combine, op), n)
+        return _scan(dtype, combine.each, n)
+    return _exclusive(dtype, scan(dtype, op, threads=n), with_identity(combine, op), n)
 
 
 @cached_factory
-def broadcast(type, threads=WARP):
+def broadcast(dtype: DType, threads: int = WARP) -> SnapFunction:
     """f(v: T @ thread[1], lane: int @ thread[threads]) -> T @ thread[threads]: the value of one lane of the warp, or of
     its part.
     """
-    T, N = type, part_of_warp(threads)
+    T, N = dtype, part_of_warp(threads)
 
     @device(thread[N])
     def warp_broadcast(v: T @ thread[1], lane: int) -> T:
@@ -52,14 +59,14 @@ def broadcast(type, threads=WARP):
 
 
 @cached_factory
-def exchange(type, items, way=STRIPED_TO_BLOCKED):
+def exchange(dtype: DType, items: int, way: Exchange = STRIPED_TO_BLOCKED) -> SnapFunction:
     """f(v: ref(T[items]) @ thread[1], buffer: ptr(T) @ thread[32]): reorders 32*items values through a buffer of
     33*items elements.
 
     Striped: item k of lane l is number k*32 + l of the warp.  Blocked: it is number l*items + k.  One element in 33 of
     the buffer stays empty, so that lanes which are a power of two apart do not meet in one bank.
     """
-    T, ITEMS = type, positive("items", items)
+    T, ITEMS = dtype, positive("items", items)
     to_across, to_along, from_across, from_along = ways(way, WARP, ITEMS)
 
     @device(warp)
@@ -77,7 +84,7 @@ def exchange(type, items, way=STRIPED_TO_BLOCKED):
 
 
 @cached_factory
-def load(type, items, how="striped"):
+def load(dtype: DType, items: int, how: Movement = "striped") -> SnapFunction:
     """f(src: ptr(const(T)) @ thread[32], start: i64, n: i64, fill: T, v: ref(T[items]) @ thread[1]), the middle ones @
     thread[32].
 
@@ -88,14 +95,14 @@ def load(type, items, how="striped"):
     """
     check_how(how)
     if how == "transposed":
-        return _load_transposed(type, positive("items", items))
+        return _load_transposed(dtype, positive("items", items))
     if how == "vectorized":
-        return _load_vectorized(type, positive("items", items))
-    return _load_items(type, positive("items", items), *strides(how, WARP, items))
+        return _load_vectorized(dtype, positive("items", items))
+    return _load_items(dtype, positive("items", items), *strides(how, WARP, items))
 
 
 @cached_factory
-def store(type, items, how="striped"):
+def store(dtype: DType, items: int, how: Movement = "striped") -> SnapFunction:
     """f(dst: ptr(T) @ thread[32], start: i64 @ thread[32], n: i64 @ thread[32], v: ref(T[items]) @ thread[1]): the
     reverse of `load`.
 
@@ -103,10 +110,10 @@ def store(type, items, how="striped"):
     """
     check_how(how)
     if how == "transposed":
-        return _store_transposed(type, positive("items", items))
+        return _store_transposed(dtype, positive("items", items))
     if how == "vectorized":
-        return _store_vectorized(type, positive("items", items))
-    return _store_items(type, positive("items", items), *strides(how, WARP, items))
+        return _store_vectorized(dtype, positive("items", items))
+    return _store_items(dtype, positive("items", items), *strides(how, WARP, items))
 
 
 # ---- what the factories share with block.py -------------------------------------------------------------------------

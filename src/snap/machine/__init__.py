@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any
 
 _HOME = {
-    "run_program": "schedule.standstill",
+    "run_program": "run",
     "run_reference": "reference",
     "run_adversarial": "schedule.adversarial",
     "FaultKind": "errors",

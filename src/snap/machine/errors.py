@@ -1,4 +1,4 @@
-"""What can go wrong while a kernel runs on the machine, with the place in the source and the thread."""
+"""Report what goes wrong while a kernel runs on the machine, with the place in the source and the thread."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from snap.diag.span import Span
 
 
 class FaultKind(Word):
-    """What a kernel did that has no meaning.  Equal to its word: `error.kind == "race"`."""
+    """Name what a kernel did that has no meaning. Equal to its word: `error.kind == "race"`."""
 
     OUT_OF_BOUNDS = "out of bounds"
     MISALIGNED = "misaligned"
@@ -67,7 +67,7 @@ def _rebuild(
 
 
 class SideKind(Word):
-    """What one side of a data race does: itself, asynchronously (copies and wgmma), or by its end."""
+    """Name what one side of a data race does: it acts itself, asynchronously (copies and wgmma), or by ending."""
 
     READ = "read"
     WRITE = "write"

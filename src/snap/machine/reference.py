@@ -63,7 +63,7 @@ def run_reference(function: ir.Function, args: list, blocks: int, say: Say = say
 
 
 def _batch(program: Program) -> int:
-    """How many blocks at a time: enough to keep NumPy busy, few enough for their memory to stay small."""
+    """Choose how many blocks run at a time: enough to keep NumPy busy, few enough for their memory to stay small."""
     per_block = 2 * (program.kernel.smem + at_launch(program.kernel)) + program.threads * program.local_bytes
     return max(1, min(BATCH // program.threads, BATCH_BYTES // max(per_block, 1)))
 
@@ -93,7 +93,7 @@ def make_lanes(kind: type[Lanes], launch: MachineLaunch, first: int, count: int)
 
 
 def indices(lanes: Lanes) -> tuple:
-    """Where a kernel starts: the cluster's index, the block's in its cluster, the thread's in its block."""
+    """Return where a kernel starts: the cluster's index, the block's in its cluster, the thread's in its block."""
     size = np.int32(lanes.launch.blocks_per_cluster)
     return (lanes.block // size, lanes.block % size if lanes.launch.clustered else lanes.block, lanes.thread)
 
@@ -112,10 +112,10 @@ def argument(param: ir.Param, value: Any) -> object:
         return array
     if isinstance(param.var.type, Vector):
         return tuple(_constant(part, param.var.type.elem) for part in value)
-    return _constant(value, param.var.type)
+    return _constant(value, scalar_of(param.var.type))
 
 
-def _constant(value: object, type: Scalar) -> np.generic:
+def _constant(value: Any, type: Scalar) -> np.generic:
     if isinstance(value, np.generic) and value.dtype.kind not in "biuf":  # bf16 of ml_dtypes
         value = float(value)
     return constant(value, type)

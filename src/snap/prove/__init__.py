@@ -16,10 +16,8 @@ import importlib.util
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any
 
 from snap._compiler.analysis.solvers.allowance import Allowance, NotReached, within
 from snap._compiler.analysis.solvers.oracles import SOLVERS
@@ -27,17 +25,16 @@ from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.synced import Function as Synced
 from snap.diag.error import Diagnostic, SnapError
 from snap.diag.span import Span
-from snap.prove import kept
-from snap.prove.kept import Store
+from snap.prove import alone, kept
+from snap.prove.task import Task
+from snap.prove.trusting import trusted
 from snap.prove.verdict import (
     CTRL_C,
     PRECONDITION,
     Findings,
-    Launch,
     Obligation,
     Proof,
     Property,
-    Seen,
     Verdict,
     assumptions,
     not_reached,
@@ -54,40 +51,6 @@ PROPERTIES: dict[str, tuple[str, str]] = {
 # What a property rests on: it is shown together with it.
 RESTS_ON: dict[str, tuple[str, ...]] = {"races": ("bounds",), "init": ("bounds",), "order": ("bounds",)}
 EXTRA = "pip install snap-gpu[prove]"
-
-
-@dataclass(slots=True)
-class Task:
-    """A kernel to prove things of.
-
-    typed    the kernel
-    synced   gives it synchronized
-    where    the precondition that it declares: the tree of its function, and names of outside; or None
-    constants  of the parameters, those that are constexpr
-    blocks   how many blocks every launch has, or the shape of its grid, where the decorator gives a number; or None
-    most     how many blocks a launch may have; None: as many as the kernel alone allows
-    key      tells its contents from all others
-    run      runs a launch on the CPU machine, for so many seconds at most: what it saw that is wrong: its kind, a text,
-             and places
-    store    gives what keeps proofs on disk
-    memo     what one property has found out and another one may use
-    alone    whether it stands for a device function: it calls that, and keeps what that asks for (alone.py)
-    lean     whether barriers were left out of the synchronized program that a proof makes needless
-    """
-
-    typed: ir.Function
-    synced: Callable[[], Synced]
-    where: Any = None
-    constants: dict[str, object] = field(default_factory=dict)
-    key: str = ""
-    run: Callable[[Launch, float | None], Seen | None] | None = None
-    steps: int = 2_000_000
-    store: Callable[[], Store] | None = None
-    memo: dict[str, Any] = field(default_factory=dict)
-    lean: bool = False
-    blocks: int | tuple[int, ...] | None = None
-    most: int | None = None
-    alone: bool = False
 
 
 def chosen(properties: Iterable[str]) -> tuple[str, ...]:
@@ -142,8 +105,6 @@ def _seconds(given: float | str | None) -> float | None:
 
 
 def _prove(task: Task, names: tuple[str, ...], progress: bool | None, seconds: float | None) -> Proof:
-    from snap.prove.trusting import trusted
-
     began = time.perf_counter()
     findings: list[Findings] = []
     with within(seconds) as allowed:
@@ -173,9 +134,6 @@ def _stopped(findings: Iterable[Findings], allowed: Allowance, seconds: float | 
 
 def prove_function(f: ir.Function, progress: bool | None = None, seconds: float | str | None = "usual") -> Proof:
     """Of a device function: what every call that keeps its `where=` may count on, and the indices in its text."""
-    from snap.prove import alone
-    from snap.prove.trusting import trusted
-
     began, stopped, most = time.perf_counter(), "", _seconds(seconds)
     made = alone.around(f)
     if isinstance(made, str):

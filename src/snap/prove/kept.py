@@ -4,7 +4,7 @@ Input: a task, and a store of bytes by key (the runtime's cache, which the task 
 found for the same contents before, or None.  Invariant: the key holds everything that decides a proof: the program with
 all that it calls and the places in its text, `where=` with the names that it takes from outside, the constants, the
 properties, the number of steps, the files of Snap that decide, and the solvers.  What cannot be read back is as if it
-were not there.  Non-goals: who may write to the store: it belongs to the user alone (host/cache.py).
+were not there.  Non-goals: who may write to the store: it belongs to the user alone (host/compile/cache.py).
 """
 
 from __future__ import annotations
@@ -19,21 +19,12 @@ import re
 from dataclasses import replace
 from pathlib import Path
 from types import BuiltinFunctionType
-from typing import TYPE_CHECKING, Protocol
 
 from snap._compiler.analysis.solvers.oracles import SOLVERS
+from snap.prove.task import Store, Task
 from snap.prove.verdict import Proof
 
-if TYPE_CHECKING:
-    from snap.prove import Task
-
-FOLDERS = ("analysis", "check", "diag", "frontend", "ir", "machine", "prove", "sync")  # what a proof depends on
-
-
-class Store(Protocol):
-    def get(self, key: str) -> bytes | None: ...
-
-    def put(self, key: str, data: bytes) -> None: ...
+FOLDERS = ("_compiler", "diag", "machine", "prove")  # what a proof depends on
 
 
 def decided(task: Task) -> bool:

@@ -15,7 +15,7 @@ _HOME = {
     "Module": "text.tree",
     "PtxError": "errors",
     "PtxFault": "errors",
-    "load": "program.resolve",
+    "load": "machine.loading",
     "run": "machine.launch",
 }
 

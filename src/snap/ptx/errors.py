@@ -1,4 +1,4 @@
-"""What is wrong with a PTX text, and where."""
+"""Report what is wrong with a PTX text, and where."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def from_line(at: Instruction, files: dict[int, str]) -> str:
 
 
 class PtxFaultKind(Word):
-    """What a program did that has no meaning, or why it cannot go on; the last four where it was asked for.  Equal to
-    its word: `fault.kind == "race"`.
+    """Name what a program did that has no meaning, or why it cannot go on; the last four only where a check was asked
+    for. Equal to its word: `fault.kind == "race"`.
     """
 
     OUT_OF_BOUNDS = "out of bounds"

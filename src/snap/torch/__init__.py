@@ -25,9 +25,9 @@ import torch
 
 from snap._compiler.ir.types import BOOL, Scalar
 from snap.api import SnapFunction
-from snap.host.byname import check_names, resolve
+from snap.host.arguments.byname import check_names, resolve
+from snap.host.arguments.signature import Pointer, ValueArgument
 from snap.host.launch import launcher
-from snap.host.signature import Pointer, ValueArgument
 from snap.lib._torch.derivatives import guard
 from snap.lib._torch.lowering import lowered
 from snap.lib._torch.ops import on_device_of, register_library

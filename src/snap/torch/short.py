@@ -16,8 +16,9 @@ from typing import Any
 
 import torch
 
-from snap.host.byname import called, lacks_mathematics, wanted
-from snap.lib._calls.replays import MISS, ReplayPlan, no_plan, state_conditions
+from snap.host.arguments.byname import called, lacks_mathematics, wanted
+from snap.host.plan.guard import like_state, on_current
+from snap.host.plan.plans import MISS, Plan, Plans, plan
 
 _MOST_PLANS = 16  # of one operator
 
@@ -70,53 +71,40 @@ class Short:
 
     def __init__(self, name: str, run: Callable, apply: Callable | None):
         self.name, self.run, self.apply = name, run, apply
-        self.plans: list[ReplayPlan] = []
-        self.last = no_plan()
+        self.plans = Plans(_MOST_PLANS)
 
     def __call__(self, *args: object) -> object:
-        plan = self.last.after
+        plans = self.plans
+        plan = plans.last.after
         found = plan.run(*args)
         if found is not MISS:
-            self.last = plan
+            plans.last = plan
             return found
-        return self._other(args)
-
-    def _other(self, args: tuple) -> object:
-        for plan in self.plans:
-            found = plan.run(*args)
-            if found is not MISS:
-                self.last.after = plan
-                self.last = plan
-                return found
-        made = self._made(args) if len(self.plans) < _MOST_PLANS else None
+        found = plans.other(plan, args)
+        if found is not MISS or len(plans.recent) >= _MOST_PLANS:
+            return found
+        made = self._made(args)
         if made is None:
             return MISS
-        self.plans.append(made)
-        self.last.after = made
-        self.last = made
+        plans.follow(made)
+        plans.keep(made)
         return made.run(*args)
 
-    def _made(self, args: tuple) -> ReplayPlan | None:
-        """For tensors like these; numbers may be any."""
+    def _made(self, args: tuple) -> Plan | None:
+        """Make a plan for tensors like these; numbers may be any."""
         tensors = [arg for arg in args if isinstance(arg, torch.Tensor)]
         if any(type(one) not in (torch.Tensor, torch.nn.Parameter) for one in tensors):
             return None
         devices = {one.get_device() for one in tensors if one.is_cuda}
         if len(devices) > 1 or devices and torch.cuda.current_device() not in devices:
             return None
-        found = state_conditions(torch, args)
+        found = like_state(args)
         if found is None or not tensors:
             return None
         wanting = torch.is_grad_enabled() and any(one.requires_grad for one in tensors)
         if wanting and self.apply is None:
             return None
-        conditions, names = found
         if devices and torch.cuda.device_count() > 1:
-            conditions = (*conditions, f"current_device() == {devices.pop()}")
-            names["current_device"] = torch.cuda.current_device
-        words = ", ".join(f"a{k}" for k in range(len(args)))
-        test = f"    if {' and '.join(conditions)}:\n        return work({words})\n"
-        text = f"def run({words}):\n{test}    return MISS\n"
-        names |= {"work": self.apply if wanting else self.run, "MISS": MISS}
-        exec(compile(text, f"<quick call of {self.name}>", "exec"), names)
-        return ReplayPlan(names["run"])  # type: ignore[arg-type]
+            found = found.and_also(on_current(devices.pop(), torch.cuda.current_device))
+        lines = [f"return work({', '.join(f'a{k}' for k in range(len(args)))})"]
+        return plan(self.name, len(args), found, lines, {"work": self.apply if wanting else self.run})

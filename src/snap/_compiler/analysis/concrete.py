@@ -1,62 +1,93 @@
-"""The value of an integer expression, where the values of what it reads are known.
+"""Compute the value of an integer expression, where the values of what it reads are known.
 
-Input: a typed expression, and what tells the value of a variable, of a position, or of whatever else is no arithmetic.
-Output: a number as the GPU computes it, wrapping where its type does; None where something that decides it is unknown
-or undefined.  Non-goals: floats; memory; many threads at once (machine/).
+Input: a typed expression, and a function that tells the value of a variable, of a position, or of whatever else is no
+arithmetic.  Output: a number as the GPU computes it; None where something that decides it is unknown or unspecified.
+Invariant: signed arithmetic wraps, as it does in practice.  Non-goals: floats; memory; many threads at once (machine/).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
+from typing import Any
 
+from snap._compiler.analysis.evaluate import ALL, IntegerDomain
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.integers import COMPARISONS, exact, wrap
-from snap._compiler.ir.types import BOOL, Scalar
+from snap._compiler.ir.types import Scalar
 
 Number = int | bool
+ReadValue = Callable[[ir.Expr], Number | None]
 
 
-def value(e: ir.Expr, known: Callable[[ir.Expr], Number | None]) -> Number | None:
-    if not isinstance(e.type, Scalar):
-        return None
-    match e:
-        case ir.Const():
-            return cast(Number, e.value) if e.type.is_integer or e.type == BOOL else None
-        case ir.Select(cond, then, other):
-            chosen = value(cond, known)
-            return None if chosen is None else value(then if chosen else other, known)
-        case ir.Logical(op, left, right):
-            first = value(left, known)
-            return None if first is None else value(right, known) if bool(first) is (op == "and") else bool(first)
-        case ir.Cast(inner) | ir.Unary(_, inner):
-            number = None if inner.type.is_float or e.type.is_float else value(inner, known)
-            return None if number is None else _one(e, number)
-        case ir.Binary(op, left, right) | ir.Compare(op, left, right) if not left.type.is_float:
-            a, b = value(left, known), value(right, known)
-            return None if a is None or b is None else _two(op, a, b, e.type)
-        case ir.Math("min" | "max" | "abs" as op, args) if e.type.is_integer:
-            numbers = [value(arg, known) for arg in args]
-            compute = cast(Callable[..., int], {"min": min, "max": max, "abs": abs}[op])
-            return None if None in numbers else wrap(compute(*numbers), e.type)
-        case _:
-            return known(e)
+def value(e: ir.Expr, told: ReadValue) -> Number | None:
+    return Concrete(told).of(e)
 
 
-def _one(e: ir.Cast | ir.Unary, number: Number) -> Number:
-    match e:
-        case ir.Unary("not"):
-            return not number
-        case ir.Unary("~"):
-            return wrap(~number, e.type)
-        case ir.Unary():
-            return wrap(-number, e.type)
-        case _:
-            return bool(number) if e.type == BOOL else wrap(int(number), e.type)
+class Concrete(IntegerDomain[Any]):
+    """Compute with numbers; None where one is not known."""
+
+    rules = ALL
+    partial = True
+
+    def __init__(self, told: ReadValue):
+        self.told = told
+
+    def unknown(self, e: ir.Expr, *parts: Number | None) -> Number | None:
+        return None if parts else self.told(e)
+
+    def number(self, n: int) -> int:
+        return n
+
+    def truth(self, value: bool) -> bool:
+        return value
+
+    def known(self, x: Number | None) -> bool:
+        return x is not None
+
+    def constant(self, x: int) -> int:
+        return x
+
+    def natural(self, x: int) -> bool:
+        return x >= 0
+
+    def add(self, a: int, b: int, scale: int = 1) -> int:
+        return a + scale * b
+
+    def times(self, x: int, y: int) -> int:
+        return x * y
+
+    def floor(self, x: int, n: int) -> int:
+        return x // n
+
+    def modulo(self, x: int, n: int) -> int:
+        return x % n
+
+    def wrapped(self, x: int, type: Scalar) -> int:
+        return wrap(x, type)
+
+    def signed(self, x: int, type: Scalar, e: ir.Expr) -> int:
+        return wrap(x, type)
+
+    def bits(self, e: ir.Expr, op: str, x: int, y: int, type: Scalar) -> int | None:
+        found = exact(op, x, y, type.bits)
+        return None if found is None else wrap(found, type)
+
+    divided = bits
+
+    def compare(self, e: ir.Expr, op: str, x: int, y: int) -> bool:
+        return COMPARISONS[op](x, y)
+
+    def negation(self, e: ir.Expr, x: bool | None) -> bool | None:
+        return None if x is None else not x
+
+    def logical(self, e: ir.Logical, x: bool | None) -> Number | None:
+        return x if x is None or bool(x) is not (e.op == "and") else self.of(e.right)
+
+    def chosen(self, e: ir.Select, cond: bool | None) -> Number | None:
+        return None if cond is None else self.of(e.then if cond else e.other)
+
+    def function(self, e: ir.Math, args: list[int]) -> Number | None:
+        return _FUNCTIONS[e.op](*args) if e.op in _FUNCTIONS else self.told(e)
 
 
-def _two(op: str, a: Number, b: Number, type: Scalar) -> Number | None:
-    if op in COMPARISONS:
-        return COMPARISONS[op](a, b)
-    result = exact(op, a, b, type.bits)
-    return result if result is None else bool(result) if type == BOOL else wrap(result, type)
+_FUNCTIONS: dict[str, Callable[..., int]] = {"min": min, "max": max, "abs": abs}

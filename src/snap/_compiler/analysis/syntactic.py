@@ -13,12 +13,13 @@ import itertools
 import math
 from collections.abc import Callable
 
+from snap._compiler.analysis.evaluate import function, is_integer
 from snap._compiler.analysis.linear import forms
 from snap._compiler.analysis.linear.forms import Form, LinearAtom
-from snap._compiler.analysis.linear.values import MOST_UNITS, Frame, Position, Values, form
+from snap._compiler.analysis.linear.values import MOST_UNITS, RULES, Frame, Linear, Position, Values, form, lies_in
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.effects import assigned
-from snap._compiler.ir.integers import Range, held_by
+from snap._compiler.ir.integers import Range
 from snap._compiler.ir.types import THREAD1
 from snap._compiler.ir.walk import statements
 
@@ -56,7 +57,7 @@ class Text(Values):
                 low = self.least(var)
                 if low is None:
                     return self.anything(next(self.unknowns), var.type)
-                return self._stands((low, held_by(var.type)[1]), 1)
+                return self._stands((low, lies_in(var.type)[1]), 1)
             case (init,):
                 found = form(init, self, frame, None)
             case _:
@@ -66,7 +67,7 @@ class Text(Values):
 
     def _loop(self, var: ir.Var, start: Form, stop: Form, step: Form) -> Form:
         """A loop's variable: it starts there, and goes by whole steps."""
-        (low, high), (by, most) = held_by(var.type), self._span(step)
+        (low, high), (by, most) = lies_in(var.type), self._span(step)
         low = max(low, self._span(start)[0]) if by >= 0 else low
         high = min(high, self._span(start)[1]) if most <= 0 else high
         if forms.is_number(step):
@@ -78,20 +79,17 @@ class Text(Values):
 
     def beyond(self, e: ir.Expr, frame: Frame, at: Position | None, parts: tuple[Form, ...] = ()) -> Form:
         """What the parts tell of an expression without a form."""
+        op = ""
         match e:
             case ir.UnitId():
                 return self._stands((0, MOST_UNITS), 1)
             case ir.Lane(among):
                 return self._stands((0, among - 1), 1)
-            case ir.Select(_, then, other):
-                op, parts = "select", (form(then, self, frame, at), form(other, self, frame, at))
-            case ir.Math("min" | "max" as op, args):
-                parts = tuple(form(arg, self, frame, at) for arg in args)
-            case ir.Binary(op):
-                pass
-            case _:
-                op = ""
-        low, high = held_by(e.type)
+            case ir.Select():
+                op = "select"
+            case ir.Binary() | ir.Math() if parts:
+                op = e.op
+        low, high = lies_in(e.type)
         lows, highs = zip(*map(self._span, parts)) if parts else ((), ())
         divided = 1
         match op:
@@ -129,6 +127,14 @@ class Text(Values):
         if atom[0] == forms.MUL:
             return self.divisor(atom[1]) * self.divisor(atom[2])
         return self.opaque[atom][1] if atom in self.opaque else 1
+
+
+def _chosen(e: ir.Select, d: Linear) -> Form:
+    """It is one of the two, whatever decides."""
+    return d.unknown(e, d.of(e.then), d.of(e.other)) if is_integer(e.type) else d.unknown(e)
+
+
+Text.rules = {**RULES, ir.Select: _chosen, ir.Math: function}
 
 
 class SameText(Values):

@@ -131,11 +131,10 @@ def emit(function: synced.Function) -> CudaModule:
 
 def _emit(function: synced.Function) -> CudaModule:
     function = counted_along(function)
-    held = function.place.held
-    clustered = held(Level.CLUSTER) is not None
+    clustered = function.place.held(Level.CLUSTER) is not None
     module = Module(
-        threads=held(Level.THREAD).count,
-        cluster=held(Level.BLOCK).count if clustered else 0,
+        threads=function.place.known(Level.THREAD),
+        cluster=function.place.known(Level.BLOCK) if clustered else 0,
         min_arch=90 if clustered else 80,
     )
     functions = callees(function)
@@ -192,7 +191,7 @@ def _global_fences(functions: list[synced.Function]) -> bool:
     return bool(boxes & threads)
 
 
-def _touched(function: synced.Function, known: dict[int, tuple[set[int], set[int]]]) -> tuple[set[int], set[int]]:
+def _touched(function: ir.AnyFunction, known: dict[int, tuple[set[int], set[int]]]) -> tuple[set[int], set[int]]:
     """The objects that boxes are copied to or from, and those of global memory, or of other blocks, that threads touch
     element by element, calls entered.  Where boxes are loaded from memory that is not const, threads may write it.
     """
@@ -214,9 +213,11 @@ def _touched(function: synced.Function, known: dict[int, tuple[set[int], set[int
                 and not obj.const
             ):
                 threads.add(obj.uid)
-        for p, a, _ in passed(s):
-            for found, there in zip((boxes, threads), _touched(s.function, known)):
-                found |= {a.obj.uid} if p.handle.obj.uid in there else set()
+        if isinstance(s, ir.Call):
+            inside = _touched(s.function, known)
+            for p, a, _ in passed(s):
+                for found, there in zip((boxes, threads), inside):
+                    found |= {a.obj.uid} if p.handle.obj.uid in there else set()
     return boxes, threads
 
 
@@ -233,7 +234,9 @@ def _accumulators(functions: list[synced.Function]) -> set[tuple[int, int]]:
     return _passed_on(found, functions, ir.RefParam) if found else found
 
 
-def _passed_on(found: set[tuple[int, int]], functions: list[synced.Function], *kinds: type) -> set[tuple[int, int]]:
+def _passed_on(
+    found: set[tuple[int, int]], functions: list[synced.Function], *kinds: type[ir.RefParam | ir.ValueParam]
+) -> set[tuple[int, int]]:
     """With the parameters, of these kinds, that an array stands for where it is an argument, and the other way round."""
     same = [
         ((id(function), arg.var.uid), (id(s.function), param.var.uid))

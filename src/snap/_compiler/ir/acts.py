@@ -14,19 +14,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import field
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from snap._compiler.ir.expressions import ArrayRef, Expr, MemAccess, Spread, Target, Tile
+from snap._compiler.ir.expressions import ArrayRef, Expr, MemAccess, MemView, Spread, Target, Tile
 from snap._compiler.ir.hardware import WGMMA_ROWS
 from snap._compiler.ir.operations import MemoryOrder, MemoryScope
 from snap._compiler.ir.types import Element, Place, Privilege
 from snap._compiler.ir.word import Word
 from snap.diag.span import Span
 from snap.record import record as node
-
-if TYPE_CHECKING:
-    from snap._compiler.ir import synced
-    from snap._compiler.ir.nodes import Function, MemView
 
 
 @node
@@ -51,6 +47,15 @@ class Executed(Enum):
     TOGETHER = auto()  # by all threads of the group, each of which has its part in it
 
 
+class Named(Protocol):
+    """A function, or a barrier: what the text calls by a name of its own."""
+
+    @property
+    def uid(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+
+
 class Printing(Protocol):
     """What an instruction asks of the printer of the IR (text.py) to write its line."""
 
@@ -60,8 +65,8 @@ class Printing(Protocol):
     def array(self, a: ArrayRef) -> str: ...
     def argument(self, a: Expr | ArrayRef | MemView) -> str: ...
     def results(self, *targets: Target | None) -> str: ...
-    def callee(self, f: Function | synced.Function) -> str: ...
-    def slot(self, barrier: synced.MBarrier, slot: Expr | None) -> str: ...
+    def callee(self, f: Named) -> str: ...
+    def slot(self, barrier: Named, slot: Expr | None) -> str: ...
 
 
 @node

@@ -45,13 +45,13 @@ class Mentioned:
                 self.handles += [h for h in handles if h is not None]
 
 
-Functions = dict[int, synced.AnyFunction]  # of a program, by number
+Functions = dict[int, ir.AnyFunction]  # of a program, by number
 
 
 class Around:
     """Where we are."""
 
-    def __init__(self, function: synced.AnyFunction, stage: Stage, barriers: frozenset[int], functions: Functions):
+    def __init__(self, function: ir.AnyFunction, stage: Stage, barriers: frozenset[int], functions: Functions):
         self.function, self.stage, self.mbarriers, self.functions = function, stage, barriers, functions
         self.place: Place = function.place
         self.known: set[int] = set()  # the numbers of variables, objects and handles that are in scope
@@ -232,7 +232,7 @@ def _arguments(s: ir.Call) -> str:
 
 
 @_row("results", "a device function with a result ends in returns that give it; kernels have none", *WHOLE)
-def _result(f: synced.AnyFunction, around: Around) -> str:
+def _result(f: ir.AnyFunction, around: Around) -> str:
     found = [s for s in statements(f.body) if isinstance(s, ir.Return)]
     if f.kernel and f.returns is not None:
         return "a kernel has a result"
@@ -262,7 +262,7 @@ def _ends(body: ir.Body) -> bool:
 
 @_row("nesting", "a group, split or turn divides what the code around it holds", ir.Group, ir.Split, ir.Turn)
 def _nested(s: ir.Group | ir.Split | ir.Turn, around: Around) -> str:
-    if around.stage < Stage.PROJECTED and not isinstance(s, ir.Turn) and s.outer != around.place:
+    if around.stage < Stage.SPECIALIZED and not isinstance(s, ir.Turn) and s.outer != around.place:
         return f"it divides {s.outer}, and stands in {around.place}"
     match s:
         case ir.Group(privilege, outer, place):
@@ -301,7 +301,7 @@ def _held(s: Any, around: Around) -> str:
     """What the program says stands at the code's place, until roles run code of the whole block; what is put in may be
     for fewer.
     """
-    if around.stage < Stage.PROJECTED and s.place is not None and s.place != around.place:
+    if around.stage < Stage.SPECIALIZED and s.place is not None and s.place != around.place:
         if isinstance(s, ir.Typed) or not around.place.privilege.at_least(s.place.privilege):
             return f"it says {s.place}, and stands in {around.place}"
     if isinstance(s, ir.Collective) and not s.place.holds(s.requires):
@@ -395,7 +395,7 @@ def _barrier_known(s: synced.OnMBarrier, around: Around) -> str:
 @_row("boxes", "the bytes of TMA loads are counted, and of nothing else", ir.BoxCopy, synced.CountedLoad)
 def _loads_counted(s: ir.BoxCopy, around: Around) -> str:
     counted = isinstance(s, synced.CountedLoad)
-    if around.stage < Stage.WOVEN or not around.function.kernel:
+    if around.stage < Stage.PIPELINED or not around.function.kernel:
         return "" if not counted else "its bytes are counted"
     return "" if counted == s.is_load else "its bytes are counted" if counted else "no thread counts its bytes"
 
@@ -430,14 +430,14 @@ def _one_thread(s: synced.Elect, around: Around) -> str:
 
 
 @_row("numbers", "every statement has a number of its own", *WHOLE)
-def _numbered(f: synced.AnyFunction, around: Around) -> str:
+def _numbered(f: ir.AnyFunction, around: Around) -> str:
     if around.stage is Stage.TYPED:
         return ""
     found = [s.number for s in statements(f.body)]
     return "" if len(set(found)) == len(found) and all(found) else "two statements have one number, or one has none"
 
 
-def _begun(f: synced.AnyFunction) -> Iterator[Engine]:
+def _begun(f: ir.AnyFunction) -> Iterator[Engine]:
     """The asynchronous engines that the function, and what it calls, uses."""
     for s in statements(f.body):
         if isinstance(s, ir.Call):
@@ -447,7 +447,7 @@ def _begun(f: synced.AnyFunction) -> Iterator[Engine]:
 
 
 @_row("work", "what is committed or waited for has been begun", *WHOLE)
-def _work(f: synced.AnyFunction, around: Around) -> str:
+def _work(f: ir.AnyFunction, around: Around) -> str:
     named = {
         *(Wait.all_of(s.engine) for s in statements(f.body) if isinstance(s, synced.AsyncCommit)),
         *(w for s in statements(f.body) if isinstance(s, synced.Sync) and f.kernel for w, _ in s.point.waits),
@@ -457,7 +457,7 @@ def _work(f: synced.AnyFunction, around: Around) -> str:
 
 
 @_row("partners", "for each thread that waits some thread arrives; a barrier in two parts has both", *WHOLE)
-def _paired(f: synced.AnyFunction, around: Around) -> str:
+def _paired(f: ir.AnyFunction, around: Around) -> str:
     if around.stage is Stage.TYPED:
         return ""
     parts: dict[int, set[SyncHalf]] = {}

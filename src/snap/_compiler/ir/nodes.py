@@ -36,7 +36,6 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import field
-from typing import TYPE_CHECKING, Union
 
 from snap._compiler.ir.acts import (  # noqa: F401  (all of them are found here)
     Act,
@@ -47,6 +46,7 @@ from snap._compiler.ir.acts import (  # noqa: F401  (all of them are found here)
     BoxPrefetch,
     Collective,
     Executed,
+    Named,
     Prefetch,
     Printing,
     Sleep,
@@ -99,10 +99,6 @@ from snap._compiler.ir.types import Element, Level, Place, Privilege
 from snap.diag.error import Diagnostic
 from snap.diag.span import Span
 from snap.record import record as node
-
-if TYPE_CHECKING:
-    from snap._compiler.ir import synced
-
 
 # ---- statements -----------------------------------------------------------------------------------------------------
 
@@ -256,6 +252,12 @@ class Partition(Statement):
     fill: Expr | None = None
     counted: bool = False
 
+    @property
+    def number_of_fill(self) -> Expr:
+        """`fill` of what is known to be a stage."""
+        assert self.fill is not None
+        return self.fill
+
 
 @node
 class Claim(Statement):
@@ -286,12 +288,24 @@ class Call(Act):
     `smem_offset`: bytes of the caller's frame that are in use at the call.
     """
 
-    function: Function | synced.Function
+    function: AnyFunction
     args: tuple[Expr | ArrayRef | MemView, ...]
     handles: tuple[Handle | None, ...]
     target: Target | None
     place: Place
     smem_offset: int
+
+    def view(self, index: int) -> MemView:
+        """Return an argument, which is known to be memory."""
+        arg = self.args[index]
+        assert isinstance(arg, MemView)
+        return arg
+
+    def array(self, index: int) -> ArrayRef:
+        """Return an argument, which is known to be an array by reference."""
+        arg = self.args[index]
+        assert isinstance(arg, ArrayRef)
+        return arg
 
     def line(self, p: Printing) -> str:
         given = ", ".join(map(p.argument, self.args))
@@ -302,13 +316,18 @@ class Call(Act):
         return f"calls {self.function.name} as {self.function.place.privilege}"
 
 
+@node
+class Inserted(Statement):
+    """A statement that only synchronization puts in; `synced.py` has its classes."""
+
+
 # The statements of the typed IR; those of the synchronized one stand in the same bodies.
 Plain = Declare | DeclareShared | Assign | If | While | For | Break | Continue | Return | Assert
 Instructed = Collective | Atomic | Sleep | AsyncCopy | Prefetch | BoxCopy | BoxPrefetch | Wgmma | StoreAcc | Unsafe
 Acting = Instructed | Print | Call
 Opening = Group | Split | Partition | Claim | Turn
 Typed = Plain | Opening | Acting
-Stmt = Union[Typed, "synced.OnlySynced"]
+Stmt = Typed | Inserted
 
 
 # ---- functions ------------------------------------------------------------------------------------------------------
@@ -339,17 +358,15 @@ Param = ValueParam | RefParam | MemParam
 
 
 @node
-class Function:
-    """A kernel, or one instance of a device function.
+class AnyFunction:
+    """What a function is, typed or synchronized: a kernel, or one instance of a device function.
 
     Instances differ in constexpr values, in what their callers hold of levels they do not name, and in the space and
     index function of each pointer (values that an index function captured are extra ValueParams at the end).  `smem` is
     the most shared memory, in bytes, that it and all it calls hold at once.  `place` is the one it starts in.
-    resident: how many blocks a kernel's registers leave room for on an SM.  watched: partitions (numbers of handles)
-    whose units are not shown to be apart.  axes: dimensions of the grid whose extents are a kernel's last parameters.
-    trusted: scopes in which proofs take for granted what they do not show, with the reasons.  contract: what a device
-    function asks for and promises, for proofs alone.  apart: pairs of places by which no two threads touch one element,
-    as a proof has shown; there are none unless the kernel asks for it.  warnings: what the checker says of its text.
+    resident: how many blocks a kernel's registers leave room for on an SM.  axes: dimensions of the grid whose extents
+    are a kernel's last parameters.  apart: pairs of places by which no two threads touch one element, as a proof has
+    shown; there are none unless the kernel asks for it.
     """
 
     uid: int
@@ -363,10 +380,21 @@ class Function:
     cooperative: bool
     uses_unsafe: bool = False
     resident: int | None = None
-    watched: Set[int] = field(default=frozenset(), compare=False)
     axes: tuple[int, ...] = ()
-    trusted: tuple[tuple[Span, str], ...] = field(default=(), compare=False)
-    contract: Contract | None = field(default=None, compare=False)
     apart: frozenset[tuple[Span, Span]] = field(default=frozenset(), compare=False)
-    warnings: tuple[Diagnostic, ...] = field(default=(), compare=False)
     span: Span = field(compare=False, kw_only=True)
+
+
+@node
+class Function(AnyFunction):
+    """A typed function, as the checker makes it.
+
+    watched: partitions (numbers of handles) whose units are not shown to be apart.  trusted: scopes in which proofs
+    take for granted what they do not show, with the reasons.  contract: what a device function asks for and promises,
+    for proofs alone.  warnings: what the checker says of its text.
+    """
+
+    watched: Set[int] = field(default=frozenset(), compare=False, kw_only=True)
+    trusted: tuple[tuple[Span, str], ...] = field(default=(), compare=False, kw_only=True)
+    contract: Contract | None = field(default=None, compare=False, kw_only=True)
+    warnings: tuple[Diagnostic, ...] = field(default=(), compare=False, kw_only=True)

@@ -13,14 +13,13 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from snap._compiler.ir import nodes as ir
-from snap._compiler.ir import synced
 from snap._compiler.ir.effects import effects
 from snap._compiler.ir.rewrite import changed, each, with_bodies
 from snap._compiler.ir.walk import BRANCHED, expressions, own_expressions, statements
 from snap.record import copied, replace
 
-F = TypeVar("F", bound=synced.AnyFunction)
-G = TypeVar("G", bound=synced.AnyFunction)
+F = TypeVar("F", bound=ir.AnyFunction)
+G = TypeVar("G", bound=ir.AnyFunction)
 
 
 class Numbers:
@@ -98,7 +97,7 @@ class _Numbering:
         self.known: dict[int, Any] = {}  # by the number of a function
         self.count = 0
 
-    def function(self, f: synced.AnyFunction) -> Any:
+    def function(self, f: ir.AnyFunction) -> Any:
         if f.uid not in self.known:
             self.known[f.uid] = self.rebuild(f, self.body(f.body))
             self.numbers.beyond((self.count, *declared(f)))
@@ -115,7 +114,7 @@ class _Numbering:
         return _called(s, number, self.body)
 
 
-def declared(f: synced.AnyFunction) -> Iterable[int]:
+def declared(f: ir.AnyFunction) -> Iterable[int]:
     """The numbers of what a function itself declares: its own, and those of variables, objects and handles."""
     yield f.uid
     for p in f.params:

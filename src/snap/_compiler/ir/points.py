@@ -17,12 +17,12 @@ from snap.record import record
 MOST_TWINS = 4096  # copies of one function
 
 
-def original(function: synced.AnyFunction) -> int:
+def original(function: ir.AnyFunction) -> int:
     """The number of the function that this is, or that it is a copy of."""
     return function.uid if function.uid >= 0 else -function.uid // MOST_TWINS
 
 
-def points(function: synced.AnyFunction, collectives: bool = False) -> list[synced.SyncPoint]:
+def points(function: ir.AnyFunction, collectives: bool = False) -> list[synced.SyncPoint]:
     """The points of a synchronized function and of all it calls, each function once, in the order of the text;
     `collectives`: with those that collectives bring along.
 
@@ -30,7 +30,7 @@ def points(function: synced.AnyFunction, collectives: bool = False) -> list[sync
     found: list[synced.SyncPoint] = []
     seen: set[int] = set()
 
-    def visit(f: synced.AnyFunction) -> None:
+    def visit(f: ir.AnyFunction) -> None:
         if f.uid in seen:
             return
         seen.add(f.uid)

@@ -23,7 +23,7 @@ INDENT = "    "
 PLAIN = (I32, F32, BOOL)  # constants of these types do not say theirs
 
 
-def text(function: synced.AnyFunction) -> str:
+def text(function: ir.AnyFunction) -> str:
     taken: dict[str, int] = {}
     with deep():
         found = callees(function)
@@ -49,7 +49,7 @@ class _Printer:
         self.names: dict[tuple[type, int], str] = {}
         self.taken: dict[str, int] = {}
 
-    def name(self, one: ir.Var | ir.Handle | synced.MBarrier) -> str:
+    def name(self, one: ir.Named) -> str:
         key = (type(one), one.uid)
         if key not in self.names:
             self.names[key] = _fresh(one.name, self.taken)
@@ -57,7 +57,7 @@ class _Printer:
 
     # ---- functions --------------------------------------------------------------------------------------------------
 
-    def function(self, f: synced.AnyFunction) -> Iterator[str]:
+    def function(self, f: ir.AnyFunction) -> Iterator[str]:
         params = ", ".join(map(self.param, f.params))
         word = "kernel" if f.kernel else "function"
         yield f"{word} {self.functions[f.uid]}({params})" + (f" -> {f.returns}" if f.returns else "")
@@ -195,7 +195,7 @@ class _Printer:
         waits = "".join(f", at most {n} {wait.value} in flight" for wait, n in p.waits)
         return waits + (", fence" if p.fence else "")
 
-    def slot(self, barrier: synced.MBarrier, slot: ir.Expr | None) -> str:
+    def slot(self, barrier: ir.Named, slot: ir.Expr | None) -> str:
         return f"{self.name(barrier)}[{'' if slot is None else self.expr(slot)}]"
 
     # ---- memory, targets, arguments ---------------------------------------------------------------------------------
@@ -225,7 +225,7 @@ class _Printer:
             case _:
                 return self.expr(a)
 
-    def callee(self, f: synced.AnyFunction) -> str:
+    def callee(self, f: ir.Named) -> str:
         return self.functions.get(f.uid, f.name)
 
     def array(self, a: ir.ArrayRef) -> str:

@@ -17,14 +17,15 @@ from typing import get_args
 
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.engines import Engine, Wait
-from snap._compiler.ir.types import BLOCK1, CLUSTER1, GRID1, Element, Level, Place, Privilege
+from snap._compiler.ir.nodes import AnyFunction  # noqa: F401  (found here, too)
+from snap._compiler.ir.types import BLOCK1, CLUSTER1, GRID1, Level, Place, Privilege
 from snap._compiler.ir.word import Word
 from snap.diag.span import Span
 from snap.record import record as node
 
 
 @node
-class AsyncCommit(ir.Statement):
+class AsyncCommit(ir.Inserted):
     """What this thread (of boxes, the thread that issues for its group) began since the last one becomes a group, which
     a wait can name.  Boxes are those that leave shared memory.
     """
@@ -109,7 +110,7 @@ class SyncHalf(Word):
 
 
 @node
-class Sync(ir.Statement):
+class Sync(ir.Inserted):
     """`place` is the class of the code it stands in."""
 
     point: SyncPoint
@@ -134,7 +135,7 @@ class MBarrier:
 
 
 @node
-class MBarrierWait(ir.Statement):
+class MBarrierWait(ir.Inserted):
     """Every thread that runs this waits until phase `phase` of the slot is complete; phase -1 was complete from the
     start.
     """
@@ -147,7 +148,7 @@ class MBarrierWait(ir.Statement):
 
 
 @node
-class MBarrierArrive(ir.Statement):
+class MBarrierArrive(ir.Inserted):
     """One arrival for each unit of `by` in the current group (after what all its threads did), in this block or
     `everywhere`.
 
@@ -166,7 +167,7 @@ class MBarrierArrive(ir.Statement):
 
 
 @node
-class MBarrierExpect(ir.Statement):
+class MBarrierExpect(ir.Inserted):
     """`bytes` more are expected in the slot's phase; by the thread that issues for its group."""
 
     barrier: MBarrier
@@ -176,7 +177,7 @@ class MBarrierExpect(ir.Statement):
 
 
 @node
-class Elect(ir.Statement):
+class Elect(ir.Inserted):
     """The first thread of the group runs the body, alone: what it holds is issued once."""
 
     place: Place
@@ -202,8 +203,7 @@ class FencedWgmma(ir.Wgmma):
         return f"{ir.Wgmma.line(self, p)}, registers fenced"
 
 
-Added = Sync | AsyncCommit | MBarrierWait | MBarrierArrive | MBarrierExpect | Elect  # statements of no program
-OnlySynced = Added | CountedLoad | FencedWgmma
+OnlySynced = Sync | AsyncCommit | MBarrierWait | MBarrierArrive | MBarrierExpect | Elect | CountedLoad | FencedWgmma
 
 OnMBarrier = CountedLoad | MBarrierWait | MBarrierArrive | MBarrierExpect
 
@@ -223,35 +223,22 @@ def fenced(s: ir.Wgmma) -> FencedWgmma:
 
 
 @node
-class Function:
-    """`nodes.Function`, synchronized.  mbarriers: all that a kernel declares; a device function's are its kernel's.
-    apart: of a kernel, what its barriers were chosen by.
-    """
+class Function(ir.AnyFunction):
+    """A synchronized function.  mbarriers: all that a kernel declares; a device function's are its kernel's."""
 
-    uid: int
-    name: str
-    kernel: bool
-    params: tuple[ir.Param, ...]
-    returns: Element | None
-    place: Place
-    body: ir.Body
-    smem: int
-    cooperative: bool
-    uses_unsafe: bool = False
-    resident: int | None = None
-    axes: tuple[int, ...] = ()
-    mbarriers: tuple[MBarrier, ...] = ()
-    apart: frozenset[tuple[Span, Span]] = field(default=frozenset(), compare=False)
-    span: Span = field(compare=False, kw_only=True)
+    mbarriers: tuple[MBarrier, ...] = field(default=(), kw_only=True)
 
 
-AnyFunction = ir.Function | Function  # for what treats both alike
+def callee(s: ir.Call) -> Function:
+    """Give the function that a call of the synchronized IR calls."""
+    assert isinstance(s.function, Function)
+    return s.function
 
 
 class Stage(IntEnum):
     """How far a program has come."""
 
     TYPED = 0  # nothing but `nodes`
-    BEGUN = 1  # a `Function` of this module: statements have numbers
-    WOVEN = 2  # mbarriers are there, and whatever else synchronization puts in
-    PROJECTED = 3  # each role is a program of its own: code of the block stands in the cases of a split
+    NUMBERED = 1  # a `Function` of this module: statements have numbers
+    PIPELINED = 2  # mbarriers are there, and whatever else synchronization puts in
+    SPECIALIZED = 3  # each role is a program of its own: code of the block stands in the cases of a split

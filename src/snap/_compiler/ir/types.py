@@ -267,6 +267,33 @@ def scalar_of(t: ValueType) -> Scalar:
     return t
 
 
+# A rule of the language has decided which of the three kinds a type is.  These say so where a stage relies on it.
+
+
+def as_scalar(t: ValueType | None) -> Scalar:
+    """Return the type, which is known to be a scalar."""
+    assert isinstance(t, Scalar)
+    return t
+
+
+def as_vector(t: ValueType | None) -> Vector:
+    """Return the type, which is known to be a vector."""
+    assert isinstance(t, Vector)
+    return t
+
+
+def as_element(t: ValueType | None) -> Element:
+    """Return the type, which is known to be a scalar or a vector."""
+    assert isinstance(t, (Scalar, Vector))
+    return t
+
+
+def as_array(t: ValueType | None) -> Array:
+    """Return the type, which is known to be an array."""
+    assert isinstance(t, Array)
+    return t
+
+
 def told_apart(value: object) -> object:
     """What tells values apart that Python may take for equal: a float counts by its bits."""
     return struct.pack("<d", value) if isinstance(value, float) else value

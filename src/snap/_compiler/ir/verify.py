@@ -23,7 +23,7 @@ class BrokenIR(AssertionError):
     """The compiler has made a program that breaks its own rules."""
 
 
-def verify(name: str, function: synced.AnyFunction, stage: Stage) -> None:
+def verify(name: str, function: ir.AnyFunction, stage: Stage) -> None:
     """One program, once."""
     Verifier().after(name, function, stage)
 
@@ -36,12 +36,12 @@ class Verifier:
     def __init__(self) -> None:
         self.right: dict[int, ir.Expr] = {}  # by identity, which holding them keeps
         self.facts: dict[int, tuple[ir.Stmt, Mentioned]] = {}
-        self.last: synced.AnyFunction | None = None
+        self.last: ir.AnyFunction | None = None
         self.name, self.stage = "", Stage.TYPED
         self.mbarriers: frozenset[int] = frozenset()
-        self.functions: dict[int, synced.AnyFunction] = {}  # of this program, by number
+        self.functions: dict[int, ir.AnyFunction] = {}  # of this program, by number
 
-    def after(self, name: str, function: synced.AnyFunction, stage: Stage) -> None:
+    def after(self, name: str, function: ir.AnyFunction, stage: Stage) -> None:
         """`name`: of the pass that made the program."""
         if function is self.last:
             return
@@ -63,7 +63,7 @@ class Verifier:
                     f" ({row.says}) at {span.filename}:{span.line}{text}: {wrong}"
                 )
 
-    def _function(self, f: synced.AnyFunction) -> None:
+    def _function(self, f: ir.AnyFunction) -> None:
         around = Around(f, self.stage, self.mbarriers, self.functions)
         for p in f.params:
             match p:

@@ -12,7 +12,7 @@ from snap._compiler.ir.fields import EVALUATED, EXPRESSIONS, PLACES, holding
 from snap._compiler.ir.types import ValueType, scalar_of
 from snap.record import kept
 
-F = TypeVar("F", bound=synced.AnyFunction)
+F = TypeVar("F", bound=ir.AnyFunction)
 
 
 def bodies(s: ir.Stmt) -> tuple[ir.Body, ...]:
@@ -62,7 +62,7 @@ def bytes_of(obj: ir.MemObject) -> int:
     return obj.elem.bytes * math.prod(ir.extents(obj.shape))
 
 
-def at_launch(kernel: synced.AnyFunction) -> int:
+def at_launch(kernel: ir.AnyFunction) -> int:
     """The bytes of shared memory, at most, of the arrays whose size a launch decides."""
     arrays = (s.obj for s in statements(kernel.body) if type(s) is ir.DeclareShared and s.obj.extent is not None)
     return max((a.offset + bytes_of(a) for a in arrays), default=ir.AT_LAUNCH) - ir.AT_LAUNCH

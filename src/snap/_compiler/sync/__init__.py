@@ -4,7 +4,7 @@ Input: a checked function.  Output: the same tree with `Sync` statements, callee
 accesses of one element by different threads, one of them a write, a barrier of a group that contains both is executed
 on every path; and no barrier can be left out. Asynchronous work (cp.async, TMA, wgmma) is waited for where its
 data is used.  Memory that roles hand to each other, or into which boxes are loaded, is ordered by mbarriers
-(channels.py, producer_consumer.py); their slots are given back by the waits for what was made of them
+(channels.py, producer_consumer.py); their slots are released by the waits for what was made of them
 (release_slots.py); each role becomes a program of its own (project.py), and waits for products that find none are left
 out (idle_waits.py). Non-goals: what the program means.
 """
@@ -26,34 +26,34 @@ from snap._compiler.ir.rewrite import with_bodies
 from snap._compiler.ir.synced import Stage
 from snap._compiler.ir.types import Level
 from snap._compiler.ir.walk import statements
-from snap._compiler.sync.barriers.arrive_wait import relax
+from snap._compiler.sync.barriers.arrive_wait import split_barriers
 from snap._compiler.sync.barriers.cover import Mark, cover
 from snap._compiler.sync.barriers.groups import Duty, plan_copies, with_duties
-from snap._compiler.sync.barriers.insert import insert
+from snap._compiler.sync.barriers.insert import insert_barriers
 from snap._compiler.sync.conflicts.conflict import is_plain
 from snap._compiler.sync.conflicts.dependences import dependences
 from snap._compiler.sync.conflicts.graph import Graph, graph_of
 from snap._compiler.sync.conflicts.tokens import GapKey
 from snap._compiler.sync.conflicts.trivial import orders_nothing
 from snap._compiler.sync.pipelines.channels import find
-from snap._compiler.sync.pipelines.idle_waits import without_idle_waits
-from snap._compiler.sync.pipelines.lower import Woven, weave
+from snap._compiler.sync.pipelines.idle_waits import remove_idle_waits
+from snap._compiler.sync.pipelines.lower import Pipelined, lower_pipelines
 from snap._compiler.sync.pipelines.numbered import refuse_going_back
-from snap._compiler.sync.pipelines.release_slots import give_back
-from snap._compiler.sync.roles.begin import begin
-from snap._compiler.sync.roles.inline import inline, must_be_inlined
-from snap._compiler.sync.roles.project import project
+from snap._compiler.sync.pipelines.release_slots import release_slots
+from snap._compiler.sync.roles.begin import number_statements
+from snap._compiler.sync.roles.inline import inline_calls, must_be_inlined
+from snap._compiler.sync.roles.project import specialize_warps
 from snap.diag.span import Span
 from snap.record import record, replace
 
-__all__ = ["GATE", "PASSES", "Pass", "conflicts", "graph", "probe", "synchronize"]
+__all__ = ["GATE", "PASSES", "Pass", "conflicting_places", "dependence_graph", "probe", "synchronize"]
 
 
 @record
 class Planned:
     """What is to be put into the text: barriers by gap, ends of groups of copies, what barriers wait for besides."""
 
-    woven: Woven
+    pipelined: Pipelined
     graph: Graph
     marks: dict[GapKey, list[Mark]]
     commits: frozenset[tuple[Frame, int]]
@@ -61,7 +61,7 @@ class Planned:
 
     @property
     def function(self) -> synced.Function:
-        return self.woven.function
+        return self.pipelined.function
 
 
 @record
@@ -79,109 +79,111 @@ class Pass:
     refuses: tuple[str, ...] = ()
 
 
-def _inline(function: ir.Function, numbers: Numbers) -> ir.Function:
-    return inline(function, numbers) if function.kernel else function
+def _inline_calls(function: ir.Function, numbers: Numbers) -> ir.Function:
+    return inline_calls(function, numbers) if function.kernel else function
 
 
-def _weave(function: synced.Function, numbers: Numbers) -> Woven:
+def _lower_pipelines(function: synced.Function, numbers: Numbers) -> Pipelined:
     refuse_going_back(function)
-    return weave(function, find(function), numbers)
+    return lower_pipelines(function, find(function), numbers)
 
 
-def _plan(woven: Woven, numbers: Numbers) -> Planned:
-    text = woven.function
-    graph = graph_of(text, woven)
+def _choose_barriers(pipelined: Pipelined, numbers: Numbers) -> Planned:
+    text = pipelined.function
+    graph = graph_of(text, pipelined)
     marks = cover(graph.edges, graph.gaps, text)
     commits, duties = plan_copies(graph, marks)
     marks = with_duties(marks, duties)
-    return Planned(woven, graph, relax(text, graph.edges, graph.gaps, marks, duties), commits, duties)
+    return Planned(pipelined, graph, split_barriers(text, graph.edges, graph.gaps, marks, duties), commits, duties)
 
 
-def _insert(plan: Planned, numbers: Numbers) -> Woven:
-    return replace(plan.woven, function=insert(plan.function, plan.marks, plan.commits, plan.duties, numbers))
+def _insert_barriers(plan: Planned, numbers: Numbers) -> Pipelined:
+    return replace(
+        plan.pipelined, function=insert_barriers(plan.function, plan.marks, plan.commits, plan.duties, numbers)
+    )
 
 
-def _give_back(woven: Woven, numbers: Numbers) -> synced.Function:
-    return give_back(woven.function, woven.lagging, numbers)
+def _release_slots(pipelined: Pipelined, numbers: Numbers) -> synced.Function:
+    return release_slots(pipelined.function, pipelined.lagging, numbers)
 
 
-def _without_idle_waits(function: synced.Function, numbers: Numbers) -> synced.Function:
-    return without_idle_waits(function)
+def _remove_idle_waits(function: synced.Function, numbers: Numbers) -> synced.Function:
+    return remove_idle_waits(function)
 
 
-# Up to `plan` it is decided whether the program can be synchronized; from there on nothing refuses it.
+# The passes up to `choose barriers` decide whether the program can be synchronized; those after it never refuse it.
 PASSES = (
     Pass(
-        "inline",
-        "calls of functions with asynchronous work or roles are inlined",
+        "inline calls",
+        "inline the calls of functions with asynchronous work or roles",
         ir.Function,
         ir.Function,
         Stage.TYPED,
-        _inline,
+        _inline_calls,
     ),
     Pass(
-        "begin",
-        "every statement gets its number, and the program the type of a synchronized one; nothing is added",
+        "number statements",
+        "give every statement its number, and the program the type of a synchronized one; add nothing",
         ir.Function,
         synced.Function,
-        Stage.BEGUN,
-        begin,
+        Stage.NUMBERED,
+        number_statements,
     ),
     Pass(
-        "weave",
-        "memory that roles hand to each other gets mbarriers; TMA, wgmma and turns get waits and commits",
+        "lower pipelines",
+        "give memory that roles hand to each other its mbarriers; give TMA, wgmma and turns their waits and commits",
         synced.Function,
-        Woven,
-        Stage.WOVEN,
-        _weave,
+        Pipelined,
+        Stage.PIPELINED,
+        _lower_pipelines,
         ("SNAP020", "SNAP021"),
     ),
     Pass(
-        "plan",
-        "for all other accesses that conflict, the fewest barriers that order them are chosen; nothing is added",
-        Woven,
+        "choose barriers",
+        "choose the fewest barriers that order all other conflicting accesses; add nothing",
+        Pipelined,
         Planned,
-        Stage.WOVEN,
-        _plan,
+        Stage.PIPELINED,
+        _choose_barriers,
         ("SNAP017", "SNAP020"),
     ),
     Pass(
-        "insert",
-        "the barriers, commits and waits that were chosen are put into the text",
+        "insert barriers",
+        "insert the barriers, commits and waits that were chosen",
         Planned,
-        Woven,
-        Stage.WOVEN,
-        _insert,
+        Pipelined,
+        Stage.PIPELINED,
+        _insert_barriers,
     ),
     Pass(
-        "give back",
-        "waits for wgmma release the slots that completed wgmma have read",
-        Woven,
+        "release slots",
+        "let the waits for wgmma release the slots that completed wgmma have read",
+        Pipelined,
         synced.Function,
-        Stage.WOVEN,
-        _give_back,
+        Stage.PIPELINED,
+        _release_slots,
     ),
     Pass(
-        "project",
-        "each role becomes a program of its own, without what only others need",
+        "specialize warps",
+        "make each role a program of its own, without what only others need",
         synced.Function,
         synced.Function,
-        Stage.PROJECTED,
-        project,
+        Stage.SPECIALIZED,
+        specialize_warps,
     ),
     Pass(
-        "idle waits",
-        "waits for wgmma at which none can be in flight are left out",
+        "remove idle waits",
+        "remove the waits for wgmma at which none can be in flight",
         synced.Function,
         synced.Function,
-        Stage.PROJECTED,
-        _without_idle_waits,
+        Stage.SPECIALIZED,
+        _remove_idle_waits,
     ),
 )
 GATE = 1 + max(k for k, one in enumerate(PASSES) if one.refuses)
 
 
-OnPass = Callable[[str, synced.AnyFunction, Stage], None]
+OnPass = Callable[[str, ir.AnyFunction, Stage], None]
 
 
 def synchronize(function: ir.Function, seen: OnPass | None = None) -> synced.Function:
@@ -204,21 +206,21 @@ def _run(passes: tuple[Pass, ...], program: Any, seen: OnPass | None = None) -> 
         for one in passes:
             program = one.run(program, numbers)
             for look in shown:
-                look(one.name, program if isinstance(program, synced.AnyFunction) else program.function, one.stage)
+                look(one.name, program if isinstance(program, ir.AnyFunction) else program.function, one.stage)
     return program
 
 
-def graph(function: ir.Function) -> tuple[synced.AnyFunction, tuple[Dependence, ...]]:
+def dependence_graph(function: ir.Function) -> tuple[ir.AnyFunction, tuple[Dependence, ...]]:
     """The graph of a function's accesses, to be drawn: the program with all that was put in, before roles are taken
     apart, and the dependences that were found, each with the points that order it.
     """
-    shown: dict[str, synced.AnyFunction] = {}
+    shown: dict[str, ir.AnyFunction] = {}
     synchronize(function, lambda name, program, _: shown.update({name: program}))
     planned = _run(PASSES[:GATE], function)
-    return shown["give back"], dependences(planned.graph, planned.marks)
+    return shown["release slots"], dependences(planned.graph, planned.marks)
 
 
-def conflicts(function: ir.Function) -> frozenset[tuple[Span, Span]]:
+def conflicting_places(function: ir.Function) -> frozenset[tuple[Span, Span]]:
     """The pairs of places that barriers are for, by what threads do there: what a proof may find to be apart."""
     edges = _run(PASSES[:GATE], function).graph.edges
     return frozenset((e.first.span, e.second.span) for e in edges if is_plain(e.first) and is_plain(e.second))
@@ -241,7 +243,7 @@ def _without_callees(function: ir.Function) -> ir.Function:
     return replace(function, body=_hollow(function.body, {}))
 
 
-def _hollow(body: ir.Body, empty: dict[int, synced.AnyFunction]) -> ir.Body:
+def _hollow(body: ir.Body, empty: dict[int, ir.AnyFunction]) -> ir.Body:
     def hollow(s):
         if not isinstance(s, ir.Call):
             return with_bodies(s, lambda inner: _hollow(inner, empty))

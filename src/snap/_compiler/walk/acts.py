@@ -7,7 +7,8 @@ recorded accesses.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 from snap._compiler.analysis.exact import logic
 from snap._compiler.analysis.exact.terms import Poly, atoms_of, either, negated
@@ -17,18 +18,16 @@ from snap._compiler.ir.fields import EVALUATED, holding
 from snap._compiler.ir.hardware import WARP
 from snap._compiler.ir.types import BOOL, I32
 from snap._compiler.walk import arrays
+from snap._compiler.walk.assign import unknown
 from snap._compiler.walk.sites import NONE, Draw
-from snap._compiler.walk.values import value
-
-if TYPE_CHECKING:
-    from snap._compiler.walk.evaluate import Walk
+from snap._compiler.walk.state import WalkState
 
 
-def _atomic(w: Walk, s: ir.Atomic) -> None:
-    args = [value(w, arg).term for arg in s.args]
+def _atomic(w: WalkState, s: ir.Atomic) -> None:
+    args = [w.value(arg).term for arg in s.args]
     site = w.access(effects(s)[0], s.span)
     if s.target is not None:
-        w.unknown(s.target)
+        unknown(w, s.target)
     if s.op == "add" and site is not None and not w.dry and isinstance(args[0], Poly):
         drawn = w.read(s.target.var).term if isinstance(s.target, ir.VarTarget) else None
         w.out.draws.append(Draw(site, args[0], drawn if isinstance(drawn, Poly) else None))
@@ -38,7 +37,7 @@ SOME = ("any", "syncthreads_or", "any_cluster", "any_grid")
 EVERY = ("all", "syncthreads_and", "all_cluster", "all_grid")
 
 
-def _voted(w: Walk, s: ir.Collective, said: object, found: object) -> None:
+def _voted(w: WalkState, s: ir.Collective, said: object, found: object) -> None:
     """Where all say yes, this thread does.  Where some do, what the units that vote agree on holds for all of them; and
     where nobody does, this thread does not.
     """
@@ -53,58 +52,50 @@ def _voted(w: Walk, s: ir.Collective, said: object, found: object) -> None:
             w.define(either(negated(found), one))
 
 
-def act(w: Walk, s: ir.Stmt) -> None:
-    _act(w, s)
-    for var in assigned(s):
-        arrays.forget(w, var)
+def _collective(w: WalkState, s: ir.Collective) -> None:
+    args = [w.value(arg) for arg in s.args]
+    for e in effects(s):
+        if e.access is not None:
+            w.access(e, s.span, lanes=8 * s.attr("count", WARP // 8))
+    for t in s.targets:
+        unknown(w, t, args[0].deps if s.op in (*SOME, *EVERY) else NONE)
+        if s.op in (*SOME, *EVERY) and isinstance(t, ir.VarTarget):
+            _voted(w, s, args[0].term, w.read(t.var).term)
 
 
-def _act(w: Walk, s: ir.Stmt) -> None:
-    match s:
-        case ir.Collective():
-            args = [value(w, arg) for arg in s.args]
-            for e in effects(s):
-                if e.access is not None:
-                    w.access(e, s.span, lanes=8 * s.attr("count", WARP // 8))
-            for t in s.targets:
-                w.unknown(t, args[0].deps if s.op in (*SOME, *EVERY) else NONE)
-                if s.op in (*SOME, *EVERY) and isinstance(t, ir.VarTarget):
-                    _voted(w, s, args[0].term, w.read(t.var).term)
-        case ir.Atomic():
-            _atomic(w, s)
-        case ir.AsyncCopy():
-            valid = () if s.valid is None else (value(w, s.valid),)
-            first = None
-            if s.elements is not None:  # where any of its elements are read, those
-                some = ir.Compare(">", s.elements, ir.Const(0, I32, span=s.span), BOOL, span=s.span)
-                valid = (value(w, some),)
-                many = value(w, s.elements)
-                w.use(many)
-                first = many.term * s.source.view.obj.elem.bytes if isinstance(many.term, Poly) else None
-            source, target = effects(s)
-            w.access(source, s.span, valid, first=first)
-            w.access(target, s.span)
-        case ir.BoxCopy():
-            for e in effects(s):
-                out = e.access is s.origin
-                w.access(e, s.span, free=out, starts=out and not s.is_load)
-        case ir.Unsafe():
-            for _, arg in s.values:
-                value(w, arg)
-            for e in effects(s):
-                if e.access is not None:
-                    w.access(e, s.span)
-            if s.target is not None:
-                w.unknown(s.target)
-            if not w.dry:
-                w.out.unsafe.append(s.span)
-        case ir.Act():
-            _by_its_row(w, s)
-        case _:
-            raise TypeError(f"{type(s).__name__} in the typed IR")
+def _copied(w: WalkState, s: ir.AsyncCopy) -> None:
+    valid = () if s.valid is None else (w.value(s.valid),)
+    first = None
+    if s.elements is not None:  # where any of its elements are read, those
+        some = ir.Compare(">", s.elements, ir.Const(0, I32, span=s.span), BOOL, span=s.span)
+        valid = (w.value(some),)
+        many = w.value(s.elements)
+        w.use(many)
+        first = many.term * s.source.view.obj.elem.bytes if isinstance(many.term, Poly) else None
+    source, target = effects(s)
+    w.access(source, s.span, valid, first=first)
+    w.access(target, s.span)
 
 
-def _by_its_row(w: Walk, s: ir.Act) -> None:
+def _box_copied(w: WalkState, s: ir.BoxCopy) -> None:
+    for e in effects(s):
+        out = e.access is s.origin
+        w.access(e, s.span, free=out, starts=out and not s.is_load)
+
+
+def _unsafe(w: WalkState, s: ir.Unsafe) -> None:
+    for _, arg in s.values:
+        w.value(arg)
+    for e in effects(s):
+        if e.access is not None:
+            w.access(e, s.span)
+    if s.target is not None:
+        unknown(w, s.target)
+    if not w.dry:
+        w.out.unsafe.append(s.span)
+
+
+def _by_its_row(w: WalkState, s: ir.Stmt) -> None:
     """An instruction of which nothing more is to be said than its class and its row in the table of effects do: it
     evaluates its operands, takes local arrays as a whole, and does to memory what the row says.
     """
@@ -117,12 +108,29 @@ def _by_its_row(w: Walk, s: ir.Act) -> None:
                     w.registers(one, one.at, s.span)
                 case ir.MemAccess(index=index) if not any(e.access is one for e in done):
                     for i in index:  # it is named, and not touched: prefetched
-                        value(w, i)
+                        w.value(i)
                 case ir.VarTarget() | ir.ElemTarget() | ir.MemTarget() | ir.ComponentTarget():
-                    w.unknown(one)
+                    unknown(w, one)
                 case ir.Tile() | ir.MemAccess() | None:
                     pass
                 case _:
-                    value(w, one)
+                    w.value(one)
     for e in done:
         w.access(e, s.span)
+
+
+ACTS: dict[type, Callable[[WalkState, Any], None]] = {
+    ir.Act: _by_its_row,
+    ir.Atomic: _atomic,
+    ir.AsyncCopy: _copied,
+    ir.BoxCopy: _box_copied,
+    ir.Collective: _collective,
+    ir.Unsafe: _unsafe,
+}
+
+
+def act(w: WalkState, s: ir.Stmt) -> None:
+    """Walk an instruction.  Local arrays that it assigns may hold anything then."""
+    ACTS.get(type(s), _by_its_row)(w, s)
+    for var in assigned(s):
+        arrays.forget(w, var)

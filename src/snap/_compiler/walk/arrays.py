@@ -10,30 +10,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from snap._compiler.analysis.exact.terms import FALSE, Poly, number
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.types import Array
 from snap._compiler.walk.sites import NONE, Deps
-from snap._compiler.walk.values import Value, anything, is_bool, is_int
+from snap._compiler.walk.state import Key, Value, WalkState, Window, is_bool, is_int
 from snap.record import replace
 
-if TYPE_CHECKING:
-    from snap._compiler.walk.evaluate import Walk
-    from snap._compiler.walk.start import Key
-
 MOST_ELEMENTS = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """Elements of an array, from `start` on, row by row; None: some part of it."""
-
-    frame: tuple[int, ...]
-    var: ir.Var
-    start: int | None
 
 
 def tracked(var: ir.Var) -> bool:
@@ -41,7 +26,7 @@ def tracked(var: ir.Var) -> bool:
     return isinstance(t, Array) and t.size <= MOST_ELEMENTS and (is_int(t.elem) or is_bool(t.elem))
 
 
-def window(w: Walk, array: ir.ArrayRef, index: Iterable[Poly | None] = ()) -> Window | None:
+def window(w: WalkState, array: ir.ArrayRef, index: Iterable[Poly | None] = ()) -> Window | None:
     """Where an element, or a window with these leading indices, begins; None of an array that is not followed."""
     whole = w.refs.get((w.frame, array.var.uid)) or Window(w.frame, array.var, 0)
     if not tracked(whole.var):
@@ -65,7 +50,7 @@ def key(found: Window, k: int) -> Key:
     return found.frame, (found.var.uid, k)
 
 
-def keys(w: Walk, var: ir.Var) -> Iterator[tuple[Key, ir.Var]]:
+def keys(w: WalkState, var: ir.Var) -> Iterator[tuple[Key, ir.Var]]:
     """The elements of an array, or of what a reference is to, that are followed, each as a variable."""
     found = window(w, ir.ArrayRef(var, var.type.elem, var.type.shape)) if isinstance(var.type, Array) else None
     if found is not None:
@@ -76,21 +61,21 @@ def keys(w: Walk, var: ir.Var) -> Iterator[tuple[Key, ir.Var]]:
                 yield key(found, k), replace(found.var, type=of.elem, name=f"{found.var.name}[{k}]")
 
 
-def declared(w: Walk, var: ir.Var, zero: bool) -> None:
+def declared(w: WalkState, var: ir.Var, zero: bool) -> None:
     """A new one: zeros, or anything."""
     if tracked(var) and isinstance(var.type, Array):
         nothing = Value(number(0)) if is_int(var.type.elem) else Value(FALSE)
         for k in range(var.type.size):
-            fresh = nothing if zero else anything(w, var.type.elem, var.privilege, f"{var.name}[{k}]")
+            fresh = nothing if zero else w.anything(var.type.elem, var.privilege, f"{var.name}[{k}]")
             w.vars[w.frame, (var.uid, k)] = fresh
 
 
-def read(w: Walk, array: ir.ArrayRef, index: Iterable[Poly | None]) -> Value | None:
+def read(w: WalkState, array: ir.ArrayRef, index: Iterable[Poly | None]) -> Value | None:
     found = window(w, array, index)
     return None if found is None or found.start is None else w.vars.get(key(found, found.start))
 
 
-def write(w: Walk, array: ir.ArrayRef, index: Iterable[Poly | None], v: Value) -> None:
+def write(w: WalkState, array: ir.ArrayRef, index: Iterable[Poly | None], v: Value) -> None:
     found = window(w, array, index)
     if found is None:
         return
@@ -100,23 +85,23 @@ def write(w: Walk, array: ir.ArrayRef, index: Iterable[Poly | None], v: Value) -
         w.put(key(found, found.start), w.named(v, found.var.privilege, found.var.name))
 
 
-def forget(w: Walk, var: ir.Var, deps: Deps = NONE) -> None:
+def forget(w: WalkState, var: ir.Var, deps: Deps = NONE) -> None:
     for one, element in list(keys(w, var)):
-        v = anything(w, element.type, element.privilege, element.name)
+        v = w.anything(element.type, element.privilege, element.name)
         w.put(one, Value(v.term, v.deps | deps))
 
 
-def renewed(w: Walk, var: ir.Var) -> None:
+def renewed(w: WalkState, var: ir.Var) -> None:
     """What a reference is to, and nothing else of that array, may hold anything."""
     found = window(w, ir.ArrayRef(var, var.type.elem, var.type.shape)) if isinstance(var.type, Array) else None
     if found is None or found.start is None or not isinstance(var.type, Array):
         forget(w, var)
         return
     for k in range(found.start, found.start + var.type.size):
-        w.put(key(found, k), anything(w, var.type.elem, found.var.privilege, f"{found.var.name}[{k}]"))
+        w.put(key(found, k), w.anything(var.type.elem, found.var.privilege, f"{found.var.name}[{k}]"))
 
 
-def copied(w: Walk, frame: tuple[int, ...], var: ir.Var, source: ir.ArrayRef, at: Iterable[Poly | None]) -> None:
+def copied(w: WalkState, frame: tuple[int, ...], var: ir.Var, source: ir.ArrayRef, at: Iterable[Poly | None]) -> None:
     """`var`, of another frame, begins as a copy."""
     if not tracked(var) or not isinstance(var.type, Array):
         return
@@ -124,12 +109,12 @@ def copied(w: Walk, frame: tuple[int, ...], var: ir.Var, source: ir.ArrayRef, at
     values = []
     for k in range(var.type.size):
         known = None if found is None or found.start is None else w.vars.get(key(found, found.start + k))
-        values.append(known or anything(w, var.type.elem, var.privilege, f"{var.name}[{k}]"))
+        values.append(known or w.anything(var.type.elem, var.privilege, f"{var.name}[{k}]"))
     for k, v in enumerate(values):
         w.vars[frame, (var.uid, k)] = v
 
 
-def elements(w: Walk, var: ir.Var) -> list[Value] | None:
+def elements(w: WalkState, var: ir.Var) -> list[Value] | None:
     """Of a parameter: what its elements are now, row by row."""
     if not isinstance(var.type, Array):
         return None

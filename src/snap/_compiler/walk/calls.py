@@ -9,61 +9,29 @@ function promises (contracts.py).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from snap._compiler.analysis.exact import kinds, logic
 from snap._compiler.analysis.exact.terms import FALSE, Cond, Poly, atoms_of, both, equal, negated
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.types import THREAD1
 from snap._compiler.walk import arrays, contracts
-from snap._compiler.walk.contracts import Called
+from snap._compiler.walk.assign import target, unknown
 from snap._compiler.walk.sites import NONE, Deps
+from snap._compiler.walk.state import Activation, Called, Components, Key, Value, WalkState, WayOut
 from snap._compiler.walk.trusting import around
-from snap._compiler.walk.values import Components, Value, value
 from snap._compiler.walk.ways import leaves
 
-if TYPE_CHECKING:
-    from snap._compiler.walk.evaluate import Walk
-    from snap._compiler.walk.start import Key
 
-
-@dataclass(slots=True, eq=False)
-class WayOut:
-    """A `return`, or the end of a function that returns nothing.
-
-    taken  the condition under which a thread that took no way out before this one in the text takes it; None in a loop,
-           where that is said of an iteration
-    given  what is returned
-    vars   the variables there
-    known  of what the path has, what decides about nobody's way
-    """
-
-    taken: Cond | None
-    given: Value | None
-    vars: dict[Key, Value]
-    known: list[Cond]
-
-
-@dataclass(slots=True, eq=False)
-class Activation:
-    """A call that is walked: where its path begins, in how many loops it stands, and whether the walk is a dry one."""
-
-    mark: int
-    depth: int
-    dry: int
-    out: list[WayOut] = field(default_factory=list)
-
-
-def returned(w: Walk, e: ir.Expr | None, span: Any) -> None:
-    v = None if e is None else value(w, e)
+def returned(w: WalkState, s: ir.Return) -> None:
+    v = None if s.value is None else w.value(s.value)
     if w.called is not None:
-        contracts.returned(w, w.called, v, span)
+        contracts.returned(w, w.called, v, s.span)
     if w.activations:
         _left(w, v)
 
 
-def _left(w: Walk, v: Value | None) -> None:
+def _left(w: WalkState, v: Value | None) -> None:
     """Here a thread leaves.  What a walk over a loop only supposes, to learn how variables change, is left out: the
     last walk over that loop comes here as well.
     """
@@ -74,7 +42,7 @@ def _left(w: Walk, v: Value | None) -> None:
         call.out.append(WayOut(taken, v, dict(w.vars), [c for c in path if c in w.out.defines]))
 
 
-def called(w: Walk, s: ir.Call) -> None:
+def called(w: WalkState, s: ir.Call) -> None:
     w.calls += 1
     inner = (*w.frame, w.calls)
     _given(w, s, inner)
@@ -101,13 +69,13 @@ def called(w: Walk, s: ir.Call) -> None:
         contracts.kept(w, s, promised)
 
 
-def _given(w: Walk, s: ir.Call, inner: tuple[int, ...]) -> None:
+def _given(w: WalkState, s: ir.Call, inner: tuple[int, ...]) -> None:
     """The arguments, by the names of the parameters."""
     for p, a, handle in zip(s.function.params, s.args, s.handles):
         match p:
             case ir.ValueParam(var):
                 assert not isinstance(a, (ir.ArrayRef, ir.MemView))
-                _bound(w, inner, var, value(w, a))
+                _bound(w, inner, var, w.value(a))
                 if isinstance(a, ir.ArrayValue):
                     at = w.registers(a.array, a.array.at, s.span)
                     arrays.copied(w, inner, var, a.array, at)
@@ -125,7 +93,7 @@ def _given(w: Walk, s: ir.Call, inner: tuple[int, ...]) -> None:
                     w.chains[inner, own.uid] = chain
 
 
-def _bound(w: Walk, frame: tuple[int, ...], var: ir.Var, v: Value) -> None:
+def _bound(w: WalkState, frame: tuple[int, ...], var: ir.Var, v: Value) -> None:
     here, w.frame = w.frame, frame
     w.assign(var, v)
     w.initial[frame, var.uid] = w.vars[frame, var.uid]
@@ -135,7 +103,7 @@ def _bound(w: Walk, frame: tuple[int, ...], var: ir.Var, v: Value) -> None:
 # ---- behind the call ------------------------------------------------------------------------------------------------
 
 
-def _known(w: Walk, out: list[WayOut]) -> list[Cond]:
+def _known(w: WalkState, out: list[WayOut]) -> list[Cond]:
     """What is known on all ways out, and is not about an iteration of a loop that was left."""
     found = out[0].known if out else []
     for way in out[1:]:
@@ -143,12 +111,12 @@ def _known(w: Walk, out: list[WayOut]) -> list[Cond]:
     return [c for c in found if not _inside(w, (c,), ())]
 
 
-def _inside(w: Walk, conds: Iterable[Cond], ps: Iterable[Poly]) -> bool:
+def _inside(w: WalkState, conds: Iterable[Cond], ps: Iterable[Poly]) -> bool:
     """Whether these are about an iteration of a loop that does not go on here."""
     return any(atom.depth > w.depth for atom in atoms_of(conds, ps))
 
 
-def _variables(w: Walk, inner: tuple[int, ...], out: list[WayOut]) -> dict[Key, Value]:
+def _variables(w: WalkState, inner: tuple[int, ...], out: list[WayOut]) -> dict[Key, Value]:
     """The variables of the caller, and of its callers: elements of arrays that references were to may differ."""
     if not out:  # nobody comes back
         return w.vars
@@ -163,7 +131,7 @@ def _variables(w: Walk, inner: tuple[int, ...], out: list[WayOut]) -> dict[Key, 
     return found
 
 
-def _one_of(w: Walk, out: list[WayOut], values: list[Value]) -> Value:
+def _one_of(w: WalkState, out: list[WayOut], values: list[Value]) -> Value:
     """The value on the way out that a thread takes."""
     last = values[-1]
     terms, deps = [v.term for v in values], NONE.union(*(v.deps for v in values))
@@ -189,7 +157,7 @@ def _parts(v: Value) -> tuple[list[Cond], list[Poly]]:
     return [], []
 
 
-def _chosen(w: Walk, cond: Cond, a: Any, b: Any) -> Any:
+def _chosen(w: WalkState, cond: Cond, a: Any, b: Any) -> Any:
     """What the first is where this holds, and the second elsewhere; None where one of them is not known."""
     if isinstance(a, Poly) and isinstance(b, Poly):
         return w.terms.choose(cond, a, b)
@@ -200,7 +168,7 @@ def _chosen(w: Walk, cond: Cond, a: Any, b: Any) -> Any:
     return None
 
 
-def _any_of(w: Walk, terms: list[Any], deps: Deps) -> Value:
+def _any_of(w: WalkState, terms: list[Any], deps: Deps) -> Value:
     """A number between the least and the most that one of these can be."""
 
     def between(ps: Iterable[Poly]) -> Poly:
@@ -217,17 +185,17 @@ def _any_of(w: Walk, terms: list[Any], deps: Deps) -> Value:
     return Value(None, deps)
 
 
-def _result(w: Walk, s: ir.Call, out: list[WayOut], promised: Called | None) -> None:
+def _result(w: WalkState, s: ir.Call, out: list[WayOut], promised: Called | None) -> None:
     """Of a function that promises something, that is all that is known of its result."""
     if s.target is None:
         return
     if promised is not None and promised.promises:
-        w.unknown(s.target)
+        unknown(w, s.target)
         return
     values = [way.given for way in out if way.given is not None]
     rests = NONE.union(*(v.deps for v in values))
     found = _one_of(w, out, values) if values and len(values) == len(out) else Value(None)
     if found.term is None:
-        w.unknown(s.target, rests)
+        unknown(w, s.target, rests)
     else:
-        w.target(s.target, found)
+        target(w, s.target, found)

@@ -10,7 +10,6 @@ show, and is listed.  Non-goals: cells written again.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from snap._compiler.analysis.exact import kinds
 from snap._compiler.analysis.exact.terms import Poly
@@ -20,10 +19,7 @@ from snap._compiler.ir.integers import held_by
 from snap._compiler.ir.types import BLOCK1, Space, ValueType
 from snap._compiler.ir.walk import statements
 from snap._compiler.walk.sites import Site
-from snap._compiler.walk.values import Value, is_int
-
-if TYPE_CHECKING:
-    from snap._compiler.walk.evaluate import Walk
+from snap._compiler.walk.state import Value, WalkState, is_int
 
 ASSUMED = "what is read of `{}` was written before (the properties init and order)"
 
@@ -47,13 +43,13 @@ def once(f: ir.Function) -> set[int]:
     return {uid for uid, n in found.items() if n == 1}
 
 
-def written(w: Walk, site: Site | None, v: Value) -> None:
+def written(w: WalkState, site: Site | None, v: Value) -> None:
     if site is not None and not w.dry and w.depth == 0 and w.repeated == 1 and site.root.obj.uid in w.once:
         if not w.frame and all(i.value is not None for i in site.index):
             w.cells[id(site.root)] = site, v
 
 
-def read(w: Walk, site: Site | None, t: ValueType) -> Value | None:
+def read(w: WalkState, site: Site | None, t: ValueType) -> Value | None:
     """What the cell holds, where that is known to be one number of the block."""
     before = None if site is None else w.cells.get(id(site.root))
     if site is None or before is None or not is_int(t) or site.elem != t or site.index != before[0].index:

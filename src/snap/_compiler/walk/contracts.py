@@ -11,8 +11,7 @@ threads (pacts.py).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from snap._compiler.analysis.exact.terms import FALSE, Atom, Cond, Poly, Terms, number, polys
 from snap._compiler.ir import nodes as ir
@@ -20,40 +19,9 @@ from snap._compiler.ir.contracts import Condition, Contract
 from snap._compiler.ir.types import THREAD1, Array, Level, Privilege
 from snap._compiler.walk import arrays
 from snap._compiler.walk.sites import NONE, Deps, GivenMemory, Pact, Promise, Root
-from snap._compiler.walk.trusting import inside
-from snap._compiler.walk.values import Components, Value
+from snap._compiler.walk.state import Called, Components, Value, WalkState
 from snap._compiler.walk.where import Attributes, Elements, Unknown, WhereReader
 from snap.diag.span import Span
-
-if TYPE_CHECKING:
-    from snap._compiler.walk.evaluate import Walk
-
-
-@dataclass(slots=True, eq=False)
-class Called:
-    """One call.  given: what its arguments are, by name; deps: the arithmetic in them.  unit, by, id: who calls it.
-    now: what arrays hold, when it returns.
-    """
-
-    function: ir.Function
-    contract: Contract
-    frame: tuple[int, ...]
-    given: dict[str, Any]
-    deps: Deps
-    memory: GivenMemory
-    by: Privilege
-    unit: Poly
-    id: Poly | None
-    number: int
-    depth: int
-    now: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def promises(self) -> bool:
-        return bool(self.contract.ensures or self.contract.pairs or self.contract.calls)
-
-    def trusts(self, span: Span) -> bool:
-        return any(inside(span, scope) for scope, _ in self.function.trusted)
 
 
 def meant(terms: Terms, contract: Contract, c: Condition, names: dict[str, Any]) -> Cond:
@@ -69,7 +37,7 @@ def meant(terms: Terms, contract: Contract, c: Condition, names: dict[str, Any])
 # ---- a call ---------------------------------------------------------------------------------------------------------
 
 
-def entered(w: Walk, s: ir.Call, frame: tuple[int, ...]) -> Called | None:
+def entered(w: WalkState, s: ir.Call, frame: tuple[int, ...]) -> Called | None:
     """The arguments are bound; the body comes next."""
     function = s.function
     contract = function.contract if isinstance(function, ir.Function) else None
@@ -98,7 +66,7 @@ def entered(w: Walk, s: ir.Call, frame: tuple[int, ...]) -> Called | None:
     return called
 
 
-def _memory(w: Walk, function: ir.Function, contract: Contract) -> GivenMemory:
+def _memory(w: WalkState, function: ir.Function, contract: Contract) -> GivenMemory:
     """The arrays that it is given, and what their index functions have captured."""
     roots: list[Root] = []
     captured: list[Poly] = []
@@ -108,11 +76,11 @@ def _memory(w: Walk, function: ir.Function, contract: Contract) -> GivenMemory:
             roots += [] if root is None else [root]
         elif isinstance(p, ir.ValueParam) and p.var.name not in contract.params:
             v = w.initial.get((w.frame, p.var.uid))
-            captured.append(v.term if v is not None and isinstance(v.term, Poly) else w._any_index())
+            captured.append(v.term if v is not None and isinstance(v.term, Poly) else w.any_index())
     return GivenMemory(tuple(roots), tuple(captured))
 
 
-def _given(w: Walk, function: ir.Function, contract: Contract) -> tuple[dict[str, Any], Deps]:
+def _given(w: WalkState, function: ir.Function, contract: Contract) -> tuple[dict[str, Any], Deps]:
     names: dict[str, Any] = {}
     deps: Deps = NONE
     for p in function.params:
@@ -121,7 +89,7 @@ def _given(w: Walk, function: ir.Function, contract: Contract) -> tuple[dict[str
                 root = w.roots.get((w.frame, handle.obj.uid))
                 if root is not None:
                     shape = handle.obj.shape
-                    length = w.terms.floor(root.bytes, handle.obj.elem.bytes) if shape is None else w._shape(shape)[0]
+                    length = w.terms.floor(root.bytes, handle.obj.elem.bytes) if shape is None else w.shape(shape)[0]
                     names[f"len({handle.name})"] = length
             case ir.ValueParam(var) | ir.RefParam(var) if isinstance(var.type, Array):
                 found = arrays.elements(w, var)
@@ -148,7 +116,7 @@ def _rows(values: list[Any], shape: tuple[int, ...]) -> Elements:
     return Elements(_rows(values[k * size : (k + 1) * size], shape[1:]) for k in range(shape[0]))
 
 
-def returned(w: Walk, called: Called, v: Value | None, span: Span) -> None:
+def returned(w: WalkState, called: Called, v: Value | None, span: Span) -> None:
     """A thread returns from it, with this value."""
     if w.dry or not called.promises:
         return
@@ -165,7 +133,7 @@ def returned(w: Walk, called: Called, v: Value | None, span: Span) -> None:
         w.out.ends.append(_pact(w, called, names, frozenset(), span, trusted))
 
 
-def _held(w: Walk, called: Called) -> tuple[dict[str, Any], Deps]:
+def _held(w: WalkState, called: Called) -> tuple[dict[str, Any], Deps]:
     """What arrays that were given by reference hold now."""
     names: dict[str, Any] = {}
     deps: Deps = NONE
@@ -188,7 +156,7 @@ def _after(called: Called, held: dict[str, Any], result: Any) -> dict[str, Any]:
     return names if result is None else {**names, "result": _named(result)}
 
 
-def left(w: Walk, called: Called) -> None:
+def left(w: WalkState, called: Called) -> None:
     """All have returned: references hold what was promised.  The walk still stands in the function."""
     if called.promises:
         for p in called.function.params:
@@ -197,7 +165,7 @@ def left(w: Walk, called: Called) -> None:
     called.now, _ = _held(w, called)
 
 
-def kept(w: Walk, s: ir.Call, called: Called) -> None:
+def kept(w: WalkState, s: ir.Call, called: Called) -> None:
     """Behind the call."""
     if not called.promises:
         return
@@ -214,7 +182,9 @@ def kept(w: Walk, s: ir.Call, called: Called) -> None:
         w.out.pacts.append(_pact(w, called, names, frozenset(fresh), s.span, False))
 
 
-def _pact(w: Walk, called: Called, names: dict[str, Any], fresh: frozenset[Atom], span: Span, trusted: bool) -> Pact:
+def _pact(
+    w: WalkState, called: Called, names: dict[str, Any], fresh: frozenset[Atom], span: Span, trusted: bool
+) -> Pact:
     index, path = tuple(_polys(names.values())), tuple(w.path)
     return Pact(
         called.contract,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from snap._compiler.analysis.exact import kinds
 from snap._compiler.analysis.exact.terms import (
@@ -35,11 +35,8 @@ from snap._compiler.ir.types import I32, Scalar
 from snap._compiler.ir.walk import expressions, statements, ways_out
 from snap._compiler.walk import arrays
 from snap._compiler.walk.sites import NONE, Arithmetic, Loop
-from snap._compiler.walk.values import Value, anything, is_bool, is_int, of_integers, value
+from snap._compiler.walk.state import Key, Value, WalkState, is_bool, is_int, of_integers
 from snap._compiler.walk.ways import straight
-
-if TYPE_CHECKING:
-    from snap._compiler.walk.evaluate import Key, Walk
 
 MOST_TRIPS, MOST_COPIES, MOST_ROUNDS = 64, 256, 5
 MOST_CHOICES = 8  # of memory, one after the other, that are followed way by way
@@ -74,13 +71,13 @@ class Carried:
     group: int = -1  # the arithmetic that its form rests on
 
 
-def counted(w: Walk, s: ir.For) -> None:
+def counted(w: WalkState, s: ir.For) -> None:
     """`for`: Python's range."""
     s = replace(s, body=straight(s.body))
-    given = [value(w, e) for e in (s.start, s.stop, s.step)]
+    given = [w.value(e) for e in (s.start, s.stop, s.step)]
     for v in given:
         w.use(v)
-    start, stop, step = (v.term if isinstance(v.term, Poly) else w._any_index() for v in given)
+    start, stop, step = (v.term if isinstance(v.term, Poly) else w.any_index() for v in given)
     out, carried = ways_out(s.body), _carried(w, s.body)
     bounds = [p.value for p in (start, stop, step)]
     if bounds[2] == 0:
@@ -97,7 +94,7 @@ def counted(w: Walk, s: ir.For) -> None:
     _with_counter(w, s, carried, start, stop, step)
 
 
-def _run_out(w: Walk, s: ir.For, trips: range) -> None:
+def _run_out(w: WalkState, s: ir.For, trips: range) -> None:
     w.repeated *= len(trips)
     for n in trips:
         w.vars[w.frame, s.var.uid] = Value(number(n))
@@ -105,7 +102,7 @@ def _run_out(w: Walk, s: ir.For, trips: range) -> None:
     w.repeated //= len(trips)
 
 
-def _with_counter(w: Walk, s: ir.For, carried: dict[Key, Carried], start: Poly, stop: Poly, step: Poly) -> None:
+def _with_counter(w: WalkState, s: ir.For, carried: dict[Key, Carried], start: Poly, stop: Poly, step: Poly) -> None:
     ways = ways_out(s.body)
     trip = w.terms.base(kinds.TRIP, 0, _last(start, stop, step), s.var.privilege, w.depth + 1, f"trip of {s.var.name}")
     at = start + step * trip
@@ -129,7 +126,7 @@ def _with_counter(w: Walk, s: ir.For, carried: dict[Key, Carried], start: Poly, 
     _behind(w, carried, _trips(w, s, start, stop, step), any(isinstance(way, ir.Break) for way in ways), ways)
 
 
-def _trips(w: Walk, s: ir.For, start: Poly, stop: Poly, step: Poly) -> Poly:
+def _trips(w: WalkState, s: ir.For, start: Poly, stop: Poly, step: Poly) -> Poly:
     """How many iterations there were, where nobody leaves the loop early."""
     n = step.value
     if n is None or n == 0 or any(isinstance(way, (ir.Break, ir.Return)) for way in ways_out(s.body)):
@@ -159,7 +156,7 @@ def _runs(at: Poly, stop: Poly, step: Poly) -> Cond:
     return either(up, down)
 
 
-def repeated(w: Walk, s: ir.While) -> None:
+def repeated(w: WalkState, s: ir.While) -> None:
     """`while`: as long as its condition is known, it is run out."""
     s = replace(s, body=straight(s.body))
     ways, copies = ways_out((*s.pre, *s.body)), w.repeated
@@ -168,7 +165,7 @@ def repeated(w: Walk, s: ir.While) -> None:
             before = dict(w.vars)
             mark = len(w.path)
             w.inline(s.pre)
-            cond = value(w, s.cond)
+            cond = w.value(s.cond)
             if cond.term == FALSE:
                 w.repeated = copies
                 return
@@ -185,7 +182,7 @@ def repeated(w: Walk, s: ir.While) -> None:
 
     def body() -> list[Cond]:
         w.inline(s.pre)
-        return _passed(w, s.body, value(w, s.cond))
+        return _passed(w, s.body, w.value(s.cond))
 
     _iterate(w, carried, lambda: None, body, Loop(trip, False), (*s.pre, *s.body))
     breaks = any(isinstance(way, ir.Break) for way in ways)
@@ -193,14 +190,14 @@ def repeated(w: Walk, s: ir.While) -> None:
     if not breaks:
         w.dry += 1
         w.inline(s.pre)
-        cond = value(w, s.cond)
+        cond = w.value(s.cond)
         w.dry -= 1
         if isinstance(cond.term, tuple):  # it holds of all who have come to the loop, once it ends: nobody's way
             w.use(cond)
             w.define(negated(cond.term))
 
 
-def _passed(w: Walk, body: ir.Body, *given: Value) -> list[Cond]:
+def _passed(w: WalkState, body: ir.Body, *given: Value) -> list[Cond]:
     """Walks it where these hold; what is known of whoever comes to its end."""
     mark = len(w.path)
     for v in given:
@@ -214,7 +211,7 @@ def _passed(w: Walk, body: ir.Body, *given: Value) -> list[Cond]:
 # ---- what iterations carry ------------------------------------------------------------------------------------------
 
 
-def _carried(w: Walk, body: ir.Body) -> dict[Key, Carried]:
+def _carried(w: WalkState, body: ir.Body) -> dict[Key, Carried]:
     """The variables of outside that it assigns."""
     inside = {s.var.uid for s in statements(body) if isinstance(s, (ir.Declare, ir.For))}
     found: dict[Key, Carried] = {}
@@ -252,7 +249,7 @@ def _shifts(body: ir.Body) -> bool:
     )
 
 
-def _looks_up(w: Walk, body: ir.Body) -> bool:
+def _looks_up(w: WalkState, body: ir.Body) -> bool:
     """Whether it reads elements of arrays that are followed."""
     return any(
         isinstance(e, ir.Elem) and any(True for _ in arrays.keys(w, e.array.var))
@@ -261,12 +258,12 @@ def _looks_up(w: Walk, body: ir.Body) -> bool:
     )
 
 
-def _havoc(w: Walk, var: ir.Var) -> Value:
-    return anything(w, var.type, var.privilege, var.name)
+def _havoc(w: WalkState, var: ir.Var) -> Value:
+    return w.anything(var.type, var.privilege, var.name)
 
 
 def _iterate(
-    w: Walk,
+    w: WalkState,
     carried: dict[Key, Carried],
     head: Callable[[], None],
     body: Callable[[], list[Cond]],
@@ -297,7 +294,7 @@ def _iterate(
     w.depth -= 1
 
 
-def _went_on(w: Walk, trip: Poly, settled: int, known: list[Cond]) -> None:
+def _went_on(w: WalkState, trip: Poly, settled: int, known: list[Cond]) -> None:
     """What is known of whoever comes to the end of the body holds of the iteration before, if there was one.  That has
     a number of its own, and everything else in these conditions was settled before the loop.
     """
@@ -316,7 +313,7 @@ def _stopped(ways: list[ir.Stmt]) -> bool:
     return any(not isinstance(way, ir.Continue) for way in ways)
 
 
-def _set(w: Walk, carried: dict[Key, Carried], trip: Poly) -> dict[Key, Poly]:
+def _set(w: WalkState, carried: dict[Key, Carried], trip: Poly) -> dict[Key, Poly]:
     """The variables at the start of an iteration.  Returns those that are atoms of their own."""
     free: dict[Key, Poly] = {}
     for key, c in carried.items():
@@ -340,7 +337,7 @@ def _set(w: Walk, carried: dict[Key, Carried], trip: Poly) -> dict[Key, Poly]:
     return free
 
 
-def _behind(w: Walk, carried: dict[Key, Carried], trips: Poly, breaks: bool, ways: list[ir.Stmt]) -> None:
+def _behind(w: WalkState, carried: dict[Key, Carried], trips: Poly, breaks: bool, ways: list[ir.Stmt]) -> None:
     """The variables behind the loop."""
     if breaks:
         for key, c in carried.items():  # on the way out, too, it may have been assigned
@@ -351,7 +348,7 @@ def _behind(w: Walk, carried: dict[Key, Carried], trips: Poly, breaks: bool, way
 
 
 def _learn(
-    w: Walk,
+    w: WalkState,
     carried: dict[Key, Carried],
     head: Callable[[], None],
     body: Callable[[], list[Cond]],
@@ -412,7 +409,7 @@ def _below(p: Poly, less: int) -> Callable[[Poly, Poly], Cond]:
     return lambda v, _: at_least(p, v + less)
 
 
-def _most(w: Walk, step: Poly, known: list[Cond], settled: int, of: Scalar) -> tuple[Poly, ...]:
+def _most(w: WalkState, step: Poly, known: list[Cond], settled: int, of: Scalar) -> tuple[Poly, ...]:
     """What an iteration adds at most: a number, and what variables of outside are, or quotients by numbers in `where=`,
     a few of them.  Nothing, where one iteration may go through all numbers of the type: a byte that is read anew each
     time.
@@ -444,13 +441,13 @@ def _leaves(p: Poly, deep: int = 4) -> list[Poly]:
     return [p]
 
 
-def _group(w: Walk) -> int:
+def _group(w: WalkState) -> int:
     """A number that stands for arithmetic which is met later."""
     w.out.arithmetic.append(Arithmetic(number(0), I32, (), w.function.span))
     return len(w.out.arithmetic) - 1
 
 
-def _kept(w: Walk, left: dict[Key, Carried], ends: dict[Key, Value], known: list[Cond]) -> bool:
+def _kept(w: WalkState, left: dict[Key, Carried], ends: dict[Key, Value], known: list[Cond]) -> bool:
     """Drops the candidates that an iteration does not keep; whether any was dropped."""
     dropped = False
     for key, c in left.items():
@@ -463,7 +460,7 @@ def _kept(w: Walk, left: dict[Key, Carried], ends: dict[Key, Value], known: list
 
 
 def _tried(
-    w: Walk, carried: dict[Key, Carried], head: Callable[[], None], body: Callable[[], list[Cond]], trip: Poly
+    w: WalkState, carried: dict[Key, Carried], head: Callable[[], None], body: Callable[[], list[Cond]], trip: Poly
 ) -> tuple[dict[Key, Poly], dict[Key, Value], list[Cond]]:
     """One walk that records nothing: the variables at its start and at its end, and what is known at its end."""
     before, mark = dict(w.vars), len(w.path)

@@ -1,4 +1,4 @@
-"""Expressions of the typed IR as polynomials and conditions.
+"""Expressions of the typed IR as polynomials and conditions: the exact domain of `analysis/evaluate.py`.
 
 Input: an expression, and where the walk stands.  Output: a `Value`.  Invariant: for every thread that comes here the
 value is what the term says, if the arithmetic in `deps` stays in its type; what cannot be said is an atom that may be
@@ -7,9 +7,8 @@ any number of its type.  What is loaded on the way is recorded.  Non-goals: stat
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeGuard
-
+from snap._compiler.analysis import evaluate
+from snap._compiler.analysis.evaluate import ALL, IntegerDomain, Rules
 from snap._compiler.analysis.exact import kinds
 from snap._compiler.analysis.exact.bits import bitand
 from snap._compiler.analysis.exact.substitutions import undivided
@@ -30,143 +29,25 @@ from snap._compiler.analysis.exact.terms import (
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.effects import Effect, Kind
 from snap._compiler.ir.integers import held_by
-from snap._compiler.ir.types import BOOL, THREAD1, Privilege, Scalar, ScalarKind, ValueType, Vector
-from snap._compiler.walk.sites import NONE, Deps
+from snap._compiler.ir.types import THREAD1, Scalar, ScalarKind, ValueType, Vector
+from snap._compiler.ir.walk import children
+from snap._compiler.walk import arrays, cells
+from snap._compiler.walk.sites import NONE
+from snap._compiler.walk.state import OPAQUE, Components, Value, WalkState, is_int, of_integers
 
-if TYPE_CHECKING:
-    from snap._compiler.walk.evaluate import Walk
-
-
-@dataclass(frozen=True, slots=True)
-class Components:
-    """The components of a vector of integers."""
-
-    terms: tuple[Poly, ...]
+MOST_TABLE = 1 << 14  # bytes of a table of constants that are looked through
+MOST_SHIFTS = 16  # ways of `1 << y` that are told apart
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
-    """term: of integers a polynomial, of bools a condition, of vectors of integers their components; else None."""
-
-    term: Poly | Cond | Components | None
-    deps: Deps = NONE
-
-
-OPAQUE = Value(None)
-
-
-def is_int(t: ValueType) -> TypeGuard[Scalar]:
-    return isinstance(t, Scalar) and t.is_integer
-
-
-def is_bool(t: ValueType) -> TypeGuard[Scalar]:
-    return isinstance(t, Scalar) and t.kind is ScalarKind.BOOL
-
-
-def anything(w: Walk, t: ValueType, per: Privilege = THREAD1, name: str = "", key: object = None) -> Value:
-    """Any value of the type."""
-    if is_int(t):
-        low, high = held_by(t)
-        return Value(w.terms.base(kinds.ANY, low, high, per, w.depth, name, key))
-    if is_bool(t):
-        atom = w.terms.base(kinds.ANY, 0, 1, per, w.depth, name, key)
-        return Value(negated(equal(atom, 0)))
-    if of_integers(t):
-        low, high = held_by(t.elem)
-        return Value(Components(tuple(w.terms.base(kinds.ANY, low, high, per, w.depth, name) for _ in range(t.lanes))))
-    return OPAQUE
-
-
-def loose(w: Walk, t: ValueType, *of: Value) -> Value:
-    """Any value of the type, made of these: of which number it is nothing is known, but the arithmetic in it counts."""
-    free = anything(w, t)
+def _loose(w: WalkState, t: ValueType, *of: Value) -> Value:
+    """Return any value of the type: of which number it is nothing is known, but the arithmetic in its parts counts."""
+    free = w.anything(t)
     return Value(free.term, free.deps.union(*(v.deps for v in of)))
 
 
-def as_int(w: Walk, v: Value) -> Poly | None:
-    if isinstance(v.term, tuple):
-        return w.terms.choose(v.term, number(1), number(0))
-    return v.term if isinstance(v.term, Poly) else None
-
-
-def of_integers(t: ValueType) -> TypeGuard[Vector]:
-    return isinstance(t, Vector) and t.elem.is_integer
-
-
-def lanes(w: Walk, t: Vector, v: Value) -> tuple[Poly, ...]:
-    """The components; of what is not known, any numbers."""
-    known = v if isinstance(v.term, Components) else anything(w, t)
-    assert isinstance(known.term, Components)
-    return known.term.terms
-
-
-def value(w: Walk, e: ir.Expr) -> Value:
-    match e:
-        case ir.Const(n, t):
-            if is_bool(t):
-                return Value(TRUE if n else FALSE)
-            return Value(number(int(n))) if t.is_integer else OPAQUE
-        case ir.Read(var):
-            w.touch(var, False, e.span)
-            return w.read(var)
-        case ir.UnitId(target, place):
-            found = w.at.unit(target, place)
-            return anything(w, e.type) if found is None else held(w, found, e.type, e.span, NONE)
-        case ir.UnitCount(target, place):
-            return held(w, w.count(target, place), e.type, e.span, NONE)
-        case ir.Lane(among):
-            return Value(w.terms.modulo(w.thread, among))
-        case ir.Cast(inner):
-            return _cast(w, e, inner.type, value(w, inner))
-        case ir.Bitcast(inner):
-            v = value(w, inner)
-            if is_int(e.type) and is_int(inner.type) and isinstance(v.term, Poly):
-                return Value(w.terms.wrapped(v.term, *held_by(e.type)), v.deps)
-            return loose(w, e.type, v)
-        case ir.Unary(op, inner):
-            return _unary(w, e, op, value(w, inner))
-        case ir.Binary(op, left, right):
-            a, b = value(w, left), value(w, right)
-            if of_integers(e.type):
-                return _of_lanes(w, e, op, a, b)
-            if not isinstance(e.type, Scalar) or not isinstance(a.term, Poly) or not isinstance(b.term, Poly):
-                return loose(w, e.type, a, b)
-            return _binary(w, e, e.type, op, a.term, b.term, a.deps | b.deps)
-        case ir.Compare(op, left, right):
-            a, b = value(w, left), value(w, right)
-            x, y = as_int(w, a), as_int(w, b)
-            return loose(w, e.type, a, b) if x is None or y is None else Value(compared(op, x, y), a.deps | b.deps)
-        case ir.Logical(op, left, right):
-            a = value(w, left)
-            with w.given(a if op == "and" else Value(negated(_cond(a)), a.deps)):
-                b = value(w, right)
-            return Value((both if op == "and" else either)(_cond(a), _cond(b)), a.deps | b.deps)
-        case ir.Select(cond, then, other):
-            return _select(w, e, value(w, cond), then, other)
-        case ir.Math(op, args):
-            return _math(w, e, op, [value(w, arg) for arg in args])
-        case ir.Elem(array, index):
-            known = w.element(array, w.registers(array, index, e.span))
-            return anything(w, e.type, array.var.privilege) if known is None else known
-        case ir.ArrayValue(array):
-            w.registers(array, array.at, e.span)
-            return OPAQUE
-        case ir.Lookup(table, index):
-            return _lookup(w, e, table, index)
-        case ir.Load(access):
-            return _load(w, e, access)
-        case ir.Component():
-            return _component(w, e)
-        case ir.MakeVector(items):
-            parts = [value(w, item) for item in items]
-            return _joined(w, e.type, parts) if of_integers(e.type) else loose(w, e.type, *parts)
-
-
-def _component(w: Walk, e: ir.Component) -> Value:
-    if isinstance(e.value, ir.Read):
-        w.touch(e.value.var, False, e.span, e.lane)
-    v = w.read(e.value.var) if isinstance(e.value, ir.Read) else value(w, e.value)
-    return Value(v.term.terms[e.lane], v.deps) if isinstance(v.term, Components) else loose(w, e.type, v)
+def _poly(v: Value) -> Poly:
+    assert isinstance(v.term, Poly)
+    return v.term
 
 
 def _cond(v: Value) -> Cond:
@@ -190,140 +71,161 @@ def compared(op: str, x: Poly, y: Poly) -> Cond:
             return negated(equal(x, y))
 
 
-def _cast(w: Walk, e: ir.Cast, of: ValueType, v: Value) -> Value:
-    if e.type == BOOL:
-        if isinstance(v.term, Poly):
-            return Value(negated(equal(v.term, 0)), v.deps)
-        return v if v.term is not None else loose(w, e.type, v)
-    x = as_int(w, v)
-    if not is_int(e.type) or x is None:
-        return loose(w, e.type, v)
-    low, high = held_by(e.type)
-    least, most = held_by(of) if is_int(of) else (0, 1)
-    if low <= least and most <= high:
-        return Value(x, v.deps)  # all that its type holds
-    return Value(w.terms.wrapped(x, low, high), v.deps)
+class Exact(IntegerDomain[Value]):
+    """Evaluate to polynomials and conditions, where a walk stands."""
 
+    rules: Rules
+    partial = True
 
-def _unary(w: Walk, e: ir.Unary, op: str, v: Value) -> Value:
-    if op == "not":
-        return Value(negated(_cond(v)), v.deps)
-    if op == "-" and of_integers(e.type):
-        t = e.type
-        return _joined(w, t, [held(w, -x, t.elem, e.span, v.deps) for x in lanes(w, t, v)])
-    if not isinstance(v.term, Poly) or not is_int(e.type):
-        return loose(w, e.type, v)
-    low, high = held_by(e.type)
-    if op == "~":
-        return Value(-v.term - 1 if low < 0 else -v.term + high, v.deps)
-    return held(w, -v.term, e.type, e.span, v.deps)
+    def __init__(self, walk: WalkState):
+        self.w, self.terms, self.rules = walk, walk.terms, RULES
 
+    def unknown(self, e: ir.Expr, *parts: Value) -> Value:
+        return _loose(self.w, e.type, *(parts or map(self.of, children(e))))
 
-def held(w: Walk, x: Poly, t: Scalar, span: object, deps: Deps) -> Value:
-    """The result of arithmetic: unsigned integers wrap; that signed ones do not is left to show."""
-    low, high = held_by(t)
-    least, most = w.terms.span(x)
-    if low <= least and most <= high:
-        return Value(x, deps)
-    if t.kind is ScalarKind.UINT or t.bits < 32:
-        return Value(w.terms.wrapped(x, low, high), deps)
-    return Value(x, deps | {w.arithmetic(x, t, span)})
+    def number(self, n: int) -> Value:
+        return Value(number(n))
 
+    def truth(self, value: bool) -> Value:
+        return Value(TRUE if value else FALSE)
 
-def _of_lanes(w: Walk, e: ir.Binary, op: str, a: Value, b: Value) -> Value:
-    """Component by component; a scalar beside a vector is one for all of them."""
-    assert of_integers(e.type)
-    t, deps = e.type, a.deps | b.deps
-    pairs = [(v.term,) * t.lanes if isinstance(v.term, Poly) else lanes(w, t, v) for v in (a, b)]
-    found = [_binary(w, e, t.elem, op, x, y, deps) for x, y in zip(*pairs)]
-    return _joined(w, t, found)
+    def as_number(self, x: Value) -> Value:
+        return Value(self.terms.choose(x.term, number(1), number(0)), x.deps) if isinstance(x.term, tuple) else x
 
+    def known(self, x: Value) -> bool:
+        return isinstance(x.term, Poly)
 
-def _joined(w: Walk, t: Vector, found: list[Value]) -> Value:
-    terms = tuple(v.term for v in found if isinstance(v.term, Poly))
-    deps = NONE.union(*(v.deps for v in found))
-    return Value(Components(terms) if len(terms) == t.lanes else None, deps)
+    def constant(self, x: Value) -> int | None:
+        return _poly(x).value
 
+    def natural(self, x: Value) -> bool:
+        return self.terms.span(_poly(x))[0] >= 0 or self.w.certain(at_least(_poly(x), 0))
 
-def _binary(w: Walk, e: ir.Binary, t: Scalar, op: str, x: Poly, y: Poly, deps: Deps) -> Value:
-    low, high = held_by(t)
-    n = y.value
-    match op:
-        case "+":
-            return held(w, undivided(w.terms, x + y), t, e.span, deps)
-        case "-":
-            return held(w, x - y, t, e.span, deps)
-        case "*":
-            return held(w, x * y, t, e.span, deps)
-        case "/" | "%":
-            if e.exact and n is not None and n > 1:
-                w.exact(x, n, e.span)
-            if n is None:
-                x, y = w.above(x, 0), w.above(y, 1)
-            least, most = w.terms.span(y)
-            if n == 0 or low < 0 and least <= -1 <= most and w.terms.span(x)[0] == low:
-                return Value(anything(w, t).term, deps)
-            if n is not None and n > 0 and w.terms.span(x)[0] < 0 and w.certain(at_least(x, 0)):
-                return Value(w.terms.floor(x, n) if op == "/" else w.terms.modulo(x, n), deps)  # rounded down is enough
-            if op == "/":
-                found = w.terms.divide(x, y, (low, high))
-                _limited(w, x, found)
-                return Value(found, deps)
-            rest = w.terms.remainder(x, y, (low, high))
-            if least <= 0 <= most:
-                free = anything(w, t).term
-                assert isinstance(free, Poly)
-                rest = w.terms.choose(equal(y, 0), free, rest)
-            return Value(rest, deps)
-        case "//" | "mod":
-            return Value(_rounded_down(w, t, op, x, y), deps)
-        case "<<" if n is not None and 0 <= n < t.bits:
-            return Value(w.terms.wrapped(x * (1 << n), low, high), deps)
-        case ">>" if n is not None and 0 <= n < t.bits:
-            return Value(w.terms.floor(x, 1 << n), deps)
-        case "<<" if x.value == 1 and 0 <= w.terms.span(y)[0] and w.terms.span(y)[1] < min(t.bits - 1, 16):
+    def compute(self, e: ir.Expr, op: str, x: Value, y: Value, type: Scalar) -> Value:
+        """A result rests on the arithmetic in both operands."""
+        found = super().compute(e, op, x, y, type)
+        return Value(found.term, found.deps | x.deps | y.deps)
+
+    def add(self, a: Value, b: Value, scale: int = 1) -> Value:
+        found = _poly(a) + _poly(b) * scale
+        return Value(undivided(self.terms, found) if scale == 1 else found, a.deps | b.deps)
+
+    def times(self, x: Value, y: Value) -> Value:
+        return Value(_poly(x) * _poly(y))
+
+    def floor(self, x: Value, n: int) -> Value:
+        found = self.terms.floor(_poly(x), n)
+        _limited(self.w, _poly(x), found)
+        return Value(found)
+
+    def modulo(self, x: Value, n: int) -> Value:
+        return Value(self.terms.modulo(_poly(x), n))
+
+    def wrapped(self, x: Value, type: Scalar) -> Value:
+        return Value(self.terms.wrapped(_poly(x), *held_by(type)), x.deps)
+
+    def signed(self, x: Value, type: Scalar, e: ir.Expr) -> Value:
+        """That it stays in its type is left to show."""
+        (low, high), (least, most) = held_by(type), self.terms.span(_poly(x))
+        if low <= least and most <= high:
+            return x
+        return Value(x.term, x.deps | {self.w.arithmetic(_poly(x), type, e.span)})
+
+    def whole(self, x: Value, n: int, e: ir.Binary) -> None:
+        if n > 1:
+            self.w.exact(_poly(x), n, e.span)
+
+    def divided(self, e: ir.Expr, op: str, left: Value, right: Value, type: Scalar) -> Value:
+        """By zero it is anything, and so is what does not fit: the least number by -1."""
+        w, terms, x, y, ends = self.w, self.terms, _poly(left), _poly(right), held_by(type)
+        if y.value is None:
+            x, y = w.above(x, 0), w.above(y, 1)
+        (least, most), free = terms.span(y), _poly(w.anything(type))
+        if y.value == 0 or ends[0] < 0 and least <= -1 <= most and terms.span(x)[0] == ends[0]:
+            return Value(free)
+        if op in ("//", "mod"):
+            return Value(_rounded_down(w, op, x, y, free))
+        if op == "/":
+            found = terms.divide(x, y, ends)
+            _limited(w, x, found)
+            return Value(found)
+        rest = terms.remainder(x, y, ends)
+        return Value(terms.choose(equal(y, 0), free, rest) if least <= 0 <= most else rest)
+
+    def shifted(self, e: ir.Expr, op: str, left: Value, right: Value, type: Scalar) -> Value:
+        terms, x, y = self.terms, _poly(left), _poly(right)
+        low, high = terms.span(y)
+        if op == "<<" and x.value == 1 and 0 <= low and high < min(type.bits - 1, MOST_SHIFTS):
             found = number(0)
-            for k in range(w.terms.span(y)[0], w.terms.span(y)[1] + 1):
-                found = w.terms.choose(equal(y, k), number(1 << k), found)
-            return Value(found, deps)
-        case ">>" if w.terms.span(x)[0] >= 0 and _in_width(w, y, t):
-            found = w.terms.base(kinds.ANY, 0, w.terms.span(x)[1], THREAD1, w.depth)
-            return Value(w.terms.least(found, x), deps)
-        case "&" | "|" | "^":
-            common = bitand(w.terms, x, y)
-            if common is not None:
-                found = common if op == "&" else x + y - common * (1 if op == "|" else 2)
-                ends = [*w.terms.span(x), *w.terms.span(y)]
-                if min(ends) >= 0:  # no more bits than they have
-                    w.terms.tell(found, 0, (1 << max(ends).bit_length()) - 1)
-                return Value(found, deps)
-            if op == "&" and (w.terms.span(x)[0] >= 0 or w.terms.span(y)[0] >= 0):
-                most = min(w.terms.span(p)[1] for p in (x, y) if w.terms.span(p)[0] >= 0)
-                return Value(w.terms.base(kinds.ANY, 0, most, THREAD1, w.depth), deps)
-    return Value(anything(w, t).term, deps)
+            for k in range(low, high + 1):
+                found = terms.choose(equal(y, k), number(1 << k), found)
+            return Value(found)
+        if op == ">>" and terms.span(x)[0] >= 0 and _in_width(self.w, y, type):
+            return Value(terms.least(terms.base(kinds.ANY, 0, terms.span(x)[1], THREAD1, self.w.depth), x))
+        return Value(self.w.anything(type).term)
+
+    def bits(self, e: ir.Expr, op: str, left: Value, right: Value, type: Scalar) -> Value:
+        terms, x, y = self.terms, _poly(left), _poly(right)
+        common = bitand(terms, x, y)
+        spans = terms.span(x), terms.span(y)
+        if common is not None:
+            found = common if op == "&" else x + y - common * (1 if op == "|" else 2)
+            if min(spans[0][0], spans[1][0]) >= 0:  # no more bits than they have
+                terms.tell(found, 0, (1 << max(spans[0][1], spans[1][1]).bit_length()) - 1)
+            return Value(found)
+        limits = [most for least, most in spans if least >= 0]
+        if op == "&" and limits:
+            return Value(terms.base(kinds.ANY, 0, min(limits), THREAD1, self.w.depth))
+        return Value(self.w.anything(type).term)
+
+    def compare(self, e: ir.Expr, op: str, x: Value, y: Value) -> Value:
+        return Value(compared(op, _poly(x), _poly(y)), x.deps | y.deps)
+
+    def negation(self, e: ir.Expr, x: Value) -> Value:
+        return Value(negated(_cond(x)), x.deps)
+
+    def logical(self, e: ir.Logical, x: Value) -> Value:
+        cond = _cond(x)
+        with self.w.given(x if e.op == "and" else Value(negated(cond), x.deps)):
+            y = self.of(e.right)
+        return Value((both if e.op == "and" else either)(cond, _cond(y)), x.deps | y.deps)
+
+    def chosen(self, e: ir.Select, c: Value) -> Value:
+        cond = _cond(c)
+        with self.w.given(c):
+            a = self.of(e.then)
+        with self.w.given(Value(negated(cond), c.deps)):
+            b = self.of(e.other)
+        deps = c.deps | a.deps | b.deps
+        if isinstance(a.term, Poly) and isinstance(b.term, Poly):
+            return Value(self.terms.choose(cond, a.term, b.term), deps)
+        if isinstance(a.term, tuple) and isinstance(b.term, tuple):
+            return Value(either(both(cond, a.term), both(negated(cond), b.term)), deps)
+        return _loose(self.w, e.type, c, a, b)
+
+    def function(self, e: ir.Math, args: list[Value]) -> Value:
+        deps, x = NONE.union(*(a.deps for a in args)), _poly(args[0])
+        match e.op:
+            case "min" | "max":
+                return Value((self.terms.least if e.op == "min" else self.terms.most)(x, _poly(args[1])), deps)
+            case "abs":
+                return Value(self.terms.choose(at_least(x, 0), x, -x), deps)
+            case "popc" | "clz" | "ffs":
+                return Value(self.terms.base(kinds.ANY, 0, 64, THREAD1, self.w.depth), deps)
+            case _:
+                return self.unknown(e, *args)
 
 
-def _in_width(w: Walk, y: Poly, t: Scalar) -> bool:
-    """Whether a shift by so much has a result: it is not negative, and less than the bits of what is shifted."""
+def _in_width(w: WalkState, y: Poly, t: Scalar) -> bool:
+    """Tell whether a shift by y has a result: y is not negative, and less than the bits of what is shifted."""
     low, high = w.terms.span(y)
     return 0 <= low and high < t.bits or w.certain(both(at_least(y, 0), below(y, t.bits)))
 
 
-def _rounded_down(w: Walk, t: Scalar, op: str, x: Poly, y: Poly) -> Poly:
-    """`//` or `mod`: the quotient rounded down, or what that leaves, which has the sign of y.  By zero it is anything,
-    and so is what does not fit: the least number by -1.
-    """
-    low, n = held_by(t)[0], y.value
-    if n is None:
-        x, y = w.above(x, 0), w.above(y, 1)
-    least, most = w.terms.span(y)
-    free = anything(w, t).term
-    assert isinstance(free, Poly)
-    if n == 0 or least <= -1 <= most and w.terms.span(x)[0] == low:
-        return free
-    if n is not None and n > 0:
-        return w.terms.floor(x, n) if op == "//" else w.terms.modulo(x, n)
-    if n is None and least >= 1 and w.terms.span(x)[0] >= 0:
+def _rounded_down(w: WalkState, op: str, x: Poly, y: Poly, free: Poly) -> Poly:
+    """Return the quotient rounded down, or what it leaves, which has the sign of y; `free` where y is zero."""
+    least = w.terms.span(y)[0]
+    if y.value is None and least >= 1 and w.terms.span(x)[0] >= 0:
         if op == "mod":
             return w.terms.remainder(x, y)
         found = w.terms.divide(x, y)
@@ -338,7 +240,7 @@ def _rounded_down(w: Walk, t: Scalar, op: str, x: Poly, y: Poly) -> Poly:
     return found
 
 
-def _by_positive(w: Walk, x: Poly, y: Poly) -> Poly:
+def _by_positive(w: WalkState, x: Poly, y: Poly) -> Poly:
     """x / y rounded down, where y is positive; elsewhere some number."""
     n = y.value
     if n is not None:
@@ -347,7 +249,7 @@ def _by_positive(w: Walk, x: Poly, y: Poly) -> Poly:
     return up if w.terms.span(x)[0] >= 0 else w.terms.choose(at_least(x, 0), up, -w.terms.divide(y - x - 1, y))
 
 
-def _limited(w: Walk, x: Poly, quotient: Poly) -> None:
+def _limited(w: WalkState, x: Poly, quotient: Poly) -> None:
     """Of a quotient of what a product leaves: that it is less than one of its factors, where that is certain.  Tiles
     are often told so: `t % (wide * high) / min(wide, left)` is less than `high`.
     """
@@ -359,56 +261,102 @@ def _limited(w: Walk, x: Poly, quotient: Poly) -> None:
                     w.define(limit)
 
 
-def _select(w: Walk, e: ir.Select, c: Value, then: ir.Expr, other: ir.Expr) -> Value:
-    cond = _cond(c)
-    with w.given(c):
-        a = value(w, then)
-    with w.given(Value(negated(cond), c.deps)):
-        b = value(w, other)
-    deps = c.deps | a.deps | b.deps
-    if isinstance(a.term, Poly) and isinstance(b.term, Poly):
-        return Value(w.terms.choose(cond, a.term, b.term), deps)
-    if isinstance(a.term, tuple) and isinstance(b.term, tuple):
-        return Value(either(both(cond, a.term), both(negated(cond), b.term)), deps)
-    return loose(w, e.type, c, a, b)
+# ---- vectors --------------------------------------------------------------------------------------------------------
 
 
-def _math(w: Walk, e: ir.Math, op: str, args: list[Value]) -> Value:
-    deps = frozenset().union(*(a.deps for a in args)) if args else NONE
-    terms = [a.term for a in args]
-    if not is_int(e.type) or not all(isinstance(t, Poly) for t in terms):
-        return loose(w, e.type, *args)
-    x = terms[0]
-    assert isinstance(x, Poly) and isinstance(e.type, Scalar)
-    if op in ("min", "max"):
-        y = terms[1]
-        assert isinstance(y, Poly)
-        return Value(w.terms.least(x, y) if op == "min" else w.terms.most(x, y), deps)
-    if op == "abs":
-        return held(w, w.terms.choose(at_least(x, 0), x, -x), e.type, e.span, deps)
-    if op in ("popc", "clz", "ffs"):
-        return Value(w.terms.base(kinds.ANY, 0, 64, THREAD1, w.depth), deps)
-    return loose(w, e.type, *args)
+def _lanes(w: WalkState, t: Vector, v: Value) -> tuple[Value, ...]:
+    """Return the components; of a scalar, itself for each of them; of what is not known, any numbers."""
+    if isinstance(v.term, Poly):
+        return (v,) * t.lanes
+    known = v if isinstance(v.term, Components) else w.anything(t)
+    assert isinstance(known.term, Components)
+    return tuple(Value(term, v.deps) for term in known.term.terms)
 
 
-def _lookup(w: Walk, e: ir.Lookup, table: ir.Table, index: tuple[ir.Expr, ...]) -> Value:
-    for i, size in zip(index, table.shape):
-        w.inside(value(w, i), size, e.span, table.name)
-    if not is_int(table.elem) or table.bytes > 1 << 14:
-        return anything(w, e.type)
+def _joined(t: Vector, found: list[Value]) -> Value:
+    terms = tuple(v.term for v in found if isinstance(v.term, Poly))
+    return Value(Components(terms) if len(terms) == t.lanes else None, NONE.union(*(v.deps for v in found)))
+
+
+def _binary(e: ir.Binary, d: Exact) -> Value:
+    if not of_integers(e.type):
+        return evaluate.binary(e, d)
+    t, pairs = e.type, zip(*(_lanes(d.w, e.type, d.of(part)) for part in (e.left, e.right)))
+    return _joined(t, [d.compute(e, e.op, x, y, t.elem) for x, y in pairs])
+
+
+def _unary(e: ir.Unary, d: Exact) -> Value:
+    if not of_integers(e.type) or e.op != "-":
+        return evaluate.unary(e, d)
+    zero = d.number(0)
+    return _joined(
+        e.type, [d.arithmetic(d.add(zero, x, -1), e.type.elem, e) for x in _lanes(d.w, e.type, d.of(e.value))]
+    )
+
+
+def _component(e: ir.Component, d: Exact) -> Value:
+    if isinstance(e.value, ir.Read):
+        d.w.touch(e.value.var, False, e.span, e.lane)
+    v = d.w.read(e.value.var) if isinstance(e.value, ir.Read) else d.of(e.value)
+    return Value(v.term.terms[e.lane], v.deps) if isinstance(v.term, Components) else _loose(d.w, e.type, v)
+
+
+def _vector(e: ir.MakeVector, d: Exact) -> Value:
+    parts = [d.of(item) for item in e.items]
+    return _joined(e.type, parts) if of_integers(e.type) else _loose(d.w, e.type, *parts)
+
+
+# ---- what is read ---------------------------------------------------------------------------------------------------
+
+
+def _read(e: ir.Read, d: Exact) -> Value:
+    d.w.touch(e.var, False, e.span)
+    return d.w.read(e.var)
+
+
+def _unit_id(e: ir.UnitId, d: Exact) -> Value:
+    found = d.w.at.unit(e.target, e.place)
+    return d.w.anything(e.type) if found is None else d.arithmetic(Value(found), e.type, e)
+
+
+def _unit_count(e: ir.UnitCount, d: Exact) -> Value:
+    return d.arithmetic(Value(d.w.count(e.target, e.place)), e.type, e)
+
+
+def _lane(e: ir.Lane, d: Exact) -> Value:
+    return Value(d.terms.modulo(d.w.thread, e.among))
+
+
+def _element(e: ir.Elem, d: Exact) -> Value:
+    known = arrays.read(d.w, e.array, d.w.registers(e.array, e.index, e.span))
+    return d.w.anything(e.type, e.array.var.privilege) if known is None else known
+
+
+def _array(e: ir.ArrayValue, d: Exact) -> Value:
+    d.w.registers(e.array, e.array.at, e.span)
+    return OPAQUE
+
+
+def _lookup(e: ir.Lookup, d: Exact) -> Value:
+    w, table = d.w, e.table
+    for i, size in zip(e.index, table.shape):
+        w.inside(d.of(i), size, e.span, table.name)
+    if not is_int(table.elem) or table.bytes > MOST_TABLE:
+        return w.anything(e.type)
     width, signed = table.elem.bytes, table.elem.kind is ScalarKind.INT
-    cells = [int.from_bytes(table.data[k : k + width], "little", signed=signed) for k in range(0, table.bytes, width)]
-    return Value(w.terms.base(kinds.ANY, min(cells), max(cells), THREAD1, w.depth))
+    found = [int.from_bytes(table.data[k : k + width], "little", signed=signed) for k in range(0, table.bytes, width)]
+    return Value(w.terms.base(kinds.ANY, min(found), max(found), THREAD1, w.depth))
 
 
-def _load(w: Walk, e: ir.Load, access: ir.MemAccess) -> Value:
-    site = w.access(Effect(Kind.READ, access), e.span)
-    known = w.cell(site, e.type)
+def _load(e: ir.Load, d: Exact) -> Value:
+    w = d.w
+    site = w.access(Effect(Kind.READ, e.access), e.span)
+    known = cells.read(w, site, e.type)
     if known is not None:
         return known
     # Nobody writes const memory while the kernel runs: an element is the same number each time that it is read.
     key = (id(site.root), e.type, site.index, site.shape) if site is not None and site.root.obj.const else None
-    found = anything(w, e.type, key=key) if is_int(e.type) else anything(w, e.type)
+    found = w.anything(e.type, key=key) if is_int(e.type) else w.anything(e.type)
     if site is not None and key is not None and isinstance(found.term, Poly):
         for atom in found.term.atoms:
             w.out.loads.setdefault(atom, site)
@@ -423,14 +371,18 @@ def _load(w: Walk, e: ir.Load, access: ir.MemAccess) -> Value:
     return found
 
 
-def with_lane(v: Value, lane: int, part: Value) -> Value:
-    """A vector, with another component."""
-    deps = v.deps | part.deps
-    if not isinstance(v.term, Components) or not isinstance(part.term, Poly):
-        return Value(None, deps)
-    return Value(Components((*v.term.terms[:lane], part.term, *v.term.terms[lane + 1 :])), deps)
-
-
-def unshared(p: Poly, by: Privilege) -> bool:
-    """Whether it is made of values that differ, as far as their names tell, in a unit."""
-    return any(atom.kind is kinds.ANY and not atom.per.at_least(by) for atom in atoms_of([], [p]))
+RULES: Rules = {
+    **ALL,
+    ir.Binary: _binary,
+    ir.Unary: _unary,
+    ir.Component: _component,
+    ir.MakeVector: _vector,
+    ir.Read: _read,
+    ir.UnitId: _unit_id,
+    ir.UnitCount: _unit_count,
+    ir.Lane: _lane,
+    ir.Elem: _element,
+    ir.ArrayValue: _array,
+    ir.Lookup: _lookup,
+    ir.Load: _load,
+}

@@ -3,7 +3,7 @@
 Input: the tree of the function, and what its names mean: polynomials, conditions, arrays of them.  Output: conditions.
 Invariant: where Python says that a condition holds, the fact does.  What is not about integers is `Unknown`: of a
 kernel's `where=` it is left out, and a proof does not use it; a contract is refused for it
-(check/functions/contracts.py). Non-goals: checking launches (host/preconditions.py).
+(check/functions/contracts.py). Non-goals: checking launches (host/arguments/preconditions.py).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The arrays of attention: which fit, where their heads lie, and room for results.
 
-Input:      what a user passes to `attention` and `attention_gradients`
+Input:      what a user passes to `attention` and `attention_gradient`
 Output:     `Argument`s, checked; `Laid`, arrays of three dimensions as the kernels read and write them
 Invariant:  an array whose heads lie one after another, or in rows of whole 64 columns with those of other heads, is
             read and written where it lies; any other is copied.  Results lie as `swaps` says, whatever is copied
@@ -13,7 +13,7 @@ import math
 from typing import Any
 
 from snap._compiler.ir.types import BF16, F16, F32, U16
-from snap.host.arrays import ArrayFamily
+from snap.host.arguments.arrays import ArrayFamily
 from snap.host.errors import LaunchError
 from snap.lib._attention.kernels import ROWS
 from snap.lib._calls.arrays import Argument, argument, number, same_place, told
@@ -184,7 +184,7 @@ def _first(array: Any, size: int) -> Any:
 
 def array(name: str, value: object, types: tuple = TYPES) -> Argument:
     given = argument("attention", name, value, (*types, U16), rank=4, strided=True)
-    return argument("attention", name, value, types, rank=4, type=BF16, strided=True) if given.type == U16 else given
+    return argument("attention", name, value, types, rank=4, dtype=BF16, strided=True) if given.type == U16 else given
 
 
 def check_shapes(queries: Argument, keys: Argument, values: Argument) -> tuple[int, int, int, int]:

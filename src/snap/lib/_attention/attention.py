@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import Any
+from typing import Any, Literal, overload
 
 from snap._compiler.ir.types import F32
 from snap.host.errors import LaunchError
@@ -37,6 +37,7 @@ from snap.lib._attention.gradients import queries_kernel
 from snap.lib._attention.kernels import ROWS, forward_kernel
 from snap.lib._attention.one_pass import finish_kernel, one_pass_kernel, rows_kernel
 from snap.lib._calls.arrays import Argument, argument, check_apart, same_place
+from snap.lib._calls.public_types import ArrayT
 from snap.lib._calls.recorded import launch, recorded, step, view
 from snap.lib._gemm.arrays import of_type
 from snap.lib._torch.attention import register, watched
@@ -49,7 +50,43 @@ NEAR, NEAR_BACK = 24 << 20, 8 << 20
 LONG = 1536  # queries from which on blocks of three warpgroups pay, where heads have 64 columns
 
 
-def attention(q, k, v, causal=False, scale=None, window=None, out=None, lse=False):
+@overload
+def attention(
+    q: ArrayT,
+    k: ArrayT,
+    v: ArrayT,
+    causal: bool = False,
+    scale: float | None = None,
+    window: int | None = None,
+    out: ArrayT | None = None,
+    lse: Literal[False] = False,
+) -> ArrayT: ...
+
+
+@overload
+def attention(
+    q: ArrayT,
+    k: ArrayT,
+    v: ArrayT,
+    causal: bool = False,
+    scale: float | None = None,
+    window: int | None = None,
+    out: ArrayT | None = None,
+    *,
+    lse: Literal[True],
+) -> tuple[ArrayT, ArrayT]: ...
+
+
+def attention(
+    q: ArrayT,
+    k: ArrayT,
+    v: ArrayT,
+    causal: bool = False,
+    scale: float | None = None,
+    window: int | None = None,
+    out: ArrayT | None = None,
+    lse: bool = False,
+) -> ArrayT | tuple[ArrayT, ArrayT]:
     """The attention of each query of `q` to the keys `k` with values `v`, all (batch, heads, length, size).
 
     `causal`: a query sees no key behind its own; the last query's own key is the last one.  `window`: it sees so many
@@ -168,9 +205,20 @@ def _run(given: Given, written: Argument, logs: Any) -> None:
 # ---- the gradient ---------------------------------------------------------------------------------------------------
 
 
-def attention_gradients(
-    grad, q, k, v, out, lse, causal=False, scale=None, window=None, grad_lse=None, deterministic=False, into=None
-):
+def attention_gradient(
+    grad: ArrayT,
+    q: ArrayT,
+    k: ArrayT,
+    v: ArrayT,
+    out: ArrayT,
+    lse: ArrayT,
+    causal: bool = False,
+    scale: float | None = None,
+    window: int | None = None,
+    grad_lse: ArrayT | None = None,
+    deterministic: bool = False,
+    into: tuple[ArrayT, ArrayT, ArrayT] | None = None,
+) -> tuple[ArrayT, ArrayT, ArrayT]:
     """The gradients of q, k and v for `grad`, that of the result; `out` and `lse` are what `attention` gave for the
     same arguments.
 
@@ -178,16 +226,17 @@ def attention_gradients(
     otherwise the last bits of the first gradient may differ, and it is faster.  `into`: three arrays to write to, which
     are then the result.
     """
-    refuse_unseen("attention_gradients", grad=grad, q=q, k=k, v=v, grad_lse=grad_lse)
-    into = (None, None, None) if into is None else _three(into)
-    shares = share_memory(into[1], into[2])
-    return _gradients(grad, q, k, v, out, lse, causal, scale, window, grad_lse, deterministic, *into, shares)
+    refuse_unseen("attention_gradient", grad=grad, q=q, k=k, v=v, grad_lse=grad_lse)
+    of_q, of_k, of_v = (None, None, None) if into is None else _three(into)
+    last = deterministic, of_q, of_k, of_v, share_memory(of_k, of_v)
+    return _gradients(grad, q, k, v, out, lse, causal, scale, window, grad_lse, *last)
 
 
-def _three(into: object) -> tuple:
+def _three(into: object) -> tuple[Any, Any, Any]:
     if not isinstance(into, tuple | list) or len(into) != 3:
-        raise LaunchError("snap.lib.attention_gradients", "is three arrays, for the gradients of q, k and v", "into")
-    return tuple(into)
+        raise LaunchError("snap.lib.attention_gradient", "is three arrays, for the gradients of q, k and v", "into")
+    of_q, of_k, of_v = into
+    return of_q, of_k, of_v
 
 
 @recorded(offsets=True)
@@ -199,7 +248,7 @@ def _gradients(grad, q, k, v, out, lse, causal, scale, window, grad_lse, determi
     except LaunchError as refused:
         if refused.kernel != "snap.lib.attention":
             raise
-        raise LaunchError("snap.lib.attention_gradients", refused.problem, refused.parameter) from refused.__cause__
+        raise LaunchError("snap.lib.attention_gradient", refused.problem, refused.parameter) from refused.__cause__
 
 
 def _all_three(grad, q, k, v, out, lse, causal, scale, window, grad_lse, deterministic, into_q, into_k, into_v, shares):

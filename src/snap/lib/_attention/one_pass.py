@@ -6,7 +6,7 @@ Output:     kernels: two numbers of every query, and room for the sums of dQ, ze
             sums; the gradient of Q
 Invariant:  every weight is computed once.  Blocks, which have keys, add what they know of dQ to sums in f32, by
             atomics: their order is any, and so are the last bits of dQ.  Those of dK and dV repeat
-Non-goals:  dropout; the gradient of a mask; dQ that repeats bit for bit (attention_gradients)
+Non-goals:  dropout; the gradient of a mask; dQ that repeats bit for bit (gradients)
 
 With P the weights and dP = dO V^T, the gradients are dV = P^T dO and, with dS = P (dP - sum(dO O)), dQ = dS K scale and
 dK = dS^T Q scale.  A warpgroup has 64 keys and computes the transposes of P and dS, which lie in registers as the first

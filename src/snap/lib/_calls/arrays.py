@@ -12,18 +12,19 @@ import sys
 from typing import Any
 
 from snap._compiler.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, Scalar
-from snap.host.arrays import MASKED, ArrayFamily, ArrayInfo, BadArray, classify, is_masked
+from snap.host.arguments.arrays import MASKED, ArrayFamily, ArrayInfo, BadArray, classify, is_masked
+from snap.host.arguments.validate import NUMPY_WORDS, fitting_scalar
 from snap.host.errors import GpuError, LaunchError, ToolchainError
-from snap.host.validate import NUMPY_WORDS, fitting_scalar
+from snap.host.plan.steps import new_tensor, zeroed_tensor
 from snap.lib._calls.operators import scalar
-from snap.lib._calls.recorded import lasting, new_tensor, step, zeroed_tensor
+from snap.lib._calls.recorded import lasting, step
 from snap.lib._torch.zeros import zeros
 from snap.record import record
 
 FLOATS = (F16, BF16, F32, F64)
 SIGNED, UNSIGNED = (I8, I16, I32, I64), (U8, U16, U32, U64)
 NUMBERS = (*SIGNED, *UNSIGNED, *FLOATS)
-_NAMES = {
+TYPE_NAMES = {
     BOOL: "bool",
     I8: "int8",
     I16: "int16",
@@ -70,9 +71,9 @@ class Argument:
             elements //= 2
         return elements
 
-    def new(self, shape: tuple[int, ...], type: Scalar | None = None, zero: bool = False) -> object:
+    def new(self, shape: tuple[int, ...], type: Scalar | None = None, zero: bool = False) -> Any:
         """An array of the same library on the same device.  bf16 that came in NumPy's uint16 goes back in it."""
-        name = self.info.dtype_name if type is None else _NAMES[type]
+        name = self.info.dtype_name if type is None else TYPE_NAMES[type]
         try:
             return step(*self._allocation(shape, name, zero))
         except (MemoryError, RuntimeError) as problem:
@@ -86,9 +87,9 @@ class Argument:
                 f" {self.role or 'an argument'}: {said[0] if said else 'the allocation failed'}"
             ) from problem
 
-    def zeros(self, count: int, type: Scalar) -> object:
+    def zeros(self, count: int, type: Scalar) -> Any:
         """So many zeros for one launch, which leaves them zero: tickets, and the like."""
-        make, *how = self._allocation((count,), _NAMES[type], True)
+        make, *how = self._allocation((count,), TYPE_NAMES[type], True)
         return step(zeroed_tensor if make is new_tensor else make, *how)
 
     def _allocation(self, shape: tuple[int, ...], name: str, zero: bool) -> tuple:
@@ -106,7 +107,7 @@ class Argument:
     def multiprocessors(self) -> int:
         if self.info.device == "cpu":
             return CPU_MULTIPROCESSORS
-        from snap.host.driver import driver
+        from snap.host.device.driver import driver
 
         return driver().device(int(self.info.device)).multiprocessors
 
@@ -123,7 +124,7 @@ def _other_elements(types: tuple[Scalar, ...], info: ArrayInfo) -> str:
     if bits and info.family is ArrayFamily.NUMPY:
         names[names.index("bf16")] = "bf16 (its bits as uint16)"
     bits = info.dtype == U16 and BF16 in types and U16 not in types
-    more = '; if these are the bits of bf16, say so: `type="bf16"`' if bits else ""
+    more = '; if these are the bits of bf16, say so: `dtype="bf16"`' if bits else ""
     if info.family is ArrayFamily.TORCH and BF16 in types and info.dtype in (F32, F64):
         more = "; pass its `.bfloat16()`"
         if sys.modules["torch"].is_autocast_enabled("cuda" if info.device != "cpu" else "cpu"):
@@ -146,11 +147,11 @@ def argument(
     value: object,
     types: tuple[Scalar, ...],
     rank: int | None = None,
-    type: object = None,
+    dtype: object = None,
     strided: bool = False,
     rows: bool = False,
 ) -> Argument:
-    """`type` is the caller's word on what the bits mean, for bf16 in 16-bit integers; `strided`: the array need not be
+    """`dtype` is the caller's word on what the bits mean, for bf16 in 16-bit integers; `strided`: the array need not be
     contiguous; `rows`: it is only read, and its rows may be those of a wider matrix, of which a copy is made.
     """
 
@@ -175,7 +176,10 @@ def argument(
         raise refuse("takes an array of NumPy, CuPy or torch; `torch.from_dlpack(...)` shares the memory of others")
     if info.device != "cpu" and not isinstance(info.device, int):
         raise refuse(f"the array is on `{info.device}`; Snap reaches the CPU's memory and NVIDIA GPUs")
-    held = info.dtype if type is None else scalar(type)
+    try:
+        held = info.dtype if dtype is None else scalar(dtype)
+    except TypeError as wrong:
+        raise LaunchError(f"snap.lib.{function}", str(wrong), "dtype") from None
     if held is None or held not in types:
         raise refuse(_other_elements(types, info))
     if not info.holds(held):
@@ -185,7 +189,7 @@ def argument(
             f"takes an array of {rank} dimension{'s' if rank > 1 else ''}, this one has the shape {info.shape}"
         )
     if rows and not info.contiguous and _has_rows(value):
-        return argument(function, name, step(_side_by_side, value, info.family), types, rank, type)
+        return argument(function, name, step(_side_by_side, value, info.family), types, rank, dtype)
     if not info.contiguous and not strided:
         of_torch = info.family is ArrayFamily.TORCH
         copy = "its `.contiguous()`" if of_torch else f"`{info.family}.ascontiguousarray(...)` of it"

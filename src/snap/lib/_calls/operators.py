@@ -13,20 +13,23 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 from snap import device
 from snap._compiler.ir.nodes import ValueParam
 from snap._compiler.ir.operations import neutral
-from snap._compiler.ir.types import SCALARS, THREAD1, Scalar, scalar_of
+from snap._compiler.ir.types import BF16, SCALARS, THREAD1, Scalar, scalar_of
 from snap.api import SnapFunction
+from snap.host.arguments.validate import NUMPY_WORDS, fitting_scalar
 from snap.host.errors import LaunchError
-from snap.host.validate import fitting_scalar
+from snap.lib._calls.renamed import warn_of
 from snap.record import record
 from snap.surface import LEVELS, PYTHON_TYPES, TYPES, TypeName
 
 thread, block = LEVELS["thread"], LEVELS["block"]
 NAMES = ("add", "mul", "min", "max", "and", "or", "xor")
+_NAMED = {"bfloat16": BF16, "bool_": SCALARS["bool"], **{word: of for of, word in NUMPY_WORDS.items()}}
 
 
 @record
@@ -44,22 +47,36 @@ class Operator:
     warp: str | None
 
 
-def element(type: object) -> TypeName | type:
+def element(dtype: object) -> TypeName | type:
     """The name to write a scalar type with in a Snap function: one for each type, however it was given."""
-    named = scalar(type)
+    named = scalar(dtype)
     return bool if named.name == "bool" else TYPES[named.name]
 
 
-def scalar(type: object) -> Scalar:
-    if isinstance(type, Scalar):
-        return type
-    if isinstance(type, str) and type in SCALARS:
-        return SCALARS[type]
-    if isinstance(type, TypeName) and isinstance(type.type, Scalar):
-        return type.type
-    if type in (int, float, bool):
-        return PYTHON_TYPES[type]
-    raise TypeError(f"takes a scalar type of Snap, such as float, int or u8, not {type!r}")
+def scalar(dtype: object) -> Scalar:
+    """Find the scalar type that a caller names: as Snap, Python, NumPy or torch name it, or by its word."""
+    if isinstance(dtype, Scalar):
+        return dtype
+    if isinstance(dtype, TypeName) and isinstance(dtype.type, Scalar):
+        return dtype.type
+    if dtype in (int, float, bool):
+        return PYTHON_TYPES[dtype]
+    word = dtype_word(dtype)
+    if word in SCALARS:
+        return SCALARS[word]
+    if word in _NAMED:
+        return _NAMED[word]
+    raise TypeError(f"takes a scalar type of Snap, such as float, int or u8, not {dtype!r}")
+
+
+def dtype_word(dtype: object) -> str:
+    """The word of an element type of NumPy, ml_dtypes, CuPy or torch; a string is one already; "" for anything else."""
+    if isinstance(dtype, str):
+        return dtype
+    kind = dtype if isinstance(dtype, type) else dtype.__class__
+    if kind.__module__.partition(".")[0] not in ("numpy", "ml_dtypes", "torch"):
+        return ""
+    return getattr(dtype, "name", "") or getattr(dtype, "__name__", "") or str(dtype).removeprefix("torch.")
 
 
 # Words that carry elements of any type through memory: the bits are the same, and one instruction moves them.
@@ -183,9 +200,12 @@ def _identity(op: str, type: Scalar) -> object:
     return 1.0 if type.is_float else 1
 
 
-def cached_factory(make):
-    """A factory that makes each function once, whatever way its arguments are written; what it refuses, it refuses in
-    its public name.
+F = TypeVar("F", bound=Callable)
+
+
+def cached_factory(make: F) -> F:
+    """Make each function of a factory once, however its arguments are written.  Refusals say the factory's public
+    name.
     """
     signature = inspect.signature(make)
     made: dict[tuple, object] = {}
@@ -204,15 +224,18 @@ def cached_factory(make):
             raise problem.__class__(f"`{make.__module__}.{make.__name__}`: {problem}") from None
 
     def cached(*args, **keywords):
+        if "type" in keywords:
+            warn_of(f"{make.__module__}.{make.__name__}(type=...)", "dtype=...")
+            keywords["dtype"] = keywords.pop("type")
         given = signature.bind(*args, **keywords)
         given.apply_defaults()
-        given.arguments["type"] = element(given.arguments["type"])
+        given.arguments["dtype"] = element(given.arguments["dtype"])
         key = tuple((value.__class__, value) for value in given.arguments.values())
         if key not in made:
             made[key] = make(*given.args, **given.kwargs)
         return made[key]
 
-    return factory
+    return cast(F, factory)
 
 
 # ---- one maker an operator ------------------------------------------------------------------------------------------

@@ -8,14 +8,14 @@ Invariant:  what a function decides depends on its arguments' signature alone: k
             same numbers.  What depends on addresses, arrays that overlap, is checked by every repetition; where one is
             refused, the function itself is called, which refuses in its own words.  Other errors are the caller's
 Non-goals:  calls with arguments that have no signature (lists, arrays of other libraries): the function itself; the
-            text of repetitions (replays)
+            text of repetitions (host/plan/steps.py)
 
 A call is written down as steps.  A step is a function of Python, applied to arrays that the call was given or that
 earlier steps made, and to numbers: an allocation, a copy, a launch.  `step(function, ...)` does it, and writes it down
 where somebody listens.  All that a library function does to arrays goes through it.
 
 A repetition is found in one of two ways.  The quick one is for tensors of torch on a GPU: most calls are like the one
-that came after the previous one last time, so that one's plan (`replays.Plan`) is asked, and it compares.  Where it
+that came after the previous one last time, so that one's plan (`plans.Plan`) is asked, and it compares.  Where it
 says no, and for all other arrays, the signature is computed and looked up.
 """
 
@@ -27,17 +27,20 @@ import math
 import sys
 import threading
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from snap._compiler.ir.types import Scalar
 from snap.api import SnapFunction
-from snap.host import torchtraced
 from snap.host.errors import LaunchError
-from snap.host.torchreads import has_memory, keys
-from snap.host.trusted import LINE
-from snap.lib._calls.replays import MISS, Quick, ReplayPlan, ReplayStep, no_plan, quick, replay_text
+from snap.host.plan.plans import MISS, Plan, Plans
+from snap.host.plan.plans import entry as quick_entry
+from snap.host.plan.steps import VIEWS, Quick, RecordedLaunch, ReplayStep, quick, replay_text
+from snap.host.plan.trusted import LINE
+from snap.host.torch import torchtraced
+from snap.host.torch.torchreads import has_memory, keys
 from snap.surface import TypeName
 
+F = TypeVar("F", bound=Callable)
 MOST = 1024  # signatures of a function that are kept
 MOST_RECENT = 6  # plans that are asked before a signature is computed
 MOST_PLANS = 8  # of one signature: what torch's modes and thread-local state tell apart
@@ -77,7 +80,7 @@ class Tape:
     def called(self, function: Callable) -> str:
         """The function; of a launch, what stands in the kernel's table by then, which is its fast path."""
         if isinstance(function, RecordedLaunch):
-            return f"{self.kept(function.kernel.launches)}[{self.spelled(function.blocks)}]"
+            return f"{self.kept(function.kernel._at)}[{self.spelled(function.blocks)}]"
         return self.kept(function)
 
     def spelled(self, value: object) -> str:
@@ -105,16 +108,6 @@ class Tape:
         return self.names.get(id(result))
 
 
-class RecordedLaunch:
-    """A kernel with a number of blocks, as a step."""
-
-    def __init__(self, kernel: Any, blocks: int):
-        self.kernel, self.blocks = kernel, blocks
-
-    def __call__(self, *args: object) -> None:
-        self.kernel[self.blocks](*args)
-
-
 def launch(kernel: Any, blocks: int, *args: object) -> None:
     """Launch a kernel, as a step."""
     step(RecordedLaunch(kernel, blocks), *args)
@@ -134,27 +127,12 @@ def lasting(array: Any) -> Any:
     return array
 
 
-VIEWS: set[Callable] = set()
-
-
 def view(function: Callable) -> Callable:
     """A function that, as a step, does nothing but look at its argument in another way: where nobody needs the array
     that it gives but launches, it is left out of quick repetitions.  It may make a copy where it cannot but.
     """
     VIEWS.add(function)
     return function
-
-
-def new_tensor(make: Any, shape: tuple[int, ...], dtype: object, device: object) -> object:
-    """A tensor of torch, by its `empty` or `zeros`."""
-    return make(shape, dtype=dtype, device=device)
-
-
-def zeroed_tensor(make: Any, shape: tuple[int, ...], dtype: object, device: object) -> object:
-    """A tensor of zeros, for one launch that leaves zeros in it: quick repetitions on the default stream need not make
-    one, nor zero it.
-    """
-    return make(shape, dtype=dtype, device=device)
 
 
 # ---- signatures -----------------------------------------------------------------------------------------------------
@@ -205,10 +183,16 @@ class Signatures(dict):
             found = _of_numpy
         elif cupy is not None and kind is cupy.ndarray:
             found = _of_cupy
-        elif kind in (int, bool, float, str, type(None), type, SnapFunction, TypeName, Scalar):
+        elif kind in (int, bool, float, str, type(None), type, SnapFunction, TypeName, Scalar) or (
+            kind.__module__.partition(".")[0] in ("numpy", "torch") and issubclass(kind, _dtypes(torch, numpy))
+        ):
             found = _itself
         self[kind] = found
         return found
+
+
+def _dtypes(torch: Any, numpy: Any) -> tuple[type, ...]:
+    return tuple(module.dtype for module in (torch, numpy) if module is not None)
 
 
 SIGNATURES = Signatures()
@@ -224,51 +208,36 @@ def is_array(value: object) -> bool:
 class Calls:
     """What is known of one function's calls.
 
+    plans    those that were used of late, which are asked before a signature is computed
     replays  by signature: the repetition; None: it is not repeated
     quick    by signature: what makes plans, and those that it made
-    last     the plan of the call before
-    recent   plans that were used of late, which are asked before a signature is computed
     """
 
     def __init__(self) -> None:
-        self.recent: list[ReplayPlan] = []
+        self.plans = Plans(MOST_RECENT)
         self.replays: dict[Hashable, Callable | None] = {}
-        self.quick: dict[Hashable, tuple[Quick, list[ReplayPlan]]] = {}
-        self.last = no_plan()
-
-    def follow(self, plan: ReplayPlan) -> None:
-        self.last.after = plan
-        self.last = plan
-        if plan not in self.recent:
-            self.recent = [plan, *self.recent[: MOST_RECENT - 1]]
-
-    def other(self, missed: ReplayPlan, values: tuple[object, ...]) -> object:
-        """The call by a plan that was used of late, where the one that was foreseen was not its own; or MISS."""
-        for plan in self.recent:
-            if plan is not missed:
-                found = plan.run(*values)
-                if found is not MISS:
-                    self.last.after = plan
-                    self.last = plan
-                    return found
-        return MISS
+        self.quick: dict[Hashable, tuple[Quick, list[Plan]]] = {}
 
     def planned(self, key: Hashable, values: tuple[object, ...]) -> object:
-        """The call by a plan of its signature, made now if none of those that there are takes it; or MISS."""
+        """Make the call by a plan of its signature, a new one if none of those that there are takes it; or MISS."""
         if key not in self.quick:
             return MISS
         maker, plans = self.quick[key]
-        for plan in plans:
-            found = plan.run(*values)
-            if found is not MISS:
-                self.follow(plan)
-                return found
-        made = maker.plan(values) if len(plans) < MOST_PLANS else None
-        if made is not None:
+        found = self.plans.first(plans, values)
+        if found is MISS:
+            made = maker.plan(values) if len(plans) < MOST_PLANS else None
+            if made is None:
+                return MISS
             plans.append(made)
-            self.follow(made)
-            return made.run(*values)
-        return MISS
+            self.plans.follow(made)
+            found = made.run(*values)
+        self.plans.keep(self.plans.last)
+        return found
+
+    def clear(self) -> None:
+        self.plans.clear()
+        self.replays.clear()
+        self.quick.clear()
 
     def keep(self, key: Hashable, replay: Callable | None, maker: Quick | None) -> None:
         if len(self.replays) >= MOST:
@@ -277,6 +246,14 @@ class Calls:
         self.replays[key] = replay
         if maker is not None:
             self.quick[key] = maker, []
+
+
+@overload
+def recorded(function: F) -> F: ...
+
+
+@overload
+def recorded(*, offsets: bool) -> Callable[[F], F]: ...
 
 
 def recorded(function: Callable | None = None, *, offsets: bool = False) -> Callable:
@@ -322,21 +299,6 @@ def recorded(function: Callable | None = None, *, offsets: bool = False) -> Call
     return made
 
 
-_ENTRY = """\
-def make(_calls, _recording, _slow, MISS):
-    def {name}({params}):
-        if not _compiling() and not _recording:
-            _plan = _calls.last.after
-            _found = _plan.run({args})
-            if _found is not MISS:
-                _calls.last = _plan
-                return _found
-            _found = _calls.other(_plan, ({args},))
-            if _found is not MISS:
-                return _found
-        return _slow({named})
-    return {name}
-"""
 _names_of_entries: list[dict[str, Any]] = []
 
 
@@ -349,18 +311,22 @@ def entry(function: Callable, calls: Calls, slow: Callable, args: str = "") -> C
     names: dict[str, Any] = {f"d_{word}": one.default for word, one in parameters.items()}
     named = [word for word, one in parameters.items() if one.kind is one.KEYWORD_ONLY]
     params = [word if one.default is one.empty else f"{word}=d_{word}" for word, one in parameters.items()]
-    text = _ENTRY.format(
-        name=function.__name__,
-        params=", ".join(
-            [*params[: len(params) - len(named)], *(["*"] if named else []), *params[-len(named) or len(params) :]]
-        ),
-        args=args or ", ".join(parameters),
-        named=", ".join(f"{word}={word}" if word in named else word for word in parameters),
-    )
-    names["_compiling"] = _torch_compiles()
+    if named:
+        params.insert(len(params) - len(named), "*")
+    names |= {"_compiling": _torch_compiles(), "_recording": _recording}
     _names_of_entries.append(names)
-    exec(compile(text, f"<call of snap.lib.{function.__name__}>", "exec"), names)
-    made: Any = functools.wraps(function)(names["make"](calls, _recording, slow, MISS))
+    made: Any = quick_entry(
+        function.__name__,
+        ", ".join(params),
+        args or ", ".join(parameters),
+        "not _compiling() and not _recording",
+        ", ".join(f"{word}={word}" if word in named else word for word in parameters),
+        calls.plans,
+        slow,
+        names,
+        f"<call of snap.lib.{function.__name__}>",
+    )
+    made = functools.wraps(function)(made)
     made.calls, made.replays, made.slow = calls, calls.replays, slow
     return made
 

@@ -13,7 +13,7 @@ import sys
 from typing import Any, cast
 
 from snap._compiler.ir.types import BF16, F32, U16, Scalar
-from snap.host.arrays import ArrayFamily, ArrayInfo, classify
+from snap.host.arguments.arrays import ArrayFamily, ArrayInfo, classify
 from snap.host.errors import LaunchError
 from snap.lib._calls.arrays import Argument, argument, check_sides, exchange, same_place
 from snap.lib._calls.recorded import launch, step, view
@@ -34,7 +34,7 @@ def matrix(function: str, name: str, value: object) -> Argument:
 def floats_of(function: str, name: str, value: object, types: tuple[Scalar, ...], rank: int) -> Argument:
     """Arrays of 16-bit unsigned integers hold bits of bf16."""
     given = argument(function, name, value, (*types, U16), rank=rank, strided=True)
-    return argument(function, name, value, types, rank=rank, type=BF16, strided=True) if given.type == U16 else given
+    return argument(function, name, value, types, rank=rank, dtype=BF16, strided=True) if given.type == U16 else given
 
 
 def bias_of(function: str, value: object, left: Argument, type: Scalar, columns: int) -> Argument:

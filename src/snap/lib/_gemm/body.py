@@ -20,6 +20,7 @@ from snap import *
 from snap._compiler.ir.types import BF16, F16, F32, Scalar
 from snap._compiler.ir.word import Word
 from snap.lib._calls.operators import element, scalar
+from snap.record import record
 
 KINDS = {BF16: "bf16", F16: "f16", F32: "tf32"}  # as what the tensor cores multiply elements; u8 is told
 SHARED = 192 * 1024  # bytes for stages; the rest of a multiprocessor's is for tiles that leave
@@ -27,11 +28,37 @@ WITH_TILES = 226 * 1024  # bytes for both
 MOST_STAGES = 12
 
 
-class Many(Word):
-    """Of which operands there are several matrices, in one array: see gemm_kernels.py."""
+class Work(Word):
+    """What a team takes at a time: see kernels.py."""
 
+    TILES = "tiles"
+    AT_ONCE = "at once"
+    DIVIDED = "divided"
+    ADDED = "added"
     BATCH = "batch"
+    DIVIDED_BATCH = "divided batch"
     GROUPS = "groups"
+
+
+@record
+class Epilogue:
+    """Describe what happens to sums before they are rounded.
+
+    bias_type   the element type of a bias, None where there is none
+    activation  "relu", "gelu", "silu" or None
+    scaled      how sums of 8-bit floats are scaled, a `Scaling` (parts.py), or None
+    """
+
+    bias_type: Scalar | None = None
+    activation: str | None = None
+    scaled: Word | None = None
+
+    @property
+    def completes(self) -> bool:
+        return self != PLAIN
+
+
+PLAIN = Epilogue()
 
 
 def depth_of(type: Scalar) -> int:
@@ -63,25 +90,27 @@ def sizes(
     BN,
     A_ALONG,
     B_ALONG,
-    bias_type=None,
+    epilogue=PLAIN,
     SLICES=1,
     kind=None,
-    many=None,
+    work=Work.TILES,
     room=SHARED,
     most=MOST_STAGES,
 ):
     """The constants of a kernel: of tiles of BM x BN, of which each of SLICES blocks finishes OWN columns.  kind: of
-    floats of 8 bits; many: see gemm_kernels.py; room: bytes for at most so many stages.
+    floats of 8 bits; work: see kernels.py; room: bytes for at most so many stages.
     """
-    E, O, V, TF32, KIND = element(type), element(out_type), element(bias_type or type), type == F32, kind or KINDS[type]
+    E, O, V, TF32 = element(type), element(out_type), element(epilogue.bias_type or type), type == F32
+    KIND = kind or KINDS[type]
     (A_PANELS, A_ROWS, DEPTH), (B_PANELS, B_ROWS, DEPTH) = layout(type, BM, A_ALONG), layout(type, BN, B_ALONG)
     STAGE = (BM + B_PANELS * B_ROWS) * DEPTH * scalar(type).bytes  # bytes
     STAGES = min(most, room // STAGE)
     CONSUMERS, C_THREADS, T = BM // 64, 2 * BM, 2 * BM + 128  # warpgroups that multiply, their threads, and all
     OWN, SUMS, FEW = BN // SLICES, BN // 2, BN // 2 // SLICES  # sums of a thread, and of the columns that it finishes
     WIDE = leaves_in(out_type, OWN)
-    C_SWIZZLE, BIASED = WIDE * scalar(out_type).bytes, bias_type is not None
-    OF_A, OF_B = A_PANELS if many == Many.BATCH else 0, B_PANELS if many else 0  # panels of one of several matrices
+    C_SWIZZLE, BIASED = WIDE * scalar(out_type).bytes, epilogue.bias_type is not None
+    BATCH, GROUPED = work in (Work.BATCH, Work.DIVIDED_BATCH), work == Work.GROUPS
+    OF_A, OF_B = A_PANELS if BATCH else 0, B_PANELS if BATCH or GROUPED else 0  # panels of one of several matrices
     fields = locals()
     return namedtuple("Sizes", fields)(**fields)
 

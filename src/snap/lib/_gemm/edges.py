@@ -22,6 +22,7 @@ import functools
 
 from snap import *
 from snap.lib._gemm.body import (
+    PLAIN,
     in_bands,
     load_b,
     multiply,
@@ -79,15 +80,13 @@ def counting_on(BM, BN, DEPTH, TEAM, NARROW, BIASED):
 
 
 @functools.cache
-def edges_kernel(
-    type, out_type, A_TURNED, B_TURNED, BM=128, BN=256, BAND=8, bias_type=None, activation=None, TEAM=1, NARROW=192
-):
+def edges_kernel(type, out_type, A_TURNED, B_TURNED, BM=128, BN=256, BAND=8, epilogue=PLAIN, TEAM=1, NARROW=192):
     """See gemm_kernels.py for the parameters."""
     room = room_for_stages(out_type, BM, BN)
-    g = sizes(type, out_type, BM, BN, not A_TURNED, B_TURNED, bias_type, room=room)
+    g = sizes(type, out_type, BM, BN, not A_TURNED, B_TURNED, epilogue, room=room)
     assert not g.TF32
-    COMPLETED = g.BIASED or activation is not None
-    complete = completing(BN // 2, BN, type, None, bias_type, activation) if COMPLETED else None
+    COMPLETED = epilogue.completes
+    complete = completing(BN // 2, BN, type, epilogue) if COMPLETED else None
 
     SLOTS, dealt = slots_for_boxes(g), dealing(BAND)
     where = counting_on(BM, BN, g.DEPTH, TEAM, NARROW, g.BIASED)

@@ -19,11 +19,14 @@ import functools
 import sys
 from typing import Any
 
-from snap._compiler.ir.types import BF16, F16, F32, U8, U16
-from snap.host.arrays import ArrayFamily
+from snap._compiler.ir.types import BF16, F32, U8, U16
+from snap.host.arguments.arrays import ArrayFamily
 from snap.host.errors import LaunchError
 from snap.lib._calls.arrays import Argument, argument, check_apart, check_choice, check_sides, same_place
+from snap.lib._calls.operators import dtype_word
+from snap.lib._calls.public_types import Activation, ArrayT, EightBitType, FloatType
 from snap.lib._calls.recorded import launch, recorded, step, view
+from snap.lib._calls.renamed import renamed
 from snap.lib._gemm.arrays import (
     bias_of,
     check_depth,
@@ -39,52 +42,53 @@ from snap.lib._gemm.arrays import (
     row_major,
 )
 from snap.lib._gemm.arrays import columns as first_columns
+from snap.lib._gemm.body import PLAIN, Epilogue
 from snap.lib._gemm.choice import BYTES, BYTES_IN_HALVES, BYTES_PROMOTED, EVEN, By, Plan, Product, best, candidates
 from snap.lib._gemm.fp8_kernel import halves_kernel, promoted_kernel
 from snap.lib._gemm.kernels import gemm_kernel
 from snap.lib._gemm.parts import ACTIVATIONS, Scaling
+from snap.lib._layers.layer_arrays import STORED, stored
 from snap.lib._torch.derivatives import refuse_unseen
 
 TYPES = ("e4m3", "e5m2")
 HELD = {"float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2"}  # by the array's own word
-RESULTS = {"bf16": BF16, "f16": F16, "f32": F32}
 BAND = 2048  # rows of the result: the height of the bands in which tiles are taken
 
 
 @recorded
+@renamed(out_type="out_dtype", a_type="a_dtype", b_type="b_dtype")
 def gemm_fp8(
-    a,
-    b,
-    scale_a=None,
-    scale_b=None,
-    out=None,
-    bias=None,
-    activation=None,
-    out_type="bf16",
-    fast=False,
-    a_type=None,
-    b_type=None,
-):
+    a: ArrayT,
+    b: ArrayT,
+    scale_a: ArrayT | None = None,
+    scale_b: ArrayT | None = None,
+    out: ArrayT | None = None,
+    bias: ArrayT | None = None,
+    activation: Activation | None = None,
+    out_dtype: FloatType = "bf16",
+    fast: bool = False,
+    a_dtype: EightBitType | None = None,
+    b_dtype: EightBitType | None = None,
+) -> ArrayT:
     """`(a @ b) * scale_a * scale_b`, plus a bias for each column, then "relu", "gelu" or "silu".  Scales are one f32
-    each, or one for each row of a and each column of b.  a_type, b_type: what bytes are, "e4m3" where nothing is said.
+    each, or one for each row of a and each column of b.  a_dtype, b_dtype: what bytes are, by default "e4m3".
     """
     refuse_unseen("gemm_fp8", a=a, b=b, scale_a=scale_a, scale_b=scale_b, bias=bias)
     check_choice("gemm_fp8", "activation", activation, ACTIVATIONS)
-    check_choice("gemm_fp8", "out_type", out_type, tuple(RESULTS))
+    result_type = stored("gemm_fp8", "out_dtype", out_dtype, BF16)
     if type(fast) is not bool:
         raise LaunchError("snap.lib.gemm_fp8", f"is True or False, not {fast!r}", "fast")
-    (left, a_kind), (right, b_kind) = _operand("a", a, a_type), _operand("b", b, b_type)
+    (left, a_kind), (right, b_kind) = _operand("a", a, a_dtype), _operand("b", b, b_dtype)
     same_place("gemm_fp8", left, "b", right)
     (rows, depth), (other, columns) = left.shape, right.shape
     check_depth("gemm_fp8", depth, other, columns)
     scaled, scales = _scales(left, scale_a, scale_b, rows, columns)
-    result_type = RESULTS[out_type]
     added = None if bias is None else bias_of("gemm_fp8", bias, left, result_type, columns)
     room: Any = out
     if out is None:
         bits = result_type == BF16 and left.info.family is not ArrayFamily.TORCH  # the others have no such type
         room = left.new((rows, columns), U16 if bits else result_type)
-    written = result_of("gemm_fp8", room, left, tuple(RESULTS.values()), (rows, columns))
+    written = result_of("gemm_fp8", room, left, STORED, (rows, columns))
     if written.size == 0:
         return written.array
     if has_boxes(written):
@@ -92,15 +96,15 @@ def gemm_fp8(
     A, B = _along(left), _along(flipped(right))
     C = written.array if has_boxes(written) else room_for_boxes(written, written.shape)
     plan = planned(Product(rows, columns, depth, left.multiprocessors(), EVEN, EVEN), fast)
-    kinds, after = (a_kind, b_kind), (added and added.type, activation)
+    kinds, after = (a_kind, b_kind), Epilogue(added.type if added else None, activation, scaled)
     sizes = plan.height, plan.width, plan.band(BAND)
     given = tuple(scale.array for scale in scales.values())
     if fast:
-        run = fp8_kernel(kinds, written.type, scaled, *sizes, *after)
+        run = fp8_kernel(kinds, written.type, *sizes, after)
         multiply(run, plan, left, A.array, B.array, C, (rows, columns, depth), added and added.array, given)
     else:
         made = halves_kernel if plan.kind == By.HALVES else promoted_kernel
-        run = made(spelled(kinds), written.type, scaled, *sizes, *after)
+        run = made(spelled(kinds), written.type, *sizes, after)
         bias_and_scales = (added.array if added else A.array), *(given or (A.array, A.array))
         extents = rows, columns, depth, A.shape[1], B.shape[1], C.shape[1]
         launch(run, plan.blocks, A.array, B.array, C, *bias_and_scales, *extents)
@@ -116,10 +120,9 @@ def planned(product: Product, fast: bool) -> Plan:
 
 
 @functools.cache
-def fp8_kernel(kinds, out_type, scaled, BM=128, BN=256, BAND=8, bias_type=None, activation=None, DIVIDED=False):
+def fp8_kernel(kinds, out_type, BM=128, BN=256, BAND=8, epilogue=PLAIN):
     """C = A @ B.T, of an A and a B that lie along k, added up by the tensor cores.  kinds: e4m3 or e5m2, of A and B."""
-    after = bias_type, activation, DIVIDED
-    return gemm_kernel(U8, out_type, False, True, BM, BN, BAND, *after, kind=spelled(kinds), scaled=scaled)
+    return gemm_kernel(U8, out_type, False, True, BM, BN, BAND, epilogue, kind=spelled(kinds))
 
 
 def spelled(kinds):
@@ -136,9 +139,10 @@ def _operand(name: str, value: object, kind: object) -> tuple[Argument, str]:
     check_sides("gemm_fp8", name, given)
     held = HELD.get(given.info.dtype_name)
     if kind is not None:
-        check_choice("gemm_fp8", f"{name}_type", kind, TYPES)
+        kind = HELD.get(dtype_word(kind), kind)
+        check_choice("gemm_fp8", f"{name}_dtype", kind, TYPES)
         if held not in (None, kind):
-            raise LaunchError("snap.lib.gemm_fp8", f"is {kind!r}, and `{name}` holds {held}", f"{name}_type")
+            raise LaunchError("snap.lib.gemm_fp8", f"is {kind!r}, and `{name}` holds {held}", f"{name}_dtype")
     return (given if held is None else of_type(given, step(_bits, given.array))), held or str(kind or TYPES[0])
 
 

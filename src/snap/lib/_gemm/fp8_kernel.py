@@ -26,7 +26,7 @@ from snap import *
 from snap._compiler.ir.types import F32, U8
 from snap.lib._calls.arrays import MAX_SIDE
 from snap.lib._calls.operators import element, scalar
-from snap.lib._gemm.body import in_bands
+from snap.lib._gemm.body import PLAIN, in_bands
 from snap.lib._gemm.parts import Scaling, completing, depth_of, promoting
 
 DEPTH = depth_of(U8)  # of k in a stage
@@ -36,10 +36,10 @@ WITH_TILES, LEAVING = 226 * 1024, 2  # bytes for stages and for tiles that leave
 WIDEST = 192  # columns of a warpgroup whose sums there is room for twice
 
 
-def of_tiles(THREADS, HIGH, WIDE, body, out_type, scaled, bias_type):
+def of_tiles(THREADS, HIGH, WIDE, body, out_type, epilogue):
     """The kernel that runs `body`, for tiles of HIGH rows and WIDE columns."""
-    E, O, V, F = element(U8), element(out_type), element(bias_type or U8), element(F32 if scaled else U8)
-    BIASED, SCALED, ROWS = bias_type is not None, scaled is not None, scaled == Scaling.ROWS
+    BIASED, SCALED, ROWS = epilogue.bias_type is not None, epilogue.scaled is not None, epilogue.scaled == Scaling.ROWS
+    E, O, V, F = element(U8), element(out_type), element(epilogue.bias_type or U8), element(F32 if SCALED else U8)
 
     @kernel(
         threads=THREADS,
@@ -75,7 +75,7 @@ def of_tiles(THREADS, HIGH, WIDE, body, out_type, scaled, bias_type):
 
 
 @functools.cache
-def promoted_kernel(kind, out_type, scaled, BM=128, BN=192, BAND=8, bias_type=None, activation=None):
+def promoted_kernel(kind, out_type, BM=128, BN=192, BAND=8, epilogue=PLAIN):
     """kind: of A's and B's floats; scaled: see gemm_parts.py.  Arrays that are not used (a bias, scales) may be any."""
     E, O = element(U8), element(out_type)
     OWN = BN if BM == 128 else BN // 2  # columns of a warpgroup
@@ -85,7 +85,7 @@ def promoted_kernel(kind, out_type, scaled, BM=128, BN=192, BAND=8, bias_type=No
     WIDE = math.gcd(OWN, 128 // scalar(out_type).bytes)  # columns that leave at a time
     SWIZZLE = WIDE * scalar(out_type).bytes
     multiply, add = promoting(BM, BN, OWN, kind, PARTS)
-    complete = completing(SUMS, OWN, U8, scaled, bias_type, activation)
+    complete = completing(SUMS, OWN, U8, epilogue)
 
     @inline
     def body(A, B, C, bias, a_scale, b_scale, M, N, K):
@@ -136,18 +136,18 @@ def promoted_kernel(kind, out_type, scaled, BM=128, BN=192, BAND=8, bias_type=No
                         with store(c), each(warpgroup, C, disjoint=C):
                             async_copy(C, c, at=(m0 + BELOW, n0 + BESIDE + WIDE * q))
 
-    return of_tiles(512, BM, BN, body, out_type, scaled, bias_type)
+    return of_tiles(512, BM, BN, body, out_type, epilogue)
 
 
 @functools.cache
-def halves_kernel(kind, out_type, scaled, BM=128, BN=224, BAND=8, bias_type=None, activation=None):
+def halves_kernel(kind, out_type, BM=128, BN=224, BAND=8, epilogue=PLAIN):
     """As promoted_kernel, for tiles of 128 rows."""
     E, O = element(U8), element(out_type)
     SUMS, CUT, FEW = BN // 2, BN // 2, BN // 4  # sums of a thread; columns of a half, and sums of it
     WIDE = math.gcd(BN, 128 // scalar(out_type).bytes)  # columns that leave at a time
     SWIZZLE = WIDE * scalar(out_type).bytes
     STAGES = min(MOST_STAGES, (WITH_TILES - 2 * LEAVING * 64 * SWIZZLE) // ((BM + BN) * DEPTH))
-    complete = completing(SUMS, BN, U8, scaled, bias_type, activation)
+    complete = completing(SUMS, BN, U8, epilogue)
 
     @device(warpgroup)
     def multiply(
@@ -196,4 +196,4 @@ def halves_kernel(kind, out_type, scaled, BM=128, BN=224, BAND=8, bias_type=None
                         store_acc(c[w], acc, first=WIDE * q)
                         async_copy(C, c[w], at=(m0 + 64 * w, n0 + WIDE * q))
 
-    return of_tiles(384, BM, BN, body, out_type, scaled, bias_type)
+    return of_tiles(384, BM, BN, body, out_type, epilogue)

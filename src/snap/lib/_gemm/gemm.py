@@ -18,6 +18,7 @@ from typing import Any
 from snap._compiler.ir.types import BF16, F16, F32, I32, Scalar
 from snap.host.errors import LaunchError
 from snap.lib._calls.arrays import Argument, check_apart, check_choice, exchange, same_place
+from snap.lib._calls.public_types import Activation, ArrayT
 from snap.lib._calls.recorded import launch, recorded
 from snap.lib._gemm.arrays import (
     SECTOR,
@@ -32,6 +33,7 @@ from snap.lib._gemm.arrays import (
     room_for_boxes,
 )
 from snap.lib._gemm.arrays import columns as first_columns
+from snap.lib._gemm.body import PLAIN, Epilogue, Work
 from snap.lib._gemm.choice import (
     COPIED,
     COPY,
@@ -62,7 +64,13 @@ BAND = 1024  # rows of the result: the height of the bands in which tiles are ta
 
 
 @recorded
-def gemm(a, b, out=None, bias=None, activation=None):
+def gemm(
+    a: ArrayT,
+    b: ArrayT,
+    out: ArrayT | None = None,
+    bias: ArrayT | None = None,
+    activation: Activation | None = None,
+) -> ArrayT:
     """`a @ b`, plus a bias for each column, then "relu", "gelu" (with erf) or "silu".  Bits of bf16 may come in NumPy's
     uint16.
     """
@@ -90,8 +98,8 @@ def gemm(a, b, out=None, bias=None, activation=None):
     A, B = left.ready(plan.copied[0]), right.ready(plan.copied[1])
     C = written.array if has_boxes(written) else room_for_boxes(written, written.shape)
     arguments = (A, B, C, added.array if added else A, *A.shape, *B.shape, C.shape[1], rows, columns, max(depth, 1))
-    types, after = (left.given.type, written.type), (added and added.type, activation)
-    run = kernel_of(plan, *types, left.turned, right.turned, depth, *after)
+    types, after = (left.given.type, written.type), Epilogue(added.type if added else None, activation)
+    run = kernel_of(plan, *types, left.turned, right.turned, depth, after)
     sums, flags = exchange(left.given, *plan.exchanged)
     if plan.kind == By.SPLITS:
         flags = left.given.zeros(plan.counters, I32)
@@ -110,15 +118,14 @@ def kernel_of(
     a_turned: bool,
     b_turned: bool,
     depth: int,
-    bias_type: Scalar | None = None,
-    activation: str | None = None,
+    epilogue: Epilogue = PLAIN,
 ) -> Any:
     """The kernel of a plan, for a product of so many steps along k."""
-    sides, after = (plan.height, plan.width), (bias_type, activation)
-    kinds = (type, out_type, a_turned, b_turned, *sides, plan.band(BAND), *after)
+    sides = plan.height, plan.width
+    kinds = (type, out_type, a_turned, b_turned, *sides, plan.band(BAND), epilogue)
     match plan.kind:
         case By.THIN:
-            return thin_kernel(type, out_type, b_turned, *sides, *after, plan.slices)
+            return thin_kernel(type, out_type, b_turned, *sides, epilogue, plan.slices)
         case By.SLICES:
             return slices_kernel(*kinds, plan.slices)
         case By.SPLITS:
@@ -126,7 +133,8 @@ def kernel_of(
         case _ if plan.narrow:
             return edges_kernel(*kinds, plan.team, plan.narrow)
         case _:
-            return gemm_kernel(*kinds, plan.divided > 0, plan.team, AT_ONCE=leaves_at_once(plan, depth, out_type))
+            at_once = Work.AT_ONCE if leaves_at_once(plan, depth, out_type) else Work.TILES
+            return gemm_kernel(*kinds, Work.DIVIDED if plan.divided else at_once, plan.team)
 
 
 # ---- who computes what ----------------------------------------------------------------------------------------------

@@ -54,8 +54,9 @@ from snap._compiler.ir.types import F32, I32
 from snap.lib._calls.arrays import MAX_SIDE
 from snap.lib._calls.operators import element, scalar
 from snap.lib._gemm.body import (
+    PLAIN,
     WITH_TILES,
-    Many,
+    Work,
     in_bands,
     load_b,
     load_tile,
@@ -133,58 +134,50 @@ def gemm_kernel(
     BM=128,
     BN=256,
     BAND=8,
-    bias_type=None,
-    activation=None,
-    DIVIDED=False,
+    epilogue=PLAIN,
+    work=Work.TILES,
     TEAM=1,
-    ADDED=False,
     kind=None,
-    scaled=None,
-    many=None,
-    AT_ONCE=False,
 ):
     """A_TURNED: A lies as [K, M]; B_TURNED: B lies as [N, K], as it does where elements are f32 or 8-bit floats.  Where
     A is turned as well, f32's C lies as [N, M].  Blocks take tiles of BM x BN in bands of BAND tiles' height, down one
     column of the band and then the next, so that what runs at the same time reads few rows and columns.  For arrays
     that it does not use (a bias, scales, ends) any array stands.  Other parameters: see above.
     """
+    AT_ONCE, ADDED = work == Work.AT_ONCE, work == Work.ADDED
+    DIVIDED = work in (Work.DIVIDED, Work.DIVIDED_BATCH)
     room = WITH_TILES - BM * BN * scalar(out_type).bytes if AT_ONCE else room_for_stages(out_type, BM, BN)
-    g = sizes(type, out_type, BM, BN, not A_TURNED, B_TURNED, bias_type, kind=kind, many=many, room=room)
-    F, G = element(F32) if scaled else g.E, element(I32) if many == Many.GROUPS else g.E
+    g = sizes(type, out_type, BM, BN, not A_TURNED, B_TURNED, epilogue, kind=kind, work=work, room=room)
+    F, G = element(F32) if epilogue.scaled else g.E, element(I32) if g.GROUPED else g.E
     C_TURNED = g.TF32 and A_TURNED  # then A goes through registers
     STEP = 2 * g.DEPTH if C_TURNED else g.DEPTH  # of k in a turn of the loop: a stage for each set of registers
-    BY_TILES = not (g.TF32 or DIVIDED or ADDED or many)  # a team counts tiles, all whole, and not pieces of work
+    BY_TILES = work in (Work.TILES, Work.AT_ONCE) and not g.TF32  # a team counts tiles, and not pieces of work
+    assert (B_TURNED or not g.TF32) and (BY_TILES or not AT_ONCE)
     # Tiles leave in boxes, each of a unit of threads that has so many rows of A.
     HIGH = 32 if C_TURNED else 16 if g.TF32 else 64
     UNIT, DOWN, RIGHT = thread[2 * HIGH], g.WIDE if C_TURNED else 0, 0 if C_TURNED else g.WIDE
-    BATCH, GROUPED = many == Many.BATCH, many == Many.GROUPS
-    SEVERAL = BATCH or GROUPED  # whether B is several matrices
-    assert many in (None, *Many) and scaled in (None, *Scaling)
-    assert (B_TURNED or not g.TF32) and not (BY_TILES and (DIVIDED or many)) and not (GROUPED and DIVIDED)
-    COMPLETED = g.BIASED or activation is not None or scaled is not None  # something is done to sums before they leave
-    # Tiles leave in boxes, PARTS in a slot, and there are slots for all of them where there is room.
+    # Boxes in a slot, of which there are slots for all where there is room.
     BOXES = BN // g.WIDE
-    PARTS, LEAVING = (BOXES, 1) if AT_ONCE else (2, 1) if GROUPED else (1, slots_for_boxes(g))
-    assert not AT_ONCE or BY_TILES
+    PARTS, LEAVING = (BOXES, 1) if AT_ONCE else (2, 1) if g.GROUPED else (1, slots_for_boxes(g))
     PIECES = 2 if DIVIDED else 0  # of divided tiles, for each team
     WHOLE = BY_TILES or (g.TF32 and not DIVIDED)  # there is nothing to ask before a tile leaves
-    OWN = not ADDED  # a tile of C is one team's alone
+    OWN, COMPLETED = not ADDED, epilogue.completes  # OWN: a tile of C is one team's alone
     # Only what this kernel calls is defined: each part is checked when it is.
-    complete = completing(g.SUMS, BN, type, scaled, bias_type, activation) if COMPLETED else None
+    complete = completing(g.SUMS, BN, type, epilogue) if COMPLETED else None
     hand_over, collect = handover(g.SUMS, g.C_THREADS, TEAM) if DIVIDED else (None, None)
-    tiles_of_groups, group_of = grouping(BM) if GROUPED else (None, None)
-    if many is None:
-        where = counting_on(BM, BN, STEP, TEAM, C_TURNED, g.BIASED, ADDED, DIVIDED, scaled)
-    elif BATCH:
+    tiles_of_groups, group_of = grouping(BM) if g.GROUPED else (None, None)
+    if g.GROUPED:
+        where = groups_counting_on(BM, BN, STEP)
+    elif g.BATCH:
         where = batches_counting_on(BM, BN, STEP, DIVIDED)
     else:
-        where = groups_counting_on(BM, BN, STEP)
+        where = counting_on(BM, BN, STEP, TEAM, C_TURNED, g.BIASED, ADDED, DIVIDED, epilogue.scaled)
 
     @kernel(threads=g.T, cluster=TEAM, cooperative=DIVIDED, where=where)
     def gemm(
-        A: ptr(const(g.E), (matrices, A0, A1) if BATCH else (A0, A1)),
-        B: ptr(const(g.E), (matrices, B0, B1) if SEVERAL else (B0, B1)),
-        C: ptr(g.O, (matrices, M, C1) if BATCH else (N if C_TURNED else M, C1)),
+        A: ptr(const(g.E), (matrices, A0, A1) if g.BATCH else (A0, A1)),
+        B: ptr(const(g.E), (matrices, B0, B1) if g.BATCH or g.GROUPED else (B0, B1)),
+        C: ptr(g.O, (matrices, M, C1) if g.BATCH else (N if C_TURNED else M, C1)),
         bias: ptr(const(g.V)),
         A0: int,
         A1: int,
@@ -222,12 +215,12 @@ def gemm_kernel(
             acc, x, y = registers(float[g.SUMS], float[g.DEPTH // 2], float[g.DEPTH // 2])
             compute, load = roles(g.C_THREADS, 128, registers=(232, 40) if g.CONSUMERS == 2 else ())
             begin, end = min(team * share, divided * turns), min((team + 1) * share, divided * turns)
-            tiles: int = down * across * (slices if ADDED else matrices if BATCH else 1)
-            if GROUPED:
+            tiles: int = down * across * (slices if ADDED else matrices if g.BATCH else 1)
+            if g.GROUPED:
                 tiles = tiles_of_groups(ends, matrices, M, across)
             whole: int = (tiles - divided - team + teams - 1) / teams
             # Of a tile: its matrix, the tiles of those before it, its group's first row, and rows.
-            matrix, passed, top_row, rows = -1 if GROUPED else 0, 0, 0, 0 if GROUPED else M
+            matrix, passed, top_row, rows = -1 if g.GROUPED else 0, 0, 0, 0 if g.GROUPED else M
             # A piece of work is a tile, a slice of one, or a part of a divided tile, of which a team has two.
             for job in range(
                 team if BY_TILES else 0, down * across if BY_TILES else whole + PIECES, teams if BY_TILES else 1
@@ -242,11 +235,11 @@ def gemm_kernel(
                     first, last = max(begin - t * turns, 0), min(end - t * turns, turns)
                     if begin == end or (job == 1 and t == (end - 1) / turns):
                         t, last = 0, first  # nothing is left to do, and `begin` may be behind the last tile
-                if BATCH:
+                if g.BATCH:
                     matrix, passed = t / (down * across), t / (down * across) * (down * across)
-                if GROUPED:
+                if g.GROUPED:
                     matrix, passed, top_row, rows = group_of(t, ends, M, across, matrix, passed, top_row, rows)
-                i, j = in_bands(t - passed, (rows + BM - 1) / BM if GROUPED else down, across, BAND)
+                i, j = in_bands(t - passed, (rows + BM - 1) / BM if g.GROUPED else down, across, BAND)
                 m0, n0 = top_row + (i * TEAM + rank) * BM, j * BN
                 if C_TURNED:
                     for k in range(first, last):
@@ -286,7 +279,7 @@ def gemm_kernel(
                         with compute(), each(warp):
                             complete(acc, a_scale, b_scale, bias, m0 + 64 * w + row, M, n0, N)
                     top, side = n0 if C_TURNED else m0 + HIGH * u, m0 + HIGH * u if C_TURNED else n0
-                    if GROUPED:
+                    if g.GROUPED:
                         with stage(C_slots) as c, compute(), each(UNIT, c, C, disjoint=C):
                             leave_rows(g, C, C1, top, side, top_row + rows, c, (rank, u), acc, row, quad)
                     if AT_ONCE:
@@ -296,10 +289,10 @@ def gemm_kernel(
                             with each(warp, C, disjoint=C) as v:
                                 for q in range(v, BOXES, 4):
                                     async_copy(C, c[rank, u, q], at=(top, side + RIGHT * q))
-                    for q in unroll(range(0 if GROUPED or AT_ONCE else BOXES)):
+                    for q in unroll(range(0 if g.GROUPED or AT_ONCE else BOXES)):
                         with stage(C_slots) as c, compute(), each(UNIT, c, C, disjoint=C if OWN else ()):
                             fill(g, c, (rank, u, 0), acc, q, quad, place, C_TURNED)
-                            if BATCH:
+                            if g.BATCH:
                                 async_copy(C, c[rank, u, 0], at=(matrix, top + DOWN * q, side + RIGHT * q))
                             elif ADDED:
                                 async_reduce(C, c[rank, u, 0], at=(top + DOWN * q, side + RIGHT * q), op="add")

@@ -22,10 +22,11 @@ from typing import Any
 from snap._compiler.ir.types import F32, I32
 from snap.host.errors import LaunchError
 from snap.lib._calls.arrays import Argument, argument, check_apart, check_sides, same_place
+from snap.lib._calls.public_types import AnyArray, ArrayT
 from snap.lib._calls.recorded import recorded
 from snap.lib._gemm.arrays import check_depth, copy, floats_of, has_boxes, multiply, result_of, room_for_boxes
 from snap.lib._gemm.arrays import columns as first_columns
-from snap.lib._gemm.body import Many
+from snap.lib._gemm.body import Work
 from snap.lib._gemm.choice import BATCHES, EVEN, GROUPS, Plan, Product, best, candidates
 from snap.lib._gemm.gemm import BAND, TYPES, GemmOperand, operand
 from snap.lib._gemm.kernels import gemm_kernel
@@ -33,7 +34,7 @@ from snap.record import replace
 
 
 @recorded
-def gemm_batched(a, b, out=None):
+def gemm_batched(a: ArrayT, b: ArrayT, out: ArrayT | None = None) -> ArrayT:
     """`a[z] @ b[z]` for every z.  Bits of bf16 may come in NumPy's uint16."""
     left, right = _operands("gemm_batched", a, b, 3)
     (rows, depth), (other, columns) = left.shape, right.shape
@@ -44,12 +45,12 @@ def gemm_batched(a, b, out=None):
     written = _result("gemm_batched", out, left, (count, rows, columns))
     if written.size:
         plan = planned(_product(left, right, count))
-        _multiply("gemm_batched", Many.BATCH, plan, written, left, right, None, count)
+        _multiply("gemm_batched", Work.BATCH, plan, written, left, right, None, count)
     return written.array
 
 
 @recorded
-def gemm_grouped(a, b, ends, out=None):
+def gemm_grouped(a: ArrayT, b: ArrayT, ends: AnyArray, out: ArrayT | None = None) -> ArrayT:
     """Rows ends[g - 1] to ends[g] of `a`, times `b[g]`.  Bits of bf16 may come in NumPy's uint16."""
     left, right = _operands("gemm_grouped", a, b, 2)
     (rows, depth), (other, columns) = left.shape, right.shape
@@ -59,13 +60,13 @@ def gemm_grouped(a, b, ends, out=None):
     written = _result("gemm_grouped", out, left, (rows, columns))
     if written.size and count:
         plan = planned(_product(left, right, count), True)
-        _multiply("gemm_grouped", Many.GROUPS, plan, written, left, right, limits, count)
+        _multiply("gemm_grouped", Work.GROUPS, plan, written, left, right, limits, count)
     return written.array
 
 
 def _multiply(
     function: str,
-    many: Many,
+    work: Work,
     plan: Plan,
     written: Argument,
     left: GemmOperand,
@@ -79,11 +80,11 @@ def _multiply(
         check_apart(function, written, {**read, "ends": ends})
     A, B = left.ready(False), right.ready(False)
     C = written.array if has_boxes(written) else room_for_boxes(written, written.shape)
-    if C is not written.array and many == Many.GROUPS:  # rows that belong to nobody stay as they are
+    if C is not written.array and work == Work.GROUPS:  # rows that belong to nobody stay as they are
         copy(written.info.family, first_columns(C, columns), written.array)
     sizes = plan.height, plan.width, plan.band(BAND)
     kinds = left.given.type, written.type, left.turned, right.turned, *sizes
-    run = gemm_kernel(*kinds, DIVIDED=plan.divided > 0, many=many)
+    run = gemm_kernel(*kinds, work=Work.DIVIDED_BATCH if plan.divided else work)
     told = None if ends is None else ends.array
     multiply(run, plan, left.given, A, B, C, (rows, columns, depth), ends=told, count=count)
     if C is not written.array:

@@ -17,7 +17,9 @@ from snap._compiler.ir.types import F32, F64
 from snap.host.errors import LaunchError
 from snap.lib._calls.arrays import FLOATS, argument, check_sides, same_place
 from snap.lib._calls.operators import element, word
+from snap.lib._calls.public_types import ArrayT, DType
 from snap.lib._calls.recorded import launch, recorded
+from snap.lib._calls.renamed import renamed
 from snap.lib._parallel.teams import most_blocks, team
 from snap.lib._parallel.teams import reduce as team_reduce
 
@@ -28,10 +30,11 @@ MOST_THREADS, BUSY = 512, 1024  # of a block where rows are few, and how many sh
 
 
 @recorded
-def gemv(a, x, type=None):
+@renamed(type="dtype")
+def gemv(a: ArrayT, x: ArrayT, dtype: DType | None = None) -> ArrayT:
     """`a @ x` for a matrix and a vector."""
-    matrix = argument("gemv", "a", a, FLOATS, rank=2, type=type, rows=True)
-    vector = argument("gemv", "x", x, FLOATS, rank=1, type=type)
+    matrix = argument("gemv", "a", a, FLOATS, rank=2, dtype=dtype, rows=True)
+    vector = argument("gemv", "x", x, FLOATS, rank=1, dtype=dtype)
     check_sides("gemv", "a", matrix)
     same_place("gemv", matrix, "x", vector)
     if vector.type != matrix.type:

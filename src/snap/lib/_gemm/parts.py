@@ -18,6 +18,7 @@ from snap._compiler.ir.word import Word
 from snap.lib._calls.arrays import MAX_SIDE
 from snap.lib._calls.operators import element
 from snap.lib._gemm.body import depth_of
+from snap.record import replace
 
 
 class Scaling(Word):
@@ -141,12 +142,12 @@ def fragment(g, x, a, panel, quad, place):
 
 
 @functools.cache
-def scaling(SUMS, type, scaled):
+def scaling(SUMS, type, epilogue):
     """scale(acc, scales of a, scales of b, row, rows, first, columns): the sums of a warp's threads, products of floats
-    of 8 bits, times what these stand for.  scaled: a `Scaling`, or None; columns of `b` count from `first` on.
+    of 8 bits, times what these stand for.  Columns of `b` count from `first` on.
     Their numbers are loaded as `finishing` loads a bias.
     """
-    F, WHOLE, LOADS = element(F32 if scaled else type), scaled == Scaling.TENSOR, -(-SUMS // 32)
+    F, WHOLE, LOADS = element(F32 if epilogue.scaled else type), epilogue.scaled == Scaling.TENSOR, -(-SUMS // 32)
 
     @device(warp)
     def scale(
@@ -183,14 +184,15 @@ def scaling(SUMS, type, scaled):
 
 
 @functools.cache
-def finishing(SUMS, COLUMNS, type, bias_type, activation):
+def finishing(SUMS, COLUMNS, type, epilogue):
     """finish(acc, bias, first, columns): the bias of columns `first` and so on is added to the first sums of a warp's
     threads, those of COLUMNS columns, and they go through the activation.  Lane 4r + q has columns 8j + 2q and
     8j + 2q + 1 of two rows.  It loads the numbers of every eighth j, from r on, and gets the others from the lanes that
     loaded them: beside the sums there are no registers for all of them, and a thread that loads them one after the
     other waits for memory again and again.
     """
-    V, BIASED, active = element(bias_type or type), bias_type is not None, activation_function(activation)
+    V, BIASED = element(epilogue.bias_type or type), epilogue.bias_type is not None
+    active = activation_function(epilogue.activation)
     LOADS = -(-COLUMNS // 64)
 
     @device(warp)
@@ -215,14 +217,14 @@ def finishing(SUMS, COLUMNS, type, bias_type, activation):
 
 
 @functools.cache
-def completing(SUMS, COLUMNS, type, scaled, bias_type, activation):
+def completing(SUMS, COLUMNS, type, epilogue):
     """complete(acc, scales of a, scales of b, bias, row, rows, first, columns): a warp's sums are scaled, where there
     are scales, and finished.
     """
-    F, V, SCALED = element(F32 if scaled else type), element(bias_type or type), scaled is not None
-    FINISHED = bias_type is not None or activation is not None
-    scale = scaling(SUMS, type, scaled) if SCALED else None
-    finish = finishing(SUMS, COLUMNS, type, bias_type, activation) if FINISHED else None
+    SCALED, FINISHED = epilogue.scaled is not None, replace(epilogue, scaled=None).completes
+    F, V = element(F32 if SCALED else type), element(epilogue.bias_type or type)
+    scale = scaling(SUMS, type, epilogue) if SCALED else None
+    finish = finishing(SUMS, COLUMNS, type, epilogue) if FINISHED else None
 
     @device(warp)
     def complete(

@@ -15,8 +15,8 @@ import functools
 
 from snap import *
 from snap._compiler.ir.types import F32
-from snap.host.arrays import classify
-from snap.lib._calls.arrays import Argument, number
+from snap.lib._calls.arrays import argument, number
+from snap.lib._calls.public_types import ArrayT
 from snap.lib._calls.recorded import launch, recorded
 from snap.lib._gemm.arrays import matrix, product_shape, row_major
 from snap.lib._gemm.choice import SIMPLE, Plan, Product, best, candidates
@@ -30,7 +30,7 @@ ADDERS = 128  # threads of a block that adds slices
 
 
 @recorded
-def sgemm(a, b, alpha=1.0):
+def sgemm(a: ArrayT, b: ArrayT, alpha: float = 1.0) -> ArrayT:
     """`alpha * (a @ b)` for f32 matrices.  Matrices that are not row-major are copied first."""
     left, right = matrix("sgemm", "a", a), matrix("sgemm", "b", b)
     rows, columns = product_shape("sgemm", left, right)
@@ -39,7 +39,7 @@ def sgemm(a, b, alpha=1.0):
     if rows * columns * depth == 0:
         return out
     left, right = row_major(left), row_major(right)
-    width = 4 if min(right.width(columns), Argument(out, classify(out), F32).width(columns)) == 4 else 1
+    width = 4 if min(right.width(columns), argument("sgemm", "out", out, (F32,)).width(columns)) == 4 else 1
     plan = planned(Product(rows, columns, depth, left.multiprocessors()))
     height, wide = plan.height, plan.width
     tile, rest = TILES[height, wide], blocks_of_tiles(rows, columns, height, wide) - plan.whole

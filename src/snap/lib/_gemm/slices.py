@@ -19,7 +19,7 @@ from __future__ import annotations
 import functools
 
 from snap import *
-from snap.lib._gemm.body import in_bands, multiplied, of_slices, sizes
+from snap.lib._gemm.body import PLAIN, in_bands, multiplied, of_slices, sizes
 from snap.lib._gemm.parts import finishing
 
 SHARED = 224 * 1024  # bytes for stages; tiles leave through the same
@@ -75,10 +75,10 @@ def leave_columns(g, compute, finish, FINISHED, acc, bias, C, rank, m0, first, w
 
 
 @functools.cache
-def slices_kernel(type, out_type, A_TURNED, B_TURNED, BM=64, BN=64, BAND=16, bias_type=None, activation=None, SLICES=2):
+def slices_kernel(type, out_type, A_TURNED, B_TURNED, BM=64, BN=64, BAND=16, epilogue=PLAIN, SLICES=2):
     """As gemm_kernel."""
-    g = sizes(type, out_type, BM, BN, not A_TURNED, B_TURNED, bias_type, SLICES, room=SHARED)
-    finish, FINISHED = finishing(g.SUMS, g.OWN, type, bias_type, activation), g.BIASED or activation is not None
+    g = sizes(type, out_type, BM, BN, not A_TURNED, B_TURNED, epilogue, SLICES, room=SHARED)
+    finish, FINISHED = finishing(g.SUMS, g.OWN, type, epilogue), epilogue.completes
     ORDERS, GIVEN = 1 if in_order(g) else SLICES, (SLICES - 1) * g.FEW * g.C_THREADS
     NEAR = SLICES == 2 and BM >= 128  # sums go from shared memory to shared memory
 

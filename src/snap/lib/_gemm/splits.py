@@ -17,18 +17,16 @@ from __future__ import annotations
 import functools
 
 from snap import *
-from snap.lib._gemm.body import in_bands, of_slices, sizes
+from snap.lib._gemm.body import PLAIN, in_bands, of_slices, sizes
 from snap.lib._gemm.parts import finishing
 from snap.lib._gemm.slices import SHARED, given_away, in_order, leave_columns, products
 
 
 @functools.cache
-def splits_kernel(
-    type, out_type, A_TURNED, B_TURNED, BM=128, BN=128, BAND=8, bias_type=None, activation=None, SLICES=4
-):
+def splits_kernel(type, out_type, A_TURNED, B_TURNED, BM=128, BN=128, BAND=8, epilogue=PLAIN, SLICES=4):
     """As slices_kernel."""
-    g = sizes(type, out_type, BM, BN, not A_TURNED, B_TURNED, bias_type, SLICES, room=SHARED)
-    finish, FINISHED = finishing(g.SUMS, g.OWN, type, bias_type, activation), g.BIASED or activation is not None
+    g = sizes(type, out_type, BM, BN, not A_TURNED, B_TURNED, epilogue, SLICES, room=SHARED)
+    finish, FINISHED = finishing(g.SUMS, g.OWN, type, epilogue), epilogue.completes
     ORDERS = 1 if in_order(g) else SLICES
 
     @inline

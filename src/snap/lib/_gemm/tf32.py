@@ -19,6 +19,7 @@ import functools
 
 from snap._compiler.ir.types import F32
 from snap.lib._calls.arrays import Argument
+from snap.lib._calls.public_types import ArrayT
 from snap.lib._calls.recorded import recorded
 from snap.lib._gemm.arrays import (
     LINE,
@@ -35,6 +36,7 @@ from snap.lib._gemm.arrays import (
     row_major,
 )
 from snap.lib._gemm.arrays import columns as first_columns
+from snap.lib._gemm.body import Work
 from snap.lib._gemm.choice import (
     ALONG,
     LINES,
@@ -52,7 +54,7 @@ BAND = 2048  # rows of a band, or columns where b goes through registers: blocks
 
 
 @recorded
-def gemm_tf32(a, b):
+def gemm_tf32(a: ArrayT, b: ArrayT) -> ArrayT:
     """`a @ b` for f32 matrices, multiplied as tf32."""
     left, right = matrix("gemm_tf32", "a", a), matrix("gemm_tf32", "b", b)
     rows, columns = product_shape("gemm_tf32", left, right)
@@ -88,7 +90,8 @@ def planned(product: Product, lies_along: bool) -> Plan:
 def tf32_kernel(lies_along, BM, BN, TEAM=1, ADDED=False, DIVIDED=False):
     """C = A @ B.T, of an A that lies along k; or C.T = A.T @ B.T of one that does not."""
     band = max(1, BAND // (TEAM * BM))
-    return gemm_kernel(F32, F32, not lies_along, True, BM, BN, band, DIVIDED=DIVIDED, TEAM=TEAM, ADDED=ADDED)
+    work = Work.DIVIDED if DIVIDED else Work.ADDED if ADDED else Work.TILES
+    return gemm_kernel(F32, F32, not lies_along, True, BM, BN, band, work=work, TEAM=TEAM)
 
 
 def load_cost(given: Argument) -> float:

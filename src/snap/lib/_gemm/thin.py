@@ -16,7 +16,7 @@ from __future__ import annotations
 import functools
 
 from snap import *
-from snap.lib._gemm.body import load_b, multiplied, of_slices, sizes
+from snap.lib._gemm.body import PLAIN, load_b, multiplied, of_slices, sizes
 from snap.lib._gemm.choice import THIN_STAGES
 from snap.lib._gemm.parts import activation_function
 
@@ -24,13 +24,13 @@ SHARED = 108 * 1024  # bytes for stages: a multiprocessor has room for two block
 
 
 @functools.cache
-def thin_kernel(type, out_type, B_TURNED, ROWS=8, BN=64, bias_type=None, activation=None, SLICES=1):
+def thin_kernel(type, out_type, B_TURNED, ROWS=8, BN=64, epilogue=PLAIN, SLICES=1):
     """As gemm_kernel.  The blocks of a cluster multiply a slice of k each, and then each finishes a share of the tile's
     columns.
     """
     # The product is that of the transposes: B's columns are its rows.
-    g = sizes(type, out_type, BN, ROWS, B_TURNED, True, bias_type, room=SHARED, most=THIN_STAGES)
-    OWN, active = BN // SLICES, activation_function(activation)  # OWN: columns that a block finishes
+    g = sizes(type, out_type, BN, ROWS, B_TURNED, True, epilogue, room=SHARED, most=THIN_STAGES)
+    OWN, active = BN // SLICES, activation_function(epilogue.activation)  # OWN: columns that a block finishes
 
     @inline
     def body(A, B, C, bias, M, N, K, room, met):

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any
+from typing import Any, Literal, overload
 
 from snap import *
 from snap._compiler.ir.types import F32
 from snap.lib._calls.arrays import Argument
 from snap.lib._calls.operators import element
+from snap.lib._calls.public_types import Approximation, ArrayT
 from snap.lib._calls.recorded import launch, recorded
 from snap.lib._layers.layer_arrays import (
     counting,
@@ -53,7 +54,21 @@ def gelu(x, *, approximate="none"):
     return _gelu(x, approximate)
 
 
-def gelu_gradient(grad, x, *, approximate="none", sums=False):
+@overload
+def gelu_gradient(
+    grad: ArrayT, x: ArrayT, *, approximate: Approximation = "none", sums: Literal[False] = False
+) -> ArrayT: ...
+
+
+@overload
+def gelu_gradient(
+    grad: ArrayT, x: ArrayT, *, approximate: Approximation = "none", sums: Literal[True]
+) -> tuple[ArrayT, ArrayT]: ...
+
+
+def gelu_gradient(
+    grad: ArrayT, x: ArrayT, *, approximate: Approximation = "none", sums: bool = False
+) -> ArrayT | tuple[ArrayT, ArrayT]:
     """The gradient of `gelu(x)`, for that of its result.  `sums=True`: and the sum of all its rows, f32, which is the
     gradient of a bias that was added to `x`.
     """
@@ -69,7 +84,15 @@ def swiglu(gate, up=None):
     return _swiglu(gate, up)
 
 
-def swiglu_gradient(grad, gate, up=None):
+@overload
+def swiglu_gradient(grad: ArrayT, gate: ArrayT, up: None = None) -> ArrayT: ...
+
+
+@overload
+def swiglu_gradient(grad: ArrayT, gate: ArrayT, up: ArrayT) -> tuple[ArrayT, ArrayT]: ...
+
+
+def swiglu_gradient(grad: ArrayT, gate: ArrayT, up: ArrayT | None = None) -> ArrayT | tuple[ArrayT, ArrayT]:
     """The gradients of `gate` and `up`; without `up`, one array like `gate`."""
     refuse_unseen("swiglu_gradient", grad=grad, gate=gate, up=up)
     return _swiglu_gradient(grad, gate, up)

@@ -18,6 +18,7 @@ from snap import *
 from snap._compiler.ir.types import I64
 from snap.lib._calls.arrays import Argument, argument, same_place
 from snap.lib._calls.operators import element
+from snap.lib._calls.public_types import AnyArray, ArrayT
 from snap.lib._calls.recorded import is_array, launch, recorded
 from snap.lib._layers.layer_arrays import floats, loader, new, nothing, persistent, real, refuse, storer, whole
 from snap.lib._torch.derivatives import refuse_unseen
@@ -36,7 +37,7 @@ def dropout(x, p, seed, offset=0):
     return _run("dropout", "x", x, p, seed, offset)
 
 
-def dropout_gradient(grad, p, seed, offset=0):
+def dropout_gradient(grad: ArrayT, p: float, seed: int | AnyArray, offset: int | AnyArray = 0) -> ArrayT:
     """The gradient of `dropout` with the same `p`, `seed` and `offset`."""
     refuse_unseen("dropout_gradient", grad=grad)
     return _run("dropout_gradient", "grad", grad, p, seed, offset)

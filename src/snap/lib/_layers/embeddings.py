@@ -11,10 +11,11 @@ Non-goals:  sparse gradients; tables that are divided among GPUs
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, overload
 
 from snap._compiler.ir.types import F32, I32, Scalar
 from snap.lib._calls.arrays import Argument, same_place
+from snap.lib._calls.public_types import AnyArray, ArrayT, FloatType
 from snap.lib._calls.recorded import launch, recorded
 from snap.lib._layers.embedding_kernels import (
     CAST_THREADS,
@@ -62,7 +63,39 @@ def embedding(tokens, table, *, positions=None, dtype=None):
     return _embedding(tokens, table, positions, dtype)
 
 
-def embedding_gradient(grad, tokens, rows, *, positions=None, deterministic=True, dtype=None):
+@overload
+def embedding_gradient(
+    grad: ArrayT,
+    tokens: AnyArray,
+    rows: int,
+    *,
+    positions: None = None,
+    deterministic: bool = True,
+    dtype: FloatType | None = None,
+) -> ArrayT: ...
+
+
+@overload
+def embedding_gradient(
+    grad: ArrayT,
+    tokens: AnyArray,
+    rows: int,
+    *,
+    positions: int,
+    deterministic: bool = True,
+    dtype: FloatType | None = None,
+) -> tuple[ArrayT, ArrayT]: ...
+
+
+def embedding_gradient(
+    grad: ArrayT,
+    tokens: AnyArray,
+    rows: int,
+    *,
+    positions: int | None = None,
+    deterministic: bool = True,
+    dtype: FloatType | None = None,
+) -> ArrayT | tuple[ArrayT, ArrayT]:
     """The gradient of a table of so many rows; with `positions`, how many rows that table has, also of it.
     `deterministic=False`: added up by atomics, in any order.  `dtype`: of the results, by default that of `grad`.
     """

@@ -17,9 +17,9 @@ from typing import Any
 from snap import *
 from snap._compiler.ir.hardware import SM_THREADS
 from snap._compiler.ir.types import BF16, F16, F32, I32, I64, U16, Scalar
-from snap.host.arrays import ArrayFamily
+from snap.host.arguments.arrays import ArrayFamily
 from snap.host.errors import LaunchError
-from snap.lib._calls.arrays import Argument, argument, same_place, told
+from snap.lib._calls.arrays import TYPE_NAMES, Argument, argument, same_place, told
 from snap.lib._calls.operators import element, scalar, word
 from snap.lib._calls.recorded import lasting, step, view
 
@@ -49,7 +49,7 @@ def floats(
     taken = (*types, U16) if BF16 in types else types
     given = argument(function, name, value, taken, rank=rank, strided=strided, rows=rows)
     if given.type == U16:
-        given = argument(function, name, given.array, types, rank=rank, type=BF16, strided=strided)
+        given = argument(function, name, given.array, types, rank=rank, dtype=BF16, strided=strided)
     return given
 
 
@@ -157,14 +157,8 @@ def nothing(given: Argument, type: Scalar, place: int = 0) -> Any:
 
 def _small(given: Argument, type: Scalar) -> Any:
     held = U16 if type == BF16 and given.info.family is not ArrayFamily.TORCH else type
-    make, *rest = given._allocation((1,), given_name(held), True)
+    make, *rest = given._allocation((1,), TYPE_NAMES[held], True)
     return make(*rest)
-
-
-def given_name(type: Scalar) -> str:
-    from snap.lib._calls.arrays import _NAMES
-
-    return _NAMES[type]
 
 
 def span(given: Argument) -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 
 from snap._compiler.ir.types import F32, Scalar
 from snap.lib._calls.arrays import Argument, same_place
+from snap.lib._calls.public_types import ArrayT
 from snap.lib._calls.recorded import launch, recorded, step, view
 from snap.lib._layers.layer_arrays import (
     flag,
@@ -61,7 +62,17 @@ def rms_norm(x, weight, *, residual=None, eps=1e-6, statistics=False):
     return _norm("rms_norm", x, weight, None, residual, eps, statistics)
 
 
-def layer_norm_gradient(grad, x, weight, mean, rstd, *, grad_residual=None, bias=True, sums=False):
+def layer_norm_gradient(
+    grad: ArrayT,
+    x: ArrayT,
+    weight: ArrayT,
+    mean: ArrayT,
+    rstd: ArrayT,
+    *,
+    grad_residual: ArrayT | None = None,
+    bias: bool = True,
+    sums: bool = False,
+) -> tuple[Any, ...]:
     """(dx, dweight, dbias), where `x` is what was normalised, and `mean` and `rstd` are its statistics.
     `grad_residual`, the gradient that x + residual has from elsewhere, is added to dx.  `bias=False`: dbias is None.
     `sums=True` appends the sum of all rows of dx: the gradient of a bias that was added to what was normalised.
@@ -70,7 +81,9 @@ def layer_norm_gradient(grad, x, weight, mean, rstd, *, grad_residual=None, bias
     return _gradient("layer_norm_gradient", grad, x, weight, mean, rstd, grad_residual, bias, sums)
 
 
-def rms_norm_gradient(grad, x, weight, rstd, *, grad_residual=None):
+def rms_norm_gradient(
+    grad: ArrayT, x: ArrayT, weight: ArrayT, rstd: ArrayT, *, grad_residual: ArrayT | None = None
+) -> tuple[ArrayT, ArrayT]:
     """(dx, dweight), as `layer_norm_gradient`."""
     refuse_unseen("rms_norm_gradient", grad=grad, x=x, weight=weight, grad_residual=grad_residual)
     return _gradient("rms_norm_gradient", grad, x, weight, None, rstd, grad_residual, False, False)

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any
+from typing import Any, overload
 
 from snap import *
 from snap._compiler.ir.types import BF16, F16, F32, I64, Scalar
 from snap.lib._calls.arrays import Argument, argument, same_place
 from snap.lib._calls.operators import element
+from snap.lib._calls.public_types import AnyArray, ArrayT
 from snap.lib._calls.recorded import is_array, launch, one_call, recorded
 from snap.lib._layers.layer_arrays import (
     WORD,
@@ -42,20 +43,20 @@ SMALLEST = 1e-6  # is added to the norm by which gradients are clipped, as torch
 
 
 def adamw(
-    parameters,
-    gradients,
-    first,
-    second,
-    step,
+    parameters: ArrayT,
+    gradients: ArrayT,
+    first: ArrayT,
+    second: ArrayT,
+    step: int | AnyArray,
     *,
-    lr: Any = 1e-3,
-    betas=(0.9, 0.999),
-    eps=1e-8,
-    weight_decay=0.01,
-    decayed=None,
-    scale=None,
-    copy=None,
-):
+    lr: float | AnyArray = 1e-3,
+    betas: tuple[float, float] = (0.9, 0.999),
+    eps: float = 1e-8,
+    weight_decay: float = 0.01,
+    decayed: int | None = None,
+    scale: float | AnyArray | None = None,
+    copy: ArrayT | None = None,
+) -> None:
     """One step of AdamW, in place: `parameters`, the moments `first` and `second`, and where given `copy`, the
     parameters rounded to f16 or bf16, are written.  `step` counts from 1.  `step` and `lr` are numbers or arrays of one
     i64 and one f32.  Gradients are multiplied by `scale` first, a number or an array of one f32.  Weight decay is for
@@ -256,7 +257,15 @@ def adamw_kernel(type, copied, WIDTH, RATE_THERE, FACTOR_THERE, STEP_THERE, T=TH
 # ---- the norm of all gradients --------------------------------------------------------------------------------------
 
 
-def global_norm(x, *, clip=None):
+@overload
+def global_norm(x: ArrayT, *, clip: None = None) -> ArrayT: ...
+
+
+@overload
+def global_norm(x: ArrayT, *, clip: float) -> tuple[ArrayT, ArrayT]: ...
+
+
+def global_norm(x: ArrayT, *, clip: float | None = None) -> ArrayT | tuple[ArrayT, ArrayT]:
     """The square root of the sum of squares of all elements.  With `clip`, also the factor min(1, clip / norm) that
     bounds it, for `scale` of `adamw`.
     """

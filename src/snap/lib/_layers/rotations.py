@@ -16,6 +16,7 @@ from snap import *
 from snap._compiler.ir.types import F32
 from snap.lib._calls.arrays import Argument
 from snap.lib._calls.operators import element
+from snap.lib._calls.public_types import ArrayT
 from snap.lib._calls.recorded import launch, recorded
 from snap.lib._layers.layer_arrays import (
     MOST_ROWS,
@@ -47,7 +48,7 @@ def rotary(x, cos, sin, *, interleaved=False):
     return _rotary("rotary", "x", x, cos, sin, interleaved, False)
 
 
-def rotary_gradient(grad, cos, sin, *, interleaved=False):
+def rotary_gradient(grad: ArrayT, cos: ArrayT, sin: ArrayT, *, interleaved: bool = False) -> ArrayT:
     """The gradient of `rotary`: the opposite turn."""
     refuse_unseen("rotary_gradient", grad=grad, cos=cos, sin=sin)
     return _rotary("rotary_gradient", "grad", grad, cos, sin, interleaved, True)

@@ -16,10 +16,14 @@ import sys
 from snap import *
 from snap._compiler.ir.hardware import WARP
 from snap._compiler.ir.types import F32, F64
-from snap.lib._calls.arrays import FLOATS, argument, check_sides
+from snap.host.errors import LaunchError
+from snap.lib._calls.arrays import FLOATS, argument, check_sides, told
 from snap.lib._calls.operators import element, word
+from snap.lib._calls.public_types import ArrayT, DType
 from snap.lib._calls.recorded import launch, recorded
+from snap.lib._calls.renamed import renamed, warn_of
 from snap.lib._parallel.teams import most_blocks, team
+from snap.surface import TypeName
 
 LOG2E = math.log2(math.e)
 LOWEST = {
@@ -32,9 +36,16 @@ WARP_THREADS = 128  # threads a block where a warp, or some of its lanes, take a
 
 
 @recorded
-def softmax(x, type=None):
-    """The softmax of each row: of `x[..., :]`."""
-    given = argument("softmax", "x", x, FLOATS, type=type, rows=True)
+@renamed(type="dtype")
+def softmax(x: ArrayT, dim: int = -1, dtype: DType | None = None) -> ArrayT:
+    """Compute the softmax of each row.  `dim`, as in torch, is the last axis and no other."""
+    if isinstance(dim, (str, type, TypeName)):  # the second argument was the type once
+        warn_of("snap.lib.softmax(x, type)", "snap.lib.softmax(x, dtype=...)")
+        return softmax(x, dtype=dim)
+    given = argument("softmax", "x", x, FLOATS, dtype=dtype, rows=True)
+    if isinstance(dim, bool) or dim not in (-1, max(0, len(given.shape) - 1)):
+        problem = f"is the last axis, -1, not {told(dim)}: move the axis there first, `x.movedim({told(dim)}, -1)`"
+        raise LaunchError("snap.lib.softmax", problem, "dim")
     check_sides("softmax", "x", given)
     out = given.new(given.shape)
     if given.size == 0:

@@ -15,6 +15,7 @@ from snap import *
 from snap._compiler.ir.types import F32, Scalar
 from snap.lib._calls.arrays import Argument
 from snap.lib._calls.operators import element
+from snap.lib._calls.public_types import ArrayT, FloatType
 from snap.lib._calls.recorded import launch, recorded
 from snap.lib._layers.layer_arrays import floats, loader, new, nothing, rows_of, shared_width, stored
 from snap.lib._torch.derivatives import refuse_unseen
@@ -23,7 +24,7 @@ LANES, THREADS = 8, 512  # of a block, words side by side and all threads: 64 ro
 ROUNDS = 4  # rows a thread takes, at least, before a matrix is divided among more blocks
 
 
-def column_sums(x, *, dtype=None):
+def column_sums(x: ArrayT, *, dtype: FloatType | None = None) -> ArrayT:
     """The sum of all rows of `x`, which has two dimensions: the gradient of a bias.  `dtype`: of the result, by default
     that of `x`.
     """

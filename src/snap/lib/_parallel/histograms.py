@@ -10,11 +10,13 @@ Non-goals:  bins that are ranges
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 from snap import *
 from snap._compiler.ir.types import I64, U8
 from snap.lib._calls.arrays import argument
 from snap.lib._calls.operators import word
+from snap.lib._calls.public_types import AnyArray
 from snap.lib._calls.recorded import launch, recorded
 
 THREADS, WORDS = 512, 4
@@ -24,7 +26,7 @@ FEW_WORDS, FEW_COUNTERS = 2, 16  # likewise, where that would be fewer blocks th
 
 
 @recorded
-def histogram(x):
+def histogram(x: AnyArray) -> Any:
     """How often each value from 0 to 255 occurs in `x`, whatever its shape."""
     given = argument("histogram", "x", x, (U8,), rows=True)
     out = given.new((256,), I64, zero=True)

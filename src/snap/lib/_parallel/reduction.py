@@ -14,11 +14,13 @@ import functools
 from snap import *
 from snap._compiler.ir.hardware import SM_THREADS
 from snap._compiler.ir.types import BOOL, F32, F64, I32, I64, U32, U64, Scalar
-from snap.host.arrays import ArrayFamily
+from snap.host.arguments.arrays import ArrayFamily
 from snap.host.errors import LaunchError
 from snap.lib._calls.arrays import FLOATS, NUMBERS, SIGNED, argument
 from snap.lib._calls.operators import element, identity_of_call, operator, word
+from snap.lib._calls.public_types import ArrayT, DType, Operation
 from snap.lib._calls.recorded import launch, recorded
+from snap.lib._calls.renamed import renamed
 from snap.lib.block import reduce as block_reduce
 
 THREADS, WORDS = 512, 2  # threads a block, words of 16 bytes that each of them has in flight
@@ -28,13 +30,14 @@ ALONE = 2  # tiles that one block takes alone: no tickets are drawn then
 
 
 @recorded
-def reduce(x, op="add", identity=None, type=None):
+@renamed(type="dtype")
+def reduce(x: ArrayT, op: Operation = "add", identity: object = None, dtype: DType | None = None) -> ArrayT:
     """All elements of `x` combined by `op`: "add", "mul", "min", "max", "and", "or", "xor", or a Snap device function
     (a, b) -> a op b with its `identity`, which must be associative and commutative.
 
     Sums and products of integers are 64 bits wide, as NumPy's; f16 and bf16 are combined in f32 and rounded once.
     """
-    given = argument("reduce", "x", x, (BOOL, *NUMBERS), type=type, rows=True)
+    given = argument("reduce", "x", x, (BOOL, *NUMBERS), dtype=dtype, rows=True)
     inside, result = carried(given.type, op, unsigned=given.info.family is not ArrayFamily.TORCH)
     nothing = identity_of_call("reduce", op, identity, given.type, inside)
     if given.size == 0 and op in ("min", "max"):

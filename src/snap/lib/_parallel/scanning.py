@@ -19,7 +19,9 @@ from snap._compiler.ir.hardware import WARP
 from snap._compiler.ir.types import F32, F64, I32, I64, U32, Scalar
 from snap.lib._calls.arrays import FLOATS, NUMBERS, SIGNED, argument
 from snap.lib._calls.operators import element, identity_of_call, operator, word
+from snap.lib._calls.public_types import ArrayT, DType, Operation
 from snap.lib._calls.recorded import launch, recorded
+from snap.lib._calls.renamed import renamed
 from snap.lib._parallel.lookback import look_back, words
 from snap.lib._parallel.teams import most_blocks, team
 from snap.lib.block import reduce as block_reduce
@@ -32,14 +34,21 @@ NARROWEST = 4  # bytes of the words that are copied asynchronously
 
 
 @recorded
-def scan(x, op="add", exclusive=False, identity=None, type=None):
+@renamed(type="dtype")
+def scan(
+    x: ArrayT,
+    op: Operation = "add",
+    exclusive: bool = False,
+    identity: object = None,
+    dtype: DType | None = None,
+) -> ArrayT:
     """Element k of the result is elements 0 .. k of `x` combined by `op`; exclusive: 0 .. k-1, beginning with the
     operator's identity.
 
     `op` is "add", "mul", "min", "max", "and", "or", "xor", or an associative Snap device function (a, b) -> a op b with
     its `identity`.  The result has the type of `x`: integers wrap; f16 and bf16 are combined in f32 and rounded once.
     """
-    given = argument("scan", "x", x, NUMBERS, rank=1, type=type)
+    given = argument("scan", "x", x, NUMBERS, rank=1, dtype=dtype)
     inside = carried(given.type)
     nothing = identity_of_call("scan", op, identity, given.type, inside)
     out = given.new(given.shape)

@@ -24,7 +24,7 @@ def most_blocks(given: Argument) -> int:
     device = given.info.device
     if isinstance(device, str):
         return 8
-    from snap.host.driver import driver
+    from snap.host.device.driver import driver
 
     return 8 if driver().device(device).arch >= 90 else 1
 

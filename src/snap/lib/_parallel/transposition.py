@@ -15,6 +15,7 @@ from snap import *
 from snap._compiler.ir.types import BOOL, Scalar
 from snap.lib._calls.arrays import MAX_SIDE, NUMBERS, argument, check_sides
 from snap.lib._calls.operators import element, word
+from snap.lib._calls.public_types import ArrayT
 from snap.lib._calls.recorded import launch, recorded
 
 THREADS = 256
@@ -27,7 +28,7 @@ RAGGED_BAND = 2 * BAND  # wider where rows begin anywhere: at a band's edges sec
 
 
 @recorded
-def transpose(x):
+def transpose(x: ArrayT) -> ArrayT:
     """A new array with `out[j, i] == x[i, j]`."""
     given = argument("transpose", "x", x, (BOOL, *NUMBERS), rank=2, rows=True)
     check_sides("transpose", "x", given)

@@ -1,6 +1,6 @@
 """Attention as an operator of torch: `torch.ops.snap.attention`, with shapes for torch.compile and a gradient.
 
-Input:      `snap.lib.attention` and `attention_gradients` without torch's autograd around them
+Input:      `snap.lib.attention` and `attention_gradient` without torch's autograd around them
 Output:     `watched(...)`: whether tensors of torch have to go through the operator; `register()`: the operators
 Invariant:  no derivative is dropped silently: those of the result and of the logarithms are computed, derivatives of
             the gradient and forward mode are refused
@@ -23,7 +23,7 @@ from snap.lib._torch.lowering import lowered
 
 FORWARD = "attention(Tensor q, Tensor k, Tensor v, bool causal=False, float? scale=None, int? window=None)"
 BACKWARD = (
-    "attention_gradients(Tensor grad, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, Tensor? grad_lse=None,"
+    "attention_gradient(Tensor grad, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, Tensor? grad_lse=None,"
     " bool causal=False, float? scale=None, int? window=None, bool deterministic=False)"
 )
 _library: Any = None  # what torch forgets once nobody holds it
@@ -57,14 +57,14 @@ def register(forward: Callable, gradients: Callable) -> None:
     library.define(f"{FORWARD} -> (Tensor, Tensor)")
     library.define(f"{BACKWARD} -> (Tensor, Tensor, Tensor)")
     library.impl("attention", _on_their_device(forward), "CompositeExplicitAutograd")
-    library.impl("attention_gradients", _on_their_device(gradients), "CompositeExplicitAutograd")
+    library.impl("attention_gradient", _on_their_device(gradients), "CompositeExplicitAutograd")
     torch.library.register_fake("snap::attention", _fake, lib=library)
-    torch.library.register_fake("snap::attention_gradients", _fake_gradients, lib=library)
+    torch.library.register_fake("snap::attention_gradient", _fake_gradients, lib=library)
     torch.library.register_autograd("snap::attention", _backward, setup_context=_setup, lib=library)
-    torch.library.register_autograd("snap::attention_gradients", _no_backward, lib=library)
+    torch.library.register_autograd("snap::attention_gradient", _no_backward, lib=library)
     _library = library
     lowered("snap::attention")
-    lowered("snap::attention_gradients")
+    lowered("snap::attention_gradient")
 
 
 def _on_their_device(function: Callable) -> Callable:
@@ -117,7 +117,7 @@ def _backward(ctx, grad, grad_lse):
     deterministic = torch.are_deterministic_algorithms_enabled()
     given: list[Any] = [*ctx.rest]
     causal, scale, window = given + [False, None, None][len(given) :]
-    found = torch.ops.snap.attention_gradients(grad, q, k, v, out, lse, grad_lse, causal, scale, window, deterministic)
+    found = torch.ops.snap.attention_gradient(grad, q, k, v, out, lse, grad_lse, causal, scale, window, deterministic)
     return *found, *(None for _ in ctx.rest)
 
 

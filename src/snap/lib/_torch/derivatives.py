@@ -17,8 +17,8 @@ from collections.abc import Callable
 from typing import Any
 
 from snap.host.errors import DerivativeError
-from snap.host.torchtraced import refuse_recorded
-from snap.lib._calls.replays import MISS
+from snap.host.plan.plans import MISS
+from snap.host.torch.torchtraced import refuse_recorded
 
 _BACKENDS = ("AutogradCPU", "AutogradCUDA", "AutogradMeta")  # fake tensors, while a program is traced, are of the last
 _libraries: dict[str, Any] = {}  # by operator: what torch forgets once nobody holds it

@@ -15,28 +15,12 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from snap.host.plan.guard import like_state, like_values
+from snap.host.plan.plans import MISS, Plan, entry, plan
 from snap.lib._calls.recorded import MOST, SIGNATURES, Calls, _recording
-from snap.lib._calls.replays import MISS, guarded
 from snap.lib._torch.derivatives import eager, transformed
 
 _KINDS: dict[str, tuple[type, ...]] = {"str": (str,), "bool": (bool,), "float": (float, int), "int": (int,)}
-
-# The operator's arguments come in its own order, which may leave out some of the function's.
-_SHORT = """\
-def make(calls, recording, slow, MISS):
-    def short({params}):
-        if not recording:
-            plan = calls.last.after
-            found = plan.run({args})
-            if found is not MISS:
-                calls.last = plan
-                return found
-            found = calls.other(plan, ({args},))
-            if found is not MISS:
-                return found
-        return slow(({args},))
-    return short
-"""
 
 
 class Way:
@@ -56,33 +40,33 @@ class Way:
         self.kinds = entry.kinds
         self.inner: Callable = function.again() if hasattr(function, "again") else function
         self.apply: Callable | None = None
-        self.derived: dict[object, Any] = {}
+        self.derived: dict[object, Plan] = {}
 
     def begin(self, call: Callable | None) -> Callable:
         """Once torch is there: what the operator's own kernel asks first.  call: the operator with derivatives."""
         if call is not None:
             self.apply = eager(self.name, self._by_position(self.inner), call, self.entry)
-        names: dict[str, Any] = {}
-        exec(compile(self._text(_SHORT), f"<operator snap::{self.name}>", "exec"), self._named(names))
-        return names["make"](self.calls, _recording, self.unwatched, MISS)
+        names = {**self._named(), "_recording": _recording}
+        params, args = self._params(), self._args()
+        where = f"<operator snap::{self.name}>"
+        return entry(
+            "short", params, args, "not _recording", f"({args},)", self.calls.plans, self.unwatched, names, where
+        )
 
-    def _text(self, template: str) -> str:
-        given = {self.words[at] for at in self.order}
-        params = [
-            self.words[at] + ("" if self.defaults[at] is inspect.Parameter.empty else f"=d{at}") for at in self.order
-        ]
-        args = [word if word in given else f"d{at}" for at, word in enumerate(self.words)]
-        return template.format(params=", ".join(params), args=", ".join(args))
+    def _params(self) -> str:
+        """List the operator's arguments, which come in its own order, and may leave out some of the function's."""
+        without = inspect.Parameter.empty
+        return ", ".join(self.words[at] + ("" if self.defaults[at] is without else f"=d{at}") for at in self.order)
 
-    def _named(self, names: dict[str, Any]) -> dict[str, Any]:
-        names.update({f"d{at}": default for at, default in enumerate(self.defaults)})
-        return names
+    def _args(self) -> str:
+        return ", ".join(word if at in self.order else f"d{at}" for at, word in enumerate(self.words))
+
+    def _named(self) -> dict[str, Any]:
+        return {f"d{at}": default for at, default in enumerate(self.defaults)}
 
     def _by_position(self, function: Callable) -> Callable:
         """The function, by the operator's arguments."""
-        names: dict[str, Any] = {"function": function}
-        exec(self._text("def run({params}):\n    return function({args})\n"), self._named(names))
-        return names["run"]
+        return eval(f"lambda {self._params()}: function({self._args()})", {**self._named(), "function": function})
 
     def unwatched(self, values: tuple) -> object:
         torch = sys.modules["torch"]
@@ -106,20 +90,28 @@ class Way:
             key: object = tuple(SIGNATURES[type(value)](value) for value in values)
         except (RuntimeError, AttributeError):  # a tensor without memory: the function says so
             return self.apply(*(values[at] for at in self.order))
-        plan = self.derived.get(key)
-        if plan is not None:
-            found = plan.run(*values)
+        known = self.derived.get(key)
+        if known is not None:
+            found = self.calls.plans.first((known,), values)
             if found is not MISS:
-                self.calls.follow(plan)
+                self.calls.plans.keep(known)
                 return found
-        args = ", ".join(f"a{at}" for at in self.order)
-        plan = guarded(self.name, torch, values, [f"return apply({args})"], {"apply": self.apply})
-        if plan is not None:
+        made = self._plan(values)
+        if made is not None:
             if len(self.derived) >= MOST:
                 self.derived.clear()
-            self.derived[key] = plan
-            self.calls.follow(plan)
+            self.derived[key] = made
+            self.calls.plans.follow(made)
+            self.calls.plans.keep(made)
         return self.apply(*(values[at] for at in self.order))
+
+    def _plan(self, values: tuple) -> Plan | None:
+        """Make a plan for all calls with such tensors, wherever they lie, and such values."""
+        state, own = like_state(values), like_values(values)
+        if state is None or own is None:
+            return None
+        lines = [f"return apply({', '.join(f'a{at}' for at in self.order)})"]
+        return plan(f"snap.lib.{self.name}", len(values), state.and_also(own), lines, {"apply": self.apply})
 
     def _fits(self, torch: Any, values: tuple) -> bool:
         """Whether all arguments are what the operator takes, and the others at their defaults."""

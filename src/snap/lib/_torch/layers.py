@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, overload
 
 from snap.host.errors import DerivativeError, LaunchError
+from snap.lib._calls.operators import scalar
+from snap.lib._calls.public_types import AnyArray, Approximation, ArrayT, FloatType, Reduction
 from snap.lib._calls.recorded import entry
 from snap.lib._layers import activations, dropouts, embeddings, losses, norms, rotations
 from snap.lib._torch.derivatives import batched, has_tangent, transformed, wants_gradient
@@ -32,46 +34,147 @@ _derived: dict[str, Callable] = {}
 # ---- the functions --------------------------------------------------------------------------------------------------
 
 
-def layer_norm(x, weight, bias=None, *, residual=None, eps=1e-5, statistics=False):
+@overload
+def layer_norm(
+    x: ArrayT,
+    weight: ArrayT,
+    bias: ArrayT | None = None,
+    *,
+    residual: None = None,
+    eps: float = 1e-5,
+    statistics: Literal[False] = False,
+) -> ArrayT: ...
+
+
+@overload
+def layer_norm(
+    x: ArrayT,
+    weight: ArrayT,
+    bias: ArrayT | None = None,
+    *,
+    residual: ArrayT,
+    eps: float = 1e-5,
+    statistics: bool = False,
+) -> tuple[ArrayT, ...]: ...
+
+
+@overload
+def layer_norm(
+    x: ArrayT,
+    weight: ArrayT,
+    bias: ArrayT | None = None,
+    *,
+    residual: ArrayT | None = None,
+    eps: float = 1e-5,
+    statistics: Literal[True],
+) -> tuple[ArrayT, ...]: ...
+
+
+def layer_norm(
+    x: ArrayT,
+    weight: ArrayT,
+    bias: ArrayT | None = None,
+    *,
+    residual: ArrayT | None = None,
+    eps: float = 1e-5,
+    statistics: bool = False,
+) -> ArrayT | tuple[ArrayT, ...]:
     if _by_function("layer_norm", x, weight, bias, residual):
         return norms.layer_norm(x, weight, bias, residual=residual, eps=eps, statistics=statistics)
     out, s, mean, rstd = _called("layer_norm", x, weight, bias, residual, eps)
     return _asked_for(out, None if residual is None else s, (mean, rstd) if statistics else ())
 
 
-def rms_norm(x, weight, *, residual=None, eps=1e-6, statistics=False):
+@overload
+def rms_norm(
+    x: ArrayT, weight: ArrayT, *, residual: None = None, eps: float = 1e-6, statistics: Literal[False] = False
+) -> ArrayT: ...
+
+
+@overload
+def rms_norm(
+    x: ArrayT, weight: ArrayT, *, residual: ArrayT, eps: float = 1e-6, statistics: bool = False
+) -> tuple[ArrayT, ...]: ...
+
+
+@overload
+def rms_norm(
+    x: ArrayT, weight: ArrayT, *, residual: ArrayT | None = None, eps: float = 1e-6, statistics: Literal[True]
+) -> tuple[ArrayT, ...]: ...
+
+
+def rms_norm(
+    x: ArrayT, weight: ArrayT, *, residual: ArrayT | None = None, eps: float = 1e-6, statistics: bool = False
+) -> ArrayT | tuple[ArrayT, ...]:
     if _by_function("rms_norm", x, weight, residual):
         return norms.rms_norm(x, weight, residual=residual, eps=eps, statistics=statistics)
     out, s, rstd = _called("rms_norm", x, weight, residual, eps)
     return _asked_for(out, None if residual is None else s, (rstd,) if statistics else ())
 
 
-def gelu(x, *, approximate="none"):
+def gelu(x: ArrayT, *, approximate: Approximation = "none") -> ArrayT:
     if _by_function("gelu", x):
         return activations.gelu(x, approximate=approximate)
     return _called("gelu", x, approximate)
 
 
-def swiglu(gate, up=None):
+def swiglu(gate: ArrayT, up: ArrayT | None = None) -> ArrayT:
     if _by_function("swiglu", gate, up):
         return activations.swiglu(gate, up)
     return _called("swiglu", gate, up)
 
 
-def rotary(x, cos, sin, *, interleaved=False):
+def rotary(x: ArrayT, cos: ArrayT, sin: ArrayT, *, interleaved: bool = False) -> ArrayT:
     if _by_function("rotary", x, cos, sin):
         return rotations.rotary(x, cos, sin, interleaved=interleaved)
     _without_gradient("rotary", cos=cos, sin=sin)
     return _called("rotary", x, cos, sin, interleaved)
 
 
-def embedding(tokens, table, *, positions=None, dtype=None):
+def embedding(
+    tokens: AnyArray, table: ArrayT, *, positions: ArrayT | None = None, dtype: FloatType | None = None
+) -> ArrayT:
     if _by_function("embedding", tokens, table, positions):
         return embeddings.embedding(tokens, table, positions=positions, dtype=dtype)
-    return _called("embedding", tokens, table, positions, dtype)
+    return _called("embedding", tokens, table, positions, None if dtype is None else scalar(dtype).name)
 
 
-def cross_entropy(logits, targets, *, ignore_index=-100, reduction="mean", scale=1.0, gradient=False, in_place=False):
+@overload
+def cross_entropy(
+    logits: ArrayT,
+    targets: AnyArray,
+    *,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+    scale: float = 1.0,
+    gradient: Literal[False] = False,
+    in_place: bool = False,
+) -> ArrayT: ...
+
+
+@overload
+def cross_entropy(
+    logits: ArrayT,
+    targets: AnyArray,
+    *,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+    scale: float = 1.0,
+    gradient: Literal[True],
+    in_place: bool = False,
+) -> tuple[ArrayT, ArrayT]: ...
+
+
+def cross_entropy(
+    logits: ArrayT,
+    targets: AnyArray,
+    *,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+    scale: float = 1.0,
+    gradient: bool = False,
+    in_place: bool = False,
+) -> ArrayT | tuple[ArrayT, ArrayT]:
     alone = gradient and not (isinstance(logits, getattr(_torch, "Tensor", ())) and wants_gradient(logits))
     if alone or _by_function("cross_entropy", logits, targets):
         return losses.cross_entropy(
@@ -92,12 +195,12 @@ def cross_entropy(logits, targets, *, ignore_index=-100, reduction="mean", scale
         return _derived["loss"](logits, targets, ignore_index, reduction, scale, in_place)
     _refuse_in_place(logits)
     loss = _derived["loss"](logits, targets, ignore_index, reduction, scale, in_place)
-    _derived["overwritten"](logits)
-    loss.grad_fn.version = logits._version
+    overwritten = _derived["overwritten"](logits)
+    loss.grad_fn.version = overwritten._version
     return loss
 
 
-def dropout(x, p, seed, offset=0):
+def dropout(x: ArrayT, p: float, seed: int | AnyArray, offset: int | AnyArray = 0) -> ArrayT:
     if _by_function("dropout", x, seed, offset):
         return dropouts.dropout(x, p, seed, offset)
     there = [isinstance(value, _torch.Tensor) for value in (seed, offset)]
@@ -181,7 +284,7 @@ def _without_gradient(name: str, **tensors: object) -> None:
 # ---- once torch is there --------------------------------------------------------------------------------------------
 
 
-def when_torch_is_there() -> None:
+def register_layers() -> None:
     """Register the operators, and make the autograd functions."""
     global _torch
     torch = sys.modules["torch"]

@@ -16,7 +16,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from snap.host.importing import once_imported
+from snap.host.compile.importing import once_imported
 
 _WHERE = "torch._inductor.lowering"
 _names: list[str] = []  # of operators that wait for inductor

@@ -20,13 +20,15 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from snap.host import torchtraced
+from snap.host.compile.importing import once_imported
 from snap.host.errors import DerivativeError, LaunchError
-from snap.host.importing import once_imported
-from snap.host.torchtraced import refuse_recorded
+from snap.host.plan.plans import MISS
+from snap.host.torch import torchtraced
+from snap.host.torch.torchtraced import refuse_recorded
+from snap.lib._calls.operators import dtype_word
 from snap.lib._calls.recorded import entry as recorded_entry
 from snap.lib._calls.recorded import torch_is_there
-from snap.lib._calls.replays import MISS
+from snap.lib._calls.renamed import shown_signature
 from snap.lib._torch.derivatives import (
     differentiable,
     guard,
@@ -92,7 +94,7 @@ class TorchOperator:
 
     @property
     def kinds(self) -> list[str]:
-        """Of each argument: Tensor, str, bool or float."""
+        """Of each argument: Tensor, str, bool, int or float."""
         return [word.split()[0].rstrip("?") for word in self.arguments.split(",")]
 
     @property
@@ -136,13 +138,13 @@ def _scan_tangent(operator, tangents, result, x, op, exclusive):
     return operator(tangents[0].contiguous(), op, exclusive)
 
 
-def _softmax_backward(operator, grad, result, x):
-    return (sys.modules["torch"].ops.aten._softmax_backward_data(grad, result, -1, x.dtype),)
+def _softmax_backward(operator, grad, result, x, dim):
+    return (sys.modules["torch"].ops.aten._softmax_backward_data(grad, result, dim, x.dtype),)
 
 
-def _softmax_tangent(operator, tangents, result, x):
+def _softmax_tangent(operator, tangents, result, x, dim):
     """The matrix of derivatives is symmetric."""
-    return _softmax_backward(operator, tangents[0], result, x)[0]
+    return _softmax_backward(operator, tangents[0], result, x, dim)[0]
 
 
 def _transpose_backward(operator, grad, result, x):
@@ -174,7 +176,7 @@ OPERATORS: dict[str, TorchOperator] = {
     "scan": TorchOperator(
         'Tensor x, str op="add", bool exclusive=False', _like, _scan_backward, _scan_tangent, keeps_result=False
     ),
-    "softmax": TorchOperator("Tensor x", _like, _softmax_backward, _softmax_tangent),
+    "softmax": TorchOperator("Tensor x, int dim=-1", _like, _softmax_backward, _softmax_tangent),
     "transpose": TorchOperator(
         "Tensor x",
         lambda x: x.new_empty((x.shape[1], x.shape[0])),
@@ -242,38 +244,31 @@ _ways: dict[str, Way] = {}
 _registered: dict[str, Any] = {}
 _derivable: dict[str, Callable] = {}  # the operators with derivatives, for torch.func and forward mode
 _torch: Any = None  # the module, once it is there
-WHEN_TORCH: list[Callable] = []  # what else is called then
-_waiting: list[dict] = []  # for torch: whose names these are
+_others: list[Callable] = []  # what else is called then
 
 
-def export(names: dict[str, Any]) -> None:
-    """Wrap the functions among `names` that have an operator, and register them: now if torch is there, else when it is
-    imported.
+def export(names: dict[str, Any], *others: Callable) -> None:
+    """Wrap the functions among `names` that have an operator, and register them, then call `others`: now if torch is
+    loaded, else when it is imported.
     """
     for name in OPERATORS:
-        if name in names and name not in _functions:
+        if name not in _functions:
             names[name] = _in_torch(name, names[name])
-            names[name].__module__ = names["__name__"]  # where it is found again, by pickle
+            names[name].__module__ = names["__name__"]  # where pickle finds it again
+    _others.extend(others)
     if "torch" in sys.modules:
-        _register_all()
-    elif not _waiting:
-        _waiting.append(names)
-        once_imported("torch", _register_all)
-
-
-def _register_all() -> None:
-    for name in _functions:
-        _register(name)
-    _register_gradient("gemm_grouped_gradient", GROUPED_GRADIENT, grouped_gradient, grouped_gradient_like, no_second)
-    for ready in WHEN_TORCH:
-        ready()
+        register_library()
+    else:
+        once_imported("torch", register_library)
 
 
 def register_library() -> None:
-    """All functions of the library; torch is loaded."""
-    import snap.lib
-
-    export(vars(snap.lib))
+    """Register the operators of all functions of the library; torch is loaded."""
+    for name in _functions:
+        _register(name)
+    _register_gradient("gemm_grouped_gradient", GROUPED_GRADIENT, grouped_gradient, grouped_gradient_like, no_second)
+    for ready in _others:
+        ready()
 
 
 def _in_torch(name: str, function: Callable) -> Callable:
@@ -292,7 +287,9 @@ def _in_torch(name: str, function: Callable) -> Callable:
     _functions[name] = function
     _defaults[name] = tuple(signature.parameters[word].default for word in entry.names)
     numbers = [
-        (word, parameters.index(word)) for word, kind in zip(entry.names, entry.kinds) if kind in ("float", "bool")
+        (word, parameters.index(word))
+        for word, kind in zip(entry.names, entry.kinds)
+        if kind in ("float", "bool", "int")
     ]
 
     def slow(*args: object) -> object:
@@ -306,7 +303,9 @@ def _in_torch(name: str, function: Callable) -> Callable:
                 return found
         return _watched(name, parameters, args)
 
-    return recorded_entry(function, way.calls, slow)
+    made: Any = recorded_entry(function, way.calls, slow)
+    made.__signature__ = shown_signature(function)
+    return made
 
 
 def _watched(name: str, parameters: list[str], args: tuple) -> object:
@@ -344,15 +343,17 @@ def _watched(name: str, parameters: list[str], args: tuple) -> object:
 
 
 def _plain(value: object, kind: str) -> object:
-    """A number of NumPy's as Python's, and as the truth of any value what Python makes of it."""
+    """Make a number of NumPy's one of Python's, any value its truth, and an element type its word."""
     if kind == "bool":
         return bool(value)
+    if kind == "str":
+        return dtype_word(value) or value
     numpy = sys.modules.get("numpy")
     return value.item() if numpy is not None and isinstance(value, numpy.generic) else value
 
 
 def _python_types(kind: str) -> tuple[type, ...]:
-    return {"Tensor": (_torch.Tensor,), "str": (str,), "bool": (bool,), "float": (float, int)}[kind]
+    return {"Tensor": (_torch.Tensor,), "str": (str,), "bool": (bool,), "float": (float, int), "int": (int,)}[kind]
 
 
 def _refuse_tensor(name: str, word: str, value: object) -> None:

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 
 from snap.host.errors import DerivativeError
+from snap.lib._calls.operators import scalar
 from snap.lib._gemm.product_gradients import batched_gradients, gemm_gradients, sgemm_gradients, tf32_gradients
 from snap.lib._gemm.ragged import grouped_gradients
 from snap.lib._parallel.columns import summed
@@ -131,12 +132,12 @@ def grouped_tangent(operator, tangents, result, a, b, ends):
 
 FP8_ARGUMENTS = (
     "Tensor a, Tensor b, Tensor? scale_a=None, Tensor? scale_b=None, Tensor? bias=None, str? activation=None,"
-    ' str out_type="bf16", bool fast=False, str? a_type=None, str? b_type=None'
+    ' str out_dtype="bf16", bool fast=False, str? a_dtype=None, str? b_dtype=None'
 )
 
 
-def fp8_result(a, b, *rest, out_type="bf16", **others):
+def fp8_result(a, b, *rest, out_dtype="bf16", **others):
     torch = sys.modules["torch"]
-    name = rest[4] if len(rest) > 4 else out_type
+    name = rest[4] if len(rest) > 4 else out_dtype
     dtypes = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
-    return a.new_empty((a.shape[0], b.shape[1]), dtype=dtypes[name])
+    return a.new_empty((a.shape[0], b.shape[1]), dtype=dtypes[scalar(name).name])

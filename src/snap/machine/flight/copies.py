@@ -58,7 +58,7 @@ class Flight:
         return not self.covered.all()
 
     def brought(self) -> list[np.ndarray]:
-        """By scalar of the target, whose bits are those of the source's."""
+        """Convert bits from the source's scalar type to the target's."""
         flat, to = self.source.flat, self.target.flat
         bits = np.zeros((len(self.origin), self.target.width * to.itemsize // flat.itemsize), flat.dtype)
         for k in range(bits.shape[1]):
@@ -113,7 +113,7 @@ class Landing:
 
 
 class Copies:
-    """What one warp has in flight.  landings: arrivals of copies that have not come."""
+    """Hold the copies that one warp has in flight. landings: arrivals of copies that have not come."""
 
     def __init__(self, warp: WarpLanes):
         self.warp = warp

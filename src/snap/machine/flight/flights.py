@@ -282,6 +282,12 @@ class WgmmaInFlight:
     token: int
     parts: list[WarpShare | None]
 
+    def share(self, w: int) -> WarpShare:
+        """Return what warp `w` of the warpgroup has issued."""
+        part = self.parts[w]
+        assert part is not None, "the warp has issued it"
+        return part
+
     @property
     def ready(self) -> bool:
         return all(part is not None for part in self.parts)
@@ -311,7 +317,7 @@ class WgmmaInFlight:
 
 
 class Products(Gate):
-    """What one warpgroup multiplies: by warp, how many products it has issued, and groups it has committed."""
+    """Hold the wgmma of one warpgroup: for each warp, how many it has issued, and the groups it has committed."""
 
     def __init__(self, schedule: Schedule):
         super().__init__(schedule)
@@ -348,15 +354,16 @@ class Products(Gate):
     def commit(self, warp: WarpLanes) -> None:
         w = _number(warp)
         for product in self.all[self.first[w] : self.issued[w]]:
-            if product.parts[w].group < 0:
-                product.parts[w].group = self.committed[w]
+            share = product.share(w)
+            if share.group < 0:
+                share.group = self.committed[w]
         self.committed[w] += 1
 
     def wait(self, warp: WarpLanes, younger: int, site: FaultSite):
         """Until at most so many of the warp's youngest groups are in flight."""
         w = _number(warp)
         last = self.first[w]
-        while last < self.issued[w] and 0 <= self.all[last].parts[w].group < self.committed[w] - younger:
+        while last < self.issued[w] and 0 <= self.all[last].share(w).group < self.committed[w] - younger:
             last += 1
         if last == self.first[w]:
             return
@@ -366,7 +373,7 @@ class Products(Gate):
         self.execute(last)
         tokens = 0
         for product in self.all[self.first[w] : last]:
-            product.parts[w].covered = True
+            product.share(w).covered = True
             tokens |= product.token
             warp.release_registers(product)
         self.first[w] = last

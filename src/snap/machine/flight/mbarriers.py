@@ -28,12 +28,18 @@ if TYPE_CHECKING:
 
 
 class Gate:
-    """What warps wait for; `why` says it, at `site`, when it never comes."""
+    """Hold the warps that wait for one thing; `why` says what, at `site`, when it never comes."""
 
     def __init__(self, schedule: Schedule):
         self.schedule = schedule
         self.waiting: list = []
         self.site: FaultSite | None = None
+
+    @property
+    def where(self) -> FaultSite:
+        """The place at which warps wait."""
+        assert self.site is not None, "a warp waits"
+        return self.site
 
     def open(self) -> None:
         self.schedule.woken += self.waiting
@@ -101,7 +107,7 @@ class Slot(Gate):
             self.open()
 
     def passed(self, phase: int, warp: WarpLanes, site: FaultSite) -> bool:
-        """Whether the phase is complete; a real barrier tells the phase in progress from the one before, and no
+        """Test whether the phase is complete; a real barrier tells the phase in progress from the one before, and no
         other.
         """
         if not self.phase - 1 <= phase <= self.phase:
@@ -255,7 +261,7 @@ def meet_apart(warp: WarpLanes, kind: PointKind, part: SyncHalf, number: int, n:
             site.span,
             warp.number,
             int(warp.thread[0, lanes[0]]),
-            secondary=((meeting.site.span, "others have arrived here"),),
+            secondary=((meeting.where.span, "others have arrived here"),),
         )
     if part is SyncHalf.ARRIVE or kind is PointKind.NAMED:
         generation = meeting.arrive(warp, lanes, site)
@@ -263,8 +269,7 @@ def meet_apart(warp: WarpLanes, kind: PointKind, part: SyncHalf, number: int, n:
             meeting.arrived[warp] = generation
             return
     else:
-        generation = meeting.arrived.pop(warp, None)
-        if generation is None:
+        if warp not in meeting.arrived:
             raise MachineError(
                 FaultKind.BARRIER_MISMATCH,
                 f"these threads wait for {meeting.name} and have not arrived",
@@ -272,6 +277,7 @@ def meet_apart(warp: WarpLanes, kind: PointKind, part: SyncHalf, number: int, n:
                 warp.number,
                 int(warp.thread[0, lanes[0]]),
             )
+        generation = meeting.arrived.pop(warp)
     while not generation.complete:
         meeting.site = site
         yield meeting

@@ -35,7 +35,7 @@ COMBINE = {
 
 @dataclass(slots=True, eq=False)
 class BoxSpec:
-    """What a copy's statement says.  copies: the tile is memory of which every block of the cluster holds a copy."""
+    """Describe a TMA copy's statement. copies: the tile is memory of which every block of the cluster holds a copy."""
 
     op: ir.BoxOp
     tile: TileSpec
@@ -196,7 +196,7 @@ def claim(lanes: Lanes, made: Boxes, claims: tuple) -> None:
 
 
 def fetched(array: StorageView, cells: np.ndarray, inside: np.ndarray | None, tf32: bool) -> np.ndarray:
-    """What a load brings, as it lies in memory or rounded to tf32."""
+    """Return what a load brings, as it lies in memory or rounded to tf32."""
     bits = loaded_as_tf32(array.flat.take(cells)) if tf32 else array.flat.take(cells)
     return bits if inside is None else np.where(inside, bits, bits.dtype.type(0))
 

@@ -28,7 +28,7 @@ _SCOPES = 16  # of disjoint partitions that are remembered
 
 
 class LogKind(IntEnum):
-    """What an access does to memory.  ATOMIC_READ: `atomic.load`, which writes nothing."""
+    """Name what an access does to memory. ATOMIC_READ: `atomic.load`, which writes nothing."""
 
     READ = 0
     WRITE = 1
@@ -52,13 +52,13 @@ class Watched:
 
 
 class Contact(IntEnum):
-    """How a unit touches an element.  The first two rows of `Owners` for each: the first and the last lane."""
+    """Name how a unit touches an element. The first two rows of `Owners` for each: the first and the last lane."""
 
     WRITE, READ, UPDATE, LOOK = range(4)  # plainly, and by atomics
 
     @property
     def others(self) -> tuple[Contact, ...]:
-        """What no other unit may do to the element: of two accesses one writes, and not both are atomic."""
+        """List what no other unit may do to the element: of two accesses, one writes, and they are not both atomic."""
         return {
             Contact.WRITE: tuple(Contact),
             Contact.READ: (Contact.WRITE, Contact.UPDATE),
@@ -105,7 +105,7 @@ class Owners:
 
 
 class MachineLaunch:
-    """What all lanes of one launch share."""
+    """Hold what all lanes of one launch share."""
 
     def __init__(self, blocks: int, threads: int, blocks_per_cluster: int | None):
         """None: there are no clusters, which is not the same as clusters of one block."""
@@ -131,7 +131,7 @@ class MachineLaunch:
             del self._owners[key]
 
     def owners_of(self, key: tuple, count: int, each: int) -> Owners:
-        """Who touched which of `count` elements of `each` bytes within a scope; few scopes are remembered."""
+        """Return who touched which of `count` elements of `each` bytes within a scope; few scopes are remembered."""
         owners = self._owners.get(key)
         if owners is None:
             if len(self._owners) >= _SCOPES:

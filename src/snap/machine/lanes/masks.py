@@ -1,4 +1,4 @@
-"""Which lanes take part.
+"""Compute which lanes take part.
 
 A mask is None (all lanes), False (none), or a boolean array that broadcasts to the lanes' shape and has both kinds.
 Values that are the same everywhere are NumPy scalars or arrays of one element, and then control flow is plain Python.
@@ -76,7 +76,7 @@ def overlap(a, b):
 
 
 def select(m, new, old):
-    """What a variable holds after lanes m were assigned."""
+    """Return what a variable holds after lanes m were assigned."""
     return new if m is None or old is None else np.where(m, new, old)
 
 

@@ -69,7 +69,7 @@ _PER_WORD = {"f16": 2, "bf16": 2, "int8": 4, "fp8": 4, "int4": 8}
 
 
 def _unpacked(word, kind: str) -> list[np.ndarray]:
-    """What lies in a word, the lowest bits first."""
+    """Unpack a word, the lowest bits first."""
     word, bits = np.asarray(word).astype(np.uint32), 4 if kind in ("s4", "u4") else 8
     parts = [(word >> np.uint32(at)) & np.uint32((1 << bits) - 1) for at in range(0, 32, bits)]
     if kind in BYTES:

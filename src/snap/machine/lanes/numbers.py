@@ -173,7 +173,7 @@ def floor_quotient(a, b):
 
 
 def floor_remainder(a, b):
-    """What rounding down leaves: the sign of `b`; by zero it gives `a`."""
+    """Return what rounding down leaves: it has the sign of `b`; a division by zero gives `a`."""
     r = a % b
     return r if np.all(b) else np.where(b == 0, a, r)[()]
 

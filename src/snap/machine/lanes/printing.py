@@ -51,7 +51,7 @@ class Postponed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Line:
-    """What a `Print` shows: a format, whose first numbers say who prints."""
+    """Describe what a `Print` shows: a format, whose first numbers say who prints."""
 
     format: str
     numbers: tuple[UnitNumber, ...]

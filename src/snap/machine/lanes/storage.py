@@ -74,7 +74,7 @@ class SharedStorage:
         raise error
 
     def is_complete(self) -> bool:
-        """Whether all of it is initialised, so that nobody needs to ask again."""
+        """Test whether every byte is initialized, so that later reads need not ask."""
         if self.dirty and not self.complete:
             self.dirty = False
             self.complete = bool(self.shadow.reshape(-1, self.pitch)[:, : self.size].all())
@@ -96,7 +96,7 @@ class Prepared:
 
 
 def _exceeds(room, most: int) -> bool:
-    """Whether it is more anywhere."""
+    """Test whether any lane exceeds it."""
     return room > most if type(room) is int else bool(np.any(np.greater(room, most)))
 
 
@@ -198,7 +198,7 @@ class StorageView:
         )
 
     def cells(self, lin):
-        """Where an element's first scalar lies in `flat`."""
+        """Compute where an element's first scalar lies in `flat`."""
         if self.several:
             lin = lin * self.width
         return lin if self.offset is None else lin + self.offset
@@ -254,8 +254,8 @@ class StorageView:
     # ---- the first part of an element ----
 
     def first(self, index: tuple, dims, m, unit: Element, count, site: FaultSite) -> tuple[StorageView, np.ndarray]:
-        """Of elements of which `count`, seen as `unit`, are read from the first on, at least one: the memory seen so,
-        and which of it each lane's first is.  What follows those may lie outside.
+        """View memory as `unit`, for elements of which only the first `count` are read (at least one), and return the
+        view with the index of each lane's first. The elements after those may lie outside.
         """
         parts, seen = self.storage.view(unit), copy(self)
         each = self.flat.itemsize * self.width // unit.bytes
@@ -319,8 +319,8 @@ class StorageView:
         self.put_bits(cells[chosen], bits[chosen])
 
     def put_bits(self, cells: np.ndarray, bits: np.ndarray) -> None:
-        """What a copy brings, as it lies in memory, to scalars whose place was checked; whoever issued it has told of
-        it.
+        """Write what a copy brings, as it lies in memory, to scalars whose place was checked; its issuer has
+        logged it.
         """
         self.lanes.launch.changes += 1
         self.flat[cells] = bits
@@ -394,10 +394,8 @@ class StorageView:
         cells = np.ascontiguousarray(self.cells(lin), np.intp)
         return Prepared(cells, bounds, base, top, False)
 
-    def _start(self, p: Prepared | None, shifts: tuple) -> int | None:
-        """Where the window begins that `p.lin` addresses; None unless all of it is inside."""
-        if p is None:
-            return None
+    def _start(self, p: Prepared, shifts: tuple) -> int | None:
+        """Return where the window begins that `p.lin` addresses; None unless all of it is inside."""
         start = p.base
         for (low, high, limit, step), shift in zip(p.bounds, shifts):
             if shift is not None:
@@ -409,11 +407,11 @@ class StorageView:
             return None
         return start * self.width
 
-    def _start_of_prefix(self, p: Prepared | None, m, shifts: tuple) -> tuple[int, int]:
-        """Where consecutive elements begin, and how many there are, if the first lanes are the active ones (a guard
-        such as `i < n`); else 0, 0.
+    def _start_of_prefix(self, p: Prepared, m, shifts: tuple) -> tuple[int, int]:
+        """Return where consecutive elements begin, and how many there are, if the first lanes are the active ones (a
+        guard such as `i < n`); else 0, 0.
         """
-        if m is None or p is None or not p.run or len(p.bounds) > 1:
+        if m is None or not p.run or len(p.bounds) > 1:
             return 0, 0
         active = self.lanes.full(m).ravel()
         count = int(np.count_nonzero(active))
@@ -423,7 +421,9 @@ class StorageView:
         return start, count
 
     def fetch(self, p: Prepared | None, m, *shifts):
-        """What `load` gives, or None where the careful way must be gone."""
+        """Load what `p` addresses, or return None: the index must then be checked lane by lane."""
+        if p is None:
+            return None
         start = self._start(p, shifts)
         if start is None:
             start, count = self._start_of_prefix(p, m, shifts)
@@ -449,7 +449,7 @@ class StorageView:
 
     def put(self, p: Prepared | None, m, value, *shifts) -> bool:
         """`store`; False where the careful way must be gone."""
-        if self.several or self.shadow is not None:
+        if p is None or self.several or self.shadow is not None:
             return False
         start: int | None
         if m is not None:
@@ -475,7 +475,7 @@ class StorageView:
 
 
 def _consecutive(index, shape: tuple[int, int]) -> bool:
-    """Whether lane after lane addresses element after element."""
+    """Test whether lane after lane addresses element after element."""
     if type(index) is not ndarray or index.shape != shape:
         return False
     flat = index.ravel()

@@ -84,7 +84,7 @@ def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def tile_offsets(shape: tuple[int, ...], dims: tuple[int, ...]) -> np.ndarray:
-    """Where each element of a tile lies from its first one on, in elements, row by row."""
+    """Compute where each element of a tile lies relative to its first one, in elements, row by row."""
     out, stride = np.zeros(1, np.intp), 1
     for extent, size in zip(reversed(shape), reversed(dims)):
         out = (np.arange(extent)[:, None] * stride + out).reshape(-1)
@@ -136,7 +136,7 @@ class TileSpec:
 
 @dataclass(slots=True, eq=False)
 class WgmmaSpec:
-    """What a product's statement says; `a` None where registers hold it."""
+    """Describe a wgmma statement; `a` is None where registers hold A."""
 
     types: tuple[str, str]
     n: int
@@ -153,19 +153,22 @@ class WgmmaSpec:
 
     @staticmethod
     def of(s: ir.Wgmma, sites: tuple[FaultSite, FaultSite, FaultSite]) -> WgmmaSpec:
-        in_memory = isinstance(s.a, ir.Tile)
+        if isinstance(s.a, ir.Tile):
+            tile, layout, name = TileSpec(s.a.shape, sites[0]), None, ""
+        else:
+            tile, layout, name = None, Layout.of(s.a), s.a.var.name
         return WgmmaSpec(
             s.types,
             s.n,
             s.k,
-            TileSpec(s.a.shape, sites[0]) if in_memory else None,
+            tile,
             TileSpec(s.b.shape, sites[1], s.n if s.b_transposed else None),
             s.a_transposed,
             s.b_transposed,
             Layout.of(s.acc),
-            None if in_memory else Layout.of(s.a),
+            layout,
             isinstance(s, synced.FencedWgmma),
-            (s.acc.var.name, "" if in_memory else s.a.var.name),
+            (s.acc.var.name, name),
             sites[2],
         )
 
@@ -184,6 +187,7 @@ class WgmmaSpec:
 
     def a_values(self, registers: list) -> list:
         """A's elements, each a value of all lanes, as f32."""
+        assert self.a_layout is not None, "A is in registers"
         seen = [x for v in self.a_layout.as_seen(registers) for x in (v if type(v) is tuple else (v,))]
         have, want = scalar_of(self.a_layout.seen), ELEMENT[self.types[0]]
         if have != want:
@@ -196,7 +200,7 @@ class WgmmaSpec:
         ]
 
     def before(self, acc: list) -> list:
-        """Of an array that accumulates, the elements that the product is added to: the first."""
+        """Return the elements that the product is added to: the first ones of an array that accumulates."""
         return self.acc.as_seen(acc)[: self.n // 2]
 
     def put(self, acc: list, values: list) -> None:

@@ -128,7 +128,7 @@ def elect(lanes: Lanes, m, n: int = WARP):
 
 
 def combine(op: str, values: np.ndarray, source: int = 0, blocks: int = 1) -> np.ndarray:
-    """What the threads of so many blocks agree on; `values` is (blocks, threads), and what comes back (blocks, 1)."""
+    """Combine the values of all threads of some blocks; `values` is (blocks, threads), and the result (blocks, 1)."""
     together = values.reshape(-1, blocks * values.shape[1])
     match op:
         case "syncthreads_or" | "any_cluster" | "any_grid":

@@ -12,6 +12,7 @@ import random
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -121,7 +122,7 @@ def _start(launch: Schedule, program: Program, args: list, blocks: range) -> Non
 
 
 def _ending_together(lanes: WarpLanes, steps: Generator, end: FaultSite) -> Generator:
-    """Where blocks of a cluster write to each other's memory asynchronously, none of them ends before the others."""
+    """Let no block of a cluster end before the others where they write to each other's memory asynchronously."""
     yield from steps
     yield from lanes.meet(PointKind.CLUSTER, lanes.thread, 0, None, end, "", None, 0)
 
@@ -129,7 +130,7 @@ def _ending_together(lanes: WarpLanes, steps: Generator, end: FaultSite) -> Gene
 @dataclass(slots=True, eq=False)
 class Warp:
     lanes: WarpLanes
-    steps: Generator
+    steps: Generator[Any, Any, None]
     waits: list[tuple] = field(default_factory=list)
     gate: Gate | None = None
     answer: object = None
@@ -138,7 +139,7 @@ class Warp:
 
 @dataclass(slots=True, eq=False)
 class Gathering:
-    """Those of a group that have come to its barrier so far."""
+    """Hold the threads of a group that have reached its barrier so far."""
 
     size: int
     arrivals: list[tuple[Warp, Arrival, np.ndarray]] = field(default_factory=list)
@@ -149,10 +150,10 @@ class Gathering:
 
 
 class Schedule(MachineLaunch):
-    """Who runs next, and who waits."""
+    """Decide who runs next, and hold who waits."""
 
     def __init__(
-        self, kernel: synced.Function, blocks: int, threads: int, blocks_per_cluster: int | None, rng: random.Random
+        self, kernel: synced.AnyFunction, blocks: int, threads: int, blocks_per_cluster: int | None, rng: random.Random
     ):
         super().__init__(blocks, threads, blocks_per_cluster)
         self.kernel, self.rng = kernel, rng
@@ -271,7 +272,7 @@ class Schedule(MachineLaunch):
             products.execute(next((k for k, p in enumerate(products.all) if not p.ready), len(products.all)))
 
     def fuel(self) -> int:
-        """How many statements somebody runs before another one goes on."""
+        """Draw how many statements a warp runs before another one goes on."""
         return 1 + int(self.rng.expovariate(1 / self.fuel_scale))
 
     def advance(self, warp: Warp, ready: list[Warp]) -> list[Warp]:
@@ -425,22 +426,22 @@ class Schedule(MachineLaunch):
 
     def _stuck(self, at_gates: list[Warp], count: int) -> None:
         """Warps wait for what never comes: the first says so, the others say where they are."""
-        gates = list({id(w.gate): w.gate for w in at_gates}.values())
+        gates = list({id(w.gate): w.gate for w in at_gates if w.gate is not None}.values())
         first = at_gates[0]
-        secondary = tuple((gate.site.span, gate.why()) for gate in gates[1:4])
+        secondary = tuple((gate.where.span, gate.why()) for gate in gates[1:4])
         raise MachineError(
             FaultKind.BARRIER_MISMATCH,
             gates[0].why(),
-            gates[0].site.span,
+            gates[0].where.span,
             first.lanes.number,
             int(first.lanes.thread[0, 0]),
             secondary=secondary,
-            note=f"this is for `{gates[0].site.name}`; {count} warps wait and nothing is in flight",
+            note=f"this is for `{gates[0].where.name}`; {count} warps wait and nothing is in flight",
         )
 
 
 def _concerns(key: tuple, lanes: WarpLanes) -> bool:
-    """Whether a warp has threads in the barrier's group."""
+    """Test whether a warp has threads in the barrier's group."""
     kind, group, first, n = key[:4]
     block = int(lanes.block[0, 0])
     if kind is PointKind.GRID:

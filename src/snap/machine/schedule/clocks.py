@@ -17,7 +17,7 @@ Foreign = dict[int, tuple[int, np.ndarray]]  # block -> its phase and, by thread
 
 @dataclass(slots=True, eq=False)
 class Released:
-    """What a release hands on: knowledge of blocks, the releaser's own included, and of tokens."""
+    """Hold what a release hands on: knowledge of blocks, including the releaser's own, and of tokens."""
 
     blocks: Foreign = field(default_factory=dict)
     done: int = 0
@@ -29,9 +29,9 @@ class Released:
 
 @dataclass(slots=True, eq=False)
 class Segment:
-    """Of one warp.  clock: each thread's own; known: (threads of the warp, threads of the block), clocks of others in
-    this phase, None for nothing; foreign: what each thread knows of other blocks; done: the tokens that each thread
-    knows; fences: how many of `fenced`, the warp's fences (token and lanes) in order, have been made.
+    """Hold the clocks of one warp. clock: each thread's own; known: (threads of the warp, threads of the block), clocks
+    of others in this phase, None for nothing; foreign: what each thread knows of other blocks; done: the tokens that
+    each thread knows; fences: how many of `fenced`, the warp's fences (token and lanes) in order, have been made.
     """
 
     block: int
@@ -106,7 +106,7 @@ class Segment:
         return self.next(lanes, self.known, self.foreign, _with_tokens(self, lanes, tokens))
 
     def fence(self, lanes: np.ndarray, token: int) -> Segment:
-        """What `lanes` have written so far can be seen by whoever knows the token."""
+        """Make what `lanes` have written so far visible to whoever knows the token."""
         self.fenced.append((token, np.isin(np.arange(len(self.threads)), lanes)))
         after = self.told(lanes, token)
         after.fences += 1
@@ -134,7 +134,7 @@ def merged(a: Foreign, b: Foreign) -> Foreign:
 
 
 def known_of_others(segments: list[Segment]) -> Released:
-    """What any of the threads knows of other blocks, and of tokens."""
+    """Join what the threads know of other blocks, and of tokens."""
     out = Released()
     for segment in segments:
         for one in {id(f): f for f in segment.foreign or ()}.values():
@@ -145,7 +145,7 @@ def known_of_others(segments: list[Segment]) -> Released:
 
 
 def over(segments: list[Segment], size: int) -> Released:
-    """That the phases of these blocks, which have met, are over: for whoever hears of it from one of them."""
+    """Record that the phases of these blocks, which have met, are over, for whoever learns of it from one of them."""
     return Released({s.block: (s.phase + 1, np.zeros(size, np.int32)) for s in segments})
 
 
@@ -172,7 +172,7 @@ def joined(members: list[tuple[Segment, np.ndarray]], size: int) -> list[Segment
 
 
 def released(segment: Segment, lanes: np.ndarray, size: int) -> Released:
-    """What some threads know, for whoever acquires it."""
+    """Return what some threads know, for whoever acquires it."""
     row = np.zeros(size, np.int32) if segment.known is None else segment.known[lanes].max(axis=0)
     row[segment.threads[lanes]] = np.maximum(row[segment.threads[lanes]], segment.clock[lanes])
     out = Released({segment.block: (segment.phase, row)})
@@ -206,7 +206,7 @@ def acquired(segment: Segment, lanes: np.ndarray, known: Released, size: int) ->
 
 
 def ordered(a: Segment, lane_a: int, b: Segment, lane_b: int) -> bool:
-    """Whether what thread a did happens before what thread b did later."""
+    """Test whether what thread a did happens before what thread b did later."""
     if a.block == b.block:
         if a.threads[lane_a] == b.threads[lane_b] or a.phase < b.phase:
             return True
@@ -220,5 +220,5 @@ def ordered(a: Segment, lane_a: int, b: Segment, lane_b: int) -> bool:
 
 
 def visible(a: Segment, lane_a: int, b: Segment, lane_b: int) -> bool:
-    """Whether thread b knows of a fence that thread a has made since."""
+    """Test whether thread b knows of a fence that thread a has made since."""
     return any(lanes[lane_a] and b.knows(token, lane_b) for token, lanes in a.fenced[a.fences :])

@@ -36,7 +36,7 @@ class LateUse:
 
 
 class LastWords:
-    """What the threads of a block knew at its end."""
+    """Hold what the threads of a block knew at its end."""
 
     def __init__(self, segments: list[Segment]):
         self.known: Released = clocks.known_of_others(segments)
@@ -44,7 +44,7 @@ class LastWords:
         self.grid_epoch = max((s.grid_epoch for s in segments), default=0)
 
     def include(self, a: Segment, lane: int) -> bool:
-        """Whether what a thread of another block did was over."""
+        """Test whether what a thread of another block did was over."""
         if a.grid_epoch < self.grid_epoch or a.cluster_epoch < self.cluster_epoch:
             return True
         phase, clock = self.known.blocks.get(a.block, (-1, None))

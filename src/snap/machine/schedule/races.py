@@ -117,7 +117,7 @@ class RaceLog:
                     for e in entries
                     if not forgets
                     or e.segment.phase >= phases[e.segment.block]
-                    or (e.departs and e.copy.open)
+                    or (e.departs and e.copy is not None and e.copy.open)
                     or e.token
                 ]
             )
@@ -282,16 +282,14 @@ class RaceLog:
 
 
 def _after(a: LoggedAccess, lane_a: int, b: LoggedAccess, lane_b: int) -> bool:
-    """Whether b, logged later, comes after a.  What runs asynchronously is not over because its thread has
-    gone on.
-    """
+    """Test whether b, logged later, comes after a. Asynchronous work is not over because its thread has gone on."""
     if a.token:
         return a.token == b.token or b.segment.knows(a.token, lane_b)
     return ordered(a.segment, lane_a, b.segment, lane_b) or bool(a.own_token and b.segment.knows(a.own_token, lane_b))
 
 
 def _observed(a: LoggedAccess, lane_a: int, atomics: list[Access], b: LoggedAccess, lane_b: int) -> bool:
-    """Whether an atomic access that came after a, and so has seen it, comes before b; a is one itself."""
+    """Test whether an atomic access that came after a, and so has seen it, comes before b; a is an atomic itself."""
     if a.kind != ATOMIC:
         return False
     for z, lane in reversed(atomics):
@@ -303,7 +301,7 @@ def _observed(a: LoggedAccess, lane_a: int, atomics: list[Access], b: LoggedAcce
 
 
 def _one_thread_knows(a: LoggedAccess, b: LoggedAccess) -> bool:
-    """Whether what some thread of the one warp did comes before what some thread of the other did: one has released,
+    """Test whether what some thread of one warp did comes before what some thread of the other did: one has released,
     and one has acquired.
     """
     first, second = a.segment, b.segment

@@ -30,17 +30,17 @@ def waiting_loops(kernel: synced.AnyFunction) -> set[int]:
 
 
 def _waits(loop: ir.For | ir.While, atomic: set[int]) -> bool:
-    """What an atomic found is followed through variables, through memory, and through what is only assigned where it
-    says so.
+    """Test whether a loop waits for an atomic: follow its result through variables and through memory, and through
+    assignments that depend on it.
     """
-    inside = list(statements([loop]))
+    inside = list(statements((loop,)))
     found: set[int] = set()
     while True:
         before = len(found)
         for s in inside:
             atomically = isinstance(s, ir.Atomic) or (isinstance(s, ir.Call) and s.function.uid in atomic)
             if atomically or any(_reads(e, found) for e in own_expressions(s)):
-                for t in statements([s]):
+                for t in statements((s,)):
                     found |= _written(t)
         if len(found) == before:
             break
@@ -53,7 +53,9 @@ def _written(s: ir.Stmt) -> set[int]:
     """The variables and the memory that a statement itself gives values."""
     if isinstance(s, ir.Atomic) and s.target is None:
         return set()
-    return {e.access.view.obj.uid if e.var is None else e.var.uid for e in effects(s) if e.kind.writes or e.atomic}
+    made = [e for e in effects(s) if e.kind.writes or e.atomic]
+    variables = {e.var.uid for e in made if e.var is not None}
+    return variables | {e.access.view.obj.uid for e in made if e.var is None and e.access is not None}
 
 
 def _reads(e: ir.Expr, found: set[int]) -> bool:
@@ -78,7 +80,7 @@ def separable(kernel: synced.AnyFunction, waiting: set[int]) -> dict[int, int]:
 
     def outermost(body: ir.Body) -> Iterator[tuple[int, int]]:
         for s in body:
-            inside = list(statements([s]))
+            inside = list(statements((s,)))
             if not any(t.number in waiting or (isinstance(t, ir.Call) and t.function.uid in wait) for t in inside):
                 continue
             n = _largest(parts[t.function.uid] if isinstance(t, ir.Call) else _part(t) for t in inside)
@@ -96,8 +98,8 @@ def _largest(parts: Iterable[int]) -> int:
 
 
 def _part(s: ir.Stmt) -> int:
-    """How many threads, aligned, do it together, with nothing that others of the warp must come to: 1 for each on its
-    own, 32 where that cannot be said.
+    """Return how many aligned threads execute it together, with nothing in it that others of the warp must reach: 1 for
+    each on its own, 32 where that cannot be said.
     """
     match s:
         case ir.Collective(requires=Privilege(level=Level.THREAD, n=n)) if n in PARTS:

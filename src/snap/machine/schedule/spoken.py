@@ -1,4 +1,4 @@
-"""What a release by one thread promises of its group's atomics, and an acquire to the group it acquires for.
+"""Track what a release by one thread promises of its group's atomics, and an acquire to the group it acquires for.
 
 Input: atomics as they happen, TMA reductions too, each with where in the text its warp is.  Output: races: pairs of
 atomics on one element, one done by a group before one of its threads released, the other by a group after one of its
@@ -30,8 +30,8 @@ MOST_ATOMICS = 40  # atomics on one element that are compared, from the last one
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a warp has entered, for how many-th time; how many threads run it together, 0 for as many as around it; and
-    which case of a split it is.
+    """Name what a warp has entered, and how many times; how many threads run it together, 0 for as many as around it;
+    and which case of a split it is.
     """
 
     number: int
@@ -51,7 +51,7 @@ class Spoken:
     wanted: bool
 
     def apart(self, other: Spoken) -> bool:
-        """Whether it matters which comes first."""
+        """Test whether it matters which comes first."""
         if self.op == other.op == "load":
             return False
         return self.asks or other.asks or self.op != other.op or self.op not in _COMMUTE
@@ -101,6 +101,8 @@ class Promises:
             members = members[-MOST_ATOMICS:]
             for k, (b, j) in enumerate(members):
                 for a, i in members[:k]:
+                    if a.spoken is None or b.spoken is None:
+                        continue
                     first, second = (a.spoken, int(a.segment.threads[i])), (b.spoken, int(b.segment.threads[j]))
                     one = a.segment.block == b.segment.block and first[1] == second[1]
                     if one or (a.site, b.site) in told or not a.spoken.apart(b.spoken):
@@ -139,7 +141,7 @@ def _here(event: SpokenBy) -> tuple:
 
 
 def before(x: SpokenBy, z: SpokenBy) -> bool:
-    """Whether x comes before z in the text of a group that both threads, of one block, belong to."""
+    """Test whether x comes before z in the text of a group that both threads, of one block, belong to."""
     (a, one), (b, other) = x, z
     if one == other:
         return a.at < b.at

@@ -1,11 +1,10 @@
-"""What a launch does where threads that go together come to a standstill: it begins again, and each thread goes its own
-way.
+"""Let each thread of a statement go its own way, where threads that go together come to a standstill.
 
-Input: a kernel that waits for atomics in a loop.  Output: its arrays.  On a GPU, threads of a warp are scheduled
-independently: one that has a lock goes on while the others ask for it.  Lanes in lockstep would wait for those first.
-So where lockstep does not get on, the arrays are put back, and every statement in which threads wait and do nothing
-together becomes a generator for each thread (for each part of a warp, where those act together); those of a warp go on
-one after another.
+Input: a statement that waits for atomics in a loop.  Output: a generator that runs each thread's part of it.  On a GPU,
+threads of a warp are scheduled independently: one that has a lock goes on while the others ask for it.  Lanes in
+lockstep would wait for those first. So where lockstep does not get on, the arrays are put back, and every statement in
+which threads wait and do nothing together becomes a generator for each thread (for each part of a warp, where those act
+together); those of a warp go on one after another.
 """
 
 from __future__ import annotations
@@ -16,14 +15,11 @@ import numpy as np
 
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
-from snap.machine.errors import FaultKind, MachineError
 from snap.machine.lanes.lanes import FaultSite
-from snap.machine.lanes.printing import Postponed, say
-from snap.machine.source.facts import orders
 
 
 class Kept:
-    """What the arrays of a launch held before it; nothing where the launch will not begin again."""
+    """Hold what the arrays of a launch contained before it; nothing where the launch will not begin again."""
 
     def __init__(self, function: synced.AnyFunction, args: list, wanted: bool):
         written = (
@@ -65,36 +61,3 @@ def apart(lanes, statement: Callable, m, n: int) -> Generator:
 
 
 _OVER = object()
-
-
-def run_program(typed: ir.Function, synced: Callable[[], synced.Function], args: list, blocks: int) -> None:
-    """What a kernel means: `typed`, all threads in lockstep; where its threads wait for each other and lockstep does
-    not get on, `synced`, each thread on its own, and of blocks that need not be resident together one after the other.
-    In lockstep nothing says whether a release and an acquire order two units that meet in an element: where the kernel
-    has some, `synced` is run with clocks, and it is no fault if nothing races.
-    """
-    from snap import machine
-    from snap.machine.schedule.adversarial import run_adversarial, run_one_by_one
-    from snap.machine.source.program import program_for
-
-    waits, spoken = bool(program_for(typed, stepwise=False).waiting), orders(typed)
-    before, printed = Kept(typed, args, waits or spoken), Postponed(waits or spoken, say)
-    try:
-        return machine.run_reference(typed, args, blocks, printed.say)
-    except MachineError as error:
-        again = error.kind is FaultKind.NO_PROGRESS and waits or error.kind is FaultKind.OVERLAP and spoken
-        if not again:
-            raise
-        printed.forget()
-        met = error
-    finally:
-        printed.show()
-    before.restore()
-    if met.kind is FaultKind.NO_PROGRESS:
-        return run_one_by_one(synced(), args, blocks)
-    try:
-        run_adversarial(synced(), args, blocks, 0)
-    except MachineError as error:
-        if error.kind in (FaultKind.RACE, FaultKind.OVERLAP):
-            raise met from None
-        raise

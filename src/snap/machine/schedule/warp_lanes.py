@@ -34,8 +34,8 @@ _ATOMIC = (LogKind.ATOMIC, LogKind.ATOMIC_READ)
 
 @dataclass(slots=True, eq=False)
 class Arrival:
-    """What a warp says when it reaches a barrier: the groups it belongs to (their keys and sizes) with its lanes in
-    each, and its value.
+    """Describe a warp that reaches a barrier: the groups it belongs to (their keys and sizes) with its lanes in each,
+    and its value.
 
     source: whose value is given to all; of a named barrier without a value its number, 0 where that is left open.
     """
@@ -138,7 +138,7 @@ class WarpLanes(Lanes, RegisterFile):
         self.path = (*self.path[:-1], replace(self.path[-1], case=case))
 
     def fence(self, m) -> None:
-        """What these threads have written can be seen by the async proxy (TMA, wgmma), for those who learn of it."""
+        """Make what these threads have written visible to the async proxy (TMA, wgmma), for those who learn of it."""
         self.segment = self.segment.fence(np.flatnonzero(self.active(m)[0]), self.launch.token())
 
     @cached_property
@@ -242,7 +242,7 @@ class WarpLanes(Lanes, RegisterFile):
         token: int,
         verb: SideKind,
     ) -> None:
-        """What one thread has begun asynchronously."""
+        """Log what one thread has begun asynchronously."""
         where, _ = self._address(view, cells[:0])
         spoken = self._spoken(kind)
         item, storage = view.flat.dtype.itemsize, view.storage
@@ -280,7 +280,7 @@ class WarpLanes(Lanes, RegisterFile):
         cells: np.ndarray,
         lanes: np.ndarray,
         width: int,
-        kind: int,
+        kind: LogKind,
         site: FaultSite,
         copy: Flight | None = None,
         lands: bool = False,

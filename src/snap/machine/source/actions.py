@@ -14,293 +14,304 @@ from snap._compiler.ir.types import BLOCK1, Level, Privilege, Vector, scalar_of
 from snap._compiler.ir.walk import own_expressions
 from snap.machine.lanes.lanes import Watched
 from snap.machine.lanes.locals import Layout
-from snap.machine.source.expressions import Expressions
+from snap.machine.source.bodies import arm, pause, sequence
+from snap.machine.source.expressions import (
+    check_claims,
+    dims,
+    expr,
+    layout,
+    load,
+    masked,
+    place_of,
+    registers,
+    storage,
+    tupled,
+    view_of,
+)
 from snap.machine.source.positions import entered, sharded
+from snap.machine.source.variables import assign, store
+from snap.machine.source.writing import Claim, Writing
+
+# ---- groups ---------------------------------------------------------------------------------------------------------
 
 
-class Actions(Expressions):
-    # What `Statements`, which stands on this, does with bodies and values.
+def group(w: Writing, s: ir.Group) -> None:
+    before = w.relative
+    w.relative = entered(before, s.outer, s.privilege.level, s.privilege.n)
+    with entering(w, s.number, s.privilege):
+        w.mask = sequence(w, s.body)
+    w.relative = before
 
-    def body(self, body: ir.Body) -> str:
-        raise NotImplementedError
 
-    def arm(self, body: ir.Body, mask: str) -> str:
-        raise NotImplementedError
-
-    def pause(self) -> None:
-        raise NotImplementedError
-
-    def assign(self, target: ir.Target, value: str) -> None:
-        raise NotImplementedError
-
-    def store(self, a: ir.MemAccess, value: str) -> None:
-        raise NotImplementedError
-
-    # ---- groups ----
-
-    def group(self, s: ir.Group) -> None:
-        before = self.relative
-        self.relative = entered(before, s.outer, s.privilege.level, s.privilege.n)
-        with self.entering(s.number, s.privilege):
-            self.mask = self.body(s.body)
-        self.relative = before
-
-    @contextmanager
-    def entering(self, number: int, together: Privilege):
-        """Where a warp is, is told to those who compare what it does with what others do (spoken.py)."""
-        if not self.stepwise or not self.speaks:
-            yield
-            return
-        where = self.bind("C.path", "w")
-        self.emit(f"C.enter({number}, {together.n if together.level is Level.THREAD else 0})")
+@contextmanager
+def entering(w: Writing, number: int, together: Privilege):
+    """Record where a warp is, for comparing what it does with what others do (schedule/spoken.py)."""
+    if not w.stepwise or not w.speaks:
         yield
-        self.emit(f"C.path = {where}")
+        return
+    where = w.bind("C.path", "w")
+    w.emit(f"C.enter({number}, {together.n if together.level is Level.THREAD else 0})")
+    yield
+    w.emit(f"C.path = {where}")
 
-    def split(self, s: ir.Split) -> None:
-        at = self.position(s.level, self.relative[s.level])
-        before, around = self.relative, None
-        if self.stepwise and self.speaks:
-            around = self.bind("C.path", "w")
-            self.emit(f"C.enter({s.number}, 0)")
-        for case in s.cases:
-            inside = f"{at} >= np.int32({case.offset})"
-            held = s.outer.held(s.level)
-            if not case.rest:
-                inside = f"({inside}) & ({at} < np.int32({case.offset + case.size}))"
-            elif held.count is not None and not held.open:
-                # What is left over behind the last full group skips the statement.
-                end = case.offset + (held.count - case.offset) // case.size * case.size
-                inside = f"({inside}) & ({at} < np.int32({end}))"
-            chosen = self.once(inside, "k")
-            mask = self.bind(f"narrow({self.mask}, {chosen})", "m")
-            self.relative = sharded(before, s.level, case)
-            with self.indented(f"if {mask} is not False:"):
-                if around is not None:
-                    self.emit(f"C.in_case({case.offset})")
-                self.arm(case.body, mask)
-            self.relative = before
-        if around is not None:
-            self.emit(f"C.path = {around}")
 
-    def partition(self, s: ir.Partition | ir.Claim) -> None:
-        handle = s.handle
-        if handle.disjoint:
-            self.claims[handle.uid] = ((handle.uid, handle.privilege, s.place.privilege),)
-        elif not self.stepwise and handle.uid in self.function.watched:
-            part = Watched(handle.uid)
-            self.claims[handle.uid] = ((part, handle.privilege, s.place.privilege),)
-            if s.place.privilege.level is not Level.GRID or self.function.cooperative:
-                name = self.intern(part, ("part", part), "P")
-                self.emit(f"C.launch.renew({name})")
-        self.mask = self.body(s.body)
+def split(w: Writing, s: ir.Split) -> None:
+    at = w.position(s.level, w.relative[s.level])
+    before, around = w.relative, None
+    if w.stepwise and w.speaks:
+        around = w.bind("C.path", "w")
+        w.emit(f"C.enter({s.number}, 0)")
+    for case in s.cases:
+        inside = f"{at} >= np.int32({case.offset})"
+        held = s.outer[s.level]
+        if not case.rest:
+            inside = f"({inside}) & ({at} < np.int32({case.offset + case.size}))"
+        elif held.count is not None and not held.open:
+            # What is left over behind the last full group skips the statement.
+            end = case.offset + (held.count - case.offset) // case.size * case.size
+            inside = f"({inside}) & ({at} < np.int32({end}))"
+        chosen = w.once(inside, "k")
+        mask = w.bind(f"narrow({w.mask}, {chosen})", "m")
+        w.relative = sharded(before, s.level, case)
+        with w.indented(f"if {mask} is not False:"):
+            if around is not None:
+                w.emit(f"C.in_case({case.offset})")
+            arm(w, case.body, mask)
+        w.relative = before
+    if around is not None:
+        w.emit(f"C.path = {around}")
 
-    # ---- collectives ----
 
-    def collective(self, s: ir.Collective) -> None:
-        if s.op == "setmaxnreg":  # how many registers a thread may hold means nothing here
-            return
-        self.pause()
-        op = COLLECTIVES[s.op]
-        if op.barrier and (self.stepwise or s.targets):
-            self.barrier_collective(s)
-            return
-        if op.barrier:
-            return
-        results = self.warp_collective(s)
-        if not s.targets:
-            self.emit(results)
-            return
-        name = self.bind(results, "x")
-        for k, target in enumerate(s.targets):
-            self.assign(target, name if len(s.targets) == 1 and s.op not in _SEVERAL else f"{name}[{k}]")
+def partition(w: Writing, s: ir.Partition | ir.Claim) -> None:
+    handle = s.handle
+    if handle.disjoint:
+        w.claims[handle.uid] = ((handle.uid, handle.privilege, s.place.privilege),)
+    elif not w.stepwise and isinstance(w.function, ir.Function) and handle.uid in w.function.watched:
+        part = Watched(handle.uid)
+        w.claims[handle.uid] = ((part, handle.privilege, s.place.privilege),)
+        if s.place.privilege.level is not Level.GRID or w.function.cooperative:
+            name = w.intern(part, ("part", part), "P")
+            w.emit(f"C.launch.renew({name})")
+    w.mask = sequence(w, s.body)
 
-    def warp_collective(self, s: ir.Collective) -> str:
-        args, n = [self.expr(a) for a in s.args], s.requires.n
-        match s.op:
-            case "shfl_xor" if n < WARP:  # stays within the part
-                return f"shfl_xor(C, {args[0]}, {args[1]} & np.int32({n - 1}), {s.attr('width', n)})"
-            case "shfl" | "shfl_up" | "shfl_down" | "shfl_xor":
-                return f"{s.op}(C, {args[0]}, {args[1]}, {s.attr('width', n)})"
-            case "any" | "all":
-                return f"warp_{s.op}(C, {args[0]}, {n})"
-            case "ballot":
-                return f"ballot(C, {args[0]}, {n})"
-            case "match_any" | "match_all":
-                return f"{s.op}(C, {args[0]}, {self.type(s.args[0].type)}, {n})"
-            case "elect":
-                return f"elect(C, {self.mask}, {n})"
-            case "mma":
-                shape = f"{s.attr('shape')!r}, {bool(s.attr('saturate'))}"
-                return f"mma(C, {s.attr('kind')!r}, ({', '.join(args)},), {shape})"
-            case "ldmatrix" | "stmatrix":
-                a = s.accesses[0]
-                self.check_claims(a, COLLECTIVES[s.op].writes)
-                values = f"({', '.join(args)},), " if args else ""
-                shape = f"{int(s.attr('count', 1))}, {bool(s.attr('trans', False))}"
-                return (
-                    f"{s.op}({self.view_of(a)}, {self.place_of(a)}, {shape},"
-                    f" {values}{self.site(s.span, a.handle.name)})"
-                )
-            case _ if s.op.startswith("reduce_"):
-                return f"reduce(C, {args[0]}, {s.op[7:]!r}, {self.type(s.args[0].type)}, {n})"
-            case _:
-                raise ValueError(f"unknown collective {s.op}")
 
-    def barrier_collective(self, s: ir.Collective) -> None:
-        """One that its whole group waits for."""
-        value = self.expr(s.args[0]) if s.args else "None"
-        source = int(s.attr("source", 0) or 0)
-        if not self.stepwise:
-            blocks = {Level.CLUSTER: "C.launch.blocks_per_cluster", Level.GRID: "C.shape[0]"}.get(s.requires.level, 1)
-            text = f"combine({s.op!r}, C.full({value}), {source}, {blocks})"
-        else:
-            site = self.site(s.span, s.op)
-            kind = MEETS[s.requires.level]
-            text = (
-                f"(yield from C.meet(PointKind.{kind.name}, {self.group_of(s.requires)}, {self.mask}, {site}, {s.op!r},"
-                f" {value}, {source}))"
-            )
-        if s.targets:
-            self.assign(s.targets[0], self.bind(text, "x"))
-        else:
-            self.emit(text)
+# ---- collectives ----------------------------------------------------------------------------------------------------
 
-    def group_of(self, p: Privilege) -> str:
-        """How a thread finds the aligned group of `p` it belongs to: its index in the current group, and how many there
-        are in a group.
-        """
-        return f"{self.position(Level.THREAD, self.relative[Level.THREAD])}, {p.n if p.level is Level.THREAD else 0}"
 
-    # ---- asynchronous copies of elements ----
+def collective(w: Writing, s: ir.Collective) -> None:
+    if s.op == "setmaxnreg":  # how many registers a thread may hold means nothing here
+        return
+    pause(w)
+    op = COLLECTIVES[s.op]
+    if op.barrier and (w.stepwise or s.targets):
+        barrier_collective(w, s)
+        return
+    if op.barrier:
+        return
+    results = warp_collective(w, s)
+    if not s.targets:
+        w.emit(results)
+        return
+    name = w.bind(results, "x")
+    for k, target in enumerate(s.targets):
+        assign(w, target, name if len(s.targets) == 1 and s.op not in _SEVERAL else f"{name}[{k}]")
 
-    def async_copy(self, s: ir.AsyncCopy) -> None:
-        """In reference mode it has arrived at once."""
-        valid, read, first = "None", self.mask, "None"
-        if s.elements is not None:
-            count = self.bind(self.expr(s.elements))
-            valid, first = self.bind(f"{count} > 0"), f"({self.type(s.source.view.obj.elem)}, {count})"
-        elif s.valid is not None:
-            valid = self.bind(self.expr(s.valid))
-        if valid != "None":
-            read = self.bind(f"narrow({self.mask}, {valid})", "m")
-        if not self.stepwise:
-            self.store(s.target, self.copied(s, valid, read, first))
-            return
-        ends = []
-        for a, mask in ((s.target, self.mask), (s.source, read)):
-            ends.append(f"({self.view_of(a)}, {self.tupled(a.index)}, {self.dims(a.view)})")
-            with self.indented(f"if {mask} is not False:"), self.masked(mask):
-                self.check_claims(a, a is s.target, first="None" if a is s.target else first)
-        sites = ", ".join(self.site(a.span, a.handle.name) for a in (s.target, s.source))
-        self.emit(f"C.copies.issue({', '.join(ends)}, {self.mask}, ({sites}), {valid}, {first})")
-        self.pause()
 
-    def copied(self, s: ir.AsyncCopy, valid: str, read: str, first: str) -> str:
-        """What a copy brings: where it is not valid, zero, and its source is not looked at; of what the source has
-        more elements than are read, zero for the others.
-        """
-        load = ir.Load(s.source, s.source.view.elem, span=s.source.span)
-        if valid == "None":
-            return self.load(load)
-        for i in s.source.index:
-            self.bind(self.expr(i))
-        value = self.bind("None")
-        with self.indented(f"if {read} is not False:"), self.masked(read):
-            if s.elements is None:
-                self.emit(f"{value} = {self.load(load)}")
-            else:
-                self.check_claims(s.source, False, first=first)
-                site = self.site(s.source.span, s.source.handle.name)
-                self.emit(f"{value} = {self.view_of(s.source)}.load_first({self.place_of(s.source)}, *{first}, {site})")
-        elem = s.target.view.elem
-        zero: ir.Expr = ir.Const(0, scalar_of(elem), span=s.span)
-        if isinstance(elem, Vector):
-            zero = ir.MakeVector((zero,) * elem.lanes, elem, span=s.span)
-        return f"merge({valid}, {value}, {self.expr(zero)})"
+def warp_collective(w: Writing, s: ir.Collective) -> str:
+    args, n = [expr(w, a) for a in s.args], s.requires.n
+    match s.op:
+        case "shfl_xor" if n < WARP:  # stays within the part
+            return f"shfl_xor(C, {args[0]}, {args[1]} & np.int32({n - 1}), {s.attr('width', n)})"
+        case "shfl" | "shfl_up" | "shfl_down" | "shfl_xor":
+            return f"{s.op}(C, {args[0]}, {args[1]}, {s.attr('width', n)})"
+        case "any" | "all":
+            return f"warp_{s.op}(C, {args[0]}, {n})"
+        case "ballot":
+            return f"ballot(C, {args[0]}, {n})"
+        case "match_any" | "match_all":
+            return f"{s.op}(C, {args[0]}, {w.type(s.args[0].type)}, {n})"
+        case "elect":
+            return f"elect(C, {w.mask}, {n})"
+        case "mma":
+            shape = f"{s.attr('shape')!r}, {bool(s.attr('saturate'))}"
+            return f"mma(C, {s.attr('kind')!r}, ({', '.join(args)},), {shape})"
+        case "ldmatrix" | "stmatrix":
+            a = s.accesses[0]
+            check_claims(w, a, COLLECTIVES[s.op].writes)
+            values = f"({', '.join(args)},), " if args else ""
+            shape = f"{int(s.attr('count', 1))}, {bool(s.attr('trans', False))}"
+            return f"{s.op}({view_of(w, a)}, {place_of(w, a)}, {shape}, {values}{w.site(s.span, a.handle.name)})"
+        case _ if s.op.startswith("reduce_"):
+            return f"reduce(C, {args[0]}, {s.op[7:]!r}, {w.type(s.args[0].type)}, {n})"
+        case _:
+            raise ValueError(f"unknown collective {s.op}")
 
-    def evaluated(self, s: ir.Prefetch | ir.BoxPrefetch | ir.Sleep) -> None:
-        """Caches and time mean nothing here; what the operands read is read."""
-        for e in own_expressions(s):
-            self.bind(self.expr(e))
 
-    # ---- atomics, unsafe ----
-
-    def atomic(self, s: ir.Atomic) -> None:
-        self.pause()
-        self.check_claims(s.access, s.op != "load", atomic=True)
-        wanted = s.target is not None
-        args = "".join(f"{self.expr(a)}, " for a in s.args)
-        site = self.site(s.span, s.access.handle.name)
-        order = self.intern(s.order, ("order", s.order), "O")
-        view, place = self.view_of(s.access), self.place_of(s.access)
-        text = f"atomic({view}, {s.op!r}, {place}, ({args}), {wanted}, {order}, {site})"
-        with self.entering(s.number, BLOCK1):
-            if self.stepwise and self.speaks:
-                self.emit(f"C.does = {s.op!r}, {wanted}")
-            text = self.bind(text, "x") if wanted else text
-            if not wanted:
-                self.emit(text)
-        if wanted:
-            self.assign(s.target, text)
-
-    def unsafe(self, s: ir.Unsafe) -> None:
-        self.pause()
-        values = ", ".join(f"{name!r}: {self.expr(value)}" for name, value in s.values)
-        memory = ", ".join(f"{name!r}: ({self.view_of(a)}, {self.place_of(a)})" for name, a in s.memory)
-        cpu = self.intern(s.cpu, ("unsafe", s.number), "U")
-        result = "None" if s.type is None else self.type(s.type)
-        text = f"unsafe(C, {cpu}, {self.mask}, {{{values}}}, {{{memory}}}, {result}, {self.site(s.span, 'unsafe')})"
-        if s.target is None:
-            self.emit(text)
-        else:
-            self.assign(s.target, self.bind(text, "x"))
-
-    # ---- calls ----
-
-    def call(self, s: ir.Call) -> None:
-        args: list[str] = []
-        back: list[str] = []
-        for arg, handle in zip(s.args, s.handles):
-            match arg:
-                case ir.MemView(obj):
-                    args += [self.storage(obj), self.passed_claims(handle)]
-                case ir.ArrayRef():
-                    args.append(self.reference(arg, back, s.span))
-                case _:
-                    args.append(self.expr(arg))
-        at = ", ".join(
-            self.position(level, self.relative[level]) for level in (Level.CLUSTER, Level.BLOCK, Level.THREAD)
+def barrier_collective(w: Writing, s: ir.Collective) -> None:
+    """One that its whole group waits for."""
+    value = expr(w, s.args[0]) if s.args else "None"
+    source = int(s.attr("source", 0) or 0)
+    if not w.stepwise:
+        blocks = {Level.CLUSTER: "C.launch.blocks_per_cluster", Level.GRID: "C.shape[0]"}.get(s.requires.level, 1)
+        text = f"combine({s.op!r}, C.full({value}), {source}, {blocks})"
+    else:
+        site = w.site(s.span, s.op)
+        kind = MEETS[s.requires.level]
+        text = (
+            f"(yield from C.meet(PointKind.{kind.name}, {group_of(w, s.requires)}, {w.mask}, {site}, {s.op!r},"
+            f" {value}, {source}))"
         )
-        text = f"{self.functions[s.function.uid]}(C, {self.mask}, {at}, frame + {s.smem_offset}, {', '.join(args)})"
-        if self.stepwise:
-            text = f"(yield from {text})"
-        with self.entering(s.number, s.function.place.privilege):
-            result = self.bind(text, "x")
-        for line in back:
-            self.emit(line)
-        if s.target is not None:
-            self.assign(s.target, result)
+    if s.targets:
+        assign(w, s.targets[0], w.bind(text, "x"))
+    else:
+        w.emit(text)
 
-    def reference(self, ref: ir.ArrayRef, back: list[str], span) -> str:
-        """A local array, or a window of one, passed by reference; one that is seen as another type is copied in and
-        out.
-        """
-        name = self.registers(ref, span)
-        if Layout.of(ref).plain:
-            return self.bind(name) if ref.at else name
-        name = self.bind(name) if ref.at else name
-        copy = self.bind(f"passed({name}, {self.layout(ref)})")
-        back.append(f"{name}[:] = {self.layout(ref)}.as_stored({copy})")
-        return copy
 
-    def passed_claims(self, handle: ir.Handle | None) -> str:
-        """What the caller's handle promises, for the callee to be held to."""
-        borrowed, claims = "()", list[str]()
-        while handle is not None:
-            claims += self.claims.get(handle.uid, ())
-            borrowed = self.borrowed.get(handle.uid, borrowed)
-            handle = handle.base
-        return f"{self.intern(tuple(claims), ('claims', tuple(claims)), 'Q')} + {borrowed}" if claims else borrowed
+def group_of(w: Writing, p: Privilege) -> str:
+    """Say how a thread finds the aligned group of `p` it belongs to: its index in the current group, and how many
+    threads a group has.
+    """
+    return f"{w.position(Level.THREAD, w.relative[Level.THREAD])}, {p.n if p.level is Level.THREAD else 0}"
+
+
+# ---- asynchronous copies of elements --------------------------------------------------------------------------------
+
+
+def async_copy(w: Writing, s: ir.AsyncCopy) -> None:
+    """In reference mode it has arrived at once."""
+    valid, read, first = "None", w.mask, "None"
+    if s.elements is not None:
+        count = w.bind(expr(w, s.elements))
+        valid, first = w.bind(f"{count} > 0"), f"({w.type(s.source.view.obj.elem)}, {count})"
+    elif s.valid is not None:
+        valid = w.bind(expr(w, s.valid))
+    if valid != "None":
+        read = w.bind(f"narrow({w.mask}, {valid})", "m")
+    if not w.stepwise:
+        store(w, s.target, copied(w, s, valid, read, first))
+        return
+    ends = []
+    for a, mask in ((s.target, w.mask), (s.source, read)):
+        ends.append(f"({view_of(w, a)}, {tupled(w, a.index)}, {dims(w, a.view)})")
+        with w.indented(f"if {mask} is not False:"), masked(w, mask):
+            check_claims(w, a, a is s.target, first="None" if a is s.target else first)
+    sites = ", ".join(w.site(a.span, a.handle.name) for a in (s.target, s.source))
+    w.emit(f"C.copies.issue({', '.join(ends)}, {w.mask}, ({sites}), {valid}, {first})")
+    pause(w)
+
+
+def copied(w: Writing, s: ir.AsyncCopy, valid: str, read: str, first: str) -> str:
+    """Write what a copy brings: zero where it is not valid, without reading its source; zero for the elements of the
+    source past those that are read.
+    """
+    whole = ir.Load(s.source, s.source.view.elem, span=s.source.span)
+    if valid == "None":
+        return load(w, whole)
+    for i in s.source.index:
+        w.bind(expr(w, i))
+    value = w.bind("None")
+    with w.indented(f"if {read} is not False:"), masked(w, read):
+        if s.elements is None:
+            w.emit(f"{value} = {load(w, whole)}")
+        else:
+            check_claims(w, s.source, False, first=first)
+            site = w.site(s.source.span, s.source.handle.name)
+            w.emit(f"{value} = {view_of(w, s.source)}.load_first({place_of(w, s.source)}, *{first}, {site})")
+    elem = s.target.view.elem
+    zero: ir.Expr = ir.Const(0, scalar_of(elem), span=s.span)
+    if isinstance(elem, Vector):
+        zero = ir.MakeVector((zero,) * elem.lanes, elem, span=s.span)
+    return f"merge({valid}, {value}, {expr(w, zero)})"
+
+
+def evaluated(w: Writing, s: ir.Prefetch | ir.BoxPrefetch | ir.Sleep) -> None:
+    """Caches and time mean nothing here; what the operands read is read."""
+    for e in own_expressions(s):
+        w.bind(expr(w, e))
+
+
+# ---- atomics, unsafe ------------------------------------------------------------------------------------------------
+
+
+def atomic(w: Writing, s: ir.Atomic) -> None:
+    pause(w)
+    check_claims(w, s.access, s.op != "load", atomic=True)
+    wanted = s.target is not None
+    args = "".join(f"{expr(w, a)}, " for a in s.args)
+    site = w.site(s.span, s.access.handle.name)
+    order = w.intern(s.order, ("order", s.order), "O")
+    view, place = view_of(w, s.access), place_of(w, s.access)
+    text = f"atomic({view}, {s.op!r}, {place}, ({args}), {wanted}, {order}, {site})"
+    with entering(w, s.number, BLOCK1):
+        if w.stepwise and w.speaks:
+            w.emit(f"C.does = {s.op!r}, {wanted}")
+        text = w.bind(text, "x") if wanted else text
+        if not wanted:
+            w.emit(text)
+    if s.target is not None:
+        assign(w, s.target, text)
+
+
+def unsafe(w: Writing, s: ir.Unsafe) -> None:
+    pause(w)
+    values = ", ".join(f"{name!r}: {expr(w, value)}" for name, value in s.values)
+    memory = ", ".join(f"{name!r}: ({view_of(w, a)}, {place_of(w, a)})" for name, a in s.memory)
+    cpu = w.intern(s.cpu, ("unsafe", s.number), "U")
+    result = "None" if s.type is None else w.type(s.type)
+    text = f"unsafe(C, {cpu}, {w.mask}, {{{values}}}, {{{memory}}}, {result}, {w.site(s.span, 'unsafe')})"
+    if s.target is None:
+        w.emit(text)
+    else:
+        assign(w, s.target, w.bind(text, "x"))
+
+
+# ---- calls ----------------------------------------------------------------------------------------------------------
+
+
+def call(w: Writing, s: ir.Call) -> None:
+    args: list[str] = []
+    back: list[str] = []
+    for arg, handle in zip(s.args, s.handles):
+        match arg:
+            case ir.MemView(obj):
+                args += [storage(w, obj), passed_claims(w, handle)]
+            case ir.ArrayRef():
+                args.append(reference(w, arg, back, s.span))
+            case _:
+                args.append(expr(w, arg))
+    at = ", ".join(w.position(level, w.relative[level]) for level in (Level.CLUSTER, Level.BLOCK, Level.THREAD))
+    text = f"{w.functions[s.function.uid]}(C, {w.mask}, {at}, frame + {s.smem_offset}, {', '.join(args)})"
+    if w.stepwise:
+        text = f"(yield from {text})"
+    with entering(w, s.number, s.function.place.privilege):
+        result = w.bind(text, "x")
+    for line in back:
+        w.emit(line)
+    if s.target is not None:
+        assign(w, s.target, result)
+
+
+def reference(w: Writing, ref: ir.ArrayRef, back: list[str], span) -> str:
+    """A local array, or a window of one, passed by reference; one that is seen as another type is copied in and
+    out.
+    """
+    name = registers(w, ref, span)
+    if Layout.of(ref).plain:
+        return w.bind(name) if ref.at else name
+    name = w.bind(name) if ref.at else name
+    copy = w.bind(f"passed({name}, {layout(w, ref)})")
+    back.append(f"{name}[:] = {layout(w, ref)}.as_stored({copy})")
+    return copy
+
+
+def passed_claims(w: Writing, handle: ir.Handle | None) -> str:
+    """Write what the caller's handle promises, for the callee to be held to."""
+    borrowed, claims = "()", list[Claim]()
+    while handle is not None:
+        claims += w.claims.get(handle.uid, ())
+        borrowed = w.borrowed.get(handle.uid, borrowed)
+        handle = handle.base
+    return f"{w.intern(tuple(claims), ('claims', tuple(claims)), 'Q')} + {borrowed}" if claims else borrowed
 
 
 _SEVERAL = ("mma", "ldmatrix")

@@ -17,206 +17,223 @@ from snap._compiler.ir.types import BLOCK1, Level, Place
 from snap.machine.lanes.boxes import BoxSpec
 from snap.machine.lanes.locals import Layout
 from snap.machine.lanes.tensor import TileSpec, WgmmaSpec
-from snap.machine.source.actions import Actions
+from snap.machine.source.actions import entering, group_of
+from snap.machine.source.bodies import arm, pause, sequence
+from snap.machine.source.expressions import dims, expr, masked, promises, registers, touched, tupled, view_of
+from snap.machine.source.writing import Writing
 
 
-class Asynchronous(Actions):
-    def issuer(self, place: Place, every_block: bool = False) -> str:
-        """The lanes that issue for their group: the first thread of each; or of each block."""
-        parts = []
-        for level, held in place.levels:
-            if level is Level.GRID or (every_block and level is not Level.THREAD):
-                continue
-            at = self.position(level, self.relative[level])
-            within = f" % np.int32({held.count})" if held.count is not None and not held.open else ""
-            parts.append(f"({at}{within} == np.int32(0))")
-        first = self.once(" & ".join(parts), "k")
-        return self.bind(f"narrow({self.mask}, {first})", "m")
+def issuer(w: Writing, place: Place, every_block: bool = False) -> str:
+    """The lanes that issue for their group: the first thread of each; or of each block."""
+    parts = []
+    for level, held in place.levels:
+        if level is Level.GRID or (every_block and level is not Level.THREAD):
+            continue
+        at = w.position(level, w.relative[level])
+        within = f" % np.int32({held.count})" if held.count is not None and not held.open else ""
+        parts.append(f"({at}{within} == np.int32(0))")
+    first = w.once(" & ".join(parts), "k")
+    return w.bind(f"narrow({w.mask}, {first})", "m")
 
-    def memory(self, a: ir.MemAccess) -> str:
-        """View, index and dimensions."""
-        return f"({self.view_of(a)}, {self.tupled(a.index)}, {self.dims(a.view)})"
 
-    # ---- boxes ----
+def memory(w: Writing, a: ir.MemAccess) -> str:
+    """View, index and dimensions."""
+    return f"({view_of(w, a)}, {tupled(w, a.index)}, {dims(w, a.view)})"
 
-    def box_copy(self, s: ir.BoxCopy) -> None:
-        tile, origin = s.tile.access, s.origin
-        sites = [self.namespace[self.site(a.span, a.handle.name)] for a in (tile, origin)]
-        spec = self.intern(BoxSpec.of(s, *sites), ("box", s.number), "B")
-        chosen = self.issuer(s.place, every_block=s.shared_out)
-        with self.reducing(s), self.indented(f"if {chosen} is not False:"), self.masked(chosen):
-            ends = f"{spec}, {self.memory(tile)}, {self.memory(origin)}, {chosen}, {self.promised(origin)}"
-            if self.stepwise:
-                slot = "None, None"
-                if isinstance(s, synced.CountedLoad):
-                    slot = f"{self.barrier(s.barrier)}, {self.expr(s.slot)}"
-                self.emit(f"issue_box(C, {ends}, {slot})")
-            else:
-                self.emit(f"box_copy(C, {ends})")
-        self.pause()
 
-    @contextmanager
-    def reducing(self, s: ir.BoxCopy):
-        """A reduction is an atomic to those who release and acquire (spoken.py)."""
-        if s.is_load or not s.op.combines:
-            yield
-            return
-        with self.entering(s.number, BLOCK1):
-            if self.stepwise and self.speaks:
-                self.emit(f"C.does = {str(s.op)!r}, False")
-            yield
+# ---- boxes ----------------------------------------------------------------------------------------------------------
 
-    def promised(self, a: ir.MemAccess) -> str:
-        """What disjoint partitions around the global side promise."""
-        claims, borrowed = self.promises(a.handle)
-        made = self.intern(tuple(claims), ("claims", tuple(claims)), "Q") if claims else "()"
-        return made if borrowed is None else f"{made} + {borrowed}"
 
-    # ---- products ----
-
-    def wgmma(self, s: ir.Wgmma) -> None:
-        tiles = [t.access for t in (s.a, s.b) if isinstance(t, ir.Tile)]
-        sites = [self.namespace[self.site(t.span, t.handle.name)] for t in (tiles[0], tiles[-1])]
-        own = self.namespace[self.site(s.span, s.acc.var.name)]
-        spec = self.intern(WgmmaSpec.of(s, (*sites, own)), ("wgmma", s.number), "W")
-        a = self.memory(s.a.access) if isinstance(s.a, ir.Tile) else self.registers(s.a, s.span)
-        zero = "None" if s.zero is None else self.expr(s.zero)
-        helper = "multiply" if self.stepwise else "wgmma"
-        self.emit(
-            f"{helper}(C, {spec}, {self.registers(s.acc, s.span)}, {a}, {self.memory(s.b.access)}, {zero}, {self.mask})"
-        )
-        self.pause()
-
-    def store_acc(self, s: ir.StoreAcc) -> None:
-        a = s.tile.access
-        site = self.site(a.span, a.handle.name)
-        spec = self.intern(TileSpec(s.tile.shape, self.namespace[site]), ("tile", s.number), "T")
-        layout = self.intern(Layout.of(s.acc), ("layout", s.acc.var.uid, s.acc.elem, s.acc.shape), "L")
-        self.touched(s.acc.var, False, s.span)
-        where = f"{self.view_of(a)}, {self.tupled(a.index)}, {self.dims(a.view)}"
-        acc = self.registers(s.acc, s.span)
-        self.emit(f"store_acc(C, {spec}, {layout}, {acc}, {where}, {self.expr(s.first)}, {self.mask})")
-        self.pause()
-
-    # ---- commits, waits, fences ----
-
-    def async_commit(self, s: synced.AsyncCommit) -> None:
-        if not self.stepwise:
-            return
-        match s.engine:
-            case Engine.COPIES:
-                self.emit(f"C.copies.commit({self.mask})")
-            case Engine.BOXES:
-                chosen = self.issuer(s.place) if s.place is not None else self.mask
-                with self.indented(f"if {chosen} is not False:"):
-                    self.emit(f"commit_bulk(C, {chosen})")
-            case Engine.PRODUCTS:
-                self.emit("C.products.commit(C)")
-            case _:
-                raise ValueError(f"unknown engine {s.engine}")
-        self.pause()
-
-    def sync(self, s: synced.Sync) -> None:
-        if not self.stepwise:
-            return
-        p = s.point
-        site = self.site(s.span, p.object)
-        if s.part is not synced.SyncHalf.WAIT:
-            for wait, younger in p.waits:
-                self.wait_for(wait, younger, site)
-            if p.fence:
-                self.emit(f"C.fence({self.mask})")
-        if p.kind == PointKind.THREAD:
-            return
-        if s.part is synced.SyncHalf.BOTH:
-            self.emit(
-                f"yield from C.meet(PointKind.{p.kind.name}, {self.group_of(p.participants)}, {self.mask}, {site}, '',"
-                f" None, {p.number})"
-            )
+def box_copy(w: Writing, s: ir.BoxCopy) -> None:
+    tile, origin = s.tile.access, s.origin
+    sites = [w.fault_site(a.span, a.handle.name) for a in (tile, origin)]
+    spec = w.intern(BoxSpec.of(s, *sites), ("box", s.number), "B")
+    chosen = issuer(w, s.place, every_block=s.shared_out)
+    with reducing(w, s), w.indented(f"if {chosen} is not False:"), masked(w, chosen):
+        ends = f"{spec}, {memory(w, tile)}, {memory(w, origin)}, {chosen}, {promised(w, origin)}"
+        if w.stepwise:
+            slot = "None, None"
+            if isinstance(s, synced.CountedLoad):
+                slot = f"{barrier(w, s.barrier)}, {expr(w, s.slot)}"
+            w.emit(f"issue_box(C, {ends}, {slot})")
         else:
-            n = p.participants.n if p.participants.level is Level.THREAD else 0
-            self.emit(
-                f"yield from meet_apart(C, PointKind.{p.kind.name}, SyncHalf.{s.part.name}, {p.number}, {n},"
-                f" {p.threads}, {self.mask}, {site})"
-            )
-        self.pause()
+            w.emit(f"box_copy(C, {ends})")
+    pause(w)
 
-    def wait_for(self, wait: Wait, younger: int, site: str) -> None:
-        match wait:
-            case Wait.COPIES:
-                self.emit(f"C.copies.wait({younger}, {self.mask})")
-            case Wait.BOXES | Wait.BOXES_READ:
-                # Threads that issued none pass.
-                self.emit(f"wait_bulk(C, {younger}, {self.mask}, {wait is Wait.BOXES_READ})")
-            case Wait.PRODUCTS:
-                self.emit(f"yield from C.products.wait(C, {younger}, {site})")
 
-    # ---- barriers that count ----
+@contextmanager
+def reducing(w: Writing, s: ir.BoxCopy):
+    """A reduction is an atomic to those who release and acquire (spoken.py)."""
+    if s.is_load or not s.op.combines:
+        yield
+        return
+    with entering(w, s.number, BLOCK1):
+        if w.stepwise and w.speaks:
+            w.emit(f"C.does = {str(s.op)!r}, False")
+        yield
 
-    def barrier(self, b: synced.MBarrier) -> str:
-        return self.intern(b, ("barrier", b), "M")
 
-    def barrier_wait(self, s: synced.MBarrierWait) -> None:
-        if not self.stepwise:
-            return
-        where = f"{self.barrier(s.barrier)}, {self.expr(s.slot)}, {self.expr(s.phase)}"
-        self.emit(f"yield from wait_barrier(C, {where}, {self.mask}, {self.site(s.span, s.point.object)})")
-        self.pause()
+def promised(w: Writing, a: ir.MemAccess) -> str:
+    """Write what disjoint partitions around the global side promise."""
+    claims, borrowed = promises(w, a.handle)
+    made = w.intern(tuple(claims), ("claims", tuple(claims)), "Q") if claims else "()"
+    return made if borrowed is None else f"{made} + {borrowed}"
 
-    def barrier_arrive(self, s: synced.MBarrierArrive) -> None:
-        if not self.stepwise:
-            return
-        for wait, younger in s.point.waits:
-            self.wait_for(wait, younger, self.site(s.span, s.point.object))
-        where = f"{self.barrier(s.barrier)}, {self.expr(s.slot)}"
-        if s.copies:
-            self.emit(f"C.copies.arrive({where}, {self.mask}, {self.site(s.span, s.point.object)})")
-            return self.pause()
-        where += f", {self.group_of(s.by)}"
-        self.emit(
-            f"arrive_barrier(C, {where}, {self.mask}, {s.bytes}, {s.point.fence}, {self.site(s.span, s.point.object)})"
+
+# ---- products -------------------------------------------------------------------------------------------------------
+
+
+def wgmma(w: Writing, s: ir.Wgmma) -> None:
+    tiles = [t.access for t in (s.a, s.b) if isinstance(t, ir.Tile)]
+    first, last = (w.fault_site(t.span, t.handle.name) for t in (tiles[0], tiles[-1]))
+    own = w.fault_site(s.span, s.acc.var.name)
+    spec = w.intern(WgmmaSpec.of(s, (first, last, own)), ("wgmma", s.number), "W")
+    a = memory(w, s.a.access) if isinstance(s.a, ir.Tile) else registers(w, s.a, s.span)
+    zero = "None" if s.zero is None else expr(w, s.zero)
+    helper = "multiply" if w.stepwise else "wgmma"
+    w.emit(f"{helper}(C, {spec}, {registers(w, s.acc, s.span)}, {a}, {memory(w, s.b.access)}, {zero}, {w.mask})")
+    pause(w)
+
+
+def store_acc(w: Writing, s: ir.StoreAcc) -> None:
+    a = s.tile.access
+    spec = w.intern(TileSpec(s.tile.shape, w.fault_site(a.span, a.handle.name)), ("tile", s.number), "T")
+    layout = w.intern(Layout.of(s.acc), ("layout", s.acc.var.uid, s.acc.elem, s.acc.shape), "L")
+    touched(w, s.acc.var, False, s.span)
+    where = f"{view_of(w, a)}, {tupled(w, a.index)}, {dims(w, a.view)}"
+    acc = registers(w, s.acc, s.span)
+    w.emit(f"store_acc(C, {spec}, {layout}, {acc}, {where}, {expr(w, s.first)}, {w.mask})")
+    pause(w)
+
+
+# ---- commits, waits, fences -----------------------------------------------------------------------------------------
+
+
+def async_commit(w: Writing, s: synced.AsyncCommit) -> None:
+    if not w.stepwise:
+        return
+    match s.engine:
+        case Engine.COPIES:
+            w.emit(f"C.copies.commit({w.mask})")
+        case Engine.BOXES:
+            chosen = issuer(w, s.place) if s.place is not None else w.mask
+            with w.indented(f"if {chosen} is not False:"):
+                w.emit(f"commit_bulk(C, {chosen})")
+        case Engine.PRODUCTS:
+            w.emit("C.products.commit(C)")
+        case _:
+            raise ValueError(f"unknown engine {s.engine}")
+    pause(w)
+
+
+def sync(w: Writing, s: synced.Sync) -> None:
+    if not w.stepwise:
+        return
+    p = s.point
+    site = w.site(s.span, p.object)
+    if s.part is not synced.SyncHalf.WAIT:
+        for wait, younger in p.waits:
+            wait_for(w, wait, younger, site)
+        if p.fence:
+            w.emit(f"C.fence({w.mask})")
+    if p.kind == PointKind.THREAD:
+        return
+    if s.part is synced.SyncHalf.BOTH:
+        w.emit(
+            f"yield from C.meet(PointKind.{p.kind.name}, {group_of(w, p.participants)}, {w.mask}, {site}, '',"
+            f" None, {p.number})"
         )
-        self.pause()
+    else:
+        n = p.participants.n if p.participants.level is Level.THREAD else 0
+        w.emit(
+            f"yield from meet_apart(C, PointKind.{p.kind.name}, SyncHalf.{s.part.name}, {p.number}, {n},"
+            f" {p.threads}, {w.mask}, {site})"
+        )
+    pause(w)
 
-    def barrier_expect(self, s: synced.MBarrierExpect) -> None:
-        if not self.stepwise:
-            return
-        chosen = self.issuer(s.place)
-        with self.indented(f"if {chosen} is not False:"):
-            self.emit(
-                f"expect_bytes(C, {self.barrier(s.barrier)}, {self.expr(s.slot)}, {s.bytes}, {chosen},"
-                f" {self.site(s.span, s.barrier.name)})"
-            )
-        self.pause()
 
-    # ---- one after the other, one alone ----
+def wait_for(w: Writing, wait: Wait, younger: int, site: str) -> None:
+    match wait:
+        case Wait.COPIES:
+            w.emit(f"C.copies.wait({younger}, {w.mask})")
+        case Wait.BOXES | Wait.BOXES_READ:
+            # Threads that issued none pass.
+            w.emit(f"wait_bulk(C, {younger}, {w.mask}, {wait is Wait.BOXES_READ})")
+        case Wait.PRODUCTS:
+            w.emit(f"yield from C.products.wait(C, {younger}, {site})")
 
-    def elect(self, s: synced.Elect) -> None:
-        chosen = self.issuer(s.place)
-        with self.indented(f"if {chosen} is not False:"):
-            self.arm(s.body, chosen)
 
-    def turn(self, s: ir.Turn) -> None:
-        """Unit after unit; a group of all units is one that has its turn alone."""
-        privilege = s.place.privilege
-        level, n = privilege.level, privilege.n
-        chain = self.relative[level]
-        if not chain or chain[-1] != ("group", n):
-            self.mask = self.body(s.body)
-            return
-        parent = self.position(level, chain[:-1])
-        unit = self.once(f"{parent} // np.int32({n})", "r")
-        held = s.outer.held(level)
-        units = held.count // n if held is not None and held.count is not None and not held.open else None
-        name, mask = self.fresh("n"), self.fresh("m")
-        with self.indented(f"for {name}, {mask} in C.units({unit}, {self.mask}):"):
-            if self.stepwise and level is Level.THREAD:
-                key = f"{s.span.line, s.span.column, chain[:-1]}"
-                first = f"int(C.thread[0, 0]) - int(C.full({parent})[0, 0])"
-                site = self.site(s.span, "turn")
-                turns = self.bind(f"(yield from take_turn(C, {key}, {first}, {name}, {units}, {n}, {site}))")
-                self.arm(s.body, mask)
-                self.emit(f"{turns}.leave(int(C.active({mask}).sum()))")
-            else:
-                self.arm(s.body, mask)
-        self.pause()
+# ---- barriers that count --------------------------------------------------------------------------------------------
+
+
+def barrier(w: Writing, b: synced.MBarrier) -> str:
+    return w.intern(b, ("barrier", b), "M")
+
+
+def barrier_wait(w: Writing, s: synced.MBarrierWait) -> None:
+    if not w.stepwise:
+        return
+    where = f"{barrier(w, s.barrier)}, {expr(w, s.slot)}, {expr(w, s.phase)}"
+    w.emit(f"yield from wait_barrier(C, {where}, {w.mask}, {w.site(s.span, s.point.object)})")
+    pause(w)
+
+
+def barrier_arrive(w: Writing, s: synced.MBarrierArrive) -> None:
+    if not w.stepwise:
+        return
+    for wait, younger in s.point.waits:
+        wait_for(w, wait, younger, w.site(s.span, s.point.object))
+    where = f"{barrier(w, s.barrier)}, {expr(w, s.slot)}"
+    if s.copies:
+        w.emit(f"C.copies.arrive({where}, {w.mask}, {w.site(s.span, s.point.object)})")
+        return pause(w)
+    where += f", {group_of(w, s.by)}"
+    w.emit(f"arrive_barrier(C, {where}, {w.mask}, {s.bytes}, {s.point.fence}, {w.site(s.span, s.point.object)})")
+    pause(w)
+
+
+def barrier_expect(w: Writing, s: synced.MBarrierExpect) -> None:
+    if not w.stepwise:
+        return
+    chosen = issuer(w, s.place)
+    with w.indented(f"if {chosen} is not False:"):
+        w.emit(
+            f"expect_bytes(C, {barrier(w, s.barrier)}, {expr(w, s.slot)}, {s.bytes}, {chosen},"
+            f" {w.site(s.span, s.barrier.name)})"
+        )
+    pause(w)
+
+
+# ---- one after the other, one alone ---------------------------------------------------------------------------------
+
+
+def elect(w: Writing, s: synced.Elect) -> None:
+    chosen = issuer(w, s.place)
+    with w.indented(f"if {chosen} is not False:"):
+        arm(w, s.body, chosen)
+
+
+def turn(w: Writing, s: ir.Turn) -> None:
+    """Unit after unit; a group of all units is one that has its turn alone."""
+    privilege = s.place.privilege
+    level, n = privilege.level, privilege.n
+    chain = w.relative[level]
+    if not chain or chain[-1] != ("group", n):
+        w.mask = sequence(w, s.body)
+        return
+    parent = w.position(level, chain[:-1])
+    unit = w.once(f"{parent} // np.int32({n})", "r")
+    held = s.outer.held(level)
+    units = held.count // n if held is not None and held.count is not None and not held.open else None
+    name, mask = w.fresh("n"), w.fresh("m")
+    with w.indented(f"for {name}, {mask} in C.units({unit}, {w.mask}):"):
+        if w.stepwise and level is Level.THREAD:
+            key = f"{s.span.line, s.span.column, chain[:-1]}"
+            first = f"int(C.thread[0, 0]) - int(C.full({parent})[0, 0])"
+            site = w.site(s.span, "turn")
+            turns = w.bind(f"(yield from take_turn(C, {key}, {first}, {name}, {units}, {n}, {site}))")
+            arm(w, s.body, mask)
+            w.emit(f"{turns}.leave(int(C.active({mask}).sum()))")
+        else:
+            arm(w, s.body, mask)
+    pause(w)

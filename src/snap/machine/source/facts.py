@@ -1,5 +1,5 @@
-"""What can be known about a function before it runs: which variables change where, what is the same for all lanes, what
-is never negative.
+"""Find out about a function before it runs: which variables change where, what is the same for all lanes, what is never
+negative.
 
 Input: typed or synchronized IR.  Output: answers to questions.  Invariant: every answer is safe (a value said to be
 uniform is).. Non-goals: rewriting.
@@ -28,12 +28,12 @@ def fineness(p: Privilege) -> int:
 
 
 def leaves(body: ir.Body) -> bool:
-    """Whether lanes may leave the body before its end: break or continue of an enclosing loop, or return."""
+    """Test whether lanes may leave the body before its end: break or continue of an enclosing loop, or return."""
     return bool(ways_out(body))
 
 
 def orders(kernel: synced.AnyFunction) -> bool:
-    """Whether an atomic of it orders something."""
+    """Test whether one of its atomics orders something."""
     every = (s for f in callees(kernel) for s in statements(f.body))
     return any(isinstance(s, ir.Atomic) and s.order != MemoryOrder.RELAXED for s in every)
 
@@ -107,7 +107,9 @@ class Facts:
         return self._levels[var.uid]
 
     def fixed(self, e: ir.Expr) -> bool:
-        """Whether it depends on nothing but where the lanes are: the same at every launch of as many blocks."""
+        """Test whether it depends only on where the lanes are: it is then the same at every launch of as many
+        blocks.
+        """
         if id(e) not in self._fixed:
             self._fixed[id(e)] = self._is_fixed(e)
         return self._fixed[id(e)]
@@ -136,7 +138,7 @@ class Facts:
         return natural(e, self.text)
 
     def careful(self, e: ir.Expr) -> bool:
-        """Whether evaluating it where or when it was not asked for might fault, or mean something else."""
+        """Test whether evaluating it early, or for lanes that do not ask, might fault or mean something else."""
         for part in walk(e):
             match part:
                 case ir.Load() | ir.ArrayValue() | ir.Binary(exact=True):
@@ -152,7 +154,7 @@ class Facts:
         return False
 
     def invariant(self, e: ir.Expr, changed: set[int]) -> bool:
-        """Whether it may be evaluated once before a loop that changes these variables."""
+        """Test whether it may be evaluated once before a loop that changes these variables."""
         return not self.careful(e) and not any(
             isinstance(p, ir.Elem) or (isinstance(p, ir.Read) and p.var.uid in changed) for p in walk(e)
         )

@@ -1,4 +1,4 @@
-"""Where code stands: for each level, through which groups and split cases it was entered.
+"""Track, for each level, through which groups and split cases code was entered.
 
 `UnitId` means a position relative to the group it stands in; written down here, it can be computed anywhere in the
 function.
@@ -32,7 +32,7 @@ def at_start(f: synced.AnyFunction) -> Relative:
     """A function starts as if in a group of what it requires at its highest level."""
     relative: Relative = {Level.CLUSTER: (), Level.BLOCK: (), Level.THREAD: ()}
     top = f.place.top
-    count = f.place.held(top).count
+    count = f.place[top].count
     if top is Level.GRID or count is None:
         return relative
     whole = Place(((top, Held(None)),))

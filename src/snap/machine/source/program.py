@@ -30,7 +30,8 @@ from snap.machine.lanes.lanes import FaultSite, Lanes
 from snap.machine.schedule.spinning import separable, waiting_loops
 from snap.machine.schedule.standstill import apart
 from snap.machine.source.facts import orders
-from snap.machine.source.statements import Statements
+from snap.machine.source.statements import STEPS, text
+from snap.machine.source.writing import Writing
 
 _KEPT = 64
 _programs: OrderedDict[tuple[int, bool, bool], Program] = OrderedDict()
@@ -52,24 +53,24 @@ class Program:
         own_way = separable(kernel, self.waiting) if apart else {}
         with deep():
             self.source = "\n\n".join(
-                Statements(f, names, namespace, stepwise, self.waiting, own_way, speaks).text() for f in functions
+                text(Writing(f, names, namespace, stepwise, self.waiting, own_way, speaks, STEPS)) for f in functions
             )
         filename = f"<snap {kernel.name}{' stepwise' if stepwise else ''}{' apart' if apart else ''} {kernel.uid}>"
         linecache.cache[filename] = (len(self.source), None, self.source.splitlines(keepends=True), filename)
         exec(compile(self.source, filename, "exec"), namespace)
         self.run: Callable = namespace[names[kernel.uid]]
-        self.threads = kernel.place.held(Level.THREAD).count or 1
+        self.threads = kernel.place[Level.THREAD].count or 1
         cluster = kernel.place.held(Level.CLUSTER)
-        self.blocks_per_cluster = None if cluster is None else kernel.place.held(Level.BLOCK).count or 1
+        self.blocks_per_cluster = None if cluster is None else kernel.place[Level.BLOCK].count or 1
         inside = [s for f in functions for s in statements(f.body)]
         self.ends_together = (self.blocks_per_cluster or 1) > 1 and (
             isinstance(kernel, synced.Function)
             and any(b.everywhere for b in kernel.mbarriers)
             or any(isinstance(s, ir.BoxCopy) and s.tile.access.view.obj.spread is ir.Spread.COPIES for s in inside)
         )
-        arrays = (s.var for s in inside if isinstance(s, ir.Declare) and isinstance(s.var.type, Array))
+        declared = (s.var.type for s in inside if isinstance(s, ir.Declare))
         self.local_bytes = sum(
-            var.type.size * np.dtype(numbers.REGISTER[scalar_of(var.type)]).itemsize for var in arrays
+            t.size * np.dtype(numbers.REGISTER[scalar_of(t)]).itemsize for t in declared if isinstance(t, Array)
         )
 
 

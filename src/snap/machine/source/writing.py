@@ -6,8 +6,9 @@ expressions (expressions.py), statements (statements.py).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
@@ -17,6 +18,8 @@ from snap.machine.lanes.lanes import FaultSite
 from snap.machine.source.facts import Facts
 from snap.machine.source.positions import Chain
 
+Step: TypeAlias = "Callable[[Writing, Any], None]"
+Claim = tuple[Any, Privilege, Privilege]  # of a disjoint partition: what it is, its units, the scope
 SignedTerms = list[tuple[str, ir.Expr]]  # of a sum, each with its sign
 _ENTRY = {
     Level.CLUSTER: "rc",
@@ -34,11 +37,25 @@ class Writing:
         functions: dict[int, str],
         namespace: dict[str, object],
         stepwise: bool,
-        speaks: bool = False,
+        waiting: set[int],
+        own_way: dict[int, int],
+        speaks: bool,
+        steps: Mapping[type, Step],
     ):
-        """speaks: whether it is of interest what comes before a release, or after an acquire (spoken.py)."""
+        """waiting: loops that end by what others do; own_way: statements that each thread, or each part of so many
+        threads, runs on its own (schedule/spinning.py).  speaks: whether it is of interest what comes before a release,
+        or after an acquire (schedule/spoken.py).  steps: what writes each kind of statement.
+        """
         self.function, self.functions, self.namespace, self.stepwise = f, functions, namespace, stepwise
-        self.speaks = speaks
+        self.speaks, self.steps = speaks, steps
+        self.waiting, self.own_way = waiting, own_way
+        self.declared: dict[int, str] = {}
+        self.flow = 0  # the arm or loop body being emitted
+        self.flows = 0
+        self.declared_in: dict[int, int] = {}
+        self.loops: list[str] = []  # for each open loop, where lanes that `continue` are kept
+        self.single_return = False
+        self.given: frozenset[str] = frozenset()
         self.facts = Facts(f)
         self.prologue: list[str] = []
         self.lines: list[str] = []
@@ -50,7 +67,7 @@ class Writing:
         self.prepared: dict[int, tuple[str, list[SignedTerms]]] = {}
         self.interned: dict[object, str] = {}
         self.relative = self.facts.positions.start
-        self.claims: dict[int, tuple[tuple[Any, Privilege, Privilege], ...]] = {}
+        self.claims: dict[int, tuple[Claim, ...]] = {}
         self.borrowed: dict[int, str] = {}
 
     # ---- writing ----
@@ -88,6 +105,12 @@ class Writing:
     def site(self, span, name: str) -> str:
         return self.intern(FaultSite(span, name), ("site", span, name), "S")
 
+    def fault_site(self, span, name: str) -> FaultSite:
+        """The object that `site` names."""
+        found = self.namespace[self.site(span, name)]
+        assert isinstance(found, FaultSite)
+        return found
+
     def type(self, t: Element | Array) -> str:
         return self.intern(t, ("type", t), "E")
 
@@ -117,7 +140,7 @@ class Writing:
     # ---- positions ----
 
     def held(self, place: Place, level: Level) -> str | int:
-        held = place.held(level)
+        held = place[level]
         if held.open:
             return "(C.blocks // C.launch.blocks_per_cluster)" if level is Level.CLUSTER else "C.blocks"
         return "C.threads" if held.count is None else held.count

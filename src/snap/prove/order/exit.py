@@ -1,5 +1,5 @@
-"""What is asked when the walk is over: of barriers whose arrival and wait stand apart, and of the end of a block: its
-shared memory is gone then, whoever still uses it.
+"""The questions that are left when the walk is over: do arrival and wait of each barrier match, and is everything over
+that uses the shared memory of a block when the block ends?
 
 Input: the states of all accesses at the end of the kernel, and what is known of its mbarriers.  Output: uses of shared
 memory that may still go on (`Stuck`).  Invariant: nothing is said to be over that no thread of the block whose memory
@@ -15,21 +15,22 @@ from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.synced import PointKind, SyncHalf
 from snap._compiler.ir.types import Level, Space
 from snap._compiler.ir.walk import statements
-from snap.prove.order.acts import Acts, Stuck
-from snap.prove.order.phases import Phases
+from snap.prove.order.meetings import Meetings, Stuck
 from snap.prove.order.reach import CLUSTER, State
-from snap.prove.order.rings import Rings
+from snap.prove.order.rules import Rules
 from snap.prove.order.sites import OrderSite
 from snap.prove.order.timelines import COPY, LOAD, PRODUCT, STORE_READ
 from snap.prove.order.tokens import Tokens
+from snap.prove.order.walk import OrderWalk
 
 
-def at_the_end(rings: Rings, phases: Phases | None, tokens: Tokens) -> Iterator[Stuck]:
-    together = rings.cluster > 1 and (
-        any(b.everywhere for b in rings.barriers.values()) or any(map(_in_copies, rings.functions))
+def at_the_end(walk: OrderWalk, rules: Rules, tokens: Tokens) -> Iterator[Stuck]:
+    threads, barriers = walk.here.threads, walk.mbarriers.barriers
+    together = threads.cluster > 1 and (
+        any(b.everywhere for b in barriers.values()) or any(map(_in_copies, walk.here.functions))
     )  # then the generated code ends with a barrier of the cluster
-    everyone = (1 << rings.units) - 1
-    seen = frozenset(uid for uid in rings.barriers if phases is not None and _all_seen(rings, phases, uid))
+    everyone = (1 << threads.units) - 1
+    seen = frozenset(uid for uid in barriers if rules.all_seen(uid))
     for (site, _), state in tokens.items():
         if site.register or site.space is not Space.SHARED:
             continue
@@ -37,25 +38,29 @@ def at_the_end(rings: Rings, phases: Phases | None, tokens: Tokens) -> Iterator[
         what = _goes_on(site, after, seen)
         if what:
             yield Stuck(site.span, site.name, what)
-    if phases is not None:
-        yield from _loads(rings, phases)
+    for e in rules.events.loads:
+        if e.barrier.uid not in seen:
+            what = "the block may exit while this is loaded: it is not shown to be waited for"
+            yield Stuck(e.span, e.barrier.name, what)
 
 
-def parts_match(acts: Acts) -> None:
-    """Where arrival and wait stand apart: both in the same loops and branches, by as many threads as take part."""
-    for found in acts.parted.values():
+def parts_match(meetings: Meetings) -> None:
+    """Where arrival and wait are two statements, both are in the same loops and branches, and executed by as many
+    threads as take part.
+    """
+    for found in meetings.parted.values():
         s, _, around = next(iter(found.values()))
         point = s.point
         if any(other != around for _, _, other in found.values()):
-            acts.hang(s, point.object, "some arrive at this barrier more often than others wait for it")
+            meetings.hang(s, point.object, "some arrive at this barrier more often than others wait for it")
         threads = [0, 0]
         for one, active, _ in found.values():
             threads[one.part is SyncHalf.WAIT] |= active
         if point.kind is PointKind.NAMED and point.threads and point.participants.level is not Level.THREAD:
             if threads[0] & threads[1] or sum(t.bit_count() for t in threads) != point.threads:
-                acts.hang(s, point.object, f"not as many as {point.threads} threads take part in this barrier")
+                meetings.hang(s, point.object, f"not as many as {point.threads} threads take part in this barrier")
         if 0 in threads:
-            acts.hang(s, point.object, "no thread arrives at this barrier, or no thread waits for it")
+            meetings.hang(s, point.object, "no thread arrives at this barrier, or no thread waits for it")
 
 
 def _in_copies(f) -> bool:
@@ -65,7 +70,7 @@ def _in_copies(f) -> bool:
 
 
 def _goes_on(site: OrderSite, state: State, seen: frozenset[int]) -> str:
-    """seen: mbarriers of which somebody has waited for every phase."""
+    """Return what is wrong; seen: mbarriers of which some thread has waited for every phase."""
     if site.line is COPY and state.lands & seen:
         return ""
     if site.line in (COPY, STORE_READ, PRODUCT) and site.made & ~state.over.told():
@@ -74,21 +79,3 @@ def _goes_on(site: OrderSite, state: State, seen: frozenset[int]) -> str:
         if state.over.wide < CLUSTER:
             return "the block whose memory this is may have exited"
     return ""
-
-
-def _loads(rings: Rings, phases: Phases) -> Iterator[Stuck]:
-    """Whatever is loaded, somebody waits for."""
-    for e in phases.loads:
-        if not _all_seen(rings, phases, e.barrier.uid):
-            yield Stuck(
-                e.span, e.barrier.name, "the block may exit while this is loaded: it is not shown to be waited for"
-            )
-
-
-def _all_seen(rings: Rings, phases: Phases, uid: int) -> bool:
-    """Whether somebody has waited for all that arrived at an mbarrier."""
-    used = [x for c in phases.of[uid] for x in phases.arrivals[c]]
-    waited = [x for x in phases.waits if x.barrier.uid == uid]
-    ends = phases.ends_of(uid, [*used, *waited])
-    counts = [((), c[:-1]) for c in phases.of[uid]]
-    return all(any(rings.waited_for(uid, count, end, ends) for end in ends) for count in counts)

@@ -10,22 +10,21 @@ be apart or ordered on all paths, and nothing can hang; neither `sync/` nor the 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from snap._compiler.analysis.linear.forms import Form
 from snap._compiler.frontend import tree
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
-from snap.prove.order.acts import Open, Stuck
+from snap.prove.order.events import Events
 from snap.prove.order.exit import at_the_end, parts_match
+from snap.prove.order.meetings import Stuck
+from snap.prove.order.pairs import Open
 from snap.prove.order.phases import Phases
 from snap.prove.order.preconditions import told
-from snap.prove.order.rings import Rings
-from snap.prove.order.tokens import kept, met
+from snap.prove.order.rules import Rules
 from snap.prove.order.values import TooMuch
-
-if TYPE_CHECKING:
-    from snap.prove import Task
+from snap.prove.order.walk import OrderWalk
+from snap.prove.task import Task
 
 AskedOfLaunches = tuple[tree.Lambda, dict[str, object]]  # `where=`, and what its names mean that no launch gives
 
@@ -53,28 +52,27 @@ def order(kernel: synced.Function, asked: AskedOfLaunches | None = None) -> Orde
     """asked: what every launch keeps, where that is to count."""
     result = Order(kernel.name)
     try:
-        acts = Rings(kernel)
-        acts.values.facts = [*acts.values.facts, *_kept_by_launches(acts, asked)]
-        acts.returns.append([])
-        acts.body(kernel.body)
+        walk = OrderWalk(kernel)
+        walk.here.assume(*_kept_by_launches(walk, asked))
+        ends = walk.run()
     except TooMuch as much:
         result.unknown.append(much.why if much.span is None else f"line {much.span.line}: {much.why}")
         return result
-    parts_match(acts)
-    phases = None
-    if acts.barriers:
-        phases = Phases(acts)
-        for pair in phases.close():
-            acts.open.setdefault((pair.first.key, pair.second.key, pair.ages, pair.why), pair)
-        acts.stuck.update(phases.wrong)
-    ends = [*(way.tokens for way in acts.returns.pop()), *([] if acts.tokens is None else [acts.tokens])]
-    for left in at_the_end(acts, phases, kept(met(ends), set())):
-        acts.stuck.setdefault((left.span, left.why), left)
-    for pair in acts.unspoken():
-        acts.open.setdefault((pair.first.key, pair.second.key, pair.ages, pair.why), pair)
-    result.open, result.stuck = list(acts.open.values()), list(acts.stuck.values())
-    result.rests = sorted(acts.questions.rests)
-    result.questions = acts.questions.solvers.asked
+    pairs, meetings, mbarriers = walk.pairs, walk.meetings, walk.mbarriers
+    parts_match(meetings)
+    alone = walk.here.threads.cluster == 1
+    events = Events(list(mbarriers.events.values()), mbarriers.barriers, set(mbarriers.turns), alone)
+    rules = Rules(walk, events)
+    meetings.stuck.update(rules.wrong)
+    for pair in Phases(walk, events, rules.sound).close():
+        pairs.note(pair)
+    for left in at_the_end(walk, rules, ends):
+        meetings.stuck.setdefault((left.span, left.why), left)
+    for pair in walk.handovers.unspoken():
+        pairs.note(pair)
+    result.open, result.stuck = list(pairs.open.values()), list(meetings.stuck.values())
+    result.rests = sorted(pairs.questions.rests)
+    result.questions = pairs.questions.solvers.asked
     return result
 
 
@@ -82,15 +80,15 @@ def asked_of(task: Task) -> AskedOfLaunches | None:
     return None if task.where is None else (task.where[0], {**task.where[1], **task.constants})
 
 
-def _kept_by_launches(acts: Rings, asked: AskedOfLaunches | None) -> list[Form]:
-    """What `where=` says of the kernel's parameters."""
+def _kept_by_launches(walk: OrderWalk, asked: AskedOfLaunches | None) -> list[Form]:
+    """Return what `where=` says of the kernel's parameters."""
     if asked is None:
         return []
     where, outside = asked
     names: dict[str, Form | int] = {name: n for name, n in outside.items() if type(n) is int}
-    for p in acts.kernel.params:
+    for p in walk.here.kernel.params:
         name = p.handle.name if isinstance(p, ir.MemParam) else p.var.name
-        known = None if isinstance(p, ir.MemParam) else acts.values.known.get(((), p.var.uid))
+        known = None if isinstance(p, ir.MemParam) else walk.values.known.get(((), p.var.uid))
         names.pop(name, None)
         if known is not None:
             names[name] = known

@@ -138,6 +138,29 @@ def splits(body: ir.Body) -> list[ir.Split]:
     return found
 
 
+def in_order(s: ir.Split) -> list[ir.Case]:
+    """Return the cases, those in which threads only arrive at a barrier before those in which others wait for them."""
+    needs = {}
+    for k, case in enumerate(s.cases):
+        parts = [x for x in statements(case.body) if isinstance(x, synced.Sync) and x.part is not synced.SyncHalf.BOTH]
+        needs[k] = (
+            {x.point.uid for x in parts if x.part is synced.SyncHalf.WAIT},
+            {x.point.uid for x in parts if x.part is synced.SyncHalf.ARRIVE},
+        )
+    left, order = list(range(len(s.cases))), []
+    while left:
+        free = [k for k in left if not any(needs[k][0] & needs[j][1] for j in left if j != k)]
+        order.append(free[0] if free else left[0])
+        left.remove(order[-1])
+    return [s.cases[k] for k in order]
+
+
+def looped_points(body: ir.Body) -> frozenset[int]:
+    """Return the barriers in loops: an arrival there is of one iteration, which another role knows nothing of."""
+    loops = (loop for loop in statements(body) if isinstance(loop, (ir.For, ir.While)))
+    return frozenset(x.point.uid for loop in loops for x in statements((loop,)) if isinstance(x, synced.Sync))
+
+
 def paths(body: ir.Body, path: tuple = ()) -> Iterator[tuple[tuple, ir.Stmt]]:
     """Every statement with the loops and branches around it."""
     for s in body:
@@ -169,7 +192,7 @@ def given(s: ir.Stmt, uid: int) -> tuple | None:
 COMPUTING = (ir.Declare, ir.Assign, ir.If, ir.For, ir.While, ir.Break, ir.Continue, ir.Return)
 
 
-def _only_computes(f: ir.Function | synced.Function, args: tuple) -> bool:
+def _only_computes(f: ir.AnyFunction, args: tuple) -> bool:
     """Whether a call's result depends on its arguments and on memory that nobody writes, whoever makes it."""
     if any(isinstance(a, ir.ArrayRef) or isinstance(a, ir.MemView) and not a.obj.const for a in args):
         return False

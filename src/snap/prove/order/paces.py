@@ -1,34 +1,39 @@
-"""Counters of the program and of our own, side by side: by how much they differ, wherever the walk stands.
+"""Counters of the program and of our own, side by side: by how much they differ, wherever the walk is.
 
-Input: the counters that are followed (`order/rings.py` says which), and the statements that change them.  Output:
-bounds on their differences where paths meet, at the top of every iteration and behind loops; and which of them all
-roles count alike.  Invariant: a bound holds in every iteration because it holds at first and each iteration keeps it.
-Non-goals: what the differences are good for.
+Input: the counters that are followed (`order/mbarriers.py` says which), and what they are at the ends of paths and of
+iterations.  Output: bounds on their differences where paths meet, at the top of every iteration and behind loops; and
+which of them all roles count alike.  Invariant: a bound holds in every iteration because it holds at first and each
+iteration keeps it.  Non-goals: what the differences are good for.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from snap._compiler.analysis.linear import forms
 from snap._compiler.analysis.linear.forms import Form
-from snap._compiler.ir import nodes as ir
-from snap._compiler.ir import synced
-from snap._compiler.ir.effects import Effect
 from snap._compiler.ir.types import BLOCK1, CLUSTER1
 from snap.prove.order.counts import Bounds, CounterKey, apart, facts_of, wider
 from snap.prove.order.outline import alike, given, paths, splits, trips_of
-from snap.prove.order.spoken import Speaking
+from snap.prove.order.point import WalkPoint
+
+End = tuple[dict, list]  # of a path: what is known of variables, and facts
+DifferenceEnds = dict[tuple[CounterKey, CounterKey | None], tuple[int | None, int | None]]
+MOST_TRIALS = 6
 
 
-class Paces(Speaking):
-    def __init__(self, kernel: synced.Function):
-        super().__init__(kernel)
-        self.dry = False  # whether nothing but variables is looked at
-        self.relations: dict[tuple, dict[tuple[CounterKey, CounterKey | None], tuple[int | None, int | None]]] = {}
+class Paces:
+    """followed: counters, by name; relations: by loop, how far they are apart at the top of every iteration.  splits:
+    the splits of the block, as roles; roles: all of them.
+    """
+
+    def __init__(self, here: WalkPoint):
+        self.here, self.values = here, here.values
         self.followed: list[CounterKey] = []
-        self.barriers = {b.uid: b for b in kernel.mbarriers}
-        self.splits = [[list(paths(case.body)) for case in s.cases] for s in splits(kernel.body)]
+        self.relations: dict[tuple, DifferenceEnds] = {}
+        self.splits = [[list(paths(case.body)) for case in s.cases] for s in splits(here.kernel.body)]
         self.roles = [role for cases in self.splits for role in cases]
-        self.rounds: dict[tuple, tuple] = {}  # by loop: what is known at the top of every iteration, and at the end
+        self.agreed = CLUSTER1 if any(b.everywhere for b in here.kernel.mbarriers) else BLOCK1
         self._steps: dict[tuple, bool] = {}
 
     def follow(self, name: tuple, start: int) -> None:
@@ -37,7 +42,12 @@ class Paces(Speaking):
             self.followed.append(key)
             self.values.known[key] = forms.number(start)
 
-    def related(self, changed: list, ends: list[tuple[dict, list]]) -> None:
+    def at(self) -> dict[CounterKey, Form]:
+        """Return what the counters are here."""
+        return {key: self.values.known[key] for key in self.followed if key in self.values.known}
+
+    def joined(self, changed: list, ends: list[End]) -> None:
+        """Paths meet: keep what holds of the counters on all of them."""
         changed = [key for key in self.followed if key in changed]
         paths = [(known, Bounds(facts)) for known, facts in ends] if changed else []
         for key in changed:
@@ -50,41 +60,41 @@ class Paces(Speaking):
                 same = self.bounded(key, other, low, high, same)
 
     def partners(self, key: CounterKey, changed: list) -> list:
-        """What a counter is compared with: nothing, and every other that is known already."""
+        """Return what a counter is compared with: nothing, and every other that is known already."""
         before = changed[: changed.index(key)] if key in changed else []
         rest = [k for k in self.followed if k not in changed and k in self.values.known]
         return [None, *before, *rest]
 
     def bounded(self, key: CounterKey, other: CounterKey | None, low: int | None, high: int | None, same: bool) -> bool:
-        """Notes it; whether the counter is some other one, and a number: already (`same`), or now."""
+        """Note a bound; return whether the counter is another one and a number: already (`same`), or now."""
         if low is not None and low == high and not same:
             base = forms.ZERO if other is None else self.values.known[other]
             self.values.known[key] = forms.add(base, forms.number(low))
             return True
         for fact in facts_of(self.values.known, key, other, low, high):
             if fact[1] and fact not in self.values.facts:
-                self.values.facts = [*self.values.facts, fact]
+                self.here.assume(fact)
         return same
 
-    def invariants(self, s: ir.For | ir.While, loop: tuple, head: dict) -> None:
-        """By how much counters differ at the top of every iteration: what holds at first, as far as iterations keep
-        it.
+    # ---- loops ----
+
+    def invariants(self, keys: list[CounterKey], loop: tuple, head: dict, tried: Callable[[dict], list]) -> None:
+        """Find by how much counters differ at the top of every iteration: what holds at first, as far as iterations
+        keep it.  keys: counters that the loop changes; tried: walks one iteration and returns its ends.
         """
-        keys = [key for key in self.followed if key in self.changed(s)]
-        keys = [key for key in keys if self.counted_by(s, key) is None]
         if not keys:
             return
-        found: dict[tuple[CounterKey, CounterKey | None], tuple[int | None, int | None]] = {}
+        found: DifferenceEnds = {}
         first = Bounds(self.values.facts)
         head[trips_of(loop)] = forms.ZERO
         for k, key in enumerate(keys):
             for other in [None, trips_of(loop), *keys[:k], *(x for x in self.followed if x not in keys and x in head)]:
                 x = apart(head, key, other)
                 found[key, other] = (first.least(x), first.most(x))
-        for trial in range(6):
+        for trial in range(MOST_TRIALS):
             self.relations[loop] = found
             new = {pair: (low, high) for pair, (low, high) in found.items()}
-            for tokens, known, facts in self.tried(s, loop, head):
+            for tokens, known, facts in tried(head):
                 if tokens is None:
                     continue
                 bounds = Bounds(facts)
@@ -97,23 +107,8 @@ class Paces(Speaking):
             found = new
         self.relations[loop] = {}
 
-    def tried(self, s: ir.For | ir.While, loop: tuple, head: dict) -> list[tuple]:
-        """One iteration, in which nothing but variables is looked at."""
-        dry, tokens, ended, work = self.dry, self.tokens, self.ended, self.work
-        self.dry, self.tokens, self.ended = True, {}, []
-        self.values.known = dict(head)
-        self.head(s, loop)
-        self.continues.append([])
-        self.breaks.append([])
-        self.iteration(s, loop, [])
-        found = [] if self.continues.pop() else self.ended[-1:]
-        self.breaks.pop()
-        unclear = not found
-        self.dry, self.tokens, self.ended, self.work = dry, tokens, ended, work
-        self.values.known = dict(head)
-        return [({}, {}, [])] if unclear else found
-
     def as_counted(self, keys: list, loop: tuple) -> list[Form]:
+        """Return what is known of these counters at the top of an iteration, or behind the loop."""
         before, self.values.facts = self.values.facts, []
         for key in (k for k in self.followed if k in keys):
             same = False
@@ -123,42 +118,22 @@ class Paces(Speaking):
         found, self.values.facts = self.values.facts, before
         return found
 
-    def act(self, s: ir.Stmt) -> None:
-        if not self.dry:
-            return super().act(s)
-        match s:
-            case ir.Declare() | ir.Assign() | ir.For():
-                super().act(s)
-            case _:
-                self.mbarrier(s)
-                self.renew(s)
-
-    def effect(self, s: ir.Stmt, k: object, effect: Effect) -> None:
-        if not self.dry:
-            super().effect(s, k, effect)
-
     # ---- roles ----
 
     def same_steps(self, uid: int, loop: tuple = ()) -> bool:
-        """Whether every role that counts a variable does so in the same loops and branches, so that all end with the
-        same number; and comes to the top of each iteration of a loop, which it has once, with the same number.
+        """Return whether every role that counts a variable does so in the same loops and branches, so that all end with
+        the same number; and comes to the top of each iteration of a loop, which it has once, with the same number.
         """
         if (uid, loop) not in self._steps:
-            agreed = CLUSTER1 if any(b.everywhere for b in self.barriers.values()) else BLOCK1
             using = [role for role in self.roles if any(given(s, uid) is not None for _, s in role)]
-            self._steps[uid, loop] = alike(using, uid, set(), self.ranges, agreed, loop)
+            self._steps[uid, loop] = alike(using, uid, set(), self.here.ranges, self.agreed, loop)
         return self._steps[uid, loop]
 
-    def rising(self, loop: tuple) -> list[CounterKey]:
-        """The counters of the program that only grow, and have one value at the top of each iteration for all who count
-        them.
-        """
-        counts = [key for key in self.followed if isinstance(key[1], int) and key in self.counters]
-        return [key for key in counts if self.same_steps(key[1], loop)]
+    def shared(self) -> list[CounterKey]:
+        """Return the variables of the program that all roles count alike."""
+        return [k for k in self.followed if isinstance(k[1], int) and self.same_steps(k[1])]
 
-    def iteration(self, s: ir.For | ir.While, loop: tuple, exits: list) -> None:
-        top = dict(self.values.known), [*self.values.facts, *self.heads[loop]]
-        super().iteration(s, loop, exits)
-        if self.barriers and not self.dry:
-            _, known, facts = self.ended[-1]
-            self.rounds[loop] = (top, (known, facts))
+    def rising(self, loop: tuple) -> list[CounterKey]:
+        """Return the variables that only grow, and that all roles have counted alike at the top of each iteration."""
+        counts = [key for key in self.followed if isinstance(key[1], int) and key in self.here.growing]
+        return [key for key in counts if self.same_steps(key[1], loop)]

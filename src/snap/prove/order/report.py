@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 from snap.diag.error import Label
-from snap.prove.order.acts import Open, Stuck
 from snap.prove.order.goal import Order, asked_of, order
 from snap.prove.order.kinds import HANDED, PROXY, REGISTERS, START
+from snap.prove.order.meetings import Stuck
 from snap.prove.order.outline import endless, functions
+from snap.prove.order.pairs import Open
 from snap.prove.order.sites import LoopAges
 from snap.prove.order.timelines import LOAD, PRODUCT
 from snap.prove.verdict import Findings, Obligation, Property, Resting, Verdict

@@ -20,6 +20,7 @@ from snap._compiler.analysis.linear.forms import Form, LinearAtom
 from snap._compiler.analysis.linear.values import Values
 from snap._compiler.analysis.solvers.oracles import isl_solve, z3_solve
 from snap._compiler.analysis.solvers.solve import NO, UNKNOWN, Systems
+from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.types import BLOCK1, CLUSTER1, GRID1, THREAD1, Level, Privilege, Space
 from snap.diag.span import Span
 from snap.prove.order.kinds import START
@@ -61,7 +62,11 @@ class OrderSite:
     rank      of memory of a cluster, whose
     counters  variables that only grow, where the access is made; heads: the same at the top of each loop around
     role      the cases and single threads whose text it stands in: each has a copy of such variables
-    made      the units that make it; issuer: whether one thread of each group does, for it
+    made      the units that make it; threads: the same by thread; issuer: whether one thread of each group does, for it
+    counts    the counters that mbarriers need, where the access is made
+    loaded    of a TMA load, the mbarrier that counts its bytes, and for which index
+    around    groups, calls, cases and loops around; parts: the scopes of memory that are open; of real accesses alone
+    acquired  of what stands for an acquire: that; spoken: whether its thread has acquired for itself again
     """
 
     key: tuple
@@ -83,11 +88,18 @@ class OrderSite:
     heads: dict[LoopKey, dict[tuple, Form]]
     made: int
     issuer: bool
+    threads: int
+    statement: ir.Stmt
     register: bool = False
     order: str = ""
     role: tuple = ()
-    fill: tuple | None = None  # of a stage: its pipeline, and which fill
-    extra: dict = field(default_factory=dict)
+    box: tuple[int, ...] | None = None  # of registers of a wgmma
+    counts: dict[tuple, Form] = field(default_factory=dict)
+    loaded: tuple[int, Form | None] | None = None
+    around: tuple[tuple, ...] | None = None
+    parts: tuple[tuple, ...] = ()
+    acquired: OrderSite | None = None
+    spoken: bool = False
 
 
 class Solvers(Systems):

@@ -39,7 +39,7 @@ class Known(Values):
                 return forms.remainder(forms.unknown((forms.THREAD,)), among)
             case ir.Math("min", (x, y)):
                 a, b = form(x, self, frame, at), form(y, self, frame, at)
-                found = self.anything((frame, self.number(e), self.context), e.type)  # type: ignore[arg-type]
+                found = self.anything((frame, self.number(e), self.context), e.type)
                 self.implied[found[1][0][0]] = (forms.subtract(a, found), forms.subtract(b, found))
                 return found
-        return self.anything((frame, self.number(e), self.context), e.type)  # type: ignore[arg-type]
+        return self.anything((frame, self.number(e), self.context), e.type)

@@ -1,34 +1,49 @@
 """The synchronized program, walked as threads run it, with what is known of each access behind it.
 
-Input: a kernel of the synchronized IR.  Output: for every access, each earlier one together with its state
-(`order/reach.py`) on every path between the two; `order/acts.py` says what statements do, and compares.  Invariant:
-branches are met, loops are walked until nothing changes, so that what is said holds for any number of iterations.
-Non-goals: problem sizes, and which barrier should stand where.
+Input: a kernel of the synchronized IR.  Output: what the parts of the walk have found, each in its own tables.
+Invariant: branches are met, loops are walked until nothing changes, so that what is said holds for any number of
+iterations.  Non-goals: problem sizes, and which barrier should be where.
 
-A *token* is an access, how far it lies behind us in each loop around (`Ages`), and its state.  A loop's body is walked
-once with what is there when it begins, and then again, with the accesses of the iteration before, of the one before
-that, and so on, until one iteration more changes nothing.
+A *token* is an access, how far it lies behind us in each loop around (`LoopAges`), and its state (`order/reach.py`).
+A loop's body is walked once with what is there when it begins, and then again, with the accesses of the iteration
+before, of the one before that, and so on, until one iteration more changes nothing.
+
+The walk goes through the text.  Where it is, `WalkPoint` says.  What a statement does is the matter of the parts:
+
+  Memories    which memory a name means, and which elements an access touches
+  Meetings    barriers, commits, waits and fences: who knows of what lies behind
+  Paces       by how much counters differ, where paths meet and in loops
+  MBarriers   waits, arrivals and loads of mbarriers, as events
+  Pairs       each access, compared with those behind it
+  Handovers   what one thread releases and acquires for its group
+  Loops       how often a body is walked, and what holds at the top of it
 """
 
 from __future__ import annotations
 
-from typing import Any
-
-from snap._compiler.analysis.linear import forms
 from snap._compiler.analysis.linear.forms import Form
-from snap._compiler.analysis.linear.values import Frame, Position, called, facts, form, is_integer
+from snap._compiler.analysis.linear.values import called, is_integer
 from snap._compiler.analysis.solvers.allowance import check
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
-from snap._compiler.ir.types import THREAD1, Level, Privilege
-from snap._compiler.ir.walk import statements
+from snap._compiler.ir.effects import Effect, effects
+from snap._compiler.ir.types import Array, Level, Privilege
+from snap.prove.order.handovers import Handovers
 from snap.prove.order.kinds import START
-from snap.prove.order.outline import bits
+from snap.prove.order.loops import Loops
+from snap.prove.order.mbarriers import MBarriers
+from snap.prove.order.meetings import Meetings
+from snap.prove.order.memories import Memories
+from snap.prove.order.outline import in_order, looped_points
+from snap.prove.order.paces import End, Paces
+from snap.prove.order.pairs import Pairs
+from snap.prove.order.point import WalkPoint
 from snap.prove.order.tokens import Tokens, kept, merged, met
-from snap.prove.order.values import Known, TooMuch
+from snap.prove.order.values import TooMuch
 from snap.record import record
 
 MOST_WORK = 60_000  # statements walked, after which the kernel is too large
+MOST_CALLS = 40  # one inside the other
 
 
 @record
@@ -43,74 +58,64 @@ class Returned:
 
 
 class OrderWalk:
-    """The part that goes through the text; `order/loops.py` has the loops, `Acts` the rest."""
+    """elected: how the single thread that was walked last ends."""
 
     def __init__(self, kernel: synced.Function):
-        self.kernel = kernel
-        self.values: Any = Known()  # whose variables are the program's, and counters of ours
-        threads = kernel.place.held(Level.THREAD)
-        if threads is None or threads.count is None:
-            raise TooMuch("how many threads it has is not known")
-        self.threads = threads.count
-        self.values.threads = self.threads
-        self.tokens: Tokens | None = {}
-        self.active = (1 << self.threads) - 1
-        self.role: tuple = ()  # the cases and single threads whose text this is, outermost first
-        self.loops: tuple = ()
-        self.frame: Frame = ()
-        self.frames: dict[Frame, int] = {(): 0}  # where the shared memory of each call begins
-        self.breaks: list[list[Tokens]] = []
-        self.continues: list[list[Tokens]] = []
+        self.here = WalkPoint(kernel)
+        self.values = self.here.values
+        self.memories = Memories(self.here)
+        self.meetings = Meetings(self.here)
+        self.paces = Paces(self.here)
+        self.mbarriers = MBarriers(self.here, self.paces, self.meetings)
+        self.pairs = Pairs(self.here, self.memories, self.mbarriers)
+        self.handovers = Handovers(self.here, self.pairs)
+        self.loops = Loops(self.here, self.paces, self.mbarriers, self)
         self.returns: list[list[Returned]] = []
-        self.work = 0
-        self.born = True  # whether accesses are met for the first time: not in a later pass over a loop
-        self.privileges = {}
-        self.naturals = set()
-        self.elected: tuple[dict, list] = ({}, [])
-        self.bounds: dict[tuple, list[Form]] = {}
-        self.heads: dict[tuple, list[Form]] = {}
-        self.ended: list[tuple] = []  # iterations: what was known at the end of each
-        index = {
-            Level.GRID: forms.ZERO,
-            Level.CLUSTER: forms.unknown((forms.CLUSTER,)),
-            Level.BLOCK: forms.unknown((forms.BLOCK,)),
-            Level.THREAD: forms.unknown((forms.THREAD,)),
-        }
-        self.at = Position(index, kernel.place)
+        self.elected: End = ({}, [])
+        for p in kernel.params:
+            if not isinstance(p, ir.MemParam):
+                self.here.declare(p.var, None)
+
+    def run(self) -> Tokens:
+        """Walk the kernel; return what lies behind at its end."""
+        self.returns.append([])
+        self.body(self.here.kernel.body)
+        ends = [way.tokens for way in self.returns.pop()]
+        return kept(met([*ends, *([] if self.here.tokens is None else [self.here.tokens])]), set())
 
     # ---- statements ----
 
     def body(self, body: ir.Body) -> None:
+        here = self.here
         for s in body:
-            if self.tokens is None:
+            if here.tokens is None:
                 return
             check()
-            self.work += 1
-            if self.work > MOST_WORK:
+            here.work += 1
+            if here.work > MOST_WORK:
                 raise TooMuch("it is too large to be followed", s.span)
+            around = here.around
+            if isinstance(s, (ir.Group, ir.Call, ir.Split, ir.For, ir.While)):
+                here.around = (*around, (here.key(s.number), _group(s)))
             self.statement(s)
+            here.around = around
 
     def statement(self, s: ir.Stmt) -> None:
         match s:
             case ir.If():
                 self.branch(s)
             case ir.For() | ir.While():
-                self.loop(s)
+                self.loops.loop(s)
             case ir.Break():
-                self.breaks[-1].append(self.tokens or {})
-                self.tokens = None
+                self.leave(self.loops.breaks[-1])
             case ir.Continue():
-                self.continues[-1].append(self.tokens or {})
-                self.tokens = None
+                self.leave(self.loops.continues[-1])
             case ir.Return(value):
-                given = None if value is None or not is_integer(value.type) else self.form(value)
-                self.act(s)
-                self.returns[-1].append(
-                    Returned(self.tokens or {}, given, dict(self.values.known), self.values.facts, self.loops)
-                )
-                self.tokens = None
+                self.leave_call(s, value)
             case ir.Group():
-                self.inside(self.at.grouped(s), s.body)
+                before, self.here.at = self.here.at, self.here.at.grouped(s)
+                self.body(s.body)
+                self.here.at = before
             case ir.Split():
                 self.split(s)
             case synced.Elect():
@@ -125,258 +130,209 @@ class OrderWalk:
                 self.act(s)
 
     def act(self, s: ir.Stmt) -> None:
-        raise NotImplementedError
+        """Do what a statement does by itself; of a loop or a branch, what its bounds or its condition do."""
+        here = self.here
+        if not here.dry:
+            self.access(s, self.pairs.reads(s))
+        match s:
+            case ir.Declare(var, init):
+                here.declare(var, here.form(init) if init is not None and is_integer(var.type) else None, s.number)
+                if isinstance(var.type, Array):
+                    self.memories.arrays.pop((here.frame, var.uid), None)
+            case ir.DeclareShared(obj, handle):
+                self.memories.declare_shared(obj, handle)
+            case ir.Assign(ir.VarTarget(var), value) if is_integer(var.type):
+                here.declare(var, here.form(value), s.number)
+            case ir.For(var):
+                here.ranges[var.uid] = (s.start, s.stop, s.step)
+            case _ if not here.dry:
+                self.meetings.act(s)
+        if not isinstance(s, ir.BoxCopy):
+            self.mbarriers.act(s)
+        if not here.dry:
+            self.access(s, list(enumerate(effects(s))))
+        if isinstance(s, ir.BoxCopy):
+            self.mbarriers.act(s)
+        here.renew(s)
+
+    def access(self, s: ir.Stmt, found: list[tuple[object, Effect]]) -> None:
+        for k, effect in found:
+            site = self.pairs.effect(s, k, effect)
+            if site is not None:
+                self.handovers.access(site)
+
+    def leave(self, ways: list[Tokens]) -> None:
+        ways.append(self.here.tokens or {})
+        self.here.tokens = None
+
+    def leave_call(self, s: ir.Return, value: ir.Expr | None) -> None:
+        here, values = self.here, self.values
+        given = None if value is None or not is_integer(value.type) else here.form(value)
+        self.act(s)
+        self.returns[-1].append(Returned(here.tokens or {}, given, dict(values.known), values.facts, here.loops))
+        here.tokens = None
 
     def scope(self, s: ir.Partition | ir.Claim) -> None:
-        raise NotImplementedError
-
-    def inside(self, at: Position, body: ir.Body) -> None:
-        before, self.at = self.at, at
-        self.body(body)
-        self.at = before
-
-    def form(self, e: ir.Expr) -> Form:
-        return form(e, self.values, self.frame, self.at)
+        here = self.here
+        outer, here.parts = here.parts, (*here.parts, (here.frame, s.handle.uid))
+        if isinstance(s, ir.Partition) and not here.dry:
+            self.access(s, self.pairs.reads(s))
+        self.memories.opened(s)
+        self.body(s.body)
+        here.parts = outer
 
     # ---- branches ----
 
     def branch(self, s: ir.If) -> None:
-        self.act(s)  # what the condition reads
-        before, known = self.tokens, dict(self.values.known)
+        here, conditions = self.here, self.here.conditions
+        here.conditions = (*conditions, (s.cond,))
+        self.act(s)
+        before, known, held = here.tokens, dict(self.values.known), self.values.facts
         ends: list[tuple[Tokens | None, dict, list]] = []
         for truth, body in ((True, s.then), (False, s.other)):
             if isinstance(s.cond, ir.Const) and bool(s.cond.value) is not truth:
                 continue
-            self.tokens = dict(before or {})
-            self.values.known = dict(known)
-            held = self.values.facts
-            more = facts(s.cond, truth, self.values, self.frame, self.at)
+            here.tokens, self.values.known = dict(before or {}), dict(known)
+            more = here.follows(s.cond, truth)
             if any(not f[1] and f[0] < 0 for f in more):
-                continue  # nobody comes here
-            self.values.facts = [*held, *more]
+                continue  # no thread comes here
+            here.assume(*more)
             self.body(body)
-            ends.append((self.tokens, self.values.known, self.values.facts))
+            ends.append((here.tokens, self.values.known, self.values.facts))
             self.values.facts = held
         self.join(ends, ("if", s.number))
+        here.conditions = conditions
 
     def join(self, ends: list[tuple[Tokens | None, dict, list]], where: tuple) -> None:
-        """Where paths meet: states that hold on both, and values that are the same on both."""
+        """Paths meet: states that hold on both, and values that are the same on both."""
         alive = [(tokens, known, facts) for tokens, known, facts in ends if tokens is not None]
         if not alive:
-            self.tokens = None
+            self.here.tokens = None
             return
-        self.tokens = met(tokens for tokens, _, _ in alive)
+        self.here.tokens = met(tokens for tokens, _, _ in alive)
         if len(alive) == 1:
             self.values.known, self.values.facts = alive[0][1], alive[0][2]
             return
         first = alive[0][1]
         self.values.known = dict(first)
         changed = [key for key, x in first.items() if any(known.get(key) != x for _, known, _ in alive[1:])]
+        self.forget(changed, where)
+        self.paces.joined(changed, [(known, facts) for _, known, facts in alive])
+
+    def forget(self, changed: list[tuple], where: tuple) -> None:
         for key in changed:
-            self.forget(key, (where, self.values.context))
-        self.related(changed, [(known, facts) for _, known, facts in alive])
-
-    def related(self, changed: list, ends: list[tuple[dict, list]]) -> None:
-        """For who follows how far counters are apart."""
-
-    def invariants(self, s: ir.For | ir.While, loop: tuple, head: dict) -> None:
-        """The same, of loops: what holds at the top of every iteration."""
-
-    def as_counted(self, keys: list, loop: tuple) -> list[Form]:
-        """What is known of these variables at the top of an iteration, or behind the loop."""
-        return []
-
-    def forget(self, key: tuple[Frame, int], where: object) -> None:
-        """A variable has a value of which only its type is known."""
-        atom = self.values.unknown_of(key, where)
-        if key in self.naturals:
-            self.values.counts.add(atom)
-        self.values.known[key] = self.values.unknown(atom, self.privileges.get(key, THREAD1))
-
-    privileges: dict[tuple[Frame, int], Privilege]
-    naturals: set[tuple[Frame, int]]  # variables that begin with no negative number, and only grow
+            self.here.forget(key, (where, self.values.context))
 
     # ---- groups ----
 
-    def relative(self, at: Position, t: int) -> int | None:
-        """The index of a thread in its group."""
-        try:
-            return forms.value(at.index[Level.THREAD], {(forms.THREAD,): t})
-        except KeyError:
-            return None
-
     def split(self, s: ir.Split) -> None:
-        before, known, active = dict(self.tokens or {}), dict(self.values.known), self.active
-        held = self.values.facts
+        """Walk the cases, each by its own threads; behind them, all know what any of them does."""
+        here, values = self.here, self.values
+        before, known, active, held = dict(here.tokens or {}), dict(values.known), here.active, values.facts
+        mine, outer = here.at, here.role
         ends: list[Tokens] = [before]
-        out: list[tuple[dict, list]] = []
-        roles: list[tuple[dict, list]] = []  # of a role that one thread runs, how that thread ends
+        out: list[End] = []
+        roles: list[End] = []  # of a role that one thread runs, how that thread ends
         siblings: Tokens = {}
-        outer = self.role
-        for case in self.in_order(s):
-            at, inside = self.at.case(s, case)
-            self.role = (*outer, (s.number, case.offset))
-            self.active = self.chosen(s, case, active)
-            self.values.known = dict(known)
-            self.values.facts = [*held, *inside]
-            self.tokens = {**before, **siblings}
-            mine = self.at
-            self.at = at
-            self.entered_case(s, case, siblings)
+        for case in in_order(s):
+            at, inside = mine.case(s, case)
+            here.active = here.chosen(s, case, active)
+            here.at, here.role = at, (*outer, (s.number, case.offset))
+            values.known, values.facts = dict(known), [*held, *inside]
+            here.tokens = {**before, **siblings}
+            self.mbarriers.depth += 1
             self.body(case.body)
-            self.at, self.role = mine, outer
-            found = self.values.facts
-            self.active, self.values.facts = active, held
-            if self.tokens is None:  # these threads have left; what they know, nobody needs
+            found = values.facts
+            here.at, here.role, here.active, values.facts = mine, outer, active, held
+            if here.tokens is None:  # these threads have left; what they know, no one needs
                 continue
-            out.append((self.values.known, found))
+            out.append((values.known, found))
             alone = bool(case.body) and isinstance(case.body[-1], synced.Elect)
             roles.append(self.elected if alone else out[-1])
-            ends.append(self.tokens)
-            left = self.without_loops(case.body, self.tokens)
+            ends.append(here.tokens)
+            looped = looped_points(case.body)
+            left = {k: v.without_arrivals(looped) for k, v in here.tokens.items()}
             siblings = merged(siblings, {k: v for k, v in left.items() if k not in before})
             before = merged(before, {k: v for k, v in left.items() if k in before})
-        self.tokens = ends[0]
+        here.tokens = ends[0]
         for tokens in ends[1:]:
-            self.tokens = merged(self.tokens, tokens)
-        self.values.known = known
+            here.tokens = merged(here.tokens, tokens)
+        values.known = known
         changed = [key for key, x in known.items() if any(end.get(key, x) != x for end, _ in out)]
-        for key in changed:
-            self.forget(key, (("split", s.number), self.values.context))
-        covered = sum(self.chosen(s, case, active) for case in s.cases) if s.level is Level.THREAD else 0
-        self.left_split(s, roles)
-        self.related(changed, out if covered == active and out else [*out, (known, held)])
-
-    def left_split(self, s: ir.Split, ends: list[tuple[dict, list]]) -> None:
-        """For who follows roles."""
-
-    def entered_case(self, s: ir.Split, case: ir.Case, siblings: Tokens) -> None:
-        """For who follows roles."""
-
-    def in_order(self, s: ir.Split) -> list[ir.Case]:
-        """Cases in which threads only arrive at a barrier stand before those in which others wait for them."""
-        needs = {}
-        for k, case in enumerate(s.cases):
-            parts = [
-                x for x in statements(case.body) if isinstance(x, synced.Sync) and x.part is not synced.SyncHalf.BOTH
-            ]
-            needs[k] = (
-                {x.point.uid for x in parts if x.part is synced.SyncHalf.WAIT},
-                {x.point.uid for x in parts if x.part is synced.SyncHalf.ARRIVE},
-            )
-        left, order = list(range(len(s.cases))), []
-        while left:
-            free = [k for k in left if not any(needs[k][0] & needs[j][1] for j in left if j != k)]
-            chosen = free[0] if free else left[0]
-            order.append(chosen)
-            left.remove(chosen)
-        return [s.cases[k] for k in order]
-
-    def without_loops(self, body: ir.Body, tokens: Tokens) -> Tokens:
-        """Arrivals in a loop are of one iteration, which another role knows nothing of."""
-        looped = frozenset(
-            x.point.uid
-            for loop in statements(body)
-            if isinstance(loop, (ir.For, ir.While))
-            for x in statements((loop,))
-            if isinstance(x, synced.Sync)
-        )
-        return {k: v.without_arrivals(looped) for k, v in tokens.items()}
-
-    def chosen(self, s: ir.Split, case: ir.Case, active: int) -> int:
-        if s.level is not Level.THREAD:
-            return active
-        found = 0
-        for t in bits(active):
-            i = self.relative(self.at, t)
-            if i is None:
-                raise TooMuch("who takes this branch is not known", s.span)
-            if case.offset <= i and (case.rest or i < case.offset + case.size):
-                found |= 1 << t
-        return found
-
-    def issuers(self, place: object, every_block: bool = False) -> tuple[int, list[Form]]:
-        """The threads that issue for their groups, among those that are here; what holds of the blocks they are in."""
-        found, zero = 0, []
-        for level, held in place.levels:  # type: ignore[attr-defined]
-            if level in (Level.GRID, Level.THREAD) or every_block:
-                continue
-            index = self.at.index[level]
-            zero.append(index if held.count is None or held.open else forms.remainder(index, held.count))
-        count = place.held(Level.THREAD).count  # type: ignore[attr-defined]
-        for t in bits(self.active):
-            i = self.relative(self.at, t)
-            if i is None:
-                raise TooMuch("who issues this is not known")
-            if i % (count or self.threads) == 0:
-                found |= 1 << t
-        return found, zero
+        self.forget(changed, ("split", s.number))
+        covered = sum(here.chosen(s, case, active) for case in s.cases) if s.level is Level.THREAD else 0
+        self.mbarriers.left_split(s, roles)
+        self.paces.joined(changed, out if covered == active and out else [*out, (known, held)])
 
     def elect(self, s: synced.Elect) -> None:
-        active = self.active
-        self.active, _ = self.issuers(s.place)
-        before, known = dict(self.tokens or {}), dict(self.values.known)
-        outer, self.role = self.role, (*self.role, s.number)
+        here, values = self.here, self.values
+        active, outer = here.active, here.role
+        here.active, _ = here.issuers(s.place)
+        here.role = (*outer, s.number)
+        before, known = dict(here.tokens or {}), dict(values.known)
         self.body(s.body)
-        self.active, self.role = active, outer
-        self.elected = dict(self.values.known), self.values.facts
-        self.tokens = merged(before, self.tokens or {})
+        here.active, here.role = active, outer
+        self.elected = dict(values.known), values.facts
+        here.tokens = merged(before, here.tokens or {})
         for key, x in known.items():  # what the one thread has counted, the others have not
-            if self.values.known.get(key) != x and not self.of_all(key):
-                self.values.known[key] = x
+            if values.known.get(key) != x and not self.mbarriers.of_group(key):
+                values.known[key] = x
                 if isinstance(key[1], int):
-                    self.forget(key, (("elect", s.number), self.values.context))
-
-    def of_all(self, key: tuple) -> bool:
-        """Whether a counter is kept for the group, whoever of it counts."""
-        return False
+                    here.forget(key, (("elect", s.number), values.context))
 
     # ---- calls ----
 
     def call(self, s: ir.Call) -> None:
         self.act(s)
-        inner = called(self.frame, s.number)
-        callee = s.function
-        if len(inner) > 40:
+        here, values = self.here, self.values
+        frame, at, active = here.frame, here.at, here.active
+        inner = called(frame, s.number)
+        if len(inner) > MOST_CALLS:
             raise TooMuch("calls are nested too deep", s.span)
-        for p, a, handle in zip(callee.params, s.args, s.handles):
-            self.bind(p, a, handle, inner)
-        frame, at, active = self.frame, self.at, self.active
-        before, held = dict(self.values.known), self.values.facts
-        self.frames[inner] = self.frames[frame] + s.smem_offset
+        self.memories.passed(s, inner)
+        for p, a in zip(s.function.params, s.args):
+            if isinstance(p, ir.ValueParam):
+                here.declare(p.var, here.form(a) if is_integer(p.var.type) else None, "given", inner)
+        before, held = dict(values.known), values.facts
         self.returns.append([])
-        self.frame, self.at = inner, self.at.called(s)
-        self.body(callee.body)
-        self.frame, self.at, self.active = frame, at, active
+        here.frame, here.at = inner, at.called(s)
+        self.body(s.function.body)
+        here.frame, here.at, here.active = frame, at, active
         ends = self.returns.pop()
-        if self.tokens is not None:
-            ends.append(Returned(self.tokens, None, self.values.known, self.values.facts, self.loops))
-        given = {end.given if end.loops == self.loops else None for end in ends}
+        if here.tokens is not None:
+            ends.append(Returned(here.tokens, None, values.known, values.facts, here.loops))
+        given = {end.given if end.loops == here.loops else None for end in ends}
         self.come_back(s, ends, before, held)
         if isinstance(s.target, ir.VarTarget) and len(given) == 1 and None not in given:
-            self.values.known[frame, s.target.var.uid] = next(iter(given))
-            self.privileges[frame, s.target.var.uid] = s.target.var.privilege
+            values.known[frame, s.target.var.uid] = next(iter(given))
+            here.privileges[frame, s.target.var.uid] = s.target.var.privilege
 
     def come_back(self, s: ir.Call, ends: list[Returned], before: dict, held: list) -> None:
-        """Behind a call: what is known on all ways out of it.  In a loop that a thread has returned from, what was
+        """Behind a call, what is known on all ways out of it.  In a loop that a thread has returned from, what was
         known was known of an iteration.
         """
-        around = {*self.loops, *((START, loop) for loop in self.loops)}
+        here = self.here
+        around = {*here.loops, *((START, loop) for loop in here.loops)}
         tokens = [kept(end.tokens, around) for end in ends]
-        if len(ends) == 1 and ends[0].loops == self.loops:
-            self.tokens, self.values.known, self.values.facts = tokens[0], ends[0].known, ends[0].facts
+        if len(ends) == 1 and ends[0].loops == here.loops:
+            here.tokens, self.values.known, self.values.facts = tokens[0], ends[0].known, ends[0].facts
             return
         ways: list[tuple[Tokens | None, dict, list]] = [
             (behind, {key: x for key, x in end.known.items() if key in before}, end.facts)
             for behind, end in zip(tokens, ends)
         ]
-        if any(end.loops != self.loops for end in ends):
+        if any(end.loops != here.loops for end in ends):
             ways.append(({}, before, held))
         self.values.facts = held
         self.join(ways, ("call", s.number))
 
-    def loop(self, s: ir.For | ir.While) -> None:
-        raise NotImplementedError
 
-    def bind(self, p: ir.Param, a: object, handle: ir.Handle | None, inner: Frame) -> None:
-        raise NotImplementedError
+def _group(s: ir.Stmt) -> Privilege | None:
+    """Return the group whose code a statement holds."""
+    match s:
+        case ir.Group(privilege):
+            return privilege
+        case ir.Call(function):
+            return function.place.privilege
+        case _:
+            return None

@@ -19,7 +19,7 @@ from snap._compiler.ir.types import GRID1, Level
 from snap._compiler.walk import cells
 from snap._compiler.walk.evaluate import Walk
 from snap._compiler.walk.sites import Walked
-from snap._compiler.walk.values import Value
+from snap._compiler.walk.state import Value
 from snap._compiler.walk.where import (
     Elements,
     WhereReader,

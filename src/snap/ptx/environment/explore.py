@@ -199,7 +199,7 @@ class _Explorer:
         return node
 
     def before(self, env: MemEnv, op: Op) -> set[MemEnv]:
-        """What silent rules can have made of the environment that this operation meets."""
+        """Apply the silent rules that the environment may have taken before this operation."""
         if not isinstance(op.state, (Device, Atomic)):
             return {env}
         pid, known, todo = op.state.pid, {env}, [env]

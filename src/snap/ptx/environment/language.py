@@ -96,7 +96,7 @@ def parse(text: str, name: str = "<memory program>") -> Sequence:
 
 
 def _ends(program: Sequence) -> bool:
-    """Whether every way through it comes to `end;`."""
+    """Test whether every path through it reaches `end;`."""
     for s in program:
         if isinstance(s, End) or isinstance(s, If) and _ends(s.then) and _ends(s.otherwise):
             return True

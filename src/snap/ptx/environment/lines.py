@@ -60,7 +60,7 @@ def unpin(line: Line, mid: int) -> Line:
 
 
 def found(lines: CacheLines, address: int) -> int:
-    """Which line has that address; -1 for none.  There is at most one."""
+    """Return the line that has that address; -1 for none. There is at most one."""
     for k, line in enumerate(lines):
         if line.address == address:
             return k
@@ -79,7 +79,9 @@ def is_cached(lines: CacheLines, address: int) -> bool:
 
 
 def eligible(lines: CacheLines, address: int) -> range:
-    """Which lines may hold that address: all of them, as in a fully associative cache.  Abstract in the report."""
+    """Return the lines that may hold that address: all of them, as in a fully associative cache. Abstract in the
+    report.
+    """
     return range(len(lines))
 
 

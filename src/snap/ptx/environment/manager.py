@@ -26,7 +26,7 @@ LEVEL = {"cta": "cta", "cluster": "gl", "gpu": "gl", "gl": "gl", "sys": "sys"}
 
 
 class Access(NamedTuple):
-    """What an operation touches: lines with 0xFF for each byte, in one memory."""
+    """Describe what an operation touches: lines with 0xFF for each byte, in one memory."""
 
     memory: str
     address: int
@@ -37,7 +37,7 @@ class Access(NamedTuple):
 
 
 def ordered(earlier: Access, later: Access) -> bool:
-    """Whether the later of two accesses of one thread has to wait for the earlier."""
+    """Test whether the later of two accesses of one thread has to wait for the earlier."""
     if earlier.volatile and later.volatile:
         return True
     meet = earlier.memory == later.memory and earlier.address == later.address and (earlier.there & later.there) != 0

@@ -1,4 +1,5 @@
-"""What memory programs mean: B[[.]] of conditions (4.4.2), O[[.]] of operations (4.4.3), and the rules of ->Op (4.4.4).
+"""Give memory programs their meaning: B[[.]] of conditions (4.4.2), O[[.]] of operations (4.4.3), and the rules of ->Op
+(4.4.4).
 
 A micro step is what `micro_step` does: statements, until the program yields or ends.  Nothing else happens meanwhile.
 """
@@ -21,7 +22,7 @@ Cached: TypeAlias = Device | Atomic
 
 
 def cached(state: State) -> Cached:
-    """Whether a program may ask caches: if it has a cache operator, or is an atomic on global memory (erratum 3)."""
+    """Test whether a program may ask caches: it has a cache operator, or is an atomic on global memory (erratum 3)."""
     if isinstance(state, Device) and state.cop is not None:
         return state
     if isinstance(state, Atomic) and state.space == "global":
@@ -83,7 +84,7 @@ def write_mem(env: MemEnv, state: State) -> Result:
 
 
 def brought(state: Cached) -> Word:
-    """What a program has to write: of an atomic, the first operand, in its place of the line."""
+    """Return what a program has to write: for an atomic, the first operand, in its place in the line."""
     if isinstance(state, Atomic):
         if state.out is None:
             raise Stuck("an atomic that has read nothing")

@@ -117,7 +117,7 @@ def _device(env: MemEnv, space: str) -> RegionBytes:
 
 
 def space_of(env: MemEnv, address: int) -> str:
-    """Of a line of device memory that was written."""
+    """Return the space of a line of device memory that was written."""
     return "global" if env.globals.holds(address, 1) else "local"
 
 
@@ -137,7 +137,7 @@ def write_device(env: MemEnv, space: str, address: int, word: Word) -> MemEnv:
 
 
 def read_shared(env: MemEnv, pid: int, addresses: Iterable[int], sizes: Iterable[int]) -> tuple[int, ...]:
-    """Whether or not banks are locked: only atomics ask."""
+    """Read shared memory, whether or not banks are locked: only atomics ask."""
     memory = env.processors[pid].shared.bytes
     values = []
     for address, size in zip(addresses, sizes):

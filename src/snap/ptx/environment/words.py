@@ -35,7 +35,7 @@ def part(value: int, at: int, width: int, size: int) -> Word:
 
 
 def covered(old: Word, new: Word) -> Word:
-    """What a write leaves: the new bytes where there are some."""
+    """Apply a write: take the new bytes where there are some."""
     return Word(old.bits & ~new.there | new.bits, old.there | new.there, old.size)
 
 

@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snap.ptx.errors import PtxFaultKind
-from snap.ptx.instructions import transfers
-from snap.ptx.instructions.operations import lookup
+from snap.ptx.instructions import bulks, mbarriers, transfers
+from snap.ptx.instructions.elements import combining, loaded, stored
+from snap.ptx.machine.lanes import Lanes, Step
 from snap.ptx.machine.memory import BLOCK_BITS, WINDOW, WINDOW_BITS, Fault
 from snap.ptx.program.resolve import Address, Constant, Instruction, Operand, Place, Register, Sink, listed
 from snap.ptx.text.types import BITS, DTYPE
 from snap.record import record
 
 if TYPE_CHECKING:
-    from snap.ptx.machine.threads import Lanes, Machine, Step
+    from snap.ptx.machine.threads import Machine
 
 SPACES = (
     "global",
@@ -137,7 +138,7 @@ def form(words: tuple[str, ...]) -> tuple[str, int, str] | None:
 
 
 def _local_param(o: Operand) -> bool:
-    """Whether a parameter is that of a call, which lies in the caller's frame."""
+    """Test whether a parameter is that of a call, which lies in the caller's frame."""
     return isinstance(o, Address) and isinstance(o.base, Place) and o.base.space in ("local", "frame")
 
 
@@ -168,8 +169,6 @@ def load(m: Machine, one: Instruction, pc: int) -> Step | None:
 
 def store(m: Machine, one: Instruction, pc: int) -> Step | None:
     if "async" in one.parts:
-        from snap.ptx.instructions import bulks
-
         return bulks.store(m, one, pc)
     found = form(one.parts[1:])
     if found is None:
@@ -201,29 +200,6 @@ def aligned(address: np.ndarray, width: int, one: Instruction) -> None:
         raise Fault(PtxFaultKind.MISALIGNED, f"{width} bytes at address {int(address[lane]):#x} by {one.name}", lane)
 
 
-def loaded(m: Machine, space: str, address: np.ndarray, lanes: Lanes, width: int) -> np.ndarray:
-    """The bits at each lane's address; without a space, addresses are generic."""
-    if space:
-        return m.memory.read(space, address, lanes, width)
-    out = np.empty(lanes.shape, BITS[width])
-    for where, which, inside in m.memory.split(address):
-        if which is None:
-            return m.memory.read(where, inside, lanes, width)
-        out[which] = m.memory.read(where, inside, lanes[which], width)
-    return out
-
-
-def stored(m: Machine, space: str, address: np.ndarray, lanes: Lanes, value: np.ndarray) -> None:
-    if space:
-        m.memory.write(space, address, lanes, value)
-        return
-    for where, which, inside in m.memory.split(address):
-        if which is None:
-            m.memory.write(where, inside, lanes, value)
-        else:
-            m.memory.write(where, inside, lanes[which], value[which])
-
-
 def copy(m: Machine, one: Instruction, pc: int) -> Step | None:
     """`cp.async` of elements: done at once, which is one of the orders that are allowed."""
     match one.parts[1:]:
@@ -234,7 +210,7 @@ def copy(m: Machine, one: Instruction, pc: int) -> Step | None:
         ):
             pass
         case ("async", "mbarrier", "arrive", *_):  # the copies before it are over
-            return transfers.mbarrier(m, one, pc)
+            return mbarriers.mbarrier(m, one, pc)
         case ("async" | "reduce", *_):
             return transfers.bulk(m, one, pc)
         case _:
@@ -269,22 +245,6 @@ def copy(m: Machine, one: Instruction, pc: int) -> Step | None:
     return step
 
 
-_ATOMIC = {
-    **transfers.REDUCTIONS,
-    "exch": lambda old, new: new,
-    "inc": lambda old, new: np.where(old >= new, old.dtype.type(0), old + old.dtype.type(1)),
-    "dec": lambda old, new: np.where((old == 0) | (old > new), new, old - old.dtype.type(1)),
-}
-
-
-def _combining(op: str, type: str) -> Callable | None:
-    """What an atomic does with what was there and what it is given."""
-    if type in ("f16", "bf16", "f16x2", "bf16x2"):
-        found = lookup((op, "rn", type) if op == "add" else (op, type)) if op in ("add", "min", "max") else None
-        return None if found is None else found.compute
-    return _ATOMIC.get(op)
-
-
 @record
 class AtomicForm:
     """combine: None compares and puts.  count: how many elements, each with a target and the values it is given."""
@@ -302,7 +262,7 @@ def atomic_form(one: Instruction) -> AtomicForm | None:
     words = tuple(w for w in one.parts[1:] if w not in ORDERS and w != "noftz" and not w.startswith("L2::"))
     space = words[0] if words[0] in SPACES else ""
     op, *vector, type = words[1:] if space else words
-    combine = _combining(op, type)
+    combine = combining(op, type)
     if (combine is None and op != "cas") or any(w not in VECTORS for w in vector):
         return None
     targets, address, *values = one.operands if one.parts[0] == "atom" else (Sink(), *one.operands)
@@ -314,8 +274,6 @@ def atomic_form(one: Instruction) -> AtomicForm | None:
 def atomic(m: Machine, one: Instruction, pc: int) -> Step | None:
     """One lane after the other, where several meet; of vectors, each element by itself."""
     if "async" in one.parts:
-        from snap.ptx.instructions import bulks
-
         return bulks.store(m, one, pc)
     f = atomic_form(one)
     if f is None:
@@ -343,7 +301,9 @@ def _one_by_one(
     combine: Callable | None,
     given: list[np.ndarray],
 ) -> np.ndarray:
-    """What each lane found there.  Without a way to combine, the first value is compared and the second is put."""
+    """Apply an atomic lane by lane, and return what each found. Without a way to combine, the first value is compared
+    and the second is put.
+    """
     before = np.empty(lanes.shape, DTYPE[type])
     left = np.arange(len(lanes))
     own = space in ("shared", "shared::cta")
@@ -371,6 +331,6 @@ def alike(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def policy(m: Machine, one: Instruction, pc: int) -> Step:
-    """What a cache is asked to do has no effect on what is read."""
+    """Accept a cache policy, which has no effect on what is read."""
     write = m.writer(one.operands[0], one.function)
     return lambda lanes: write(lanes, np.zeros(lanes.shape, np.uint64))

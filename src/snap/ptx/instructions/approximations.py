@@ -19,7 +19,7 @@ FILE = Path(__file__).with_name("h200.npz")
 
 @cache
 def tables() -> dict[str, np.ndarray]:
-    """By name, the results for all operands in their order (the file has each less the one before it)."""
+    """Load, by name, the results for all operands in their order (the file has each less the one before it)."""
     if not FILE.exists():
         return {}
     with np.load(FILE) as found:

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snap.ptx.errors import PtxFaultKind
+from snap.ptx.machine import reports
+from snap.ptx.machine.lanes import AT_BARRIER, CLUSTER, EVERYONE, GONE, READY
 from snap.ptx.machine.memory import Fault
 
 if TYPE_CHECKING:
     from snap.ptx.machine.threads import Machine
 
-EVERYONE = -1
-CLUSTER = 16  # the number, beyond the block's own, under which threads wait for their cluster
 Give = Callable[[np.ndarray, np.ndarray], None]
 
 
@@ -69,7 +69,6 @@ class Barriers:
         self._come(lanes, number, asked, wait, pc)
 
     def _come(self, lanes: np.ndarray, number: np.ndarray, asked: np.ndarray | None, wait: bool, pc: int) -> None:
-        from snap.ptx.machine.threads import AT_BARRIER
 
         block = lanes // self.machine.width
         before = self.asked[block, number]
@@ -97,8 +96,7 @@ class Barriers:
         np.add.at(self.come, (block, number), 1)
 
     def _present(self) -> np.ndarray:
-        """By block, how many have not left."""
-        from snap.ptx.machine.threads import GONE
+        """Count, for each block, the threads that have not left."""
 
         return (self.machine.state != GONE).reshape(self.machine.shape.blocks, -1).sum(axis=1)
 
@@ -119,7 +117,6 @@ class Barriers:
 
     def release(self) -> None:
         """Let go whoever waits at a barrier to which all have come."""
-        from snap.ptx.machine.threads import AT_BARRIER, READY
 
         machine = self.machine
         if not self.come.any():
@@ -150,9 +147,6 @@ class Barriers:
             return
         first = np.flatnonzero(np.append(True, np.diff(free // 32) != 0))
         came = np.diff(np.append(first, len(free)))
-        from snap.ptx.machine import reports
-        from snap.ptx.machine.threads import GONE
-
         alive = (machine.state != GONE).reshape(-1, 32).sum(axis=1)[free[first] // 32]
         at = self.since_pc[free]
         bad = (came != alive) | (np.minimum.reduceat(at, first) != np.maximum.reduceat(at, first))
@@ -182,7 +176,6 @@ class Barriers:
         self.end_phases()
 
     def end_phases(self) -> None:
-        from snap.ptx.machine.threads import AT_BARRIER, GONE, READY
 
         machine = self.machine
         size = machine.shape.cluster
@@ -199,7 +192,6 @@ class Barriers:
             self.waits_at[free] = -1
 
     def wait_cluster(self, lanes: np.ndarray) -> None:
-        from snap.ptx.machine.threads import AT_BARRIER
 
         cluster = lanes // self.machine.width // self.machine.shape.cluster
         early = lanes[self.phase[cluster] < self.joined[lanes]]
@@ -208,6 +200,6 @@ class Barriers:
 
 
 def _warps(lanes: np.ndarray) -> list[tuple[int, int]]:
-    """Where each warp's lanes begin and end."""
+    """Find where each warp's lanes begin and end."""
     starts = np.flatnonzero(np.append(True, np.diff(lanes // 32) != 0))
     return list(zip(starts.tolist(), [*starts[1:].tolist(), len(lanes)]))

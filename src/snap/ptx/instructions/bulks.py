@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snap.ptx.errors import PtxFaultKind
-from snap.ptx.instructions.transfers import _found, _where
+from snap.ptx.instructions.elements import combining
+from snap.ptx.instructions.mbarriers import barrier_at, keys
+from snap.ptx.machine.lanes import Lanes, Step
 from snap.ptx.machine.memory import Fault
 from snap.ptx.program.resolve import Instruction, listed
 from snap.ptx.text.types import BITS, DTYPE
 
 if TYPE_CHECKING:
-    from snap.ptx.machine.threads import Lanes, Machine, Step
+    from snap.ptx.machine.threads import Machine
 
 _SPACES = ("global", "shared::cta", "shared::cluster")
 _HINTS = ("L2::cache_hint", "noftz", "relaxed", "cluster", "weak", "gpu", "sys", "release", "scope")
@@ -26,7 +28,7 @@ PIECE = 16  # bytes: sizes and addresses are multiples of it
 
 def completed(m: Machine, key: tuple[int, int], size: int, lane: int) -> None:
     """Bytes have come, and the mbarrier that counts them is told."""
-    barrier = _found(m, key, lane)
+    barrier = barrier_at(m, key, lane)
     barrier.bytes -= size
     m.tell("counted", key, barrier, None)
     barrier.settle()
@@ -63,7 +65,7 @@ def copy(m: Machine, one: Instruction, pc: int) -> Step | None:
         there, here = write_at(lanes), read_at(lanes)
         sizes = np.broadcast_to(count(lanes), lanes.shape)
         _even((there | here | sizes.astype(np.uint64)), one)
-        counted = [] if barrier is None else _where(m, barrier(lanes), lanes)
+        counted = [] if barrier is None else keys(m, barrier(lanes), lanes)
         for k, lane in enumerate(lanes.tolist()):
             m.acts_for(lane)
             offsets = np.arange(0, int(sizes[k]), width, dtype=np.uint64)
@@ -82,7 +84,9 @@ def copy(m: Machine, one: Instruction, pc: int) -> Step | None:
 
 
 def _blocks(m: Machine, masks, lanes: Lanes, k: int) -> list[int | None]:
-    """Whose memory a copy goes to: all blocks of the cluster that a mask names, or the one that the address names."""
+    """Find whose memory a copy goes to: all blocks of the cluster that a mask names, or the one that the
+    address names.
+    """
     if masks is None:
         return [None]
     mask = int(np.broadcast_to(masks(lanes), lanes.shape)[k])
@@ -101,8 +105,6 @@ def _even(bits: np.ndarray, one: Instruction) -> None:
 
 
 def _combining(words: list[str]):
-    from snap.ptx.instructions.accesses import _combining as combining
-
     op, type = words
     found = combining(op, type) if type in DTYPE else None
     if found is None or op in ("exch", "cas"):
@@ -137,7 +139,7 @@ def store(m: Machine, one: Instruction, pc: int) -> Step | None:
                 old = m.memory.read("shared", address[j : j + 1], lanes[j : j + 1], width).view(DTYPE[type])
                 found = combine(old, new[j : j + 1]).astype(DTYPE[type])
                 m.memory.write("shared", address[j : j + 1], lanes[j : j + 1], found.view(BITS[width]))
-        for k, key in enumerate(_where(m, counted(lanes), lanes)):
+        for k, key in enumerate(keys(m, counted(lanes), lanes)):
             completed(m, key, width * len(readers), k)
 
     return step

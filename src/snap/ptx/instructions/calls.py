@@ -13,6 +13,10 @@ import numpy as np
 
 from snap.ptx.errors import PtxFaultKind
 from snap.ptx.instructions import printing
+from snap.ptx.instructions.control import leave
+from snap.ptx.instructions.control import target as target_of
+from snap.ptx.instructions.elements import at
+from snap.ptx.machine.lanes import Lanes, Step
 from snap.ptx.machine.memory import Fault
 from snap.ptx.program.resolve import (
     Code,
@@ -31,14 +35,7 @@ from snap.ptx.text import tree
 from snap.ptx.text.types import DTYPE
 
 if TYPE_CHECKING:
-    from snap.ptx.machine.threads import Lanes, Machine, Step
-
-
-def at(m: Machine, place: Place, lanes: Lanes, more: int = 0) -> np.ndarray:
-    """Where a variable lies in each thread's local memory."""
-    if place.space == "frame":
-        return (m.base[lanes] + (place.offset + more)).astype(np.uint64)
-    return np.full(lanes.shape, place.offset + more, np.uint64)
+    from snap.ptx.machine.threads import Machine
 
 
 def _own(function: Function, offset: int, name: str) -> Place:
@@ -46,8 +43,6 @@ def _own(function: Function, offset: int, name: str) -> Place:
 
 
 def call(m: Machine, one: Instruction, pc: int) -> Step | None:
-    from snap.ptx.instructions.beyond import target
-
     operands = list(one.operands)
     results = listed(operands.pop(0)) if isinstance(operands[0], Several) else ()
     given = listed(operands[1]) if len(operands) > 1 and isinstance(operands[1], Several) else ()
@@ -56,7 +51,7 @@ def call(m: Machine, one: Instruction, pc: int) -> Step | None:
     if not isinstance(operands[0], (Code, Register)):
         return None
     functions = {f.start: f for f in m.program.functions.values() if not f.entry}
-    find = target(m, one)
+    find = target_of(m, one)
 
     def step(lanes: Lanes) -> None:
         where = np.broadcast_to(find(lanes), lanes.shape)
@@ -90,7 +85,7 @@ def _enter(m: Machine, one: Instruction, f: Function, given: tuple[Operand, ...]
 
 
 def _joined(bytes: list[np.ndarray], type: str) -> np.ndarray:
-    """What a register of that type holds."""
+    """Join bytes into what a register of that type holds."""
     if type == "pred":
         return bytes[0] != 0
     return np.ascontiguousarray(np.stack(bytes, axis=1)).view(DTYPE[type]).reshape(-1)
@@ -126,8 +121,6 @@ def _put_aside(m: Machine, f: Function, lanes: Lanes) -> None:
 
 
 def ret(m: Machine, one: Instruction, pc: int) -> Step:
-    from snap.ptx.instructions.beyond import leave
-
     end = leave(m, one, pc)
     function = next(f for f in m.program.functions.values() if f.number == one.function)
 

@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snap.ptx.instructions.integers import mul
+from snap.ptx.machine.lanes import Lanes, Step
 from snap.ptx.program.resolve import Instruction
 from snap.ptx.text.types import DTYPE
 
 if TYPE_CHECKING:
-    from snap.ptx.machine.threads import Lanes, Machine, Step
+    from snap.ptx.machine.threads import Machine
 
 
 def carried(m: Machine, one: Instruction, pc: int) -> Step | None:

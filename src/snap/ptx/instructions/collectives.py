@@ -13,19 +13,19 @@ import numpy as np
 
 from snap.ptx.errors import PtxFaultKind
 from snap.ptx.instructions.operations import lookup
+from snap.ptx.machine.lanes import GONE, WITH_WARP, Lanes, Step
 from snap.ptx.machine.memory import Fault
 from snap.ptx.program.resolve import Both, Instruction, both
 from snap.ptx.text.types import DTYPE
 
 if TYPE_CHECKING:
-    from snap.ptx.machine.threads import Lanes, Machine, Step
+    from snap.ptx.machine.threads import Machine
 
 WARP = 32
 
 
 def together(m: Machine, lanes: Lanes, mask: np.ndarray, pc: int) -> Lanes:
-    """Those whose members have all come; the others wait at this instruction."""
-    from snap.ptx.machine.threads import GONE, WITH_WARP
+    """Return the lanes whose members have all come; the others wait at this instruction."""
 
     mask = np.broadcast_to(mask, lanes.shape).astype(np.uint64)
     warps = len(m.since)
@@ -62,7 +62,7 @@ def _named(mask: np.ndarray, bit: np.ndarray, lanes: Lanes, here: np.ndarray) ->
 
 
 def _rows(m: Machine, lanes: Lanes, value: np.ndarray) -> np.ndarray:
-    """What each lane has, in the rows of all warps; others have nothing."""
+    """Put each lane's value into the rows of all warps; other lanes have nothing."""
     out = np.zeros(len(m.lane), value.dtype)
     out[lanes] = value
     return out.reshape(-1, WARP)
@@ -222,7 +222,7 @@ def _reduce_floats(m: Machine, one: Instruction, pc: int) -> Step | None:
 
 
 def active(m: Machine, one: Instruction, pc: int) -> Step:
-    """Who executes this now."""
+    """Return who executes this now."""
     write = m.writer(one.operands[0], one.function)
 
     def step(lanes: Lanes) -> None:

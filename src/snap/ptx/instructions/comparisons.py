@@ -28,7 +28,7 @@ COMBINE: dict[str, Callable] = {"and": np.logical_and, "or": np.logical_or, "xor
 
 
 def comparison(word: str, type: str, ftz: bool = False) -> Compute | None:
-    """Of floats, `equ` and its like hold of NaN, too; `num` and `nan` ask for it."""
+    """Build a comparison. Of floats, `equ` and its like hold of NaN, too; `num` and `nan` ask for it."""
     if type not in FLOATS:
         return _of_integers(word, type)
     unordered = len(word) == 3 and word.endswith("u")

@@ -19,8 +19,8 @@ LONG = ("b32", "b64")
 
 
 def _places(x: np.ndarray, bits: int) -> np.ndarray:
-    """Where a field begins, or how long it is: of words of 32 bits the lower eight bits count.  Of 64 bits the ISA says
-    the same, and an H200 takes all of them: 256 is beyond the word, and not 0.
+    """Compute where a field begins, or how long it is: for words of 32 bits the lower eight bits count. For 64 bits the
+    ISA says the same, and an H200 takes all of them: 256 is beyond the word, and not 0.
     """
     return np.minimum(x & np.uint32(255) if bits == 32 else x, np.uint32(255))
 
@@ -132,7 +132,7 @@ def szext(words: Words) -> Operation | None:
 
 
 def bmsk(words: Words) -> Operation | None:
-    """So many ones, from a place on."""
+    """Make a mask of some ones, from a place on."""
     if len(words) != 2 or words[0] not in ("clamp", "wrap") or words[1] != "b32":
         return None
 

@@ -86,7 +86,7 @@ def _mixed(op: str, mods: list[str], type: str) -> Operation | None:
 
 
 def _two(compute: Compute) -> Compute:
-    """Of two f32 in 64 bits, each by itself."""
+    """Apply an operation to each of two f32 in 64 bits."""
 
     def both(*xs: np.ndarray) -> np.ndarray:
         parts = [compute(*((x >> np.uint64(k)).astype(np.uint32).view(np.float32) for x in xs)) for k in (0, 32)]
@@ -115,7 +115,7 @@ def quotient(words: Words) -> Operation | None:
             return Operation((type, type), type, exact)
 
         def compute(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-            """As a * (1 / b): of the largest b the reciprocal is zero."""
+            """Compute a * (1 / b): for the largest b the reciprocal is zero."""
             found = exact(a, b)
             huge = (np.abs(b) > 2.0**126) & np.isfinite(b)
             none = np.isinf(a) | np.isnan(found)
@@ -164,7 +164,7 @@ def inverse_root(words: Words) -> Operation | None:
 
 
 def _upper(function: Callable) -> Compute:
-    """Of the upper 32 bits of an f64, as a coarse start: the lower ones are taken and given as zero."""
+    """Approximate from the upper 32 bits of an f64: the lower ones are taken and given as zero."""
 
     def compute(x: np.ndarray) -> np.ndarray:
         keep = np.uint64(0xFFFFFFFF_00000000)
@@ -238,7 +238,7 @@ def absolute(words: Words) -> Operation | None:
 
 
 def _sign(words: Words, change: Callable) -> Operation | None:
-    """Of NaN comes what arithmetic makes of it: an H200 adds -0."""
+    """Give the sign. A NaN stays what arithmetic makes of it: an H200 adds -0."""
     *mods, type = words
     if type in DOUBLED:
         inner = _sign((*mods, DOUBLED[type]), change)
@@ -302,7 +302,7 @@ def _chosen(greatest: bool, type: str, mods: set[str]) -> Compute:
 
 
 def least_of_three(greatest: bool, words: Words) -> Operation | None:
-    """Of f32, from sm_100 on: `.abs` takes the magnitudes of all."""
+    """Take the least of three f32, from sm_100 on: `.abs` takes the magnitudes of all."""
     *mods, type = words
     if type != "f32" or not set(mods) <= {"ftz", "NaN", "abs"}:
         return None

@@ -32,7 +32,7 @@ def wrapping(op: Callable) -> Compute:
 
 
 def halves(compute: Compute, type: str) -> Compute:
-    """Of two numbers in a word, each by itself."""
+    """Apply an operation to each of two numbers in a word."""
 
     def both(*xs: np.ndarray) -> np.ndarray:
         low = compute(*((x & np.uint32(0xFFFF)).astype(np.uint16).view(DTYPE[type]) for x in xs))
@@ -106,7 +106,7 @@ def _with_sum(product: Maker, words: Words) -> Operation | None:
 
 
 def mul24(words: Words) -> Operation | None:
-    """Of the lower 24 bits: bits 31 to 0 of the product, or bits 47 to 16."""
+    """Multiply the lower 24 bits: give bits 31 to 0 of the product, or bits 47 to 16."""
     if len(words) != 2 or words[0] not in ("lo", "hi") or words[1] not in ("u32", "s32"):
         return None
     shift = np.int64(16 if words[0] == "hi" else 0)
@@ -147,7 +147,7 @@ def _quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _remainder(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """By zero as a quotient."""
+    """Compute a remainder; by zero it is that of a quotient by zero."""
     a, b = np.broadcast_arrays(a, b)
     with np.errstate(all="ignore"):
         found = numbers.remainder(a, np.where(b == 0, b.dtype.type(1), b))

@@ -16,12 +16,13 @@ from snap.ptx.errors import PtxFaultKind
 from snap.ptx.instructions.collectives import together
 from snap.ptx.instructions.rounding import one_nan
 from snap.ptx.instructions.sums import added, rule
+from snap.ptx.machine.lanes import WITH_WARP, Lanes, Step
 from snap.ptx.machine.memory import WINDOW, WINDOW_BITS, Fault
 from snap.ptx.program.resolve import Constant, Instruction, Operand, Several, listed
 from snap.ptx.text.types import DTYPE
 
 if TYPE_CHECKING:
-    from snap.ptx.machine.threads import Lanes, Machine, Step
+    from snap.ptx.machine.threads import Machine
 
 WARP, GROUP = 32, 128
 FULL = np.array([0xFFFFFFFF], np.uint32)
@@ -39,8 +40,8 @@ def whole(m: Machine, lanes: Lanes, size: int, one: Instruction) -> np.ndarray:
 
 
 def _rows(m: Machine, o: Operand, one: Instruction, count: int):
-    """Where rows of matrices lie in shared memory, as the first 8 lanes of each matrix say.  Without a space addresses
-    are generic ones.
+    """Find where rows of matrices lie in shared memory, as the first 8 lanes of each matrix say. Without a space,
+    addresses are generic.
     """
     generic = not {"shared", "shared::cta"} & set(one.parts)
     at, window = m.addresses(o, one.function, "" if generic else "shared"), np.uint64(WINDOW["shared"])
@@ -201,7 +202,7 @@ def _mma_types(words: tuple[str, ...]) -> tuple[int, int, tuple[str, str, str], 
 
 
 class Sums:
-    """What a lane holds of the sums: an element a register, or two of f16."""
+    """Describe what a lane holds of the sums: one element per register, or two of f16."""
 
     def __init__(self, m: Machine, registers: tuple[Operand, ...], type: str, function: int, target: bool):
         self.type, self.per = type, 2 if type == "f16" else 1
@@ -271,7 +272,7 @@ SWIZZLES = {0: 0, 1: 128, 2: 64, 3: 32}
 
 
 def swizzled(address: np.ndarray, width: int) -> np.ndarray:
-    """Where a byte goes: 16-byte pieces of a row are exchanged by the row's number."""
+    """Compute where a byte goes: 16-byte pieces of a row are exchanged by the row's number."""
     if not width:
         return address
     pieces = np.uint64(width // 16 - 1)
@@ -310,8 +311,7 @@ def _tile(
 # The four warps multiply together: who knows that a product has ended knows that all of them have come to it, and
 # releases the tiles for all of them.
 def _all_warps(m: Machine, lanes: Lanes, pc: int) -> Lanes:
-    """Those of warpgroups of which all warps have come; the others wait."""
-    from snap.ptx.machine.threads import WITH_WARP
+    """Return the lanes of warpgroups of which all warps have come; the others wait."""
 
     group = lanes // GROUP
     come = np.bincount(group, minlength=len(m.lane) // GROUP + 1)[group] == GROUP
@@ -322,7 +322,7 @@ def _all_warps(m: Machine, lanes: Lanes, pc: int) -> Lanes:
 
 
 def _multiplied(sums: str, a: str, b: str) -> bool:
-    """Which types wgmma takes together."""
+    """List the types that wgmma takes together."""
     if sums == "s32":
         return a in ("s8", "u8") and b in ("s8", "u8")
     small = a in ("e4m3", "e5m2") and b in ("e4m3", "e5m2")

@@ -1,4 +1,4 @@
-"""What an instruction that only computes takes and gives."""
+"""Describe what an instruction that only computes takes and gives."""
 
 from __future__ import annotations
 

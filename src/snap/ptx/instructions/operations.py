@@ -1,4 +1,4 @@
-"""What the instructions that only compute do: a table.
+"""List what the instructions that only compute do: a table.
 
 Input: an instruction's words.  Output: the types of its operands and its result, and a function of NumPy arrays.
 Everything is bit-exact where the ISA is.  None where there is no such instruction here: the machine refuses it by name

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snap.ptx.errors import PtxFaultKind
+from snap.ptx.instructions.elements import at, loaded
+from snap.ptx.machine.lanes import Lanes, Step
 from snap.ptx.machine.memory import Fault
 from snap.ptx.program.resolve import Operand, Place
 
 if TYPE_CHECKING:
-    from snap.ptx.machine.threads import Lanes, Machine, Step
+    from snap.ptx.machine.threads import Machine
 
 _FIELD = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?(hh|h|ll|l|z)?([diuoxXcsfFeEgGp%])")
 
@@ -28,8 +30,6 @@ def outside(m: Machine, name: str, given: tuple[Operand, ...], results: tuple[Op
 
 
 def _printf(m: Machine, given: tuple[Operand, ...], results: tuple[Operand, ...]) -> Step:
-    from snap.ptx.instructions.calls import at
-
     def step(lanes: Lanes) -> None:
         formats, values = (_pointer(m, o, lanes) for o in given)
         for k, lane in enumerate(lanes):
@@ -44,14 +44,10 @@ def _printf(m: Machine, given: tuple[Operand, ...], results: tuple[Operand, ...]
 def _pointer(m: Machine, o: Operand, lanes: Lanes) -> np.ndarray:
     if not isinstance(o, Place):
         raise Fault(PtxFaultKind.UNKNOWN, "vprintf is given its arguments in parameters", 0)
-    from snap.ptx.instructions.calls import at
-
     return m.memory.read("local", at(m, o, lanes), lanes, 8)
 
 
 def _byte(m: Machine, address: int, lane: int, width: int) -> int:
-    from snap.ptx.instructions.accesses import loaded
-
     return int(loaded(m, "", np.array([address], np.uint64), np.array([lane]), width)[0])
 
 

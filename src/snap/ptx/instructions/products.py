@@ -24,12 +24,13 @@ import numpy as np
 
 from snap.diag.error import Label
 from snap.ptx.errors import PtxFault, PtxFaultKind
+from snap.ptx.machine.lanes import WITH_WARP, Lanes, Step
 from snap.ptx.program.operands import Constant, Register, Several, listed
 from snap.ptx.watch.undefined import reading
 from snap.record import record
 
 if TYPE_CHECKING:
-    from snap.ptx.machine.threads import Lanes, Machine, Step
+    from snap.ptx.machine.threads import Machine
     from snap.ptx.program.resolve import Instruction
 
 NEVER = -1
@@ -58,7 +59,9 @@ def _product(one: Instruction, pc: int) -> Product | None:
 
 
 class ProductsInFlight:
-    """Of every thread: how many groups it has committed and settled, and the group of each wgmma that it issued."""
+    """Track, for every thread, how many groups of wgmma it has committed and settled, and the group of each wgmma it
+    issued.
+    """
 
     def __init__(self, machine: Machine):
         self.machine = machine
@@ -115,8 +118,7 @@ class ProductsInFlight:
         return found
 
     def _of_wgmma(self, step: Step, one: Instruction, pc: int) -> Step:
-        """Who waits for the others of its warp has not executed it yet."""
-        from snap.ptx.machine.threads import WITH_WARP
+        """Leave out the lanes that wait for others of their warp: they have not executed it yet."""
 
         m, mine = self.machine, self.products.get(pc)
         left = one.operands[0].value if one.operands and isinstance(one.operands[0], Constant) else None

@@ -48,7 +48,7 @@ BF16_NAN = np.uint16(0x7FFF)
 
 
 def wide(x: np.ndarray, type: str) -> np.ndarray:
-    """As f64, exactly."""
+    """Convert to f64, exactly."""
     return numbers.from_bf16_bits(x).astype(np.float64) if type == "bf16" else x.astype(np.float64)
 
 
@@ -170,7 +170,7 @@ def _odd(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _narrower(op: str, xs: list[np.ndarray]) -> np.ndarray:
-    """Of what types of at most 32 bits hold: exact, or rounded to odd."""
+    """Convert to what types of at most 32 bits hold: exactly, or rounded to odd."""
     match op:
         case "add":
             return _odd(xs[0], xs[1])

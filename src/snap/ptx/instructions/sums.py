@@ -1,4 +1,4 @@
-"""How tensor cores add: the sums of `mma.sync` and `wgmma`, as an H200 has them.
+"""Add as tensor cores do: the sums of `mma.sync` and `wgmma`, as an H200 has them.
 
 The ISA leaves the precision and the order of these sums open.  The rule here was found with the results that
 tests/ptx/tables.py records, and gives all of them bit for bit:
@@ -38,7 +38,7 @@ class Rule:
     apart: bool = False
 
     def order(self, depth: int) -> list[np.ndarray]:
-        """Which products are added at once, one part after the other."""
+        """Say which products are added at once, one part after the other."""
         k = np.arange(depth)
         if self.apart:
             k = np.concatenate([k[k % 4 < 2], k[k % 4 >= 2]])
@@ -49,7 +49,7 @@ LEAST = {"f16": -14, "bf16": -126, "tf32": -126, "e4m3": -6, "e5m2": -14}
 
 
 def rule(a: str, b: str, grouped: bool) -> Rule:
-    """Of the types that are multiplied: by mma.sync, or (grouped) wgmma."""
+    """Choose the rule for the types that are multiplied: by mma.sync, or (grouped) wgmma."""
     if a in ("e4m3", "e5m2") and not grouped:
         return Rule((LEAST["f16"], LEAST["f16"]), apart=True)
     least = LEAST.get(a, 0), LEAST.get(b, 0)
@@ -75,7 +75,7 @@ def _one_by_one(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
 
 
 def _exponents(x: np.ndarray, least: int) -> np.ndarray:
-    """Of each number; of zero, one far below all."""
+    """Return the exponent of each number; for zero, one far below all."""
     found = np.maximum(np.frexp(x)[1] - 1, least)
     return np.where(x == 0, -100_000, found)
 

@@ -26,13 +26,14 @@ from snap.ptx.instructions.accesses import loaded, stored
 from snap.ptx.instructions.collectives import together
 from snap.ptx.instructions.matrices import BITS_OF, EXACT, FULL, WARP, Sums, decoded, whole
 from snap.ptx.instructions.sums import added, rule
+from snap.ptx.machine.lanes import Lanes, Step
 from snap.ptx.machine.memory import Fault
 from snap.ptx.program.resolve import Instruction, listed
 from snap.ptx.text.types import DTYPE
 from snap.record import record
 
 if TYPE_CHECKING:
-    from snap.ptx.machine.threads import Lanes, Machine, Step
+    from snap.ptx.machine.threads import Machine
 
 SPACES = {"global": "global", "shared": "shared", "shared::cta": "shared"}
 SMALL, OWN = frozenset(("f16", "bf16", "s8", "u8")), {"m16n16k8": "tf32", "m8n8k4": "f64"}  # whose shape is its own
@@ -100,7 +101,7 @@ def _space(words: list[str]) -> str:
 
 
 def _same(m: Machine, one: Instruction, rows: np.ndarray, what: str) -> np.ndarray:
-    """What all lanes of a warp have to give alike."""
+    """Require that all lanes of a warp give the same value."""
     if (rows != rows[:, :1]).any():
         lane = int(np.argmax((rows != rows[:, :1]).reshape(-1)))
         raise Fault(PtxFaultKind.BARRIER_MISMATCH, f"lanes of a warp give {one.name} different {what}", lane)
@@ -108,7 +109,7 @@ def _same(m: Machine, one: Instruction, rows: np.ndarray, what: str) -> np.ndarr
 
 
 class _Places:
-    """Where the elements of a matrix lie in memory, and in the registers of a lane."""
+    """Say where the elements of a matrix lie in memory, and in the registers of a lane."""
 
     def __init__(self, m: Machine, one: Instruction, matrix: Matrix, layout: str, space: str, at: int):
         self.m, self.one, self.matrix = m, one, matrix

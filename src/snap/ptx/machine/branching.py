@@ -24,17 +24,17 @@ class Inconsistent(Exception):
 
 
 def uni(active: int, goes: int) -> bool:
-    """Whether all active threads execute the instruction."""
+    """Test whether all active threads execute the instruction."""
     return active & ~goes == 0
 
 
 def taken(targets: Mapping[int, int], pc: int) -> int:
-    """Who jumps to pc."""
+    """Return the threads that jump to pc."""
     return targets.get(pc, 0)
 
 
 def not_taken(active: int, targets: Mapping[int, int], pc: int) -> int:
-    """Who of the active threads does not jump to pc."""
+    """Return the active threads that do not jump to pc."""
     return active & ~targets.get(pc, 0)
 
 
@@ -124,7 +124,7 @@ def exit_uni(s: WarpState, goes: int) -> WarpState:
 
 
 def first_thread(targets: Mapping[int, int]) -> int:
-    """Which target goes first is left open by the report: here, that of the first lane."""
+    """Choose which target goes first, which the report leaves open: here, that of the first lane."""
     return min(targets, key=lambda pc: targets[pc] & -targets[pc])
 
 
@@ -165,7 +165,7 @@ def call_uni(s: WarpState, pc: int) -> WarpState:
 
 
 def call_guard(s: WarpState, targets: Mapping[int, int], pc: int) -> WarpState:
-    """Who does not call waits for the call token."""
+    """Let the threads that do not call wait for the call token."""
     return replace(s, pc=pc, active=taken(targets, pc))
 
 

@@ -24,8 +24,9 @@ from snap.ptx.environment.words import Word
 from snap.ptx.instructions import accesses
 from snap.ptx.machine.drawn import Drawn
 from snap.ptx.machine.in_flight import FEWER, LINE, MANY, WEAK, Flight, RegisterKey, by_line
+from snap.ptx.machine.lanes import WARP, Lanes, Shape, Step
 from snap.ptx.machine.memory import WINDOW, WINDOW_BITS, Memory
-from snap.ptx.machine.threads import CONTROL, TOGETHER, WARP, Lanes, Machine, Shape, Step
+from snap.ptx.machine.threads import CONTROL, TOGETHER, Machine
 from snap.ptx.program.resolve import (
     Address,
     Both,
@@ -93,7 +94,7 @@ class Caching(Machine):
             pc, left = pc + 1, left - 1
 
     def _waits(self, pc: int, lanes: Lanes) -> bool:
-        """Whether others go first, while memory does what these have to wait for; at last they wait alone."""
+        """Let others go first, while memory does what these threads wait for; at last they wait alone."""
         one = self.program.instructions[pc]
         fence = one.parts[0] in FENCES or not ACQUIRE.isdisjoint(one.parts)
         busy = fence and any(self.flight.of_warp.get(w) for w in np.unique(lanes // WARP).tolist())
@@ -196,7 +197,7 @@ class Caching(Machine):
         return alone
 
     def divided(self, space: str, address: np.ndarray, lanes: Lanes) -> np.ndarray | None:
-        """Which lanes mean global memory; None: all."""
+        """Return the lanes that mean global memory; None: all."""
         if space:
             return None
         upper = address >> np.uint64(WINDOW_BITS)
@@ -249,7 +250,7 @@ def mask_of(offset: np.ndarray, width: int) -> int:
 
 
 def word_of(offset: np.ndarray, raw: np.ndarray) -> Word:
-    """What lanes write to a line: of those that meet, the last one's bytes."""
+    """Join what lanes write to a line: where several meet, the last one's bytes."""
     line = np.zeros(LINE, np.uint8)
     line[bytes_of(offset, raw.shape[1])] = raw
     return Word(int.from_bytes(line.tobytes(), "little"), mask_of(offset, raw.shape[1]), LINE)

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snap.ptx.machine.lanes import WARP, WITH_WARP, Lanes
+
 if TYPE_CHECKING:
-    from snap.ptx.machine.threads import Lanes, Machine
+    from snap.ptx.machine.threads import Machine
     from snap.ptx.machine.warps import StackMachine
 
 FARTHEST = 200  # instructions until others are drawn
@@ -28,8 +30,7 @@ class Drawn:
         self.random = np.random.default_rng(self.seed)  # as the CPU machine's are
 
     def next(self, m: Machine, ready: np.ndarray) -> tuple[int, Lanes]:
-        """Who goes on, and where."""
-        from snap.ptx.machine.threads import WARP, WITH_WARP
+        """Draw who goes on, and where."""
 
         some = np.flatnonzero(ready)
         first = int(some[self.random.integers(len(some))])
@@ -53,7 +54,7 @@ class Drawn:
         return int(m.warp_pc[first]), mine
 
     def choose(self, targets: Mapping[int, int]) -> int:
-        """Of an indirect branch, where its warp goes first."""
+        """Draw where the warp of an indirect branch goes first."""
         return int(self.random.choice(sorted(targets)))
 
     def reach(self) -> int:

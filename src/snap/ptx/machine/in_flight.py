@@ -187,7 +187,7 @@ class Flight:
             self._relieve(op)
 
     def _relieve(self, op: Op) -> None:
-        """Who waits because L2 has only lines to be written back, or this one: a silent rule helps at once."""
+        """Apply a silent rule at once for a wait on L2 lines that must be written back, or on this line."""
         dirty = [line.address for line in self.env.l2 if line.dirty and line.address is not None]
         address = op.state.address if isinstance(op.state, (Atomic, Device)) else None
         if address in dirty:

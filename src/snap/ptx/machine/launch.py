@@ -16,13 +16,15 @@ from snap._compiler.ir.hardware import MOST_BLOCK_SHARED
 from snap.ptx.errors import PtxFault, PtxFaultKind
 from snap.ptx.instructions.transfers import TensorMap
 from snap.ptx.machine.drawn import Drawn
+from snap.ptx.machine.lanes import Shape
+from snap.ptx.machine.loading import load
 from snap.ptx.machine.memory import GLOBAL, Memory
-from snap.ptx.machine.threads import Machine, Shape
+from snap.ptx.machine.threads import Machine
 from snap.ptx.machine.waiting import LIMIT
 from snap.ptx.machine.warps import StackMachine
 from snap.ptx.program.inject import with_control
 from snap.ptx.program.layout import of_kernel
-from snap.ptx.program.resolve import Function, Program, load, size_of
+from snap.ptx.program.resolve import Function, Program, size_of
 from snap.ptx.program.statics import statics
 from snap.ptx.text import tree
 from snap.ptx.text.grammar import parse
@@ -263,7 +265,9 @@ def _given(v: tree.Variable, given: object) -> list[tuple[tree.Variable, np.ndar
 
 
 def _struct(v: tree.Variable, fields: tuple[object, ...], arrays: _Arrays) -> bytes:
-    """As C lays out a struct: each field at a multiple of its size.  Arrays are pointers, numbers have their types."""
+    """Lay out a struct as C does: each field at a multiple of its size. Arrays are pointers, numbers have
+    their types.
+    """
     out, most = b"", 1
     for one in fields:
         if not isinstance(one, (np.ndarray, np.generic)):

@@ -107,7 +107,7 @@ class Livelock:
         )
 
     def _held_back(self, warp: int) -> dict[int, int]:
-        """Who waits for a token, by where it would go on."""
+        """Return the threads that wait for a token, by where they would go on."""
         m = self.machine
         s = m.warp_state(warp)
         found: dict[int, int] = {}

@@ -24,11 +24,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snap.ptx.machine import reports
+from snap.ptx.machine.lanes import GONE, READY, Lanes
 from snap.ptx.machine.memory import Memory
 from snap.ptx.watch.observer import Watched
 
 if TYPE_CHECKING:
-    from snap.ptx.machine.threads import Lanes, Machine
+    from snap.ptx.machine.threads import Machine
 
 QUIET = 64  # turns without a change, after which it is worth looking
 PATIENT = 256  # turns until the warps are kept anew, doubled each time while memory stays still
@@ -89,7 +90,7 @@ class Liveness:
             self.seen, self.next = waiting.marks(), self.turns + QUIET
 
     def _own(self) -> list[np.ndarray]:
-        """What decides, beside memory, what a thread does next; a row for each thread."""
+        """Return what decides, besides memory, what a thread does next; a row for each thread."""
         m = self.machine
         registers = [bits for function in m.registers.values() for bits in function]
         frames = [m.depth, m.base, m.top, *m.frames, *(bits for kept in m.aside.values() for bits in kept)]
@@ -107,18 +108,15 @@ class Liveness:
         return True
 
     def _able(self) -> np.ndarray:
-        from snap.ptx.machine.threads import READY
 
         return (self.machine.state.reshape(-1, WARP) == READY).any(axis=1)
 
     def _gone(self) -> np.ndarray:
-        from snap.ptx.machine.threads import GONE
 
         return self.machine.state == GONE
 
     def _compare(self, warps: np.ndarray) -> None:
         """again(w) for the warps that go on now; and whether all is dead."""
-        from snap.ptx.machine.threads import READY
 
         m, own = self.machine, self._own()
         if len(own) != len(self.kept):

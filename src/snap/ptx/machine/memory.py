@@ -74,7 +74,7 @@ class Global(Bytes):
         self._starts, self._ends = np.array(self.starts, np.int64), np.array(self.ends, np.int64)
 
     def back(self, k: int) -> np.ndarray:
-        """What array number k holds now."""
+        """Return what array number k holds now."""
         return self.data[self.starts[k] : self.ends[k]]
 
     def check(self, at: np.ndarray, width: int) -> None:
@@ -116,7 +116,7 @@ class Memory:
         self.rows = np.arange(blocks * lanes) // lanes * self.shared.stride  # by thread: where its block's begins
 
     def located(self, space: str, address: np.ndarray, thread: np.ndarray, width: int) -> tuple[Bytes, np.ndarray]:
-        """Which bytes, and where in them, by address and thread.  One space for all lanes: `split` sees to that."""
+        """Find which bytes an address means, and where in them. All lanes have one space: `split` sees to that."""
         match space:
             case "global" | "const":
                 at = address.astype(np.int64) - GLOBAL

@@ -14,7 +14,7 @@ import numpy as np
 
 from snap.diag.error import Label
 from snap.ptx.errors import PtxFault, PtxFaultKind, from_line
-from snap.ptx.instructions.barriers import CLUSTER, EVERYONE
+from snap.ptx.machine.lanes import AT_BARRIER, CLUSTER, EVERYONE, GONE, READY, WITH_WARP
 
 if TYPE_CHECKING:
     from snap.ptx.machine.threads import Machine
@@ -38,8 +38,9 @@ class WaitingThreads:
 
 
 def places(m: Machine, awaited: dict[int, tuple[tuple[int, int], int]] | None = None) -> list[WaitingThreads]:
-    """Where everybody is who has not left, block after block.  awaited: who looks at which mbarrier, and where."""
-    from snap.ptx.machine.threads import AT_BARRIER, GONE, READY
+    """List where each thread is that has not left, block after block. awaited: who looks at which mbarrier,
+    and where.
+    """
 
     found: dict[tuple[int, int, int, int, tuple[int, int] | None], WaitingThreads] = {}
     lanes = np.flatnonzero(m.state != GONE)
@@ -71,7 +72,6 @@ def ranges(threads: list[int]) -> str:
 
 
 def _said(m: Machine, p: WaitingThreads) -> str:
-    from snap.ptx.machine.threads import AT_BARRIER, READY, WITH_WARP
 
     who = f"block {p.block}, {ranges(p.threads)}"
     plural = "" if len(p.threads) > 1 else "s"
@@ -95,7 +95,7 @@ def stuck(m: Machine) -> PtxFault:
 
 
 def _mbarrier(m: Machine, block: int, key: tuple[int, int]) -> str:
-    """Which one, and what its phase lacks."""
+    """Name the mbarrier, and what its phase lacks."""
     where = f"the mbarrier at byte {key[1]} of shared memory" + (f" of block {key[0]}" if key[0] != block else "")
     b = m.mbarriers.get(key)
     if b is None:
@@ -108,7 +108,6 @@ def _mbarrier(m: Machine, block: int, key: tuple[int, int]) -> str:
 
 def dead(m: Machine) -> PtxFault:
     """Everybody waits, some in loops in which nothing changes."""
-    from snap.ptx.machine.threads import READY
 
     everyone = places(m, m.awaited)
     running = [p for p in everyone if p.state == READY]
@@ -162,7 +161,6 @@ def too_long(m: Machine, message: str, option: str = "limit") -> PtxFault:
 
 def parted(m: Machine, lanes: np.ndarray) -> PtxFault:
     """Threads of a warp that execute different barrier instructions, or of which some do not come; lanes: who came."""
-    from snap.ptx.machine.threads import GONE
 
     at = m.barriers.since_pc
     block = m.where(lanes[0])[0]
@@ -212,7 +210,6 @@ def _report(
 
 def _why(m: Machine, first: WaitingThreads, block: list[WaitingThreads]) -> tuple[PtxFaultKind, str, str]:
     """Kind, message and a way out, from the threads of the first block that waits."""
-    from snap.ptx.machine.threads import AT_BARRIER, GONE, WITH_WARP
 
     left = int((m.state.reshape(m.shape.blocks, -1)[first.block] == GONE)[: m.shape.threads].sum())
     gone = f", and {left} of the block have left" if left else ""

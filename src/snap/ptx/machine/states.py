@@ -1,4 +1,4 @@
-"""What a warp of the stack mode is between two instructions: the execution state of the report, as a value.
+"""Represent a warp of the stack mode between two instructions: the execution state of the report, as a value.
 
 Rule (Habermaier, "The Model of Computation of CUDA and its Formal Semantics", 5.4.1): a warp has one program counter;
 an active mask; a disable mask, which says of a thread that it has broken out of a loop, returned from a function, or
@@ -63,7 +63,9 @@ class WarpState:
 
 
 def beginning(pc: int, threads: int = WARP) -> WarpState:
-    """Of a warp with so many threads.  Lanes that no thread has are never active: they have left before it begins."""
+    """Make the first state of a warp with so many threads. Lanes without a thread are never active: they have left
+    before it begins.
+    """
     active = (1 << threads) - 1
     return WarpState(pc, active, 0, 0, EVERY ^ active, ())
 

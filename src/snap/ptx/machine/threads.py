@@ -13,17 +13,19 @@ these have come.  What nobody can continue is reported with where everybody wait
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from snap.machine import watching
 from snap.ptx.errors import PtxFault, PtxFaultKind
 from snap.ptx.instructions.barriers import Barriers
+from snap.ptx.instructions.dispatch import made
 from snap.ptx.instructions.products import ProductsInFlight
 from snap.ptx.machine import reports
 from snap.ptx.machine.drawn import Drawn
+from snap.ptx.machine.lanes import GONE, READY, WARP, WITH_WARP, Lanes, Shape, Step
 from snap.ptx.machine.liveness import Liveness
 from snap.ptx.machine.memory import BLOCK_BITS, GLOBAL, WINDOW, Fault, Memory
 from snap.ptx.machine.waiting import Waiting
@@ -50,37 +52,15 @@ from snap.ptx.watch.counters import Counters
 from snap.ptx.watch.observer import Watch, Watched
 
 if TYPE_CHECKING:
-    from snap.ptx.instructions.transfers import Mbarrier, TensorMap
+    from snap.ptx.instructions.mbarriers import Mbarrier
+    from snap.ptx.instructions.transfers import TensorMap
 
-WARP = 32
-Lanes: TypeAlias = np.ndarray
-Step: TypeAlias = Callable[[Lanes], None]
-
-READY, AT_BARRIER, WITH_WARP, GONE = range(4)
 PATIENCE = 12  # every so many turns the thread that has waited longest is preferred
 PORTION = 8192  # lanes that go together through a stretch without branches: their registers stay in a core's cache
 
 
-@dataclass(slots=True)
-class Shape:
-    """Of a launch: blocks and threads in x, y and z; blocks of a cluster."""
-
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    cluster: int = 1
-    dynamic: int = 0
-
-    @property
-    def blocks(self) -> int:
-        return self.grid[0] * self.grid[1] * self.grid[2]
-
-    @property
-    def threads(self) -> int:
-        return self.block[0] * self.block[1] * self.block[2]
-
-
 def _targets(program: Program) -> frozenset[int]:
-    """Where branches go to."""
+    """Find where branches lead."""
     jumps = (one for one in program.instructions if one.parts[0] == "bra")
     return frozenset(o.address for one in jumps for o in one.operands if isinstance(o, Code))
 
@@ -143,7 +123,7 @@ class Machine:
             self._go(pc, lanes)
 
     def _next(self) -> tuple[int, Lanes | None]:
-        """Who goes on, and where: all threads that stand at one instruction, and whose warps have nobody before it."""
+        """Choose who goes on, and where: all threads at one instruction whose warps have no thread before it."""
         ready = self.state == READY
         if not ready.any():
             if (self.state == GONE).all():
@@ -185,7 +165,9 @@ class Machine:
         self._one(end, lanes)
 
     def _somebody_at(self, pc: int) -> bool:
-        """Who jumped over what others do waits for them where it went to, so that they go on together from there."""
+        """Test whether a thread is ready there: threads that jumped over code wait at its end for the others, and go on
+        together.
+        """
         return bool(((self.pc == pc) & (self.state == READY)).any())
 
     def _one(self, pc: int, lanes: Lanes) -> None:
@@ -236,7 +218,7 @@ class Machine:
         return lanes
 
     def _count(self, one: Instruction, acting: Lanes, lanes: Lanes) -> None:
-        """Who waits for others of its warp has not executed it yet."""
+        """Count an instruction. Lanes that wait for others of their warp have not executed it yet."""
         self.clock += 1
         if one.parts[0] in TOGETHER:
             lanes = lanes[self.state[lanes] != WITH_WARP]
@@ -266,7 +248,7 @@ class Machine:
             getattr(watcher, name)(*what)
 
     def acts_for(self, lane: int) -> None:
-        """What is touched until the instruction is over, TMA or a tensor core touches on behalf of this thread."""
+        """Attribute what is touched until the instruction is over to this thread: TMA or a tensor core acts for it."""
         if isinstance(self.memory, Watched):
             self.memory.unit = int(lane)
 
@@ -301,8 +283,8 @@ class Machine:
     # ---- operands ---------------------------------------------------------------------------------------------------
 
     def reader(self, o: Operand, type: str, function: int) -> Callable[[Lanes], np.ndarray]:
-        """What an operand holds for some lanes: one value for all, or one each.  Where they follow each other it is a
-        part of the register itself, which is read before anything is written.
+        """Read an operand for some lanes: one value for all, or one each. Where lanes follow each other it is a slice
+        of the register itself, which is read before anything is written.
         """
         match o:
             case Register():
@@ -337,7 +319,7 @@ class Machine:
         return bits
 
     def address(self, space: str, offset: int) -> int:
-        """Of a variable, in its own space."""
+        """Return the address of a variable, in its own space."""
         return self.globals_at + offset if space in ("global", "const") else offset
 
     globals_at = GLOBAL
@@ -359,7 +341,9 @@ class Machine:
         raise Fault(PtxFaultKind.UNKNOWN, f"a result that {self.at.name} cannot have", 0)
 
     def addresses(self, o: Operand, function: int, space: str, width: int = 0) -> Callable[[Lanes], np.ndarray]:
-        """Of every lane, in 64 bits.  width: so many bytes lie in the variable that it derives from, if it does."""
+        """Compute the address of every lane, in 64 bits. width: this many bytes lie in the variable that it derives
+        from, if it does.
+        """
         if not isinstance(o, Address):
             raise Fault(PtxFaultKind.UNKNOWN, f"{self.at.name} without an address", 0)
         return bounds.within(self, o, function, space, width, self._addresses(o, function, space))
@@ -388,8 +372,6 @@ class Machine:
 
     def _made(self, one: Instruction, pc: int) -> Step:
         """A form that exists with operands that it cannot have (too few, an address for a number) is refused, too."""
-        from snap.ptx.instructions.beyond import made
-
         try:
             return self.waiting.watched(self.products.watched(made(self, one, pc), one, pc), one)
         except (AttributeError, IndexError, KeyError, TypeError, ValueError):

@@ -21,12 +21,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snap.ptx.machine import reports
+from snap.ptx.machine.lanes import GONE, READY, Lanes, Step
 from snap.ptx.machine.memory import Memory
 from snap.ptx.program.operands import Special
 from snap.ptx.watch.observer import Watched
 
 if TYPE_CHECKING:
-    from snap.ptx.machine.threads import Lanes, Machine, Step
+    from snap.ptx.machine.threads import Machine
     from snap.ptx.program.resolve import Instruction
 
 WORK = 1 << 27  # a few seconds
@@ -39,7 +40,7 @@ STRONG = frozenset(("volatile", "relaxed", "acquire", "mmio"))
 
 
 def looks(one: Instruction) -> bool:
-    """Whether an instruction is one by which threads wait."""
+    """Test whether an instruction is one by which threads wait."""
     name, *words = one.parts
     if name in ("nanosleep", "atom"):
         return True
@@ -74,8 +75,7 @@ class Waiting:
         return step
 
     def marks(self) -> object:
-        """What changes beside memory, and never comes back to what it was."""
-        from snap.ptx.machine.threads import GONE
+        """Return what changes besides memory, and never comes back to what it was."""
 
         m = self.machine
         barriers = {key: (b.count, b.pending, b.bytes, b.phase) for key, b in m.mbarriers.items()}
@@ -97,7 +97,6 @@ class Waiting:
 
     def look(self) -> None:
         """stop(now), where memory has been still since `changed`."""
-        from snap.ptx.machine.threads import READY
 
         m = self.machine
         work = PRICE * (m.clock - self.clock) + m.counters.thread_instructions - self.threads

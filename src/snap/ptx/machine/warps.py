@@ -17,24 +17,13 @@ import numpy as np
 
 from snap.ptx.errors import PtxFault, PtxFaultKind
 from snap.ptx.instructions.barriers import Barriers
-from snap.ptx.instructions.beyond import target
+from snap.ptx.instructions.control import target
 from snap.ptx.machine import branching, reports
+from snap.ptx.machine.lanes import AT_BARRIER, GONE, WARP, WITH_WARP, Lanes, Shape, Step
 from snap.ptx.machine.livelock import Livelock
 from snap.ptx.machine.memory import Fault, Memory
 from snap.ptx.machine.states import WarpState, beginning, lanes_of
-from snap.ptx.machine.threads import (
-    AT_BARRIER,
-    CONTROL,
-    GONE,
-    TOGETHER,
-    WARP,
-    WITH_WARP,
-    Lanes,
-    Machine,
-    Shape,
-    Step,
-    portions,
-)
+from snap.ptx.machine.threads import CONTROL, TOGETHER, Machine, portions
 from snap.ptx.program.resolve import Code, Function, Instruction, Outside, Program
 from snap.ptx.watch import consistency
 from snap.ptx.watch.observer import Watched
@@ -73,7 +62,7 @@ class StackMachine(Machine):
         self.livelock = Livelock(self)
 
     def warp_state(self, warp: int) -> WarpState:
-        """What a warp is now."""
+        """Return what a warp is now."""
         s = self.held[warp]
         return WarpState(int(self.warp_pc[warp]), int(self.active[warp]), s.broken, s.returned, s.exited, s.tokens)
 
@@ -91,7 +80,9 @@ class StackMachine(Machine):
             self._go_warps(pc, warps)
 
     def _next_warps(self) -> tuple[int, np.ndarray | None]:
-        """Who goes on, and where: of the warps that can, the one that has waited longest, and all that stand there."""
+        """Choose who goes on, and where: of the warps that can, the one that has waited longest, and all that are
+        there.
+        """
         here = self._bits(self.active)
         state = self.state.reshape(-1, WARP)
         together = ((state == WITH_WARP) & here).any(axis=1)
@@ -141,7 +132,7 @@ class StackMachine(Machine):
             self.tell("stepped", pc, warps)
 
     def _waiting(self, pc: int, warps: np.ndarray, lanes: Lanes) -> None:
-        """What is no control instruction of the report, and may make somebody wait."""
+        """Execute an instruction that is not a control instruction of the report, and may make threads wait."""
         self._one(pc, lanes)
         waits = self.state[lanes] == WITH_WARP
         late = np.unique(lanes[waits] // WARP)
@@ -215,7 +206,7 @@ class StackMachine(Machine):
         return after, s.active & ~after.active if len(targets) > 1 else 0
 
     def _acting(self, one: Instruction, lanes: Lanes) -> Lanes:
-        """Whose guard holds."""
+        """Return the lanes whose guard holds."""
         if one.guard is None:
             return lanes
         return lanes[self.registers[one.function][one.guard.index][lanes] != one.negated]
@@ -255,7 +246,7 @@ class StackMachine(Machine):
     # ---- masks ------------------------------------------------------------------------------------------------------
 
     def _masks(self, lanes: Lanes) -> np.ndarray:
-        """By warp, the mask of those of its lanes that are given."""
+        """Make, for each warp, the mask of those of its lanes that are given."""
         here = np.zeros(len(self.lane), bool)
         here[lanes] = True
         return np.packbits(here, bitorder="little").view(np.uint32)
@@ -270,7 +261,7 @@ class StackMachine(Machine):
 
 
 def _address(one: Instruction) -> int:
-    """What a control instruction names."""
+    """Return what a control instruction names."""
     if not one.operands or not isinstance(one.operands[0], Code):
         raise Fault(PtxFaultKind.UNKNOWN, f"{one.name} without a label", 0)
     return one.operands[0].address

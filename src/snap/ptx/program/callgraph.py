@@ -1,4 +1,4 @@
-"""Which functions of a module may be entered again before they have ended.
+"""Find the functions of a module that may be entered again before they have ended.
 
 Rule: a function calls those that its calls name; a call through a register, every function whose address is taken
 somewhere (in an operand that is no call's, in a variable's initial value).

@@ -57,13 +57,13 @@ class Graph:
         self.loops = self._loops()
 
     def dominates(self, node: int, other: int) -> bool:
-        """Whether all paths to the other lead through this node."""
+        """Test whether all paths to the other lead through this node."""
         while other >= len(self.blocks) and other != node:
             other = self.above[other]
         return other == node or node < len(self.blocks) and self.enter[node] <= self.enter[other] <= self.leave[node]
 
     def depth(self, node: int) -> int:
-        """How many nodes dominate a block."""
+        """Count the nodes that dominate a block."""
         return self.depths[node]
 
     def join(self, where: int, region: set[int]) -> int:
@@ -186,7 +186,8 @@ class Scope:
         self.meets[join] = where
 
     def breaks(self, region: set[int], meet: int) -> bool:
-        """Whether a thread leaves the scope for the cut from this region of one of its nodes without coming to `meet`:
+        """Test whether a thread leaves the scope for the cut from this region of one of its nodes without coming to
+        `meet`:
 
           breaks(r, m) = some n in r has a k in successors(n), k != m, with k = cut, or k in breaking and not in r
 
@@ -201,7 +202,7 @@ class Scope:
         return [n for n in self.graph.successors[node] if n != self.cut and n in self.nodes]
 
     def _last(self) -> int:
-        """Of the blocks that leave a function the one that most nodes reach; a trap is none:
+        """Choose, of the blocks that leave a function, the one that most nodes reach; a trap is none:
 
         last = the largest (n is no trap, |{k | a path leads from k to n}|, n) of the n without successors
         """
@@ -217,7 +218,7 @@ class Scope:
 
 
 def _most_before(graph: Graph) -> dict[int, int]:
-    """Of each node, how many can reach it at most: those of its strongly connected component, and of those before it in
+    """Bound how many nodes can reach each node: those of its strongly connected component, and of those before it in
     two orders of the graph of components.
     """
     found = dict.fromkeys(graph.reachable, len(graph.reachable))
@@ -263,7 +264,7 @@ def blocks_of(instructions: list[Instruction], function: Function) -> list[Block
 
 
 def jump_targets(one: Instruction) -> tuple[int, ...]:
-    """Where a branch may lead, besides the next instruction."""
+    """List where a branch may lead, besides the next instruction."""
     if one.parts[0] == "bra" and isinstance(one.operands[0], Code):
         return (one.operands[0].address,)
     if one.parts[0] == "brx" and isinstance(one.operands[1], Several):
@@ -276,8 +277,8 @@ def _ends(one: Instruction) -> bool:
 
 
 def post_dominators(onward: dict[int, list[int]]) -> dict[int, int]:
-    """Of each node the next one that all its paths come to, or NOWHERE.  Who cannot reach an end (an endless loop) is
-    given one: the last in the text of those who cannot.
+    """Find for each node the next one that all its paths come to, or NOWHERE. Nodes that cannot reach an end (an
+    endless loop) are given one: the last of them in the text.
     """
     ends = [n for n, after in onward.items() if not after]
     before: dict[int, list[int]] = {n: [] for n in onward}
@@ -298,8 +299,9 @@ def post_dominators(onward: dict[int, list[int]]) -> dict[int, int]:
 
 
 def immediate(order: list[int], towards: dict[int, list[int]], ends: set[int]) -> dict[int, int]:
-    """Of each node the next one that all its paths come to, or NOWHERE (Cooper, Harvey and Kennedy, "A Simple, Fast
-    Dominance Algorithm").  order: reverse post-order, from the ends; towards: what each node leads to, or is led to by.
+    """Find for each node the next one that all its paths come to, or NOWHERE (Cooper, Harvey and Kennedy, "A Simple,
+    Fast Dominance Algorithm"). order: reverse post-order, from the ends; towards: what each node leads to, or is led to
+    by.
 
       found(n) = the lowest node that is above all k in towards(n), in the tree that found is; NOWHERE is above the ends
 

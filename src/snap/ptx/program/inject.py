@@ -54,7 +54,7 @@ class _Addresses:
 
 
 def with_control(program: Program) -> Program:
-    """What the stack mode runs."""
+    """Make the program that the stack mode runs."""
     addresses = _Addresses()
     made: list[Instruction] = []
     functions = {}
@@ -72,7 +72,7 @@ def with_control(program: Program) -> Program:
 
 @dataclass(slots=True)
 class _Section:
-    """What stands before a node's own instructions, for those who come to it by `label`."""
+    """Hold the instructions before a node's own, for the paths that come to it by `label`."""
 
     label: Label
     sync: bool
@@ -173,7 +173,7 @@ class _Writer:
         return lines.all()
 
     def _line_after(self, node: int) -> int | None:
-        """Which node may stand behind this one without a branch to it."""
+        """Find the node that may follow this one without a branch to it."""
         after, blocks = self.graph.successors[node], self.graph.blocks
         return after[-1] if after and (node >= len(blocks) or blocks[node].falls or len(after) == 1) else None
 
@@ -188,7 +188,7 @@ class _Writer:
         return tuple(meet for meet in self.inside[node] if meet not in left)
 
     def _common(self, node: int) -> tuple[int, ...]:
-        """What is pushed whichever way leads here, in the block itself; nothing, if the ways differ."""
+        """Return what every path to a block pushes, in the block itself; nothing, if the paths differ."""
         ways = {self._pushes(n, node) for n in self.before[node]}
         return ways.pop() if len(ways) == 1 else ()
 
@@ -202,7 +202,7 @@ class _Writer:
         return region is not None and region.loop
 
     def _label(self, source: int | None, node: int) -> Label:
-        """Where an edge leads that does not break out of a loop."""
+        """Find where an edge leads that does not break out of a loop."""
         if self._leaves(source, node) is not None:
             return self._name("sync", node)
         pushes = self._pushes(source, node)

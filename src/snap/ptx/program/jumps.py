@@ -1,4 +1,4 @@
-"""What control instructions name: labels and tables of them, and nothing else does.
+"""Check what control instructions name: labels and tables of them, which no other instruction may name.
 
 Input: an instruction as it stands in the text, and its operands when names have been looked up (labels: `Code`).
 Output: a `PtxError` with its place for what no control-flow graph could be made of.  Rules (PTX ISA, "Control Flow

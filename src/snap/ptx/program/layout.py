@@ -91,7 +91,7 @@ def _places(program: Program, f: Function) -> Iterator[Place]:
 
 
 def leaves(o: Operand) -> Iterator[Operand]:
-    """What an operand is made of, down to registers, places and numbers."""
+    """Take an operand apart, down to registers, places and numbers."""
     match o:
         case Several(items):
             for item in items:

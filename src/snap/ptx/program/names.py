@@ -1,4 +1,4 @@
-"""What memory is called in reports: arguments, variables of the module, variables in shared memory."""
+"""Name memory in reports: arguments, variables of the module, variables in shared memory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Names:
         return at // self.memory.shared.stride
 
     def piece(self, space: str, at: int) -> tuple[int, str]:
-        """Where the array begins that holds this byte, and its name."""
+        """Find the array that holds this byte: where it begins, and its name."""
         if space == "global":
             k = max(bisect_right(self.memory.globals.starts, at) - 1, 0)
             return self.memory.globals.starts[k], self.memory.globals.names[k]

@@ -1,4 +1,4 @@
-"""What an instruction's operands are once names have been looked up (program.py)."""
+"""Describe an instruction's operands once names have been looked up (resolve.py)."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Negated:
 
 @record
 class Address:
-    """What an address is made of: a register or a place, a number of bytes, and coordinates where there are some."""
+    """Describe an address: a register or a place, a number of bytes, and coordinates where there are some."""
 
     base: Operand
     offset: int
@@ -99,7 +99,7 @@ Operand = Register | Constant | Special | Place | Code | Outside | Sink | Severa
 
 
 def listed(o: Operand) -> tuple[Operand, ...]:
-    """What stands in braces or parentheses; an operand alone is a list of one."""
+    """Return the items in braces or parentheses; an operand alone is a list of one."""
     return o.items if isinstance(o, Several) else (o,)
 
 

@@ -37,7 +37,7 @@ class Region:
 
 
 def regions(graph: Graph) -> dict[int, Region]:
-    """By the node where they meet.  Adds joins to the graph."""
+    """Find the regions, by the node where they meet. Adds joins to the graph."""
     found: dict[int, Region] = {}
     _regions(Scope(graph), 0, found)
     return found
@@ -162,7 +162,7 @@ def _overlapping(here: list[Region]) -> list[tuple[Region, Region]]:
 
 
 def around(found: dict[int, Region]) -> dict[int, list[int]]:
-    """Of each node the regions that it lies in, by their meeting points, the outermost first."""
+    """Return for each node the regions that it lies in, by their meeting points, the outermost first."""
     inside: dict[int, list[int]] = {}
     for r in sorted(found.values(), key=lambda r: -len(r.nodes)):
         for n in r.nodes:

@@ -58,7 +58,7 @@ __all__ = [
     "Function",
     "Instruction",
     "Program",
-    "load",
+    "resolved",
     "size_of",
 ]
 MANY, ROOM = 1 << 20, 1 << 28  # registers of one declaration, bytes of a variable
@@ -85,7 +85,7 @@ class Instruction:
 
     @property
     def aligned(self) -> bool:
-        """Whether whole warps execute it; `bar.sync` is `barrier.sync.aligned`."""
+        """Test whether whole warps execute it; `bar.sync` is `barrier.sync.aligned`."""
         return "aligned" in self.parts or self.parts[0] == "bar" and self.parts[1:2] != ("warp",)
 
 
@@ -153,14 +153,9 @@ class Program:
     shared: tuple[SharedVariable, ...] = ()
 
 
-def load(module: tree.Module, strict: bool = False) -> Program:
-    """strict: an instruction that the machine does not have is an error now, and not when it is reached."""
-    program = _Loader(module).program()
-    if strict:
-        from snap.ptx.instructions.beyond import all_known
-
-        all_known(program)
-    return program
+def resolved(module: tree.Module) -> Program:
+    """Look up every name of a module."""
+    return _Loader(module).program()
 
 
 def size_of(v: tree.Variable) -> int:
@@ -200,7 +195,7 @@ class _Scope:
         return self.find(name) is None and self.label(name) is not None
 
     def table(self, name: str) -> str:
-        """What a table holds: labels, or functions, as a prototype does; nothing for what is no table."""
+        """Return what a table holds: labels, or functions, as a prototype does; nothing if it is not a table."""
         found = self.find(name)
         codes = [item.name for item in found.items if isinstance(item, Code)] if isinstance(found, Several) else [""]
         labels = "labels" if any(map(self.is_label, codes)) else "functions"

@@ -1,4 +1,4 @@
-"""What global and constant variables begin with: numbers, and addresses of variables and functions.
+"""Initialize global and constant variables: numbers, and addresses of variables and functions.
 
 Input: a loaded program, and where its variables will lie.  Output: their bytes.  PTX003 for names that are unknown.
 """

@@ -1,4 +1,4 @@
-"""What a kernel is called in its source: `_Z6reduceILi64EEvPKfPf` is `reduce<64>`.
+"""Find what a kernel is called in its source: `_Z6reduceILi64EEvPKfPf` is `reduce<64>`.
 
 Input: the name of a function in PTX, as compilers of C++ mangle it (Itanium C++ ABI, section 5.1).  Output: its name
 with namespaces and template arguments, without what it takes; the name itself, where it is none or says what is not
@@ -61,7 +61,9 @@ def demangled(name: str) -> str:
 
 
 def answers(name: str, asked: str) -> bool:
-    """Whether a function of that name is meant: by its name, its source's name, or that without template arguments."""
+    """Test whether a function of that name is meant: by its name, its source's name, or that without template
+    arguments.
+    """
     source = demangled(name)
     plain = lambda text: "".join(text.split())  # noqa: E731
     return asked == name or plain(asked) in (plain(source), plain(source.partition("<")[0]))

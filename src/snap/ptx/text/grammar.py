@@ -51,7 +51,7 @@ class _Parser:
         return token
 
     def has(self, *texts: str) -> bool:
-        """Whether this mark, or dotted word, comes next."""
+        """Test whether this mark, or dotted word, comes next."""
         return self.next.kind in (TokenKind.MARK, TokenKind.DOTTED) and self.next.text in texts
 
     def took(self, text: str) -> bool:

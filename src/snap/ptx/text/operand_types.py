@@ -143,7 +143,7 @@ def _by_value() -> frozenset[str]:
 
 
 def _shape(o: Operand, value: bool) -> object:
-    """What the rule asks of an operand."""
+    """Return what the rule asks of an operand."""
     match o:
         case Register(_, register):
             return register
@@ -186,7 +186,7 @@ def checked(s: tree.Instruction, operands: tuple[Operand, ...]) -> Parts:
 
 
 def wrong(parts: Parts, operands: tuple[Operand, ...]) -> Wrong | None:
-    """What is wrong with an instruction's operands, if its words are those of some row, or it converts."""
+    """Say what is wrong with an instruction's operands, if its words are those of some row, or it converts."""
     found = forms(parts)
     if not found:
         return _computed(parts, operands) if parts[0] not in _rows() else None
@@ -324,7 +324,7 @@ def _plain(type: str, o: Operand, relaxed: bool, result: bool) -> str:
 
 
 def _named(form: Form, type: str, o: Operand) -> str:
-    """What `mov` and its like take besides: special registers, and addresses, of the space that is named."""
+    """List what `mov` and its like take besides: special registers, and addresses, of the space that is named."""
     match o:
         case Special(name):
             plain = name.partition(".")[0]

@@ -1,4 +1,4 @@
-"""Which words an instruction may have, and what its operands are: a table, after the PTX ISA and as ptxas reads it.
+"""List which words an instruction may have, and its operands: a table, after the PTX ISA and as ptxas reads it.
 
 A row is `name words : operands`.  Words: one of `a|b`; `?a|b` may be missing; `^a` stands at its place, all others in
 any order (ptxas does not ask for one), types among themselves in theirs.  Sets are in capitals, below.

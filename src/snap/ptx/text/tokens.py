@@ -32,7 +32,7 @@ _TOKEN = re.compile(
 
 
 class TokenKind(Word):
-    """What a piece of the text is: each but the last is a group of `_TOKEN`."""
+    """Name the kind of a piece of the text: each but the last is a group of `_TOKEN`."""
 
     TEXT = "text"
     FLOAT = "float"
@@ -57,7 +57,7 @@ class TextToken:
 
 
 class Lines:
-    """Where in a text an offset is."""
+    """Find where in a text an offset is."""
 
     def __init__(self, text: str, filename: str):
         self.filename = filename

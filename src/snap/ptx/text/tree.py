@@ -263,13 +263,13 @@ Item = Directive | Variable | Function | Section | Alias
 
 @record
 class Module:
-    """What stands in one text.  `directives` of the head (version, target, address size) are items like the others."""
+    """Hold one text. `directives` of the head (version, target, address size) are items like the others."""
 
     items: tuple[Item, ...]
     filename: str = field(default="<ptx>", compare=False, repr=False)
 
     def functions(self) -> dict[str, Function]:
-        """Those that have a body, by name."""
+        """Return the functions that have a body, by name."""
         return {f.name: f for f in self.items if isinstance(f, Function) and f.body is not None}
 
     def directive(self, name: str) -> tuple[str, ...]:

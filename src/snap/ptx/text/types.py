@@ -37,7 +37,7 @@ def width(type: str) -> int:
 
 
 def storage(type: str) -> np.dtype:
-    """What a register of this type is kept as."""
+    """Return the type that holds a register of this type."""
     return DTYPE["pred"] if type == "pred" else BITS[max(width(type), 2)]
 
 

@@ -17,12 +17,12 @@ import numpy as np
 
 from snap.diag.error import Label
 from snap.ptx.errors import PtxFault, PtxFaultKind
-from snap.ptx.instructions.barriers import CLUSTER, EVERYONE
+from snap.ptx.machine.lanes import CLUSTER, EVERYONE, GONE, Lanes
 from snap.ptx.machine.reports import ranges
 from snap.ptx.watch.observer import Watch
 
 if TYPE_CHECKING:
-    from snap.ptx.machine.threads import Lanes, Machine
+    from snap.ptx.machine.threads import Machine
     from snap.ptx.program.resolve import Instruction
 
 WARP = 32
@@ -59,7 +59,6 @@ class BarriersOfAll(Watch):
             )
 
     def let_go(self, lanes: Lanes, full: np.ndarray) -> None:
-        from snap.ptx.machine.threads import GONE
 
         m = self.machine
         there = full & (m.barriers.asked == EVERYONE)

@@ -1,4 +1,4 @@
-"""Which variable an address derives from, and that an access stays in it.
+"""Find which variable an address derives from, and check that an access stays in it.
 
 Input: a program.  Output: of each register of a function the variable that its value is an address in, as far as the
 text shows it.  Rule: the address of a variable derives from it, and so do its copies (`mov`, `cvta`, `cvt`, `mapa`),
@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snap.ptx.errors import PtxFaultKind
+from snap.ptx.machine.lanes import Lanes
 from snap.ptx.machine.memory import BLOCK_BITS, WINDOW, WINDOW_BITS, Fault
 from snap.ptx.program.layout import leaves
 from snap.ptx.program.operands import Address, Operand, Place, Register, Several, both, listed
 
 if TYPE_CHECKING:
-    from snap.ptx.machine.threads import Lanes, Machine
+    from snap.ptx.machine.threads import Machine
     from snap.ptx.program.resolve import Instruction, Program
 
 NUMBER, OPEN = "number", "open"  # derives from no variable; from several, or nobody knows
@@ -36,7 +37,7 @@ LOADS = frozenset(("ld", "ldu", "atom", "shfl", "ldmatrix", "call", "setp", "iss
 
 
 def origins(program: Program, start: int, end: int) -> dict[int, Origin]:
-    """By register of one function, which is these instructions: the least solution, from below."""
+    """Solve for the registers of one function, which is these instructions: the least solution, from below."""
     lines = program.instructions[start:end]
     if not any(isinstance(o, Place) for one in lines for o in one.operands):
         return {}  # no address is taken
@@ -73,7 +74,7 @@ def _join(a: Origin | None, b: Origin | None) -> Origin | None:
 
 
 def _value(one: Instruction, known: dict[int, Origin | None]) -> Origin | None:
-    """Of what an instruction assigns; None: nobody knows yet."""
+    """Derive what an instruction assigns; None: not known yet."""
     name = one.parts[0]
     if name in LOADS:
         return NUMBER
@@ -151,7 +152,7 @@ Inside = Callable[[np.ndarray, "Lanes"], "np.ndarray | None"]
 
 
 def _inside(m: Machine, v: Place, space: str) -> Inside:
-    """How far from the variable's beginning; None: addresses of another space."""
+    """Return how far from the variable's beginning; None: addresses of another space."""
     window = WINDOW.get("local" if v.space == "frame" else v.space, 0) if space == "" else 0
 
     def found(address: np.ndarray, lanes: Lanes) -> np.ndarray | None:

@@ -14,11 +14,12 @@ import numpy as np
 
 from snap.diag.error import Label
 from snap.ptx.errors import PtxFault, PtxFaultKind, from_line
+from snap.ptx.machine.lanes import Lanes
 from snap.ptx.program.names import Names
 from snap.ptx.watch.observer import Touch, Watch
 
 if TYPE_CHECKING:
-    from snap.ptx.machine.threads import Lanes, Machine
+    from snap.ptx.machine.threads import Machine
     from snap.ptx.program.resolve import Instruction
 
 
@@ -62,8 +63,8 @@ class Uninitialised(Watch):
 
 
 class NotCoherent(Watch):
-    """By byte of global memory: the instruction that wrote it last, and the one that read it past coherence, with the
-    lane; -1 for none.
+    """Track, for each byte of global memory, the instruction that wrote it last, and the one that read it past
+    coherence, with the lane; -1 for none.
     """
 
     def __init__(self, machine: Machine):

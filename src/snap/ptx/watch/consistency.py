@@ -1,4 +1,4 @@
-"""What the report demands of a warp's states: control-flow consistency (6.2), its invariant and safety (6.4).
+"""Check what the report demands of a warp's states: control-flow consistency (6.2), its invariant and safety (6.4).
 
 Input: a state of the stack mode, the instruction it stands at, and the program counter each thread would have if it ran
 alone.  Output: the number of a condition that does not hold, in words, or None.  Each function has the name of the

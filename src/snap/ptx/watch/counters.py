@@ -1,4 +1,4 @@
-"""What a run costs, counted as Nsight Compute counts it.
+"""Count what a run costs, as Nsight Compute counts it.
 
 Input: accesses as they happen.  Output: `Counters`.  Rules:
 
@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snap.ptx.machine.lanes import Lanes, Shape
+from snap.ptx.program.resolve import Constant
 from snap.ptx.watch.observer import Touch, Watch, joined
 
 if TYPE_CHECKING:
-    from snap.ptx.machine.threads import Lanes, Shape
     from snap.ptx.program.resolve import Function, Instruction, Program
 
 WARP = 32
@@ -32,7 +33,7 @@ SECTOR, BANKS, WORD = 32, 32, 4
 
 @dataclass(slots=True)
 class Requests:
-    """Of one kind of access.  sectors: of global memory; wavefronts and conflicts: of shared memory."""
+    """Count one kind of access. sectors: of global memory; wavefronts and conflicts: of shared memory."""
 
     requests: int = 0
     sectors: int = 0
@@ -42,7 +43,7 @@ class Requests:
 
 @dataclass(slots=True)
 class Resources:
-    """What decides how many blocks a multiprocessor holds; None: PTX does not say."""
+    """Hold what decides how many blocks an SM takes; None: PTX does not say."""
 
     threads: int
     warps: int
@@ -67,7 +68,7 @@ class Counters:
         return self.accesses.get(kind, Requests())
 
     def metrics(self) -> dict[str, int]:
-        """By the names that Nsight Compute has for them."""
+        """Return the counts by the names that Nsight Compute has for them."""
         named = {}
         for op, word in (("load", "ld"), ("store", "st")):
             on_global, on_shared = self.of(f"global {op}"), self.of(f"shared {op}")
@@ -128,7 +129,7 @@ def _sectors(kind: Requests, t: Touch) -> None:
 
 
 def _parts(t: Touch, load: bool) -> np.ndarray:
-    """Which lanes shared memory serves together, as numbers: all of a warp; of 8 bytes its halves, of 16 its quarters.
+    """Number the lanes that shared memory serves together: all of a warp; for 8 bytes its halves, for 16 its quarters.
     A load takes two of these at once where all lanes of the warp that lie one apart, or all that lie two apart, are at
     the same place, or one of them does not act.
     """
@@ -162,8 +163,6 @@ def _conflicts(kind: Requests, t: Touch, matrix: bool, load: bool) -> None:
 
 def resources(program: Program, entry: Function, shape: Shape, shared: int) -> Resources:
     """barriers: as many as the text numbers, all 16 where a number is computed."""
-    from snap.ptx.program.resolve import Constant
-
     used = 0
     for one in program.instructions:
         if one.parts[0] in ("bar", "barrier") and not {"warp", "cluster"} & set(one.parts):

@@ -1,4 +1,4 @@
-"""Who looks on while the PTX machine runs: what it is told, and when.
+"""Observe the PTX machine while it runs: what observers are told, and when.
 
 Input: a machine that tells what it does.  Output: nothing here; counters.py, races.py, checks.py and tracing.py make
 something of it.  Invariant: who looks on changes nothing, and a machine without watchers does not know of them: its
@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snap.ptx.machine.lanes import Lanes
+
 if TYPE_CHECKING:
     from snap.ptx.errors import PtxFault
-    from snap.ptx.instructions.transfers import Mbarrier
+    from snap.ptx.instructions.mbarriers import Mbarrier
     from snap.ptx.machine.memory import Memory
-    from snap.ptx.machine.threads import Lanes, Machine
+    from snap.ptx.machine.threads import Machine
     from snap.ptx.program.resolve import Instruction
 
 BarrierKey = tuple[int, int]  # of an mbarrier: its block, and the byte of its shared memory
@@ -39,7 +41,7 @@ class Touch:
 
 
 class Watch:
-    """What a watcher may be told.  It overrides what it wants to know."""
+    """Receive what an observer may be told. It overrides what it wants to know."""
 
     def __init__(self, machine: Machine):
         self.machine = machine
@@ -78,7 +80,7 @@ class Watch:
         """Every thread has left.  What is wrong is raised."""
 
     def found(self) -> list[PtxFault]:
-        """What is wrong so far, where the run was stopped by something else."""
+        """Return what is wrong so far, where the run was stopped by something else."""
         return []
 
 
@@ -104,7 +106,7 @@ class Watched:
         self.memory.write(space, address, thread, value)
 
     def taken(self) -> list[Touch]:
-        """What was touched since the last time."""
+        """Return what was touched since the last time."""
         touches, self.touches, self.unit = self.touches, [], None
         return touches
 

@@ -1,4 +1,4 @@
-"""What happens before what, in a run of PTX.
+"""Decide what happens before what, in a run of PTX.
 
 Input: what threads execute.  Output: for each warp the segment it is in (machine/schedule/clocks.py): what its threads
 know of others.  Rules (PTX ISA, "Memory Consistency Model"; what counts, and nothing else):
@@ -28,10 +28,11 @@ import numpy as np
 
 from snap.machine.schedule import clocks
 from snap.machine.schedule.clocks import Released, Segment
+from snap.ptx.machine.lanes import Lanes
 
 if TYPE_CHECKING:
-    from snap.ptx.instructions.transfers import Mbarrier
-    from snap.ptx.machine.threads import Lanes, Machine
+    from snap.ptx.instructions.mbarriers import Mbarrier
+    from snap.ptx.machine.threads import Machine
     from snap.ptx.program.resolve import Instruction
     from snap.ptx.watch.observer import BarrierKey
 
@@ -42,7 +43,7 @@ Location = tuple[str, int]  # space and byte
 
 
 def scope_of(words: tuple[str, ...]) -> int:
-    """What is not said is the GPU."""
+    """Return the scope of an instruction; the default is the GPU."""
     return next((SCOPES[w] for w in words if w in SCOPES), 2)
 
 
@@ -51,7 +52,7 @@ Known = dict[Group, Released]  # what was released at one place, for each group 
 
 @dataclass(slots=True)
 class _Released:
-    """What was released at a location, and by whom last."""
+    """Hold what was released at a location, and by whom last."""
 
     owner: int
     known: Known
@@ -232,7 +233,7 @@ class Order:
             self.segments[w] = clocks.moved_on(segment, local)
 
     def fence_proxy(self, lanes: Lanes) -> None:
-        """What generic accesses have done, the async proxy (TMA, wgmma) sees; for who learns of it."""
+        """Make what generic accesses have done visible to the async proxy (TMA, wgmma), for whoever learns of it."""
         for w, local in self.by_warp(lanes):
             self.segments[w] = self.segments[w].fence(local, self.token())
 
@@ -257,7 +258,7 @@ class Order:
     #   handed(W, g) = what its thread knew  at W if W releases,  at its last fence F with scope(F) >= level(g) if not;
     #   g of {block, cluster, all} up to scope(W)
     def _handed(self, lane: int, releases: bool, scope: int) -> Known:
-        """What a write of a thread hands on, for each group that may acquire it."""
+        """Return what a write of a thread hands on, for each group that may acquire it."""
         groups, local = self._groups(lane, scope), np.array([lane % WARP])
         if releases:
             return dict.fromkeys(groups, clocks.released(self.of(lane), local, self.size))
@@ -298,7 +299,7 @@ def _add(into: Known, more: Known) -> None:
 
 
 def _of_groups(known: Known, groups: list[Group]) -> list[Released]:
-    """What any of the groups may acquire, each once."""
+    """Collect what any of the groups may acquire, each once."""
     found: list[Released] = []
     for one in (known[group] for group in groups if group in known):
         if all(one is not other for other in found):
@@ -316,7 +317,7 @@ def _both(a: Released, b: Released) -> Released:
 
 
 def fence_of(one: Instruction) -> tuple[int, bool, bool] | None:
-    """Of a fence that orders memory: its scope, whether it acquires, whether it releases; None for the others."""
+    """Describe a fence that orders memory: its scope, whether it acquires, whether it releases; None for the others."""
     words = one.parts
     if words[0] == "membar" and words[1] in SCOPES:
         return SCOPES[words[1]], True, True

@@ -23,7 +23,8 @@ from snap.machine.lanes.lanes import FaultSite
 from snap.machine.schedule.endings import Endings, LateUse
 from snap.machine.schedule.races import ATOMIC, ATOMIC_READ, READ, WRITE, LoggedAccess, RaceLog
 from snap.ptx.errors import PtxFault, PtxFaultKind, from_line
-from snap.ptx.instructions.transfers import place
+from snap.ptx.instructions.mbarriers import place
+from snap.ptx.machine.lanes import AT_BARRIER, Lanes
 from snap.ptx.program.names import Names
 from snap.ptx.program.resolve import Constant
 from snap.ptx.watch.observer import Touch, Watch, joined
@@ -32,8 +33,8 @@ from snap.ptx.watch.order import Order, fence_of, scope_of
 if TYPE_CHECKING:
     from snap.machine.errors import Race
     from snap.machine.schedule.clocks import Segment
-    from snap.ptx.instructions.transfers import Mbarrier
-    from snap.ptx.machine.threads import Lanes, Machine
+    from snap.ptx.instructions.mbarriers import Mbarrier
+    from snap.ptx.machine.threads import Machine
     from snap.ptx.program.resolve import Instruction
     from snap.ptx.watch.observer import BarrierKey
 
@@ -61,8 +62,8 @@ class Copy:
 
 @dataclass(slots=True)
 class Groups:
-    """What a thread (or a warp) has begun: tokens that belong to no group yet, and those of its groups, oldest first.
-    Each is a pair: known when its memory has been read, and when all is done.
+    """Hold what a thread (or a warp) has begun: tokens that belong to no group yet, and those of its groups, oldest
+    first. Each is a pair: known when its memory has been read, and when all is done.
     """
 
     loose: list[tuple[int, int]] = field(default_factory=list)
@@ -174,7 +175,7 @@ class Races(Watch):
                         yield copy, _some(t, t.lanes == lanes[0]), lanes[0]
 
     def _use(self, token: int, t: Touch, site: FaultSite, lane: int, verb: SideKind = SideKind.COPY_TO) -> LateUse:
-        """What uses the shared memory of one block for a thread."""
+        """Record what uses the shared memory of one block for a thread."""
         name, size = self.names.piece("shared", int(t.at[0]))[1], self.order.size
         block = int(t.at[0]) // self.machine.memory.shared.stride
         return LateUse(token, name, RaceAccess(verb, site.span, lane // size, lane % size), block)
@@ -353,7 +354,7 @@ class Races(Watch):
                 self.stores.setdefault(lane, Groups()).loose.append((read, done))
 
     def _log_unit(self, t: Touch, lane: int, kind: int, one: Instruction, token: int, verb: SideKind) -> None:
-        """What TMA or a tensor core touches on behalf of a thread."""
+        """Log what TMA or a tensor core touches on behalf of a thread."""
         site, segment = FaultSite(one.span, ""), self.order.of(lane)
         cells = np.unique(t.at // t.width)
         piece = self.names.pieces(t.space, cells * t.width)
@@ -418,7 +419,7 @@ class Races(Watch):
             self._log(Touch("shared", at, lanes, 8, kind != ATOMIC_READ), kind, FaultSite(one.span, ""))
 
     def _init(self, one: Instruction, at: int, lane: int) -> None:
-        """What a thread's `mbarrier.init` writes has a token, since a fence may release this alone."""
+        """Give what a thread's `mbarrier.init` writes a token, since a fence may release this alone."""
         made, site = self.order.init(lane), FaultSite(one.span, "")
         local = np.array([lane % WARP])
         self._add("shared", np.array([at]), local, 8, WRITE, self.order.of(lane), site, None, False, 0, None, made)
@@ -426,7 +427,6 @@ class Races(Watch):
     # ---- what orders ------------------------------------------------------------------------------------------------
 
     def _barrier(self, one: Instruction, lanes: Lanes, touches: list[Touch]) -> None:
-        from snap.ptx.machine.threads import AT_BARRIER
 
         words = one.parts
         if "warp" in words:

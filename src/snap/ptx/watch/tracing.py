@@ -1,4 +1,4 @@
-"""What a run does, step by step: for each warp and instruction who came, who executed it, and where it stands.
+"""Trace a run step by step: for each warp and instruction who came, who executed it, and where they are.
 
 Input: a machine that tells.  Output: `Step` records, in the order of the machine, which runs many warps together: a
 warp's own steps are in its own order.  In the stack mode a step has the warp's disable mask and token stack after it.
@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snap.diag.source import source_line
+from snap.ptx.machine.lanes import Lanes
 from snap.ptx.program.resolve import Code
 from snap.ptx.watch.observer import Touch, Watch
 from snap.ptx.watch.values import MEMORY, MemoryValues, RegisterValues, Values, shown_memory, shown_registers, watched
 
 if TYPE_CHECKING:
-    from snap.ptx.machine.threads import Lanes, Machine
+    from snap.ptx.machine.threads import Machine
     from snap.ptx.program.resolve import Instruction
 
 WARP = 32
@@ -65,7 +66,7 @@ class Step:
         } | self._watched()
 
     def _watched(self) -> dict:
-        """What is watched, where there is something."""
+        """Return what is watched, where there is something."""
         found: dict[str, object] = {"registers": {r.name: r.values for r in self.registers}} if self.registers else {}
         return found | ({"memory": [asdict(row) for row in self.memory]} if self.memory else {})
 
@@ -136,7 +137,7 @@ class Tracing(Watch):
 
 
 def text_of(one: Instruction) -> str:
-    """As the text has it, in one line."""
+    """Write the instruction as the text has it, in one line."""
     if one.parts[0] in INSERTED:
         labels = " ".join(f"@{o.address}" for o in one.operands if isinstance(o, Code))
         return f"{one.name} {labels}".rstrip()
@@ -149,7 +150,7 @@ def text_of(one: Instruction) -> str:
 
 
 def shown(steps: list[Step]) -> list[str]:
-    """As a table."""
+    """Print the trace as a table."""
     stack = any(step.tokens is not None for step in steps)
     rows = [
         (

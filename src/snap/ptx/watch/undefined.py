@@ -23,6 +23,7 @@ import numpy as np
 from snap.diag.error import Label
 from snap.ptx.errors import PtxFault, PtxFaultKind
 from snap.ptx.instructions import carries
+from snap.ptx.machine.lanes import Lanes
 from snap.ptx.program.layout import leaves
 from snap.ptx.program.operands import Address, Operand, Register, Several, both, listed
 from snap.ptx.watch.bounds import LOADS
@@ -30,7 +31,7 @@ from snap.ptx.watch.observer import Touch, Watch
 from snap.record import record
 
 if TYPE_CHECKING:
-    from snap.ptx.machine.threads import Lanes, Machine
+    from snap.ptx.machine.threads import Machine
     from snap.ptx.program.resolve import Instruction
 
 UNWRITTEN, DEFINED = -1, 0  # else one more than the address of the instruction that read a register that nobody wrote
@@ -71,7 +72,7 @@ def reading(one: Instruction) -> Reading:
 
 
 class UnwrittenRegisters(Watch):
-    """By function and register, for each thread, whether it is defined; else where it came from."""
+    """Track, by function and register, whether each thread has defined it; else where it came from."""
 
     def __init__(self, machine: Machine):
         super().__init__(machine)
@@ -116,7 +117,7 @@ class UnwrittenRegisters(Watch):
             self.carry[lanes] = found
 
     def _selected(self, one: Instruction, lanes: Lanes) -> list[np.ndarray]:
-        """Of the two that are chosen from, only the one that is."""
+        """Take, of the two that are chosen from, only the one that is."""
         a, b, p = one.operands[1:4]
         holds = np.broadcast_to(self.machine.reader(p, "pred", one.function)(lanes), lanes.shape)
         nothing = np.zeros(len(lanes), np.int32)
@@ -146,7 +147,7 @@ class UnwrittenRegisters(Watch):
 
 
 class UnwrittenLocal(Watch):
-    """By byte of local memory: whether its thread has written it."""
+    """Track, for each byte of local memory, whether its thread has written it."""
 
     def __init__(self, machine: Machine):
         super().__init__(machine)

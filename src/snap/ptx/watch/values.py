@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snap.ptx.machine.lanes import Lanes
+from snap.ptx.machine.reports import ranges
 from snap.ptx.program.names import Names
 from snap.ptx.program.operands import Address, Both, Negated, Operand, Register, Several
 from snap.ptx.text.types import BITS, DTYPE, seen
 
 if TYPE_CHECKING:
-    from snap.ptx.machine.threads import Lanes, Machine
+    from snap.ptx.machine.threads import Machine
     from snap.ptx.program.resolve import Function, Instruction, Program
     from snap.ptx.watch.observer import Touch
 
@@ -103,7 +105,7 @@ def _registers(operands: Sequence[Operand]) -> Iterator[int]:
 
 
 class Values:
-    """What is asked for, step by step."""
+    """Trace the values that are asked for, step by step."""
 
     def __init__(self, machine: Machine, registers: Sequence[WatchedRegister], memory: bool):
         self.machine, self.registers, self.memory = machine, registers, memory
@@ -125,7 +127,7 @@ class Values:
         return found
 
     def of_memory(self, one: Instruction, touches: list[Touch]) -> dict[int, list[MemoryValues]]:
-        """By warp."""
+        """Describe the memory that each warp touches."""
         found: dict[int, list[MemoryValues]] = {}
         for t in touches if self.memory else ():
             if not len(t.at):
@@ -156,7 +158,7 @@ class Values:
 
 
 def _typed(bits: np.ndarray, one: Instruction, width: int) -> list[object]:
-    """As the instruction's type has them, if that is of this width."""
+    """Read bits as the instruction's type has them, if that is of this width."""
     flat = np.ascontiguousarray(bits).reshape(-1)
     kind = DTYPE.get(one.parts[-1])
     if kind is not None and kind.itemsize == width and kind.kind in "fui":
@@ -196,6 +198,4 @@ def _number(value: object) -> str:
 
 
 def _lanes(lanes: list[int]) -> str:
-    from snap.ptx.machine.reports import ranges
-
     return ranges(lanes).replace("thread", "lane", 1)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from itertools import combinations
-from typing import Any
+from typing import Any, TypeVar
 
 from snap._compiler.analysis.linear import forms
 from snap._compiler.analysis.linear.footprints import BOX, FRAGMENT, Footprint, Forms, plainly_apart, same_element
@@ -23,6 +23,8 @@ from snap._compiler.ir.engines import Engine
 from snap._compiler.ir.hardware import WARP
 from snap._compiler.ir.types import BLOCK1, CLUSTER1, GRID1, THREAD1, WARP1, Element, Level, Privilege
 from snap._compiler.ir.walk import statements
+
+F = TypeVar("F", Forms, Forms | None)
 
 
 class Memo:
@@ -59,9 +61,7 @@ class Memo:
             found = self.footprints[key] = Footprint(elem, shape, index, facts)
         return found
 
-    def renaming(
-        self, xs: Forms | None, change: Callable[[LinearAtom], LinearAtom | None], name: tuple
-    ) -> Forms | None:
+    def renaming(self, xs: F, change: Callable[[LinearAtom], LinearAtom | None], name: tuple) -> F:
         """Of forms that are shared.  What `change` does, `name` says."""
         if not xs:
             return xs
@@ -307,8 +307,9 @@ class Overlap:
         found = self.memo.sided.get((f, name))
         if found is None:
             change = lambda atom: self._side(atom, side, uniform, across_blocks)  # noqa: E731
-            parts = (self.memo.renaming(xs, change, name) for xs in (f.shape, f.index, f.facts))
-            found = self.memo.sided[f, name] = Footprint(f.elem, *parts)
+            shape, index = (self.memo.renaming(xs, change, name) for xs in (f.shape, f.index))
+            found = Footprint(f.elem, shape, index, self.memo.renaming(f.facts, change, name))
+            self.memo.sided[f, name] = found
         return found
 
     def _side(self, atom: LinearAtom, side: int, uniform: Privilege, across_blocks: bool) -> LinearAtom | None:
@@ -335,7 +336,7 @@ class Overlap:
         for atom in forms.atoms([*(a.index or ()), *a.facts]):
             if atom[0] != forms.OLD or not self.values.privileges.get(atom[2], THREAD1).at_least(uniform):
                 continue
-            loop, step = self.values.steps.get(atom[2], (None, 0))
+            loop, step = self.values.steps.get(atom[2], (-1, 0))
             if loop == atom[1]:
                 age = abs(self.ages.get(loop, 1))
                 grown = forms.subtract(

@@ -31,7 +31,7 @@ def known_range(start: ir.Expr, stop: ir.Expr, step: ir.Expr) -> range | None:
     is none of them: Python has no length for it.
     """
     match start, stop, step:
-        case ir.Const(a), ir.Const(b), ir.Const(c) if c and abs(b - a) < sys.maxsize:
+        case ir.Const(int(a)), ir.Const(int(b)), ir.Const(int(c)) if c and abs(b - a) < sys.maxsize:
             return range(a, b, c)
         case _:
             return None

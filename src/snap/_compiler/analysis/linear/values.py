@@ -26,7 +26,9 @@ the safe side.  With `Values(proofs=True)` nothing is assumed, and every answer 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
+from snap._compiler.analysis.evaluate import LINEAR, IntegerDomain, Rules, is_integer
 from snap._compiler.analysis.linear import forms
 from snap._compiler.analysis.linear.forms import Form, LinearAtom
 from snap._compiler.analysis.solvers.solve import Systems
@@ -117,12 +119,12 @@ class Position:
     def called(self, s: ir.Call) -> Position:
         """In a function, whose units are those that it requires."""
         place = s.function.place
-        return self._counted(place.top, s.place, place.held(place.top).count, place)
+        return self._counted(place.top, s.place, place[place.top].count, place)
 
     def _counted(self, level: Level, outer: Place, n: int | None, place: Place) -> Position:
         """Among n units of the level; the index is what it was where these are all that there are."""
         index, held = self.index.get(level, forms.ZERO), outer.held(level)
-        if level is not Level.GRID and (held is None or held.open or held.count != n):
+        if level is not Level.GRID and n is not None and (held is None or held.open or held.count != n):
             index = forms.remainder(index, n)
         return self.entered(level, index, place)
 
@@ -139,7 +141,10 @@ class Values:
     types   of variables, and of unknown values: they are what the type holds
     proofs  whether nothing may be assumed; else
     assumed   what was: forms, and the types that they are taken to stay in
+    rules   how expressions are evaluated, by the class of the node
     """
+
+    rules: ClassVar[Rules]
 
     known: dict[tuple[Frame, int], Form] = field(default_factory=dict)
     privileges: dict[LinearAtom, Privilege] = field(default_factory=dict)
@@ -204,7 +209,7 @@ class Values:
         loop = self.loops[-1]
         if forms.is_number(step) and step[0]:
             counted = forms.add(start, self.iteration(loop, var.privilege), step[0])
-            self.spans[counted] = held_by(var.type)
+            self.spans[counted] = lies_in(var.type)
             return counted
         self.types[frame, var.uid] = var.type
         atom, least = (forms.LOOP, frame, self._nth(var.uid)), least_step(step)
@@ -306,13 +311,13 @@ class Values:
             case (forms.TRIP, _):
                 return 0, ANY[1]
             case (forms.ANY, _) if atom in self.types:
-                return held_by(self.types[atom])
+                return lies_in(self.types[atom])
             case (forms.VAR, frame, n, _) | (forms.LOOP, frame, n) if (frame, self.uids[n]) in self.types:
-                return held_by(self.types[frame, self.uids[n]])
+                return lies_in(self.types[frame, self.uids[n]])
             case _:
                 return ANY
 
-    def anything(self, where: object, type: Scalar) -> Form:
+    def anything(self, where: object, type: ValueType) -> Form:
         self.types[forms.ANY, where] = type
         return self.unknown((forms.ANY, where), THREAD1)
 
@@ -338,49 +343,86 @@ class Values:
         return change
 
 
+def lies_in(type: ValueType) -> Range:
+    """Return the range of the integers that a value of the type is made of."""
+    return held_by(type) if is_integer(type) else ANY
+
+
 def least_step(step: Form) -> int:
     """How much it is at least, where it is a number, or numbers of units; else 0."""
     return step[0] + sum(k for _, k in step[1]) if all(k > 0 and atom[0] == forms.COUNT for atom, k in step[1]) else 0
 
 
-def is_integer(type: object) -> bool:
-    """A truth value is one, too."""
-    return isinstance(type, Scalar) and not type.is_float
+class Linear(IntegerDomain[Form]):
+    """Evaluate to forms, where the walk of a stage stands.  Signed arithmetic is taken not to overflow, as far as
+    `Values` says.  Without a position, nothing but that it is one is known of a unit's index.
+    """
+
+    def __init__(self, values: Values, frame: Frame, at: Position | None):
+        self.values, self.frame, self.at, self.rules = values, frame, at, values.rules
+
+    def unknown(self, e: ir.Expr, *parts: Form) -> Form:
+        return self.values.beyond(e, self.frame, self.at, parts)
+
+    def number(self, n: int) -> Form:
+        return n, ()
+
+    def constant(self, x: Form) -> int | None:
+        return None if x[1] else x[0]
+
+    def natural(self, x: Form) -> bool:
+        return self.values.not_negative(x)
+
+    add = staticmethod(forms.add)
+    floor = staticmethod(forms.quotient)
+    modulo = staticmethod(forms.remainder)
+
+    def times(self, x: Form, y: Form) -> Form:
+        if not x[1] or not y[1]:
+            return forms.times(y, x[0]) if not x[1] else forms.times(x, y[0])
+        low, high = sorted((x, y), key=forms.placed)
+        return forms.unknown((forms.MUL, low, high))
+
+    def wrapped(self, x: Form, type: Scalar) -> Form:
+        return wrapped(x, type, self.values)
+
+    def signed(self, x: Form, type: Scalar, e: ir.Expr) -> Form:
+        """Where it may be far too large it is followed as it wraps in practice: a guess, and one on the safe side,
+        since the program has no meaning where the two differ.
+        """
+        if not self.values.proofs:
+            reach = abs(x[0]) + sum(abs(k) * REACH.get(atom[0], LIKELY) for atom, k in x[1])
+            if not reach >> (type.bits - 1):
+                if x[1]:
+                    self.values.assumed[x] = type
+                return x
+        return wrapped(x, type, self.values)
+
+    def bits(self, e: ir.Expr, op: str, x: Form, y: Form, type: Scalar) -> Form:
+        if op != "^":
+            return self.unknown(e, x, y)
+        bits = self.values.bits(x), self.values.bits(y)
+        return forms.exclusive(x, y, -1 if -1 in bits else max(bits))
+
+
+def _read(e: ir.Read, d: Linear) -> Form:
+    return d.values.read(d.frame, e.var) if is_integer(e.var.type) else d.unknown(e)
+
+
+def _unit_id(e: ir.UnitId, d: Linear) -> Form:
+    return d.unknown(e) if d.at is None else unit_index(e.target, e.place, d.at)
+
+
+def _unit_count(e: ir.UnitCount, d: Linear) -> Form:
+    return forms.unknown((forms.COUNT, str(e.target), str(e.place)))
+
+
+RULES: Rules = {**LINEAR, ir.Read: _read, ir.UnitId: _unit_id, ir.UnitCount: _unit_count}
+Values.rules = RULES
 
 
 def form(e: ir.Expr, values: Values, frame: Frame, at: Position | None) -> Form:
-    """The value of an integer expression.  Sums and products of signed integers are taken not to overflow, as far as
-    `Values` says; those of unsigned ones wrap, and so do shifts, and what is converted to a type that does not hold it.
-    Without a position, nothing but that it is one is known of a unit's index.
-    """
-    match e:
-        case ir.Const(value):
-            return forms.number(int(value)) if isinstance(value, (int, bool)) else values.beyond(e, frame, at)
-        case ir.Read(var) if is_integer(var.type):
-            return values.read(frame, var)
-        case ir.Binary(op, left, right) if _wraps(e.type):
-            a, b = form(left, values, frame, at), form(right, values, frame, at)
-            found = _binary(op, a, b, values, e.type)
-            if found is None:
-                return values.beyond(e, frame, at, (a, b))
-            if op == "<<":
-                return wrapped(found, e.type, values)
-            return _held(found, e.type, values) if op in "+-*" else found  # others do not leave the type
-        case ir.UnitId(target, place) if at is not None:
-            return unit_index(target, place, at)
-        case ir.UnitCount(target):
-            return forms.unknown((forms.COUNT, str(target), str(e.place)))
-        case ir.Cast(value) if is_integer(value.type) and _wraps(e.type):
-            return wrapped(form(value, values, frame, at), e.type, values)
-        case ir.Unary("-", value) if _wraps(e.type):
-            return _held(forms.times(form(value, values, frame, at), -1), e.type, values)
-        case _:
-            return values.beyond(e, frame, at)
-
-
-def _wraps(type: ValueType) -> bool:
-    """Whether it is an integer that is computed with: no truth value, and no vector of them."""
-    return isinstance(type, Scalar) and type.is_integer
+    return Linear(values, frame, at).of(e)
 
 
 def _inside(inner: Range, outer: Range) -> bool:
@@ -393,51 +435,6 @@ def wrapped(x: Form, type: Scalar, values: Values) -> Form:
     if values.within(x, low, high):
         return x
     return forms.add(forms.remainder(forms.subtract(x, forms.number(low)), 1 << type.bits), forms.number(low))
-
-
-def _held(x: Form, type: Scalar, values: Values) -> Form:
-    """The result of arithmetic.  Where a signed one may be far too large it is followed as it wraps in practice, too: a
-    guess, and one on the safe side, since the program has no meaning where the two differ.
-    """
-    if type.kind is ScalarKind.INT and not values.proofs:
-        reach = abs(x[0]) + sum(abs(k) * REACH.get(atom[0], LIKELY) for atom, k in x[1])
-        if not reach >> (type.bits - 1):
-            if x[1]:
-                values.assumed[x] = type
-            return x
-    return wrapped(x, type, values)
-
-
-def _binary(op: str, a: Form, b: Form, values: Values, type: Scalar) -> Form | None:
-    match op:
-        case "+":
-            return forms.add(a, b)
-        case "-":
-            return forms.subtract(a, b)
-        case "*":
-            if forms.is_number(a):
-                return forms.times(b, a[0])
-            if forms.is_number(b):
-                return forms.times(a, b[0])
-            low, high = sorted((a, b), key=forms.placed)
-            return forms.unknown((forms.MUL, low, high))
-        case "/" | "//" | ">>" | "%" | "mod" | "&" if forms.is_number(b):
-            n = (
-                1 << b[0]
-                if op == ">>" and 0 <= b[0] < type.bits
-                else b[0] + 1
-                if op == "&" and b[0] >= 0 and (b[0] + 1) & b[0] == 0
-                else b[0]
-                if op in ("/", "//", "%", "mod")
-                else 0
-            )
-            if n >= 1 and (op not in ("/", "%") or values.not_negative(a)):  # the others round down, as forms do
-                return forms.quotient(a, n) if op in ("/", "//", ">>") else forms.remainder(a, n)
-        case "^":
-            return forms.exclusive(a, b, -1 if -1 in (bits := (values.bits(a), values.bits(b))) else max(bits))
-        case "<<" if forms.is_number(b) and 0 <= b[0] < type.bits:
-            return forms.times(a, 1 << b[0])
-    return None
 
 
 def counted(x: Form, type: Scalar, values: Values) -> Form:
@@ -464,7 +461,7 @@ def unit_index(target: Privilege, place: Place, at: Position) -> Form:
     return forms.quotient(result, target.n)
 
 
-def facts(cond: ir.Expr, truth: bool, values: Values, frame: Frame, at: Position) -> list[Fact]:
+def facts(cond: ir.Expr, truth: bool, values: Values, frame: Frame, at: Position | None) -> list[Fact]:
     """What follows from a condition being true (or false)."""
     match cond:
         case ir.Unary("not", value):

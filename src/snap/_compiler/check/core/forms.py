@@ -28,14 +28,14 @@ MEMORY = ("shared", "pipeline", "registers")
 
 @record
 class FormPlace:
-    """Where a form stands that is no `with` statement."""
+    """Locate a form that is not a `with` statement."""
 
     head: Span
     call: tree.Expr
 
 
 def is_word(c: Checker, e: tree.Expr, word: str) -> bool:
-    """Whether an expression calls that word of the language."""
+    """Decide whether an expression calls that word of the language."""
     return _word_of(c, e) == word
 
 
@@ -52,13 +52,13 @@ def _word_of(c: Checker, e: tree.Expr) -> str | None:
 
 
 def declares_memory(c: Checker, e: tree.Expr) -> bool:
-    """Whether what is assigned is memory that comes into being there."""
+    """Decide whether an assignment makes memory: `shared(...)`, `pipeline(...)`, `registers(...)`."""
     parts = e.items if isinstance(e, tree.Sequence) else (e,)
     return any(_word_of(c, part) in MEMORY for part in parts)
 
 
 def form_of(c: Checker, e: tree.Expr) -> str | RoleName | None:
-    """Which short form a call opens: its word, or the role."""
+    """Find the short form that a call opens: its word, or the role."""
     if not isinstance(e, tree.Call) or not isinstance(e.function, (tree.Name, tree.Attribute)):
         return None
     match e.function:
@@ -80,7 +80,7 @@ def where(c: Checker) -> tuple[Label, ...]:
 
 
 def units_here(c: Checker, p: Privilege) -> int | None:
-    """How many units of `p` the current group has; None where a launch, or the caller, decides."""
+    """Count the units of `p` in the current group; None where a launch, or the caller, decides."""
     held = [of for at, of in c.place.levels if at >= p.level]
     if any(of.open or of.count is None for of in held):
         return None
@@ -188,7 +188,9 @@ def memory_named(c: Checker, args: tuple[tree.Expr, ...], s: tree.With) -> dict[
 
 
 def is_at(c: Checker, e: tree.Expr, p: Privilege) -> bool:
-    """Whether memory is handed out already to whom this form hands it: by a role, outside of its split."""
+    """Decide whether memory is handed out already to the units that this form hands it to: by a role, outside of its
+    split.
+    """
     binding = c.lookup(e.id) if isinstance(e, tree.Name) else None
     return isinstance(binding, Memory) and binding.handle.privilege == p
 
@@ -196,7 +198,7 @@ def is_at(c: Checker, e: tree.Expr, p: Privilege) -> bool:
 def named_inside(
     c: Checker, body: tree.Body, own: dict[str, tree.Expr], p: Privilege, s: tree.With
 ) -> Iterator[tuple[str, tree.Expr]]:
-    """What forms inside of the body name that is above `p` here, and this form does not name itself."""
+    """List the memory that forms in the body name, that is above `p` here, and that this form does not name itself."""
     for name in dict.fromkeys(name for name, _, _ in named_freely(c, body, frozenset(), p)):
         binding = c.lookup(name)
         if name in own or not isinstance(binding, Memory) or binding.lowered is not None or binding.handle.const:
@@ -339,7 +341,7 @@ def privilege_node(p: Privilege, s: tree.With | FormPlace) -> tree.Known:
 
 
 def options_of(p: Privilege, apart: bool, s: tree.With) -> tuple[tuple[str, tree.Expr], ...]:
-    """Of a partition."""
+    """Make the options of a partition."""
     return (("p", privilege_node(p, s)), *((("disjoint", tree.Number(True, span=s.head)),) if apart else ()))
 
 

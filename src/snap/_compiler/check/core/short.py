@@ -72,7 +72,7 @@ from snap.diag.span import Span
 
 
 def expanded(c: Checker, s: tree.With, tail: bool) -> tree.Body:
-    """What a short form stands for.  `tail`: nothing of the function follows it."""
+    """Expand a short form. `tail`: nothing of the function follows it."""
     form = form_of(c, s.call)
     if isinstance(form, RoleName):
         return _role(c, s, form)
@@ -400,7 +400,7 @@ def _hidden(level: Level) -> tuple[str, str]:
 
 
 def _strides(c: Checker, body: tree.Body, level: Level) -> bool:
-    """Whether a loop in the body goes through tiles in strides of that level's units."""
+    """Decide whether a loop in the body goes through tiles in strides of that level's units."""
 
     def strides(s: tree.Stmt) -> bool:
         match s:

@@ -1,4 +1,5 @@
-"""Boxes between global and shared memory (TMA): `async_copy(dst, src, at=...)`, `async_reduce(dst, src, at=...)`.
+"""Check TMA copies of boxes between global and shared memory: `async_copy(dst, src, at=...)`, `async_reduce(dst, src,
+at=...)`.
 
 Input: the tree of a call.  Output: a `BoxCopy`.  Invariant: the tile is contiguous, begins where the hardware lets a
 box begin, and its extents are those a box can have; what is written belongs to the code's privilege; a box that goes
@@ -245,7 +246,7 @@ def _by_single_threads(c: Checker, handle: ir.Handle, construct: Construct, span
 
 
 def _give(c: Checker, handle: ir.Handle) -> str:
-    """How memory comes to the group of the code."""
+    """Say how memory is given to the group of the code."""
     index = "(b, i, j)" if handle.obj.spread is ir.Spread.ACROSS else "(m0 + i, n0 + j)"
     part = f"`with partition({handle.name}, p={c.privilege}, f=lambda i, j: {index}) as mine:`"
     if c.privilege.level is not Level.THREAD or handle.obj.space is Space.GLOBAL:

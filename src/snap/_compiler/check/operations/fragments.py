@@ -1,4 +1,4 @@
-"""Where the elements of an accumulator lie: `acc_row(j, warp)`, `acc_column(j, warpgroup)`.
+"""Compute where the elements of an accumulator lie: `acc_row(j, warp)`, `acc_column(j, warpgroup)`.
 
 Input: the tree of a call.  Output: a pure expression over the thread's number in its warp or warpgroup.  Invariant: it
 is what PTX says of the accumulators of every `mma` (m16n8 and m8n8) and `wgmma` (m64nN); tests compare it with the

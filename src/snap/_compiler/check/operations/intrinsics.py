@@ -1,4 +1,4 @@
-"""Collectives, and asynchronous copies of single elements: operations with an effect, each with a signature
+"""Check collectives, and asynchronous copies of single elements: operations with an effect, each with a signature
 (`ir/operations.py`).
 
 Input: the tree of a call.  Output: a statement in `c.out` and the result as an expression.  Rule: the class holds the

@@ -1,4 +1,4 @@
-"""Statements: which is which, and control flow.
+"""Check control flow, and tell the kinds of assignments apart.
 
 Input: the tree of a body.  Output: typed statements in `c.out`.  Invariant: threads of a group stay together.  A
 statement that is wrong is reported and left out; checking goes on with the next.  Non-goals: what holds a value
@@ -246,7 +246,7 @@ def _range(c: Checker, e: tree.Expr) -> tuple[list[ir.Expr], int]:
 
 
 def _indexes_registers(body: ir.Body, var: ir.Var) -> bool:
-    """Whether a local array is indexed by something that depends on the loop variable: unrolled, it stays in
+    """Decide whether a local array is indexed by something that depends on the loop variable: unrolled, it stays in
     registers.
     """
     indices: list[ir.Expr] = []
@@ -289,7 +289,7 @@ def _continue(c: Checker, s: tree.Continue, tail: bool) -> None:
 
 
 # T-Leave: a loop is around, no group, case or turn between => G |- break, continue @ P
-# A thread cannot leave its group behind.
+# A thread cannot leave its group while the others go on.
 def _leave_loop(c: Checker, word: str, span: Span) -> None:
     for construct in reversed(c.constructs):
         if construct.kind is ConstructKind.LOOP:
@@ -313,7 +313,7 @@ def _leave_loop(c: Checker, word: str, span: Span) -> None:
     )
 
 
-# T-Return: f returns t @ q, G |- e : t @ q, no group is left behind => G |- return e @ P
+# T-Return: f returns t @ q, G |- e : t @ q, no group or turn is left => G |- return e @ P
 @executes(tree.Return)
 def _return(c: Checker, s: tree.Return, tail: bool) -> None:
     scope = c.innermost(ConstructKind.GROUP, ConstructKind.SPLIT, ConstructKind.MEMORY) if not tail else None

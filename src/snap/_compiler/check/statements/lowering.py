@@ -1,4 +1,4 @@
-"""Partitions and claims lower memory: parts of it, or all of it, go to units of a lower privilege.
+"""Lower memory by partitions and claims: parts of it, or all of it, go to units of a lower privilege.
 
 Input: the tree of a `with` statement.  Output: `Partition`, `Claim`.  Invariant: a lowered base is out of reach until
 the scope ends; an index function means what its variables held when the scope was entered.  Non-goals: whether parts
@@ -112,7 +112,7 @@ def _partition(c: Checker, s: tree.With, tail: bool) -> None:
 def _scope(
     c: Checker, s: tree.With, tail: bool, word: str, base: ir.Handle, owner: Memory, *memories: Memory
 ) -> ir.Body:
-    """What stands in the scope, where the memory's owner is out of reach."""
+    """Check the body of the scope, where the memory's owner is out of reach."""
     owner.lowered = Lowering(word, memories[0].handle.name, s.head)
     try:
         with c.block() as out, c.construct(ConstructKind.MEMORY, s.head, f"the {word} of `{base.name}`"):
@@ -320,7 +320,7 @@ def _claim(c: Checker, s: tree.With, tail: bool) -> None:
 
 
 def _claimed_too_late(c: Checker, base: ir.Handle, p: Privilege, s: tree.With) -> str:
-    """What to write where the memory is not the code's own."""
+    """Say what to write where the memory is not the code's own."""
     if c.privilege.at_least(base.privilege):
         return f"claim it in `with group({base.privilege}):`"
     construct = c.innermost(ConstructKind.GROUP, ConstructKind.SPLIT)

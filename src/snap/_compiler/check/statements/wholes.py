@@ -1,4 +1,4 @@
-"""Local arrays as a whole: `x = y`, `x = 0.0`, `x = [f(i) for i in range(n)]`, `x += y`, `x *= a`.
+"""Assign local arrays as a whole: `x = y`, `x = 0.0`, `x = [f(i) for i in range(n)]`, `x += y`, `x *= a`.
 
 Input: the tree of an assignment whose target is a local array, or a window of one; or of a declaration whose first
 value is a comprehension.  Output: loops over the elements, unrolled, in `c.out`, or the statements that a comprehension
@@ -65,7 +65,9 @@ def augment_whole(c: Checker, s: tree.Augment, array: LocalArray) -> None:
 
 
 def _one_value(c: Checker, e: tree.Expr, elem: Element, want: Want) -> ir.Expr:
-    """What meets every element.  A choice of numbers takes the elements' type, as it does where it meets one."""
+    """Evaluate the value that meets every element. A choice of numbers takes the elements' type, as it does where it
+    meets one.
+    """
     value = expression(c, e, want)
     kind = elem.elem if isinstance(elem, Vector) else elem
     free = convert.is_weak(value) and not isinstance(value, ir.Const) and kind.is_float

@@ -31,7 +31,7 @@ from snap._compiler.ir import synced
 from snap._compiler.ir.effects import accesses
 from snap._compiler.ir.hardware import BOX_ALIGN, STATIC_SHARED, SWIZZLE_PERIOD, WIDEST
 from snap._compiler.ir.synced import PointKind
-from snap._compiler.ir.types import BLOCK1, CLUSTER1, Array
+from snap._compiler.ir.types import BLOCK1, CLUSTER1, Array, as_array
 from snap._compiler.ir.walk import bodies, statements
 from snap.diag.span import Span
 from snap.record import replace
@@ -50,12 +50,12 @@ class KernelLowering:
         known = self.done.get(id(function))
         if known is not None:
             return known[1]
-        state, positions, top = self._begin(function)
+        state, positions, top, name = self._begin(function)
         params = self._params(state)
         copies = _copies(state, params)
         inner = self._body(state, positions)
         if top.uses:
-            params.append(tree.Param("int", top.base.text))
+            params.append(tree.Param("int", name))
         if state.uses_smem:
             params.append(tree.Param("unsigned char*", state.smem))
         params += [tree.Param(f"const {boxes.MAP}*", name) for name in state.tensors.values()]
@@ -110,7 +110,7 @@ class KernelLowering:
         """The kernel, the tensor maps it takes, and whether the grid's barrier is its last parameter."""
         module = self.module
         name = module.names.user(function.name)  # before any function that it calls takes it
-        state, positions, _ = self._begin(function)
+        state, positions, *_ = self._begin(function)
         clustered = module.cluster > 1 and (
             state.multicast or any(barrier.everywhere for barrier in function.mbarriers)
         )
@@ -180,13 +180,13 @@ class KernelLowering:
             )
         return [*head, *named, *made]
 
-    def _begin(self, function: synced.Function) -> tuple[FunctionState, LevelIndices, LevelIndex]:
+    def _begin(self, function: synced.Function) -> tuple[FunctionState, LevelIndices, LevelIndex, str]:
         usage = Usage.of(function, bool(self.module.accumulators))
         namer = Namer(avoid=frozenset(map(identifier, usage.names)))
-        callees = [(call, self.device(call.function)) for call in usage.calls]
+        callees = [(call, self.device(synced.callee(call))) for call in usage.calls]
         namer.scopes[0].update(callee.name for _, callee in callees)  # which a local name must not hide
         flying = self.module.in_flight.get(id(function), RegistersInFlight())
-        state = FunctionState(self.module, function, usage, namer, self.device, in_flight=flying)
+        state = FunctionState(self.module, function, usage, namer, self.device, lower, in_flight=flying)
         for param in function.params:
             if isinstance(param, ir.MemParam):
                 state.objects[param.handle.obj.uid] = namer.user(param.handle.obj.name)
@@ -199,8 +199,9 @@ class KernelLowering:
             if obj.extent is not None:
                 state.launch_names[obj.uid] = namer.own(f"{obj.name}_at")
         self._background(state, callees)
-        top = LevelIndex(tree.Name(namer.own(function.place.top.word)))
-        return state, start(self.module, function.place, None if function.kernel else top), top
+        name = namer.own(function.place.top.word)
+        top = LevelIndex(tree.Name(name))
+        return state, start(self.module, function.place, None if function.kernel else top), top, name
 
     def _background(self, state: FunctionState, callees: list[tuple[ir.Call, Lowered]]) -> None:
         """Names for the tensor maps and barriers that this function and those it calls use, and which of its arrays
@@ -210,11 +211,9 @@ class KernelLowering:
         uses = {boxes.tensor_use(s, module): s.origin.view.obj.name for s in usage.boxes}
         wanted = dict(usage.mbarriers)
         for call, callee in callees:
-            views = {index: call.args[index] for index, _ in callee.tensors}
-            uses.update(
-                (replace(use, array=views[index].obj.uid), views[index].obj.name) for index, use in callee.tensors
-            )
-            usage.accumulators.update(call.args[index].var.uid for index in callee.accumulators)
+            views = [(call.view(index).obj, use) for index, use in callee.tensors]
+            uses.update((replace(use, array=obj.uid), obj.name) for obj, use in views)
+            usage.accumulators.update(call.array(index).var.uid for index in callee.accumulators)
             usage.wgmma_registers |= usage.accumulators
             wanted |= {uid: self.mbarriers[uid] for uid in callee.mbarriers}
         self.mbarriers |= wanted
@@ -251,7 +250,8 @@ class KernelLowering:
                 obj = handle.obj
                 return tree.Param(self._pointer(obj, kernel), state.objects[obj.uid])
             case ir.RefParam(var):
-                return tree.Param(type_name(self.module, var.type.elem), state.variables[var.uid], var.type.shape)
+                array = as_array(var.type)
+                return tree.Param(type_name(self.module, array.elem), state.variables[var.uid], array.shape)
             case ir.ValueParam(var) if isinstance(var.type, Array):
                 elem, name = type_name(self.module, var.type.elem), state.variables[var.uid]
                 if kernel:

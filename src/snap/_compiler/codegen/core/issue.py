@@ -61,23 +61,25 @@ def gathered(scope: Scope, statements: ir.Body) -> ir.Body:
         return statements
     out: list[ir.Stmt] = []
     for s in statements:
-        if not _issued(s):
+        place, last = _issued(s), out[-1] if out else None
+        if place is None:
             out.append(s)
-        elif out and isinstance(out[-1], synced.Elect) and out[-1].place == s.place:
-            out[-1] = synced.Elect(s.place, (*out[-1].body, s), span=out[-1].span)
+        elif isinstance(last, synced.Elect) and last.place == place:
+            out[-1] = synced.Elect(place, (*last.body, s), span=last.span)
         else:
-            out.append(synced.Elect(s.place, (s,), span=s.span))
+            out.append(synced.Elect(place, (s,), span=s.span))
     return tuple(out)
 
 
-def _issued(s: ir.Stmt) -> bool:
+def _issued(s: ir.Stmt) -> Place | None:
+    """The group whose first thread issues the statement; None where each thread executes it."""
     match s:
         case ir.BoxCopy() | ir.BoxPrefetch() | synced.MBarrierExpect() | synced.AsyncCommit(engine=Engine.BOXES):
-            return s.place is not None
+            return s.place
         case synced.MBarrierArrive(barrier, _, by, place, point):
-            return not barrier.everywhere and not point.fence and _whole(place, by)
+            return place if not barrier.everywhere and not point.fence and _whole(place, by) else None
         case _:
-            return False
+            return None
 
 
 def _whole(place: Place, by: Privilege) -> bool:
@@ -86,5 +88,5 @@ def _whole(place: Place, by: Privilege) -> bool:
     """
     if by.level is not Level.THREAD or place.top is not Level.THREAD:
         return by.level is place.top and by.level is not Level.CLUSTER
-    held = place.held(Level.THREAD)
+    held = place[Level.THREAD]
     return by.n > WARP and held.count == by.n and not held.open

@@ -77,7 +77,7 @@ class LevelIndex:
     def formula(self) -> tree.Expr:
         if self.source is not None:
             self.source.uses += 1
-        base = self.base.use() if isinstance(self.base, LevelIndex) else self.base
+        base = self.base.use() if isinstance(self.base, LevelIndex) else self.base or tree.Integer(0)
         moved = fold.binary("-", base, tree.Integer(self.offset), I32)
         return fold.binary("%", moved, tree.Integer(self.modulus), I32) if self.modulus else moved
 
@@ -142,13 +142,13 @@ def enter(positions: LevelIndices, inside: Place, level: Level, position: LevelI
 
 def within(positions: LevelIndices, place: Place, level: Level, n: int) -> LevelIndex:
     """The index at `level` in groups of n; where n is all there is, nothing changes."""
-    held = place.held(level)
+    held = place[level]
     return positions[level] if held.count == n and not held.open else positions[level].grouped(n)
 
 
 def count(module: Module, place: Place, level: Level) -> tree.Expr:
     """How many units of `level` each unit of the next higher level has."""
-    held = place.held(level)
+    held = place[level]
     if not held.open and held.count is not None:
         return tree.Integer(held.count)
     match level:

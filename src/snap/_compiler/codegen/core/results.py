@@ -20,7 +20,8 @@ from snap._compiler.codegen.threads import collectives
 from snap._compiler.codegen.threads.unsafe import raw
 from snap._compiler.codegen.values.expressions import lower, stored
 from snap._compiler.ir import nodes as ir
-from snap._compiler.ir.types import Array, ValueType
+from snap._compiler.ir import synced
+from snap._compiler.ir.types import Array, ValueType, as_array
 from snap.record import replace
 
 
@@ -44,13 +45,13 @@ def call(scope: Scope, s: ir.Call) -> tree.Expr:
     maps, barriers.
     """
     state = scope.state
-    callee = state.callee(s.function)
+    callee = state.callee(synced.callee(s))
     args = [_argument(scope, param, arg) for param, arg in zip(s.function.params, s.args)]
     if callee.position:
         args.append(_position(scope, s))
     if callee.smem:
         args.append(state.shared_base(s.smem_offset))
-    args += [state.tensor(replace(use, array=s.args[index].obj.uid)) for index, use in callee.tensors]
+    args += [state.tensor(replace(use, array=s.view(index).obj.uid)) for index, use in callee.tensors]
     args += [tree.Name(state.mbarriers[uid]) for uid in callee.mbarriers]
     if callee.grid_barrier:
         args.append(state.grid_barrier_word())
@@ -61,20 +62,20 @@ def _argument(scope: Scope, param: ir.Param, arg: ir.Expr | ir.ArrayRef | ir.Mem
     match param, arg:
         case ir.MemParam(handle), ir.MemView(obj):
             return addresses.pointer(scope, ir.MemView(obj, handle.obj.elem, None))
-        case ir.RefParam(var), ir.ArrayRef():
-            return addresses.whole(scope, arg, var.type, const=False)
+        case ir.RefParam(var), ir.ArrayRef() as array:
+            return addresses.whole(scope, array, as_array(var.type), const=False)
         case ir.ValueParam(var), ir.ArrayValue(array):
-            return addresses.whole(scope, array, var.type, const=True)
-        case ir.ValueParam(var), _:
+            return addresses.whole(scope, array, as_array(var.type), const=True)
+        case ir.ValueParam(var), _ if not isinstance(arg, (ir.ArrayRef, ir.MemView)):
             return store(scope, lower(scope, arg), var.type)
         case _:
             raise TypeError(f"{type(arg).__name__} for {type(param).__name__}")
 
 
 def _position(scope: Scope, s: ir.Call) -> tree.Expr:
-    top, held = s.function.place.levels[0]
+    top = s.function.place.top
     here = scope.positions[top]
-    inside = within(scope.positions, scope.place, top, held.count)
+    inside = within(scope.positions, scope.place, top, s.function.place.known(top))
     if inside is ZERO:
         return tree.Integer(0)
     return inside.use(signed=False) if inside is here else inside.formula()
@@ -115,7 +116,7 @@ def declaration(scope: Scope, var: ir.Var, init: tree.Expr | None, zero: bool = 
 
 
 def array_align(state: FunctionState, var: ir.Var) -> int:
-    return max(state.usage.align.get(var.uid, 0), addresses.natural_align(var.type))
+    return max(state.usage.align.get(var.uid, 0), addresses.natural_align(as_array(var.type)))
 
 
 def merged(scope: Scope, statements: ir.Body, at: int) -> tuple[ir.Var, tree.Expr] | None:

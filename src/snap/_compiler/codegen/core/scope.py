@@ -47,6 +47,7 @@ class FunctionState:
     positive             those of them that are known to be above zero
     inline               temporaries that stand where they are used
     callee               lowers a device function, once
+    lowering             lowers an expression (values/expressions.py)
     tensors, mbarriers    names of tensor maps and mbarriers
     wgmma_registers      local arrays that wgmma writes or reads, with the scope they are declared in
     in_flight            which of them may be in flight at its fences and waits
@@ -58,6 +59,7 @@ class FunctionState:
     usage: Usage
     namer: Namer
     callee: Callable[[synced.Function], Lowered]
+    lowering: Callable[[Scope, ir.Expr], tree.Expr]
     variables: dict[int, str] = field(default_factory=dict)
     objects: dict[int, str] = field(default_factory=dict)
     constants: set[int] = field(default_factory=set)
@@ -119,3 +121,7 @@ class Scope:
     @property
     def module(self) -> Module:
         return self.state.module
+
+    def lower(self, e: ir.Expr) -> tree.Expr:
+        """Lower an expression here.  For modules on which values/expressions.py depends itself."""
+        return self.state.lowering(self, e)

@@ -27,7 +27,7 @@ from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
 from snap._compiler.ir.engines import Engine, Wait
 from snap._compiler.ir.synced import PointKind
-from snap._compiler.ir.types import Level, Scalar
+from snap._compiler.ir.types import Level, Scalar, as_element, as_scalar
 from snap._compiler.ir.walk import target_type
 from snap.record import replace
 
@@ -147,7 +147,7 @@ def statement(scope: Scope, s: ir.Stmt, last: bool) -> list[tree.Stmt]:
 
 def _declare(scope: Scope, s: ir.Declare) -> tree.Stmt:
     made = declaration(scope, s.var, None if s.init is None else lower(scope, s.init), zero=s.zero)
-    if made.const and s.init is not None and positive(scope, s.init):
+    if s.var.uid in scope.state.constants and s.init is not None and positive(scope, s.init):
         scope.state.positive.add(s.var.uid)
     return made
 
@@ -165,7 +165,7 @@ def _assign(scope: Scope, target: ir.Target, value: ir.Expr) -> tree.Stmt:
     type = target_type(target)
     if isinstance(target, ir.MemTarget) and (target.cache or target.l2):
         made = store(scope, lower(scope, value), type)
-        return hints.store(scope, target, made, type_name(scope.module, type))
+        return hints.store(scope, target, made, type_name(scope.module, as_element(type)))
     place = target_lvalue(scope, target)
     if (
         isinstance(value, ir.Binary)
@@ -200,7 +200,7 @@ def _sync(scope: Scope, s: synced.Sync) -> list[tree.Stmt]:
 
 
 def _returned(scope: Scope, value: ir.Expr) -> tree.Expr:
-    return stored(lower(scope, value), type_name(scope.module, scope.state.function.returns))
+    return stored(lower(scope, value), type_name(scope.module, as_element(scope.state.function.returns)))
 
 
 def _effect(scope: Scope, s: ir.Collective | ir.Atomic | ir.Call | ir.Unsafe) -> list[tree.Stmt]:
@@ -213,7 +213,7 @@ def _effect(scope: Scope, s: ir.Collective | ir.Atomic | ir.Call | ir.Unsafe) ->
         target = s.targets[0] if s.targets else None
     else:
         expression, target = result(scope, s), s.target
-    if scope.state.usage.ignored(target):
+    if target is None or scope.state.usage.ignored(target):
         return [tree.Evaluate(expression)]
     return [accumulators.assign(scope, target, store(scope, expression, target_type(target)))]
 
@@ -248,7 +248,7 @@ def _for(scope: Scope, s: ir.For) -> list[tree.Stmt]:
     """Python's range.  Bounds that could change during the loop are kept in constants of their own."""
     if isinstance(s.step, ir.Const) and s.step.value == 0:
         return []
-    state, type = scope.state, s.var.type
+    state, type = scope.state, as_scalar(s.var.type)
     spelled = type_name(scope.module, type)
     before: list[tree.Stmt] = []
 
@@ -321,7 +321,7 @@ def _placed(scope: Scope, place, level: Level, position: LevelIndex, statements:
 def _split(scope: Scope, s: ir.Split, last: bool) -> list[tree.Stmt]:
     """An if-else chain on the index; cases that do nothing are left out."""
     index = scope.positions[s.level]
-    held = scope.place.held(s.level)
+    held = scope.place[s.level]
     total = None if held.open else held.count
     arms: list[tuple[tree.Expr | None, tuple[tree.Stmt, ...]]] = []
     below = 0  # the chain so far has taken all units below this, or none of those in question

@@ -118,10 +118,10 @@ class Usage:
         """Whether nothing ever looks at a scalar or vector."""
         return not isinstance(var.type, Array) and not self.reads[var.uid] and var.uid not in self.pinned
 
-    def ignored(self, target: ir.Target | None) -> bool:
-        """Whether nobody will look at what the target receives."""
-        var = None if target is None else variable_of(target)
-        return target is None or (var is not None and self.dead(var))
+    def ignored(self, target: ir.Target) -> bool:
+        """Whether nothing reads what the target receives."""
+        var = variable_of(target)
+        return var is not None and self.dead(var)
 
     def unused(self, var: ir.Var) -> bool:
         return self.dead(var) if not isinstance(var.type, Array) else not (self.reads[var.uid] or self.writes[var.uid])
@@ -145,7 +145,7 @@ class Usage:
             case ir.Elem(array) | ir.ArrayValue(array):
                 self._array(array)
                 self.reads[array.var.uid] += 1
-                self.visit(node.index if cls is ir.Elem else array.at)
+                self.visit(node.index if isinstance(node, ir.Elem) else array.at)
             case ir.ArrayRef(var):  # passed by reference
                 self._array(node)
                 self.visit(node.at)
@@ -186,8 +186,8 @@ class Usage:
                 self.pinned.update(value.var.uid for _, value in values if isinstance(value, ir.Read))
         self._inside(node)
 
-    def _inside(self, node: object) -> None:
-        for part in parts(type(node))(node):
+    def _inside(self, node: Any) -> None:
+        for part in parts(node.__class__)(node):
             if type(part) not in LEAVES:
                 self.visit(part)
 

@@ -165,11 +165,12 @@ def assign(scope: Scope, target: ir.Target, value: tree.Expr) -> tree.Stmt:
     computed from the old one.
     """
     place = target_lvalue(scope, target)
-    accumulator = (
+    if (
         isinstance(target, ir.ElemTarget)
         and (id(scope.state.function), target.array.var.uid) in scope.module.accumulators
-    )
-    if accumulator and target.array.elem == F32 and not _reads(value, place):
+        and target.array.elem == F32
+        and not _reads(value, place)
+    ):
         return _do(scope.module, OVERWRITE, place, value)
     return tree.Assign(place, "=", value)
 

@@ -200,7 +200,7 @@ def arrive(scope: Scope, s: synced.MBarrierArrive) -> list[tree.Stmt]:
 
 def _part(scope: Scope, unit: int) -> int | None:
     """None where the unit is the whole current group."""
-    held = scope.place.held(Level.THREAD)
+    held = scope.place[Level.THREAD]
     return None if held.count == unit and not held.open else unit
 
 

@@ -30,7 +30,7 @@ from snap._compiler.codegen.values.expressions import lower
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
 from snap._compiler.ir.hardware import DESCRIPTOR_UNIT, SWIZZLE_CHUNK, WARPGROUP, WGMMA_STEP
-from snap._compiler.ir.types import BF16, F16, F32, I32, Array, Scalar
+from snap._compiler.ir.types import BF16, F16, F32, I32, Array, Scalar, as_scalar
 
 A_REGISTERS = 4  # of A, in one instruction
 ROWS = 8  # of a piece
@@ -71,7 +71,8 @@ def multiply(scope: Scope, s: ir.Wgmma) -> list[tree.Stmt]:
     steps = s.k * _bytes(s.types[0]) // WGMMA_STEP
     helper = module.helper(_product(s, isinstance(s.a, ir.ArrayRef), s.acc.elem == F32))
     namer.open()
-    step = tree.Name(namer.own("step")) if steps > 1 else tree.Integer(0)
+    counter = namer.own("step") if steps > 1 else ""
+    step = tree.Name(counter) if counter else tree.Integer(0)
     tiles: list[tree.Stmt] = []
     if isinstance(s.a, ir.ArrayRef):
         words = tree.Reinterpret("const unsigned int*", addresses.start(scope, s.a))
@@ -91,10 +92,10 @@ def multiply(scope: Scope, s: ir.Wgmma) -> list[tree.Stmt]:
         )
     product: tree.Stmt = tree.Evaluate(tree.Call(helper, (accumulators.registers(scope, s.acc), a, b, keep)))
     namer.close()
-    if steps > 1:
+    if counter:
         more = tree.Binary("<", step, tree.Integer(steps))
         product = tree.For(
-            "int", step.text, tree.Integer(0), more, tree.Assign(step, "+=", tree.Integer(1)), (product,), unroll=0
+            "int", counter, tree.Integer(0), more, tree.Assign(step, "+=", tree.Integer(1)), (product,), unroll=0
         )
     # Two that start from zero the assembler would merge, up to 13.1 with a wrong result.
     fenced = isinstance(s, synced.FencedWgmma) or s.zero is not None
@@ -208,7 +209,7 @@ def _wrapped_operands(form: str, count: int, a_line: int = 8) -> str:
 def store(scope: Scope, s: ir.StoreAcc) -> list[tree.Stmt]:
     module, view = scope.module, s.tile.access.view
     width, pitch = s.tile.shape[-1], ir.extents(view.shape)[-1]
-    helper = module.helper(_store(module, view.elem, view.obj.swizzle, s.acc.elem))
+    helper = module.helper(_store(module, as_scalar(view.elem), view.obj.swizzle, as_scalar(s.acc.elem)))
     name = f"{helper}<{width}, {pitch}>"
     start = addresses.linear(scope, view, s.tile.access.index)
     flat = addresses.whole(scope, s.acc, Array(s.acc.elem, (math.prod(s.acc.shape),)), const=False)

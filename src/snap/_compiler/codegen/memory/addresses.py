@@ -16,10 +16,10 @@ from snap._compiler.codegen.core.module import Helper
 from snap._compiler.codegen.core.scope import Scope
 from snap._compiler.codegen.core.spelling import type_name
 from snap._compiler.codegen.memory import swizzles
-from snap._compiler.codegen.values import expressions, fold
+from snap._compiler.codegen.values import fold
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.hardware import SWIZZLE_CHUNK
-from snap._compiler.ir.types import I32, I64, Array, Scalar, Space
+from snap._compiler.ir.types import I32, I64, Array, Scalar, Space, as_array, as_scalar
 from snap.record import replace
 
 
@@ -55,7 +55,7 @@ def _in_block(scope: Scope, access: ir.MemAccess, start: tree.Expr) -> tree.Expr
     """A place in the block's own part, or the same one in another block's."""
     if access.block is None:
         return start
-    return tree.Call(scope.module.helper(AT_BLOCK), (start, expressions.lower(scope, access.block)))
+    return tree.Call(scope.module.helper(AT_BLOCK), (start, scope.lower(access.block)))
 
 
 def tile_start(scope: Scope, tile: ir.Tile) -> tree.Expr:
@@ -84,7 +84,7 @@ def _begins(e: ir.Expr) -> tuple[ir.Binary | None, ir.Expr]:
     """The exact division in a sum, and what is left of the sum."""
     match e:
         case ir.Binary("/", exact=True):
-            return e, ir.Const(0, e.type, span=e.span)
+            return e, ir.Const(0, as_scalar(e.type), span=e.span)
         case ir.Binary("+", left):
             start, rest = _begins(left)
             return (start, replace(e, left=rest)) if start is not None else (None, e)
@@ -98,7 +98,7 @@ def _from(scope: Scope, view: ir.MemView, start: ir.Binary) -> tree.Expr:
     (by,) = ir.extents((start.right,))
     unit, const = view.elem.bytes // by, "const " if view.obj.const else ""
     name: tree.Expr = tree.Name(scope.state.objects[view.obj.uid])
-    at = expressions.lower(scope, start.left)
+    at = scope.lower(start.left)
     if unit != view.obj.elem.bytes:
         name, at = (
             tree.Reinterpret(f"{const}unsigned char*", name),
@@ -122,18 +122,19 @@ def linear(scope: Scope, view: ir.MemView, index: tuple[ir.Expr, ...]) -> tree.E
     is 64 bits wide, and so is the product: an offset above 2^31 comes about in no other way.  Only the sum of a leading
     zero and an index needs no width of its own.
     """
-    first, *rest = (expressions.lower(scope, i) for i in index)
+    first, *rest = (scope.lower(i) for i in index)
     if view.shape is None or not rest:
         return first
-    dims = [dim.value if isinstance(dim, ir.Const) else None for dim in view.shape]
-    wide = view.obj.space is not Space.SHARED and (None in dims or math.prod(dims) >= 1 << 31)
+    known = ir.extents(view.shape)
+    small = len(known) == len(view.shape) and math.prod(known) < 1 << 31
+    wide = view.obj.space is not Space.SHARED and not small
     type = I64 if wide else I32
-    total, narrow = first, wide and index[0].type.bits < 64
+    total, narrow = first, wide and as_scalar(index[0].type).bits < 64
     for dim, i, at in zip(view.shape[1:], index[1:], rest):
         if isinstance(total, tree.Integer) and total.value == 0:
-            total, narrow = at, wide and i.type.bits < 64
+            total, narrow = at, wide and as_scalar(i.type).bits < 64
             continue
-        row = expressions.lower(scope, dim)
+        row = scope.lower(dim)
         if narrow and total == tree.Integer(1):
             total, row = row, total
         total = fold.binary("+", fold.binary("*", _widened(total) if narrow else total, row, type), at, type)
@@ -150,18 +151,19 @@ def _widened(value: tree.Expr) -> tree.Expr:
 
 
 def own_shape(array: ir.ArrayRef) -> bool:
-    return (array.elem, array.shape) == (array.var.type.elem, array.var.type.shape)
+    own = as_array(array.var.type)
+    return (array.elem, array.shape) == (own.elem, own.shape)
 
 
 def element(scope: Scope, array: ir.ArrayRef, index: tuple[ir.Expr, ...]) -> tree.Expr:
     name: tree.Expr = tree.Name(scope.state.variables[array.var.uid])
     if own_shape(array):
         for i in index:
-            name = tree.Index(name, expressions.lower(scope, i))
+            name = tree.Index(name, scope.lower(i))
         return name
-    total: tree.Expr = expressions.lower(scope, index[0])
+    total: tree.Expr = scope.lower(index[0])
     for n, i in zip(array.shape[1:], index[1:]):
-        total = fold.binary("+", fold.binary("*", total, tree.Integer(n), I32), expressions.lower(scope, i), I32)
+        total = fold.binary("+", fold.binary("*", total, tree.Integer(n), I32), scope.lower(i), I32)
     const = "const " if array.var.uid in scope.state.constants else ""
     return tree.Index(tree.Reinterpret(f"{const}{type_name(scope.module, array.elem)}*", name), total)
 
@@ -170,14 +172,14 @@ def start(scope: Scope, array: ir.ArrayRef) -> tree.Expr:
     """A local array, or a window of one, as it was declared: its row or rows."""
     name: tree.Expr = tree.Name(scope.state.variables[array.var.uid])
     for i in array.at:
-        name = tree.Index(name, expressions.lower(scope, i))
+        name = tree.Index(name, scope.lower(i))
     return name
 
 
 def whole(scope: Scope, array: ir.ArrayRef, want: Array, const: bool) -> tree.Expr:
     """A local array, or a window of one, as an argument; seen with another type where the parameter has one."""
-    name = start(scope, array)
-    if (want.elem, want.shape) == (array.var.type.elem, array.var.type.shape[len(array.at) :]):
+    name, own = start(scope, array), as_array(array.var.type)
+    if (want.elem, want.shape) == (own.elem, own.shape[len(array.at) :]):
         return name
     dims = "".join(f"[{n}]" for n in want.shape)
     return tree.Reinterpret(f"{'const ' if const else ''}{type_name(scope.module, want.elem)} (&){dims}", name)

@@ -166,8 +166,7 @@ def mask(scope: Scope, n: int) -> tuple[tree.Expr, ...]:
     lanes = tree.Literal(f"0x{(1 << n) - 1:x}u")
     if n == scope.module.threads:
         return (lanes,)
-    held = scope.place.held(Level.THREAD)
-    if WARP % n == 0 and held.aligned_to(n):
+    if WARP % n == 0 and scope.place[Level.THREAD].aligned_to(n):
         first: tree.Expr = tree.Binary("&", THREAD_INDEX, tree.Integer(WARP - n))
     else:
         here = within(scope.positions, scope.place, Level.THREAD, n)

@@ -24,7 +24,22 @@ from snap._compiler.codegen.values.mathematics import function
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.hardware import MMA_FRAGMENTS, MMA_PACKED, REGISTER_UNIT, SM_REGISTERS, WARP
 from snap._compiler.ir.synced import PointKind
-from snap._compiler.ir.types import BF16, BOOL, F16, I32, U16, U32, U64, Element, Level, Scalar, ScalarKind, Vector
+from snap._compiler.ir.types import (
+    BF16,
+    BOOL,
+    F16,
+    I32,
+    U16,
+    U32,
+    U64,
+    Element,
+    Level,
+    Scalar,
+    ScalarKind,
+    Vector,
+    as_element,
+    as_scalar,
+)
 
 FULL = tree.Literal("0xffffffffu")
 SHUFFLES = {
@@ -46,7 +61,7 @@ def value(scope: Scope, s: ir.Collective) -> tree.Expr | None:
     match s.op:
         case "shfl" | "shfl_up" | "shfl_down" | "shfl_xor":
             lane = _lane_of_part(s, args[1])
-            return _shuffle(module, SHUFFLES[s.op], type, mask, args[0], lane, s.attr("width", group))
+            return _shuffle(module, SHUFFLES[s.op], as_element(type), mask, args[0], lane, s.attr("width", group))
         case "any" | "all" if group < WARP:
             return call(module.helper(ANY_OF if s.op == "any" else ALL_OF), mask, *args)
         case "any" | "all":
@@ -54,16 +69,18 @@ def value(scope: Scope, s: ir.Collective) -> tree.Expr | None:
         case "ballot":
             return _of_part(group, call(module.helper(BALLOT_OF) if group < WARP else "__ballot_sync", mask, *args))
         case "match_any" | "match_all" if group < WARP:
-            helper = module.helper(_match_of(module, s.op, type))
-            return _of_part(group, call(helper, mask, _matchable(module, args[0], type)))
+            helper = module.helper(_match_of(module, s.op, as_scalar(type)))
+            return _of_part(group, call(helper, mask, _matchable(module, args[0], as_scalar(type))))
         case "match_any":
-            return call("__match_any_sync", mask, _matchable(module, args[0], type))
+            return call("__match_any_sync", mask, _matchable(module, args[0], as_scalar(type)))
         case "match_all":
-            return call(module.helper(_match_all(module, type)), _matchable(module, args[0], type))
+            return call(
+                module.helper(_match_all(module, as_scalar(type))), _matchable(module, args[0], as_scalar(type))
+            )
         case "elect":
             return tree.Binary("==", tree.Binary("%", tree.Name("threadIdx.x"), tree.Integer(group)), tree.Integer(0))
         case "broadcast":
-            return call(module.helper(_broadcast(module, type)), args[0], tree.Integer(s.attr("source", 0)))
+            return call(module.helper(_broadcast(module, as_element(type))), args[0], tree.Integer(s.attr("source", 0)))
         case "syncthreads_or" | "syncthreads_and":
             return _truth(call(f"__{s.op}", *args))
         case "syncthreads_count":
@@ -73,8 +90,10 @@ def value(scope: Scope, s: ir.Collective) -> tree.Expr | None:
         case _ if s.op.startswith("reduce_"):
             op = s.op.removeprefix("reduce_")
             if group < WARP:
-                return call(f"{module.helper(_butterfly_of_parts(module, op, type))}<{group}>", mask, args[0])
-            return _reduce(module, op, type, args[0])
+                return call(
+                    f"{module.helper(_butterfly_of_parts(module, op, as_scalar(type)))}<{group}>", mask, args[0]
+                )
+            return _reduce(module, op, as_scalar(type), args[0])
         case _:
             return None
 
@@ -117,10 +136,10 @@ def statement(scope: Scope, s: ir.Collective) -> tree.Stmt:
             )
         case "ldmatrix":
             results = tuple(target_lvalue(scope, target) for target in s.targets)
-            made = _load_matrix(module, s.accesses[0].view.elem, s.attr("count"), s.attr("trans"))
+            made = _load_matrix(module, as_scalar(s.accesses[0].view.elem), s.attr("count"), s.attr("trans"))
             return tree.Evaluate(call(module.helper(made), *results, addresses.address(scope, s.accesses[0])))
         case "stmatrix":
-            made = _store_matrix(module, s.accesses[0].view.elem, s.attr("count"), s.attr("trans"))
+            made = _store_matrix(module, as_scalar(s.accesses[0].view.elem), s.attr("count"), s.attr("trans"))
             return tree.Evaluate(
                 call(
                     module.helper(made), addresses.address(scope, s.accesses[0]), *(lower(scope, arg) for arg in s.args)
@@ -156,7 +175,7 @@ def _truth(e: tree.Expr) -> tree.Expr:
 
 
 def _shuffle(
-    module: Module, name: str, type: Element, mask: tree.Expr, what: tree.Expr, lane: tree.Expr, width: object
+    module: Module, name: str, type: Element, mask: tree.Expr, what: tree.Expr, lane: tree.Expr, width: int
 ) -> tree.Expr:
     match type:
         case Vector(elem, lanes):

@@ -29,7 +29,7 @@ from snap._compiler.codegen.memory import addresses
 from snap._compiler.codegen.threads import barriers
 from snap._compiler.codegen.values.arithmetic import call
 from snap._compiler.ir import nodes as ir
-from snap._compiler.ir.types import Element, Level
+from snap._compiler.ir.types import Element, Level, as_element
 
 WORDS = 32
 _VALUE, _VALUE_BYTES = 16, 32  # the first word of what is broadcast, and the bytes of the widest element
@@ -40,7 +40,7 @@ def value(scope: Scope, s: ir.Collective, args: tuple[tree.Expr, ...]) -> tree.E
     grid = s.requires.level is Level.GRID
     words = (scope.state.grid_barrier_word(),) if grid else ()
     if s.op.startswith("broadcast"):
-        made = (_grid_broadcast if grid else _cluster_broadcast)(module, s.args[0].type)
+        made = (_grid_broadcast if grid else _cluster_broadcast)(module, as_element(s.args[0].type))
         block, thread = divmod(int(s.attr("source", 0) or 0), module.threads)
         return call(module.helper(made), *words, args[0], tree.Integer(block), tree.Integer(thread))
     helper = module.helper(GRID_VOTE if grid else _cluster_vote(module))

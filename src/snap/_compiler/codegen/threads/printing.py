@@ -95,5 +95,6 @@ def assertion(scope: Scope, s: ir.Assert) -> tree.Stmt:
     module.asserts.append(failed)
     name = module.helper(SILENT_FAIL if module.accumulators else FAIL)
     told = quoted(failed.message), quoted(os.path.basename(s.span.filename))
-    args = (tree.Integer(len(module.asserts)), *map(tree.Literal, told), tree.Integer(s.span.line))
-    return tree.If(tree.Unary("!", lower(scope, s.cond)), (tree.Evaluate(tree.Call(name, args)),))
+    message, file = map(tree.Literal, told)
+    failed_at = tree.Call(name, (tree.Integer(len(module.asserts)), message, file, tree.Integer(s.span.line)))
+    return tree.If(tree.Unary("!", lower(scope, s.cond)), (tree.Evaluate(failed_at),))

@@ -10,6 +10,7 @@ from snap._compiler.codegen.core.spelling import type_name
 from snap._compiler.codegen.memory import addresses
 from snap._compiler.codegen.values.expressions import lower
 from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.types import Scalar
 
 HOLE = re.compile(r"\{\{|\}\}|\{\s*(\w+)\s*\}")
 
@@ -29,7 +30,7 @@ def raw(scope: Scope, s: ir.Unsafe) -> tree.Raw:
 
 
 def _value(scope: Scope, value: ir.Expr) -> tree.Expr:
-    lowered = lower(scope, value)
-    if isinstance(lowered, tree.Integer) and value.type.bits < 32:  # the literal alone would be an `int`
-        return tree.Cast(type_name(scope.module, value.type), lowered)
+    lowered, type = lower(scope, value), value.type
+    if isinstance(lowered, tree.Integer) and isinstance(type, Scalar) and type.bits < 32:
+        return tree.Cast(type_name(scope.module, type), lowered)  # the literal alone would be an `int`
     return lowered

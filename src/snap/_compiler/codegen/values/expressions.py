@@ -20,7 +20,7 @@ from snap._compiler.codegen.hopper import accumulators
 from snap._compiler.codegen.memory import addresses, hints, tables
 from snap._compiler.codegen.values import arithmetic, mathematics, vectors
 from snap._compiler.ir import nodes as ir
-from snap._compiler.ir.types import I32, Array, Scalar, Vector
+from snap._compiler.ir.types import I32, Array, Scalar, Vector, as_element, as_scalar, as_vector
 from snap.record import replace
 
 LOGICAL = {"and": "&&", "or": "||"}
@@ -61,7 +61,8 @@ def _unary(scope: Scope, e: ir.Unary) -> tree.Expr:
 def _binary(scope: Scope, e: ir.Binary) -> tree.Expr:
     left, right = lower(scope, e.left), lower(scope, e.right)
     if isinstance(e.type, Vector):
-        return vectors.binary(scope.module, e.op, left, right, (e.left.type, e.right.type), e.type)
+        types = as_element(e.left.type), as_element(e.right.type)
+        return vectors.binary(scope.module, e.op, left, right, types, e.type)
     return arithmetic.binary(scope.module, e.op, left, right, e.type)
 
 
@@ -84,17 +85,17 @@ def _select(scope: Scope, e: ir.Select) -> tree.Expr:
 def _cast(scope: Scope, e: ir.Cast) -> tree.Expr:
     value, type = e.value, e.type
     if isinstance(type, Vector):
-        return vectors.convert(scope.module, lower(scope, value), value.type, type)
+        return vectors.convert(scope.module, lower(scope, value), as_vector(value.type), type)
     if isinstance(value, ir.Const) and type.is_float:
         return literal(scope.module, value.value, type)
-    return arithmetic.convert(scope.module, lower(scope, value), value.type, type)
+    return arithmetic.convert(scope.module, lower(scope, value), as_scalar(value.type), type)
 
 
 def _math(scope: Scope, e: ir.Math) -> tree.Expr:
     given = _each(scope, e.args)
     if isinstance(e.type, Vector):
         return vectors.function(scope.module, e.op, given, tuple(arg.type for arg in e.args), e.type, e.fast)
-    return mathematics.function(scope.module, e.op, given, e.args[0].type, e.fast)
+    return mathematics.function(scope.module, e.op, given, as_scalar(e.args[0].type), e.fast)
 
 
 def _lane(scope: Scope, e: ir.Lane) -> tree.Expr:

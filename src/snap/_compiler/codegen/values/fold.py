@@ -33,7 +33,7 @@ def binary(op: str, left: tree.Expr, right: tree.Expr, type: Scalar) -> tree.Exp
             return left
         case "-" if b is not None and b < 0 and b != -(1 << (type.bits - 1)):
             return binary("+", left, integer(-b, type), type)
-        case "+" | "-" if b is not None:
+        case "+" | "-" if isinstance(right, tree.Integer):
             return _joined(op, left, right, type)
         case "*" if (a == 0 or b == 0) and not _calls(left) and not _calls(right):
             return integer(0, type)

@@ -23,7 +23,7 @@ from snap._compiler.ir.hardware import WARP
 from snap._compiler.ir.operations import COLLECTIVES
 from snap._compiler.ir.synced import PointKind, SyncHalf
 from snap._compiler.ir.types import BLOCK1, CLUSTER1, WARP1, Level, Privilege
-from snap._compiler.sync.barriers.chosen import WAITING, Chosen, settled
+from snap._compiler.sync.barriers.chosen import WAITING, Chosen, Parts, settled
 from snap._compiler.sync.barriers.cover import Mark, bits, mask_of, reason
 from snap._compiler.sync.barriers.groups import Duty
 from snap._compiler.sync.barriers.numbers import allocate
@@ -32,7 +32,7 @@ from snap._compiler.sync.conflicts.tokens import Edge, Gap, GapKey, Here
 from snap.record import replace
 
 
-def relax(
+def split_barriers(
     function: synced.Function,
     edges: list[Edge],
     gaps: dict[GapKey, Gap],
@@ -50,14 +50,14 @@ def relax(
         for n, (key, m) in enumerate(((key, m) for key, found in marks.items() for m in found), start=1)
     ]
     if function.kernel:
-        relaxer = _Relaxer(text, edges, barriers)
+        splitter = _Splitter(text, edges, barriers)
         for b in sorted(barriers, key=lambda b: b.gap):
-            relaxer.consider(b)
+            splitter.consider(b)
     numbers = allocate(text, barriers)
     return _marks(text, barriers, numbers)
 
 
-class _Relaxer:
+class _Splitter:
     def __init__(self, text: Outline, edges: list[Edge], barriers: list[Chosen]):
         self.text, self.edges, self.barriers = text, edges, barriers
         at: dict[int, list[Chosen]] = {}
@@ -92,22 +92,28 @@ class _Relaxer:
             {here for first_or_second in pairs for here in self.text.around(first_or_second)} for pairs in zip(*sides)
         )
         if b.mark.kind == PointKind.CLUSTER:
-            self._in_two(b, alone, firsts, seconds)
+            self._in_two(b, b.spot, alone, firsts, seconds)
         else:
-            self._for_some(b, alone, sides, firsts, seconds)
+            self._for_some(b, b.spot, alone, sides, firsts, seconds)
 
     # ---- a barrier of a cluster -------------------------------------------------------------------------------------
 
-    def _in_two(self, b: Chosen, alone: list[Edge], firsts: set[Here], seconds: set[Here]) -> None:
-        arrive = self._up(b, b.spot, firsts, None, CLUSTER1)
-        wait = self._down(b, b.spot, seconds, None, CLUSTER1)
+    def _in_two(self, b: Chosen, spot: Spot, alone: list[Edge], firsts: set[Here], seconds: set[Here]) -> None:
+        arrive = self._up(b, spot, firsts, None, CLUSTER1)
+        wait = self._down(b, spot, seconds, None, CLUSTER1)
         if arrive != wait:
-            b.alone, b.arrive, b.wait = alone, arrive, wait
+            b.parts = Parts(spot, alone, wait, arrive)
 
     # ---- a barrier of warps -----------------------------------------------------------------------------------------
 
     def _for_some(
-        self, b: Chosen, alone: list[Edge], sides: list[tuple[Here, Here]], firsts: set[Here], seconds: set[Here]
+        self,
+        b: Chosen,
+        spot: Spot,
+        alone: list[Edge],
+        sides: list[tuple[Here, Here]],
+        firsts: set[Here],
+        seconds: set[Here],
     ) -> None:
         size = self.text.threads if b.mark.kind == PointKind.BLOCK else b.mark.participants.n
         held = b.mark.place.held(Level.THREAD)
@@ -118,12 +124,13 @@ class _Relaxer:
         waiting = frozenset().union(*(self.text.warps(second, size) for _, second in sides))
         if waiting == everyone:
             return
-        b.alone, b.coming, b.waiting = alone, coming, waiting
+        b.parts = parts = Parts(spot, alone, spot, None, coming, waiting)
         if not self._met_between():
-            b.make_whole()
+            b.parts = None
             return
-        b.wait = self._down(b, b.spot, seconds, _threads(waiting), b.group)
-        b.arrive = self._up(b, b.spot, firsts, _threads(b.arriving), b.group) if b.arriving else None
+        parts.wait = self._down(b, spot, seconds, _threads(waiting), b.group)
+        if parts.arriving:
+            parts.arrive = self._up(b, spot, firsts, _threads(parts.arriving), b.group)
 
     def _met_between(self) -> bool:
         """Whether, wherever some only arrive, all of the group meet before they arrive there again."""
@@ -132,7 +139,7 @@ class _Relaxer:
             if b.spot is not None:
                 at.setdefault(b.spot, []).append(b)
         pairs = self.text.follows(at, settled)
-        return not any(b.arriving and (b, b) in pairs for b in self.barriers)
+        return not any(b.parts is not None and b.parts.arriving and (b, b) in pairs for b in self.barriers)
 
     # ---- motion -----------------------------------------------------------------------------------------------------
 
@@ -150,11 +157,14 @@ class _Relaxer:
             here = self.text.here(spot.body, spot.at - 1)
             if here in stop:
                 inner = self._entrance(here, threads)
-                inside = None if inner is None else Spot(inner[0], len(self.text.bodies[inner[0]][1]))
-                if inside is None or self._blocked(b, inside, group):
+                if inner is None:
                     return spot
-                moved = self._up(b, inside, stop, None if inner[1] else threads, group)
-                return moved if inner[1] or moved != inside else spot
+                body, only = inner
+                inside = Spot(body, len(self.text.bodies[body][1]))
+                if self._blocked(b, inside, group):
+                    return spot
+                moved = self._up(b, inside, stop, None if only else threads, group)
+                return moved if only or moved != inside else spot
             above = Spot(spot.body, spot.at - 1)
             if self._blocked(b, above, group) or not self._passable(b, here, group):
                 return spot
@@ -174,8 +184,7 @@ class _Relaxer:
             here = self.text.here(spot.body, spot.at)
             if here in stop:
                 inner = self._entrance(here, threads)
-                inside = None if inner is None else Spot(inner[0], 0)
-                if inside is None or self._blocked(b, inside, group):
+                if inner is None or self._blocked(b, inside := Spot(inner[0], 0), group):
                     return spot
                 moved = self._down(b, inside, stop, None if inner[1] else threads, group)
                 return moved if inner[1] or moved != inside else spot
@@ -294,25 +303,27 @@ def _words(warps: frozenset[int], group: Privilege, size: int) -> str:
 
 def _marks(text: Outline, barriers: list[Chosen], numbers: dict[Chosen, int]) -> dict[GapKey, list[Mark]]:
     made: dict[GapKey, list[Mark]] = {}
-    for b in sorted(barriers, key=lambda b: not b.whole):  # what waits for copies stands first at its gap
-        if b.whole:
+    for b in sorted(barriers, key=lambda b: b.parts is not None):  # what waits for copies stands first at its gap
+        if b.parts is None:
             made.setdefault(b.key, []).append(replace(b.mark, number=numbers.get(b, 0)))
             continue
-        for spot, part, mark in _parts(text, b, numbers.get(b, 0)):
+        for spot, part, mark in _parts(text, b, b.parts, numbers.get(b, 0)):
             made.setdefault(text.gap(spot), []).append(replace(mark, part=part))
     return made
 
 
-def _parts(text: Outline, b: Chosen, number: int) -> list[tuple[Spot, SyncHalf, Mark]]:
-    _, body = text.bodies[b.wait.body]
-    at = body[min(b.wait.at, len(body) - 1)].span
+def _parts(text: Outline, b: Chosen, parts: Parts, number: int) -> list[tuple[Spot, SyncHalf, Mark]]:
+    _, body = text.bodies[parts.wait.body]
+    at = body[min(parts.wait.at, len(body) - 1)].span
+    made: list[tuple[Spot, SyncHalf, Mark]] = []
     if b.mark.kind == PointKind.CLUSTER:
         mark = replace(b.mark, pair=b.number, at=at)
-        return [(b.arrive, SyncHalf.ARRIVE, mark), (b.wait, SyncHalf.WAIT, mark)]
+        if parts.arrive is not None:
+            made.append((parts.arrive, SyncHalf.ARRIVE, mark))
+        return [*made, (parts.wait, SyncHalf.WAIT, mark)]
     size = text.threads if b.group == BLOCK1 else b.group.n
-    waiting = _words(b.waiting, b.group, size)
-    arriving = _words(b.arriving, b.group, size) if b.arriving else waiting
-    first, why = reason(b.alone, _words(b.coming, b.group, size), f"{waiting} alone", text.function)
+    waiting = _words(parts.waiting, b.group, size)
+    first, why = reason(parts.alone, _words(parts.coming, b.group, size), f"{waiting} alone", text.function)
     mark = replace(
         b.mark,
         object=first.object,
@@ -322,27 +333,27 @@ def _parts(text: Outline, b: Chosen, number: int) -> list[tuple[Spot, SyncHalf, 
         kind=PointKind.NAMED,
         number=number,
         pair=b.number,
-        threads=len(b.coming | b.waiting) * WARP,
-        arrivals=arriving,
+        threads=len(parts.some) * WARP,
+        arrivals=_words(parts.arriving, b.group, size) if parts.arriving else waiting,
         waiters=waiting,
         at=at,
     )
-    wait = _standing(text, mark, b, b.wait, b.waiting)
-    if len(b.coming | b.waiting) == 1:
-        return [
-            (b.wait, SyncHalf.BOTH, replace(wait, kind=PointKind.WARP, participants=WARP1, number=0, threads=0, pair=0))
-        ]
-    return [
-        *([(b.arrive, SyncHalf.ARRIVE, _standing(text, mark, b, b.arrive, b.arriving))] if b.arriving else []),
-        (b.wait, SyncHalf.WAIT, wait),
-    ]
+    wait = _standing(text, mark, parts.stood, parts.wait, parts.waiting)
+    if len(parts.some) == 1:
+        alone = replace(wait, kind=PointKind.WARP, participants=WARP1, number=0, threads=0, pair=0)
+        return [(parts.wait, SyncHalf.BOTH, alone)]
+    if parts.arrive is not None:
+        arrive = _standing(text, mark, parts.stood, parts.arrive, parts.arriving)
+        made.append((parts.arrive, SyncHalf.ARRIVE, arrive))
+    return [*made, (parts.wait, SyncHalf.WAIT, wait)]
 
 
-def _standing(text: Outline, mark: Mark, b: Chosen, spot: Spot, warps: frozenset[int]) -> Mark:
+def _standing(text: Outline, mark: Mark, stood: Spot, spot: Spot, warps: frozenset[int]) -> Mark:
     """At its spot: in a case of just these threads, which it was moved into, or in one that is put around it."""
-    body, around = spot.body, _bodies_around(text, b.spot)
+    body, around = spot.body, _bodies_around(text, stood)
     while body not in around:  # a body that the barrier stood in before is run by the whole group
         here, k = body
+        assert here is not None  # the text's own body is around every spot
         if isinstance(split := text.statement[here], ir.Split):
             return replace(mark, place=split.cases[k].place)
         body = text.stands[here][0]

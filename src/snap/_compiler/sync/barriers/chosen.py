@@ -14,72 +14,82 @@ from snap._compiler.sync.conflicts.tokens import Edge, GapKey
 WAITING = (PointKind.BLOCK, PointKind.NAMED, PointKind.CLUSTER, PointKind.GRID)  # kinds at which more than a warp waits
 
 
+@dataclass(slots=True)
+class Parts:
+    """A barrier at which not all of the group wait, or that is in two places.
+
+    stood            where it was when it was whole
+    alone            the edges that nothing else orders
+    coming, waiting  the warps that take part before it, and that wait at it; none of a cluster's
+    arrive, wait     where it is now; no arrival where all that come wait
+    """
+
+    stood: Spot
+    alone: list[Edge]
+    wait: Spot
+    arrive: Spot | None
+    coming: frozenset[int] = frozenset()
+    waiting: frozenset[int] = frozenset()
+
+    @property
+    def arriving(self) -> frozenset[int]:
+        """The warps that only arrive."""
+        return self.coming - self.waiting
+
+    @property
+    def some(self) -> frozenset[int]:
+        """All warps that take part."""
+        return self.coming | self.waiting
+
+    def order(self, edge: Edge) -> bool:
+        """Whether they order a use by those who made the parts: it comes before the arrival, or after the wait."""
+        first, second = edge.first.site, edge.second.site
+        return any(e.first.site == first for e in self.alone) and any(e.second.site == second for e in self.alone)
+
+
 @dataclass(slots=True, eq=False)
 class Chosen:
-    """A mark while it is decided what becomes of it.  `alone`: the edges that nothing else orders, once it is taken
-    apart.
-    """
+    """A mark while it is decided what becomes of it; `parts` once it is taken apart."""
 
     key: GapKey
     gap: int
     mark: Mark
     spot: Spot | None
     waits_for_copies: bool
-    alone: list[Edge] | None = None
-    coming: frozenset[int] = frozenset()
-    waiting: frozenset[int] = frozenset()
-    arrive: Spot | None = None
-    wait: Spot | None = None
+    parts: Parts | None = None
     number: int = 0
-
-    def make_whole(self) -> None:
-        self.alone, self.coming, self.waiting, self.arrive, self.wait = None, frozenset(), frozenset(), None, None
-
-    @property
-    def whole(self) -> bool:
-        return self.alone is None
 
     @property
     def group(self) -> Privilege:
         return BLOCK1 if self.mark.kind == PointKind.BLOCK else self.mark.participants
 
-    @property
-    def arriving(self) -> frozenset[int]:
-        return self.coming - self.waiting
-
     def spots(self) -> list[Spot]:
-        return [s for s in ((self.spot,) if self.whole else (self.arrive, self.wait)) if s is not None]
+        spots = (self.spot,) if self.parts is None else (self.parts.arrive, self.parts.wait)
+        return [s for s in spots if s is not None]
 
     def orders(self, edge: Edge) -> bool:
-        """In parts, it orders uses that those who made the parts thought of: they come before the arrival, and after
-        the wait.
-        """
         if not edge.candidates >> self.gap & 1 or not self.mark.participants.at_least(edge.participants):
             return False
-        if self.whole:
-            return True
-        return any(e.first.site == edge.first.site for e in self.alone) and any(
-            e.second.site == edge.second.site for e in self.alone
-        )
+        return self.parts is None or self.parts.order(edge)
 
     @property
     def number_needed(self) -> bool:
         """Whether it is a named barrier: of a part of the block, or of two parts."""
         return (
             self.mark.kind == PointKind.NAMED
-            if self.whole
-            else self.mark.kind in (PointKind.BLOCK, PointKind.NAMED) and len(self.coming | self.waiting) > 1
+            if self.parts is None
+            else self.mark.kind in (PointKind.BLOCK, PointKind.NAMED) and len(self.parts.some) > 1
         )
 
     def settles(self, other: Chosen) -> bool:
         """Whether threads that only arrive at `other` cannot come to it again before its waiters have been there, once
         they have passed this one: those here wait for the others.
         """
-        if self.whole:
+        mine, its = self.parts, other.parts
+        if mine is None:
             return self.mark.kind in WAITING and self.group.at_least(other.group)
-        return (
-            self.group == other.group and other.arriving <= self.waiting and other.waiting <= self.coming | self.waiting
-        )
+        apart = its is None or its.arriving <= mine.waiting and its.waiting <= mine.some
+        return self.group == other.group and apart
 
 
 def settled(by: Chosen | ir.Collective, other: Chosen) -> bool:

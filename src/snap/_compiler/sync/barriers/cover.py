@@ -138,6 +138,7 @@ def _in_order(gaps: Iterable[Gap]) -> dict[int, Gap]:
 
 def _mark(edges: list[Edge], gap: Gap, p: Privilege, function: synced.Function) -> Mark:
     kind, _ = primitive(p, gap.place, function)
+    assert kind is not None  # the gap is one of those at which the group can wait
     first, text = reason(edges, "", _others(p), function)
     everyone = participants_in_words(p, kind, function)
     a, b = first.first.span, first.second.span

@@ -194,7 +194,7 @@ class _Parents:
             self.above[here] = above
             if isinstance(s, ir.AsyncCopy):
                 self.copies.append(here)
-            if few(s) is not None and copies_in_turn(s, {}):
+            if isinstance(s, ir.For) and few(s) is not None and copies_in_turn(s, ()):
                 self.turning.add(here)
             for k, inner in enumerate(bodies(s)):
                 self._enter(frame, inner, (here, k))

@@ -18,7 +18,7 @@ from snap._compiler.sync.barriers.groups import NONE, Duty
 from snap._compiler.sync.conflicts.tokens import AFTER, BEFORE, CONDITION, GapKey, GapKind
 
 
-def insert(
+def insert_barriers(
     function: synced.Function,
     marks: dict[GapKey, list[Mark]],
     commits: frozenset[tuple[Frame, int]],
@@ -145,7 +145,7 @@ class _Inserter:
             case ir.For():
                 return changed(s, body=self.in_loop(s.body))
             case ir.Call():
-                return changed(s, function=self.function(s.function, called(self.frame, s.number)))
+                return changed(s, function=self.function(synced.callee(s), called(self.frame, s.number)))
             case _:
                 return with_bodies(s, self.body)
 

@@ -32,7 +32,7 @@ def allocate(text: Outline, barriers: list[Chosen]) -> dict[Chosen, int]:
         taken: Taken = {}
         bases: dict[object, int] = {}
         failed = None
-        for b in sorted(named, key=lambda b: (not b.whole, -_size(text, b), b.gap)):
+        for b in sorted(named, key=lambda b: (b.parts is not None, -_size(text, b), b.gap)):
             key = _key(b)
             if key in bases:
                 continue
@@ -48,7 +48,7 @@ def allocate(text: Outline, barriers: list[Chosen]) -> dict[Chosen, int]:
 
 
 def _key(b: Chosen) -> object:
-    return b.mark.participants if b.whole else b
+    return b.mark.participants if b.parts is None else b
 
 
 def _size(text: Outline, b: Chosen) -> int:
@@ -73,7 +73,7 @@ def _first_free(groups: range, taken: list[range]) -> int | None:
 
 def _never_open_together(text: Outline, barriers: list[Chosen]) -> set[tuple[Chosen, Chosen]]:
     """Pairs of barriers of the block, some only arriving, with a meeting of the whole block between them."""
-    split = [b for b in barriers if b.number_needed and not b.whole and b.group == BLOCK1]
+    split = [b for b in barriers if b.number_needed and b.parts is not None and b.group == BLOCK1]
     if len(split) < 2:
         return set()
     at: dict[Spot, list[Chosen]] = {}
@@ -82,15 +82,15 @@ def _never_open_together(text: Outline, barriers: list[Chosen]) -> set[tuple[Cho
             at.setdefault(spot, []).append(b)
     pairs = text.follows(
         at,
-        lambda by, other: settled(by, other) and (by.whole if isinstance(by, Chosen) else True),
+        lambda by, other: settled(by, other) and (not isinstance(by, Chosen) or by.parts is None),
     )
     return {(a, b) for a in split for b in split if a is not b and (a, b) not in pairs and (b, a) not in pairs}
 
 
 def _give_up(text: Outline, failed: Chosen, named: list[Chosen]) -> None:
     """Without a number."""
-    if not failed.whole:
-        failed.make_whole()
+    if failed.parts is not None:
+        failed.parts = None
         return
     same = [b for b in named if _key(b) == _key(failed)]
     stuck = next((b for b in same if b.mark.place.top < Level.BLOCK), None)
@@ -103,7 +103,7 @@ def _give_up(text: Outline, failed: Chosen, named: list[Chosen]) -> None:
 
 def _too_many(text: Outline, b: Chosen, named: list[Chosen]) -> SnapError:
     mark = b.mark
-    sizes = sorted({_size(text, other) for other in named if other.whole}, reverse=True)
+    sizes = sorted({_size(text, other) for other in named if other.parts is None}, reverse=True)
     needs = " and ".join(f"{text.threads // n} for groups of {n} threads" for n in sizes)
     return SnapError(
         Diagnostic(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from snap._compiler.analysis.linear.values import Frame, called
 from snap._compiler.ir import nodes as ir
@@ -21,6 +22,7 @@ from snap._compiler.ir.types import Level
 from snap._compiler.ir.walk import bodies
 from snap._compiler.sync.conflicts.tokens import AFTER, BEFORE, CONDITION, GapKey, Here
 
+T = TypeVar("T")
 BodyKey = tuple[Here | None, int]  # which of the bodies of a statement; a kernel's own stands in none
 Runners = tuple[tuple[int, int, int], ...]  # outer ones first: of every so many threads, those from .. to
 
@@ -37,13 +39,13 @@ class Outline:
     def __init__(self, function: synced.Function):
         self.function = function
         held = function.place.held(Level.THREAD)
-        self.threads = held.count if held is not None and function.kernel else None
+        self.threads = (held.count or 0) if held is not None and function.kernel else 0  # 0: not known
         self.stands: dict[Here, tuple[BodyKey, int]] = {}
         self.statement: dict[Here, ir.Stmt] = {}
         self.bodies: dict[BodyKey, tuple[Frame, ir.Body]] = {}
         self.runners: dict[BodyKey, Runners] = {}
         self.top: BodyKey = (None, 0)
-        self._enter((), function.body, self.top, ((self.threads or 0, 0, self.threads or 0),))
+        self._enter((), function.body, self.top, ((self.threads, 0, self.threads),))
 
     def _enter(self, frame: Frame, body: ir.Body, key: BodyKey, runners: Runners) -> None:
         self.bodies[key], self.runners[key] = (frame, body), runners
@@ -93,16 +95,12 @@ class Outline:
 
     def groups(self, body: BodyKey, n: int) -> range:
         """Which of the block's groups of n threads run a body."""
-        _, low, high = next(
-            (r for r in reversed(self.runners[body]) if r[0] == self.threads), (0, 0, self.threads or 0)
-        )
+        _, low, high = next((r for r in reversed(self.runners[body]) if r[0] == self.threads), (0, 0, self.threads))
         return range(low // n, -(-high // n))
 
     # ---- paths ------------------------------------------------------------------------------------------------------
 
-    def follows(
-        self, at: dict[Spot, list[object]], settles: Callable[[object, object], bool]
-    ) -> set[tuple[object, object]]:
+    def follows(self, at: dict[Spot, list[T]], settles: Callable[[T | ir.Collective, T], bool]) -> set[tuple[T, T]]:
         """Pairs (a, b) of which b can come after a with nothing between that settles a.
 
         `at`: what stands at a spot; `settles(x, a)`: whether a is over where x, or a barrier of the user's, was
@@ -112,34 +110,34 @@ class Outline:
         return paths.pairs
 
 
-class _Paths(Forward[frozenset]):
+class _Paths(Forward[frozenset[T]]):
     """The state: what has been met, and is not settled yet."""
 
-    def __init__(self, at: dict[GapKey, list[object]], settles: Callable[[object, object], bool]):
+    def __init__(self, at: dict[GapKey, list[T]], settles: Callable[[T | ir.Collective, T], bool]):
         super().__init__()
         self.at, self.settles = at, settles
-        self.pairs: set[tuple[object, object]] = set()
+        self.pairs: set[tuple[T, T]] = set()
         self.frame: Frame = ()
 
-    def join(self, a: frozenset, b: frozenset, s: ir.Stmt) -> frozenset:
+    def join(self, a: frozenset[T], b: frozenset[T], s: ir.Stmt) -> frozenset[T]:
         return a | b
 
-    def before(self, s: ir.Stmt, open: frozenset) -> frozenset:
+    def before(self, s: ir.Stmt, open: frozenset[T]) -> frozenset[T]:
         return self._meet((self.frame, BEFORE, s.number), open)
 
-    def after(self, body: ir.Body, open: frozenset) -> frozenset:
+    def after(self, body: ir.Body, open: frozenset[T]) -> frozenset[T]:
         return self._meet((self.frame, AFTER, body[-1].number), open)
 
-    def _meet(self, gap: GapKey, open: frozenset) -> frozenset:
+    def _meet(self, gap: GapKey, open: frozenset[T]) -> frozenset[T]:
         for what in self.at.get(gap, ()):
             self.pairs |= {(before, what) for before in open}
             open = self._unsettled(what, open) | {what}
         return open
 
-    def _unsettled(self, by: object, open: frozenset) -> frozenset:
+    def _unsettled(self, by: T | ir.Collective, open: frozenset[T]) -> frozenset[T]:
         return frozenset(a for a in open if not self.settles(by, a))
 
-    def transfer(self, s: ir.Stmt, open: frozenset) -> frozenset | None:
+    def transfer(self, s: ir.Stmt, open: frozenset[T]) -> frozenset[T] | None:
         if isinstance(s, ir.Collective) and COLLECTIVES[s.op].barrier:
             return self._unsettled(s, open)
         if isinstance(s, ir.Call):

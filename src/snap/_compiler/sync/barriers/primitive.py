@@ -27,19 +27,18 @@ def primitive(p: Privilege, place: Place, function: synced.Function) -> tuple[Po
             if p.n == 1:
                 return PointKind.BLOCK, ""
             cluster = function.place.held(Level.CLUSTER)
-            if cluster is not None and function.place.held(Level.BLOCK).count == p.n:
+            if cluster is not None and function.place[Level.BLOCK].count == p.n:
                 return PointKind.CLUSTER, ""
             return None, f"{p.n} blocks cannot wait for each other unless they are a cluster"
     if p.n == 1:
         return PointKind.THREAD, ""
-    threads = function.place.held(Level.THREAD)
     if WARP % p.n == 0:
         return PointKind.WARP, ""
-    if function.kernel and threads.count == p.n:
+    threads = function.place[Level.THREAD].count
+    if function.kernel and threads == p.n:
         return PointKind.BLOCK, ""
     if p.n % WARP == 0:
-        held = place.held(Level.THREAD)
-        groups = (threads.count or BLOCK_THREADS) // p.n
+        groups = (threads or BLOCK_THREADS) // p.n
         if groups < NAMED_BARRIERS:  # number 0 is __syncthreads'
             return PointKind.NAMED, ""
         if place.top >= Level.BLOCK:
@@ -47,8 +46,8 @@ def primitive(p: Privilege, place: Place, function: synced.Function) -> tuple[Po
         return (
             None,
             (
-                f"{groups} groups of {p.n} threads (of {held.count}) would need as many named barriers, and there are"
-                f" {NAMED_BARRIERS - 1}"
+                f"{groups} groups of {p.n} threads (of {place[Level.THREAD].count}) would need as many named barriers,"
+                f" and there are {NAMED_BARRIERS - 1}"
             ),
         )
     if place.top >= Level.BLOCK:

@@ -9,25 +9,23 @@ must be ordered (conflict.py), and when statements happen (graph.py).
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from snap._compiler.analysis.linear import forms
 from snap._compiler.analysis.linear.footprints import BOX, Footprint, fragment_of, inside_box, inside_rows
 from snap._compiler.analysis.linear.forms import Form
 from snap._compiler.analysis.linear.overlap import OLDEST
 from snap._compiler.ir import nodes as ir
+from snap._compiler.ir import synced
 from snap._compiler.ir.effects import Effect, Extent, Kind
 from snap._compiler.ir.engines import Engine
 from snap._compiler.ir.types import F32, THREAD1, WARPGROUP1, Level
 from snap._compiler.sync.conflicts.context import Context, reading_parts
+from snap._compiler.sync.conflicts.edges import Visitor
 from snap._compiler.sync.conflicts.place import Moment
 from snap._compiler.sync.conflicts.tokens import AccessKey, ObjectKey, Said, Token, altered, registers
 from snap._compiler.sync.conflicts.variables import Variables
 from snap.diag.error import Diagnostic, Label, SnapError
 from snap.record import replace
-
-if TYPE_CHECKING:
-    from snap._compiler.sync.conflicts.edges import Visitor
 
 OWN_RANK = forms.unknown((forms.BLOCK,))  # of this thread's block in its cluster
 DEEPEST = 5  # loops around an access beyond which its index is not followed: every loop doubles the walk
@@ -50,14 +48,14 @@ class Accesses:
         for part in reading:
             self._reads(part, m)
         for e in done:
-            if e.var is not None:
+            if e.access is None:
                 self._register(e, m)
             else:
                 if e.engine is Engine.PRODUCTS:
                     self._all_came(e.access, m)
-                elif e.engine is Engine.BOXES and m.s.is_load:
-                    self._read_only(m)
-                self._access(e, m)
+                elif isinstance(m.s, ir.BoxCopy) and m.s.is_load:
+                    self._read_only(m.s, m)
+                self._access(e, e.access, m)
 
     def _reads(self, e: ir.Expr, m: Moment) -> None:
         """What an expression reads itself, and where a part of it may not be evaluated, in that part: what decides that
@@ -72,7 +70,7 @@ class Accesses:
                 self._reads_in(left, m)
                 self._reads_where(left, op == "and", right, m)
             case ir.Load(access):
-                self._access(Effect(Kind.READ, access), m)
+                self._access(Effect(Kind.READ, access), access, m)
             case ir.Elem(array) | ir.ArrayValue(array):
                 self._register(Effect(Kind.READ, var=array.var), m)
 
@@ -87,8 +85,8 @@ class Accesses:
         self._reads_in(e, m)
 
     # Boxes are loaded from memory that this kernel does not write: nothing says when the source has been read.
-    def _read_only(self, m: Moment) -> None:
-        s, written = m.s, self.context.written
+    def _read_only(self, s: ir.BoxCopy, m: Moment) -> None:
+        written = self.context.written
         obj = self.objects[m.where.frame, s.origin.view.obj.uid]
         if obj in self.context.constant or obj not in written:
             return
@@ -125,8 +123,9 @@ class Accesses:
         of one size follow each other in order: rows of one array are the same registers, or others.  Any other two
         products of which one writes registers that the other one uses are apart by a wait.
         """
+        assert e.var is not None
         obj = registers(m.where.frame, e.var)
-        held = m.paths.tokens.get(obj)
+        held = m.paths.tokens.get(obj, {})
         in_flight = e.engine is Engine.PRODUCTS
         if not held and not in_flight:
             return
@@ -142,7 +141,7 @@ class Accesses:
             engine=e.engine,
             role=m.where.role,
         )
-        ended = [k for k, a in (held or {}).items() if (a.changes or t.changes) and not (in_flight and a.adds_like(t))]
+        ended = [k for k, a in held.items() if (a.changes or t.changes) and not (in_flight and a.adds_like(t))]
         for k in ended:
             self.visitor.pair(held[k], t, THREAD1, m.paths.since(held[k]))
         m.paths.drop(obj, ended)
@@ -151,8 +150,8 @@ class Accesses:
 
     # ---- memory -----------------------------------------------------------------------------------------------------
 
-    def _access(self, e: Effect, m: Moment) -> None:
-        a, where = e.access, m.where
+    def _access(self, e: Effect, a: ir.MemAccess, m: Moment) -> None:
+        where = m.where
         self.nth += 1
         obj = self.objects[where.frame, a.view.obj.uid]
         if obj in self.context.constant or not self.visitor.wants(obj, e.engine, m):
@@ -161,15 +160,15 @@ class Accesses:
         asked = ((where.frame, m.s.number, self.nth), where.unrolled)
         made = known.get(asked)
         if made is None:
-            made = known[asked] = self._token(asked[0], e, obj, m)
+            made = known[asked] = self._token(asked[0], e, a, obj, m)
         stays = (
             e.engine is not Engine.BOXES or made.loading or made.issuer is not None
         )  # what is loaded from, nobody writes
         self.visitor.access(altered(made, since=m.paths.crossed), m, stays)
 
-    def _token(self, site: AccessKey, e: Effect, obj: ObjectKey, m: Moment) -> Token:
-        a, where = e.access, m.where
-        footprint = self._footprint(e, m)
+    def _token(self, site: AccessKey, e: Effect, a: ir.MemAccess, obj: ObjectKey, m: Moment) -> Token:
+        where, box = m.where, m.s if isinstance(m.s, ir.BoxCopy) and e.engine is Engine.BOXES else None
+        footprint = self._footprint(e, a, m)
         array = a.view.obj
         across = array.spread is ir.Spread.ACROSS and a.block is not None
         fragment = None
@@ -178,7 +177,6 @@ class Accesses:
             fragment = (footprint.shape, e.box, *last)
         aging = array.depth or (OLDEST if e.engine is Engine.COPIES else self._alternates(footprint, m))
         declared = self.context.declared.shared.get(obj)
-        boxes = e.engine is Engine.BOXES
         return Token(
             site,
             obj,
@@ -189,9 +187,9 @@ class Accesses:
             a.span,
             m.paths.crossed,
             engine=e.engine,
-            loading=boxes and m.s.is_load and e.kind is Kind.WRITE,
+            loading=box is not None and box.is_load and e.kind is Kind.WRITE,
             slots=declared.obj.depth if declared is not None else 0,
-            issuer=m.s.place.privilege if boxes and not m.s.is_load else None,
+            issuer=None if box is None or box.is_load else box.place.privilege,
             role=where.role,
             atomic=e.atomic,
             fragment=fragment,
@@ -200,27 +198,30 @@ class Accesses:
             aging=0 if array.uid in self.context.counted else aging,
         )
 
-    def _footprint(self, e: Effect, m: Moment) -> Footprint:
-        a, where, memo = e.access, m.where, self.context.memo
+    def _footprint(self, e: Effect, a: ir.MemAccess, m: Moment) -> Footprint:
+        where, memo = m.where, self.context.memo
         if len(where.loops) > DEEPEST:
             return memo.footprint(a.view.elem, None, None, ())
         shape = self._shape(a.view, m)
-        index = None if e.extent is Extent.ANYWHERE else tuple(self.variables.form(i, where, m.paths) for i in a.index)
+        at = () if e.extent is Extent.ANYWHERE else tuple(self.variables.form(i, where, m.paths) for i in a.index)
         there = self.variables.at(where, m.paths)
         known = memo.shared(where.facts)
+        index: tuple[Form, ...] | None = at
         inside: list[Form] = []
-        name = (where.frame, there.number(a))
+        name, box = (where.frame, there.number(a)), e.box or ()
         match e.extent:
+            case Extent.ANYWHERE:
+                index = None
             case Extent.ROWS:
-                index, inside = inside_rows(index, shape, a.view.elem, name, there)
+                index, inside = inside_rows(at, shape, a.view.elem, name, there)
             case Extent.BOX:
-                index, inside = inside_box(index, e.box, name, there)
+                index, inside = inside_box(at, box, name, there)
             case Extent.FRAGMENT:
-                index, inside = fragment_of(index, e.box, where.at.index[Level.THREAD], name, there)
+                index, inside = fragment_of(at, box, where.at.index[Level.THREAD], name, there)
         if a.view.obj.spread is ir.Spread.ACROSS:
             # in a group of one block, too, where its index is 0
             rank = OWN_RANK if a.block is None else self.variables.form(a.block, where, m.paths)
-            blocks = forms.number(self.context.function.place.held(Level.BLOCK).count)
+            blocks = forms.number(self.context.function.place.known(Level.BLOCK))
             shape = None if shape is None else (blocks, *shape)
             index = None if index is None else (rank, *index)
         return memo.footprint(a.view.elem, shape, index, (*known, *inside) if inside else known)
@@ -228,9 +229,10 @@ class Accesses:
     def _shape(self, view: ir.MemView, m: Moment) -> tuple[Form, ...] | None:
         if view.shape is None:
             return None
-        if all(isinstance(n, ir.Const) for n in view.shape):
-            return tuple(forms.number(n.value) for n in view.shape)
-        return tuple(self.variables.form(n, m.where, m.paths) for n in view.shape)
+        return tuple(self._extent(n, m) for n in view.shape)
+
+    def _extent(self, n: ir.Expr, m: Moment) -> Form:
+        return forms.number(int(n.value)) if isinstance(n, ir.Const) else self.variables.form(n, m.where, m.paths)
 
     def _alternates(self, f: Footprint, m: Moment) -> int:
         """Of buffers that iterations take in turn, `s[k % 2, ...]`, the last iteration's is told from older ones: only
@@ -249,26 +251,26 @@ class Accesses:
     # others, it could be two phases ahead of a thread that has not looked at the slot's mbarrier yet, and that thread
     # would take one phase for the other. So to have waited for a load is a use of what was loaded, whatever comes of
     # it.
-    def arrived(self, obj: ObjectKey, m: Moment) -> None:
+    def arrived(self, obj: ObjectKey, s: synced.MBarrierWait, m: Moment) -> None:
         if m.around and not m.paths.tokens.get(obj):
             return
         known = self.variables.told.tokens
         asked = ((m.where.frame, m.s.number, Said.WAITED), obj, m.where.unrolled)
         made = known.get(asked)
         if made is None:
-            made = known[asked] = self._waiting(asked[0], obj, m)
+            made = known[asked] = self._waiting(asked[0], obj, s, m)
         self.visitor.waited(altered(made, since=m.paths.crossed), m)
 
-    def _waiting(self, site: AccessKey, obj: ObjectKey, m: Moment) -> Token:
+    def _waiting(self, site: AccessKey, obj: ObjectKey, s: synced.MBarrierWait, m: Moment) -> Token:
         where, declared = m.where, self.context.declared.shared[obj]
         array = declared.obj
         there = self.variables.at(where, m.paths)
-        slot = [self.variables.form(m.s.slot, where, m.paths)] if array.depth else []
+        shape = tuple(self.variables.form(n, where, m.paths) for n in array.shape or ())
+        slot = [self.variables.form(s.slot, where, m.paths)] if array.depth else []
         inside = [
             there.unknown((forms.ANY, (where.frame, m.s.number, BOX, k)), THREAD1)
-            for k in range(len(array.shape) - len(slot))
+            for k in range(len(shape) - len(slot))
         ]
-        shape = tuple(self.variables.form(n, where, m.paths) for n in array.shape)
         return Token(
             site,
             obj,

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from snap._compiler.ir import effects as table
 from snap._compiler.ir import nodes as ir
-from snap._compiler.ir import synced
 from snap._compiler.ir.effects import Effect, Kind, accesses, effects, loads, passed
 from snap._compiler.ir.hardware import WARP
 from snap._compiler.ir.operations import BITWISE, MemoryOrder
@@ -68,14 +67,14 @@ def written(every: list[ir.Stmt]) -> dict[int, Span]:
     return found
 
 
-def first_uses(function: synced.Function) -> dict[int, Span]:
+def first_uses(function: ir.AnyFunction) -> dict[int, Span]:
     """Where each array is touched first, in the order of the text, calls entered."""
     found: dict[int, Span] = {}
     _add_first_uses(function, found, set())
     return found
 
 
-def _add_first_uses(function: synced.Function, found: dict[int, Span], entered: set[int]) -> None:
+def _add_first_uses(function: ir.AnyFunction, found: dict[int, Span], entered: set[int]) -> None:
     entered.add(function.uid)
     for s in statements(function.body):
         for access in accesses(s):
@@ -112,7 +111,7 @@ class Use:
 _IN_ANY_ORDER = frozenset(("add", "min", "max", *BITWISE))
 
 
-def handed(function: synced.Function) -> dict[int, frozenset[Use]] | None:
+def handed(function: ir.AnyFunction) -> dict[int, frozenset[Use]] | None:
     """Of a kernel whose atomics order something, what it does to each array.  None of any other function."""
     if not function.kernel or not _orders(function):
         return None
@@ -125,12 +124,12 @@ def handed(function: synced.Function) -> dict[int, frozenset[Use]] | None:
     return {uid: frozenset(uses) for uid, uses in found.items()}
 
 
-def _orders(function: synced.Function) -> bool:
+def _orders(function: ir.AnyFunction) -> bool:
     every = (s for f in callees(function) for s in statements(f.body))
     return any(isinstance(s, ir.Atomic) and s.order != MemoryOrder.RELAXED for s in every)
 
 
-def _done(function: synced.Function, known: dict[int, dict[int, set[Use]]]) -> dict[int, set[Use]]:
+def _done(function: ir.AnyFunction, known: dict[int, dict[int, set[Use]]]) -> dict[int, set[Use]]:
     """By object, how a function touches it, calls entered."""
     if function.uid in known:
         return known[function.uid]
@@ -141,8 +140,10 @@ def _done(function: synced.Function, known: dict[int, dict[int, set[Use]]]) -> d
         for e in effects(s):
             if e.access is not None:
                 found.setdefault(e.access.view.obj.uid, set()).update(_ways(e, s))
-        for p, view, _ in passed(s):
-            found.setdefault(view.obj.uid, set()).update(_done(s.function, known).get(p.handle.obj.uid, ()))
+        if isinstance(s, ir.Call):
+            inside = _done(s.function, known)
+            for p, view, _ in passed(s):
+                found.setdefault(view.obj.uid, set()).update(inside.get(p.handle.obj.uid, ()))
     known[function.uid] = found
     return found
 

@@ -38,9 +38,32 @@ class Touched:
 
 
 Region = tuple[Place, dict[ObjectKey, Touched]]
+Counts = list[dict[ObjectKey, int]]
 
 
-class Beside:
+class Regions:
+    """The steps of a walk through groups, calls and cases, for a visitor that asks nothing of them."""
+
+    def enters(self, place: Place, case: bool) -> bool:
+        """A group or a call, or a case of a split, begins.  The answer is for `leaves`."""
+        return False
+
+    def leaves(self, new: bool, case: bool) -> None:
+        """It ends."""
+
+    def cases(self) -> int:
+        """A split begins.  The answer is for `behind_cases`, from where on its cases are over."""
+        return 0
+
+    def behind_cases(self, before: int) -> None:
+        """It ends."""
+
+    def count(self) -> Counts:
+        """Count the accesses that there have been, by region and object."""
+        return []
+
+
+class Concurrent(Regions):
     """regions   for each group, case or call we are in, what was touched in it
     widest    of these, of each privilege the outermost: what those inside of it would add, it has said
     siblings  the same for earlier cases of the splits we are in
@@ -53,9 +76,7 @@ class Beside:
         self.siblings: list[Region] = []
 
     def enters(self, place: Place, case: bool) -> bool:
-        """A group or a call, or a case of a split.  A group or call in another of the same privilege would add nothing,
-        and many calls are in calls.  The answer is for `leaves`.
-        """
+        """A group or call in another of the same privilege would add nothing, and many calls are in calls."""
         privilege = place.privilege
         new = all(outer.privilege != privilege for outer, _ in self.widest)
         if new or case:
@@ -73,7 +94,6 @@ class Beside:
                 self.siblings.append(left)
 
     def cases(self) -> int:
-        """A split begins; the answer is for `behind_cases`, from where on its cases are over."""
         return len(self.siblings)
 
     def behind_cases(self, before: int) -> None:
@@ -99,11 +119,11 @@ class Beside:
             if found is not None:
                 yield t, b, found
 
-    def count(self) -> list[dict[ObjectKey, int]]:
-        """How many accesses there have been, by region and object; of the widest regions."""
+    def count(self) -> Counts:
+        """Of the widest regions."""
         return [{obj: len(one.tokens) for obj, one in touched.items()} for _, touched in self.widest]
 
-    def around(self, before: list[dict[ObjectKey, int]]) -> Iterator[ConflictingPair]:
+    def around(self, before: Counts) -> Iterator[ConflictingPair]:
         """A loop ends: what one iteration does comes before all that the next one does."""
         for (place, touched), begun in zip(self.widest, before):
             for obj, one in touched.items():

@@ -37,15 +37,12 @@ A group that has met since, or a thread that has waited, need not do so again.
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from snap._compiler.ir.engines import Engine
 from snap._compiler.ir.types import BLOCK1, THREAD1, WARPGROUP1, Privilege
+from snap._compiler.sync.conflicts.context import Context
 from snap._compiler.sync.conflicts.tokens import Name, Token
 from snap.record import record
-
-if TYPE_CHECKING:
-    from snap._compiler.sync.conflicts.context import Context
 
 
 class Why(Enum):
@@ -69,7 +66,7 @@ class Conflict:
 
 def conflict(a: Token, b: Token, context: Context) -> Conflict | None:
     """Of two accesses, one after the other."""
-    if a.passed or 0 < a.fills < a.slots or a.loading and (not b.loading or b.obj[1] in context.woven.numbered):
+    if a.passed or 0 < a.fills < a.slots or a.loading and (not b.loading or b.obj[1] in context.pipelined.numbered):
         return None
     met = None if a.ordered is None or fenced(a, b) else a.ordered
     found = _pair(a, b, context, met)
@@ -117,9 +114,9 @@ def _lowest(names: tuple[Name, ...], others: tuple[Name, ...]) -> Name | None:
 
 def _participants(a: Token, b: Token, owner: Name, unit: Privilege, context: Context) -> tuple[Privilege | None, Why]:
     overlap = context.overlap
-    one_thread = a.issuer is not None and (a.issuer, a.role) == (b.issuer, b.role)
+    issuer = a.issuer if (a.issuer, a.role) == (b.issuer, b.role) else None  # one thread does both
     if a.atomic and b.atomic:
-        apart = a.atomic == b.atomic or not one_thread or not overlap.own(a.footprint, b.footprint, a.ages)
+        apart = a.atomic == b.atomic or issuer is None or not overlap.own(a.footprint, b.footprint, a.ages)
         return None if apart else THREAD1, Why.OPERATIONS
     alone = owner is a.names[0] and owner is b.names[0] and owner.privilege == THREAD1
     itself = a.in_flight or fenced(a, b)
@@ -127,7 +124,7 @@ def _participants(a: Token, b: Token, owner: Name, unit: Privilege, context: Con
         return None, Why.OTHERS
     need = None if alone else overlap.group(a.footprint, b.footprint, unit, a.ages)
     if need is not None and not shown_apart(a, b, context):
-        if one_thread and a.issuer.at_least(need) or _multiplied_as_one(a, need, overlap.threads):
+        if issuer is not None and issuer.at_least(need) or _multiplied_as_one(a, need, overlap.threads):
             need = THREAD1
         return need, Why.OTHERS
     # even the thread that asked for a copy must wait for it, and one that did something itself must fence it

@@ -16,15 +16,14 @@ from snap._compiler.analysis.linear.overlap import Memo, Overlap, reached
 from snap._compiler.analysis.linear.values import Frame, Position, Values, called
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
-from snap._compiler.ir.effects import Effect, effects
+from snap._compiler.ir.effects import Effect, effects, passed
 from snap._compiler.ir.engines import Engine
 from snap._compiler.ir.types import Level
 from snap._compiler.ir.walk import bodies, bytes_of, callees, children, expressions, own_expressions, statements
 from snap._compiler.sync.conflicts.arrays import Use, first_uses, handed, nested_stages, reused, sizes, written
-from snap._compiler.sync.conflicts.loops import assigned, copies_in_turn, cycling, growing, writes
+from snap._compiler.sync.conflicts.loops import Setting, assigned, copies_in_turn, cycling, growing, writes
 from snap._compiler.sync.conflicts.tokens import Here, Name, ObjectKey
-from snap._compiler.sync.conflicts.touches import Touching
-from snap._compiler.sync.pipelines.lower import Woven
+from snap._compiler.sync.pipelines.lower import Pipelined
 from snap.diag.span import Span
 
 
@@ -34,7 +33,7 @@ class LoopText:
 
     assigned: set[int]
     growing: dict[int, int]
-    cycling: dict[int, ir.Body]
+    cycling: dict[int, tuple[Setting, ...]]
     copies_in_turn: bool
 
 
@@ -67,11 +66,11 @@ class Declared:
         for s in body:
             match s:
                 case ir.DeclareShared():
-                    obj = (frame, s.obj.uid)
-                    self.add(frame, s.handle, obj, (), False)
-                    self.shared[obj] = s
+                    new: ObjectKey = (frame, s.obj.uid)
+                    self.add(frame, s.handle, new, (), False)
+                    self.shared[new] = s
                     low = offset + s.obj.offset
-                    self.ranges[obj] = (low, low + bytes_of(s.obj))
+                    self.ranges[new] = (low, low + bytes_of(s.obj))
                 case ir.Partition() | ir.Claim():
                     obj = self.objects[frame, s.handle.obj.uid]
                     self.add(frame, s.handle, obj, self.names[frame, s.base.uid], isinstance(s, ir.Claim))
@@ -84,10 +83,8 @@ class Declared:
 
     def _call(self, frame: Frame, offset: int, s: ir.Call) -> None:
         inside = called(frame, s.number)
-        for p, a, handle in zip(s.function.params, s.args, s.handles):
-            if isinstance(p, ir.MemParam):
-                obj = self.objects[frame, a.obj.uid]
-                self.add(inside, p.handle, obj, self.names[frame, handle.uid], False)
+        for p, a, handle in passed(s):
+            self.add(inside, p.handle, self.objects[frame, a.obj.uid], self.names[frame, handle.uid], False)
         self.enter(inside, offset + s.smem_offset, s.function.body)
 
 
@@ -106,7 +103,7 @@ class Context:
     """
 
     function: synced.Function
-    woven: Woven
+    pipelined: Pipelined
     declared: Declared
     values: Values
     overlap: Overlap
@@ -132,7 +129,7 @@ class Context:
     @property
     def first_uses(self) -> dict[int, Span]:
         """Where each array is touched first."""
-        return self._once(("first",), lambda: first_uses(self.function))
+        return self.once(("first",), lambda: first_uses(self.function))
 
     def deeds(self, s: ir.Stmt) -> tuple[list[ir.Expr], list[Effect]]:
         """What it reads, and what it does besides, that can be in conflict: registers matter where wgmma use them."""
@@ -157,12 +154,12 @@ class Context:
     def _computes(self, s: ir.Stmt) -> ir.Var | None:
         match s:
             case ir.Declare(var) | ir.Assign(ir.VarTarget(var)):
-                return None if s.number in self.woven.passes or s.number in self.woven.lands else var
+                return None if s.number in self.pipelined.passes or s.number in self.pipelined.lands else var
             case _:
                 return None
 
     def loop(self, s: ir.While | ir.For) -> LoopText:
-        return self._once(("loop", s.number), lambda: self._loop(s))
+        return self.once(("loop", s.number), lambda: self._loop(s))
 
     def _loop(self, s: ir.While | ir.For) -> LoopText:
         given = assigned(s)
@@ -171,12 +168,9 @@ class Context:
         return LoopText(given, grown, around, in_turn)
 
     def writes(self, s: ir.For) -> bool:
-        return self._once(("writes", s.number), lambda: writes(s, self._once(("writes",), dict)))
+        return self.once(("writes", s.number), lambda: writes(s, self.once(("writes",), dict)))
 
-    def touching(self) -> Touching:
-        return Touching(self, self._once(("touching",), dict))
-
-    def _once(self, asked: tuple, answer):
+    def once(self, asked: tuple, answer):
         found = self._kept.get(asked)
         if found is None:
             found = self._kept[asked] = answer()
@@ -214,8 +208,8 @@ def _add_reading(parts: tuple[ir.Expr, ...], found: list[ir.Expr]) -> None:
 _OF_UNITS = frozenset((Engine.BOXES, Engine.PRODUCTS))
 
 
-def context_of(function: synced.Function, woven: Woven | None = None) -> Context:
-    woven = woven or Woven(function)
+def context_of(function: synced.Function, pipelined: Pipelined | None = None) -> Context:
+    pipelined = pipelined or Pipelined(function)
     every = list(statements(function.body))
     held = function.place.held(Level.THREAD)
     threads = None if held is None else held.count
@@ -235,16 +229,16 @@ def context_of(function: synced.Function, woven: Woven | None = None) -> Context
     called_too = (e.engine for f in callees(function)[1:] for s in statements(f.body) for e in effects(s))
     return Context(
         function,
-        woven,
+        pipelined,
         declared,
         values,
         Overlap(values, threads, clustered, sizes(every), memo),
         memo,
         Position({level: forms.unknown(atom) for level, atom in start.items()}, function.place),
-        unsettled=frozenset(uid for one in woven.lagging for uid in one.waits),
+        unsettled=frozenset(uid for one in pipelined.lagging for uid in one.waits),
         background=frozenset(a.view.obj.uid for a in by_units if a is not None),
         reached=frozenset(reached(function.body))
-        if clustered and function.place.held(Level.BLOCK).count != 1
+        if clustered and function.place[Level.BLOCK].count != 1
         else frozenset(),
         reused=frozenset(reused(every)),
         written={((), uid): span for uid, span in written(every).items()},

@@ -14,14 +14,15 @@ from collections.abc import Collection
 from snap._compiler.analysis.linear.values import Frame
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.engines import Engine
-from snap._compiler.ir.types import BLOCK1, Level, Place, Privilege
-from snap._compiler.sync.conflicts.concurrent import Beside
+from snap._compiler.ir.types import BLOCK1, Level, Privilege
+from snap._compiler.sync.conflicts.concurrent import Concurrent, Counts, Regions
 from snap._compiler.sync.conflicts.conflict import conflict
 from snap._compiler.sync.conflicts.context import Context
 from snap._compiler.sync.conflicts.paths import Paths
 from snap._compiler.sync.conflicts.place import Moment
 from snap._compiler.sync.conflicts.release_acquire import Publishing
 from snap._compiler.sync.conflicts.tokens import Edge, Gap, GapKey, Here, ObjectKey, Token, altered
+from snap._compiler.sync.conflicts.touches import Touching
 from snap.diag.error import Diagnostic, Label, SnapError
 
 
@@ -33,7 +34,8 @@ class Visitor:
         self.last_gap = 0  # where the walk is
         self.barriers: dict[int, list[Privilege]] = {}  # by gap
         self.publishing = Publishing(context, gaps)
-        self.touching = context.touching()
+        self.touching = Touching(context)
+        self.concurrent = Regions()
 
     # ---- steps of the walk ------------------------------------------------------------------------------------------
 
@@ -43,25 +45,8 @@ class Visitor:
     def ended(self, statements: list[Here], paths: Paths) -> None:
         """These come to their ends."""
 
-    def enters(self, place: Place, case: bool) -> bool:
-        """A group or a call, or a case of a split, begins; the answer is given to `leaves` when it ends."""
-        return False
-
-    def leaves(self, new: bool, case: bool) -> None:
-        """It ends."""
-
-    def cases(self) -> int:
-        """A split begins; the answer is given to `behind_cases` when all of its cases have ended."""
-        return 0
-
-    def behind_cases(self, before: int) -> None:
-        """It ends."""
-
-    def begins(self) -> object:
-        """A loop begins; what this returns is given to `goes_around` when its first iteration has ended."""
-
-    def goes_around(self, begun: object) -> None:
-        """A loop goes around."""
+    def goes_around(self, begun: Counts) -> None:
+        """A loop goes around for the first time; `begun`: what `concurrent` had counted where the loop began."""
 
     def concerned(self, s: ir.Stmt, frame: Frame, paths: Paths) -> bool:
         """Whether there is something to see in a statement that has been walked before."""
@@ -144,11 +129,8 @@ class Finder(Visitor):
 
     def __init__(self, context: Context, gaps: dict[GapKey, Gap]):
         super().__init__(context, gaps)
-        self.beside = Beside(context)
+        self.concurrent: Concurrent = Concurrent(context)
         self.edges: dict[tuple, Edge] = {}
-        self.enters, self.leaves = self.beside.enters, self.beside.leaves
-        self.cases, self.behind_cases = self.beside.cases, self.beside.behind_cases
-        self.begins = self.beside.count
 
     def wants(self, obj: ObjectKey, engine: Engine, m: Moment) -> bool:
         return not m.around or bool(m.paths.tokens.get(obj))
@@ -158,7 +140,7 @@ class Finder(Visitor):
         for t, _, need, unless in self.publishing.learned(b, m):
             self.pair(t, b, need, m.paths.since(t), unless)
         if not m.around:
-            for t, _, found in self.beside.access(b):
+            for t, _, found in self.concurrent.access(b):
                 self.pair(t, b, found.participants, 0)
         if stays:
             self.happened(b, m)
@@ -172,8 +154,8 @@ class Finder(Visitor):
         if acquired is not None:
             self.happened(acquired, m)
 
-    def goes_around(self, begun: object) -> None:
-        for t, b, found in self.beside.around(begun):
+    def goes_around(self, begun: Counts) -> None:
+        for t, b, found in self.concurrent.around(begun):
             self.pair(t, b, found.participants, 0)
 
     def pair(self, a: Token, b: Token, need: Privilege, crossed: int, unless: tuple[ObjectKey, ...] = ()) -> None:

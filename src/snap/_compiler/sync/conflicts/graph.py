@@ -45,7 +45,7 @@ from snap._compiler.sync.conflicts.tokens import (
 )
 from snap._compiler.sync.conflicts.trivial import MOST_LOOPS, nested_too_deep, orders_nothing
 from snap._compiler.sync.conflicts.variables import Told, Variables, Written
-from snap._compiler.sync.pipelines.lower import Woven
+from snap._compiler.sync.pipelines.lower import Pipelined
 from snap.record import record, replace
 
 _NOT_TOLD: Any = object()
@@ -62,8 +62,8 @@ class Graph:
     told: Told
 
 
-def graph_of(function: synced.Function, woven: Woven | None = None) -> Graph:
-    context, told = context_of(function, woven), Told()
+def graph_of(function: synced.Function, pipelined: Pipelined | None = None) -> Graph:
+    context, told = context_of(function, pipelined), Told()
     gaps: dict[GapKey, Gap] = {}
     finder = Finder(context, gaps)
     if not orders_nothing(function):
@@ -85,7 +85,7 @@ class FlowWalk(Forward[Paths]):
         self.variables = Variables(context, told)
         self.accesses = Accesses(context, self.variables, visitor, first)
         self.where = Where((), context.start)
-        self.handing = context.woven.passes.keys() | context.woven.lands.keys()
+        self.handed_on = context.pipelined.passes.keys() | context.pipelined.lands.keys()
         self.around = False
         self.ages: set[int] = set()
         self.path: list[Here] = []
@@ -147,7 +147,7 @@ class FlowWalk(Forward[Paths]):
         here = ((where.frame, s.number), where.unrolled)  # `where.here(s)`: a call fewer, for every statement
         if self._reaches(s, paths, here):
             self.path.append(here[0])
-            if s.number in self.handing:
+            if s.number in self.handed_on:
                 self._handed_on(s, paths)
             result = super().statement(s, paths)
             if result is not None:
@@ -197,8 +197,8 @@ class FlowWalk(Forward[Paths]):
         return paths
 
     def _arrived(self, s: synced.MBarrierWait, paths: Paths) -> Paths:
-        for uid in self.context.woven.awaited.get(s.barrier.uid, ()):
-            self.accesses.arrived((self.where.frame, uid), self._moment(s, paths))
+        for uid in self.context.pipelined.awaited.get(s.barrier.uid, ()):
+            self.accesses.arrived((self.where.frame, uid), s, self._moment(s, paths))
         return paths
 
     def behind(self, s: ir.Stmt, paths: Paths) -> Paths:
@@ -230,11 +230,11 @@ class FlowWalk(Forward[Paths]):
         if found is None:
             found = self.told.inside[asked] = self._inside(s, k, paths)
         self.where = found
-        if type(s) in REGIONS:
-            case = type(s) is ir.Split
-            new = self.visitor.enters(region(s, k), case)
+        if isinstance(s, REGIONS):
+            case = isinstance(s, ir.Split)
+            new = self.visitor.concurrent.enters(region(s, k), case)
             result = self.body(body, paths)
-            self.visitor.leaves(new, case)
+            self.visitor.concurrent.leaves(new, case)
         else:
             result = self.body(body, paths)
         self.where = outer
@@ -264,10 +264,10 @@ class FlowWalk(Forward[Paths]):
 
     def _handed_on(self, s: ir.Stmt, paths: Paths) -> None:
         """Arrays that mbarriers hand on at this statement, and those whose loads have come (lower.py)."""
-        woven, frame = self.context.woven, self.where.frame
-        for uid in woven.passes.get(s.number, ()):
-            paths.hand_on((frame, uid), uid in woven.coming_back, uid in self.context.reused)
-        for uid in woven.lands.get(s.number, ()):
+        pipelined, frame = self.context.pipelined, self.where.frame
+        for uid in pipelined.passes.get(s.number, ()):
+            paths.hand_on((frame, uid), uid in pipelined.released, uid in self.context.reused)
+        for uid in pipelined.lands.get(s.number, ()):
             held = paths.tokens.get((frame, uid), {})
             paths.put((frame, uid), {k: t for k, t in held.items() if not t.loading})
 
@@ -294,7 +294,7 @@ class FlowWalk(Forward[Paths]):
 
     def _declared(self, s: ir.DeclareShared, paths: Paths) -> Paths:
         obj = (self.where.frame, s.obj.uid)
-        if s.obj.uid not in self.context.woven.counted_on:
+        if s.obj.uid not in self.context.pipelined.counted_on:
             paths.recount(obj, s.obj.depth)
         self._reuse(obj, s, paths)
         return paths
@@ -381,9 +381,9 @@ class FlowWalk(Forward[Paths]):
 
     def split(self, s: ir.Split, paths: Paths) -> Paths | None:
         ends: list[Paths | None] = [paths]  # the units beyond the last case
-        before = self.visitor.cases()
+        before = self.visitor.concurrent.cases()
         ends += [self.inside(s, k, case.body, paths.copy()) for k, case in enumerate(s.cases)]
-        self.visitor.behind_cases(before)
+        self.visitor.concurrent.behind_cases(before)
         if into_roles(s):  # what a role did before is as its own threads know it, who have come through its case
             for case, end in zip(s.cases, ends[1:]):
                 if end is not None and not case.rest:
@@ -411,8 +411,9 @@ class FlowWalk(Forward[Paths]):
             self.transfer(s, paths)
         loop = self.context.declared.loops[self.where.frame, s.number]
         if self.context.loop(s).copies_in_turn:
-            if few(s) is not None:
-                return self._one_by_one(s, paths, loop)
+            values = few(s)
+            if isinstance(s, ir.For) and values is not None:
+                return self._one_by_one(s, values, paths, loop)
             self.ages.add(loop)
             paths.begin(loop)
         if len(self.where.loops) == MOST_LOOPS:
@@ -436,7 +437,7 @@ class FlowWalk(Forward[Paths]):
         after: Paths | None = None
         ends: list[Paths] = []
         left: list[Paths] = []
-        begun = self.visitor.begins()
+        begun = self.visitor.concurrent.count()
         news = head
         while True:
             current = news.copy()
@@ -447,7 +448,7 @@ class FlowWalk(Forward[Paths]):
             left += found.breaks
             news = Paths({}, entry_known, head.crossed)
             for end in found.back:
-                one_iteration_older(end, loop, self.context, loop in self.ages)
+                one_iteration_older(end, loop, self.context.values, self.context.memo, loop in self.ages)
                 head.absorb(end, news)
                 ends.append(end)
             if not news.tokens or only_reads:  # then nothing in there can be in conflict with another iteration
@@ -472,12 +473,12 @@ class FlowWalk(Forward[Paths]):
         return found
 
     # As if it were written out: so each fill is told from the others, and how many copies have been begun since each.
-    def _one_by_one(self, s: ir.For, paths: Paths, loop: int) -> Paths | None:
-        values, outside, frame = few(s), self.where, self.where.frame
+    def _one_by_one(self, s: ir.For, values: range, paths: Paths, loop: int) -> Paths | None:
+        outside, frame = self.where, self.where.frame
         written = [(frame, uid) for uid in self.context.loop(s).assigned if (frame, uid) in paths.known]
         entry_known, crossed = paths.shared(), paths.crossed
         left: list[Paths] = []
-        current: Paths | None = paths
+        current = paths
         for trip in range(len(values) + 1):
             inside = replace(outside, loops=(*outside.loops, loop), unrolled=(*outside.unrolled, trip))
             if self.first:
@@ -490,13 +491,12 @@ class FlowWalk(Forward[Paths]):
                 current.learn({(frame, s.var.uid): forms.number(values[trip])})
             found = self._round(s, current, inside)
             left += found.breaks
-            current = None
+            if not found.back:
+                return self.joined(left, s)
+            current = Paths({}, entry_known, crossed)
             for end in found.back:
-                one_iteration_older(end, loop, self.context, counted=False)
-                current = current or Paths({}, entry_known, crossed)
+                one_iteration_older(end, loop, self.context.values, self.context.memo, counted=False)
                 current.absorb(end)
-            if current is None:
-                break
         return self.joined([current, *left], s)
 
 

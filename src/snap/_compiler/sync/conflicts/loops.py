@@ -10,7 +10,7 @@ from snap._compiler.analysis.linear import forms
 from snap._compiler.analysis.linear.forms import Form
 from snap._compiler.analysis.linear.trips import loop_values
 from snap._compiler.analysis.linear.values import is_integer
-from snap._compiler.ir import effects, synced
+from snap._compiler.ir import effects
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.engines import Engine
 from snap._compiler.ir.operations import COLLECTIVES
@@ -43,34 +43,36 @@ def growing(s: ir.While | ir.For) -> dict[int, int]:
         match left.pop():
             case ir.Group(body=inner) | ir.Partition(body=inner) | ir.Claim(body=inner):
                 left += inner
-            case ir.Assign(ir.VarTarget(var), ir.Binary("+", ir.Read(read), ir.Const(step))) if (
+            case ir.Assign(ir.VarTarget(var), ir.Binary("+", ir.Read(read), ir.Const(int(step)))) if (
                 read == var and written[var.uid] == 1 and abs(step) < MOST_STEP
             ):
                 found[var.uid] = step
     return found
 
 
-def cycling(s: ir.While | ir.For) -> dict[int, ir.Body]:
+Setting = tuple[ir.Expr | None, ir.Expr]  # on which condition a variable is set, and to what
+
+
+def cycling(s: ir.While | ir.For) -> dict[int, tuple[Setting, ...]]:
     """Variables that every iteration sets once more from what they were and nothing else, `b = 1 - b`, `b ^= 1`, `b =
-    (b + 1) % 3`, or `b += 1` and `if b == 3: b = 0` after it: uid -> the statements that do it.
+    (b + 1) % 3`, or `b += 1` and `if b == 3: b = 0` after it: uid -> the steps that do it.
     """
     every = list(statements(s.body))
     if any(isinstance(inner, ir.Continue) for inner in every):
         return {}
     written = Counter(uid for inner in every for uid in _assigned(inner))
-    found: dict[int, list[ir.Stmt]] = {}
+    found: dict[int, list[Setting]] = {}
     left = list(reversed(s.body))
     while left:
-        inner = left.pop()
-        match inner:
+        match left.pop():
             case ir.Group(body=body) | ir.Partition(body=body) | ir.Claim(body=body):
                 left += reversed(body)
             case ir.Assign(ir.VarTarget(var), value) if _only_from(var, value):
-                found.setdefault(var.uid, []).append(inner)
+                found.setdefault(var.uid, []).append((None, value))
             case ir.If(cond, (ir.Assign(ir.VarTarget(var), value),), ()) if _only_from(var, cond) and _only_from(
                 var, value
             ):
-                found.setdefault(var.uid, []).append(inner)
+                found.setdefault(var.uid, []).append((cond, value))
     return {uid: tuple(steps) for uid, steps in found.items() if len(steps) == written[uid]}
 
 
@@ -84,20 +86,20 @@ def _only_from(var: ir.Var, e: ir.Expr) -> bool:
     )
 
 
-def cycle(steps: ir.Body, start: int, trip: Form) -> Form | None:
+def cycle(steps: tuple[Setting, ...], start: int, trip: Form) -> Form | None:
     """What a variable is after so many trips, where its values from `start` on come around to it in few steps, in one
     of two ways: a constant apart, or counted modulo their number.
     """
     now, values = start, list[int]()
     while len(values) <= MOST_VALUES:
         values.append(now)
-        for s in steps:
+        for cond, value in steps:
             known = lambda e, now=now: now if isinstance(e, ir.Read) else None  # noqa: E731
-            taken = isinstance(s, ir.Assign) or concrete.value(s.cond, known)
-            if taken:
-                now = concrete.value(s.value if isinstance(s, ir.Assign) else s.then[0].value, known)
-            if taken is None or now is None:
+            taken = cond is None or concrete.value(cond, known)
+            new = concrete.value(value, known) if taken else now
+            if taken is None or new is None:
                 return None
+            now = int(new)
         if now == start:
             break
     count = len(values)
@@ -139,7 +141,7 @@ def few(s: ir.Stmt) -> range | None:
     return values if values is not None and 2 <= len(values) <= MOST_VALUES else None
 
 
-def writes(of: ir.For | synced.Function, known: dict[int, bool]) -> bool:
+def writes(of: ir.For | ir.AnyFunction, known: dict[int, bool]) -> bool:
     """Whether something in a loop or a function, calls included, writes memory or orders it, or takes a stage of a
     pipeline, by which earlier fills become older.  `known` keeps what has been found of functions.
     """

@@ -10,17 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from operator import is_
-from typing import TYPE_CHECKING
 
 from snap._compiler.analysis.linear.footprints import Footprint
 from snap._compiler.analysis.linear.forms import Form, LinearAtom
 from snap._compiler.analysis.linear.overlap import Memo, before, older
-from snap._compiler.analysis.linear.values import Frame
+from snap._compiler.analysis.linear.values import Frame, Values
 from snap._compiler.ir.engines import Engine, Wait
 from snap._compiler.sync.conflicts.tokens import ObjectKey, Role, Token, altered, are_registers, ends, merged
-
-if TYPE_CHECKING:
-    from snap._compiler.sync.conflicts.context import Context
 
 KnownForms = dict[tuple[Frame, int], Form]  # what variables are, by call and variable
 
@@ -238,18 +234,20 @@ class Paths:
                 self.regrouped(obj, lambda t: altered(t, ages=(*t.ages, (before(loop), 0))) if begun(t) else t)
 
 
-def one_iteration_older(paths: Paths, loop: int, context: Context, begun: bool = False, counted: bool = True) -> None:
+def one_iteration_older(
+    paths: Paths, loop: int, values: Values, memo: Memo, begun: bool = False, counted: bool = True
+) -> None:
     """An iteration ends: what it computed is what it was in an earlier one.
 
     begun    iterations are counted for what was there before the loop, too
     counted  it matters how many iterations ago something was done
     """
-    change = context.values.aged(loop)
+    change = values.aged(loop)
 
     def later(t: Token) -> Token:
         # What was made outside knows nothing of this iteration: it comes here after the end of one of a loop around
         # both, which renamed that.
-        footprint = _aged(t.footprint, loop, change, context.memo) if loop in t.born else t.footprint
+        footprint = _aged(t.footprint, loop, change, memo) if loop in t.born else t.footprint
         if footprint is not t.footprint:
             t = altered(t, footprint=footprint)
         if begun and t.ages:
@@ -272,6 +270,6 @@ def _aged(f: Footprint, loop: int, change: Callable[[LinearAtom], LinearAtom | N
     """Tokens share their footprints, and pass here again and again."""
     known = memo.aged.get((loop, f))
     if known is None:
-        parts = (memo.renaming(forms, change, (loop,)) for forms in (f.shape, f.index, f.facts))
-        known = memo.aged[loop, f] = memo.footprint(f.elem, *parts)
+        shape, index, facts = (memo.renaming(forms, change, (loop,)) for forms in (f.shape, f.index, f.facts))
+        known = memo.aged[loop, f] = memo.footprint(f.elem, shape, index, facts or ())
     return known

@@ -62,7 +62,7 @@ def into_roles(s: ir.Split) -> bool:
     return s.level is Level.THREAD and s.outer.top > Level.THREAD
 
 
-REGIONS = frozenset((ir.Group, ir.Call, ir.Split))  # others of the units around run beside what is in there
+REGIONS = (ir.Group, ir.Call, ir.Split)  # others of the units around run beside what is in there
 
 
 def region(s: ir.Group | ir.Call | ir.Split, k: int) -> Place:
@@ -84,3 +84,9 @@ class Moment:
     where: Where
     paths: Paths
     around: bool
+
+    @property
+    def atomic(self) -> ir.Atomic:
+        """The statement, where the walk has come to an atomic."""
+        assert isinstance(self.s, ir.Atomic)
+        return self.s

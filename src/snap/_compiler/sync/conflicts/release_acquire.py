@@ -68,7 +68,7 @@ class Publishing:
 
     def released(self, m: Moment) -> Iterator[MustMeet]:
         """What a release by one thread speaks of that its group did, with who must meet before it."""
-        s = m.s
+        s = m.atomic
         if self.context.handed is None or s.order not in RELEASES or s.op == "load":
             return
         inside, here = self._inside(m), self._object(m)
@@ -91,7 +91,7 @@ class Publishing:
         """A thread is about to acquire for itself: from here on it knows what it then acquires, whatever others of its
         group acquired before.
         """
-        s = m.s
+        s = m.atomic
         if self.context.handed is None or s.order not in ACQUIRES or s.op == "store":
             return
         if self._each_for_itself(_speaker(m, Said.ACQUIRED, ACQUIRED[False], (), self.context)):
@@ -101,7 +101,7 @@ class Publishing:
 
     def acquired(self, m: Moment) -> Token | None:
         """That one thread has acquired something for its group."""
-        s = m.s
+        s = m.atomic
         if self.context.handed is None or s.order not in ACQUIRES or s.op == "store":
             return None
         names = self.context.declared.names
@@ -194,7 +194,7 @@ class Publishing:
         touch, and nobody else does, as far as the kernel's accesses say: `parts[k * 256 + t]`.
         """
         place, threads = self.context.function.place, self.context.overlap.threads
-        alone = place.held(Level.CLUSTER) is not None and place.held(Level.BLOCK).count == 1
+        alone = place.held(Level.CLUSTER) is not None and place[Level.BLOCK].count == 1
         nothing = {(forms.BLOCK,)} if alone else set()  # the number of a cluster's only block
         return all(_is_columns([t for t in made if t.obj == obj], threads, nothing) for obj in objects)
 
@@ -205,10 +205,10 @@ class Publishing:
 
     def _inside(self, m: Moment) -> bool:
         """Whether only threads of the same block listen."""
-        return m.s.scope == MemoryScope.BLOCK or self._private(self._object(m))
+        return m.atomic.scope == MemoryScope.BLOCK or self._private(self._object(m))
 
     def _object(self, m: Moment) -> ObjectKey:
-        return self.context.declared.objects[m.where.frame, m.s.access.view.obj.uid]
+        return self.context.declared.objects[m.where.frame, m.atomic.access.view.obj.uid]
 
     def _speaks_in(self, acquired: Token) -> ObjectKey:
         """The array by which it was acquired."""
@@ -297,8 +297,8 @@ def _is_columns(made: list[Token], threads: int | None, nothing: set[LinearAtom]
     roles = {t.role for t in made}
     role = roles.pop() if len(roles) == 1 else None
     count = threads if role is None else role[1]
-    indices = [t.footprint.index for t in made]
-    if threads is None or count is None or not indices or None in indices or len(set(map(len, indices))) > 1:
+    indices = [t.footprint.index for t in made if t.footprint.index is not None]
+    if threads is None or count is None or not made or len(indices) < len(made) or len(set(map(len, indices))) > 1:
         return False
     columns = ([_in_block(index[k], threads) for index in indices] for k in range(len(indices[0])))
     return any(_tells_threads(column, count, nothing) for column in columns)
@@ -338,7 +338,7 @@ def _seen_as(t: Token) -> Kind | str:
 
 
 def _speaker(m: Moment, said: Said, obj: ObjectKey, names: tuple[Name, ...], context: Context) -> Token:
-    s, where = m.s, m.where
+    s, where = m.atomic, m.where
     return Token(
         (where.frame, s.number, said),
         obj,

@@ -177,7 +177,10 @@ class Token:
 
     def adds_like(self, other: Token) -> bool:
         """Whether both are products that add to as many registers: such follow each other in order."""
-        return self.kind is other.kind is COMBINE and self.site[2][2] == other.site[2][2]
+        mine, its = self.site[2], other.site[2]
+        if self.kind is not COMBINE or other.kind is not COMBINE:
+            return False
+        return isinstance(mine, tuple) and isinstance(its, tuple) and mine[2] == its[2]
 
     @property
     def by_atomics(self) -> bool:

@@ -9,7 +9,6 @@ Non-goals: which pairs conflict.
 from __future__ import annotations
 
 from enum import Enum, auto
-from typing import TYPE_CHECKING
 
 from snap._compiler.analysis.linear.values import Frame, called
 from snap._compiler.ir import nodes as ir
@@ -18,12 +17,10 @@ from snap._compiler.ir.effects import effects
 from snap._compiler.ir.engines import Engine
 from snap._compiler.ir.operations import COLLECTIVES, MemoryOrder
 from snap._compiler.ir.walk import bodies, expressions
+from snap._compiler.sync.conflicts.context import Context
 from snap._compiler.sync.conflicts.place import into_roles
 from snap._compiler.sync.conflicts.tokens import ObjectKey, Token, registers
 from snap.record import record
-
-if TYPE_CHECKING:
-    from snap._compiler.sync.conflicts.context import Context
 
 
 class ActsOn(Enum):
@@ -54,7 +51,7 @@ class Touches:
     begins: bool
 
 
-_ACTS = {
+_ACTS: dict[type, frozenset[ActsOn]] = {
     **dict.fromkeys((synced.Sync, synced.AsyncCommit), frozenset((ActsOn.IN_FLIGHT,))),
     **dict.fromkeys((ir.Break, ir.Continue), frozenset((ActsOn.LEAVES_LOOP,))),
     ir.Return: frozenset((ActsOn.RETURNS,)),
@@ -62,10 +59,11 @@ _ACTS = {
 
 
 class Touching:
-    """The answers about a function's statements; those that are known, the walks of a context share."""
+    """Answer for a function's statements.  All walks of one context share the answers."""
 
-    def __init__(self, context: Context, known: dict[tuple[Frame, int], Touches]):
-        self.context, self.known = context, known
+    def __init__(self, context: Context):
+        self.context = context
+        self.known: dict[tuple[Frame, int], Touches] = context.once(("touching",), dict)
 
     def of(self, frame: Frame, s: ir.Stmt) -> Touches:
         found = self.known.get((frame, s.number))
@@ -110,7 +108,7 @@ class Touching:
 
     def _objects(self, frame: Frame, s: ir.Stmt) -> set[ObjectKey]:
         context, found = self.context, set[ObjectKey]()
-        objects, woven = context.declared.objects, context.woven
+        objects, pipelined = context.declared.objects, context.pipelined
         for e in effects(s):
             if e.access is not None:
                 found.add(objects[frame, e.access.view.obj.uid])
@@ -121,7 +119,7 @@ class Touching:
                 found.add(objects[frame, part.access.view.obj.uid])
             elif context.registers_in_flight and isinstance(part, (ir.Elem, ir.ArrayValue)):
                 found.add(registers(frame, part.array.var))
-        handed = (*woven.passes.get(s.number, ()), *woven.lands.get(s.number, ()))
+        handed = (*pipelined.passes.get(s.number, ()), *pipelined.lands.get(s.number, ()))
         found.update((frame, uid) for uid in handed)
         match s:
             case ir.Partition() if s.counted:
@@ -151,5 +149,5 @@ class Touching:
 
     def _begins(self, s: ir.Stmt) -> bool:
         if isinstance(s, synced.MBarrierWait):
-            return s.barrier.uid in self.context.woven.awaited
+            return s.barrier.uid in self.context.pipelined.awaited
         return any(e.engine is not Engine.THREADS for e in effects(s))

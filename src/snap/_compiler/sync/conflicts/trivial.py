@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections import Counter
 
 from snap._compiler.ir import nodes as ir
-from snap._compiler.ir import synced
 from snap._compiler.ir.effects import Effect, begins, effects, loads, passed
 from snap._compiler.ir.engines import Engine
 from snap._compiler.ir.operations import MemoryOrder
@@ -39,21 +38,21 @@ def nested_too_deep(s: ir.For | ir.While) -> SnapError:
     return SnapError(Diagnostic("SNAP017", message, s.span, help="use one loop and divide its counter"))
 
 
-def orders_nothing(function: synced.AnyFunction) -> bool:
+def orders_nothing(function: ir.AnyFunction) -> bool:
     every = [s for f in callees(function) for s in statements(f.body)]
     if not all(type(s) in _HARMLESS for s in every):
         return False
-    done = [e for s in every for e in effects(s) if e.access is not None]
-    changed = [e for e in done if e.kind.writes or e.atomic]
+    done = [(e, e.access.view.obj.uid) for s in every for e in effects(s) if e.access is not None]
+    changed = [(e, uid) for e, uid in done if e.kind.writes or e.atomic]
     if changed and any(not p.handle.const for s in every for p, _, _ in passed(s)):
         return False
-    atomically = {e.access.view.obj.uid for e in changed if e.atomic}
-    otherwise = {e.access.view.obj.uid for e in done if not e.atomic}
+    atomically = {uid for e, uid in changed if e.atomic}
+    otherwise = {uid for e, uid in done if not e.atomic}
     otherwise.update(a.view.obj.uid for s in every for a in loads(s))
     return (
         sum(isinstance(s, _LOOPS) for s in every) <= MOST_LOOPS
         and all(begins(s) is Engine.THREADS for s in every)
-        and _are_own([e for e in changed if not e.atomic], every)
+        and _are_own([e for e, _ in changed if not e.atomic], every)
         and atomically.isdisjoint(otherwise)
         and not (function.kernel and any(isinstance(s, ir.Atomic) and s.order != MemoryOrder.RELAXED for s in every))
     )

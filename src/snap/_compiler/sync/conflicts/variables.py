@@ -53,7 +53,7 @@ class Variables:
 
     def at(self, where: Where, paths: Paths) -> values.Values:
         """What is known there."""
-        self.values.known, self.values.facts, self.values.loops = paths.known, where.facts, where.loops
+        self.values.known, self.values.facts, self.values.loops = paths.known, [*where.facts], [*where.loops]
         return self.values
 
     def form(self, e: ir.Expr, where: Where, paths: Paths) -> Form:
@@ -102,7 +102,7 @@ class Variables:
         """The parameters of a call."""
         bindings: KnownForms = {}
         for p, a in zip(s.function.params, s.args):
-            if isinstance(p, ir.ValueParam) and is_integer(p.var.type):
+            if isinstance(p, ir.ValueParam) and is_integer(p.var.type) and not isinstance(a, (ir.ArrayRef, ir.MemView)):
                 bindings[inside, p.var.uid] = self.form(a, m.where, m.paths)
                 self.privileges[inside, p.var.uid] = p.var.privilege
                 self.values.types[inside, p.var.uid] = p.var.type
@@ -145,9 +145,9 @@ class Variables:
         text = self.context.loop(s)
         now: KnownForms = {}
         for uid, step in text.growing.items():
-            if (frame, uid) in entry:
-                x = forms.add(entry[frame, uid], trip, step)
-                now[frame, uid] = counted(x, self.values.types[frame, uid], self.values)
+            type = self.values.types.get((frame, uid))
+            if (frame, uid) in entry and is_integer(type):
+                now[frame, uid] = counted(forms.add(entry[frame, uid], trip, step), type, self.values)
         for uid, steps in text.cycling.items():
             start = entry.get((frame, uid))
             value = cycle(steps, start[0], trip) if start is not None and forms.is_number(start) else None

@@ -72,6 +72,10 @@ class Fill:
     repeated: bool  # whether it can happen more than once
     first: bool = False  # whether its slot has certainly not been filled before
 
+    @property
+    def span(self) -> Span:
+        return self.episodes[0].uses.span if self.episodes else (self.scope or self.body[0]).span
+
 
 @dataclass(slots=True)
 class Channel:
@@ -92,7 +96,7 @@ class Channel:
         return any(o.spread is ir.Spread.COPIES for o in self.objects)
 
     @property
-    def handed_back(self) -> bool:
+    def releases_slots(self) -> bool:
         """Whether mbarriers order all of it, the next fill of a slot behind the last episode of the one before, too;
         else one set of threads does it all, and a barrier of theirs will do.
         """
@@ -206,10 +210,7 @@ class _Search:
         shapes = {tuple(e.shape for e in f.episodes): f for f in channel.fills}
         if len(shapes) > 1:
             other = list(shapes.values())[1]
-            raise _Irregular(
-                "its stages are used in different ways",
-                other.episodes[0].uses.span if other.episodes else other.scope.span,
-            )
+            raise _Irregular("its stages are used in different ways", other.span)
         if not shapes or len(next(iter(shapes))) < 2:
             first = channel.fills[0].episodes[0] if channel.fills and channel.fills[0].episodes else None
             staged = channel.declared.obj.depth > 0
@@ -246,8 +247,8 @@ class _Search:
                 " `stage(x)`",
                 channel.declared.span,
             )
-        loads = [f.scope for f in channel.fills if any(e.loads for e in f.episodes)]
-        uses = [f.scope for f in channel.fills if any(not e.loads for e in f.episodes)]
+        loads = [f.scope for f in channel.fills if f.scope is not None and any(e.loads for e in f.episodes)]
+        uses = [f.scope for f in channel.fills if f.scope is not None and not all(e.loads for e in f.episodes)]
         if any(e.loads for f in channel.fills for e in f.episodes[1:]):
             raise _Irregular("it is loaded again in a stage in which it is used", loads[0].span)
         try:

@@ -6,6 +6,9 @@ ends.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+
 from snap._compiler.analysis.linear.trips import loop_values
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.effects import begins
@@ -13,37 +16,37 @@ from snap._compiler.ir.engines import Engine
 from snap._compiler.ir.walk import bodies, statements
 
 
+def total(counts: Iterable[int | None]) -> int | None:
+    """Add counts; None if one of them is not known."""
+    found = 0
+    for n in counts:
+        if n is None:
+            return None
+        found += n
+    return found
+
+
+def box_bytes(s: ir.BoxCopy) -> int:
+    """Count the bytes of a box."""
+    return math.prod(s.tile.shape) * s.tile.access.view.elem.bytes
+
+
 def bytes_of(s: ir.Stmt, objects: set[int]) -> int | None:
     """How many bytes the loads in a statement bring; None where it depends."""
     match s:
         case ir.BoxCopy(op=ir.BoxOp.LOAD, tile=tile) if tile.access.view.obj.uid in objects:
-            size = tile.access.view.elem.bytes
-            for n in tile.shape:
-                size *= n
-            return size
+            return box_bytes(s)
         case ir.For() if (values := loop_values(s)) is not None:
             inner = _sum(s.body, objects)
             return None if inner is None else inner * len(values)
         case ir.If() | ir.While() | ir.For():
             return None if any(_sum(b, objects) != 0 for b in bodies(s)) else 0
         case _:
-            total = 0
-            for b in bodies(s):
-                inner = _sum(b, objects)
-                if inner is None:
-                    return None
-                total += inner
-            return total
+            return total(_sum(b, objects) for b in bodies(s))
 
 
 def _sum(body: ir.Body, objects: set[int]) -> int | None:
-    total = 0
-    for s in body:
-        n = bytes_of(s, objects)
-        if n is None:
-            return None
-        total += n
-    return total
+    return total(bytes_of(s, objects) for s in body)
 
 
 def groups_of(s: ir.Stmt) -> int | None:
@@ -62,18 +65,12 @@ def groups_of(s: ir.Stmt) -> int | None:
             counts = {_in_body(case.body) for case in cases} - {0}
             return 0 if not counts else next(iter(counts)) if len(counts) == 1 else None
         case _:
-            counts = [_in_body(b) for b in bodies(s)]
-            return None if None in counts else sum(counts)
+            return total(map(_in_body, bodies(s)))
 
 
 def _in_body(body: ir.Body) -> int | None:
-    total = 0
-    for k, s in enumerate(body):
-        n = groups_of(s)
-        if n is None:
-            return None
-        total += 0 if k and _multiplies(s) and _multiplies(body[k - 1]) else n
-    return total
+    begun = (s for k, s in enumerate(body) if not (k and _multiplies(s) and _multiplies(body[k - 1])))
+    return total(map(groups_of, begun))
 
 
 def _multiplies(s: ir.Stmt) -> bool:

@@ -2,7 +2,7 @@
 
 Input: a synchronized kernel, each role a program of its own.  Output: the same without the waits for products that, on
 every path, others have done the work of: no more groups are in flight than the wait would leave.  Such waits come about
-where registers are used again and a slot is given back behind the same products (release_slots.py).  Invariant:
+where registers are used again and a slot is released behind the same products (release_slots.py).  Invariant:
 whatever had come to its end at a statement still has.  Non-goals: waits for anything else.
 """
 
@@ -20,7 +20,7 @@ from snap.record import replace
 MOST_GROUPS = 64  # groups that are told apart: beyond, any number may be in flight
 
 
-def without_idle_waits(function: synced.Function) -> synced.Function:
+def remove_idle_waits(function: synced.Function) -> synced.Function:
     if not any(_waits(s) for s in statements(function.body)):
         return function
     flight = _Flight()
@@ -71,4 +71,4 @@ def _without(body: ir.Body, idle: set[int]) -> ir.Body:
     return tuple(with_bodies(s, lambda inner: _without(inner, idle)) for s in body if s.number not in idle)
 
 
-__all__ = ["without_idle_waits"]
+__all__ = ["remove_idle_waits"]

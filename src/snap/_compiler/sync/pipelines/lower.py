@@ -17,37 +17,37 @@ from snap._compiler.ir.numbering import Numbers
 from snap._compiler.ir.rewrite import with_bodies
 from snap._compiler.ir.walk import statements
 from snap._compiler.sync.pipelines.channels import Channel
-from snap._compiler.sync.pipelines.counting import bytes_of
-from snap._compiler.sync.pipelines.lowered import Additions, Woven
-from snap._compiler.sync.pipelines.producer_consumer import Handing
+from snap._compiler.sync.pipelines.counting import box_bytes
+from snap._compiler.sync.pipelines.lowered import Additions, Pipelined
+from snap._compiler.sync.pipelines.producer_consumer import ProducerConsumer
 from snap._compiler.sync.pipelines.turns import Turns, takes_turns
 from snap.record import replace
 
 
-def weave(function: synced.Function, channels: list[Channel], numbers: Numbers) -> Woven:
-    added, woven = Additions(numbers), Woven(function)
+def lower_pipelines(function: synced.Function, channels: list[Channel], numbers: Numbers) -> Pipelined:
+    added, pipelined = Additions(numbers), Pipelined(function)
     if channels:
-        handing = Handing(function, added, woven)
+        orders = ProducerConsumer(function, added, pipelined)
         for channel in channels:
-            handing.channel(channel)
-    elif not any(map(_is_woven, statements(function.body))):
-        return woven
-    body = _Weaver(function, added).body(function.body)
+            orders.channel(channel)
+    elif not any(map(_is_lowered, statements(function.body))):
+        return pipelined
+    body = _Lowering(function, added).body(function.body)
     if added.top or added.mbarriers or body is not function.body:
         top = numbers.given(added.top)
-        woven.function = replace(function, body=(*top, *body), mbarriers=tuple(added.mbarriers))
-    return woven
+        pipelined.function = replace(function, body=(*top, *body), mbarriers=tuple(added.mbarriers))
+    return pipelined
 
 
 _OF_UNITS = (Engine.BOXES, Engine.PRODUCTS)
 
 
-def _is_woven(s: ir.Stmt) -> bool:
+def _is_lowered(s: ir.Stmt) -> bool:
     """Whether something is put beside it, or in its place, even without channels."""
     return isinstance(s, ir.Turn) or begins(s) in _OF_UNITS
 
 
-class _Weaver:
+class _Lowering:
     def __init__(self, function: synced.Function, added: Additions):
         self.added, self.turns = added, Turns(function, added)
 
@@ -60,9 +60,8 @@ class _Weaver:
                 continue
             out += self.added.before.get(s.number, ())
             counted = self.added.loads.get(s.number)
-            if counted is not None and not counted.announced:
-                size = bytes_of(s, {s.tile.access.view.obj.uid})
-                out.append(synced.MBarrierExpect(counted.barrier, counted.slot, size, s.place, span=s.span))
+            if isinstance(s, ir.BoxCopy) and counted is not None and not counted.announced:
+                out.append(synced.MBarrierExpect(counted.barrier, counted.slot, box_bytes(s), s.place, span=s.span))
             if takes_turns(s):
                 out.append(self.turns.unit(s))
             if isinstance(s, ir.Turn):
@@ -70,10 +69,10 @@ class _Weaver:
                 out += [*wait, *self.body(s.body), *arrive]
                 continue
             new = self.statement(s)
-            if k in begin:
+            if k in begin and isinstance(new, ir.Wgmma):
                 new = synced.fenced(new)
             out.append(new)
-            if multiplies[k] and (not multiplies[k + 1] or k + 1 in begin):
+            if isinstance(s, ir.Wgmma) and (not multiplies[k + 1] or k + 1 in begin):
                 out.append(synced.AsyncCommit(Engine.PRODUCTS, s.place, span=s.span))
             if isinstance(s, ir.BoxCopy) and not s.is_load:  # a group of its own: the next one may have to wait for it
                 out.append(synced.AsyncCommit(Engine.BOXES, s.place, span=s.span))
@@ -95,7 +94,7 @@ class _Weaver:
                 return with_bodies(s, self.body)
 
 
-__all__ = ["Woven", "weave"]
+__all__ = ["Pipelined", "lower_pipelines"]
 
 
 def _groups(body: ir.Body) -> set[int]:

@@ -1,6 +1,6 @@
-"""What weaving leaves for the passes behind it, and what it collects on the way.
+"""Hold what lowering pipelines collects, and what it leaves for the passes after it.
 
-`Woven` goes on to the graph of accesses and to `release_slots.py`; `Additions` is what is to be put into the text,
+`Pipelined` goes on to the graph of accesses and to `release_slots.py`; `Additions` is what is to be put into the text,
 found by the numbers of the statements that are there.
 """
 
@@ -21,7 +21,7 @@ from snap.diag.span import Span
 
 @dataclass(slots=True)
 class Lagging:
-    """Slots that products may still read when their stage has ended: those from `released` up to `used` are given back
+    """Slots that products may still read when their stage has ended: those from `released` up to `used` are released
     later, at the latest by the waits at the end of stages (`waits`: their points), for all but the last `lag` stages.
     """
 
@@ -37,7 +37,7 @@ class Lagging:
 
 
 def release(lagging: Lagging, until: ir.Expr, several: bool, span: Span) -> list[ir.Stmt]:
-    """Give back the slots of all fills before `until` that have not been yet."""
+    """Release the slots of all fills before `until` that have not been released yet."""
     released = read(lagging.released, span)
     slot = binary("%", released, lagging.channel.depth, span)
     by = Privilege(Level.THREAD, WARPGROUP)
@@ -48,14 +48,14 @@ def release(lagging: Lagging, until: ir.Expr, several: bool, span: Span) -> list
 
 
 @dataclass(slots=True)
-class Woven:
+class Pipelined:
     """The kernel with its channels, and what the graph of accesses must know of them.
 
     passes       by statement: the objects whose uses so far are all ordered before what follows
     lands        by statement: those whose loads are
     numbered     objects whose fills the program numbers
     awaited      by barrier: the objects whose loads are waited for by those who load them again
-    coming_back  objects whose slots are given back by arrivals
+    released  objects whose slots arrivals release
     counted_on   objects whose fills are counted on where they are declared again
     """
 
@@ -65,7 +65,7 @@ class Woven:
     lagging: list[Lagging] = field(default_factory=list)
     numbered: set[int] = field(default_factory=set)
     awaited: dict[int, set[int]] = field(default_factory=dict)
-    coming_back: set[int] = field(default_factory=set)
+    released: set[int] = field(default_factory=set)
     counted_on: set[int] = field(default_factory=set)
 
 

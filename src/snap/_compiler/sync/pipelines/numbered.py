@@ -16,6 +16,7 @@ pipeline's stages are all counted or all numbered (check/statements/stages.py).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from snap._compiler.analysis.linear import forms
@@ -60,7 +61,7 @@ class _Stage:
         self.stage = stage
         self.around = _path(stage, body)
         self.loops = [s for s in self.around if isinstance(s, LOOPS)]
-        self.number = _value(stage.fill, body)
+        self.number = _value(stage.number_of_fill, body)
 
     def arm(self, s: ir.If) -> int:
         """Which arm of one of these statements it stands in."""
@@ -76,12 +77,16 @@ def refuse_going_back(function: synced.Function) -> None:
     found: list[Diagnostic] = []
     for f in callees(function):
         if any(isinstance(s, ir.Partition) and s.fill is not None and not s.counted for s in statements(f.body)):
-            values = first_values(f.body)
-            text = Text(lambda var, values=values: values.get(var.uid), proofs=False)
+            text = Text(_first_value(f.body), proofs=False)
             for declared, body, _ in lifetimes(f.body):
                 found += _Numbers(declared.handle, body, text, f.body).going_back()
     if found:
         raise SnapError(found[0], found[1:])
+
+
+def _first_value(body: ir.Body) -> Callable[[ir.Var], tuple[ir.Expr, ...] | None]:
+    values = first_values(body)
+    return lambda var: values.get(var.uid)
 
 
 class _Numbers:

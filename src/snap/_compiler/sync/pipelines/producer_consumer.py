@@ -1,11 +1,11 @@
 """The operations of channels: who waits for which phase, who arrives, whose bytes are counted.
 
 Input: a kernel's channels, one after the other. Output: in `Additions`, the statements that go before and after those
-of each episode; in `Woven`, where memory passes from one episode to the next. For fill f of a channel with n
+of each episode; in `Pipelined`, where memory passes from one episode to the next. For fill f of a channel with n
 slots, in slot f % n: an episode waits for phase f / n of the episode before it, the first one for phase f / n - 1 of
 the last. A load counts its bytes; copies by threads arrive by themselves, one arrival for each thread; others arrive,
 one arrival for each warp, or for each warpgroup where only products read. Products may stay in flight for `lag` fills:
-their slots are given back by the wait that covers them. Invariant: every wait has its arrivals before it in the order
+their slots are released by the wait that covers them. Invariant: every wait has its arrivals before it in the order
 of the text, so nothing hangs.
 """
 
@@ -20,8 +20,8 @@ from snap._compiler.ir.types import BLOCK1, THREAD1, Level, Place, Privilege
 from snap._compiler.ir.walk import bodies, statements
 from snap._compiler.sync.barriers.terms import as_i32, binary, counted_up, number, read
 from snap._compiler.sync.pipelines.channels import LOOPS, Channel, Episode, Fill, Leaf
-from snap._compiler.sync.pipelines.counting import bytes_of, groups_of
-from snap._compiler.sync.pipelines.lowered import Additions, ByteCount, Lagging, Woven, release
+from snap._compiler.sync.pipelines.counting import bytes_of, groups_of, total
+from snap._compiler.sync.pipelines.lowered import Additions, ByteCount, Lagging, Pipelined, release
 from snap._compiler.sync.pipelines.uses import Role
 from snap.diag.error import Diagnostic, Label, SnapError
 from snap.diag.span import Span, lines
@@ -31,13 +31,12 @@ from snap.record import replace
 Ends = list[synced.MBarrier | None]
 
 
-class Handing:
-    def __init__(self, function: synced.Function, added: Additions, woven: Woven):
-        self.function, self.added, self.woven = function, added, woven
+class ProducerConsumer:
+    def __init__(self, function: synced.Function, added: Additions, pipelined: Pipelined):
+        self.function, self.added, self.pipelined = function, added, pipelined
         place = function.place
-        held = place.held(Level.THREAD)
-        self.threads = None if held is None else held.count
-        self.blocks = 1 if place.held(Level.CLUSTER) is None else place.held(Level.BLOCK).count
+        self.threads = place.known(Level.THREAD)
+        self.blocks = 1 if place.held(Level.CLUSTER) is None else place.known(Level.BLOCK)
         self.anew = _declared_anew(function.body)
 
     def channel(self, channel: Channel) -> None:
@@ -54,24 +53,25 @@ class Handing:
         ends: Ends = [
             self._barrier(f"{stem}_{name}", channel, e, f) for name, e, f in zip(names, episodes, episodes[1:])
         ]
-        given_back = channel.handed_back and not channel.goes_round
-        ends.append(self._barrier(f"{stem}_empty", channel, episodes[-1], episodes[0]) if given_back else None)
-        lag = _lag(channel) if ends[-1] is not None else 0
+        released = channel.releases_slots and not channel.goes_round
+        empty = self._barrier(f"{stem}_empty", channel, episodes[-1], episodes[0]) if released else None
+        ends.append(empty)
+        lag = _lag(channel) if released else 0
         lagging: Lagging | None = None
         for fill in channel.fills:
             fill_number = self._fill_number(channel, fill)
-            if lag and lagging is None:
-                lagging = self._lagging(channel, fill, ends[-1], lag)
+            if lag and lagging is None and empty is not None:
+                lagging = self._lagging(channel, fill, empty, lag)
             for k in range(len(fill.episodes)):
                 self._episode(channel, fill, k, ends, fill_number, lagging)
         if lagging is not None:
-            self.woven.lagging.append(lagging)
+            self.pipelined.lagging.append(lagging)
 
     # The barriers of a channel live as long as the kernel: where its memory is declared anew in each iteration of a
     # loop, fills are still counted on.
     def _count_on(self, channel: Channel) -> None:
         objects = {o.uid for o in channel.objects}
-        self.woven.counted_on |= objects
+        self.pipelined.counted_on |= objects
         everything = list(statements(self.function.body))
         values = {s.var.uid: s.init for s in everything if isinstance(s, ir.Declare)}
         counters = set()
@@ -98,7 +98,7 @@ class Handing:
     def _fill_number(self, channel: Channel, fill: Fill) -> ir.Expr:
         """Which fill of the channel's lifetime this is; a plain array's are counted here."""
         if fill.scope is not None:
-            return as_i32(fill.scope.fill)
+            return as_i32(fill.scope.number_of_fill)
         span = channel.declared.span
         if not channel.repeated:
             return number(0, span)
@@ -125,7 +125,7 @@ class Handing:
         load = next(e for e in every if e.loads)
         use = next((e for e in every if not e.loads), load)
         full = self._barrier(f"{channel.objects[0].name}_full", channel, load, use)
-        self.woven.numbered.add(channel.objects[0].uid)
+        self.pipelined.numbered.add(channel.objects[0].uid)
         for fill in channel.fills:
             fill_number = self._fill_number(channel, fill)
             for e in fill.episodes:
@@ -164,14 +164,14 @@ class Handing:
                 ahead, end = self._load(channel, e, outgoing, slot, point)
                 begin += ahead
             elif k == len(fill.episodes) - 1 and lagging is not None:
-                end = self._give_back(lagging, fill_number, span)
+                end = self._release_slots(lagging, fill_number, span)
             else:
                 end = [*self._waits(channel, e), *self._arrivals(e, outgoing, slot, point)]
         elif e.loads:
             raise AssertionError("what was loaded is used")
         else:
             end = self._copies_ended(channel, e)
-        ordered = incoming is not None and (channel.handed_back or not channel.repeated)
+        ordered = incoming is not None and (channel.releases_slots or not channel.repeated)
         self._around(channel, e, self._by_one(e, begin) if e.loads else begin, end, ordered)
 
     def _arrivals(self, e: Episode, barrier: synced.MBarrier, slot: ir.Expr, point: synced.SyncPoint) -> list[ir.Stmt]:
@@ -198,11 +198,13 @@ class Handing:
         if made:
             self.added.before.setdefault(first.statement.number, []).extend(made)
             objects = {o.uid for o in channel.objects}
-            self.woven.coming_back |= objects if channel.handed_back else set()
+            self.pipelined.released |= objects if channel.releases_slots else set()
             if ordered or not e.loads:
-                (self.woven.passes if ordered else self.woven.lands)[made[0].number] = objects
+                (self.pipelined.passes if ordered else self.pipelined.lands)[made[0].number] = objects
             if not ordered and not e.loads:
-                self.woven.awaited.update((s.barrier.uid, objects) for s in begin if isinstance(s, synced.MBarrierWait))
+                self.pipelined.awaited.update(
+                    (s.barrier.uid, objects) for s in begin if isinstance(s, synced.MBarrierWait)
+                )
         self.added.after.setdefault(last.statement.number, [])[:0] = self._for_roles(e.roles, end, last)
 
     def _for_roles(self, roles: frozenset[Role], body: list[ir.Stmt], leaf: Leaf) -> list[ir.Stmt]:
@@ -272,8 +274,7 @@ class Handing:
     ) -> tuple[list[ir.Stmt], list[ir.Stmt]]:
         """What stands before the loads, and behind them."""
         objects = {o.uid for o in channel.objects}
-        counts = [bytes_of(leaf.statement, objects) for leaf in e.leaves]
-        known = None if None in counts else sum(counts)
+        known = total(bytes_of(leaf.statement, objects) for leaf in e.leaves)
         for leaf in e.leaves:
             for s in statements((leaf.statement,)):
                 if isinstance(s, ir.BoxCopy) and s.is_load and s.tile.access.view.obj.uid in objects:
@@ -308,9 +309,10 @@ class Handing:
         point = self._point(channel, last, fill.episodes[0], False)
         return Lagging(channel, next(iter(last.roles)), place, empty, released, used, point, lag)
 
-    def _give_back(self, lagging: Lagging, fill_number: ir.Expr, span: Span) -> list[ir.Stmt]:
+    def _release_slots(self, lagging: Lagging, fill_number: ir.Expr, span: Span) -> list[ir.Stmt]:
         lag, last = lagging.lag, lagging.channel.fills[0].episodes[-1]
-        groups = sum(groups_of(leaf.statement) for leaf in last.leaves)
+        groups = total(groups_of(leaf.statement) for leaf in last.leaves)
+        assert groups is not None  # `_lag` has counted them
         wait = self._products_ended(lagging.channel, last, lag * groups, span)
         lagging.waits.add(wait.point.uid)
         used = ir.Assign(ir.VarTarget(lagging.used, span=span), binary("+", fill_number, 1, span), span=span)
@@ -342,7 +344,7 @@ class Handing:
         return self._wait(channel, e, (Wait.PRODUCTS, younger), text, who, span)
 
     def _wait(
-        self, channel: Channel, e: Episode, wait: tuple[str, int], text: str, who: tuple[str, str], span: Span
+        self, channel: Channel, e: Episode, wait: tuple[Wait, int], text: str, who: tuple[str, str], span: Span
     ) -> synced.Sync:
         """`who`: what is waited for, and who waits."""
         arrivals, waiters = who
@@ -411,7 +413,7 @@ def _lag(channel: Channel) -> int:
     if any(leaf.inside is not None for f in channel.fills for leaf in f.episodes[-1].leaves):
         return 0
     each = [[groups_of(leaf.statement) for leaf in f.episodes[-1].leaves] for f in channel.fills]
-    if not all(all(groups) for groups in each) or len({sum(groups) for groups in each}) != 1:
+    if not all(all(groups) for groups in each) or len(set(map(total, each))) != 1:
         return 0
     wanted = 1 if channel.lag is None else channel.lag
     return min(wanted, channel.depth - 1)

@@ -1,16 +1,17 @@
-"""When slots are given back that products in flight may still read.
+"""Release the slots that wgmma in flight may still read, once these have completed.
 
-Input: a kernel with all its waits, and the channels whose last users multiply.  Output: the same, each slot given back
+Input: a kernel with all its waits, and the channels whose last users multiply.  Output: the same, each slot released
 by the first wait that covers its products: one that is there anyway, before their results are used, or the one at the
 end of the stage after it, which leaves exactly the younger groups in flight; that one is left out where on every path
-others have done its work.  Invariant: a slot is given back after its stage has ended and its products have, and before
-the stage `lag` further ends, so that whoever fills it never waits for ever. Non-goals: where products must be waited
+others have done its work.  Invariant: a slot is released after its stage has ended and its products have, and before
+the stage `lag` further ends, so that whoever fills it never waits forever. Non-goals: where products must be waited
 for because of their registers (graph.py).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from snap._compiler.analysis.linear.trips import loop_values
 from snap._compiler.ir import nodes as ir
@@ -29,7 +30,7 @@ from snap.record import replace
 OVER = 1 << 20  # more than any number of groups in flight: the products have ended, the slot is not given back yet
 
 
-def give_back(function: synced.Function, lagging: list[Lagging], numbers: Numbers) -> synced.Function:
+def release_slots(function: synced.Function, lagging: list[Lagging], numbers: Numbers) -> synced.Function:
     if lagging:
         function = replace(function, body=_waits_first(function.body))
     unsettled = {uid for one in lagging for uid in one.waits}
@@ -42,7 +43,7 @@ def give_back(function: synced.Function, lagging: list[Lagging], numbers: Number
 
 @dataclass(frozen=True, slots=True)
 class Younger:
-    """ended: groups of products younger than those of the last stage that ended, None where its slot was given back;
+    """ended: groups of products younger than those of the last stage that ended, None where its slot was released;
     now: the same for the stage we are in; open: products of this stage are in no group yet.
     """
 
@@ -57,7 +58,7 @@ def _least(a: int | None, b: int | None) -> int | None:
 
 class _Flow(Forward[Younger]):
     """Along the role's own paths.  own: by wait at the end of a stage, what it must leave in flight, None where it has
-    nothing to do; riding: other waits, and whether a slot is given back there.
+    nothing to do; riding: other waits, and whether a slot is released there.
     """
 
     def __init__(self, one: Lagging, unsettled: set[int]):
@@ -79,8 +80,8 @@ class _Flow(Forward[Younger]):
             case synced.AsyncCommit(Engine.PRODUCTS):
                 ended = state.ended if state.ended in (None, OVER) else state.ended + 1
                 return Younger(ended, 0 if state.open else None if state.now is None else state.now + 1)
-            case synced.Sync(point) if point.younger(Wait.PRODUCTS) is not None:
-                return self._wait(s, point, state)
+            case synced.Sync(point) if (younger := point.younger(Wait.PRODUCTS)) is not None:
+                return self._wait(s, younger, state)
             case _:
                 return state
 
@@ -106,18 +107,18 @@ class _Flow(Forward[Younger]):
         self.in_role = False
         return self.joined(ends if own else [state, *ends], s)
 
-    def _wait(self, s: synced.Sync, point: synced.SyncPoint, state: Younger) -> Younger:
-        if point.uid in self.one.waits:
+    def _wait(self, s: synced.Sync, younger: int, state: Younger) -> Younger:
+        if s.point.uid in self.one.waits:
             self.own[s.number] = state.ended
             return Younger(state.now)
-        if point.uid in self.unsettled:
+        if s.point.uid in self.unsettled:
             return state
-        if state.ended is not None and state.ended >= point.younger(Wait.PRODUCTS):
+        if state.ended is not None and state.ended >= younger:
             state = replace(state, ended=OVER)
         return self._ridden(s, s.place, state)
 
     def _ridden(self, s: ir.Stmt, place: Place, state: Younger) -> Younger:
-        """Behind this statement, where all of a warpgroup are together, it gives back what has been waited for."""
+        """After this, if all of a warpgroup are together, the slots of wgmma that were waited for are released."""
         self.riding[s.number] = state.ended == OVER and (place.top > Level.THREAD or place.holds(WARPGROUP1))
         return replace(state, ended=None) if self.riding[s.number] else state
 
@@ -135,14 +136,14 @@ def _waits_first(body: ir.Body) -> ir.Body:
         s = with_bodies(s, _waits_first)
         if isinstance(s, ir.Group) and s.privilege.level is Level.THREAD:
             at = next((k for k, x in enumerate(s.body) if not isinstance(x, ir.Declare)), len(s.body))
-            if at < len(s.body) and _only_waits(s.body[at]):
-                out.append(replace(s.body[at], place=s.outer))
+            if at < len(s.body) and _only_waits(wait := s.body[at]):
+                out.append(replace(wait, place=s.outer))
                 s = replace(s, body=(*s.body[:at], *s.body[at + 1 :]))
         out.append(s)
     return tuple(out)
 
 
-def _only_waits(s: ir.Stmt) -> bool:
+def _only_waits(s: ir.Stmt) -> TypeGuard[synced.Sync]:
     return (
         isinstance(s, synced.Sync)
         and s.point.kind == PointKind.THREAD
@@ -169,7 +170,7 @@ def _rewritten(body: ir.Body, one: Lagging, flow: _Flow, role: tuple[int, int] |
             out.append(replace(s, cases=cases))
             continue
         out.append(with_bodies(s, lambda b: _rewritten(b, one, flow, role, numbers)))
-        if flow.riding.get(s.number):
+        if isinstance(s, (synced.Sync, ir.Group)) and flow.riding.get(s.number):
             out += numbers.given(_given(s, one, role))
     return tuple(out)
 
@@ -191,4 +192,4 @@ def _given(s: synced.Sync | ir.Group, one: Lagging, role: tuple[int, int] | None
     return [ir.Split(Level.THREAD, place, (case,), span=s.span)]
 
 
-__all__ = ["give_back"]
+__all__ = ["release_slots"]

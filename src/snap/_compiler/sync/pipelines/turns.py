@@ -7,6 +7,7 @@ Invariant: unit u's turn number j comes after turn j of unit u-1; that of unit 0
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeGuard
 
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
@@ -23,8 +24,6 @@ from snap.diag.span import Span
 class Turns:
     def __init__(self, function: synced.Function, added: Additions):
         self.function, self.added = function, added
-        held = function.place.held(Level.THREAD)
-        self.threads = None if held is None else held.count
         self.unit_of: dict[int, ir.Var] = {}  # by group: which unit of it this is
         self.units: list[ir.Var] = []  # of the groups around, inner ones last
 
@@ -35,10 +34,10 @@ class Turns:
 
     def taken(self, s: ir.Turn) -> tuple[list[ir.Stmt], list[ir.Stmt]]:
         p, span = s.place.privilege, s.span
-        held = s.outer.held(p.level)
-        units = held.count // p.n
-        several = s.outer.top is Level.THREAD and held.count < self.threads  # maybe more such groups beside this one
-        if several and self.threads % p.n:
+        held, threads = s.outer.known(p.level), self.function.place.known(Level.THREAD)
+        units = held // p.n
+        several = s.outer.top is Level.THREAD and held < threads  # maybe more such groups beside this one
+        if several and threads % p.n:
             raise SnapError(
                 Diagnostic(
                     "SNAP020",
@@ -47,7 +46,7 @@ class Turns:
                     help="choose groups whose size divides the block's",
                 )
             )
-        barrier = self.added.barrier("turn", self.threads // p.n if several else units, p.n // WARP, span)
+        barrier = self.added.barrier("turn", threads // p.n if several else units, p.n // WARP, span)
         count = self.added.variable("turns", THREAD1, span)
         self.added.top.append(ir.Declare(count, number(0, span), span=span))
         point = self._point(p, span)
@@ -56,7 +55,7 @@ class Turns:
         following = binary("%", binary("+", unit, 1, span), units, span)
         slot = unit
         if several:
-            slot = read(self._place_in_block(p, span), span)
+            slot = read(self._place_in_block(p, threads // p.n, span), span)
             following = binary("+", binary("-", slot, unit, span), following, span)
         phase = binary("-", read(count, span), first, span)
         by = Privilege(Level.THREAD, WARP)
@@ -67,20 +66,20 @@ class Turns:
 
     def _point(self, p: Privilege, span: Span) -> synced.SyncPoint:
         text = f"units of {p} take turns, line {span.line}"
-        who = {"arrivals": "the unit before", "waiters": "the next unit"}
+        number, arrivals, waiters = self.added.numbers.new(), "the unit before", "the next unit"
         return synced.SyncPoint(
-            self.added.numbers.new(), PointKind.MBARRIER, p, "turn", text, span, span, **who, span=span
+            number, PointKind.MBARRIER, p, "turn", text, span, span, arrivals=arrivals, waiters=waiters, span=span
         )
 
-    def _place_in_block(self, p: Privilege, span: Span) -> ir.Var:
+    def _place_in_block(self, p: Privilege, groups: int, span: Span) -> ir.Var:
         """Which group of that size this is in its block, taken where nothing has been grouped yet."""
         var = self.added.variable("unit_of_block", p, span)
-        place = binary("%", ir.UnitId(p, self.function.place, I32, span=span), self.threads // p.n, span)
+        place = binary("%", ir.UnitId(p, self.function.place, I32, span=span), groups, span)
         self.added.top.append(ir.Declare(var, place, span=span))
         return var
 
 
-def takes_turns(s: ir.Stmt) -> bool:
+def takes_turns(s: ir.Stmt) -> TypeGuard[ir.Group]:
     """Whether it is a group whose units take turns: not those of groups and splits inside."""
     return isinstance(s, ir.Group) and any(isinstance(x, ir.Turn) for x in _of_this_group(s.body))
 

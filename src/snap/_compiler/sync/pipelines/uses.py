@@ -131,7 +131,7 @@ def _own_uses(s: ir.Stmt) -> dict[int, Uses]:
         note(a, "plain")
     for e in effects(s):
         if e.access is not None:
-            note(e.access, _use(e))
+            note(e.access, _use(e, e.access))
             note(e.access, "copies" if e.engine is Engine.COPIES and e.kind.writes else "plain")
     for p, view, _ in passed(s):
         used = {"reads" if p.handle.const else "writes": s.span}
@@ -139,12 +139,12 @@ def _own_uses(s: ir.Stmt) -> dict[int, Uses]:
     return found
 
 
-def _use(e: Effect) -> str:
+def _use(e: Effect, a: ir.MemAccess) -> str:
     """Boxes come into shared memory by loads, and leave it by stores; what threads do to memory by atomics counts as
     written.
     """
     if e.engine is Engine.PRODUCTS:
         return "products"
-    if e.engine is Engine.BOXES and e.access.view.obj.space is Space.SHARED:
+    if e.engine is Engine.BOXES and a.view.obj.space is Space.SHARED:
         return "loads" if e.kind.writes else "stores"
     return "writes" if e.kind.writes or e.atomic else "reads"

@@ -15,7 +15,7 @@ from snap._compiler.ir import synced
 from snap._compiler.ir.numbering import Numbers, with_numbers
 
 
-def begin(function: ir.Function, numbers: Numbers) -> synced.Function:
+def number_statements(function: ir.Function, numbers: Numbers) -> synced.Function:
     return with_numbers(function, numbers, _synced)
 
 

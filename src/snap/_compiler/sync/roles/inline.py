@@ -19,7 +19,7 @@ from snap._compiler.ir.effects import Extent, effects
 from snap._compiler.ir.engines import Engine
 from snap._compiler.ir.hardware import WARP
 from snap._compiler.ir.numbering import Numbers, declared
-from snap._compiler.ir.rewrite import with_parts
+from snap._compiler.ir.rewrite import with_bodies, with_parts
 from snap._compiler.ir.types import BOOL, I32, Array, Level, Privilege
 from snap._compiler.ir.walk import callees, statements
 from snap.record import replace
@@ -27,7 +27,7 @@ from snap.record import replace
 RETURNED = 0  # the number of the variable that notes a `return`; those of the checker begin at 1
 
 
-def inline(function: ir.Function, numbers: Numbers, every: bool = False) -> ir.Function:
+def inline_calls(function: ir.Function, numbers: Numbers, every: bool = False) -> ir.Function:
     """`every`: all calls, not only those that synchronization needs in one piece."""
     if not any(isinstance(s, ir.Call) and _is_wanted(s.function, every) for s in statements(function.body)):
         return function
@@ -39,11 +39,11 @@ def inline(function: ir.Function, numbers: Numbers, every: bool = False) -> ir.F
 # ---- which calls ----------------------------------------------------------------------------------------------------
 
 
-def _is_wanted(function: ir.Function, every: bool) -> bool:
+def _is_wanted(function: ir.AnyFunction, every: bool) -> bool:
     return function.place.levels[0][1].count is not None and (every or must_be_inlined(function))
 
 
-def must_be_inlined(function: ir.Function) -> bool:
+def must_be_inlined(function: ir.AnyFunction) -> bool:
     """Whether the function, or one that it calls, holds what is synchronized over the whole kernel."""
     return any(_needs_the_kernel(s) for f in callees(function) for s in statements(f.body))
 
@@ -116,7 +116,7 @@ def _ending(body: ir.Body, leave: ir.Body, note: ir.Var) -> ir.Body:
             if in_loop:
                 return *before, s, *_ending(after, leave, note)
         case _:
-            s = replace(s, body=_ending(s.body, leave, note))
+            s = with_bodies(s, lambda inner: _ending(inner, leave, note))
     if not after:
         return *before, s
     return (
@@ -212,14 +212,12 @@ class _Inliner:
                 return self.body(part, names)
             case ir.Function():
                 return part
-            case ir.Var() | ir.MemObject() | ir.Handle() if names is None:
-                return part
             case ir.Var():
-                return self._var(part, names)
+                return part if names is None else self._var(part, names)
             case ir.MemObject():
-                return self._object(part, names)
+                return part if names is None else self._object(part, names)
             case ir.Handle():
-                return self._handle(part, names)
+                return part if names is None else self._handle(part, names)
             case ir.Read(var) if names is not None and var.uid in names.values:
                 return replace(names.values[var.uid], span=part.span)
             case ir.ArrayRef(var) if names is not None and var.uid in names.windows:
@@ -270,6 +268,7 @@ class _Inliner:
         if (
             s.target is not None and target is None
         ):  # evaluated at the caller's position, so not where the callee returns
+            assert s.function.returns is not None
             target = ir.Var(
                 self._numbers.new(),
                 f"{s.function.name}_result",
@@ -284,28 +283,34 @@ class _Inliner:
         changed = _changed_arguments(s)
         for param, arg, handle in zip(s.function.params, s.args, s.handles, strict=True):
             before += self._bound(param, arg, handle, names, changed, s)
-        level, held = s.function.place.levels[0]
-        inside = ir.Group(Privilege(level, held.count), s.place, s.function.place, self.body(body, names), span=s.span)
+        level, place = s.function.place.top, s.function.place
+        inside = ir.Group(Privilege(level, place.known(level)), s.place, place, self.body(body, names), span=s.span)
         return [*before, inside, *after]
 
-    def _is_wanted(self, function: ir.Function) -> bool:
+    def _is_wanted(self, function: ir.AnyFunction) -> bool:
         if function.uid not in self._wanted:
             self._wanted[function.uid] = _is_wanted(function, self._every)
         return self._wanted[function.uid]
 
     def _bound(
-        self, param: ir.Param, arg: object, handle: ir.Handle | None, names: _Names, changed: set[int], s: ir.Call
+        self,
+        param: ir.Param,
+        arg: ir.Expr | ir.ArrayRef | ir.MemView,
+        handle: ir.Handle | None,
+        names: _Names,
+        changed: set[int],
+        s: ir.Call,
     ) -> list[ir.Stmt]:
         """Bind one parameter: the statements that evaluate its argument."""
         match param, arg:
-            case ir.MemParam(inner), ir.MemView(obj):
+            case ir.MemParam(inner), ir.MemView(obj) if handle is not None:
                 # The callee's object is the caller's seen as the parameter says, so views of the one are views of the
                 # other.
                 names.objects[inner.obj.uid] = obj
                 names.handles[inner.uid] = handle
                 return []
-            case ir.RefParam(var), ir.ArrayRef():
-                names.given_array(var, arg)
+            case ir.RefParam(var), ir.ArrayRef() as whole:
+                names.given_array(var, whole)
                 return []
             case ir.ValueParam(var), ir.ArrayValue(array):
                 if var.uid not in changed:
@@ -313,10 +318,10 @@ class _Inliner:
                     return []
                 own = self._var(var, names)
                 return [ir.Declare(own, None, span=s.span), *self._array_copy(own, array, s)]
-            case ir.ValueParam(var), ir.Const() | ir.Read() if var.uid not in changed and arg.type == var.type:
-                names.values[var.uid] = arg
+            case ir.ValueParam(var), (ir.Const() | ir.Read()) as e if var.uid not in changed and e.type == var.type:
+                names.values[var.uid] = e
                 return []
-            case ir.ValueParam(var), _:
+            case ir.ValueParam(var), _ if not isinstance(arg, (ir.ArrayRef, ir.MemView)):
                 return [ir.Declare(self._var(var, names), arg, span=s.span)]
             case _:
                 raise TypeError(f"{type(arg).__name__} for {type(param).__name__}")
@@ -350,13 +355,13 @@ def _changed_arguments(s: ir.Call) -> set[int]:
     """Parameters whose argument may not be what it was until the function has ended."""
     changed = _changed(s.function)
     given = list(zip(s.function.params, s.args, strict=True))
-    written = {arg.var.uid for param, arg in given if isinstance(param, ir.RefParam) and param.var.uid in changed}
-    return changed | {
-        param.var.uid for param, arg in given if isinstance(arg, ir.ArrayValue) and arg.array.var.uid in written
-    }
+    by_reference = ((param, arg.var.uid) for param, arg in given if isinstance(arg, ir.ArrayRef))
+    written = {uid for param, uid in by_reference if isinstance(param, ir.RefParam) and param.var.uid in changed}
+    by_value = ((param, arg.array.var.uid) for param, arg in given if isinstance(arg, ir.ArrayValue))
+    return changed | {param.var.uid for param, uid in by_value if isinstance(param, ir.ValueParam) and uid in written}
 
 
-def _changed(function: ir.Function) -> set[int]:
+def _changed(function: ir.AnyFunction) -> set[int]:
     """Variables that the function may give another value; those that asynchronous wgmma read stay as they are
     longer than the function runs.
     """
@@ -373,4 +378,4 @@ def _uids(kernel: ir.Function) -> set[int]:
     return {uid for f in callees(kernel) for uid in declared(f)}
 
 
-__all__ = ["inline", "must_be_inlined"]
+__all__ = ["inline_calls", "must_be_inlined"]

@@ -28,7 +28,7 @@ LOOPS = (ir.For, ir.While)
 ThreadRange = tuple[int, int]  # threads of the block: first, number
 
 
-def project(function: synced.Function, numbers: Numbers) -> synced.Function:
+def specialize_warps(function: synced.Function, numbers: Numbers) -> synced.Function:
     if not function.kernel or not any(isinstance(s, ir.Split) for s in statements(function.body)):
         return function
     projector = _Projector(function, numbers)
@@ -38,7 +38,7 @@ def project(function: synced.Function, numbers: Numbers) -> synced.Function:
 class _Projector:
     def __init__(self, function: synced.Function, numbers: Numbers):
         self.function, self.numbers = function, numbers
-        self.threads = function.place.held(Level.THREAD).count
+        self.threads = function.place.known(Level.THREAD)
 
     def body(self, body: ir.Body, place: Place) -> ir.Body:
         """Statements of code that runs at `place`."""
@@ -139,7 +139,8 @@ class _Projector:
 
     def _others(self, roles: list[ThreadRange]) -> list[ThreadRange]:
         """The threads that no split of the run names: they go through the uniform code as well."""
-        found, at = [], 0
+        found: list[ThreadRange] = []
+        at = 0
         for first, n in [*roles, (self.threads, 0)]:
             if first > at:
                 found.append((at, first - at))
@@ -299,7 +300,7 @@ def _read_by(s: ir.Stmt) -> set[int]:
 # Uniform code that a role does not need is left out: what gives values to variables that nothing in the role reads, and
 # what is left empty by that. What does more stays (atomics, unsafe text, whatever accesses memory), and with it the
 # declaration of what it gives a value to.
-def _needed(body: ir.Body, used_later: set[int], committed: set[str]) -> ir.Body:
+def _needed(body: ir.Body, used_later: set[int], committed: set[Engine]) -> ir.Body:
     read = set(used_later)
     engines = committed | {s.engine for s in statements(body) if isinstance(s, synced.AsyncCommit)}
     given: list[tuple[int, set[int]]] = []
@@ -363,7 +364,8 @@ def _elected(body: ir.Body, place: Place, used_later: set[int]) -> ir.Body:
     rest = body[first:]
     if not any(isinstance(s, ir.BoxCopy) for s in statements(rest)) or not all(_single(s) for s in statements(rest)):
         return body
-    if any(isinstance(s, (ir.Assign, ir.Call)) and s.target.var.uid in used_later for s in statements(rest)):
+    given = (s for s in statements(rest) if isinstance(s, (ir.Assign, ir.Call)))
+    if any(var.uid in used_later for s in given for var in assigned(s)):
         return body  # what all threads use later, all compute
     return (*body[:first], synced.Elect(place, _not_elected_again(rest), span=rest[0].span))
 
@@ -403,4 +405,4 @@ def _single(s: ir.Stmt) -> bool:
             return False
 
 
-__all__ = ["project"]
+__all__ = ["specialize_warps"]

@@ -1,0 +1,1 @@
+"""Say what a kernel's parameters ask of a launch, and check the arguments."""

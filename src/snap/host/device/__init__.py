@@ -1,0 +1,1 @@
+"""Call the CUDA driver: contexts, loaded kernels, tensor maps, and memory that launches share."""

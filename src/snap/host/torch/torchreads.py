@@ -1,0 +1,323 @@
+"""How native.c reads tensors of torch: its C functions, and where a tensor's handle lies in its object; what kind of
+tensor one is; and where torch counts what is written into one.
+
+Input:      torch, loaded
+Output:     `reads()`: the functions' addresses and the places, or None; `keys(tensor)`: what kind of tensor it is, as a
+            number; `plain_keys`: which of them are those of a tensor that is nothing but its memory; `counters()`:
+            where versions are counted
+Invariant:  torch's own methods agree: what was found is tried on tensors of several kinds before anything uses it
+Non-goals:  which tensors a launch takes (native.c)
+
+The functions are those that programs of torch's compiler call (torch/csrc/inductor/aoti_torch/c/shim.h), whose
+interface torch keeps from version to version.  They take a handle, the address of a `Tensor` of C++.  An object of
+Python has one in it, a word that holds what `_cdata` says; the word is looked for.
+
+What kind of tensor one is, torch says by its dispatch keys, a set of 64 bits: the kind of device, and all that makes a
+tensor more than its memory.  A lazily negated tensor has one for it, although its strides and its address are those of
+the tensor whose signs it turns; so have nested, sparse and quantized ones, tensors of zeros without memory, those that
+a transform has wrapped, and those of kinds to come.  The word that holds them is looked for, too.
+
+A tensor and what `detach()` gives of it share one count of writes, by which autograd knows that what it has kept is
+what it was; what `.data` gives has another, and tensors of inference mode have none.  That tells where it lies.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import struct
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from snap.host.plan import native
+from snap.record import record
+
+_I32, _I64, _ADDRESS = ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p
+_ASKED = {
+    "dtype": _I32,
+    "device_type": _I32,
+    "device_index": _I32,
+    "dim": _I64,
+    "sizes": _ADDRESS,
+    "strides": _ADDRESS,
+    "data_ptr": _ADDRESS,
+    "storage_offset": _I64,
+    "storage_size": _I64,
+}
+
+
+@record
+class Reads:
+    """given    what native.c takes
+    places   of these, what tells kind and memory
+    counters of these, what tells of writes
+    plain    of keys: those that count, and which of them a plain tensor of that kind of device has
+    cuda     the number of the kind of device that GPUs are
+    stream   the address of the function that has a device's current stream; 0: this torch has none
+    """
+
+    torch: Any
+    given: tuple[object, ...]
+    places: tuple[int, ...]
+    counters: tuple[int, ...]
+    plain: tuple[int, int]
+    functions: tuple[Any, ...]
+    cuda: int
+    stream: int
+
+    def number_of(self, dtype: Any) -> int:
+        """torch's number of an element type, as its C functions have it."""
+        return _asked(self.functions[0], _I32, self.torch.empty(0, dtype=dtype, device="cpu"), self.places[0])
+
+
+@functools.cache
+def reads() -> Reads | None:
+    """None where this torch has no such functions, or they do not do what is expected of them."""
+    torch: Any = sys.modules["torch"]
+    try:
+        found, told, functions = places(), counters(), _functions(torch)
+        if found is None or told is None:
+            return None
+        given = (*map(_address, functions[:6]), found, told, torch.Tensor, torch.nn.Parameter)
+        cuda = int(_library(torch, "libtorch_cpu.so").aoti_torch_device_type_cuda())
+        made = Reads(torch, given, found, told, plain_keys("CUDA"), functions, cuda, _stream(torch))
+        return made if all(_right(made, tensor) for tensor in _tensors(torch)) else None
+    except Exception:  # whatever another version of torch thinks of it
+        return None
+
+
+def _functions(torch: Any) -> tuple[Any, ...]:
+    library = _library(torch, "libtorch_cpu.so")
+    return tuple(getattr(library, f"aoti_torch_get_{name}") for name in _ASKED)
+
+
+def _library(torch: Any, name: str) -> ctypes.CDLL:
+    """One that torch has loaded already."""
+    folder = os.path.join(os.path.dirname(torch.__file__), "lib")
+    return ctypes.CDLL(os.path.join(folder, name), mode=os.RTLD_NOLOAD | os.RTLD_NOW)
+
+
+def _address(function: Any) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
+def _tensors(torch: Any) -> list[Any]:
+    base = torch.zeros(6, 4, device="cpu")
+    kinds = [torch.zeros(3, dtype=dtype, device="cpu") for dtype in (torch.int8, torch.float64, torch.bfloat16)]
+    made = [base, base.t(), base[1:, ::2], torch.nn.Parameter(base[2:]), torch.zeros((), device="cpu")]
+    return [*made, *kinds, torch.zeros(0, 3, device="cpu")]
+
+
+def _handle(torch: Any) -> int:
+    """Where in a tensor's object the handle lies: the one word that holds `_cdata` in all of them."""
+    size = torch.Tensor.__basicsize__ // 8 * 8
+    places = set(range(0, size, 8))
+    for tensor in _tensors(torch):
+        words = struct.unpack(f"<{size // 8}Q", ctypes.string_at(id(tensor), size))
+        places &= {8 * k for k, word in enumerate(words) if word == tensor._cdata}
+    (place,) = places
+    return place
+
+
+# ---- kinds of tensors -----------------------------------------------------------------------------------------------
+
+_MOST_BYTES = 208  # of torch's object of C++, which it does not let grow beyond
+
+
+@functools.cache
+def places() -> tuple[int, ...] | None:
+    """Where the handle lies in a tensor's object, and where the keys lie behind it; the functions that have its
+    address, where it begins in its storage, and how long that is.  None where they are not found.
+    """
+    torch: Any = sys.modules["torch"]
+    try:
+        handle, (data, offset, storage) = _handle(torch), _functions(torch)[-3:]
+        plain_ones, others = _tensors(torch), _other_kinds(torch)  # held while their memory is read
+        for tensor in plain_ones:
+            if (_asked(data, _ADDRESS, tensor, handle) or 0) != tensor.data_ptr():
+                return None
+            if _asked(offset, _I64, tensor, handle) != tensor.storage_offset():
+                return None
+            if _asked(storage, _I64, tensor, handle) != tensor.untyped_storage().nbytes():
+                return None
+        known = [(tensor._cdata, asked_keys(tensor)) for tensor in plain_ones + others]
+        for at in range(0, _MOST_BYTES, 8):  # no further than to the first word that holds them in all of these
+            if all(ctypes.c_uint64.from_address(address + at).value == keys for address, keys in known):
+                return handle, at, _address(data), _address(offset), _address(storage)
+        return None
+    except Exception:  # whatever another version of torch thinks of it
+        return None
+
+
+def _other_kinds(torch: Any) -> list[Any]:
+    base = torch.ones(4, dtype=torch.complex64, device="cpu")
+    with torch.inference_mode():
+        inside = torch.ones(4, device="cpu")
+    return [base.conj(), base.conj().imag, torch.ones(4, device="meta"), torch.eye(2, device="cpu").to_sparse(), inside]
+
+
+def asked_keys(tensor: Any) -> int:
+    """What `keys` gives, from torch itself."""
+    return sys.modules["torch"]._C._dispatch_keys(tensor).raw_repr()
+
+
+# ---- what is written ------------------------------------------------------------------------------------------------
+
+_COUNTER_WORDS = 8  # of 4 bytes, of torch's object with a version: its class, how many use it, and the version
+_RAISED = 5, 11, 29  # versions that are looked for
+
+
+@functools.cache
+def counters() -> tuple[int, ...] | None:
+    """Behind a tensor's handle: where the address of its version's object lies, and the version in that; where the
+    address of what autograd knows of it lies, zero for one that autograd knows nothing of; and the function that says
+    whether gradients are enabled.  None where they are not found.
+    """
+    torch: Any = sys.modules["torch"]
+    try:
+        enabled = _library(torch, "libtorch_cpu.so").aoti_torch_grad_mode_is_enabled
+        found = places()
+        if found is None or any(bool(enabled()) != torch.is_grad_enabled() for _ in _with_and_without_gradients(torch)):
+            return None
+        with torch.inference_mode(False), torch.enable_grad():
+            tensors = [torch.zeros(4, device="cpu") for _ in _RAISED]
+            for tensor, version in zip(tensors, _RAISED):
+                for _ in range(version):
+                    torch.autograd.graph.increment_version(tensor)
+            known = [tensor.clone().requires_grad_() for tensor in tensors]
+            pairs = [(tensor, tensor.detach(), tensor.data) for tensor in tensors]
+        with torch.inference_mode():
+            without = torch.zeros(4, device="cpu")
+        counter, version = _counter(pairs, without)
+        behind = range(0, found[1], 8)
+        (record,) = (at for at in behind if not any(_word(t, at) for t in tensors) and all(_word(t, at) for t in known))
+        return counter, version, record, _address(enabled)
+    except Exception:  # whatever another version of torch thinks of it
+        return None
+
+
+def _with_and_without_gradients(torch: Any) -> Iterator[None]:
+    for mode in (torch.enable_grad, torch.no_grad, torch.inference_mode):
+        with mode():
+            yield
+
+
+def _word(tensor: Any, at: int) -> int:
+    return ctypes.c_uint64.from_address(tensor._cdata + at).value
+
+
+def _counter(pairs: list[tuple[Any, Any, Any]], without: Any) -> tuple[int, int]:
+    """Of (tensor, the same detached, its data) each."""
+    places = range(0, _MOST_BYTES, 8)
+    shared = [at for at in places if all(_word(a, at) == _word(b, at) != _word(c, at) for a, b, c in pairs)]
+    (place,) = (at for at in shared if not _word(without, at) and all(_word(a, at) for a, _, _ in pairs))
+    objects = [ctypes.string_at(_word(a, place), 4 * _COUNTER_WORDS) for a, _, _ in pairs]
+    numbers = zip(*(struct.unpack(f"<{_COUNTER_WORDS}I", one) for one in objects))
+    (index,) = (k for k, found in enumerate(numbers) if found == _RAISED)
+    for (a, _, _), version in zip(pairs, _RAISED):
+        written = ctypes.c_uint32.from_address(_word(a, place) + 4 * index)
+        written.value += 1
+        if a._version != version + 1:
+            raise RuntimeError("another number")
+    return place, 4 * index
+
+
+# ---- whoever asks ---------------------------------------------------------------------------------------------------
+
+_by_native: Callable[[Any], int] | None = None
+
+
+def keys(tensor: Any) -> int:
+    """torch's dispatch keys of a Tensor or Parameter, as a number; by native.c where that is loaded."""
+    global _by_native
+    if _by_native is None:
+        part = native.loaded()
+        found = places() if part is not None else None
+        if part is None or found is None:
+            return asked_keys(tensor)
+        _by_native = functools.partial(part.keys, found)
+    return _by_native(tensor)
+
+
+def plain_keys(backend: str) -> tuple[int, int]:
+    """Of the keys of a tensor on this kind of device, in torch's word, "CUDA" or "CPU": those that count, and which of
+    them a plain tensor has.  Those of autograd do not count: tensors that were made in inference mode lack them.
+    """
+    torch: Any = sys.modules["torch"]
+
+    def keys_of(name: str) -> int:
+        return torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, name)).raw_repr()
+
+    dense = keys_of(backend)
+    of_autograd = (keys_of(f"Autograd{backend}") | keys_of("ADInplaceOrView")) & ~dense
+    return (1 << 64) - 1 - of_autograd, dense | keys_of(f"Autocast{backend}")
+
+
+def plain(backend: str) -> Callable[[Any], bool]:
+    """Whether a Tensor or Parameter is a plain one of that kind of device, and has memory.  No, where this torch does
+    not say.
+    """
+    try:
+        looked_at, wanted = plain_keys(backend)
+        asked_keys(sys.modules["torch"].empty(0, device="cpu"))
+    except AttributeError:
+        return lambda tensor: False
+    return lambda tensor: keys(tensor) & looked_at == wanted and has_memory(tensor)
+
+
+def has_memory(tensor: Any) -> bool:
+    """Whether a tensor has memory, as far as it needs any.  Its storage may have been taken from it, as programs do
+    that keep parameters elsewhere, and what torch calls its address then is the offset alone; or it may have been made
+    shorter than the tensor is.
+    """
+    if not tensor.numel():
+        return True
+    offset, size = tensor.storage_offset(), tensor.element_size()
+    if tensor.data_ptr() == offset * size:
+        return False
+    return (offset + reach(tensor)) * size <= tensor.untyped_storage().nbytes()
+
+
+def reach(tensor: Any) -> int:
+    """How many elements lie from a tensor's first one to its last; 0 where there are none."""
+    return 1 + sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride())) if tensor.numel() else 0
+
+
+def _asked(function: Any, kind: Any, tensor: Any, place: Any) -> Any:
+    found = kind()
+    if function(ctypes.c_void_p(id(tensor) + place), ctypes.byref(found)):
+        raise RuntimeError("torch refused")
+    return found.value
+
+
+def _right(found: Reads, tensor: Any) -> bool:
+    asked = zip(found.functions, _ASKED.values())
+    said = [_asked(function, kind, tensor, found.places[0]) for function, kind in asked]
+    dim = tensor.dim()
+
+    def numbers(address: int | None) -> tuple[int, ...]:
+        return tuple((_I64 * dim).from_address(address)) if dim and address else ()
+
+    return (
+        said[0] == found.number_of(tensor.dtype)
+        and said[1] != found.cuda
+        and said[2] == tensor.get_device()
+        and said[3] == dim
+        and numbers(said[4]) == tuple(tensor.shape)
+        and numbers(said[5]) == tensor.stride()
+    )
+
+
+def _stream(torch: Any) -> int:
+    """Tried on the current device: it must say what torch says."""
+    try:
+        library = _library(torch, "libtorch_cuda.so")
+        device, found = torch.cuda.current_device(), ctypes.c_void_p()
+        function = library.aoti_torch_get_current_cuda_stream
+        refused = function(_I32(device), ctypes.byref(found))
+        same = not refused and (found.value or 0) == torch.cuda.current_stream(device).cuda_stream
+        return _address(function) if same else 0
+    except Exception:  # a torch without CUDA, or without this function
+        return 0

@@ -1,0 +1,48 @@
+"""Run a kernel: in lockstep, and where that does not get on, each thread on its own.
+
+Input: a kernel, typed and synchronized, and its arguments.  Output: the arrays, written in place.  Non-goals: how
+threads go on (reference.py, schedule/adversarial.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir import synced
+from snap.machine.errors import FaultKind, MachineError
+from snap.machine.lanes.printing import Postponed, say
+from snap.machine.reference import run_reference
+from snap.machine.schedule.adversarial import run_adversarial, run_one_by_one
+from snap.machine.schedule.standstill import Kept
+from snap.machine.source.facts import orders
+from snap.machine.source.program import program_for
+
+
+def run_program(typed: ir.Function, synced: Callable[[], synced.Function], args: list, blocks: int) -> None:
+    """Run a kernel: `typed`, all threads in lockstep. Where its threads wait for each other and lockstep makes no
+    progress, run `synced`, each thread on its own, and blocks that need not be resident together one after the other.
+    Lockstep cannot tell whether a release and an acquire order two units that meet in an element: where the kernel has
+    some, run `synced` with clocks, and report a fault only if something races.
+    """
+    waits, spoken = bool(program_for(typed, stepwise=False).waiting), orders(typed)
+    before, printed = Kept(typed, args, waits or spoken), Postponed(waits or spoken, say)
+    try:
+        return run_reference(typed, args, blocks, printed.say)
+    except MachineError as error:
+        again = error.kind is FaultKind.NO_PROGRESS and waits or error.kind is FaultKind.OVERLAP and spoken
+        if not again:
+            raise
+        printed.forget()
+        met = error
+    finally:
+        printed.show()
+    before.restore()
+    if met.kind is FaultKind.NO_PROGRESS:
+        return run_one_by_one(synced(), args, blocks)
+    try:
+        run_adversarial(synced(), args, blocks, 0)
+    except MachineError as error:
+        if error.kind in (FaultKind.RACE, FaultKind.OVERLAP):
+            raise met from None
+        raise

@@ -223,7 +223,7 @@ def _meet_literal(value: ir.Expr, other: Scalar) -> Scalar:
 
 
 def implicit(value: ir.Expr, type: Scalar) -> bool:
-    """Decide whether `value` converts to `type` without a cast: nothing that drops a fraction or precision in silence."""
+    """Decide whether `value` converts to `type` without a cast: nothing drops a fraction or precision in silence."""
     have = scalar_of(value.type)
     if have == type or not have.is_float:
         return True

@@ -98,7 +98,7 @@ def satisfied(c: Checker, header: Header, span: Span, name: str) -> None:
             span,
             "not enough to call it",
             labels(),
-            help=f"call it where `{top}` acts as one",
+            help=f"call it from code at privilege `{top}`",
         )
     if not held.aligned_to(top.n):
         raise c.fail(

@@ -165,7 +165,7 @@ def _each_its_own(c: Checker, want: Want) -> str:
 
 
 def stable(handle: ir.Handle) -> bool:
-    """Decide whether memory has an owner that can keep others from changing it: const memory, shared memory, and parts."""
+    """Decide whether an owner can keep others from changing memory: const memory, shared memory, and parts have one."""
     while handle.base is not None and handle.origin is not ir.Origin.PARTITION and not handle.disjoint:
         handle = handle.base
     return handle.const or handle.obj.space is Space.SHARED or handle.origin is ir.Origin.PARTITION or handle.disjoint

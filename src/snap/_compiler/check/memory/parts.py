@@ -99,7 +99,7 @@ def _writes_surely(body: ir.Body) -> bool:
 
 
 def meeting(place: Place, scopes: Iterable[OpenPartition]) -> Iterator[OpenPartition]:
-    """Find the scopes whose units nothing shows to be apart: two accesses, one of them a write, may meet in an element."""
+    """Find scopes whose units nothing shows to be apart: two accesses, one of them a write, may meet in an element."""
     for scope in scopes:
         both = (
             (a, b)

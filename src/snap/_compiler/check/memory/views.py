@@ -136,7 +136,7 @@ def _after(c: Checker, step: ViewStep, seen: SeenMemory, name: str, memory: Memo
 def _meaning(c: Checker, step: ViewStep) -> ViewRule:
     if step.word in RULES:
         return RULES[step.word]
-    why = "stands last" if step.word == "split_at" else "is not a view of one array"
+    why = "comes last" if step.word == "split_at" else "is not a view of one array"
     raise _misfit(c, f"`views.{step.word}` {why}", step.span)
 
 

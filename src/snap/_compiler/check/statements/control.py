@@ -307,7 +307,7 @@ def _leave_loop(c: Checker, word: str, span: Span) -> None:
             )
     raise c.fail(
         "SNAP007",
-        f"`{word}` stands outside of a loop",
+        f"`{word}` is outside of a loop",
         span,
         help="put it into a loop; to leave out the rest of a body, use an `if`",
     )

@@ -144,7 +144,7 @@ def _parts(
 
 def _lower_outside(base: ir.Handle, s: tree.With, here: Privilege) -> str:
     if not s.form:
-        return f"lower it where the code's privilege is at least `{base.privilege}`, and group inside the partition"
+        return f"lower it in code that runs with privilege `{base.privilege}` or higher, and group inside the partition"
     form = f"with each({here}, {base.name}):"
     return f"open this code with `each`, which hands on what the forms inside of it name: `{form}`"
 

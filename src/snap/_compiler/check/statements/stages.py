@@ -49,7 +49,7 @@ def _stage(c: Checker, s: tree.With, tail: bool) -> None:
             " here",
             s.head,
             secondary=declared(base),
-            help=f"take the stage where the whole {base.privilege.level.word} acts as one, and split or group inside",
+            help=f"take the stage in code of the whole {base.privilege.level.word}, and split or group inside it",
         )
     try:
         fill = _fill(c, found, args, s)

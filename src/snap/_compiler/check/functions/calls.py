@@ -16,8 +16,8 @@ from snap._compiler.check.core.bindings import IndexFunction, Memory, RoleName, 
 from snap._compiler.check.core.dispatch import CALLS, calls, evaluates
 from snap._compiler.check.core.explain import group_words, write_up
 from snap._compiler.check.core.foreign import of_cuda
-from snap._compiler.check.core.forms import level_of
 from snap._compiler.check.core.known import note_value
+from snap._compiler.check.core.lookups import level_of
 from snap._compiler.check.core.names import as_definition, as_type, math_name, resolve
 from snap._compiler.check.core.operands import result_for
 from snap._compiler.check.core.outside import describe_object, instead_of

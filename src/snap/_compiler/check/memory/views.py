@@ -23,7 +23,7 @@ from functools import partial
 
 from snap._compiler.check.core import convert
 from snap._compiler.check.core.bindings import Memory
-from snap._compiler.check.core.forms import units_here, where
+from snap._compiler.check.core.lookups import units_here, where
 from snap._compiler.check.core.names import resolve
 from snap._compiler.check.core.short import unit_number
 from snap._compiler.check.core.state import Abort, Checker

@@ -13,11 +13,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from snap._compiler.check.core import convert
-from snap._compiler.check.core.annotations import text_option
+from snap._compiler.check.core.annotations import chosen, text_option
 from snap._compiler.check.core.bindings import Memory
 from snap._compiler.check.core.dispatch import calls
 from snap._compiler.check.core.explain import declared, read_down
-from snap._compiler.check.core.forms import chosen
 from snap._compiler.check.core.state import Checker, Construct, ConstructKind, ObjectUse, Want
 from snap._compiler.check.memory.accesses import indices, mapped, not_const
 from snap._compiler.check.memory.storage import memory_argument

@@ -13,7 +13,7 @@ from __future__ import annotations
 from snap._compiler.check.core import convert
 from snap._compiler.check.core.dispatch import calls
 from snap._compiler.check.core.explain import read_down
-from snap._compiler.check.core.forms import level_of
+from snap._compiler.check.core.lookups import level_of
 from snap._compiler.check.core.scalars import scalar
 from snap._compiler.check.core.state import Checker, Want
 from snap._compiler.frontend import tree

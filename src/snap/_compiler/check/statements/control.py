@@ -12,8 +12,8 @@ from snap._compiler.check.core import convert
 from snap._compiler.check.core.annotations import constant_int
 from snap._compiler.check.core.bindings import Variable
 from snap._compiler.check.core.dispatch import body, executes, expression
-from snap._compiler.check.core.forms import declares_memory
 from snap._compiler.check.core.known import UNROLL_LIMIT, decided_below
+from snap._compiler.check.core.lookups import declares_memory
 from snap._compiler.check.core.names import word_called
 from snap._compiler.check.core.operands import in_order
 from snap._compiler.check.core.rewrite import variables

@@ -8,12 +8,13 @@ Non-goals: whether the memory can be declared here (check/statements/assignments
 from __future__ import annotations
 
 from snap._compiler.check.core.bindings import Poison, Variable
-from snap._compiler.check.core.forms import FormPlace, declares_memory, is_word, names_for, new_names, privilege_node
+from snap._compiler.check.core.lookups import declares_memory, is_word, names_for, new_names
 from snap._compiler.check.core.names import as_type, resolve
 from snap._compiler.check.core.state import Checker
 from snap._compiler.check.statements.assignments import declare
 from snap._compiler.check.statements.several import assign_several
 from snap._compiler.frontend import tree
+from snap._compiler.frontend.forms import FormPlace, privilege_node
 from snap._compiler.ir.types import THREAD1
 
 EXAMPLE = "`a, b = shared(float[64]), shared(int[64])`, or `x, sum = registers(float[4], 0.0)`"

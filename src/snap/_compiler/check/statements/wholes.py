@@ -12,7 +12,6 @@ from __future__ import annotations
 from snap._compiler.check.core import convert
 from snap._compiler.check.core.annotations import SpecKind, annotation, constant_int
 from snap._compiler.check.core.dispatch import expression
-from snap._compiler.check.core.forms import FormPlace, privilege_node, word_node
 from snap._compiler.check.core.names import word_called
 from snap._compiler.check.core.state import Checker, Want
 from snap._compiler.check.memory.storage import LocalArray, fixed_registers, is_local, storage
@@ -20,6 +19,7 @@ from snap._compiler.check.operations.assignable import assignable
 from snap._compiler.check.statements.assignments import combined, wanted_by
 from snap._compiler.check.statements.initial import declared_list, each_element, element_value, once, operand
 from snap._compiler.frontend import tree
+from snap._compiler.frontend.forms import FormPlace, privilege_node, word_node
 from snap._compiler.frontend.names import used_names
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.types import Array, Element, Vector

@@ -289,7 +289,7 @@ def _continue(c: Checker, s: tree.Continue, tail: bool) -> None:
 
 
 # T-Leave: a loop is around, no group, case or turn between => G |- break, continue @ P
-# A thread cannot leave its group while the others go on.
+# A thread cannot leave a loop while its group stays in it.
 def _leave_loop(c: Checker, word: str, span: Span) -> None:
     for construct in reversed(c.constructs):
         if construct.kind is ConstructKind.LOOP:

@@ -20,9 +20,9 @@ FOLDERS = {
 
 HEAD = """# The rules of the type system
 
-This page is printed from `src/snap/_compiler/check/` by `python docs/make_rules.py`. It lists the judgements that the checker applies, each above
-the function that applies it. Rules that the paper has (T-Group,
-T-Split, ...) have its names; [paper.md](paper.md) says where ours differ.
+This page is printed from `src/snap/_compiler/check/` by `python docs/make_rules.py`. It lists the judgements that the
+checker applies, each above the function that applies it. Rules that the paper has (T-Group, T-Split, ...) have its
+names; [paper.md](paper.md) says where ours differ.
 
 | notation | meaning |
 |---|---|

@@ -113,9 +113,9 @@ RETIRED = {"weave", "woven", "relax", "beside", "handing", "publish"}
 # folder -> (docstrings that do not begin with a verb, strings and docstrings in British spelling, functions and classes with a retired or British name)
 STILL_THERE = {
     ".": (0, 1, 1),
-    "_compiler/check": (103, 2, 0),
+    "_compiler/check": (0, 2, 0),
     "_compiler/codegen": (44, 5, 0),
-    "_compiler/frontend": (34, 1, 0),
+    "_compiler/frontend": (0, 1, 0),
     "_compiler/ir": (71, 2, 0),
     "_compiler/sync": (140, 2, 2),
     "cli": (0, 1, 0),

@@ -1,4 +1,4 @@
-"""The functions that decorators are given: `blocks=`, `where=` and contracts.
+"""Read the functions that decorators are given: `blocks=`, `where=` and contracts.
 
 Input: what a decorator was given, and the parameters of its function.  Output: nothing, or a SnapError.  Invariant:
 what is asked for by name is there.  Non-goals: what the functions say (check/functions/contracts.py, walk/where.py).

@@ -12,7 +12,7 @@ from snap._compiler.frontend import tree
 
 
 def leaves_early(body: tree.Body) -> bool:
-    """Whether a loop with this body can be left, or its turn cut short, before it ends."""
+    """Decide whether a loop with this body can be left, or an iteration cut short, before it ends."""
     for s in body:
         match s:
             case tree.Break() | tree.Continue():

@@ -1,4 +1,4 @@
-"""A condition of a decorator (`where=`, `ensures=`, `pairs=`, `calls=`) -> its tree.
+"""Parse a condition of a decorator (`where=`, `ensures=`, `pairs=`, `calls=`) to its tree.
 
 Input: a function object made by `lambda`, or by a `def` that only returns an expression.  Output: `tree.Lambda` and the
 outside names it uses, the defaults of its parameters among them.  Invariant: as in parse.py, but nothing is refused:
@@ -32,8 +32,8 @@ def condition_tree(pyfunc: object) -> tuple[tree.Lambda, dict[str, object]]:
 
 
 def bounds(condition: tree.Lambda, name: str) -> bool:
-    """Whether it says of a number how large it is at most: `blocks <= rows`, `1 <= blocks < 8`, `blocks == n`.  That an
-    array is as long as `len(out) >= blocks` says something of the array.
+    """Decide whether a condition says how large a number is at most: `blocks <= rows`, `1 <= blocks < 8`, `blocks ==
+    n`. A condition that an array is as long as `len(out) >= blocks` says something of the array.
     """
     body = condition.body
     return any(_bounds(one, name) for one in (body.items if isinstance(body, tree.Sequence) else (body,)))
@@ -53,7 +53,7 @@ def _bounds(e: tree.Expr, name: str) -> bool:
 
 
 def unread(text: str, span: Span) -> tree.Known:
-    """What no proof understands."""
+    """Stand for a part that no proof understands."""
     return tree.Known(None, text, span=span)
 
 

@@ -1,4 +1,8 @@
-"""What a decorated Python function is to the compiler: its tree, the outside names it uses, and what it requires."""
+"""Describe a decorated Python function to the compiler: its tree, the outside names it uses, and what it requires.
+
+Input: a tree and the arguments of a decorator. Output: a `Definition`. Invariant: it does not change, but for `made`,
+in which later stages keep what they have made of it. Non-goals: types.
+"""
 
 from __future__ import annotations
 
@@ -64,9 +68,7 @@ class Definition:
 
 
 def identity(constexprs: Mapping[str, object]) -> tuple[object, ...]:
-    """What tells one choice of constexpr values from another: 1, 1.0 and True are three, and so are 0.0, -0.0 and a
-    NaN.
-    """
+    """Tell one choice of constexpr values from another: 1, 1.0 and True are three, and so are 0.0, -0.0 and a NaN."""
     return tuple((name, type(constexprs[name]), told_apart(constexprs[name])) for name in sorted(constexprs))
 
 

@@ -1,4 +1,4 @@
-"""Signatures that Python evaluates before the function is there.
+"""Refuse signatures that Python evaluates before the function is there.
 
 Input: the frame in which a decorator is called.  Output: SNAP017 where the annotations of the function below it would
 stop Python with a NameError (a shape names a parameter) or a TypeError (`float[4]`).  Invariant: only what would stop

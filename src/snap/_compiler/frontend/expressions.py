@@ -1,4 +1,4 @@
-"""Python expressions -> the untyped tree's.
+"""Parse Python expressions to the untyped tree's.
 
 Input: `ast` expressions.  Output: tree nodes, each with its span.  Invariant: what is not Snap is recorded in `errors`
 (SNAP017) and stands as a placeholder, so that one run reports everything; a caller raises before the tree gets out.

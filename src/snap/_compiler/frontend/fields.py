@@ -1,4 +1,4 @@
-"""Constants that lie together in a Python object: `cfg.BM`.
+"""Replace constants that lie together in a Python object: `cfg.BM`.
 
 Input: the tree of a Snap function, and its outside names.  Output: the tree in which a field of an outside object is a
 name, `cfg.BM`, and the names with those of the fields.  Invariant: only objects that nobody can change are asked, named
@@ -23,7 +23,7 @@ _MISSING = object()
 
 
 def holds_constants(found: object) -> bool:
-    """Whether it is an object whose fields are constants of Snap functions."""
+    """Decide whether an object's fields are constants of Snap functions."""
     if isinstance(found, tuple):
         return hasattr(found, "_fields")
     options = getattr(found, "__dataclass_params__", None)
@@ -31,7 +31,7 @@ def holds_constants(found: object) -> bool:
 
 
 def field_of(names: dict[str, object], e: tree.Attribute) -> object | None:
-    """What a field of an outside object is, or a field of that; None for any other attribute."""
+    """Look up a field of an outside object, or a field of that; None for any other attribute."""
     match e.value:
         case tree.Name(name):
             found = names.get(name)

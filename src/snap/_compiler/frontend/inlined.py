@@ -1,4 +1,4 @@
-"""`@inline`: functions that are written out where they are called.
+"""Write out functions with `@inline` where they are called.
 
 Input: a Python function without types; the tree of a Snap function that calls such functions, and its outside names.
 Output: the tree with their statements in the place of the calls, and the outside names of all of them.  Invariant:
@@ -54,7 +54,7 @@ class WrittenCall:
     call: Span
 
     def holds(self, span: Span) -> bool:
-        """Whether something stands in the text of what was called."""
+        """Decide whether a place is in the text of what was called."""
         return span.filename == self.text.filename and self.text.line <= span.line <= self.text.end_line
 
 
@@ -75,7 +75,7 @@ def calls_around(
 
 
 class Inlined:
-    """What `@inline` makes of a function."""
+    """Hold what `@inline` makes of a function."""
 
     def __init__(self, function: tree.Function, names: Mapping[str, object], python: Any):
         self.tree, self.names, self.__name__, self.__doc__ = function, names, function.name, python.__doc__
@@ -163,7 +163,7 @@ def written_out(
 
 
 def _has_pieces(found: Any) -> bool:
-    """Whether an outside name may lead to an inlined function."""
+    """Decide whether an outside name may lead to an inlined function."""
     if isinstance(found, types.ModuleType):
         return any(type(one) is Inlined for one in vars(found).values())
     return type(found) is Inlined or holds_constants(found)
@@ -181,7 +181,7 @@ class _Writer:
 
     @cached_property
     def bound(self) -> Counter[str]:
-        """How often the function declares or assigns a name."""
+        """Count how often the function declares or assigns a name."""
         given = (name for s in tree.walk(self.function) for name in _gives(s))
         return Counter(given) + Counter(p.name for p in self.function.params)
 
@@ -189,7 +189,7 @@ class _Writer:
         return tuple(done for s in statements for done in self.statement(s))
 
     def no_piece(self, call: tree.Call) -> None:
-        """What stands in an expression has not been written out."""
+        """Refuse a call of an inlined function inside an expression, which has not been written out."""
         if piece := self.piece(call):
             raise _not_a_value(piece, call)
 
@@ -223,7 +223,7 @@ class _Writer:
         return found if isinstance(found, Inlined) else None
 
     def done(self, value: tree.Expr | None) -> Iterator[tree.Stmt]:
-        """What a piece returns and nobody takes, as far as it does something: an atomic, a call of a function."""
+        """Keep what a piece returns and no name takes, as far as it does something: an atomic, a call of a function."""
         for e in () if value is None else _items(value):
             if all(_is_pure(f) or isinstance(f, tree.Attribute) and f.name == "view" for f in _calls(e)):
                 continue
@@ -316,7 +316,7 @@ class _Writer:
         return statements, value
 
     def arguments(self, piece: Inlined, call: tree.Call) -> tuple[list[tree.Stmt], dict[str, tree.Expr]]:
-        """What stands for each parameter, and the statements that evaluate what is no name."""
+        """Find what each parameter stands for, and the statements that evaluate what is not a name."""
         given = _bound(piece, call)
         for e in given.values():
             if (isinstance(e, tree.Sequence) or self.constant(e)) and sum(1 for _ in tree.walk(e)) > LARGEST:
@@ -337,7 +337,7 @@ class _Writer:
         return before, {name: of(name, e) for name, e in given.items()}
 
     def constant(self, e: tree.Expr) -> bool:
-        """Whether an expression is made of constants alone: it is the same wherever it stands."""
+        """Decide whether an expression is made of constants alone, so that it is the same everywhere."""
         names = used_names(e) - self.constants
         if names & self.own or not names <= self.names.keys() | BUILTINS:
             return False
@@ -366,7 +366,7 @@ class _Writer:
             raise SnapError(_refusal(message, call.span, f"pass it: a parameter `{name}`", at, "SNAP019"))
 
     def is_word(self, name: str) -> bool:
-        """Whether a name has no meaning here but that of the language."""
+        """Decide whether a name has no meaning here but that of the language."""
         found = self.names.get(name)
         return found is None or found is getattr(builtins, name, None) or type(found).__module__ == "snap.surface"
 
@@ -381,8 +381,8 @@ class _Writer:
 
 
 def _called(piece: Inlined, call: tree.Call, targets: tuple[tuple[str, Span | None], ...]) -> dict[str, str]:
-    """What a piece's variables are called that it yields, where no other variable of that name is meant in it: they are
-    declared there, and hide it.
+    """Name the variables that a piece yields, where no other variable of that name is meant in it: they are declared
+    there, and hide it.
     """
     assert piece.yields is not None
     several = Counter(name for name, _ in targets)  # `for _, _ in f():`
@@ -435,7 +435,7 @@ def _check_yield(piece: Inlined, call: tree.Call, s: tree.For | tree.With) -> No
 
 
 def _calls(e: tree.Expr) -> Iterator[tree.Expr]:
-    """What an expression calls."""
+    """List the calls in an expression."""
     return (one.function for one in tree.walk(e) if isinstance(one, tree.Call))
 
 
@@ -452,12 +452,12 @@ def _items(e: tree.Expr) -> Iterator[tree.Expr]:
 
 
 def _once(body: tree.Body) -> bool:
-    """Whether these statements yield once, whatever is computed."""
+    """Decide whether these statements yield once, whatever is computed."""
     return any(isinstance(s, tree.Yield) or isinstance(s, tree.With) and _once(s.body) for s in body)
 
 
 def _ends(body: tree.Body) -> bool:
-    """Whether nothing follows the `yield` of these statements."""
+    """Decide whether nothing follows the `yield` of these statements."""
     last = body[-1]
     return isinstance(last, tree.Yield) or isinstance(last, tree.With) and _ends(last.body)
 

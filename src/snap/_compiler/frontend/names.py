@@ -1,4 +1,4 @@
-"""The outside names a function uses, and what they were bound to when it was defined.
+"""Capture the outside names a function uses, and what they were bound to when it was defined.
 
 Input: a tree and the Python function it came from.  Output: name -> value.  Invariant: a name the function itself
 assigns is its own, as in Python, so that a use outside that name's scope is an error and never silently an outside
@@ -20,13 +20,13 @@ LARGEST = 1 << 20  # bytes of an array that is copied; what is larger is no tabl
 
 
 def is_array(found: object) -> bool:
-    """Whether an outside name is a NumPy array, of at least one dimension: a table of constants."""
+    """Decide whether an outside name is a NumPy array, of at least one dimension: a table of constants."""
     kind = type(found)
     return kind.__module__ == "numpy" and kind.__name__ == "ndarray" and getattr(found, "shape", ()) != ()
 
 
 def as_it_is(found: Any) -> object:
-    """What a function computes with is what there was when it was defined: a table is copied."""
+    """Keep an outside value as it was when the function was defined: a table is copied."""
     return found.copy() if is_array(found) and found.nbytes <= LARGEST else found
 
 
@@ -47,7 +47,7 @@ def captured_by_lambda(function: tree.Lambda, pyfunc: FunctionType) -> dict[str,
 
 
 def bound_value(name: str, pyfunc: FunctionType) -> object:
-    """What an outside name, or a dotted one of a module, stands for now; None where it is not bound."""
+    """Look up what an outside name, or a dotted one of a module, stands for now; None where it is not bound."""
     name, _, inside = name.partition(".")
     found = _bound_value(name, pyfunc)
     return getattr(found, inside, None) if inside else found

@@ -1,4 +1,4 @@
-"""Python functions -> the untyped tree.
+"""Parse Python functions to the untyped tree.
 
 Input: a Python function object.  Output: `tree.Function`, and the outside names it uses.  Invariant: only `SnapError`
 is raised, once per function with all errors in `.all` in the order of the source; every node has the span of the real
@@ -31,8 +31,8 @@ def parse_function(pyfunc: object) -> tree.Function:
 
 
 def parse_definition_names(function: tree.Function, pyfunc: object) -> dict[str, object]:
-    """What the tree's free names are bound to now, in the closure and the globals; an unbound name is left out, as are
-    Python's builtins.
+    """Look up what the tree's free names are bound to now, in the closure and the globals; an unbound name is left out,
+    as are Python's builtins.
     """
     return captured_names(function, as_function(pyfunc))
 
@@ -270,7 +270,7 @@ class StatementParser(ExpressionParser):
         ]
 
     def _inlines(self, call: tree.Expr) -> bool:
-        """Whether it calls an inlined function, or what an inlined function was given."""
+        """Decide whether an expression calls an inlined function, or what an inlined function was given."""
         match call:
             case tree.Call(tree.Name(name)):
                 return self.calls_inlined(name) or self.inlined and name in self.params
@@ -380,7 +380,7 @@ class StatementParser(ExpressionParser):
 
 
 def _has_shape(e: tree.Expr) -> bool:
-    """Whether a loop may have several names: over `strided(block, shape=...)` or `range(shape=...)`."""
+    """Decide whether a loop may have several names: over `strided(block, shape=...)` or `range(shape=...)`."""
     match e:
         case tree.Call(_, (tree.Call() as inner, *_)) if _calls(e, "unroll"):
             return _has_shape(inner)

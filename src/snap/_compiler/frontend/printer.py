@@ -1,4 +1,4 @@
-"""The untyped tree as text.
+"""Print the untyped tree as text.
 
 Input: a function's tree, and what short forms in it stand for, by the identity of their nodes.  Output: Python text,
 with the forms expanded where they are given.  Non-goals: comments, and the layout that was written.

@@ -1,6 +1,8 @@
-"""What of Python is not Snap (SNAP017), why, and what to write instead.
+"""List what of Python is not Snap (SNAP017), why, and what to write instead.
 
-The table is keyed by the name of the `ast` class, so that node types of newer Pythons can stand in it.
+The table is keyed by the name of the `ast` class, so that node types of newer Pythons can stand in it. Input: the name
+of an `ast` class, or of a builtin. Output: a `Refusal`.  Invariant: each says what to write instead. Non-goals: where
+it stands in the text.
 """
 
 from __future__ import annotations

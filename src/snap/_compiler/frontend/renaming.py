@@ -1,4 +1,4 @@
-"""Trees with other names in them.
+"""Rename in trees.
 
 Input: statements, and what stands for some of their names.  Output: the same statements, as new nodes.  Invariant: a
 lambda's parameters, and the names that a list counts by, stay its own: they get names that nobody has.  Non-goals:
@@ -107,7 +107,7 @@ class TreeRenaming:
                 return self.parts(e)
 
     def several(self, e: tree.Expr) -> bool:
-        """Whether a name stands for several values."""
+        """Decide whether a name stands for several values."""
         return isinstance(e, tree.Name) and isinstance(self.named.get(e.id), tree.Sequence)
 
     def inside(self, own: Mapping[str, tree.Expr]) -> TreeRenaming:

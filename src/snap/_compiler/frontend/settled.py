@@ -1,4 +1,4 @@
-"""Functions of decorators as they are when the decorator runs.
+"""Settle functions of decorators as they are when the decorator runs.
 
 Input: a Python function.  Output: the same, with what its names mean now.  Invariant: what it answers later does not
 depend on what is assigned to those names in between.  Non-goals: what is inside of the objects that they name.
@@ -32,5 +32,5 @@ def settled(where: Any) -> Any:
 
 
 def _names_in(code: CodeType) -> set[str]:
-    """Of outside, those of functions in it too; attributes may be among them."""
+    """Collect the outside names of a code object and of the functions in it; attributes may be among them."""
     return set(code.co_names).union(*(_names_in(one) for one in code.co_consts if isinstance(one, CodeType)))

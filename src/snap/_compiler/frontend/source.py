@@ -1,4 +1,4 @@
-"""From a Python function object to its text and its `ast` node.
+"""Find the text and the `ast` node of a Python function object.
 
 Input: a function made by `def` or `lambda`, from a file, a notebook cell, the REPL, or `exec`'d text whose source is
 registered.  Output: the node and a `Locator` that turns node positions into spans of the real file.  Invariant: the
@@ -239,7 +239,7 @@ def _statements(tree: ast.Module) -> Iterator[ast.AST]:
 
 
 def _belongs(node: Node, code: CodeType, locator: Locator) -> bool:
-    """Whether `code` can have been compiled from `node`."""
+    """Decide whether `code` can have been compiled from `node`."""
     arguments = node.args
     written = [
         a.arg

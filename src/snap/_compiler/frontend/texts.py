@@ -1,4 +1,4 @@
-"""The texts a Python function may have been compiled from.
+"""Collect the texts a Python function may have been compiled from.
 
 Input: a function object.  Output: candidates, best first: what was registered for its file name, the file (or notebook
 cell, or doctest) as it is and as it was, the input of an interactive session.  Invariant: a text that may not be the
@@ -100,14 +100,14 @@ def _modified_since_load(filename: str) -> bool:
 
 
 def compiles_to(lines: tuple[str, ...], code: CodeType) -> bool:
-    """Whether compiling this text gives `code`."""
+    """Decide whether compiling this text gives `code`."""
     known = _signatures(code.co_filename, lines, code.co_flags & _FUTURE_FLAGS)
     return _signature(code) in known.get((code.co_name, code.co_firstlineno), ())
 
 
 @lru_cache(maxsize=32)
 def _signatures(filename: str, lines: tuple[str, ...], flags: int) -> dict[tuple[str, int], list[tuple]]:
-    """Of every function and lambda in the text, by name and first line."""
+    """List every function and lambda in the text, by name and first line."""
     try:
         with quietly():
             pending = [compile("\n".join(lines), filename, "exec", flags=flags, dont_inherit=True)]

@@ -1,7 +1,7 @@
-"""The untyped tree: a Snap function as written, every node with a span, nothing resolved.
+"""Define the untyped tree: a Snap function as written, every node with a span, nothing resolved.
 
-Input of the checker, output of `frontend/parse.py`.  Whatever of Python is not Snap has been refused (SNAP017) before
-it gets here.
+Input: nothing.  Output: the classes of nodes, which `frontend/parse.py` makes and the checker reads, and ways to walk
+them.  Invariant: whatever of Python is not Snap has been refused (SNAP017) before it gets here.  Non-goals: types.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Name:
 
 @node
 class Known:
-    """What an expansion puts in (check/core/short.py): a word, a privilege or a binding, which no variable can hide.
-    text: as it would be written.
+    """Hold what an expansion puts in (check/core/short.py): a word, a privilege or a binding, which no variable can
+    hide. text: as it would be written.
     """
 
     value: object
@@ -280,7 +280,7 @@ class MatchCase:
 
 
 class MatchPart(Word):
-    """What the user calls one part of a split: a case or, where a short form stands for it, a role."""
+    """Name one part of a split as the user does: a case or, where a short form stands for it, a role."""
 
     CASE = "case"
     ROLE = "role"

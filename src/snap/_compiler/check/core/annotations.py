@@ -1,4 +1,4 @@
-"""Annotations: the type and the privilege of what is declared.
+"""Read annotations: the type and the privilege of what is declared.
 
 Input: the tree of an annotation.  Output: a `Spec` and, where `@` is written, a privilege.  Invariant: sizes are
 positive constants; the dimensions of a shaped pointer are integer expressions over grid-level values.  Non-goals:
@@ -30,7 +30,7 @@ from snap.surface import LevelName, Marker, one_dimension
 
 
 class SpecKind(Word):
-    """What an annotation declares."""
+    """Name the kinds of things that an annotation declares."""
 
     VALUE = "value"  # a scalar, vector or local array
     SHARED = "shared"
@@ -439,8 +439,8 @@ def _pointer(c: Checker, args: tuple[tree.Expr, ...], span: Span) -> Spec:
 
 
 def chosen(c: Checker, e: tree.Expr | None) -> tuple[tree.Expr, ...]:
-    """What an option of a form names: one thing, several in parentheses, or what a constant chooses of the two sides of
-    an `if-else`; `()` is nothing.
+    """List what an option of a form names: one thing, several in parentheses, or the side of an `if-else` that a
+    constant chooses; `()` is nothing.
     """
     while isinstance(e, tree.Conditional):
         decides = scalar(c, e.cond, Want(c.place.privilege, "chooses between two ways to write a form"))
@@ -452,7 +452,9 @@ def chosen(c: Checker, e: tree.Expr | None) -> tuple[tree.Expr, ...]:
 
 
 def _is_choice(e: tree.Expr) -> bool:
-    """Whether it is several dimensions, or chooses between several; else it is one, which a launch may decide."""
+    """Decide whether an expression is several dimensions, or chooses between several; else it is one, which a launch
+    may decide.
+    """
     if isinstance(e, tree.Conditional):
         return _is_choice(e.then) or _is_choice(e.other)
     return isinstance(e, tree.Sequence)

@@ -1,7 +1,8 @@
-"""What a name stands for: a value, a constant, an index function, memory, a pipeline.
+"""Hold what a name stands for: a value, a constant, an index function, memory, a pipeline, a role.
 
-Output: the bindings that `Checker.lookup` gives (check/core/state.py), and what is remembered with them: how memory is
-lowered, claimed, and divided among the branches of a split.
+Input: declarations, as they are checked.  Output: the bindings that `Checker.lookup` gives (check/core/state.py), and
+what is remembered with them: how memory is lowered, claimed, and divided among the branches of a split.  Invariant: a
+binding belongs to one name in one scope.  Non-goals: looking names up (check/core/names.py).
 """
 
 from __future__ import annotations
@@ -114,8 +115,8 @@ class Lowering:
 
 @dataclass(slots=True, eq=False)
 class ClaimUse:
-    """Who a claimed name belongs to: the group of `privilege` whose first unit is `owner` units into what the claim was
-    made by.  The first use decides.  depth: how many constructs were open at the claim.
+    """Say who owns a claimed name: the group of `privilege` whose first unit is `owner` units into what the claim was
+    made by. The first use decides. depth: how many constructs were open at the claim.
     """
 
     privilege: Privilege

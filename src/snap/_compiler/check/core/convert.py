@@ -1,4 +1,4 @@
-"""Scalar types at work: C's conversions, and folding of constants with CUDA's arithmetic.
+"""Convert scalars as C does, and fold constants with CUDA's arithmetic.
 
 Input: typed operands.  Output: typed expressions with every conversion explicit.  Invariant: a `Const` holds a value of
 its type (integers in range, f32 and narrower already rounded).  Non-goals: privileges.
@@ -223,9 +223,7 @@ def _meet_literal(value: ir.Expr, other: Scalar) -> Scalar:
 
 
 def implicit(value: ir.Expr, type: Scalar) -> bool:
-    """Whether `value` converts to `type` without a cast being written: nothing that drops a fraction or precision in
-    silence.
-    """
+    """Decide whether `value` converts to `type` without a cast: nothing drops a fraction or precision in silence."""
     have = scalar_of(value.type)
     if have == type or not have.is_float:
         return True
@@ -324,7 +322,7 @@ def unary(op: str, value: ir.Expr, span: Span) -> ir.Expr:
 
 
 def same(value: ir.Const, number: int | float) -> bool:
-    """Whether a constant is that number, bit for bit: -0.0 is not 0."""
+    """Decide whether a constant is that number, bit for bit: -0.0 is not 0."""
     return value == constant(number, value.type, value.span)
 
 

@@ -1,4 +1,8 @@
-"""The sentences of the commonest refusals, so that they read the same wherever they are raised."""
+"""Phrase the commonest refusals, so that they read the same wherever they are raised.
+
+Input: privileges, names and places. Output: labels and lines of help. Invariant: what a help suggests is legal where it
+is suggested. Non-goals: whether something is refused.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +33,7 @@ def group_words(p: Privilege) -> str:
 
 
 def agree_help(p: Privilege, have: Privilege, name: str, cooperative: bool) -> str:
-    """How a group p comes to one mind about something that is at `have`."""
+    """Say how a group p agrees on something that is at `have`."""
     decider = have if p.at_least(have) else THREAD1
     who = decider.level.word if decider.n == 1 else f"group of {decider.n} {decider.level.word}s"
     alone = f"let each {who} decide for itself, in `with each({decider.level.word if decider.n == 1 else decider}):`"
@@ -58,7 +62,7 @@ def _where_grid(p: Privilege) -> str:
 
 
 def atomic_help(want: Want) -> str:
-    """How a group comes to one result of an atomic: each thread would do it, so one does.  To agree on the results of
+    """Say how a group gets one result of an atomic: each thread would do it, so one does. To agree on the results of
     all threads is no way out: where they wait for what one of them holds, that one would wait for the others.
     """
     p = want.privilege
@@ -82,14 +86,14 @@ def declared(what: ir.Handle | ir.MemObject | ir.Var) -> tuple[Label, ...]:
 
 
 def const_label(handle: ir.Handle) -> Label:
-    """Where memory that is const was declared so: a part is const because what it is a part of is."""
+    """Point to where memory was declared const: a part is const because its base is."""
     while handle.base is not None:
         handle = handle.base
     return Label(handle.span, f"`{handle.name}` is declared const here")
 
 
 def one_value_help(p: Privilege, name: str) -> str:
-    """How a group p comes to one value where there is no destination to lower; only a block and a warp have collectives
+    """Say how a group p gets one value where there is no destination to lower; only a block and a warp have collectives
     that make one.
     """
     compute = f"it must be one value for `{p}`: compute it from values at `{p}` or above (`v: int @ {p} = ...`)"
@@ -112,8 +116,8 @@ def one_value_help(p: Privilege, name: str) -> str:
 
 
 def read_by_one_help(p: Privilege) -> str:
-    """How a group p agrees on what memory holds that others may change; only a block and a warp have collectives that
-    make one value.
+    """Say how a group p agrees on what memory holds that others may change; only a block and a warp have collectives
+    that make one value.
     """
     if p.level is Level.BLOCK and p.n == 1:
         return "agree on what one thread read: `intrinsic.broadcast(v)`"
@@ -186,14 +190,14 @@ def dividing(count: int | None, p: Privilege) -> str:
 
 # SNAP005: the privilege is not one that this code can declare or assign.
 def level_missing(p: Privilege) -> str:
-    """Where units of a level are found, for code that holds none."""
+    """Say where units of a level are found, for code that holds none."""
     if p.level is Level.CLUSTER:
         return "there are no clusters here: `@kernel(threads=256, cluster=2)`, or `@requires(grid[1], cluster[1], ...)`"
     return f"open `with each({p.level.word}):` in the code of the grid, which holds several"
 
 
 def held_here(c: Checker, p: Privilege) -> bool:
-    """Whether what is at p can be declared or assigned here."""
+    """Decide whether something at p can be declared or assigned here."""
     return c.place.privilege.at_least(p) and c.place.holds(p)
 
 

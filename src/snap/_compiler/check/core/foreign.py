@@ -1,7 +1,7 @@
-"""Names that users know from CUDA, NumPy and torch, and what to write for them.
+"""Recognize names that users know from CUDA, NumPy and torch, and say what to write for them.
 
-Input: a name that is not bound.  Output: a message and a help line, or None.  Non-goals: what is bound
-(check/core/names.py).
+Input: a name that is not bound. Output: a message and a help line, or None. Non-goals: what is bound
+(check/core/names.py).  Invariant: a name that is bound is never taken for one of these.
 """
 
 from __future__ import annotations

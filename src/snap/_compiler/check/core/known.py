@@ -1,4 +1,4 @@
-"""What the text tells about values: which keep their first one, and who agrees on them.
+"""Find out what the text tells about values: which keep their first one, and who agrees on them.
 
 Input: typed expressions and the state.  Output: the first part of an expression that a group may disagree on.
 Invariant: it errs on the safe side: a part that might differ.  Non-goals: what values are (analysis/syntactic.py).

@@ -1,7 +1,8 @@
-"""What a name means: a local binding, or what it was bound to outside.
+"""Resolve names: to a local binding, or to what they were bound to outside.
 
-Input: tree expressions.  Output: a binding of `check/core/bindings.py`, or a Python object that stands for a word of
-the language, a type, a privilege, a number, a function, or a module.  Non-goals: run-time values.
+Input: tree expressions. Output: a binding of `check/core/bindings.py`, or a Python object that stands for a word of the
+language, a type, a privilege, a number, a function, or a module. Non-goals: run-time values.  Invariant: a binding
+hides what is outside.
 """
 
 from __future__ import annotations
@@ -151,7 +152,7 @@ def resolve(c: Checker, e: tree.Expr) -> object | None:
 
 
 def foreign_module(c: Checker, name: str) -> bool:
-    """Whether it is another language's module, which nothing here is called."""
+    """Decide whether a name is another language's module, and nothing here has that name."""
     return name in FOREIGN_MODULES and c.lookup(name) is None and name not in c.names
 
 

@@ -1,11 +1,12 @@
-"""Operands, each with the value that it has when it is evaluated.
+"""Keep operands, each with the value that it has when it is evaluated.
 
 Expressions are pure: a call, an atomic or a collective inside one has become a statement before it.  So an operand that
 was written before a call would be read after it.  Where the call may change what the operand reads, the operand is kept
 in a temporary above the call; elsewhere the text stays as it was written.
 
-Input: the operands, in the order in which Python evaluates them, and what evaluates one.  Output: typed, pure
-expressions.  Non-goals: which operands are evaluated at all (`and`, `or`, `if-else`).
+Input: the operands, in the order in which Python evaluates them, and what evaluates one. Output: typed, pure
+expressions. Non-goals: which operands are evaluated at all (`and`, `or`, `if-else`).  Invariant: what no effect can
+change stays as it was written.
 """
 
 from __future__ import annotations
@@ -118,8 +119,8 @@ def never_written(c: Checker, handle: ir.Handle) -> bool:
 # A call changes what it is given to write.  What hands memory to other threads, ordered atomics and unsafe text, lets
 # them change all but const.
 def may_change(c: Checker, s: ir.Stmt, part: ir.Expr) -> bool:
-    """Whether a statement may change what this part of an expression reads; scalars and vectors are changed by nobody
-    but assignments.
+    """Decide whether a statement may change what this part of an expression reads. Only assignments change scalars and
+    vectors.
     """
     match part:
         case ir.Elem(array) | ir.ArrayValue(array):
@@ -146,7 +147,9 @@ def _publishes(s: ir.Stmt) -> bool:
 def result_for(
     c: Checker, name: str, shown: str, type: ValueType, p: Privilege, want: Want, span: Span, help: str = ""
 ) -> tuple[ir.VarTarget, ir.Read]:
-    """Where an operation delivers its result, which is at p, and the result itself, where it may be used so."""
+    """Make the place where an operation delivers its result, which is at p, and the read of it, where it may be used
+    so.
+    """
     if not p.at_least(want.privilege):
         raise read_down(c, f"the result of `{shown}`", p, None, want, span, help)
     return c.result(name, type, p, span)

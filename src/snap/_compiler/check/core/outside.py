@@ -1,4 +1,4 @@
-"""Objects of Python that a Snap function names and cannot use: what they are, and what to write in their place.
+"""Describe objects of Python that a Snap function names and cannot use, and say what to write in their place.
 
 Input: a Python object that is bound outside.  Output: phrases for messages and help lines.  Non-goals: what can be used
 (check/core/names.py), names that are not bound (check/core/foreign.py).
@@ -41,13 +41,13 @@ def library(found: object) -> str:
 
 
 def foreign_type(found: object) -> str:
-    """What Snap calls a type of NumPy or torch, "" for anything else."""
+    """Give Snap's name of a type of NumPy or torch, "" for anything else."""
     name = _name(found) if isinstance(found, type) else str(found) if type(found).__name__ == "dtype" else ""
     return FOREIGN_TYPES.get(name.rpartition(".")[2], "")
 
 
 def type_in_place_of(found: object) -> str:
-    """What to annotate where `found` is no type of Snap's; "" where there is nothing like it."""
+    """Say what to annotate where `found` is not a type of Snap; "" where there is nothing like it."""
     if known := foreign_type(found):
         return f"write {known}"
     if isinstance(found, type) and found.__name__ in _ARRAYS or callable(found) and _name(found) in _MAKERS:
@@ -58,9 +58,8 @@ def type_in_place_of(found: object) -> str:
 
 
 def instead_of(found: object, name: str) -> str:
-    """What of Python is taken from outside in the place of a thing that is not; "" where there is nothing like it.
-
-    name: the dotted name that stands in the program.
+    """Say which Python object can be captured in place of one that cannot; "" where there is nothing like it. name: the
+    dotted name in the program.
     """
     if as_definition(found) is not None or isinstance(found, (Marker, Namespace, LevelName, TypeName, Privilege)):
         return ""
@@ -109,7 +108,7 @@ def instead_of(found: object, name: str) -> str:
 
 
 def describe_object(found: object) -> str:
-    """What a thing is, for an error that says it is not what was wanted."""
+    """Describe an object, for an error that says it is not what was wanted."""
     match found:
         case None:
             return "`None`"

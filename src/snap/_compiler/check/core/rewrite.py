@@ -1,4 +1,4 @@
-"""Substitution in expressions.
+"""Substitute in expressions.
 
 Input and output: typed expressions.  Invariant: an expression in which nothing changes is returned as the same object.
 """

@@ -50,13 +50,13 @@ def condition(c: Checker, e: tree.Expr, want: Want) -> ir.Expr:
 
 
 def deciding(c: Checker) -> Want:
-    """What decides control flow is evaluated for the code's own privilege."""
+    """Want a value that decides control flow: it is evaluated for the code's own privilege."""
     return Want(c.privilege, f"decides control flow for {group_words(c.privilege)}", control=True, implied=True)
 
 
 def choosing(c: Checker, want: Want) -> Want:
-    """What chooses between two values by control flow is evaluated for the code, and for whom the value is: that may be
-    more than the code.
+    """Want a value that chooses between two values by control flow: it is evaluated for the code, and for whom the
+    value is, which may be more than the code.
     """
     p = c.privilege.joined(want.privilege)
     return (

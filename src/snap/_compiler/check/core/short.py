@@ -1,9 +1,9 @@
-"""Short forms: `each`, `one` and roles, and what they stand for.
+"""Check short forms, `each`, `one` and roles, and look up what their expansion needs.
 
-Input: the tree of a `with` statement whose call is a short form.  Output: the tree of the words it is defined by
-(`group`, `split`, `partition`, `claim`, `id`), which the checker then takes in its place.  Invariant: nothing is
-checked here that those words check themselves; words that an expansion puts in are `tree.Known`, which no variable of
-the user's hides; every node has the place of the form.  Non-goals: types, and whether memory can be lowered.
+Input: the tree of a `with` statement whose call is a short form, of a loop over a shape, or of an assignment of roles
+or indices.  Output: the tree of the words that it is defined by (`group`, `split`, `partition`, `claim`, `id`), made by
+frontend/expand.py, which the checker then takes in its place.  Invariant: nothing is checked here that those words
+check themselves.  Non-goals: types, and whether memory can be lowered.
 
     with each(thread, y) as i:    i: const(int) @ thread[1] = id()
         body                      with partition(y, p=thread[1]) as y, group(thread[1]):
@@ -25,22 +25,16 @@ Memory is named once, where it is written: an outer form also lowers what the fo
 
 from __future__ import annotations
 
-import functools
-
 from snap._compiler.check.core import convert
 from snap._compiler.check.core.annotations import chosen, constant_int
 from snap._compiler.check.core.bindings import Memory, Poison, RoleName, Variable
 from snap._compiler.check.core.dispatch import expression, statement
-from snap._compiler.check.core.forms import (
-    FormPlace,
+from snap._compiler.check.core.known import note_value
+from snap._compiler.check.core.lookups import (
     all_have_roles,
     all_here,
     arguments,
-    binary_node,
-    call_node,
     check_fits,
-    declared_as,
-    digits_of,
     form_of,
     is_at,
     is_word,
@@ -49,21 +43,15 @@ from snap._compiler.check.core.forms import (
     named_inside,
     names_for,
     new_names,
-    options_of,
-    privilege_node,
-    split_of,
-    subject_of,
     unnamed,
     where,
-    with_,
-    word_node,
 )
-from snap._compiler.check.core.known import note_value
 from snap._compiler.check.core.names import word_called
 from snap._compiler.check.core.scalars import scalar
 from snap._compiler.check.core.state import Checker, ConstructKind, Want
-from snap._compiler.frontend import tree
+from snap._compiler.frontend import expand, tree
 from snap._compiler.frontend.changes import left_by
+from snap._compiler.frontend.forms import FormPlace, call_node, digits_of, privilege_node, subject_of, word_node
 from snap._compiler.frontend.printer import expression as expression_text
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.types import BLOCK1, Level, Privilege
@@ -72,7 +60,7 @@ from snap.diag.span import Span
 
 
 def expanded(c: Checker, s: tree.With, tail: bool) -> tree.Body:
-    """What a short form stands for.  `tail`: nothing of the function follows it."""
+    """Expand a short form. `tail`: nothing of the function follows it."""
     form = form_of(c, s.call)
     if isinstance(form, RoleName):
         return _role(c, s, form)
@@ -102,18 +90,15 @@ def _each(c: Checker, s: tree.With, tail: bool) -> tree.Body:
             help="leave the `each` out; `id()` where the group was opened is the unit's index",
         )
     apart = _promised(c, options.get("disjoint"), memory, s)
-    inside = _early_returns(s.body) if tail and c.innermost(ConstructKind.LOOP) is None else s.body
+    inside = expand.early_returns(s.body) if tail and c.innermost(ConstructKind.LOOP) is None else s.body
     declared, inside = _indices(c, s, p, names, options.get("shape"), inside)
     if _strides(c, s.body, p.level):
         number, count = _hidden(p.level)
         units = tree.Call(word_node("count", s.head), (privilege_node(p, s),), (), span=s.head)
         declared += (_index(c, number, s.head, p, s), _once(c, count, s.head, c.privilege, s, units, ()))
-    made: tree.Body = (with_(s, "group", (privilege_node(p, s),), inside),)
-    for name, what in reversed([*memory.items(), *named_inside(c, s.body, memory, p, s)]):
-        if is_at(c, what, p):
-            continue
-        made = (with_(s, "partition", (what,), made, name, options_of(p, name in apart, s)),)
-    return (tree.Block(made, declared, span=s.span),)
+    named = [*memory.items(), *named_inside(c, s.body, memory, p, s)]
+    handed = [expand.Handed(name, what, p, name in apart) for name, what in named if not is_at(c, what, p)]
+    return expand.each(s, p, inside, handed, declared)
 
 
 def _index(c: Checker, name: str, span: Span, p: Privilege, s: tree.With | FormPlace) -> tuple[str, Variable]:
@@ -160,7 +145,7 @@ def _indices(c: Checker, s: tree.With, p: Privilege, names: tuple, shape: tree.E
     declared = (unit, *_digits(c, s, p, names, extents, tree.Known(unit[1], _UNIT.rstrip(), span=s.head)))
     if isinstance(extents[0], tree.Known) and extents[0].value is ...:
         return declared, inside
-    total = _product(extents)
+    total = expand.product(extents)
     number = tree.Known(unit[1], _UNIT.rstrip(), span=s.head)
     return declared, (tree.If(tree.Compare("<", number, total, span=shape.span), inside, (), span=shape.span),)
 
@@ -220,10 +205,6 @@ def _digits(
     return [_once(c, name, span, p, s, value, (value,)) for name, span, value in digits_of(names, extents, number)]
 
 
-def _product(extents: list[tree.Expr]) -> tree.Expr:
-    return functools.reduce(functools.partial(binary_node, "*"), extents)
-
-
 def _kept(c: Checker, e: tree.Expr, least: int) -> tuple[tree.Expr, int | None]:
     """An extent, evaluated once, for the code as a whole; and which constant it is."""
     value = scalar(c, e, Want(c.privilege, "is one extent for all units"))
@@ -255,18 +236,6 @@ def _promised(c: Checker, e: tree.Expr | None, memory: dict[str, tree.Expr], s: 
     return promised
 
 
-def _early_returns(body: tree.Body) -> tree.Body:
-    """`if i >= n: return` stands for an `if` around all that follows it."""
-    for k, s in enumerate(body):
-        match s:
-            case tree.If(cond, (tree.Return(None),), ()) if k + 1 < len(body):
-                rest = _early_returns(body[k + 1 :])
-                return (*body[:k], tree.If(tree.Unary("not", cond, span=cond.span), rest, (), span=s.span))
-            case tree.If(_, (tree.Return(None),), ()):
-                return body[:k]
-    return body
-
-
 # ---- one ------------------------------------------------------------------------------------------------------------
 
 
@@ -284,10 +253,8 @@ def _one(c: Checker, s: tree.With) -> tree.Body:
             secondary=where(c),
             help=f"choose the {word} first: `with one({word}), {expression_text(s.call)}:`",
         )
-    made: tree.Body = (split_of(s, p.level, (p.n,), 0, s.body, numbered=False),)
-    for name, what in reversed([*memory.items(), *named_inside(c, s.body, memory, p, s)]):
-        made = (with_(s, "claim", (what,), made, name, (("p", privilege_node(p, s)),)),)
-    return (tree.Block(made, span=s.span),)
+    named = [*memory.items(), *named_inside(c, s.body, memory, p, s)]
+    return expand.one(s, p, [expand.Handed(name, what, None) for name, what in named])
 
 
 # ---- indices in several dimensions ----------------------------------------------------------------------------------
@@ -350,13 +317,8 @@ def persistent(c: Checker, s: tree.For, call: tree.Call) -> tree.Body:
         )
     names, at = s.names or ((s.name, s.name_span),), FormPlace(s.span, call)
     extents = _extents(c, given["shape"], len(names))
-    total = _product(extents)
     first, step = (tree.Known(found, found.var.name, span=call.span) for found in (number, count))
-    tile = "tile_number "
-    digits = digits_of(names, extents, tree.Name(tile, span=call.span))
-    inside = [declared_as(name, span, c.privilege, value, at) for name, span, value in digits]
-    trips = tree.Call(word_node("range", call.span), (first, total, step), (), span=call.span)
-    return (tree.For(tile, trips, (*inside, *s.body), s.name_span, span=s.span),)
+    return expand.strided(s, c.privilege, at, names, extents, first, step)
 
 
 def shaped(c: Checker, e: tree.Expr) -> tree.Call | None:
@@ -385,13 +347,8 @@ def nested(c: Checker, s: tree.For, call: tree.Call) -> tree.Body:
             secondary=(Label(s.iterable.span, f"{len(names)} loops, one in the other"),),
             help="write the loops one by one, so that it is clear which one ends",
         )
-    inside = s.body
-    for (name, span), extent in reversed(list(zip(names, _extents(c, call.keywords[0][1], len(names), least=0)))):
-        trips = tree.Call(word_node("range", call.span), (extent,), (), span=call.span)
-        if unrolled:
-            trips = tree.Call(word_node("unroll", call.span), (trips,), (), span=call.span)
-        inside = (tree.For(name, trips, inside, span, span=s.span),)
-    return inside
+    extents = _extents(c, call.keywords[0][1], len(names), least=0)
+    return expand.nested(s, call.span, names, extents, unrolled is not None)
 
 
 def _hidden(level: Level) -> tuple[str, str]:
@@ -400,7 +357,7 @@ def _hidden(level: Level) -> tuple[str, str]:
 
 
 def _strides(c: Checker, body: tree.Body, level: Level) -> bool:
-    """Whether a loop in the body goes through tiles in strides of that level's units."""
+    """Decide whether a loop in the body goes through tiles in strides of that level's units."""
 
     def strides(s: tree.Stmt) -> bool:
         match s:
@@ -483,16 +440,14 @@ def _role(c: Checker, s: tree.With, role: RoleName) -> tree.Body:
     all_here(c, s, role)
     p = Privilege(Level.THREAD, role.sizes[role.number])
     memory = memory_named(c, s.call.args, s)
-    made: tree.Body = (split_of(s, Level.THREAD, role.sizes, role.number, s.body, numbered=True),)
-    for name, what in reversed(memory.items()):
-        binding = c.lookup(name)
-        if isinstance(binding, Memory) and binding.handle.const:
-            continue
-        made = (with_(s, "claim", (what,), made, name, (("p", privilege_node(p, s)),)),)
-    for name, what, to, apart in reversed(list(unnamed(c, s, memory, p))):
-        word, options = ("partition", options_of(to, apart, s)) if to else ("claim", options_of(p, False, s))
-        made = (with_(s, word, (what,), made, name, options),)
-    return (tree.Block(made, span=s.span),)
+    others = [expand.Handed(name, what, to, apart) for name, what, to, apart in unnamed(c, s, memory, p)]
+    own = [expand.Handed(name, what, None) for name, what in memory.items() if not _is_const(c, name)]
+    return expand.role(s, p, role.sizes, role.number, [*others, *own])
+
+
+def _is_const(c: Checker, name: str) -> bool:
+    binding = c.lookup(name)
+    return isinstance(binding, Memory) and binding.handle.const
 
 
 __all__ = ["expanded", "form_of", "is_word", "nested", "persistent", "several", "shaped"]

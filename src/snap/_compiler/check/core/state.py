@@ -1,5 +1,7 @@
-"""What the checker knows at a point of the program: bindings in scope, the place, what encloses it, and the errors so
-far.
+"""Hold what the checker knows at a point of the program: bindings, the place, what encloses it, and the errors so far.
+
+Input: a `Definition` and the place that it starts in. Output: statements, errors and warnings. Invariant: what a `with`
+of the checker opens is closed as it was. Non-goals: the rules.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ class NotOpened(Abort):
 
 
 class ConstructKind(Enum):
-    """What code can stand in."""
+    """Name the constructs that can be around code."""
 
     FUNCTION = auto()
     LOOP = auto()
@@ -254,7 +256,7 @@ class Checker:
 
     @property
     def holding(self) -> Label:
-        """What the code here holds, where the construct around it says so."""
+        """Point to the construct that says what the code here holds."""
         return Label(self.holder.span, f"this code holds {self.place}")
 
     def effects_allowed(self, what: str, span: Span) -> None:
@@ -361,7 +363,7 @@ class Checker:
     # Bytes that were given back a moment ago may still be read by other threads, and would cost a barrier before they
     # are written again: two reductions in a row take turns between two places, where there is room.
     def room(self, bytes: int, align: int) -> int:
-        """Where so many bytes of shared memory begin."""
+        """Find where that many bytes of shared memory begin."""
         after = lambda held: (held + align - 1) // align * align  # noqa: E731
         first, (low, high) = after(self.smem_used), self.smem_left
         beside = after(max(self.smem_used, high))
@@ -390,7 +392,7 @@ class Checker:
 
     @property
     def holder(self) -> Construct:
-        """What says which threads the code holds: the innermost group or case of a split, or the function."""
+        """Find what says which threads the code holds: the innermost group or case of a split, or the function."""
         return next(construct for construct in reversed(self.constructs) if construct.kind in HOLDERS)
 
     def branches(self) -> list[SplitBranch]:

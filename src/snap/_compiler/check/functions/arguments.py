@@ -1,4 +1,4 @@
-"""Arguments: whether a call satisfies the signature of a function, and how what it gives becomes what that takes.
+"""Check arguments: whether a call satisfies the signature of a function, and how what it gives becomes what that takes.
 
 Input: a `Header` and the tree of a call.  Output: values in the parameters' order, and an `Incoming` for each pointer.
 Invariant: an argument is evaluated for its parameter's privilege (SNAP015); memory that may be written is passed once.
@@ -33,7 +33,7 @@ from snap.record import record
 
 @record
 class Incoming:
-    """What a call binds to a pointer parameter: variables of the caller are replaced by `captured`, in that order."""
+    """Bind a pointer parameter for one call: variables of the caller are replaced by `captured`, in that order."""
 
     space: Space
     elem: Element
@@ -98,7 +98,7 @@ def satisfied(c: Checker, header: Header, span: Span, name: str) -> None:
             span,
             "not enough to call it",
             labels(),
-            help=f"call it where `{top}` acts as one",
+            help=f"call it from code at privilege `{top}`",
         )
     if not held.aligned_to(top.n):
         raise c.fail(
@@ -231,7 +231,7 @@ def _once(c: Checker, used: dict[int, tuple[Span, bool]], uid: int, written: boo
 
 
 def _apart(window: ir.ArrayRef, others: Iterable[object]) -> bool:
-    """Whether a window has no register in common with these, as constants show."""
+    """Decide whether a window has no register in common with these, as constants show."""
 
     def differ(a: ir.Expr, b: ir.Expr) -> bool:
         return isinstance(a, ir.Const) and isinstance(b, ir.Const) and a.value != b.value
@@ -294,7 +294,7 @@ def _fits_pointer(c: Checker, p: ParamSpec, memory: Memory, span: Span, name: st
 
 
 def _incoming(c: Checker, memory: Memory, spec: Spec, span: Span) -> tuple[Incoming, list[ir.Var]]:
-    """How the callee will address what it is given; variables it needs for that become hidden parameters."""
+    """Say how the callee addresses what it is given; variables that it needs for that become hidden parameters."""
     wanted = 1 if spec.shape is None else len(spec.shape)
     view_shape, map, flat = memory.view.shape, memory.map, False
     if memory.rank != wanted:
@@ -352,7 +352,7 @@ def _incoming(c: Checker, memory: Memory, spec: Spec, span: Span) -> tuple[Incom
 
 
 def inherit(c: Checker, instance: Instance, handles: list[ir.Handle | None], span: Span) -> None:
-    """What the callee does to the objects it is given, it does to ours."""
+    """Count what the callee does to the objects that it is given as done to ours."""
     given = zip(instance.function.params, handles)
     bound = {p.handle.obj.uid: h for p, h in given if isinstance(p, ir.MemParam) and h is not None}
     for touch in instance.touches:

@@ -1,7 +1,9 @@
-"""Calls: words of the language that look like calls, and device functions.
+"""Check calls: words of the language that look like calls, and device functions.
 
-Input: the tree of a call and the target of its value.  Output: a pure expression, or statements in `c.out`.  Device
+Input: the tree of a call and the target of its value. Output: a pure expression, or statements in `c.out`. Device
 functions are checked against their signature alone (SNAP008, SNAP015), then instantiated for what this call gives them.
+Invariant: a function is instantiated once for all calls that have it alike. Non-goals: operations with a word of their
+own (check/operations/).
 """
 
 from __future__ import annotations
@@ -14,8 +16,8 @@ from snap._compiler.check.core.bindings import IndexFunction, Memory, RoleName, 
 from snap._compiler.check.core.dispatch import CALLS, calls, evaluates
 from snap._compiler.check.core.explain import group_words, write_up
 from snap._compiler.check.core.foreign import of_cuda
-from snap._compiler.check.core.forms import level_of
 from snap._compiler.check.core.known import note_value
+from snap._compiler.check.core.lookups import level_of
 from snap._compiler.check.core.names import as_definition, as_type, math_name, resolve
 from snap._compiler.check.core.operands import result_for
 from snap._compiler.check.core.outside import describe_object, instead_of
@@ -316,7 +318,7 @@ def _for_all(name: str, p: Privilege) -> str:
 
 
 def _held_by(c: Checker, instance: Instance, declared: int, span: Span) -> int:
-    """Where the shared memory of a function begins that is called here; it is given back when the function returns."""
+    """Find where the shared memory of a called function begins; it is released when the function returns."""
     size, align = instance.function.smem, instance.smem_align
     offset = c.room(size, align) if size else c.smem_used
     c.smem_align = max(c.smem_align, align)

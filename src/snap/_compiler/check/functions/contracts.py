@@ -1,4 +1,4 @@
-"""Contracts of device functions: `where=`, `ensures=`, `pairs=` and `calls=` of their decorators.
+"""Read contracts of device functions: `where=`, `ensures=`, `pairs=` and `calls=` of their decorators.
 
 Input: a function's signature, and the conditions that its decorator was given.  Output: an `ir.Contract`, or SNAP028
 at the part of a condition that cannot stand.  Invariant: a condition that passes is made of integers, bools, arrays of
@@ -34,7 +34,7 @@ KEY = "a contract"  # under which the trees are kept, with the function's other 
 
 
 class NameKind(Enum):
-    """What a name in a condition stands for.  ABSENT: a parameter of the condition that the function does not have."""
+    """Classify a name in a condition. ABSENT: a parameter of the condition that the function does not have."""
 
     INTEGER = auto()
     ARRAY = auto()  # of integers
@@ -44,7 +44,7 @@ class NameKind(Enum):
 
 @record
 class Unsaid:
-    """What no contract speaks of, such as floats.  text: what it is, for the message."""
+    """Stand for something that no contract speaks of, such as floats. text: what it is, for the message."""
 
     text: str
 

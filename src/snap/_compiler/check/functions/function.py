@@ -1,4 +1,4 @@
-"""Functions: their elaboration to typed IR.
+"""Elaborate functions to typed IR.
 
 Input: a `Definition` and the values of its constexpr parameters.  Output: an `ir.Function`, or a SnapError with
 everything that is wrong.  Invariant: a device function is first checked against its signature alone, with pointers that
@@ -233,7 +233,7 @@ def _always_returns(body: ir.Body) -> bool:
 
 
 def _breaks(body: ir.Body) -> bool:
-    """Whether a `break` in there ends the loop around it."""
+    """Decide whether a `break` in there ends the loop around it."""
     return any(
         isinstance(s, ir.Break) or not isinstance(s, (ir.While, ir.For)) and any(map(_breaks, bodies(s))) for s in body
     )

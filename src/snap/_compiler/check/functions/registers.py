@@ -1,4 +1,4 @@
-"""Whether the registers that warpgroups move between them, by `setmaxnreg`, are there.
+"""Check that the registers which warpgroups move between them, by `setmaxnreg`, are there.
 
 Input: a kernel's statements.  Output: errors.  Rule: a block starts with equal shares for its threads; a warpgroup that
 asks for more waits until others of its block have given so many back.  What all of them ask for in the end is therefore
@@ -25,7 +25,7 @@ EXAMPLE = "`roles(256, 128, registers=(240, 24))`"
 
 @record
 class RegisterRequest:
-    """What a warpgroup asks for.  sure: it certainly comes there."""
+    """Record what a warpgroup asks for. sure: it certainly reaches the request."""
 
     n: int
     sure: bool
@@ -83,7 +83,7 @@ def check_registers(c: Checker, made: ir.Body) -> None:
 
 
 def _asked(body: ir.Body, here: Units, threads: int) -> Asking:
-    """What the warpgroups of these units ask for, one statement after the other."""
+    """Collect what the warpgroups of these units ask for, one statement after the other."""
     found: Asking = {}
     for s in body:
         for first, one in _by(s, here, threads).items():
@@ -131,7 +131,7 @@ def _dealt(case: ir.Case, here: Units) -> Units:
 
 
 def _either(ways: Iterable[Asking]) -> Asking:
-    """What is asked for where one of these is run."""
+    """Combine what is asked for where one of these bodies is run."""
     found: Asking = {}
     ways = [*ways]
     for first in {first for way in ways for first in way}:

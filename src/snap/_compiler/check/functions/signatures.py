@@ -1,4 +1,4 @@
-"""Signatures: what is known of a function without looking into it, and the place it starts in.
+"""Read signatures: what is known of a function without looking into it, and the place it starts in.
 
 Input: a `Definition` and the values of its constexpr parameters.  Output: a `Header`.  Invariant: a device function has
 unknown counts for levels it does not name, until a call says what they are.  Non-goals: bodies
@@ -125,7 +125,7 @@ def starting_place(definition: Definition, requires: tuple[Privilege, ...], call
 
 
 def _word(e: tree.Expr | None) -> str:
-    """What an annotation begins with: `ptr` of `ptr(float) @ grid[1]`."""
+    """Find the word that an annotation begins with: `ptr` of `ptr(float) @ grid[1]`."""
     while isinstance(e, tree.Binary) and e.op == "@":
         e = e.left
     match e:

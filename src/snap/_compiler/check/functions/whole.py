@@ -1,7 +1,8 @@
-"""What can only be said of a whole function: whether what groups read as one value stays what it is, whether its shared
-memory is there, and whether as many blocks as it asks for fit a multiprocessor.
+"""Check what can only be said of a whole function: that what groups read as one value stays what it is, that its shared
+memory is there, and that as many blocks as it asks for fit a multiprocessor.
 
-Input: the state after the body was checked, and the statements made of it.  Output: errors.
+Input: the state after the body was checked, and the statements made of it. Output: errors.  Invariant: nothing is
+changed. Non-goals: barriers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Accesses of memory: what may be read, what may be written, and how a use becomes an access of the object itself.
+"""Check accesses of memory: what may be read, what may be written, and how a use becomes an access of the object.
 
 Input: a `Memory` and the trees of its indices.  Output: `MemAccess` nodes that address the object.  Invariant: an
 access carries the handle, and so the privilege, it was made through.  Non-goals: what a name denotes
@@ -86,7 +86,7 @@ def access(c: Checker, memory: Memory, items: tuple[tree.Expr, ...], want: Want,
 
 
 def _placed_before(c: Checker, memory: Memory, effects: list[ir.Stmt], span: Span) -> None:
-    """Where a tile lies is evaluated before the indices into it, and a call in those must leave it there."""
+    """Refuse a call in an index that may change where the tile lies, which is evaluated before the indices into it."""
     parts = [part for r in (memory.map.results if memory.map is not None and effects else ()) for part in walk(r)]
     if any(may_change(c, s, part) for s in statements(tuple(effects)) for part in parts):
         raise c.type_error(
@@ -159,13 +159,13 @@ def unstable(c: Checker, handle: ir.Handle, want: Want, span: Span) -> Abort:
 
 
 def _each_its_own(c: Checker, want: Want) -> str:
-    """Where what is read goes into a variable, each thread may have one."""
+    """Suggest that each thread has a variable of its own, where what is read goes into a variable."""
     name = "" if want.control or want.head is None else written(want.head)
     return f"; or let each thread read it for itself: declare `{name}` at `thread[1]`" if name.isidentifier() else ""
 
 
 def stable(handle: ir.Handle) -> bool:
-    """Whether it belongs to someone who can keep others from changing it: const memory, shared memory, and parts."""
+    """Decide whether an owner can keep others from changing memory: const memory, shared memory, and parts have one."""
     while handle.base is not None and handle.origin is not ir.Origin.PARTITION and not handle.disjoint:
         handle = handle.base
     return handle.const or handle.obj.space is Space.SHARED or handle.origin is ir.Origin.PARTITION or handle.disjoint
@@ -196,7 +196,7 @@ def writable(c: Checker, memory: Memory, span: Span) -> None:
 
 
 def _hand_out(c: Checker, memory: Memory) -> str:
-    """How the threads get to write it, in the words of the form that is written there."""
+    """Say how the threads get to write it, in the words of the form that is written there."""
     name, around, p = memory.handle.name, c.holder, c.privilege
     each, named = around is not None and around.text.startswith("`each("), ""
     if each:

@@ -1,6 +1,7 @@
-"""Who may use a name for memory: nobody while it is lowered, and the one owner where it was claimed.
+"""Check who may use a name for memory: no code while it is lowered, and the one owner where it was claimed.
 
-Input: a `Memory` and the constructs that are open.  Output: errors.
+Input: a `Memory` and the constructs that are open. Output: errors.  Invariant: the first use of a claimed name decides
+its owner. Non-goals: which elements are used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Parts that a group reads as one value: nobody else may write there meanwhile.
+"""Find parts that a group reads as one value, and that another unit may write meanwhile.
 
 Input: a checked function, and its reads for a target above thread[1] that go through partitions.  Output: the reads
 that another unit of such a partition might overwrite, with the write.  In one scope of a partition nothing orders its
@@ -85,8 +85,8 @@ def scopes_of(place: Place, params: Iterable[ir.Param], body: ir.Body, parts: se
 
 
 def may_collide(body: ir.Body, parts: set[int]) -> bool:
-    """Whether one of these partitions is by single threads and has a write that every thread makes: `colliding` looks
-    at no others.
+    """Decide whether one of these partitions is by single threads and has a write that every thread makes: `colliding`
+    looks at no others.
     """
     return any(
         type(s) is ir.Partition and s.handle.uid in parts and s.handle.privilege == THREAD1 and _writes_surely(s.body)
@@ -99,7 +99,7 @@ def _writes_surely(body: ir.Body) -> bool:
 
 
 def meeting(place: Place, scopes: Iterable[OpenPartition]) -> Iterator[OpenPartition]:
-    """Those whose units nothing shows to be apart: two accesses, one of them a write, may meet in an element."""
+    """Find scopes whose units nothing shows to be apart: two accesses, one of them a write, may meet in an element."""
     for scope in scopes:
         both = (
             (a, b)
@@ -125,7 +125,7 @@ class Collision:
 
 # What is refused happens in every launch: two threads of block 0, accesses that nothing guards, indices that are known.
 def colliding(place: Place, scopes: Iterable[OpenPartition]) -> Iterator[Collision]:
-    """Of partitions by single threads, those in which two threads certainly meet, with the first two that do."""
+    """Find partitions by single threads in which two threads certainly meet, each with the first two that do."""
     held = place.held(Level.THREAD)
     if held is None or held.count is None:
         return
@@ -157,7 +157,7 @@ def _certain(scope: OpenPartition, threads: int) -> Iterator[Collision]:
 
 
 def _one_each(sure: list[tuple[ir.MemAccess, tuple[Form, ...], bool]]) -> bool:
-    """Whether it is plain that each thread has an element of its own: what most kernels do."""
+    """Decide whether each thread plainly has an element of its own, as in most kernels."""
     of_view = {a.view: index for a, index, writes in sure if writes}
     return all(of_view.get(a.view, index) == index for a, index, _ in sure) and all(
         any(len(i[1]) == 1 and i[1][0][0] == (forms.THREAD,) for i in index) for index in of_view.values()
@@ -171,8 +171,8 @@ def _sure(scope: OpenPartition, writes: bool) -> Iterator[tuple[ir.MemAccess, tu
 
 
 def _elements(index: tuple[Form, ...], threads: int, agreed: set[LinearAtom]) -> list[OneElement] | None:
-    """Which element each thread of the first block touches: a number in each dimension, and what is added to it that
-    all threads agree on, whatever it is.  None where more than the thread's number decides.
+    """Say which element each thread of the first block touches: a number in each dimension, and what is added to it
+    that all threads agree on, whatever it is. None where more than the thread's number decides.
     """
     added = tuple(tuple(part for part in i[1] if part[0] in agreed) for i in index)
     numbers: list[list[int]] = []
@@ -185,7 +185,7 @@ def _elements(index: tuple[Form, ...], threads: int, agreed: set[LinearAtom]) ->
 
 
 def _by_thread(f: Form, threads: int) -> list[int] | None:
-    """What a form is, for each thread."""
+    """Evaluate a form for each thread."""
     total = [f[0]] * threads
     for atom, k in f[1]:
         match atom:
@@ -212,7 +212,7 @@ def _by_thread(f: Form, threads: int) -> list[int] | None:
 def _pairs(
     scope: OpenPartition, place: Place, pairs: Iterable[tuple[PartitionAccess, PartitionAccess]]
 ) -> Iterator[tuple[ir.MemAccess, ir.MemAccess]]:
-    """Those in which two units may meet."""
+    """Find the pairs in which two units may meet."""
     held = place.held(Level.THREAD)
     overlap = Overlap(
         Values(privileges=scope.shared), None if held is None else held.count, place.held(Level.CLUSTER) is not None

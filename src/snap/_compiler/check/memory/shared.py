@@ -1,4 +1,4 @@
-"""Shared memory comes to life: of a block, or spread over the blocks of a cluster.
+"""Declare shared memory: of a block, or spread over the blocks of a cluster.
 
 Input: a declaration and its `Spec`.  Output: `DeclareShared`, and a `Memory` or `Pipeline` binding.  Invariant: an
 object's offset is a multiple of what its uses need; `shape`, offset and size are those of one block.  Non-goals:
@@ -83,7 +83,7 @@ def declare_shared(c: Checker, s: tree.Declare, spec: Spec, written: Privilege |
 
 
 def _parts(c: Checker, s: tree.Declare) -> int:
-    """How many blocks memory of a cluster is spread over."""
+    """Count the blocks that memory of a cluster is spread over."""
     held = c.place.held(Level.BLOCK)
     if held is None or held.count is None or held.open:
         raise c.fail(
@@ -97,7 +97,7 @@ def _parts(c: Checker, s: tree.Declare) -> int:
 
 # The blocks of a cluster are divided into parts of one size, each with a value of its own.
 def _part(c: Checker, part: tuple[str, int], blocks: int, s: tree.Declare) -> tuple[int, int]:
-    """How many blocks hold copies of one value, and how far their ranks lie apart."""
+    """Say how many blocks hold copies of one value, and how far their ranks lie apart."""
     word, n = part
     if n < 1 or blocks % n or n in (1, blocks):
         written = f"copies=block[{n}]" if word == "block" else f"copies=block, every={n}"
@@ -145,7 +145,7 @@ def across(c: Checker, memory: Memory, blocks: int, span: Span) -> Memory:
 
 
 def own_part(memory: Memory) -> Memory | None:
-    """What a block sees of memory that is across its cluster: the rank is no index any more.  None where the name does
+    """Show memory that is across a cluster as one block sees it, without the rank as an index. None where the name does
     not show whole parts.
     """
     map = memory.map
@@ -185,8 +185,8 @@ def _wrong_place(c: Checker, s: tree.Declare, spec: Spec) -> Exception:
 
 
 def _moves_boxes(definition: Definition, seen: set[int]) -> bool:
-    """Whether the function, or one that it calls, moves boxes or multiplies tiles: then shared memory begins where
-    boxes may.  That is the same for all that call it.
+    """Decide whether the function, or one that it calls, moves boxes or multiplies tiles: then shared memory begins
+    where boxes may. That is the same for all that call it.
     """
     known = definition.made.get(MOVES_BOXES)
     if known is not None:

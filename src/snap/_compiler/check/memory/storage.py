@@ -1,4 +1,4 @@
-"""Storage by name: what an expression such as `x`, `x.view(T)` or `tile(x, at, shape)` denotes.
+"""Find storage by name: what an expression such as `x`, `x.view(T)` or `tile(x, at, shape)` denotes.
 
 Input: tree expressions.  Output: `Memory` bindings with index functions composed, or a `LocalArray`.  Invariant: the
 object stays the same, and so does the handle, and with it the privilege.  Non-goals: accesses
@@ -59,8 +59,8 @@ Storage = Memory | LocalArray
 
 
 def storage(c: Checker, e: tree.Expr, target: Privilege | None = None, kept: bool = False) -> Storage | None:
-    """What `e` denotes if it denotes storage: a name, `x.view(T)`, `tile(x, at, shape)`.  `target` is for whom it is
-    used, where a tile's position may vary as much.  kept: it gets a name, or is handed on, so what is read to find its
+    """Find what `e` denotes if it denotes storage: a name, `x.view(T)`, `tile(x, at, shape)`. target: for whom it is
+    used, where a tile's position may vary as much. kept: it gets a name, or is handed on, so what is read to find its
     position is read now.
     """
     match e:
@@ -111,7 +111,7 @@ def _window(
 
 
 def is_local(c: Checker, e: tree.Expr) -> bool:
-    """Whether an expression is a local array, a view or a window of one: nothing is evaluated to tell."""
+    """Decide whether an expression is a local array, a view or a window of one: nothing is evaluated to tell."""
     while True:
         match e:
             case tree.Call(tree.Attribute(e, "view")) | tree.Subscript(e):

@@ -1,4 +1,4 @@
-"""Tables of constants: NumPy arrays captured from outside, read as `WEIGHTS[i, j]`.
+"""Read tables of constants: NumPy arrays captured from outside, `WEIGHTS[i, j]`.
 
 Input: the captured array and the tree of an element.  Output: a `Lookup`, or the number where the indices are
 constants.  Invariant: a function computes with what the array held when the function was defined (`frontend/names.py`

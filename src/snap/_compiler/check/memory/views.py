@@ -1,4 +1,4 @@
-"""Views: how an array's elements are seen before its units get their parts.
+"""Apply views: how an array's elements are seen before its units get their parts.
 
 Input: the tree of `view=...`, or a `View` bound outside, and the memory it is of.  Output: the index function and the
 extents of what a unit of p gets.  Invariant: a view shows every element at most once, but for `windows` whose step is
@@ -23,7 +23,7 @@ from functools import partial
 
 from snap._compiler.check.core import convert
 from snap._compiler.check.core.bindings import Memory
-from snap._compiler.check.core.forms import units_here, where
+from snap._compiler.check.core.lookups import units_here, where
 from snap._compiler.check.core.names import resolve
 from snap._compiler.check.core.short import unit_number
 from snap._compiler.check.core.state import Abort, Checker
@@ -52,7 +52,7 @@ class ViewStep:
 
 @record
 class SeenMemory:
-    """What a view shows: its extents, and for indices below them those of the memory."""
+    """Show memory through a view: its extents, and for indices below them those of the memory."""
 
     extents: ViewExtents
     place: Callable[[Index], Index]
@@ -136,7 +136,7 @@ def _after(c: Checker, step: ViewStep, seen: SeenMemory, name: str, memory: Memo
 def _meaning(c: Checker, step: ViewStep) -> ViewRule:
     if step.word in RULES:
         return RULES[step.word]
-    why = "stands last" if step.word == "split_at" else "is not a view of one array"
+    why = "comes last" if step.word == "split_at" else "is not a view of one array"
     raise _misfit(c, f"`views.{step.word}` {why}", step.span)
 
 
@@ -185,7 +185,7 @@ class Asked:
         return number
 
     def divided(self, extent: ir.Expr | None, by: ir.Expr) -> ir.Expr | None:
-        """How often the number goes into the extent, without a rest as far as the text tells."""
+        """Divide the extent by the number, without a rest as far as the text tells."""
         if extent is None:
             return None
         if isinstance(extent, ir.Const) and isinstance(by, ir.Const) and extent.value % by.value:
@@ -314,7 +314,7 @@ def _windows(a: Asked, extents: ViewExtents) -> SeenMemory:
 
 @record
 class ViewRule:
-    """What a view does to extents and indices.  rank: how many dimensions it looks at."""
+    """Say what a view does to extents and indices. rank: how many dimensions it looks at."""
 
     show: Rule
     rank: int
@@ -356,7 +356,7 @@ Piece = tuple[tuple["ir.Var", ...], Index, "tuple[ir.Expr, ...] | None"]
 def selected(
     c: Checker, e: tree.Expr, memory: Memory, p: Privilege, s: tree.With, number: Callable[[tree.Expr], ir.Expr]
 ) -> list[Piece]:
-    """What a unit of p gets: parameters, the memory's indices for them, and the extents where all are known."""
+    """Select what a unit of p gets: parameters, the memory's indices for them, and the extents where all are known."""
     e, chosen = (e.value, e.index) if isinstance(e, tree.Subscript) else (e, None)
     steps = steps_of(c, e, number)
     split = steps[-1] if steps[-1].word == "split_at" else None

@@ -1,4 +1,4 @@
-"""Operators on typed operands: conversions that C makes, arithmetic and comparisons, of scalars and of vectors.
+"""Check operators on typed operands: conversions that C makes, arithmetic and comparisons, of scalars and of vectors.
 
 Input: typed operands.  Output: typed expressions.  Invariant: nothing that drops a fraction or precision is converted
 in silence; operands that have no common type are refused (SNAP018).  Non-goals: evaluating operands

@@ -142,8 +142,8 @@ def _own_one(c: Checker, var: ir.Var) -> str:
     of = c.privilege.level.word if c.privilege.n == 1 else f"group of {c.privilege.n} {c.privilege.level.word}s"
     return (
         f"for one of its own for each {of}, declare it so: `{var.name}: {type} @ {c.privilege} ="
-        f" {begins.group(1) if begins else '...'}`; or assign it where the code's privilege is at least"
-        f" `{var.privilege}`"
+        f" {begins.group(1) if begins else '...'}`; or assign it in code that runs with privilege"
+        f" `{var.privilege}` or higher"
     )
 
 

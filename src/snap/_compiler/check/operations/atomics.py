@@ -1,4 +1,4 @@
-"""Atomics: `atomic.add(memory, index, value)` and the others of `ir/operations.py`.
+"""Check atomics: `atomic.add(memory, index, value)` and the others of `ir/operations.py`.
 
 Input: the tree of a call.  Output: an `Atomic`, and the old value as an expression.  Rule: they are safe to share, so
 memory of any privilege can be given; each thread executes one, and the result is its own.

@@ -1,4 +1,5 @@
-"""Boxes between global and shared memory (TMA): `async_copy(dst, src, at=...)`, `async_reduce(dst, src, at=...)`.
+"""Check TMA copies of boxes between global and shared memory: `async_copy(dst, src, at=...)`, `async_reduce(dst, src,
+at=...)`.
 
 Input: the tree of a call.  Output: a `BoxCopy`.  Invariant: the tile is contiguous, begins where the hardware lets a
 box begin, and its extents are those a box can have; what is written belongs to the code's privilege; a box that goes
@@ -12,11 +13,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from snap._compiler.check.core import convert
-from snap._compiler.check.core.annotations import text_option
+from snap._compiler.check.core.annotations import chosen, text_option
 from snap._compiler.check.core.bindings import Memory
 from snap._compiler.check.core.dispatch import calls
 from snap._compiler.check.core.explain import declared, read_down
-from snap._compiler.check.core.forms import chosen
 from snap._compiler.check.core.state import Checker, Construct, ConstructKind, ObjectUse, Want
 from snap._compiler.check.memory.accesses import indices, mapped, not_const
 from snap._compiler.check.memory.storage import memory_argument
@@ -245,7 +245,7 @@ def _by_single_threads(c: Checker, handle: ir.Handle, construct: Construct, span
 
 
 def _give(c: Checker, handle: ir.Handle) -> str:
-    """How memory comes to the group of the code."""
+    """Say how memory is given to the group of the code."""
     index = "(b, i, j)" if handle.obj.spread is ir.Spread.ACROSS else "(m0 + i, n0 + j)"
     part = f"`with partition({handle.name}, p={c.privilege}, f=lambda i, j: {index}) as mine:`"
     if c.privilege.level is not Level.THREAD or handle.obj.space is Space.GLOBAL:

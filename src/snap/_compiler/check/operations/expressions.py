@@ -1,4 +1,4 @@
-"""Expressions, each evaluated for a target.
+"""Check expressions, each evaluated for a target.
 
 Input: a tree expression and a `Want`.  Output: a typed, pure expression; calls, collectives and atomics inside it have
 become statements in `c.out`, in the order they were written.  Invariant: every leaf is at the target's privilege or
@@ -201,7 +201,7 @@ def _subscript(c: Checker, e: tree.Subscript, want: Want) -> ir.Expr:
 
 
 def sizes_help(e: tree.Expr) -> str:
-    """How a kernel learns what NumPy has as an attribute of an array."""
+    """Say how a kernel learns what NumPy has as an attribute of an array."""
     match e:
         case tree.Attribute(value, "shape" | "size" | "ndim" | "T" | "dtype" as name):
             if name == "T":
@@ -214,7 +214,7 @@ def sizes_help(e: tree.Expr) -> str:
 
 
 def not_indexed(c: Checker, e: tree.Subscript) -> str:
-    """What to write where something is indexed that is neither memory nor an array."""
+    """Say what to write where something is indexed that is neither memory nor an array."""
     match e.value:
         case tree.Attribute():
             if help := sizes_help(e.value):
@@ -274,7 +274,9 @@ def _binary(c: Checker, e: tree.Binary, want: Want) -> ir.Expr:
 
 
 def has_effect(c: Checker, e: object) -> bool:
-    """Whether an expression contains something that becomes a statement: a call, a collective, an atomic, `unsafe`."""
+    """Decide whether an expression contains something that becomes a statement: a call, a collective, an atomic,
+    `unsafe`.
+    """
     match e:
         case tree.Call(function, args, keywords):
             with c.trial() as known:

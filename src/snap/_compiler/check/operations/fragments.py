@@ -1,4 +1,4 @@
-"""Where the elements of an accumulator lie: `acc_row(j, warp)`, `acc_column(j, warpgroup)`.
+"""Compute where the elements of an accumulator lie: `acc_row(j, warp)`, `acc_column(j, warpgroup)`.
 
 Input: the tree of a call.  Output: a pure expression over the thread's number in its warp or warpgroup.  Invariant: it
 is what PTX says of the accumulators of every `mma` (m16n8 and m8n8) and `wgmma` (m64nN); tests compare it with the
@@ -13,7 +13,7 @@ from __future__ import annotations
 from snap._compiler.check.core import convert
 from snap._compiler.check.core.dispatch import calls
 from snap._compiler.check.core.explain import read_down
-from snap._compiler.check.core.forms import level_of
+from snap._compiler.check.core.lookups import level_of
 from snap._compiler.check.core.scalars import scalar
 from snap._compiler.check.core.state import Checker, Want
 from snap._compiler.frontend import tree

@@ -1,9 +1,8 @@
-"""Accesses that say how the caches should treat them: `intrinsic.load(x[i], cache=...)`, `intrinsic.store(y[i], v,
-cache=...)`, `intrinsic.prefetch(x[i])`.
+"""Check accesses that say how the caches treat them: `intrinsic.load(x[i], cache=...)`, `intrinsic.prefetch(x[i])`.
 
-Input: the tree of a call.  Output: the load, or the assignment, that the element would be read or written by without a
-wish, with the wish in it.  Rule: what is read and written, and by whom, is checked as for `x[i]` and `y[i] = v`; wishes
-are about global memory alone.  Non-goals: what they do to the result, which is nothing.
+Input: the tree of a call.  Output: the load that `x[i]` is, with the wish in it, or a `Prefetch`.  Invariant: what is
+read, and by whom, is checked as for `x[i]`; wishes are about global memory alone.  Non-goals: stores
+(check/statements/stores.py).
 """
 
 from __future__ import annotations

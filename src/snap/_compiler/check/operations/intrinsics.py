@@ -1,4 +1,4 @@
-"""Collectives, and asynchronous copies of single elements: operations with an effect, each with a signature
+"""Check collectives, and asynchronous copies of single elements: operations with an effect, each with a signature
 (`ir/operations.py`).
 
 Input: the tree of a call.  Output: a statement in `c.out` and the result as an expression.  Rule: the class holds the
@@ -86,7 +86,7 @@ def allowed(c: Checker, op: CollectiveOp, span: Span) -> CollectiveOp:
     if around is not None and around.kind is ConstructKind.CONDITIONAL:
         raise c.fail(
             "SNAP017",
-            f"`{op.name}` stands inside `and`, `or` or `if-else`, where some threads may not reach it",
+            f"`{op.name}` is inside `and`, `or` or `if-else`, where some threads may not reach it",
             span,
             help="use an `if` statement, or compute it first",
         )
@@ -143,10 +143,10 @@ def _way_out(c: Checker, op: CollectiveOp, held: Held | None) -> str:
     if op.name in ("syncwarp", "syncthreads", "sync_cluster", "sync_grid"):
         return (
             "leave it out: barriers are inferred, where an `each`, `partition` or `claim` ends; so end that scope"
-            f" before this line, and begin another. By hand it is called where `{need}` acts as one"
+            f" before this line, and begin another. To call it by hand, do so from code at privilege `{need}`"
         )
     if count < need.n:
-        return f"call it where `{need}` acts as one{_opened(need)}, before going down to `{c.privilege}`"
+        return f"call it from code at privilege `{need}`{_opened(need)}, before going down to `{c.privilege}`"
     return f"`{need}` must divide the {need.level.word}s: require a multiple of {need.n}"
 
 

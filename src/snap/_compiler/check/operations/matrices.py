@@ -1,4 +1,4 @@
-"""Matrices in the registers of a warp: `mma`, `ldmatrix`, `stmatrix`.
+"""Check matrices in the registers of a warp: `mma`, `ldmatrix`, `stmatrix`.
 
 Input: the operation and the tree of its call.  Output: an `ir.Collective` whose operands are registers, one by one.
 Invariant: there are as many registers, of the types, as the instruction has.  Non-goals: products of tiles
@@ -86,7 +86,7 @@ def mma(c: Checker, op: CollectiveOp, e: tree.Call) -> None:
 
 
 def _shape(c: Checker, e: tree.Call, family: str, sizes: list[int], shown: str) -> tuple[int, int, int]:
-    """By the number of registers, of each operand where there are three: which of the shapes it is."""
+    """Choose the shape of `mma` from the operands' register counts."""
     given = sum(sizes)
     for shape, counts in MMA_FRAGMENTS[family].items():
         if sum(counts) == given and (len(sizes) != 3 or counts == tuple(sizes)):

@@ -1,4 +1,4 @@
-"""Multicast TMA loads: the blocks that hold copies of one value issue it together, each for a share of the rows.
+"""Check multicast TMA loads: the blocks that hold copies of one value issue it together, each for a share of the rows.
 
 Input:      a TMA load into shared memory declared `copies=block`, `copies=block[n]` or `copies=block, every=n`
 Output:     nothing, or SNAP006 or SNAP018
@@ -101,7 +101,7 @@ def _slices(c: Checker, tile: ir.Tile, box: tuple[int, ...], blocks: int, declar
 
 
 def _same_box(obj: ir.MemObject, blocks: int) -> str:
-    """How blocks that hold copies of one value come to mean one box."""
+    """Say how blocks that hold copies of one value get to mean one box."""
     if obj.part is None:
         return "decide it with values at `cluster[1]` or above; or declare the memory `across=block`"
     size, step = obj.part

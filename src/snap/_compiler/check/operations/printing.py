@@ -1,4 +1,4 @@
-"""`print("x =", x)`: one line for each group of the code's privilege.
+"""Check `print("x =", x)`: one line for each group of the code's privilege.
 
 Input: the tree of a call.  Output: a `Print`.  Rule: the group prints as one, so every value is one that the whole
 group has: at the code's privilege or above.  It returns nothing, and reads what its arguments read.
@@ -124,8 +124,8 @@ def _shown(value: ir.Expr) -> ir.Expr:
 
 
 def _lead(c: Checker, span: Span) -> ir.Expr | None:
-    """Whether a thread is the first of its group.  Of several blocks, the first one is asked for, too: the index of a
-    thread among all of theirs may be more than an i32 holds.
+    """Decide whether a thread is the first of its group. Of several blocks, the first one is asked for, too: the index
+    of a thread among all of theirs may be more than an i32 holds.
     """
     if c.privilege == THREAD1:
         return None

@@ -1,6 +1,7 @@
-"""Pure calls: casts, mathematical functions, and the bits of a value seen as another type.
+"""Check pure calls: casts, mathematical functions, and the bits of a value seen as another type.
 
-Input: the tree of a call and the target of its value.  Output: a typed, pure expression.
+Input: the tree of a call and the target of its value. Output: a typed, pure expression.  Invariant: nothing is added to
+`c.out` but by operands. Non-goals: calls of functions (check/functions/calls.py).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""SNAP030: a quotient of integers, cut off, that becomes a float.
+"""Warn of a quotient of integers, cut off, that becomes a float (SNAP030).
 
 Input: the arithmetic of a function, as it is checked, and what was made of it.  Output: warnings.  Invariant: a
 quotient that is certainly exact is none of them, nor is one that goes into a variable whose type is written, nor one
@@ -72,8 +72,8 @@ def _is_float(t: Element) -> bool:
 
 
 def _cut_off(c: Checker, parts: Iterable[ir.Expr]) -> Span | None:
-    """Where one of these integers has dropped a fraction: in sums, products and choices, and in variables that say no
-    type.
+    """Find where one of these integers has dropped a fraction: in sums, products and choices, and in variables that say
+    no type.
     """
     for e in parts:
         found = None

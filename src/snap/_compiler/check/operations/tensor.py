@@ -1,4 +1,4 @@
-"""Products of tiles by a warpgroup: `wgmma(acc, a, b)`, and `store_acc(tile, acc)`.
+"""Check products of tiles by a warpgroup: `wgmma(acc, a, b)`, and `store_acc(tile, acc)`.
 
 Input: the tree of a call.  Output: a `Wgmma` or `StoreAcc` in code of exactly one warpgroup: where the code holds
 several, in a group of it. Invariant: shapes and types are among those the tensor cores have; operands in shared memory
@@ -104,7 +104,7 @@ def _wgmma(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> None:
 
 # Panels are as wide as a swizzled row, so columns that are no multiple of that leave a part of the last panel over.
 def _columns(c: Checker, acc: tree.Expr, b: ir.Tile, wide: int, transposed: bool) -> int:
-    """How many columns a product has: all of b's, or as many as its accumulator where that leaves less than a panel."""
+    """Count the columns of a product: all of b's, or as many as its accumulator where that leaves less than a panel."""
     found = storage(c, acc)
     if not transposed or wide == b.shape[-1] or not isinstance(found, LocalArray):
         return wide
@@ -129,7 +129,7 @@ def _of_columns(c: Checker, acc: ir.ArrayRef, n: int, asked: bool, span: Span) -
 
 
 def _asked_columns(c: Checker, e: tree.Expr, wide: int) -> int:
-    """What `columns=` says: a number that is known when the kernel is compiled, of those that b has."""
+    """Read `columns=`: a number that is known when the kernel is compiled, at most as many as b has."""
     help = "; for several numbers, `if narrow: wgmma(..., columns=128)` and an `else`"
     found = constant_int(c, e, "`columns`", help)
     most = min(wide, WGMMA_COLUMNS[-1]) // 8 * 8
@@ -367,7 +367,7 @@ def _not_swizzled(
 
 
 def _types(c: Checker, options: dict[str, tree.Expr], names: tuple[str, ...]) -> tuple[str, str]:
-    """What `type=` says of a and of b: one name for both, or a pair of names; nothing where it says nothing."""
+    """Read `type=` for a and b: one name for both, or a pair of names; "" where it is not given."""
     e = options.pop("type", None)
     if e is None:
         return "", ""

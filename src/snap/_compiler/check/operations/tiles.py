@@ -1,4 +1,4 @@
-"""Tiles: the boxes of shared memory that names show, for copies of boxes and for products.
+"""Find tiles: the boxes of shared memory that names show, for copies of boxes and for products.
 
 Input: a `Memory`.  Output: an `ir.Tile`.  Invariant: a tile is a box of its object, whose extents are known; it is
 contiguous, and begins where the hardware lets a box begin, where that is asked.  Non-goals: the box's place in global
@@ -183,8 +183,8 @@ def _misaligned(
 
 
 def _position(memory: Memory, k: int) -> str:
-    """What decides index k of the object, counted as the user writes: a stage's slot, a part's own index are not in the
-    text.
+    """Find what decides index k of the object, counted as the user writes: a stage's slot and a part's own index are
+    not in the text.
     """
     if memory.map is None:
         return f"index {k} of its position"

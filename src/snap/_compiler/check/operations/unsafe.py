@@ -1,4 +1,4 @@
-"""`unsafe.cuda(...)`: CUDA text that the compiler does not understand.
+"""Check `unsafe.cuda(...)`: CUDA text that the compiler does not understand.
 
 Input: the tree of a call.  Output: an `Unsafe`.  Rule: it is the one place where the compiler takes the user's word, so
 it stands directly in the function whose `@requires` says what the text needs.

@@ -1,4 +1,4 @@
-"""Declarations and assignments: what comes to hold a value, and whether the code may give it one.
+"""Check declarations and assignments: what comes to hold a value, and whether the code may give it one.
 
 Input: the tree of a declaration or an assignment.  Output: `Declare` and `Assign` in `c.out`, and bindings.
 Invariant: the value is evaluated for the privilege of what holds it, and the code's privilege is at least that.
@@ -123,8 +123,8 @@ def _emit_declaration(c: Checker, var: ir.Var, value: ir.Expr | None, span: Span
 
 
 def _delivered(c: Checker, value: ir.Expr, type: object) -> bool:
-    """Whether the value is a temporary that the last statement has just filled: then it can deliver where the value
-    goes.
+    """Decide whether the value is a temporary that the last statement has just filled: then it can deliver where the
+    value goes.
     """
     if not isinstance(value, ir.Read) or not value.var.temp or value.type != type or len(c.out) < 2:
         return False
@@ -178,7 +178,7 @@ def assign(c: Checker, s: tree.Assign) -> None:
 
 
 def _adds(s: tree.Assign) -> bool:
-    """Whether it is `x = x + v`."""
+    """Decide whether an assignment is `x = x + v`."""
     match s.target, s.value:
         case tree.Name(name), tree.Binary("+", tree.Name(left), _):
             return name == left
@@ -202,7 +202,7 @@ def wanted_by_new(c: Checker, name: tree.Name) -> Want:
 def first_value(
     c: Checker, name: tree.Name, e: tree.Expr, evaluate: Callable[[Want], Found]
 ) -> tuple[Found, Privilege]:
-    """What `evaluate` makes of e, the value that declares a name, and the privilege that it was made for."""
+    """Evaluate e, the value that declares a name, and give the privilege that it was evaluated for."""
     want = wanted_by_new(c, name)
     for p in (c.privilege, *lower) if (lower := _read_below(c, e)) else ():
         mark = len(c.errors)
@@ -273,7 +273,7 @@ def augment(c: Checker, s: tree.Augment) -> None:
 
 
 def combined(c: Checker, s: tree.Augment, current: ir.Expr, value: ir.Expr, type: Element, name: str) -> ir.Expr:
-    """What `op=` makes of what a target of this type holds and of a value."""
+    """Combine what a target of this type holds with a value, as `op=` does."""
     if not isinstance(type, (Scalar, Vector)) or not isinstance(value.type, (Scalar, Vector)):
         raise c.type_error(
             f"`{s.op}=` works on scalars and vectors, and {name} is `{type}`",

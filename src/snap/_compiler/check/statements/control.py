@@ -1,4 +1,4 @@
-"""Statements: which is which, and control flow.
+"""Check control flow, and tell the kinds of assignments apart.
 
 Input: the tree of a body.  Output: typed statements in `c.out`.  Invariant: threads of a group stay together.  A
 statement that is wrong is reported and left out; checking goes on with the next.  Non-goals: what holds a value
@@ -12,8 +12,8 @@ from snap._compiler.check.core import convert
 from snap._compiler.check.core.annotations import constant_int
 from snap._compiler.check.core.bindings import Variable
 from snap._compiler.check.core.dispatch import body, executes, expression
-from snap._compiler.check.core.forms import declares_memory
 from snap._compiler.check.core.known import UNROLL_LIMIT, decided_below
+from snap._compiler.check.core.lookups import declares_memory
 from snap._compiler.check.core.names import word_called
 from snap._compiler.check.core.operands import in_order
 from snap._compiler.check.core.rewrite import variables
@@ -246,7 +246,7 @@ def _range(c: Checker, e: tree.Expr) -> tuple[list[ir.Expr], int]:
 
 
 def _indexes_registers(body: ir.Body, var: ir.Var) -> bool:
-    """Whether a local array is indexed by something that depends on the loop variable: unrolled, it stays in
+    """Decide whether a local array is indexed by something that depends on the loop variable: unrolled, it stays in
     registers.
     """
     indices: list[ir.Expr] = []
@@ -307,13 +307,13 @@ def _leave_loop(c: Checker, word: str, span: Span) -> None:
             )
     raise c.fail(
         "SNAP007",
-        f"`{word}` stands outside of a loop",
+        f"`{word}` is outside of a loop",
         span,
         help="put it into a loop; to leave out the rest of a body, use an `if`",
     )
 
 
-# T-Return: f returns t @ q, G |- e : t @ q, no group is left behind => G |- return e @ P
+# T-Return: f returns t @ q, G |- e : t @ q, no group or turn is left => G |- return e @ P
 @executes(tree.Return)
 def _return(c: Checker, s: tree.Return, tail: bool) -> None:
     scope = c.innermost(ConstructKind.GROUP, ConstructKind.SPLIT, ConstructKind.MEMORY) if not tail else None

@@ -1,4 +1,4 @@
-"""Memory that an assignment declares: `a, b = shared(float[64]), shared(int[64])`, `x, sum = registers(float[4], 0.0)`.
+"""Declare memory by an assignment: `a, b = shared(float[64]), shared(int[64])`, `x, sum = registers(float[4], 0.0)`.
 
 Input: the tree of an assignment whose right side makes memory.  Output: `Declare` in `c.out`, and the declarations it
 stands for, one a name.  Invariant: the names are new; first values are evaluated before the names are there.
@@ -8,12 +8,13 @@ Non-goals: whether the memory can be declared here (check/statements/assignments
 from __future__ import annotations
 
 from snap._compiler.check.core.bindings import Poison, Variable
-from snap._compiler.check.core.forms import FormPlace, declares_memory, is_word, names_for, new_names, privilege_node
+from snap._compiler.check.core.lookups import declares_memory, is_word, names_for, new_names
 from snap._compiler.check.core.names import as_type, resolve
 from snap._compiler.check.core.state import Checker
 from snap._compiler.check.statements.assignments import declare
 from snap._compiler.check.statements.several import assign_several
 from snap._compiler.frontend import tree
+from snap._compiler.frontend.forms import FormPlace, privilege_node
 from snap._compiler.ir.types import THREAD1
 
 EXAMPLE = "`a, b = shared(float[64]), shared(int[64])`, or `x, sum = registers(float[4], 0.0)`"
@@ -55,7 +56,7 @@ def declarations(c: Checker, s: tree.Assign) -> tree.Body:
 
 
 def _made(c: Checker, s: tree.Assign, names: int) -> list[tuple[tree.Expr, bool]]:
-    """What is made for each name: a type or a first value, and whether it lies in registers."""
+    """List what is made for each name: a type or a first value, and whether it lies in registers."""
     several, items = (True, s.value.items) if isinstance(s.value, tree.Sequence) else (False, (s.value,))
     found: list[tuple[tree.Expr, bool]] = []
     for e in items:

@@ -1,4 +1,4 @@
-"""First values of local arrays: `x: float[4] = [a, b, c, d]`, `x: float[8] = 1.0`, `x: float[4] = rows[k]`.
+"""Give local arrays their first values: `x: float[4] = [a, b, c, d]`, `x: float[8] = 1.0`, `x: float[4] = rows[k]`.
 
 Input: the declaration of a local array.  Output: a `Declare`, and the loop that fills or copies, in `c.out`.
 Invariant: values are evaluated before the array exists, from left to right, for the array's privilege.  Non-goals:
@@ -98,7 +98,7 @@ def operand(c: Checker, e: tree.Expr, want: Want) -> LocalArray | None:
 
 
 def element_value(c: Checker, to: ir.ArrayRef, e: tree.Expr, want: Want) -> ir.ArrayRef | ir.Expr:
-    """What the elements of an array are given: those of another one, or one value, evaluated once."""
+    """Evaluate what the elements of an array are given: those of another one, or one value, evaluated once."""
     array = operand(c, e, want)
     if array is not None:
         own, given = Array(to.elem, to.shape), Array(array.ref.elem, array.ref.shape)

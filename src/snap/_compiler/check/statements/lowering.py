@@ -1,4 +1,4 @@
-"""Partitions and claims lower memory: parts of it, or all of it, go to units of a lower privilege.
+"""Lower memory by partitions and claims: parts of it, or all of it, go to units of a lower privilege.
 
 Input: the tree of a `with` statement.  Output: `Partition`, `Claim`.  Invariant: a lowered base is out of reach until
 the scope ends; an index function means what its variables held when the scope was entered.  Non-goals: whether parts
@@ -112,7 +112,7 @@ def _partition(c: Checker, s: tree.With, tail: bool) -> None:
 def _scope(
     c: Checker, s: tree.With, tail: bool, word: str, base: ir.Handle, owner: Memory, *memories: Memory
 ) -> ir.Body:
-    """What stands in the scope, where the memory's owner is out of reach."""
+    """Check the body of the scope, where the memory's owner is out of reach."""
     owner.lowered = Lowering(word, memories[0].handle.name, s.head)
     try:
         with c.block() as out, c.construct(ConstructKind.MEMORY, s.head, f"the {word} of `{base.name}`"):
@@ -144,7 +144,7 @@ def _parts(
 
 def _lower_outside(base: ir.Handle, s: tree.With, here: Privilege) -> str:
     if not s.form:
-        return f"lower it where the code's privilege is at least `{base.privilege}`, and group inside the partition"
+        return f"lower it in code that runs with privilege `{base.privilege}` or higher, and group inside the partition"
     form = f"with each({here}, {base.name}):"
     return f"open this code with `each`, which hands on what the forms inside of it name: `{form}`"
 
@@ -320,7 +320,7 @@ def _claim(c: Checker, s: tree.With, tail: bool) -> None:
 
 
 def _claimed_too_late(c: Checker, base: ir.Handle, p: Privilege, s: tree.With) -> str:
-    """What to write where the memory is not the code's own."""
+    """Say what to write where the memory is not the code's own."""
     if c.privilege.at_least(base.privilege):
         return f"claim it in `with group({base.privilege}):`"
     construct = c.innermost(ConstructKind.GROUP, ConstructKind.SPLIT)

@@ -1,4 +1,4 @@
-"""Groups and splits narrow the code's privilege.
+"""Narrow the code's privilege by groups and splits.
 
 Input: the tree of a `with` or `match` statement.  Output: `Group`, `Split`.  Invariant: inside of a group of n units
 the place holds n of them, and starts at a multiple of n; inside of a case, as many as the case takes, from the first

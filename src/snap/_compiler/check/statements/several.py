@@ -1,4 +1,4 @@
-"""Tuple assignment: `a, b = b, a`, `i, j = divmod(t, 8)`, `lo, hi = pair`.
+"""Check tuple assignments: `a, b = b, a`, `i, j = divmod(t, 8)`, `lo, hi = pair`.
 
 Input: the tree of an assignment to several targets.  Output: `Declare` and `Assign` in `c.out`, one for each target.
 Invariant: as in Python, all values are read before the first target is written, and the targets are written from left
@@ -31,7 +31,9 @@ from snap.record import record, replace
 
 @record
 class Wanted:
-    """What a target takes: its type, and for whom the value is.  new: a name that the value declares, with its type."""
+    """Describe a target: its type, and for whom its value is evaluated. new: a name that the value declares, with its
+    type.
+    """
 
     target: tree.Expr
     new: tree.Name | None
@@ -128,7 +130,7 @@ def _values(c: Checker, s: tree.Assign, wanted: list[Wanted]) -> list[ir.Expr]:
 
 
 def _parts(c: Checker, s: tree.Assign, count: int, want: Want) -> list[ir.Expr]:
-    """What one value on the right gives each of the targets."""
+    """Give each target its part of the one value on the right."""
     if isinstance(s.value, tree.Call) and word_called(c, s.value) == "divmod":
         _as_many(c, s, count, 2, "value")
         return _divided(c, s.value, want)

@@ -1,4 +1,4 @@
-"""Stages of a pipeline, and turns.
+"""Check stages of a pipeline, and turns.
 
 Input: the tree of `with stage(...)` or `with turn()`.  Output: a `Partition` with a fill, or a `Turn`.  Invariant: the
 stages of a pipeline are all counted or all numbered, numbers that the text shows are not negative, and a counted stage
@@ -49,7 +49,7 @@ def _stage(c: Checker, s: tree.With, tail: bool) -> None:
             " here",
             s.head,
             secondary=declared(base),
-            help=f"take the stage where the whole {base.privilege.level.word} acts as one, and split or group inside",
+            help=f"take the stage in code of the whole {base.privilege.level.word}, and split or group inside it",
         )
     try:
         fill = _fill(c, found, args, s)
@@ -140,7 +140,7 @@ def _is_filled(c: Checker, name: str, handle: ir.Handle, inside: ir.Body, span: 
 
 
 def _turn_help(place: Place) -> str:
-    """What is missing between the grid and the turn: a block, a group of threads in it, or both."""
+    """Say what is missing between the grid and the turn: a block, a group of threads in it, or both."""
     threads = "`with group(warp):`, or another group of whole warps, around the turn: its units take turns"
     if place.top is Level.THREAD:
         return "open `with group(block[1]):` around the group whose units take turns"
@@ -164,8 +164,8 @@ def _turn(c: Checker, s: tree.With, tail: bool) -> None:
 
 
 def _takers(c: Checker, span: Span) -> Place:
-    """What is divided into the groups that take turns: they are made of whole warps of one block, and come equally
-    often.
+    """Find what is divided into the groups that take turns: they are made of whole warps of one block, and reach the
+    turn equally often.
     """
     around = c.innermost(ConstructKind.TURN)
     if around is not None:

@@ -1,4 +1,4 @@
-"""Local arrays as a whole: `x = y`, `x = 0.0`, `x = [f(i) for i in range(n)]`, `x += y`, `x *= a`.
+"""Assign local arrays as a whole: `x = y`, `x = 0.0`, `x = [f(i) for i in range(n)]`, `x += y`, `x *= a`.
 
 Input: the tree of an assignment whose target is a local array, or a window of one; or of a declaration whose first
 value is a comprehension.  Output: loops over the elements, unrolled, in `c.out`, or the statements that a comprehension
@@ -12,7 +12,6 @@ from __future__ import annotations
 from snap._compiler.check.core import convert
 from snap._compiler.check.core.annotations import SpecKind, annotation, constant_int
 from snap._compiler.check.core.dispatch import expression
-from snap._compiler.check.core.forms import FormPlace, privilege_node, word_node
 from snap._compiler.check.core.names import word_called
 from snap._compiler.check.core.state import Checker, Want
 from snap._compiler.check.memory.storage import LocalArray, fixed_registers, is_local, storage
@@ -20,6 +19,7 @@ from snap._compiler.check.operations.assignable import assignable
 from snap._compiler.check.statements.assignments import combined, wanted_by
 from snap._compiler.check.statements.initial import declared_list, each_element, element_value, once, operand
 from snap._compiler.frontend import tree
+from snap._compiler.frontend.forms import FormPlace, privilege_node, word_node
 from snap._compiler.frontend.names import used_names
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.types import Array, Element, Vector
@@ -65,7 +65,9 @@ def augment_whole(c: Checker, s: tree.Augment, array: LocalArray) -> None:
 
 
 def _one_value(c: Checker, e: tree.Expr, elem: Element, want: Want) -> ir.Expr:
-    """What meets every element.  A choice of numbers takes the elements' type, as it does where it meets one."""
+    """Evaluate the value that meets every element. A choice of numbers takes the elements' type, as it does where it
+    meets one.
+    """
     value = expression(c, e, want)
     kind = elem.elem if isinstance(elem, Vector) else elem
     free = convert.is_weak(value) and not isinstance(value, ir.Const) and kind.is_float

@@ -1,7 +1,7 @@
-"""Short forms: which one a call is, what it names, and the trees of what it stands for.
+"""Look up what short forms name: which form a call is, its level, its memory, and what forms inside of it name.
 
-Input: calls as they were written.  Output: for check/core/short.py, levels, memory by name, and nodes.  Invariant:
-words that are put in are `tree.Known`, which no variable of the user's hides; every node has the place of the form.
+Input: calls as they were written, and the names in scope.  Output: for check/core/short.py, words, levels, roles and
+memory by name.  Invariant: nothing is bound.  Non-goals: the trees that forms stand for (frontend/expand.py).
 """
 
 from __future__ import annotations
@@ -15,27 +15,19 @@ from snap._compiler.check.core.bindings import Memory, Pipeline, Poison, RoleNam
 from snap._compiler.check.core.names import resolve, resolve_name
 from snap._compiler.check.core.state import Checker
 from snap._compiler.frontend import tree
+from snap._compiler.frontend.forms import root_name
 from snap._compiler.frontend.printer import expression as expression_text
 from snap._compiler.ir.types import THREAD1, Level, Privilege
 from snap.diag.error import Label
 from snap.diag.span import Span
-from snap.record import record
 from snap.surface import WITHOUT_IMPORT, LevelName, Marker
 
 FORMS = ("each", "one")
 MEMORY = ("shared", "pipeline", "registers")
 
 
-@record
-class FormPlace:
-    """Where a form stands that is no `with` statement."""
-
-    head: Span
-    call: tree.Expr
-
-
 def is_word(c: Checker, e: tree.Expr, word: str) -> bool:
-    """Whether an expression calls that word of the language."""
+    """Decide whether an expression calls that word of the language."""
     return _word_of(c, e) == word
 
 
@@ -52,13 +44,13 @@ def _word_of(c: Checker, e: tree.Expr) -> str | None:
 
 
 def declares_memory(c: Checker, e: tree.Expr) -> bool:
-    """Whether what is assigned is memory that comes into being there."""
+    """Decide whether an assignment makes memory: `shared(...)`, `pipeline(...)`, `registers(...)`."""
     parts = e.items if isinstance(e, tree.Sequence) else (e,)
     return any(_word_of(c, part) in MEMORY for part in parts)
 
 
 def form_of(c: Checker, e: tree.Expr) -> str | RoleName | None:
-    """Which short form a call opens: its word, or the role."""
+    """Find the short form that a call opens: its word, or the role."""
     if not isinstance(e, tree.Call) or not isinstance(e.function, (tree.Name, tree.Attribute)):
         return None
     match e.function:
@@ -80,7 +72,7 @@ def where(c: Checker) -> tuple[Label, ...]:
 
 
 def units_here(c: Checker, p: Privilege) -> int | None:
-    """How many units of `p` the current group has; None where a launch, or the caller, decides."""
+    """Count the units of `p` in the current group; None where a launch, or the caller, decides."""
     held = [of for at, of in c.place.levels if at >= p.level]
     if any(of.open or of.count is None for of in held):
         return None
@@ -124,15 +116,6 @@ def new_names(c: Checker, s: tree.Assign, example: str) -> tuple[tuple[str, Span
     return tuple(names)
 
 
-def digits_of(names: tuple, extents: list[tree.Expr], number: tree.Expr) -> list[tuple[str, Span, tree.Expr]]:
-    """A number in mixed radix, the last digit the fastest."""
-    rest, digits = number, []
-    for (name, span), extent in reversed(list(zip(names, extents))[1:]):
-        digits.append((name, span, binary_node("%", rest, extent, digit=True)))
-        rest = binary_node("/", rest, extent, digit=True)
-    return [(*names[0], rest), *reversed(digits)]
-
-
 # ---- arguments ------------------------------------------------------------------------------------------------------
 
 
@@ -158,13 +141,6 @@ def level_of(c: Checker, e: tree.Expr, word: str) -> Privilege:
     return wanted_privilege(c, e, f"`{word}`")
 
 
-def root_name(e: tree.Expr) -> str | None:
-    """The name that memory keeps: `y` of `y.view(float4)`."""
-    while isinstance(e, tree.Call) and isinstance(e.function, tree.Attribute):
-        e = e.function.value
-    return e.id if isinstance(e, tree.Name) else None
-
-
 def memory_named(c: Checker, args: tuple[tree.Expr, ...], s: tree.With) -> dict[str, tree.Expr]:
     """The memory that a form names, by the name it keeps."""
     found: dict[str, tree.Expr] = {}
@@ -188,7 +164,9 @@ def memory_named(c: Checker, args: tuple[tree.Expr, ...], s: tree.With) -> dict[
 
 
 def is_at(c: Checker, e: tree.Expr, p: Privilege) -> bool:
-    """Whether memory is handed out already to whom this form hands it: by a role, outside of its split."""
+    """Decide whether memory is handed out already to the units that this form hands it to: by a role, outside of its
+    split.
+    """
     binding = c.lookup(e.id) if isinstance(e, tree.Name) else None
     return isinstance(binding, Memory) and binding.handle.privilege == p
 
@@ -196,7 +174,7 @@ def is_at(c: Checker, e: tree.Expr, p: Privilege) -> bool:
 def named_inside(
     c: Checker, body: tree.Body, own: dict[str, tree.Expr], p: Privilege, s: tree.With
 ) -> Iterator[tuple[str, tree.Expr]]:
-    """What forms inside of the body name that is above `p` here, and this form does not name itself."""
+    """List the memory that forms in the body name, that is above `p` here, and that this form does not name itself."""
     for name in dict.fromkeys(name for name, _, _ in named_freely(c, body, frozenset(), p)):
         binding = c.lookup(name)
         if name in own or not isinstance(binding, Memory) or binding.lowered is not None or binding.handle.const:
@@ -325,61 +303,3 @@ def handed_to(c: Checker, form: str | RoleName, call: tree.Call) -> Privilege:
     with c.trial():
         return level_of(c, call.args[0], str(form))
     return THREAD1
-
-
-# ---- making trees ---------------------------------------------------------------------------------------------------
-
-
-def word_node(word: str, span: Span) -> tree.Known:
-    return tree.Known(WITHOUT_IMPORT.get(word) or Marker(word), word, span=span)
-
-
-def privilege_node(p: Privilege, s: tree.With | FormPlace) -> tree.Known:
-    return tree.Known(p, str(p), span=s.call.span)
-
-
-def options_of(p: Privilege, apart: bool, s: tree.With) -> tuple[tuple[str, tree.Expr], ...]:
-    """Of a partition."""
-    return (("p", privilege_node(p, s)), *((("disjoint", tree.Number(True, span=s.head)),) if apart else ()))
-
-
-def call_node(word: str, s: tree.With | FormPlace) -> tree.Call:
-    return tree.Call(word_node(word, s.head), (), (), span=s.head)
-
-
-def binary_node(op: str, left: tree.Expr, right: tree.Expr, digit: bool = False) -> tree.Binary:
-    span = left.span.to(right.span) if left.span.line <= right.span.line else right.span
-    return tree.Binary(op, left, right, digit, span=span)
-
-
-def with_(
-    s: tree.With, word: str, args: tuple, body: tree.Body, name: str | None = None, keywords: tuple = ()
-) -> tree.With:
-    call = tree.Call(word_node(word, s.call.span), args, keywords, span=s.call.span)
-    return tree.With(call, name, body, None, s.head, form=expression_text(s.call), span=s.span)
-
-
-def declared_as(name: str, span: Span, p: Privilege, value: tree.Expr, s: tree.With | FormPlace) -> tree.Declare:
-    const = tree.Call(word_node("const", span), (word_node("int", span),), (), span=span)
-    return tree.Declare(name, tree.Binary("@", const, privilege_node(p, s), span=span), value, span, span=s.head)
-
-
-def split_of(s: tree.With, level: Level, sizes: tuple[int, ...], chosen: int, body: tree.Body, numbered: bool):
-    if not numbered:
-        case = tree.MatchCase(tree.Number(sizes[0], span=s.head), body, s.head, span=s.span)
-        subject = tree.Call(
-            word_node("split", s.call.span), (word_node(level.word, s.call.span),), (), span=s.call.span
-        )
-        return tree.Match(subject, (case,), s.head, span=s.span)
-    cases = tuple(
-        tree.MatchCase(
-            tree.Number(k, span=s.head), body if k == chosen else (tree.Pass(span=s.head),), s.head, span=s.span
-        )
-        for k in range(len(sizes))
-    )
-    return tree.Match(subject_of(sizes, s.call.span), cases, s.head, part=tree.MatchPart.ROLE, span=s.span)
-
-
-def subject_of(sizes: tuple[int, ...], span: Span) -> tree.Call:
-    numbers = tuple(tree.Number(n, span=span) for n in sizes)
-    return tree.Call(word_node("split", span), (word_node("thread", span), *numbers), (), span=span)

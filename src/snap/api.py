@@ -1,4 +1,4 @@
-"""What users hold: a Snap function (decorators.py makes it).
+"""Define what users hold: a Snap function (decorators.py makes it).
 
 The pipeline is `Compiled`: one attribute a stage, each computed when first asked for.
 """
@@ -31,7 +31,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def _told(method: Method) -> Method:
-    """A method whose SnapErrors come without the compiler's own frames, which say nothing to a user."""
+    """Wrap a method so that its SnapErrors carry no frames of the compiler, which say nothing to a user."""
 
     @functools.wraps(method)
     def told(*args: Any, **keywords: Any) -> Any:
@@ -90,7 +90,7 @@ class SnapFunction(ByName):
 
     @_told
     def specialize(self, **constexprs: object) -> SnapFunction:
-        """This function with some constexpr parameters fixed; checked now if all of them are."""
+        """Fix some constexpr parameters.  The result is checked now if all of them are fixed."""
         unknown = sorted(set(constexprs) - set(self.generic))
         if unknown:
             raise TypeError(
@@ -121,7 +121,7 @@ class SnapFunction(ByName):
 
     @_told
     def core(self, **constexprs: object) -> str:
-        """The function as text, its short forms expanded into the words that define them."""
+        """Return the function as text, with its short forms expanded into the words that define them."""
         from snap._compiler.check import required
         from snap._compiler.frontend.definition import EXPANSIONS
         from snap._compiler.frontend.printer import function_text
@@ -135,8 +135,8 @@ class SnapFunction(ByName):
 
     @_told
     def syncs(self, **constexprs: object) -> list[SyncPoint]:
-        """The synchronization points of the generated code, in the order of the text, calls included: those that were
-        inferred, those that collectives bring along, and a kernel's first and last.
+        """List the synchronization points of the generated code, in the order of the text, calls included: those that
+        were inferred, those that collectives contain, and a kernel's first and last.
         """
         from snap._compiler.ir.points import points
 
@@ -146,21 +146,23 @@ class SnapFunction(ByName):
 
     @_told
     def warnings(self, *, proofs: bool = False, **constexprs: object) -> list[SnapWarning]:
-        """What is not wrong, and probably not meant; a line allows it by a comment, `# snap: ok SNAP030`.  `proofs`:
-        also barriers that a proof shows to be needless, which may take some seconds to find.
+        """List warnings: code that is legal and probably not meant.  A comment on the line, `# snap: ok SNAP030`,
+        allows one.
+
+        proofs: also warn of barriers that a proof shows to be unnecessary, which may take some seconds to find.
         """
         return [SnapWarning(found) for found in self._the_one(constexprs).warnings(proofs)]
 
     @_told
     def left_out(self, **constexprs: object) -> tuple[list[SyncPoint], str]:
-        """Of a kernel with `lean=True`: the barriers that were inferred, and left out since a proof shows that nobody
-        meets there; where there are none, why.
+        """List the barriers of a kernel with `lean=True` that were inferred and then omitted, because a proof shows
+        that no two threads meet there; if there are none, say why.
         """
         return self._the_one(constexprs).left_out()
 
     @_told
     def ir(self, stage: str = "synchronized", /, **constexprs: object) -> str:
-        """The program as text, as the compiler has it: "typed", as the checker leaves it, or "synchronized"."""
+        """Return the compiler's IR as text: "typed", after the checker, or "synchronized"."""
         from snap._compiler.ir.printer import text
 
         if stage not in ("typed", "synchronized"):
@@ -170,8 +172,8 @@ class SnapFunction(ByName):
 
     @_told
     def passes(self, **constexprs: object) -> list[tuple[str, str, str]]:
-        """The program as text after the checker, and after each pass of synchronization that changed it: (name of the
-        pass, what it does, text).
+        """Return the program as text after the checker, and after each pass of synchronization that changed it: (name
+        of the pass, what it does, text).
         """
         from snap._compiler.ir.printer import text
         from snap._compiler.sync import PASSES, synchronize
@@ -195,7 +197,7 @@ class SnapFunction(ByName):
 
     @_told
     def cuda(self, **constexprs: object) -> str:
-        """The generated CUDA C++, as text that nvcc compiles, too."""
+        """Generate the CUDA C++ of a kernel, which nvcc compiles as well."""
         self._kernel_only("have CUDA text of their own")
         return str(self._the_one(constexprs).module.text)
 
@@ -209,7 +211,7 @@ class SnapFunction(ByName):
 
     @_told
     def ptx(self, arch: str = "sm_90a", **constexprs: object) -> str:
-        """NVRTC's PTX for an architecture; no GPU is needed."""
+        """Compile a kernel to PTX for an architecture, by NVRTC; no GPU is needed."""
         from snap.host.compile.nvrtc import compile_ptx
 
         text, compiled = self._text_for(arch, constexprs), self._the_one(constexprs)
@@ -217,7 +219,7 @@ class SnapFunction(ByName):
 
     @_told
     def cubin(self, arch: str = "sm_90a", **constexprs: object) -> bytes:
-        """The machine code for an architecture; no GPU is needed."""
+        """Compile a kernel to machine code for an architecture; no GPU is needed."""
         from snap.host.compile.nvrtc import compile_cubin
 
         text, compiled = self._text_for(arch, constexprs), self._the_one(constexprs)
@@ -242,12 +244,13 @@ class SnapFunction(ByName):
         seconds: float | str | None = "usual",
         **constexprs: object,
     ) -> Proof:
-        """What can be shown of every launch that keeps the kernel's `where=`: no races, no index out of bounds, nothing
-        read before it is written, everything ordered.  properties: some of "bounds", "races", "init", "order"; None for
-        all that there are.  `print(k.prove())` says what is open, and why.  seconds: after which it says what was
-        shown until then, as after Ctrl-C: 10, unless told otherwise; None for no limit.
+        """Prove what holds for every launch that satisfies the kernel's `where=`: no races, no index out of bounds, no
+        read before a write, all conflicting accesses ordered.  `print(k.prove())` says what is open, and why.
 
-        Of a device function: what every call that keeps its `where=` may count on, its promises and its indices.
+        properties: some of "bounds", "races", "init", "order"; None for all.  seconds: the time after which the proof
+        stops and reports what it has shown, as after Ctrl-C: 10 unless given, None for no limit.
+
+        Of a device function: prove its promises and its indices for every call that satisfies its `where=`.
         """
         from snap.prove import prove, prove_function
 
@@ -408,8 +411,8 @@ SnapFunction.__doc__ = HelpText(SnapFunction.__doc__)  # type: ignore[assignment
 
 
 class _Unlaunched(dict[Any, Callable[..., None]]):
-    """blocks -> function, until the first launch brings the runtime's own table; a generic kernel keeps it: its
-    arguments say what is launched.
+    """Map numbers of blocks to functions until the first launch brings the runtime's own table.  A generic kernel keeps
+    this map: its arguments say what is launched.
     """
 
     def __init__(self, function: SnapFunction):
@@ -435,8 +438,8 @@ class _Unlaunched(dict[Any, Callable[..., None]]):
 
 
 def _generic(function: SnapFunction, blocks: int | tuple[int, ...]) -> Callable[..., None]:
-    """Launches of a generic kernel.  Where its constexpr parameters are the last ones, those of a specialisation that
-    was launched before ask its table at once.
+    """Make the launches of a generic kernel.  If its constexpr parameters are the last ones, a specialization that was
+    launched before is found in its table at once.
     """
     from snap.host.launch import launcher
     from snap.host.plan import generic
@@ -462,7 +465,7 @@ _MOST_KEPT = 1024  # of numbers of blocks
 
 
 def _number(name: str, value: Any) -> bool | int | float:
-    """The value of a constexpr parameter: Python's, or NumPy's."""
+    """Convert the value of a constexpr parameter, Python's or NumPy's."""
     value = value.item() if callable(getattr(value, "item", None)) and getattr(value, "shape", None) == () else value
     if not isinstance(value, (bool, int, float)):
         raise TypeError(f"constexpr parameter `{name}` takes a number, not {type(value).__name__}")

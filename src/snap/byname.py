@@ -14,7 +14,7 @@ from typing import Any
 
 
 class ByName:
-    """What holds a `definition`, constexpr parameters that were `bound`, and `specialize`."""
+    """Pickle what holds a `definition`, constexpr parameters that were `bound`, and `specialize`."""
 
     definition: Any
     bound: dict[str, object]

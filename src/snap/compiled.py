@@ -1,4 +1,4 @@
-"""One specialisation of a Snap function on its way through the stages.
+"""Take one specialization of a Snap function through the stages.
 
 Input: a definition, and values for its constexpr parameters.  Output: one attribute a stage, each worked out when it is
 first asked for.  Invariant: stages are imported when they are needed.  Non-goals: what users hold (api.py).
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 
 def _kept() -> Any:
-    """Where proofs are kept: beside compiled code."""
+    """Choose where proofs are kept: beside compiled code."""
     from snap.host.compile.cache import Cache
 
     return Cache.default()
 
 
 class Compiled:
-    """One specialisation on its way through the stages."""
+    """Hold one specialization on its way through the stages."""
 
     def __init__(self, definition: Definition, constexprs: dict[str, object]):
         self.definition, self.constexprs = definition, constexprs
@@ -56,7 +56,7 @@ class Compiled:
 
     @functools.cached_property
     def apart(self) -> tuple[frozenset[tuple[Span, Span]], str]:
-        """`lean=True` of a decorator: the pairs of places whose barriers are left out; or why there are none."""
+        """Find the pairs of places whose barriers `lean=True` omits; or say why there are none."""
         from snap._compiler.sync import conflicting_places, synchronize
         from snap.prove.properties.needless import left_out
 
@@ -65,7 +65,7 @@ class Compiled:
         )
 
     def warnings(self, proofs: bool = False) -> tuple[Diagnostic, ...]:
-        """What no comment in the source allows; `proofs`: also what takes a proof to find."""
+        """List the warnings that no comment in the source allows.  proofs: also those that take a proof to find."""
         from snap.diag.warned import not_allowed
 
         found = [*self.typed.warnings]
@@ -76,7 +76,7 @@ class Compiled:
         return not_allowed(found)
 
     def left_out(self) -> tuple[list[SyncPoint], str]:
-        """The barriers that were inferred and left out; where there are none, why."""
+        """List the barriers that were inferred and omitted; if there are none, say why."""
         from snap._compiler.ir.points import points
         from snap._compiler.sync import synchronize
 
@@ -90,7 +90,7 @@ class Compiled:
         return left, "" if left else self.apart[1] or "each barrier orders something else, too"
 
     def checked(self) -> Compiled:
-        """All that can refuse a program has looked at it."""
+        """Run every stage that can refuse the program."""
         roomy(self._check)
         if self.typed.warnings:
             from snap.diag.warned import tell
@@ -118,7 +118,7 @@ class Compiled:
 
     @functools.cached_property
     def task(self) -> Task:
-        """What a proof is given."""
+        """Make the input of a proof."""
         import hashlib
 
         from snap.prove import Task
@@ -132,7 +132,7 @@ class Compiled:
         return task
 
     def _replayed(self, launch: Launch, seconds: float | None) -> Seen | None:
-        """What the CPU machine sees in a launch that a proof has found."""
+        """Run a launch that a proof has found on the CPU machine, and give what it sees."""
         from snap._compiler.ir.types import Level
         from snap.host.replaying import replay
 
@@ -141,25 +141,25 @@ class Compiled:
 
     @property
     def where(self) -> Callable[..., object] | None:
-        """What every launch keeps."""
+        """Give the condition on every launch."""
         return self.definition.requires.where
 
     @property
     def blocks(self) -> int | tuple[int, ...] | None:
-        """How many blocks every launch has, or the shape of its grid, where the decorator says a number."""
+        """Give the number of blocks of every launch, or the shape of its grid, if the decorator says a number."""
         given = self.definition.requires.blocks
         grid = given if isinstance(given, tuple) else (given,)
         return given if grid and all(type(n) is int for n in grid) else None  # type: ignore[return-value]
 
     def where_tree(self) -> tuple[tree.Lambda, dict[str, object]]:
-        """`where=` of the decorator as its tree, with the names that it takes from outside."""
+        """Parse `where=` of the decorator; the names that it takes from outside come with the tree."""
         from snap._compiler.frontend.conditions import condition_tree
 
         return condition_tree(self.where)
 
     @functools.cached_property
     def most_blocks(self) -> int:
-        """How many blocks a launch may have."""
+        """Bound the number of blocks of a launch."""
         from snap._compiler.frontend.conditions import bounds
         from snap._compiler.ir.launches import most_blocks
 
@@ -171,7 +171,7 @@ class Compiled:
         return most_blocks(self.typed, bounded)
 
     def where_texts(self) -> list[str]:
-        """The text of each condition of `where=`; none where its source is not to be had."""
+        """Return the text of each condition of `where=`; none if its source is not available."""
         from snap._compiler.frontend import tree
         from snap._compiler.frontend.printer import expression
 
@@ -183,7 +183,7 @@ class Compiled:
 
     @property
     def lined(self) -> str:
-        """The module's text as it is compiled, with the lines of the source; empty where that is switched off."""
+        """Give the module's text as it is compiled, with the lines of the source; empty if that is switched off."""
         from snap.host.compile.lines import generated_file, source_file, wanted
 
         if not wanted():
@@ -194,5 +194,5 @@ class Compiled:
 
 
 def _alike(point: SyncPoint) -> tuple[object, ...]:
-    """Where it is, and for whom; what else it is for may be less."""
+    """Give the place of a point and its participants; its other reasons may differ."""
     return point.kind, point.span, point.participants

@@ -32,7 +32,7 @@ UNDECORATED = (Privilege(Level.GRID, 1), Privilege(Level.BLOCK, 1), Privilege(Le
 
 
 class Pending:
-    """A function with one of its two decorators."""
+    """Hold a function with one of its two decorators."""
 
     __name__: str  # the Python function's, by functools.update_wrapper
 
@@ -48,7 +48,7 @@ class Pending:
         raise TypeError(self._lacks)
 
     def __getattr__(self, name: str) -> object:
-        """Of a kernel: `k.cuda()`."""
+        """Refuse an attribute of a kernel, as in `k.cuda()`."""
         raise AttributeError(self.__dict__.get("__name__") and f"no `{name}`: {self._lacks}")
 
     @property
@@ -83,7 +83,7 @@ def _completed(pending: Pending) -> Pending | SnapFunction | Refused:
 
 
 def _refused(error: SnapError, function: object) -> Refused:
-    """Raised without our own frames; or, where errors are collected, kept, and the function counts as refused."""
+    """Raise an error without our own frames; or, if errors are collected, keep it: the function counts as refused."""
     errors = collected.get()
     if errors is None:
         raise error.without_frames() from None
@@ -92,12 +92,12 @@ def _refused(error: SnapError, function: object) -> Refused:
 
 
 class Unreachable(Exception):
-    """What follows cannot be run: Python itself stumbles over the signature next.  Its cause is the refusal."""
+    """Say that the code after this cannot run: Python itself fails at the signature next.  Its cause is the refusal."""
 
 
 def _reporting(decorator: Callable[..., Any]) -> Callable[..., Any]:
-    """A decorator, or one with arguments, whose refusals are told by `_refused`, also those of its arguments: the rest
-    of the file goes on where errors are collected.
+    """Make a decorator, or one with arguments, report refusals by `_refused`, also those of its arguments: if errors
+    are collected, the rest of the file runs.
     """
 
     @functools.wraps(decorator)
@@ -138,9 +138,7 @@ def define(python: Any, kernel: bool, requires: Requires) -> Definition:
 
 
 def _with_defaults(params: tuple[Any, ...], values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Defaults are what Python found when the function was defined, whoever calls it later and whatever the names in
-    them mean there.
-    """
+    """Take defaults from what Python computed when the function was defined, not from their names at a later call."""
     from snap._compiler.frontend.tree import Number
 
     found = dict(enumerate(values, len(params) - len(values)))
@@ -175,8 +173,8 @@ def _pending(function: object, span: Span, what: str) -> Pending:
 
 @_reporting
 def ccuda(kind: str) -> Any:
-    """`@ccuda("global")` makes a kernel, `@ccuda("device")` a device function; stacks with `@requires` in
-    either order.
+    """Make a kernel, `@ccuda("global")`, or a device function, `@ccuda("device")`; stacks with `@requires` in either
+    order.
     """
     span = caller_span()
     if kind not in ("global", "device"):
@@ -209,7 +207,7 @@ LEVEL_WORDS = ("grid", "cluster", "block", "thread", "warp", "warpgroup")
 
 
 def _check_signature(frame: FrameType) -> None:
-    """Before Python evaluates the signature of the function that a decorator stands above."""
+    """Check the signature below a decorator before Python evaluates it."""
     if not frame.f_code.co_flags & future.annotations.compiler_flag:
         from snap._compiler.frontend.eager import check_signature
 
@@ -220,7 +218,7 @@ def _check_signature(frame: FrameType) -> None:
 
 
 def _no_option(word: str, given: dict[str, object], options: str, example: str, span: Span) -> None:
-    """`@requires(grid=1)`, `@kernel(thread=64)`: an option that the decorator does not have."""
+    """Refuse an option that the decorator does not have: `@requires(grid=1)`, `@kernel(thread=64)`."""
     for name, value in given.items():
         level = name if name in LEVEL_WORDS else name.removesuffix("s")
         if word != "kernel" and level in LEVEL_WORDS:
@@ -248,13 +246,14 @@ def kernel(
     lean: bool = False,
     **unknown: object,
 ) -> Any:
-    """`@kernel(threads=256)`: a kernel of 256 threads per block, the same as `@kernel` with `@requires(grid[1],
-    block[1], thread[256])`.
+    """Make a kernel: `@kernel(threads=256)` has 256 threads per block, and is the same as `@kernel` with
+    `@requires(grid[1], block[1], thread[256])`.
 
-    threads: a number, or a function of constexpr parameters.  cluster: so many blocks per cluster.  blocks: how many a
-    launch has, or the shape of its grid, a function of the arguments by name; then `k(*args)` needs no count.  where:
-    what every launch must keep, a function of the arguments by name.  proved: the kernel is refused unless `k.prove()`
-    proves it.  lean: barriers that a proof shows to be needless are left out.  The others are those of `@requires`.
+    threads: a number, or a function of constexpr parameters.  cluster: the blocks per cluster.  blocks: the number of
+    blocks of a launch, or the shape of its grid, or a function of the arguments by name; then `k(*args)` needs no
+    count.  where: a condition on every launch, a function of the arguments by name.  proved: refuse the kernel unless
+    `k.prove()` proves it.  lean: omit barriers that a proof shows to be unnecessary.  The other options are those of
+    `@requires`.
     """
     if functions:
         return ccuda("global")(*functions)
@@ -281,12 +280,12 @@ def device(
     calls: Callable[..., object] | None = None,
     **unknown: object,
 ) -> Any:
-    """`@device(warp)`: a device function that a warp calls, the same as `@device` with `@requires(thread[32])`;
-    `cooperative=True`: one for cooperative kernels.
+    """Make a device function: `@device(warp)` is one that a warp calls, the same as `@device` with
+    `@requires(thread[32])`.  `cooperative=True`: for cooperative kernels.
 
-    A contract, for proofs.  where: what every call keeps, a function of the arguments by name.  ensures: what holds
-    when it returns, of the arguments, `result`, and `old` arrays.  pairs: what holds of two threads of one call, a
-    function of both: `lambda a, b: a.result != b.result`; calls: of two threads in two calls.
+    The contract, for proofs.  where: a condition on every call, a function of the arguments by name.  ensures: a
+    condition that holds at the return, on the arguments, `result`, and `old` arrays.  pairs: a condition on two threads
+    of one call, a function of both: `lambda a, b: a.result != b.result`.  calls: the same for two threads in two calls.
     """
     if len(given) == 1 and (
         isinstance(given[0], Pending) or hasattr(given[0], "__code__") and not _is_lambda(given[0])
@@ -305,10 +304,10 @@ def device(
 
 @_reporting
 def inline(function: Any) -> Inlined:
-    """`@inline`: a function without types whose statements are written out where it is called, as if they stood there.
+    """Make an inlined function, without types, whose statements replace its call.
 
     It may open groups, take roles, declare shared memory and call whatever its caller may.  Its parameters are what the
-    call gives: memory, roles and pipelines as well as values; it does not assign them.  `x, y = f(...)` takes what its
+    call passes: memory, roles and pipelines as well as values; it does not assign them.  `x, y = f(...)` takes what its
     last statement returns.  With a `yield`, `for a, b in f(...):` and `with f(...) as (a, b):` put their bodies there.
     """
     from snap._compiler.frontend.parse import parse_inlined
@@ -330,7 +329,7 @@ def _is_level(given: object) -> bool:
 def _short(
     word: str, privileges: Any, smem: int | None, cooperative: bool = False, asked: dict[str, Any] | None = None
 ) -> Any:
-    """Both decorators at once.  asked: what only one of the two has."""
+    """Apply both decorators at once.  asked: the options that only one of the two has."""
     span, asked = caller_span(), asked or {}
     _check_launch(smem, asked.get("resident"), span)
     needs = Requires(privileges, smem, bool(cooperative), span=span, word=word, **asked)
@@ -350,7 +349,7 @@ def _short(
 
 
 def _launched(threads: int | Callable[..., int], cluster: int | None) -> object:
-    """The privileges of a kernel of so many threads a block, and blocks a cluster."""
+    """Make the privileges of a kernel from its threads per block and its blocks per cluster."""
 
     def privileges(count: object) -> tuple[Privilege, ...]:
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
@@ -387,11 +386,11 @@ def requires(
     calls: Callable[..., object] | None = None,
     **unknown: object,
 ) -> Any:
-    """The privileges (and shared memory) a function must be given: `@requires(grid[1], block[1], thread[256])`.
+    """Declare the privileges (and shared memory) that a function must be given: `@requires(grid[1], block[1],
+    thread[256])`.
 
-    Of a kernel also how it is launched: all blocks at once (`cooperative`), so many blocks a multiprocessor
-    (`resident`); and `blocks`, `where`, `proved`, `lean` as in `@kernel(...)`.  Of a device function a contract, as
-    in `@device(...)`.
+    For a kernel also how it is launched: all blocks at once (`cooperative`), the blocks per SM (`resident`), and
+    `blocks`, `where`, `proved`, `lean` as in `@kernel(...)`.  For a device function its contract, as in `@device(...)`.
     """
     span = caller_span()
     options = (
@@ -416,7 +415,7 @@ def requires(
 
 
 def _named(privileges: tuple[Any, ...], span: Span) -> Any:
-    """What `@requires` was given: privileges, or the function that makes them from a generic kernel's constants."""
+    """Read the arguments of `@requires`: privileges, or a function that makes them from constexpr values."""
     one = privileges[0] if len(privileges) == 1 else None
     function = hasattr(one, "__code__")
     if not privileges or isinstance(one, Pending) or (function and not _is_lambda(one)):
@@ -442,7 +441,7 @@ def _check_launch(smem: object, resident: object, span: Span) -> None:
 
 @contextlib.contextmanager
 def collecting() -> Iterator[list[SnapError]]:
-    """Decorators inside record their SnapErrors in the list instead of raising."""
+    """Record SnapErrors of decorators inside in the list instead of raising them."""
     errors: list[SnapError] = []
     token = collected.set(errors)
     try:
@@ -452,8 +451,8 @@ def collecting() -> Iterator[list[SnapError]]:
 
 
 def check(function: object, *privileges: Any, kind: str = "global") -> list[SnapError]:
-    """All errors of a function, empty when it is legal.  Without decorators it is checked as a kernel of
-    `privileges`.
+    """Collect all errors of a function; the list is empty if it is legal.  Without decorators it is checked as a kernel
+    of `privileges`.
     """
     from snap._compiler.check import constexpr_names
 

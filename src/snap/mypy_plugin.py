@@ -1,4 +1,4 @@
-"""A plugin for mypy: Snap functions are Snap's affair.
+"""Tell mypy to leave the bodies and signatures of Snap functions alone.
 
     [tool.mypy]
     plugins = ["snap.mypy_plugin"]
@@ -45,7 +45,7 @@ DECORATORS = ("kernel", "device", "inline", "requires", "ccuda")
 
 
 def statements(body: Iterable[Statement]) -> Iterator[Statement]:
-    """These, and those inside of them; an owner comes before what it holds."""
+    """Give these statements and those inside them; an owner comes before what it holds."""
     for one in body:
         yield one
         for block in _blocks(one):
@@ -74,7 +74,7 @@ def _blocks(s: Statement) -> Iterable[Block | None]:
 
 
 def decorators_of_snap(body: Iterable[Statement]) -> tuple[set[str], set[str]]:
-    """What a file calls snap's decorators, and the module, wherever it imports them."""
+    """Collect the names by which a file calls snap's decorators, and the module, wherever it imports them."""
     decorators: set[str] = set()
     modules: set[str] = set()
     for s in body:
@@ -112,8 +112,8 @@ def empty(function: FuncDef) -> None:
 
 class SnapPlugin(Plugin):
     def report_config_data(self, ctx: ReportConfigContext) -> object:
-        """What mypy keeps beside the cached result of a file, and compares.  It asks for `get_additional_deps` only of
-        files that it has no result of, and may parse others as well: so results of files that import snap are not used.
+        """Give what mypy keeps beside the cached result of a file, and compares.  It asks for `get_additional_deps` of
+        files without a result alone, and may parse others as well: so results of files that import snap are not used.
         """
         if not ctx.is_check or not ctx.path.endswith(".py"):
             return None

@@ -92,8 +92,8 @@ _put = object.__setattr__
 
 
 def kept(name: str, made: Callable[[Any], T]) -> Callable[[Any], T]:
-    """What `made` makes of a record, made once and kept in its slot of that name.  The name stands in the function's
-    text: Python finds a slot faster so than by `getattr`, and passes ask tens of thousands of times.
+    """Call `made` on a record once, and keep the result in its slot of that name.  The name is in the function's text:
+    Python finds a slot faster than by `getattr`, and passes ask tens of thousands of times.
     """
     names: dict[str, Any] = {"made": made, "put": _put}
     exec(
@@ -117,8 +117,8 @@ def _init(self: Any, *args: object, **keywords: object) -> None:
 
 
 def _compiled_init(cls: Any) -> Callable[..., None]:
-    """Where the class's `__setattr__` refuses, values go in through the slots' own descriptors: `object`'s would look
-    the slot up by name each time.
+    """Compile `__init__`.  If the class's `__setattr__` refuses, values go in through the slots' own descriptors:
+    `object`'s would look the slot up by name each time.
     """
     refusing = cls.__setattr__ is _setattr
     names: dict[str, Any] = {}
@@ -188,8 +188,8 @@ def _setstate(self, state: list[object]) -> None:
 
 
 class _Fields:
-    """What the functions of `dataclasses` look at: made when one of them does, from a class with the same declarations
-    and no methods.
+    """Give what the functions of `dataclasses` look at, made when one of them does, from a class with the same
+    declarations and no methods.
     """
 
     def __get__(self, instance: object, cls: Any) -> dict[str, Field]:

@@ -1,5 +1,5 @@
-"""The names a user imports.  They carry no behaviour: the front end reads a kernel's source, and the checker recognises
-these objects in it.
+"""Define the names that a user imports.  They carry no behavior: the front end reads a kernel's source, and the checker
+recognizes these objects in it.
 
 Python itself evaluates only decorators and, without `from __future__ import annotations`, the annotations of a
 signature; these objects are inert enough for that.  Used as statements outside a Snap function they say so.
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def caller() -> FrameType:
-    """The frame of the Python code that called into this module or the decorators."""
+    """Find the frame of the Python code that called into this module or the decorators."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__") in (__name__, "snap.decorators"):
         frame = frame.f_back
@@ -39,7 +39,7 @@ def caller() -> FrameType:
 
 
 def caller_span() -> Span:
-    """The line of Python code that called into us: the best place there is for what was written in a decorator."""
+    """Give the line of Python code that called into us, the best place there is for what a decorator says."""
     frame = caller()
     line = frame.f_lineno
     return Span(frame.f_code.co_filename, line, 0, line, 0)
@@ -50,19 +50,19 @@ collected: ContextVar[list[SnapError] | None] = ContextVar("snap_collected", def
 
 
 class Wrong:
-    """Stands for a privilege that was refused, where errors are collected: a function that names it is refused."""
+    """Replace a privilege that was refused, if errors are collected: a function that names it is refused."""
 
     def __rmatmul__(self, annotated: object) -> object:
         return annotated
 
 
 def whole_help(n: object) -> str:
-    """Where a quotient was written as Snap writes it, in Python: in decorators `/` is Python's."""
+    """Explain a quotient that is written as Snap writes it: in decorators `/` is Python's."""
     return "decorators are Python, where `/` makes a float: write `//`" if isinstance(n, float) and n == n // 1 else ""
 
 
 def one_dimension(word: str, counts: tuple[object, ...]) -> str:
-    """What to write instead of `word[8, 8]`."""
+    """Suggest a replacement for `word[8, 8]`."""
     numbers = [n for n in counts if type(n) is int and n > 0]
     known = len(numbers) == len(counts) > 1
     total, shape = (math.prod(numbers), ", ".join(map(str, numbers))) if known else ("m * n", "m, n")
@@ -74,7 +74,7 @@ def one_dimension(word: str, counts: tuple[object, ...]) -> str:
 
 
 def several(counts: tuple[object, ...] | list[object]) -> str:
-    """What to write instead of `threads=(8, 8)`."""
+    """Suggest a replacement for `threads=(8, 8)`."""
     numbers = [n for n in counts if type(n) is int and n > 0]
     known = len(numbers) == len(counts) > 0
     total, shape = (math.prod(numbers), ", ".join(map(str, numbers))) if known else ("m * n", "m, n")
@@ -83,7 +83,9 @@ def several(counts: tuple[object, ...] | list[object]) -> str:
 
 
 class LevelName:
-    """`grid`, `cluster`, `block`, `thread`, and the groupings `warp` and `warpgroup`; `[n]` makes a privilege."""
+    """Name a level: `grid`, `cluster`, `block`, `thread`, and the groupings `warp` and `warpgroup`; `[n]` makes a
+    privilege.
+    """
 
     def __init__(self, word: str, level: Level, units: int = 1):
         self.word, self.level, self.units = word, level, units
@@ -119,7 +121,7 @@ class LevelName:
 
 
 class TypeName:
-    """A scalar or vector type: `x: u32`, `u32(x)`, `u32[4]`."""
+    """Name a scalar or vector type: `x: u32`, `u32(x)`, `u32[4]`."""
 
     def __init__(self, type: Element):
         self.type = type
@@ -149,7 +151,7 @@ def type_doc(type: Element) -> str:
 
 
 class Shown:
-    """Text of a signature, printed as it is."""
+    """Print the text of a signature as it is."""
 
     def __init__(self, text: str):
         self.text = text
@@ -159,7 +161,7 @@ class Shown:
 
 
 def python_signature(text: str) -> inspect.Signature:
-    """A signature of words.py as Python's `inspect` has it; its annotations are text."""
+    """Make a signature of words.py one of Python's `inspect`; its annotations are text."""
     import ast
     import inspect
 
@@ -184,7 +186,7 @@ def python_signature(text: str) -> inspect.Signature:
 
 
 class Marker:
-    """A word of the language, recognised by identity of `word`; `help(word)` explains it."""
+    """Mark a word of the language, recognized by the identity of `word`; `help(word)` explains it."""
 
     def __init__(self, word: str, described: tuple[str, str] = ("(*args)", ""), annotation: bool = False):
         self.word, self.annotation = word, annotation
@@ -210,8 +212,8 @@ class Marker:
 
 
 class View:
-    """How the elements of an array are seen, bound to a name outside of kernels: the words and their numbers, what is
-    applied first standing first.  check/memory/views.py says what they mean.
+    """Describe how the elements of an array are seen, bound to a name outside kernels: the words and their numbers, in
+    the order in which they are applied.  check/memory/views.py says what they mean.
     """
 
     def __init__(self, steps: tuple[tuple[str, tuple[object, ...]], ...]):
@@ -227,7 +229,7 @@ class View:
 
 
 class ViewWord(Marker):
-    """`views.chunks`: outside of a kernel, a call makes a view of constant numbers."""
+    """Make a view of constant numbers when it is called outside a kernel: `views.chunks(4)`."""
 
     def __call__(self, *numbers: object, **keywords: object) -> View:  # type: ignore[override]
         word = self.word.removeprefix("views.")
@@ -250,8 +252,8 @@ def _no_view(message: str) -> SnapError:
 
 
 class Namespace:
-    """`intrinsic`, `atomic`, `fast`, `unsafe`, `views`: any attribute is a marker; the checker knows which exist, and
-    `dir()` and completion show these.
+    """Give a marker for any attribute of `intrinsic`, `atomic`, `fast`, `unsafe`, `views`; the checker knows which
+    exist, and `dir()` and completion show these.
     """
 
     def __init__(self, word: str):

@@ -1,4 +1,4 @@
-"""Where a launch runs, beside the words "auto", "cpu", "gpu" and "ptx".
+"""Describe where a launch runs, beside the words "auto", "cpu", "gpu" and "ptx".
 
 Input: options that only one target takes.  Output: a record that `target=` takes.  Invariant: the word "ptx" means
 `PTX()`.  Non-goals: judging the options, which the target does (host/simulate.py).

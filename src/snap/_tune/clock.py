@@ -1,4 +1,4 @@
-"""Timing on the GPU: events around each run, with a cold L2 cache.
+"""Time launches on the GPU by events around each run, with a cold L2 cache.
 
 Input:      a function that launches
 Output:     seconds of each run
@@ -21,7 +21,7 @@ _AHEAD = 4  # times that are written before the first run, while Python queues w
 
 
 class GpuClock:
-    """`clock(run, runs, before)`: `before` is queued ahead of each run and not timed."""
+    """Time runs: `clock(run, runs, before)`; `before` is queued ahead of each run and not timed."""
 
     def __init__(self, number: int, stream: int):
         self.driver: OnDevice = on_device(driver(), driver().device(number))

@@ -1,4 +1,4 @@
-"""How many registers a kernel's local arrays need, before anything is compiled.
+"""Estimate the registers that a kernel's local arrays need, before anything is compiled.
 
 Input:      the typed IR of a kernel
 Output:     the most 32-bit registers that its local arrays fill at once in a thread
@@ -24,7 +24,7 @@ def array_registers(function: ir.Function) -> int:
 
 
 def raised_limit(function: ir.Function) -> int | None:
-    """The most that `setmaxnreg` gives a thread of the kernel, None where it is not used."""
+    """Give the most registers that `setmaxnreg` gives a thread of the kernel, None if it is not used."""
     counts = (
         s.attr("n")
         for f in _functions(function)

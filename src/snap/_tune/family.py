@@ -1,4 +1,4 @@
-"""What is tuned: a generic kernel, or a Python function that makes one kernel for each choice of values.
+"""Describe what is tuned: a generic kernel, or a Python function that makes one kernel for each choice of values.
 
 Input:      `@kernel def k(..., BM: constexpr(int))`, or `def make(BM, BN): ...; return k`
 Output:     `Family`: the names to choose values for, and the kernel that each choice gives
@@ -79,8 +79,8 @@ class Family:
     def named(
         self, config: Mapping[str, object], args: Sequence[object], configs: Sequence[Mapping[str, object]] = ()
     ) -> dict[str, object]:
-        """Arguments and values by name.  A function's kernels all take the same arguments; the first of `configs` that
-        can be made tells which.
+        """Name arguments and values.  A function's kernels all take the same arguments; the first of `configs` that can
+        be made tells which.
         """
         if self.arguments is None:
             self.arguments = next(

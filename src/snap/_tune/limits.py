@@ -1,4 +1,4 @@
-"""What a GPU gives one block: the numbers that candidates are pruned by.
+"""Give the limits of one block on a GPU, by which candidates are pruned.
 
 Input:      a GPU of this machine, or the name of an architecture
 Output:     `Limits`
@@ -57,6 +57,6 @@ def gpu_name(number: int) -> str:
 
 
 def registers_a_thread(threads: int) -> int:
-    """The most registers that a thread of a block of so many can have; they are given out in eights."""
+    """Compute the most registers per thread for a number of threads per block; they are allocated in eights."""
     warps = -(-threads // WARP)
     return min(THREAD_REGISTERS, SM_REGISTERS // (warps * WARP) // REGISTER_UNIT * REGISTER_UNIT)

@@ -1,4 +1,4 @@
-"""What is shown while candidates are checked, compiled and timed.
+"""Show progress while candidates are checked, compiled and timed.
 
 Input:      stages with a number of steps
 Output:     on stderr: a bar where `rich` is installed and somebody watches, else a line a stage

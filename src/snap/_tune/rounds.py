@@ -1,4 +1,4 @@
-"""Which of several launches is fastest.
+"""Find the fastest of several launches.
 
 Input:      named functions that launch, and a clock
 Output:     the median time of each, and which is best
@@ -25,7 +25,7 @@ TimedLaunch = Callable[[], object]
 def fastest(
     runs: Sequence[TimedLaunch], clock: Clock, before: TimedLaunch | None, done: Callable[[], None]
 ) -> tuple[int | None, list[float | str]]:
-    """(the index of the best, for each its median in seconds, or why it was refused)."""
+    """Find the index of the best, and for each its median in seconds, or why it was refused."""
     answers: list[float | str] = []
     for run in runs:
         answers.append(_first_round(run, clock, before))

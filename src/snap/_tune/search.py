@@ -1,4 +1,4 @@
-"""Choosing constexpr values: prune, compile, time, remember.
+"""Choose constexpr values: prune, compile, time, remember.
 
 Input:      a generic kernel, or a function that makes kernels, candidates, and the arguments of a launch
 Output:     `Tuned`: the kernel with the best values, and what became of every candidate
@@ -52,7 +52,7 @@ class TuneError(ValueError):
 
 
 class Outcome(Word):
-    """What became of a candidate.  Equal to its word: `trial.outcome == "timed"`."""
+    """Say what became of a candidate.  Equal to its word: `trial.outcome == "timed"`."""
 
     PRUNED = "pruned"  # before compiling
     REFUSED = "refused"  # by the compiler or at launch
@@ -63,7 +63,7 @@ class Outcome(Word):
 
 @record
 class Trial:
-    """place: file and line of the first error, where the checker refused it."""
+    """Hold what became of one candidate.  place: file and line of the first error, if the checker refused it."""
 
     config: Config
     outcome: Outcome
@@ -101,7 +101,7 @@ class Tuned:
         self.kernel[number](*args)
 
     def report(self) -> str:
-        """A table: the timed ones from fast to slow, then the others with their reasons."""
+        """Return a table: the timed ones from fast to slow, then the others with their reasons."""
         order = sorted(self.trials, key=lambda trial: (trial.seconds is None, trial.seconds or 0.0))
         width = max(len(spelled(trial.config)) for trial in order)
         lines = [
@@ -169,7 +169,7 @@ class Tuner:
         self.tuned(*args)(*args)
 
     def tuned(self, *args: object) -> Tuned:
-        """The choice for these arguments, made now if need be."""
+        """Give the choice for these arguments, made now if need be."""
         shapes = store.shape_class(
             args, None if self.key is None else resolve(self.key, self.family.named({}, args, self.configs))
         )
@@ -234,7 +234,7 @@ class Tuner:
     # -- without timing
 
     def _first(self, args: tuple, limits: Limits, progress: Progress) -> Tuned:
-        """The first candidate that can be used and compiles.  Where there is no compiler, the first that can be
+        """Choose the first candidate that can be used and compiles; if there is no compiler, the first that can be
         used.
         """
         trials: list[Trial] = []
@@ -325,7 +325,7 @@ class Tuner:
         return clock, clock.close
 
     def _working(self, ready: Ready, args: tuple) -> tuple:
-        """What is timed: the arguments, arrays that the kernel writes copied."""
+        """Prepare the arguments of timed runs: arrays that the kernel writes are copied."""
         if not self.preserve:
             return args
         params = launcher(ready.compiled).signature.params
@@ -359,7 +359,7 @@ def _compiled(ready: Ready, limits: Limits) -> tuple[Outcome, str]:
 
 
 def _device(args: tuple) -> int | None:
-    """The GPU that the arrays are on, None for the CPU's memory or no arrays."""
+    """Find the GPU that the arrays are on; None for the CPU's memory or no arrays."""
     for arg in args:
         info = classify(arg)
         if info is not None:

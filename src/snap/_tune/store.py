@@ -1,4 +1,4 @@
-"""Choices that were made, kept in the on-disk cache.
+"""Keep the choices that were made in the on-disk cache.
 
 Input:      a kernel, its candidates, a GPU, and the class of shapes
 Output:     the choice made earlier, or None
@@ -29,7 +29,7 @@ _ALIGN = 16
 
 @record
 class Choice:
-    """config: as `written` has it"""
+    """Hold a choice.  config: as `written` has it."""
 
     config: str
     seconds: float
@@ -43,12 +43,12 @@ def entry_key(family: Family, configs: Sequence[Config], limits: Limits, shapes:
 
 
 def written(config: Config) -> str:
-    """Values that JSON does not have (types, names of operators) as Python prints them."""
+    """Write values that JSON does not have (types, names of operators) as Python prints them."""
     return json.dumps(config, sort_keys=True, default=repr)
 
 
 def code_key(ready: Ready) -> str:
-    """The generated code without its comments, which name lines."""
+    """Identify the generated code without its comments, which name lines."""
     return key_of(*(line for line in ready.text.splitlines() if not line.lstrip().startswith("//")))
 
 
@@ -71,10 +71,8 @@ def save(cache: Cache, key: str, choice: Choice) -> None:
 
 
 def shape_class(args: Sequence[object], key: object = None) -> str:
-    """What launches must have in common to share a choice.
-
-    Without `key`: sizes up to the same power of two.  Always: types and alignment, since they decide which candidates
-    can be used at all.
+    """Name what launches must have in common to share a choice: always types and alignment, since they decide which
+    candidates can be used at all; without `key`, also sizes up to the same power of two.
     """
     arrays = [classify(arg) for arg in args]
     always = [_kind(info) if info is not None else type(arg).__name__ for arg, info in zip(args, arrays)]
@@ -100,6 +98,6 @@ def _sizes(arg: object, info: ArrayInfo | None) -> object:
 
 
 def _bucket(number: int) -> int:
-    """The next power of two; signs stay apart."""
+    """Round up to the next power of two; the sign is kept."""
     power = 1 << max(abs(number) - 1, 0).bit_length()
     return power if number > 0 else -power if number < 0 else 0

@@ -6,7 +6,7 @@ Input:      a function of the typed IR, which says what each line is, and the sa
 Output:     `Listing`s, the function's own and one for each function it calls
 Invariant:  every source line of the function appears once, in order; every `Sync` and `AsyncCommit` of the IR appears,
             at its place
-Non-goals:  colour and layout (app.py)
+Non-goals:  color and layout (show.py)
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ AddedHere = Sync | AsyncCommit | MBarrierWait | MBarrierArrive | MBarrierExpect
 
 @dataclass(frozen=True, slots=True)
 class PageRow:
-    """A source line (`number` set) with its notes, or what the compiler put in (`number` None)."""
+    """Hold a source line (`number` set) with its notes, or what the compiler inserted (`number` None)."""
 
     number: int | None
     privilege: str
@@ -80,7 +80,7 @@ class Listing:
 
 @dataclass(slots=True)
 class _Page:
-    """What is known about the lines of one function while its body is walked.  `waits[n]`: what stands after line n."""
+    """Collect what is known about the lines of one function during the walk.  `waits[n]`: what follows line n."""
 
     privileges: dict[int, str] = field(default_factory=dict)
     notes: dict[int, dict[str, None]] = field(default_factory=dict)
@@ -94,7 +94,7 @@ class _Page:
         self.notes.setdefault(span.line, {})[text] = None
 
     def note_privilege(self, named: ir.Var | ir.Handle, type: object) -> None:
-        """Where the line says the privilege itself, there is nothing to add."""
+        """Note a privilege, unless the line says it itself."""
         if f"@ {named.privilege}" not in source_line(named.span.filename, named.span.line):
             self.note(named.span, f"{named.name}: {type} @ {named.privilege}")
 
@@ -102,8 +102,10 @@ class _Page:
 def explain(
     typed: ir.Function, synced: Function, entry: tuple[SyncPoint, ...] = (), exit: tuple[SyncPoint, ...] = ()
 ) -> tuple[Listing, ...]:
-    """The function and, after it, each function it calls, in the order of their calls; instances of one function that
-    read alike are shown once. entry, exit: a kernel's own barriers before and behind what it says.
+    """List the function and, after it, each function it calls, in the order of their calls; instances of one function
+    that read alike are shown once.
+
+    entry, exit: a kernel's own barriers before and after its program.
     """
     written = _functions(typed)
     listings: dict[Listing, None] = {}
@@ -122,7 +124,7 @@ def explain(
 
 
 def _functions(function: AnyFunction) -> dict[int, AnyFunction]:
-    """It and all it calls, by number."""
+    """Collect the function and all it calls, by number."""
     found, waiting = {}, [function]
     while waiting:
         current = waiting.pop(0)
@@ -139,7 +141,7 @@ def _listing(
     entry: tuple[SyncPoint, ...] = (),
     exit: tuple[SyncPoint, ...] = (),
 ) -> Listing:
-    """home: the file of the kernel; that of a function from elsewhere is named."""
+    """List one function.  home: the file of the kernel; that of a function from elsewhere is named."""
     page = _Page()
     first, last = typed.span.line, _end(typed.span, typed.body)
     page.paint(first, last, typed.place)
@@ -194,7 +196,7 @@ def _note_param(page: _Page, param: ir.Param) -> None:
 
 
 def _walk(page: _Page, body: ir.Body, place: Place, header: int) -> None:
-    """What the lines are.  `header` is the last line of what opens this body."""
+    """Note what the lines of a body are.  `header` is the last line of what opens this body."""
     page.paint(header + 1, _last_line(body), place)  # comments and blank lines between the statements, too
     for stmt in body:
         # Several scopes may open on one line: it is shown as the code around the first of them.
@@ -203,8 +205,8 @@ def _walk(page: _Page, body: ir.Body, place: Place, header: int) -> None:
 
 
 def _put_into(page: _Page, body: ir.Body, header: int, filename: str, lines: range) -> None:
-    """Where the compiler has put something in.  Statements of a function whose call was put in place stand at the call:
-    its lines are not here.
+    """Note what the compiler has inserted, and where.  Statements of an inlined function belong to the line of the
+    call: its own lines are not here.
     """
 
     def here(stmt: ir.Stmt) -> bool:
@@ -238,8 +240,8 @@ def _put_into(page: _Page, body: ir.Body, header: int, filename: str, lines: ran
 
 
 def _put_in(stmt: ir.Stmt) -> tuple[ir.Stmt, ...]:
-    """A split that the compiler put around what only some threads do is shown as what they do; and what it does under a
-    condition of its own, such as releasing a slot that is not released yet, as that.
+    """Show a split that the compiler put around what only some threads do as what they do; the same for what it does
+    under a condition of its own, such as releasing a slot that is not released yet.
     """
     if isinstance(stmt, ir.If) and not stmt.other:
         added = tuple(s for s in stmt.then if isinstance(s, _ADDED))
@@ -255,7 +257,7 @@ def _put_in(stmt: ir.Stmt) -> tuple[ir.Stmt, ...]:
 
 
 def _counts(stmt: ir.Stmt) -> bool:
-    """Whether it changes a counter of the compiler's."""
+    """Ask whether a statement changes a counter of the compiler's."""
     return isinstance(stmt, ir.Assign) and isinstance(stmt.target, ir.VarTarget) and stmt.target.var.temp
 
 
@@ -334,7 +336,7 @@ def _case_words(case: ir.Case) -> str:
 
 
 def _added_row(added: AddedHere, privilege: str, near: str) -> PageRow:
-    """Indented like the code it stands by."""
+    """Indent a row like the code beside it."""
     indent = near[: len(near) - len(near.lstrip())]
     match added:
         case AsyncCommit(engine):
@@ -360,7 +362,7 @@ def _added_row(added: AddedHere, privilege: str, near: str) -> PageRow:
 
 
 def point_words(point: SyncPoint) -> str:
-    """A point in a line: with what, who, for what, why."""
+    """Describe a point in a line: what it is, for whom, for which object, and why."""
     how = _wait_primitive(point)
     who = _does(point.waiters or str(point.participants), "wait")
     if point.arrivals and point.arrivals != point.waiters and point.kind != PointKind.THREAD:
@@ -378,7 +380,7 @@ def _wait_primitive(point: SyncPoint) -> str:
 
 
 def _does(who: str, verb: str) -> str:
-    """`warp 0 waits`, `warps 1..3 wait`."""
+    """Say `warp 0 waits` or `warps 1..3 wait`."""
     one = who.startswith(
         (
             "warp ",
@@ -398,7 +400,7 @@ def _does(who: str, verb: str) -> str:
 
 
 def wait_words(point: SyncPoint) -> str:
-    """What a point says about asynchronous work, after its reason."""
+    """Describe what a point says about asynchronous work, after its reason."""
     text = ""
     for engine, younger in point.waits:
         left = f"at most {younger} group{'s' * (younger > 1)} in flight" if younger else "none in flight"
@@ -409,7 +411,7 @@ def wait_words(point: SyncPoint) -> str:
 # A `pass` is no statement of the IR, nor is a branch that constants leave out; but they are lines of the text, which
 # says where a body ends.
 def _end(head: Span, body: ir.Body) -> int:
-    """The last line of the body that `head` opens: what follows it is indented no deeper."""
+    """Find the last line of the body that `head` opens: what follows it is indented no deeper."""
     text = source_lines(head.filename)
     depth = _indent(source_line(head.filename, head.line))
     last = max(head.end_line, _last_line(body))

@@ -5,7 +5,7 @@ Output:     the text of an SVG: the kernel's lines from top to bottom, loops, br
             beside each line what it does to memory, and by which instruction; barriers and waits as bars across; and at
             the right an arrow for each dependence, with a dot where it is cut by the bar that orders it
 Invariant:  every point of the program is a bar, and every dependence an arrow
-Non-goals:  why a point was chosen (its bar's tooltip has the reason); colour themes
+Non-goals:  why a point was chosen (its bar's tooltip has the reason); color themes
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ COLOURS = ("#1864ab", "#c2255c", "#2b8a3e", "#e67700", "#6741d9", "#0b7285", "#a
 
 @dataclass(slots=True)
 class Chip:
-    """What a line does to one object, by one engine."""
+    """Hold what a line does to one object, by one engine."""
 
     text: str
     engine: Engine
@@ -42,7 +42,7 @@ class Chip:
 
 @dataclass(slots=True)
 class DrawnRow:
-    """A line of the source, or a bar.  depth: frames around it; points: of a bar, what it stands for."""
+    """Hold a line of the source, or a bar.  depth: frames around it; points: those that a bar is drawn for."""
 
     text: str
     depth: int
@@ -54,7 +54,7 @@ class DrawnRow:
 
 @dataclass(slots=True)
 class DrawnFrame:
-    """A loop, a branch, a role or a call, from its head's row to its last."""
+    """Frame a loop, a branch, a role or a call, from its head's row to its last."""
 
     first: int
     last: int
@@ -64,7 +64,7 @@ class DrawnFrame:
 
 @dataclass(slots=True)
 class Arrow:
-    """A dependence, as rows: from, to, and those of the bars that cut it."""
+    """Connect two rows that depend on each other; the bars that order them come along."""
 
     name: str
     begin: int
@@ -75,7 +75,7 @@ class Arrow:
 
     @property
     def around(self) -> bool:
-        """Whether it is to a later iteration: upwards, or ordered by a bar that is not between the two."""
+        """Ask whether an arrow leads to a later iteration: upward, or ordered by a bar that is not between the two."""
         return self.end <= self.begin or not any(self.begin < cut <= self.end for cut in self.cuts)
 
     @property
@@ -85,8 +85,8 @@ class Arrow:
 
 
 class Picture:
-    """The rows and frames of a program, in the order of its text.  wanted: lines that have a row in any case, since a
-    dependence begins or ends there (in registers, for instance).
+    """Collect the rows and frames of a program, in the order of its text.  wanted: lines that have a row in any case,
+    since a dependence begins or ends there (in registers, for instance).
     """
 
     def __init__(self, function: synced.AnyFunction, entry: tuple, exit: tuple, wanted: set[tuple[str, int]]):
@@ -133,7 +133,7 @@ class Picture:
                 self._line(s)
 
     def _framed(self, head: ir.Stmt | None, span: Span, *inside: ir.Body, loop: bool = False) -> None:
-        """What the compiler put around what it put in, and a body that touches no memory, have no frame."""
+        """Walk bodies in a frame, unless nothing in them accesses memory."""
         if not any(_touches(s) for body in inside for s in body):
             if head is not None:
                 self._line(head)
@@ -160,7 +160,7 @@ class Picture:
         last.chips += [chip for chip in chips if chip not in last.chips]
 
     def _wait_here(self) -> DrawnRow | None:
-        """Of the bars at this place, with no line since, the last that waits for asynchronous work."""
+        """Find, among the bars at this place with no line since, the last that waits for asynchronous work."""
         for row in reversed(self.rows):
             if not row.points:
                 return None
@@ -185,7 +185,7 @@ def _line_of(span: Span) -> tuple[str, int]:
 
 
 def _touching(function: synced.AnyFunction) -> Iterator[ir.Stmt]:
-    """The statements that touch memory, of all it calls, too."""
+    """Collect the statements that access memory, also in all functions that are called."""
     for s in statements(function.body):
         if any(True for _ in _chips(s)):
             yield s
@@ -194,7 +194,7 @@ def _touching(function: synced.AnyFunction) -> Iterator[ir.Stmt]:
 
 
 def _touches(s: ir.Stmt) -> bool:
-    """Whether anything in it touches memory."""
+    """Ask whether anything in it accesses memory."""
     inside = (s.function.body,) if isinstance(s, ir.Call) else bodies(s)
     return any(True for _ in _chips(s)) or any(_touches(x) for body in inside for x in body)
 
@@ -233,14 +233,14 @@ def graph_svg(
     entry: tuple[synced.SyncPoint, ...] = (),
     exit: tuple[synced.SyncPoint, ...] = (),
 ) -> str:
-    """entry, exit: a kernel's own barriers before and after what it says."""
+    """Draw the graph.  entry, exit: a kernel's own barriers before and after its program."""
     ends = [d.first for d in dependences] + [d.second for d in dependences if d.does[1] != GONE]
     picture = Picture(function, entry, exit, {_line_of(span) for span in ends})
     return draw(title, picture, arrows_of(picture, dependences, points(function)))
 
 
 def arrows_of(picture: Picture, dependences: tuple[Dependence, ...], own_points: list[synced.SyncPoint]) -> list[Arrow]:
-    """Those of the dependences, and of the points that say themselves what they are between (mbarriers)."""
+    """Make arrows for the dependences, and for the points that say themselves what they are between (mbarriers)."""
     told = {key for d in dependences for key in d.points}
     own = [
         Dependence(p.object, p.first, p.second, ("", ""), (key_of(p),))
@@ -252,8 +252,8 @@ def arrows_of(picture: Picture, dependences: tuple[Dependence, ...], own_points:
 
 
 def _arrow(rows: list[DrawnRow], d: Dependence) -> Arrow | None:
-    """In a function that is called twice a line has two rows: the two that are nearest, in the order of the text if
-    possible.
+    """Choose the two rows of a dependence.  In a function that is called twice a line has two rows: take the two that
+    are nearest, in the order of the text if possible.
     """
     firsts, seconds = _rows_at(rows, d.first), _rows_at(rows, d.second) if d.does[1] != GONE else []
     if not firsts:
@@ -274,7 +274,7 @@ def _rows_at(rows: list[DrawnRow], span: Span) -> list[int]:
 
 
 def _in_lanes(arrows: list[Arrow]) -> list[Arrow]:
-    """Short ones nearest to the text; no two in one lane beside each other."""
+    """Give each arrow a lane: short ones nearest to the text, no two in one lane beside each other."""
     lanes: list[set[int]] = []
     for arrow in sorted(arrows, key=lambda a: (len(a.reach), a.begin)):
         rows = set(arrow.reach)
@@ -373,7 +373,7 @@ def _line(row: DrawnRow, left: float, chips: float, y: float) -> str:
 
 
 def _bar(row: DrawnRow, left: float, right: float, y: float) -> str:
-    """Paler where threads arrive and do not wait."""
+    """Draw a bar, paler if threads arrive there and do not wait."""
     x, strength = left + row.depth * INDENT, 0.55 if " arrive:" in row.text else 0.88
     text = _text(x + 6, y + 14, row.text, ' fill="white"')
     return (
@@ -383,7 +383,7 @@ def _bar(row: DrawnRow, left: float, right: float, y: float) -> str:
 
 
 def _curve(arrow: Arrow, colour: str, start: float, y: Callable[[int], float]) -> str:
-    """Down at its lane.  To a later iteration it goes up, dashed, and past the bars that cut it."""
+    """Draw an arrow down its lane.  An arrow to a later iteration goes up, dashed, and past the bars that cut it."""
     x, begin, end = start + arrow.lane * LANE + 8, y(arrow.begin) + 7, y(arrow.end) + 13
     path = f"M{start - 8:.0f} {begin:.0f} H{x:.0f} V{end:.0f} H{start - 8:.0f}"
     line = f'fill="none" stroke="{colour}" stroke-width="1.6"' + ' stroke-dasharray="5 3"' * arrow.around

@@ -100,7 +100,7 @@ class SnapError(SyntaxError):
 
 
 def _traceback_notes(diagnostic: Diagnostic, others: int) -> list[str]:
-    """What Python prints under an uncaught error (from 3.11 on)."""
+    """Give what Python prints under an uncaught error (from 3.11 on)."""
     notes = [diagnostic.label] if diagnostic.label else []
     notes += [f"line {label.span.line}: {label.text}" for label in diagnostic.secondary if label.text]
     notes += [f"{word}: {text}" for word, text in (("note", diagnostic.note), ("help", diagnostic.help)) if text]

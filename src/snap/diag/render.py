@@ -30,7 +30,7 @@ _STYLES = {
 
 
 def wants_color(stream: TextIO) -> bool:
-    """Whether to colour what goes to `stream`: a terminal, and the user has not said NO_COLOR."""
+    """Ask whether to color what goes to `stream`: a terminal, unless the user has set NO_COLOR."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     try:
@@ -127,7 +127,7 @@ class _Shown:
         self.text = "".join(parts).rstrip()
 
     def extent(self, span: Span) -> tuple[int, int]:
-        """Where the underline of `span` begins and how long it is, in terminal columns; a span of several lines is
+        """Find where the underline of `span` begins and how long it is, in terminal columns; a span of several lines is
         underlined on its first.
         """
         end = span.end_column if span.end_line == span.line else _code_end(self.code)
@@ -152,21 +152,21 @@ def _shown_path(filename: str) -> str:
 
 
 def _printable(text: str) -> str:
-    """Control characters would move the cursor, or colour the terminal, at a program's will."""
+    """Control characters would move the cursor, or color the terminal, at a program's will."""
     return "".join(
         "\ufffd" if unicodedata.category(char) in ("Cc", "Cs") or char in "\u2028\u2029" else char for char in text
     )
 
 
 def _cells(char: str) -> int:
-    """How many terminal columns a character takes."""
+    """Count the terminal columns that a character takes."""
     if unicodedata.combining(char) or unicodedata.category(char) in ("Mn", "Me", "Cf"):
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
 def _code_end(code: str) -> int:
-    """Where the code of a line ends: before its comment and trailing blanks."""
+    """Find where the code of a line ends: before its comment and trailing blanks."""
     quote = ""
     at = 0
     while at < len(code):

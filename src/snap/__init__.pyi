@@ -137,22 +137,22 @@ def kernel(function: object, /) -> SnapFunction:
     """Make a kernel: `@kernel(threads=256)` has 256 threads per block, and is the same as `@kernel` with
     `@requires(grid[1], block[1], thread[256])`.
 
-    threads: a number, or a function of constexpr parameters. cluster: the blocks per cluster. blocks: the
-    number of blocks of a launch, or the shape of its grid, or a function of the arguments by name; then
-    `k(*args)` needs no count. where: a condition on every launch, a function of the arguments by name.
-    proved: refuse the kernel unless `k.prove()` proves it. lean: omit barriers that a proof shows to be
-    unnecessary. The other options are those of `@requires`.
+    threads: a number, or a function of constexpr parameters. cluster: blocks per cluster. blocks: the blocks
+    of a launch, or the shape of its grid, a function of the arguments by name; then `k(*args)` needs no
+    count. where: conditions on every launch, a function of the arguments by name. proved: reject the kernel
+    unless `k.prove()` proves it. lean: leave out barriers that a proof shows to be unnecessary. The others
+    are those of `@requires`.
     """
 @overload
 def kernel(*, threads: int | Callable[..., int], cluster: int | None = None, smem: int | None = None, cooperative: bool = False, resident: int | None = None, blocks: int | tuple[int, ...] | Callable[..., int | tuple[int, ...]] | None = None, where: Callable[..., object] | None = None, proved: bool = False, lean: bool = False, _types: _T = no_type_check) -> _T:  # type: ignore[assignment]
     """Make a kernel: `@kernel(threads=256)` has 256 threads per block, and is the same as `@kernel` with
     `@requires(grid[1], block[1], thread[256])`.
 
-    threads: a number, or a function of constexpr parameters. cluster: the blocks per cluster. blocks: the
-    number of blocks of a launch, or the shape of its grid, or a function of the arguments by name; then
-    `k(*args)` needs no count. where: a condition on every launch, a function of the arguments by name.
-    proved: refuse the kernel unless `k.prove()` proves it. lean: omit barriers that a proof shows to be
-    unnecessary. The other options are those of `@requires`.
+    threads: a number, or a function of constexpr parameters. cluster: blocks per cluster. blocks: the blocks
+    of a launch, or the shape of its grid, a function of the arguments by name; then `k(*args)` needs no
+    count. where: conditions on every launch, a function of the arguments by name. proved: reject the kernel
+    unless `k.prove()` proves it. lean: leave out barriers that a proof shows to be unnecessary. The others
+    are those of `@requires`.
     """
 
 @overload
@@ -160,27 +160,26 @@ def device(function: Callable[..., Any], /) -> SnapFunction:
     """Make a device function: `@device(warp)` is one that a warp calls, the same as `@device` with
     `@requires(thread[32])`. `cooperative=True`: for cooperative kernels.
 
-    The contract, for proofs. where: a condition on every call, a function of the arguments by name. ensures:
-    a condition that holds at the return, on the arguments, `result`, and `old` arrays. pairs: a condition on
-    two threads of one call, a function of both: `lambda a, b: a.result != b.result`. calls: the same for two
-    threads in two calls.
+    A contract, for proofs. where: conditions on every call, a function of the arguments by name. ensures:
+    conditions at its return, on the arguments, `result`, and `old` arrays. pairs: conditions on two threads
+    of one call, a function of both: `lambda a, b: a.result != b.result`; calls: on two threads in two calls.
     """
 @overload
 def device(*privileges: LevelName | Privilege | Callable[..., Any], smem: int | None = None, cooperative: bool = False, where: Callable[..., object] | None = None, ensures: Callable[..., object] | None = None, pairs: Callable[..., object] | None = None, calls: Callable[..., object] | None = None, _types: _T = no_type_check) -> _T:  # type: ignore[assignment]
     """Make a device function: `@device(warp)` is one that a warp calls, the same as `@device` with
     `@requires(thread[32])`. `cooperative=True`: for cooperative kernels.
 
-    The contract, for proofs. where: a condition on every call, a function of the arguments by name. ensures:
-    a condition that holds at the return, on the arguments, `result`, and `old` arrays. pairs: a condition on
-    two threads of one call, a function of both: `lambda a, b: a.result != b.result`. calls: the same for two
-    threads in two calls.
+    A contract, for proofs. where: conditions on every call, a function of the arguments by name. ensures:
+    conditions at its return, on the arguments, `result`, and `old` arrays. pairs: conditions on two threads
+    of one call, a function of both: `lambda a, b: a.result != b.result`; calls: on two threads in two calls.
     """
 
 def inline(function: Callable[..., Any], /) -> Any:
-    """Make an inlined function, without types, whose statements replace its call.
+    """`@inline`: a function without types whose statements are written out at the call, as if you wrote them
+    there.
 
     It may open groups, take roles, declare shared memory and call whatever its caller may. Its parameters are
-    what the call passes: memory, roles and pipelines as well as values; it does not assign them. `x, y =
+    the call's arguments: memory, roles and pipelines as well as values; it does not assign them. `x, y =
     f(...)` takes what its last statement returns. With a `yield`, `for a, b in f(...):` and `with f(...) as
     (a, b):` put their bodies there.
     """
@@ -189,8 +188,8 @@ def requires(*privileges: LevelName | Privilege | Callable[..., Any], smem: int 
     """Declare the privileges (and shared memory) that a function must be given: `@requires(grid[1], block[1],
     thread[256])`.
 
-    For a kernel also how it is launched: all blocks at once (`cooperative`), the blocks per SM (`resident`),
-    and `blocks`, `where`, `proved`, `lean` as in `@kernel(...)`. For a device function its contract, as in
+    For a kernel also its launch: all blocks at once (`cooperative`), blocks per SM (`resident`); and
+    `blocks`, `where`, `proved`, `lean` as in `@kernel(...)`. For a device function a contract, as in
     `@device(...)`.
     """
 
@@ -200,8 +199,8 @@ def ccuda(kind: str, _types: _T = no_type_check) -> _T:  # type: ignore[assignme
     """
 
 def check(function: object, *privileges: LevelName | Privilege, kind: str = "global") -> list[SnapError]:
-    """Collect all errors of a function; the list is empty if it is legal. Without decorators it is checked as a
-    kernel of `privileges`.
+    """Return all errors of a function; none if it is legal. Without decorators it is checked as a kernel of
+    `privileges`.
     """
 
 grid: LevelName

@@ -1,6 +1,6 @@
-"""Define what users hold: a Snap function (decorators.py makes it).
+"""Define the object that users hold, a Snap function (decorators.py makes it).
 
-The pipeline is `Compiled`: one attribute a stage, each computed when first asked for.
+The pipeline is `Compiled`: one attribute per stage, each computed when it is first needed.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class SnapFunction(ByName):
         self._at: dict[Any, Callable[..., None]] = _Unlaunched(self)
         functools.update_wrapper(self, python, _WRAPPED, ())
         defaults = self._defaults()
-        # It is checked now; a generic one without defaults is checked when it is specialised.
+        # It is checked now; a generic one without defaults is checked when it is specialized.
         if all(n in defaults for n in self.generic):
             self._specialised({n: defaults[n] for n in self.generic})
 
@@ -146,23 +146,21 @@ class SnapFunction(ByName):
 
     @_told
     def warnings(self, *, proofs: bool = False, **constexprs: object) -> list[SnapWarning]:
-        """List warnings: code that is legal and probably not meant.  A comment on the line, `# snap: ok SNAP030`,
-        allows one.
-
-        proofs: also warn of barriers that a proof shows to be unnecessary, which may take some seconds to find.
+        """Return the warnings: legal code that is probably not intended; `# snap: ok SNAP030` on the line allows it.
+        `proofs`: also barriers that a proof shows to be unnecessary, which may take some seconds to find.
         """
         return [SnapWarning(found) for found in self._the_one(constexprs).warnings(proofs)]
 
     @_told
     def left_out(self, **constexprs: object) -> tuple[list[SyncPoint], str]:
-        """List the barriers of a kernel with `lean=True` that were inferred and then omitted, because a proof shows
-        that no two threads meet there; if there are none, say why.
+        """Return the barriers of a `lean=True` kernel that were left out, since a proof shows them to be unnecessary;
+        if there are none, the reason.
         """
         return self._the_one(constexprs).left_out()
 
     @_told
     def ir(self, stage: str = "synchronized", /, **constexprs: object) -> str:
-        """Return the compiler's IR as text: "typed", after the checker, or "synchronized"."""
+        """Print the compiler's program: "typed", as the checker leaves it, or "synchronized"."""
         from snap._compiler.ir.printer import text
 
         if stage not in ("typed", "synchronized"):
@@ -172,8 +170,8 @@ class SnapFunction(ByName):
 
     @_told
     def passes(self, **constexprs: object) -> list[tuple[str, str, str]]:
-        """Return the program as text after the checker, and after each pass of synchronization that changed it: (name
-        of the pass, what it does, text).
+        """Print the program after the checker, and after each pass of synchronization that changed it: (name of the
+        pass, what it does, text).
         """
         from snap._compiler.ir.printer import text
         from snap._compiler.sync import PASSES, synchronize
@@ -190,14 +188,14 @@ class SnapFunction(ByName):
         return found
 
     def _graph(self, **constexprs: object) -> tuple[AnyFunction, tuple[Dependence, ...]]:
-        """Give what `snap explain --graph` draws: the program before roles are taken apart, and its dependences."""
+        """Return what `snap explain --graph` draws: the program before roles are separated, and its dependences."""
         from snap._compiler.sync import dependence_graph
 
         return dependence_graph(self._the_one(constexprs).typed)
 
     @_told
     def cuda(self, **constexprs: object) -> str:
-        """Generate the CUDA C++ of a kernel, which nvcc compiles as well."""
+        """Return the generated CUDA C++, as text that nvcc compiles, too."""
         self._kernel_only("have CUDA text of their own")
         return str(self._the_one(constexprs).module.text)
 
@@ -211,7 +209,7 @@ class SnapFunction(ByName):
 
     @_told
     def ptx(self, arch: str = "sm_90a", **constexprs: object) -> str:
-        """Compile a kernel to PTX for an architecture, by NVRTC; no GPU is needed."""
+        """Compile to PTX for an architecture, by NVRTC; no GPU is needed."""
         from snap.host.compile.nvrtc import compile_ptx
 
         text, compiled = self._text_for(arch, constexprs), self._the_one(constexprs)
@@ -219,7 +217,7 @@ class SnapFunction(ByName):
 
     @_told
     def cubin(self, arch: str = "sm_90a", **constexprs: object) -> bytes:
-        """Compile a kernel to machine code for an architecture; no GPU is needed."""
+        """Compile to machine code for an architecture; no GPU is needed."""
         from snap.host.compile.nvrtc import compile_cubin
 
         text, compiled = self._text_for(arch, constexprs), self._the_one(constexprs)
@@ -227,7 +225,7 @@ class SnapFunction(ByName):
 
     @_told
     def resources(self, arch: str = "sm_90a", **constexprs: object) -> Resources:
-        """Give the registers, spills and shared memory of the machine code for an architecture."""
+        """Report the registers, spills and shared memory of the machine code for an architecture."""
         from snap.host.compile.nvrtc import resources
 
         text = self._text_for(arch, constexprs)
@@ -244,13 +242,12 @@ class SnapFunction(ByName):
         seconds: float | str | None = "usual",
         **constexprs: object,
     ) -> Proof:
-        """Prove what holds for every launch that satisfies the kernel's `where=`: no races, no index out of bounds, no
-        read before a write, all conflicting accesses ordered.  `print(k.prove())` says what is open, and why.
+        """Prove, for every launch that keeps the kernel's `where=`: no races, no index out of bounds, no read before a
+        write, every conflict ordered.  properties: some of "bounds", "races", "init", "order"; None for all of
+        them.  `print(k.prove())` says what is open, and why.  seconds: the time limit, after which, as after Ctrl-C,
+        the proof says what was shown until then; 10 if omitted, None for no limit.
 
-        properties: some of "bounds", "races", "init", "order"; None for all.  seconds: the time after which the proof
-        stops and reports what it has shown, as after Ctrl-C: 10 unless given, None for no limit.
-
-        Of a device function: prove its promises and its indices for every call that satisfies its `where=`.
+        For a device function: prove its promises and its indices for every call that keeps its `where=`.
         """
         from snap.prove import prove, prove_function
 
@@ -271,9 +268,9 @@ class SnapFunction(ByName):
     ) -> list[Race]:
         """List data races that runs of the synchronized kernel show, on copies of the arrays.
 
-        blocks: as of a launch; left out, those of the decorator.  seeds: how many orders, or which.  seconds: when to
-        stop; the races seen until then are returned, with a warning.  progress: whether a line on standard error says
-        how far it is; None where that is a terminal.  Ctrl-C raises `snap.Stopped`, whose `found` has the races so far.
+        blocks: as in a launch; if omitted, the decorator's.  seeds: the number of orders, or the seeds.  seconds: the
+        time limit; the races seen until then are returned, with a warning.  progress: show a line on standard error;
+        None: if that is a terminal.  Ctrl-C raises `snap.Stopped`, whose `found` has the races so far.
         """
         from snap.host.launch import races
 
@@ -353,8 +350,8 @@ class SnapFunction(ByName):
         return replace(asked or PTX(), **cast(Any, old)), left
 
     def __getitem__(self, blocks: object) -> Callable[..., None]:
-        """Give what launches with that number of blocks, or a grid of that shape: `k[x, y]`.  This is the hot path: a
-        plain dict, filled by the runtime; what it lacks is made by another.
+        """Return the launcher for that number of blocks, or a grid of that shape: `k[x, y]`.  This is the hot path: a
+        plain dict, filled by the runtime; another one makes the launchers that it lacks.
         """
         if type(blocks) is int:
             try:
@@ -369,7 +366,7 @@ class SnapFunction(ByName):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> object:
-            """Give what has been made private since the version before."""
+            """Return an attribute that was public in the previous version."""
             private = {"launches": "_at", "split_arguments": "_split"}.get(name)
             if private is None:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -438,8 +435,8 @@ class _Unlaunched(dict[Any, Callable[..., None]]):
 
 
 def _generic(function: SnapFunction, blocks: int | tuple[int, ...]) -> Callable[..., None]:
-    """Make the launches of a generic kernel.  If its constexpr parameters are the last ones, a specialization that was
-    launched before is found in its table at once.
+    """Launches of a generic kernel.  Where its constexpr parameters are the last ones, those of a specialization that
+    was launched before ask its table at once.
     """
     from snap.host.launch import launcher
     from snap.host.plan import generic

@@ -1,7 +1,7 @@
 """Take one specialization of a Snap function through the stages.
 
-Input: a definition, and values for its constexpr parameters.  Output: one attribute a stage, each worked out when it is
-first asked for.  Invariant: stages are imported when they are needed.  Non-goals: what users hold (api.py).
+Input: a definition, and values for its constexpr parameters.  Output: one attribute per stage, each computed when it is
+first needed.  Invariant: stages are imported when they are needed.  Non-goals: the object that users hold (api.py).
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 
 def _kept() -> Any:
-    """Choose where proofs are kept: beside compiled code."""
+    """Name the folder of kept proofs, beside compiled code."""
     from snap.host.compile.cache import Cache
 
     return Cache.default()
 
 
 class Compiled:
-    """Hold one specialization on its way through the stages."""
+    """Hold one specialization and the results of its stages."""
 
     def __init__(self, definition: Definition, constexprs: dict[str, object]):
         self.definition, self.constexprs = definition, constexprs
@@ -56,7 +56,7 @@ class Compiled:
 
     @functools.cached_property
     def apart(self) -> tuple[frozenset[tuple[Span, Span]], str]:
-        """Find the pairs of places whose barriers `lean=True` omits; or say why there are none."""
+        """Return the pairs of places whose barriers `lean=True` leaves out, or the reason why there are none."""
         from snap._compiler.sync import conflicting_places, synchronize
         from snap.prove.properties.needless import left_out
 
@@ -65,7 +65,7 @@ class Compiled:
         )
 
     def warnings(self, proofs: bool = False) -> tuple[Diagnostic, ...]:
-        """List the warnings that no comment in the source allows.  proofs: also those that take a proof to find."""
+        """Return the warnings that no comment in the source allows; `proofs`: also those that need a proof."""
         from snap.diag.warned import not_allowed
 
         found = [*self.typed.warnings]
@@ -76,7 +76,7 @@ class Compiled:
         return not_allowed(found)
 
     def left_out(self) -> tuple[list[SyncPoint], str]:
-        """List the barriers that were inferred and omitted; if there are none, say why."""
+        """Return the barriers that were inferred and left out; if there are none, the reason."""
         from snap._compiler.ir.points import points
         from snap._compiler.sync import synchronize
 
@@ -90,7 +90,7 @@ class Compiled:
         return left, "" if left else self.apart[1] or "each barrier orders something else, too"
 
     def checked(self) -> Compiled:
-        """Run every stage that can refuse the program."""
+        """Run every stage that can reject the program."""
         roomy(self._check)
         if self.typed.warnings:
             from snap.diag.warned import tell
@@ -132,7 +132,7 @@ class Compiled:
         return task
 
     def _replayed(self, launch: Launch, seconds: float | None) -> Seen | None:
-        """Run a launch that a proof has found on the CPU machine, and give what it sees."""
+        """Run a launch that a proof has found on the CPU machine."""
         from snap._compiler.ir.types import Level
         from snap.host.replaying import replay
 
@@ -141,25 +141,25 @@ class Compiled:
 
     @property
     def where(self) -> Callable[..., object] | None:
-        """Give the condition on every launch."""
+        """Return the conditions that every launch keeps."""
         return self.definition.requires.where
 
     @property
     def blocks(self) -> int | tuple[int, ...] | None:
-        """Give the number of blocks of every launch, or the shape of its grid, if the decorator says a number."""
+        """Return the number of blocks of every launch, or the shape of its grid, if the decorator fixes it."""
         given = self.definition.requires.blocks
         grid = given if isinstance(given, tuple) else (given,)
         return given if grid and all(type(n) is int for n in grid) else None  # type: ignore[return-value]
 
     def where_tree(self) -> tuple[tree.Lambda, dict[str, object]]:
-        """Parse `where=` of the decorator; the names that it takes from outside come with the tree."""
+        """Parse `where=` of the decorator, with the names that it takes from outside."""
         from snap._compiler.frontend.conditions import condition_tree
 
         return condition_tree(self.where)
 
     @functools.cached_property
     def most_blocks(self) -> int:
-        """Bound the number of blocks of a launch."""
+        """Return the largest number of blocks of a launch."""
         from snap._compiler.frontend.conditions import bounds
         from snap._compiler.ir.launches import most_blocks
 
@@ -183,7 +183,7 @@ class Compiled:
 
     @property
     def lined(self) -> str:
-        """Give the module's text as it is compiled, with the lines of the source; empty if that is switched off."""
+        """Return the module's text with the lines of the source, as it is compiled; empty if that is switched off."""
         from snap.host.compile.lines import generated_file, source_file, wanted
 
         if not wanted():
@@ -194,5 +194,5 @@ class Compiled:
 
 
 def _alike(point: SyncPoint) -> tuple[object, ...]:
-    """Give the place of a point and its participants; its other reasons may differ."""
+    """Identify a point by its place and group; its objects may be fewer."""
     return point.kind, point.span, point.participants

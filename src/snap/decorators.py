@@ -48,7 +48,7 @@ class Pending:
         raise TypeError(self._lacks)
 
     def __getattr__(self, name: str) -> object:
-        """Refuse an attribute of a kernel, as in `k.cuda()`."""
+        """Return an attribute of a kernel: `k.cuda()`."""
         raise AttributeError(self.__dict__.get("__name__") and f"no `{name}`: {self._lacks}")
 
     @property
@@ -92,7 +92,7 @@ def _refused(error: SnapError, function: object) -> Refused:
 
 
 class Unreachable(Exception):
-    """Say that the code after this cannot run: Python itself fails at the signature next.  Its cause is the refusal."""
+    """Stop the file: Python itself would fail on the signature next.  The cause is the rejection."""
 
 
 def _reporting(decorator: Callable[..., Any]) -> Callable[..., Any]:
@@ -249,11 +249,10 @@ def kernel(
     """Make a kernel: `@kernel(threads=256)` has 256 threads per block, and is the same as `@kernel` with
     `@requires(grid[1], block[1], thread[256])`.
 
-    threads: a number, or a function of constexpr parameters.  cluster: the blocks per cluster.  blocks: the number of
-    blocks of a launch, or the shape of its grid, or a function of the arguments by name; then `k(*args)` needs no
-    count.  where: a condition on every launch, a function of the arguments by name.  proved: refuse the kernel unless
-    `k.prove()` proves it.  lean: omit barriers that a proof shows to be unnecessary.  The other options are those of
-    `@requires`.
+    threads: a number, or a function of constexpr parameters.  cluster: blocks per cluster.  blocks: the blocks of
+    a launch, or the shape of its grid, a function of the arguments by name; then `k(*args)` needs no count.  where:
+    conditions on every launch, a function of the arguments by name.  proved: reject the kernel unless `k.prove()`
+    proves it.  lean: leave out barriers that a proof shows to be unnecessary.  The others are those of `@requires`.
     """
     if functions:
         return ccuda("global")(*functions)
@@ -283,9 +282,9 @@ def device(
     """Make a device function: `@device(warp)` is one that a warp calls, the same as `@device` with
     `@requires(thread[32])`.  `cooperative=True`: for cooperative kernels.
 
-    The contract, for proofs.  where: a condition on every call, a function of the arguments by name.  ensures: a
-    condition that holds at the return, on the arguments, `result`, and `old` arrays.  pairs: a condition on two threads
-    of one call, a function of both: `lambda a, b: a.result != b.result`.  calls: the same for two threads in two calls.
+    A contract, for proofs.  where: conditions on every call, a function of the arguments by name.  ensures: conditions
+    at its return, on the arguments, `result`, and `old` arrays.  pairs: conditions on two threads of one call, a
+    function of both: `lambda a, b: a.result != b.result`; calls: on two threads in two calls.
     """
     if len(given) == 1 and (
         isinstance(given[0], Pending) or hasattr(given[0], "__code__") and not _is_lambda(given[0])
@@ -304,11 +303,12 @@ def device(
 
 @_reporting
 def inline(function: Any) -> Inlined:
-    """Make an inlined function, without types, whose statements replace its call.
+    """`@inline`: a function without types whose statements are written out at the call, as if you wrote them there.
 
-    It may open groups, take roles, declare shared memory and call whatever its caller may.  Its parameters are what the
-    call passes: memory, roles and pipelines as well as values; it does not assign them.  `x, y = f(...)` takes what its
-    last statement returns.  With a `yield`, `for a, b in f(...):` and `with f(...) as (a, b):` put their bodies there.
+    It may open groups, take roles, declare shared memory and call whatever its caller may.  Its parameters are the
+    call's arguments: memory, roles and pipelines as well as values; it does not assign them.  `x, y = f(...)` takes
+    what its last statement returns.  With a `yield`, `for a, b in f(...):` and `with f(...) as (a, b):` put their
+    bodies there.
     """
     from snap._compiler.frontend.parse import parse_inlined
 
@@ -349,7 +349,7 @@ def _short(
 
 
 def _launched(threads: int | Callable[..., int], cluster: int | None) -> object:
-    """Make the privileges of a kernel from its threads per block and its blocks per cluster."""
+    """Return the privileges of a kernel with that many threads per block and blocks per cluster."""
 
     def privileges(count: object) -> tuple[Privilege, ...]:
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
@@ -389,8 +389,9 @@ def requires(
     """Declare the privileges (and shared memory) that a function must be given: `@requires(grid[1], block[1],
     thread[256])`.
 
-    For a kernel also how it is launched: all blocks at once (`cooperative`), the blocks per SM (`resident`), and
-    `blocks`, `where`, `proved`, `lean` as in `@kernel(...)`.  For a device function its contract, as in `@device(...)`.
+    For a kernel also its launch: all blocks at once (`cooperative`), blocks per SM
+    (`resident`); and `blocks`, `where`, `proved`, `lean` as in `@kernel(...)`.  For a device function a contract, as
+    in `@device(...)`.
     """
     span = caller_span()
     options = (
@@ -415,7 +416,7 @@ def requires(
 
 
 def _named(privileges: tuple[Any, ...], span: Span) -> Any:
-    """Read the arguments of `@requires`: privileges, or a function that makes them from constexpr values."""
+    """Return the privileges that `@requires` received, or the function of a generic kernel's constants."""
     one = privileges[0] if len(privileges) == 1 else None
     function = hasattr(one, "__code__")
     if not privileges or isinstance(one, Pending) or (function and not _is_lambda(one)):
@@ -441,7 +442,7 @@ def _check_launch(smem: object, resident: object, span: Span) -> None:
 
 @contextlib.contextmanager
 def collecting() -> Iterator[list[SnapError]]:
-    """Record SnapErrors of decorators inside in the list instead of raising them."""
+    """Collect the SnapErrors of the decorators inside in a list instead of raising them."""
     errors: list[SnapError] = []
     token = collected.set(errors)
     try:
@@ -451,8 +452,8 @@ def collecting() -> Iterator[list[SnapError]]:
 
 
 def check(function: object, *privileges: Any, kind: str = "global") -> list[SnapError]:
-    """Collect all errors of a function; the list is empty if it is legal.  Without decorators it is checked as a kernel
-    of `privileges`.
+    """Return all errors of a function; none if it is legal.  Without decorators it is checked as a kernel of
+    `privileges`.
     """
     from snap._compiler.check import constexpr_names
 

@@ -1,4 +1,4 @@
-"""Define the names that a user imports.  They carry no behavior: the front end reads a kernel's source, and the checker
+"""Define the names that users import.  They have no behavior: the front end reads a kernel's source, and the checker
 recognizes these objects in it.
 
 Python itself evaluates only decorators and, without `from __future__ import annotations`, the annotations of a
@@ -57,12 +57,12 @@ class Wrong:
 
 
 def whole_help(n: object) -> str:
-    """Explain a quotient that is written as Snap writes it: in decorators `/` is Python's."""
+    """Help with a quotient written as in Snap, in Python code: in decorators `/` is Python's."""
     return "decorators are Python, where `/` makes a float: write `//`" if isinstance(n, float) and n == n // 1 else ""
 
 
 def one_dimension(word: str, counts: tuple[object, ...]) -> str:
-    """Suggest a replacement for `word[8, 8]`."""
+    """Say what to write instead of `word[8, 8]`."""
     numbers = [n for n in counts if type(n) is int and n > 0]
     known = len(numbers) == len(counts) > 1
     total, shape = (math.prod(numbers), ", ".join(map(str, numbers))) if known else ("m * n", "m, n")
@@ -74,7 +74,7 @@ def one_dimension(word: str, counts: tuple[object, ...]) -> str:
 
 
 def several(counts: tuple[object, ...] | list[object]) -> str:
-    """Suggest a replacement for `threads=(8, 8)`."""
+    """Say what to write instead of `threads=(8, 8)`."""
     numbers = [n for n in counts if type(n) is int and n > 0]
     known = len(numbers) == len(counts) > 0
     total, shape = (math.prod(numbers), ", ".join(map(str, numbers))) if known else ("m * n", "m, n")
@@ -186,7 +186,7 @@ def python_signature(text: str) -> inspect.Signature:
 
 
 class Marker:
-    """Mark a word of the language, recognized by the identity of `word`; `help(word)` explains it."""
+    """Represent a word of the language, recognized by identity of `word`; `help(word)` explains it."""
 
     def __init__(self, word: str, described: tuple[str, str] = ("(*args)", ""), annotation: bool = False):
         self.word, self.annotation = word, annotation
@@ -212,8 +212,8 @@ class Marker:
 
 
 class View:
-    """Describe how the elements of an array are seen, bound to a name outside kernels: the words and their numbers, in
-    the order in which they are applied.  check/memory/views.py says what they mean.
+    """Arrange the elements of an array, bound to a name outside kernels: the words and their numbers, in the order
+    of application.  check/memory/views.py defines them.
     """
 
     def __init__(self, steps: tuple[tuple[str, tuple[object, ...]], ...]):

@@ -1,10 +1,10 @@
-"""List the candidates, and find those that can be used at all.
+"""List the candidates, and prune those that cannot be used.
 
 Input:      a family of kernels, the values to try, the arguments of a launch, and a GPU's limits
 Output:     for each candidate a `Ready` kernel, or `Pruned` with the reason
 Invariant:  nothing is compiled here: the checker, the typed IR and the generated text say whether a candidate can be
             used; the order is the user's
-Non-goals:  which of them is fast
+Non-goals:  the speed of candidates
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Config = dict[str, object]
 
 
 class Pruned(Exception):
-    """Say why this candidate cannot be used; `place` is where in the source, if it was refused there."""
+    """Reject a candidate; the text has the reason, and `place` the place in the source, if it was rejected there."""
 
     def __init__(self, why: str, place: str = ""):
         super().__init__(why)
@@ -42,8 +42,8 @@ class Pruned(Exception):
 
 @record
 class Ready:
-    """Hold a candidate that passed.  `number` is the number of blocks of its launch, or the shape of the grid; None if
-    it was not given.
+    """Hold a candidate that passed.  `number` is its number of blocks, or the shape of its grid; None if
+    not given.
     """
 
     config: Config
@@ -67,8 +67,8 @@ def spelled(config: Mapping[str, object]) -> str:
 
 
 def expand(family: Family, candidates: object) -> list[Config]:
-    """Expand `{name: values}` to all combinations, the last name changing fastest, or take the list of dicts as it is;
-    each candidate once, with defaults filled in.
+    """List all combinations of `{name: values}`, with the last name changing fastest, or the given list of dicts; each
+    once, with defaults filled in.
     """
     if isinstance(candidates, Mapping):
         values = {name: _values(name, given) for name, given in candidates.items()}
@@ -129,7 +129,7 @@ def _distinct(configs: list[Config]) -> list[Config]:
 def prepare(
     family: Family, config: Config, args: tuple, blocks: object, where: Callable | None, limits: Limits
 ) -> Ready:
-    """Check the candidate and generate its text; raises Pruned.  Cheap reasons come first."""
+    """Check a candidate and generate its text; raise Pruned.  Cheap reasons come first."""
     if where is not None:
         _wanted(where, family.named(config, args))
     kernel = _made(family, config)
@@ -188,7 +188,7 @@ def _check_module(module, limits: Limits) -> None:
 
 
 def _refused(check: Callable) -> Callable:
-    """Prune a candidate for what a launch would refuse."""
+    """Prune a candidate that a launch would reject."""
 
     @functools.wraps(check)
     def pruning(*args: object) -> object:

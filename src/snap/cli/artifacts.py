@@ -1,4 +1,4 @@
-"""Compile kernels to CUDA C++, PTX or machine code, and find the resources that they take.
+"""Print the results of compiling a kernel: CUDA C++, PTX, machine code, and the resources that it takes.
 
 Input: kernels of a file, and an architecture.  Output: text, or records.  Invariant: no GPU is needed; a program
 that is missing on this machine is named with the command that installs it.  Non-goals: launching (host/).

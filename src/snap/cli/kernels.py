@@ -1,4 +1,4 @@
-"""Choose the kernels of a file that a command is about."""
+"""Choose the kernels of a file for a command."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ChosenKernel:
         return compiled.typed, compiled.synced, compiled.module.entry, compiled.module.exit
 
     def left_out(self) -> list[str]:
-        """List the barriers that a kernel with `lean=True` omits, each with the reason; or say why it omits none."""
+        """List the barriers that `lean=True` left out, each with the reason; or the reason why none was."""
         if not self.function.definition.requires.lean:
             return []
         points, why = self.function.left_out(**self.values)

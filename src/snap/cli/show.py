@@ -1,4 +1,4 @@
-"""Print listings and code, colored by rich on a terminal and as plain text anywhere else."""
+"""Listings and code on a terminal, colored by rich; plain text anywhere else."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _STYLES = {
 
 
 def wants_color(stream: TextIO) -> bool:
-    """Ask whether to color what goes to `stream`: a terminal, unless the user has set NO_COLOR."""
+    """Decide whether to color the output to `stream`: it is a terminal, and NO_COLOR is not set."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     try:
@@ -77,8 +77,8 @@ def render(diagnostic: Diagnostic, color: bool = False) -> str:
 
 
 def to_json(diagnostic: Diagnostic) -> dict[str, Any]:
-    """For editors, shaped like the language server protocol's Diagnostic.  Lines and columns count from 1, as in the
-    text; ends are exclusive.
+    """Print for editors, shaped like the language server protocol's Diagnostic.  Lines and columns count from 1, as in
+    the text; ends are exclusive.
     """
     return {
         "file": diagnostic.span.filename,
@@ -111,7 +111,7 @@ class _Mark:
 
 
 class _Shown:
-    """A source line as a terminal shows it: tabs expanded, control characters replaced, and the column where each
+    """Hold a source line as a terminal shows it: tabs expanded, control characters replaced, and the column where each
     character begins.
     """
 
@@ -127,7 +127,7 @@ class _Shown:
         self.text = "".join(parts).rstrip()
 
     def extent(self, span: Span) -> tuple[int, int]:
-        """Find where the underline of `span` begins and how long it is, in terminal columns; a span of several lines is
+        """Return the start and the length of the underline of `span`, in terminal columns; a span of several lines is
         underlined on its first.
         """
         end = span.end_column if span.end_line == span.line else _code_end(self.code)
@@ -141,7 +141,7 @@ def _place(span: Span) -> str:
 
 
 def _shown_path(filename: str) -> str:
-    """Files below the working directory are shown relative to it."""
+    """Show files below the working directory relative to it."""
     if not os.path.isabs(filename):
         return filename
     try:
@@ -152,21 +152,21 @@ def _shown_path(filename: str) -> str:
 
 
 def _printable(text: str) -> str:
-    """Control characters would move the cursor, or color the terminal, at a program's will."""
+    """Replace control characters, which would let a program move the cursor or color the terminal."""
     return "".join(
         "\ufffd" if unicodedata.category(char) in ("Cc", "Cs") or char in "\u2028\u2029" else char for char in text
     )
 
 
 def _cells(char: str) -> int:
-    """Count the terminal columns that a character takes."""
+    """Return the number of terminal columns of a character."""
     if unicodedata.combining(char) or unicodedata.category(char) in ("Mn", "Me", "Cf"):
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
 def _code_end(code: str) -> int:
-    """Find where the code of a line ends: before its comment and trailing blanks."""
+    """Find the end of a line's code, before its comment and trailing blanks."""
     quote = ""
     at = 0
     while at < len(code):

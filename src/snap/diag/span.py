@@ -1,4 +1,4 @@
-"""Say where something is in a user's source."""
+"""Define places in a user's source."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _told: dict[str | tuple[str, type[Warning], int], int] = {}
 
 
 def not_allowed(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
-    """List those that no comment allows, each once, in the order of the text."""
+    """Return the warnings that no comment allows, each once, in the order of the text."""
     distinct = {(one.code, one.span): one for one in found if one.code not in _allowed(one)}
     return tuple(
         sorted(distinct.values(), key=lambda one: (one.span.filename, one.span.line, one.span.column, one.code))
@@ -34,6 +34,6 @@ def _allowed(one: Diagnostic) -> set[str]:
 
 
 def tell(found: Iterable[Diagnostic]) -> None:
-    """Warn by Python's `warnings`, at the place in the source."""
+    """Report by Python's `warnings`, at the place in the source."""
     for one in not_allowed(found):
         warnings.warn_explicit(SnapWarning(one), SnapWarning, one.span.filename, one.span.line, registry=_told)

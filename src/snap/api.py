@@ -20,8 +20,8 @@ from snap.record import replace
 from snap.targets import PTX
 
 if TYPE_CHECKING:
+    from snap._compiler.ir.nodes import AnyFunction
     from snap._compiler.ir.points import Dependence
-    from snap._compiler.ir.synced import AnyFunction
     from snap.host.compile.nvrtc import Resources
     from snap.machine.errors import Race
     from snap.prove.verdict import Proof
@@ -431,12 +431,13 @@ class _Unlaunched(dict[Any, Callable[..., None]]):
 
         launches = launcher(function._specialised({}))
         function._ready, function._at = launches.ready, launches.at
-        return function._at[blocks]
+        found: Callable[..., None] = function._at[blocks]
+        return found
 
 
 def _generic(function: SnapFunction, blocks: int | tuple[int, ...]) -> Callable[..., None]:
-    """Launches of a generic kernel.  Where its constexpr parameters are the last ones, those of a specialization that
-    was launched before ask its table at once.
+    """Make the launches of a generic kernel.  If its constexpr parameters are the last ones, a specialization that was
+    launched before is found in its table at once.
     """
     from snap.host.launch import launcher
     from snap.host.plan import generic

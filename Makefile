@@ -6,7 +6,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: demo test quick fuzz mutants lint bench compilers clean
+.PHONY: demo test quick coverage fuzz mutants lint bench compilers clean
 .DELETE_ON_ERROR:
 
 demo: $(READY)
@@ -18,6 +18,11 @@ test: $(READY)
 # One test of each rule that tests/mutants lists: a minute or two, while you work.
 quick: $(READY)
 	$(PY) -m pytest -n auto --dist worksteal -m quick
+
+# Lines and branches of src/snap that no test reaches, least covered last; pages of the report are in build/coverage.  make coverage TESTS="tests/cli tests/tune"
+coverage: $(READY)
+	$(PY) -m pytest -n auto --dist worksteal --cov --cov-report=html:build/coverage --cov-report=json:build/coverage.json $(TESTS)
+	$(PY) tests/coverage_of.py build/coverage.json
 
 # Programs drawn anew, until COUNT of them have been run; `python -m fuzz --help` in tests/ has more.  make fuzz COUNT=20000 OPTIONS="--families boxes --jobs 4"
 COUNT ?= 2000

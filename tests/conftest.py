@@ -42,8 +42,14 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None if any(rule.partition("::")[0] == name for rule in rules()) else True
 
 
+FOLDERS = {"gpu": pytest.mark.gpu, "torch_ops": pytest.mark.torch, "fuzz": pytest.mark.fuzz}
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
+        folder = item.nodeid.split("/")[1]
+        if folder in FOLDERS:
+            item.add_marker(FOLDERS[folder])
         if item.nodeid in rules() or item.nodeid.partition("[")[0] in rules():
             item.add_marker(pytest.mark.quick)
 

@@ -26,7 +26,7 @@ ignore_missing_imports = True
 # Kernels of these have the name of a word that the same file imports.
 NAMED_LIKE_WORDS = {"counts.py", "decorators.py", "split_indexed.py", "split_literal.py"}
 
-pytestmark = pytest.mark.skipif(find_spec("mypy") is None, reason="mypy is not installed: pip install -e '.[test]'")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(find_spec("mypy") is None, reason="mypy is not installed: pip install -e '.[test]'")]
 
 
 @pytest.fixture(scope="module")

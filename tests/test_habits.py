@@ -15,6 +15,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [
@@ -43,3 +44,14 @@ def test_heads_are_tables():
             if re.search(r"^(Input|Output|Invariant|Non-goals): {2,}", part, re.M):
                 wrong += [f"{file.name}: {line}" for line in part.splitlines() if not HEAD.match(line) and not line.startswith(" " * 12)]
     assert not wrong
+
+
+def test_what_runs_before_a_commit_is_what_the_suite_asks():
+    """The versions of pre-commit's hooks are those of the extra `test`."""
+    rev = re.search(r"ruff-pre-commit\n +rev: v(.+)", (ROOT / ".pre-commit-config.yaml").read_text())[1]
+    assert f'"ruff=={rev}"' in (ROOT / "pyproject.toml").read_text()
+
+
+def test_the_forge_asks_every_python_that_is_supported():
+    said = re.findall(r"Python :: (3\.\d+)", (ROOT / "pyproject.toml").read_text())
+    assert re.search(r"python: \[(.+)\]", (ROOT / ".github" / "workflows" / "ci.yml").read_text())[1] == ", ".join(f'"{one}"' for one in said)

@@ -36,6 +36,10 @@ def python(code: str) -> str:
     return done.stdout + done.stderr
 
 
+def test_the_version_is_written_twice():
+    assert f'version = "{snap.__version__}"\n' in (SOURCES.parent / "pyproject.toml").read_text()
+
+
 def test_every_name_that_dir_lists_is_there():
     assert not [name for name in dir(snap) if name != "torch" and not hasattr(snap, name)]
     assert {"PTX", "Tuner", "TuneError", "tune", "lib", "Stopped"} <= set(dir(snap))

@@ -56,7 +56,7 @@ def main(n: int) -> list[str]:
     return [*found, scale.ir() + scale.cuda() + scale.prove().render() + tuned.report() + tuner.name, str(spills), *map(str, refused)]
 """
 
-pytestmark = pytest.mark.skipif(find_spec("mypy") is None, reason="mypy is not installed: pip install -e '.[test]'")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(find_spec("mypy") is None, reason="mypy is not installed: pip install -e '.[test]'")]
 
 
 @pytest.fixture(scope="module")

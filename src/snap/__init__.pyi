@@ -134,8 +134,8 @@ __all__ = [
 
 @overload
 def kernel(function: object, /) -> SnapFunction:
-    """`@kernel(threads=256)`: a kernel of 256 threads per block, the same as `@kernel` with `@requires(grid[1],
-    block[1], thread[256])`.
+    """Make a kernel: `@kernel(threads=256)` has 256 threads per block, and is the same as `@kernel` with
+    `@requires(grid[1], block[1], thread[256])`.
 
     threads: a number, or a function of constexpr parameters. cluster: blocks per cluster. blocks: the blocks
     of a launch, or the shape of its grid, a function of the arguments by name; then `k(*args)` needs no
@@ -145,8 +145,8 @@ def kernel(function: object, /) -> SnapFunction:
     """
 @overload
 def kernel(*, threads: int | Callable[..., int], cluster: int | None = None, smem: int | None = None, cooperative: bool = False, resident: int | None = None, blocks: int | tuple[int, ...] | Callable[..., int | tuple[int, ...]] | None = None, where: Callable[..., object] | None = None, proved: bool = False, lean: bool = False, _types: _T = no_type_check) -> _T:  # type: ignore[assignment]
-    """`@kernel(threads=256)`: a kernel of 256 threads per block, the same as `@kernel` with `@requires(grid[1],
-    block[1], thread[256])`.
+    """Make a kernel: `@kernel(threads=256)` has 256 threads per block, and is the same as `@kernel` with
+    `@requires(grid[1], block[1], thread[256])`.
 
     threads: a number, or a function of constexpr parameters. cluster: blocks per cluster. blocks: the blocks
     of a launch, or the shape of its grid, a function of the arguments by name; then `k(*args)` needs no
@@ -157,8 +157,8 @@ def kernel(*, threads: int | Callable[..., int], cluster: int | None = None, sme
 
 @overload
 def device(function: Callable[..., Any], /) -> SnapFunction:
-    """`@device(warp)`: a device function that a warp calls, the same as `@device` with `@requires(thread[32])`;
-    `cooperative=True`: one for cooperative kernels.
+    """Make a device function: `@device(warp)` is one that a warp calls, the same as `@device` with
+    `@requires(thread[32])`. `cooperative=True`: for cooperative kernels.
 
     A contract, for proofs. where: conditions on every call, a function of the arguments by name. ensures:
     conditions at its return, on the arguments, `result`, and `old` arrays. pairs: conditions on two threads
@@ -166,8 +166,8 @@ def device(function: Callable[..., Any], /) -> SnapFunction:
     """
 @overload
 def device(*privileges: LevelName | Privilege | Callable[..., Any], smem: int | None = None, cooperative: bool = False, where: Callable[..., object] | None = None, ensures: Callable[..., object] | None = None, pairs: Callable[..., object] | None = None, calls: Callable[..., object] | None = None, _types: _T = no_type_check) -> _T:  # type: ignore[assignment]
-    """`@device(warp)`: a device function that a warp calls, the same as `@device` with `@requires(thread[32])`;
-    `cooperative=True`: one for cooperative kernels.
+    """Make a device function: `@device(warp)` is one that a warp calls, the same as `@device` with
+    `@requires(thread[32])`. `cooperative=True`: for cooperative kernels.
 
     A contract, for proofs. where: conditions on every call, a function of the arguments by name. ensures:
     conditions at its return, on the arguments, `result`, and `old` arrays. pairs: conditions on two threads
@@ -185,7 +185,8 @@ def inline(function: Callable[..., Any], /) -> Any:
     """
 
 def requires(*privileges: LevelName | Privilege | Callable[..., Any], smem: int | None = None, cooperative: bool = False, resident: int | None = None, blocks: int | tuple[int, ...] | Callable[..., int | tuple[int, ...]] | None = None, proved: bool = False, lean: bool = False, where: Callable[..., object] | None = None, ensures: Callable[..., object] | None = None, pairs: Callable[..., object] | None = None, calls: Callable[..., object] | None = None, _types: _T = no_type_check) -> _T:  # type: ignore[assignment]
-    """The privileges (and shared memory) a function must be given: `@requires(grid[1], block[1], thread[256])`.
+    """Declare the privileges (and shared memory) that a function must be given: `@requires(grid[1], block[1],
+    thread[256])`.
 
     For a kernel also its launch: all blocks at once (`cooperative`), blocks per SM (`resident`); and
     `blocks`, `where`, `proved`, `lean` as in `@kernel(...)`. For a device function a contract, as in
@@ -193,8 +194,8 @@ def requires(*privileges: LevelName | Privilege | Callable[..., Any], smem: int 
     """
 
 def ccuda(kind: str, _types: _T = no_type_check) -> _T:  # type: ignore[assignment]
-    """`@ccuda("global")` makes a kernel, `@ccuda("device")` a device function; stacks with `@requires` in either
-    order.
+    """Make a kernel, `@ccuda("global")`, or a device function, `@ccuda("device")`; stacks with `@requires` in
+    either order.
     """
 
 def check(function: object, *privileges: LevelName | Privilege, kind: str = "global") -> list[SnapError]:

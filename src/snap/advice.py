@@ -1,4 +1,4 @@
-"""Warnings of barriers that a kernel may not need: SNAP031 and SNAP032.
+"""Warn of barriers that a kernel may not need: SNAP031 and SNAP032.
 
 Input: a kernel, typed and synchronized.  Output: warnings, each with what saves the barrier: that it does was tried.
 Invariant: a barrier is spoken of only where the inference does not know whether two threads meet ("maybe").  Non-goals:
@@ -24,7 +24,7 @@ LOOPS = (ir.For, ir.While)
 
 
 def by_disjoint(typed: ir.Function, now: ir.AnyFunction) -> Iterator[Diagnostic]:
-    """SNAP031: a barrier in a loop that stands between parts of which nobody has said that they are apart."""
+    """Find SNAP031: a barrier in a loop between parts that are not declared disjoint."""
     from snap._compiler.sync import synchronize
 
     barriers = [point for point in _in_loops(now.body) if _undecided(point)]
@@ -43,7 +43,7 @@ def by_disjoint(typed: ir.Function, now: ir.AnyFunction) -> Iterator[Diagnostic]
 
 
 def by_proof(typed: ir.Function, now: ir.AnyFunction, apart: frozenset[tuple[Span, Span]]) -> Iterator[Diagnostic]:
-    """SNAP032: a barrier between accesses of which a proof has shown that nobody meets there."""
+    """Find SNAP032: a barrier between accesses that meet in no two threads, as a proof shows."""
     from snap._compiler.ir.points import points
     from snap._compiler.sync import synchronize
 
@@ -69,7 +69,7 @@ def _undecided(point: SyncPoint) -> bool:
 
 
 def _in_loops(body: ir.Body, inside: bool = False) -> Iterator[SyncPoint]:
-    """The barriers in loops."""
+    """Give the barriers in loops."""
     for s in body:
         if inside and isinstance(s, synced.Sync) and s.point.kind != PointKind.THREAD:
             yield s.point
@@ -78,7 +78,7 @@ def _in_loops(body: ir.Body, inside: bool = False) -> Iterator[SyncPoint]:
 
 
 def _around(typed: ir.Function, point: SyncPoint) -> ir.Partition | None:
-    """The innermost partition of that memory in which both accesses are, and of which nothing is promised."""
+    """Find the innermost partition of that memory around both accesses for which nothing is promised."""
     ends = {point.first, point.second}
     around = [
         s
@@ -130,7 +130,7 @@ def _labels(*said: tuple[Span, str]) -> tuple[Label, ...]:
 
 
 def warnings(typed: ir.Function, now: ir.AnyFunction, apart: frozenset[tuple[Span, Span]]) -> Iterable[Diagnostic]:
-    """All of them; what a proof decides is asked of nobody else."""
+    """Find all warnings of barriers; what a proof decides is looked for nowhere else."""
     proved = list(by_proof(typed, now, apart))
     shown = {(one.span, *(label.span for label in one.secondary)) for one in proved}
     for one in by_disjoint(typed, now):

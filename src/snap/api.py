@@ -20,8 +20,8 @@ from snap.record import replace
 from snap.targets import PTX
 
 if TYPE_CHECKING:
+    from snap._compiler.ir.nodes import AnyFunction
     from snap._compiler.ir.points import Dependence
-    from snap._compiler.ir.synced import AnyFunction
     from snap.host.compile.nvrtc import Resources
     from snap.machine.errors import Race
     from snap.prove.verdict import Proof
@@ -31,7 +31,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def _told(method: Method) -> Method:
-    """A method whose SnapErrors come without the compiler's own frames, which say nothing to a user."""
+    """Wrap a method so that its SnapErrors carry no frames of the compiler, which say nothing to a user."""
 
     @functools.wraps(method)
     def told(*args: Any, **keywords: Any) -> Any:
@@ -90,7 +90,7 @@ class SnapFunction(ByName):
 
     @_told
     def specialize(self, **constexprs: object) -> SnapFunction:
-        """This function with some constexpr parameters fixed; checked now if all of them are."""
+        """Fix some constexpr parameters.  The result is checked now if all of them are fixed."""
         unknown = sorted(set(constexprs) - set(self.generic))
         if unknown:
             raise TypeError(
@@ -121,7 +121,7 @@ class SnapFunction(ByName):
 
     @_told
     def core(self, **constexprs: object) -> str:
-        """The function as text, its short forms expanded into the words that define them."""
+        """Return the function as text, with its short forms expanded into the words that define them."""
         from snap._compiler.check import required
         from snap._compiler.frontend.definition import EXPANSIONS
         from snap._compiler.frontend.printer import function_text
@@ -135,8 +135,8 @@ class SnapFunction(ByName):
 
     @_told
     def syncs(self, **constexprs: object) -> list[SyncPoint]:
-        """The synchronization points of the generated code, in the order of the text, calls included: those that were
-        inferred, those that collectives bring along, and a kernel's first and last.
+        """List the synchronization points of the generated code, in the order of the text, calls included: those that
+        were inferred, those that collectives contain, and a kernel's first and last.
         """
         from snap._compiler.ir.points import points
 
@@ -408,8 +408,8 @@ SnapFunction.__doc__ = HelpText(SnapFunction.__doc__)  # type: ignore[assignment
 
 
 class _Unlaunched(dict[Any, Callable[..., None]]):
-    """blocks -> function, until the first launch brings the runtime's own table; a generic kernel keeps it: its
-    arguments say what is launched.
+    """Map numbers of blocks to functions until the first launch brings the runtime's own table.  A generic kernel keeps
+    this map: its arguments say what is launched.
     """
 
     def __init__(self, function: SnapFunction):
@@ -431,12 +431,13 @@ class _Unlaunched(dict[Any, Callable[..., None]]):
 
         launches = launcher(function._specialised({}))
         function._ready, function._at = launches.ready, launches.at
-        return function._at[blocks]
+        found: Callable[..., None] = function._at[blocks]
+        return found
 
 
 def _generic(function: SnapFunction, blocks: int | tuple[int, ...]) -> Callable[..., None]:
-    """Launches of a generic kernel.  Where its constexpr parameters are the last ones, those of a specialization that
-    was launched before ask its table at once.
+    """Make the launches of a generic kernel.  If its constexpr parameters are the last ones, a specialization that was
+    launched before is found in its table at once.
     """
     from snap.host.launch import launcher
     from snap.host.plan import generic
@@ -462,7 +463,7 @@ _MOST_KEPT = 1024  # of numbers of blocks
 
 
 def _number(name: str, value: Any) -> bool | int | float:
-    """The value of a constexpr parameter: Python's, or NumPy's."""
+    """Convert the value of a constexpr parameter, Python's or NumPy's."""
     value = value.item() if callable(getattr(value, "item", None)) and getattr(value, "shape", None) == () else value
     if not isinstance(value, (bool, int, float)):
         raise TypeError(f"constexpr parameter `{name}` takes a number, not {type(value).__name__}")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from snap._compiler.codegen import CudaModule
     from snap._compiler.frontend import tree
     from snap.diag.error import Diagnostic
-    from snap.prove import Task
+    from snap.prove.task import Task
     from snap.prove.verdict import Launch, Seen
 
 
@@ -121,7 +121,7 @@ class Compiled:
         """Make the input of a proof."""
         import hashlib
 
-        from snap.prove import Task
+        from snap.prove.task import Task
 
         where = None if self.where is None else self.where_tree()
         constants, lean = dict(self.constexprs), self.definition.requires.lean

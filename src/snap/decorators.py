@@ -32,7 +32,7 @@ UNDECORATED = (Privilege(Level.GRID, 1), Privilege(Level.BLOCK, 1), Privilege(Le
 
 
 class Pending:
-    """A function with one of its two decorators."""
+    """Hold a function with one of its two decorators."""
 
     __name__: str  # the Python function's, by functools.update_wrapper
 
@@ -83,7 +83,7 @@ def _completed(pending: Pending) -> Pending | SnapFunction | Refused:
 
 
 def _refused(error: SnapError, function: object) -> Refused:
-    """Raised without our own frames; or, where errors are collected, kept, and the function counts as refused."""
+    """Raise an error without our own frames; or, if errors are collected, keep it: the function counts as refused."""
     errors = collected.get()
     if errors is None:
         raise error.without_frames() from None
@@ -96,8 +96,8 @@ class Unreachable(Exception):
 
 
 def _reporting(decorator: Callable[..., Any]) -> Callable[..., Any]:
-    """A decorator, or one with arguments, whose refusals are told by `_refused`, also those of its arguments: the rest
-    of the file goes on where errors are collected.
+    """Make a decorator, or one with arguments, report refusals by `_refused`, also those of its arguments: if errors
+    are collected, the rest of the file runs.
     """
 
     @functools.wraps(decorator)
@@ -138,9 +138,7 @@ def define(python: Any, kernel: bool, requires: Requires) -> Definition:
 
 
 def _with_defaults(params: tuple[Any, ...], values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Defaults are what Python found when the function was defined, whoever calls it later and whatever the names in
-    them mean there.
-    """
+    """Take defaults from what Python computed when the function was defined, not from their names at a later call."""
     from snap._compiler.frontend.tree import Number
 
     found = dict(enumerate(values, len(params) - len(values)))
@@ -175,8 +173,8 @@ def _pending(function: object, span: Span, what: str) -> Pending:
 
 @_reporting
 def ccuda(kind: str) -> Any:
-    """`@ccuda("global")` makes a kernel, `@ccuda("device")` a device function; stacks with `@requires` in
-    either order.
+    """Make a kernel, `@ccuda("global")`, or a device function, `@ccuda("device")`; stacks with `@requires` in either
+    order.
     """
     span = caller_span()
     if kind not in ("global", "device"):
@@ -209,7 +207,7 @@ LEVEL_WORDS = ("grid", "cluster", "block", "thread", "warp", "warpgroup")
 
 
 def _check_signature(frame: FrameType) -> None:
-    """Before Python evaluates the signature of the function that a decorator stands above."""
+    """Check the signature below a decorator before Python evaluates it."""
     if not frame.f_code.co_flags & future.annotations.compiler_flag:
         from snap._compiler.frontend.eager import check_signature
 
@@ -220,7 +218,7 @@ def _check_signature(frame: FrameType) -> None:
 
 
 def _no_option(word: str, given: dict[str, object], options: str, example: str, span: Span) -> None:
-    """`@requires(grid=1)`, `@kernel(thread=64)`: an option that the decorator does not have."""
+    """Refuse an option that the decorator does not have: `@requires(grid=1)`, `@kernel(thread=64)`."""
     for name, value in given.items():
         level = name if name in LEVEL_WORDS else name.removesuffix("s")
         if word != "kernel" and level in LEVEL_WORDS:
@@ -248,8 +246,8 @@ def kernel(
     lean: bool = False,
     **unknown: object,
 ) -> Any:
-    """`@kernel(threads=256)`: a kernel of 256 threads per block, the same as `@kernel` with `@requires(grid[1],
-    block[1], thread[256])`.
+    """Make a kernel: `@kernel(threads=256)` has 256 threads per block, and is the same as `@kernel` with
+    `@requires(grid[1], block[1], thread[256])`.
 
     threads: a number, or a function of constexpr parameters.  cluster: blocks per cluster.  blocks: the blocks of
     a launch, or the shape of its grid, a function of the arguments by name; then `k(*args)` needs no count.  where:
@@ -281,8 +279,8 @@ def device(
     calls: Callable[..., object] | None = None,
     **unknown: object,
 ) -> Any:
-    """`@device(warp)`: a device function that a warp calls, the same as `@device` with `@requires(thread[32])`;
-    `cooperative=True`: one for cooperative kernels.
+    """Make a device function: `@device(warp)` is one that a warp calls, the same as `@device` with
+    `@requires(thread[32])`.  `cooperative=True`: for cooperative kernels.
 
     A contract, for proofs.  where: conditions on every call, a function of the arguments by name.  ensures: conditions
     at its return, on the arguments, `result`, and `old` arrays.  pairs: conditions on two threads of one call, a
@@ -388,7 +386,8 @@ def requires(
     calls: Callable[..., object] | None = None,
     **unknown: object,
 ) -> Any:
-    """The privileges (and shared memory) a function must be given: `@requires(grid[1], block[1], thread[256])`.
+    """Declare the privileges (and shared memory) that a function must be given: `@requires(grid[1], block[1],
+    thread[256])`.
 
     For a kernel also its launch: all blocks at once (`cooperative`), blocks per SM
     (`resident`); and `blocks`, `where`, `proved`, `lean` as in `@kernel(...)`.  For a device function a contract, as

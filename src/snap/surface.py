@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def caller() -> FrameType:
-    """The frame of the Python code that called into this module or the decorators."""
+    """Find the frame of the Python code that called into this module or the decorators."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__") in (__name__, "snap.decorators"):
         frame = frame.f_back
@@ -39,7 +39,7 @@ def caller() -> FrameType:
 
 
 def caller_span() -> Span:
-    """The line of Python code that called into us: the best place there is for what was written in a decorator."""
+    """Give the line of Python code that called into us, the best place there is for what a decorator says."""
     frame = caller()
     line = frame.f_lineno
     return Span(frame.f_code.co_filename, line, 0, line, 0)
@@ -50,7 +50,7 @@ collected: ContextVar[list[SnapError] | None] = ContextVar("snap_collected", def
 
 
 class Wrong:
-    """Stands for a privilege that was refused, where errors are collected: a function that names it is refused."""
+    """Replace a privilege that was refused, if errors are collected: a function that names it is refused."""
 
     def __rmatmul__(self, annotated: object) -> object:
         return annotated
@@ -83,7 +83,9 @@ def several(counts: tuple[object, ...] | list[object]) -> str:
 
 
 class LevelName:
-    """`grid`, `cluster`, `block`, `thread`, and the groupings `warp` and `warpgroup`; `[n]` makes a privilege."""
+    """Name a level: `grid`, `cluster`, `block`, `thread`, and the groupings `warp` and `warpgroup`; `[n]` makes a
+    privilege.
+    """
 
     def __init__(self, word: str, level: Level, units: int = 1):
         self.word, self.level, self.units = word, level, units
@@ -119,7 +121,7 @@ class LevelName:
 
 
 class TypeName:
-    """A scalar or vector type: `x: u32`, `u32(x)`, `u32[4]`."""
+    """Name a scalar or vector type: `x: u32`, `u32(x)`, `u32[4]`."""
 
     def __init__(self, type: Element):
         self.type = type
@@ -149,7 +151,7 @@ def type_doc(type: Element) -> str:
 
 
 class Shown:
-    """Text of a signature, printed as it is."""
+    """Print the text of a signature as it is."""
 
     def __init__(self, text: str):
         self.text = text
@@ -159,7 +161,7 @@ class Shown:
 
 
 def python_signature(text: str) -> inspect.Signature:
-    """A signature of words.py as Python's `inspect` has it; its annotations are text."""
+    """Make a signature of words.py one of Python's `inspect`; its annotations are text."""
     import ast
     import inspect
 
@@ -227,7 +229,7 @@ class View:
 
 
 class ViewWord(Marker):
-    """`views.chunks`: outside of a kernel, a call makes a view of constant numbers."""
+    """Make a view of constant numbers when it is called outside a kernel: `views.chunks(4)`."""
 
     def __call__(self, *numbers: object, **keywords: object) -> View:  # type: ignore[override]
         word = self.word.removeprefix("views.")
@@ -250,8 +252,8 @@ def _no_view(message: str) -> SnapError:
 
 
 class Namespace:
-    """`intrinsic`, `atomic`, `fast`, `unsafe`, `views`: any attribute is a marker; the checker knows which exist, and
-    `dir()` and completion show these.
+    """Give a marker for any attribute of `intrinsic`, `atomic`, `fast`, `unsafe`, `views`; the checker knows which
+    exist, and `dir()` and completion show these.
     """
 
     def __init__(self, word: str):

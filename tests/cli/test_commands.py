@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -393,7 +394,7 @@ def test_explain_ir_and_passes(snap_command):
     assert (code, err) == (0, "") and out.startswith("kernel ") and " barrier by " in out
     code, out, err = snap_command("explain", "--passes", write("reverse.py", REVERSE))
     assert (code, err) == (0, "")
-    assert [row.split(":")[0] for row in out.splitlines() if row.startswith("# ")] == ["# check", "# insert"]
+    assert [row.split(":")[0] for row in out.splitlines() if row.startswith("# ")] == ["# check", "# insert barriers"]
 
 
 def test_explain_shows_callees_and_synchronization(snap_command):
@@ -701,3 +702,44 @@ def small(A: ptr(const(bf16), (M, 64)), B: ptr(const(bf16), (64, 64)), C: ptr(fl
     lines = out.splitlines()
     (arrival,) = [k for k, line in enumerate(lines) if "_empty: each warpgroup of threads 0 to 127 arrives" in line]
     assert "for e in range(32)" in lines[arrival + 1]
+
+
+# ---- terminals ---------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", [("cuda", "reverse.py"), ("explain", "reverse.py")])
+def test_a_terminal_shows_the_same_text_in_colors(snap_command, monkeypatch, words):
+    from snap.cli import show
+
+    write("reverse.py", REVERSE)
+    plain = snap_command(*words)[1]
+    monkeypatch.delenv("NO_COLOR")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setattr(show, "wants_color", lambda stream: True)
+    code, colored, _ = snap_command(*words)
+    assert code == 0 and "\x1b[" in colored
+    lines = [line.rstrip() for line in re.sub(r"\x1b\[[0-9;]*m", "", colored).splitlines()]
+    assert lines == [line.rstrip() for line in plain.splitlines()]
+
+
+@pytest.mark.parametrize("missing", ["typer", "rich"])
+def test_a_command_line_without_what_it_needs_says_so(monkeypatch, missing):
+    """The kernels of the package need neither; what else is missing is told as Python tells it."""
+    monkeypatch.delitem(sys.modules, "snap.cli.app", raising=False)
+    monkeypatch.setattr(sys, "argv", ["snap"])
+
+    def refused(name, *args):
+        if name == "snap.cli.app":
+            raise ModuleNotFoundError(f"No module named {missing!r}", name=missing)
+        return real(name, *args)
+
+    import builtins
+
+    real = builtins.__import__
+    monkeypatch.setattr(builtins, "__import__", refused)
+    with pytest.raises(SystemExit, match=f"snap's command line needs {missing}: pip install {missing}"):
+        main()
+    missing = "numpy"
+    with pytest.raises(ModuleNotFoundError, match="numpy"):
+        main()

@@ -1,4 +1,4 @@
-"""Rules of soundness in codegen/, machine/ and host/, weakened one by one (rules.py)."""
+"""Rules of soundness in codegen/, machine/, host/ and cli/, weakened one by one (rules.py)."""
 
 from __future__ import annotations
 
@@ -430,4 +430,12 @@ MUTANTS = (
            "        self.whole = self.whole and not is_array(value)",
            "        pass",
            ("tests/lib/test_recorded.py::test_an_array_from_nowhere_is_never_kept",)),
+    Mutant("helpers of one name that differ are apart in a text of several kernels", "cli/together.py",
+           "if len(found) > 1}",
+           "if len(found) > 2}",
+           ("tests/cli/test_artifacts.py::test_kernels_that_share_a_helper_are_one_text_that_compiles",)),
+    Mutant("so are functions that call them", "cli/together.py",
+           "        own |= more\n",
+           "        break\n",
+           ("tests/cli/test_artifacts.py::test_kernels_that_share_a_helper_are_one_text_that_compiles",)),
 )

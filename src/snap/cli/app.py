@@ -249,7 +249,7 @@ def run(
 
 
 def _draw(target: str, values: list[str], to: str) -> None:
-    """One picture shows one kernel."""
+    """Draw one kernel into a file."""
     if not to.lower().endswith(".svg"):
         usage_error(f"--graph writes an SVG: {to!r} does not end in .svg")
     found = kernels(target, values)

@@ -1,4 +1,4 @@
-"""A kernel's arguments, as they are written on the command line.
+"""Read a kernel's arguments as they are written on the command line.
 
 Input: words such as `zeros:f32:1024`, `arange:i32:16x16`, `random:f32:256:7`, `@x.npy`, `3`, `0.5`, `u64:7`,
 `struct:i32:3,zeros:f32:64`.  Output: arrays, numbers, and tuples of these.  Invariant: what cannot be read is refused
@@ -60,7 +60,7 @@ def _argument(word: str) -> object:
 
 
 def _struct(word: str, text: str) -> tuple[object, ...]:
-    """Fields, as C has them in this order."""
+    """Read the fields of a struct, in C's layout."""
     import numpy as np
 
     fields = tuple(_argument(field) for field in text.split(","))
@@ -134,7 +134,7 @@ def _array(word: str, fill: str, rest: list[str]) -> np.ndarray:
 
 
 def _as_bf16(values: np.ndarray) -> np.ndarray:
-    """Its bits: NumPy has no such type."""
+    """Give the bits of bf16 values: NumPy has no such type."""
     from snap.machine.lanes.numbers import bf16_bits, round_bf16
 
     return bf16_bits(round_bf16(values.astype("f4")))
@@ -151,7 +151,7 @@ def _shape(word: str, text: str) -> tuple[int, ...]:
 
 
 def three(option: str, text: str) -> tuple[int, ...]:
-    """`4`, `4,2` or `4x2x1`."""
+    """Read `4`, `4,2` or `4x2x1`."""
     try:
         dims = tuple(int(n) for n in text.replace("x", ",").split(","))
     except ValueError:

@@ -43,7 +43,7 @@ def compiling(work: Callable[[list[ChosenKernel], str], T], kernels: list[Chosen
 
 
 def cuda_of(kernels: list[ChosenKernel]) -> str:
-    """The text of all kernels."""
+    """Give the text of all kernels."""
     symbols = [one.name for one in kernels]
     twice = next((name for name in symbols if symbols.count(name) > 1), None)
     if twice is not None:
@@ -54,7 +54,7 @@ def cuda_of(kernels: list[ChosenKernel]) -> str:
 
 
 def ptx_of(kernels: list[ChosenKernel], arch: str) -> str:
-    """The PTX of all kernels, as one module."""
+    """Compile all kernels to one module of PTX."""
     from snap.host.compile.nvrtc import compile_ptx
 
     if len(kernels) == 1:
@@ -63,7 +63,7 @@ def ptx_of(kernels: list[ChosenKernel], arch: str) -> str:
 
 
 def sass_of(kernels: list[ChosenKernel], arch: str) -> str:
-    """The machine code of all kernels, as nvdisasm prints it."""
+    """Compile all kernels, and print their machine code by nvdisasm."""
     from snap.host.compile.nvrtc import compile_cubin
     from snap.host.errors import ToolchainError
 
@@ -88,7 +88,7 @@ def resources_of(kernels: list[ChosenKernel], arch: str) -> list[tuple[str, Reso
 
 
 def _checked(kernels: list[ChosenKernel], arch: str) -> str:
-    """The text of all kernels, each of which the architecture can run."""
+    """Give the text of all kernels, each of which the architecture can run."""
     from snap.host.compile.nvrtc import check_module
 
     for one in kernels:

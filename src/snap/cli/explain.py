@@ -63,7 +63,7 @@ AddedHere = Sync | AsyncCommit | MBarrierWait | MBarrierArrive | MBarrierExpect
 
 @dataclass(frozen=True, slots=True)
 class PageRow:
-    """A source line (`number` set) with its notes, or what the compiler put in (`number` None)."""
+    """Hold a source line (`number` set) with its notes, or what the compiler inserted (`number` None)."""
 
     number: int | None
     privilege: str
@@ -102,8 +102,10 @@ class _Page:
 def explain(
     typed: ir.Function, synced: Function, entry: tuple[SyncPoint, ...] = (), exit: tuple[SyncPoint, ...] = ()
 ) -> tuple[Listing, ...]:
-    """The function and, after it, each function it calls, in the order of their calls; instances of one function that
-    read alike are shown once. entry, exit: a kernel's own barriers before and behind what it says.
+    """List the function and, after it, each function it calls, in the order of their calls; instances of one function
+    that read alike are shown once.
+
+    entry, exit: a kernel's own barriers before and after its program.
     """
     written = _functions(typed)
     listings: dict[Listing, None] = {}
@@ -122,7 +124,7 @@ def explain(
 
 
 def _functions(function: AnyFunction) -> dict[int, AnyFunction]:
-    """It and all it calls, by number."""
+    """Collect the function and all it calls, by number."""
     found, waiting = {}, [function]
     while waiting:
         current = waiting.pop(0)
@@ -139,7 +141,7 @@ def _listing(
     entry: tuple[SyncPoint, ...] = (),
     exit: tuple[SyncPoint, ...] = (),
 ) -> Listing:
-    """home: the file of the kernel; that of a function from elsewhere is named."""
+    """List one function.  home: the file of the kernel; that of a function from elsewhere is named."""
     page = _Page()
     first, last = typed.span.line, _end(typed.span, typed.body)
     page.paint(first, last, typed.place)
@@ -238,8 +240,8 @@ def _put_into(page: _Page, body: ir.Body, header: int, filename: str, lines: ran
 
 
 def _put_in(stmt: ir.Stmt) -> tuple[ir.Stmt, ...]:
-    """A split that the compiler put around what only some threads do is shown as what they do; and what it does under a
-    condition of its own, such as releasing a slot that is not released yet, as that.
+    """Show a split that the compiler put around what only some threads do as what they do; the same for what it does
+    under a condition of its own, such as releasing a slot that is not released yet.
     """
     if isinstance(stmt, ir.If) and not stmt.other:
         added = tuple(s for s in stmt.then if isinstance(s, _ADDED))
@@ -334,7 +336,7 @@ def _case_words(case: ir.Case) -> str:
 
 
 def _added_row(added: AddedHere, privilege: str, near: str) -> PageRow:
-    """Indented like the code it stands by."""
+    """Indent a row like the code beside it."""
     indent = near[: len(near) - len(near.lstrip())]
     match added:
         case AsyncCommit(engine):
@@ -360,7 +362,7 @@ def _added_row(added: AddedHere, privilege: str, near: str) -> PageRow:
 
 
 def point_words(point: SyncPoint) -> str:
-    """A point in a line: with what, who, for what, why."""
+    """Describe a point in a line: what it is, for whom, for which object, and why."""
     how = _wait_primitive(point)
     who = _does(point.waiters or str(point.participants), "wait")
     if point.arrivals and point.arrivals != point.waiters and point.kind != PointKind.THREAD:
@@ -378,7 +380,7 @@ def _wait_primitive(point: SyncPoint) -> str:
 
 
 def _does(who: str, verb: str) -> str:
-    """`warp 0 waits`, `warps 1..3 wait`."""
+    """Say `warp 0 waits` or `warps 1..3 wait`."""
     one = who.startswith(
         (
             "warp ",
@@ -409,7 +411,7 @@ def wait_words(point: SyncPoint) -> str:
 # A `pass` is no statement of the IR, nor is a branch that constants leave out; but they are lines of the text, which
 # says where a body ends.
 def _end(head: Span, body: ir.Body) -> int:
-    """The last line of the body that `head` opens: what follows it is indented no deeper."""
+    """Find the last line of the body that `head` opens: what follows it is indented no deeper."""
     text = source_lines(head.filename)
     depth = _indent(source_line(head.filename, head.line))
     last = max(head.end_line, _last_line(body))

@@ -42,7 +42,7 @@ class Chip:
 
 @dataclass(slots=True)
 class DrawnRow:
-    """A line of the source, or a bar.  depth: frames around it; points: of a bar, what it stands for."""
+    """Hold a line of the source, or a bar.  depth: frames around it; points: those that a bar is drawn for."""
 
     text: str
     depth: int
@@ -54,7 +54,7 @@ class DrawnRow:
 
 @dataclass(slots=True)
 class DrawnFrame:
-    """A loop, a branch, a role or a call, from its head's row to its last."""
+    """Frame a loop, a branch, a role or a call, from its head's row to its last."""
 
     first: int
     last: int
@@ -64,7 +64,7 @@ class DrawnFrame:
 
 @dataclass(slots=True)
 class Arrow:
-    """A dependence, as rows: from, to, and those of the bars that cut it."""
+    """Connect two rows that depend on each other; the bars that order them come along."""
 
     name: str
     begin: int
@@ -85,8 +85,8 @@ class Arrow:
 
 
 class Picture:
-    """The rows and frames of a program, in the order of its text.  wanted: lines that have a row in any case, since a
-    dependence begins or ends there (in registers, for instance).
+    """Collect the rows and frames of a program, in the order of its text.  wanted: lines that have a row in any case,
+    since a dependence begins or ends there (in registers, for instance).
     """
 
     def __init__(self, function: synced.AnyFunction, entry: tuple, exit: tuple, wanted: set[tuple[str, int]]):
@@ -185,7 +185,7 @@ def _line_of(span: Span) -> tuple[str, int]:
 
 
 def _touching(function: synced.AnyFunction) -> Iterator[ir.Stmt]:
-    """The statements that touch memory, of all it calls, too."""
+    """Collect the statements that access memory, also in all functions that are called."""
     for s in statements(function.body):
         if any(True for _ in _chips(s)):
             yield s
@@ -233,7 +233,7 @@ def graph_svg(
     entry: tuple[synced.SyncPoint, ...] = (),
     exit: tuple[synced.SyncPoint, ...] = (),
 ) -> str:
-    """entry, exit: a kernel's own barriers before and after what it says."""
+    """Draw the graph.  entry, exit: a kernel's own barriers before and after its program."""
     ends = [d.first for d in dependences] + [d.second for d in dependences if d.does[1] != GONE]
     picture = Picture(function, entry, exit, {_line_of(span) for span in ends})
     return draw(title, picture, arrows_of(picture, dependences, points(function)))
@@ -252,8 +252,8 @@ def arrows_of(picture: Picture, dependences: tuple[Dependence, ...], own_points:
 
 
 def _arrow(rows: list[DrawnRow], d: Dependence) -> Arrow | None:
-    """In a function that is called twice a line has two rows: the two that are nearest, in the order of the text if
-    possible.
+    """Choose the two rows of a dependence.  In a function that is called twice a line has two rows: take the two that
+    are nearest, in the order of the text if possible.
     """
     firsts, seconds = _rows_at(rows, d.first), _rows_at(rows, d.second) if d.does[1] != GONE else []
     if not firsts:
@@ -274,7 +274,7 @@ def _rows_at(rows: list[DrawnRow], span: Span) -> list[int]:
 
 
 def _in_lanes(arrows: list[Arrow]) -> list[Arrow]:
-    """Short ones nearest to the text; no two in one lane beside each other."""
+    """Give each arrow a lane: short ones nearest to the text, no two in one lane beside each other."""
     lanes: list[set[int]] = []
     for arrow in sorted(arrows, key=lambda a: (len(a.reach), a.begin)):
         rows = set(arrow.reach)
@@ -373,7 +373,7 @@ def _line(row: DrawnRow, left: float, chips: float, y: float) -> str:
 
 
 def _bar(row: DrawnRow, left: float, right: float, y: float) -> str:
-    """Paler where threads arrive and do not wait."""
+    """Draw a bar, paler if threads arrive there and do not wait."""
     x, strength = left + row.depth * INDENT, 0.55 if " arrive:" in row.text else 0.88
     text = _text(x + 6, y + 14, row.text, ' fill="white"')
     return (

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ChosenKernel:
-    """A kernel, and the values of its constexpr parameters."""
+    """Hold a kernel, and the values of its constexpr parameters."""
 
     function: SnapFunction
     values: dict[str, Any]
 
     def stages(self) -> tuple[ir.Function, synced.Function, tuple[synced.SyncPoint, ...], tuple[synced.SyncPoint, ...]]:
-        """The kernel typed, and synchronized; its barriers before and behind what it says."""
+        """Give the kernel typed, and synchronized; its barriers before and after its program."""
         compiled = self.function._the_one(self.values)
         return compiled.typed, compiled.synced, compiled.module.entry, compiled.module.exit
 
@@ -38,7 +38,7 @@ class ChosenKernel:
         return [f"{shown}: {point!r}" for point in points] or [f"no barrier was left out: {why}"]
 
     def graph(self) -> str:
-        """Its data-control-flow graph, as an SVG."""
+        """Draw its data-control-flow graph, as an SVG."""
         from snap.cli.graph import graph_svg
 
         _, _, entry, exit = self.stages()
@@ -50,7 +50,7 @@ class ChosenKernel:
         return self.function.definition.tree.name
 
     def module(self) -> CudaModule:
-        """The generated text, and what a launch must know of it."""
+        """Generate the text, and what a launch must know of it."""
         return self.function._the_one(self.values).module
 
     def unsafe(self) -> bool:
@@ -65,7 +65,9 @@ class ChosenKernel:
 
 
 def choose(checked: Checked, name: str | None, values: list[str]) -> tuple[list[ChosenKernel], list[str]]:
-    """The kernel of that name, else all kernels that the file defines; and a note on each that was left out."""
+    """Find the kernel of that name, else all kernels that the file defines; a note on each that was left out comes
+    along.
+    """
     given = parse_values(values)
     found = {key: value for key, value in checked.names.items() if isinstance(value, SnapFunction)}
     if name is not None:
@@ -96,8 +98,10 @@ def choose(checked: Checked, name: str | None, values: list[str]) -> tuple[list[
 # A generic kernel is checked for values, not as such: where nobody gives any, nothing is known of it, and the command
 # says so.
 def check_generic(files: list[Checked], values: list[str], proofs: bool) -> list[Checked]:
-    """The same files, with the errors of their generic kernels for these values, with those that lack some, and with
-    warnings; `proofs`: of barriers as well that a proof shows to be needless.
+    """Check the generic kernels of files for these values.  The errors, the kernels that lack a value, and the warnings
+    are added to each file.
+
+    proofs: also warn of barriers that a proof shows to be unnecessary.
     """
     given = parse_values(values)
     # Where there were errors, the kernel that has the parameter may be the one that was refused.
@@ -137,7 +141,7 @@ def _kernels_of(checked: Checked) -> list[SnapFunction]:
 
 
 def _defined(checked: Checked) -> list[SnapFunction]:
-    """The functions that the file itself defines."""
+    """List the functions that the file itself defines."""
     found = dict.fromkeys(value for value in checked.names.values() if isinstance(value, SnapFunction))
     return [function for function in found if function.definition.tree.span.filename == str(checked.path)]
 
@@ -153,7 +157,7 @@ def _all_known(given: dict[str, object], kernels: list[SnapFunction]) -> None:
 
 
 def _missing(kernel: SnapFunction, given: dict[str, object]) -> list[str]:
-    """Constexpr parameters that have neither a value nor a default."""
+    """List the constexpr parameters that have neither a value nor a default."""
     return [param for param in kernel.generic if param not in given and param not in kernel._defaults()]
 
 

@@ -1,4 +1,4 @@
-"""Running a user's file, and finding the kernels in it.
+"""Run a user's file, and find the kernels in it.
 
 Input:      a path, or PATH:KERNEL
 Output:     the module's names and the errors of its Snap functions
@@ -28,7 +28,7 @@ PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
 
 
 class Failure(Exception):
-    """The user's file could not be run to its end; the text says why, ready to print."""
+    """Say why the user's file could not be run to its end, ready to print."""
 
     def __init__(self, text: str, line: int = 1):
         super().__init__(text)
@@ -36,12 +36,12 @@ class Failure(Exception):
 
 
 class UsageError(Exception):
-    """The command line itself is wrong."""
+    """Say that the command line itself is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamedFile:
-    """`FILE` or `FILE:kernel`."""
+    """Hold `FILE` or `FILE:kernel`."""
 
     path: Path
     kernel: str | None
@@ -66,8 +66,8 @@ def check_path(text: str) -> Path:
 
 
 def run_file(path: Path, name: str, args: tuple[str, ...] = ()) -> dict[str, object]:
-    """The names that the file binds, run as the module `name`.  SnapError and SystemExit pass; anything else becomes a
-    Failure.
+    """Run the file as the module `name`, and give the names that it binds.  SnapError and SystemExit pass; anything
+    else becomes a Failure.
     """
     filename = str(path)
     try:
@@ -115,7 +115,7 @@ def _standing_for(module: types.ModuleType, path: Path, argv: tuple[str, ...]) -
 
 
 def report(error: BaseException) -> str:
-    """Python's own report, from the user's file on and without frames of ours."""
+    """Return Python's own report, from the user's file on and without frames of ours."""
     described = traceback.TracebackException.from_exception(error)
     _strip(described, set())
     told = "".join(described.format()).rstrip()
@@ -151,7 +151,7 @@ def _line_in(error: BaseException, filename: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Unchecked:
-    """A generic kernel that was not checked, for want of values: where it stands, and how to check it."""
+    """Name a generic kernel that was not checked for want of values: its line, and how to check it."""
 
     line: int
     note: str
@@ -159,7 +159,9 @@ class Unchecked:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """`failure`: the file itself could not be run to its end (functions before that point are checked all the same)."""
+    """Hold a file and its errors.  failure: the file itself could not be run to its end (functions before that point
+    are checked all the same).
+    """
 
     path: Path
     names: dict[str, object]
@@ -170,7 +172,7 @@ class Checked:
 
 
 def check_file(path: Path) -> Checked:
-    """Every Snap function of the file is checked as it is defined; errors are collected, not raised."""
+    """Check every Snap function of the file as it is defined; errors are collected, not raised."""
     from snap import decorators
 
     names: dict[str, object] = {}
@@ -196,7 +198,7 @@ def check_file(path: Path) -> Checked:
 
 
 def in_order(errors: Iterable[SnapError]) -> tuple[SnapError, ...]:
-    """All of them, each once, as the text has them."""
+    """Sort the errors as the text has them, each once."""
     distinct = {
         (error.diagnostic.code, error.diagnostic.span, error.message): error for first in errors for error in first.all
     }

@@ -1,4 +1,6 @@
-"""`snap ptx run` and `snap ptx trace`: PTX of anybody's, or of a Snap kernel, on the PTX machine."""
+"""Run or trace PTX, anyone's or that of a Snap kernel, on the PTX machine, `snap ptx run` and `snap ptx trace`; or
+print it, `snap ptx FILE`.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ ROWS = 1000  # steps shown
 
 
 class OrFile(TyperGroup):
-    """A group of commands; what begins with the name of none is a file, which `print` prints."""
+    """Group commands; a word that is the name of none is a file, which `print` prints."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in (*self.commands, "--help"):
@@ -161,8 +163,8 @@ def trace(
     values: ValuesOption = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
-    """Step through a kernel: for each warp the instruction, who came to it, who executed it, its source line, and its
-    token stack in the stack mode.
+    """Step through a kernel: for each warp the instruction, which threads reached it, which executed it, its source
+    line, and in the stack mode its token stack.
     """
     from snap.ptx.watch.tracing import Tracing, shown
 
@@ -259,7 +261,7 @@ def _entry(program: Program, name: str, file: str) -> Function:
 
 
 def _snap_job(file, entry, grid, block, arguments, cluster, shared, options, values) -> Job:
-    """A Snap kernel brings its threads, its cluster, and what it is given besides the user's arguments."""
+    """Make a job of a Snap kernel, which has its own threads, cluster, and arguments besides the user's."""
     import numpy as np
 
     from snap.cli.kernels import choose
@@ -290,7 +292,7 @@ def _snap_job(file, entry, grid, block, arguments, cluster, shared, options, val
 
 
 def _matched(function: Function, arguments: list[object]) -> list[object]:
-    """As many as there are parameters, each of a kind that fits."""
+    """Match the arguments with the parameters: as many, and each of a kind that fits."""
     import numpy as np
 
     from snap.ptx.program.resolve import size_of
@@ -337,7 +339,7 @@ def _warps(words: list[str]) -> frozenset[tuple[int, int]] | None:
 
 
 def _launched(job: Job, said: list[str], as_json: bool, told):
-    """The counters; or the report is printed, behind what `told` says, and the command ends."""
+    """Run the job, and give its counters; or print the report, after what `told` says, and end the command."""
     from snap.ptx import PtxFault
     from snap.ptx.machine.launch import run as launch
 
@@ -372,7 +374,7 @@ def _rendered(diagnostic) -> str:
 
 
 def _guarded(function, as_json: bool, *args):
-    """PTX, or a Snap function, with errors: these are printed, and the command ends."""
+    """Print the errors of PTX, or of a Snap function, and end the command."""
     try:
         return usage(function, *args)
     except SnapError as error:

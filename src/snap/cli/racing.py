@@ -1,4 +1,4 @@
-"""`snap races FILE:KERNEL`: a kernel's data races, for arguments that are written on the command line.
+"""Find a kernel's data races for arguments that are written on the command line: `snap races FILE:KERNEL`.
 
 Input: one kernel and the words of its arguments.  Output: the races that runs show.  Invariant: what the kernel itself
 does wrong is reported without frames of Snap.  Non-goals: finding arguments; proofs (`snap prove`) need none.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def races_of(
     kernels: list[ChosenKernel], words: list[str], grid: str, seeds: int, seconds: float | None
 ) -> tuple[list[Race], str]:
-    """The races, and the kernel's name."""
+    """Find the races; the kernel's name comes with them."""
     from snap.machine.errors import MachineError
 
     if len(kernels) > 1:

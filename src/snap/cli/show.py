@@ -41,7 +41,7 @@ def show_listing(listing: Listing) -> None:
 
 
 def plain(listing: Listing) -> list[str]:
-    """Two lines of heading, then one line a row: privilege, line number, source, notes."""
+    """Print two lines of heading, then one line per row: privilege, line number, source, notes."""
     code = [row.text.expandtabs(_TAB) for row in listing.rows]
     gutter = max(len(row.privilege) for row in listing.rows)
     digits = max(len(str(row.number or "")) for row in listing.rows)

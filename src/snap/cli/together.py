@@ -1,4 +1,4 @@
-"""One CUDA text of several kernels.
+"""Put several kernels into one CUDA text.
 
 Input:      generated modules, whose kernels have different names
 Output:     a text that compiles
@@ -22,7 +22,7 @@ _DECLARED = re.compile(r"(operator\W+[^{]*|\w+)\s*[({\[;=]")
 
 
 def together(modules: list[CudaModule]) -> str:
-    """The text of all kernels."""
+    """Write the text of all kernels."""
     if len(modules) == 1:
         return modules[0].text
     parts = [_parts(module) for module in modules]
@@ -43,7 +43,7 @@ def together(modules: list[CudaModule]) -> str:
 
 
 def _kernel(module: CudaModule, own: list[str], private: set[str]) -> list[str]:
-    """The kernel below its heading, in a namespace with what is its own."""
+    """Write the kernel below its heading, in a namespace with what is its own."""
     from snap._compiler.codegen.core import printer
 
     assert module.file is not None
@@ -55,7 +55,7 @@ def _kernel(module: CudaModule, own: list[str], private: set[str]) -> list[str]:
 
 
 def _parts(module: CudaModule) -> list[tuple[str, str]]:
-    """Everything above the kernel, in order: what it declares, and its text."""
+    """List everything above the kernel, in order: the name that it declares, and its text."""
     from snap._compiler.codegen.core import printer
 
     assert module.file is not None
@@ -65,7 +65,7 @@ def _parts(module: CudaModule) -> list[tuple[str, str]]:
 
 
 def _declared(text: str) -> str:
-    """The name that a helper declares first; an operator with its operands, since names of operators are few."""
+    """Find the name that a helper declares first; an operator comes with its operands: operators share few names."""
     code = _SKIPPED.sub("", _COMMENT.sub("", text))
     found = _DECLARED.search(code)
     return found[1].strip() if found else code

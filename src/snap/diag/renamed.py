@@ -1,4 +1,4 @@
-"""Names of the version before: they still work, and say what to write instead.
+"""Warn of names of the version before, which still work, and say what to write instead.
 
 Input: the old name and the new one.  Output: a DeprecationWarning at the line of the caller.  Invariant: no frame of
 Snap is blamed.  Non-goals: what the name does.

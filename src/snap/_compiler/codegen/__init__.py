@@ -229,8 +229,8 @@ PASSES = (
 
 
 def _global_fences(functions: list[synced.Function]) -> bool:
-    """Whether boxes and threads may meet in memory other than the threads' own block's: then fences between the two are
-    about all of it.
+    """Return whether boxes and threads may meet in memory other than the threads' own block's: then fences between the
+    two are about all of it.
     """
     if not any(isinstance(s, ir.BoxCopy) for function in functions for s in statements(function.body)):
         return False
@@ -269,7 +269,7 @@ def _touched(function: ir.AnyFunction, known: dict[int, tuple[set[int], set[int]
 
 
 def _elsewhere(a: ir.MemAccess) -> bool:
-    """Whether it is in memory other than the threads' own block's."""
+    """Return whether it is in memory other than the threads' own block's."""
     return a.view.obj.space is not Space.SHARED or a.block is not None
 
 

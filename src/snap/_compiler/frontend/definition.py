@@ -1,4 +1,4 @@
-"""What a decorated Python function is to the compiler: its tree, the outside names it uses, and what it requires."""
+"""Define what a decorated Python function is to the compiler: its tree, outside names, and what it requires."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ class Specialization:
 
 
 def identity(constexprs: Mapping[str, object]) -> tuple[object, ...]:
-    """What tells one choice of constexpr values from another: 1, 1.0 and True are three, and so are 0.0, -0.0 and a
-    NaN.
+    """Return what tells one choice of constexpr values from another: 1, 1.0 and True are three, and so are 0.0, -0.0
+    and a NaN.
     """
     return tuple((name, type(constexprs[name]), told_apart(constexprs[name])) for name in sorted(constexprs))
 

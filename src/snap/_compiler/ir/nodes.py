@@ -168,7 +168,7 @@ Body = tuple["Stmt", ...]
 @node
 class Declare(Statement):
     """A new variable.  Without `init`: zero where `zero` is set (arrays, and data above thread[1]), else
-    uninitialised.
+    uninitialized.
     """
 
     var: Var
@@ -178,7 +178,7 @@ class Declare(Statement):
 
 @node
 class DeclareShared(Statement):
-    """A shared array comes to life, uninitialised, until the end of the enclosing body."""
+    """A shared array comes to life, uninitialized, until the end of the enclosing body."""
 
     obj: MemObject
     handle: Handle
@@ -273,7 +273,7 @@ class Group(Statement):
 
     @property
     def is_all(self) -> bool:
-        """Whether it is one group of all that the code holds, as where a function was called."""
+        """Return whether it is one group of all that the code holds, as where a function was called."""
         level, held = self.outer.levels[0]
         return level == self.privilege.level and held.count == self.privilege.n
 
@@ -419,7 +419,7 @@ Param = ValueParam | RefParam | MemParam
 
 @node
 class AnyFunction:
-    """What a function is, typed or synchronized: a kernel, or one instance of a device function.
+    """Define what a function is, typed or synchronized: a kernel, or one instance of a device function.
 
     Instances differ in constexpr values, in what their callers hold of levels they do not name, and in the space and
     index function of each pointer (values that an index function captured are extra ValueParams at the end).  `smem` is

@@ -51,7 +51,7 @@ __all__ = ["GATE", "PASSES", "conflicting_places", "dependence_graph", "function
 
 @record
 class Planned:
-    """What is to be put into the text: barriers by gap, ends of groups of copies, what barriers wait for besides."""
+    """Hold what is to be inserted: barriers by gap, ends of groups of copies, and what else barriers wait for."""
 
     pipelined: Pipelined
     graph: Graph
@@ -226,7 +226,7 @@ def probe(function: ir.Function) -> None:
     """
     if orders_nothing(function):
         return
-    text = _without_callees(function) if _meets_beside_calls(function) else function
+    text = _without_callees(function) if _meets_around_calls(function) else function
     _run(PASSES[:GATE], text)
 
 
@@ -244,7 +244,7 @@ def _hollow(body: ir.Body, empty: dict[int, ir.AnyFunction]) -> ir.Body:
     return tuple(map(hollow, body))
 
 
-def _meets_beside_calls(function: ir.Function) -> bool:
+def _meets_around_calls(function: ir.Function) -> bool:
     """All of the block, or of a part of a warp, calls, and the memory is its own: it can meet before any call and
     after it.  Asynchronous work and roles are synchronized over the whole program instead.
     """

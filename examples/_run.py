@@ -1,4 +1,4 @@
-"""What the examples share: run a kernel on the CPU machine, on the GPU as well where there is one, and compare both with NumPy."""
+"""Help the examples: run a kernel on the CPU machine, also on the GPU if there is one, and compare both with NumPy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def gpu_torch():
-    """torch where it can reach a GPU, else None."""
+    """Return torch if it can use a GPU, otherwise None."""
     try:
         import torch
     except ImportError:
@@ -17,7 +17,7 @@ def gpu_torch():
 def compare(title, kernel, blocks, arguments, expected, *, rtol=1e-6, atol=0.0):
     """Launch `kernel[blocks](*arguments)` and compare the arrays at the positions in `expected` with what they should hold.
 
-    NumPy arrays run on the CPU machine, tensors on the GPU: the call is the same.  The arguments themselves are left as they were.
+    NumPy arrays run on the CPU machine, tensors on the GPU: the call is the same.  The arguments themselves do not change.
     """
     places = ["cpu"]
     on_cpu = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
@@ -37,5 +37,5 @@ def compare(title, kernel, blocks, arguments, expected, *, rtol=1e-6, atol=0.0):
 
 
 def blocks_for(work, per_block):
-    """How many blocks cover `work` items; at least one, so that an empty input is an ordinary launch."""
+    """Return the number of blocks that cover `work` items; at least one, so that an empty input is an ordinary launch."""
     return max(1, -(-work // per_block))

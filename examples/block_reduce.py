@@ -1,7 +1,7 @@
-"""Sum of an array, one partial sum a block: the tree reduction in shared memory.
+"""Sum of an array, one partial sum per block: the tree reduction in shared memory.
 
-`block_sum` is a device function.  Its signature says what CUB's documentation has to say in words: the whole block of 256 threads
-calls it together, every thread brings a value of its own, and the result is the same for all of them.
+`block_sum` is a device function.  Its signature states what CUB's documentation says in words: the whole block of 256 threads
+calls it together, every thread brings its own value, and the result is the same for all of them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def block_sum(v: float @ thread[1]) -> float:
             if t < half:
                 s[t] = s[t] + s[t + half]
         half = half / 2
-    return s[0]  # shared memory that nobody is writing: one value for the block
+    return s[0]  # shared memory that no thread writes now: one value for the block
 
 
 @kernel(threads=T, where=lambda x, partial, n, blocks: (len(x) >= n, len(partial) >= blocks, blocks <= 2**22, n <= 2**30))
@@ -43,7 +43,7 @@ def sum_blocks(x: ptr(const(float)), partial: ptr(float), n: int):
 
 
 def expected(x, blocks):
-    """The same sum in the same order: by threads, then by halves."""
+    """Compute the same sum in the same order: by threads, then by halves."""
     padded = np.zeros((-(-max(len(x), 1) // (blocks * T)), blocks, T), np.float32)
     padded.reshape(-1)[: len(x)] = x
     s = np.zeros((blocks, T), np.float32)

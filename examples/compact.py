@@ -1,12 +1,12 @@
-"""Keep the elements that pass a test, in their order: what scans are for.
+"""Keep the elements that pass a test, in order: the classic use of a scan.
 
-One kernel counts what each block keeps.  The other adds up the counts of the blocks before, which is where the block's part of the result begins,
-and a scan of the block's own elements says where each of them goes.  They meet in shared memory first, so that they leave for global memory side by
-side.  Loads, sums and scans are the library's device functions; where there are thousands of blocks, `snap.lib.scan(counts, exclusive=True)` between
-the two kernels is the better way to their starts.
+One kernel counts the elements that each block keeps.  The other adds up the counts of the previous blocks, which gives the start of the block's
+part of the result; a scan of the block's own elements gives the place of each.  The block collects them in shared memory first, so that its writes to
+global memory are contiguous.  Loads, sums and scans are the library's device functions; for thousands of blocks, compute the starts by
+`snap.lib.scan(counts, exclusive=True)` between the two kernels.
 
-Nothing here waits for anything by name: `snap explain examples/compact.py` shows the barriers, those inside of the library's functions included.
-The elements in shared memory need none of their own: the one inside of `total` comes between those who write them and those who read them.
+No barrier is written here: `snap explain examples/compact.py` shows them all, including those inside the library's functions.
+The elements in shared memory need none of their own: the one inside `total` comes between the threads that write them and those that read them.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from _run import blocks_for, compare
 from snap import *
 from snap.lib import block as of_block
 
-T, ITEMS = 128, 4  # threads a block, consecutive elements a thread
+T, ITEMS = 128, 4  # threads per block, consecutive elements per thread
 PART = T * ITEMS
 
 load = of_block.load(int, T, ITEMS, "direct")
 total = of_block.reduce(int, T)
-places = of_block.scan(int, T, items=ITEMS, exclusive=True, most=1)  # in place; what it returns is the block's total
+places = of_block.scan(int, T, items=ITEMS, exclusive=True, most=1)  # in place; it returns the block's total
 
 
 @device(thread)
@@ -50,7 +50,7 @@ def compact(x: ptr(const(int)), counts: ptr(const(int)), out: ptr(int), n: int):
         v: int[ITEMS] @ thread[1]
         load(x, b * PART, n, 0, v)
         at: int[ITEMS] @ thread[1] = [int(wanted(v[k])) for k in range(ITEMS)]
-        kept: int = places(at)  # how many come before each element
+        kept: int = places(at)  # the number of kept elements before each one
         with each(thread, chosen):
             for k in range(ITEMS):
                 if wanted(v[k]):

@@ -1,5 +1,5 @@
-"""What `make demo` runs: figure 6 checked, run against NumPy, shown as CUDA; then the same kernel with a mistake, and what the
-compiler says about it.
+"""Run `make demo`: figure 6 checked, run against NumPy, shown as CUDA; then the same kernel with a mistake, and the
+compiler's error.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MISTAKES = (("p=thread[32]) as Cs_warp", "p=thread[16]) as Cs_warp"), ("case 32:
 
 
 def broken_variant() -> snap.SnapError:
-    """Define figure 6 with the mistake in it; the error that is raised."""
+    """Define figure 6 with the mistake in it, and return the error."""
     text = Path(figure6.__file__).read_text()
     for right, wrong in MISTAKES:
         assert right in text, f"figure6.py no longer contains {right!r}"

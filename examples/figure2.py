@@ -1,7 +1,7 @@
 """Figure 2 of the paper: a warp issues a tensor-core instruction on registers.
 
-`with group(thread[32])` is what makes the call legal: 32 threads, all present, the first one's number a multiple of 32.  Mended:
-the body stands inside the group, and the result goes to C (the figure writes it over A, whose shape it does not have).  Around it,
+`with group(thread[32])` is what makes the call legal: 32 threads, all present, the first one's number a multiple of 32.  Corrections:
+the body is inside the group, and the result goes to C (the figure writes it over A, whose shape it does not have).  Around it is
 a frame that launches it and stores the result.
 """
 
@@ -46,7 +46,7 @@ def figure2(out: ptr(float) @ grid[1]):
 
 
 def expected(warps):
-    """What the fragments mean: lane l holds A[l/4 (+8), l%4 (+4)], B[l%4 (+4), l/4] and C[l/4 (+8), 2*(l%4) (+1)]."""
+    """Compute the result from the layout of the fragments: lane l holds A[l/4 (+8), l%4 (+4)], B[l%4 (+4), l/4] and C[l/4 (+8), 2*(l%4) (+1)]."""
     result = np.zeros((warps, 32, 4), np.float32)
     lane = np.arange(32)
     g, t = lane // 4, lane % 4

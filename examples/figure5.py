@@ -1,9 +1,9 @@
 """Figure 5 of the paper: the same tensor-core instruction, with operands from memory, as a function other kernels call (figure 6
 does).
 
-Mended: the parameters are used by their names, the strides k and n are parameters too, A[1] and A[2] are loaded in the order the
-instruction wants (rows first), c is lowered to thread[1], where the figure says thread[32], and the product is added to what c
-holds, as figure 6 needs it.
+Corrections: the parameters are used by their names, the strides k and n are parameters too, A[1] and A[2] are loaded in the order the
+instruction wants (rows first), c is lowered to thread[1], where the figure says thread[32], and the product is added to c,
+as figure 6 needs it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def simple_mma(
             c_thrd[0, 1] = C[1]
             c_thrd[8, 0] = C[2]
             c_thrd[8, 1] = C[3]
-        # <-- here c belongs to the warp again: the synchronization that needs is inferred
+        # <-- here c belongs to the warp again; the compiler infers the synchronization
 
 
 @ccuda("global")

@@ -1,6 +1,6 @@
-"""Figure 6 of the paper: C = A * B on the tensor cores (tf32), one warp a block, one 16x8 tile of C a block.
+"""Figure 6 of the paper: C = A * B on the tensor cores (tf32), one warp per block, one 16x8 tile of C per block.
 
-M is a multiple of 16, N and K of 8.  Mended: names the figure leaves out are filled in, and the two offsets into C advance by x
+M is a multiple of 16, N and K of 8.  Corrections: names that the figure omits are filled in, and the two offsets into C advance by x
 (the figure multiplies by it).
 """
 

@@ -1,7 +1,7 @@
-"""Histogram of bytes: bins in shared memory, one set a warp, added up at the end.
+"""Histogram of bytes: bins in shared memory, one set per warp, added up at the end.
 
-Warps do not disturb one another while they count; atomics settle what the lanes of one warp do to the same bin.  The compiler puts
-in two barriers: after the bins are zeroed, and before they are added up.
+Warps do not disturb one another while they count; atomics resolve conflicts between the lanes of a warp.  The compiler inserts
+two barriers: after the bins are zeroed, and before they are added up.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def histogram(x: ptr(const(u8)), counts: ptr(u32), n: int):
             total: u32 = 0
             for k in range(WARPS):
                 total += bins[k, t]
-            # Atomics may be used on memory that many share: `counts` still belongs to the grid.
+            # Atomics work on memory that many threads share: `counts` still belongs to the grid.
             atomic.add(counts, t, total)
 
 

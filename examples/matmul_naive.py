@@ -1,6 +1,6 @@
-"""C = A * B, one thread an element, everything from global memory.
+"""C = A * B, one thread per element, everything from global memory.
 
-Shaped pointers: `ptr(const(float), (M, K))` is indexed `a[i, j]`, and the launch refuses arrays of another shape.
+Shaped pointers: `ptr(const(float), (M, K))` is indexed `a[i, j]`, and the launch rejects arrays of another shape.
 """
 
 from __future__ import annotations

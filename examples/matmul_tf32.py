@@ -1,4 +1,4 @@
-"""C = A * B on the tensor cores: 4 warps a block, a 64x64 tile of C a block, a 32x32 tile a warp, any M, N and K.
+"""C = A * B on the tensor cores: 4 warps per block, a 64x64 tile of C per block, a 32x32 tile per warp, any M, N and K.
 
 Each warp holds its tile as 2x4 accumulators of the m16n8k8 instruction.  The fragments' layout is written once, in two small
 functions.  Tiles of A and B are padded so that the 32 lanes of a fragment's load fall on 32 banks.
@@ -19,14 +19,14 @@ PAD_A, PAD_B = 4, 8
 
 @device(warp)
 def load_a(s: ptr(const(float), (BM, BK + PAD_A)), row: int, k: int, frag: ref(float[4])):
-    """The 16x8 fragment of A that starts at s[row, k]."""
+    """Load the 16x8 fragment of A that starts at s[row, k]."""
     g, t = ids(thread, shape=(..., 4))
     frag = [s[row + g + i % 2 * 8, k + t + i / 2 * 4] for i in range(4)]
 
 
 @device(warp)
 def load_b(s: ptr(const(float), (BK, BN + PAD_B)), k: int, col: int, frag: ref(float[2])):
-    """The 8x8 fragment of B that starts at s[k, col]."""
+    """Load the 8x8 fragment of B that starts at s[k, col]."""
     g, t = ids(thread, shape=(..., 4))
     frag = [s[k + t + i * 4, col + g] for i in range(2)]
 

@@ -1,7 +1,7 @@
 """C = A * B with tiles of both in shared memory: each element of A and B is read from global memory once per tile instead of once per thread.
 
-Per step of the loop two barriers are needed: the tiles are full before anyone computes, and everyone has computed before the tiles are
-overwritten.  Neither is written here.
+Each step of the loop needs two barriers: the tiles must be full before any thread computes, and all threads must have computed before the
+tiles are overwritten.  The compiler infers both.
 """
 
 from __future__ import annotations

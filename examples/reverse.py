@@ -1,7 +1,7 @@
 """Reverse each run of 256 elements in place, through shared memory.
 
-In CUDA the line that everyone forgets once is the `__syncthreads()` between writing the tile and reading it backwards.  Here it is
-inferred: the partition of `tile` ends, and the next read of `tile` needs all writes of the block.
+In CUDA, everyone forgets the `__syncthreads()` between writing the tile and reading it backwards at least once.  Snap infers it:
+the partition of `tile` ends, and the next read of `tile` needs all writes of the block.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""y = a*x + y: one thread an element.
+"""Compute y = a*x + y, one thread per element.
 
 In CUDA: `int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = a * x[i] + y[i];`
 """
@@ -11,9 +11,9 @@ from _run import blocks_for, compare
 from snap import *
 
 
-@kernel(threads=256, where=lambda x, y, n, blocks: (len(x) >= n, len(y) >= n, blocks <= 2**23))  # 256 threads a block, exactly
+@kernel(threads=256, where=lambda x, y, n, blocks: (len(x) >= n, len(y) >= n, blocks <= 2**23))  # exactly 256 threads per block
 def saxpy(a: float, x: ptr(const(float)), y: ptr(float), n: int):
-    # Every thread of the grid, with its index i.  Memory is written by single threads only, so y is named: it is handed to them.
+    # Every thread of the grid, with its index i.  Only single threads write memory, so the form names y and hands it to them.
     with each(thread, y) as i:
         if i < n:
             y[i] = a * x[i] + y[i]

@@ -1,6 +1,6 @@
-"""Softmax of each row, one warp a row, in three passes over the row: maximum, sum of exponentials, quotient.
+"""Softmax of each row, one warp per row, in three passes over the row: maximum, sum of exponentials, quotient.
 
-`intrinsic.reduce_max` takes a value from every lane and gives back one for the warp.  That is the checked way up: from data that
+`intrinsic.reduce_max` takes a value from every lane and returns one for the warp.  That is the checked way up: from data that
 differs (thread[1]) to data all lanes agree on (thread[32]).
 """
 

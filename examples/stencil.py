@@ -1,7 +1,7 @@
 """1-D stencil: y[i] = (x[i-1] + 2*x[i] + x[i+1]) / 4, with the ends of x held at zero.
 
-Each block stages its 256 elements and one neighbour on either side in shared memory.  The two neighbours are loaded by the first
-warp's first two threads: a `split` says so in the open, and costs an `if` in the generated code.
+Each block stages its 256 elements and one neighbor on either side in shared memory.  The first two threads of the first
+warp load the two neighbors: a `split` states that, and costs an `if` in the generated code.
 """
 
 from __future__ import annotations

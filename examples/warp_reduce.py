@@ -1,4 +1,4 @@
-"""Sum of each row of a matrix, one warp a row, by shuffles: no shared memory, no barrier.
+"""Sum of each row of a matrix, one warp per row, by shuffles: no shared memory, no barrier.
 
 A shuffle is a collective: it is only defined when all 32 lanes execute it.  `@requires(thread[32])` is that rule, checked at every call.
 """
@@ -17,7 +17,7 @@ WARPS = 4
 def warp_sum(v: float @ thread[1]) -> float:
     for step in range(5):
         v += intrinsic.shfl_xor(v, 16 >> step)
-    # After the butterfly all lanes hold the sum.  A shuffle from one lane says so in the type: its result is the warp's.
+    # After the butterfly all lanes hold the sum.  The type of a shuffle from one lane says so: its result is the warp's.
     return intrinsic.shfl(v, 0)
 
 

@@ -17,7 +17,7 @@ REASONS = {
     **dict.fromkeys(("_compiler/codegen/values/arithmetic.py", "_compiler/codegen/memory/atomics.py", "_compiler/codegen/threads/collectives.py", "_compiler/codegen/values/mathematics.py", "_compiler/codegen/threads/unsafe.py"), BITS),
     **dict.fromkeys(("machine/lanes/matrix.py", "machine/lanes/numbers.py", "cli/arguments.py", "_compiler/ir/printed.py"), BITS),
     **dict.fromkeys(("prove/order/reach.py", "prove/replay.py", "_compiler/walk/where.py", "machine/flight/flights.py"), CHOSEN),
-    **dict.fromkeys(("host/arguments/byname.py", "host/plan/fastpath.py", "host/plan/generic.py", "host/launch.py", "_tune/clock.py", "_tune/limits.py"), CHOSEN),
+    **dict.fromkeys(("host/arguments/byname.py", "host/plan/conditions.py", "host/plan/generic.py", "host/launch.py", "_tune/clock.py", "_tune/limits.py"), CHOSEN),
     "_compiler/codegen/threads/decisions.py": "words and bytes of a place in memory that we laid out",
     "host/device/gpu.py": "a byte in a structure of the driver's",
 }

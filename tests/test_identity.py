@@ -58,6 +58,8 @@ ELSEWHERE = {
     "prove/properties/touches.py": "arrays that the walk keeps",
     "_compiler/walk/values.py": "arrays that the walk keeps",
     "ptx/machine/launch.py": "arrays of the launch, kept in the table",
+    "host/plan/guard.py": "tensors of the call that is guarded, within one function",
+    "host/plan/steps.py": "tensors of the call that is repeated, within one function",
     "host/arguments/alignment.py": "functions of the kernel, within one call",
     "host/torch/torchreads.py": "where a tensor lies in memory: the native part reads it there",
     "_tune/estimate.py": "nodes of the function that is looked at",

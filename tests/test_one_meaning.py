@@ -24,6 +24,7 @@ OTHER_LANGUAGES = {"_compiler/frontend/tree.py", "_compiler/codegen/core/tree.py
 WORLDS = ("ptx", "")
 TWICE = {
     "Function": ["_compiler/ir/nodes.py", "_compiler/ir/synced.py"],  # of the typed IR, and the same one synchronized: written `ir.Function`, `synced.Function`
+    "Plan": ["host/plan/plans.py", "lib/_gemm/choice.py"],  # of a repeated call; of a GEMM, which tiles it is computed in
     "Seen": ["host/replaying.py", "prove/verdict.py"],  # the same, on both sides of an arrow that is not drawn
 }
 LOCAL = {"found", "made", "pending", "again", "MOST", "_MOST"}

@@ -29,7 +29,7 @@ from types import ModuleType
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-from library_kernels import CONSTANTS, KERNELS  # noqa: E402
+from library_kernels import BEFORE_EPILOGUES, CONSTANTS, KERNELS  # noqa: E402
 
 # ---- one side: a process with the package of one commit -------------------------------------------------------------
 
@@ -132,6 +132,8 @@ def in_library(what: str) -> Callable[[], None]:
     of, maker, arguments = KERNELS[what]
     importlib.import_module("snap.lib")
     module = module_of(of)
+    if not hasattr(module, "Epilogue"):
+        arguments = BEFORE_EPILOGUES.get(what, arguments)
     given = {**vars(stage_of("ir.types")), "module": module, "make": getattr(module, maker)}
     call = compile(f"make({arguments}).cuda()", what, "eval")
     return lambda: eval(call, given)

@@ -77,6 +77,7 @@ def library() -> dict[str, object]:
     from importlib import import_module
 
     from snap._compiler.ir.types import BF16, F32
+    from snap.lib._gemm.body import Epilogue, Work
     from snap.lib._gemm.kernels import gemm_kernel
     from snap.lib._gemm.tf32 import tf32_kernel
     from snap.lib._parallel.scanning import scan_kernel
@@ -84,8 +85,8 @@ def library() -> dict[str, object]:
     sgemm = import_module("snap.lib._gemm.sgemm")
     return {
         "sgemm": sgemm.warp_tiled(*sgemm.LARGE, sgemm.STAGES, WIDTH=4),
-        "gemm": gemm_kernel(BF16, BF16, True, True, bias_type=F32, activation="gelu", DIVIDED=True),
-        "gemm, clusters": gemm_kernel(BF16, BF16, True, True, 64, 128, bias_type=F32, activation="gelu", TEAM=2),
+        "gemm": gemm_kernel(BF16, BF16, True, True, epilogue=Epilogue(F32, "gelu"), work=Work.DIVIDED),
+        "gemm, clusters": gemm_kernel(BF16, BF16, True, True, 64, 128, epilogue=Epilogue(F32, "gelu"), TEAM=2),
         "gemm_tf32, divided": tf32_kernel(False, 128, 256, 2, DIVIDED=True),
         "gemm_tf32, slices": tf32_kernel(False, 128, 256, 1, ADDED=True),
         "scan": scan_kernel(F32, F32, 4, "add", False, 0.0),

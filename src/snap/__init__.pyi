@@ -137,22 +137,22 @@ def kernel(function: object, /) -> SnapFunction:
     """`@kernel(threads=256)`: a kernel of 256 threads per block, the same as `@kernel` with `@requires(grid[1],
     block[1], thread[256])`.
 
-    threads: a number, or a function of constexpr parameters. cluster: so many blocks per cluster. blocks: how
-    many a launch has, or the shape of its grid, a function of the arguments by name; then `k(*args)` needs no
-    count. where: what every launch must keep, a function of the arguments by name. proved: the kernel is
-    refused unless `k.prove()` proves it. lean: barriers that a proof shows to be needless are left out. The
-    others are those of `@requires`.
+    threads: a number, or a function of constexpr parameters. cluster: blocks per cluster. blocks: the blocks
+    of a launch, or the shape of its grid, a function of the arguments by name; then `k(*args)` needs no
+    count. where: conditions on every launch, a function of the arguments by name. proved: reject the kernel
+    unless `k.prove()` proves it. lean: leave out barriers that a proof shows to be unnecessary. The others
+    are those of `@requires`.
     """
 @overload
 def kernel(*, threads: int | Callable[..., int], cluster: int | None = None, smem: int | None = None, cooperative: bool = False, resident: int | None = None, blocks: int | tuple[int, ...] | Callable[..., int | tuple[int, ...]] | None = None, where: Callable[..., object] | None = None, proved: bool = False, lean: bool = False, _types: _T = no_type_check) -> _T:  # type: ignore[assignment]
     """`@kernel(threads=256)`: a kernel of 256 threads per block, the same as `@kernel` with `@requires(grid[1],
     block[1], thread[256])`.
 
-    threads: a number, or a function of constexpr parameters. cluster: so many blocks per cluster. blocks: how
-    many a launch has, or the shape of its grid, a function of the arguments by name; then `k(*args)` needs no
-    count. where: what every launch must keep, a function of the arguments by name. proved: the kernel is
-    refused unless `k.prove()` proves it. lean: barriers that a proof shows to be needless are left out. The
-    others are those of `@requires`.
+    threads: a number, or a function of constexpr parameters. cluster: blocks per cluster. blocks: the blocks
+    of a launch, or the shape of its grid, a function of the arguments by name; then `k(*args)` needs no
+    count. where: conditions on every launch, a function of the arguments by name. proved: reject the kernel
+    unless `k.prove()` proves it. lean: leave out barriers that a proof shows to be unnecessary. The others
+    are those of `@requires`.
     """
 
 @overload
@@ -160,26 +160,26 @@ def device(function: Callable[..., Any], /) -> SnapFunction:
     """`@device(warp)`: a device function that a warp calls, the same as `@device` with `@requires(thread[32])`;
     `cooperative=True`: one for cooperative kernels.
 
-    A contract, for proofs. where: what every call keeps, a function of the arguments by name. ensures: what
-    holds when it returns, of the arguments, `result`, and `old` arrays. pairs: what holds of two threads of
-    one call, a function of both: `lambda a, b: a.result != b.result`; calls: of two threads in two calls.
+    A contract, for proofs. where: conditions on every call, a function of the arguments by name. ensures:
+    conditions at its return, on the arguments, `result`, and `old` arrays. pairs: conditions on two threads
+    of one call, a function of both: `lambda a, b: a.result != b.result`; calls: on two threads in two calls.
     """
 @overload
 def device(*privileges: LevelName | Privilege | Callable[..., Any], smem: int | None = None, cooperative: bool = False, where: Callable[..., object] | None = None, ensures: Callable[..., object] | None = None, pairs: Callable[..., object] | None = None, calls: Callable[..., object] | None = None, _types: _T = no_type_check) -> _T:  # type: ignore[assignment]
     """`@device(warp)`: a device function that a warp calls, the same as `@device` with `@requires(thread[32])`;
     `cooperative=True`: one for cooperative kernels.
 
-    A contract, for proofs. where: what every call keeps, a function of the arguments by name. ensures: what
-    holds when it returns, of the arguments, `result`, and `old` arrays. pairs: what holds of two threads of
-    one call, a function of both: `lambda a, b: a.result != b.result`; calls: of two threads in two calls.
+    A contract, for proofs. where: conditions on every call, a function of the arguments by name. ensures:
+    conditions at its return, on the arguments, `result`, and `old` arrays. pairs: conditions on two threads
+    of one call, a function of both: `lambda a, b: a.result != b.result`; calls: on two threads in two calls.
     """
 
 def inline(function: Callable[..., Any], /) -> Any:
-    """`@inline`: a function without types whose statements are written out where it is called, as if they stood
+    """`@inline`: a function without types whose statements are written out at the call, as if you wrote them
     there.
 
     It may open groups, take roles, declare shared memory and call whatever its caller may. Its parameters are
-    what the call gives: memory, roles and pipelines as well as values; it does not assign them. `x, y =
+    the call's arguments: memory, roles and pipelines as well as values; it does not assign them. `x, y =
     f(...)` takes what its last statement returns. With a `yield`, `for a, b in f(...):` and `with f(...) as
     (a, b):` put their bodies there.
     """
@@ -187,9 +187,9 @@ def inline(function: Callable[..., Any], /) -> Any:
 def requires(*privileges: LevelName | Privilege | Callable[..., Any], smem: int | None = None, cooperative: bool = False, resident: int | None = None, blocks: int | tuple[int, ...] | Callable[..., int | tuple[int, ...]] | None = None, proved: bool = False, lean: bool = False, where: Callable[..., object] | None = None, ensures: Callable[..., object] | None = None, pairs: Callable[..., object] | None = None, calls: Callable[..., object] | None = None, _types: _T = no_type_check) -> _T:  # type: ignore[assignment]
     """The privileges (and shared memory) a function must be given: `@requires(grid[1], block[1], thread[256])`.
 
-    Of a kernel also how it is launched: all blocks at once (`cooperative`), so many blocks a multiprocessor
-    (`resident`); and `blocks`, `where`, `proved`, `lean` as in `@kernel(...)`. Of a device function a
-    contract, as in `@device(...)`.
+    For a kernel also its launch: all blocks at once (`cooperative`), blocks per SM (`resident`); and
+    `blocks`, `where`, `proved`, `lean` as in `@kernel(...)`. For a device function a contract, as in
+    `@device(...)`.
     """
 
 def ccuda(kind: str, _types: _T = no_type_check) -> _T:  # type: ignore[assignment]
@@ -198,7 +198,7 @@ def ccuda(kind: str, _types: _T = no_type_check) -> _T:  # type: ignore[assignme
     """
 
 def check(function: object, *privileges: LevelName | Privilege, kind: str = "global") -> list[SnapError]:
-    """All errors of a function, empty when it is legal. Without decorators it is checked as a kernel of
+    """Return all errors of a function; none if it is legal. Without decorators it is checked as a kernel of
     `privileges`.
     """
 

@@ -1,13 +1,13 @@
-"""What users hold: a Snap function (decorators.py makes it).
+"""Define the object that users hold, a Snap function (decorators.py makes it).
 
-The pipeline is `Compiled`: one attribute a stage, each computed when first asked for.
+The pipeline is `Compiled`: one attribute per stage, each computed when it is first needed.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from snap._compiler.frontend.definition import Definition, identity
 from snap._compiler.ir.synced import SyncPoint
@@ -20,9 +20,13 @@ from snap.record import replace
 from snap.targets import PTX
 
 if TYPE_CHECKING:
+    from snap._compiler.ir.points import Dependence
+    from snap._compiler.ir.synced import AnyFunction
+    from snap.host.compile.nvrtc import Resources
     from snap.machine.errors import Race
     from snap.prove.verdict import Proof
 
+Args: TypeAlias = tuple[object, ...]
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
@@ -57,13 +61,13 @@ class SnapFunction(ByName):
         self.definition = definition
         self.bound = bound or {}
         self.generic = [n for n in constexpr_names(definition) if n not in self.bound]
-        self.compiled: dict[tuple, Compiled] = {}
+        self.compiled: dict[tuple[object, ...], Compiled] = {}
         # Attributes and no properties: `k[blocks]` is looked up at every launch.
-        self._ready: dict[int, Callable] = {}
-        self._at: dict = _Unlaunched(self)
+        self._ready: dict[int, Callable[..., None]] = {}
+        self._at: dict[Any, Callable[..., None]] = _Unlaunched(self)
         functools.update_wrapper(self, python, _WRAPPED, ())
         defaults = self._defaults()
-        # It is checked now; a generic one without defaults is checked when it is specialised.
+        # It is checked now; a generic one without defaults is checked when it is specialized.
         if all(n in defaults for n in self.generic):
             self._specialised({n: defaults[n] for n in self.generic})
 
@@ -74,7 +78,7 @@ class SnapFunction(ByName):
 
     @property
     def is_kernel(self) -> bool:
-        return self.definition.kernel
+        return bool(self.definition.kernel)
 
     def _specialised(self, constexprs: dict[str, object]) -> Compiled:
         values = {**self.bound, **constexprs}
@@ -142,21 +146,21 @@ class SnapFunction(ByName):
 
     @_told
     def warnings(self, *, proofs: bool = False, **constexprs: object) -> list[SnapWarning]:
-        """What is not wrong, and probably not meant; a line allows it by a comment, `# snap: ok SNAP030`.  `proofs`:
-        also barriers that a proof shows to be needless, which may take some seconds to find.
+        """Return the warnings: legal code that is probably not intended; `# snap: ok SNAP030` on the line allows it.
+        `proofs`: also barriers that a proof shows to be unnecessary, which may take some seconds to find.
         """
         return [SnapWarning(found) for found in self._the_one(constexprs).warnings(proofs)]
 
     @_told
     def left_out(self, **constexprs: object) -> tuple[list[SyncPoint], str]:
-        """Of a kernel with `lean=True`: the barriers that were inferred, and left out since a proof shows that nobody
-        meets there; where there are none, why.
+        """Return the barriers of a `lean=True` kernel that were left out, since a proof shows them to be unnecessary;
+        if there are none, the reason.
         """
         return self._the_one(constexprs).left_out()
 
     @_told
     def ir(self, stage: str = "synchronized", /, **constexprs: object) -> str:
-        """The program as text, as the compiler has it: "typed", as the checker leaves it, or "synchronized"."""
+        """Print the compiler's program: "typed", as the checker leaves it, or "synchronized"."""
         from snap._compiler.ir.printer import text
 
         if stage not in ("typed", "synchronized"):
@@ -166,22 +170,22 @@ class SnapFunction(ByName):
 
     @_told
     def passes(self, **constexprs: object) -> list[tuple[str, str, str]]:
-        """The program after each pass that changed it, from the untyped tree to CUDA: (name, what it does, text)."""
+        """Print the program after each pass that changed it, from the tree to CUDA: (name, what it does, text)."""
         from snap._compiler.passes import walk
 
         return walk(self.__wrapped__, self._the_one(constexprs).ordered)
 
-    def _graph(self, **constexprs: object):
-        """What `snap explain --graph` draws: the program before roles are taken apart, and its dependences."""
+    def _graph(self, **constexprs: object) -> tuple[AnyFunction, tuple[Dependence, ...]]:
+        """Return what `snap explain --graph` draws: the program before roles are separated, and its dependences."""
         from snap._compiler.sync import dependence_graph
 
         return dependence_graph(self._the_one(constexprs).typed)
 
     @_told
     def cuda(self, **constexprs: object) -> str:
-        """The generated CUDA C++, as text that nvcc compiles, too."""
+        """Return the generated CUDA C++, as text that nvcc compiles, too."""
         self._kernel_only("have CUDA text of their own")
-        return self._the_one(constexprs).module.text
+        return str(self._the_one(constexprs).module.text)
 
     def _text_for(self, arch: str, constexprs: dict[str, object]) -> str:
         from snap.host.compile.nvrtc import check_module
@@ -189,11 +193,11 @@ class SnapFunction(ByName):
         self._kernel_only("are compiled")
         module = self._the_one(constexprs).module
         check_module(module, arch)
-        return module.text
+        return str(module.text)
 
     @_told
     def ptx(self, arch: str = "sm_90a", **constexprs: object) -> str:
-        """NVRTC's PTX for an architecture; no GPU is needed."""
+        """Compile to PTX for an architecture, by NVRTC; no GPU is needed."""
         from snap.host.compile.nvrtc import compile_ptx
 
         text, compiled = self._text_for(arch, constexprs), self._the_one(constexprs)
@@ -201,15 +205,15 @@ class SnapFunction(ByName):
 
     @_told
     def cubin(self, arch: str = "sm_90a", **constexprs: object) -> bytes:
-        """The machine code for an architecture; no GPU is needed."""
+        """Compile to machine code for an architecture; no GPU is needed."""
         from snap.host.compile.nvrtc import compile_cubin
 
         text, compiled = self._text_for(arch, constexprs), self._the_one(constexprs)
         return compile_cubin(text, arch, unsafe=compiled.typed.uses_unsafe, lined=compiled.lined)
 
     @_told
-    def resources(self, arch: str = "sm_90a", **constexprs: object):
-        """Registers, spills and shared memory of the machine code for an architecture."""
+    def resources(self, arch: str = "sm_90a", **constexprs: object) -> Resources:
+        """Report the registers, spills and shared memory of the machine code for an architecture."""
         from snap.host.compile.nvrtc import resources
 
         text = self._text_for(arch, constexprs)
@@ -226,12 +230,12 @@ class SnapFunction(ByName):
         seconds: float | str | None = "usual",
         **constexprs: object,
     ) -> Proof:
-        """What can be shown of every launch that keeps the kernel's `where=`: no races, no index out of bounds, nothing
-        read before it is written, everything ordered.  properties: some of "bounds", "races", "init", "order"; None for
-        all that there are.  `print(k.prove())` says what is open, and why.  seconds: after which it says what was
-        shown until then, as after Ctrl-C: 10, unless told otherwise; None for no limit.
+        """Prove, for every launch that keeps the kernel's `where=`: no races, no index out of bounds, no read before a
+        write, every conflict ordered.  properties: some of "bounds", "races", "init", "order"; None for all of
+        them.  `print(k.prove())` says what is open, and why.  seconds: the time limit, after which, as after Ctrl-C,
+        the proof says what was shown until then; 10 if omitted, None for no limit.
 
-        Of a device function: what every call that keeps its `where=` may count on, its promises and its indices.
+        For a device function: prove its promises and its indices for every call that keeps its `where=`.
         """
         from snap.prove import prove, prove_function
 
@@ -252,9 +256,9 @@ class SnapFunction(ByName):
     ) -> list[Race]:
         """List data races that runs of the synchronized kernel show, on copies of the arrays.
 
-        blocks: as of a launch; left out, those of the decorator.  seeds: how many orders, or which.  seconds: when to
-        stop; the races seen until then are returned, with a warning.  progress: whether a line on standard error says
-        how far it is; None where that is a terminal.  Ctrl-C raises `snap.Stopped`, whose `found` has the races so far.
+        blocks: as in a launch; if omitted, the decorator's.  seeds: the number of orders, or the seeds.  seconds: the
+        time limit; the races seen until then are returned, with a warning.  progress: show a line on standard error;
+        None: if that is a terminal.  Ctrl-C raises `snap.Stopped`, whose `found` has the races so far.
         """
         from snap.host.launch import races
 
@@ -266,7 +270,7 @@ class SnapFunction(ByName):
     # -- launching
 
     @_told
-    def _split(self, args: tuple, keywords: dict[str, object]) -> tuple[Compiled, list]:
+    def _split(self, args: Args, keywords: dict[str, object]) -> tuple[Compiled, list[object]]:
         """Take the constexpr parameters out of the arguments: the specialization, and what is left for it."""
         params = [p.name for p in self.definition.tree.params if p.name not in self.bound]
         if len(args) > len(params):
@@ -333,9 +337,9 @@ class SnapFunction(ByName):
         left = {name: value for name, value in keywords.items() if name not in old}
         return replace(asked or PTX(), **cast(Any, old)), left
 
-    def __getitem__(self, blocks: object):
-        """What launches with that number of blocks, or a grid of that shape: `k[x, y]`.  This is the hot path: a plain
-        dict, filled by the runtime; what it does not have is made by another.
+    def __getitem__(self, blocks: object) -> Callable[..., None]:
+        """Return the launcher for that number of blocks, or a grid of that shape: `k[x, y]`.  This is the hot path: a
+        plain dict, filled by the runtime; another one makes the launchers that it lacks.
         """
         if type(blocks) is int:
             try:
@@ -350,7 +354,7 @@ class SnapFunction(ByName):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> object:
-            """Give what has been made private since the version before."""
+            """Return an attribute that was public in the previous version."""
             private = {"launches": "_at", "split_arguments": "_split"}.get(name)
             if private is None:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -364,7 +368,7 @@ class SnapFunction(ByName):
             )
         self.launch(*args, blocks=self._blocks(args, keywords), **cast(Any, keywords))
 
-    def _blocks(self, args: tuple, keywords: dict[str, object]) -> int | tuple[int, ...]:
+    def _blocks(self, args: Args, keywords: dict[str, object]) -> int | tuple[int, ...]:
         """Compute the number of blocks by the decorator's `blocks=`."""
         from snap.host.arguments.byname import resolve, wanted
         from snap.host.errors import LaunchError
@@ -379,9 +383,10 @@ class SnapFunction(ByName):
         if missing:
             raise LaunchError(name, f"`blocks=` of its decorator asks for `{missing[0]}`, which is not given")
         try:
-            return resolve(blocks, given)
+            count: int | tuple[int, ...] = resolve(blocks, given)
         except Exception as error:
             raise LaunchError(name, f"`blocks=` of its decorator failed: {type(error).__name__}: {error}") from error
+        return count
 
     def __repr__(self) -> str:
         return f"<snap {'kernel' if self.is_kernel else 'device function'} {self.definition.tree.name}>"
@@ -390,7 +395,7 @@ class SnapFunction(ByName):
 SnapFunction.__doc__ = HelpText(SnapFunction.__doc__)  # type: ignore[assignment]
 
 
-class _Unlaunched(dict):
+class _Unlaunched(dict[Any, Callable[..., None]]):
     """blocks -> function, until the first launch brings the runtime's own table; a generic kernel keeps it: its
     arguments say what is launched.
     """
@@ -399,7 +404,7 @@ class _Unlaunched(dict):
         super().__init__()
         self.function = function
 
-    def __missing__(self, blocks: int | tuple[int, ...]):
+    def __missing__(self, blocks: int | tuple[int, ...]) -> Callable[..., None]:
         function = self.function
         function._kernel_only("are launched")
         if function.generic:
@@ -417,8 +422,8 @@ class _Unlaunched(dict):
         return function._at[blocks]
 
 
-def _generic(function: SnapFunction, blocks: int | tuple[int, ...]) -> Callable:
-    """Launches of a generic kernel.  Where its constexpr parameters are the last ones, those of a specialisation that
+def _generic(function: SnapFunction, blocks: int | tuple[int, ...]) -> Callable[..., None]:
+    """Launches of a generic kernel.  Where its constexpr parameters are the last ones, those of a specialization that
     was launched before ask its table at once.
     """
     from snap.host.launch import launcher
@@ -426,10 +431,10 @@ def _generic(function: SnapFunction, blocks: int | tuple[int, ...]) -> Callable:
 
     names = [p.name for p in function.definition.tree.params if p.name not in function.bound]
     count = len(names) - len(function.generic)
-    whole = functools.partial(function.launch, blocks=blocks)
+    whole: Callable[..., None] = functools.partial(function.launch, blocks=blocks)
     if set(names[count:]) != set(function.generic):
         return whole
-    return generic.launches(
+    made: Callable[..., None] = generic.launches(
         function.definition.tree.name,
         count,
         names[count:],
@@ -438,6 +443,7 @@ def _generic(function: SnapFunction, blocks: int | tuple[int, ...]) -> Callable:
         whole,
         lambda values: launcher(function._specialised(values)).at,
     )
+    return made
 
 
 _MOST_KEPT = 1024  # of numbers of blocks

@@ -1,9 +1,9 @@
-"""A Snap function is copied and pickled as Python's functions are: by its name.
+"""Copy and pickle a Snap function as Python does its functions: by its name.
 
 Input:      a function, in a model that is copied, saved or sent to another process
-Output:     the same function; where constexpr parameters were fixed, they are fixed again
-Invariant:  nothing of what was compiled or loaded is copied
-Non-goals:  functions without a name of their own, as those that factories make: refused
+Output:     the same function; constexpr parameters that were fixed are fixed again
+Invariant:  nothing compiled or loaded is copied
+Non-goals:  functions without a name of their own, such as those that factories make: rejected
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 
 class ByName:
-    """What holds a `definition`, constexpr parameters that were `bound`, and `specialize`."""
+    """Require a `definition`, the `bound` constexpr parameters, and `specialize`."""
 
     definition: Any
     bound: dict[str, object]

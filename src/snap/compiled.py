@@ -1,7 +1,7 @@
-"""One specialisation of a Snap function on its way through the stages.
+"""Take one specialization of a Snap function through the stages.
 
-Input: a definition, and values for its constexpr parameters.  Output: one attribute a stage, each worked out when it is
-first asked for.  Invariant: stages are imported when they are needed.  Non-goals: what users hold (api.py).
+Input: a definition, and values for its constexpr parameters.  Output: one attribute per stage, each computed when it is
+first needed.  Invariant: stages are imported when they are needed.  Non-goals: the object that users hold (api.py).
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from snap._compiler.ir.depth import roomy
 from snap._compiler.ir.synced import Function as Synced
 from snap._compiler.ir.synced import SyncPoint
 from snap.diag.error import SnapError
+from snap.diag.span import Span
 from snap.record import replace
 
 if TYPE_CHECKING:
+    from snap._compiler.codegen import CudaModule
     from snap._compiler.frontend import tree
     from snap.diag.error import Diagnostic
     from snap.prove import Task
@@ -26,14 +28,14 @@ if TYPE_CHECKING:
 
 
 def _kept() -> Any:
-    """Where proofs are kept: beside compiled code."""
+    """Name the folder of kept proofs, beside compiled code."""
     from snap.host.compile.cache import Cache
 
     return Cache.default()
 
 
 class Compiled:
-    """One specialisation on its way through the stages."""
+    """Hold one specialization and the results of its stages."""
 
     def __init__(self, definition: Definition, constexprs: dict[str, object]):
         self.definition, self.constexprs = definition, constexprs
@@ -57,8 +59,8 @@ class Compiled:
         return replace(self.typed, apart=self.apart[0]) if self.definition.requires.lean else self.typed
 
     @functools.cached_property
-    def apart(self) -> tuple[frozenset, str]:
-        """`lean=True` of a decorator: the pairs of places whose barriers are left out; or why there are none."""
+    def apart(self) -> tuple[frozenset[tuple[Span, Span]], str]:
+        """Return the pairs of places whose barriers `lean=True` leaves out, or the reason why there are none."""
         from snap._compiler.sync import conflicting_places, synchronize
         from snap.prove.properties.needless import left_out
 
@@ -67,7 +69,7 @@ class Compiled:
         )
 
     def warnings(self, proofs: bool = False) -> tuple[Diagnostic, ...]:
-        """What no comment in the source allows; `proofs`: also what takes a proof to find."""
+        """Return the warnings that no comment in the source allows; `proofs`: also those that need a proof."""
         from snap.diag.warned import not_allowed
 
         found = [*self.typed.warnings]
@@ -78,7 +80,7 @@ class Compiled:
         return not_allowed(found)
 
     def left_out(self) -> tuple[list[SyncPoint], str]:
-        """The barriers that were inferred and left out; where there are none, why."""
+        """Return the barriers that were inferred and left out; if there are none, the reason."""
         from snap._compiler.ir.points import points
         from snap._compiler.sync import synchronize
 
@@ -92,7 +94,7 @@ class Compiled:
         return left, "" if left else self.apart[1] or "each barrier orders something else, too"
 
     def checked(self) -> Compiled:
-        """All that can refuse a program has looked at it."""
+        """Run every stage that can reject the program."""
         roomy(self._check)
         if self.typed.warnings:
             from snap.diag.warned import tell
@@ -113,14 +115,14 @@ class Compiled:
                 refuse(self.task, self.definition.requires.span or self.typed.span)
 
     @functools.cached_property
-    def module(self):
+    def module(self) -> CudaModule:
         from snap._compiler.codegen import emit
 
         return emit(self.synced)
 
     @functools.cached_property
     def task(self) -> Task:
-        """What a proof is given."""
+        """Make the input of a proof."""
         import hashlib
 
         from snap.prove import Task
@@ -134,7 +136,7 @@ class Compiled:
         return task
 
     def _replayed(self, launch: Launch, seconds: float | None) -> Seen | None:
-        """What the CPU machine sees in a launch that a proof has found."""
+        """Run a launch that a proof has found on the CPU machine."""
         from snap._compiler.ir.types import Level
         from snap.host.replaying import replay
 
@@ -143,25 +145,25 @@ class Compiled:
 
     @property
     def where(self) -> Callable[..., object] | None:
-        """What every launch keeps."""
+        """Return the conditions that every launch keeps."""
         return self.definition.requires.where
 
     @property
     def blocks(self) -> int | tuple[int, ...] | None:
-        """How many blocks every launch has, or the shape of its grid, where the decorator says a number."""
+        """Return the number of blocks of every launch, or the shape of its grid, if the decorator fixes it."""
         given = self.definition.requires.blocks
         grid = given if isinstance(given, tuple) else (given,)
         return given if grid and all(type(n) is int for n in grid) else None  # type: ignore[return-value]
 
     def where_tree(self) -> tuple[tree.Lambda, dict[str, object]]:
-        """`where=` of the decorator as its tree, with the names that it takes from outside."""
+        """Parse `where=` of the decorator, with the names that it takes from outside."""
         from snap._compiler.frontend.conditions import condition_tree
 
         return condition_tree(self.where)
 
     @functools.cached_property
     def most_blocks(self) -> int:
-        """How many blocks a launch may have."""
+        """Return the largest number of blocks of a launch."""
         from snap._compiler.frontend.conditions import bounds
         from snap._compiler.ir.launches import most_blocks
 
@@ -173,7 +175,7 @@ class Compiled:
         return most_blocks(self.typed, bounded)
 
     def where_texts(self) -> list[str]:
-        """The text of each condition of `where=`; none where its source is not to be had."""
+        """Return the text of each condition of `where=`; none if its source is not available."""
         from snap._compiler.frontend import tree
         from snap._compiler.frontend.printer import expression
 
@@ -185,7 +187,7 @@ class Compiled:
 
     @property
     def lined(self) -> str:
-        """The module's text as it is compiled, with the lines of the source; empty where that is switched off."""
+        """Return the module's text with the lines of the source, as it is compiled; empty if that is switched off."""
         from snap.host.compile.lines import generated_file, source_file, wanted
 
         if not wanted():
@@ -195,6 +197,6 @@ class Compiled:
         return lined(self.module, generated_file(self.module.kernel, self.module.text), source_file)
 
 
-def _alike(point: SyncPoint) -> tuple:
-    """Where it is, and for whom; what else it is for may be less."""
+def _alike(point: SyncPoint) -> tuple[object, ...]:
+    """Identify a point by its place and group; its objects may be fewer."""
     return point.kind, point.span, point.participants

@@ -20,7 +20,8 @@ from snap._compiler.frontend.settled import settled
 from snap._compiler.frontend.source import as_function
 from snap._compiler.ir.depth import uncollected
 from snap._compiler.ir.types import Level, Privilege
-from snap.api import Compiled, SnapFunction
+from snap.api import SnapFunction
+from snap.compiled import Compiled
 from snap.diag.error import Diagnostic, SnapError
 from snap.diag.span import Span
 from snap.record import replace
@@ -47,7 +48,7 @@ class Pending:
         raise TypeError(self._lacks)
 
     def __getattr__(self, name: str) -> object:
-        """Of a kernel: `k.cuda()`."""
+        """Return an attribute of a kernel: `k.cuda()`."""
         raise AttributeError(self.__dict__.get("__name__") and f"no `{name}`: {self._lacks}")
 
     @property
@@ -71,7 +72,7 @@ class Pending:
         )
 
 
-def _completed(pending: Pending):
+def _completed(pending: Pending) -> Pending | SnapFunction | Refused:
     if pending.kernel is None or pending.requires is None:
         return pending
     try:
@@ -91,7 +92,7 @@ def _refused(error: SnapError, function: object) -> Refused:
 
 
 class Unreachable(Exception):
-    """What follows cannot be run: Python itself stumbles over the signature next.  Its cause is the refusal."""
+    """Stop the file: Python itself would fail on the signature next.  The cause is the rejection."""
 
 
 def _reporting(decorator: Callable[..., Any]) -> Callable[..., Any]:
@@ -136,7 +137,7 @@ def define(python: Any, kernel: bool, requires: Requires) -> Definition:
     return Definition(made.tree, kernel, requires, made.names, written=made.written)
 
 
-def _with_defaults(params: tuple, values: tuple) -> tuple:
+def _with_defaults(params: tuple[Any, ...], values: tuple[Any, ...]) -> tuple[Any, ...]:
     """Defaults are what Python found when the function was defined, whoever calls it later and whatever the names in
     them mean there.
     """
@@ -173,7 +174,7 @@ def _pending(function: object, span: Span, what: str) -> Pending:
 
 
 @_reporting
-def ccuda(kind: str):
+def ccuda(kind: str) -> Any:
     """`@ccuda("global")` makes a kernel, `@ccuda("device")` a device function; stacks with `@requires` in
     either order.
     """
@@ -188,7 +189,7 @@ def ccuda(kind: str):
             )
         )
 
-    def decorate(function: object):
+    def decorate(function: object) -> object:
         pending = _pending(function, span, "`@kernel`" if kind == "global" else "`@device`")
         if pending.kernel is not None:
             raise SnapError(
@@ -246,14 +247,14 @@ def kernel(
     proved: bool = False,
     lean: bool = False,
     **unknown: object,
-):
+) -> Any:
     """`@kernel(threads=256)`: a kernel of 256 threads per block, the same as `@kernel` with `@requires(grid[1],
     block[1], thread[256])`.
 
-    threads: a number, or a function of constexpr parameters.  cluster: so many blocks per cluster.  blocks: how many a
-    launch has, or the shape of its grid, a function of the arguments by name; then `k(*args)` needs no count.  where:
-    what every launch must keep, a function of the arguments by name.  proved: the kernel is refused unless `k.prove()`
-    proves it.  lean: barriers that a proof shows to be needless are left out.  The others are those of `@requires`.
+    threads: a number, or a function of constexpr parameters.  cluster: blocks per cluster.  blocks: the blocks of
+    a launch, or the shape of its grid, a function of the arguments by name; then `k(*args)` needs no count.  where:
+    conditions on every launch, a function of the arguments by name.  proved: reject the kernel unless `k.prove()`
+    proves it.  lean: leave out barriers that a proof shows to be unnecessary.  The others are those of `@requires`.
     """
     if functions:
         return ccuda("global")(*functions)
@@ -279,13 +280,13 @@ def device(
     pairs: Callable[..., object] | None = None,
     calls: Callable[..., object] | None = None,
     **unknown: object,
-):
+) -> Any:
     """`@device(warp)`: a device function that a warp calls, the same as `@device` with `@requires(thread[32])`;
     `cooperative=True`: one for cooperative kernels.
 
-    A contract, for proofs.  where: what every call keeps, a function of the arguments by name.  ensures: what holds
-    when it returns, of the arguments, `result`, and `old` arrays.  pairs: what holds of two threads of one call, a
-    function of both: `lambda a, b: a.result != b.result`; calls: of two threads in two calls.
+    A contract, for proofs.  where: conditions on every call, a function of the arguments by name.  ensures: conditions
+    at its return, on the arguments, `result`, and `old` arrays.  pairs: conditions on two threads of one call, a
+    function of both: `lambda a, b: a.result != b.result`; calls: on two threads in two calls.
     """
     if len(given) == 1 and (
         isinstance(given[0], Pending) or hasattr(given[0], "__code__") and not _is_lambda(given[0])
@@ -304,11 +305,12 @@ def device(
 
 @_reporting
 def inline(function: Any) -> Inlined:
-    """`@inline`: a function without types whose statements are written out where it is called, as if they stood there.
+    """`@inline`: a function without types whose statements are written out at the call, as if you wrote them there.
 
-    It may open groups, take roles, declare shared memory and call whatever its caller may.  Its parameters are what the
-    call gives: memory, roles and pipelines as well as values; it does not assign them.  `x, y = f(...)` takes what its
-    last statement returns.  With a `yield`, `for a, b in f(...):` and `with f(...) as (a, b):` put their bodies there.
+    It may open groups, take roles, declare shared memory and call whatever its caller may.  Its parameters are the
+    call's arguments: memory, roles and pipelines as well as values; it does not assign them.  `x, y = f(...)` takes
+    what its last statement returns.  With a `yield`, `for a, b in f(...):` and `with f(...) as (a, b):` put their
+    bodies there.
     """
     from snap._compiler.frontend.parse import parse_inlined
 
@@ -328,13 +330,13 @@ def _is_level(given: object) -> bool:
 
 def _short(
     word: str, privileges: Any, smem: int | None, cooperative: bool = False, asked: dict[str, Any] | None = None
-):
-    """Both decorators at once.  asked: what only one of the two has."""
+) -> Any:
+    """Apply both decorators at once.  asked: the options that only one of the two has."""
     span, asked = caller_span(), asked or {}
     _check_launch(smem, asked.get("resident"), span)
     needs = Requires(privileges, smem, bool(cooperative), span=span, word=word, **asked)
 
-    def decorate(function: object):
+    def decorate(function: object) -> object:
         pending = _pending(function, span, f"`@{word}`")
         if pending.kernel is not None or pending.requires is not None:
             given = "@requires" if pending.requires is not None else "@kernel or @device"
@@ -349,7 +351,7 @@ def _short(
 
 
 def _launched(threads: int | Callable[..., int], cluster: int | None) -> object:
-    """The privileges of a kernel of so many threads a block, and blocks a cluster."""
+    """Return the privileges of a kernel with that many threads per block and blocks per cluster."""
 
     def privileges(count: object) -> tuple[Privilege, ...]:
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
@@ -385,11 +387,11 @@ def requires(
     pairs: Callable[..., object] | None = None,
     calls: Callable[..., object] | None = None,
     **unknown: object,
-):
+) -> Any:
     """The privileges (and shared memory) a function must be given: `@requires(grid[1], block[1], thread[256])`.
 
-    Of a kernel also how it is launched: all blocks at once (`cooperative`), so many blocks a multiprocessor
-    (`resident`); and `blocks`, `where`, `proved`, `lean` as in `@kernel(...)`.  Of a device function a contract, as
+    For a kernel also its launch: all blocks at once (`cooperative`), blocks per SM
+    (`resident`); and `blocks`, `where`, `proved`, `lean` as in `@kernel(...)`.  For a device function a contract, as
     in `@device(...)`.
     """
     span = caller_span()
@@ -401,7 +403,7 @@ def requires(
     _check_launch(smem, resident, span)
     given = _named(privileges, span)
 
-    def decorate(function: object):
+    def decorate(function: object) -> object:
         pending = _pending(function, span, "`@requires`")
         if pending.requires is not None:
             help = "name all privileges in one `@requires(...)`"
@@ -415,7 +417,7 @@ def requires(
 
 
 def _named(privileges: tuple[Any, ...], span: Span) -> Any:
-    """What `@requires` was given: privileges, or the function that makes them from a generic kernel's constants."""
+    """Return the privileges that `@requires` received, or the function of a generic kernel's constants."""
     one = privileges[0] if len(privileges) == 1 else None
     function = hasattr(one, "__code__")
     if not privileges or isinstance(one, Pending) or (function and not _is_lambda(one)):
@@ -441,7 +443,7 @@ def _check_launch(smem: object, resident: object, span: Span) -> None:
 
 @contextlib.contextmanager
 def collecting() -> Iterator[list[SnapError]]:
-    """Decorators inside record their SnapErrors in the list instead of raising."""
+    """Collect the SnapErrors of the decorators inside in a list instead of raising them."""
     errors: list[SnapError] = []
     token = collected.set(errors)
     try:
@@ -451,7 +453,7 @@ def collecting() -> Iterator[list[SnapError]]:
 
 
 def check(function: object, *privileges: Any, kind: str = "global") -> list[SnapError]:
-    """All errors of a function, empty when it is legal.  Without decorators it is checked as a kernel of
+    """Return all errors of a function; none if it is legal.  Without decorators it is checked as a kernel of
     `privileges`.
     """
     from snap._compiler.check import constexpr_names

@@ -1,4 +1,4 @@
-"""What `help(k)` shows of a Snap function.
+"""Write what `help(k)` shows for a Snap function.
 
 Input: a definition.  Output: its signature with all privileges, and the docstring.  Invariant: the text is written when
 it is first read.  Non-goals: the words of the language (words.py).

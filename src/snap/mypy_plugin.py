@@ -1,11 +1,11 @@
-"""A plugin for mypy: Snap functions are Snap's affair.
+"""Tell mypy to leave Snap functions to Snap.
 
     [tool.mypy]
     plugins = ["snap.mypy_plugin"]
 
 Input: the tree of a file, before mypy looks for the meaning of its names.  Output: the same tree, in which functions
 decorated with `@kernel`, `@device`, `@inline`, `@requires` or `@ccuda` of snap have parameters of any type and no body.
-Invariant: nothing else of the file is changed, and files that do not import snap are not.  Non-goals: checking Snap
+Invariant: nothing else in the file changes, and files that do not import snap do not change.  Non-goals: checking Snap
 (`snap check`).
 """
 
@@ -45,7 +45,7 @@ DECORATORS = ("kernel", "device", "inline", "requires", "ccuda")
 
 
 def statements(body: Iterable[Statement]) -> Iterator[Statement]:
-    """These, and those inside of them; an owner comes before what it holds."""
+    """Yield these statements and those inside them, the outer ones first."""
     for one in body:
         yield one
         for block in _blocks(one):
@@ -74,7 +74,7 @@ def _blocks(s: Statement) -> Iterable[Block | None]:
 
 
 def decorators_of_snap(body: Iterable[Statement]) -> tuple[set[str], set[str]]:
-    """What a file calls snap's decorators, and the module, wherever it imports them."""
+    """Find the names that a file gives snap's decorators and the module, wherever it imports them."""
     decorators: set[str] = set()
     modules: set[str] = set()
     for s in body:
@@ -112,8 +112,10 @@ def empty(function: FuncDef) -> None:
 
 class SnapPlugin(Plugin):
     def report_config_data(self, ctx: ReportConfigContext) -> object:
-        """What mypy keeps beside the cached result of a file, and compares.  It asks for `get_additional_deps` only of
-        files that it has no result of, and may parse others as well: so results of files that import snap are not used.
+        """Return the data that mypy keeps with the cached result of a file, and compares.
+
+        mypy calls `get_additional_deps` only for files without a result, and may parse others as well, so results of
+        files that import snap are not used.
         """
         if not ctx.is_check or not ctx.path.endswith(".py"):
             return None

@@ -1,19 +1,19 @@
 """`@record`: a frozen slotted dataclass that costs little to define.
 
-`dataclass(frozen=True, slots=True)` writes and compiles six functions a class before any program has been read, and the
-trees have well over a hundred classes, of which a program uses a few dozen.  Records share their methods, and a class's
-`__init__` is compiled when it is first called. Else the two are the same: `field(...)`, defaults, keywords, `match`,
-equality, hash, repr, pickling, `dataclasses.fields` and `replace` (of which this module has one that takes a fifth of
-the time).
+`dataclass(frozen=True, slots=True)` writes and compiles six functions per class before any program has been read, and
+the trees have well over a hundred classes; a program uses a few dozen.  Records share their methods, and a class's
+`__init__` is compiled when it is first called.  Otherwise the two are the same: `field(...)`, defaults, keywords,
+`match`, equality, hash, repr, pickling, `dataclasses.fields` and `replace` (this module has its own, which takes a
+fifth of the time).
 
-That nobody assigns to a field is the type checker's matter (`frozen_default`).  With `SNAP_VERIFY` in the environment,
-as in all tests, it is refused as well: a class that refuses has to fill its own fields by another way, which takes
-twice the time, and tens of thousands of records are made of one kernel.
+The type checker rejects assignments to a field (`frozen_default`).  With `SNAP_VERIFY` in the environment,
+as in all tests, they raise as well: such a class has to fill its own fields in another way, which takes
+twice the time, and one kernel needs tens of thousands of records.
 
-A record may stand on another, where either one's fields are keywords alone.
+A record may inherit from another, if the fields of either one are keyword-only.
 
-A record is its fields, and what follows from them can be kept in it (`kept`), in slots that the class names
-(`KEEPS = ("what",)`): no part of it, and gone with it.
+A record is its fields.  Values derived from them can be kept in it (`kept`), in slots that the class names
+(`KEEPS = ("what",)`); they are not part of it, and are freed with it.
 
 Non-goals: other inherited fields, `default_factory`, `__post_init__`, class variables.
 """
@@ -70,12 +70,12 @@ def record(cls: type[T]) -> type[T]:
 
 
 def copied(one: T) -> T:
-    """Another record with the same fields; of what is kept in the first one, it has nothing."""
+    """Make another record with the same fields, without the values kept in the first one."""
     return type(one)._copied(one)  # type: ignore[attr-defined]
 
 
 def replace(one: T, **parts: object) -> T:
-    """The record with other values in some fields."""
+    """Copy the record with other values in some fields."""
     cls: Any = type(one)
     declared = getattr(cls, "_declared", None)
     if declared is None:
@@ -92,8 +92,8 @@ _put = object.__setattr__
 
 
 def kept(name: str, made: Callable[[Any], T]) -> Callable[[Any], T]:
-    """What `made` makes of a record, made once and kept in its slot of that name.  The name stands in the function's
-    text: Python finds a slot faster so than by `getattr`, and passes ask tens of thousands of times.
+    """Compute `made` of a record once, and keep it in the slot of that name.  The name is in the function's
+    text: Python finds a slot faster that way than by `getattr`, and passes ask tens of thousands of times.
     """
     names: dict[str, Any] = {"made": made, "put": _put}
     exec(
@@ -110,15 +110,15 @@ def kept(name: str, made: Callable[[Any], T]) -> Callable[[Any], T]:
 
 
 def _init(self: Any, *args: object, **keywords: object) -> None:
-    """The first call; from then on the class has an `__init__` of its own."""
+    """Serve the first call; from then on the class has an `__init__` of its own."""
     cls = type(self)
     cls.__init__ = _compiled_init(cls)
     self.__init__(*args, **keywords)
 
 
 def _compiled_init(cls: Any) -> Callable[..., None]:
-    """Where the class's `__setattr__` refuses, values go in through the slots' own descriptors: `object`'s would look
-    the slot up by name each time.
+    """Compile an `__init__`.  If the class's `__setattr__` raises, values go in through the slots' own descriptors:
+    `object`'s would look the slot up by name each time.
     """
     refusing = cls.__setattr__ is _setattr
     names: dict[str, Any] = {}
@@ -140,7 +140,7 @@ def _compiled_init(cls: Any) -> Callable[..., None]:
 
 
 def _copied(one: Any) -> Any:
-    """The first call; from then on the class has a function of its own, in which the fields are written out."""
+    """Serve the first call; from then on the class has a function of its own, with the fields written out."""
     cls = type(one)
     copy = _compiled_copy(cls)
     cls._copied = staticmethod(copy)
@@ -188,7 +188,7 @@ def _setstate(self, state: list[object]) -> None:
 
 
 class _Fields:
-    """What the functions of `dataclasses` look at: made when one of them does, from a class with the same declarations
+    """Serve the functions of `dataclasses`: made when one of them asks, from a class with the same declarations
     and no methods.
     """
 

@@ -1,5 +1,5 @@
-"""The names a user imports.  They carry no behaviour: the front end reads a kernel's source, and the checker recognises
-these objects in it.
+"""Define the names that users import.  They have no behavior: the front end reads a kernel's source, and the checker
+recognizes these objects in it.
 
 Python itself evaluates only decorators and, without `from __future__ import annotations`, the annotations of a
 signature; these objects are inert enough for that.  Used as statements outside a Snap function they say so.
@@ -12,7 +12,7 @@ import math
 import sys
 from contextvars import ContextVar
 from types import FrameType
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from snap._compiler.ir.hardware import WARP, WARPGROUP
 from snap._compiler.ir.operations import MATH
@@ -25,6 +25,9 @@ from snap.words import LEVELS as LEVEL_WORDS
 from snap.words import NAMESPACES as NAMESPACE_WORDS
 from snap.words import STATEMENTS as STATEMENT_WORDS
 from snap.words import mathematics, members
+
+if TYPE_CHECKING:
+    import inspect
 
 
 def caller() -> FrameType:
@@ -54,12 +57,12 @@ class Wrong:
 
 
 def whole_help(n: object) -> str:
-    """Where a quotient was written as Snap writes it, in Python: in decorators `/` is Python's."""
+    """Help with a quotient written as in Snap, in Python code: in decorators `/` is Python's."""
     return "decorators are Python, where `/` makes a float: write `//`" if isinstance(n, float) and n == n // 1 else ""
 
 
 def one_dimension(word: str, counts: tuple[object, ...]) -> str:
-    """What to write instead of `word[8, 8]`."""
+    """Say what to write instead of `word[8, 8]`."""
     numbers = [n for n in counts if type(n) is int and n > 0]
     known = len(numbers) == len(counts) > 1
     total, shape = (math.prod(numbers), ", ".join(map(str, numbers))) if known else ("m * n", "m, n")
@@ -70,8 +73,8 @@ def one_dimension(word: str, counts: tuple[object, ...]) -> str:
     )
 
 
-def several(counts: tuple | list) -> str:
-    """What to write instead of `threads=(8, 8)`."""
+def several(counts: tuple[object, ...] | list[object]) -> str:
+    """Say what to write instead of `threads=(8, 8)`."""
     numbers = [n for n in counts if type(n) is int and n > 0]
     known = len(numbers) == len(counts) > 0
     total, shape = (math.prod(numbers), ", ".join(map(str, numbers))) if known else ("m * n", "m, n")
@@ -155,7 +158,7 @@ class Shown:
         return self.text
 
 
-def python_signature(text: str):
+def python_signature(text: str) -> inspect.Signature:
     """A signature of words.py as Python's `inspect` has it; its annotations are text."""
     import ast
     import inspect
@@ -181,7 +184,7 @@ def python_signature(text: str):
 
 
 class Marker:
-    """A word of the language, recognised by identity of `word`; `help(word)` explains it."""
+    """Represent a word of the language, recognized by identity of `word`; `help(word)` explains it."""
 
     def __init__(self, word: str, described: tuple[str, str] = ("(*args)", ""), annotation: bool = False):
         self.word, self.annotation = word, annotation
@@ -189,7 +192,7 @@ class Marker:
         name = word.removeprefix("math.")
         self.__name__, self.__doc__ = name, f"{name}{self.signature}\n\n{text}"
 
-    def __getattr__(self, name: str):
+    def __getattr__(self, name: str) -> object:
         if name == "__signature__":  # made when it is asked for: `import snap` needs neither ast nor inspect for it
             return python_signature(self.signature)
         raise AttributeError(name)
@@ -207,8 +210,8 @@ class Marker:
 
 
 class View:
-    """How the elements of an array are seen, bound to a name outside of kernels: the words and their numbers, what is
-    applied first standing first.  check/memory/views.py says what they mean.
+    """Arrange the elements of an array, bound to a name outside kernels: the words and their numbers, in the order
+    of application.  check/memory/views.py defines them.
     """
 
     def __init__(self, steps: tuple[tuple[str, tuple[object, ...]], ...]):

@@ -1,4 +1,4 @@
-"""Where a launch runs, beside the words "auto", "cpu", "gpu" and "ptx".
+"""Define the targets of a launch that have options, beside the words "auto", "cpu", "gpu" and "ptx".
 
 Input: options that only one target takes.  Output: a record that `target=` takes.  Invariant: the word "ptx" means
 `PTX()`.  Non-goals: judging the options, which the target does (host/simulate.py).
@@ -28,6 +28,6 @@ class PTX:
     limit: int | None = None
 
     def given(self) -> dict[str, object]:
-        """The options that differ from the usual."""
+        """Return the options that differ from the defaults."""
         options = {name: getattr(self, name) for name in ("checks", "memory", "mode", "limit")}
         return {name: value for name, value in options.items() if value is not None and value != ()}

@@ -43,6 +43,7 @@ X = ir.Read(ir.Var(1, "x", I32, THREAD1, span=HERE), I32, span=HERE)
     (ir.Logical("or", const(False, BOOL), ir.Compare("<", X, const(1), BOOL, span=HERE), BOOL, span=HERE), None),
     (ir.Select(const(True, BOOL), const(5), X, I32, span=HERE), 5),
     (ir.Math("min", (const(3), const(-4)), I32, False, span=HERE), -4),
+    (ir.Math("abs", (const(-(2**31)),), I32, False, span=HERE), -(2**31)),
     (binary("*", X, const(0)), None),
 ])  # fmt: skip
 def test_values(e, expected):

@@ -143,7 +143,7 @@ def test_what_is_missing_is_named(snap_command, monkeypatch):
     monkeypatch.setattr(artifacts, "disassembler", lambda: None)
     assert snap_command("sass", write(GOOD)) == (1, "", f"error: {artifacts.NO_DISASSEMBLER}\n")
     assert "pip install nvidia-cuda-nvdisasm" in artifacts.NO_DISASSEMBLER
-    from snap.host import compile as compiler
+    from snap.host.compile import nvrtc as compiler
     from snap.host.errors import ToolchainError
 
     def missing(*args):

@@ -103,6 +103,7 @@ def library() -> Iterator[tuple[str, SnapFunction]]:
     from snap.lib._gemm import slices as gemm_slices
     from snap.lib._gemm import splits as gemm_splits
     from snap.lib._gemm import thin as gemm_thin
+    from snap.lib._gemm.body import Epilogue, Work
     from snap.lib._gemm.tf32 import tf32_kernel
     from snap.lib._layers import embedding_kernels, loss_kernels, norm_kernels, softmax_rows
     from snap.lib._parallel import histograms, reduction, scanning, transposition
@@ -127,13 +128,13 @@ def library() -> Iterator[tuple[str, SnapFunction]]:
     yield "gemv by warps", matvec.gemv_by_warps(F32, F32, 4)
     yield "gemv by clusters", matvec.gemv_by_blocks(F32, F32, 4, 8, 8)
     yield "sgemm", sgemm.warp_tiled(*sgemm.LARGE, sgemm.STAGES, WIDTH=4)
-    yield "gemm", gemm_kernels.gemm_kernel(BF16, BF16, True, True, bias_type=F32, activation="gelu", DIVIDED=True)
-    yield "gemm by clusters", gemm_kernels.gemm_kernel(BF16, BF16, False, True, 64, 128, bias_type=F32, activation="gelu", TEAM=2)
+    yield "gemm", gemm_kernels.gemm_kernel(BF16, BF16, True, True, epilogue=Epilogue(F32, "gelu"), work=Work.DIVIDED)
+    yield "gemm by clusters", gemm_kernels.gemm_kernel(BF16, BF16, False, True, 64, 128, epilogue=Epilogue(F32, "gelu"), TEAM=2)
     yield "gemm in slices", gemm_slices.slices_kernel(BF16, BF16, False, False)
     yield "gemm by blocks that meet", gemm_splits.splits_kernel(BF16, BF16, True, False)
     yield "gemm of ragged groups", gemm_ragged_kernel.ragged_kernel(BF16)
-    yield "gemm of 8 bits", gemm_fp8_kernel.promoted_kernel("e4m3", BF16, None)
-    yield "large gemm of 8 bits", gemm_fp8_kernel.halves_kernel("e4m3", BF16, None)
+    yield "gemm of 8 bits", gemm_fp8_kernel.promoted_kernel("e4m3", BF16)
+    yield "large gemm of 8 bits", gemm_fp8_kernel.halves_kernel("e4m3", BF16)
     yield "gradients of keys and values", attention_one_pass.one_pass_kernel(BF16, 128, True, False, True)
     yield "gradients of queries", queries_kernel(BF16, 128, True, False)
     yield "gemm of few rows", gemm_thin.thin_kernel(BF16, BF16, True)

@@ -94,7 +94,7 @@ def torch(monkeypatch):
     torch = SimpleNamespace(_C=made, is_grad_enabled=lambda: True, autograd=SimpleNamespace(graph=graph), Tensor=Tensor, nn=SimpleNamespace(Parameter=Subclass), float32="float32", cuda=cuda, empty=lambda *shape, device: Tensor())
     monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.setattr(native, "module", lambda: None)
-    monkeypatch.setattr(torchreads, "_by_native", None)
+    monkeypatch.setattr(torchreads, "_reader", None)
     torchwrites._by_torch.cache_clear()
     Guards.asked = 0
     yield torch

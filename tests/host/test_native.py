@@ -119,11 +119,14 @@ def reading(kind, field):
 
 FUNCTIONS = tuple(reading(*field) for field in FIELDS)
 ADDRESSES = tuple(ctypes.cast(f, ctypes.c_void_p).value for f in FUNCTIONS)
-PLACES = HANDLE, KEYS, *ADDRESSES[6:]
 GRADIENTS = [True]  # whether they are enabled
 ENABLED = ctypes.CFUNCTYPE(ctypes.c_int8)(lambda: GRADIENTS[0])
 COUNTERS = KEYS + 8, 4, KEYS + 16, ctypes.cast(ENABLED, ctypes.c_void_p).value
-READS = Reads(None, (*ADDRESSES[:6], PLACES, COUNTERS, Tensor, Parameter), PLACES, COUNTERS, (LOOKED_AT, DENSE), FUNCTIONS, GPU, 0)
+READS = Reads(None, (*ADDRESSES, HANDLE, KEYS, *COUNTERS, Tensor, Parameter), (LOOKED_AT, DENSE), FUNCTIONS, GPU, 0)
+
+
+def reader():
+    return READS.reader(native.module())
 
 
 def plain(tensor):
@@ -253,10 +256,10 @@ def test_a_tensor_that_is_more_than_its_memory_is_handed_over(saxpy):
         tensor = Tensor(0x10000, (100,), keys=DENSE ^ 1 << bit)
         assert (saxpy(2.5, tensor, Y, 100) is not None) == (1 << bit == AUTOGRAD), bit
         assert (saxpy(2.5, X, tensor, 100) is not None) == (1 << bit == AUTOGRAD and X.pointer != tensor.pointer), bit
-    assert native.module().keys(PLACES, Tensor(0, (), keys=2**64 - 3)) == 2**64 - 3
-    for wrong in ((), (PLACES,), ([], X), ((1, 2), X)):
+    assert reader().keys(Tensor(0, (), keys=2**64 - 3)) == 2**64 - 3
+    for wrong in ((), READS.given, (*READS.given, 1, "2"), (*READS.given, 1, 2, 3)):
         with pytest.raises(TypeError):
-            native.module().keys(*wrong)
+            native.module().Reader(*wrong)
 
 
 @needs_part
@@ -277,9 +280,9 @@ def test_a_comparison_is_asked_about_tensors_of_the_same_kinds_alone():
         asked.append(tensors)
         return tensors[0].pointer == 0x10000
 
-    part = native.module()
+    part, reading = native.module(), reader()
     x, y = Tensor(0x10000, (100,)), Parameter(0x20000, (100,), keys=DENSE)
-    alike = part.Alike(PLACES, check, (x, y), (4, 4), (400, 400))
+    alike = part.Alike(reading, check, (x, y), (4, 4), (400, 400))
     assert alike(x, y) is True and alike(Tensor(0x30000, (3,), room=400), y) is False and len(asked) == 2
     for bit in range(64):
         other = Tensor(0x10000, (100,), keys=DENSE ^ AUTOGRAD ^ 1 << bit)
@@ -289,10 +292,10 @@ def test_a_comparison_is_asked_about_tensors_of_the_same_kinds_alone():
     for gone in (Tensor(0, (100,)), Tensor(64, (100,), offset=16), Tensor(None, (100,)), Tensor(0x10000, (100,), room=399), Tensor(0x10000, (100,), room=400, offset=1)):
         assert alike(gone, y) is False
     assert len(asked) == 2 and alike(x, y, z=3) is False
-    assert part.Alike(PLACES, lambda t: True, (Tensor(0, (0,)),), (0,), (0,))(Tensor(0, (0,))) is True, "what is empty needs no memory"
+    assert part.Alike(reading, lambda t: True, (Tensor(0, (0,)),), (0,), (0,))(Tensor(0, (0,))) is True, "what is empty needs no memory"
     many = part.MOST_VALUES + 1
-    for wrong in ((), (PLACES, check), (PLACES, check, [x], (4,), (4,)), (PLACES, check, (x,), (), ()), (PLACES, check, (x,), (4,), ()), (PLACES, check, (x,), ("4",), (4,)),
-                  (PLACES, check, (x,), (4,), ("4",)), (PLACES, check, (x,) * many, (4,) * many, (4,) * many)):
+    for wrong in ((), (reading, check), (reading, check, [x], (4,), (4,)), (reading, check, (x,), (), ()), (reading, check, (x,), (4,), ()), (reading, check, (x,), ("4",), (4,)),
+                  (reading, check, (x,), (4,), ("4",)), (reading, check, (x,) * many, (4,) * many, (4,) * many)):
         with pytest.raises((TypeError, ValueError)):
             part.Alike(*wrong)
 
@@ -300,11 +303,11 @@ def test_a_comparison_is_asked_about_tensors_of_the_same_kinds_alone():
         raise KeyError("x")
 
     with pytest.raises(KeyError):
-        part.Alike(PLACES, broken, (x,), (4,), (400,))(x)
+        part.Alike(reading, broken, (x,), (4,), (400,))(x)
     gone = weakref.ref(broken)
     before = sys.getrefcount(Tensor)
     for _ in range(100):
-        part.Alike(PLACES, check, (x, x), (4, 4), (400, 400))
+        part.Alike(reading, check, (x, x), (4, 4), (400, 400))
     del broken
     gc.collect()
     assert gone() is None and sys.getrefcount(Tensor) <= before
@@ -325,12 +328,9 @@ def test_what_a_kernel_may_write_has_its_version_raised(saxpy):
         finally:
             GRADIENTS[0] = True
     assert saxpy.handed == before + 1
-    part, several = native.module(), [Tensor(0x10000, (100,), versions=k != 1) for k in range(3)]
-    part.changed(PLACES, COUNTERS, *several)
-    assert [tensor.version for tensor in several] == [1, 0, 1] and part.changed(PLACES, COUNTERS) is None
-    for wrong in ((), (PLACES,), (PLACES, 3), (PLACES, (1, 2)), (3, COUNTERS)):
-        with pytest.raises(TypeError):
-            part.changed(*wrong)
+    several = [Tensor(0x10000, (100,), versions=k != 1) for k in range(3)]
+    reader().changed(*several)
+    assert [tensor.version for tensor in several] == [1, 0, 1] and reader().changed() is None
 
 
 @needs_part
@@ -472,7 +472,7 @@ def test_the_stream_by_a_function_of_c(make, monkeypatch):
         return refused[0]
 
     refused = [0]
-    known = Reads(None, READS.given, READS.places, READS.counters, READS.plain, READS.functions, GPU, ctypes.cast(stream_of, ctypes.c_void_p).value)
+    known = Reads(None, READS.given, READS.plain, READS.functions, GPU, ctypes.cast(stream_of, ctypes.c_void_p).value)
     both = Both(monkeypatch, make.kernel(make.pointer("x", F32)))
     monkeypatch.setattr(checked, "reads", lambda: known)
     call = checked.maker(both.kernel, ArrayFamily.TORCH)(4, handed_over, None)

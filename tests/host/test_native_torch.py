@@ -82,7 +82,7 @@ def add(make, monkeypatch):
 
 def test_what_was_found_is_what_torch_says():
     found = torchreads.reads()
-    assert found is not None and len(found.given) == 10 and found.given[6] == found.places == torchreads.places() and found.plain == torchreads.plain_keys("CUDA")
+    assert found is not None and len(found.given) == 17 and found.plain == torchreads.plain_keys("CUDA")
     for dtype in (torch.float16, torch.bfloat16, torch.bool, torch.uint8, torch.int16, torch.float64):
         assert found.number_of(dtype) != found.number_of(torch.float32)
 
@@ -295,7 +295,7 @@ def test_a_comparison_can_be_asked_about_every_kind_of_tensor(monkeypatch, part)
 
 @pytest.mark.parametrize("part", ["native", "python"])
 def test_keys_are_what_torch_says(monkeypatch, part):
-    monkeypatch.setattr(torchreads, "_by_native", None)
+    monkeypatch.setattr(torchreads, "_reader", None)
     if part == "python":
         monkeypatch.setattr(native, "module", lambda: None)
     plain = torchreads.plain("CPU")
@@ -303,15 +303,13 @@ def test_keys_are_what_torch_says(monkeypatch, part):
         if type(tensor) in (torch.Tensor, torch.nn.Parameter):
             said = torchreads.keys(tensor) == torchreads.asked_keys(tensor), plain(tensor), torchreads.plain("CUDA")(tensor)
             assert said == (True, name in PLAIN, False), name
-    assert (torchreads._by_native is not None) == (part == "native")
+    assert (torchreads._reader is not None) == (part == "native")
 
 
 def test_a_torch_that_does_not_say_what_kind_a_tensor_is(monkeypatch):
     """Then none is a plain one."""
     monkeypatch.setattr(torchreads, "asked_keys", lambda tensor: torch._C._no_such_function(tensor))
     assert not torchreads.plain("CPU")(torch.ones(3)) and likeness.likeness([torch.ones(3)]) is None
-    assert torchreads.places.__wrapped__() is None
-    monkeypatch.setattr(torchreads, "places", lambda: None)
     assert torchreads.reads.__wrapped__() is None
 
 

@@ -13,6 +13,7 @@ from snap._compiler.ir.types import BF16, F16, F32
 from snap.host.errors import LaunchError
 from snap.lib import gemm
 from snap.lib._gemm import choice as gemm_choice
+from snap.lib._gemm.body import Epilogue, Work
 from snap.lib._gemm.choice import SLICES, By, Plan, Product
 from snap.lib._gemm.gemm import BAND, planned
 from snap.lib._gemm.kernels import gemm_kernel
@@ -76,7 +77,7 @@ def test_every_tile_in_every_layout(tile, layout):
 def test_tiles_that_leave_at_once(tile, layout):
     turned = tuple(each == "t" for each in layout)
     (a, A), (b, B), C = matrix(264, 136, 3), matrix(136, 520, 4), np.zeros((264, 520), np.uint16)
-    launched(gemm_kernel(BF16, BF16, *turned, *tile, 2, AT_ONCE=True), 3, A, B, C, 0, turned=turned)
+    launched(gemm_kernel(BF16, BF16, *turned, *tile, 2, work=Work.AT_ONCE), 3, A, B, C, 0, turned=turned)
     np.testing.assert_array_equal(unpacked(C), a @ b)
 
 
@@ -138,7 +139,7 @@ def test_blocks_that_meet_anywhere(splitting, layout):
     turned, (height, width, slices) = tuple(each == "t" for each in layout), splitting
     (a, A), (b, B), C = matrix(136, 520, 3), matrix(520, 264, 4), np.zeros((136, 264), np.float32)
     tiles = -(-136 // height) * -(-264 // width)
-    split(splits_kernel(BF16, F32, *turned, height, width, 2, None, None, slices), tiles, height, width, slices, A, B, C, turned)
+    split(splits_kernel(BF16, F32, *turned, height, width, 2, SLICES=slices), tiles, height, width, slices, A, B, C, turned)
     np.testing.assert_array_equal(C, a @ b)
 
 
@@ -171,7 +172,7 @@ def test_clusters_in_every_layout(tile, layout):
 # where tiles do; five parts, and three blocks with none; none at all.
 @pytest.mark.parametrize("blocks, divided, share", [(3, 1, 4), (3, 2, 7), (5, 4, 9), (8, 4, 5), (4, 4, 10), (8, 1, 2), (3, 0, 1)], ids=str)
 def test_divided_tiles(blocks, divided, share):
-    (a, A), (b, B), kernel = matrix(128, 600, 12), matrix(600, 128, 13), gemm_kernel(BF16, F32, False, False, 64, 64, 2, DIVIDED=True)
+    (a, A), (b, B), kernel = matrix(128, 600, 12), matrix(600, 128, 13), gemm_kernel(BF16, F32, False, False, 64, 64, 2, work=Work.DIVIDED)
     for how in ({}, {"seed": 4}):
         C = np.zeros((128, 128), np.float32)
         launched(kernel, blocks, A, B, C, divided, share, **how)
@@ -181,7 +182,7 @@ def test_divided_tiles(blocks, divided, share):
 @pytest.mark.parametrize("tile", [(128, 256), (128, 192), (64, 128)], ids=str)
 def test_divided_tiles_of_every_number_of_sums(tile):
     (a, A), (b, B), C = matrix(tile[0], 200, 14), matrix(200, tile[1], 15), np.zeros(tile, np.float32)
-    launched(gemm_kernel(BF16, F32, False, False, *tile, 2, DIVIDED=True), 2, A, B, C, 1, 2)
+    launched(gemm_kernel(BF16, F32, False, False, *tile, 2, work=Work.DIVIDED), 2, A, B, C, 1, 2)
     np.testing.assert_array_equal(C, a @ b)
 
 
@@ -255,8 +256,8 @@ def test_relu_keeps_what_is_not_a_number():
 def test_a_schedule_at_random_finds_no_race():
     (a, A), (b, B) = matrix(136, 200, 10), matrix(200, 72, 11)
     for kernel, blocks, *exchange in ((gemm_kernel(BF16, BF16, False, False, 128, 64, 2), 2, 0),
-                                      (gemm_kernel(BF16, BF16, False, False, 128, 64, 2, DIVIDED=True), 3, 1, 2),
-                                      (gemm_kernel(BF16, BF16, False, False, 128, 192, 1, AT_ONCE=True), 2, 0),
+                                      (gemm_kernel(BF16, BF16, False, False, 128, 64, 2, work=Work.DIVIDED), 3, 1, 2),
+                                      (gemm_kernel(BF16, BF16, False, False, 128, 192, 1, work=Work.AT_ONCE), 2, 0),
                                       (gemm_kernel(BF16, BF16, False, False, 64, 128, 1, TEAM=2), 2, 0)):
         C = np.zeros((136, 72), np.uint16)
         assert not launched(kernel, blocks, A, B, C, *exchange, races=True)
@@ -271,7 +272,7 @@ def test_a_schedule_at_random_finds_no_race():
         np.testing.assert_array_equal(unpacked(C), a @ b)
     C = np.zeros((64, 64), np.uint16)  # one tile: threads that wait for each other take long
     A, B = np.ascontiguousarray(A[:64]), np.ascontiguousarray(B[:, :64])
-    split(splits_kernel(BF16, BF16, False, False, 64, 64, 2, None, None, 4), 1, 64, 64, 4, A, B, C, seed=3)
+    split(splits_kernel(BF16, BF16, False, False, 64, 64, 2, SLICES=4), 1, 64, 64, 4, A, B, C, seed=3)
     np.testing.assert_array_equal(unpacked(C), (a @ b)[:64, :64])
 
 
@@ -343,11 +344,11 @@ def test_which_rows_begin_in_the_middle_of_sectors(column, uneven):
 
 
 def test_kernels_compile_for_hopper_without_spills():
-    for kernel in (gemm_kernel(F16, F16, True, False, *TILES[-1], 16, F32, "gelu"), gemm_kernel(F16, F16, True, False, *TILES[0], 16, F32),
-                   gemm_kernel(BF16, BF16, False, False, *TILES[-1], 8, DIVIDED=True), gemm_kernel(BF16, BF16, False, True, *PAIRS[-1], 4, TEAM=2),
-                   slices_kernel(BF16, BF16, False, False, *SLICED[-1], 8, F32, "gelu", 2), slices_kernel(BF16, BF16, False, True, *SLICED[-1], 8, SLICES=8),
-                   splits_kernel(BF16, BF16, True, False, *SPLIT[-1], 8, F32, "gelu", 4),
-                   thin_kernel(BF16, BF16, False, 32, 128, F32, "gelu", 2)):
+    for kernel in (gemm_kernel(F16, F16, True, False, *TILES[-1], 16, Epilogue(F32, "gelu")), gemm_kernel(F16, F16, True, False, *TILES[0], 16, Epilogue(F32)),
+                   gemm_kernel(BF16, BF16, False, False, *TILES[-1], 8, work=Work.DIVIDED), gemm_kernel(BF16, BF16, False, True, *PAIRS[-1], 4, TEAM=2),
+                   slices_kernel(BF16, BF16, False, False, *SLICED[-1], 8, Epilogue(F32, "gelu"), 2), slices_kernel(BF16, BF16, False, True, *SLICED[-1], 8, SLICES=8),
+                   splits_kernel(BF16, BF16, True, False, *SPLIT[-1], 8, Epilogue(F32, "gelu"), 4),
+                   thin_kernel(BF16, BF16, False, 32, 128, Epilogue(F32, "gelu"), 2)):
         used = kernel.resources("sm_90a")
         assert used.spill_stores == used.spill_loads == 0 and not used.serialized
 

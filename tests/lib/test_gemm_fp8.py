@@ -10,6 +10,7 @@ import pytest
 from snap._compiler.ir.types import BF16, F32
 from snap.host.errors import LaunchError
 from snap.lib import gemm_fp8
+from snap.lib._gemm.body import Epilogue
 from snap.lib._gemm.choice import EVEN, By, Product
 from snap.lib._gemm.fp8 import fp8_kernel, planned
 from snap.lib._gemm.fp8_kernel import halves_kernel, promoted_kernel
@@ -69,7 +70,7 @@ def test_results_of_every_type():
 def test_a_schedule_at_random_finds_no_race():
     (a, A), (b, B) = matrix(136, 300, 9), matrix(72, 300, 10)
     scales, A, B = np.ones(1, np.float32), *(np.pad(x, ((0, 0), (0, 4))) for x in (A, B))
-    C, run = np.zeros((136, 72), np.float32), fp8_kernel(("e4m3", "e4m3"), F32, Scaling.TENSOR, 128, 64, 2)
+    C, run = np.zeros((136, 72), np.float32), fp8_kernel(("e4m3", "e4m3"), F32, 128, 64, 2, Epilogue(scaled=Scaling.TENSOR))
     arguments = (A, B, C, A, 136, 304, 72, 304, 72, 136, 72, 300, np.zeros(1, np.float32), np.zeros(1, np.int32), 0, 1, 1, scales, scales, A, 1)
     assert not run.races(*arguments, blocks=2, seeds=1)
     run.launch(*arguments, blocks=2, seed=3)
@@ -82,7 +83,7 @@ def test_halves_and_parts_of_tiles_are_added_in_f32(make, tile):
     """The wide one's columns are multiplied in parts."""
     (a, A), (b, B) = matrix(136, 300, 9), matrix(72, 300, 10)
     scales, A, B, C = np.ones(1, np.float32), *(np.pad(x, ((0, 0), (0, 4))) for x in (A, B)), np.zeros((136, 72), np.float32)
-    run = make("e4m3", F32, Scaling.TENSOR, *tile, 2)
+    run = make("e4m3", F32, *tile, 2, Epilogue(scaled=Scaling.TENSOR))
     arguments = (A, B, C, A, scales, scales, 136, 72, 300, 304, 304, 72)
     if tile == (128, 64):
         assert not run.races(*arguments, blocks=2, seeds=1)
@@ -92,7 +93,7 @@ def test_halves_and_parts_of_tiles_are_added_in_f32(make, tile):
 
 def test_kernels_compile_for_hopper_without_spills():
     for make, width in ((promoted_kernel, 192), (promoted_kernel, 256), (halves_kernel, 224)):
-        used = make("e4m3", BF16, Scaling.TENSOR, 128, width).resources("sm_90a")
+        used = make("e4m3", BF16, 128, width, epilogue=Epilogue(scaled=Scaling.TENSOR)).resources("sm_90a")
         assert used.spill_stores == used.spill_loads == 0 and not used.serialized
 
 

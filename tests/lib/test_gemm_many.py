@@ -10,7 +10,7 @@ import pytest
 from snap._compiler.ir.types import BF16, F16, F32
 from snap.host.errors import LaunchError
 from snap.lib import gemm_batched, gemm_grouped
-from snap.lib._gemm.body import Many
+from snap.lib._gemm.body import Work
 from snap.lib._gemm.choice import EVEN, Plan, Product
 from snap.lib._gemm.kernels import gemm_kernel
 from snap.lib._gemm.many import planned
@@ -94,12 +94,12 @@ def test_ends_may_change_between_calls_of_one_signature():
 def test_a_schedule_at_random_finds_no_race():
     nothing = np.zeros(1, np.float32), np.zeros(1, np.int32)
     a, b, ends = matrices(200, 72, seed=13), matrices(3, 72, 72, seed=14), np.array([70, 75, 200], np.int32)
-    C, run = np.zeros((200, 72), np.float16), gemm_kernel(F16, F16, False, False, 64, 64, 2, many=Many.GROUPS)
+    C, run = np.zeros((200, 72), np.float16), gemm_kernel(F16, F16, False, False, 64, 64, 2, work=Work.GROUPS)
     arguments = (a, b, C, a, 200, 72, 72, 72, 72, 200, 72, 72, *nothing, 0, 1, 1, a, a, ends, 3)
     assert not run.races(*arguments, blocks=2, seeds=1)
     run.launch(*arguments, blocks=2, seed=3)
     np.testing.assert_array_equal(C, by_groups(a, b, ends.tolist(), 0))
-    a, C, run = matrices(3, 72, 72, seed=15), np.zeros((3, 72, 72), np.float16), gemm_kernel(F16, F16, True, False, 64, 64, 2, many=Many.BATCH)
+    a, C, run = matrices(3, 72, 72, seed=15), np.zeros((3, 72, 72), np.float16), gemm_kernel(F16, F16, True, False, 64, 64, 2, work=Work.BATCH)
     arguments = (a, b, C, a, 72, 72, 72, 72, 72, 72, 72, 72, *nothing, 0, 1, 1, a, a, a, 3)
     assert not run.races(*arguments, blocks=2, seeds=1)
     run.launch(*arguments, blocks=2, seed=3)
@@ -141,7 +141,7 @@ def test_gradients_of_groups(ends):
 
 
 def test_kernels_compile_for_hopper_without_spills():
-    for kernel in (gemm_kernel(BF16, BF16, False, True, many=Many.GROUPS), ragged_kernel(BF16)):
+    for kernel in (gemm_kernel(BF16, BF16, False, True, work=Work.GROUPS), ragged_kernel(BF16)):
         used = kernel.resources("sm_90a")
         assert used.spill_stores == used.spill_loads == 0 and not used.serialized
 

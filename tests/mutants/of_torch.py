@@ -8,7 +8,7 @@ NATIVE, FAST, LIKENESS, CONTEXTS = (f"tests/host/test_{name}.py" for name in ("n
 
 MUTANTS = (
     Mutant("native launches: what was written has another version", "host/plan/c/checked.h",
-           "            raise_version(&self->reads.places, &self->reads.counters, args[k]);",
+           "            raise_version(&self->reader->reads, args[k]);",
            "            (void)args[k];",
            (f"{NATIVE}::test_what_a_kernel_may_write_has_its_version_raised",)),
     Mutant("native launches: what is read keeps its version", "host/plan/c/checked.h",
@@ -24,7 +24,7 @@ MUTANTS = (
            "    return param ? MADE : unwatched(",
            (f"{NATIVE}::test_what_a_kernel_may_write_has_its_version_raised",)),
     Mutant("native launches: without gradients anything is overwritten", "host/plan/c/tensors.h",
-           "    if (record == NULL || !counters->gradients_enabled())",
+           "    if (record == NULL || !reads->gradients_enabled())",
            "    if (record == NULL)",
            (f"{NATIVE}::test_what_a_kernel_may_write_has_its_version_raised",)),
     Mutant("native launches: a storage is as long as its tensor", "host/plan/c/tensors.h",

@@ -1,4 +1,4 @@
-"""Choosing a kernel's constexpr values by trying them: `snap.tune(kernel, candidates, *args, blocks=...)`.
+"""Choose a kernel's constexpr values by trying them: `snap.tune(kernel, candidates, *args, blocks=...)`.
 
 Input:      a generic kernel or a function that makes kernels, candidate values, and the arguments of a launch
 Output:     `Tuned`, which launches the best one; the choice is kept on disk per GPU and class of shapes

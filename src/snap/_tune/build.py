@@ -1,7 +1,7 @@
-"""Compiling many candidates at once.
+"""Compile many candidates at once.
 
 Input:      generated texts and an architecture
-Output:     for each, None, or what the compiler said against it; the cubins are in the cache, where a launch finds them
+Output:     for each, None, or the compiler's error; the cubins are in the cache, where a launch finds them
 Invariant:  a text is compiled once, however many candidates share it; one that fails does not stop the others
 Non-goals:  loading
 
@@ -32,7 +32,7 @@ def compile_one(ready: Ready, target: str) -> str | None:
 def compile_all(
     ready: Sequence[Ready], target: str, workers: int | None, done: Callable[[Ready], None]
 ) -> list[str | None]:
-    """In the order of `ready`.  A missing compiler is raised, since it is the same for all."""
+    """Compile in the order of `ready`.  A missing compiler raises, since it affects all."""
     by_text: dict[str, list[int]] = {}
     for index, candidate in enumerate(ready):
         by_text.setdefault(candidate.text, []).append(index)

@@ -1,10 +1,10 @@
-"""Candidates: which there are, and which can be used at all.
+"""List the candidates, and prune those that cannot be used.
 
 Input:      a family of kernels, the values to try, the arguments of a launch, and a GPU's limits
 Output:     for each candidate a `Ready` kernel, or `Pruned` with the reason
 Invariant:  nothing is compiled here: the checker, the typed IR and the generated text say whether a candidate can be
             used; the order is the user's
-Non-goals:  which of them is fast
+Non-goals:  the speed of candidates
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Config = dict[str, object]
 
 
 class Pruned(Exception):
-    """This candidate cannot be used; the text says why, and `place` where in the source, if it was refused there."""
+    """Reject a candidate; the text has the reason, and `place` the place in the source, if it was rejected there."""
 
     def __init__(self, why: str, place: str = ""):
         super().__init__(why)
@@ -42,8 +42,8 @@ class Pruned(Exception):
 
 @record
 class Ready:
-    """A candidate that passed.  `number` is how many blocks it is launched with, or the shape of their grid; None where
-    nobody said.
+    """Hold a candidate that passed.  `number` is its number of blocks, or the shape of its grid; None if
+    not given.
     """
 
     config: Config
@@ -67,8 +67,8 @@ def spelled(config: Mapping[str, object]) -> str:
 
 
 def expand(family: Family, candidates: object) -> list[Config]:
-    """All combinations of `{name: values}`, the last name changing fastest, or the list of dicts as it is; each once,
-    defaults filled in.
+    """List all combinations of `{name: values}`, with the last name changing fastest, or the given list of dicts; each
+    once, with defaults filled in.
     """
     if isinstance(candidates, Mapping):
         values = {name: _values(name, given) for name, given in candidates.items()}
@@ -112,7 +112,7 @@ def _complete(family: Family, config: Config) -> Config:
 
 
 def _plain(value: Any) -> object:
-    """NumPy's numbers as Python's: candidates are compared, printed and kept."""
+    """Convert NumPy's numbers to Python's: candidates are compared, printed and kept."""
     return value.item() if callable(getattr(value, "item", None)) and getattr(value, "shape", None) == () else value
 
 
@@ -129,7 +129,7 @@ def _distinct(configs: list[Config]) -> list[Config]:
 def prepare(
     family: Family, config: Config, args: tuple, blocks: object, where: Callable | None, limits: Limits
 ) -> Ready:
-    """The candidate, checked and turned into text; raises Pruned.  Cheap reasons first."""
+    """Check a candidate and generate its text; raise Pruned.  Cheap reasons come first."""
     if where is not None:
         _wanted(where, family.named(config, args))
     kernel = _made(family, config)
@@ -188,7 +188,7 @@ def _check_module(module, limits: Limits) -> None:
 
 
 def _refused(check: Callable) -> Callable:
-    """What a launch would refuse, its candidate is pruned for."""
+    """Prune a candidate that a launch would reject."""
 
     @functools.wraps(check)
     def pruning(*args: object) -> object:

@@ -1,8 +1,8 @@
-"""Timing on the GPU: events around each run, with a cold L2 cache.
+"""Time runs on the GPU: events around each run, with a cold L2 cache.
 
 Input:      a function that launches
 Output:     seconds of each run
-Invariant:  what a run costs on the GPU, not what Python takes to launch it: runs are queued behind a wait for the
+Invariant:  the cost of a run on the GPU, not of its launch in Python: runs are queued after a wait for the
             memory that is written between them
 Non-goals:  averages (rounds.py); timing of code on the CPU
 """
@@ -21,7 +21,7 @@ _AHEAD = 4  # times that are written before the first run, while Python queues w
 
 
 class GpuClock:
-    """`clock(run, runs, before)`: `before` is queued ahead of each run and not timed."""
+    """Time by `clock(run, runs, before)`: `before` is queued ahead of each run and not timed."""
 
     def __init__(self, number: int, stream: int):
         self.driver: OnDevice = on_device(driver(), driver().device(number))

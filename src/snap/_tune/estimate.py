@@ -1,11 +1,11 @@
-"""How many registers a kernel's local arrays need, before anything is compiled.
+"""Estimate the registers that a kernel's local arrays need, before anything is compiled.
 
 Input:      the typed IR of a kernel
 Output:     the most 32-bit registers that its local arrays fill at once in a thread
-Invariant:  only arrays count, each from its declaration to its last use, so what is above the limit spills whatever the
-            compiler does with the rest
-Non-goals:  scalars, addresses, and what ptxas needs for itself: the estimate is low, and never a reason to take a
-            candidate
+Invariant:  only arrays count, each from its declaration to its last use, so an estimate above the limit spills,
+            whatever the compiler does with the rest
+Non-goals:  scalars, addresses, and registers that ptxas needs for itself: the estimate is low, and never a reason to
+            take a candidate
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def array_registers(function: ir.Function) -> int:
 
 
 def raised_limit(function: ir.Function) -> int | None:
-    """The most that `setmaxnreg` gives a thread of the kernel, None where it is not used."""
+    """Return the most registers that `setmaxnreg` gives a thread of the kernel, None if it is not used."""
     counts = (
         s.attr("n")
         for f in _functions(function)
@@ -61,8 +61,8 @@ class _Estimate:
         return self.functions[function.uid]
 
     def body(self, body: ir.Body) -> int:
-        """An array lives from its declaration to the last statement of its body that mentions it; a loop that mentions
-        it keeps it throughout.
+        """Walk a body.  An array lives from its declaration to the last statement of its body that mentions it; a loop
+        that mentions it keeps it throughout.
         """
         last: dict[int, int] = {}
         for at, s in enumerate(body):
@@ -82,7 +82,7 @@ class _Estimate:
         return most
 
     def mentioned(self, node: object) -> frozenset[int]:
-        """The arrays that stand anywhere below a statement; functions that it calls have their own."""
+        """Return the arrays anywhere below a statement; functions that it calls have their own."""
         found = self.mentions.get(id(node))
         if found is None:
             found = frozenset(_arrays(node, self.mentioned))

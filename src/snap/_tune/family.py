@@ -1,8 +1,8 @@
-"""What is tuned: a generic kernel, or a Python function that makes one kernel for each choice of values.
+"""Tune a generic kernel, or a Python function that makes one kernel for each choice of values.
 
 Input:      `@kernel def k(..., BM: constexpr(int))`, or `def make(BM, BN): ...; return k`
 Output:     `Family`: the names to choose values for, and the kernel that each choice gives
-Invariant:  a choice is made into a kernel once; what refuses it is raised as it is (SnapError, ValueError)
+Invariant:  each choice becomes a kernel once; the error that rejects it is raised unchanged (SnapError, ValueError)
 Non-goals:  judging the kernel (candidates.py)
 """
 
@@ -18,7 +18,7 @@ from snap.diag.error import SnapError
 
 class Family:
     """name, label   for people, and for the cache
-    free          names to give values for; `defaults` has those that may be left out
+    free          names to give values for; `defaults` has those that may be omitted
     fixed         values that were given before
     """
 
@@ -79,8 +79,8 @@ class Family:
     def named(
         self, config: Mapping[str, object], args: Sequence[object], configs: Sequence[Mapping[str, object]] = ()
     ) -> dict[str, object]:
-        """Arguments and values by name.  A function's kernels all take the same arguments; the first of `configs` that
-        can be made tells which.
+        """Return arguments and values by name.  A function's kernels all take the same arguments; the first of
+        `configs` that can be made tells which.
         """
         if self.arguments is None:
             self.arguments = next(

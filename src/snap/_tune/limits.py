@@ -1,4 +1,4 @@
-"""What a GPU gives one block: the numbers that candidates are pruned by.
+"""Know the limits of a block on a GPU, by which candidates are pruned.
 
 Input:      a GPU of this machine, or the name of an architecture
 Output:     `Limits`
@@ -22,9 +22,9 @@ from snap.record import record
 
 @record
 class Limits:
-    """name    of the GPU, or of the architecture where there is none
-    target  what to compile for
-    shared  bytes a block
+    """name    of the GPU, or of the architecture if there is none
+    target  the architecture to compile for
+    shared  bytes per block
     """
 
     name: str
@@ -57,6 +57,6 @@ def gpu_name(number: int) -> str:
 
 
 def registers_a_thread(threads: int) -> int:
-    """The most registers that a thread of a block of so many can have; they are given out in eights."""
+    """Return the most registers per thread in a block of that size; they are allocated in eights."""
     warps = -(-threads // WARP)
     return min(THREAD_REGISTERS, SM_REGISTERS // (warps * WARP) // REGISTER_UNIT * REGISTER_UNIT)

@@ -1,8 +1,8 @@
-"""What is shown while candidates are checked, compiled and timed.
+"""Show progress while candidates are checked, compiled and timed.
 
 Input:      stages with a number of steps
-Output:     on stderr: a bar where `rich` is installed and somebody watches, else a line a stage
-Invariant:  nothing is written when quiet; nothing here changes what is chosen
+Output:     on stderr: a bar if `rich` is installed and stderr is a terminal, otherwise a line per stage
+Invariant:  nothing is written when quiet; nothing here changes the choice
 Non-goals:  the table of results (`Tuned.report`)
 """
 
@@ -16,7 +16,7 @@ ProgressStep = Callable[[], None]
 
 
 class Progress:
-    """quiet: True nothing, False always, None only where stderr is a terminal."""
+    """Write progress.  quiet: True never, False always, None only if stderr is a terminal."""
 
     def __init__(self, kernel: str, quiet: bool | None):
         self.kernel = kernel

@@ -1,9 +1,9 @@
-"""Which of several launches is fastest.
+"""Find the fastest of several launches.
 
 Input:      named functions that launch, and a clock
-Output:     the median time of each, and which is best
-Invariant:  all are timed a few times, the close ones again in turns, so that a change of the GPU's clock meets all of
-            them; of two that are equal the earlier one wins
+Output:     the median time of each, and the index of the best
+Invariant:  all are timed a few times, the close ones again in turns, so that a change of the GPU's clock affects all of
+            them; of two equal ones the earlier one wins
 Non-goals:  how long a run takes (the clock's)
 """
 
@@ -25,7 +25,7 @@ TimedLaunch = Callable[[], object]
 def fastest(
     runs: Sequence[TimedLaunch], clock: Clock, before: TimedLaunch | None, done: Callable[[], None]
 ) -> tuple[int | None, list[float | str]]:
-    """(the index of the best, for each its median in seconds, or why it was refused)."""
+    """Return (the index of the best; for each, its median in seconds, or why it was rejected)."""
     answers: list[float | str] = []
     for run in runs:
         answers.append(_first_round(run, clock, before))

@@ -1,8 +1,8 @@
-"""Choosing constexpr values: prune, compile, time, remember.
+"""Choose constexpr values: prune, compile, time, remember.
 
 Input:      a generic kernel, or a function that makes kernels, candidates, and the arguments of a launch
-Output:     `Tuned`: the kernel with the best values, and what became of every candidate
-Invariant:  the user's arrays are as they were; without timing the result depends on the candidates' order alone
+Output:     `Tuned`: the kernel with the best values, and the outcome of every candidate
+Invariant:  the user's arrays do not change; without timing, the result depends only on the candidates' order
 Non-goals:  inventing candidates
 """
 
@@ -31,7 +31,7 @@ from snap.record import record
 
 
 class TuneError(ValueError):
-    """Raised where no candidate can be used; `.trials` has the reason of each."""
+    """Report that no candidate can be used.  `.trials` has the reason for each."""
 
     __module__ = "snap"
 
@@ -52,7 +52,7 @@ class TuneError(ValueError):
 
 
 class Outcome(Word):
-    """What became of a candidate.  Equal to its word: `trial.outcome == "timed"`."""
+    """Name the outcome of a candidate.  Equal to its word: `trial.outcome == "timed"`."""
 
     PRUNED = "pruned"  # before compiling
     REFUSED = "refused"  # by the compiler or at launch
@@ -63,7 +63,7 @@ class Outcome(Word):
 
 @record
 class Trial:
-    """place: file and line of the first error, where the checker refused it."""
+    """Record a candidate.  place: file and line of the first error, if the checker rejected it."""
 
     config: Config
     outcome: Outcome
@@ -74,13 +74,13 @@ class Trial:
 
 @record
 class Tuned:
-    """The kernel with the best values.  Call it with the kernel's arguments to launch it.
+    """Hold the kernel with the best values.  Call it with the kernel's arguments to launch it.
 
-    family   what it was chosen from
+    family   the candidates' family
     blocks   as the user gave it: a number, or a function of arguments and constexpr values by name
     cached   the choice was made earlier
     seconds  its median time, None without timing
-    trials   every candidate and what became of it; the chosen one alone where the choice was cached
+    trials   every candidate and its outcome; only the chosen one if the choice was cached
     """
 
     family: Family
@@ -101,7 +101,7 @@ class Tuned:
         self.kernel[number](*args)
 
     def report(self) -> str:
-        """A table: the timed ones from fast to slow, then the others with their reasons."""
+        """Print a table: the timed candidates from fast to slow, then the others with their reasons."""
         order = sorted(self.trials, key=lambda trial: (trial.seconds is None, trial.seconds or 0.0))
         width = max(len(spelled(trial.config)) for trial in order)
         lines = [
@@ -117,21 +117,21 @@ class Tuned:
 
 
 class Tuner:
-    """A kernel whose constexpr values are chosen at the first launch of each class of shapes: `tuner(*args)` launches.
+    """Choose a kernel's constexpr values at the first launch of each class of shapes: `tuner(*args)` launches.
 
     kernel    generic, or a function that makes a kernel from values
     blocks    a number, or a function of arguments and constexpr values by name
-    key       what a choice is kept for: a value, or a function of arguments by name; left out, sizes up to the next
-              power of two
+    key       the key of a kept choice: a value, or a function of arguments by name; if omitted, sizes up to the
+              next power of two
     where     a function by name: false, or a text that says why not, prunes the candidate
     reset     a function of arguments by name, called before each timed run: for memory that a launch expects in some
               state
     timing    False: the first candidate that can be used and compiles; None: as the arrays allow (GPU), unless
               SNAP_TUNE=off
-    arch      what is compiled for where no GPU is meant
-    timer     clock(run, runs, before) -> seconds of each run; left out, CUDA events
+    arch      the architecture to compile for without a GPU
+    timer     clock(run, runs, before) -> seconds of each run; if omitted, CUDA events
     preserve  time on copies of the arrays that the kernel writes
-    quiet     True: nothing is shown; False: always; None: where stderr is a terminal
+    quiet     True: nothing is shown; False: always; None: if stderr is a terminal
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class Tuner:
         self.tuned(*args)(*args)
 
     def tuned(self, *args: object) -> Tuned:
-        """The choice for these arguments, made now if need be."""
+        """Return the choice for these arguments; make it now if necessary."""
         shapes = store.shape_class(
             args, None if self.key is None else resolve(self.key, self.family.named({}, args, self.configs))
         )
@@ -234,7 +234,7 @@ class Tuner:
     # -- without timing
 
     def _first(self, args: tuple, limits: Limits, progress: Progress) -> Tuned:
-        """The first candidate that can be used and compiles.  Where there is no compiler, the first that can be
+        """Return the first candidate that can be used and compiles.  Without a compiler, the first that can be
         used.
         """
         trials: list[Trial] = []
@@ -325,7 +325,7 @@ class Tuner:
         return clock, clock.close
 
     def _working(self, ready: Ready, args: tuple) -> tuple:
-        """What is timed: the arguments, arrays that the kernel writes copied."""
+        """Return the arguments to time with: arrays that the kernel writes are copied."""
         if not self.preserve:
             return args
         params = launcher(ready.compiled).signature.params
@@ -336,7 +336,7 @@ class Tuner:
 
 
 def tune(kernel: object, candidates: object, *args: object, **options: Any) -> Tuned:
-    """Choose the candidate values that are fastest for these arguments; `Tuner` says what the options are."""
+    """Return the kernel with the candidate values that are fastest for these arguments; `Tuner` has the options."""
     return Tuner(kernel, candidates, **options).tuned(*args)
 
 
@@ -359,7 +359,7 @@ def _compiled(ready: Ready, limits: Limits) -> tuple[Outcome, str]:
 
 
 def _device(args: tuple) -> int | None:
-    """The GPU that the arrays are on, None for the CPU's memory or no arrays."""
+    """Return the GPU that the arrays are on, None for the CPU's memory or no arrays."""
     for arg in args:
         info = classify(arg)
         if info is not None:

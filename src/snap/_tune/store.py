@@ -1,13 +1,13 @@
-"""Choices that were made, kept in the on-disk cache.
+"""Keep choices in the on-disk cache.
 
 Input:      a kernel, its candidates, a GPU, and the class of shapes
 Output:     the choice made earlier, or None
-Invariant:  a choice is used only where it is still a candidate and its code is still the code that was timed; losing an
-            entry costs time, never a wrong result
+Invariant:  a choice is used only if it is still a candidate and its code is still the code that was timed; losing an
+            entry costs time, but never gives a wrong result
 Non-goals:  sharing between GPUs of different names
 
-The key names the kernel, not its text: a kernel and all that it calls are known by their text only once they are
-checked, and that of the chosen candidate alone is enough to notice a change.
+The key names the kernel, not its text: the text of a kernel and all that it calls is known only once they are
+checked, and the text of the chosen candidate suffices to notice a change.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ALIGN = 16
 
 @record
 class Choice:
-    """config: as `written` has it"""
+    """Hold a choice.  config: as `written` returns it"""
 
     config: str
     seconds: float
@@ -43,12 +43,12 @@ def entry_key(family: Family, configs: Sequence[Config], limits: Limits, shapes:
 
 
 def written(config: Config) -> str:
-    """Values that JSON does not have (types, names of operators) as Python prints them."""
+    """Write values that JSON does not have (types, names of operators) as Python prints them."""
     return json.dumps(config, sort_keys=True, default=repr)
 
 
 def code_key(ready: Ready) -> str:
-    """The generated code without its comments, which name lines."""
+    """Hash the generated code without its comments, which name lines."""
     return key_of(*(line for line in ready.text.splitlines() if not line.lstrip().startswith("//")))
 
 
@@ -71,7 +71,7 @@ def save(cache: Cache, key: str, choice: Choice) -> None:
 
 
 def shape_class(args: Sequence[object], key: object = None) -> str:
-    """What launches must have in common to share a choice.
+    """Return the properties that launches must share to share a choice.
 
     Without `key`: sizes up to the same power of two.  Always: types and alignment, since they decide which candidates
     can be used at all.
@@ -100,6 +100,6 @@ def _sizes(arg: object, info: ArrayInfo | None) -> object:
 
 
 def _bucket(number: int) -> int:
-    """The next power of two; signs stay apart."""
+    """Round up to a power of two; signs are kept."""
     power = 1 << max(abs(number) - 1, 0).bit_length()
     return power if number > 0 else -power if number < 0 else 0

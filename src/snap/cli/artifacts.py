@@ -1,4 +1,4 @@
-"""What a kernel is compiled to: CUDA C++, PTX, machine code, and the resources that it takes.
+"""Print the results of compiling a kernel: CUDA C++, PTX, machine code, and the resources that it takes.
 
 Input: kernels of a file, and an architecture.  Output: text, or records.  Invariant: no GPU is needed; a program
 that is missing on this machine is named with the command that installs it.  Non-goals: launching (host/).

@@ -6,7 +6,7 @@ Input:      a function of the typed IR, which says what each line is, and the sa
 Output:     `Listing`s, the function's own and one for each function it calls
 Invariant:  every source line of the function appears once, in order; every `Sync` and `AsyncCommit` of the IR appears,
             at its place
-Non-goals:  colour and layout (app.py)
+Non-goals:  color and layout (app.py)
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Listing:
 
 @dataclass(slots=True)
 class _Page:
-    """What is known about the lines of one function while its body is walked.  `waits[n]`: what stands after line n."""
+    """Collect the facts about the lines of one function as its body is walked.  `waits[n]`: the waits after line n."""
 
     privileges: dict[int, str] = field(default_factory=dict)
     notes: dict[int, dict[str, None]] = field(default_factory=dict)
@@ -94,7 +94,7 @@ class _Page:
         self.notes.setdefault(span.line, {})[text] = None
 
     def note_privilege(self, named: ir.Var | ir.Handle, type: object) -> None:
-        """Where the line says the privilege itself, there is nothing to add."""
+        """Note a line's privilege, unless the line states it."""
         if f"@ {named.privilege}" not in source_line(named.span.filename, named.span.line):
             self.note(named.span, f"{named.name}: {type} @ {named.privilege}")
 
@@ -194,7 +194,7 @@ def _note_param(page: _Page, param: ir.Param) -> None:
 
 
 def _walk(page: _Page, body: ir.Body, place: Place, header: int) -> None:
-    """What the lines are.  `header` is the last line of what opens this body."""
+    """Classify the lines.  `header` is the last line of the statement that opens this body."""
     page.paint(header + 1, _last_line(body), place)  # comments and blank lines between the statements, too
     for stmt in body:
         # Several scopes may open on one line: it is shown as the code around the first of them.
@@ -203,8 +203,8 @@ def _walk(page: _Page, body: ir.Body, place: Place, header: int) -> None:
 
 
 def _put_into(page: _Page, body: ir.Body, header: int, filename: str, lines: range) -> None:
-    """Where the compiler has put something in.  Statements of a function whose call was put in place stand at the call:
-    its lines are not here.
+    """Note a place where the compiler inserted something.  Statements of an inlined function belong to the call: its
+    lines are not here.
     """
 
     def here(stmt: ir.Stmt) -> bool:
@@ -255,7 +255,7 @@ def _put_in(stmt: ir.Stmt) -> tuple[ir.Stmt, ...]:
 
 
 def _counts(stmt: ir.Stmt) -> bool:
-    """Whether it changes a counter of the compiler's."""
+    """Decide whether a statement changes a counter of the compiler."""
     return isinstance(stmt, ir.Assign) and isinstance(stmt.target, ir.VarTarget) and stmt.target.var.temp
 
 
@@ -398,7 +398,7 @@ def _does(who: str, verb: str) -> str:
 
 
 def wait_words(point: SyncPoint) -> str:
-    """What a point says about asynchronous work, after its reason."""
+    """Write what a point says about asynchronous operations, after its reason."""
     text = ""
     for engine, younger in point.waits:
         left = f"at most {younger} group{'s' * (younger > 1)} in flight" if younger else "none in flight"

@@ -5,7 +5,7 @@ Output:     the text of an SVG: the kernel's lines from top to bottom, loops, br
             beside each line what it does to memory, and by which instruction; barriers and waits as bars across; and at
             the right an arrow for each dependence, with a dot where it is cut by the bar that orders it
 Invariant:  every point of the program is a bar, and every dependence an arrow
-Non-goals:  why a point was chosen (its bar's tooltip has the reason); colour themes
+Non-goals:  why a point was chosen (its bar's tooltip has the reason); color themes
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ ROW, CHARACTER, INDENT, LANE, MARGIN = 20, 7.2, 10, 14, 12  # pixels
 SOURCE_WIDTH = 74  # characters of a line that are shown
 INSTRUCTIONS = {Engine.THREADS: "", Engine.COPIES: "cp.async", Engine.BOXES: "TMA", Engine.PRODUCTS: "wgmma"}
 FILLS = {Engine.THREADS: "#e3e8ef", Engine.COPIES: "#cfead6", Engine.BOXES: "#ffe1bf", Engine.PRODUCTS: "#e4d6f7"}
-COLOURS = ("#1864ab", "#c2255c", "#2b8a3e", "#e67700", "#6741d9", "#0b7285", "#a61e4d", "#5c940d", "#364fc7", "#862e9c")
+COLORS = ("#1864ab", "#c2255c", "#2b8a3e", "#e67700", "#6741d9", "#0b7285", "#a61e4d", "#5c940d", "#364fc7", "#862e9c")
 
 
 @dataclass(slots=True)
 class Chip:
-    """What a line does to one object, by one engine."""
+    """Describe what a line does to one object, by one engine."""
 
     text: str
     engine: Engine
@@ -75,7 +75,7 @@ class Arrow:
 
     @property
     def around(self) -> bool:
-        """Whether it is to a later iteration: upwards, or ordered by a bar that is not between the two."""
+        """Decide if an arrow leads to a later iteration: upward, or ordered by a bar that is not between the two."""
         return self.end <= self.begin or not any(self.begin < cut <= self.end for cut in self.cuts)
 
     @property
@@ -133,7 +133,7 @@ class Picture:
                 self._line(s)
 
     def _framed(self, head: ir.Stmt | None, span: Span, *inside: ir.Body, loop: bool = False) -> None:
-        """What the compiler put around what it put in, and a body that touches no memory, have no frame."""
+        """Decide on a frame: bodies that the compiler inserted, and bodies that touch no memory, have none."""
         if not any(_touches(s) for body in inside for s in body):
             if head is not None:
                 self._line(head)
@@ -160,7 +160,7 @@ class Picture:
         last.chips += [chip for chip in chips if chip not in last.chips]
 
     def _wait_here(self) -> DrawnRow | None:
-        """Of the bars at this place, with no line since, the last that waits for asynchronous work."""
+        """Find the last bar at this place, with no line since, that waits for asynchronous operations."""
         for row in reversed(self.rows):
             if not row.points:
                 return None
@@ -194,7 +194,7 @@ def _touching(function: synced.AnyFunction) -> Iterator[ir.Stmt]:
 
 
 def _touches(s: ir.Stmt) -> bool:
-    """Whether anything in it touches memory."""
+    """Decide whether any statement in a body touches memory."""
     inside = (s.function.body,) if isinstance(s, ir.Call) else bodies(s)
     return any(True for _ in _chips(s)) or any(_touches(x) for body in inside for x in body)
 
@@ -240,7 +240,7 @@ def graph_svg(
 
 
 def arrows_of(picture: Picture, dependences: tuple[Dependence, ...], own_points: list[synced.SyncPoint]) -> list[Arrow]:
-    """Those of the dependences, and of the points that say themselves what they are between (mbarriers)."""
+    """Make the arrows of the dependences, and of the points that name both their sides (mbarriers)."""
     told = {key for d in dependences for key in d.points}
     own = [
         Dependence(p.object, p.first, p.second, ("", ""), (key_of(p),))
@@ -305,9 +305,9 @@ def draw(title: str, picture: Picture, arrows: list[Arrow]) -> str:
         out.append(
             _bar(row, left, chips_end + 16 + lanes * LANE, y(k)) if row.points else _line(row, left, text_end, y(k))
         )
-    colour = {name: COLOURS[k % len(COLOURS)] for k, name in enumerate(names)}
-    out += [_curve(arrow, colour[arrow.name], chips_end + 16, y) for arrow in arrows]
-    out.append(_legend(names, colour, y(len(rows)) + 24))
+    color = {name: COLORS[k % len(COLORS)] for k, name in enumerate(names)}
+    out += [_curve(arrow, color[arrow.name], chips_end + 16, y) for arrow in arrows]
+    out.append(_legend(names, color, y(len(rows)) + 24))
     return "\n".join([*out, "</svg>", ""])
 
 
@@ -382,22 +382,22 @@ def _bar(row: DrawnRow, left: float, right: float, y: float) -> str:
     )
 
 
-def _curve(arrow: Arrow, colour: str, start: float, y: Callable[[int], float]) -> str:
+def _curve(arrow: Arrow, color: str, start: float, y: Callable[[int], float]) -> str:
     """Down at its lane.  To a later iteration it goes up, dashed, and past the bars that cut it."""
     x, begin, end = start + arrow.lane * LANE + 8, y(arrow.begin) + 7, y(arrow.end) + 13
     path = f"M{start - 8:.0f} {begin:.0f} H{x:.0f} V{end:.0f} H{start - 8:.0f}"
-    line = f'fill="none" stroke="{colour}" stroke-width="1.6"' + ' stroke-dasharray="5 3"' * arrow.around
+    line = f'fill="none" stroke="{color}" stroke-width="1.6"' + ' stroke-dasharray="5 3"' * arrow.around
     past = f'<path d="M{x:.0f} {y(arrow.reach[0]) + 10:.0f} V{y(arrow.reach[-1]) + 10:.0f}" {line}/>' * arrow.around
-    dot = f'r="3.6" fill="white" stroke="{colour}" stroke-width="2"/>'
+    dot = f'r="3.6" fill="white" stroke="{color}" stroke-width="2"/>'
     dots = "".join(f'<circle cx="{x:.0f}" cy="{y(k) + 10:.0f}" {dot}' for k in arrow.cuts)
     tip = f'<path d="{path}" {line} marker-end="url(#tip)"/>'
     return f"<g><title>{escape(arrow.tooltip)}</title>{past}{tip}{dots}</g>"
 
 
-def _legend(names: list[str], colour: dict[str, str], y: float) -> str:
+def _legend(names: list[str], color: dict[str, str], y: float) -> str:
     parts, x = [_text(MARGIN, y, "dependences:")], MARGIN + 13 * CHARACTER
     for name in names:
-        parts.append(f'<path d="M{x:.0f} {y - 4:.0f} h18" stroke="{colour[name]}" stroke-width="2"/>')
+        parts.append(f'<path d="M{x:.0f} {y - 4:.0f} h18" stroke="{color[name]}" stroke-width="2"/>')
         parts.append(_text(x + 22, y, name))
         x += 36 + len(name) * CHARACTER
     return "\n".join(parts if names else [_text(MARGIN, y, "no dependences: nothing has to be ordered")])

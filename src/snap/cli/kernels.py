@@ -1,4 +1,4 @@
-"""Which kernels of a file a command is about."""
+"""Choose the kernels of a file for a command."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ChosenKernel:
         return compiled.typed, compiled.synced, compiled.module.entry, compiled.module.exit
 
     def left_out(self) -> list[str]:
-        """Of a kernel with `lean=True`: the barriers that were left out, each with the reason; or why none was."""
+        """List the barriers that `lean=True` left out, each with the reason; or the reason why none was."""
         if not self.function.definition.requires.lean:
             return []
         points, why = self.function.left_out(**self.values)

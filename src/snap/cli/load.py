@@ -91,7 +91,7 @@ def run_file(path: Path, name: str, args: tuple[str, ...] = ()) -> dict[str, obj
 
 
 def _decoded(path: Path) -> str:
-    """By the file's own coding line."""
+    """Decode by the file's own coding line."""
     import tokenize
 
     with tokenize.open(path) as file:

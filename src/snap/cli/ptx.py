@@ -82,7 +82,7 @@ ValuesOption = Annotated[
 
 @dataclass(slots=True)
 class Job:
-    """What is to be run.  hidden: arguments that a Snap kernel has besides its own."""
+    """Describe a run.  hidden: arguments that a Snap kernel has besides its own."""
 
     program: Program
     function: Function

@@ -1,4 +1,4 @@
-"""How a command ends: with errors printed, for people or for programs, and an exit code.
+"""End a command: print its errors, for people or for programs, and set the exit code.
 
 Input: files that were checked, or a command line that is wrong.  Output: text on standard error, or JSON on standard
 output.  Invariant: the exit code is 1 for errors of the program, 2 for errors of the command line.  Non-goals: the
@@ -97,7 +97,7 @@ def json_entries(checked: Checked) -> list[dict]:
 
 
 def _json_entry(checked: Checked, line: int, severity: str, message: str) -> dict:
-    """What has no code of an error."""
+    """Make the entry of an error without a code."""
     place = {"line": line, "column": 1}
     return {
         "file": str(checked.path),

@@ -1,4 +1,4 @@
-"""Listings and code on a terminal, coloured by rich; plain text anywhere else."""
+"""Listings and code on a terminal, colored by rich; plain text anywhere else."""
 
 from __future__ import annotations
 

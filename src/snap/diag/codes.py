@@ -1,5 +1,5 @@
-"""The codes: what each one refuses, or warns of, in one line.  Every code has a page `docs/errors/SNAPnnn.md`, and each
-of an error programs in `tests/bad/SNAPnnn/`.
+"""List the codes: in one line, what each one rejects or warns of.  Every code has a page `docs/errors/SNAPnnn.md`, and
+each error has programs in `tests/bad/SNAPnnn/`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""One diagnostic, one error class.
+"""Define the diagnostic and the error class.
 
-`Diagnostic` is what a stage reports; `SnapError` is what a user catches.  Rendering lives in `diag/render.py`.
+A stage reports a `Diagnostic`; a user catches a `SnapError`.  Rendering lives in `diag/render.py`.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class Diagnostic:
 
     @property
     def severity(self) -> str:
-        """As editors call it."""
+        """Return the editors' word for the severity."""
         return "warning" if self.code in WARNINGS else "error"
 
 
 class SnapWarning(UserWarning):
-    """A diagnostic that refuses nothing; or, without one, the words of a tool."""
+    """Carry a diagnostic that rejects nothing; or, without one, a tool's text."""
 
     __module__ = "snap"
 
@@ -51,7 +51,7 @@ class SnapWarning(UserWarning):
         self.diagnostic = diagnostic
         self.code = "" if diagnostic is None else diagnostic.code
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.diagnostic or str(self),)
 
     def render(self, color: bool = False) -> str:
@@ -65,7 +65,7 @@ def _in_a_line(diagnostic: Diagnostic) -> str:
 
 
 class SnapError(SyntaxError):
-    """A refused program.  `.all` holds every error of the function, this one first."""
+    """Report a rejected program.  `.all` holds every error of the function, this one first."""
 
     __module__ = "snap"  # what tracebacks call it, and where users find it
 
@@ -85,11 +85,11 @@ class SnapError(SyntaxError):
         self.all: list[SnapError] = [self, *(SnapError(other) for other in others)]
         self.__notes__ = _traceback_notes(diagnostic, len(others))
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.diagnostic, tuple(error.diagnostic for error in self.all[1:]))
 
     def without_frames(self) -> SnapError:
-        """Itself without the frames it was raised through: the compiler's own say nothing to a user."""
+        """Drop the frames that the error was raised through: the compiler's own mean nothing to a user."""
         self.__traceback__ = self.__context__ = self.__cause__ = None
         return self
 
@@ -100,7 +100,7 @@ class SnapError(SyntaxError):
 
 
 def _traceback_notes(diagnostic: Diagnostic, others: int) -> list[str]:
-    """What Python prints under an uncaught error (from 3.11 on)."""
+    """Return the text that Python prints below an uncaught error (from 3.11 on)."""
     notes = [diagnostic.label] if diagnostic.label else []
     notes += [f"line {label.span.line}: {label.text}" for label in diagnostic.secondary if label.text]
     notes += [f"{word}: {text}" for word, text in (("note", diagnostic.note), ("help", diagnostic.help)) if text]
@@ -110,4 +110,4 @@ def _traceback_notes(diagnostic: Diagnostic, others: int) -> list[str]:
 
 
 class UseOfRefused(Exception):
-    """The file launches, or asks something of, a function that was refused.  The refusal is the error, and is told."""
+    """Stop a file that uses a rejected function.  The rejection is the error, and is reported."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import unicodedata
 from dataclasses import dataclass
-from typing import TextIO
+from typing import Any, TextIO
 
 from snap.diag.error import Diagnostic
 from snap.diag.source import source_line
@@ -30,7 +30,7 @@ _STYLES = {
 
 
 def wants_color(stream: TextIO) -> bool:
-    """Whether to colour what goes to `stream`: a terminal, and the user has not said NO_COLOR."""
+    """Decide whether to color the output to `stream`: it is a terminal, and NO_COLOR is not set."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     try:
@@ -76,9 +76,9 @@ def render(diagnostic: Diagnostic, color: bool = False) -> str:
     return "\n".join(out)
 
 
-def to_json(diagnostic: Diagnostic) -> dict:
-    """For editors, shaped like the language server protocol's Diagnostic.  Lines and columns count from 1, as in the
-    text; ends are exclusive.
+def to_json(diagnostic: Diagnostic) -> dict[str, Any]:
+    """Print for editors, shaped like the language server protocol's Diagnostic.  Lines and columns count from 1, as in
+    the text; ends are exclusive.
     """
     return {
         "file": diagnostic.span.filename,
@@ -96,7 +96,7 @@ def to_json(diagnostic: Diagnostic) -> dict:
     }
 
 
-def _range(span: Span) -> dict:
+def _range(span: Span) -> dict[str, Any]:
     return {
         "start": {"line": span.line, "column": span.column + 1},
         "end": {"line": span.end_line, "column": span.end_column + 1},
@@ -111,7 +111,7 @@ class _Mark:
 
 
 class _Shown:
-    """A source line as a terminal shows it: tabs expanded, control characters replaced, and the column where each
+    """Hold a source line as a terminal shows it: tabs expanded, control characters replaced, and the column where each
     character begins.
     """
 
@@ -127,7 +127,7 @@ class _Shown:
         self.text = "".join(parts).rstrip()
 
     def extent(self, span: Span) -> tuple[int, int]:
-        """Where the underline of `span` begins and how long it is, in terminal columns; a span of several lines is
+        """Return the start and the length of the underline of `span`, in terminal columns; a span of several lines is
         underlined on its first.
         """
         end = span.end_column if span.end_line == span.line else _code_end(self.code)
@@ -141,7 +141,7 @@ def _place(span: Span) -> str:
 
 
 def _shown_path(filename: str) -> str:
-    """Files below the working directory are shown relative to it."""
+    """Show files below the working directory relative to it."""
     if not os.path.isabs(filename):
         return filename
     try:
@@ -152,21 +152,21 @@ def _shown_path(filename: str) -> str:
 
 
 def _printable(text: str) -> str:
-    """Control characters would move the cursor, or colour the terminal, at a program's will."""
+    """Replace control characters, which would let a program move the cursor or color the terminal."""
     return "".join(
         "\ufffd" if unicodedata.category(char) in ("Cc", "Cs") or char in "\u2028\u2029" else char for char in text
     )
 
 
 def _cells(char: str) -> int:
-    """How many terminal columns a character takes."""
+    """Return the number of terminal columns of a character."""
     if unicodedata.combining(char) or unicodedata.category(char) in ("Mn", "Me", "Cf"):
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
 def _code_end(code: str) -> int:
-    """Where the code of a line ends: before its comment and trailing blanks."""
+    """Find the end of a line's code, before its comment and trailing blanks."""
     quote = ""
     at = 0
     while at < len(code):

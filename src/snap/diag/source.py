@@ -1,5 +1,5 @@
-"""The text of a user's source, by file name: what was registered here, else what `linecache` knows (files, notebook
-cells, doctests).
+"""Find the text of a user's source by file name: text that was registered here, otherwise `linecache`'s (files,
+notebook cells, doctests).
 
 Nothing here raises: a diagnostic without its source line is still worth showing.
 """
@@ -18,13 +18,13 @@ _joined: dict[int, tuple[list[str], tuple[str, ...]]] = {}
 
 
 def split_lines(text: str) -> tuple[str, ...]:
-    """Lines as Python's parser counts them (`str.splitlines` also breaks at form feeds and Unicode separators)."""
+    """Split into lines as Python's parser does (`str.splitlines` also breaks at form feeds and Unicode separators)."""
     lines = _NEWLINE.split(text)
     return tuple(lines[:-1] if lines[-1] == "" else lines)
 
 
 def joined_lines(lines: list[str]) -> tuple[str, ...]:
-    """Lines as `linecache` keeps them, with their ends: it hands out one list a file, which is split once."""
+    """Join lines as `linecache` keeps them, with their ends: it has one list per file, which is split once."""
     known = _joined.get(id(lines))
     if known is None or known[0] is not lines:
         if len(_joined) >= 32:
@@ -36,7 +36,7 @@ def joined_lines(lines: list[str]) -> tuple[str, ...]:
 def register_source(filename: str, text: str) -> None:
     """Make `text` the source of functions whose code says `filename`: for text given to `exec`.
 
-    Unless there is such a file, it is put into `linecache` as well, so that Python's own tracebacks show its lines.
+    If there is no such file, the text goes into `linecache` as well, so that Python's own tracebacks show its lines.
     """
     if not isinstance(filename, str) or not isinstance(text, str):
         raise TypeError(
@@ -60,7 +60,7 @@ def registered_lines(filename: str) -> tuple[str, ...] | None:
 
 
 def source_lines(filename: str) -> tuple[str, ...]:
-    """All lines of the source without their ends; empty when there is none."""
+    """Return all lines of the source without their ends; none if there is no source."""
     registered = _registered.get(filename)
     if registered is not None:
         return registered
@@ -71,11 +71,11 @@ def source_lines(filename: str) -> tuple[str, ...]:
 
 
 def source_line(filename: str, line: int) -> str:
-    """One line, counted from 1; empty when there is none."""
+    """Return one line, counted from 1; empty if there is none."""
     lines = source_lines(filename)
     return lines[line - 1] if 1 <= line <= len(lines) else ""
 
 
 def written(span: Span) -> str:
-    """The text of a span that is on one line; empty where there is none."""
+    """Return the text of a span on one line; otherwise an empty text."""
     return source_line(span.filename, span.line)[span.column : span.end_column] if span.line == span.end_line else ""

@@ -1,4 +1,4 @@
-"""Where something stands in a user's source."""
+"""Define places in a user's source."""
 
 from __future__ import annotations
 

@@ -15,11 +15,12 @@ from snap.diag.error import Diagnostic, SnapWarning
 from snap.diag.source import source_line
 
 _ALLOWED = re.compile(r"#\s*snap:\s*ok((?:[\s,]+SNAP\d{3})+)")
-_told: dict = {}  # Python's registry of what was told: once for each place, unless its filters say more
+# Python's registry of what was told: once for each place, unless its filters say more.
+_told: dict[str | tuple[str, type[Warning], int], int] = {}
 
 
 def not_allowed(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
-    """Those that no comment allows, each once, in the order of the text."""
+    """Return the warnings that no comment allows, each once, in the order of the text."""
     distinct = {(one.code, one.span): one for one in found if one.code not in _allowed(one)}
     return tuple(
         sorted(distinct.values(), key=lambda one: (one.span.filename, one.span.line, one.span.column, one.code))
@@ -33,6 +34,6 @@ def _allowed(one: Diagnostic) -> set[str]:
 
 
 def tell(found: Iterable[Diagnostic]) -> None:
-    """By Python's `warnings`, at the place in the source."""
+    """Report by Python's `warnings`, at the place in the source."""
     for one in not_allowed(found):
         warnings.warn_explicit(SnapWarning(one), SnapWarning, one.span.filename, one.span.line, registry=_told)

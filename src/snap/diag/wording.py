@@ -1,6 +1,6 @@
-"""Phrases that messages share: numbers of things, and code that the user can paste.
+"""Word the phrases that messages share: numbers of things, and code that the user can paste.
 
-Input: numbers, words and spans.  Output: text.  Non-goals: what a message says.
+Input: numbers, words and spans.  Output: text.  Non-goals: the contents of messages.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ _LONGEST = 60
 
 
 def counted(n: int, what: str) -> str:
-    """`1 index`, `2 indices`."""
+    """Write `1 index`, `2 indices`."""
     return f"{n} {what if n == 1 else _SEVERAL.get(what, what + 's')}"
 
 
 def called(word: str, *spans: Span) -> str:
-    """A call of `word` with what stands at these places, as it is written there; `...` for what is long or not in one
+    """Write a call of `word` with the source text of these places; `...` for a text that is long or not in one
     line.
     """
     texts = [written(span).strip() for span in spans]

@@ -14,7 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.launches import MOST_BLOCKS
+from snap._compiler.ir.walk import statements
 from snap.diag.error import SnapWarning
 from snap.host.arguments.arrays import ArrayInfo, as_numpy
 from snap.host.arguments.follow import AlignmentNeed, needed
@@ -32,13 +34,18 @@ from snap.host.arguments.validate import (
     check_seeds,
     ordered,
 )
+from snap.host.device.driver import driver
+from snap.host.device.gpu import GpuKernel, current_stream, stream_handle
+from snap.host.device.tensors import encoding
 from snap.host.errors import GpuError, LaunchError, ToolchainError
+from snap.host.plan import checked
 from snap.host.plan.bysize import BySize
+from snap.host.plan.conditions import supports
+from snap.host.plan.families import FAMILIES
 from snap.host.torch import torchtraced
 from snap.host.torch.torchwrites import changed, check_written, written
 
 if TYPE_CHECKING:
-    from snap.host.device.gpu import GpuKernel
     from snap.machine import Race
 
 TARGETS = ("auto", "cpu", "gpu", "ptx")
@@ -148,8 +155,6 @@ class Launcher:
         return found
 
     def _stream(self, args: tuple[object, ...], stream: object) -> int:
-        from snap.host.device.gpu import current_stream, stream_handle
-
         return current_stream(args) if stream is None else stream_handle(self.signature.kernel, stream)
 
     def _place(self, bound: Bound, target: str) -> int | None:
@@ -171,8 +176,6 @@ class Launcher:
         return None
 
     def _gpu(self, device: int | None, first: str | None) -> int:
-        from snap.host.device.driver import driver
-
         try:
             current = driver().current_device()
         except (ToolchainError, GpuError) as missing:
@@ -240,8 +243,6 @@ class Launcher:
         """
         if not self._moves_boxes:
             return
-        from snap.host.device.tensors import encoding
-
         for tensor in self.compiled.module.tensors:
             encoding(
                 self.signature.kernel,
@@ -253,18 +254,12 @@ class Launcher:
 
     @cached_property
     def _moves_boxes(self) -> bool:
-        from snap._compiler.ir import nodes as ir
-        from snap._compiler.ir.walk import statements
-
         # Calls of functions that copy boxes have been inlined.
         return any(isinstance(s, (ir.BoxCopy, ir.BoxPrefetch)) for s in statements(self.compiled.synced.body))
 
     def _run_on_gpu(self, bound: Bound, blocks: int, device: int, stream: int) -> None:
         kernel = self._kernels.get(device)
         if kernel is None:
-            from snap.host.device.driver import driver
-            from snap.host.device.gpu import GpuKernel
-
             kernel = self._kernels[device] = GpuKernel(self.compiled, self.signature, driver().device(device))
         if blocks:
             kernel.launch(blocks, stream, bound.args)
@@ -311,10 +306,6 @@ class Launcher:
         return lambda *args, **keywords: function(*ordered(signature, args, keywords), *extents)
 
     def _maker(self, kernel, bound: Bound) -> Callable | None:
-        from snap.host.plan import checked
-        from snap.host.plan.conditions import supports
-        from snap.host.plan.families import FAMILIES
-
         families = {arg.family for arg in bound.args if isinstance(arg, ArrayInfo)}
         family = families.pop() if len(families) == 1 else None
         if family is None or family not in FAMILIES or not supports(self.signature):

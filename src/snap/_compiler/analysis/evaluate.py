@@ -26,7 +26,7 @@ from snap._compiler.ir.integers import held_by
 from snap._compiler.ir.types import BOOL, INT, Scalar
 
 T = TypeVar("T")
-Rules = Mapping[type, Callable[[Any, Any], Any]]  # of a node's class: (node, domain) -> value
+NodeRules = Mapping[type, Callable[[Any, Any], Any]]  # of a node's class: (node, domain) -> value
 
 NEVER_NARROWER = 32  # bits of a signed type in which overflow has no meaning: narrower integers are converted back
 
@@ -38,7 +38,7 @@ class IntegerDomain(Generic[T]):
     and its operands are not evaluated.  An operation without a body here is one that a domain may leave out.
     """
 
-    rules: Rules
+    rules: NodeRules
     partial = False  # not each of its values is one to compute with: `known` tells
 
     def of(self, e: ir.Expr) -> T:
@@ -262,5 +262,5 @@ def function(e: ir.Math, d: IntegerDomain[T]) -> T:
     return d.arithmetic(found, e.type, e) if e.op == "abs" and d.known(found) else found
 
 
-LINEAR: Rules = {ir.Const: const, ir.Cast: cast, ir.Bitcast: bitcast, ir.Unary: unary, ir.Binary: binary}
-ALL: Rules = {**LINEAR, ir.Compare: compare, ir.Logical: logical, ir.Select: select, ir.Math: function}
+LINEAR: NodeRules = {ir.Const: const, ir.Cast: cast, ir.Bitcast: bitcast, ir.Unary: unary, ir.Binary: binary}
+ALL: NodeRules = {**LINEAR, ir.Compare: compare, ir.Logical: logical, ir.Select: select, ir.Math: function}

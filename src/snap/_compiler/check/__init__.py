@@ -2,7 +2,10 @@
 
 Input: a `Definition` (tree, captured names, requirements).  Output: an `ir.Function`.  Invariant: after it passes, no
 later stage refuses the program, but for what cannot be synchronized: that is decided when a function is defined, too,
-by the passes of sync/ up to `choose barriers` (docs/system.md, "Decisions").
+by the passes of sync/ up to `choose barriers` (docs/system.md, "Decisions").  Non-goals: synchronization.
+
+A function that applies a rule of the type system has the rule above it, as a judgement with the paper's name where the
+paper has it (`# T-Group: premises => conclusion`); docs/rules.md lists them and explains the notation.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from enum import Enum
 
 
 class Engine(Enum):
-    """Name who does it.  What another engine than the threads does goes on asynchronously until somebody waits for it."""
+    """Name who does it.  What an engine other than the threads does goes on asynchronously until it is waited for."""
 
     THREADS = "threads"
     COPIES = "copies"  # of elements, cp.async

@@ -11,16 +11,19 @@ from collections.abc import Callable
 from typing import Any
 
 from snap._compiler.analysis.exact import logic
-from snap._compiler.analysis.exact.terms import Poly, atoms_of, either, negated
+from snap._compiler.analysis.exact.terms import Poly, at_least, atoms_of, either, equal, negated
 from snap._compiler.ir import nodes as ir
+from snap._compiler.ir import synced
 from snap._compiler.ir.effects import assigned, effects
 from snap._compiler.ir.fields import EVALUATED, holding
 from snap._compiler.ir.hardware import WARP
-from snap._compiler.ir.types import BOOL, I32
+from snap._compiler.ir.operations import COLLECTIVES
+from snap._compiler.ir.synced import MEETS
+from snap._compiler.ir.types import THREAD1
 from snap._compiler.walk import arrays
 from snap._compiler.walk.assign import unknown
 from snap._compiler.walk.sites import NONE, Draw
-from snap._compiler.walk.state import WalkState
+from snap._compiler.walk.state import Value, WalkState
 
 
 def _atomic(w: WalkState, s: ir.Atomic) -> None:
@@ -57,6 +60,8 @@ def _collective(w: WalkState, s: ir.Collective) -> None:
     for e in effects(s):
         if e.access is not None:
             w.access(e, s.span, lanes=8 * s.attr("count", WARP // 8))
+    if COLLECTIVES[s.op].barrier:
+        w.meet(MEETS[s.requires.level], s.requires, s.span)
     for t in s.targets:
         unknown(w, t, args[0].deps if s.op in (*SOME, *EVERY) else NONE)
         if s.op in (*SOME, *EVERY) and isinstance(t, ir.VarTarget):
@@ -67,11 +72,11 @@ def _copied(w: WalkState, s: ir.AsyncCopy) -> None:
     valid = () if s.valid is None else (w.value(s.valid),)
     first = None
     if s.elements is not None:  # where any of its elements are read, those
-        some = ir.Compare(">", s.elements, ir.Const(0, I32, span=s.span), BOOL, span=s.span)
-        valid = (w.value(some),)
         many = w.value(s.elements)
         w.use(many)
-        first = many.term * s.source.view.obj.elem.bytes if isinstance(many.term, Poly) else None
+        if isinstance(many.term, Poly):
+            valid = (Value(at_least(many.term, 1), many.deps),)
+            first = many.term * s.source.view.obj.elem.bytes
     source, target = effects(s)
     w.access(source, s.span, valid, first=first)
     w.access(target, s.span)
@@ -119,12 +124,54 @@ def _by_its_row(w: WalkState, s: ir.Stmt) -> None:
         w.access(e, s.span)
 
 
+# ---- of synchronized programs ---------------------------------------------------------------------------------------
+
+
+def _synchronized(w: WalkState, s: synced.Sync) -> None:
+    w.meet(s.point.kind, s.point.participants, s.span)
+
+
+def _waited(w: WalkState, s: synced.MBarrierWait) -> None:
+    w.value(s.slot)
+    w.value(s.phase)
+    w.meet(s.point.kind, s.point.participants, s.span)
+
+
+def _arrived(w: WalkState, s: synced.MBarrierArrive | synced.MBarrierExpect) -> None:
+    w.value(s.slot)
+
+
+def _counted_load(w: WalkState, s: synced.CountedLoad) -> None:
+    w.value(s.slot)
+    _box_copied(w, s)
+
+
+def _elected(w: WalkState, s: synced.Elect) -> None:
+    """The first thread of the group runs the body."""
+    index = w.at.unit(THREAD1, s.place)
+    with w.given(*(() if index is None else (Value(equal(index, 0)),))):
+        w.body(s.body)
+
+
+def _committed(w: WalkState, s: synced.AsyncCommit) -> None:
+    """It names what was begun, and touches nothing."""
+
+
+SYNCHRONIZED: dict[type, Callable[[WalkState, Any], None]] = {
+    synced.AsyncCommit: _committed,
+    synced.Elect: _elected,
+    synced.MBarrierArrive: _arrived,
+    synced.MBarrierExpect: _arrived,
+    synced.MBarrierWait: _waited,
+    synced.Sync: _synchronized,
+}
 ACTS: dict[type, Callable[[WalkState, Any], None]] = {
     ir.Act: _by_its_row,
     ir.Atomic: _atomic,
     ir.AsyncCopy: _copied,
     ir.BoxCopy: _box_copied,
     ir.Collective: _collective,
+    synced.CountedLoad: _counted_load,
     ir.Unsafe: _unsafe,
 }
 

@@ -16,6 +16,7 @@ from snap._compiler.analysis.exact.terms import Poly
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.effects import effects
 from snap._compiler.ir.integers import held_by
+from snap._compiler.ir.synced import AnyFunction
 from snap._compiler.ir.types import BLOCK1, Space, ValueType
 from snap._compiler.ir.walk import statements
 from snap._compiler.walk.sites import Site
@@ -24,7 +25,7 @@ from snap._compiler.walk.state import Value, WalkState, is_int
 ASSUMED = "what is read of `{}` was written before (the properties init and order)"
 
 
-def once(f: ir.Function) -> set[int]:
+def once(f: AnyFunction) -> set[int]:
     """The shared arrays of which one statement writes an element, and nothing else any: no call is given them."""
     found: dict[int, int] = {}
     for s in statements(f.body):

@@ -18,9 +18,10 @@ from snap._compiler.analysis.exact import kinds, logic
 from snap._compiler.analysis.exact.ladder import Ladder
 from snap._compiler.analysis.exact.terms import FALSE, Cond, Poly, at_least, below, both, equal, negated, number
 from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.synced import AnyFunction
 from snap._compiler.ir.types import THREAD1, Array
 from snap._compiler.walk import arrays, calls, cells, loops, start
-from snap._compiler.walk.acts import act
+from snap._compiler.walk.acts import SYNCHRONIZED, act
 from snap._compiler.walk.assign import target
 from snap._compiler.walk.sites import Entry, Root, UnitPosition, Walked
 from snap._compiler.walk.state import Key, Value, WalkState, is_bool, is_int
@@ -33,7 +34,7 @@ class Walk(WalkState):
 
     def __init__(
         self,
-        function: ir.Function,
+        function: AnyFunction,
         ladder: Ladder,
         whole: dict[str, int] | None = None,
         same: dict[str, str] | None = None,
@@ -70,6 +71,7 @@ def _if(w: WalkState, s: ir.If) -> None:
     cond = c.term if isinstance(c.term, tuple) else None
     assert cond is not None
     w.use(c)
+    w.test(cond, s.span)
     if cond[0] in (logic.TRUE, logic.FALSE):
         taken = s.then if cond[0] == logic.TRUE else s.other
         w.inline(taken)
@@ -117,12 +119,11 @@ def _split(w: WalkState, s: ir.Split) -> None:
     for case in s.cases:
         w.unsure = unsure
         index = w.at.index[s.level] - case.offset
-        known = [Value(at_least(index, 0))]
-        if not case.rest:
-            known.append(Value(below(index, case.size)))
+        known = [at_least(index, 0), *(() if case.rest else (below(index, case.size),))]
         inner = w.terms.modulo(index, case.size) if case.rest else index
         w.vars = dict(before)
-        with w.given(*known):
+        w.test(both(*known), s.span)
+        with w.given(*map(Value, known)):
             _placed(w, w.at.entered(s.level, inner, case.place), case.body)
         _forget(w, before)
     w.vars = before
@@ -197,6 +198,7 @@ def _way_out(w: WalkState, s: ir.Break | ir.Continue) -> None:
 
 
 RULES: dict[type, Callable[[Any, Any], None]] = {
+    **SYNCHRONIZED,
     ir.Act: act,
     ir.Declare: _declare,
     ir.DeclareShared: _shared,

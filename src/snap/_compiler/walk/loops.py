@@ -98,6 +98,7 @@ def _run_out(w: WalkState, s: ir.For, trips: range) -> None:
     w.repeated *= len(trips)
     for n in trips:
         w.vars[w.frame, s.var.uid] = Value(number(n))
+        w.test(TRUE, s.span)
         w.body(s.body)
     w.repeated //= len(trips)
 
@@ -113,6 +114,7 @@ def _with_counter(w: WalkState, s: ir.For, carried: dict[Key, Carried], start: P
 
     def head() -> None:
         w.vars[w.frame, s.var.uid] = Value(at)
+        w.test(runs, s.span)
         w.fact(Value(both(*_within(at, start, stop, step), runs)))
         low, high = held_by(of)
         least, most = (at + step).span()
@@ -122,15 +124,19 @@ def _with_counter(w: WalkState, s: ir.For, carried: dict[Key, Carried], start: P
     def body() -> list[Cond]:
         return _passed(w, s.body)
 
-    _iterate(w, carried, head, body, Loop(trip, not _stopped(ways)), s.body)
-    _behind(w, carried, _trips(w, s, start, stop, step), any(isinstance(way, ir.Break) for way in ways), ways)
+    loop = Loop(trip, not _stopped(ways), None, s.span)
+    _iterate(w, carried, head, body, loop, s.body)
+    trips = loop.trips = _trips(w, start, stop, step)
+    if trips is None or not loop.full:
+        trips = w.terms.base(kinds.TRIP, 0, FOREVER, s.var.privilege, w.depth, f"trips of {s.var.name}")
+    _behind(w, carried, trips, any(isinstance(way, ir.Break) for way in ways), ways)
 
 
-def _trips(w: WalkState, s: ir.For, start: Poly, stop: Poly, step: Poly) -> Poly:
-    """How many iterations there were, where nobody leaves the loop early."""
+def _trips(w: WalkState, start: Poly, stop: Poly, step: Poly) -> Poly | None:
+    """Return how many iterations the bounds allow; None where the step is no number."""
     n = step.value
-    if n is None or n == 0 or any(isinstance(way, (ir.Break, ir.Return)) for way in ways_out(s.body)):
-        return w.terms.base(kinds.TRIP, 0, FOREVER, s.var.privilege, w.depth, f"trips of {s.var.name}")
+    if n is None or n == 0:
+        return None
     distance = stop - start if n > 0 else start - stop
     return w.terms.most(w.terms.floor(distance + abs(n) - 1, abs(n)), number(0))
 
@@ -162,17 +168,15 @@ def repeated(w: WalkState, s: ir.While) -> None:
     ways, copies = ways_out((*s.pre, *s.body)), w.repeated
     if not ways:
         for _ in range(MOST_TRIPS):
-            before = dict(w.vars)
-            mark = len(w.path)
+            runs = _decided(w, s)
+            if runs is None or runs and w.repeated > MOST_COPIES:
+                break
             w.inline(s.pre)
-            cond = w.value(s.cond)
-            if cond.term == FALSE:
+            w.value(s.cond)
+            if not runs:
                 w.repeated = copies
                 return
-            if cond.term != TRUE or w.repeated > MOST_COPIES:
-                del w.path[mark:]
-                w.vars = before
-                break
+            w.test(TRUE, s.span)
             w.repeated += copies
             w.body(s.body)
     w.repeated = copies
@@ -182,9 +186,12 @@ def repeated(w: WalkState, s: ir.While) -> None:
 
     def body() -> list[Cond]:
         w.inline(s.pre)
-        return _passed(w, s.body, w.value(s.cond))
+        cond = w.value(s.cond)
+        if isinstance(cond.term, tuple):
+            w.test(cond.term, s.span)
+        return _passed(w, s.body, cond)
 
-    _iterate(w, carried, lambda: None, body, Loop(trip, False), (*s.pre, *s.body))
+    _iterate(w, carried, lambda: None, body, Loop(trip, False, None, s.span), (*s.pre, *s.body))
     breaks = any(isinstance(way, ir.Break) for way in ways)
     _behind(w, carried, w.terms.base(kinds.TRIP, 0, FOREVER, per, w.depth, "trips"), breaks, ways)
     if not breaks:
@@ -195,6 +202,20 @@ def repeated(w: WalkState, s: ir.While) -> None:
         if isinstance(cond.term, tuple):  # it holds of all who have come to the loop, once it ends: nobody's way
             w.use(cond)
             w.define(negated(cond.term))
+
+
+def _decided(w: WalkState, s: ir.While) -> bool | None:
+    """Return whether another iteration begins, where that is known.  Nothing is recorded: what is not run out is walked
+    with a counter, from here on.
+    """
+    before, mark = dict(w.vars), len(w.path)
+    w.dry += 1
+    w.inline(s.pre)
+    cond = w.value(s.cond).term
+    w.dry -= 1
+    w.vars = before
+    del w.path[mark:]
+    return True if cond == TRUE else False if cond == FALSE else None
 
 
 def _passed(w: WalkState, body: ir.Body, *given: Value) -> list[Cond]:

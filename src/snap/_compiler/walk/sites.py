@@ -12,6 +12,7 @@ from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.contracts import Contract
 from snap._compiler.ir.effects import Extent, Kind
 from snap._compiler.ir.hardware import WARP
+from snap._compiler.ir.synced import PointKind
 from snap._compiler.ir.types import Element, Level, Place, Privilege, Scalar, Space
 from snap.diag.span import Span
 
@@ -42,12 +43,16 @@ class Root:
 class Loop:
     """A loop that the walk went through once, for any of its iterations.
 
-    trip  the number of the iteration, from 0 on
-    full  nothing leaves it early: each number for which its condition holds is that of an iteration
+    trip   the number of the iteration, from 0 on.  Its range may stand for the loop's condition: where the bounds are
+           numbers, no path says `trip <= trip.high`
+    full   nothing leaves it early: each number for which its condition holds is that of an iteration
+    trips  how many iterations the bounds allow, and where `full`, how many there are; None where they do not tell
     """
 
     trip: Poly
     full: bool
+    trips: Poly | None
+    span: Span
 
 
 @dataclass(slots=True, eq=False)
@@ -65,6 +70,44 @@ class When:
 
 
 NEVER = When(0, (), False)
+
+
+@dataclass(slots=True, eq=False)
+class BranchTest:
+    """A condition that decides where a thread goes on: of an `if`, of a loop, of a case of a `split`.
+
+    Of a loop with a counter it is that of any iteration; the one that ends the loop is not among them.
+    """
+
+    cond: Cond
+    path: tuple[Cond, ...]
+    span: Span
+    when: When
+
+
+@dataclass(slots=True, eq=False)
+class GroupMeeting:
+    """A barrier, or a wait: what makes threads stop until others have come, or until asynchronous work is done.
+
+    kind  by what; `participants` is the group that meets
+    """
+
+    kind: PointKind
+    participants: Privilege
+    path: tuple[Cond, ...]
+    span: Span
+    when: When
+
+
+@dataclass(slots=True, eq=False)
+class WalkedStatement:
+    """One statement, as the walk came by: its own expressions are evaluated where the path holds.  A loop stands here
+    once for each time that it is entered, and a statement in it once for all iterations of its counter.
+    """
+
+    statement: ir.Stmt
+    path: tuple[Cond, ...]
+    when: When
 
 
 @dataclass(slots=True, eq=False)
@@ -229,6 +272,10 @@ class Pact:
 class Walked:
     """All that a walk found.
 
+    An access, a test, a meeting and a statement are there as often as they are executed: once for each copy of a loop
+    that is run out, and once for all iterations of a loop with a counter (`When.loops`).
+
+    tests, meetings, work  where threads may part, where they meet, and what they do
     locals   variables that were declared without a value, as they are read and written
     loads    of numbers that were read from const memory: where
     given    of numbers that were read from the kernel's arrays: where
@@ -242,6 +289,9 @@ class Walked:
 
     terms: Terms
     sites: list[Site] = field(default_factory=list)
+    tests: list[BranchTest] = field(default_factory=list)
+    meetings: list[GroupMeeting] = field(default_factory=list)
+    work: list[WalkedStatement] = field(default_factory=list)
     locals: list[Local] = field(default_factory=list)
     draws: list[Draw] = field(default_factory=list)
     defines: set[Cond] = field(default_factory=set)

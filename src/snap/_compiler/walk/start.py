@@ -12,12 +12,13 @@ from snap._compiler.analysis.exact.terms import Poly, at_least, below, equal, nu
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.integers import held_by
 from snap._compiler.ir.launches import MOST_BLOCKS
+from snap._compiler.ir.synced import AnyFunction
 from snap._compiler.ir.types import GRID1, THREAD1, Level, Privilege
 from snap._compiler.walk.sites import Root, UnitPosition
 from snap._compiler.walk.state import MOST_BYTES, Value, WalkState, is_int
 
 
-def begin(w: WalkState, f: ir.Function) -> None:
+def begin(w: WalkState, f: AnyFunction) -> None:
     base = w.terms.base
     threads = f.place.known(Level.THREAD)
     clusters, blocks = f.place.held(Level.CLUSTER), f.place[Level.BLOCK]
@@ -45,7 +46,7 @@ def begin(w: WalkState, f: ir.Function) -> None:
     _parameters(w, f)
 
 
-def _parameters(w: WalkState, f: ir.Function) -> None:
+def _parameters(w: WalkState, f: AnyFunction) -> None:
     for p in f.params:
         if isinstance(p, ir.ValueParam):
             t, name = p.var.type, p.var.name
@@ -71,7 +72,7 @@ def _given(w: WalkState, name: str, low: int, high: int, kind: AtomKind = kinds.
     return w.terms.base(kind, -(-low // n), high // n, GRID1, name=name if n == 1 else f"{name} / {n}") * n
 
 
-def _axes(w: WalkState, f: ir.Function) -> None:
+def _axes(w: WalkState, f: AnyFunction) -> None:
     """The last parameters are extents of the grid: their product is the number of blocks."""
     if not f.axes:
         return

@@ -23,6 +23,7 @@ from snap._compiler.ir.contracts import Contract
 from snap._compiler.ir.effects import Effect
 from snap._compiler.ir.integers import held_by
 from snap._compiler.ir.launches import most_blocks
+from snap._compiler.ir.synced import AnyFunction, PointKind
 from snap._compiler.ir.types import GRID1, THREAD1, Level, Place, Privilege, Scalar, ScalarKind, ValueType, Vector
 from snap._compiler.ir.walk import bodies
 from snap._compiler.walk import loads
@@ -30,9 +31,11 @@ from snap._compiler.walk.sites import (
     NEVER,
     NONE,
     Arithmetic,
+    BranchTest,
     Deps,
     Entry,
     GivenMemory,
+    GroupMeeting,
     Inside,
     Local,
     Loop,
@@ -40,6 +43,7 @@ from snap._compiler.walk.sites import (
     Site,
     UnitPosition,
     Walked,
+    WalkedStatement,
     When,
 )
 from snap._compiler.walk.trusting import inside, scopes
@@ -165,7 +169,7 @@ class WalkState:
 
     def __init__(
         self,
-        function: ir.Function,
+        function: AnyFunction,
         ladder: Ladder,
         whole: dict[str, int] | None = None,
         same: dict[str, str] | None = None,
@@ -298,6 +302,15 @@ class WalkState:
     def when(self) -> When:
         self.clock += 1
         return When(self.clock, self.around, not self.unsure)
+
+    def test(self, cond: Cond, span: Span) -> None:
+        """Record that threads go on by this condition."""
+        if not self.dry:
+            self.out.tests.append(BranchTest(cond, tuple(self.path), span, self.when()))
+
+    def meet(self, kind: PointKind, participants: Privilege, span: Span) -> None:
+        if not self.dry:
+            self.out.meetings.append(GroupMeeting(kind, participants, tuple(self.path), span, self.when()))
 
     def touch(self, var: ir.Var, writes: bool, span: Any, part: int | None = None) -> None:
         """A variable is read or written."""
@@ -441,6 +454,8 @@ class WalkState:
 
     def statement(self, s: ir.Stmt) -> None:
         check()
+        if not self.dry:
+            self.out.work.append(WalkedStatement(s, tuple(self.path), self.when()))
         self.rules.get(type(s), self.rules[ir.Act])(self, s)
         if isinstance(s, (ir.Return, ir.Break, ir.Continue)):
             self.unsure = True

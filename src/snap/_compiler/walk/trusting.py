@@ -7,15 +7,17 @@ Input: a kernel, a place.  Output: its scopes, the reason of the innermost one. 
 from __future__ import annotations
 
 from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.synced import AnyFunction
 from snap._compiler.ir.walk import callees
 from snap.diag.span import Span
 
 Scopes = list[tuple[Span, str]]
 
 
-def scopes(kernel: ir.Function) -> Scopes:
-    """Of a kernel and all that it calls, each with its reason."""
-    return [scope for function in callees(kernel) for scope in function.trusted]
+def scopes(kernel: AnyFunction) -> Scopes:
+    """Return those of a kernel and all that it calls, each with its reason.  A synchronized program has none."""
+    typed = (function for function in callees(kernel) if isinstance(function, ir.Function))
+    return [scope for function in typed for scope in function.trusted]
 
 
 def around(place: Span, known: Scopes) -> str:

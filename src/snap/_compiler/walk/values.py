@@ -8,7 +8,7 @@ any number of its type.  What is loaded on the way is recorded.  Non-goals: stat
 from __future__ import annotations
 
 from snap._compiler.analysis import evaluate
-from snap._compiler.analysis.evaluate import ALL, IntegerDomain, Rules
+from snap._compiler.analysis.evaluate import ALL, IntegerDomain, NodeRules
 from snap._compiler.analysis.exact import kinds
 from snap._compiler.analysis.exact.bits import bitand
 from snap._compiler.analysis.exact.substitutions import undivided
@@ -74,7 +74,7 @@ def compared(op: str, x: Poly, y: Poly) -> Cond:
 class Exact(IntegerDomain[Value]):
     """Evaluate to polynomials and conditions, where a walk stands."""
 
-    rules: Rules
+    rules: NodeRules
     partial = True
 
     def __init__(self, walk: WalkState):
@@ -186,12 +186,18 @@ class Exact(IntegerDomain[Value]):
 
     def logical(self, e: ir.Logical, x: Value) -> Value:
         cond = _cond(x)
+        if cond in (TRUE, FALSE):
+            y = self.of(e.right) if (cond == TRUE) is (e.op == "and") else x
+            return Value(y.term, x.deps | y.deps)
         with self.w.given(x if e.op == "and" else Value(negated(cond), x.deps)):
             y = self.of(e.right)
         return Value((both if e.op == "and" else either)(cond, _cond(y)), x.deps | y.deps)
 
     def chosen(self, e: ir.Select, c: Value) -> Value:
         cond = _cond(c)
+        if cond in (TRUE, FALSE):
+            a = self.of(e.then if cond == TRUE else e.other)
+            return Value(a.term, c.deps | a.deps)
         with self.w.given(c):
             a = self.of(e.then)
         with self.w.given(Value(negated(cond), c.deps)):
@@ -371,7 +377,7 @@ def _load(e: ir.Load, d: Exact) -> Value:
     return found
 
 
-RULES: Rules = {
+RULES: NodeRules = {
     **ALL,
     ir.Binary: _binary,
     ir.Unary: _unary,

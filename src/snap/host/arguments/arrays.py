@@ -17,6 +17,8 @@ from typing import Any
 
 from snap._compiler.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, Scalar
 from snap._compiler.ir.word import Word
+from snap.host.device.contexts import on_device
+from snap.host.device.driver import driver
 from snap.host.errors import GpuError, ToolchainError
 from snap.host.torch.torchreads import has_memory
 from snap.record import record
@@ -298,9 +300,6 @@ def _cuda_array_interface(value: Any) -> ArrayInfo:
 
 def _device_of(pointer: int | None) -> int | str:
     """Ask the driver, since the interface does not say which GPU."""
-    from snap.host.device.contexts import on_device
-    from snap.host.device.driver import driver
-
     here = driver().current_device()
     return on_device(driver(), driver().device(here)).device_of(pointer) if pointer else here
 

@@ -81,7 +81,7 @@ class _Native:
     """`make(blocks, slow, stream, dynamic)`, as fastpath.maker gives it."""
 
     def __init__(self, kernel: GpuKernel, part: Any, found: Reads, where: Precondition | None):
-        self.kernel, self.part, self.reads = kernel, part, found
+        self.kernel, self.part, self.reads, self.reader = kernel, part, found, found.reader(part)
         module, signature = kernel.compiled.module, kernel.signature
         names = fastpath.FAMILIES[ArrayFamily.TORCH](signature).names
         conditions = Conditions(signature, where, tuple(tensor.param for tensor in module.tensors))
@@ -113,8 +113,7 @@ class _Native:
 
         call: Callable = self.part.Checked(
             kernel.native_target(blocks, dynamic),
-            self.reads.given,
-            self.reads.plain,
+            self.reader,
             self.params,
             self.maps,
             other,

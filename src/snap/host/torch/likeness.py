@@ -47,12 +47,11 @@ def _plain(tensor: Any) -> bool:
 
 def _asked_safely(check: Callable[..., bool], tensors: tuple) -> Callable[..., bool]:
     """`check`, asked only about tensors of the types and kinds of these."""
-    part = native.loaded()
-    places = torchreads.places() if part is not None else None
+    part, reader = native.loaded(), torchreads.reader()
     sizes = tuple(tensor.element_size() if tensor.numel() else 0 for tensor in tensors)
     reaches = tuple(torchreads.reach(tensor) * size for tensor, size in zip(tensors, sizes))
-    if part is not None and places is not None and len(tensors) <= part.MOST_VALUES:
-        return part.Alike(places, check, tensors, sizes, reaches)
+    if part is not None and reader is not None and len(tensors) <= part.MOST_VALUES:
+        return part.Alike(reader, check, tensors, sizes, reaches)
     names: dict[str, Any] = {f"t{k}": type(tensor) for k, tensor in enumerate(tensors)}
     return eval(_text(sizes, reaches), {**names, "check": check})
 

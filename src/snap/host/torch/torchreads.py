@@ -3,8 +3,8 @@ tensor one is; and where torch counts what is written into one.
 
 Input:      torch, loaded
 Output:     `reads()`: the functions' addresses and the places, or None; `keys(tensor)`: what kind of tensor it is, as a
-            number; `plain_keys`: which of them are those of a tensor that is nothing but its memory; `counters()`:
-            where versions are counted
+            number; `plain_keys`: which of them are those of a tensor that is nothing but its memory; `reader()`: the
+            object of native.c that reads tensors, or None
 Invariant:  torch's own methods agree: what was found is tried on tensors of several kinds before anything uses it
 Non-goals:  which tensors a launch takes (native.c)
 
@@ -50,9 +50,7 @@ _ASKED = {
 
 @record
 class Reads:
-    """given    what native.c takes
-    places   of these, what tells kind and memory
-    counters of these, what tells of writes
+    """given    what native.c takes, but for `plain`: functions, places and types
     plain    of keys: those that count, and which of them a plain tensor of that kind of device has
     cuda     the number of the kind of device that GPUs are
     stream   the address of the function that has a device's current stream; 0: this torch has none
@@ -60,16 +58,18 @@ class Reads:
 
     torch: Any
     given: tuple[object, ...]
-    places: tuple[int, ...]
-    counters: tuple[int, ...]
     plain: tuple[int, int]
     functions: tuple[Any, ...]
     cuda: int
     stream: int
 
     def number_of(self, dtype: Any) -> int:
-        """torch's number of an element type, as its C functions have it."""
-        return _asked(self.functions[0], _I32, self.torch.empty(0, dtype=dtype, device="cpu"), self.places[0])
+        """Give torch's number of an element type, as its C functions have it."""
+        return _asked(self.functions[0], _I32, self.torch.empty(0, dtype=dtype, device="cpu"), self.given[len(_ASKED)])
+
+    def reader(self, part: Any) -> Any:
+        """Make the object by which native.c reads tensors."""
+        return part.Reader(*self.given, *self.plain)
 
 
 @functools.cache
@@ -77,15 +77,19 @@ def reads() -> Reads | None:
     """None where this torch has no such functions, or they do not do what is expected of them."""
     torch: Any = sys.modules["torch"]
     try:
-        found, told, functions = places(), counters(), _functions(torch)
-        if found is None or told is None:
-            return None
-        given = (*map(_address, functions[:6]), found, told, torch.Tensor, torch.nn.Parameter)
-        cuda = int(_library(torch, "libtorch_cpu.so").aoti_torch_device_type_cuda())
-        made = Reads(torch, given, found, told, plain_keys("CUDA"), functions, cuda, _stream(torch))
-        return made if all(_right(made, tensor) for tensor in _tensors(torch)) else None
-    except Exception:  # whatever another version of torch thinks of it
+        library, functions = _library(torch, "libtorch_cpu.so"), _functions(torch)
+        handle, keys = _places(torch, functions)
+        told = _counters(torch, keys, library.aoti_torch_grad_mode_is_enabled)
+        given = (*map(_address, functions), handle, keys, *told, torch.Tensor, torch.nn.Parameter)
+        cuda = int(library.aoti_torch_device_type_cuda())
+        made = Reads(torch, given, plain_keys("CUDA"), functions, cuda, _stream(torch))
+        return made if all(_right(made, tensor, handle) for tensor in _tensors(torch)) else None
+    except Exception:  # whatever another version of torch does with it
         return None
+
+
+class Unexpected(Exception):
+    """This torch is not as expected."""
 
 
 def _functions(torch: Any) -> tuple[Any, ...]:
@@ -126,29 +130,20 @@ def _handle(torch: Any) -> int:
 _MOST_BYTES = 208  # of torch's object of C++, which it does not let grow beyond
 
 
-@functools.cache
-def places() -> tuple[int, ...] | None:
-    """Where the handle lies in a tensor's object, and where the keys lie behind it; the functions that have its
-    address, where it begins in its storage, and how long that is.  None where they are not found.
-    """
-    torch: Any = sys.modules["torch"]
-    try:
-        handle, (data, offset, storage) = _handle(torch), _functions(torch)[-3:]
-        plain_ones, others = _tensors(torch), _other_kinds(torch)  # held while their memory is read
-        for tensor in plain_ones:
-            if (_asked(data, _ADDRESS, tensor, handle) or 0) != tensor.data_ptr():
-                return None
-            if _asked(offset, _I64, tensor, handle) != tensor.storage_offset():
-                return None
-            if _asked(storage, _I64, tensor, handle) != tensor.untyped_storage().nbytes():
-                return None
-        known = [(tensor._cdata, asked_keys(tensor)) for tensor in plain_ones + others]
-        for at in range(0, _MOST_BYTES, 8):  # no further than to the first word that holds them in all of these
-            if all(ctypes.c_uint64.from_address(address + at).value == keys for address, keys in known):
-                return handle, at, _address(data), _address(offset), _address(storage)
-        return None
-    except Exception:  # whatever another version of torch thinks of it
-        return None
+def _places(torch: Any, functions: tuple[Any, ...]) -> tuple[int, int]:
+    """Find where the handle lies in a tensor's object, and where the keys lie behind it."""
+    handle, (data, offset, storage) = _handle(torch), functions[-3:]
+    plain_ones, others = _tensors(torch), _other_kinds(torch)  # held while their memory is read
+    for tensor in plain_ones:
+        said = (_asked(data, _ADDRESS, tensor, handle) or 0), _asked(offset, _I64, tensor, handle)
+        lies = tensor.data_ptr(), tensor.storage_offset()
+        if said != lies or _asked(storage, _I64, tensor, handle) != tensor.untyped_storage().nbytes():
+            raise Unexpected
+    known = [(tensor._cdata, asked_keys(tensor)) for tensor in plain_ones + others]
+    for at in range(0, _MOST_BYTES, 8):  # no further than to the first word that holds them in all of these
+        if all(ctypes.c_uint64.from_address(address + at).value == keys for address, keys in known):
+            return handle, at
+    raise Unexpected
 
 
 def _other_kinds(torch: Any) -> list[Any]:
@@ -169,33 +164,25 @@ _COUNTER_WORDS = 8  # of 4 bytes, of torch's object with a version: its class, h
 _RAISED = 5, 11, 29  # versions that are looked for
 
 
-@functools.cache
-def counters() -> tuple[int, ...] | None:
-    """Behind a tensor's handle: where the address of its version's object lies, and the version in that; where the
-    address of what autograd knows of it lies, zero for one that autograd knows nothing of; and the function that says
-    whether gradients are enabled.  None where they are not found.
+def _counters(torch: Any, keys: int, enabled: Any) -> tuple[int, int, int, int]:
+    """Find, behind a tensor's handle: where the address of its version's object lies, and the version in that; where
+    the address of what autograd knows of it lies, zero for one that autograd knows nothing of.  enabled: the function
+    that says whether gradients are, of which the address is given.
     """
-    torch: Any = sys.modules["torch"]
-    try:
-        enabled = _library(torch, "libtorch_cpu.so").aoti_torch_grad_mode_is_enabled
-        found = places()
-        if found is None or any(bool(enabled()) != torch.is_grad_enabled() for _ in _with_and_without_gradients(torch)):
-            return None
-        with torch.inference_mode(False), torch.enable_grad():
-            tensors = [torch.zeros(4, device="cpu") for _ in _RAISED]
-            for tensor, version in zip(tensors, _RAISED):
-                for _ in range(version):
-                    torch.autograd.graph.increment_version(tensor)
-            known = [tensor.clone().requires_grad_() for tensor in tensors]
-            pairs = [(tensor, tensor.detach(), tensor.data) for tensor in tensors]
-        with torch.inference_mode():
-            without = torch.zeros(4, device="cpu")
-        counter, version = _counter(pairs, without)
-        behind = range(0, found[1], 8)
-        (record,) = (at for at in behind if not any(_word(t, at) for t in tensors) and all(_word(t, at) for t in known))
-        return counter, version, record, _address(enabled)
-    except Exception:  # whatever another version of torch thinks of it
-        return None
+    if any(bool(enabled()) != torch.is_grad_enabled() for _ in _with_and_without_gradients(torch)):
+        raise Unexpected
+    with torch.inference_mode(False), torch.enable_grad():
+        tensors = [torch.zeros(4, device="cpu") for _ in _RAISED]
+        for tensor, version in zip(tensors, _RAISED):
+            for _ in range(version):
+                torch.autograd.graph.increment_version(tensor)
+        known = [tensor.clone().requires_grad_() for tensor in tensors]
+        pairs = [(tensor, tensor.detach(), tensor.data) for tensor in tensors]
+    with torch.inference_mode():
+        without = torch.zeros(4, device="cpu")
+    behind = range(0, keys, 8)
+    (record,) = (at for at in behind if not any(_word(t, at) for t in tensors) and all(_word(t, at) for t in known))
+    return (*_counter(pairs, without), record, _address(enabled))
 
 
 def _with_and_without_gradients(torch: Any) -> Iterator[None]:
@@ -220,25 +207,31 @@ def _counter(pairs: list[tuple[Any, Any, Any]], without: Any) -> tuple[int, int]
         written = ctypes.c_uint32.from_address(_word(a, place) + 4 * index)
         written.value += 1
         if a._version != version + 1:
-            raise RuntimeError("another number")
+            raise Unexpected
     return place, 4 * index
 
 
 # ---- whoever asks ---------------------------------------------------------------------------------------------------
 
-_by_native: Callable[[Any], int] | None = None
+_reader: Any = None
+
+
+def reader() -> Any | None:
+    """Give native.c's reader of tensors, where that is loaded and torch is as expected."""
+    global _reader
+    part = native.loaded()
+    if part is None:
+        return None
+    if _reader is None:
+        found = reads()
+        _reader = None if found is None else found.reader(part)
+    return _reader
 
 
 def keys(tensor: Any) -> int:
-    """torch's dispatch keys of a Tensor or Parameter, as a number; by native.c where that is loaded."""
-    global _by_native
-    if _by_native is None:
-        part = native.loaded()
-        found = places() if part is not None else None
-        if part is None or found is None:
-            return asked_keys(tensor)
-        _by_native = functools.partial(part.keys, found)
-    return _by_native(tensor)
+    """Give torch's dispatch keys of a Tensor or Parameter, as a number; by native.c where that is loaded."""
+    found = _reader or reader()
+    return asked_keys(tensor) if found is None else found.keys(tensor)
 
 
 def plain_keys(backend: str) -> tuple[int, int]:
@@ -288,13 +281,13 @@ def reach(tensor: Any) -> int:
 def _asked(function: Any, kind: Any, tensor: Any, place: Any) -> Any:
     found = kind()
     if function(ctypes.c_void_p(id(tensor) + place), ctypes.byref(found)):
-        raise RuntimeError("torch refused")
+        raise Unexpected
     return found.value
 
 
-def _right(found: Reads, tensor: Any) -> bool:
+def _right(found: Reads, tensor: Any, handle: int) -> bool:
     asked = zip(found.functions, _ASKED.values())
-    said = [_asked(function, kind, tensor, found.places[0]) for function, kind in asked]
+    said = [_asked(function, kind, tensor, handle) for function, kind in asked]
     dim = tensor.dim()
 
     def numbers(address: int | None) -> tuple[int, ...]:

@@ -22,7 +22,6 @@ from typing import Any
 from snap.host.arguments.arrays import ArrayFamily, ArrayInfo
 from snap.host.arguments.signature import Pointer, Signature
 from snap.host.errors import LaunchError
-from snap.host.plan import native
 from snap.host.torch import torchreads
 from snap.host.torch.torchtraced import refuse_recorded
 
@@ -88,12 +87,8 @@ def changed(*tensors: Any) -> None:
 
 def telling() -> Callable[..., None]:
     """(*tensors) raises their versions: by native.c where that is loaded."""
-    part = native.loaded()
-    places = torchreads.places() if part is not None else None
-    counters = torchreads.counters() if part is not None else None
-    if part is None or places is None or counters is None:
-        return _by_torch()
-    return functools.partial(part.changed, places, counters)
+    reader = torchreads.reader()
+    return _by_torch() if reader is None else reader.changed
 
 
 @functools.cache

@@ -183,7 +183,7 @@ def multiply(
     ends: Any = None,
     count: int = 1,
 ) -> None:
-    """Launch the kernel of gemm_kernels.py; extents: M, N and K; given: where sums are exchanged.  A stands for arrays
+    """Launch the kernel of kernels.py; extents: M, N and K; given: where sums are exchanged.  A stands for arrays
     that the kernel does not use.
     """
     launch(

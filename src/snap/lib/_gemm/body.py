@@ -2,9 +2,9 @@
 
 Input:      element types, the layouts of operands, sizes of tiles
 Output:     `sizes`, the constants of a kernel; inlined functions, which stand written out in the kernels
-            (gemm_kernels.py, gemm_slices.py, gemm_splits.py, gemm_ragged_kernel.py)
+            (kernels.py, slices.py, splits.py, ragged_kernel.py)
 Invariant:  what lies outside of a matrix is read as zero.  f32 is rounded to tf32 while it is loaded
-Non-goals:  what a kernel does with its sums, and who adds whose (gemm_parts.py)
+Non-goals:  what a kernel does with its sums, and who adds whose (parts.py)
 
 An operand that lies *along* k, with k along its rows, is loaded as one tile [rows, k]; one that lies across it as
 panels [k, columns], each as wide as a swizzled row, 128 bytes: of the last one only a part may be multiplied.
@@ -110,6 +110,8 @@ def sizes(
     WIDE = leaves_in(out_type, OWN)
     C_SWIZZLE, BIASED = WIDE * scalar(out_type).bytes, epilogue.bias_type is not None
     BATCH, GROUPED = work in (Work.BATCH, Work.DIVIDED_BATCH), work == Work.GROUPS
+    DIVIDED, ADDED, AT_ONCE = work in (Work.DIVIDED, Work.DIVIDED_BATCH), work == Work.ADDED, work == Work.AT_ONCE
+    PIECES = 2 if DIVIDED else 0  # of divided tiles, for each team
     OF_A, OF_B = A_PANELS if BATCH else 0, B_PANELS if BATCH or GROUPED else 0  # panels of one of several matrices
     fields = locals()
     return namedtuple("Sizes", fields)(**fields)

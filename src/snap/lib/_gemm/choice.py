@@ -29,15 +29,15 @@ PANEL = 64  # columns of b that are loaded at a time where it does not lie along
 class By(Word):
     """Which kernel computes a product, as `benchmarks/gemm_bf16/sweep.py` prints it."""
 
-    TILES = "tiles"  # gemm_kernels.py: a tile is one block's, or divided among all
+    TILES = "tiles"  # kernels.py: a tile is one block's, or divided among all
     PAIRS = "pairs"  # the same, by clusters of two blocks
-    SLICES = "slices"  # gemm_slices.py: the blocks of a cluster share a tile
-    SPLITS = "splits"  # gemm_splits.py: blocks that lie anywhere share a tile
-    THIN = "thin"  # gemm_thin.py: of few rows
-    ALONG = "along"  # gemm_kernels.py, of f32: both operands lie along k
+    SLICES = "slices"  # slices.py: the blocks of a cluster share a tile
+    SPLITS = "splits"  # splits.py: blocks that lie anywhere share a tile
+    THIN = "thin"  # thin.py: of few rows
+    ALONG = "along"  # kernels.py, of f32: both operands lie along k
     REGISTERS = "registers"  # the same, where one goes through registers
     SIMPLE = "simple"  # sgemm.py: without tensor cores
-    HALVES = "halves"  # gemm_fp8_kernel.py: one half of the columns is added while the other is multiplied
+    HALVES = "halves"  # fp8_kernel.py: one half of the columns is added while the other is multiplied
 
 
 @record
@@ -142,8 +142,8 @@ def at_the_same_time(one: float, other: float, power: float = 6) -> float:
 @record
 class Plan:
     """kind: which kernel; height, width: of a tile; team: blocks of a cluster that load together; divided, share: see
-    gemm_kernels.py; slices: of k, for tiles from `whole` on; copied: which operands are copied first; narrow: columns
-    of the tiles of the last column (see gemm_edges.py), 0 where these are as wide as others
+    kernels.py; slices: of k, for tiles from `whole` on; copied: which operands are copied first; narrow: columns
+    of the tiles of the last column (see edges.py), 0 where these are as wide as others
     """
 
     cycles: float
@@ -165,7 +165,7 @@ class Plan:
 
     @property
     def counters(self) -> int:
-        """Of threads that meet, zero before and after: see gemm_splits.py."""
+        """Of threads that meet, zero before and after: see splits.py."""
         return self.blocks // self.slices * 2 * self.height
 
     @property
@@ -232,7 +232,7 @@ def candidates(
 
 def narrow_edges(down: int, across: int, teams: int, columns: int, width: int, narrow: int) -> bool:
     """Whether the tiles of the last column, one for each of `down` rows of tiles, can be narrow, and those of teams
-    that have a tile more than others: see gemm_edges.py.
+    that have a tile more than others: see edges.py.
     """
     rounds, extra = divmod(down * across, teams)
     return across > 1 and (columns - 1) % width < narrow and 0 < extra and down <= extra * (rounds + 1)
@@ -249,7 +249,7 @@ SHORT = 1280  # of k: tiles of so few steps are better off with room for what le
 
 
 def leaves_at_once(plan: Plan, depth: int, out_type: Scalar) -> bool:
-    """Whether tiles leave at once (see gemm_kernels.py): whole ones of few steps, of two bytes an element, that are so
+    """Whether tiles leave at once (see kernels.py): whole ones of few steps, of two bytes an element, that are so
     large that it takes long.
     """
     whole = not plan.divided and plan.team == 1
@@ -271,7 +271,7 @@ def best(found: Iterable[tuple[float, tuple[Any, ...]]]) -> Plan:
 #   saved, dividing loses 6%.
 # - Tiles of 224 and 160 columns are for products that nearly fit: 5000^3 has 6.06 rounds of 128 x 256, and 6.97 of 128
 #   x 224.  Where tiles of the last column may be narrow, it has 6.0 of 128 x 256 in pairs, and takes 7% less time than
-#   with 128 x 224 (gemm_edges.py).  A B that is not transposed is loaded in panels of 64 columns, of which the last is
+#   with 128 x 224 (edges.py).  A B that is not transposed is loaded in panels of 64 columns, of which the last is
 #   multiplied in part.
 # - Rows that begin in the middle of a sector take nearly twice as long to load, and clusters ask for fewer: 1000^3
 #   takes 14% less time with them, 3080^3 17%, and 5000^3 2% less than with B copied, with whole lines.

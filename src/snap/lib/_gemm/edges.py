@@ -1,10 +1,10 @@
 """The GEMM kernel for products of which little is left after whole rounds of tiles: the tiles of the last column are
 narrower, and those who have a tile more than others have narrow ones.
 
-Input:      as for gemm_kernels.py; NARROW, the columns of C that lie in the last column of tiles at most
+Input:      as for kernels.py; NARROW, the columns of C that lie in the last column of tiles at most
 Output:     a kernel: C = activation(A @ B + bias), sums in f32
-Invariant:  every tile is one team's, and sums are those of gemm_kernels.py.  Of a launch, `narrow_edges`
-            (gemm_choice.py) holds
+Invariant:  every tile is one team's, and sums are those of kernels.py.  Of a launch, `narrow_edges`
+            (choice.py) holds
 Non-goals:  f32, 8-bit floats, several matrices, tiles that are divided
 
 5000^3 has 400 tiles of 256 x 256 for 66 teams of two blocks: six each, and four more, for which all of the others
@@ -23,6 +23,7 @@ import functools
 from snap import *
 from snap.lib._gemm.body import (
     PLAIN,
+    Epilogue,
     in_bands,
     load_b,
     multiply,
@@ -80,8 +81,10 @@ def counting_on(BM, BN, DEPTH, TEAM, NARROW, BIASED):
 
 
 @functools.cache
-def edges_kernel(type, out_type, A_TURNED, B_TURNED, BM=128, BN=256, BAND=8, epilogue=PLAIN, TEAM=1, NARROW=192):
-    """See gemm_kernels.py for the parameters."""
+def edges_kernel(
+    type, out_type, A_TURNED, B_TURNED, BM=128, BN=256, BAND=8, epilogue: Epilogue = PLAIN, TEAM=1, NARROW=192
+):
+    """See kernels.py for the parameters."""
     room = room_for_stages(out_type, BM, BN)
     g = sizes(type, out_type, BM, BN, not A_TURNED, B_TURNED, epilogue, room=room)
     assert not g.TF32

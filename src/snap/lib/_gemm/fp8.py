@@ -10,7 +10,7 @@ Invariant:  the tensor cores read 8-bit floats along k alone: a row-major a, and
 Non-goals:  GPUs other than Hopper's; gradients; choosing scales
 
 The tensor cores add products of 8-bit floats with some 14 bits.  Long sums lose digits by that, so the sums of each 128
-products are added in f32 (gemm_fp8_kernel.py), unless the caller says that it need not be so (`fast=True`).
+products are added in f32 (fp8_kernel.py), unless the caller says that it need not be so (`fast=True`).
 """
 
 from __future__ import annotations

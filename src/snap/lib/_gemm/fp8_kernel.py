@@ -1,9 +1,9 @@
-"""As gemm_kernels.py, for floats of 8 bits whose products are added up in f32.
+"""As kernels.py, for floats of 8 bits whose products are added up in f32.
 
 Input:      kinds of floats, sizes of tiles; at a launch, A of M x K and B of N x K, with rows of whole 16 bytes
 Output:     a kernel: C = activation(A @ B.T * scales + bias)
 Invariant:  any extents; the sums of each 128 products are added in f32: the tensor cores add with fewer bits
-Non-goals:  sums as the tensor cores add them up, for which tiles may be larger (gemm_kernels.py)
+Non-goals:  sums as the tensor cores add them up, for which tiles may be larger (kernels.py)
 
 Two warpgroups have a half of a tile each, its rows, or its columns where it has 64 rows.  While one adds its sums, the
 tensor cores have nothing but the other one's products.  Were both to add at the same time, they would have none: they
@@ -26,7 +26,7 @@ from snap import *
 from snap._compiler.ir.types import F32, U8
 from snap.lib._calls.arrays import MAX_SIDE
 from snap.lib._calls.operators import element, scalar
-from snap.lib._gemm.body import PLAIN, in_bands
+from snap.lib._gemm.body import PLAIN, Epilogue, in_bands
 from snap.lib._gemm.parts import Scaling, completing, depth_of, promoting
 
 DEPTH = depth_of(U8)  # of k in a stage
@@ -75,8 +75,8 @@ def of_tiles(THREADS, HIGH, WIDE, body, out_type, epilogue):
 
 
 @functools.cache
-def promoted_kernel(kind, out_type, BM=128, BN=192, BAND=8, epilogue=PLAIN):
-    """kind: of A's and B's floats; scaled: see gemm_parts.py.  Arrays that are not used (a bias, scales) may be any."""
+def promoted_kernel(kind, out_type, BM=128, BN=192, BAND=8, epilogue: Epilogue = PLAIN):
+    """kind: of A's and B's floats; scaled: see parts.py.  Arrays that are not used (a bias, scales) may be any."""
     E, O = element(U8), element(out_type)
     OWN = BN if BM == 128 else BN // 2  # columns of a warpgroup
     BELOW, BESIDE = (64, 0) if BM == 128 else (0, OWN)  # where the second half begins
@@ -140,7 +140,7 @@ def promoted_kernel(kind, out_type, BM=128, BN=192, BAND=8, epilogue=PLAIN):
 
 
 @functools.cache
-def halves_kernel(kind, out_type, BM=128, BN=224, BAND=8, epilogue=PLAIN):
+def halves_kernel(kind, out_type, BM=128, BN=224, BAND=8, epilogue: Epilogue = PLAIN):
     """As promoted_kernel, for tiles of 128 rows."""
     E, O = element(U8), element(out_type)
     SUMS, CUT, FEW = BN // 2, BN // 2, BN // 4  # sums of a thread; columns of a half, and sums of it

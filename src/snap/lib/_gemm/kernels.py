@@ -8,7 +8,7 @@ Invariant:  any extents: what lies outside of a matrix is read as zero and not w
             teams, ... of the order below; where the last round would leave blocks idle, its tiles come first and are
             divided among all of them, and sums are the same each time
 Non-goals:  rows that no box can be made of (gemm.py copies those); tiles that the blocks of a cluster divide
-            (gemm_slices.py)
+            (slices.py)
 
 The instruction takes f32 along k only, but one of its operands may come from registers, which threads read from shared
 memory in any order.  So where A lies across k, it goes through them.  Which column of A is which row of the product is
@@ -36,8 +36,8 @@ time so (K = 768); one of many, whose stages count, 1% more (K = 4096).
 ADDED: a piece of work is a tile and one of `slices` parts of K, and what comes of it is added to C by the units that
 copy boxes.
 
-8-bit floats (`kind`, `scaled`: see gemm_parts.py) lie along k; they are added up as the tensor cores do it, with fewer
-bits than f32 has (gemm_fp8_kernel.py adds in f32).
+8-bit floats (`kind`, `scaled`: see parts.py) lie along k; they are added up as the tensor cores do it, with fewer
+bits than f32 has (fp8_kernel.py adds in f32).
 
 Several matrices (`many`): BATCH: A, B and C have one dimension more.  GROUPS: B has, and group g of A's rows, those
 from ends[g - 1] to ends[g], is multiplied by matrix g of B.  Ends never fall: one that does is taken as the one before.
@@ -56,17 +56,27 @@ from snap.lib._calls.operators import element, scalar
 from snap.lib._gemm.body import (
     PLAIN,
     WITH_TILES,
+    Epilogue,
     Work,
     in_bands,
     load_b,
-    load_tile,
     multiply,
     room_for_stages,
     sizes,
     slots_for_boxes,
     steps,
 )
-from snap.lib._gemm.parts import Scaling, completing, fill, fragment, grouping, handover, leave_rows
+from snap.lib._gemm.parts import (
+    Scaling,
+    completing,
+    fill,
+    grouping,
+    handover,
+    leave_at_once,
+    leave_box,
+    leave_rows,
+    through_registers,
+)
 
 
 def counting_on(BM, BN, STEP, TEAM, C_TURNED, BIASED, ADDED, DIVIDED, scaled):
@@ -125,6 +135,28 @@ def groups_counting_on(BM, BN, STEP):
     )
 
 
+# A piece of work is a tile, a slice of one, or a part of a divided tile, of which a team has two.
+@inline
+def pieces(g, BY_TILES, STEP, K, down, across, tiles, team, teams, turns, divided, share, slices):
+    """The tile, and the first and the last step of k, of each piece of work that a team takes."""
+    begin, end = min(team * share, divided * turns), min((team + 1) * share, divided * turns)
+    whole: int = (tiles - divided - team + teams - 1) / teams
+    for job in range(
+        team if BY_TILES else 0, down * across if BY_TILES else whole + g.PIECES, teams if BY_TILES else 1
+    ):
+        t = job if BY_TILES else divided + team + (job - g.PIECES) * teams
+        first, last = 0, (K + STEP - 1) / STEP if BY_TILES else turns  # computed where it is used
+        if g.ADDED:
+            slice, t = t / (down * across), t % (down * across)
+            first, last = int(i64(turns) * slice / slices), int(i64(turns) * (slice + 1) / slices)
+        if g.DIVIDED and job < g.PIECES:
+            t = (end - 1) / turns if job == 0 else begin / turns
+            first, last = max(begin - t * turns, 0), min(end - t * turns, turns)
+            if begin == end or (job == 1 and t == (end - 1) / turns):
+                t, last = 0, first  # nothing is left to do, and `begin` may be behind the last tile
+        yield t, first, last
+
+
 @functools.cache
 def gemm_kernel(
     type,
@@ -134,7 +166,7 @@ def gemm_kernel(
     BM=128,
     BN=256,
     BAND=8,
-    epilogue=PLAIN,
+    epilogue: Epilogue = PLAIN,
     work=Work.TILES,
     TEAM=1,
     kind=None,
@@ -144,8 +176,7 @@ def gemm_kernel(
     column of the band and then the next, so that what runs at the same time reads few rows and columns.  For arrays
     that it does not use (a bias, scales, ends) any array stands.  Other parameters: see above.
     """
-    AT_ONCE, ADDED = work == Work.AT_ONCE, work == Work.ADDED
-    DIVIDED = work in (Work.DIVIDED, Work.DIVIDED_BATCH)
+    AT_ONCE = work == Work.AT_ONCE
     room = WITH_TILES - BM * BN * scalar(out_type).bytes if AT_ONCE else room_for_stages(out_type, BM, BN)
     g = sizes(type, out_type, BM, BN, not A_TURNED, B_TURNED, epilogue, kind=kind, work=work, room=room)
     F, G = element(F32) if epilogue.scaled else g.E, element(I32) if g.GROUPED else g.E
@@ -159,21 +190,20 @@ def gemm_kernel(
     # Boxes in a slot, of which there are slots for all where there is room.
     BOXES = BN // g.WIDE
     PARTS, LEAVING = (BOXES, 1) if AT_ONCE else (2, 1) if g.GROUPED else (1, slots_for_boxes(g))
-    PIECES = 2 if DIVIDED else 0  # of divided tiles, for each team
-    WHOLE = BY_TILES or (g.TF32 and not DIVIDED)  # there is nothing to ask before a tile leaves
-    OWN, COMPLETED = not ADDED, epilogue.completes  # OWN: a tile of C is one team's alone
+    WHOLE = BY_TILES or (g.TF32 and not g.DIVIDED)  # there is nothing to ask before a tile leaves
+    OWN, COMPLETED = not g.ADDED, epilogue.completes  # OWN: a tile of C is one team's alone
     # Only what this kernel calls is defined: each part is checked when it is.
     complete = completing(g.SUMS, BN, type, epilogue) if COMPLETED else None
-    hand_over, collect = handover(g.SUMS, g.C_THREADS, TEAM) if DIVIDED else (None, None)
+    hand_over, collect = handover(g.SUMS, g.C_THREADS, TEAM) if g.DIVIDED else (None, None)
     tiles_of_groups, group_of = grouping(BM) if g.GROUPED else (None, None)
     if g.GROUPED:
         where = groups_counting_on(BM, BN, STEP)
     elif g.BATCH:
-        where = batches_counting_on(BM, BN, STEP, DIVIDED)
+        where = batches_counting_on(BM, BN, STEP, g.DIVIDED)
     else:
-        where = counting_on(BM, BN, STEP, TEAM, C_TURNED, g.BIASED, ADDED, DIVIDED, epilogue.scaled)
+        where = counting_on(BM, BN, STEP, TEAM, C_TURNED, g.BIASED, g.ADDED, g.DIVIDED, epilogue.scaled)
 
-    @kernel(threads=g.T, cluster=TEAM, cooperative=DIVIDED, where=where)
+    @kernel(threads=g.T, cluster=TEAM, cooperative=g.DIVIDED, where=where)
     def gemm(
         A: ptr(const(g.E), (matrices, A0, A1) if g.BATCH else (A0, A1)),
         B: ptr(const(g.E), (matrices, B0, B1) if g.BATCH or g.GROUPED else (B0, B1)),
@@ -214,27 +244,14 @@ def gemm_kernel(
             row: int @ thread[1] = id() % 128 / 32 * 16 + id() % 32 / 4  # its first of its warpgroup's
             acc, x, y = registers(float[g.SUMS], float[g.DEPTH // 2], float[g.DEPTH // 2])
             compute, load = roles(g.C_THREADS, 128, registers=(232, 40) if g.CONSUMERS == 2 else ())
-            begin, end = min(team * share, divided * turns), min((team + 1) * share, divided * turns)
-            tiles: int = down * across * (slices if ADDED else matrices if g.BATCH else 1)
+            tiles: int = down * across * (slices if g.ADDED else matrices if g.BATCH else 1)
             if g.GROUPED:
                 tiles = tiles_of_groups(ends, matrices, M, across)
-            whole: int = (tiles - divided - team + teams - 1) / teams
             # Of a tile: its matrix, the tiles of those before it, its group's first row, and rows.
             matrix, passed, top_row, rows = -1 if g.GROUPED else 0, 0, 0, 0 if g.GROUPED else M
-            # A piece of work is a tile, a slice of one, or a part of a divided tile, of which a team has two.
-            for job in range(
-                team if BY_TILES else 0, down * across if BY_TILES else whole + PIECES, teams if BY_TILES else 1
+            for t, first, last in pieces(
+                g, BY_TILES, STEP, K, down, across, tiles, team, teams, turns, divided, share, slices
             ):
-                t = job if BY_TILES else divided + team + (job - PIECES) * teams
-                first, last = 0, (K + STEP - 1) / STEP if BY_TILES else turns  # computed where it is used
-                if ADDED:
-                    slice, t = t / (down * across), t % (down * across)
-                    first, last = int(i64(turns) * slice / slices), int(i64(turns) * (slice + 1) / slices)
-                if DIVIDED and job < PIECES:
-                    t = (end - 1) / turns if job == 0 else begin / turns
-                    first, last = max(begin - t * turns, 0), min(end - t * turns, turns)
-                    if begin == end or (job == 1 and t == (end - 1) / turns):
-                        t, last = 0, first  # nothing is left to do, and `begin` may be behind the last tile
                 if g.BATCH:
                     matrix, passed = t / (down * across), t / (down * across) * (down * across)
                 if g.GROUPED:
@@ -244,31 +261,17 @@ def gemm_kernel(
                 if C_TURNED:
                     for k in range(first, last):
                         at, next = k * STEP, k * STEP + g.DEPTH
-                        with stage(A_slots) as a:
-                            with load(a):
-                                load_tile(g, a, A, False, m0, at)
-                            with compute(a):
-                                fragment(g, x, a, u, quad, place)
-                        with stage(B_slots) as b:
-                            with load(b):
-                                load_b(g, b, B, n0, at, 0)
-                            with compute(b), each(warpgroup):
-                                wgmma(acc, x, b, zero=(k == first))
-                        with stage(A_slots) as a:
-                            with load(a):
-                                load_tile(g, a, A, False, m0, next)
-                            with compute(a):
-                                fragment(g, y, a, u, quad, place)
-                        with stage(B_slots) as b:
-                            with load(b):
-                                load_b(g, b, B, n0, next, 0)
-                            with compute(b), each(warpgroup):
-                                wgmma(acc, y, b)
+                        through_registers(
+                            g, compute, load, acc, x, A_slots, B_slots, A, B, m0, n0, at, k == first, u, quad, place
+                        )
+                        through_registers(
+                            g, compute, load, acc, y, A_slots, B_slots, A, B, m0, n0, next, False, u, quad, place
+                        )
                 else:
                     for k, a, b in steps(g, load, load_b, A_slots, B_slots, A, B, first, last, m0, n0, matrix):
                         with compute(a, b), each(warpgroup):
                             multiply(g, acc, a, b, w, k, first)
-                if DIVIDED:
+                if g.DIVIDED:
                     with compute(), each(thread):
                         if first < last and last < turns:
                             hand_over(acc, parts, ready, team * TEAM + rank, me)
@@ -284,19 +287,10 @@ def gemm_kernel(
                             leave_rows(g, C, C1, top, side, top_row + rows, c, (rank, u), acc, row, quad)
                     if AT_ONCE:
                         with stage(C_slots) as c, compute(), each(UNIT, c, C, disjoint=C):
-                            for q in unroll(range(BOXES)):
-                                fill(g, c, (rank, u, q), acc, q, quad, place)
-                            with each(warp, C, disjoint=C) as v:
-                                for q in range(v, BOXES, 4):
-                                    async_copy(C, c[rank, u, q], at=(top, side + RIGHT * q))
+                            leave_at_once(g, C, c, rank, u, acc, quad, place, top, side)
                     for q in unroll(range(0 if g.GROUPED or AT_ONCE else BOXES)):
                         with stage(C_slots) as c, compute(), each(UNIT, c, C, disjoint=C if OWN else ()):
                             fill(g, c, (rank, u, 0), acc, q, quad, place, C_TURNED)
-                            if g.BATCH:
-                                async_copy(C, c[rank, u, 0], at=(matrix, top + DOWN * q, side + RIGHT * q))
-                            elif ADDED:
-                                async_reduce(C, c[rank, u, 0], at=(top + DOWN * q, side + RIGHT * q), op="add")
-                            else:
-                                async_copy(C, c[rank, u, 0], at=(top + DOWN * q, side + RIGHT * q))
+                            leave_box(g, C, c, rank, u, matrix, top + DOWN * q, side + RIGHT * q)
 
     return gemm

@@ -4,7 +4,7 @@ belongs to.
 Input:      element types, the layouts of operands, sizes of tiles
 Output:     device functions and inlined functions, which the kernels call
 Invariant:  a sum is scaled, gets its bias and goes through the activation in f32, and is rounded once
-Non-goals:  which team computes which tile, and how its operands are loaded (gemm_body.py)
+Non-goals:  which team computes which tile, and how its operands are loaded (body.py)
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from snap._compiler.ir.types import F32, U8
 from snap._compiler.ir.word import Word
 from snap.lib._calls.arrays import MAX_SIDE
 from snap.lib._calls.operators import element
-from snap.lib._gemm.body import depth_of
+from snap.lib._gemm.body import depth_of, load_b, load_tile
 from snap.record import replace
 
 
@@ -136,6 +136,23 @@ def fragment(g, x, a, panel, quad, place):
     for s in unroll(range(g.DEPTH // 8)):
         for e in unroll(range(4)):
             x[4 * s + e] = a[panel, 8 * s + e / 2 * 4 + quad, place ^ e % 2 * 4]
+
+
+@inline
+def through_registers(g, compute, load, acc, x, A_slots, B_slots, A, B, m0, n0, at, begins, u, quad, place):
+    """Multiply a step of k of an A of f32 that lies across k: threads read its fragments from shared memory into `x`.
+    begins: the step sets the sums instead of adding to them.
+    """
+    with stage(A_slots) as a:
+        with load(a):
+            load_tile(g, a, A, False, m0, at)
+        with compute(a):
+            fragment(g, x, a, u, quad, place)
+    with stage(B_slots) as b:
+        with load(b):
+            load_b(g, b, B, n0, at, 0)
+        with compute(b), each(warpgroup):
+            wgmma(acc, x, b, zero=begins)
 
 
 # ---- sums -----------------------------------------------------------------------------------------------------------
@@ -263,6 +280,27 @@ def fill(g, boxes, box, acc, q, quad, place, TURNED=False):
                 even_sum: float = acc[g.WIDE // 2 * q + 4 * c + 2 * h]
                 odd_sum: float = acc[g.WIDE // 2 * q + 4 * c + 2 * h + 1]
                 boxes[box, place + 8 * h, 8 * c + 2 * quad + int(odd)] = odd_sum if odd else even_sum
+
+
+@inline
+def leave_at_once(g, to, boxes, rank, unit, acc, quad, place, top, side):
+    """All 64 rows of a warpgroup are put into boxes, which its warps then send."""
+    for q in unroll(range(g.BN // g.WIDE)):
+        fill(g, boxes, (rank, unit, q), acc, q, quad, place)
+    with each(warp, to, disjoint=to) as v:
+        for q in range(v, g.BN // g.WIDE, 4):
+            async_copy(to, boxes[rank, unit, q], at=(top, side + g.WIDE * q))
+
+
+@inline
+def leave_box(g, to, boxes, rank, unit, matrix, top, side):
+    """A box is sent to the result, or to one of several, or is added to it."""
+    if g.BATCH:
+        async_copy(to, boxes[rank, unit, 0], at=(matrix, top, side))
+    elif g.ADDED:
+        async_reduce(to, boxes[rank, unit, 0], at=(top, side), op="add")
+    else:
+        async_copy(to, boxes[rank, unit, 0], at=(top, side))
 
 
 @inline

@@ -1,4 +1,4 @@
-"""As gemm_kernels.py, for groups of rows: of each group the transpose of its rows of A, times its rows of B.
+"""As kernels.py, for groups of rows: of each group the transpose of its rows of A, times its rows of B.
 
 Input:      an element type of 16 bits, sizes of tiles; at a launch, A and B whose rows are multiples of 16 bytes, and
             where groups end: group g is the rows from ends[g - 1] to ends[g].  Ends never fall: one that does is taken

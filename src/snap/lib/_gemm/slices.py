@@ -1,7 +1,7 @@
-"""As gemm_kernels.py, for products of few tiles and many steps: the steps of a tile are dealt out to the blocks of a
+"""As kernels.py, for products of few tiles and many steps: the steps of a tile are dealt out to the blocks of a
 cluster.
 
-Input:      as gemm_kernels.py, and room for sums of f32: those of a tile for each block
+Input:      as kernels.py, and room for sums of f32: those of a tile for each block
 Output:     a kernel: C = activation(A @ B + bias), sums in f32
 Invariant:  any extents; one cluster a tile.  Sums are added in an order that depends on the column alone: they are the
             same each time
@@ -19,7 +19,7 @@ from __future__ import annotations
 import functools
 
 from snap import *
-from snap.lib._gemm.body import PLAIN, in_bands, multiplied, of_slices, sizes
+from snap.lib._gemm.body import PLAIN, Epilogue, in_bands, multiplied, of_slices, sizes
 from snap.lib._gemm.parts import finishing
 
 SHARED = 224 * 1024  # bytes for stages; tiles leave through the same
@@ -75,7 +75,7 @@ def leave_columns(g, compute, finish, FINISHED, acc, bias, C, rank, m0, first, w
 
 
 @functools.cache
-def slices_kernel(type, out_type, A_TURNED, B_TURNED, BM=64, BN=64, BAND=16, epilogue=PLAIN, SLICES=2):
+def slices_kernel(type, out_type, A_TURNED, B_TURNED, BM=64, BN=64, BAND=16, epilogue: Epilogue = PLAIN, SLICES=2):
     """As gemm_kernel."""
     g = sizes(type, out_type, BM, BN, not A_TURNED, B_TURNED, epilogue, SLICES, room=SHARED)
     finish, FINISHED = finishing(g.SUMS, g.OWN, type, epilogue), epilogue.completes

@@ -1,6 +1,6 @@
-"""As gemm_slices.py, where the blocks that share a tile are anywhere on the GPU: as many slices as fill it.
+"""As slices.py, where the blocks that share a tile are anywhere on the GPU: as many slices as fill it.
 
-Input:      as gemm_slices.py; room for sums of f32, those of a tile for each block; a counter for each thread of a
+Input:      as slices.py; room for sums of f32, those of a tile for each block; a counter for each thread of a
             tile, all of them zero
 Output:     a kernel: C = activation(A @ B + bias), sums in f32
 Invariant:  any extents; all blocks run at the same time, one tile for SLICES of them.  Sums are added in an order that
@@ -17,13 +17,13 @@ from __future__ import annotations
 import functools
 
 from snap import *
-from snap.lib._gemm.body import PLAIN, in_bands, of_slices, sizes
+from snap.lib._gemm.body import PLAIN, Epilogue, in_bands, of_slices, sizes
 from snap.lib._gemm.parts import finishing
 from snap.lib._gemm.slices import SHARED, given_away, in_order, leave_columns, products
 
 
 @functools.cache
-def splits_kernel(type, out_type, A_TURNED, B_TURNED, BM=128, BN=128, BAND=8, epilogue=PLAIN, SLICES=4):
+def splits_kernel(type, out_type, A_TURNED, B_TURNED, BM=128, BN=128, BAND=8, epilogue: Epilogue = PLAIN, SLICES=4):
     """As slices_kernel."""
     g = sizes(type, out_type, BM, BN, not A_TURNED, B_TURNED, epilogue, SLICES, room=SHARED)
     finish, FINISHED = finishing(g.SUMS, g.OWN, type, epilogue), epilogue.completes

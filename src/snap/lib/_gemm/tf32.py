@@ -10,7 +10,7 @@ Non-goals:  other GPUs than Hopper's
 
 The instruction takes tiles that lie along k only.  So does b if it is the transpose of a row-major matrix (`w.T`).  A
 row-major b goes through registers, from which the instruction takes its first operand: so it is b.T @ a.T that is
-computed, and a tile is turned round as it leaves (gemm_kernels.py).
+computed, and a tile is turned round as it leaves (kernels.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""As gemm_kernels.py, for products of few rows, which take as long as B takes to load: a tile's columns take the place
+"""As kernels.py, for products of few rows, which take as long as B takes to load: a tile's columns take the place
 of an instruction's 64 rows.
 
-Input:      as gemm_kernels.py; A lies row after row; where k is divided, room for sums of f32, those of a tile for each
+Input:      as kernels.py; A lies row after row; where k is divided, room for sums of f32, those of a tile for each
             block
 Output:     a kernel: C = activation(A @ B + bias), sums in f32
 Invariant:  any extents; one cluster a tile.  Sums are added in the order of k: they are the same each time
@@ -16,7 +16,7 @@ from __future__ import annotations
 import functools
 
 from snap import *
-from snap.lib._gemm.body import PLAIN, load_b, multiplied, of_slices, sizes
+from snap.lib._gemm.body import PLAIN, Epilogue, load_b, multiplied, of_slices, sizes
 from snap.lib._gemm.choice import THIN_STAGES
 from snap.lib._gemm.parts import activation_function
 
@@ -24,7 +24,7 @@ SHARED = 108 * 1024  # bytes for stages: a multiprocessor has room for two block
 
 
 @functools.cache
-def thin_kernel(type, out_type, B_TURNED, ROWS=8, BN=64, epilogue=PLAIN, SLICES=1):
+def thin_kernel(type, out_type, B_TURNED, ROWS=8, BN=64, epilogue: Epilogue = PLAIN, SLICES=1):
     """As gemm_kernel.  The blocks of a cluster multiply a slice of k each, and then each finishes a share of the tile's
     columns.
     """

@@ -1,9 +1,9 @@
-"""The derivatives of products of matrices, as torch_ops.py wants them.
+"""The derivatives of products of matrices, as ops.py wants them.
 
 Input:      what `Operator` says: an operator, gradients or tangents, the result, the operator's arguments
 Output:     gradients of its tensors, in order, or the tangent of its result; and the shape of what has no gradient
-Invariant:  as in torch_ops.py; torch is never imported here
-Non-goals:  kernels (product_gradients.py, gemm_ragged.py)
+Invariant:  as in ops.py; torch is never imported here
+Non-goals:  kernels (product_gradients.py, ragged.py)
 """
 
 from __future__ import annotations

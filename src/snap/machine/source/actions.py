@@ -30,7 +30,7 @@ from snap.machine.source.expressions import (
 )
 from snap.machine.source.positions import entered, sharded
 from snap.machine.source.variables import assign, store
-from snap.machine.source.writing import Claim, Writing
+from snap.machine.source.writing import PartClaim, Writing
 
 # ---- groups ---------------------------------------------------------------------------------------------------------
 
@@ -306,7 +306,7 @@ def reference(w: Writing, ref: ir.ArrayRef, back: list[str], span) -> str:
 
 def passed_claims(w: Writing, handle: ir.Handle | None) -> str:
     """Write what the caller's handle promises, for the callee to be held to."""
-    borrowed, claims = "()", list[Claim]()
+    borrowed, claims = "()", list[PartClaim]()
     while handle is not None:
         claims += w.claims.get(handle.uid, ())
         borrowed = w.borrowed.get(handle.uid, borrowed)

@@ -19,7 +19,7 @@ from snap.machine.source.facts import Facts
 from snap.machine.source.positions import Chain
 
 Step: TypeAlias = "Callable[[Writing, Any], None]"
-Claim = tuple[Any, Privilege, Privilege]  # of a disjoint partition: what it is, its units, the scope
+PartClaim = tuple[Any, Privilege, Privilege]  # of a disjoint partition: what it is, its units, the scope
 SignedTerms = list[tuple[str, ir.Expr]]  # of a sum, each with its sign
 _ENTRY = {
     Level.CLUSTER: "rc",
@@ -67,7 +67,7 @@ class Writing:
         self.prepared: dict[int, tuple[str, list[SignedTerms]]] = {}
         self.interned: dict[object, str] = {}
         self.relative = self.facts.positions.start
-        self.claims: dict[int, tuple[Claim, ...]] = {}
+        self.claims: dict[int, tuple[PartClaim, ...]] = {}
         self.borrowed: dict[int, str] = {}
 
     # ---- writing ----

@@ -28,7 +28,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from snap._compiler.analysis.evaluate import LINEAR, IntegerDomain, Rules, is_integer
+from snap._compiler.analysis.evaluate import LINEAR, IntegerDomain, NodeRules, is_integer
 from snap._compiler.analysis.linear import forms
 from snap._compiler.analysis.linear.forms import Form, LinearAtom
 from snap._compiler.analysis.solvers.solve import Systems
@@ -144,7 +144,7 @@ class Values:
     rules   how expressions are evaluated, by the class of the node
     """
 
-    rules: ClassVar[Rules]
+    rules: ClassVar[NodeRules]
 
     known: dict[tuple[Frame, int], Form] = field(default_factory=dict)
     privileges: dict[LinearAtom, Privilege] = field(default_factory=dict)
@@ -417,7 +417,7 @@ def _unit_count(e: ir.UnitCount, d: Linear) -> Form:
     return forms.unknown((forms.COUNT, str(e.target), str(e.place)))
 
 
-RULES: Rules = {**LINEAR, ir.Read: _read, ir.UnitId: _unit_id, ir.UnitCount: _unit_count}
+RULES: NodeRules = {**LINEAR, ir.Read: _read, ir.UnitId: _unit_id, ir.UnitCount: _unit_count}
 Values.rules = RULES
 
 

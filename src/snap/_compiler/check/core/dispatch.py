@@ -68,6 +68,7 @@ def statement(c: Checker, s: tree.Stmt, tail: bool) -> None:
     STATEMENTS[type(s)](c, s, tail)
 
 
+# T-Seq: G |- s1 @ P, G + what s1 declares |- s2 @ P => G |- s1; s2 @ P
 def body(c: Checker, statements: tree.Body, tail: bool = True) -> None:
     """Check statements one by one; one that is wrong is left out.  tail: nothing of the function follows them, so a
     `return` at their end leaves no thread behind.

@@ -82,6 +82,7 @@ def bound(c: Checker, definition: Definition, fixed: Mapping[str, object], e: tr
     return given
 
 
+# T-Require: P holds the top of Q, aligned, and exactly the counts that Q names below it => P satisfies Q
 def satisfied(c: Checker, header: Header, span: Span, name: str) -> None:
     """The caller holds what the callee requires."""
 
@@ -164,6 +165,7 @@ def arguments(
     )
 
 
+# T-By-Reference: a : t[n] @ p in G, a is not read-only => a fits a parameter x: ref(t[n]) @ p
 def _by_reference(c: Checker, p: ParamSpec, item: tree.Expr, name: str) -> ir.ArrayRef:
     found = storage(c, item)
     own = _own_type(found.ref) if isinstance(found, LocalArray) else None
@@ -191,6 +193,7 @@ def _own_type(ref: ir.ArrayRef) -> Array | None:
     return Array(type.elem, type.shape[len(ref.at) :]) if isinstance(type, Array) else None
 
 
+# T-By-Value: G |- e : t @ p => e fits a parameter x: t @ p
 def _by_value(c: Checker, p: ParamSpec, item: tree.Expr, name: str) -> ir.Expr:
     if not isinstance(p.spec.type, Array):
         return converted(c, expression(c, item, _parameter(p, name)), p.spec.type, item.span, f"`{p.name}` of `{name}`")
@@ -212,6 +215,7 @@ def _parameter(p: ParamSpec, name: str) -> Want:
     return Want(p.privilege, f"`{p.name}` of `{name}` is one value for `{p.privilege}`", p.span, code="SNAP015")
 
 
+# T-No-Alias: what is passed twice is written through neither => the arguments may be passed
 def _once(c: Checker, used: dict[int, tuple[Span, bool]], uid: int, written: bool, span: Span, name: str) -> None:
     if uid in used and (written or used[uid][1]):
         raise c.fail(
@@ -236,6 +240,8 @@ def _apart(window: ir.ArrayRef, others: Iterable[object]) -> bool:
     return all(any(map(differ, o.at, window.at)) for o in same)
 
 
+# T-By-Pointer: m : t[] @ q in G, q = p and m is not const, or x is const and p <= q
+#     => m fits a parameter x: ptr(t) @ p
 def _fits_pointer(c: Checker, p: ParamSpec, memory: Memory, span: Span, name: str) -> None:
     handle = memory.handle
     labels = (Label(handle.span, f"`{handle.name}` is at `{handle.privilege}`"), Label(p.span, "the parameter"))

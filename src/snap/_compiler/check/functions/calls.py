@@ -151,7 +151,8 @@ def _tile(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> None:
     raise c.type_error("a tile is memory, not a value", e.span, help="index it, or pass it to a function")
 
 
-# id(): the index of the target's unit within the code's current group.
+# T-Partition-Id: P holds p => G |- id() : int @ p
+# `id()` is the index of the target's unit within the code's current group: 0 for the group itself.
 @calls("id")
 def _id(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr:
     if e.args or e.keywords:
@@ -180,8 +181,9 @@ def _id(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr:
     return unit
 
 
-# count(p): how many units of p the current group has; of its own one unit (`count(block[1])` in code of a block) the
-# silent 1 is a mistake, and refused.  count(block, axis): an extent of the grid, as it was launched.
+# T-Count: P holds p => G |- count(p) : int @ P
+# `count(p)` is how many units of p the current group has. Of its own one unit (`count(block[1])` in code of a block)
+# the silent 1 is a mistake, and refused. `count(block, axis)` is an extent of the grid, as it was launched.
 @calls("count")
 def _count(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr:
     if not 1 <= len(e.args) <= 2 or e.keywords:
@@ -249,7 +251,9 @@ def _launched(c: Checker, definition: Definition, e: tree.Call) -> Abort:
     )
 
 
-# The code holds what the function requires, aligned as it requires it; arguments fit the parameters' privileges.
+# T-Function-Call: f requires Q, P satisfies Q, G |- ei : ti @ pi, f returns t @ q => G |- f(e1, ..., en) : t @ q
+# The code holds what the function requires, aligned as it requires it. Arguments fit the parameters' privileges. The
+# result is used for q or below.
 def device_call(
     c: Checker, definition: Definition, fixed: Mapping[str, object], e: tree.Call, want: Want, used: bool
 ) -> ir.Expr | None:

@@ -61,6 +61,8 @@ def instantiate(
     return made
 
 
+# T-Fun: parameters xi : ti @ pi, G + x1 ... xn |- s @ P, P is what f requires
+#     => f : (t1 @ p1, ..., tn @ pn) -> t @ q requires P
 def elaborate(
     program: Elaboration,
     definition: Definition,

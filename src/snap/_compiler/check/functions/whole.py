@@ -36,6 +36,7 @@ def check_whole(c: Checker, params: list[ir.Param], made: ir.Body) -> None:
     check_registers(c, made)
 
 
+# T-Stable-Whole: x is read above thread[1] => no atomic and no unsafe text touches x
 # Memory read above thread[1] must be stable: nothing in the kernel touches it by atomics or unsafe.
 def _stability(c: Checker) -> None:
     for read in c.stable_reads:
@@ -53,8 +54,10 @@ def _stability(c: Checker) -> None:
                 break
 
 
-# A part that a group reads as one value is written by no other group: its partition promises that, or the indices show
-# it.
+# T-Stable-Part: a part of x is read above thread[1], disjoint=True or the indices show it
+#     => no other unit writes the part
+# A part that a group reads as one value is written by no other group: its partition promises that, or the indices
+# show it.
 def _parts(c: Checker, params: list[ir.Param], made: ir.Body) -> None:
     reads = [read for read in c.stable_reads if any(unshown(read.handle))]
     if not reads or c.errors:
@@ -172,7 +175,9 @@ def _residency(c: Checker, made: ir.Body) -> None:
             )
 
 
-# In an `each` memory keeps its name: where two threads certainly meet in an element it is refused, as the long form is.
+# T-Each-Apart: two threads of one `each` certainly meet in x => the kernel is refused
+# In an `each` memory keeps its name: where two threads certainly meet in an element it is refused, as the long form
+# is.
 def _collisions(c: Checker, scopes: list[OpenPartition]) -> None:
     for found in colliding(c.constructs[0].place, scopes):
         name, both = found.write.handle.name, found.access is found.write

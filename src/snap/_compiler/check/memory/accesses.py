@@ -96,8 +96,10 @@ def _placed_before(c: Checker, memory: Memory, effects: list[ir.Stmt], span: Spa
         )
 
 
-# Read up: what is read is at the target's privilege or above.  Above thread[1] the memory must also be stable, so that
-# all threads of the unit see one value.
+# T-Arr-Access, T-Arr-Access-Shared: x : t[] @ q in G, p <= q, G |- i : int @ p, x is stable for p
+#     => G |- x[i] : t @ p
+# What is read is at the target's privilege or above. Above thread[1] the memory must also be stable, so that all
+# threads of the unit see one value.
 def load(c: Checker, memory: Memory, items: tuple[tree.Expr, ...], want: Want, span: Span) -> ir.Load:
     handle = memory.handle
     if c.no_calls:
@@ -109,6 +111,7 @@ def load(c: Checker, memory: Memory, items: tuple[tree.Expr, ...], want: Want, s
     return ir.Load(made, memory.elem, span=span)
 
 
+# T-Stable: p = thread[1], or x is const, shared or a part => x is stable for p
 def agreed(c: Checker, handle: ir.Handle, read: ir.MemAccess, want: Want, span: Span) -> None:
     """All threads for whom this memory is read see one value.  What parts other units have, is looked at when the whole
     function is known.
@@ -174,7 +177,8 @@ def not_const(c: Checker, handle: ir.Handle, span: Span, help: str = "") -> None
         raise c.fail("SNAP009", message, span, secondary=(const_label(handle),), help=help)
 
 
-# Write down: an element is written at exactly thread[1], and not through const.
+# T-Arr-Assn, T-Arr-Assn-Shared: x : t[] @ thread[1] in G, x is not const => G |- x[i] may be assigned
+# An element is written at exactly thread[1], and not through const.
 def writable(c: Checker, memory: Memory, span: Span) -> None:
     handle = memory.handle
     not_const(c, handle, span, "declare it without `const`")
@@ -215,7 +219,9 @@ def written_by_one(name: str, of_grid: bool) -> str:
     return f"one(block, {name}), one(thread, {name})" if of_grid else f"one(thread, {name})"
 
 
-# Memory of which every block holds a copy stays one value: only what writes all copies alike writes it.
+# T-Copies: x has a copy in every block => no block writes x alone
+# Memory of which every block holds a copy stays one value: only a multicast load writes it, which writes all copies
+# alike.
 def one_value(c: Checker, handle: ir.Handle, span: Span) -> None:
     part = handle.obj.part
     if handle.obj.spread is ir.Spread.COPIES:

@@ -12,7 +12,8 @@ from snap.diag.error import Label
 from snap.diag.span import Span
 
 
-# A name that is lowered is out of reach until the lowering ends; a claimed name belongs to one branch.
+# T-Lowered: x is lowered in a scope that is open => x is not in G
+# A name that is lowered is out of reach until the lowering ends.
 def use(c: Checker, memory: Memory, span: Span) -> None:
     name = memory.handle.name
     if memory.lowered is not None:
@@ -30,8 +31,9 @@ def use(c: Checker, memory: Memory, span: Span) -> None:
         _owned(c, name, memory, memory.claim, span)
 
 
-# One owner means one: no group, split or `case _` between the claim and the use makes several of it, and every use has
-# the same.
+# T-Claim-Use: y : t[] claimed for p, the code is in one case of size p, the same for all uses => y may be used
+# The paper changes the code's privilege with the claim; here a claimed name belongs to one branch. No group, split or
+# `case _` between the claim and the use makes several owners of it.
 def _owned(c: Checker, name: str, memory: Memory, claim: ClaimUse, span: Span) -> None:
     p, offset = claim.privilege, 0
     for outer, construct in zip(c.constructs[claim.depth - 1 :], c.constructs[claim.depth :]):

@@ -26,6 +26,7 @@ from snap.surface import WITHOUT_IMPORT, Marker
 BOX_WORDS = {"async_reduce", "wgmma", "store_acc"}
 
 
+# T-Alloc-Shared: P = block[1], or x is spread and P = cluster[1] => G |- x: shared(t[n]) @ P
 # Shared memory belongs to exactly one block, or is spread over the blocks of exactly one cluster.
 def declare_shared(c: Checker, s: tree.Declare, spec: Spec, written: Privilege | None) -> None:
     owner = CLUSTER1 if spec.spread else BLOCK1

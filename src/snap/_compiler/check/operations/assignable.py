@@ -42,7 +42,8 @@ def _pointer(c: Checker, e: tree.Name) -> Abort:
     return c.type_error("pointers cannot be assigned", e.span, help=f"write its elements: `{e.id}[i] = ...`{inside}")
 
 
-# Write down: code assigns what is at its own privilege or below.
+# T-Target: x : t @ p in G, p <= P, P holds p, x is not read-only => G |- x : t @ p may be assigned
+# Code assigns variables at its own privilege or below.
 def target_of(c: Checker, e: tree.Expr, also: str = "") -> tuple[ir.Target, Element, Privilege]:
     """Check a target of an assignment, and give its type and privilege.  also: what else the help says of a variable
     that this code cannot assign.

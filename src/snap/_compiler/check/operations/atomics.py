@@ -24,6 +24,8 @@ from snap.diag.span import Span
 from snap.diag.wording import counted
 
 
+# T-Atomic: x : t[] @ q in G, x is not const or op is load, G |- i : int, e : t @ thread[1]
+#     => G |- atomic.op(x, i, e) : t @ thread[1]
 @calls("atomic")
 def _atomic(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr | None:
     name = word.partition(".")[2].rstrip("_")

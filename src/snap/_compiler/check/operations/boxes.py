@@ -78,6 +78,8 @@ class Side:
         return self.memory.handle.obj.space
 
 
+# T-Box-Copy: the side written is at P, the side read at or above P, at : int @ P, P <= block[1]
+#     => G |- async_copy(x, y, at) @ P
 def box_copy(c: Checker, e: tree.Call) -> None:
     to, source, at, options = _arguments(c, e, "async_copy")
     tf32, l2 = text_option(c, options, "type", ("tf32",), "") == "tf32", eviction(c, options)
@@ -140,6 +142,7 @@ def _box_prefetch(c: Checker, e: tree.Call) -> None:
     _emit(c, None, tile, array, at, e.span, "")
 
 
+# T-Box-Reduce: x shared at or above P, at : int @ P => G |- async_reduce(y, x, at) @ P
 # A reduction is atomic, element by element: the array may be at any privilege.
 @calls("async_reduce")
 def _box_reduce(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> None:

@@ -35,6 +35,7 @@ _TEXTS = 'text is for `print`, `assert`, `trust` and options, such as `order="ac
 COMPONENTS = {"x": 0, "y": 1, "z": 2, "w": 3}
 
 
+# T-Int, T-Float, T-Bool: a literal n of type t => G |- n : t @ p
 @evaluates(tree.Number)
 def _number(c: Checker, e: tree.Number, want: Want) -> ir.Expr:
     const = convert.literal(e.value, e.span)
@@ -56,6 +57,7 @@ def _known(c: Checker, e: tree.Known, want: Want) -> ir.Expr:
     return ir.Read(e.value.var, e.value.var.type, span=e.span)
 
 
+# T-Cmp: G |- a : t @ p, G |- b : u @ p, t and u meet => G |- a < b : bool @ p
 @evaluates(tree.Compare)
 def _compare(c: Checker, e: tree.Compare, want: Want) -> ir.Expr:
     first, second = numbers(c, want, e.left, e.right)
@@ -89,7 +91,8 @@ def _no_value(c: Checker, e: tree.Sequence | tree.Each, want: Want) -> ir.Expr:
 # ---- leaves ---------------------------------------------------------------------------------------------------------
 
 
-# Read up: a variable is read for a target at its own privilege or below.
+# T-Var: x : t @ q in G, p <= q => G |- x : t @ p
+# A variable is read for a target at its own privilege or below. The paper reads at exactly q.
 @evaluates(tree.Name)
 def _name(c: Checker, e: tree.Name, want: Want) -> ir.Expr:
     found = resolve(c, e)
@@ -153,6 +156,8 @@ def _attribute(c: Checker, e: tree.Attribute, want: Want) -> ir.Expr:
     raise c.type_error(f"`{value.type}` has no attribute `{e.name}`", e.span, help="vectors have .x .y .z .w")
 
 
+# T-Elem: x : t[n] @ q in G, p <= q, G |- i : int @ p => G |- x[i] : t @ p
+# A local array is read as a variable is. Memory is read by T-Arr-Access (check/memory/accesses.py).
 @evaluates(tree.Subscript)
 def _subscript(c: Checker, e: tree.Subscript, want: Want) -> ir.Expr:
     found = storage(c, e.value, want.privilege)
@@ -241,6 +246,7 @@ def array_index(
 # ---- operators ------------------------------------------------------------------------------------------------------
 
 
+# T-Uop: G |- a : t @ p, t has op => G |- op a : t @ p
 @evaluates(tree.Unary)
 def _unary(c: Checker, e: tree.Unary, want: Want) -> ir.Expr:
     op, operand = e.op, e.value
@@ -260,6 +266,7 @@ def _unary(c: Checker, e: tree.Unary, want: Want) -> ir.Expr:
     return convert.unary(op, value, e.span)
 
 
+# T-Bop: G |- a : t @ p, G |- b : u @ p, t and u meet in v => G |- a op b : v @ p
 @evaluates(tree.Binary)
 def _binary(c: Checker, e: tree.Binary, want: Want) -> ir.Expr:
     first, second = numbers(c, want, e.left, e.right)
@@ -353,7 +360,9 @@ def _decided(
     return result, ir.Read(decides or result, BOOL, span=span)
 
 
-# `and`, `or` and `if-else` are C's: where the operand that may be skipped contains a call, the choice is control flow.
+# T-Logical: G |- a : bool @ p, G |- b : bool @ p => G |- a and b : bool @ p
+# `and`, `or` and `if-else` are C's: where the operand that may be skipped contains a call, the choice is control
+# flow, and a is evaluated as T-If demands.
 @evaluates(tree.Logical)
 def _logical(c: Checker, e: tree.Logical, want: Want) -> ir.Expr:
     if not has_effect(c, e.right):
@@ -371,6 +380,7 @@ def _logical(c: Checker, e: tree.Logical, want: Want) -> ir.Expr:
     return ir.Read(result, BOOL, span=e.span)
 
 
+# T-Select: G |- c : bool @ p, G |- a : t @ p, G |- b : t @ p => G |- a if c else b : t @ p
 @evaluates(tree.Conditional)
 def _conditional(c: Checker, e: tree.Conditional, want: Want) -> ir.Expr:
     if not has_effect(c, e.then) and not has_effect(c, e.other):

@@ -75,8 +75,10 @@ def _intrinsic(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> i
     return _plain(c, op, e, want) if own is None else own(c, op, e)
 
 
-# A collective stands only where the class holds its group, aligned, and where nobody of the group can have gone another
-# way.  Where the class holds fewer threads than a warp, a part of the warp is the group, if the operation has masks.
+# T-Collective: op requires p, P holds p, aligned, all of p get here together => G |- op(...) @ P
+# A collective is executed only where the class holds its group, aligned, and where no thread of the group can have
+# taken another path. Where the class holds fewer threads than a warp, a part of the warp is the group, if the
+# operation has masks.
 def allowed(c: Checker, op: CollectiveOp, span: Span) -> CollectiveOp:
     """The operation as the group executes it that it stands in."""
     c.effects_allowed("a collective", span)
@@ -307,8 +309,10 @@ def _nanosleep(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> N
 # ---- asynchronous copies ------------------------------------------------------------------------------------------
 
 
-# An element of global memory is copied into shared memory that this thread may write; when it has arrived is the
-# compiler's care.
+# T-Async-Memcpy: x[i] : t shared, may be assigned, G |- y[j] : t @ thread[1] global
+#     => G |- async_copy(x[i], y[j]) @ P
+# An element of global memory is copied into shared memory that this thread may write. The compiler waits until it has
+# arrived.
 @calls("async_copy")
 def _async_copy(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> None:
     if "at" in dict(e.keywords):

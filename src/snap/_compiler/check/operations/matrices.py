@@ -51,6 +51,7 @@ MMA_HELP = (
 )
 
 
+# T-Mma: a, b, c : registers @ thread[1], d may be assigned, P holds thread[32] => G |- mma(a, b, c, out=d) @ P
 def mma(c: Checker, op: CollectiveOp, e: tree.Call) -> None:
     options = dict(e.keywords)
     out, named = options.pop("out", None), options.pop("type", None)
@@ -131,6 +132,7 @@ def _packed(
     return family, shape, ".".join(kinds)
 
 
+# T-Ldmatrix: x : t[] shared, d : t[n] @ thread[1] may be assigned, P holds thread[32] => G |- ldmatrix(d, x[i]) @ P
 def ldmatrix(c: Checker, op: CollectiveOp, e: tree.Call) -> None:
     if len(e.args) != 2:
         raise c.type_error(
@@ -145,6 +147,7 @@ def ldmatrix(c: Checker, op: CollectiveOp, e: tree.Call) -> None:
     c.out.append(ir.Collective("ldmatrix", op.requires, c.place, targets, (), (row,), attrs, span=e.span))
 
 
+# T-Stmatrix: x : t[] shared @ P, a : t[n] @ thread[1], P holds thread[32] => G |- stmatrix(x[i], a) @ P
 # A collective that writes memory needs the memory's privilege to equal the code's.
 def stmatrix(c: Checker, op: CollectiveOp, e: tree.Call) -> None:
     if len(e.args) != 2:

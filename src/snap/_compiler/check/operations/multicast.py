@@ -27,8 +27,8 @@ from snap.diag.error import Label
 from snap.diag.span import Span
 
 
-# Every block issues its share of the rows, for all blocks: so all of them must get here, equally often, with the same
-# box.
+# T-Multicast: every block of the cluster gets here equally often, with the same box => the load writes all copies
+# Every block issues its slice of the rows, for all blocks.
 def issued_alike(
     c: Checker, tile: ir.Tile, origin: ir.MemAccess, box: tuple[int, ...], span: Span, tile_span: Span
 ) -> None:

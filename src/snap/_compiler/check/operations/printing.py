@@ -23,6 +23,7 @@ from snap.diag.span import Span
 HELP = '`print("x =", x)`: texts and values, one line for each group that the code is for'
 
 
+# T-Print: G |- ei : ti @ P => G |- print(e1, ..., en) @ P
 @calls("print")
 def _print(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> None:
     if used:

@@ -38,8 +38,10 @@ FORM = "`wgmma(acc, a, b, zero=(k == 0))`; `b.T` where b lies as [k, n]; `column
 UNIFORM = Want(WARPGROUP1, "must be the same for the warpgroup", agree=True)
 
 
-# acc += a @ b.T: acc in registers, n/2 floats a thread; a 64 rows in shared memory or registers; b n rows in shared
-# memory.  `columns=` is n where acc or b has more: of both the first are meant.
+# T-Wgmma: acc : f32[n / 2] @ thread[1], a, b shared at or above thread[128], P holds thread[128]
+#     => G |- wgmma(acc, a, b) @ P
+# It computes acc += a @ b.T: acc lies in registers, n / 2 floats per thread; a has 64 rows in shared memory or
+# registers, b n rows in shared memory. `columns=` is n where acc or b has more: of both the first are meant.
 @calls("wgmma")
 def _wgmma(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> None:
     allowed(c, WGMMA, e.span)
@@ -175,7 +177,8 @@ def _left_tile(c: Checker, e: tree.Call, found: Memory | None, elem: Scalar, k: 
     return tile
 
 
-# Columns first, first+1, ... of the accumulator go into a tile [64, w] that belongs to the warpgroup.
+# T-Store-Acc: x : t[64, w] shared at thread[128] or P, acc : f32[n] @ thread[1] => G |- store_acc(x, acc) @ P
+# Columns first, first + 1, ... of the accumulator go into a tile [64, w] that belongs to the warpgroup.
 @calls("store_acc")
 def _store_acc(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> None:
     allowed(c, STORE_ACC, e.span)

@@ -23,8 +23,9 @@ from snap.diag.error import Label
 from snap.diag.span import Span
 
 
-# The one place where the compiler takes the user's word: it stands directly in the function whose `@requires` says what
-# the text needs.
+# T-Unsafe: P is what the function requires, G |- ei : ti @ thread[1] => G |- unsafe.cuda(text, e1, ..., en) @ P
+# Here alone the compiler takes the user's word: the call is directly in the function whose `@requires` says what the
+# text needs.
 @calls("unsafe")
 def _unsafe(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> ir.Expr | None:
     if word != "unsafe.cuda":

@@ -36,7 +36,8 @@ from snap.record import replace
 Found = TypeVar("Found")
 
 
-# What is declared at p stands in code at p or above, which holds units of p; the value is evaluated for p.
+# T-Decl: P holds p, p <= P, G |- e : t @ p, G + x : t @ p |- s @ P => G |- x: t @ p = e; s @ P
+# A variable is declared by code at its privilege or above, which holds units of it. Its value is evaluated for p.
 def declare(c: Checker, s: tree.Declare) -> None:
     if isinstance(s.value, tree.Lambda):
         c.bind(s.name, IndexFunction(s.value, tuple(c.scopes)))
@@ -152,6 +153,7 @@ def value_for(c: Checker, e: tree.Expr, want: Want, type: object, what: str) -> 
     return converted(c, expression(c, e, want), type, e.span, what)
 
 
+# T-Assn: G |- x : t @ p may be assigned, G |- e : t @ p => G |- x = e @ P
 def assign(c: Checker, s: tree.Assign) -> None:
     if isinstance(s.target, tree.Name) and (
         c.lookup(s.target.id) is None or isinstance(c.scopes[-1].get(s.target.id), IndexFunction)
@@ -194,6 +196,7 @@ def wanted_by_new(c: Checker, name: tree.Name) -> Want:
     return Want(c.privilege, f"`{name.id}` is declared here, at the code's `{c.privilege}`", name.span, implied=True)
 
 
+# T-Let: p is the highest privilege <= P with G |- e : t @ p, G + x : t @ p |- s @ P => G |- x = e; s @ P
 # An unannotated first assignment declares with the value's type and for all that agree on the value: at the code's
 # privilege or, where the value differs there, at the highest one below it that a variable has which the value reads.
 def first_value(

@@ -57,11 +57,13 @@ def _evaluate(c: Checker, s: tree.Evaluate, tail: bool) -> None:
     call(c, s.value, Want(THREAD1, "is not used"), used=False)
 
 
+# T-Skip: => G |- pass @ P
 @executes(tree.Pass)
 def _pass(c: Checker, s: tree.Pass, tail: bool) -> None:
     pass
 
 
+# T-Assert: G |- c : bool @ thread[1] => G |- assert c @ P
 @executes(tree.Assert)
 def _assert(c: Checker, s: tree.Assert, tail: bool) -> None:
     holds = condition(c, s.cond, Want(THREAD1, "is checked by each thread"))
@@ -107,6 +109,7 @@ def _gives_meaning(c: Checker, target: tree.Expr, call: tree.Call) -> bool:
 # ---- control flow ---------------------------------------------------------------------------------------------------
 
 
+# T-If: G |- c : bool @ P, G |- s1 @ P, G |- s2 @ P => G |- if c: s1 else: s2 @ P
 @executes(tree.If)
 def _if(c: Checker, s: tree.If, tail: bool) -> None:
     cond = None
@@ -130,6 +133,7 @@ def _if(c: Checker, s: tree.If, tail: bool) -> None:
         c.out.append(ir.If(cond, *bodies, span=s.span))
 
 
+# T-While: G |- c : bool @ P, G |- s @ P => G |- while c: s @ P
 @executes(tree.While)
 def _while(c: Checker, s: tree.While, tail: bool) -> None:
     cond = None
@@ -163,6 +167,7 @@ def _for(c: Checker, s: tree.For, tail: bool) -> None:
         _counted(c, s)
 
 
+# T-For: G |- a, b, d : int @ P, G + i : const int @ P |- s @ P => G |- for i in range(a, b, d): s @ P
 def _counted(c: Checker, s: tree.For) -> None:
     bounds, unroll = _range(c, s.iterable)
     kind = I64 if any(b.type == I64 for b in bounds) else I32
@@ -283,7 +288,8 @@ def _continue(c: Checker, s: tree.Continue, tail: bool) -> None:
     c.out.append(ir.Continue(span=s.span))
 
 
-# A thread cannot leave its group behind.
+# T-Leave: a loop is around, no group, case or turn between => G |- break, continue @ P
+# A thread cannot leave a loop while its group stays in it.
 def _leave_loop(c: Checker, word: str, span: Span) -> None:
     for construct in reversed(c.constructs):
         if construct.kind is ConstructKind.LOOP:
@@ -307,6 +313,7 @@ def _leave_loop(c: Checker, word: str, span: Span) -> None:
     )
 
 
+# T-Return: f returns t @ q, G |- e : t @ q, no group is left behind => G |- return e @ P
 @executes(tree.Return)
 def _return(c: Checker, s: tree.Return, tail: bool) -> None:
     scope = c.innermost(ConstructKind.GROUP, ConstructKind.SPLIT, ConstructKind.MEMORY) if not tail else None

@@ -24,6 +24,7 @@ from snap.diag.span import Span
 from snap.diag.wording import counted
 
 
+# T-Alloc: G |- e : t @ p for each element => G |- x: t[n] @ p = e
 def declare_array(c: Checker, var: ir.Var, type: Array, s: tree.Declare) -> None:
     want = Want(var.privilege, f"`{var.name}` is one value for `{var.privilege}`", s.name_span)
     try:

@@ -69,8 +69,11 @@ def _owner(c: Checker, e: tree.Expr) -> Memory:
             raise TypeError(f"{e} cannot be lowered")
 
 
-# Memory is lowered by code at its privilege or above, to a p at its privilege or below of which there are units here;
-# the index function is made of constants, its parameters, and variables at p or above.
+# T-Partition: x : t[] @ q, p <= q <= P, P holds p, f : int @ p, G - x + y : t[] @ p |- s @ P
+#     => G |- with partition(x, p, f) as y: s @ P
+# Memory is lowered by code at its privilege or above, to units at its privilege or below that the code holds. The
+# index function is made of constants, its parameters, and variables at p or above. It covers the paper's T-Lower,
+# too.
 @opens("partition")
 def _partition(c: Checker, s: tree.With, tail: bool) -> None:
     seen, owner, p, given = _base(c, s, "partition", {"p", "f", "offset", "view", "disjoint"})
@@ -256,9 +259,11 @@ def _at_entry(c: Checker, map: IndexMap | None, s: tree.With) -> IndexMap | None
     return IndexMap(map.params, tuple(kept[: len(map.results)]), None if map.block is None else kept[-1])
 
 
+# T-Claim: x : t[] @ P, P has one unit of each level above p, G - x + y : t[] @ p |- s @ P
+#     => G |- with claim(x, p) as y: s @ P
 # Memory is claimed by code at exactly its privilege, where there are not several units between that and p's level,
-# which would each claim all of it; one branch of exactly that size uses the name. Memory that is spread over a cluster
-# is claimed block by block: the threads of each block get its own part.
+# which would each claim all of it. Memory that is spread over a cluster is claimed block by block: the threads of
+# each block get its own part.
 @opens("claim")
 def _claim(c: Checker, s: tree.With, tail: bool) -> None:
     seen, owner, p, given = _base(c, s, "claim", {"p"})

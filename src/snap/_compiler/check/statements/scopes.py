@@ -74,7 +74,8 @@ def _check_body_anyway(c: Checker, s: tree.With, tail: bool, place: Place | None
         body(c, s.body, tail)
 
 
-# `trust("why")`: what proofs do not show inside, they take for granted, and say so.  The program is the same.
+# T-Trust: G |- s @ P => G |- with trust(why): s @ P
+# Proofs take for granted what they cannot show inside `trust`, and say so. The program is the same.
 @opens("trust")
 def _trust(c: Checker, s: tree.With, tail: bool) -> None:
     why = s.call.args[0] if len(s.call.args) == 1 else None
@@ -94,7 +95,9 @@ def _trust(c: Checker, s: tree.With, tail: bool) -> None:
     c.trusted.append((s.span, why.value))
 
 
-# `group(level[n])`: the code holds units of that level, and their number is a multiple of n.
+# T-Group: P holds p, G |- s @ P/p => G |- with group(p): s @ P
+# Groups divide what the code holds. There is no word for the paper's `destruct`: a group of a lower level goes down
+# by itself.
 @opens("group")
 def _group(c: Checker, s: tree.With, tail: bool) -> None:
     if len(s.call.args) != 1 or s.call.keywords or s.name is not None:
@@ -152,6 +155,8 @@ def _group(c: Checker, s: tree.With, tail: bool) -> None:
 # ---- split ----------------------------------------------------------------------------------------------------------
 
 
+# T-Split: sizes n1 + ... + nk <= n, each start is a multiple of its size, G |- si @ h[ni]
+#     => G |- match split(h): s1 ... sk @ h[n]
 # The cases of a split fit in what is split (SNAP003), and each starts at a multiple of its size (SNAP004).
 @executes(tree.Match)
 def _split(c: Checker, s: tree.Match, tail: bool) -> None:
@@ -314,6 +319,7 @@ def _sizes(c: Checker, s: tree.Match, unit: int, given: tuple[tree.Expr, ...]) -
     return sizes
 
 
+# T-Split-Apart: no two cases lower x, or x is at or below each case => the cases may run in parallel
 # Branches run in parallel: two of them may not lower the same memory, unless it already is at or below each branch's
 # privilege.
 def _siblings(c: Checker, branches: list[SplitBranch]) -> None:

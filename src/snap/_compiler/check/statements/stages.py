@@ -28,6 +28,7 @@ from snap.diag.span import Span
 from snap.diag.wording import called
 
 
+# T-Stage: x : pipeline(t, n) @ p, p <= P, G + y : t @ p |- s @ P => G |- with stage(x, k) as y: s @ P
 # A stage is one slot of a pipeline, fill number modulo the depth, at the pipeline's privilege.
 @opens("stage")
 def _stage(c: Checker, s: tree.With, tail: bool) -> None:
@@ -148,8 +149,9 @@ def _turn_help(place: Place) -> str:
     return f"open `with group(block[1]):`, and in it {threads}"
 
 
-# The units of the group around, within one block, run the body one after another: each must come, and as often as the
-# others.
+# T-Turn: P = (block[1])/p, p is whole warps, every p gets here equally often, G |- s @ P => G |- with turn(): s @ P
+# The units of the group around, within one block, run the body one after another. Each of them must reach it, and as
+# often as the others.
 @opens("turn")
 def _turn(c: Checker, s: tree.With, tail: bool) -> None:
     if s.call.args or s.call.keywords or s.name is not None:

@@ -9,7 +9,7 @@ typedef struct {
 
 typedef struct {
     Called called;
-    Places places;
+    Reader *reader;
     int count;
     PyObject *check, *types; /* torch's comparison; a tuple that holds the types of `kinds` */
     TensorKind kinds[MOST_VALUES];
@@ -23,23 +23,21 @@ static PyObject *alike_call(PyObject *callable, PyObject *const *args, size_t gi
     for (int k = 0; k < self->count; k++) {
         const TensorKind *kind = &self->kinds[k];
         uint64_t address;
-        if (Py_TYPE(args[k]) != kind->type || keys_of(&self->places, args[k]) != kind->keys ||
-            (kind->bytes && !find_memory(&self->places, args[k], kind->bytes, kind->reach, &address)))
+        if (Py_TYPE(args[k]) != kind->type || keys_of(&self->reader->reads, args[k]) != kind->keys ||
+            (kind->bytes && !find_memory(&self->reader->reads, args[k], kind->bytes, kind->reach, &address)))
             Py_RETURN_FALSE;
     }
     return PyObject_Vectorcall(self->check, args, given, NULL);
 }
 
-static const Kind alike_kind = {NULL, {offsetof(Alike, check), offsetof(Alike, types)}};
+static const Kind alike_kind = {NULL, {offsetof(Alike, reader), offsetof(Alike, check), offsetof(Alike, types)}};
 
-/* (places, check, the tensors, the bytes of an element of each, and those that all its elements reach over) */
+/* (reader, check, the tensors, the bytes of an element of each, and those that all its elements reach over) */
 static PyObject *alike_new(PyTypeObject *type, PyObject *given, PyObject *names)
 {
-    Places places;
-    PyObject *of, *check, *tensors, *bytes, *reaches;
-    if (!PyArg_ParseTuple(given, "O!OO!O!O!", &PyTuple_Type, &of, &check, &PyTuple_Type, &tensors, &PyTuple_Type,
-                          &bytes, &PyTuple_Type, &reaches) ||
-        !places_of(&places, of))
+    PyObject *reader, *check, *tensors, *bytes, *reaches;
+    if (!PyArg_ParseTuple(given, "O!OO!O!O!", reader_type, &reader, &check, &PyTuple_Type, &tensors, &PyTuple_Type,
+                          &bytes, &PyTuple_Type, &reaches))
         return NULL;
     Py_ssize_t count = PyTuple_GET_SIZE(tensors);
     if (count > MOST_VALUES || count != PyTuple_GET_SIZE(bytes) || count != PyTuple_GET_SIZE(reaches)) {
@@ -49,7 +47,7 @@ static PyObject *alike_new(PyTypeObject *type, PyObject *given, PyObject *names)
     Alike *self = called_alloc(type, alike_call, &alike_kind);
     if (self == NULL)
         return NULL;
-    self->places = places;
+    self->reader = (Reader *)Py_NewRef(reader);
     self->check = Py_NewRef(check);
     self->types = PyTuple_New(count);
     for (; self->types != NULL && self->count < count; self->count++) {
@@ -57,36 +55,13 @@ static PyObject *alike_new(PyTypeObject *type, PyObject *given, PyObject *names)
         TensorKind *kind = &self->kinds[self->count];
         kind->type = Py_TYPE(tensor);
         PyTuple_SET_ITEM(self->types, self->count, Py_NewRef((PyObject *)kind->type));
-        kind->keys = keys_of(&places, tensor);
+        kind->keys = keys_of(&self->reader->reads, tensor);
         kind->bytes = PyLong_AsLongLong(PyTuple_GET_ITEM(bytes, self->count));
         kind->reach = PyLong_AsLongLong(PyTuple_GET_ITEM(reaches, self->count));
     }
     if (PyErr_Occurred())
         Py_CLEAR(self);
     return (PyObject *)self;
-}
-
-/* (places, tensor): nothing else has a handle there, so who calls this knows that it is one. */
-static PyObject *keys_at(PyObject *module, PyObject *const *args, Py_ssize_t given)
-{
-    Places places;
-    if (given != 2 || !PyTuple_Check(args[0]))
-        return PyErr_Format(PyExc_TypeError, "places and a tensor");
-    return places_of(&places, args[0]) ? PyLong_FromUnsignedLongLong(keys_of(&places, args[1])) : NULL;
-}
-
-/* (places, counters, *tensors), as above: their versions are raised. */
-static PyObject *raise_at(PyObject *module, PyObject *const *args, Py_ssize_t given)
-{
-    Places places;
-    Counters counters;
-    if (given < 2 || !PyTuple_Check(args[0]) || !PyTuple_Check(args[1]))
-        return PyErr_Format(PyExc_TypeError, "places, counters and tensors");
-    if (!places_of(&places, args[0]) || !counters_of(&counters, args[1]))
-        return NULL;
-    for (Py_ssize_t k = 2; k < given; k++)
-        raise_version(&places, &counters, args[k]);
-    Py_RETURN_NONE;
 }
 
 static PyType_Slot alike_slots[] =

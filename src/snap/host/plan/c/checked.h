@@ -13,7 +13,7 @@ typedef struct {
 typedef struct {
     Called called;
     Target target;
-    Reads reads;
+    Reader *reader;
     int count, map_count, known_count, remember;
     int32_t device_type, device;
     Param params[MOST_VALUES];
@@ -228,7 +228,7 @@ static Outcome attempt(Checked *self, PyObject *const *args)
         unsigned char *to = packed + self->target.at[k];
         if (param->kind == 'P') {
             Outcome read =
-                read_tensor(&self->reads, param, self->device_type, self->device, args[k], &ranges[k], &key);
+                read_tensor(&self->reader->reads, param, self->device_type, self->device, args[k], &ranges[k], &key);
             if (read != MADE)
                 return read;
             memcpy(to, &ranges[k].address, 8);
@@ -259,7 +259,7 @@ static Outcome attempt(Checked *self, PyObject *const *args)
         outcome = launched(&self->target, stream, packed);
     for (int k = 0; k < self->count && outcome == MADE; k++)
         if (self->params[k].kind == 'P' && !self->params[k].constant)
-            raise_version(&self->reads.places, &self->reads.counters, args[k]);
+            raise_version(&self->reader->reads, args[k]);
     return outcome;
 }
 
@@ -289,8 +289,7 @@ static void checked_drop(PyObject *object)
 
 static const Kind checked_kind = {
     checked_drop,
-    {offsetof(Checked, target.failed), offsetof(Checked, reads.types[0]), offsetof(Checked, reads.types[1]),
-     offsetof(Checked, other), offsetof(Checked, fits), offsetof(Checked, maps), offsetof(Checked, words),
+    {offsetof(Checked, target.failed), offsetof(Checked, reader), offsetof(Checked, other), offsetof(Checked, fits), offsetof(Checked, maps), offsetof(Checked, words),
      offsetof(Checked, current_device), offsetof(Checked, device_number), offsetof(Checked, current_stream)},
 };
 
@@ -303,21 +302,22 @@ static PyObject *or_null(PyObject *given)
    it; stream: the address of a C function, a function of Python, or None with a fixed handle. */
 static PyObject *checked_new(PyTypeObject *type, PyObject *given, PyObject *names)
 {
-    PyObject *target, *reads, *plain, *params, *maps, *other, *fits, *words, *current_device, *current_stream;
+    PyObject *target, *reader, *params, *maps, *other, *fits, *words, *current_device, *current_stream;
     unsigned long long stream_of, stream;
     int device_type, device, remember;
     if (names != NULL && PyDict_GET_SIZE(names)) {
         PyErr_SetString(PyExc_TypeError, "takes no names");
         return NULL;
     }
-    if (!PyArg_ParseTuple(given, "O!O!O!O!O!OOpOiiOOKK", &PyTuple_Type, &target, &PyTuple_Type, &reads,
-                          &PyTuple_Type, &plain, &PyTuple_Type, &params, &PyTuple_Type, &maps, &other, &fits,
+    if (!PyArg_ParseTuple(given, "O!O!O!O!OOpOiiOOKK", &PyTuple_Type, &target, reader_type, &reader,
+                          &PyTuple_Type, &params, &PyTuple_Type, &maps, &other, &fits,
                           &remember, &words, &device_type, &device, &current_device, &current_stream, &stream_of,
                           &stream))
         return NULL;
     Checked *self = called_alloc(type, checked_call, &checked_kind);
     if (self == NULL)
         return NULL;
+    self->reader = (Reader *)Py_NewRef(reader);
     self->other = Py_NewRef(other);
     self->fits = or_null(fits);
     self->words = or_null(words);
@@ -331,8 +331,7 @@ static PyObject *checked_new(PyTypeObject *type, PyObject *given, PyObject *name
     self->count = (int)PyTuple_GET_SIZE(params);
     self->device_number = PyLong_FromLong(device);
     self->maps = PyTuple_New(PyTuple_GET_SIZE(maps));
-    if (self->device_number == NULL || self->maps == NULL || !target_of(&self->target, target) ||
-        !reads_of(&self->reads, reads, plain))
+    if (self->device_number == NULL || self->maps == NULL || !target_of(&self->target, target))
         goto failed;
     if (self->count + PyTuple_GET_SIZE(maps) + (self->words != NULL) != self->target.count) {
         PyErr_SetString(PyExc_ValueError, "as many values as parameters, tensor maps and the barrier's word");

@@ -8,8 +8,8 @@
              numbers that never change.
    Alike     whether tensors are like those of an earlier call, by torch's own comparison, which is asked only about
              tensors of the same kinds, with memory: it ends the process where it meets some others (likeness.py).
-   keys      what kind of tensor one is, as a number.
-   changed   tells torch that tensors were written: raises their versions, as Checked does with what a launch may write.
+   Reader    what is known of this torch, which the others read tensors by: `keys` says what kind of tensor one is, as a
+             number; `changed` tells torch that tensors were written, by raising their versions.
 
    Nothing of CUDA or of torch is included or linked.  The driver's function comes as an address.  Tensors are read by
    torch's C functions for compiled programs (aoti_torch_get_*, whose interface is kept from version to version), which
@@ -34,8 +34,6 @@ static PyObject *not_explained(PyObject *module, PyObject *error)
 
 static PyMethodDef functions[] = {
     {"not_explained", not_explained, METH_O, "The class of errors that are raised as they are."},
-    {"keys", (PyCFunction)(void (*)(void))keys_at, METH_FASTCALL, "(places, tensor): its dispatch keys."},
-    {"changed", (PyCFunction)(void (*)(void))raise_at, METH_FASTCALL, "(places, counters, *tensors): they were written."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -43,13 +41,15 @@ static int begin(PyObject *module)
 {
     if (requires_grad == NULL && (requires_grad = PyUnicode_InternFromString("requires_grad")) == NULL)
         return -1;
-    PyType_Spec *specs[] = {&checked_spec, &trusted_spec, &alike_spec};
+    PyType_Spec *specs[] = {&checked_spec, &trusted_spec, &alike_spec, &reader_spec};
     for (size_t k = 0; k < sizeof specs / sizeof *specs; k++) {
         PyObject *type = PyType_FromModuleAndSpec(module, specs[k], NULL);
         if (type == NULL || PyModule_AddType(module, (PyTypeObject *)type) < 0) {
             Py_XDECREF(type);
             return -1;
         }
+        if (specs[k] == &reader_spec)
+            Py_XSETREF(reader_type, (PyTypeObject *)Py_NewRef(type));
         Py_DECREF(type);
     }
     return PyModule_AddIntConstant(module, "MOST_VALUES", MOST_VALUES) < 0 ||

@@ -6,15 +6,24 @@ typedef int32_t (*Read64)(void *handle, int64_t *);
 typedef int32_t (*ReadMany)(void *handle, int64_t **);
 typedef int32_t (*ReadAddress)(void *handle, void **);
 
-/* Where a tensor's dispatch keys lie: an object of Python has the address of an object of C++ in it, which has them.
-   They say what kind of tensor it is: on which kind of device, strided or sparse, lazily negated, nested, quantized, one
-   of zeros without memory, one that a transform has wrapped.  And what tells whether it has memory. */
+/* What is known of this torch.
+
+   An object of Python has the address of an object of C++ in it, which has the tensor's dispatch keys.  They say what
+   kind of tensor it is: on which kind of device, strided or sparse, lazily negated, nested, quantized, one of zeros
+   without memory, one that a transform has wrapped.  If its writes are counted at all, that object also has the address
+   of another one, with the version in it; and the address of what autograd knows of the tensor, if that is anything. */
 typedef struct {
-    Py_ssize_t handle, keys;
+    Read32 dtype, device_type, device;
+    Read64 dim;
+    ReadMany sizes, strides;
     ReadAddress data;
     Read64 offset;  /* of its first element in its storage, in elements */
     Read64 storage; /* the bytes of that */
-} Places;
+    Py_ssize_t handle, keys, counter, version, record;
+    int8_t (*gradients_enabled)(void);
+    uint64_t looked_at, plain; /* keys that count, and which of them a tensor has that is nothing but its memory */
+    PyObject *types[2];        /* Tensor, Parameter: subclasses may mean anything */
+} Reads;
 
 static const char *object_of(Py_ssize_t handle, PyObject *tensor)
 {
@@ -23,43 +32,36 @@ static const char *object_of(Py_ssize_t handle, PyObject *tensor)
     return object;
 }
 
-static uint64_t keys_of(const Places *places, PyObject *tensor)
+static uint64_t keys_of(const Reads *reads, PyObject *tensor)
 {
     uint64_t keys;
-    memcpy(&keys, object_of(places->handle, tensor) + places->keys, sizeof keys);
+    memcpy(&keys, object_of(reads->handle, tensor) + reads->keys, sizeof keys);
     return keys;
 }
 
 /* Stores the address of a tensor's first element.  0: it has no memory.  The storage may have been taken from it, and
    what torch calls its address then is the offset alone; or have been made shorter than the tensor is, which takes
    `reach` bytes of elements of `bytes`. */
-static int find_memory(const Places *places, PyObject *tensor, int64_t bytes, int64_t reach, uint64_t *address)
+static int find_memory(const Reads *reads, PyObject *tensor, int64_t bytes, int64_t reach, uint64_t *address)
 {
-    void *handle = (char *)tensor + places->handle, *data;
+    void *handle = (char *)tensor + reads->handle, *data;
     int64_t offset, storage;
     *address = 0;
-    if (places->data(handle, &data))
+    if (reads->data(handle, &data))
         return 0;
     *address = (uint64_t)(uintptr_t)data;
-    return !places->offset(handle, &offset) && *address != (uint64_t)(offset * bytes) &&
-           !places->storage(handle, &storage) && offset * bytes + reach <= storage;
+    return !reads->offset(handle, &offset) && *address != (uint64_t)(offset * bytes) &&
+           !reads->storage(handle, &storage) && offset * bytes + reach <= storage;
 }
-
-/* Where torch counts what is written into a tensor: an object, whose address a tensor has, if versions are counted at
-   all, and the version in it.  And where a tensor has the address of what autograd knows of it, if that is anything. */
-typedef struct {
-    Py_ssize_t counter, version, record;
-    int8_t (*gradients_enabled)(void);
-} Counters;
 
 static PyObject *requires_grad; /* the attribute's name */
 
 /* Whether writing into it would escape autograd: it requires a gradient, and gradients are enabled. */
-static Outcome unwatched(const Places *places, const Counters *counters, PyObject *tensor)
+static Outcome unwatched(const Reads *reads, PyObject *tensor)
 {
     void *record;
-    memcpy(&record, object_of(places->handle, tensor) + counters->record, sizeof record);
-    if (record == NULL || !counters->gradients_enabled())
+    memcpy(&record, object_of(reads->handle, tensor) + reads->record, sizeof record);
+    if (record == NULL || !reads->gradients_enabled())
         return MADE;
     PyObject *said = PyObject_GetAttr(tensor, requires_grad);
     if (said == NULL)
@@ -69,68 +71,82 @@ static Outcome unwatched(const Places *places, const Counters *counters, PyObjec
 }
 
 /* The tensor was written: what autograd has kept of it is not what it was. */
-static void raise_version(const Places *places, const Counters *counters, PyObject *tensor)
+static void raise_version(const Reads *reads, PyObject *tensor)
 {
     char *counter;
-    memcpy(&counter, object_of(places->handle, tensor) + counters->counter, sizeof counter);
+    memcpy(&counter, object_of(reads->handle, tensor) + reads->counter, sizeof counter);
     if (counter != NULL)
-        __atomic_fetch_add((uint32_t *)(counter + counters->version), 1, __ATOMIC_SEQ_CST);
+        __atomic_fetch_add((uint32_t *)(counter + reads->version), 1, __ATOMIC_SEQ_CST);
 }
 
 typedef struct {
-    Read32 dtype, device_type, device;
-    Read64 dim;
-    ReadMany sizes, strides;
-    Places places;
-    Counters counters;
-    uint64_t looked_at, plain; /* keys that count, and which of them a tensor has that is nothing but its memory */
-    PyObject *types[2];        /* Tensor, Parameter: subclasses may mean anything */
-} Reads;
+    Called called; /* it is not, itself */
+    Reads reads;
+} Reader;
 
-/* places: (handle, keys, data, offset, storage) */
-static int places_of(Places *places, PyObject *given)
+static const Kind reader_kind = {NULL, {offsetof(Reader, reads.types[0]), offsetof(Reader, reads.types[1])}};
+
+/* (the nine functions, handle, keys, counter, version, record, gradients_enabled, Tensor, Parameter, looked_at, plain) */
+static PyObject *reader_new(PyTypeObject *type, PyObject *given, PyObject *names)
 {
-    unsigned long long data, offset, storage;
-    if (!PyArg_ParseTuple(given, "nnKKK", &places->handle, &places->keys, &data, &offset, &storage))
-        return 0;
-    places->data = (ReadAddress)(uintptr_t)data;
-    places->offset = (Read64)(uintptr_t)offset;
-    places->storage = (Read64)(uintptr_t)storage;
-    return 1;
+    unsigned long long f[9], enabled, looked_at, plain;
+    Reads found;
+    if (!PyArg_ParseTuple(given, "KKKKKKKKKnnnnnKOOKK", f, f + 1, f + 2, f + 3, f + 4, f + 5, f + 6, f + 7, f + 8,
+                          &found.handle, &found.keys, &found.counter, &found.version, &found.record, &enabled,
+                          &found.types[0], &found.types[1], &looked_at, &plain))
+        return NULL;
+    found.dtype = (Read32)(uintptr_t)f[0];
+    found.device_type = (Read32)(uintptr_t)f[1];
+    found.device = (Read32)(uintptr_t)f[2];
+    found.dim = (Read64)(uintptr_t)f[3];
+    found.sizes = (ReadMany)(uintptr_t)f[4];
+    found.strides = (ReadMany)(uintptr_t)f[5];
+    found.data = (ReadAddress)(uintptr_t)f[6];
+    found.offset = (Read64)(uintptr_t)f[7];
+    found.storage = (Read64)(uintptr_t)f[8];
+    found.gradients_enabled = (int8_t (*)(void))(uintptr_t)enabled;
+    found.looked_at = looked_at;
+    found.plain = plain;
+    Reader *self = called_alloc(type, NULL, &reader_kind);
+    if (self == NULL)
+        return NULL;
+    Py_INCREF(found.types[0]);
+    Py_INCREF(found.types[1]);
+    self->reads = found;
+    return (PyObject *)self;
 }
 
-/* counters: (counter, version, record, gradients_enabled) */
-static int counters_of(Counters *counters, PyObject *given)
+/* Nothing else has a handle there, so who calls this knows that it is a tensor. */
+static PyObject *reader_keys(PyObject *self, PyObject *tensor)
 {
-    unsigned long long enabled;
-    if (!PyArg_ParseTuple(given, "nnnK", &counters->counter, &counters->version, &counters->record, &enabled))
-        return 0;
-    counters->gradients_enabled = (int8_t (*)(void))(uintptr_t)enabled;
-    return 1;
+    return PyLong_FromUnsignedLongLong(keys_of(&((Reader *)self)->reads, tensor));
 }
 
-/* reads: (the six functions, places, counters, Tensor, Parameter); plain: (looked_at, plain) */
-static int reads_of(Reads *reads, PyObject *given, PyObject *plain)
+static PyObject *reader_changed(PyObject *self, PyObject *const *tensors, Py_ssize_t count)
 {
-    unsigned long long f[6], looked_at, wanted;
-    PyObject *places, *counters, *tensor, *parameter;
-    if (!PyArg_ParseTuple(given, "KKKKKKO!O!OO", f, f + 1, f + 2, f + 3, f + 4, f + 5, &PyTuple_Type, &places,
-                          &PyTuple_Type, &counters, &tensor, &parameter) ||
-        !places_of(&reads->places, places) || !counters_of(&reads->counters, counters) ||
-        !PyArg_ParseTuple(plain, "KK", &looked_at, &wanted))
-        return 0;
-    reads->looked_at = looked_at;
-    reads->plain = wanted;
-    reads->dtype = (Read32)(uintptr_t)f[0];
-    reads->device_type = (Read32)(uintptr_t)f[1];
-    reads->device = (Read32)(uintptr_t)f[2];
-    reads->dim = (Read64)(uintptr_t)f[3];
-    reads->sizes = (ReadMany)(uintptr_t)f[4];
-    reads->strides = (ReadMany)(uintptr_t)f[5];
-    reads->types[0] = Py_NewRef(tensor);
-    reads->types[1] = Py_NewRef(parameter);
-    return 1;
+    for (Py_ssize_t k = 0; k < count; k++)
+        raise_version(&((Reader *)self)->reads, tensors[k]);
+    Py_RETURN_NONE;
 }
+
+static PyMethodDef reader_methods[] = {
+    {"keys", reader_keys, METH_O, "(tensor): its dispatch keys."},
+    {"changed", (PyCFunction)(void (*)(void))reader_changed, METH_FASTCALL, "(*tensors): they were written."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot reader_slots[] = {
+    {Py_tp_doc, "Reads tensors of torch."},
+    {Py_tp_new, reader_new},
+    {Py_tp_methods, reader_methods},
+    {Py_tp_dealloc, called_dealloc},
+    {Py_tp_traverse, called_traverse},
+    {0, NULL},
+};
+static PyType_Spec reader_spec = {
+    "snap.native.Reader", sizeof(Reader), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, reader_slots};
+
+static PyTypeObject *reader_type; /* once there is one */
 
 typedef enum { NOT_ASKED, BYTES, SHAPE } Asked;
 
@@ -158,9 +174,9 @@ static Outcome read_tensor(const Reads *reads, const Param *param, int32_t devic
 {
     if ((PyObject *)Py_TYPE(arg) != reads->types[0] && (PyObject *)Py_TYPE(arg) != reads->types[1])
         return OTHERS;
-    if ((keys_of(&reads->places, arg) & reads->looked_at) != reads->plain)
+    if ((keys_of(reads, arg) & reads->looked_at) != reads->plain)
         return OTHERS;
-    void *handle = (char *)arg + reads->places.handle;
+    void *handle = (char *)arg + reads->handle;
     int32_t dtype, type, number;
     int64_t dim, *sizes, *strides, elements = 1, expected = 1;
     int contiguous = 1;
@@ -190,9 +206,9 @@ static Outcome read_tensor(const Reads *reads, const Param *param, int32_t devic
             return OTHERS;
         key->words[key->count++] = (int64_t)range->bytes;
     }
-    if (!find_memory(&reads->places, arg, param->bytes, (int64_t)range->bytes, &range->address) && range->bytes)
+    if (!find_memory(reads, arg, param->bytes, (int64_t)range->bytes, &range->address) && range->bytes)
         return OTHERS;
     if (range->address % (uint64_t)param->widest)
         return OTHERS;
-    return param->constant ? MADE : unwatched(&reads->places, &reads->counters, arg);
+    return param->constant ? MADE : unwatched(reads, arg);
 }

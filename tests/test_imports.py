@@ -37,6 +37,8 @@ def part(path: str) -> str:
     first = path.removeprefix("_compiler.").partition(".")[0]
     if (SOURCE / "_compiler" / first).is_dir():
         return first
+    if (SOURCE / "_compiler" / f"{first}.py").exists():
+        return f"{first}.py"
     return first if (SOURCE / first).is_dir() else f"{first}.py" if (SOURCE / f"{first}.py").exists() else "__init__.py"
 
 

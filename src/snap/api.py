@@ -170,22 +170,10 @@ class SnapFunction(ByName):
 
     @_told
     def passes(self, **constexprs: object) -> list[tuple[str, str, str]]:
-        """Print the program after the checker, and after each pass of synchronization that changed it: (name of the
-        pass, what it does, text).
-        """
-        from snap._compiler.ir.printer import text
-        from snap._compiler.sync import PASSES, synchronize
+        """Print the program after each pass that changed it, from the tree to CUDA: (name, what it does, text)."""
+        from snap._compiler.passes import walk
 
-        does = {"check": "the typed IR, as the checker leaves it", **{one.name: one.does for one in PASSES}}
-        found: list[tuple[str, str, str]] = []
-
-        def seen(name: str, function: Any, stage: object) -> None:
-            shown = text(function)
-            if not found or found[-1][2] != shown:
-                found.append((name, does[name], shown))
-
-        synchronize(self._the_one(constexprs).typed, seen)
-        return found
+        return walk(self.__wrapped__, self._the_one(constexprs).ordered)
 
     def _graph(self, **constexprs: object) -> tuple[AnyFunction, tuple[Dependence, ...]]:
         """Return what `snap explain --graph` draws: the program before roles are separated, and its dependences."""

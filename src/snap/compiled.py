@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
-from snap._compiler.frontend.definition import Definition
+from snap._compiler.frontend.definition import Definition, Specialization
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.depth import roomy
 from snap._compiler.ir.synced import Function as Synced
@@ -42,17 +42,21 @@ class Compiled:
 
     @functools.cached_property
     def typed(self) -> ir.Function:
-        from snap._compiler.check import check
+        from snap._compiler.check import PASSES
+        from snap._compiler.ir.passes import run
 
-        return check(self.definition, self.constexprs)
+        return run(PASSES, Specialization(self.definition, self.constexprs))
 
     @functools.cached_property
     def synced(self) -> Synced:
         from snap._compiler.sync import synchronize
 
-        if not self.definition.requires.lean:
-            return synchronize(self.typed)
-        return synchronize(replace(self.typed, apart=self.apart[0]))
+        return synchronize(self.ordered)
+
+    @property
+    def ordered(self) -> ir.Function:
+        """The typed program, with the pairs of places that need no barrier where the decorator says `lean=True`."""
+        return replace(self.typed, apart=self.apart[0]) if self.definition.requires.lean else self.typed
 
     @functools.cached_property
     def apart(self) -> tuple[frozenset[tuple[Span, Span]], str]:

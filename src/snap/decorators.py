@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from snap._compiler.frontend.asked import check_blocks, check_where
 from snap._compiler.frontend.definition import Definition, Refused, Requires
-from snap._compiler.frontend.inlined import Inlined, inlined, written_out
+from snap._compiler.frontend.inlined import Inlined, inlined
 from snap._compiler.frontend.settled import settled
 from snap._compiler.frontend.source import as_function
 from snap._compiler.ir.depth import uncollected
@@ -124,17 +124,17 @@ def _reporting(decorator: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def define(python: Any, kernel: bool, requires: Requires) -> Definition:
-    from snap._compiler.frontend.parse import guarded, parse_decorated, parse_definition_names
+    from snap._compiler.frontend.passes import READ, WRITE_OUT
+    from snap._compiler.ir.passes import run
 
-    tree, decorators = parse_decorated(python)
+    read = run(READ, as_function(python))
     if requires.span is not None:  # the decorator itself says more than the line that called it
-        requires = replace(requires, span=decorators.get(requires.word, requires.span))
-    tree = replace(tree, params=_with_defaults(tree.params, python.__defaults__ or ()))
+        requires = replace(requires, span=read.decorators.get(requires.word, requires.span))
+    tree = replace(read.tree, params=_with_defaults(read.tree.params, python.__defaults__ or ()))
     check_blocks(requires, [p.name for p in tree.params])
     check_where(requires, kernel, [p.name for p in tree.params])
-    found = parse_definition_names(tree, python)
-    tree, names, written = guarded(as_function(python), lambda: written_out(tree, found))
-    return Definition(tree, kernel, requires, names, written=written)
+    made = run((WRITE_OUT,), replace(read, tree=tree))
+    return Definition(made.tree, kernel, requires, made.names, written=made.written)
 
 
 def _with_defaults(params: tuple[Any, ...], values: tuple[Any, ...]) -> tuple[Any, ...]:

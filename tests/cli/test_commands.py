@@ -394,7 +394,7 @@ def test_explain_ir_and_passes(snap_command):
     assert (code, err) == (0, "") and out.startswith("kernel ") and " barrier by " in out
     code, out, err = snap_command("explain", "--passes", write("reverse.py", REVERSE))
     assert (code, err) == (0, "")
-    assert [row.split(":")[0] for row in out.splitlines() if row.startswith("# ")] == ["# check", "# insert barriers"]
+    assert [row.split(":")[0] for row in out.splitlines() if row.startswith("# ")] == ["# parse", "# check", "# insert barriers", "# print"]
 
 
 def test_explain_shows_callees_and_synchronization(snap_command):

@@ -11,8 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from snap._compiler.frontend.lambdas import lambda_tree
-from snap._compiler.frontend.parse import parse_decorated, parse_definition_names, parse_function
+from snap._compiler.frontend.parse import parse_definition_names, parse_function
+from snap._compiler.frontend.passes import READ
+from snap._compiler.frontend.source import as_function
 from snap._compiler.frontend.tree import walk
+from snap._compiler.ir.passes import run
 from snap.diag.error import SnapError
 from snap.diag.source import register_source
 
@@ -121,7 +124,7 @@ def parse_all(text: str) -> int:
 
 
 def parse_one(function) -> None:
-    for parse in (parse_function, lambda_tree, parse_decorated):
+    for parse in (parse_function, lambda_tree, lambda f: run(READ, as_function(f))):
         try:
             result = parse(function)
         except SnapError as error:

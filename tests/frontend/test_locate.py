@@ -17,7 +17,9 @@ import pytest
 
 import snap
 from snap._compiler.frontend import tree
-from snap._compiler.frontend.parse import parse_decorated, parse_function
+from snap._compiler.frontend.parse import parse_function
+from snap._compiler.frontend.passes import READ
+from snap._compiler.ir.passes import run
 from snap.diag.error import SnapError
 from snap.diag.source import register_source, source_line
 
@@ -93,7 +95,7 @@ def test_decorators_have_spans(define):
         @(lambda f: f)
         def f(): pass
     """)
-    _, spans = parse_decorated(names["f"])
+    spans = run(READ, names["f"]).decorators
     assert text_of(spans["kernel"]) == "snap.kernel"
     assert (spans["requires"].line, spans["requires"].end_line) == (4, 5)
     assert set(spans) == {"kernel", "requires"}

@@ -66,10 +66,11 @@ def test_a_second_variable_of_one_name_is_told_apart():
     assert "partition cell @ thread[1] of row" in kernel.ir("typed") and "partition cell.2 @ thread[1] of piece" in kernel.ir("typed")
 
 
-def test_passes_begin_with_the_checker_and_end_with_the_synchronized_program():
+def test_passes_begin_with_the_tree_and_end_with_cuda():
     kernel = kernels_of(Program(TESTS / "ok" / "boxes.py").namespace())["relay"]
     found = kernel.passes()
-    assert [name for name, _, _ in found] == ["check", "lower pipelines", "specialize warps"]
-    assert found[0][2] == kernel.ir("typed") and found[-1][2] == kernel.ir() == text(kernel._the_one({}).synced)
+    assert [name for name, _, _ in found] == ["parse", "check", "lower pipelines", "specialize warps", "reduce divisions", "print"]
+    assert found[0][2].startswith("def relay(") and found[-1][2] == kernel.cuda()
+    assert found[1][2] == kernel.ir("typed") and found[-3][2] == kernel.ir() == text(kernel._the_one({}).synced)
     with pytest.raises(ValueError, match="'typed' or 'synchronized'"):
         kernel.ir("pipelined")

@@ -15,7 +15,7 @@ from snap._compiler.analysis.linear.values import Values
 from snap._compiler.ir.effects import Kind
 from snap._compiler.ir.engines import Engine
 from snap._compiler.ir.types import BLOCK1, F32, THREAD1, WARP1, WARPGROUP1, Level, Privilege
-from snap._compiler.sync.conflicts.conflict import Why, beside, conflict
+from snap._compiler.sync.conflicts.conflict import Why, concurrent_conflict, conflict
 from snap._compiler.sync.conflicts.tokens import Name, Said, Token, altered
 from snap.diag.span import Span
 
@@ -183,7 +183,7 @@ def test_units_of_a_scope_that_share_no_element(context):
 
 @pytest.mark.parametrize("unit, expected", [(WARP1, (BLOCK1, OTHERS)), (BLOCK1, None), (Privilege(Level.THREAD, 2), (BLOCK1, OTHERS))])
 def test_side_by_side(context, unit, expected):
-    assert found(context, write, ELEMENT, read, MIRRORED, rule=lambda a, b, c: beside(a, b, unit, c)) == expected
+    assert found(context, write, ELEMENT, read, MIRRORED, rule=lambda a, b, c: concurrent_conflict(a, b, unit, c)) == expected
 
 
 def test_whether_all_that_share_the_owner_take_part(context):

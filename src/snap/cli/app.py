@@ -156,7 +156,8 @@ def explain(
     core: Annotated[bool, typer.Option("--core", help="The source, with its short forms expanded.")] = False,
     as_ir: Annotated[bool, typer.Option("--ir", help="The synchronized IR instead: the program, as text.")] = False,
     passes: Annotated[
-        bool, typer.Option("--passes", help="The IR after the checker, and after each pass that changed it.")
+        bool,
+        typer.Option("--passes", help="The program after each pass that changed it, from the tree to CUDA."),
     ] = False,
     graph: Annotated[
         str, typer.Option("--graph", metavar="FILE.svg", help="Draw the kernel's data-control-flow graph into a file.")

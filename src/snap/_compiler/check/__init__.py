@@ -29,12 +29,14 @@ from snap._compiler.check.operations import (
     unsafe,
 )
 from snap._compiler.check.statements import control, lowering, scopes, stages, stores
-from snap._compiler.frontend.definition import Definition
+from snap._compiler.frontend.definition import Definition, Specialization
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.depth import uncollected
+from snap._compiler.ir.passes import Pass
+from snap._compiler.ir.synced import Stage
 from snap.diag.error import Diagnostic, SnapError
 
-__all__ = ["RULES", "check", "constexpr_names", "required"]
+__all__ = ["PASSES", "RULES", "check", "constexpr_names", "required"]
 
 # Modules whose functions register themselves for classes of the tree and words of the language (core/dispatch.py).
 OPERATIONS = (atomics, boxes, expressions, fragments, hints, intrinsics, printing, pure, tensor, unsafe)
@@ -56,3 +58,20 @@ def check(definition: Definition, constexprs: Mapping[str, object] | None = None
                 help="split the expression or the function",
             )
         ) from None
+
+
+CODES = (
+    "SNAP001 SNAP002 SNAP003 SNAP004 SNAP005 SNAP006 SNAP007 SNAP008 SNAP009 SNAP010 SNAP011 SNAP012 SNAP013 SNAP014"
+    " SNAP015 SNAP016 SNAP017 SNAP018 SNAP019 SNAP020 SNAP021 SNAP028"
+)
+PASSES = (
+    Pass(
+        "check",
+        "expand short forms, apply every rule of the language, and give each expression its type",
+        Specialization,
+        ir.Function,
+        Stage.TYPED,
+        lambda one, numbers: check(one.definition, one.constexprs),
+        tuple(CODES.split()),
+    ),
+)

@@ -16,6 +16,7 @@ from dataclasses import field
 from snap._compiler.codegen.core import printer, tree
 from snap._compiler.codegen.core.functions import KernelLowering
 from snap._compiler.codegen.core.module import LaunchArray, Module, Places
+from snap._compiler.codegen.core.usage import TensorUse
 from snap._compiler.codegen.hopper.in_flight import RegistersInFlight
 from snap._compiler.codegen.threads.barriers import rounds_declaration
 from snap._compiler.codegen.threads.decisions import WORDS
@@ -26,7 +27,10 @@ from snap._compiler.ir import synced
 from snap._compiler.ir.depth import deep, roomy, uncollected
 from snap._compiler.ir.effects import effects, loads, multiplied_into, passed
 from snap._compiler.ir.engines import Engine
+from snap._compiler.ir.numbering import Numbers
+from snap._compiler.ir.passes import OnPass, Pass, run
 from snap._compiler.ir.printed import Assertion
+from snap._compiler.ir.synced import Stage
 from snap._compiler.ir.types import Level, Scalar, Space
 from snap._compiler.ir.walk import callees, statements
 from snap.record import record
@@ -124,13 +128,25 @@ def lined(module: CudaModule, own: str, file_of: Callable[[str], str]) -> str:
     return f"#line 1 {quoted(own)}\n{printer.module(module.file, printer.Marks(places))}"
 
 
-def emit(function: synced.Function) -> CudaModule:
+@record
+class CudaTree:
+    """A kernel as a tree of CUDA, and what its lowering has found out."""
+
+    function: synced.Function
+    module: Module
+    kernel: tree.Function
+    uses: tuple[TensorUse, ...]
+    grid_barrier: bool
+    file: tree.Module
+
+
+def emit(function: synced.Function, *seen: OnPass) -> CudaModule:
+    """Generate the CUDA of a kernel.  `seen` are shown the program after each pass."""
     with uncollected(), deep():
-        return roomy(lambda: _emit(function))
+        return roomy(lambda: run(PASSES, function, *seen))
 
 
-def _emit(function: synced.Function) -> CudaModule:
-    function = counted_along(function)
+def _lower(function: synced.Function, numbers: Numbers) -> CudaTree:
     clustered = function.place.held(Level.CLUSTER) is not None
     module = Module(
         threads=function.place.known(Level.THREAD),
@@ -144,46 +160,77 @@ def _emit(function: synced.Function) -> CudaModule:
     carried = {(f, uid) for f, flying in module.in_flight.items() for uid in flying.carried}
     module.accumulators_read = _passed_on(carried, functions, ir.RefParam, ir.ValueParam)
     kernel, uses, grid_barrier = KernelLowering(module).kernel(function)
-    smem = module.buffer + module.static_bytes
     rounds = (rounds_declaration(module.round_count),) if module.round_count else ()
     file = tree.Module(
-        _header(function, kernel.name, module, smem),
+        _header(function, kernel.name, module, module.buffer + module.static_bytes),
         tuple(sorted(module.includes)),
         tuple(module.structs.values()),
         (*rounds, *module.texts()),
         (*module.functions, kernel),
     )
+    return CudaTree(function, module, kernel, uses, grid_barrier, file)
+
+
+def _print(lowered: CudaTree, numbers: Numbers) -> CudaModule:
+    function, module, kernel = lowered.function, lowered.module, lowered.kernel
     params = tuple(map(_param, function.params, kernel.params))
     arrays = {p.handle.obj.uid: i for i, p in enumerate(function.params) if isinstance(p, ir.MemParam)}
-    tensors = tuple(TensorMap(arrays[use.array], use.elem, use.box, use.swizzle, use.tf32) for use in uses)
-    cluster, dynamic = module.cluster if module.cluster > 1 else 0, module.buffer if module.dynamic else 0
+    tensors = (TensorMap(arrays[use.array], use.elem, use.box, use.swizzle, use.tf32) for use in lowered.uses)
     return CudaModule(
-        printer.module(file, known=module.printed),
+        printer.module(lowered.file, known=module.printed),
         kernel.name,
         params,
         module.threads,
-        cluster,
-        smem,
-        dynamic,
+        module.cluster if module.cluster > 1 else 0,
+        module.buffer + module.static_bytes,
+        module.buffer if module.dynamic else 0,
         function.cooperative,
-        WORDS if grid_barrier else 0,
+        WORDS if lowered.grid_barrier else 0,
         module.min_arch,
-        tensors,
+        tuple(tensors),
         module.arch_specific,
         tuple(module.entry),
         tuple(module.exit),
         PRINTF.name in module.helpers,
         tuple(module.asserts),
         tuple(module.at_launch),
-        file,
+        lowered.file,
         module.places,
         module.feature,
     )
 
 
+PASSES = (
+    Pass(
+        "reduce divisions",
+        "count the quotients and remainders of counters along, instead of dividing again and again",
+        synced.Function,
+        synced.Function,
+        Stage.SPECIALIZED,
+        lambda function, numbers: counted_along(function),
+    ),
+    Pass(
+        "lower",
+        "lower functions, statements, expressions and memory to a tree of CUDA",
+        synced.Function,
+        CudaTree,
+        None,
+        _lower,
+    ),
+    Pass(
+        "print",
+        "print the tree as CUDA C++, each helper that is used before its first use",
+        CudaTree,
+        CudaModule,
+        None,
+        _print,
+    ),
+)
+
+
 def _global_fences(functions: list[synced.Function]) -> bool:
-    """Whether boxes and threads may meet in memory other than the threads' own block's: then fences between the two are
-    about all of it.
+    """Return whether boxes and threads may meet in memory other than the threads' own block's: then fences between the
+    two are about all of it.
     """
     if not any(isinstance(s, ir.BoxCopy) for function in functions for s in statements(function.body)):
         return False
@@ -222,7 +269,7 @@ def _touched(function: ir.AnyFunction, known: dict[int, tuple[set[int], set[int]
 
 
 def _elsewhere(a: ir.MemAccess) -> bool:
-    """Whether it is in memory other than the threads' own block's."""
+    """Return whether it is in memory other than the threads' own block's."""
     return a.view.obj.space is not Space.SHARED or a.block is not None
 
 

@@ -67,6 +67,14 @@ class Definition:
     written: tuple[WrittenCall, ...] = ()
 
 
+@record
+class Specialization:
+    """A definition with values for its constexpr parameters: what the checker is given."""
+
+    definition: Definition
+    constexprs: Mapping[str, object]
+
+
 def identity(constexprs: Mapping[str, object]) -> tuple[object, ...]:
     """Tell one choice of constexpr values from another: 1, 1.0 and True are three, and so are 0.0, -0.0 and a NaN."""
     return tuple((name, type(constexprs[name]), told_apart(constexprs[name])) for name in sorted(constexprs))

@@ -27,7 +27,7 @@ Produced = TypeVar("Produced")
 
 def parse_function(pyfunc: object) -> tree.Function:
     function = as_function(pyfunc)
-    return guarded(function, lambda: _parsed(function, locate(function)))
+    return guarded(function, lambda: parsed(function, locate(function)))
 
 
 def parse_definition_names(function: tree.Function, pyfunc: object) -> dict[str, object]:
@@ -37,18 +37,8 @@ def parse_definition_names(function: tree.Function, pyfunc: object) -> dict[str,
     return captured_names(function, as_function(pyfunc))
 
 
-def parse_decorated(pyfunc: object) -> tuple[tree.Function, dict[str, Span]]:
-    """The tree, and the spans of the function's decorators by the (last part of the) name of what is called."""
-    function = as_function(pyfunc)
-
-    def parsed() -> tuple[tree.Function, dict[str, Span]]:
-        located = locate(function)
-        return _parsed(function, located), _decorators(located)
-
-    return guarded(function, parsed)
-
-
-def _decorators(located: Located) -> dict[str, Span]:
+def decorators_of(located: Located) -> dict[str, Span]:
+    """Find the spans of a function's decorators, by the last part of the name of what is called."""
     found = {}
     for decorator in getattr(located.node, "decorator_list", ()):
         called = decorator.func if isinstance(decorator, ast.Call) else decorator
@@ -83,11 +73,11 @@ def raise_errors(errors: list[Diagnostic]) -> None:
 def parse_inlined(pyfunc: object) -> tuple[tree.Function, dict[str, object]]:
     """The tree of an inlined function, and what its free names are bound to."""
     function = as_function(pyfunc)
-    parsed = guarded(function, lambda: _parsed(function, locate(function), inlined=True))
-    return parsed, captured_names(parsed, function)
+    made = guarded(function, lambda: parsed(function, locate(function), inlined=True))
+    return made, captured_names(made, function)
 
 
-def _parsed(pyfunc: FunctionType, located: Located, inlined: bool = False) -> tree.Function:
+def parsed(pyfunc: FunctionType, located: Located, inlined: bool = False) -> tree.Function:
     parser = StatementParser(located, inlined, lambda name: isinstance(bound_value(name, pyfunc), Inlined))
     assert not isinstance(located.node, ast.Lambda)  # `locate` finds what was written with `def`
     function = parser.function(located.node)

@@ -27,11 +27,10 @@ from snap.record import record as node
 
 @node
 class Statement:
-    """What every statement is.
+    """Define what every statement is.
 
-    number  which statement of its program it is (`snap._compiler.ir.numbering`): given once, kept by `replace`, so that
-    passes
-            speak of the same statement while parts of it change; 0 for none yet
+    number  which statement of its program it is (`snap._compiler.ir.numbering`): given once, kept by `replace`, so
+            that passes speak of the same statement while parts of it change; 0 for none yet
     """
 
     KEEPS = ("_effects", "_own_expressions", "_expressions", "_below")  # effects.py, walk.py
@@ -40,7 +39,7 @@ class Statement:
 
 
 class Executed(Enum):
-    """By which threads of the code's group a statement is executed."""
+    """Tell by which threads of the code's group a statement is executed."""
 
     EACH = auto()  # by each thread on its own
     ISSUED = auto()  # once, by a thread that issues it for its group; the group holds together until then
@@ -57,7 +56,7 @@ class Named(Protocol):
 
 
 class Printing(Protocol):
-    """What an instruction asks of the printer of the IR (text.py) to write its line."""
+    """Print the parts of an instruction: what it asks of the printer of the IR (text.py) to write its line."""
 
     def expr(self, e: Expr) -> str: ...
     def access(self, a: MemAccess) -> str: ...
@@ -71,7 +70,7 @@ class Printing(Protocol):
 
 @node
 class Act(Statement):
-    """What every instruction is."""
+    """Define what every instruction is."""
 
     EXECUTED = Executed.EACH
 
@@ -209,8 +208,8 @@ class BoxPrefetch(Act):
 
 
 class BoxOp(Word):
-    """What TMA does with a box.  All but LOAD go from shared to global memory, and all but the first two combine what
-    comes with what is there.
+    """Name what TMA does with a box.  All but LOAD go from shared to global memory, and all but the first two combine
+    what comes with what is there.
     """
 
     LOAD = "load"
@@ -258,7 +257,7 @@ class BoxCopy(Act):
 
     @property
     def shared_out(self) -> bool:
-        """Whether each block of the cluster loads its share for all."""
+        """Return whether each block of the cluster loads its share for all."""
         return self.op is BoxOp.LOAD and self.tile.access.view.obj.spread is Spread.COPIES
 
     def line(self, p: Printing) -> str:
@@ -304,7 +303,7 @@ class Wgmma(Act):
 
     @property
     def types(self) -> tuple[str, str]:
-        """Of a, and of b."""
+        """Return the element types of a and of b."""
         a, _, b = self.type.partition(".")
         return a, b or a
 

@@ -21,7 +21,7 @@ class Part:
     step: int
 
     def place(self, rank: int) -> int:
-        """Which of the blocks of its part a block is."""
+        """Find which of the blocks of its part a block is."""
         return rank // self.step % self.size
 
     def blocks(self, rank: int) -> list[int]:

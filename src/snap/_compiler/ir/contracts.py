@@ -1,4 +1,4 @@
-"""What a device function promises, and asks for: `where=`, `ensures=`, `pairs=` and `calls=` of its decorator.
+"""Hold what a device function promises and asks for: `where=`, `ensures=`, `pairs=` and `calls=` of its decorator.
 
 A condition is kept as the tree that was written (frontend/tree.py), which check/functions/contracts.py has looked at;
 what it means, walk/contracts.py says.  Nothing of it runs.

@@ -1,4 +1,5 @@
-"""What holds at each statement, along all paths: one walk for every analysis that asks this.
+"""Find what holds at each statement, along all paths: the walk of every analysis of sync/ and codegen/ that follows
+paths.
 
 Input: a body, the state it begins in, and a client (a subclass of `Forward`) that says what a statement does to a state
 and what two states have in common (`join`).  Output: the state at the end, None where no path comes there; besides,
@@ -32,8 +33,8 @@ _FORKING = {*BRANCHED, ir.Break, ir.Continue, ir.Return}  # most statements have
 
 
 class Round(Generic[S]):
-    """What one round of a loop ends in: `test`, the state where it is decided whether to go on; `back`, those that come
-    to the top again; `breaks`, those that leave by `break`.
+    """Hold what one round of a loop ends in: `test`, the state where it is decided whether to go on; `back`, those that
+    come to the top again; `breaks`, those that leave by `break`.
     """
 
     def __init__(self) -> None:
@@ -50,15 +51,17 @@ class Forward(Generic[S]):
     # ---- what a client says -----------------------------------------------------------------------------------------
 
     def join(self, a: S, b: S, s: ir.Stmt) -> S:
-        """What holds where two paths meet, behind a statement or, of a loop, at its top."""
+        """Join what holds where two paths meet, after a statement or, of a loop, at its top."""
         raise NotImplementedError
 
     def transfer(self, s: ir.Stmt, state: S) -> S | None:
-        """What a statement does itself: of one with bodies, before they are run; of a `While`, where it is decided."""
+        """Apply what a statement does itself: of one with bodies, before they are run; of a `While`, where it is
+        decided.
+        """
         return state
 
     def behind(self, s: ir.Stmt, state: S) -> S | None:
-        """What else happens when the bodies of a statement have been run."""
+        """Apply what else happens when the bodies of a statement have been run."""
         return state
 
     def before(self, s: ir.Stmt, state: S) -> S:
@@ -70,7 +73,7 @@ class Forward(Generic[S]):
         return state
 
     def runs(self, s: ir.For | ir.While) -> bool:
-        """Whether it is certain that a loop has at least one round."""
+        """Return whether it is certain that a loop has at least one round."""
         return False
 
     def fork(self, state: S) -> S:
@@ -78,7 +81,7 @@ class Forward(Generic[S]):
         return state
 
     def out_of(self, s: ir.Break | ir.Continue | ir.Return, state: S) -> S:
-        """What happens to a state that leaves early."""
+        """Change a state that leaves early."""
         return state
 
     def inside(self, s: ir.Stmt, k: int, body: ir.Body, state: S) -> S | None:
@@ -158,8 +161,8 @@ class Forward(Generic[S]):
         return found
 
     def called(self, s: ir.Call, state: S) -> S | None:
-        """What the body of the function that is called does, on the ways to its end and to its returns; for clients
-        that enter calls.
+        """Walk the body of the function that is called, on the ways to its end and to its returns; for clients that
+        enter calls.
         """
         self.returned.append([])
         end = self.inside(s, 0, s.function.body, state)

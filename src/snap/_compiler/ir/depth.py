@@ -1,4 +1,4 @@
-"""What a pass is run with: room for its frames, and no collection of garbage.
+"""Give passes what they are run with: room for its frames, and no collection of garbage.
 
 How deep the compiler may recurse: its passes enter expressions, statements and calls, and a program may be many
 calls deep.

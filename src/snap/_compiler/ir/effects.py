@@ -1,4 +1,4 @@
-"""What each statement reads and writes: one table, from the class of a statement to its effects.
+"""Say what each statement reads and writes: one table, from the class of a statement to its effects.
 
 Input:      a statement, of the typed or of the synchronized IR
 Output:     its effects: each a place in memory or a variable, what is done to it, and by whom
@@ -26,8 +26,8 @@ from snap.record import kept, record
 
 
 class Kind(Enum):
-    """What is done, told by whether it reads and whether it writes.  COMBINE is both: what is there is changed, or may
-    be, so that the result depends on it.  Atomics and reductions do it, products, and whoever is given a reference.
+    """Name what is done, told by whether it reads and whether it writes.  COMBINE is both: what is there is changed, or
+    may be, so that the result depends on it.  Atomics and reductions do it, products, and whoever is given a reference.
     """
 
     READ = (True, False)
@@ -45,7 +45,7 @@ _KINDS = {(kind.reads, kind.writes): kind for kind in Kind}
 
 
 class Extent(Enum):
-    """Of the memory that an access names by an index, how much is meant."""
+    """Say how much is meant of the memory that an access names by an index."""
 
     ELEMENT = auto()
     ROWS = auto()  # 16 bytes from the element on, for every lane of the warp: which lane moves what is the hardware's
@@ -79,7 +79,7 @@ class Effect:
 
 
 def _effects(s: ir.Stmt) -> tuple[Effect, ...]:
-    """What a statement does itself, in this order: what it reads, then what it writes."""
+    """List what a statement does itself, in this order: what it reads, then what it writes."""
     return _ROWS[type(s)](s)
 
 
@@ -195,8 +195,8 @@ def accesses(s: ir.Stmt) -> list[ir.MemAccess]:
 
 
 def elements(s: ir.Stmt) -> list[ir.MemAccess]:
-    """What a statement itself accesses as elements of the type that it is seen as: neither boxes nor what unsafe text
-    does.
+    """List what a statement itself accesses as elements of the type that it is seen as: neither boxes nor what unsafe
+    text does.
     """
     return [e.access for e in effects(s) if e.access is not None and e.extent in _ELEMENTS]
 
@@ -209,13 +209,15 @@ def written(s: ir.Stmt) -> list[ir.MemAccess]:
 
 
 def puts_into(body: ir.Body, handle: ir.Handle) -> bool:
-    """Whether these statements put anything into the memory that the handle names, or hand it to a call that may."""
+    """Return whether these statements put anything into the memory that the handle names, or hand it to a call that
+    may.
+    """
     written_to = ([*(a.handle for a in written(s)), *_handed(s, constants=False)] for s in statements(body))
     return any(_part_of(h, handle) for found in written_to for h in found)
 
 
 def looks_at(body: ir.Body, handle: ir.Handle) -> bool:
-    """Whether these statements read the memory that the handle names, or hand it to a call."""
+    """Return whether these statements read the memory that the handle names, or hand it to a call."""
     read = (e.access for s in statements(body) for e in effects(s) if e.access is not None and e.kind.reads)
     loaded = (a for s in statements(body) for a in loads(s))
     given = (h for s in statements(body) for h in _handed(s, constants=True))
@@ -227,7 +229,7 @@ def _handed(s: ir.Stmt, constants: bool) -> list[ir.Handle]:
 
 
 def _part_of(h: ir.Handle | None, handle: ir.Handle) -> bool:
-    """Whether it is the handle, or a part of it."""
+    """Return whether it is the handle, or a part of it."""
     while h is not None and h.uid != handle.uid:
         h = h.base
     return h is not None
@@ -239,7 +241,7 @@ def assigned(s: ir.Stmt) -> list[ir.Var]:
 
 
 def begins(s: ir.Stmt) -> Engine:
-    """Which engine a statement sets to work, to be waited for later; the threads where it begins nothing."""
+    """Find the engine that a statement sets to work, to be waited for later; the threads where it begins nothing."""
     for e in effects(s):
         if e.engine is not THREADS:
             return e.engine

@@ -1,4 +1,4 @@
-"""Who does what a statement begins, and what a thread can wait for.
+"""Name the engines that do what a statement begins, and what a thread can wait for.
 
 Four engines touch memory.  What threads do is over when the statement is; what the other three do goes on until
 somebody waits for it.  A thread commits what it began to a group, and waits for all groups but the youngest few.
@@ -11,7 +11,7 @@ from enum import Enum
 
 
 class Engine(Enum):
-    """Who does it.  What another engine than the threads does goes on asynchronously until somebody waits for it."""
+    """Name who does it.  What an engine other than the threads does goes on asynchronously until it is waited for."""
 
     THREADS = "threads"
     COPIES = "copies"  # of elements, cp.async
@@ -27,7 +27,7 @@ THREADS, COPIES, BOXES, PRODUCTS = Engine
 
 
 class Wait(Enum):
-    """What a thread can wait for; the words are those that users and listings see (`point.younger("copy")`)."""
+    """Name what a thread can wait for; the words are those that users and listings see (`point.younger("copy")`)."""
 
     COPIES = "copy"
     BOXES = "bulk"  # that are stored: their end

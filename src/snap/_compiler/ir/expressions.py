@@ -27,7 +27,7 @@ class Var:
 
 
 class Spread(Word):
-    """How the blocks of a cluster hold shared memory."""
+    """Name how the blocks of a cluster hold shared memory."""
 
     NONE = ""  # each block has its own; so it is of global memory, too
     ACROSS = "across"  # one array, of which each block has a part
@@ -69,7 +69,7 @@ AT_LAUNCH = 1 << 24  # bytes into a frame, beyond all arrays of constant size
 
 
 class Origin(Word):
-    """By what a name for memory came to be."""
+    """Name the operation that made a name for memory."""
 
     PARAM = "param"
     SHARED = "shared"

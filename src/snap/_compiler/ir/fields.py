@@ -1,4 +1,4 @@
-"""Which fields of a node hold parts of the tree, as the types of the fields say.
+"""Tell which fields of a node hold parts of the tree, as the types of the fields say.
 
 Input:      a node, and what is looked for
 Output:     names of fields

@@ -85,7 +85,7 @@ SWIZZLE_PERIOD = SWIZZLE_ROWS * WIDEST_SWIZZLE
 
 
 def box_align(swizzle: int) -> int:
-    """Where in shared memory a box begins: a swizzled one where its pattern does."""
+    """Align the start of a box in shared memory: a swizzled one where its pattern does."""
     return SWIZZLE_ROWS * swizzle if swizzle else BOX_ALIGN
 
 

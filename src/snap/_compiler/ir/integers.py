@@ -1,4 +1,4 @@
-"""What integers are and what their operations compute, on the GPU as in the language: once, for every stage.
+"""Define integers and what their operations compute, on the GPU as in the language: once, for every stage.
 
 Input: Python's integers, and a type.  Output: Python's integers.  Non-goals: floats; whole expressions
 (analysis/concrete.py); arrays of numbers, as the machine computes with (machine/lanes/numbers.py).

@@ -1,4 +1,5 @@
-"""What holds of every program between two passes: one function a row, with the row's name and its sentence above it.
+"""Check what holds of every program between two passes: one function a row, with the row's name and its sentence above
+it.
 
 Input: an expression, a statement and what is around it (`Around`), or a function.  Output: what is wrong with it, or
 nothing.  A row broken is a bug of the compiler's, never of the program.  `TABLE` has all of them; `verify.py` asks.
@@ -23,7 +24,7 @@ from snap.record import record
 
 
 class Mentioned:
-    """What a statement uses and declares itself."""
+    """List what a statement uses and declares itself."""
 
     def __init__(self, s: ir.Stmt):
         touched = effects(s)
@@ -49,7 +50,7 @@ Functions = dict[int, ir.AnyFunction]  # of a program, by number
 
 
 class Around:
-    """Where we are."""
+    """Hold the place that the verifier has come to."""
 
     def __init__(self, function: ir.AnyFunction, stage: Stage, barriers: frozenset[int], functions: Functions):
         self.function, self.stage, self.mbarriers, self.functions = function, stage, barriers, functions
@@ -243,7 +244,7 @@ def _result(f: ir.AnyFunction, around: Around) -> str:
 
 
 def _ends(body: ir.Body) -> bool:
-    """Whether every way through these statements ends in a return."""
+    """Return whether every way through these statements ends in a return."""
     match body[-1] if body else None:
         case ir.Return():
             return True
@@ -282,8 +283,8 @@ def _nested(s: ir.Group | ir.Split | ir.Turn, around: Around) -> str:
 
 
 def _as_promised(said: Place, true: Place) -> bool:
-    """Whether it is that place, maybe with less known of how its groups are aligned: the body of a function that was
-    called knows what its caller had to promise.
+    """Return whether it is that place, maybe with less known of how its groups are aligned: the body of a function that
+    was called knows what its caller had to promise.
     """
     return len(said.levels) == len(true.levels) and all(
         level == other and h.count == held.count and (held.align == h.align or h.align and held.align % h.align == 0)
@@ -298,8 +299,8 @@ def _loop_around(s: ir.Break | ir.Continue, around: Around) -> str:
 
 @_row("privileges", "what threads do together stands where the group of it is held", *synced.AS_ONE)
 def _held(s: Any, around: Around) -> str:
-    """What the program says stands at the code's place, until roles run code of the whole block; what is put in may be
-    for fewer.
+    """Require what the program says to be at the code's place, until roles run code of the whole block; what is put in
+    may be for fewer.
     """
     if around.stage < Stage.SPECIALIZED and s.place is not None and s.place != around.place:
         if isinstance(s, ir.Typed) or not around.place.privilege.at_least(s.place.privilege):

@@ -1,4 +1,4 @@
-"""How many blocks a kernel may be launched with.
+"""Bound how many blocks a kernel may be launched with.
 
 Input:      a kernel, and whether its `where=` says how many blocks it may have at most
 Output:     `most_blocks`

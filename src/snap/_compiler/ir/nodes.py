@@ -29,7 +29,67 @@ where shape is None.  The handle says through which name, and so at which privil
 *Synchronization.*  The typed IR holds no barrier of the compiler's; the synchronized IR (`synced.py`) is the same tree
 with more statements in it.  What the user asked for (`intrinsic.syncthreads()`) is a `Collective` in both.
 
-Every node is immutable and has a span; spans, and the numbers of statements, do not count in comparisons.
+*Grammar.*  Printed from the records by `docs/make_system.py`.  `*` is a sequence, and `?` may be None; `inserted` are
+the statements of `synced.py`.
+
+    any      = AnyFunction(int uid, str name, bool kernel, param* params, element? returns, place, stmt* body, int
+               smem, bool cooperative, bool uses_unsafe, int? resident, int* axes, frozenset[tuple[span, span]]
+               apart)
+    function = Function(Any..., set[int] watched, tuple[span, str]* trusted, contract? contract, diagnostic*
+               warnings) | Function(Any..., mbarrier* mbarriers)
+    param    = ValueParam(var) | RefParam(var) | MemParam(handle)
+    stmt     = Declare(var, expr? init, bool zero) | DeclareShared(memobject obj, handle)
+               | Assign(target, expr value) | If(expr cond, stmt* then, stmt* other)
+               | While(stmt* pre, expr cond, stmt* body)
+               | For(var, expr start, expr stop, expr step, stmt* body, int unroll) | Break() | Continue()
+               | Return(expr? value) | Assert(expr cond, str message)
+               | Group(privilege, place outer, place, stmt* body) | Split(level, place outer, case* cases)
+               | Partition(handle base, handle, place, stmt* body, expr? fill, bool counted)
+               | Claim(handle base, handle, place, stmt* body) | Turn(place outer, place, stmt* body)
+               | Collective(str op, privilege requires, place, target* targets, expr* args, memaccess* accesses,
+               tuple[str, object]* attrs) | Atomic(str op, memaccess access, expr* args, target? target, memoryorder
+               order, memoryscope scope) | Sleep(expr nanoseconds)
+               | AsyncCopy(memaccess target, memaccess source, expr? valid, str l2, expr? elements)
+               | Prefetch(memaccess access, str level)
+               | BoxCopy(boxop op, tile, memaccess origin, int* box, place, bool tf32, str l2)
+               | BoxPrefetch(memaccess origin, int* box, int swizzle, place) | Wgmma(str type, arrayref acc,
+               tile|arrayref a, tile b, int n, int k, bool a_transposed, bool b_transposed, expr? zero, place)
+               | StoreAcc(tile, arrayref acc, expr first, place) | Unsafe(str text, tuple[str, expr]* values,
+               tuple[str, memaccess]* memory, target? target, element? type, object cpu)
+               | Print(str* texts, expr* args, expr? lead, privilege) | Call(anyfunction function,
+               expr|arrayref|memview* args, handle?* handles, target? target, place, int smem_offset)
+    inserted = Sync(syncpoint point, place, synchalf part) | AsyncCommit(engine, place? place)
+               | MBarrierWait(mbarrier barrier, expr slot, expr phase, place, syncpoint point)
+               | MBarrierArrive(mbarrier barrier, expr slot, privilege by, place, syncpoint point, int bytes, bool
+               copies) | MBarrierExpect(mbarrier barrier, expr slot, int bytes, place) | Elect(place, stmt* body)
+               | CountedLoad(BoxCopy..., mbarrier barrier, expr slot) | FencedWgmma(Wgmma...)
+    case     = Case(int offset, int size, bool rest, place, stmt* body)
+    expr     = Const(int|float|bool value, scalar type, bool weak) | Read(var, valuetype type)
+               | Elem(arrayref array, expr* index, element type) | ArrayValue(arrayref array, array type)
+               | Component(expr value, int lane, scalar type) | MakeVector(expr* items, valuetype type)
+               | Load(memaccess access, element type, str cache, str l2) | Lookup(table, expr* index, scalar type)
+               | Unary(str op, expr value, element type)
+               | Binary(str op, expr left, expr right, element type, bool exact)
+               | Compare(str op, expr left, expr right, scalar type)
+               | Logical(str op, expr left, expr right, scalar type)
+               | Select(expr cond, expr then, expr other, element type) | Cast(expr value, element type)
+               | Bitcast(expr value, scalar type) | Math(str op, expr* args, element type, bool fast)
+               | UnitId(privilege target, place, scalar type) | UnitCount(privilege target, place, scalar type)
+               | Lane(int among, scalar type)
+    target   = VarTarget(var) | ElemTarget(arrayref array, expr* index)
+               | MemTarget(memaccess access, str cache, str l2)
+               | ComponentTarget(vartarget|elemtarget|memtarget of, int lane)
+    memory   = MemObject(int uid, str name, element elem, expr*? shape, bool const, space, privilege, int offset,
+               int swizzle, spread, int depth, int? lag, expr? extent, tuple[int, int]? part) | Handle(int uid, str
+               name, memobject obj, privilege, bool const, origin, handle? base, bool disjoint)
+               | MemView(memobject obj, element elem, expr*? shape)
+               | MemAccess(memview view, expr* index, handle, expr? block) | Tile(memaccess access, int* shape)
+               | ArrayRef(var, element elem, int* shape, expr* at)
+               | Table(str name, scalar elem, int* shape, str digest, bytes data)
+               | MBarrier(int uid, str name, int slots, int count, bool everywhere)
+    variable = Var(int uid, str name, valuetype type, privilege, bool temp)
+
+*Nodes.*  Every node is immutable and has a span; spans, and the numbers of statements, do not count in comparisons.
 """
 
 from __future__ import annotations
@@ -108,7 +168,7 @@ Body = tuple["Stmt", ...]
 @node
 class Declare(Statement):
     """A new variable.  Without `init`: zero where `zero` is set (arrays, and data above thread[1]), else
-    uninitialised.
+    uninitialized.
     """
 
     var: Var
@@ -118,7 +178,7 @@ class Declare(Statement):
 
 @node
 class DeclareShared(Statement):
-    """A shared array comes to life, uninitialised, until the end of the enclosing body."""
+    """A shared array comes to life, uninitialized, until the end of the enclosing body."""
 
     obj: MemObject
     handle: Handle
@@ -213,7 +273,7 @@ class Group(Statement):
 
     @property
     def is_all(self) -> bool:
-        """Whether it is one group of all that the code holds, as where a function was called."""
+        """Return whether it is one group of all that the code holds, as where a function was called."""
         level, held = self.outer.levels[0]
         return level == self.privilege.level and held.count == self.privilege.n
 
@@ -359,7 +419,7 @@ Param = ValueParam | RefParam | MemParam
 
 @node
 class AnyFunction:
-    """What a function is, typed or synchronized: a kernel, or one instance of a device function.
+    """Define what a function is, typed or synchronized: a kernel, or one instance of a device function.
 
     Instances differ in constexpr values, in what their callers hold of levels they do not name, and in the space and
     index function of each pointer (values that an index function captured are extra ValueParams at the end).  `smem` is

@@ -1,4 +1,4 @@
-"""Which statement is which, and numbers for what is new.
+"""Tell statements apart by number, and make numbers for what is new.
 
 Input: a function.  Output: the same, in which every statement, those of the functions it calls included, has a `number`
 of its own; numbers grow in the order of the text.  A statement keeps its number while passes change parts of it, and

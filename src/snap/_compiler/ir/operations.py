@@ -33,7 +33,7 @@ from snap.record import record, replace
 
 
 class Domain(Word):
-    """What a pure function takes."""
+    """Name what a pure function takes."""
 
     FLOAT = "float"  # integers are converted to f32
     NUMBER = "number"
@@ -141,7 +141,7 @@ class CollectiveOp:
 
     @property
     def votes(self) -> bool:
-        """Whether it takes a condition of each thread."""
+        """Return whether it takes a condition of each thread."""
         return self.args == (THREAD1,) and (
             self.result == BOOL or self.name.startswith(("ballot", "count_", "syncthreads_"))
         )
@@ -283,7 +283,7 @@ COLLECTIVES: dict[str, CollectiveOp] = {
 
 
 def neutral(op: str, type: Scalar) -> int | float:
-    """What changes nothing when it is combined: the result of a reduction over no lanes."""
+    """Find the value that changes nothing when it is combined: the result of a reduction over no lanes."""
     signed = type.kind is ScalarKind.INT
     match op:
         case "add" | "or" | "xor":
@@ -341,7 +341,7 @@ ADDED = {
 
 
 class MemoryOrder(Word):
-    """What an atomic orders, as C++ and PTX call it."""
+    """Name what an atomic orders, as C++ and PTX call it."""
 
     RELAXED = "relaxed"
     ACQUIRE = "acquire"

@@ -1,4 +1,4 @@
-"""What a synchronized function says of its synchronization: its points, and which function a copy is of.
+"""List what a synchronized function says of its synchronization: its points, and which function a copy is of.
 
 Input: the synchronized IR.  Output: lists to show, to count and to compare.  Non-goals: choosing points
 (`snap._compiler.sync`).
@@ -112,5 +112,5 @@ PointKey = tuple[str, str, Span, Span]
 
 
 def key_of(point: synced.SyncPoint) -> PointKey:
-    """What tells a point apart from the others of its function, whatever statement it stands in."""
+    """Return what tells a point apart from the others of its function, whatever statement it stands in."""
     return point.kind, point.reason, point.first, point.second

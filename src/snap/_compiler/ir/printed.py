@@ -1,4 +1,4 @@
-"""What a kernel tells: how a printed line looks, and what an assertion that did not hold leaves behind.
+"""Define what a kernel tells: how a printed line looks, and what an assertion that did not hold leaves behind.
 
 Input:      the privilege of the code that prints, or the type of a value; a word that a failed kernel wrote
 Output:     formats of C's printf, and what their holes are filled with; which assertion it was, and whose
@@ -20,7 +20,7 @@ MOST_VALUES = 30  # CUDA's printf takes 32, and two of them say who prints
 
 
 class UnitNumber(Word):
-    """Which number a line begins with: that of the block, or of the group's first or last unit."""
+    """Tell which number a line begins with: that of the block, or of the group's first or last unit."""
 
     BLOCK = "block"
     FIRST = "first"
@@ -55,7 +55,7 @@ class Assertion:
 
 
 def failure(word: int, asserts: tuple[Assertion, ...]) -> Diagnostic | None:
-    """What the word says; None where none has failed.  The CPU machine gives the same diagnostic."""
+    """Decode what the word says; None where none has failed.  The CPU machine gives the same diagnostic."""
     which, place = divmod(word, 1 << WHICH_AT)
     if not 1 <= which <= len(asserts):
         return None

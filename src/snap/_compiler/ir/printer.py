@@ -166,7 +166,7 @@ class _Printer:
                 return self.added(s)
 
     def added(self, s: ir.Stmt) -> str:
-        """What synchronization put in."""
+        """Print what synchronization put in."""
         match s:
             case synced.Sync(point, place, part):
                 return f"{'' if part is SyncHalf.BOTH else part + ' at '}{self.point(point)} at {place}"
@@ -183,7 +183,7 @@ class _Printer:
         raise TypeError(type(s).__name__)
 
     def point(self, p: synced.SyncPoint) -> str:
-        """Of the thread alone there is no barrier: it waits for what it has in flight."""
+        """Print what the point does.  A thread alone has no barrier: it waits for what it has in flight."""
         kind = "wait" if p.kind == PointKind.THREAD else f"{p.kind} barrier"
         number = f" {p.number}" if p.kind == PointKind.NAMED else ""
         threads = f" of {p.threads} threads" if p.threads else ""
@@ -191,7 +191,7 @@ class _Printer:
 
     @staticmethod
     def besides(p: synced.SyncPoint) -> str:
-        """What is waited for at the point besides other threads, and its fence."""
+        """Print what is waited for at the point besides other threads, and its fence."""
         waits = "".join(f", at most {n} {wait.value} in flight" for wait, n in p.waits)
         return waits + (", fence" if p.fence else "")
 

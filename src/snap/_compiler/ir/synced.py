@@ -26,8 +26,8 @@ from snap.record import record as node
 
 @node
 class AsyncCommit(ir.Inserted):
-    """What this thread (of boxes, the thread that issues for its group) began since the last one becomes a group, which
-    a wait can name.  Boxes are those that leave shared memory.
+    """Make a group of what this thread (of boxes, the thread that issues for its group) began since the last one: a
+    group, which a wait can name.  Boxes are those that leave shared memory.
     """
 
     engine: Engine = Engine.COPIES
@@ -35,7 +35,7 @@ class AsyncCommit(ir.Inserted):
 
 
 class PointKind(Word):
-    """By what a point makes threads wait.  To users it is the word: `point.kind == "block"`."""
+    """Name what makes threads wait at a point.  To users it is the word: `point.kind == "block"`."""
 
     THREAD = "thread"  # no barrier: for what the thread itself has in flight
     WARP = "warp"
@@ -95,14 +95,14 @@ class SyncPoint:
         return f"<{self.kind} at line {self.span.line}, {self.participants}, for `{self.object}`: {self.reason}>"
 
     def younger(self, wait: Wait | str) -> int | None:
-        """How many groups this point leaves in flight; None where it does not wait for them.  A user says the word,
-        `point.younger("copy")`.
+        """Count the groups that this point leaves in flight; None where it does not wait for them.  A user says the
+        word, `point.younger("copy")`.
         """
         return dict(self.waits).get(Wait(wait))
 
 
 class SyncHalf(Word):
-    """What is done of a barrier where it stands: it may stand in two places."""
+    """Name the part of a barrier that is at a place: it may be in two places."""
 
     BOTH = "both"
     ARRIVE = "arrive"
@@ -236,7 +236,7 @@ def callee(s: ir.Call) -> Function:
 
 
 class Stage(IntEnum):
-    """How far a program has come."""
+    """Tell how far a program has come."""
 
     TYPED = 0  # nothing but `nodes`
     NUMBERED = 1  # a `Function` of this module: statements have numbers

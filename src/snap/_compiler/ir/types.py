@@ -67,7 +67,7 @@ GRID1 = Privilege(Level.GRID, 1)
 
 @record
 class Held:
-    """What a class holds of one level: `count` units per unit of the next higher level held (of the whole, at the
+    """Tell what a class holds of one level: `count` units per unit of the next higher level held (of the whole, at the
     highest).
 
     count   None when the caller decides (a device function that does not name the level).
@@ -100,7 +100,7 @@ class Place:
         return None
 
     def __getitem__(self, level: Level) -> Held:
-        """Of a level that the code is known to hold."""
+        """Return what is held of a level that the code is known to hold."""
         held = self.held(level)
         if held is None:
             raise KeyError(level)
@@ -257,7 +257,7 @@ class Space(Enum):
 
 
 def alignment(elem: Element) -> int:
-    """What the address of an element is a multiple of, in bytes, for one instruction to access it."""
+    """Find what the address of an element is a multiple of, in bytes, for one instruction to access it."""
     return min(elem.bytes, WIDEST)
 
 
@@ -295,5 +295,5 @@ def as_array(t: ValueType | None) -> Array:
 
 
 def told_apart(value: object) -> object:
-    """What tells values apart that Python may take for equal: a float counts by its bits."""
+    """Return what tells values apart that Python may take for equal: a float counts by its bits."""
     return struct.pack("<d", value) if isinstance(value, float) else value

@@ -1,4 +1,4 @@
-"""Whether a program between two passes is what the compiler's own rules say it is.
+"""Verify that a program between two passes is what the compiler's own rules say it is.
 
 Input: a typed or a synchronized function, and the pass that made it.  Output: nothing, or `BrokenIR`, which names the
 pass, the invariant (invariants.py) and the place.  It runs where `SNAP_VERIFY` is set in the environment, as the tests
@@ -75,7 +75,7 @@ class Verifier:
         self._body(f.body, around)
 
     def _body(self, body: ir.Body, around: Around) -> set[int]:
-        """What the body declares is known until its end."""
+        """Verify a body; what it declares is known until its end."""
         before = around.known
         around.known = set(before)
         for s in body:

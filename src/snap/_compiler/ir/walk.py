@@ -58,7 +58,7 @@ def lifetimes(body: ir.Body, home: tuple[int, int] = (0, 0)) -> list[tuple[ir.De
 
 
 def bytes_of(obj: ir.MemObject) -> int:
-    """How large a shared array is, at most."""
+    """Compute the most bytes of a shared array."""
     return obj.elem.bytes * math.prod(ir.extents(obj.shape))
 
 
@@ -162,7 +162,7 @@ expressions = kept("_expressions", _expressions)
 
 
 def target_type(target: ir.Target) -> ValueType:
-    """Of what is stored there."""
+    """Return the type of what is stored there."""
     match target:
         case ir.VarTarget(var):
             return var.type
@@ -176,7 +176,7 @@ def target_type(target: ir.Target) -> ValueType:
 
 
 def window_indices(s: ir.Stmt) -> Iterator[ir.Expr]:
-    """What chooses the windows of local arrays that a statement takes as a whole."""
+    """List the indices that choose the windows of local arrays that a statement takes as a whole."""
     for name, _ in holding(s, _ARRAYS):
         value = getattr(s, name)
         for given in value if isinstance(value, tuple) else (value,):

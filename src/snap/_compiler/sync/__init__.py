@@ -12,7 +12,6 @@ out (idle_waits.py). Non-goals: what the program means.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any
 
 from snap._compiler.analysis.linear.values import Frame
@@ -21,6 +20,7 @@ from snap._compiler.ir import synced
 from snap._compiler.ir.depth import deep, uncollected
 from snap._compiler.ir.hardware import WARP
 from snap._compiler.ir.numbering import Numbers
+from snap._compiler.ir.passes import OnPass, Pass, run
 from snap._compiler.ir.points import Dependence
 from snap._compiler.ir.rewrite import with_bodies
 from snap._compiler.ir.synced import Stage
@@ -46,12 +46,12 @@ from snap._compiler.sync.roles.project import specialize_warps
 from snap.diag.span import Span
 from snap.record import record, replace
 
-__all__ = ["GATE", "PASSES", "Pass", "conflicting_places", "dependence_graph", "probe", "synchronize"]
+__all__ = ["GATE", "PASSES", "conflicting_places", "dependence_graph", "function_of", "probe", "synchronize"]
 
 
 @record
 class Planned:
-    """What is to be put into the text: barriers by gap, ends of groups of copies, what barriers wait for besides."""
+    """Hold what is to be inserted: barriers by gap, ends of groups of copies, and what else barriers wait for."""
 
     pipelined: Pipelined
     graph: Graph
@@ -62,21 +62,6 @@ class Planned:
     @property
     def function(self) -> synced.Function:
         return self.pipelined.function
-
-
-@record
-class Pass:
-    """One step from program to program; what it gives, the next one takes.  run: of the program, and of the source of
-    numbers for new statements.  refuses: the codes with which it may refuse a program.
-    """
-
-    name: str
-    does: str
-    takes: type
-    gives: type
-    stage: Stage
-    run: Callable[[Any, Numbers], Any]
-    refuses: tuple[str, ...] = ()
 
 
 def _inline_calls(function: ir.Function, numbers: Numbers) -> ir.Function:
@@ -183,31 +168,37 @@ PASSES = (
 GATE = 1 + max(k for k, one in enumerate(PASSES) if one.refuses)
 
 
-OnPass = Callable[[str, ir.AnyFunction, Stage], None]
-
-
-def synchronize(function: ir.Function, seen: OnPass | None = None) -> synced.Function:
-    """Raises SnapError where what is asked cannot be synchronized.  `seen` is shown the program after each pass, under
-    its name, and first of all as it comes from the checker.
+def synchronize(function: ir.Function, *seen: OnPass) -> synced.Function:
+    """Synchronize a function; raise SnapError where what is asked cannot be synchronized.  `seen` are shown the program
+    after each pass.
     """
-    return _run(PASSES, function, seen)
+    return _run(PASSES, function, *seen)
 
 
-def _run(passes: tuple[Pass, ...], program: Any, seen: OnPass | None = None) -> Any:
-    """With `SNAP_VERIFY`, the IR's invariants are looked at after each pass (ir/verify.py)."""
-    numbers, shown = Numbers(), [] if seen is None else [seen]
-    if os.environ.get("SNAP_VERIFY", "") not in ("", "0"):
-        from snap._compiler.ir.verify import Verifier
-
-        shown.append(Verifier().after)
+def _run(passes: tuple[Pass, ...], program: ir.Function, *seen: OnPass) -> Any:
     with uncollected(), deep():
-        for look in shown:
-            look("check", program, Stage.TYPED)
-        for one in passes:
-            program = one.run(program, numbers)
-            for look in shown:
-                look(one.name, program if isinstance(program, ir.AnyFunction) else program.function, one.stage)
-    return program
+        return run(passes, program, *_verifiers(program), *seen)
+
+
+def _verifiers(program: ir.Function) -> list[OnPass]:
+    """With `SNAP_VERIFY`, look at the IR's invariants as the checker leaves it, and after each pass (ir/verify.py)."""
+    if os.environ.get("SNAP_VERIFY", "") in ("", "0"):
+        return []
+    from snap._compiler.ir.verify import Verifier
+
+    verifier = Verifier()
+    verifier.after("check", program, Stage.TYPED)
+
+    def look(one: Pass, made: ir.AnyFunction | Pipelined | Planned) -> None:
+        if one.stage is not None:
+            verifier.after(one.name, function_of(made), one.stage)
+
+    return [look]
+
+
+def function_of(program: ir.AnyFunction | Pipelined | Planned) -> ir.AnyFunction:
+    """Find the function in what a pass gives."""
+    return program if isinstance(program, ir.AnyFunction) else program.function
 
 
 def dependence_graph(function: ir.Function) -> tuple[ir.AnyFunction, tuple[Dependence, ...]]:
@@ -215,7 +206,7 @@ def dependence_graph(function: ir.Function) -> tuple[ir.AnyFunction, tuple[Depen
     apart, and the dependences that were found, each with the points that order it.
     """
     shown: dict[str, ir.AnyFunction] = {}
-    synchronize(function, lambda name, program, _: shown.update({name: program}))
+    synchronize(function, lambda one, program: shown.update({one.name: function_of(program)}))
     planned = _run(PASSES[:GATE], function)
     return shown["release slots"], dependences(planned.graph, planned.marks)
 
@@ -235,7 +226,7 @@ def probe(function: ir.Function) -> None:
     """
     if orders_nothing(function):
         return
-    text = _without_callees(function) if _meets_beside_calls(function) else function
+    text = _without_callees(function) if _meets_around_calls(function) else function
     _run(PASSES[:GATE], text)
 
 
@@ -253,7 +244,7 @@ def _hollow(body: ir.Body, empty: dict[int, ir.AnyFunction]) -> ir.Body:
     return tuple(map(hollow, body))
 
 
-def _meets_beside_calls(function: ir.Function) -> bool:
+def _meets_around_calls(function: ir.Function) -> bool:
     """All of the block, or of a part of a warp, calls, and the memory is its own: it can meet before any call and
     after it.  Asynchronous work and roles are synchronized over the whole program instead.
     """

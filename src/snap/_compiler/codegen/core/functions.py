@@ -284,7 +284,7 @@ def launch_align(module: Module, state: FunctionState) -> int:
 
 
 def _at_launch(scope: Scope) -> list[tree.Stmt]:
-    """Where each array begins: behind all other shared memory, one behind the other.  The launch adds up the same."""
+    """Find where each array begins: after all other shared memory, one behind the other.  The launch adds up the same."""
     state, module = scope.state, scope.module
     start: tree.Expr = state.shared_base(module.buffer) if state.at_launch else tree.Name(state.smem)
     out: list[tree.Stmt] = []
@@ -325,8 +325,8 @@ def _frame(function: synced.Function, kind: PointKind, object: str, reason: str)
 
 
 def _reaches_out_first(body: ir.Body) -> bool | None:
-    """Whether memory of another block may be accessed before a barrier of the cluster that is certain to be met; None
-    where there is neither.
+    """Return whether memory of another block may be accessed before a barrier of the cluster that is certain to be met;
+    None where there is neither.
     """
     for s in body:
         if isinstance(s, synced.Sync) and s.point.kind == PointKind.CLUSTER and s.part is not synced.SyncHalf.ARRIVE:

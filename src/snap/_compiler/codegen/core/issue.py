@@ -1,4 +1,4 @@
-"""Which threads of a group act for it.
+"""Find the threads of a group that act for it.
 
 Input:      the scope that a statement stands in, and the size of the group it acts for
 Output:     the index within that group, and the condition for its first thread
@@ -20,7 +20,7 @@ from snap._compiler.ir.types import Level, Place, Privilege
 
 
 def threads_of(scope: Scope, unit: Privilege) -> int:
-    """How many threads of a block a unit has."""
+    """Count the threads of a block that a unit has."""
     return unit.n if unit.level is Level.THREAD else scope.module.threads
 
 
@@ -83,8 +83,8 @@ def _issued(s: ir.Stmt) -> Place | None:
 
 
 def _whole(place: Place, by: Privilege) -> bool:
-    """Whether `by` is all of the current group, and more than a warp: threads of a warp must meet before one arrives
-    for them.
+    """Return whether `by` is all of the current group, and more than a warp: threads of a warp must meet before one
+    arrives for them.
     """
     if by.level is not Level.THREAD or place.top is not Level.THREAD:
         return by.level is place.top and by.level is not Level.CLUSTER

@@ -1,5 +1,5 @@
-"""What one CUDA file needs, collected while its functions are lowered: headers, structs, helpers, and facts about the
-launch.
+"""Hold what one CUDA file needs, collected while its functions are lowered: headers, structs, helpers, and facts about
+the launch.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Module:
     tables: dict[ir.Table, str] = field(default_factory=dict)
 
     def written(self, made: Iterable[tree.Stmt | tree.Function], span: Span) -> None:
-        """What was made of something in the source; of parts of it that is known already."""
+        """Note what was made of something in the source; of parts of it that is known already."""
         for one in made:
             self.places.setdefault(id(one), (one, span))
 
@@ -112,7 +112,7 @@ class Module:
         return helper.name
 
     def texts(self) -> tuple[str, ...]:
-        """Of the helpers, once all that the file needs is known."""
+        """Return the texts of the helpers, once all that the file needs is known."""
         older = self.min_arch < 90
         return tuple(helper.older if older and helper.older else helper.text for helper in self.helpers.values())
 
@@ -139,6 +139,6 @@ _FAMILIES = {
 
 
 def _family(text: str) -> str:
-    """What a helper's PTX belongs to."""
+    """Find what a helper's PTX belongs to."""
     found = (word for start, word in _FAMILIES.items() if re.search(rf"\b{re.escape(start)}", text))
     return next(found, "clusters, TMA, wgmma")

@@ -121,7 +121,7 @@ SUFFIX = re.compile(r"((f|l|f32|f32x|f64|f64x)(_r)?|64|_r|_l)$")
 
 @lru_cache(maxsize=1 << 12)
 def in_any_scope(name: str) -> bool:
-    """Whether `name` is taken in every scope."""
+    """Return whether `name` is taken in every scope."""
     if name in _ANYWHERE or name.removesuffix("f") in _CALLED:
         return True
     return MACRO_FORMS.fullmatch(name) is not None or BUILTIN_FORMS.fullmatch(name) is not None
@@ -129,7 +129,7 @@ def in_any_scope(name: str) -> bool:
 
 @lru_cache(maxsize=1 << 10)
 def at_file_scope(name: str) -> bool:
-    """Whether `name` is taken where functions are named."""
+    """Return whether `name` is taken where functions are named."""
     stem = SUFFIX.sub("", name)
     return in_any_scope(name) or name in _IN_FILES or stem in _IN_FILES or FILE_FORMS.fullmatch(name) is not None
 

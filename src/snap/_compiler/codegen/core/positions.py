@@ -1,4 +1,4 @@
-"""Where a thread is: the relative index at each level, as the code descends through groups, splits and calls.
+"""Track where a thread is: the relative index at each level, as the code descends through groups, splits and calls.
 
 Input:      the place a function starts in, then `grouped` and `sharded` at each construct
 Output:     CUDA expressions for the index at a level, for `UnitId` and `UnitCount`
@@ -147,7 +147,7 @@ def within(positions: LevelIndices, place: Place, level: Level, n: int) -> Level
 
 
 def count(module: Module, place: Place, level: Level) -> tree.Expr:
-    """How many units of `level` each unit of the next higher level has."""
+    """Count the units of `level` that each unit of the next higher level has."""
     held = place[level]
     if not held.open and held.count is not None:
         return tree.Integer(held.count)

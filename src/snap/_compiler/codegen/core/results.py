@@ -1,7 +1,7 @@
 """Results of statements with effects, and the variables that receive them.
 
 Input:      declarations, and calls, atomics and `unsafe` with a target
-Output:     CUDA declarations and the expressions that initialise them
+Output:     CUDA declarations and the expressions that initialize them
 Invariant:  an effect is evaluated exactly where its statement stands: it moves into the next statement only where
             nothing that it could change is evaluated before it
 Non-goals:  effects without a result
@@ -151,8 +151,8 @@ def _mentions(parts: object, var: ir.Var) -> bool:
 
 
 def consumer_of(scope: Scope, var: ir.Var, following: ir.Body) -> bool:
-    """Whether the next statement is the one reader of a temporary, and evaluates it before anything that its effect
-    could change.
+    """Return whether the next statement is the one reader of a temporary, and evaluates it before anything that its
+    effect could change.
     """
     usage = scope.state.usage
     match following:
@@ -175,7 +175,7 @@ def consumer_of(scope: Scope, var: ir.Var, following: ir.Body) -> bool:
 
 
 def consumed_by(scope: Scope, var: ir.Var, e: ir.Expr) -> bool:
-    """Whether e is the one reader of a temporary, certainly reads it, and besides it only variables."""
+    """Return whether e is the one reader of a temporary, certainly reads it, and besides it only variables."""
     usage = scope.state.usage
     return (
         var.temp

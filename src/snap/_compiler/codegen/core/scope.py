@@ -1,4 +1,4 @@
-"""What the lowering knows while it walks a function: names given so far, and where the current thread is."""
+"""Hold what the lowering knows while it walks a function: names given so far, and where the current thread is."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class FunctionState:
         return tree.Binary("+", base, tree.Integer(offset)) if offset else base
 
     def shared_at_launch(self, obj: ir.MemObject) -> tree.Expr:
-        """Where an array begins whose size the launch decides: the kernel computes it first of all."""
+        """Return the start of an array whose size the launch decides: the kernel computes it first of all."""
         self.uses_smem = True
         self.at_launch[obj.uid] = obj
         return tree.Name(self.launch_names[obj.uid])

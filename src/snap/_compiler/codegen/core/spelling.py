@@ -1,4 +1,4 @@
-"""How types and constants are written in CUDA C++.
+"""Spell types and constants in CUDA C++.
 
 Input:      scalar, vector and array types of the IR, and Python numbers
 Output:     type names and literals; what they need (headers, structs) is recorded in the `Module` being built

@@ -4,7 +4,7 @@ Input:      the body of a function in synchronized IR, and the scope it starts i
 Output:     CUDA statements that do the same in the same order
 Invariant:  a scope of the IR becomes braces, unless it declares nothing or ends where its parent ends; no name hides
             another.  A temporary that is read once, by the next statement, stands where it is read
-Non-goals:  where barriers stand; optimisation beyond that
+Non-goals:  where barriers stand; optimization beyond that
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def _assign(scope: Scope, target: ir.Target, value: ir.Expr) -> tree.Stmt:
 
 
 def _sync(scope: Scope, s: synced.Sync) -> list[tree.Stmt]:
-    """Who only waits at a barrier has nothing to wait for before it."""
+    """Lower a synchronization point.  Threads that only wait at a barrier have nothing to wait for before it."""
     point = s.point
     before: list[tree.Stmt] = []
     if s.part is not synced.SyncHalf.WAIT:

@@ -24,7 +24,7 @@ def target_lvalue(scope: Scope, target: ir.Target) -> tree.Expr:
 
 
 def reads_target(target: ir.Target, e: ir.Expr) -> bool:
-    """Whether e is the current value of the target."""
+    """Return whether e is the current value of the target."""
     match target, e:
         case ir.VarTarget(var), ir.Read(other):
             return var == other

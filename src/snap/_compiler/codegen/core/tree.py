@@ -78,7 +78,7 @@ class Member:
 
 @node
 class Cast:
-    """`(type)value`; `implicit` says that a variable of this type may be initialised or assigned without writing the
+    """`(type)value`; `implicit` says that a variable of this type may be initialized or assigned without writing the
     cast.
     """
 
@@ -95,7 +95,7 @@ class Reinterpret:
 
 @node
 class Braces:
-    """`type{items}`; without a type, an initialiser."""
+    """`type{items}`; without a type, an initializer."""
 
     type: str
     items: tuple[Expr, ...]

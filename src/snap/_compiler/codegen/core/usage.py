@@ -1,4 +1,4 @@
-"""How a function uses its variables and memory, counted before it is lowered.
+"""Count how a function uses its variables and memory, before it is lowered.
 
 Input:      the body of an IR function
 Output:     `Usage`: reads and writes of every variable, uses of every memory object, the names the user chose
@@ -74,7 +74,7 @@ NOTED = frozenset(
 
 @cache
 def parts(cls: type) -> Callable[[Any], tuple]:
-    """Of a node of that class, its parts in which a use may stand."""
+    """Find the parts of a node of that class in which a use may be."""
     names = [f.name for f in fields(cls) if f.name not in NOT_USES]
     if len(names) > 1:
         return attrgetter(*names)
@@ -115,11 +115,11 @@ class Usage:
         return usage
 
     def dead(self, var: ir.Var) -> bool:
-        """Whether nothing ever looks at a scalar or vector."""
+        """Return whether nothing ever looks at a scalar or vector."""
         return not isinstance(var.type, Array) and not self.reads[var.uid] and var.uid not in self.pinned
 
     def ignored(self, target: ir.Target) -> bool:
-        """Whether nothing reads what the target receives."""
+        """Return whether nothing reads what the target receives."""
         var = variable_of(target)
         return var is not None and self.dead(var)
 

@@ -176,7 +176,7 @@ def assign(scope: Scope, target: ir.Target, value: tree.Expr) -> tree.Stmt:
 
 
 def _reads(e: object, place: tree.Expr) -> bool:
-    """Whether the place's value is among what e is computed from."""
+    """Return whether the place's value is among what e is computed from."""
     if isinstance(e, tuple):
         return any(_reads(part, place) for part in e)
     return e == place or (is_dataclass(e) and any(_reads(getattr(e, field.name), place) for field in fields(e)))
@@ -186,8 +186,8 @@ def _reads(e: object, place: tree.Expr) -> bool:
 
 
 def fence(scope: Scope, s: ir.Wgmma) -> list[tree.Stmt]:
-    """What threads did to the registers of this wgmma, and of those up to the next fence, comes before it.  One from
-    zero has registers of its own: reads of what the accumulators held may come later.
+    """Put what threads did to the registers of this wgmma, and of those up to the next fence, before it.  One from zero
+    has registers of its own: reads of what the accumulators held may come later.
     """
     flying = scope.state.in_flight
     fresh, touched = s.number in flying.fresh, flying.fences.get(s.number, ())
@@ -197,7 +197,7 @@ def fence(scope: Scope, s: ir.Wgmma) -> list[tree.Stmt]:
 
 
 def wait(scope: Scope, s: synced.Sync, younger: int) -> list[tree.Stmt]:
-    """Of the accumulators in scope, those that are settled, and of the fragments those that no wgmma reads any more."""
+    """Name the accumulators in scope that are settled, and the fragments that no wgmma reads any more."""
     settled, flying = scope.state.in_flight.waits.get(s.number, (frozenset(), frozenset()))
     accumulators = scope.state.usage.accumulators
     named = [

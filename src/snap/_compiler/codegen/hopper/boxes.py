@@ -95,7 +95,7 @@ def _receivers(s: ir.BoxCopy, module: Module) -> Part:
 
 
 def _ranks(among: Part, cluster: int) -> tuple[tree.Expr, tree.Expr]:
-    """Which of the blocks that hold copies this one is, and all of them as a mask of ranks in the cluster."""
+    """Find which of the blocks that hold copies this one is, and all of them as a mask of ranks in the cluster."""
     rank = tree.Cast("int", fold.binary("%", BLOCK_INDEX, tree.Integer(cluster), I32))
     bits = sum(1 << k * among.step for k in range(among.size))
     if among.size == cluster:

@@ -1,4 +1,4 @@
-"""Which local arrays wgmma in flight may read or write, where others are about to be named.
+"""Find the local arrays that wgmma in flight may read or write, where others are about to be named.
 
 Input:      a synchronized function
 Output:     by statement, the arrays that a fence may name (`fences`), whether a wgmma starts anew (`fresh`), and for a

@@ -104,7 +104,7 @@ def multiply(scope: Scope, s: ir.Wgmma) -> list[tree.Stmt]:
 
 
 def _kept(scope: Scope, zero: ir.Expr | None) -> tree.Expr:
-    """Whether the products are added to what the accumulators hold."""
+    """Return whether the products are added to what the accumulators hold."""
     match None if zero is None else lower(scope, zero):
         case None | tree.Literal("false"):
             return tree.Literal("true")

@@ -59,7 +59,7 @@ def _in_block(scope: Scope, access: ir.MemAccess, start: tree.Expr) -> tree.Expr
 
 
 def tile_start(scope: Scope, tile: ir.Tile) -> tree.Expr:
-    """Where a tile begins, as the units that move and multiply tiles count: they swizzle by themselves."""
+    """Compute where a tile begins, as TMA and the tensor cores count: they swizzle by themselves."""
     return fold.binary("+", base(scope, tile.access), linear(scope, tile.access.view, tile.access.index), I32)
 
 

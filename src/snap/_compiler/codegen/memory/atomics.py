@@ -109,7 +109,7 @@ def _name(op: str, t: Scalar, order: MemoryOrder, scope: MemoryScope) -> str:
 
 
 def _semantics(order: MemoryOrder, scope: MemoryScope, strongest: MemoryOrder) -> tuple[str, str]:
-    """What stands before the instruction, and its qualifiers."""
+    """Return what comes before the instruction, and its qualifiers."""
     level = SCOPES[scope]
     if order == MemoryOrder.SEQ_CST:
         return f"fence.sc.{level}; ", f"{strongest}.{level}"
@@ -182,7 +182,7 @@ static __device__ __forceinline__ {type} {name}({type}* address, {type} compare,
 
 
 def _instruction(op: str, t: Scalar) -> str | None:
-    """What follows `atom.` and its qualifiers, if there is such an instruction on sm_80."""
+    """Return what follows `atom.` and its qualifiers, if there is such an instruction on sm_80."""
     if t.bits < 32:
         return "add.noftz.f16" if (op, t) == ("add", F16) else None
     match op:

@@ -52,7 +52,7 @@ def _declared(module: Module, table: ir.Table) -> str:
 
 
 def _carrier(table: ir.Table) -> Scalar:
-    """What the array holds: where no literal has the value, the bits of it."""
+    """Spell what the array holds: where no literal has the value, the bits of it."""
     if table.elem in (F16, BF16):
         return U16
     whole = table.elem not in (F32, F64) or all(map(math.isfinite, _values(table, table.elem)))

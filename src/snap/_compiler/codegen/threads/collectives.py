@@ -99,7 +99,7 @@ def value(scope: Scope, s: ir.Collective) -> tree.Expr | None:
 
 
 def _lane_of_part(s: ir.Collective, lane: tree.Expr) -> tree.Expr:
-    """What a lane's number differs by stays within the part, as CUDA's `width` would not see to: an earlier part of the
+    """Keep what a lane's number differs by within the part, as CUDA's `width` would not see to: an earlier part of the
     warp can be reached with it.
     """
     if s.op != "shfl_xor" or s.requires.n >= WARP:
@@ -389,7 +389,7 @@ def _product(module: Module, s: ir.Collective) -> Helper:
 
 
 def _shaped(kind: str, shape: tuple[int, int, int], saturate: bool) -> Helper:
-    """Of f64, and of what is packed in words."""
+    """Make the helper for an mma of f64, or of types that are packed in words."""
     of_a, _, of_b = kind.partition(".")
     family, of_b = MMA_PACKED.get(of_a, of_a), of_b or of_a
     na, nb, nc = MMA_FRAGMENTS[family][shape]

@@ -119,7 +119,7 @@ def bitcast(module: Module, value: tree.Expr, source: Scalar, target: Scalar) ->
 
 
 def fitted(module: Module, value: tree.Expr, t: Scalar) -> tree.Expr:
-    """What C computed in `int` for a narrower type, back at its width."""
+    """Bring what C computed in `int` for a narrower type back to its width."""
     return tree.Cast(type_name(module, t), value, implicit=True) if is_narrow(t) else value
 
 

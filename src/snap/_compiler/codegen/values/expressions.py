@@ -142,7 +142,7 @@ def stored(value: tree.Expr, type_name: str) -> tree.Expr:
 
 
 def positive(scope: Scope, e: ir.Expr) -> bool:
-    """Whether e is known to be above zero; a grid has fewer than 2^31 units of anything."""
+    """Return whether e is known to be above zero; a grid has fewer than 2^31 units of anything."""
     match e:
         case ir.Const(value):
             return value > 0
@@ -155,7 +155,7 @@ def positive(scope: Scope, e: ir.Expr) -> bool:
 
 
 def invariant(scope: Scope, e: ir.Expr) -> bool:
-    """Whether e has one value wherever it stands in the scope: it reads constants only."""
+    """Return whether e has one value wherever it stands in the scope: it reads constants only."""
     match e:
         case ir.Const() | ir.UnitId() | ir.UnitCount() | ir.Lane():
             return True

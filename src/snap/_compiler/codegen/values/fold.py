@@ -54,7 +54,7 @@ def binary(op: str, left: tree.Expr, right: tree.Expr, type: Scalar) -> tree.Exp
 
 
 def _calls(e: tree.Expr) -> bool:
-    """Whether there is a call in an expression, or text whose effects are not known."""
+    """Return whether there is a call in an expression, or text whose effects are not known."""
     match e:
         case tree.Call() | tree.Raw() | tree.Deferred():
             return True

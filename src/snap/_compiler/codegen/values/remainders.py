@@ -57,7 +57,7 @@ def counted_along(kernel: synced.Function) -> synced.Function:
 
 
 def _counters(body: ir.Body) -> dict[int, int]:
-    """By variable the counter whose value it has: itself, or the one that it is a copy of.  Each role has the
+    """Find, by variable, the counter whose value it has: itself, or the one that it is a copy of.  Each role has the
     declarations that it needs, so one may stand in several places; all of them say the same.
     """
     below = statements(body)
@@ -106,7 +106,7 @@ def _quotients(body: ir.Body) -> Iterator[Quotient]:
 
 
 def _quotient(e: ir.Expr) -> Quotient | None:
-    """Of a variable by a constant."""
+    """Return what an expression is if it divides a variable by a constant; else None."""
     match e:
         case ir.Binary("%" | "/" | "mod" | "//" as op, ir.Read(var), ir.Const(int(n))) if var.type == I32 and n > 1:
             return Quotient(var, n, {"mod": "%", "//": "/"}.get(op, op))  # a counter is never negative

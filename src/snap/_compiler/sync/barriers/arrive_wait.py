@@ -133,7 +133,7 @@ class _Splitter:
             parts.arrive = self._up(b, spot, firsts, _threads(parts.arriving), b.group)
 
     def _met_between(self) -> bool:
-        """Whether, wherever some only arrive, all of the group meet before they arrive there again."""
+        """Return whether all of the group meet, wherever some only arrive, before these arrive there again."""
         at: dict[Spot, list[Chosen]] = {}
         for b in self.barriers:
             if b.spot is not None:
@@ -225,7 +225,7 @@ class _Splitter:
         return any(spot in other.spots() for other in self.barriers if other is not b and _same_kind(other.mark, group))
 
     def _passable(self, b: Chosen, here: Here, group: Privilege) -> bool:
-        """Whether the statement comes to its end whenever it begins, with no such barrier inside."""
+        """Return whether the statement comes to its end whenever it begins, with no such barrier inside."""
         if self._leaves(here):
             return False
         for other in self.barriers:
@@ -254,7 +254,7 @@ class _Splitter:
                 k += 1
 
     def _leaves(self, here: Here, loops: int = 0) -> bool:
-        """Whether it may be left by break, continue or return."""
+        """Return whether it may be left by break, continue or return."""
         s = self.text.statement[here]
         match s:
             case ir.Return():

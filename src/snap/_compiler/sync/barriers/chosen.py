@@ -42,7 +42,7 @@ class Parts:
         return self.coming | self.waiting
 
     def order(self, edge: Edge) -> bool:
-        """Whether they order a use by those who made the parts: it comes before the arrival, or after the wait."""
+        """Tell whether they order a use by those who made the parts: it comes before the arrival, or after the wait."""
         first, second = edge.first.site, edge.second.site
         return any(e.first.site == first for e in self.alone) and any(e.second.site == second for e in self.alone)
 
@@ -74,7 +74,7 @@ class Chosen:
 
     @property
     def number_needed(self) -> bool:
-        """Whether it is a named barrier: of a part of the block, or of two parts."""
+        """Return whether it is a named barrier: of a part of the block, or of two parts."""
         return (
             self.mark.kind == PointKind.NAMED
             if self.parts is None
@@ -82,8 +82,8 @@ class Chosen:
         )
 
     def settles(self, other: Chosen) -> bool:
-        """Whether threads that only arrive at `other` cannot come to it again before its waiters have been there, once
-        they have passed this one: those here wait for the others.
+        """Return whether threads that only arrive at `other` cannot come to it again before its waiters have been
+        there, once they have passed this one: those here wait for the others.
         """
         mine, its = self.parts, other.parts
         if mine is None:

@@ -31,7 +31,7 @@ EXACT = 14  # up to so many different edges the smallest set is found by search,
 
 
 class Class(IntEnum):
-    """What is waited for together, in the order in which gaps are chosen."""
+    """Collect what is waited for together, in the order in which gaps are chosen."""
 
     BOXES_WRITE = 1
     BOXES_READ = 2
@@ -132,7 +132,7 @@ class _Legality:
 
 
 def _in_order(gaps: Iterable[Gap]) -> dict[int, Gap]:
-    """By number, in the order in which they are first met."""
+    """Sort gaps by number, in the order in which they are first met."""
     return {gap.number: gap for gap in sorted(gaps, key=lambda gap: gap.number)}
 
 
@@ -216,7 +216,7 @@ def _impossible(edge: Edge, reached: dict[int, Gap], function: synced.Function) 
 
 
 def _others(p: Privilege) -> str:
-    """Who makes the second use, seen from the first: why no smaller group would do."""
+    """Say who makes the second use, seen from the first: why no smaller group would do."""
     if p.level is Level.THREAD:
         return (
             "the same thread"
@@ -284,7 +284,7 @@ def _in_time(edge: Edge, legal: int) -> int:
 
 
 def _earliness(edges: list[Edge], gaps: int) -> dict[int, int]:
-    """How long before the second use each gap is passed at least, for uses of what is done asynchronously: late is
+    """Find how long before the second use each gap is passed at least, for uses of what is done asynchronously: late is
     better.  An element's copy over another is no use: what it overwrites was used, and waited for, before.
     """
     found: dict[int, int] = {}
@@ -323,7 +323,7 @@ def _smallest(sets: list[int], legal: dict[int, Gap], p: Privilege, early: dict[
 def _least_inside(
     sets: list[int], numbers: dict[int, list[int]], legal: dict[int, Gap], order: list[int], rank
 ) -> list[int]:
-    """What must be ordered in a loop first, and nothing else there."""
+    """Choose what must be ordered in a loop first, and nothing else there."""
     depth = {s: min(legal[n].depth for n in numbers[s]) for s in sets}
     chosen: list[int] = []
     taken = 0

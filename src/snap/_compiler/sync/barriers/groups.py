@@ -1,4 +1,4 @@
-"""What a barrier must do besides: wait for groups of asynchronous work, and come before it.
+"""Plan what a barrier must do besides: wait for groups of asynchronous work, and come before it.
 
 Input: edges and the marks that order them.  Output: the statements after which this thread's copies are committed, and
 the duties of each mark: how many younger groups of each engine may be in flight, and whether a fence must put what
@@ -46,7 +46,7 @@ MANY = 1 << 30  # groups: more than are ever begun
 
 @dataclass(frozen=True, slots=True)
 class Duty:
-    """What a gap's barriers wait for besides threads.  waits: for each kind of asynchronous work, how many of the
+    """Say what a gap's barriers wait for besides threads.  waits: for each kind of asynchronous work, how many of the
     youngest groups may stay in flight.  fence: whether what threads wrote is put before what TMA and tensor cores read.
     """
 
@@ -160,8 +160,9 @@ class Counter(Visitor):
         self.happened(t, m)
 
     def pair(self, a: Token, b: Token, need: Privilege, crossed: int, unless: tuple[ObjectKey, ...] = ()) -> None:
-        """Of the barriers that every path from the copy has crossed, and whose group is large enough, the one with most
-        younger groups waits for it; where only the kernel's end asks for that, one that waits for such copies anyway.
+        """Choose which barrier waits for a copy: of those that every path from it has crossed, with a group that is
+        large enough, the one with most younger groups; where only the kernel's end asks for that, one that waits for
+        such copies anyway.
         """
         if not a.in_flight or b.site[2] is Said.RELEASED and (a.site, b.site) not in self.handed:
             return
@@ -180,7 +181,7 @@ class Counter(Visitor):
 
 
 class _Parents:
-    """Which statement stands in which, calls entered."""
+    """Find which statement is in which, calls entered."""
 
     def __init__(self, function: synced.Function):
         self.above: dict[Here, tuple[Here, int] | None] = {}

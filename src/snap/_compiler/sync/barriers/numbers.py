@@ -1,4 +1,4 @@
-"""Which of the sixteen named barriers each point uses.
+"""Give each point that needs one a named barrier, of the sixteen that a block has.
 
 Input: the barriers, in the text.  Output: for each named one the number of its block's first group; groups of one size
 have consecutive numbers.

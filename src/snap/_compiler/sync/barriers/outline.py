@@ -87,14 +87,14 @@ class Outline:
         return frame, statements[at].number
 
     def warps(self, here: Here, size: int) -> frozenset[int]:
-        """Of every `size` threads, the warps some thread of which runs the statement."""
+        """Return, of every `size` threads, the warps some thread of which runs the statement."""
         for n, low, high in reversed(self.runners[self.stands[here][0]]):
             if n == size:
                 return frozenset(range(low // WARP, -(-high // WARP)))
         return frozenset(range(-(-size // WARP)))
 
     def groups(self, body: BodyKey, n: int) -> range:
-        """Which of the block's groups of n threads run a body."""
+        """Find the groups of n threads of the block that run a body."""
         _, low, high = next((r for r in reversed(self.runners[body]) if r[0] == self.threads), (0, 0, self.threads))
         return range(low // n, -(-high // n))
 

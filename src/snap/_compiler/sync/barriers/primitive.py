@@ -1,4 +1,4 @@
-"""Which barrier a group can wait with.
+"""Find the barrier that a group can wait with.
 
 Rule: a warp or an aligned power-of-two part of one by `__syncwarp`, whole warps of a block by a named barrier, the
 block by `__syncthreads`, a cluster by its barrier, the grid only in a cooperative launch.
@@ -52,11 +52,11 @@ def primitive(p: Privilege, place: Place, function: synced.Function) -> tuple[Po
         )
     if place.top >= Level.BLOCK:
         return PointKind.BLOCK, ""
-    return None, f"groups of {p.n} threads share warps with their neighbours, and no barrier can tell them apart"
+    return None, f"groups of {p.n} threads share warps with their neighbors, and no barrier can tell them apart"
 
 
 def participants_in_words(p: Privilege, kind: PointKind, function: synced.Function) -> str:
-    """Who takes part in a barrier that everybody waits at."""
+    """Say who takes part in a barrier at which the whole group waits."""
     threads = function.place.held(Level.THREAD)
     match kind:
         case PointKind.THREAD:

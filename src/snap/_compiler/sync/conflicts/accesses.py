@@ -32,7 +32,7 @@ DEEPEST = 5  # loops around an access beyond which its index is not followed: ev
 
 
 class Accesses:
-    """What statements do, told to a visitor."""
+    """Tell a visitor what statements do."""
 
     def __init__(self, context: Context, variables: Variables, visitor: Visitor, first: bool):
         self.context, self.variables, self.visitor, self.first = context, variables, visitor, first
@@ -58,8 +58,8 @@ class Accesses:
                 self._access(e, e.access, m)
 
     def _reads(self, e: ir.Expr, m: Moment) -> None:
-        """What an expression reads itself, and where a part of it may not be evaluated, in that part: what decides that
-        is known there.
+        """Tell what an expression reads itself, and where a part of it may not be evaluated, in that part: what decides
+        that is known there.
         """
         match e:
             case ir.Select(cond, then, other):
@@ -235,8 +235,8 @@ class Accesses:
         return forms.number(int(n.value)) if isinstance(n, ir.Const) else self.variables.form(n, m.where, m.paths)
 
     def _alternates(self, f: Footprint, m: Moment) -> int:
-        """Of buffers that iterations take in turn, `s[k % 2, ...]`, the last iteration's is told from older ones: only
-        those may be this one's.
+        """Count how many iterations are told apart: of buffers that these take in turn, `s[k % 2, ...]`, the last
+        iteration's is told from older ones: only those may be this one's.
         """
         if not m.where.loops or f.index is None:
             return 0

@@ -1,4 +1,4 @@
-"""What the text of a function says about its arrays: their bytes, their groups, and where they are written."""
+"""Read a function's text for what it says of its arrays: their bytes, their groups, and where they are written."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def reused(every: list[ir.Stmt]) -> set[int]:
 
 
 def sizes(every: list[ir.Stmt]) -> tuple[int, ...]:
-    """Of groups larger than a warp, and of cases of splits, that the program tells apart."""
+    """Collect the sizes of groups larger than a warp, and of cases of splits, that the program tells apart."""
     found: set[int] = set()
     for s in every:
         match s:
@@ -68,7 +68,7 @@ def written(every: list[ir.Stmt]) -> dict[int, Span]:
 
 
 def first_uses(function: ir.AnyFunction) -> dict[int, Span]:
-    """Where each array is touched first, in the order of the text, calls entered."""
+    """Find where each array is touched first, in the order of the text, calls entered."""
     found: dict[int, Span] = {}
     _add_first_uses(function, found, set())
     return found
@@ -87,8 +87,8 @@ def _add_first_uses(function: ir.AnyFunction, found: dict[int, Span], entered: s
 
 @record
 class Use:
-    """What the text does to an array somewhere: plainly (op is ""), or by an atomic; whether that tells what is there,
-    and whether it changes it.
+    """Say what the text does to an array somewhere: plainly (op is ""), or by an atomic; whether that tells what is
+    there, and whether it changes it.
     """
 
     op: str
@@ -100,8 +100,8 @@ class Use:
         return self.op or (Kind.WRITE if self.writes else Kind.READ)
 
     def comes_apart(self, other: Use) -> bool:
-        """Whether it matters which of the two comes first.  Atomics of one operation, the results of which nobody asks
-        for, are the same in any order.
+        """Return whether it matters which of the two comes first.  Atomics of one operation, the results of which
+        nobody asks for, are the same in any order.
         """
         if not self.writes and not other.writes:
             return False
@@ -112,7 +112,7 @@ _IN_ANY_ORDER = frozenset(("add", "min", "max", *BITWISE))
 
 
 def handed(function: ir.AnyFunction) -> dict[int, frozenset[Use]] | None:
-    """Of a kernel whose atomics order something, what it does to each array.  None of any other function."""
+    """Find what a kernel whose atomics order something does to each array; None for any other function."""
     if not function.kernel or not _orders(function):
         return None
     known: dict[int, dict[int, set[Use]]] = {}
@@ -130,7 +130,7 @@ def _orders(function: ir.AnyFunction) -> bool:
 
 
 def _done(function: ir.AnyFunction, known: dict[int, dict[int, set[Use]]]) -> dict[int, set[Use]]:
-    """By object, how a function touches it, calls entered."""
+    """Find, by object, how a function touches it, calls entered."""
     if function.uid in known:
         return known[function.uid]
     found: dict[int, set[Use]] = {}

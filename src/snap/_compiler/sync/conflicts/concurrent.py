@@ -1,4 +1,4 @@
-"""What runs side by side: units of a group, and cases of a split.
+"""Find conflicts in what runs concurrently: units of a group, and cases of a split.
 
 Each goes its own way, so no gap in there orders what belongs to more than one of them.  Input: accesses, in the order
 of the text, and the groups, calls and cases (regions) they stand in.  Output: pairs that units of one region make, with
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from snap._compiler.ir.types import BLOCK1, Place
-from snap._compiler.sync.conflicts.conflict import Conflict, beside
+from snap._compiler.sync.conflicts.conflict import Conflict, concurrent_conflict
 from snap._compiler.sync.conflicts.context import Context
 from snap._compiler.sync.conflicts.tokens import ObjectKey, Token
 
@@ -31,7 +31,7 @@ class Touched:
             self.tokens.append(t)
 
     def before(self, b: Token) -> list[Token]:
-        """Those that came before, less those that this access was told the last time."""
+        """Return those that came before, less those that this access was told the last time."""
         first = self.told.get(b.key, 0)
         self.told[b.key] = len(self.tokens)
         return self.tokens[first:]
@@ -115,12 +115,12 @@ class Concurrent(Regions):
         if place.privilege.at_least(most):
             return
         for t in touched.before(b):
-            found = beside(t, b, place.privilege, self.context) if t.site != b.site else None
+            found = concurrent_conflict(t, b, place.privilege, self.context) if t.site != b.site else None
             if found is not None:
                 yield t, b, found
 
     def count(self) -> Counts:
-        """Of the widest regions."""
+        """Count the accesses to the widest regions."""
         return [{obj: len(one.tokens) for obj, one in touched.items()} for _, touched in self.widest]
 
     def around(self, before: Counts) -> Iterator[ConflictingPair]:

@@ -1,4 +1,4 @@
-"""Whether two accesses of an object must be ordered, for whom, and why.
+"""Decide whether two accesses of an object must be ordered, for whom, and why.
 
 Input: an access that happened, `a`, and one that comes, `b`, with what is known of the function (context.py).  Output:
 the group that must wait between the two, or None.  Nothing else is looked at, and nothing is changed.
@@ -65,7 +65,7 @@ class Conflict:
 
 
 def conflict(a: Token, b: Token, context: Context) -> Conflict | None:
-    """Of two accesses, one after the other."""
+    """Find the conflict of two accesses, one after the other."""
     if a.passed or 0 < a.fills < a.slots or a.loading and (not b.loading or b.obj[1] in context.pipelined.numbered):
         return None
     met = None if a.ordered is None or fenced(a, b) else a.ordered
@@ -75,14 +75,16 @@ def conflict(a: Token, b: Token, context: Context) -> Conflict | None:
     return found
 
 
-def beside(a: Token, b: Token, unit: Privilege, context: Context) -> Conflict | None:
-    """Of two accesses that units of this privilege make, each its own way: what belongs to more than one of them."""
+def concurrent_conflict(a: Token, b: Token, unit: Privilege, context: Context) -> Conflict | None:
+    """Find the conflict of two accesses that units of this privilege make, each its own way: what belongs to more than
+    one of them.
+    """
     found = _pair(a, b, context, unit)
     return None if found is None or unit.at_least(found.participants) else found
 
 
 def fenced(a: Token, b: Token) -> bool:
-    """Whether only a barrier of ours, which has a fence before it, puts one before the other."""
+    """Return whether only a barrier of ours, which has a fence before it, puts one before the other."""
     return a.by_threads and b.by_units
 
 
@@ -134,7 +136,7 @@ def _participants(a: Token, b: Token, owner: Name, unit: Privilege, context: Con
 
 
 def shown_apart(a: Token, b: Token, context: Context) -> bool:
-    """Whether a proof has shown that no two threads touch one element by what threads do at these places."""
+    """Return whether a proof has shown that no two threads touch one element by what threads do at these places."""
     places = context.function.apart
     if not places or not is_plain(a) or not is_plain(b):
         return False
@@ -142,7 +144,9 @@ def shown_apart(a: Token, b: Token, context: Context) -> bool:
 
 
 def is_plain(t: Token) -> bool:
-    """Whether it is an access, and one that threads make themselves; others stand for more than their place says."""
+    """Return whether it is an access, and one that threads make themselves; others stand for more than their place
+    says.
+    """
     over = t.known_to_be_over or t.remote or t.fragment is not None
     return t.engine is Engine.THREADS and isinstance(t.site[2], int) and not over
 

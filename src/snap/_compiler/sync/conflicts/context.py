@@ -1,4 +1,4 @@
-"""What is known of a function before it is walked: its context.
+"""Collect what is known of a function before it is walked: its context.
 
 Input: a typed function, with what lower.py put into it.  Output: `Context`, a frozen record that the walks (graph.py)
 and the rules (conflict.py, release_acquire.py) look things up in: the names and arrays of every call, numbers of loops,
@@ -29,7 +29,7 @@ from snap.diag.span import Span
 
 @dataclass(frozen=True, slots=True)
 class LoopText:
-    """What a loop does to variables (loops.py), and whether it copies to buffers that it takes in turn."""
+    """Hold what a loop does to variables (loops.py), and whether it copies to buffers that it takes in turn."""
 
     assigned: set[int]
     growing: dict[int, int]
@@ -128,11 +128,11 @@ class Context:
 
     @property
     def first_uses(self) -> dict[int, Span]:
-        """Where each array is touched first."""
+        """Find where each array is touched first."""
         return self.once(("first",), lambda: first_uses(self.function))
 
     def deeds(self, s: ir.Stmt) -> tuple[list[ir.Expr], list[Effect]]:
-        """What it reads, and what it does besides, that can be in conflict: registers matter where wgmma use them."""
+        """List what it reads and what else it does that can be in conflict: registers matter where wgmma use them."""
         found: Any = self._kept.get(s.number)
         if found is None:
             reading, done = _reading(s), [*effects(s)]

@@ -1,4 +1,4 @@
-"""Which accesses must be ordered: the visitor that finds the edges, and what it shares with others.
+"""Find which accesses must be ordered: the visitor that finds the edges, and what it shares with others.
 
 Input: the steps of the walk (graph.py).  Output: edges, each a pair of accesses in conflict, with the group that must
 wait between them and the gaps that every path from one to the other crosses.
@@ -20,20 +20,20 @@ from snap._compiler.sync.conflicts.conflict import conflict
 from snap._compiler.sync.conflicts.context import Context
 from snap._compiler.sync.conflicts.paths import Paths
 from snap._compiler.sync.conflicts.place import Moment
-from snap._compiler.sync.conflicts.release_acquire import Publishing
+from snap._compiler.sync.conflicts.release_acquire import ReleaseAcquire
 from snap._compiler.sync.conflicts.tokens import Edge, Gap, GapKey, Here, ObjectKey, Token, altered
 from snap._compiler.sync.conflicts.touches import Touching
 from snap.diag.error import Diagnostic, Label, SnapError
 
 
 class Visitor:
-    """What is asked and done at the steps of a walk; a step that says nothing here is nobody's matter."""
+    """Act at the steps of a walk; a step that says nothing here does nothing."""
 
     def __init__(self, context: Context, gaps: dict[GapKey, Gap]):
         self.context, self.gaps = context, gaps
         self.last_gap = 0  # where the walk is
         self.barriers: dict[int, list[Privilege]] = {}  # by gap
-        self.publishing = Publishing(context, gaps)
+        self.release_acquire = ReleaseAcquire(context, gaps)
         self.touching = Touching(context)
         self.concurrent = Regions()
 
@@ -49,13 +49,13 @@ class Visitor:
         """A loop goes around for the first time; `begun`: what `concurrent` had counted where the loop began."""
 
     def concerned(self, s: ir.Stmt, frame: Frame, paths: Paths) -> bool:
-        """Whether there is something to see in a statement that has been walked before."""
+        """Return whether there is something to see in a statement that has been walked before."""
         return self.touching.concerned(frame, s, paths.tokens)
 
     # ---- accesses ---------------------------------------------------------------------------------------------------
 
     def wants(self, obj: ObjectKey, engine: Engine, m: Moment) -> bool:
-        """Whether an access matters: where a loop is walked again, with what has come around."""
+        """Return whether an access matters: where a loop is walked again, with what has come around."""
         raise NotImplementedError
 
     def access(self, b: Token, m: Moment, stays: bool) -> None:
@@ -67,11 +67,11 @@ class Visitor:
 
     def acquires(self, m: Moment) -> None:
         """An atomic is about to be executed."""
-        self.publishing.acquires(m)
+        self.release_acquire.acquires(m)
 
     def atomic(self, m: Moment) -> None:
-        """What it publishes, and what it learns."""
-        for a, b, need, unless in self.publishing.released(m):
+        """Order what it releases, and what it acquires."""
+        for a, b, need, unless in self.release_acquire.released(m):
             self.pair(a, b, need, m.paths.since(a), unless)
 
     def pair(self, a: Token, b: Token, need: Privilege, crossed: int, unless: tuple[ObjectKey, ...] = ()) -> None:
@@ -120,7 +120,7 @@ class Visitor:
             paths.held(obj)[t.key] = t if have is None else paths.both(t, have)
 
     def _fenced_later(self, t: Token) -> bool:
-        """Whether a later access may need a fence, too."""
+        """Return whether a later access may need a fence, too."""
         return t.by_threads and bool(self.context.background) and t.obj in self.context.declared.ranges
 
 
@@ -137,7 +137,7 @@ class Finder(Visitor):
 
     def access(self, b: Token, m: Moment, stays: bool) -> None:
         self.compare(b, m)
-        for t, _, need, unless in self.publishing.learned(b, m):
+        for t, _, need, unless in self.release_acquire.learned(b, m):
             self.pair(t, b, need, m.paths.since(t), unless)
         if not m.around:
             for t, _, found in self.concurrent.access(b):
@@ -150,7 +150,7 @@ class Finder(Visitor):
 
     def atomic(self, m: Moment) -> None:
         super().atomic(m)
-        acquired = self.publishing.acquired(m)
+        acquired = self.release_acquire.acquired(m)
         if acquired is not None:
             self.happened(acquired, m)
 
@@ -175,7 +175,7 @@ class Finder(Visitor):
         in code of its own; where there is none in between, all wait.
         """
         threads = self.context.overlap.threads
-        edges = [e for e in self.edges.values() if self.publishing.counts(e, made)]
+        edges = [e for e in self.edges.values() if self.release_acquire.counts(e, made)]
         for edge in edges:
             p = edge.participants
             if threads and p.level is Level.THREAD and threads % p.n:

@@ -54,7 +54,7 @@ _BEFORE, _AFTER, _ = GapKind
 
 @record
 class Graph:
-    """What a function's accesses make: the pairs that must be ordered, and where that can be done."""
+    """Hold what a function's accesses make: the pairs that must be ordered, and where that can be done."""
 
     context: Context
     edges: list[Edge]
@@ -180,7 +180,7 @@ class FlowWalk(Forward[Paths]):
         return paths
 
     def _reaches(self, s: ir.Stmt, paths: Paths, here: Written) -> bool:
-        """Whether there is something to see in a statement; if not, it is passed over."""
+        """Return whether there is something to see in a statement; if not, it is passed over."""
         if self.first and not self.around or self.visitor.concerned(s, here[0][0], paths):
             return True
         paths.crossed |= self.told.gained.get(here, 0)
@@ -223,7 +223,7 @@ class FlowWalk(Forward[Paths]):
     # ---- where we are -----------------------------------------------------------------------------------------------
 
     def inside(self, s: ir.Stmt, k: int, body: ir.Body, paths: Paths) -> Paths | None:
-        """Where the k-th body of a statement is, is the same each time."""
+        """Enter the k-th body of a statement; where that is, is the same each time."""
         outer = self.where
         asked = (outer.here(s), k)
         found = self.told.inside.get(asked)

@@ -1,4 +1,4 @@
-"""What a loop does to variables, read off its text."""
+"""Find what a loop does to variables, from its text."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def cycling(s: ir.While | ir.For) -> dict[int, tuple[Setting, ...]]:
 
 
 def _only_from(var: ir.Var, e: ir.Expr) -> bool:
-    """Whether the expression is arithmetic on constants and the variable itself."""
+    """Return whether the expression is arithmetic on constants and the variable itself."""
     if not is_integer(var.type) or var.type.bits < 32:
         return False
     return all(
@@ -87,8 +87,8 @@ def _only_from(var: ir.Var, e: ir.Expr) -> bool:
 
 
 def cycle(steps: tuple[Setting, ...], start: int, trip: Form) -> Form | None:
-    """What a variable is after so many trips, where its values from `start` on come around to it in few steps, in one
-    of two ways: a constant apart, or counted modulo their number.
+    """Find what a variable is after that many trips, where its values from `start` on come around to it in few steps,
+    in one of two ways: a constant apart, or counted modulo their number.
     """
     now, values = start, list[int]()
     while len(values) <= MOST_VALUES:
@@ -115,8 +115,8 @@ def cycle(steps: tuple[Setting, ...], start: int, trip: Form) -> Form | None:
 
 # Buffers that are taken in turn are told apart by the first index.
 def copies_in_turn(s: ir.While | ir.For, counting: Iterable[int]) -> bool:
-    """Whether iterations copy elements to a buffer that depends on which iteration it is; `counting` are the variables
-    that tell.
+    """Return whether iterations copy elements to a buffer that depends on which iteration it is; `counting` are the
+    variables that tell.
     """
     inside = list(statements(s.body))
     if not any(isinstance(inner, ir.AsyncCopy) for inner in inside):
@@ -142,8 +142,8 @@ def few(s: ir.Stmt) -> range | None:
 
 
 def writes(of: ir.For | ir.AnyFunction, known: dict[int, bool]) -> bool:
-    """Whether something in a loop or a function, calls included, writes memory or orders it, or takes a stage of a
-    pipeline, by which earlier fills become older.  `known` keeps what has been found of functions.
+    """Return whether something in a loop or a function, calls included, writes memory or orders it, or takes a stage of
+    a pipeline, by which earlier fills become older.  `known` keeps what has been found of functions.
     """
     if isinstance(of, ir.For):
         return any(_writes(s, known) for s in statements(of.body))

@@ -1,4 +1,4 @@
-"""What has happened on the paths that lead to a place of the text: tokens, what variables are, gaps crossed.
+"""Keep what has happened on the paths that lead to a place of the text: tokens, what variables are, gaps crossed.
 
 Where paths meet, their tokens are put together, and a gap counts only if all of them have crossed it.  Input: the steps
 of the walk (graph.py).  Invariant: what two objects share is copied before it is changed.  Non-goals: which tokens
@@ -27,7 +27,7 @@ KnownForms = dict[tuple[Frame, int], Form]  # what variables are, by call and va
 # top (`absorb`).
 @dataclass(slots=True)
 class Paths:
-    """What has happened on the paths so far.  `own`: the objects whose tokens no other state shares; only these
+    """Keep what has happened on the paths so far.  `own`: the objects whose tokens no other state shares; only these
     dictionaries may be changed. `alone`: nobody else has `known`, so that it may be changed, too.
     """
 
@@ -38,7 +38,7 @@ class Paths:
     alone: bool = False
 
     def shared(self) -> KnownForms:
-        """What is known, for others to keep."""
+        """Return what is known, for others to keep."""
         self.alone = False
         return self.known
 

@@ -1,4 +1,4 @@
-"""Where in a function the walk is, as values that are passed and kept, never changed.
+"""Hold where in a function the walk is, as values that are passed and kept, never changed.
 
 `Where` follows from the text, and from the way through calls and loops that are written out; what has happened on the
 paths there is `Paths`.  A `Moment` is both, at one statement.
@@ -58,7 +58,7 @@ class Where:
 
 
 def into_roles(s: ir.Split) -> bool:
-    """Whether it splits the threads of a block, rather than of a part of it."""
+    """Return whether it splits the threads of a block, rather than of a part of it."""
     return s.level is Level.THREAD and s.outer.top > Level.THREAD
 
 
@@ -66,7 +66,7 @@ REGIONS = (ir.Group, ir.Call, ir.Split)  # others of the units around run beside
 
 
 def region(s: ir.Group | ir.Call | ir.Split, k: int) -> Place:
-    """Who is in the k-th body."""
+    """Return the place of the k-th body."""
     if isinstance(s, ir.Split):
         return s.cases[k].place
     return s.place if isinstance(s, ir.Group) else s.function.place

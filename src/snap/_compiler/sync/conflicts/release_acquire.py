@@ -1,4 +1,4 @@
-"""What one thread publishes for its group, and learns for it.
+"""Order what one thread releases for its group, and acquires for it.
 
 Threads hand memory to each other by atomics: what was done before a release is seen by whoever acquires what it stored.
 The hardware counts what the releasing thread itself did, or has met at a barrier; the program means what its group did.
@@ -52,12 +52,12 @@ from snap._compiler.sync.conflicts.tokens import (
     altered,
 )
 
-# Two between which a group must meet; not, if these arrays turn out to be columns (`Publishing.counts`).
+# Two between which a group must meet; not, if these arrays turn out to be columns (`ReleaseAcquire.counts`).
 MustMeet = tuple[Token, Token, Privilege, tuple[ObjectKey, ...]]
 Accessed = dict[tuple[ObjectKey, Kind | str], dict[tuple, Token]]
 
 
-class Publishing:
+class ReleaseAcquire:
     def __init__(self, context: Context, gaps: dict[GapKey, Gap]):
         self.context, self.gaps = context, gaps
         self.spoken_in: dict[tuple[Frame, int], ObjectKey] = {}
@@ -67,7 +67,7 @@ class Publishing:
         self.asked: Accessed = {}
 
     def released(self, m: Moment) -> Iterator[MustMeet]:
-        """What a release by one thread speaks of that its group did, with who must meet before it."""
+        """Find what a release by one thread speaks of that its group did, with who must meet before it."""
         s = m.atomic
         if self.context.handed is None or s.order not in RELEASES or s.op == "load":
             return
@@ -143,8 +143,8 @@ class Publishing:
         return not edge.unless or not self._are_columns(edge.unless, made)
 
     def _apart(self, t: Token, others: Accessed, fenced: bool = False) -> bool:
-        """Whether it matters what comes first, this access or one of the others; fenced: of those that are made by TMA
-        or the tensor cores.  Of two plain writes, which nobody need read, only where they can meet.
+        """Return whether it matters what comes first, this access or one of the others; fenced: of those that are made
+        by TMA or the tensor cores.  Of two plain writes, which nobody need read, only where they can meet.
         """
         if not t.atomic and not fenced and (t.obj in self.context.declared.shared or self._is_read(t)):
             return True
@@ -162,7 +162,7 @@ class Publishing:
         return False
 
     def _is_read(self, t: Token) -> bool:
-        """Whether a plain access comes apart from more than plain writes."""
+        """Return whether a plain access comes apart from more than plain writes."""
         uses = self.uses(t.obj)
         mine = [use for use in uses if use.seen_as() == _seen_as(t)]
         return any(
@@ -170,7 +170,7 @@ class Publishing:
         )
 
     def _overwrites(self, a: Token, b: Token) -> bool:
-        """Whether units that hand an array over can write one element."""
+        """Return whether units that hand an array over can write one element."""
         common = [name for name in a.names if name in b.names]
         if any(name.disjoint for name in common):
             return False
@@ -182,7 +182,7 @@ class Publishing:
         return overlap.meet(one, other, GRID1, BLOCK1)
 
     def _varies(self, atom: LinearAtom) -> bool:
-        """Whether it is one value for all blocks, but not all the time: of each it may be another one."""
+        """Return whether it is one value for all blocks, but not all the time: of each it may be another one."""
         plain = atom[2] if atom[0] == forms.OLD else atom
         if plain[0] in (*forms.COMPOUND, forms.THREAD, forms.BLOCK, forms.CLUSTER, forms.COUNT, forms.ANY):
             return False
@@ -190,8 +190,8 @@ class Publishing:
         return not given and self.context.values.privileges.get(plain, THREAD1).at_least(GRID1)
 
     def _are_columns(self, objects: tuple[ObjectKey, ...], made: Collection[Token]) -> bool:
-        """Whether in each of these arrays a thread touches the elements that threads in its place of other blocks
-        touch, and nobody else does, as far as the kernel's accesses say: `parts[k * 256 + t]`.
+        """Return whether in each of these arrays a thread touches the elements that threads in its place of other
+        blocks touch, and nobody else does, as far as the kernel's accesses say: `parts[k * 256 + t]`.
         """
         place, threads = self.context.function.place, self.context.overlap.threads
         alone = place.held(Level.CLUSTER) is not None and place[Level.BLOCK].count == 1
@@ -199,12 +199,12 @@ class Publishing:
         return all(_is_columns([t for t in made if t.obj == obj], threads, nothing) for obj in objects)
 
     def uses(self, obj: ObjectKey) -> frozenset[Use]:
-        """What the kernel does to an array."""
+        """Return what the kernel does to an array."""
         handed, uid = self.context.handed, obj[1]
         return handed.get(uid, frozenset()) if handed is not None and isinstance(uid, int) else frozenset()
 
     def _inside(self, m: Moment) -> bool:
-        """Whether only threads of the same block listen."""
+        """Return whether only threads of the same block listen."""
         return m.atomic.scope == MemoryScope.BLOCK or self._private(self._object(m))
 
     def _object(self, m: Moment) -> ObjectKey:
@@ -215,7 +215,7 @@ class Publishing:
         return self.spoken_in[acquired.site[:2]]
 
     def _private(self, obj: ObjectKey) -> bool:
-        """Whether only the threads of one block use it.  (Copies of boxes in other blocks are theirs.)"""
+        """Return whether only the threads of one block use it.  (Copies of boxes in other blocks are theirs.)"""
         declared = self.context.declared.shared.get(obj)
         return declared is not None and not (obj[1] in self.context.reached and declared.obj.spread is Spread.ACROSS)
 
@@ -231,7 +231,7 @@ class Publishing:
         return found
 
     def _each_for_itself(self, speaker: Token) -> bool:
-        """Whether not one thread of a group speaks, but several do."""
+        """Return whether not one thread of a group speaks, but several do."""
         here = self.context.memo.footprint(speaker.footprint.elem, None, None, speaker.footprint.facts)
         return self.context.overlap.group(here, here, WARP1) is not None
 
@@ -293,7 +293,7 @@ class Publishing:
 
 
 def _is_columns(made: list[Token], threads: int | None, nothing: set[LinearAtom]) -> bool:
-    """Whether an index is the thread's number, and else multiples of a number that no thread reaches."""
+    """Return whether an index is the thread's number, and else multiples of a number that no thread reaches."""
     roles = {t.role for t in made}
     role = roles.pop() if len(roles) == 1 else None
     count = threads if role is None else role[1]

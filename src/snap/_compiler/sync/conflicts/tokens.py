@@ -42,7 +42,7 @@ from snap.record import record
 
 
 class GapKind(Word):
-    """Where a barrier may stand: beside a statement, or where the condition of a loop is evaluated."""
+    """Name the places of a barrier: next to a statement, or where the condition of a loop is evaluated."""
 
     BEFORE = "before"
     AFTER = "after"
@@ -72,7 +72,7 @@ def are_registers(obj: ObjectKey) -> bool:
 
 
 class Said(Enum):
-    """What is ordered like an access, and is none."""
+    """Name what is ordered like an access, and is not one."""
 
     WAITED = "waited for"  # for a load, by threads that will load its slot again
     RELEASED = "published"  # by an atomic, what the threads of its group did
@@ -89,15 +89,16 @@ def wait_for(t: Token) -> Wait:
 
 
 def keeps_block(t: Token) -> bool:
-    """Whether it may still use its block's shared memory when the block would exit.  A TMA store does by what it reads,
-    cp.async by what it writes; a wgmma is over when its accumulator is.  TMA loads are waited for by their users.
+    """Return whether it may still use its block's shared memory when the block would exit.  A TMA store does by what it
+    reads, cp.async by what it writes; a wgmma is over when its accumulator is.  TMA loads are waited for by their
+    users.
     """
     uses = {BOXES: not t.changes, COPIES: t.changes, PRODUCTS: t.changes}
     return uses.get(t.engine, False)
 
 
 def ends(wait: Wait, t: Token) -> bool:
-    """Whether whoever has waited knows that this one has come to its end."""
+    """Return whether whoever has waited knows that this one has come to its end."""
     if wait is Wait.BOXES_READ:
         return t.engine is BOXES and not t.changes
     return t.in_flight and not t.loading and Wait.all_of(t.engine) is wait
@@ -176,7 +177,7 @@ class Token:
     spoken: bool = False  # of what was acquired: the thread itself has acquired since
 
     def adds_like(self, other: Token) -> bool:
-        """Whether both are products that add to as many registers: such follow each other in order."""
+        """Return whether both are products that add to as many registers: such follow each other in order."""
         mine, its = self.site[2], other.site[2]
         if self.kind is not COMBINE or other.kind is not COMBINE:
             return False
@@ -184,7 +185,7 @@ class Token:
 
     @property
     def by_atomics(self) -> bool:
-        """Whether threads do it, by atomics: boxes that are combined have an issuer."""
+        """Return whether threads do it, by atomics: boxes that are combined have an issuer."""
         return self.atomic != "" and self.issuer is None
 
     @property
@@ -198,25 +199,29 @@ class Token:
 
     @property
     def only_waited(self) -> bool:
-        """Whether it says that threads have waited for a load, and no product has shown since that all of them have."""
+        """Return whether it says that threads have waited for a load, and no product has shown since that all of them
+        have.
+        """
         return self.site[2] is Said.WAITED and self.settled is None and not self.in_flight
 
     @property
     def by_threads(self) -> bool:
-        """Whether threads did it, element by element.  The units that copy boxes and multiply tiles reach memory by
-        another way, where barriers have no effect: they see what was written, and do not overwrite what is still being
-        read, only after a fence.
+        """Return whether threads did it, element by element.  The units that copy boxes and multiply tiles reach memory
+        by another way, where barriers have no effect: they see what was written, and do not overwrite what is still
+        being read, only after a fence.
         """
         return not self.known_to_be_over and (self.engine is THREADS or self.engine is COPIES)
 
     @property
     def by_units(self) -> bool:
-        """Whether such a unit does it: boxes and products."""
+        """Return whether such a unit does it: boxes and products."""
         return self.engine is BOXES or self.engine is PRODUCTS
 
     @property
     def waits_alone(self) -> bool:
-        """Whether a thread can wait for its end by itself, with no barrier: boxes that are stored, and products."""
+        """Tell whether a thread can wait for its end by itself, with no barrier: boxes that are stored, and
+        products.
+        """
         return self.by_units and not self.loading
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What a statement, with all in it, may do to what has happened: whether a walk has anything to see there.
+"""Find what a statement, with all in it, may do to what has happened: whether a walk has anything to see there.
 
 Input: a statement, and the calls in which it is walked.  Output: `Touches`: the objects that it accesses, whether it
 begins asynchronous work, and whether it acts on more than its objects.  Invariant: an access that happened comes
@@ -89,8 +89,8 @@ class Touching:
     # Not asked about: scopes, since what happened outside of one does not bear its name; what was acquired, since a
     # loop that is walked again looks only at accesses to objects that something came around of (`Finder.wants`).
     def concerned(self, frame: Frame, s: ir.Stmt, tokens: dict[ObjectKey, dict[tuple, Token]]) -> bool:
-        """Whether something that has happened is touched in there.  Ways out are gone even with nothing: were they all
-        passed over, a walk would end at the loop or the call.
+        """Return whether something that has happened is touched in there.  Ways out are gone even with nothing: were
+        they all passed over, a walk would end at the loop or the call.
         """
         found = self.of(frame, s)
         objects, acts = found.objects, found.acts

@@ -59,7 +59,7 @@ def orders_nothing(function: ir.AnyFunction) -> bool:
 
 
 def _are_own(changed: list[Effect], every: list[ir.Stmt]) -> bool:
-    """Whether these are done to what is one thread's own, for as long as the function runs."""
+    """Return whether these are done to what is one thread's own, for as long as the function runs."""
     names: dict[int, set[int]] = {}  # by array: through which of its names something is done to it
     for s in every if changed else ():
         for access in (*loads(s), *(e.access for e in effects(s) if e.access is not None)):

@@ -1,4 +1,4 @@
-"""What integer variables are, at each place of the walk: linear forms (analysis/linear/values.py).
+"""Find what integer variables are, at each place of the walk: linear forms (analysis/linear/values.py).
 
 Input: a moment of the walk.  Output: what is known after it.  A variable that a loop assigns is unknown at its top, or
 follows from the number of iterations; where paths meet with different values it is unknown as well.  What the first
@@ -27,7 +27,7 @@ Written = tuple[Here, tuple[int, ...]]  # a statement, each time it is written o
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What the first walk has found out about each place.
+    """Keep what the first walk has found out about each place.
 
     after   what is known after a statement in a loop; None: the way ends there
     top     what is known at the top of an iteration, and of the loop's own variable
@@ -52,7 +52,7 @@ class Variables:
         self.privileges = told.privileges
 
     def at(self, where: Where, paths: Paths) -> values.Values:
-        """What is known there."""
+        """Return what is known there."""
         self.values.known, self.values.facts, self.values.loops = paths.known, [*where.facts], [*where.loops]
         return self.values
 
@@ -113,7 +113,7 @@ class Variables:
     def at_top(
         self, s: ir.While | ir.For, inside: Where, outside: Where, paths: Paths
     ) -> tuple[KnownForms, list[Form]]:
-        """What variables are at the top of an iteration, and what is known of the loop's own."""
+        """Find what variables are at the top of an iteration, and what is known of the loop's own."""
         here = outside.here(s)
         if here in self.told.top:
             return self.told.top[here]

@@ -1,4 +1,4 @@
-"""Which shared memory is handed from threads to threads, and in which order.
+"""Find the shared memory that threads hand to threads, and in which order.
 
 Input: a typed kernel, calls with asynchronous work inlined.  Output: channels.  A *role* is a case of a split of a
 block's threads; a *fill* is one execution of a stage of a pipeline, or of the body in which a plain array is loaded and
@@ -41,9 +41,9 @@ class Leaf:
 
 @dataclass(slots=True)
 class Episode:
-    """What one set of roles does with the memory, from one hand-over to the next.  unit: of those who say that it has
-    ended, how many threads make one arrival.  copies: their copies (cp.async) arrive by themselves, one arrival for
-    each thread; arrives: the threads arrive, for what they did themselves.
+    """Collect what one set of roles does with the memory, from one hand-over to the next.  unit: of those who say that
+    it has ended, how many threads make one arrival.  copies: their copies (cp.async) arrive by themselves, one arrival
+    for each thread; arrives: the threads arrive, for what they did themselves.
     """
 
     leaves: list[Leaf]
@@ -97,8 +97,8 @@ class Channel:
 
     @property
     def releases_slots(self) -> bool:
-        """Whether mbarriers order all of it, the next fill of a slot behind the last episode of the one before, too;
-        else one set of threads does it all, and a barrier of theirs will do.
+        """Return whether mbarriers order all of it, the next fill of a slot behind the last episode of the one before,
+        too; else one set of threads does it all, and a barrier of theirs will do.
         """
         several = len({e.roles for e in self.fills[0].episodes}) > 1
         return not self.numbered and self.repeated and (several or self.copies)
@@ -109,7 +109,7 @@ class Channel:
     # is not over when the thread arrives.
     @property
     def goes_round(self) -> bool:
-        """Whether the slot's next fill is ordered behind its last episode by the barriers between the episodes."""
+        """Tell whether the slot's next fill is ordered behind its last episode by the barriers between the episodes."""
         ends = [(f.episodes[0], f.episodes[-1]) for f in self.fills]
         plain = not any(first.loads or last.uses.background or last.uses.copies for first, last in ends)
         return plain and self.depth > 1 and not self.copies and all(first.roles == last.roles for first, last in ends)
@@ -277,7 +277,7 @@ class _Search:
             raise _Irregular("some iterations leave it early", way_out.span)
 
     def _in_loop(self, obj: ir.MemObject) -> bool:
-        """Whether it is declared again and again: its barriers are always the same."""
+        """Return whether it is declared again and again: its barriers are always the same."""
         return any(
             isinstance(x, ir.DeclareShared) and x.obj.uid == obj.uid
             for s in statements(self.function.body)

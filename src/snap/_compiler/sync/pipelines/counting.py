@@ -1,4 +1,4 @@
-"""How much a piece of program begins asynchronously: bytes that loads bring, groups of products.
+"""Count what a piece of program begins asynchronously: bytes that loads bring, groups of products.
 
 Input: a statement.  Output: a number, or None where it depends on what is known at run time only.  Non-goals: when it
 ends.
@@ -32,7 +32,7 @@ def box_bytes(s: ir.BoxCopy) -> int:
 
 
 def bytes_of(s: ir.Stmt, objects: set[int]) -> int | None:
-    """How many bytes the loads in a statement bring; None where it depends."""
+    """Count the bytes that the loads in a statement bring; None where it depends."""
     match s:
         case ir.BoxCopy(op=ir.BoxOp.LOAD, tile=tile) if tile.access.view.obj.uid in objects:
             return box_bytes(s)
@@ -50,7 +50,7 @@ def _sum(body: ir.Body, objects: set[int]) -> int | None:
 
 
 def groups_of(s: ir.Stmt) -> int | None:
-    """How many groups of products a statement begins; None where it depends.  Cases of a split run side by side."""
+    """Count the groups of wgmma that a statement begins; None where it depends.  Cases of a split run side by side."""
     if _multiplies(s):
         return 1
     match s:

@@ -30,7 +30,7 @@ def remove_idle_waits(function: synced.Function) -> synced.Function:
 
 
 def _waits(s: ir.Stmt) -> bool:
-    """Whether it waits for products and does nothing else."""
+    """Return whether it waits for products and does nothing else."""
     return (
         isinstance(s, synced.Sync)
         and s.point.kind == PointKind.THREAD
@@ -40,7 +40,7 @@ def _waits(s: ir.Stmt) -> bool:
 
 
 class _Flight(Forward[int]):
-    """How many groups a thread may have in flight.  finds: by wait, the most it finds; leaves: what it leaves."""
+    """Count the groups that a thread may have in flight.  finds: by wait, the most it finds; leaves: what it leaves."""
 
     def __init__(self) -> None:
         super().__init__()

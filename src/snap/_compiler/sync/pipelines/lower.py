@@ -43,7 +43,7 @@ _OF_UNITS = (Engine.BOXES, Engine.PRODUCTS)
 
 
 def _is_lowered(s: ir.Stmt) -> bool:
-    """Whether something is put beside it, or in its place, even without channels."""
+    """Return whether something is put beside it, or in its place, even without channels."""
     return isinstance(s, ir.Turn) or begins(s) in _OF_UNITS
 
 
@@ -98,7 +98,7 @@ __all__ = ["Pipelined", "lower_pipelines"]
 
 
 def _groups(body: ir.Body) -> set[int]:
-    """Where groups of products begin that are committed together: products in a row, until one has to wait for another
+    """Find where groups of wgmma begin that are committed together: wgmma in a row, until one has to wait for another
     one of them, since it uses registers that the other writes, or writes what the other reads.
     """
     found: set[int] = set()

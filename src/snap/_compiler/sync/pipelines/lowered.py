@@ -71,7 +71,9 @@ class Pipelined:
 
 @dataclass(slots=True)
 class ByteCount:
-    """Where the bytes of a load are counted.  announced: an arrival ahead of it says how many come; else it does."""
+    """Say where the bytes of a load are counted.  announced: an arrival ahead of it says how many come; else
+    it does.
+    """
 
     barrier: synced.MBarrier
     slot: ir.Expr
@@ -80,8 +82,8 @@ class ByteCount:
 
 @dataclass(slots=True)
 class Additions:
-    """What is put into the text: before and after statements, at the kernel's top, where it outlives everything, and
-    into loads; and what is taken out.
+    """Collect what is put into the text: before and after statements, at the kernel's top, where it outlives
+    everything, and into loads; and what is taken out.
     """
 
     numbers: Numbers

@@ -53,8 +53,8 @@ def stages_of(obj: ir.MemObject, body: ir.Body) -> list[ir.Partition]:
 
 
 class _Stage:
-    """Where a stage stands: the statements around it in the pipeline's lifetime, outermost first; and its fill's number
-    as written.
+    """Locate a stage: the statements around it in the pipeline's lifetime, outermost first; and its fill's number as
+    written.
     """
 
     def __init__(self, stage: ir.Partition, body: ir.Body):
@@ -64,7 +64,7 @@ class _Stage:
         self.number = _value(stage.number_of_fill, body)
 
     def arm(self, s: ir.If) -> int:
-        """Which arm of one of these statements it stands in."""
+        """Find the arm of one of these statements that it is in."""
         inside = [*self.around, self.stage][self.around.index(s) + 1]
         return next(k for k, arm in enumerate((s.then, s.other)) if any(x is inside for x in arm))
 
@@ -161,7 +161,9 @@ class _Numbers:
         return None
 
     def _lower(self, f: _Stage, earlier: _Stage) -> bool:
-        """Whether its number is lower than that of `earlier`, or becomes so in the next round of a loop around both."""
+        """Return whether its number is lower than that of `earlier`, or becomes so in the next round of a loop around
+        both.
+        """
         common = [loop for loop, other in zip(f.loops, earlier.loops) if loop is other]
         if not common:
             low, high = self._end(f, 0), self._end(earlier, 1)
@@ -193,7 +195,7 @@ class _Numbers:
 
 
 def _exclusive(a: _Stage, b: _Stage) -> bool:
-    """Whether they stand in different branches of one `if`."""
+    """Return whether they stand in different branches of one `if`."""
     common = [one for one, other in zip(a.around, b.around) if one is other]
     return bool(common) and isinstance(common[-1], ir.If) and a.arm(common[-1]) != b.arm(common[-1])
 
@@ -260,7 +262,7 @@ def _each_by_number(uses: list[Numbered], total: list[Form]) -> bool:
 
 
 def _below(limits: list[Form], most: Form) -> bool:
-    """Whether what is below all of these limits is certainly below that one."""
+    """Return whether what is below all of these limits is certainly below that one."""
     return any(_at_most(forms.subtract(limit, most), 0) for limit in limits)
 
 
@@ -372,8 +374,8 @@ def _plus(x: Form, more: int) -> Form:
 # Limits of two loops are compared, and so is what a loop began with and what its iterations ask: they must be the same
 # numbers.
 def _stays(e: ir.Expr, body: ir.Body, inside: set[int]) -> bool:
-    """Whether the expression has one value as long as the pipeline lives.  `inside`: what is declared anew in each
-    iteration.
+    """Return whether the expression has one value as long as the pipeline lives.  `inside`: what is declared anew in
+    each iteration.
     """
     read = {v.uid for v in variables(e)}
     if read & inside or any(isinstance(part, ir.Load) and not part.access.handle.obj.const for part in walk(e)):
@@ -382,12 +384,14 @@ def _stays(e: ir.Expr, body: ir.Body, inside: set[int]) -> bool:
 
 
 def _changed(body: ir.Body) -> set[ir.Var]:
-    """What gets more than the value that it is declared with: loop variables, too."""
+    """Find the variables that get more than the value that it is declared with: loop variables, too."""
     return {v for s in statements(body) if not isinstance(s, ir.Declare) for v in assigned(s)}
 
 
 def _limit(cond: ir.Expr, var: ir.Var, values: SameText) -> ir.Expr | None:
-    """What the condition compares the variable with, if it compares one that is more or less by a number with it."""
+    """Find what the condition compares the variable with, if it compares one that is more or less by a number
+    with it.
+    """
     if not isinstance(cond, ir.Compare) or cond.op in ("==", "!="):
         return None
     for e, limit in ((cond.left, cond.right), (cond.right, cond.left)):
@@ -399,7 +403,7 @@ def _limit(cond: ir.Expr, var: ir.Var, values: SameText) -> ir.Expr | None:
 
 
 def _value(e: ir.Expr, body: ir.Body) -> ir.Expr:
-    """What a variable that is set once, when it is declared, stands for."""
+    """Return what a variable that is set once, when it is declared, stands for."""
     if isinstance(e, ir.Read):
         for s in statements(body):
             if isinstance(s, ir.Declare) and s.var == e.var and s.init is not None and e.var.temp:

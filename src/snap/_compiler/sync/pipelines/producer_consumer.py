@@ -96,7 +96,7 @@ class ProducerConsumer:
         return var
 
     def _fill_number(self, channel: Channel, fill: Fill) -> ir.Expr:
-        """Which fill of the channel's lifetime this is; a plain array's are counted here."""
+        """Compute which fill of the channel's lifetime this is; a plain array's are counted here."""
         if fill.scope is not None:
             return as_i32(fill.scope.number_of_fill)
         span = channel.declared.span
@@ -175,7 +175,7 @@ class ProducerConsumer:
         self._around(channel, e, self._by_one(e, begin) if e.loads else begin, end, ordered)
 
     def _arrivals(self, e: Episode, barrier: synced.MBarrier, slot: ir.Expr, point: synced.SyncPoint) -> list[ir.Stmt]:
-        """Of copies, which come later, and of the threads for what they have done."""
+        """Make the arrivals: of copies, which come later, and of the threads for what they have done."""
         made: list[ir.Stmt] = []
         place, span, by = self._place(e), e.uses.span, Privilege(Level.THREAD, e.unit)
         if e.copies:
@@ -224,8 +224,8 @@ class ProducerConsumer:
         return place.grouped(Privilege(top, 1))
 
     def _place(self, e: Episode) -> Place:
-        """Of a role's threads.  All of a block are one too where there are other blocks in the cluster, each with its
-        own.
+        """Return the place of a role's threads.  All of a block are one too where there are other blocks in the
+        cluster, each with its own.
         """
         outer = self._block_place()
         if len(e.roles) == 1 and (next(iter(e.roles)) != (0, self.threads) or outer.top == Level.CLUSTER):
@@ -272,7 +272,7 @@ class ProducerConsumer:
     def _load(
         self, channel: Channel, e: Episode, barrier: synced.MBarrier, slot: ir.Expr, point: synced.SyncPoint
     ) -> tuple[list[ir.Stmt], list[ir.Stmt]]:
-        """What stands before the loads, and behind them."""
+        """Make the statements before the loads, and those after them."""
         objects = {o.uid for o in channel.objects}
         known = total(bytes_of(leaf.statement, objects) for leaf in e.leaves)
         for leaf in e.leaves:
@@ -319,7 +319,7 @@ class ProducerConsumer:
         return [wait, *release(lagging, binary("-", fill_number, lag - 1, span), lag > 1, span), used]
 
     def _waits(self, channel: Channel, e: Episode) -> list[ir.Stmt]:
-        """What a role began asynchronously has come to its end, as far as others must know, before it says so."""
+        """Wait for what a role began asynchronously, as far as others must know of it, before it says so."""
         made: list[ir.Stmt] = []
         if e.uses.products:
             made.append(self._products_ended(channel, e, 0, e.uses.span))
@@ -367,7 +367,7 @@ class ProducerConsumer:
 # One arrival of a warpgroup stands for all its warps only if they have multiplied together since they waited: in every
 # fill, and nothing else.
 def _set_units(channel: Channel) -> None:
-    """How many threads make one arrival, in each episode."""
+    """Set how many threads make one arrival, in each episode."""
     for alike in zip(*(f.episodes for f in channel.fills)):
         only_products = all(e.uses.products and not (e.uses.reads or e.uses.writes or e.uses.stores) for e in alike)
         whole = all(n % WARPGROUP == 0 for e in alike for _, n in e.roles)
@@ -384,7 +384,7 @@ def _set_units(channel: Channel) -> None:
 # else its thread did or knew: where that matters (it did more with the slot, others write there, or the slot's next
 # fill rests on it), the threads arrive besides.
 def _set_arrivals(channel: Channel) -> None:
-    """Which copies arrive by themselves, and whether their threads do, too."""
+    """Set which copies arrive by themselves, and whether their threads do, too."""
     everything = [e for f in channel.fills for e in f.episodes]
     seen_by_units = any(e.uses.background for e in everything) or channel.copies
     for alike in zip(*(f.episodes for f in channel.fills)):
@@ -398,7 +398,7 @@ def _set_arrivals(channel: Channel) -> None:
 
 
 def _from_const(channel: Channel, e: Episode) -> bool:
-    """Whether what is copied into the slot comes from memory that nobody writes."""
+    """Return whether what is copied into the slot comes from memory that nobody writes."""
     objects = {o.uid for o in channel.objects}
     copies = (s for leaf in e.leaves for s in statements((leaf.statement,)) if isinstance(s, ir.AsyncCopy))
     return all(s.source.view.obj.const for s in copies if s.target.view.obj.uid in objects)

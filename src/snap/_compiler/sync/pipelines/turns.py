@@ -72,7 +72,7 @@ class Turns:
         )
 
     def _place_in_block(self, p: Privilege, groups: int, span: Span) -> ir.Var:
-        """Which group of that size this is in its block, taken where nothing has been grouped yet."""
+        """Take which group of that size this is in its block, where nothing has been grouped yet."""
         var = self.added.variable("unit_of_block", p, span)
         place = binary("%", ir.UnitId(p, self.function.place, I32, span=span), groups, span)
         self.added.top.append(ir.Declare(var, place, span=span))
@@ -80,7 +80,7 @@ class Turns:
 
 
 def takes_turns(s: ir.Stmt) -> TypeGuard[ir.Group]:
-    """Whether it is a group whose units take turns: not those of groups and splits inside."""
+    """Return whether it is a group whose units take turns: not those of groups and splits inside."""
     return isinstance(s, ir.Group) and any(isinstance(x, ir.Turn) for x in _of_this_group(s.body))
 
 

@@ -1,4 +1,4 @@
-"""What statements do with each object, by the roles that do it.
+"""Find what statements do with each object, by the roles that do it.
 
 Input: statements of a kernel.  Output: by object, and by role where the code is a block's or cluster's, its `Uses`.
 Non-goals: in which order (channels.py), at which elements (accesses.py).
@@ -19,7 +19,7 @@ from snap.diag.span import Span
 
 @dataclass(slots=True)
 class Uses:
-    """What a piece of program does with one object, and where it says so first."""
+    """Record what a piece of program does with one object, and where it says so first."""
 
     loads: Span | None = None
     reads: Span | None = None
@@ -51,7 +51,7 @@ class Uses:
 
     @property
     def background(self) -> bool:
-        """Whether units other than the threads themselves read it or write it."""
+        """Return whether units other than the threads themselves read it or write it."""
         return any(s is not None for s in (self.loads, self.products, self.stores))
 
     @property
@@ -80,7 +80,7 @@ class UsesByRole:
         self.memo: dict[int, dict[int, ByRole]] = {}
 
     def of(self, s: ir.Stmt) -> dict[int, ByRole]:
-        """By object and role, what a statement of the block's (or cluster's) code does."""
+        """Find, by object and role, what a statement of the block's (or cluster's) code does."""
         found = self.memo.get(s.number)
         if found is None:
             found = self.memo[s.number] = {}

@@ -25,6 +25,6 @@ def _synced(function: ir.Function, body: ir.Body) -> synced.Function:
 
 @cache
 def _kept() -> tuple[str, ...]:
-    """What both have but the body: `watched` is for the reference alone."""
+    """List the fields that both have but the body: `watched` is for the reference alone."""
     both = {part.name for part in fields(synced.Function)}
     return tuple(part.name for part in fields(ir.Function) if part.name in both and part.name != "body")

@@ -44,7 +44,7 @@ def _is_wanted(function: ir.AnyFunction, every: bool) -> bool:
 
 
 def must_be_inlined(function: ir.AnyFunction) -> bool:
-    """Whether the function, or one that it calls, holds what is synchronized over the whole kernel."""
+    """Return whether the function, or one that it calls, holds what is synchronized over the whole kernel."""
     return any(_needs_the_kernel(s) for f in callees(function) for s in statements(f.body))
 
 
@@ -143,8 +143,8 @@ def _always_returns(body: ir.Body) -> bool:
 
 
 def _movable(body: ir.Body) -> bool:
-    """Whether more may follow in this body: the shared memory that it declares would stay alive, and its bytes may be
-    promised to what follows.
+    """Return whether more may follow in this body: the shared memory that it declares would stay alive, and its bytes
+    may be promised to what follows.
     """
     return not any(isinstance(s, ir.DeclareShared) for s in body)
 
@@ -153,7 +153,7 @@ def _movable(body: ir.Body) -> bool:
 
 
 class _Names:
-    """What the names of one function are called in the kernel.
+    """Map the names of one function to those of the kernel.
 
     vars, objects, handles   parameters bound to what the caller gave; what the function declares is added, with a fresh
     number, when it is met
@@ -374,7 +374,7 @@ def _changed(function: ir.AnyFunction) -> set[int]:
 
 
 def _uids(kernel: ir.Function) -> set[int]:
-    """Of everything in the kernel and in all that it calls."""
+    """Collect the numbers of everything in the kernel and in all that it calls."""
     return {uid for f in callees(kernel) for uid in declared(f)}
 
 

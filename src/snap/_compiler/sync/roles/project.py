@@ -165,8 +165,8 @@ class _Projector:
         return _uniform(run, moved)
 
     def _declared_first(self, run: ir.Body, named_later: set[int], hoisted: list[ir.Stmt]) -> ir.Body:
-        """What is declared in the run and used behind it, be it to store a result that nobody reads, is declared before
-        it.
+        """Declare before the run what is declared in it and used after it, be it to store a result that
+        nothing reads.
         """
         out: list[ir.Stmt] = []
         inside: set[int] = set()
@@ -230,7 +230,7 @@ def _splits(body: ir.Body) -> bool:
 
 
 def _fused(body: list[ir.Stmt]) -> list[ir.Stmt]:
-    """Neighbouring splits into the same cases are one."""
+    """Neighboring splits into the same cases are one."""
     out: list[ir.Stmt] = []
     for s in body:
         last = out[-1] if out else None
@@ -257,8 +257,8 @@ def _both(first: tuple[ir.Case, ...], second: tuple[ir.Case, ...]) -> tuple[ir.C
 
 
 def _reads_memory(s: ir.Stmt) -> bool:
-    """Whether it loads what somebody may write; an array of the kernel's that is const stays the same as long as it
-    runs, so that it does not matter who loads it, or when.
+    """Return whether it loads what somebody may write; an array of the kernel's that is const stays the same as long as
+    it runs, so that it does not matter who loads it, or when.
     """
     return any(not _is_constant(access.view.obj) for access in loads(s))
 
@@ -269,7 +269,7 @@ def _is_constant(obj: ir.MemObject) -> bool:
 
 # Such a function may run in any threads of the group it asks for, and as often as one likes.
 def _computes(s: ir.Call) -> bool:
-    """Whether a call computes one value, of values and of const memory of the kernel's, and does nothing else."""
+    """Tell whether a call computes one value, of values and of const memory of the kernel's, and does nothing else."""
     functions = callees(s.function)
     return (
         isinstance(s.target, ir.VarTarget)
@@ -324,14 +324,14 @@ _BRANCHES = (ir.If, ir.For, ir.While, ir.Partition)
 
 
 def _only_gives(s: ir.Stmt) -> bool:
-    """Whether it does nothing but give a variable a value."""
+    """Return whether it does nothing but give a variable a value."""
     if isinstance(s, ir.Call):
         return _computes(s) and not any(passed(s))
     return isinstance(s, (ir.Declare, ir.Assign)) and bool(assigned(s)) and not loads(s)
 
 
 def _effects(s: ir.Stmt) -> bool:
-    """Whether it does more than give values to variables; a loop that is left early must be run to know when."""
+    """Return whether it does more than give values to variables; a loop that is left early must be run to know when."""
     quiet = (ir.If, ir.For, ir.Partition, ir.Claim, ir.Group, ir.Split)
     return any(not isinstance(x, quiet) and not _only_gives(x) for x in statements((s,)))
 

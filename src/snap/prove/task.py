@@ -1,4 +1,4 @@
-"""What a proof is asked about: a kernel, and what the rest of Snap gives for it.
+"""Describe what a proof is asked about: a kernel, and what the rest of Snap gives for it.
 
 Input and output: a `Task`, filled by `compiled.py`.  Invariant: the properties (`PROPERTIES`) read it and change
 nothing but `memo`.  Non-goals: proving.

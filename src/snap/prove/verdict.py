@@ -1,4 +1,4 @@
-"""What a proof says: verdicts, obligations, and the text that people and tools read.
+"""Represent what a proof says: verdicts, obligations, and the text that people and tools read.
 
 Input: what the properties found (`Findings`).  Output: a `Proof`, and its rendering.  Invariant: a proof is *proved*
 only where each obligation is and nothing is needed that the kernel does not write; it is *refuted* only where a launch
@@ -31,7 +31,7 @@ class Verdict(str, Enum):
 
 
 class Property(Word):
-    """What an obligation is a part of.  Equal to its word: `o.kind == "races"`."""
+    """Name what an obligation is a part of. Equal to its word: `o.kind == "races"`."""
 
     RACES = "races"
     BOUNDS = "bounds"
@@ -137,8 +137,8 @@ def not_reached(kind: Property, what: str, span: Span) -> Obligation:
 
 @record
 class Resting:
-    """What a property takes for granted because others show it.  by: those; where all of them are proved in the same
-    proof, nothing is assumed.
+    """State what a property takes for granted because others show it. by: those; where all of them are proved in the
+    same proof, nothing is assumed.
     """
 
     text: str
@@ -159,8 +159,8 @@ class Unused:
 
 @record
 class Findings:
-    """What one property found.  assumed: what it takes for granted, in plain words, for people to judge.  rests: what
-    other properties show.  unused: conditions of `where=` that are not used.
+    """Hold what one property found. assumed: what it takes for granted, in plain words, for people to judge. rests:
+    what other properties show. unused: conditions of `where=` that are not used.
     """
 
     obligations: tuple[Obligation, ...] = ()

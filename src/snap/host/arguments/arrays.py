@@ -60,7 +60,9 @@ _DLPACK_CUDA = (2, 13)  # device memory, managed memory
 
 
 class ArrayFamily(Word):
-    """Whose array it is, or which protocol tells where it lies: CUDA is `__cuda_array_interface__`."""
+    """Name the package an array belongs to, or the protocol that tells where it lies: CUDA is
+    `__cuda_array_interface__`.
+    """
 
     NUMPY = "numpy"
     TORCH = "torch"

@@ -1,4 +1,4 @@
-"""What one thread of a launch is certain to do, where the launch's own numbers are known.
+"""Follow what one thread of a launch is certain to do, where the launch's own numbers are known.
 
 Input: a kernel in typed IR, the number of blocks, where a thread stands at each level, and the values of parameters.
 Output: the accesses to the kernel's arrays that this thread comes to, told one after the other.  Invariant: what is
@@ -24,7 +24,7 @@ AccessTold = Callable[[int, ir.MemAccess], None]  # which array, and how it is a
 
 
 class ThreadEnd(Enum):
-    """Where a thread is behind a body."""
+    """Tell where a thread is after a body."""
 
     ON = auto()  # it goes on
     LEFT = auto()  # it has left the iteration
@@ -181,7 +181,7 @@ class _Thread:
                 self.accessed(access)
 
     def reads(self, s: ir.AsyncCopy) -> bool:
-        """Whether it certainly reads its source."""
+        """Test whether it certainly reads its source."""
         if s.elements is not None:
             return bool(self.value(s.elements))
         return s.valid is None or bool(self.truth(s.valid))
@@ -252,7 +252,7 @@ class _Thread:
         return None if known is None else bool(known)
 
     def index(self, target: Level, place: Place) -> int:
-        """Of the thread, among the units of the level in the current group."""
+        """Return the thread's index among the units of the level in the current group."""
         index = 0
         for level in _down_to(target, place):
             index = index * self.held(place, level) + self.at[level]

@@ -231,7 +231,7 @@ class GpuKernel:
         return launch, function, blocks, module.threads, given, module.cooperative, self.failed_native, offsets
 
     def failed_native(self, result: int, config: int, values: int) -> None:
-        """As `failed`, for native.c."""
+        """Report a failure as `failed` does, for native.c."""
         self.failed(result, (ctypes.c_void_p(config), self.argument, ctypes.c_void_p(values), None))
 
 

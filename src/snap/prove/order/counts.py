@@ -1,4 +1,4 @@
-"""How far apart counters are: bounds on differences, which is all that mbarriers need of arithmetic.
+"""Bound the differences of counters, which is all that mbarriers need of arithmetic.
 
 Input: facts, forms that are not negative.  Output: the least that a difference of two unknowns can be, as far as facts
 about differences tell.  Invariant: what is said follows from the facts.  Non-goals: anything but differences; isl is
@@ -97,7 +97,7 @@ def apart(known: dict, key: CounterKey, other: CounterKey | None) -> Form:
 
 
 def facts_of(known: dict, key: CounterKey, other: CounterKey | None, low: int | None, high: int | None) -> list[Form]:
-    """That it is between these ends, where they are near enough to be of use."""
+    """State that it is between these ends, if they are near enough to be of use."""
     x = apart(known, key, other)
     found = []
     if low is not None and abs(low) < WINDOW:

@@ -1,4 +1,4 @@
-"""Which elements an access touches: a set of them, as forms over unknowns.
+"""Describe which elements an access touches: a set of them, as forms over unknowns.
 
 Input: an index, and what an instruction touches there.  Output: `TouchedElements`: an index in every dimension, and
 facts about the unknowns in it.  The set is what the forms give for all numbers that satisfy the facts.  Invariant:

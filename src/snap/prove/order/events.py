@@ -1,4 +1,4 @@
-"""What threads do at mbarriers, and what each of them knows of the others then.
+"""Record what threads do at mbarriers, and what each of them knows of the others then.
 
 Input: arrivals, loads and waits, as `order/mbarriers.py` has come to them.  Output: an `Events`: by kind of arrival,
 who knows that how many of another kind have been made.  Invariant: what is said holds of every thread that does it, in

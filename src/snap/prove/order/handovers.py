@@ -1,4 +1,4 @@
-"""What one thread publishes for its group, and learns for it: whether the group has met in between.
+"""Check what one thread publishes for its group, and learns for it: the group must have met in between.
 
 Input: atomics that release or acquire, and what atomics did before and do behind them, as the walk comes to them.
 Output: pairs that nothing orders (`Open`).  Invariant: between an atomic by another thread of the group that a release

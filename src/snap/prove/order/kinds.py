@@ -1,4 +1,4 @@
-"""What is told apart in the check of order: events of mbarriers, what counters count, why two accesses are open."""
+"""Name the kinds of the check of order: events of mbarriers, what counters count, why two accesses are open."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ class EventKind(Word):
 
 
 class CounterKind(Word):
-    """Of a counter that goes along with the program's variables (its name is ((), (kind, ...))), and of what is known
-    of arrivals: ARRIVED, a class of them, or PHASE, whole phases.
+    """Name the kind of a counter that goes along with the program's variables (its name is ((), (kind, ...))), and of
+    what is known of arrivals: ARRIVED, a class of them, or PHASE, whole phases.
     """
 
     WAITED = "waited"  # the last index that the thread has waited for
@@ -31,15 +31,15 @@ class AgeKind(Word):
 
 
 class Heard(Word):
-    """What an arrival tells of an access: that it is complete, or that it is fenced as well."""
+    """Name what an arrival tells of an access: that it is complete, or that it is fenced as well."""
 
     OVER = "over"
     FENCED = "fenced"
 
 
 class TouchedPart(Word):
-    """Of what an access touches at once, any element is an unknown, (ANY, (*where, BOX, which)): of a box, or of what a
-    thread holds of a tile.
+    """Name the part of what an access touches at once; any element is an unknown, (ANY, (*where, BOX, which)): of a
+    box, or of what a thread holds of a tile.
     """
 
     BOX = "box"

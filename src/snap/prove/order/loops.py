@@ -42,7 +42,7 @@ LoopStatement = ir.For | ir.While
 
 
 class StatementWalk(Protocol):
-    """What walks statements: the walk itself."""
+    """Walk statements: the walk itself implements this."""
 
     def body(self, body: ir.Body) -> None: ...
 

@@ -1,4 +1,4 @@
-"""Which memory a name means, in each call, and which of its elements an access touches.
+"""Resolve which memory a name means, in each call, and which of its elements an access touches.
 
 Input: parameters, declarations, partitions and calls, as the walk comes to them.  Output: an `OrderMemory`, the scopes
 that a name came through, and `TouchedElements`.  Invariant: one array has one key, whatever it is called.  Non-goals:

@@ -1,5 +1,5 @@
-"""What the text of a kernel says by itself: which functions there are, how finely barriers divide its threads, which
-variables only grow, and whether all roles count a variable alike.
+"""Read off the text of a kernel which functions there are, how finely barriers divide its threads, which variables only
+grow, and whether all roles count a variable alike.
 
 Input: a kernel of the synchronized IR.  Output: sets and numbers.  Invariant: nothing is followed along paths here.
 Non-goals: values.

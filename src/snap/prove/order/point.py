@@ -1,4 +1,4 @@
-"""Where the walk is: which threads are here, what variables are, and which accesses lie behind.
+"""Hold where the walk is: which threads are here, what variables are, and which accesses came before.
 
 Input: a kernel of the synchronized IR.  Output: a `WalkPoint`, which `order/walk.py` moves through the program, and
 which every other part of the walk reads.  Invariant: it describes the statement that is being looked at; `tokens` is

@@ -1,4 +1,4 @@
-"""Who knows that an access is over: the state that is carried from an access along every path behind it.
+"""Track who knows that an access is over: the state that is carried from an access along every path after it.
 
 Input: barriers, commits, waits, fences as groups of threads, in the order of the text.  Output: for each thread that
 made the access, the threads that come after it.  Invariant: only what holds on every path is said, so that a state
@@ -71,7 +71,7 @@ class Reach:
 
 @record
 class State:
-    """What is known of one access, somewhere behind it.
+    """Hold what is known of one access, at some later point.
 
     over      who knows that it is over
     fenced    who knows that the thread that made it has fenced it since, for the async proxy

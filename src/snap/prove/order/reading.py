@@ -1,4 +1,4 @@
-"""What integers are where the walk is, read exactly: by no stage's rules but those of the language.
+"""Read integers exactly where the walk is: by no stage's rules but those of the language.
 
 Input: integer expressions and conditions of the IR.  Output: forms (`analysis/linear/forms.py`: sums of unknowns, plain
 arithmetic), and facts, forms that are not negative.  Invariant: a form is what the expression computes, if signed

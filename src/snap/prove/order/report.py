@@ -1,4 +1,4 @@
-"""What the check of order found, as obligations that people read.
+"""Report what the check of order found, as obligations that people read.
 
 Input: an `Order`.  Output: `Findings` of the property *order*: one obligation for each pair of places that nothing
 orders, for each barrier or wait that may not be passed, and one for all that was shown.  Invariant: what is not shown

@@ -54,7 +54,7 @@ def contradictory(c: ProofContext) -> list[Obligation]:
 
 
 def divided(c: ProofContext, found: list[Obligation]) -> list[Obligation]:
-    """If an obligation is open, require every divisor in `where=` to be positive."""
+    """Require every divisor in `where=` to be positive, if an obligation is open."""
     if all(o.verdict is not Verdict.UNKNOWN for o in found):
         return []
     return [

@@ -1,4 +1,4 @@
-"""Whether what is read was written before: which writes come before a read, and whether they cover it.
+"""Decide whether what is read was written before: which writes come before a read, and whether they cover it.
 
 Input: a read, and the writes of the same memory.  Output: the writes that come before it, each with how it does.
 Invariant: whoever and whichever iterations a `Before` allows to choose from, the write is over before the read, in the

@@ -1,4 +1,4 @@
-"""Which thread writes an element whose index is an exclusive or: `s[t / 32, (t % 32) ^ (t / 32)]`.
+"""Find the thread that writes an element whose index is an exclusive or: `s[t / 32, (t % 32) ^ (t / 32)]`.
 
 Input: the indices of a write, and the element that is read.  Output: for an index `x ^ y`, the number that x is: the
 element's index ^ y, where y is known from the others.  Invariant: where those indices are the element's, so is this one

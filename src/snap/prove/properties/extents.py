@@ -1,4 +1,4 @@
-"""How many elements an access touches from its index on, and where they are.
+"""Compute how many elements an access touches from its index on, and where they are.
 
 Input: accesses that the walk found, and indices.  Output: sizes, by dimension; conditions and offsets.  Invariant: one
 meaning for all properties: what *bounds* shows to be inside is what *races* and *init* compare.  Non-goals: questions.

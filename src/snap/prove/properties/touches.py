@@ -1,4 +1,4 @@
-"""What is read and written of memory that begins without a value: shared arrays, and variables.
+"""List what is read and written of memory that begins without a value: shared arrays, and variables.
 
 Input: what the walk found.  Output: `Touch`es, one for each access.  Invariant: all reads of such memory are among
 them; a write counts only if whoever keeps its path makes it (`When.sure`).  Arrays of registers begin with zeros, and

@@ -104,9 +104,9 @@ def _training(record: dict) -> str:
     rows = [(name, f"{side['tokens_per_s']:,.0f}", f"{side['ms_a_step']:.2f}", f"{statistics.mean(side['losses'][:count][-50:]):.4f}")
             for name, side in sides.items()]
     return (f"{record['model']}; {count} steps each, after the first {record.get('skipped', 5)}.\n\n"
-            + _table(("", "tokens/s", "ms a step", "mean loss of the last 50 steps"), rows)
-            + f"\nThe losses of one step differ by {statistics.mean(apart):.4f} in the mean and by {max(apart):.4f} at most; "
-              f"in the last 100 steps by {max(apart[-100:]):.4f} at most.\n"
+            + _table(("", "tokens/s", "ms per step", "mean loss of the last 50 steps"), rows)
+            + f"\nThe losses of a step differ by {statistics.mean(apart):.4f} on average and by at most {max(apart):.4f}; "
+              f"in the last 100 steps by at most {max(apart[-100:]):.4f}.\n"
             + (_noise(record["noise"]) if "noise" in record else ""))
 
 
@@ -117,10 +117,10 @@ def _noise(found: dict) -> str:
 
     ours, theirs = (found["gradients"][name][0] for name in ("snap", "torch"))
     return (f"\nNoise (`examples/gpt2/compare.py`, {found['steps']} steps of {found['batch']} x {found['length']}; each side {found['runs']} times, in runs "
-            f"that differ in rounding alone): means of 20 steps of two runs of the twin are apart by {told(found['pairs']['torch'])} at most, of two of Snap's by "
-            f"{told(found['pairs']['snap'])}, and of one of each by {told(found['distances'])}: Snap is {'within' if found['within'] else 'outside of'} the noise. "
+            f"that differ only in rounding): means of 20 steps differ between two runs of the twin by at most {told(found['pairs']['torch'])}, between two of Snap's by "
+            f"{told(found['pairs']['snap'])}, and between one of each by {told(found['distances'])}: Snap is {'within' if found['within'] else 'outside'} the noise. "
             f"The mean loss of the last fifth of the steps is {told(found['late']['snap'])} by Snap and {told(found['late']['torch'])} by the twin, "
-            f"{found['shift']:+.4f} apart with a standard error of {found['chance']:.4f}. Gradients of the first batch are {ours:.2%} off those in f32 by Snap, "
+            f"a difference of {found['shift']:+.4f} with a standard error of {found['chance']:.4f}. Gradients of the first batch are {ours:.2%} off those in f32 by Snap, "
             f"and {theirs:.2%} by the twin.\n")
 
 
@@ -177,7 +177,7 @@ def _section(record: dict) -> str:
     if record["failed"]:
         lines.append("**Failed:** " + "; ".join(record["failed"]) + "\n")
     if record["kernels"]:
-        head = ("kernel", "first at", "threads", "registers", "spilled bytes", "shared bytes", "blocks an SM", "occupancy", "synchronization")
+        head = ("kernel", "first at", "threads", "registers", "spilled bytes", "shared bytes", "blocks per SM", "occupancy", "synchronization")
         lines.append(_table(head, [_kernel(kernel) for kernel in record["kernels"]]))
     return "\n".join(lines)
 
@@ -227,7 +227,8 @@ SHAPES = ("circle", "square", "diamond", "triangle")
 
 # The rows of the speed chart: the benchmark's name and the label; None leaves a gap between compute-bound and memory-bound kernels.
 ROWS = (("attention", "attention, forward"), ("attention_gradients", "attention, backward"), ("gemm-bf16", "GEMM, bf16"), ("gemm-fp8", "GEMM, fp8"),
-        ("gemm-fp8-fast", "GEMM, fp8, fast=True"), ("gemm-batched", "GEMM, bf16, batched"), ("gemm-grouped", "GEMM, bf16, grouped"), ("gemm-tf32", "GEMM, tf32"),
+        ("gemm-fp8-fast", "GEMM, fp8, fast=True"), ("gemm-fp8-rows", "GEMM, fp8, scales per row"), ("gemm-batched", "GEMM, bf16, batched"),
+        ("gemm-grouped", "GEMM, bf16, grouped"), ("gemm-grouped-gradients", "GEMM, grouped, gradients"), ("gemm-tf32", "GEMM, tf32"),
         ("sgemm", "GEMM, f32"), None, ("gemv", "matrix times vector"), ("scan-i32", "scan, i32"), ("reduce", "reduction, f32"), ("histogram", "histogram, bytes"),
         ("transpose", "transpose, f32"), ("softmax", "softmax"), ("layer_norm", "layer norm"), ("gelu", "GELU"), ("adamw", "AdamW"))
 
@@ -254,7 +255,7 @@ def speed(records: list[dict]) -> str:
     named = {record["benchmark"]: record for record in records}
     rows = [row for row in ROWS if row is None or row[0] in named]
     baselines: dict[str, tuple[str, str]] = {}
-    left, right, top, line = 190, 690, 76, 24
+    left, right, top, line = 205, 690, 76, 24
     bottom = top + sum(12 if row is None else line for row in rows)
 
     def at(part: float) -> float:

@@ -1,18 +1,18 @@
-"""Is Snap's loss within the noise of its twin in torch?
+"""Decide whether Snap's loss is within the noise of its twin in torch.
 
     python examples/gpt2/compare.py --steps 500                 # GPT-2 124M, batch 8 x 512; needs a GPU
     python examples/gpt2/compare.py --steps 500 --batch 32 --length 1024 --runs 4
     python examples/gpt2/compare.py --tiny --steps 20           # a very small model, on the CPU machine
 
-Training is chaotic: what one run rounds otherwise than another becomes a difference that can be seen.  So both are
-trained several times, on the same batches, from the same parameters, at the same rates.  The runs of one side differ in
-rounding alone: the first sees each batch's sequences in their order, the others in an order of their own, so that sums
+Training is chaotic: a difference in rounding between two runs becomes visible.  So both are
+trained several times, on the same batches, from the same parameters, at the same rates.  The runs of one side differ
+only in rounding: the first sees each batch's sequences in their order, the others in an order of their own, so that sums
 are taken in another order; and every second run of the twin keeps the sums of the layers in bf16, as Snap does, where
 autocast keeps f32.  How far runs of one side are apart is the noise.
 
 If sides differ by noise alone, it does not matter which runs are called Snap's.  So all runs are divided into two halves
-in every possible way, and each time it is seen how far the mean curves of the halves are apart at most.  Snap's loss is
-outside of the noise if Snap and torch are a division of the rarest twentieth.  That takes four runs of each side; with
+in every possible way, and each time the largest distance between the mean curves of the halves is measured.  Snap's loss is
+outside the noise if Snap and torch are a division of the rarest twentieth.  That takes four runs of each side; with
 fewer, at least half of the pairs of a run of Snap's and one of the twin's must be as near as two runs of one side are.
 
 Before, gradients: those of the first batch, by Snap and by the twin, against the twin in f32 without autocast.
@@ -45,7 +45,7 @@ WINDOW = 20  # steps that are averaged before runs are compared: one step differ
 
 
 def in_another_order(run: int, step: int, batch: list[torch.Tensor]) -> list[torch.Tensor]:
-    """The sequences of a batch, in the order of one run."""
+    """Return the sequences of a batch, in the order of one run."""
     if run == 0:
         return batch
     random = torch.Generator().manual_seed(1000 * step + run)
@@ -54,17 +54,17 @@ def in_another_order(run: int, step: int, batch: list[torch.Tensor]) -> list[tor
 
 
 def smooth(losses: list[float]) -> list[float]:
-    """The means of so many steps, one after the other."""
+    """Average over that many steps, one group after the other."""
     return [statistics.fmean(losses[k : k + WINDOW]) for k in range(0, len(losses) - WINDOW + 1, WINDOW)] or losses
 
 
 def apart(one: list[float], other: list[float]) -> float:
-    """How far two runs are apart at most."""
+    """Return the largest distance between two runs."""
     return max(abs(a - b) for a, b in zip(smooth(one), smooth(other)))
 
 
 def rarity(ours: list[list[float]], twins: list[list[float]]) -> float:
-    """Of all divisions of the runs into two sides, the part whose mean curves are as far apart as these, or farther."""
+    """Return the share of all divisions of the runs into two sides whose mean curves are at least as far apart as these."""
     curves = torch.tensor([smooth(run) for run in (*ours, *twins)], dtype=torch.float64)
     total, n, count = curves.sum(0), len(ours), len(curves)
 
@@ -77,7 +77,7 @@ def rarity(ours: list[list[float]], twins: list[list[float]]) -> float:
 
 
 def judged(ours: list[list[float]], twins: list[list[float]]) -> dict[str, Any]:
-    """noise: how far two runs of one side are apart, the largest of all pairs.  rarity: see above.  late: of each run
+    """Judge the runs.  noise: how far two runs of one side are apart, the largest of all pairs.  rarity: see above.  late: of each run
     the mean of the last fifth of the steps; shift: Snap's minus the twin's, in the mean of their runs, and chance: its
     standard error.
     """
@@ -103,7 +103,7 @@ def judged(ours: list[list[float]], twins: list[list[float]]) -> dict[str, Any]:
 
 
 def off(got: dict[str, torch.Tensor], wanted: dict[str, torch.Tensor]) -> tuple[float, float]:
-    """The error of all gradients together, as a part of their size, and the largest of one parameter."""
+    """Return the relative error of all gradients together, and the largest of one parameter."""
     errors = {name: float((got[name].double() - wanted[name].double()).norm()) for name in wanted}
     sizes = {name: float(wanted[name].double().norm()) for name in wanted}
     all_of_them = (sum(e * e for e in errors.values()) / sum(s * s for s in sizes.values())) ** 0.5
@@ -111,7 +111,7 @@ def off(got: dict[str, torch.Tensor], wanted: dict[str, torch.Tensor]) -> tuple[
 
 
 def gradients(model: Model, words: Text, device: str) -> dict[str, tuple[float, float]]:
-    """Of the first batch: what Snap and the twin in bf16 compute, against the twin in f32."""
+    """Compare the gradients of the first batch, by Snap and by the twin in bf16, with the twin in f32."""
     tokens, targets = words.on(device, 0)
     twin, names = Twin(model.config, model.flat), list(model.g)
 

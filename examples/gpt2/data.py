@@ -1,4 +1,4 @@
-"""Text as tokens: bytes of the machine's own Python standard library, or of any file.
+"""Read text as tokens: bytes of the machine's own Python standard library, or of any file.
 
 Input:      a path, or None; the lengths of a batch
 Output:     `Text.batch(step)`: tokens and the tokens that follow them, the same for the same seed and step
@@ -18,7 +18,7 @@ LIBRARY = Path(sysconfig.get_paths()["stdlib"])
 
 
 def text(path: str | None, most: int = 1 << 24) -> np.ndarray:
-    """The bytes of a file; without one, of the standard library's source texts, in the order of their names."""
+    """Return the bytes of a file; without one, of the standard library's source texts, in the order of their names."""
     if path is not None:
         return np.frombuffer(Path(path).read_bytes(), np.uint8)
     parts, size = [], 0
@@ -41,7 +41,7 @@ class Text:
             raise SystemExit(f"the text has {len(tokens)} bytes, too few for sequences of {length}: name a longer file")
 
     def batch(self, step: int, validation: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
-        """Of every process another one."""
+        """Return a batch, a different one in each process."""
         tokens = self.validation if validation else self.training
         random = np.random.default_rng((self.seed, step, self.rank, int(validation)))
         starts = random.integers(0, len(tokens) - self.length, self.batch_size)
@@ -49,6 +49,6 @@ class Text:
         return torch.from_numpy(rows[:, :-1].copy()), torch.from_numpy(rows[:, 1:].copy())
 
     def on(self, device: str, step: int, validation: bool = False) -> list[torch.Tensor]:
-        """The batch on a device; the host does not wait for the copy."""
+        """Move the batch to a device; the host does not wait for the copy."""
         both = self.batch(step, validation)
         return list(both) if device == "cpu" else [x.pin_memory().to(device, non_blocking=True) for x in both]

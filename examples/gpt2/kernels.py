@@ -1,4 +1,4 @@
-"""Kernels of the example's own: gradients that the library returns go where the flat buffer has them; the optimizer's two numbers."""
+"""Define the example's own kernels: they move gradients from the library into the flat buffer, and advance the optimizer's two numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def gather(
     to: ptr(float),
     C: int,
 ):
-    """The small gradients of one layer, one after the other, as `layout` of model.py has them."""
+    """Gather the small gradients of one layer, one after the other, as `layout` of model.py has them."""
     with each(thread, to) as i:
         if i >= 13 * C:
             return
@@ -56,7 +56,7 @@ def add(x: ptr(const(float)), to: ptr(float), n: int):
 
 @kernel(threads=256, blocks=lambda rows, used: -(-rows * used // 2048))
 def one_hot(tokens: ptr(const(i64)), to: ptr(bf16, (rows, used)), rows: int, used: int):
-    """Row i is 1 in the column that token i names, and 0 elsewhere.  used: a multiple of 8."""
+    """Make a matrix whose row i is 1 in the column that token i names, and 0 elsewhere.  used: a multiple of 8."""
     with each(thread, to.view(bf16_4)) as i:
         if i < rows * used / 8:
             token: int = int(tokens[i / (used / 8)])
@@ -71,7 +71,7 @@ def one_hot(tokens: ptr(const(i64)), to: ptr(bf16, (rows, used)), rows: int, use
 
 @kernel(threads=32)
 def advance(steps: ptr(i64), lr: ptr(float), rate: float):
-    """The number of the next step, and its learning rate."""
+    """Compute the number of the next step, and its learning rate."""
     with one(block, steps, lr), one(thread, steps, lr):
         steps[0] += 1
         lr[0] = rate

@@ -1,4 +1,4 @@
-"""All that the GPU does in one step of training: kernels of Snap, and copies.
+"""List all that the GPU does in one step of training: kernels of Snap, and copies.
 
     python examples/gpt2/launches.py [--batch 32] [--length 1024] [--layers 12]
 
@@ -31,12 +31,12 @@ COPIES = {
 
 
 def names_of_snap() -> set[str]:
-    """The names of all kernels that are loaded."""
+    """Return the names of all loaded kernels."""
     return {one.compiled.module.kernel for one in gc.get_objects() if isinstance(one, GpuKernel)}
 
 
 def profiled(training: Training, words: Text, steps: int) -> list:
-    """What ran on the GPU: (name, microseconds it began, microseconds it took)."""
+    """Profile the GPU: (name, microseconds it began, microseconds it took)."""
     from torch.profiler import ProfilerActivity, profile
 
     for step in range(3):
@@ -54,7 +54,7 @@ def profiled(training: Training, words: Text, steps: int) -> list:
 
 
 def main(given: list[str] | None = None) -> list[str]:
-    """The names of what is neither Snap's nor a copy."""
+    """Return the names of operations that are neither Snap's nor a copy."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--length", type=int, default=1024)

@@ -1,4 +1,4 @@
-"""GPT-2 in which every operation, forward and backward, is a Snap kernel.
+"""Define GPT-2 with every operation, forward and backward, as a Snap kernel.
 
 Input:      a `Config`; tokens and targets, (batch, length)
 Output:     the loss, and the gradients of all parameters in one flat buffer of f32
@@ -34,7 +34,7 @@ class Config:
 
     @property
     def size(self) -> int:
-        """The columns of a head."""
+        """Return the columns of a head."""
         return self.width // self.heads
 
 
@@ -42,7 +42,7 @@ TINY = Config(layers=1, heads=1, width=64, length=32, vocabulary=256)
 
 
 def layout(config: Config) -> dict[str, tuple[int, ...]]:
-    """Name and shape of every parameter, in the order in which they lie; those of a layer's vectors lie as
+    """List name and shape of every parameter, in their order in memory; those of a layer's vectors lie as
     `kernels.gather` writes them.
     """
     C, found = config.width, {"tokens": (config.vocabulary, config.width), "places": (config.length, config.width)}
@@ -63,7 +63,7 @@ def views(flat: torch.Tensor, config: Config) -> dict[str, torch.Tensor]:
 
 
 def initial(config: Config, seed: int) -> torch.Tensor:
-    """All parameters as GPT-2 begins: the same for every machine."""
+    """Return GPT-2's initial parameters, the same on every machine."""
     random = torch.Generator().manual_seed(seed)
     flat = torch.zeros(sum(map(math.prod, layout(config).values())))
     for name, view in views(flat, config).items():
@@ -77,16 +77,16 @@ def initial(config: Config, seed: int) -> torch.Tensor:
 
 @dataclasses.dataclass
 class Layer:
-    """What the way back needs of one layer."""
+    """Keep what the backward pass needs of one layer."""
 
-    into: torch.Tensor  # the stream before it, normalised into n1
+    into: torch.Tensor  # the stream before it, normalized into n1
     mean1: torch.Tensor
     rstd1: torch.Tensor
     n1: torch.Tensor
     qkv: torch.Tensor
     seen: torch.Tensor  # by attention
     lse: torch.Tensor
-    between: torch.Tensor  # the stream in its middle, normalised into n2
+    between: torch.Tensor  # the stream in its middle, normalized into n2
     mean2: torch.Tensor
     rstd2: torch.Tensor
     n2: torch.Tensor
@@ -155,7 +155,7 @@ class Model(torch.nn.Module):
 
     @torch.no_grad()
     def gradients(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """The loss; the gradients are in `grads` then."""
+        """Return the loss, and leave the gradients in `grads`."""
         h, g = self.h, self.g
         kept: list[Any] = []
         logits = self.logits(tokens, kept)
@@ -175,7 +175,7 @@ class Model(torch.nn.Module):
         return loss
 
     def _back(self, k: int, kept: Layer, d_stream: Any, down_b: Any, batch: int, length: int) -> tuple[Any, Any]:
-        """The gradient of the stream before layer k, and the sum of its rows: that of the bias before it."""
+        """Return the gradient of the stream before layer k, and the sum of its rows: that of the bias before it."""
         p, h, g, C = self.p, self.h, self.g, self.config.width
         d_active = lib.gemm(d_stream, h[f"{k}.down"])
         lib.gemm(d_stream.t(), kept.active, out=g[f"{k}.down"])
@@ -232,7 +232,7 @@ class Model(torch.nn.Module):
     # ---- for torch's engine -----------------------------------------------------------------------------------------
 
     def forward(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """The loss, with a gradient for each parameter: torch's engine sees one operation."""
+        """Return the loss, with a gradient for each parameter: torch's engine sees one operation."""
         loss: Any = Whole.apply(self, tokens, targets, *self.parameters())
         return loss
 
@@ -259,7 +259,7 @@ class AdamW:
         self.lr = torch.zeros(1, device=model.flat.device)
 
     def begin(self, lr: float) -> None:
-        """The next step, at this rate."""
+        """Begin the next step, at this rate."""
         kernels.advance[1](self.steps, self.lr, lr)
 
     def step(self) -> None:

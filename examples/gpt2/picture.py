@@ -1,4 +1,4 @@
-"""The losses as a picture: an SVG without any library.
+"""Draw the losses as an SVG, without any library.
 
 Input:      name -> list of (step, loss)
 Output:     a file
@@ -11,7 +11,7 @@ import itertools
 from pathlib import Path
 
 WIDTH, HEIGHT, EDGE = 720, 400, 50
-COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#7f7f7f")  # of the lines, in turn
+COLORS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#7f7f7f")  # of the lines, in turn
 
 
 def curve(path: Path, losses: dict[str, list[tuple[int, float]]]) -> None:
@@ -36,8 +36,8 @@ def curve(path: Path, losses: dict[str, list[tuple[int, float]]]) -> None:
         parts.append(f'<text x="{float(x) - 6}" y="{float(y) + 4}" font-size="11" text-anchor="end">{loss:.3g}</text>')
         x = at(right * k // 5, low).split(",")[0]
         parts.append(f'<text x="{x}" y="{HEIGHT - EDGE + 16}" font-size="11">{right * k // 5}</text>')
-    for (name, line), colour, k in zip(losses.items(), itertools.cycle(COLOURS), itertools.count()):
+    for (name, line), color, k in zip(losses.items(), itertools.cycle(COLORS), itertools.count()):
         drawn = " ".join(at(*point) for point in line if point[1] == point[1])
-        parts.append(f'<polyline points="{drawn}" fill="none" stroke="{colour}" stroke-width="1.5"/>')
-        parts.append(f'<text x="{WIDTH - EDGE - 150}" y="{EDGE + 16 * k}" font-size="13" fill="{colour}">{name}</text>')
+        parts.append(f'<polyline points="{drawn}" fill="none" stroke="{color}" stroke-width="1.5"/>')
+        parts.append(f'<text x="{WIDTH - EDGE - 150}" y="{EDGE + 16 * k}" font-size="13" fill="{color}">{name}</text>')
     path.write_text("\n".join([*parts, "</svg>"]) + "\n")

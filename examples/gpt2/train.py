@@ -31,7 +31,7 @@ from snap import lib
 
 
 def learning_rate(step: int, steps: int, most: float, warm: int) -> float:
-    """Up in a line, then down in half a cosine to a tenth."""
+    """Rise linearly, then fall in half a cosine to a tenth."""
     if step < warm:
         return most * (step + 1) / warm
     return most * (0.55 + 0.45 * math.cos(math.pi * (step - warm) / max(1, steps - warm)))
@@ -117,12 +117,12 @@ class Report:
         self.counted += 1
 
     def start_the_clock(self) -> None:
-        """The first steps compile: their time does not count."""
+        """Start the clock after the first steps, which compile."""
         self._read()
         self.since, self.counted = time.perf_counter(), 0
 
     def paused(self, work: Callable[[], None]) -> None:
-        """What is no part of the training takes time of its own."""
+        """Stop the clock for work that is not part of the training."""
         self._read()
         begin = time.perf_counter()
         work()
@@ -143,7 +143,7 @@ class Report:
 
 
 def held_back(model: Model, words: Text, device: str, batches: int = 1) -> float:
-    """The mean loss of text that no step has seen."""
+    """Return the mean loss of text that no step has seen."""
     total = 0.0
     for k in range(batches):
         tokens, targets = words.on(device, k, validation=True)
@@ -153,7 +153,7 @@ def held_back(model: Model, words: Text, device: str, batches: int = 1) -> float
 
 
 def sample(model: Model, prompt: bytes, count: int, temperature: float, seed: int) -> bytes:
-    """Bytes that the model writes after the prompt."""
+    """Return the bytes that the model writes after the prompt."""
     random = torch.Generator().manual_seed(seed)
     written = list(prompt)
     for _ in range(count):
@@ -191,7 +191,7 @@ def options(given: list[str] | None) -> argparse.Namespace:
 
 
 def configured(o: argparse.Namespace) -> tuple[Config, int, int]:
-    """The model, the batch and the number of steps."""
+    """Return the model, the batch and the number of steps."""
     config = TINY if o.tiny else Config()
     changes = {name: value for name, value in (("length", o.length), ("layers", o.layers)) if value is not None}
     config = Config(**{**config.__dict__, **changes})

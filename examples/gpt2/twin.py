@@ -1,7 +1,7 @@
-"""The same model in plain torch: bf16 autocast, torch's attention, fused AdamW.
+"""Define the same model in plain torch: bf16 autocast, torch's attention, fused AdamW.
 
 Input:      the parameters of a `Model`, copied
-Output:     losses to hold against it
+Output:     losses to compare with it
 Invariant:  the same shapes, initial values, learning rates and decay
 Non-goals:  speed beyond what torch, eager or compiled, gives
 """

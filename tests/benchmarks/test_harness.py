@@ -373,7 +373,7 @@ def test_the_page_has_what_a_caller_sees(tmp_path):
     assert "| gemm | 9.0 | 18.0 | 0.50 | 10.0 | 20.0 | 0.50 |" in text and "18.0 | 18.0" not in text
     assert "| eager | 3.0 | 2.0 | 1.50 | 21.0 | 20.0 | 1.050 | 1e-04 |" in text and "| GPT-2 | - | - | - | 30.0 | 40.0 | 0.750 | 2e-03 |" in text
     assert "| Snap (us) | 5.000 |" in text and "10.000" not in text
-    assert "| snap | 1,000,000 | 2.00 | 2.5000 |" in text and "by 0.2500 in the mean and by 0.5000 at most" in text
+    assert "| snap | 1,000,000 | 2.00 | 2.5000 |" in text and "by 0.2500 on average and by at most 0.5000" in text
 
 
 def test_without_results_the_page_says_so(tmp_path):

@@ -2,7 +2,8 @@
 
 Input:      the phrases that CONTRIBUTING.md lists, the phrases that a native reader stumbles over, British spelling
 Output:     each place that has one
-Invariant:  a table of counts (ONCE_THERE and its like) may only fall: lower a number when you fix a place
+Invariant:  the counts of STILL_THERE and PAGES_STILL may only fall: lower a number when you fix a place;
+            `python tests/docs/test_words.py` prints the counts of today
 """
 
 from __future__ import annotations
@@ -116,9 +117,9 @@ STILL_THERE = {
     "_compiler/check": (103, 2, 0),
     "_compiler/codegen": (0, 1, 0),
     "_compiler/frontend": (32, 1, 0),
-    "_compiler/walk": (46, 0, 0),
+    "_compiler/walk": (44, 0, 0),
     "cli": (0, 1, 0),
-    "host": (73, 10, 1),
+    "host": (72, 10, 1),
     "lib": (96, 8, 4),
     "machine": (0, 5, 3),
     "prove": (107, 2, 0),
@@ -152,24 +153,29 @@ def few_enough(found, allowed):
     assert len(found) <= allowed, f"{len(found)} places, and {allowed} are allowed:\n" + "\n".join(found)
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_docstrings_begin_with_a_verb(folder):
+def docstrings_without_a_verb(folder):
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
     texts = [(path, ast.get_docstring(node)) for path, node in looked_at(folder) if isinstance(node, documented)]
-    few_enough([f"{path}: {text.splitlines()[0]}" for path, text in texts if text and NOT_A_VERB.match(text)], STILL_THERE.get(folder, (0, 0, 0))[0])
+    return [f"{path}: {text.splitlines()[0]}" for path, text in texts if text and NOT_A_VERB.match(text)]
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_strings_are_spelled_as_in_american_english(folder):
+def british_strings(folder):
     texts = [(path, node) for path, node in looked_at(folder) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-    few_enough([f"{path}:{node.lineno}: {match[0]}" for path, node in texts for match in BRITISH.finditer(node.value)], STILL_THERE.get(folder, (0, 0, 0))[1])
+    return [f"{path}:{node.lineno}: {match[0]}" for path, node in texts for match in BRITISH.finditer(node.value)]
+
+
+def retired_names(folder):
+    names = [(path, node) for path, node in looked_at(folder) if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
+    return [f"{path}:{node.lineno}: {node.name}" for path, node in names if parts_of(node.name) & RETIRED or any(map(BRITISH.fullmatch, parts_of(node.name)))]
+
+
+LOOKS = (docstrings_without_a_verb, british_strings, retired_names)
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_names_of_functions_and_classes(folder):
-    names = [(path, node) for path, node in looked_at(folder) if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
-    found = [f"{path}:{node.lineno}: {node.name}" for path, node in names if parts_of(node.name) & RETIRED or any(map(BRITISH.fullmatch, parts_of(node.name)))]
-    few_enough(found, STILL_THERE.get(folder, (0, 0, 0))[2])
+@pytest.mark.parametrize("look", LOOKS, ids=lambda look: look.__name__)
+def test_fewer_than_before(look, folder):
+    few_enough(look(folder), STILL_THERE.get(folder, (0, 0, 0))[LOOKS.index(look)])
 
 
 def test_names_of_files():
@@ -187,10 +193,10 @@ STUMBLES_OF_PAGES = re.compile(
 )
 # Pages that other work still edits, or that are printed from the source: page -> (stumbles, British spellings), which may only fall.
 PAGES_STILL = {
+    "docs/system.md": (1, 0),
+    "docs/rules.md": (1, 0),
     "docs/library.md": (4, 3),
     "docs/performance.md": (0, 2),
-    "docs/ptx.md": (2, 0),
-    "docs/system.md": (3, 0),
 }
 
 
@@ -201,3 +207,8 @@ def test_pages_are_said_as_a_native_says_them(page):
     allowed = PAGES_STILL.get(page.relative_to(ROOT).as_posix(), (0, 0))
     for pattern, many in zip((STUMBLES_OF_PAGES, BRITISH), allowed):
         few_enough([f"line {text.count(chr(10), 0, match.start()) + 1}: {match[0]}" for match in pattern.finditer(text)], many)
+
+
+if __name__ == "__main__":
+    for folder in FOLDERS:
+        print(f'    "{folder}": {tuple(len(look(folder)) for look in LOOKS)},')

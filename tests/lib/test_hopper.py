@@ -40,3 +40,6 @@ def test_it_can_be_read():
     (maker,) = (node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef))
     assert len(text.splitlines()) <= 70 and maker.end_lineno - maker.lineno < 45
     assert [arg.arg for arg in maker.args.args] == ["BM", "BN"]
+    library = (ROOT / "docs" / "library.md").read_text()
+    assert ast.get_source_segment(text, maker) in library, "the documentation shows the kernel as it is"
+    assert library.index("def hopper_gemm") < library.index("snap.lib.reduce(")

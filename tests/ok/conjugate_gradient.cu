@@ -83,7 +83,7 @@ static __device__ __forceinline__ float block_reduce(float v, unsigned char* sme
             sums[w] = s;
         }
     }
-    // sums: written at line 151 of block.py, read at line 152 of block.py by a thread of another warp
+    // sums: written at line 161 of block.py, read at line 162 of block.py by a thread of another warp
     __syncthreads();
     float total = sums[0];
     #pragma unroll

@@ -1,4 +1,4 @@
-"""What the threads of a block do together: reduce, scan, broadcast, exchange, load, store.
+"""Make device functions for the threads of a block: reduce, scan, broadcast, exchange, load, store.
 
 Input:      factories: a type, the threads of the block, sizes, an operator.  `total = block.reduce(float, 256)` makes a
             device function

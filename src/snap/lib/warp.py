@@ -1,4 +1,4 @@
-"""What the 32 threads of a warp do together: reduce, scan, broadcast, exchange, load, store.
+"""Make device functions for the 32 threads of a warp: reduce, scan, broadcast, exchange, load, store.
 
 Input:      factories: a type, sizes, an operator.  `total = warp.reduce(float, "max")` makes a device function; the
             same arguments, the same function.  `threads=2, 4, 8, 16`: a part of a warp reduces, scans or broadcasts

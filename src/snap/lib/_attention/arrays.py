@@ -85,7 +85,7 @@ def room(given: Argument) -> Laid:
 
 
 def take(target: Argument, source: Laid) -> None:
-    """What was written in room goes where it belongs."""
+    """Copy what was written in `room` to where it belongs."""
     if source.copied:
         batch, heads, rows, size = target.shape
         made = step(_reshaped, source.array, (batch, heads, rows, source.size))
@@ -120,8 +120,8 @@ def _whole_rows(tensor: Any, pitch: int) -> Any:
 
 
 def swaps(strides: tuple[int, ...], contiguous: bool) -> bool:
-    """Whether the results for an array lie as (batch, length, heads, size): where its heads lie within a row, as behind
-    a product that computes all of them, the next product can read them without a copy.
+    """Decide whether the results for an array lie as (batch, length, heads, size). They do if its heads lie within a
+    row, as after a product that computes all of them: the next product can then read them without a copy.
     """
     return not contiguous and strides[1] < strides[2]
 
@@ -140,13 +140,13 @@ def result(given: Argument) -> Any:
 
 
 def share_memory(first: Any, second: Any) -> bool:
-    """Whether two tensors of torch show the same storage; that is no part of a call's signature."""
+    """Decide whether two tensors of torch show the same storage, which a call's signature does not say."""
     storages = [getattr(x, "untyped_storage", None) for x in (first, second)]
     return None not in storages and storages[0]().data_ptr() == storages[1]().data_ptr()  # type: ignore[misc]
 
 
 def two_written(first: Argument, second: Argument, shares: bool) -> tuple[Laid, Laid, bool]:
-    """Where a kernel writes two arrays, and whether that is one array, of which both show columns."""
+    """Find where a kernel writes two arrays, and whether they are columns of one array."""
     one, other = in_place(first), in_place(second)
     if shares and one is not None and other is not None and not first.info.contiguous:
         begins = [x.array.storage_offset() // x.array.stride(2) for x in (first, second)]
@@ -157,7 +157,7 @@ def two_written(first: Argument, second: Argument, shares: bool) -> tuple[Laid, 
 
 
 def _apart(one: Laid, other: Laid, heads: int) -> bool:
-    """Whether heads of two arrays have columns of their own: all of the one first, or one of each in turn."""
+    """Decide whether heads of two arrays have columns of their own: all of one first, or one of each in turn."""
     (_, _, begin, wide), (_, _, second, pitch), size = one.steps, other.steps, one.size
     if second >= begin + (heads - 1) * wide + size or begin >= second + (heads - 1) * pitch + size:
         return True

@@ -87,12 +87,12 @@ def attention(
     out: ArrayT | None = None,
     lse: bool = False,
 ) -> ArrayT | tuple[ArrayT, ArrayT]:
-    """The attention of each query of `q` to the keys `k` with values `v`, all (batch, heads, length, size).
+    """Compute softmax(q k^T * scale) v for each head. All arrays are (batch, heads, length, size), of f16 or bf16.
 
-    `causal`: a query sees no key behind its own; the last query's own key is the last one.  `window`: it sees so many
-    keys before its own and, unless causal, behind it.  `scale` is 1 / sqrt(size) by default.  `lse=True`: the result is
-    a pair, the second the logarithm of the sum of exponentials of every query's scores.  Bits of bf16 may come in
-    NumPy's uint16.  Tensors of torch may want gradients, where there is no `out`.
+    With `causal`, query i sees keys up to i + keys - queries: the last query belongs to the last key. With `window`, it
+    sees at most that many keys before its own and, unless causal, after it. `scale` is 1 / sqrt(size) by default. With
+    `lse=True` the result is a pair: the second is the logarithm of each row's sum of exponentials. NumPy's uint16 holds
+    bits of bf16. Without `out`, tensors of torch may want gradients.
     """
     if watched((q, k, v)) and out is None and _plain(causal, scale, window, lse):
         found = sys.modules["torch"].ops.snap.attention(q, k, v, causal, scale, window)
@@ -102,7 +102,7 @@ def attention(
 
 
 def _plain(causal: object, scale: object, window: object, lse: object) -> bool:
-    """Whether torch takes them as they are; what it does not, is refused by name."""
+    """Decide whether torch takes the arguments as they are. Others are refused by name."""
     numbers = (scale is None or isinstance(scale, (float, int))) and (window is None or isinstance(window, int))
     return numbers and isinstance(causal, bool) and isinstance(lse, bool)
 
@@ -145,12 +145,12 @@ class Given:
 
     @property
     def kind(self) -> tuple:
-        """Of a kernel."""
+        """Return the arguments that choose a kernel."""
         wide = -(-self.queries.shape[3] // PANEL) * PANEL
         return self.queries.type, wide, self.causal, self.window is not None
 
     def together(self, near: int) -> int:
-        """How many heads of keys and values are read at a time, of those that there are."""
+        """Return how many heads of keys and values are read at a time."""
         batch, heads, length, size = self.keys.shape
         return min(batch * heads, max(1, near // max(1, 4 * length * size)))
 
@@ -164,9 +164,9 @@ def _given(q, k, v, causal, scale, window) -> Given:
 
 
 def _way(wide: int, rows: int) -> tuple[int, bool, bool, int]:
-    """By what an H200 showed: how many warpgroups multiply, whether they take turns, whether blocks stay and take one
-    job after the other, and the bytes that are read at a time (0: any).  Blocks that stay have their jobs dealt out
-    evenly, which jobs of falling length allow; others get them as they end, and then may keep to few heads.
+    """Choose, by what an H200 showed: how many warpgroups multiply, whether they take turns, whether blocks stay and
+    take one job after another, and the bytes that are read at a time (0: any). Blocks that stay have their jobs dealt
+    out evenly, which jobs of falling length allow; others get them as they end, and may then keep to few heads.
     """
     if wide > 64:
         return 2, True, False, NEAR
@@ -219,12 +219,12 @@ def attention_gradient(
     deterministic: bool = False,
     into: tuple[ArrayT, ArrayT, ArrayT] | None = None,
 ) -> tuple[ArrayT, ArrayT, ArrayT]:
-    """The gradients of q, k and v for `grad`, that of the result; `out` and `lse` are what `attention` gave for the
-    same arguments.
+    """Compute the gradients of q, k and v. `grad` is the gradient of the result; `out` and `lse` are what `attention`
+    returned for the same arguments.
 
-    `grad_lse`: the gradient of `lse`, where that was used.  `deterministic=True`: the same arrays give the same bits;
-    otherwise the last bits of the first gradient may differ, and it is faster.  `into`: three arrays to write to, which
-    are then the result.
+    `grad_lse` is the gradient of `lse`, if that was used. With `deterministic=True` the same arrays give the same bits;
+    otherwise the last bits of the first gradient may differ, and it is faster. `into` names three arrays to write to,
+    which are then the result.
     """
     refuse_unseen("attention_gradient", grad=grad, q=q, k=k, v=v, grad_lse=grad_lse)
     of_q, of_k, of_v = (None, None, None) if into is None else _three(into)
@@ -241,7 +241,7 @@ def _three(into: object) -> tuple[Any, Any, Any]:
 
 @recorded(offsets=True)
 def _gradients(grad, q, k, v, out, lse, causal, scale, window, grad_lse, deterministic, into_q, into_k, into_v, shares):
-    """What it shares with `attention` is checked by the same functions, which refuse in `attention`'s name."""
+    """Compute the gradients. The functions that check what is shared with `attention` refuse in its name."""
     into = into_q, into_k, into_v, shares
     try:
         return _all_three(grad, q, k, v, out, lse, causal, scale, window, grad_lse, deterministic, *into)
@@ -307,7 +307,7 @@ def _wanted(given: Given, into: tuple, others: tuple) -> tuple[Argument, ...]:
 
 
 def _rows(given: Given, G: Laid, O: Laid, logs: Argument, of_logs: Argument | None, wide: int) -> tuple[Any, Any]:  # noqa: E741, E501
-    """Of every query two numbers, and the sums of its gradient, `wide` a query, zero."""
+    """Compute two numbers for each query, and zeros for the sums of its gradient: `wide` of them per query."""
     batch, heads, rows, _ = given.queries.shape
     padded = batch * heads * -(-rows // ROWS) * ROWS
     found, sums = given.queries.new((2 * padded,), F32), given.queries.new((max(1, padded * wide),), F32)

@@ -33,7 +33,9 @@ LN2 = math.log(2.0)
 
 @functools.cache
 def sight(CAUSAL, WINDOWED):
-    """Whether a query, named by its own key, sees a key: the one rule of the result and of its gradients."""
+    """Make the function that decides whether a query, named by its own key, sees a key: the one rule of the result and
+    of its gradients.
+    """
 
     @device(thread)
     def sees(own: int, key: int, keys: int, window: int) -> bool:

@@ -33,11 +33,8 @@ NEVER = math.inf  # the logarithm of a row that has no weights: exp2 of anything
 
 @functools.cache
 def rows_kernel(type, D, WIDE, LOGS):
-    """Of every query the logarithm in base 2 and the sum of the products of O and dO, one after the other; queries are
-    filled up to whole ROWS.  The sums of dQ are zeroed on the way.
-
-    D: the columns of a head that there are, a multiple of 8; WIDE: those of the sums, 0 where there are none.  LOGS:
-    the logarithms have a gradient of their own.
+    """Make the kernel that computes, for each query, the base-2 logarithm and the sum of the products of O and dO, one
+    after the other. Queries are filled up to whole ROWS. The kernel also zeroes the sums of dQ.
     """
     E, LANES = element(type), 16 if D <= 64 else 32
     FOUR = bf16_4 if type.name == "bf16" else half4

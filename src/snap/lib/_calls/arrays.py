@@ -61,7 +61,7 @@ class Argument:
         return self.info.size
 
     def width(self, *counts: int) -> int:
-        """How many elements one word of at most 16 bytes may hold where rows of each of these lengths lie one after
+        """Return how many elements one word of at most 16 bytes may hold if rows of each of these lengths lie one after
         another.
         """
         elements = 16 // self.type.bytes
@@ -72,7 +72,7 @@ class Argument:
         return elements
 
     def new(self, shape: tuple[int, ...], type: Scalar | None = None, zero: bool = False) -> Any:
-        """An array of the same library on the same device.  bf16 that came in NumPy's uint16 goes back in it."""
+        """Make an array of the same library on the same device. bf16 that came as uint16 is returned as uint16."""
         name = self.info.dtype_name if type is None else TYPE_NAMES[type]
         try:
             return step(*self._allocation(shape, name, zero))
@@ -88,12 +88,12 @@ class Argument:
             ) from problem
 
     def zeros(self, count: int, type: Scalar) -> Any:
-        """So many zeros for one launch, which leaves them zero: tickets, and the like."""
+        """Make `count` zeros for one launch, which leaves them zero: tickets, and the like."""
         make, *how = self._allocation((count,), TYPE_NAMES[type], True)
         return step(zeroed_tensor if make is new_tensor else make, *how)
 
     def _allocation(self, shape: tuple[int, ...], name: str, zero: bool) -> tuple:
-        """The function that makes it, and its arguments."""
+        """Return the function that allocates, and its arguments."""
         module = sys.modules[self.info.family]
         make = module.zeros if zero else module.empty
         match self.info.family:
@@ -118,7 +118,7 @@ def _in_cupy(make: Any, shape: tuple[int, ...], dtype: str, device: int) -> obje
 
 
 def _other_elements(types: tuple[Scalar, ...], info: ArrayInfo) -> str:
-    """What is taken, and what was given: of NumPy's arrays, uint16 may be the bits of bf16, of others it is itself."""
+    """Say which elements are taken and which were given. In NumPy's arrays, uint16 may be the bits of bf16."""
     bits = BF16 in types and U16 in types and U32 not in types
     names = [t.name for t in types if not (bits and t == U16)]
     if bits and info.family is ArrayFamily.NUMPY:
@@ -135,7 +135,7 @@ def _other_elements(types: tuple[Scalar, ...], info: ArrayInfo) -> str:
 
 
 def told(value: object) -> str:
-    """A value, for a message; of what is large, such as an array, what it is."""
+    """Write a value for a message, or what it is if it is large, such as an array."""
     plain = isinstance(value, (bool, int, float, str, type, type(None)))
     text = repr(value) if plain or type(value).__name__ == "dtype" else ""
     return text if 0 < len(text) <= 60 else f"a {type(value).__module__.partition('.')[0]}.{type(value).__name__}"
@@ -151,8 +151,9 @@ def argument(
     strided: bool = False,
     rows: bool = False,
 ) -> Argument:
-    """`dtype` is the caller's word on what the bits mean, for bf16 in 16-bit integers; `strided`: the array need not be
-    contiguous; `rows`: it is only read, and its rows may be those of a wider matrix, of which a copy is made.
+    """Check an array that a caller passed. `dtype` is the caller's word on what the bits mean, for bf16 in 16-bit
+    integers. With `strided`, the array need not be contiguous. With `rows`, it is only read, and its rows may be those
+    of a wider matrix, of which a copy is made.
     """
 
     def refuse(problem: str) -> LaunchError:
@@ -198,7 +199,7 @@ def argument(
 
 
 def _has_rows(array: Any) -> bool:
-    """Whether the elements of each row lie side by side, and rows behind one another."""
+    """Decide whether the elements of each row lie side by side, and rows one after another."""
     of_torch = not hasattr(array, "strides")
     steps = array.stride() if of_torch else array.strides
     unit = 1 if of_torch else array.itemsize
@@ -212,18 +213,20 @@ def _side_by_side(array: Any, family: ArrayFamily) -> Any:
 
 
 def check_readable(function: str, **arrays: object) -> None:
-    """Refuse what is no array, or one whose memory does not hold what it means."""
+    """Refuse a value that is not an array, or one whose memory does not hold what it means."""
     for name, array in arrays.items():
         argument(function, name, array, NUMBERS, strided=True)
 
 
 def number(function: str, name: str, value: object, type: Scalar) -> int | float | bool:
-    """What a launch would pass for a parameter of this type."""
+    """Convert a value as a launch would for a parameter of this type."""
     return fitting_scalar(lambda problem: LaunchError(f"snap.lib.{function}", problem, name), type, value)
 
 
 def _is_lack_of_memory(problem: Exception) -> bool:
-    """NumPy and CuPy raise MemoryErrors; torch a RuntimeError of its own for the GPU, and a plain one for the CPU."""
+    """Recognize a lack of memory: NumPy and CuPy raise MemoryErrors, torch raises a RuntimeError of its own for the GPU
+    and a plain one for the CPU.
+    """
     return (
         isinstance(problem, MemoryError)
         or problem.__class__.__name__ == "OutOfMemoryError"
@@ -244,7 +247,7 @@ def check_choice(function: str, name: str, value: object, choices: tuple[str | N
 
 
 def same_place(function: str, first: Argument, name: str, second: Argument) -> None:
-    """Arrays of one call are of one library and on one device, so that the result is where both are."""
+    """Refuse an array of another library, or on another device, than the first: the result is where both are."""
     if (first.info.family, first.info.device) != (second.info.family, second.info.device):
         raise LaunchError(
             f"snap.lib.{function}",
@@ -255,7 +258,7 @@ def same_place(function: str, first: Argument, name: str, second: Argument) -> N
 
 
 def check_apart(function: str, written: Argument, read: dict[str, Argument | None]) -> None:
-    """The result does not lie where an argument is read; None was copied."""
+    """Refuse a result that lies where an argument is read. An argument that is None was copied."""
     for name, given in read.items():
         if given is not None and -given.info.nbytes < given.info.pointer - written.info.pointer < written.info.nbytes:
             raise LaunchError(
@@ -269,8 +272,8 @@ _UNUSED: dict[tuple, tuple] = {}  # by library and device
 
 
 def exchange(given: Argument, sums: int, flags: int) -> tuple:
-    """Room for so many sums of f32 that blocks leave for each other, and so many flags, zeroed; where there are none,
-    what stands for them.
+    """Make room for `sums` numbers of f32 that blocks leave for each other, and for `flags` zeroed flags. If there are
+    none, return arrays that a kernel does not use.
     """
     key = given.info.family, given.info.device
     if key not in _UNUSED:

@@ -108,8 +108,8 @@ def operator(op: object, type: object, identity: object = None) -> Operator:
 
 
 def identity_of_call(function: str, op: Any, identity: object, held: Scalar, inside: Scalar) -> object:
-    """What changes nothing when elements of `held` are combined as `inside`; a LaunchError names what does not fit,
-    `op` or `identity`.
+    """Find the value that changes nothing when elements of `held` are combined as `inside`. A LaunchError names what
+    does not fit, `op` or `identity`.
     """
 
     def refuse(problem: str, name: str = "identity") -> LaunchError:

@@ -159,7 +159,7 @@ def _copy(family: ArrayFamily, target: Any, source: Any) -> None:
 
 
 def _has_words(array: Any) -> bool:
-    """Whether a matrix of torch can be seen as one of 16-byte words: then it is copied several times as fast."""
+    """Decide whether a matrix of torch can be seen as one of 16-byte words: it is then copied several times as fast."""
     if array.dim() != 2 or array.stride(1) != 1 or array.data_ptr() % ROW:
         return False
     return all(

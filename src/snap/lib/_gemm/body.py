@@ -1,4 +1,5 @@
-"""What every GEMM kernel of Hopper is made of: sizes, the order of tiles, loads, the products of a step, the signature.
+"""Build every GEMM kernel of Hopper from common parts: sizes, the order of tiles, loads, the products of a step,
+the signature.
 
 Input:      element types, the layouts of operands, sizes of tiles
 Output:     `sizes`, the constants of a kernel; inlined functions, which stand written out in the kernels
@@ -29,7 +30,7 @@ MOST_STAGES = 12
 
 
 class Work(Word):
-    """What a team takes at a time: see kernels.py."""
+    """Name what a team takes at a time: see kernels.py."""
 
     TILES = "tiles"
     AT_ONCE = "at once"
@@ -62,18 +63,18 @@ PLAIN = Epilogue()
 
 
 def depth_of(type: Scalar) -> int:
-    """Of k in a stage: 128 bytes, a row of a swizzled tile."""
+    """Return the extent of a stage along k: 128 bytes, a row of a swizzled tile."""
     return 128 // scalar(type).bytes
 
 
 def layout(type: Scalar, extent: int, along: bool) -> tuple[int, int, int]:
-    """Of a tile of an operand in shared memory: panels, their rows, and how wide they are."""
+    """Lay out an operand's tile in shared memory: its panels, their rows, and their width."""
     depth = depth_of(type)
     return (1, extent, depth) if along else (-(-extent // depth), depth, depth)
 
 
 def leaves_in(out_type, columns):
-    """How many columns of a tile leave at a time: a row of them is swizzled, 128 bytes at most."""
+    """Return how many columns of a tile leave at a time: a row of them is swizzled, 128 bytes at most."""
     return math.gcd(columns, 128 // scalar(out_type).bytes)
 
 
@@ -129,7 +130,7 @@ def slots_for_boxes(g):
 # the same time reads few rows and columns.
 @inline
 def in_bands(t, down, across, BAND):
-    """The row and the column of tile t, counted in tiles."""
+    """Return the row and the column of tile t, counted in tiles."""
     band, within = t / (BAND * across), t % (BAND * across)
     height = min(BAND, down - band * BAND)
     return band * BAND + within % height, within / height
@@ -140,8 +141,8 @@ def in_bands(t, down, across, BAND):
 
 @inline
 def load_tile(g, to, array, ALONG, at, k, matrix=0, PANELS=0):
-    """The tile of an operand from k and from row, or column, `at` on.  PANELS: of a tile of one of several matrices,
-    `matrix`; 0 where the array is one.
+    """Load the tile of an operand from k and from row, or column, `at` on. PANELS: of a tile of one of several
+    matrices, `matrix`; 0 if the array is one matrix.
     """
     if PANELS > 0 and ALONG:
         async_copy(to, array, at=(matrix, at, k))
@@ -161,8 +162,8 @@ def load_b(g, to, B, n0, k, matrix):
 
 @inline
 def steps(g, load, load_b, A_slots, B_slots, A, B, first, last, m0, n0, which=0):
-    """The steps of k of a tile, with the stages that hold its operands.  load: the role that loads them; load_b(g, to,
-    B, n0, k, which): how B is.
+    """Go through the steps of k of a tile, with the stages that hold its operands. load: the role that loads them;
+    load_b(g, to, B, n0, k, which): how B is loaded.
     """
     for k in range(first, last):
         at = k * g.DEPTH  # for the whole cluster, whose blocks load together
@@ -175,8 +176,8 @@ def steps(g, load, load_b, A_slots, B_slots, A, B, first, last, m0, n0, which=0)
 
 @inline
 def multiply_columns(g, acc, a, b, w, k, first, COLUMNS):
-    """What warpgroup w has of the product of two tiles, its 64 rows of `a` times the first columns of `b`, is added to
-    its sums, which begin with step `first`.
+    """Add the product of two tiles to the sums of warpgroup w: its 64 rows of `a` times the first columns of `b`. The
+    sums begin with step `first`.
     """
     if g.A_ALONG and g.B_ALONG:
         wgmma(acc, tile(a, (0, 64 * w, 0), (1, 64, g.DEPTH)), b, zero=(k == first), type=g.KIND, columns=COLUMNS)
@@ -190,7 +191,7 @@ def multiply_columns(g, acc, a, b, w, k, first, COLUMNS):
 
 @inline
 def multiply(g, acc, a, b, w, k, first):
-    """The same with all columns of `b`."""
+    """Do the same with all columns of `b`."""
     multiply_columns(g, acc, a, b, w, k, first, g.BN)
 
 
@@ -199,7 +200,7 @@ def multiply(g, acc, a, b, w, k, first):
 
 @inline
 def multiplied(g, compute, load, load_b, acc, A, B, m0, n0, begin, end, which, w):
-    """Those of a block's steps."""
+    """Multiply the tiles of a block's steps."""
     A_slots: pipeline(shared(g.E[g.A_PANELS, g.A_ROWS, g.DEPTH], swizzle=128), g.STAGES)
     B_slots: pipeline(shared(g.E[g.B_PANELS, g.B_ROWS, g.DEPTH], swizzle=128), g.STAGES)
     for k, a, b in steps(g, load, load_b, A_slots, B_slots, A, B, begin, end, m0, n0, which):

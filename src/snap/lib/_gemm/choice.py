@@ -1,4 +1,4 @@
-"""Which tiles a product of matrices is computed in, and by whom: one model of the time for all kinds of GEMM.
+"""Choose the tiles of a product of matrices, and who computes them: one model of the time for all kinds of GEMM.
 
 Input:      extents, multiprocessors, what it costs to load rows of the operands; the kinds of GEMM that can do it
 Output:     a `Plan`: of all candidates in the tables below the one that takes the fewest cycles
@@ -27,7 +27,7 @@ PANEL = 64  # columns of b that are loaded at a time where it does not lie along
 
 
 class By(Word):
-    """Which kernel computes a product, as `benchmarks/gemm_bf16/sweep.py` prints it."""
+    """Name the kernel that computes a product, as `benchmarks/gemm_bf16/sweep.py` prints it."""
 
     TILES = "tiles"  # kernels.py: a tile is one block's, or divided among all
     PAIRS = "pairs"  # the same, by clusters of two blocks
@@ -42,9 +42,9 @@ class By(Word):
 
 @record
 class Product:
-    """Of a matrix of `rows` and one of `columns`; the rows of tiles are what warpgroups divide.  a_row, b_row: cycles
-    to load a row of the first and a row, or column, of the second, as long as a step, when all multiprocessors do so;
-    along: whether the second lies along k; count: so many such products.
+    """Describe a product of a matrix of `rows` and one of `columns`; warpgroups divide the rows of tiles. a_row, b_row:
+    cycles to load a row of the first and a row, or column, of the second, as long as a step, when all SMs do so; along:
+    whether the second lies along k; count: the number of such products.
     """
 
     rows: int
@@ -88,7 +88,7 @@ class Slicing:
 
 @record
 class GemmKind:
-    """Of a GEMM: the tiles it may have, and figures: cycles of an H200's multiprocessor, as measured."""
+    """Describe a kind of GEMM: the tiles it may have, and figures: cycles of an H200's SM, as measured."""
 
     by: By
     tiles: tuple[GemmTile, ...]
@@ -160,12 +160,12 @@ class Plan:
     narrow: int = 0
 
     def band(self, rows: int) -> int:
-        """How many teams' tiles are so many rows high: tiles are taken in such bands."""
+        """Return how many teams' tiles are that many rows high: tiles are taken in such bands."""
         return max(1, rows // (self.height * self.team))
 
     @property
     def counters(self) -> int:
-        """Of threads that meet, zero before and after: see splits.py."""
+        """Return the number of counters of threads that meet, zero before and after: see splits.py."""
         return self.blocks // self.slices * 2 * self.height
 
     @property
@@ -184,7 +184,7 @@ class Plan:
 def candidates(
     kind: GemmKind, product: Product, before: float = 0.0, copied: tuple[bool, bool] = (False, False)
 ) -> Iterator[tuple[float, tuple[object, ...]]]:
-    """Of all plans of one kind, the cycles and the other fields; before: cycles of what is done first."""
+    """List the plans of one kind: cycles and the other fields. before: cycles of what is done first."""
     for tile in kind.tiles:
         teams = product.multiprocessors // tile.team
         units = teams * tile.resident
@@ -231,8 +231,8 @@ def candidates(
 
 
 def narrow_edges(down: int, across: int, teams: int, columns: int, width: int, narrow: int) -> bool:
-    """Whether the tiles of the last column, one for each of `down` rows of tiles, can be narrow, and those of teams
-    that have a tile more than others: see edges.py.
+    """Decide whether the tiles of the last column, one for each of `down` rows of tiles, can be narrow, and those of
+    teams that have a tile more than others: see edges.py.
     """
     rounds, extra = divmod(down * across, teams)
     return across > 1 and (columns - 1) % width < narrow and 0 < extra and down <= extra * (rounds + 1)
@@ -249,15 +249,15 @@ SHORT = 1280  # of k: tiles of so few steps are better off with room for what le
 
 
 def leaves_at_once(plan: Plan, depth: int, out_type: Scalar) -> bool:
-    """Whether tiles leave at once (see kernels.py): whole ones of few steps, of two bytes an element, that are so
-    large that it takes long.
+    """Decide whether tiles leave at once (see kernels.py): whole ones of few steps, of two bytes per element, that are
+    so large that it takes long.
     """
     whole = not plan.divided and plan.team == 1
     return whole and depth <= SHORT and plan.width >= 192 and plan.height == 128 and out_type.bytes == 2
 
 
 def best(found: Iterable[tuple[float, tuple[Any, ...]]]) -> Plan:
-    """Of plans that take as long the first."""
+    """Return the plan with the fewest cycles, the first of equals."""
     cycles, fields = min(found, key=lambda plan: plan[0])
     return Plan(cycles, *fields)
 

@@ -62,7 +62,7 @@ def dealing(BAND):
 
 
 def counting_on(BM, BN, DEPTH, TEAM, NARROW, BIASED):
-    """What every launch keeps."""
+    """Return the conditions that every launch keeps."""
     return lambda bias, M, N, K, C1, blocks: (
         1 <= M <= 2**30,
         1 <= N <= min(C1, 2**30),

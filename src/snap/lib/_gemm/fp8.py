@@ -70,8 +70,8 @@ def gemm_fp8(
     a_dtype: EightBitType | None = None,
     b_dtype: EightBitType | None = None,
 ) -> ArrayT:
-    """`(a @ b) * scale_a * scale_b`, plus a bias for each column, then "relu", "gelu" or "silu".  Scales are one f32
-    each, or one for each row of a and each column of b.  a_dtype, b_dtype: what bytes are, by default "e4m3".
+    """Compute `(a @ b) * scale_a * scale_b`, plus a bias for each column, then "relu", "gelu" or "silu". Scales are one
+    f32 each, or one for each row of a and each column of b. a_dtype, b_dtype: the type of bits, by default "e4m3".
     """
     refuse_unseen("gemm_fp8", a=a, b=b, scale_a=scale_a, scale_b=scale_b, bias=bias)
     check_choice("gemm_fp8", "activation", activation, ACTIVATIONS)
@@ -148,7 +148,7 @@ def _operand(name: str, value: object, kind: object) -> tuple[Argument, str]:
 
 @view
 def _bits(array: Any) -> Any:
-    """Of floats of 8 bits."""
+    """View 8-bit floats as bytes."""
     return array.view(sys.modules["torch"].uint8 if hasattr(array, "untyped_storage") else "uint8")
 
 
@@ -161,7 +161,7 @@ def _along(given: Argument) -> Argument:
 def _scales(
     left: Argument, of_a: Any, of_b: Any, rows: int, columns: int
 ) -> tuple[Scaling | None, dict[str, Argument]]:
-    """How sums are scaled, and by what."""
+    """Find how sums are scaled, and by which arrays."""
     if of_a is None and of_b is None:
         return None, {}
     found = {}

@@ -71,8 +71,8 @@ def gemm(
     bias: ArrayT | None = None,
     activation: Activation | None = None,
 ) -> ArrayT:
-    """`a @ b`, plus a bias for each column, then "relu", "gelu" (with erf) or "silu".  Bits of bf16 may come in NumPy's
-    uint16.
+    """Compute `a @ b`, plus a bias for each column, then "relu", "gelu" (with erf) or "silu". NumPy's uint16 holds bits
+    of bf16.
     """
     check_choice("gemm", "activation", activation, ACTIVATIONS)
     left, right = operand("a", a), operand("b", b)
@@ -177,12 +177,12 @@ class GemmOperand:
 
     @property
     def uneven(self) -> bool:
-        """Whether it can be read where it lies, but rows begin in the middle of sectors."""
+        """Decide whether it can be read in place, but rows begin in the middle of sectors."""
         row = self.given.shape[-1] * self.given.type.bytes
         return has_boxes(self.given) and (row % SECTOR > 0 or self.given.info.pointer % SECTOR > 0)
 
     def lies(self, copied: bool) -> bool:
-        """Whether it is read where it lies: boxes can be made of it, and it is not to be copied."""
+        """Decide whether it is read in place: boxes can be made of it, and it is not to be copied."""
         return has_boxes(self.given) and not copied
 
     def ready(self, copied: bool) -> Any:

@@ -80,7 +80,7 @@ from snap.lib._gemm.parts import (
 
 
 def counting_on(BM, BN, STEP, TEAM, C_TURNED, BIASED, ADDED, DIVIDED, scaled):
-    """What every launch of the kernel of one matrix keeps."""
+    """Return the conditions that every launch of the kernel of one matrix keeps."""
     SCALED, BY_ROWS = scaled is not None, scaled == Scaling.ROWS
     return lambda bias, a_scale, b_scale, parts, ready, M, N, K, C1, divided, share, slices, blocks: (
         1 <= M <= (min(C1, 2**30) if C_TURNED else 2**30),
@@ -103,7 +103,9 @@ def counting_on(BM, BN, STEP, TEAM, C_TURNED, BIASED, ADDED, DIVIDED, scaled):
 
 
 def batches_counting_on(BM, BN, STEP, DIVIDED):
-    """The same of a kernel of batches.  Small matrices may be so many that each block has to count its own tiles."""
+    """Return the same for a kernel of batches. Small matrices may be so many that each block has to count its own
+    tiles.
+    """
     return lambda parts, ready, M, N, K, C1, divided, share, matrices, blocks: (
         1 <= M <= MAX_SIDE,
         1 <= N <= min(C1, MAX_SIDE),
@@ -122,7 +124,7 @@ def batches_counting_on(BM, BN, STEP, DIVIDED):
 
 
 def groups_counting_on(BM, BN, STEP):
-    """The same of a kernel of groups.  Each has a tile more than its rows fill, at most."""
+    """Return the same for a kernel of groups. Each has at most one tile more than its rows fill."""
     return lambda ends, M, N, K, C1, divided, matrices, blocks: (
         1 <= M <= MAX_SIDE,
         1 <= N <= min(C1, MAX_SIDE),
@@ -138,7 +140,7 @@ def groups_counting_on(BM, BN, STEP):
 # A piece of work is a tile, a slice of one, or a part of a divided tile, of which a team has two.
 @inline
 def pieces(g, BY_TILES, STEP, K, down, across, tiles, team, teams, turns, divided, share, slices):
-    """The tile, and the first and the last step of k, of each piece of work that a team takes."""
+    """Yield the tile, and the first and the last step of k, of each piece of work that a team takes."""
     begin, end = min(team * share, divided * turns), min((team + 1) * share, divided * turns)
     whole: int = (tiles - divided - team + teams - 1) / teams
     for job in range(

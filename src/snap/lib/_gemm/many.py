@@ -35,7 +35,7 @@ from snap.record import replace
 
 @recorded
 def gemm_batched(a: ArrayT, b: ArrayT, out: ArrayT | None = None) -> ArrayT:
-    """`a[z] @ b[z]` for every z.  Bits of bf16 may come in NumPy's uint16."""
+    """Compute `a[z] @ b[z]` for every z. NumPy's uint16 holds bits of bf16."""
     left, right = _operands("gemm_batched", a, b, 3)
     (rows, depth), (other, columns) = left.shape, right.shape
     count = left.given.shape[0]
@@ -51,7 +51,7 @@ def gemm_batched(a: ArrayT, b: ArrayT, out: ArrayT | None = None) -> ArrayT:
 
 @recorded
 def gemm_grouped(a: ArrayT, b: ArrayT, ends: AnyArray, out: ArrayT | None = None) -> ArrayT:
-    """Rows ends[g - 1] to ends[g] of `a`, times `b[g]`.  Bits of bf16 may come in NumPy's uint16."""
+    """Multiply rows ends[g - 1] to ends[g] of `a` by `b[g]`. NumPy's uint16 holds bits of bf16."""
     left, right = _operands("gemm_grouped", a, b, 2)
     (rows, depth), (other, columns) = left.shape, right.shape
     count = right.given.shape[0]

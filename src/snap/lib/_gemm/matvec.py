@@ -32,7 +32,7 @@ MOST_THREADS, BUSY = 512, 1024  # of a block where rows are few, and how many sh
 @recorded
 @renamed(type="dtype")
 def gemv(a: ArrayT, x: ArrayT, dtype: DType | None = None) -> ArrayT:
-    """`a @ x` for a matrix and a vector."""
+    """Compute `a @ x` for a matrix and a vector."""
     matrix = argument("gemv", "a", a, FLOATS, rank=2, dtype=dtype, rows=True)
     vector = argument("gemv", "x", x, FLOATS, rank=1, dtype=dtype)
     check_sides("gemv", "a", matrix)

@@ -1,5 +1,4 @@
-"""What GEMM kernels of Hopper do with their sums, how blocks hand them to each other, and which group of rows a tile
-belongs to.
+"""Finish the sums of GEMM kernels of Hopper, hand them from block to block, and find the group of rows of a tile.
 
 Input:      element types, the layouts of operands, sizes of tiles
 Output:     device functions and inlined functions, which the kernels call
@@ -22,7 +21,7 @@ from snap.record import replace
 
 
 class Scaling(Word):
-    """Of sums of floats of 8 bits."""
+    """Name how sums of 8-bit floats are scaled."""
 
     TENSOR = "tensor"  # one number for each matrix
     ROWS = "rows"  # one for each row of `a` and each column of `b`
@@ -88,7 +87,7 @@ def grouping(BM):
 
 @inline
 def clear(g, PANELS, HIGH, to, rows, me):
-    """Of the panels of a tile that lies across k, what follows so many rows is set to zero."""
+    """Zero the part of a tile's panels that follows `rows` rows. The tile lies across k."""
     with each(thread, to, disjoint=to):
         for i in range(me, HIGH * g.DEPTH, g.C_THREADS):
             if i >= rows * g.DEPTH:
@@ -132,7 +131,7 @@ def promoting(BM, BN, OWN, kind, PARTS=1):
 
 @inline
 def fragment(g, x, a, panel, quad, place):
-    """What a thread has of its warpgroup's 64 columns of a tile of f32 that lies across k."""
+    """Read a thread's part of its warpgroup's 64 columns of a tile of f32 that lies across k."""
     for s in unroll(range(g.DEPTH // 8)):
         for e in unroll(range(4)):
             x[4 * s + e] = a[panel, 8 * s + e / 2 * 4 + quad, place ^ e % 2 * 4]
@@ -284,7 +283,7 @@ def fill(g, boxes, box, acc, q, quad, place, TURNED=False):
 
 @inline
 def leave_at_once(g, to, boxes, rank, unit, acc, quad, place, top, side):
-    """All 64 rows of a warpgroup are put into boxes, which its warps then send."""
+    """Put all 64 rows of a warpgroup into boxes, which its warps then send."""
     for q in unroll(range(g.BN // g.WIDE)):
         fill(g, boxes, (rank, unit, q), acc, q, quad, place)
     with each(warp, to, disjoint=to) as v:
@@ -294,7 +293,7 @@ def leave_at_once(g, to, boxes, rank, unit, acc, quad, place, top, side):
 
 @inline
 def leave_box(g, to, boxes, rank, unit, matrix, top, side):
-    """A box is sent to the result, or to one of several, or is added to it."""
+    """Send a box to the result, or to one of several, or add it to the result."""
     if g.BATCH:
         async_copy(to, boxes[rank, unit, 0], at=(matrix, top, side))
     elif g.ADDED:
@@ -326,7 +325,7 @@ def leave_rows(g, to, wide, top, side, limit, boxes, unit, acc, row, quad):
 
 @functools.cache
 def activation_function(name):
-    """What happens to a sum before it is rounded."""
+    """Make the function that a sum goes through before it is rounded."""
 
     if name == "relu":
 
@@ -361,7 +360,9 @@ def activation_function(name):
 
 @functools.cache
 def handover(SUMS, THREADS, TEAM):
-    """How a thread leaves its sums for the thread in its place of another block, which waits for them and adds them."""
+    """Make the functions by which a thread leaves its sums for the thread in its place of another block, which waits
+    for them and adds them.
+    """
     READ = SUMS if SUMS <= 64 else SUMS // 2  # at a time
 
     @device(thread)

@@ -58,7 +58,7 @@ def _copied(array: Any) -> Any:
 
 
 def _turned(matrix: Any) -> bool:
-    """Whether it is the transpose of a row-major matrix, or several, and no row-major one itself."""
+    """Decide whether it is the transpose of one or several row-major matrices, and not row-major itself."""
     if hasattr(matrix, "stride"):
         return matrix.stride(-2) == 1 and matrix.stride(-1) > 1
     return matrix.strides[-2] == matrix.itemsize and matrix.strides[-1] > matrix.itemsize

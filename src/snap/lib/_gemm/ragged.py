@@ -32,7 +32,7 @@ def grouped_gradients(grad, a, b, ends, of_a, of_b):
 
 
 def _of_matrices(grad: Any, a: Any, b: Any, ends: Any) -> Any:
-    """Of group g: the transpose of its rows of `a`, times its rows of `grad`."""
+    """Multiply, for group g, the transpose of its rows of `a` by its rows of `grad`."""
     left, right = (floats_of("gemm_grouped", name, x, TYPES, 2) for name, x in (("a", a), ("grad", grad)))
     (rows, height), width, count = left.shape, right.shape[1], b.shape[0]
     result = of_type(left, left.new((count, height, width), zero=rows == 0))

@@ -31,7 +31,7 @@ ADDERS = 128  # threads of a block that adds slices
 
 @recorded
 def sgemm(a: ArrayT, b: ArrayT, alpha: float = 1.0) -> ArrayT:
-    """`alpha * (a @ b)` for f32 matrices.  Matrices that are not row-major are copied first."""
+    """Compute `alpha * (a @ b)` for f32 matrices. Matrices that are not row-major are copied first."""
     left, right = matrix("sgemm", "a", a), matrix("sgemm", "b", b)
     rows, columns = product_shape("sgemm", left, right)
     depth, alpha = left.shape[1], number("sgemm", "alpha", alpha, F32)

@@ -28,7 +28,7 @@ SHARED = 224 * 1024  # bytes for stages; tiles leave through the same
 # A block's own columns are the first of its sums, those of the block i further on (after the last comes the first) part
 # i.  Where parts are whole panels, B's are loaded in this order; else sums are moved when they are given away.
 def in_order(g):
-    """Whether B is loaded so that a block's own columns come first."""
+    """Decide whether B is loaded so that a block's own columns come first."""
     return g.B_ALONG or g.OWN % g.DEPTH == 0
 
 
@@ -45,7 +45,7 @@ def load_from(g, to, B, n0, k, skip):
 
 @inline
 def products(g, compute, load, acc, A, B, m0, n0, begin, end, skip, w):
-    """Those of the steps of a block."""
+    """Multiply the tiles of a block's steps."""
     multiplied(g, compute, load, load_from, acc, A, B, m0, n0, begin, end, skip, w)
 
 

@@ -55,7 +55,7 @@ BAND = 2048  # rows of a band, or columns where b goes through registers: blocks
 
 @recorded
 def gemm_tf32(a: ArrayT, b: ArrayT) -> ArrayT:
-    """`a @ b` for f32 matrices, multiplied as tf32."""
+    """Compute `a @ b` for f32 matrices, multiplied as tf32."""
     left, right = matrix("gemm_tf32", "a", a), matrix("gemm_tf32", "b", b)
     rows, columns = product_shape("gemm_tf32", left, right)
     depth = left.shape[1]
@@ -82,7 +82,7 @@ def gemm_tf32(a: ArrayT, b: ArrayT) -> ArrayT:
 
 @functools.lru_cache(4096)
 def planned(product: Product, lies_along: bool) -> Plan:
-    """Of the product that the kernel computes; lies_along: whether the operand of `rows` does."""
+    """Plan the product that the kernel computes. lies_along: whether the operand of `rows` lies along k."""
     return best(candidates(ALONG if lies_along else THROUGH_REGISTERS, product))
 
 

@@ -47,8 +47,8 @@ DENSITY, ROOT_HALF = 1 / math.sqrt(2 * math.pi), math.sqrt(0.5)
 
 
 def gelu(x, *, approximate="none"):
-    """x times the probability that a normal variable is below x, of each element; `approximate="tanh"`: the
-    approximation by tanh that GPT-2 has.
+    """Multiply each element x by the probability that a normal variable is below x. `approximate="tanh"` is the
+    approximation that GPT-2 uses.
     """
     refuse_unseen("gelu", x=x)
     return _gelu(x, approximate)
@@ -69,16 +69,16 @@ def gelu_gradient(
 def gelu_gradient(
     grad: ArrayT, x: ArrayT, *, approximate: Approximation = "none", sums: bool = False
 ) -> ArrayT | tuple[ArrayT, ArrayT]:
-    """The gradient of `gelu(x)`, for that of its result.  `sums=True`: and the sum of all its rows, f32, which is the
-    gradient of a bias that was added to `x`.
+    """Compute the gradient of `gelu(x)`; `grad` is that of its result. `sums=True` appends the sum of all its rows,
+    f32: the gradient of a bias that was added to `x`.
     """
     refuse_unseen("gelu_gradient", grad=grad, x=x)
     return _gelu_gradient(grad, x, approximate, sums)
 
 
 def swiglu(gate, up=None):
-    """gate * sigmoid(gate) * up of each element; without `up`, the first half of each row of `gate` is the gate, and
-    the second half what it multiplies.
+    """Compute gate * sigmoid(gate) * up for each element. Without `up`, the first half of each row of `gate` is the
+    gate, and the second half what it multiplies.
     """
     refuse_unseen("swiglu", gate=gate, up=up)
     return _swiglu(gate, up)
@@ -93,7 +93,7 @@ def swiglu_gradient(grad: ArrayT, gate: ArrayT, up: ArrayT) -> tuple[ArrayT, Arr
 
 
 def swiglu_gradient(grad: ArrayT, gate: ArrayT, up: ArrayT | None = None) -> ArrayT | tuple[ArrayT, ArrayT]:
-    """The gradients of `gate` and `up`; without `up`, one array like `gate`."""
+    """Compute the gradients of `gate` and `up`; without `up`, one array like `gate`."""
     refuse_unseen("swiglu_gradient", grad=grad, gate=gate, up=up)
     return _swiglu_gradient(grad, gate, up)
 

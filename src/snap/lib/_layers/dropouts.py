@@ -30,15 +30,15 @@ ROUNDS = 10
 
 
 def dropout(x, p, seed, offset=0):
-    """Each element is 0 with the probability `p`, else divided by 1 - p.  `seed` and `offset` are whole numbers, or
-    arrays of one i64.  A call takes `offset` to `offset` + (elements + 3) / 4 of the seed's sequence.
+    """Set each element to 0 with the probability `p`, and divide the others by 1 - p. `seed` and `offset` are whole
+    numbers, or arrays of one i64. A call uses `offset` to `offset` + (elements + 3) / 4 of the seed's sequence.
     """
     refuse_unseen("dropout", x=x)
     return _run("dropout", "x", x, p, seed, offset)
 
 
 def dropout_gradient(grad: ArrayT, p: float, seed: int | AnyArray, offset: int | AnyArray = 0) -> ArrayT:
-    """The gradient of `dropout` with the same `p`, `seed` and `offset`."""
+    """Compute the gradient of `dropout` with the same `p`, `seed` and `offset`."""
     refuse_unseen("dropout_gradient", grad=grad)
     return _run("dropout_gradient", "grad", grad, p, seed, offset)
 

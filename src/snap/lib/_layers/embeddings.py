@@ -56,8 +56,8 @@ MOST_SEGMENTS, MOST_COUNTS = 32, 2**26  # that tokens are counted in, and counte
 
 
 def embedding(tokens, table, *, positions=None, dtype=None):
-    """`table[tokens]`; with `positions`, a table of as many columns, plus its row of each token's place in the last
-    axis. `dtype`: of the result, by default the table's.
+    """Look up `table[tokens]`. With `positions`, a table of as many columns, add its row of each token's place in the
+    last axis. `dtype` is that of the result, by default the table's.
     """
     refuse_unseen("embedding", table=table, positions=positions)
     return _embedding(tokens, table, positions, dtype)
@@ -96,8 +96,9 @@ def embedding_gradient(
     deterministic: bool = True,
     dtype: FloatType | None = None,
 ) -> ArrayT | tuple[ArrayT, ArrayT]:
-    """The gradient of a table of so many rows; with `positions`, how many rows that table has, also of it.
-    `deterministic=False`: added up by atomics, in any order.  `dtype`: of the results, by default that of `grad`.
+    """Compute the gradient of a table of `rows` rows. With `positions`, the number of rows of that table, compute its
+    gradient, too. With `deterministic=False`, atomics add it up, in any order. `dtype` is that of the results, by
+    default that of `grad`.
     """
     refuse_unseen("embedding_gradient", grad=grad)
     return _gradient(grad, tokens, rows, positions, deterministic, dtype)

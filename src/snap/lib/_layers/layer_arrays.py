@@ -1,4 +1,4 @@
-"""What the functions of a transformer's layers share: their arrays, and the words they read them in.
+"""Share what the functions of a transformer's layers need: their arrays, and the words they read them in.
 
 Input:      what a user passes to a function of a layer
 Output:     checked arguments; `nothing`: what stands where a kernel has a parameter that a call has no array for; the
@@ -82,7 +82,7 @@ def integers(function: str, first: Argument, name: str, value: object, shape: tu
 
 
 def rows_of(function: str, name: str, given: Argument) -> tuple[int, int]:
-    """How many rows an array has, and how long they are: its last axis."""
+    """Return how many rows an array has, and their length: its last axis."""
     if not given.shape:
         raise refuse(function, name, "has no dimension, and a row has one")
     length = given.shape[-1]
@@ -189,8 +189,8 @@ def strides(given: Argument) -> tuple[int, ...]:
 
 
 def shared_width(length: int, *arrays: Argument) -> int:
-    """How many elements a word has that all these arrays can be read in, in rows of this length.  It is 16 bytes of the
-    narrowest type; wider ones are read in several words.
+    """Return how many elements a word has in which all these arrays can be read, in rows of this length. It is 16 bytes
+    of the narrowest type; wider ones are read in several words.
     """
     most = max(WORD // given.type.bytes for given in arrays)
     for given in arrays:
@@ -211,7 +211,7 @@ def counting(size: int) -> Scalar:
 
 
 def most_counted(index: Scalar) -> int:
-    """Of what these integers count, so many at most: a grid beyond them stays in their type."""
+    """Return the largest count of these integers at which a grid beyond it still fits their type."""
     return 2**31 - 2**24 if index == I32 else 2**40
 
 
@@ -221,7 +221,7 @@ def next_power(count: int) -> int:
 
 @functools.cache
 def pieces(type: Scalar, width: int) -> tuple:
-    """How `width` elements are moved: the word, and how many of them there are."""
+    """Return the word that moves `width` elements, and how many such words there are."""
     count = max(1, width * type.bytes // WORD)
     return word(type, width // count), count
 

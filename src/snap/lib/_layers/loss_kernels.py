@@ -26,7 +26,7 @@ HELD = {4: 208 * 1024 // 4, 2: 208 * 1024 // 2}  # elements of 4 and of 2 bytes
 
 
 def rows_in_words(WIDTH, GRADIENT, IN_PLACE, MOST):
-    """What a launch over rows of whole words keeps: of classes there are MOST at most."""
+    """Return the conditions of a launch over rows of whole words: there are at most MOST classes."""
     return lambda logits, targets, factor, out, losses, M, N, stride, out_stride, blocks: (
         1 <= M <= 2**30,
         1 <= N <= MOST,

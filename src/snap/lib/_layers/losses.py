@@ -49,9 +49,9 @@ WAYS = ("mean", "sum", "none")
 
 
 def cross_entropy(logits, targets, *, ignore_index=-100, reduction="mean", scale=1.0, gradient=False, in_place=False):
-    """`scale` times the mean (or "sum", or each: "none") of -log softmax(logits)[target], over the rows whose target is
-    not `ignore_index`.  `gradient=True`: and the gradient of the logits, which with `in_place=True` is written over
-    them.
+    """Compute `scale` times the mean (or "sum", or each: "none") of -log softmax(logits)[target], over the rows whose
+    target is not `ignore_index`. With `gradient=True`, return the gradient of the logits, too; `in_place=True` writes
+    it over them.
     """
     refuse_unseen("cross_entropy", logits=logits)
     return _cross_entropy(logits, targets, ignore_index, reduction, scale, gradient, in_place)
@@ -120,7 +120,7 @@ def _launch_rows(
 
 
 def _row_stride(function: str, given: Argument) -> int:
-    """Of logits whose columns lie side by side."""
+    """Return the row stride of logits whose columns lie side by side."""
     rows, classes = given.shape
     if given.info.contiguous:
         return classes

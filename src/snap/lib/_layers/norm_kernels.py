@@ -116,7 +116,7 @@ def norm_kernel(type, held, WIDTH, K, L, T, CENTRED, BIAS, RESIDUAL, STATISTICS)
     return norm
 
 
-# The gradient of a row is rstd * (g - mean(g) - y * mean(g * y)), with g = grad * weight and y the normalised row; RMS
+# The gradient of a row is rstd * (g - mean(g) - y * mean(g * y)), with g = grad * weight and y the normalized row; RMS
 # norm has no mean(g).  While a team turns one row, its next one is copied asynchronously, each word to a place that one
 # thread alone uses: nobody waits for the copies of others.  Each thread adds up in registers what its columns give to
 # the weight's gradient (and the bias's, and the sums of dx).  What the teams of a block have is added up in shared
@@ -147,7 +147,7 @@ def norm_gradient_kernel(type, held, WIDTH, K, L, T, CENTRED, BIAS, ADDED, RESID
         columns: ref(float[PARTS, K, WIDTH]),
         sums: ref(float[C]),
     ):
-        """What word k of a row gives to the columns, and to the sums along the row."""
+        """Add what word k of a row gives to the columns, and to the sums along the row."""
         for i in unroll(range(WIDTH)):
             y: float = (float(v[i]) - centre) * scale
             columns[0, k, i] += float(g[i]) * y

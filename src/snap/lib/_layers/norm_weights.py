@@ -18,8 +18,8 @@ from snap.lib._layers.layer_arrays import loader, storer
 
 @functools.cache
 def norm_weight_kernel(type, WIDTH, T, CENTRED, BIAS, SUMS=False):
-    """What rows of a split give to the gradients of weight and bias, and the sums of their dx: a thread takes a word of
-    columns.
+    """Make the kernel that adds up what rows of a split give to the gradients of weight and bias, and the sums of their
+    dx. A thread takes a word of columns.
     """
     E, PARTS = element(type), 1 + BIAS + SUMS
     load, keep = loader(type, WIDTH), storer(F32, WIDTH)

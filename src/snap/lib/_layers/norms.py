@@ -47,16 +47,16 @@ SPLITS = 16  # parts that the rows of long ones are added up in
 
 
 def layer_norm(x, weight, bias=None, *, residual=None, eps=1e-5, statistics=False):
-    """(x - mean) / sqrt(variance + eps) * weight + bias of each row.  With `residual`, x + residual is normalised, and
-    is the second result.  `statistics=True` appends each row's mean and 1 / sqrt(variance + eps).
+    """Compute (x - mean) / sqrt(variance + eps) * weight + bias for each row. With `residual`, x + residual is
+    normalized, and is the second result. `statistics=True` appends each row's mean and 1 / sqrt(variance + eps).
     """
     refuse_unseen("layer_norm", x=x, weight=weight, bias=bias, residual=residual)
     return _norm("layer_norm", x, weight, bias, residual, eps, statistics)
 
 
 def rms_norm(x, weight, *, residual=None, eps=1e-6, statistics=False):
-    """x / sqrt(mean of x * x + eps) * weight of each row; `residual` and `statistics` as for `layer_norm`, without a
-    mean.
+    """Compute x / sqrt(mean of x * x + eps) * weight for each row. `residual` and `statistics` are as for `layer_norm`,
+    without a mean.
     """
     refuse_unseen("rms_norm", x=x, weight=weight, residual=residual)
     return _norm("rms_norm", x, weight, None, residual, eps, statistics)
@@ -73,9 +73,9 @@ def layer_norm_gradient(
     bias: bool = True,
     sums: bool = False,
 ) -> tuple[Any, ...]:
-    """(dx, dweight, dbias), where `x` is what was normalised, and `mean` and `rstd` are its statistics.
-    `grad_residual`, the gradient that x + residual has from elsewhere, is added to dx.  `bias=False`: dbias is None.
-    `sums=True` appends the sum of all rows of dx: the gradient of a bias that was added to what was normalised.
+    """Compute (dx, dweight, dbias). `x` is what was normalized, and `mean` and `rstd` are its statistics.
+    `grad_residual`, the gradient that x + residual has from elsewhere, is added to dx. With `bias=False`, dbias is
+    None. `sums=True` appends the sum of all rows of dx: the gradient of a bias that was added to what was normalized.
     """
     refuse_unseen("layer_norm_gradient", grad=grad, x=x, weight=weight, grad_residual=grad_residual)
     return _gradient("layer_norm_gradient", grad, x, weight, mean, rstd, grad_residual, bias, sums)
@@ -84,7 +84,7 @@ def layer_norm_gradient(
 def rms_norm_gradient(
     grad: ArrayT, x: ArrayT, weight: ArrayT, rstd: ArrayT, *, grad_residual: ArrayT | None = None
 ) -> tuple[ArrayT, ArrayT]:
-    """(dx, dweight), as `layer_norm_gradient`."""
+    """Compute (dx, dweight), as `layer_norm_gradient` does."""
     refuse_unseen("rms_norm_gradient", grad=grad, x=x, weight=weight, grad_residual=grad_residual)
     return _gradient("rms_norm_gradient", grad, x, weight, None, rstd, grad_residual, False, False)
 

@@ -57,10 +57,10 @@ def adamw(
     scale: float | AnyArray | None = None,
     copy: ArrayT | None = None,
 ) -> None:
-    """One step of AdamW, in place: `parameters`, the moments `first` and `second`, and where given `copy`, the
-    parameters rounded to f16 or bf16, are written.  `step` counts from 1.  `step` and `lr` are numbers or arrays of one
-    i64 and one f32.  Gradients are multiplied by `scale` first, a number or an array of one f32.  Weight decay is for
-    the first `decayed` elements.
+    """Do one step of AdamW, in place. It writes `parameters`, the moments `first` and `second`, and `copy`, the
+    parameters rounded to f16 or bf16. `step` counts from 1. `step` and `lr` are numbers, or arrays of one i64 and one
+    f32. Gradients are multiplied by `scale` first, a number or an array of one f32. Weight decay applies to the first
+    `decayed` elements.
     """
     refuse_unseen("adamw", parameters=parameters, gradients=gradients)
     if not isinstance(betas, (tuple, list)) or len(betas) != 2:
@@ -266,8 +266,8 @@ def global_norm(x: ArrayT, *, clip: float) -> tuple[ArrayT, ArrayT]: ...
 
 
 def global_norm(x: ArrayT, *, clip: float | None = None) -> ArrayT | tuple[ArrayT, ArrayT]:
-    """The square root of the sum of squares of all elements.  With `clip`, also the factor min(1, clip / norm) that
-    bounds it, for `scale` of `adamw`.
+    """Compute the square root of the sum of squares of all elements. With `clip`, also return the factor min(1, clip /
+    norm) that bounds it, for `scale` of `adamw`.
     """
     refuse_unseen("global_norm", x=x)
     return _global_norm(x, clip)

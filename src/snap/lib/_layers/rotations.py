@@ -41,15 +41,15 @@ TOGETHER = 4  # heads that a thread turns by the angles that it has read
 
 
 def rotary(x, cos, sin, *, interleaved=False):
-    """Columns k and k + size / 2 of each row, or 2 k and 2 k + 1 where `interleaved`, turned by the angle whose cosine
-    and sine are `cos[place, k]` and `sin[place, k]`.
+    """Turn columns k and k + size / 2 of each row, or 2 k and 2 k + 1 if `interleaved`, by the angle whose cosine and
+    sine are `cos[place, k]` and `sin[place, k]`.
     """
     refuse_unseen("rotary", x=x, cos=cos, sin=sin)
     return _rotary("rotary", "x", x, cos, sin, interleaved, False)
 
 
 def rotary_gradient(grad: ArrayT, cos: ArrayT, sin: ArrayT, *, interleaved: bool = False) -> ArrayT:
-    """The gradient of `rotary`: the opposite turn."""
+    """Compute the gradient of `rotary`: the opposite turn."""
     refuse_unseen("rotary_gradient", grad=grad, cos=cos, sin=sin)
     return _rotary("rotary_gradient", "grad", grad, cos, sin, interleaved, True)
 

@@ -81,9 +81,9 @@ def softmax(x: ArrayT, dim: int = -1, dtype: DType | None = None) -> ArrayT:
 
 
 def clusters(given, rows: int, ragged: bool) -> tuple[int, ...]:
-    """How many blocks may share a row that one cannot hold.  Those of large clusters wait for one another for long:
-    where there are rows for all multiprocessors, going twice through them is faster, and so it is where words hold
-    elements of two rows.
+    """List how many blocks may share a row that one block cannot hold. Blocks of large clusters wait long for one
+    another. If there are rows for all SMs, going through them twice is faster, and so it is if words hold elements of
+    two rows.
     """
     if most_blocks(given) == 1 or ragged:
         return ()

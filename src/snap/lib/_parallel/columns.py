@@ -25,8 +25,8 @@ ROUNDS = 4  # rows a thread takes, at least, before a matrix is divided among mo
 
 
 def column_sums(x: ArrayT, *, dtype: FloatType | None = None) -> ArrayT:
-    """The sum of all rows of `x`, which has two dimensions: the gradient of a bias.  `dtype`: of the result, by default
-    that of `x`.
+    """Add up all rows of `x`, which has two dimensions: the gradient of a bias. `dtype` is that of the result, by
+    default that of `x`.
     """
     refuse_unseen("column_sums", x=x)
     return summed(x, dtype)
@@ -55,8 +55,8 @@ def add_columns(
     second: Any = None,
     halves: int = 0,
 ) -> None:
-    """Launch the sums of `array`, beside `given`, to `out`.  Where there is a second result, columns from `halves` on
-    are written there.
+    """Launch the sums of `array`, beside `given`, to `out`. With a second result, columns from `halves` on are written
+    there.
     """
     tiles = -(-length // (LANES * width))
     at_once = THREADS // LANES

@@ -27,7 +27,7 @@ FEW_WORDS, FEW_COUNTERS = 2, 16  # likewise, where that would be fewer blocks th
 
 @recorded
 def histogram(x: AnyArray) -> Any:
-    """How often each value from 0 to 255 occurs in `x`, whatever its shape."""
+    """Count how often each value from 0 to 255 occurs in `x`, which has any shape."""
     given = argument("histogram", "x", x, (U8,), rows=True)
     out = given.new((256,), I64, zero=True)
     if given.size == 0:

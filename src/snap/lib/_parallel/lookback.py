@@ -21,7 +21,7 @@ from snap.lib.warp import reduce as warp_reduce
 
 
 def words(type: Scalar, tiles: int) -> int:
-    """How many status words (i64) there are to be."""
+    """Return how many status words (i64) are needed."""
     return tiles if type.bits == 32 else 2 * tiles
 
 

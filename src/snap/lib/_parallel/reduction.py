@@ -32,10 +32,10 @@ ALONE = 2  # tiles that one block takes alone: no tickets are drawn then
 @recorded
 @renamed(type="dtype")
 def reduce(x: ArrayT, op: Operation = "add", identity: object = None, dtype: DType | None = None) -> ArrayT:
-    """All elements of `x` combined by `op`: "add", "mul", "min", "max", "and", "or", "xor", or a Snap device function
+    """Combine all elements of `x` by `op`: "add", "mul", "min", "max", "and", "or", "xor", or a Snap device function
     (a, b) -> a op b with its `identity`, which must be associative and commutative.
 
-    Sums and products of integers are 64 bits wide, as NumPy's; f16 and bf16 are combined in f32 and rounded once.
+    Sums and products of integers are 64 bits wide, as NumPy's. f16 and bf16 are combined in f32 and rounded once.
     """
     given = argument("reduce", "x", x, (BOOL, *NUMBERS), dtype=dtype, rows=True)
     inside, result = carried(given.type, op, unsigned=given.info.family is not ArrayFamily.TORCH)
@@ -56,8 +56,8 @@ def reduce(x: ArrayT, op: Operation = "add", identity: object = None, dtype: DTy
 
 
 def carried(type: Scalar, op: object, unsigned: bool) -> tuple[Scalar, Scalar]:
-    """What values are combined in, at least 32 bits wide so that blocks can hand them over, and what comes out.  torch
-    has no unsigned sums.
+    """Return the type that values are combined in, at least 32 bits wide so that blocks can hand them over, and the
+    type of the result. torch has no unsigned sums.
     """
     if type in FLOATS:
         return (F64 if type == F64 else F32), type

@@ -42,11 +42,11 @@ def scan(
     identity: object = None,
     dtype: DType | None = None,
 ) -> ArrayT:
-    """Element k of the result is elements 0 .. k of `x` combined by `op`; exclusive: 0 .. k-1, beginning with the
-    operator's identity.
+    """Combine, for each element k, elements 0 .. k of `x` by `op`. With `exclusive`, combine 0 .. k-1, beginning with
+    the operator's identity.
 
     `op` is "add", "mul", "min", "max", "and", "or", "xor", or an associative Snap device function (a, b) -> a op b with
-    its `identity`.  The result has the type of `x`: integers wrap; f16 and bf16 are combined in f32 and rounded once.
+    its `identity`. The result has the type of `x`: integers wrap. f16 and bf16 are combined in f32 and rounded once.
     """
     given = argument("scan", "x", x, NUMBERS, rank=1, dtype=dtype)
     inside = carried(given.type)

@@ -20,7 +20,7 @@ from snap.lib.block import reduce as block_reduce
 
 
 def most_blocks(given: Argument) -> int:
-    """How many blocks a team may have where this array is: clusters came with sm_90."""
+    """Return how many blocks a team may have on the array's device: clusters came with sm_90."""
     device = given.info.device
     if isinstance(device, str):
         return 8
@@ -30,7 +30,7 @@ def most_blocks(given: Argument) -> int:
 
 
 def team(blocks: int, threads: int) -> tuple:
-    """What a function requires that is called by a team; the first of it is the team's own privilege."""
+    """List what a function requires that a team calls. The first is the team's own privilege."""
     return (block[1], thread[threads]) if blocks == 1 else (cluster[1], block[blocks], thread[threads])
 
 

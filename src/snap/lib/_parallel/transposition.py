@@ -29,7 +29,7 @@ RAGGED_BAND = 2 * BAND  # wider where rows begin anywhere: at a band's edges sec
 
 @recorded
 def transpose(x: ArrayT) -> ArrayT:
-    """A new array with `out[j, i] == x[i, j]`."""
+    """Return a new array with `out[j, i] == x[i, j]`."""
     given = argument("transpose", "x", x, (BOOL, *NUMBERS), rank=2, rows=True)
     check_sides("transpose", "x", given)
     rows, columns = given.shape
@@ -47,7 +47,7 @@ def transpose(x: ArrayT) -> ArrayT:
 
 
 def more_rows(type: Scalar) -> int:
-    """Of a ragged tile: so many elements the result's rows may begin behind a sector's start."""
+    """Return how many elements after a sector's start the result's rows may begin, for a ragged tile."""
     return SECTOR // type.bytes - 1
 
 

@@ -30,7 +30,7 @@ _library: Any = None  # what torch forgets once nobody holds it
 
 
 def watched(tensors: tuple) -> bool:
-    """Whether a gradient is wanted of these, or the compiler or a mode of torch looks on."""
+    """Decide whether a gradient of these is wanted, or the compiler or a mode of torch looks on."""
     torch = sys.modules.get("torch")
     if torch is None or _library is None or not all(isinstance(x, torch.Tensor) for x in tensors):
         return False

@@ -25,7 +25,7 @@ _libraries: dict[str, Any] = {}  # by operator: what torch forgets once nobody h
 
 
 def in_transform() -> bool:
-    """Whether a transform of torch.func is active.  A torch that does not say counts as yes."""
+    """Decide whether a transform of torch.func is active. A torch that does not say counts as yes."""
     try:
         return sys.modules["torch"]._C._functorch.peek_interpreter_stack() is not None
     except AttributeError:
@@ -33,22 +33,20 @@ def in_transform() -> bool:
 
 
 def batched(tensor: object) -> bool:
-    """Whether a gradient is several, side by side (`is_grads_batched=True`), which kernels know nothing of."""
+    """Decide whether a gradient is several, side by side (`is_grads_batched=True`), which kernels do not support."""
     asked = getattr(sys.modules["torch"]._C._functorch, "is_legacy_batchedtensor", None)
     return asked is not None and tensor is not None and asked(tensor)
 
 
 def transformed() -> bool:
-    """Whether a transform of torch.func or a level of forward mode is active: there torch.library's own derivatives do
-    not work.
-
-    A torch that does not say counts as yes.
+    """Decide whether a transform of torch.func or a level of forward mode is active: torch.library's own derivatives do
+    not work there.
     """
     return in_transform() or dual_level()
 
 
 def dual_level() -> bool:
-    """Whether forward mode is active.  A torch that does not say counts as yes."""
+    """Decide whether forward mode is active. A torch that does not say counts as yes."""
     return getattr(sys.modules["torch"].autograd.forward_ad, "_current_level", 0) >= 0
 
 
@@ -67,8 +65,8 @@ def wants_gradient(value: object) -> bool:
 
 
 def derivative_wanted(value: object) -> bool:
-    """Whether a derivative would be lost by a function that has none; torch need not be loaded.  While torch's compiler
-    reads this it seems to be in a transform; a call in one is refused by the operator.
+    """Decide whether a function that has no derivative would lose one; torch need not be loaded. While torch's compiler
+    reads this it seems to be in a transform; the operator refuses a call in one.
     """
     torch: Any = sys.modules.get("torch")
     if not isinstance(value, getattr(torch, "Tensor", ())):
@@ -77,7 +75,7 @@ def derivative_wanted(value: object) -> bool:
 
 
 def refuse_derivatives(function: str, **tensors: object) -> None:
-    """Of a call of `snap.lib.function`."""
+    """Refuse derivatives of a call of `snap.lib.function`."""
     for name, value in tensors.items():
         if not derivative_wanted(value):
             continue
@@ -95,7 +93,7 @@ def refuse_derivatives(function: str, **tensors: object) -> None:
 
 
 def refuse_unseen(function: str, **tensors: object) -> None:
-    """Of a call that is no operator of torch: neither a tracer sees it, nor who wants a derivative."""
+    """Refuse a call that is not an operator of torch if a tracer should see it, or a derivative is wanted."""
     torch: Any = sys.modules.get("torch")
     if torch is not None and not torch.compiler.is_compiling():
         refuse_recorded(f"snap.lib.{function}")
@@ -106,7 +104,7 @@ def refuse_unseen(function: str, **tensors: object) -> None:
 
 
 def reverse(call: Callable, entry: Any) -> tuple[Callable, Callable]:
-    """What torch.library and autograd functions ask for: (backward, setup_context)."""
+    """Return what torch.library and autograd functions ask for: (backward, setup_context)."""
 
     def setup(ctx, inputs: tuple, output: object) -> None:
         saved = (output, *inputs[: entry.tensors])

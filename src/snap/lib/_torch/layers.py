@@ -237,7 +237,7 @@ def _asked_for(out: Any, s: Any, statistics: tuple) -> Any:
 
 
 def _by_function(name: str, *values: object) -> bool:
-    """Whether the library's function serves it: no tensor of torch wants a gradient, and nobody watches."""
+    """Decide whether the library's function serves the call: no tensor wants a gradient, and nothing watches."""
     if _torch is None:
         return True
     if _torch.compiler.is_compiling():
@@ -252,7 +252,7 @@ def _by_function(name: str, *values: object) -> bool:
 
 
 def _watched(*tensors: Any) -> bool:
-    """By a mode, a transform or a subclass, or on another device than the current one."""
+    """Decide whether a mode, a transform or a subclass watches, or a tensor is on another device."""
     length = getattr(_torch._C, "_len_torch_dispatch_stack", None)
     if length is None or length() > 0 or transformed() or _torch.jit.is_tracing():
         return True
@@ -263,7 +263,7 @@ def _watched(*tensors: Any) -> bool:
 
 
 def _called(name: str, *arguments: Any) -> Any:
-    """By the operator where somebody watches, else by the autograd function, which saves torch's way to it."""
+    """Call the operator if something watches, else the autograd function, which saves torch's way to it."""
     if _torch.compiler.is_compiling():
         return _operators[name](*arguments)
     if _watched(*(value for value in arguments if isinstance(value, _torch.Tensor))):
@@ -438,7 +438,7 @@ def _overwritten_function(torch: Any) -> Callable:
 
 
 def _refuse_in_place(logits: Any) -> None:
-    """What torch would refuse of an operation in place, before anything is written."""
+    """Refuse what torch would refuse of an operation in place, before anything is written."""
     torch = sys.modules["torch"]
     problem = ""
     if logits.is_leaf:

@@ -1,4 +1,4 @@
-"""What torch's compiler makes of Snap's operators: a call, as it is.
+"""Lower Snap's operators in torch's compiler: to a call, as it is.
 
 Input:      the name of an operator of torch.library
 Output:     `lowered(name)`: inductor has a lowering for it, once inductor is loaded
@@ -42,7 +42,7 @@ def _lower() -> None:
 
 
 def _constraint(lowering: Any, overload: Any) -> Any:
-    """What torch would choose: since 2.7 the operator's tag, or the default of operators like it, says so."""
+    """Return what torch would choose: since 2.7 the operator's tag, or the default of operators like it."""
     try:
         from torch._library.utils import get_layout_constraint_tag
 

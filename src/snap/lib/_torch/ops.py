@@ -94,7 +94,7 @@ class TorchOperator:
 
     @property
     def kinds(self) -> list[str]:
-        """Of each argument: Tensor, str, bool, int or float."""
+        """List the kind of each argument: Tensor, str, bool, int or float."""
         return [word.split()[0].rstrip("?") for word in self.arguments.split(",")]
 
     @property
@@ -385,7 +385,7 @@ def on_device_of(args: Iterable[object]) -> Iterator[None]:
 
 
 def _register_gradient(name: str, schema: str, function: Callable, like: Callable, backward: Callable) -> None:
-    """Of a gradient that kernels compute and the compiler has to see, without one of its own."""
+    """Register a gradient that kernels compute and the compiler has to see, without a gradient of its own."""
     torch = sys.modules["torch"]
     if name in _registered or not hasattr(torch.library, "custom_op"):
         return

@@ -21,7 +21,7 @@ from snap.lib._torch.derivatives import refuse_derivatives
 
 
 def sum_of(parts: list) -> object:
-    """Of the tangents that there are."""
+    """Add up the tangents that there are."""
     return functools.reduce(lambda a, b: a + b, parts)
 
 
@@ -43,7 +43,7 @@ def gemm_direct(needed, grad, result, a, b, bias, activation):
 
 
 def bias_gradient(grad, bias):
-    """By our own kernel where it reads the gradient as it lies, on a GPU."""
+    """Use the library's kernel if it reads the gradient in place, on a GPU."""
     found = summed(grad, None) if grad.is_cuda and grad.is_contiguous() else grad.sum(0)
     return found if found.dtype == bias.dtype else found.to(bias.dtype)
 

@@ -34,7 +34,7 @@ LATER = {
     "sgemm, naive": ("_gemm.sgemm_ladder", "naive", ""),
     "sgemm, coalesced": ("_gemm.sgemm_ladder", "coalesced", ""),
     "sgemm, blocked": ("_gemm.sgemm_ladder", "blocked", ""),
-    "sgemm, vectorised": ("_gemm.sgemm_ladder", "vectorised", ""),
+    "sgemm, vectorised": ("_gemm.sgemm_ladder", "vectorized", ""),
     "gemm_tf32, divided": ("_gemm.tf32", "tf32_kernel", "False, 128, 256, 2, DIVIDED=True"),
     "gemm_tf32, slices": ("_gemm.tf32", "tf32_kernel", "False, 128, 256, 1, ADDED=True"),
     "gemm of 8-bit floats, in halves": ("_gemm.fp8_kernel", "halves_kernel", "'e4m3', BF16, 128, 224, epilogue=module.Epilogue(scaled=module.Scaling.ROWS)"),

@@ -106,7 +106,7 @@ def compile_for(size, plan) -> None:
     from snap.host.compile.nvrtc import compile_cubin
 
     run = gemm_module().kernel_of(plan, BF16, BF16, size[3][0] == "t", size[3][1] == "t", size[2])
-    compiled = run._specialised({})
+    compiled = run._specialized({})
     compile_cubin(compiled.module.text, "sm_90a", unsafe=compiled.typed.uses_unsafe, lined=compiled.lined)
 
 

@@ -98,7 +98,7 @@ def prepared(kernel, constexprs: dict, values: tuple):
     from snap.host.device.gpu import STREAM_AT
     from snap.host.launch import launcher
 
-    found = launcher(kernel._specialised(constexprs))._kernels[0]
+    found = launcher(kernel._specialized(constexprs))._kernels[0]
     buffer, arguments, *attributes = found.slot(BLOCKS)
     found.layout.pack.pack_into(buffer, STREAM_AT, 0, *attributes, *(one.data_ptr() if hasattr(one, "data_ptr") else one for one in values))
     return found, buffer, arguments

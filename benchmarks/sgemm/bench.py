@@ -6,7 +6,7 @@ import torch
 from harness import Benchmark
 
 import snap
-from snap.lib._gemm.sgemm_ladder import blocked, blocks_of_elements, blocks_of_tiles, coalesced, naive, vectorised
+from snap.lib._gemm.sgemm_ladder import blocked, blocks_of_elements, blocks_of_tiles, coalesced, naive, vectorized
 
 
 def inputs(size, random):
@@ -67,7 +67,7 @@ BENCHMARKS = [
             "1 naive": rung(naive(), blocks_of_elements),
             "2 coalesced": rung(coalesced(), blocks_of_elements),
             "3 blocked": rung(blocked(), tiles(128, 128)),
-            "4 vectorised": rung(vectorised(), tiles(128, 128)),
+            "4 vectorised": rung(vectorized(), tiles(128, 128)),
             "5 warp-tiled": lambda a, b: snap.lib.sgemm(a, b),
         },
         **SHARED,

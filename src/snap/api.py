@@ -69,7 +69,7 @@ class SnapFunction(ByName):
         defaults = self._defaults()
         # It is checked now; a generic one without defaults is checked when it is specialized.
         if all(n in defaults for n in self.generic):
-            self._specialised({n: defaults[n] for n in self.generic})
+            self._specialized({n: defaults[n] for n in self.generic})
 
     def _defaults(self) -> dict[str, object]:
         from snap._compiler.frontend import tree
@@ -80,7 +80,7 @@ class SnapFunction(ByName):
     def is_kernel(self) -> bool:
         return bool(self.definition.kernel)
 
-    def _specialised(self, constexprs: dict[str, object]) -> Compiled:
+    def _specialized(self, constexprs: dict[str, object]) -> Compiled:
         values = {**self.bound, **constexprs}
         key = identity(values)
         found = self.compiled.get(key)
@@ -111,7 +111,7 @@ class SnapFunction(ByName):
         unknown = sorted(set(constexprs) - set(self.generic))
         if unknown:
             raise TypeError(f"`{self.definition.tree.name}` has no constexpr parameter `{unknown[0]}`")
-        return self._specialised({n: _number(n, constexprs.get(n, defaults.get(n))) for n in self.generic})
+        return self._specialized({n: _number(n, constexprs.get(n, defaults.get(n))) for n in self.generic})
 
     def _kernel_only(self, what: str) -> None:
         if not self.is_kernel:
@@ -292,7 +292,7 @@ class SnapFunction(ByName):
             )
         for name in self.generic:
             given[name] = _number(name, given[name])
-        return self._specialised({n: given[n] for n in self.generic}), [
+        return self._specialized({n: given[n] for n in self.generic}), [
             given[n] for n in params if n not in self.generic
         ]
 
@@ -319,7 +319,7 @@ class SnapFunction(ByName):
         asked, keywords = self._without_old_options(target, keywords)
         of_ptx = {} if asked is None else asked.given()
         compiled, rest = (
-            (self._specialised({}), args) if not self.generic and not keywords else self._split(args, keywords)
+            (self._specialized({}), args) if not self.generic and not keywords else self._split(args, keywords)
         )
         launch(compiled, rest, blocks, "ptx" if isinstance(target, PTX) else target, stream, seed, seconds, of_ptx)
 
@@ -417,7 +417,7 @@ class _Unlaunched(dict[Any, Callable[..., None]]):
             return made
         from snap.host.launch import launcher
 
-        launches = launcher(function._specialised({}))
+        launches = launcher(function._specialized({}))
         function._ready, function._at = launches.ready, launches.at
         found: Callable[..., None] = function._at[blocks]
         return found
@@ -442,7 +442,7 @@ def _generic(function: SnapFunction, blocks: int | tuple[int, ...]) -> Callable[
         function._defaults(),
         blocks,
         whole,
-        lambda values: launcher(function._specialised(values)).at,
+        lambda values: launcher(function._specialized(values)).at,
     )
     return made
 

@@ -15,7 +15,7 @@ from snap.record import record
 class PTX:
     """Run what NVRTC makes of the kernel, without a GPU: `k.launch(x, blocks=2, target=snap.PTX(checks="races"))`.
 
-    checks  what else to look for: "races", "uninitialised" (shared memory), "nc" (memory that is written, read past
+    checks  what else to look for: "races", "uninitialized" (shared memory), "nc" (memory that is written, read past
             coherence), "registers", "local", "barriers", "shuffles"; one word, or several
     memory  "flat", or "caches": L1 and L2
     mode    "independent" threads, or the "stack" of a warp

@@ -245,7 +245,7 @@ def test_points_of_synchronization_are_counted_by_kind():
                 with partition(xb, p=thread[1], f=lambda k: t + k) as own:
                     own[0] = s[63 - t]
 
-    record = harness.static_record(reverse._specialised({}))
+    record = harness.static_record(reverse._specialized({}))
     assert record == {"kernel": "reverse", "constexprs": {}, "threads": 64, "cluster": 0, "syncs": {"block": 1}}
 
 

@@ -202,7 +202,7 @@ def test_a_generic_kernel_is_made_for_each_value():
     assert "thread[64]" in str(k.specialize(T=64)._the_one({}).typed.place)
 
 
-def test_a_generic_kernel_is_checked_when_it_is_specialised():
+def test_a_generic_kernel_is_checked_when_it_is_specialized():
     k = execute(GENERIC)["k"]
     for wrong in ({"T": 0}, {"T": 1025}, {"T": 1.5}, {"T": 32, "N": 0}, {"T": 2**40}):
         with pytest.raises((SnapError, TypeError)):

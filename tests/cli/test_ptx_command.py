@@ -227,7 +227,7 @@ def test_reports_are_printed_and_end_with_1(snap):
         (("--block", "0", "--args", "zeros:f32:4", "1", "1"), "one to three positive extents"),
         (("--block", "2000", "--args", "zeros:f32:4", "1", "1"), "at most 1024 threads"),
         (("--block", "40", "--grid", "999999999", "--args", "zeros:f32:4", "1", "1"), "give fewer blocks"),
-        (("--block", "40", "--check", "raecs"), "there are races, uninitialised, nc, registers, local, barriers, shuffles, and all"),
+        (("--block", "40", "--check", "raecs"), "there are races, uninitialized, nc, registers, local, barriers, shuffles, and all"),
         (("--block", "40", "--entry", "sacle"), "has no kernel `sacle`; it has scale"),
         (("--block", "40", "--set", "N=3", "--args", "zeros:f32:4", "1", "1"), "--set is for Snap kernels"),
     ],

@@ -57,7 +57,7 @@ def passed_on(flags: ptr(int) @ grid[1], out: ptr(int) @ grid[1]):
 @kernel
 @requires(grid[1], block[1], thread[64], cooperative=True)
 def waves(u: ptr(float) @ grid[1], steps: int @ grid[1]):
-    """The neighbour's element in every step; nothing else changes in the loop."""
+    """The neighbor's element in every step; nothing else changes in the loop."""
     with group(grid[1]):
         t: int @ thread[1] = id()
         for step in range(steps):

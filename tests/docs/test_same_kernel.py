@@ -25,7 +25,7 @@ KERNELS = ["saxpy", "transpose", "block_sums", "softmax", "gemm_tile"]
 def run(name, grid, block, *arguments):
     """Run the page's CUDA kernel on the PTX machine, with the checks that cost time."""
     [text] = [block.text for block in BLOCKS if block.language == "cuda" and f" {name}(" in block.text]
-    ptx.run(compiled_text(text, name=name), name, grid=grid, block=block, arguments=list(arguments), checks=("races", "uninitialised"))
+    ptx.run(compiled_text(text, name=name), name, grid=grid, block=block, arguments=list(arguments), checks=("races", "uninitialized"))
 
 
 def test_each_kernel_is_there_in_each_language():

@@ -1,6 +1,6 @@
 """Declarations and loops of a generated program, said in another way: names without an annotation, several in one line, `registers`, `ids`, loops over a shape.
 
-Input: the text of a program of any family.  Output: the same program, with some declarations left to the compiler and some neighbours joined, as the draws have it.
+Input: the text of a program of any family.  Output: the same program, with some declarations left to the compiler and some neighbors joined, as the draws have it.
 The value keeps its type by a cast.  A name is left without its privilege only where the program assigns it nowhere else or the privilege was the code's own: it
 then belongs to all who agree on its value, who may be more than before, and every use of it must still be right.
 """
@@ -27,7 +27,7 @@ def declared(source: str, rng: random.Random) -> tuple[str, set[str]]:
 
 
 class _Function:
-    """lines: those that are done.  Each that is a short declaration is kept in `open` as (indent, kind, name, value) until a neighbour is not to be joined with it."""
+    """lines: those that are done.  Each that is a short declaration is kept in `open` as (indent, kind, name, value) until a neighbor is not to be joined with it."""
 
     def __init__(self, text: str, rng: random.Random, tags: set[str]):
         self.source, self.rng, self.tags = text, rng, tags

@@ -313,7 +313,7 @@ def _stmatrix(c: Expressions, node: ast.Call, words: dict) -> E:
 
 
 def _matrices(c: Expressions, fragment: ast.expr, row: ast.expr, words: dict, store: bool) -> E:
-    """Lane 8 m + r names row r of matrix m; a lane holds two neighbours of row lane / 4 (transposed: of a column) of each matrix."""
+    """Lane 8 m + r names row r of matrix m; a lane holds two neighbors of row lane / 4 (transposed: of a column) of each matrix."""
     with c.aimed(THREAD):
         registers, (_, place) = c.memory(fragment), c.element(row)
     trans = "trans" in words and bool(c.number(words["trans"]))

@@ -168,7 +168,7 @@ class Statements(Expressions):
             if not (t.across or t.copies):
                 return lane.block
             rank = lane.block % G.launch.cluster
-            return lane.cluster, rank // t.neighbours if t.neighbours else rank % t.every if t.every else 0
+            return lane.cluster, rank // t.neighbors if t.neighbors else rank % t.every if t.every else 0
 
         made: dict = {}
         for lane in G.lanes:

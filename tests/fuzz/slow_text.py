@@ -271,7 +271,7 @@ class Shared:
     shape: tuple
     across: bool = False
     copies: bool = False
-    neighbours: int = 0  # `copies=block[n]`: so many blocks in a row hold one value
+    neighbors: int = 0  # `copies=block[n]`: so many blocks in a row hold one value
     every: int = 0  # `copies=block, every=n`: so do every n-th
 
 
@@ -338,9 +338,9 @@ def _made(node: ast.Call, lookup, constant):
         case "shared":
             words = {k.arg: k.value for k in node.keywords}
             copies = words.get("copies")
-            neighbours = constant(copies.slice) if isinstance(copies, ast.Subscript) else 0
+            neighbors = constant(copies.slice) if isinstance(copies, ast.Subscript) else 0
             every = constant(words["every"]) if "every" in words else 0
-            return Shared(inner.element, inner.shape, "across" in words, "copies" in words, neighbours, every)
+            return Shared(inner.element, inner.shape, "across" in words, "copies" in words, neighbors, every)
         case "pipeline":
             return Slots(inner, constant(node.args[1]))
     raise Unsupported(f"the type `{ast.unparse(node)}`")

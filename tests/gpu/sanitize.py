@@ -18,11 +18,11 @@ from corpus import OK  # noqa: E402
 import snap  # noqa: E402
 from snap.host.launch import Launcher  # noqa: E402
 from snap.lib._calls.arrays import Argument  # noqa: E402
-from snap.lib._gemm.sgemm_ladder import blocked, blocks_of_elements, blocks_of_tiles, coalesced, naive, vectorised  # noqa: E402
+from snap.lib._gemm.sgemm_ladder import blocked, blocks_of_elements, blocks_of_tiles, coalesced, naive, vectorized  # noqa: E402
 
 DEVICE = "cuda"
 STEPS = {naive: blocks_of_elements, coalesced: blocks_of_elements, blocked: lambda m, n: blocks_of_tiles(m, n, 128, 128),
-         vectorised: lambda m, n: blocks_of_tiles(m, n, 128, 128)}
+         vectorized: lambda m, n: blocks_of_tiles(m, n, 128, 128)}
 
 
 def random(*shape: int, dtype=torch.float32) -> torch.Tensor:

@@ -78,7 +78,7 @@ class Launches:
         return tensor if self.written else other
 
     def first(self, tensor):
-        return self.by(lambda *args: launcher(add._specialised({})).start(args, 1), tensor)
+        return self.by(lambda *args: launcher(add._specialized({})).start(args, 1), tensor)
 
     def again(self, tensor):
         return self.by(add[1], tensor)
@@ -262,7 +262,7 @@ def test_plain_tensors_do_not_take_the_whole_way(monkeypatch):
         pytest.skip(f"launches are not native: {checked.reason()}")
     x, y = torch.ones(64, device="cuda"), torch.ones(64, device="cuda")
     add[1](x, y, 64)
-    monkeypatch.setattr(launcher(add._specialised({})), "start", None)  # who asks for it fails
+    monkeypatch.setattr(launcher(add._specialized({})), "start", None)  # who asks for it fails
     with torch.inference_mode():
         inside = torch.ones(64, device="cuda")
     for tensor in (x, inside, torch.nn.Parameter(x), x[8:], torch.ones(1, device="cuda")):

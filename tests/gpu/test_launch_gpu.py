@@ -77,7 +77,7 @@ def test_torch(xy):
 
 def test_the_fast_path_is_taken_and_right(xy):
     x, _ = xy
-    calls = launcher(saxpy._specialised({}))
+    calls = launcher(saxpy._specialized({}))
     for count in range(1, 5):
         y = torch.zeros(1000, device="cuda")
         for _ in range(count):

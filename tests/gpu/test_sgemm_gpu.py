@@ -13,7 +13,7 @@ import torch
 import snap
 from snap.lib._gemm.choice import Plan
 from snap.lib._gemm.sgemm import LARGE, SMALL, STAGES, TILES, warp_tiled
-from snap.lib._gemm.sgemm_ladder import blocked, blocks_of_elements, blocks_of_tiles, coalesced, naive, vectorised
+from snap.lib._gemm.sgemm_ladder import blocked, blocks_of_elements, blocks_of_tiles, coalesced, naive, vectorized
 
 HOPPER = pytest.mark.skipif(torch.cuda.get_device_capability() != (9, 0), reason="wgmma is Hopper's (sm_90a)")
 PRODUCTS = [pytest.param("sgemm", 2.0**-23, id="sgemm"), pytest.param("gemm_tf32", 2.0**-9, id="gemm_tf32", marks=HOPPER)]
@@ -92,8 +92,8 @@ RUNGS = {
     "naive": (naive, blocks_of_elements, ()),
     "coalesced": (coalesced, blocks_of_elements, ()),
     "blocked": (blocked, tiles(128, 128), ()),
-    "vectorised": (vectorised, tiles(128, 128), ()),
-    "vectorised by ones": (lambda: vectorised(1), tiles(128, 128), ()),
+    "vectorized": (vectorized, tiles(128, 128), ()),
+    "vectorized by ones": (lambda: vectorized(1), tiles(128, 128), ()),
     "warp-tiled": (lambda: warp_tiled(*LARGE, STAGES, 4), tiles(*LARGE[:2]), UNCUT),
     "warp-tiled by ones": (lambda: warp_tiled(*LARGE, STAGES, 1), tiles(*LARGE[:2]), UNCUT),
     "warp-tiled, small": (lambda: warp_tiled(*SMALL, STAGES, 4), tiles(*SMALL[:2]), UNCUT),

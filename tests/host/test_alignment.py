@@ -144,7 +144,7 @@ def test_without_words_any_array_is_taken(past):
 @settings(max_examples=60, deadline=None)
 @given(some.integers(-3, 3), some.integers(-3, 300), some.integers(1, 9), some.booleans())
 def test_exactly_the_launches_that_come_to_it_need_it(words, n, blocks, wide):
-    tail, either = (kernel._specialised({}).typed for kernel in (with_tail, chosen))
+    tail, either = (kernel._specialized({}).typed for kernel in (with_tail, chosen))
 
     def bytes_of_x(function, *args):
         found = needed(function, blocks, (None, None, *args)).get(0)
@@ -225,7 +225,7 @@ def test_what_a_loop_leaves_behind_is_unknown():
 @kernel
 @requires(grid[1], block[1], thread[T])
 def inner_only(x: ptr(const(float)) @ grid[1], y: ptr(float) @ grid[1], n: int @ grid[1]):
-    """The first and the last thread of the grid have no neighbours."""
+    """The first and the last thread of the grid have no neighbors."""
     with group(grid[1]):
         i: int @ thread[1] = id()
         with partition(y, p=thread[1], offset=i) as mine:
@@ -364,7 +364,7 @@ def test_threads_are_followed_once_for_the_same_numbers(monkeypatch):
     followed = []
     monkeypatch.setattr(launch, "needed", lambda function, blocks, args: followed.append(blocks) or {})
     x, y = array(4), np.zeros(256, np.float32)
-    calls = launcher(chosen._specialised({}))
+    calls = launcher(chosen._specialized({}))
     calls._needed.clear()
     for _ in range(3):
         chosen[1](x, y, 8, False)
@@ -373,8 +373,8 @@ def test_threads_are_followed_once_for_the_same_numbers(monkeypatch):
 
 
 def test_every_pointer_says_what_fits_all_its_accesses():
-    assert [param.widest for param in launcher(chosen._specialised({})).signature.params if hasattr(param, "widest")] == [16, 4]
-    assert [param.widest for param in launcher(through_functions._specialised({})).signature.params if hasattr(param, "widest")] == [16, 4]
+    assert [param.widest for param in launcher(chosen._specialized({})).signature.params if hasattr(param, "widest")] == [16, 4]
+    assert [param.widest for param in launcher(through_functions._specialized({})).signature.params if hasattr(param, "widest")] == [16, 4]
 
 
 @kernel

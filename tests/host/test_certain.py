@@ -35,7 +35,7 @@ def ways(x: ptr(const(float)), y: ptr(const(int)), z: ptr(float), n: int):
 
 
 def told(thread: int, n: int, patience: int = 1000) -> tuple[list[str], bool]:
-    function = ways._specialised({}).typed
+    function = ways._specialized({}).typed
     arrays = {param.handle.obj.uid: index for index, param in enumerate(function.params[:3])}
     values = {function.params[3].var.uid: n}
     found: list[str] = []

@@ -110,7 +110,7 @@ def test_one_gpu_is_the_current_one(make, monkeypatch):
     assert len(kernel.driver.launches) == 1
 
 
-def test_neighbours_do_not_overlap(saxpy):
+def test_neighbors_do_not_overlap(saxpy):
     kernel, call = saxpy
     call(1.0, Tensor(0x20000 - 400, 400), Y, 1)
     call(1.0, Tensor(0x20000 + 400, 400), Y, 1)

@@ -139,7 +139,7 @@ def test_what_is_looked_up_is_plain():
 
 def test_the_fast_path_is_given_the_extents(monkeypatch):
     """`True` and 1.0 are the same key as 1: they must not find what (1, 3) left in the table."""
-    calls = launcher(two._specialised({}))
+    calls = launcher(two._specialized({}))
     launched = []
 
     def make(number, slow, stream):
@@ -192,7 +192,7 @@ def test_a_generic_kernel_repeated():
     assert (x == want).all()
 
 
-def test_a_specialisation_that_was_launched_is_looked_up():
+def test_a_specialization_that_was_launched_is_looked_up():
     """The whole way once for each choice of constexpr arguments; those are told apart by type, and what is left out is one of them."""
     ways, launched = [], []
 

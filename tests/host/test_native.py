@@ -225,7 +225,7 @@ def changed():
         "a storage that ends with it": Tensor(0x10000, (100,), offset=7, room=428), "one that does not": Tensor(0x10000, (100,), offset=7, room=427), "in the middle of an element": Tensor(0x10002, (100,)),
         "requires grad": Tensor(0x10000, (100,), wants=True), "known to autograd": Tensor(0x10000, (100,), wants=False), "without a version": Tensor(0x10000, (100,), versions=False),
         "a parameter": Parameter(0x10000, (100,)), "a subclass": Subclass(0x10000, (100,)), "overlapping by one": Tensor(0x20000 - 396, (100,)),
-        "overlapping from behind": Tensor(0x20000 + 396, (100,)), "a neighbour": Tensor(0x20000 - 400, (100,)), "a neighbour behind": Tensor(0x20000 + 400, (100,)),
+        "overlapping from behind": Tensor(0x20000 + 396, (100,)), "a neighbor": Tensor(0x20000 - 400, (100,)), "a neighbor behind": Tensor(0x20000 + 400, (100,)),
         "empty, inside": Tensor(0x20004, (0,)), "nothing at zero": Tensor(0, (0,)), "something at zero": Tensor(0, (100,)), "the highest address": Tensor(2**47 - 400, (100,)),
     }.items():
         yield field, (2.5, tensor, Y, 100)

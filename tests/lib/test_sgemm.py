@@ -11,7 +11,7 @@ from snap._compiler.ir.points import GONE
 from snap.host.errors import LaunchError
 from snap.lib._gemm.choice import SIMPLE, Product
 from snap.lib._gemm.sgemm import ADDERS, LARGE, LOWEST, STAGES, TILES, added, planned, sgemm, warp_tiled
-from snap.lib._gemm.sgemm_ladder import blocked, blocks_of_elements, blocks_of_tiles, coalesced, naive, vectorised
+from snap.lib._gemm.sgemm_ladder import blocked, blocks_of_elements, blocks_of_tiles, coalesced, naive, vectorized
 
 TILE = (64, 32, 16, 8, 4, STAGES)  # of the last rung, small: two warps
 SHAPES = [(64, 32, 8), (64, 64, 40), (65, 36, 12), (1, 1, 1), (33, 70, 29), (130, 3, 7)]
@@ -31,7 +31,7 @@ RUNGS = {
     "naive": (lambda m, n, k: naive(64), lambda m, n: blocks_of_elements(m, n, 64)),
     "coalesced": (lambda m, n, k: coalesced(64), lambda m, n: blocks_of_elements(m, n, 64)),
     "blocked": (lambda m, n, k: blocked(32, 32, 8, 4, 4), lambda m, n: blocks_of_tiles(m, n, 32, 32)),
-    "vectorised": (lambda m, n, k: vectorised(word(n, k), 32, 32, 8, 4, 4), lambda m, n: blocks_of_tiles(m, n, 32, 32)),
+    "vectorized": (lambda m, n, k: vectorized(word(n, k), 32, 32, 8, 4, 4), lambda m, n: blocks_of_tiles(m, n, 32, 32)),
     "warp-tiled": (lambda m, n, k: warp_tiled(*TILE, word(n)), lambda m, n: blocks_of_tiles(m, n, *TILE[:2])),
 }
 
@@ -65,7 +65,7 @@ def test_no_schedule_gives_another_result(rung):
     assert not run.races(a, b, c, m, n, k, *factor(rung), blocks=blocks(m, n), seeds=2)
 
 
-@pytest.mark.parametrize(("rung", "points"), [("naive", 0), ("coalesced", 0), ("blocked", 2), ("vectorised", 2), ("warp-tiled", 1)])
+@pytest.mark.parametrize(("rung", "points"), [("naive", 0), ("coalesced", 0), ("blocked", 2), ("vectorized", 2), ("warp-tiled", 1)])
 def test_synchronization_of_the_rungs(rung, points):
     found = RUNGS[rung][0](64, 64, 40).syncs()
     assert [point.kind for point in found if GONE not in point.reason] == ["block"] * points

@@ -189,14 +189,14 @@ def edges(steps=3, threads=32, blocks=2, apart=False, last=True):
     rank = ir.UnitId(Privilege(Level.BLOCK, 1), within, I32, span=b.SPAN)
     r, t = b.var("r"), b.var("t")
     step, half = b.read(i), mod(b.read(i), 2)
-    neighbour = mod(plus(b.read(r), 1), blocks)
+    neighbor = mod(plus(b.read(r), 1), blocks)
     value = b.binary("+", b.binary("*", plus(b.read(r), 1), b.const(100)), b.binary("+", b.read(t), b.binary("*", step, b.const(1000))))
 
     def meet(line):
         p = b.point("cluster", CLUSTER1, "e", line)
         return [synced.Sync(p, within, synced.SyncHalf(part), span=b.at(line)) for part in (("arrive", "wait") if apart else ("both",))]
 
-    there = ir.MemAccess(ir.MemView(e.obj, I32, e.obj.shape), (half, b.read(t)), e, neighbour, span=b.at(4))
+    there = ir.MemAccess(ir.MemView(e.obj, I32, e.obj.shape), (half, b.read(t)), e, neighbor, span=b.at(4))
     body = [b.store(e, (half, b.read(t)), value, line=2), *meet(3),
             b.store(out, (b.read(r), step, b.read(t)), ir.Load(there, I32, span=b.at(4)), line=4)]
     head = [b.declare_shared(e), b.declare(r, rank), b.declare(t, b.const(0)),

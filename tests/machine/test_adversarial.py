@@ -205,12 +205,12 @@ def test_release_reaches_other_blocks_through_barriers():
     assert races(kernel([]), zeros(), zeros(1), zeros(), blocks=2)
 
 
-def test_uninitialised_memory_is_an_error_where_it_is_no_race():
+def test_uninitialized_memory_is_an_error_where_it_is_no_race():
     s, out = b.shared("s", I32, T), b.array("out", I32)
     with pytest.raises(MachineError) as caught:
         body = [b.declare_shared(s), b.store(out, ME, b.load(s, ME, line=4))]
         run_adversarial(b.kernel([out], body, smem=4 * T, within=WITHIN, threads=T), [zeros()], 1, 0)
-    assert caught.value.kind == "uninitialised" and caught.value.span.line == 4
+    assert caught.value.kind == "uninitialized" and caught.value.span.line == 4
 
 
 def test_out_of_bounds_is_an_error_here_too():
@@ -286,7 +286,7 @@ def turn_taking(flag: ptr(int) @ grid[1], go: int @ grid[1]):
 
 
 def test_waiting_for_other_blocks_ends_in_every_order():
-    f = turn_taking._specialised({}).synced
+    f = turn_taking._specialized({}).synced
     for seed in SEEDS:
         flag = zeros(1)
         run_adversarial(f, [flag, 1], 5, seed)
@@ -326,7 +326,7 @@ def test_a_checked_kernel_has_no_races_and_the_right_result():
     x = np.random.default_rng(0).integers(-99, 99, 5 * 96).astype(np.int32)
     for seed in SEEDS:
         out, found = zeros(5), []
-        run_adversarial(block_sums._specialised({}).synced, [x, out], 5, seed, found)
+        run_adversarial(block_sums._specialized({}).synced, [x, out], 5, seed, found)
         assert not found and out.tolist() == x.reshape(5, 96).sum(axis=1).tolist()
 
 

@@ -161,7 +161,7 @@ def test_memory_of_a_cluster(rows, spread):
     assert np.array_equal(y, x.reshape(2, rows, 8)[[0, 0, 1, 1]])
 
 
-def test_the_neighbour_s_part_in_reference_mode():
+def test_the_neighbor_s_part_in_reference_mode():
     """`edges` has all of a typed program's statements; in reference mode its barriers are nothing."""
     out = np.zeros((2, 3, 32), np.int32)
     run_reference(h.edges(), [out], 2)

@@ -27,7 +27,7 @@ PROGRAMS = Program(TESTS / "ok" / "async_copies.py").namespace()
 
 
 def synced(k):
-    return k._specialised({}).synced
+    return k._specialized({}).synced
 
 
 def product():
@@ -91,7 +91,7 @@ def test_inferred_waits_are_enough(name):
     namespace, case = CASES[name]
     args, result = case()
     mine = fresh(args)
-    run_reference(namespace[name]._specialised({}).typed, mine, 1)
+    run_reference(namespace[name]._specialized({}).typed, mine, 1)
     np.testing.assert_array_equal(written(mine), result)
     for seed in SEEDS if "stages" not in name else range(5):
         mine, found = fresh(args), []
@@ -312,11 +312,11 @@ def half_filled(x: ptr(const(int)) @ grid[1], y: ptr(int) @ grid[1]):
                 out[0] = s[63 - t]
 
 
-def test_what_was_not_copied_is_uninitialised():
+def test_what_was_not_copied_is_uninitialized():
     for run in (lambda: half_filled[1](*values()), lambda: half_filled.launch(*values(), blocks=1, seed=3)):
         with pytest.raises(MachineError) as caught:
             run()
-        assert caught.value.kind == "uninitialised"
+        assert caught.value.kind == "uninitialized"
 
 
 def test_groups_are_each_threads_own():

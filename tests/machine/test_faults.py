@@ -17,7 +17,7 @@ from snap.machine import MachineError, run_reference
 
 def fails(kernel, *args, blocks=1):
     with pytest.raises(MachineError) as caught:
-        run_reference(kernel._specialised({}).typed, list(args), blocks)
+        run_reference(kernel._specialized({}).typed, list(args), blocks)
     return caught.value
 
 
@@ -68,7 +68,7 @@ def by_rows(x: ptr(const(float), (M, N)) @ grid[1], y: ptr(float) @ grid[1], M: 
 
 def test_each_index_is_held_against_its_dimension():
     x, y = np.ones((8, 64), np.float32), np.zeros(64, np.float32)
-    run_reference(by_rows._specialised({}).typed, [x, y, 8, 64, 4], 1)
+    run_reference(by_rows._specialized({}).typed, [x, y, 8, 64, 4], 1)
     assert (y == 4).all()
     error = fails(by_rows, x, y, 8, 64, 5)
     assert "dimension 0" in str(error) and error.kind == "out of bounds"
@@ -127,9 +127,9 @@ def remembered(y: ptr(int) @ grid[1]):
 
 def test_variables_without_a_value():
     error = fails(forgotten, np.zeros(64, np.int32))
-    assert (error.kind, error.thread) == ("uninitialised", 40) and error.span.line == line_of(forgotten, "mine[0] = v")
+    assert (error.kind, error.thread) == ("uninitialized", 40) and error.span.line == line_of(forgotten, "mine[0] = v")
     y = np.zeros(64, np.int32)
-    run_reference(remembered._specialised({}).typed, [y], 1)
+    run_reference(remembered._specialized({}).typed, [y], 1)
     assert y.tolist() == [3] * 40 + [4] * 24
 
 
@@ -152,10 +152,10 @@ def holes(y: ptr(float) @ grid[1], n: int @ grid[1]):
 
 def test_shared_memory_without_a_value():
     y = np.zeros(192, np.float32)
-    run_reference(holes._specialised({}).typed, [y, 64], 3)
+    run_reference(holes._specialized({}).typed, [y, 64], 3)
     assert (y == 1).all()
     error = fails(holes, y, 60, blocks=3)
-    assert (error.kind, error.block, error.thread) == ("uninitialised", 0, 0) and "element 63" in str(error)
+    assert (error.kind, error.block, error.thread) == ("uninitialized", 0, 0) and "element 63" in str(error)
 
 
 @kernel
@@ -169,7 +169,7 @@ def asserted(x: ptr(const(int)) @ grid[1]):
 
 def test_assertions():
     x = np.ones(128, np.int32)
-    run_reference(asserted._specialised({}).typed, [x], 2)
+    run_reference(asserted._specialized({}).typed, [x], 2)
     x[100] = 0
     error = fails(asserted, x, blocks=2)
     assert (error.kind, error.block, error.thread) == ("assert", 1, 36) and "must be positive" in str(error)
@@ -189,7 +189,7 @@ def claimed(y: ptr(int) @ grid[1], at: ptr(const(int)) @ grid[1]):
 def test_disjoint_is_checked(monkeypatch):
     at = np.random.default_rng(0).permutation(256).astype(np.int32)
     y = np.zeros(256, np.int32)
-    run_reference(claimed._specialised({}).typed, [y, at], 4)
+    run_reference(claimed._specialized({}).typed, [y, at], 4)
     assert (y[at] == np.arange(256)).all()
     at[200] = at[3]
     error = fails(claimed, y, at, blocks=4)
@@ -223,7 +223,7 @@ def spinning(flag: ptr(int) @ grid[1], go: int @ grid[1]):
 
 def test_blocks_may_wait_for_earlier_ones_but_not_for_ever():
     flag = np.zeros(1, np.int32)
-    run_reference(spinning._specialised({}).typed, [flag, 1], 20)
+    run_reference(spinning._specialized({}).typed, [flag, 1], 20)
     assert flag[0] == 20
     flag[0] = 0
     error = fails(spinning, flag, 0, blocks=3)
@@ -277,7 +277,7 @@ def with_text(y: ptr(int) @ grid[1], which: int @ grid[1]):
 
 def test_cuda_text_needs_a_python_function():
     y = np.zeros(64, np.int32)
-    run_reference(with_text._specialised({}).typed, [y, 0], 1)
+    run_reference(with_text._specialized({}).typed, [y, 0], 1)
     assert y.tolist() == [3 * k for k in range(64)]
     error = fails(with_text, y, 1)
     assert error.kind == "unsafe" and "cpu=" in str(error) and error.span.line == line_of(doubled, "unsafe.cuda")

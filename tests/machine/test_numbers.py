@@ -109,7 +109,7 @@ def test_casts_to_integers(source, to):
 
 
 def nearest(exact, type):
-    """Round a fraction to nearest even by searching the neighbours of a close guess."""
+    """Round a fraction to nearest even by searching the neighbors of a close guess."""
     bits, exponent_low = {F16: (11, -24), BF16: (8, -133), F32: (24, -149)}[type]
     if exact == 0:
         return 0.0

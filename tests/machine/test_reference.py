@@ -13,7 +13,7 @@ from snap.machine import reference, run_reference
 
 
 def typed(kernel):
-    return kernel._specialised({}).typed
+    return kernel._specialized({}).typed
 
 
 def run(kernel, *args, blocks=1):

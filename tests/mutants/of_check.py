@@ -555,7 +555,7 @@ MUTANTS = (
            "    if isinstance(last, ir.Const) and last.value * old.bytes % new.bytes:",
            "    if False:",
            ("tests/check/test_memory.py::test_a_view_is_the_same_memory",)),
-    Mutant("unsigned indices that wrap are not neighbours", "_compiler/check/memory/storage.py",
+    Mutant("unsigned indices that wrap are not neighbors", "_compiler/check/memory/storage.py",
            "wide.bits > narrow.bits and narrow.kind is ScalarKind.INT\n",
            "wide.bits > narrow.bits\n",
            ("tests/check/test_memory.py::test_indices_that_may_jump_are_not_consecutive",)),

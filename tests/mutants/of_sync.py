@@ -16,7 +16,7 @@ MUTANTS = (
     Mutant("what was written is not overwritten before", "_compiler/sync/conflicts/conflict.py",
            "    if not a.changes and not b.changes:",
            "    if a.changes == b.changes:",
-           ("tests/sync/test_neighbours.py::test_unsafe_text_may_write",)),
+           ("tests/sync/test_neighbors.py::test_unsafe_text_may_write",)),
     Mutant("boxes that one thread combines in different ways follow each other", "_compiler/sync/conflicts/conflict.py",
            "apart = a.atomic == b.atomic or issuer is None or",
            "apart = True or",

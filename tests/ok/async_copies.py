@@ -37,7 +37,7 @@ def before_loop(x: ptr(const(int)), y: ptr(int), turns: int):
 
 @kernel(threads=T, where=lambda blocks, n, x, y: (len(x) >= 8 * n, 1 <= n <= 64, len(y) >= 64 * blocks, blocks <= 2**25))
 def sizes(x: ptr(const(float)), y: ptr(float), n: int):
-    """The first n threads copy 16, 8 and 4 bytes each; thread t then reads its neighbour's."""
+    """The first n threads copy 16, 8 and 4 bytes each; thread t then reads its neighbor's."""
     with each(block) as b:
         s: shared(float[T, 8])
         with each(thread, s.view(float4)) as t:

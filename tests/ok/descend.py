@@ -130,7 +130,7 @@ def sort(x: ptr(int)):
 
 @kernel(threads=256, where=lambda sweeps, blocks: (blocks == 1, sweeps >= 0, sweeps <= 1000))
 def jacobi(x: ptr(float, (16, 32)), sweeps: int):
-    """The 16 vectors of 32 elements are turned, two by two, until all are orthogonal: their lengths are the matrix's singular values.  A warp has two neighbours, which
+    """The 16 vectors of 32 elements are turned, two by two, until all are orthogonal: their lengths are the matrix's singular values.  A warp has two neighbors, which
     change places; next time the pairs begin at the second vector.  So all pairs meet within 16 rounds."""
     with each(block, x):
         s: shared(float[16, 32])

@@ -1,4 +1,4 @@
-"""Warp specialisation without TMA, for sm_80 and later: two warps fill a pipeline by cp.async, whose mbarriers the copies complete; four multiply (mma).
+"""Warp specialization without TMA, for sm_80 and later: two warps fill a pipeline by cp.async, whose mbarriers the copies complete; four multiply (mma).
 """
 
 from __future__ import annotations

@@ -240,11 +240,11 @@ def k(x: ptr(const(float)), n: int):
 
 def test_of_many_goals_the_strongest_counts():
     @kernel(threads=32, where=lambda x, blocks: (len(x) >= 35, blocks == 1))
-    def neighbours(x: ptr(float)):
+    def neighbors(x: ptr(float)):
         with each(thread, x) as t:
             n: int = 0
             for _ in range(5):
                 x[t + n] = 1.0
                 n += 1
 
-    assert open_of(neighbours, "bounds") == ["`x[t + n]` is inside of `x`"]
+    assert open_of(neighbors, "bounds") == ["`x[t + n]` is inside of `x`"]

@@ -63,7 +63,7 @@ def as_far_as_it_goes(x: ptr(int), n: int, m: int):
 def test_an_iteration_that_never_comes_has_written_nothing(k, numbers):
     with pytest.raises(snap.MachineError) as error:
         k[1](np.zeros(T, np.int32), *numbers)
-    assert error.value.kind == "uninitialised"
+    assert error.value.kind == "uninitialized"
     assert k.prove(["init"]).verdict is Verdict.REFUTED
 
 

@@ -11,7 +11,7 @@ from check.checking import execute, program
 from snap.host.errors import LaunchError
 
 REFUSED_BY_THE_CHECKER = {
-    "a thread reads what its neighbours are writing (2.2)": ("SNAP010", """
+    "a thread reads what its neighbors are writing (2.2)": ("SNAP010", """
         @kernel(threads=64)
         def reversed(x: ptr(float)):
             with partition(x, p=block[1], view=views.chunks(64)) as part, group(block[1]):

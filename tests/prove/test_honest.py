@@ -43,7 +43,7 @@ def faults(writer: Writer, k, most: int):
             except snap.LaunchError:
                 continue
             except snap.MachineError as error:
-                if error.kind == "uninitialised":  # another property's matter
+                if error.kind == "uninitialized":  # another property's matter
                     continue
                 yield str(error), n, m, blocks, length
             tried += 1

@@ -32,7 +32,7 @@ def unwritten(writer: Writer, k):
         try:
             k[2](np.zeros(2 * writer.threads, np.int32), n, m)
         except snap.MachineError as error:
-            if error.kind == "uninitialised":
+            if error.kind == "uninitialized":
                 return n, m, str(error)
     return None
 
@@ -50,5 +50,5 @@ def test_proved_is_never_wrong(part):
             wrong = unwritten(writer, k)
             assert wrong is None, f"seed {seed}: proved, and {wrong}\n{writer.text}"
         elif found.verdict is Verdict.REFUTED:
-            assert "uninitialised" in found.replay(), f"seed {seed}\n{writer.text}"
+            assert "uninitialized" in found.replay(), f"seed {seed}\n{writer.text}"
     assert seen[Verdict.PROVED] and seen[Verdict.REFUTED] > seen[Verdict.UNKNOWN], seen

@@ -1,4 +1,4 @@
-"""Initialisation: what is read was written before, by this thread or another one, in this iteration or an earlier one."""
+"""Initialization: what is read was written before, by this thread or another one, in this iteration or an earlier one."""
 
 from __future__ import annotations
 
@@ -366,7 +366,7 @@ def test_refuted(k):
     wrong = next(o for o in found.obligations if o.verdict is Verdict.REFUTED)
     assert wrong.code == "SNAP024" and wrong.what.endswith("is read before it is written")
     assert "the CPU machine shows it: k.prove().replay()" in found.render()
-    assert "uninitialised" in found.replay()
+    assert "uninitialized" in found.replay()
 
 
 # ---- neither --------------------------------------------------------------------------------------------------------

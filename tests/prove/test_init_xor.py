@@ -1,4 +1,4 @@
-"""Initialisation by indices that are exclusive ors: swizzles."""
+"""Initialization by indices that are exclusive ors: swizzles."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def own(x: ptr(float)):
 
 
 @kernel(threads=64)
-def neighbour(x: ptr(float), by: int):
+def neighbor(x: ptr(float), by: int):
     with each(thread, x) as i:
         x[i] = x[i + by]
 
@@ -155,7 +155,7 @@ def test_proved():
 
 
 def test_not_proved():
-    for k in (neighbour, wrong_stride, overlapping_rows, promised, sliding):
+    for k in (neighbor, wrong_stride, overlapping_rows, promised, sliding):
         assert races_of(k), k
 
 

@@ -24,7 +24,7 @@ def rows_too_many(a: ptr(float, (M, 32)), M: int):
 
 
 @kernel(threads=32, where=lambda x, n, blocks: (n >= 1, len(x) >= 32 * blocks + n))
-def neighbours(x: ptr(float), n: int):
+def neighbors(x: ptr(float), n: int):
     with each(thread, x) as i:
         x[i] = x[i + n]
 
@@ -64,7 +64,7 @@ def by_rows_of_a_table(x: ptr(int), table: ptr(const(u8), (4, 8))):
     [
         (one_too_many, "SNAP023", "`x[i]` is outside of `x`"),
         (rows_too_many, "SNAP023", "`a[b, t]` is outside of `a`"),
-        (neighbours, "SNAP022", "one element of `x`"),
+        (neighbors, "SNAP022", "one element of `x`"),
         (tiles, "SNAP022", "two blocks write one element of `c`"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
@@ -123,7 +123,7 @@ def test_the_rendering_of_two_blocks():
 
 
 def test_two_threads_of_one_block_are_named_before_two_blocks():
-    text = neighbours.prove().render()
+    text = neighbors.prove().render()
     assert "two threads touch one element of `x`" in text and "`x[1]`: block 0, thread 1, and block 0, thread 0" in text
     assert (
         "blocks = 1; the CPU machine" in text

@@ -212,6 +212,6 @@ def test_wrong(name):
 
 def test_the_machine_agrees_about_what_is_written_under_a_condition():
     found = written_if(False).prove()
-    assert found.verdict is Verdict.REFUTED and "n = 0" in found.replay() and "uninitialised" in found.replay()
+    assert found.verdict is Verdict.REFUTED and "n = 0" in found.replay() and "uninitialized" in found.replay()
     with pytest.raises(snap.MachineError, match="is read before anything was written"):
         written_if(False)[1](np.zeros(32, np.int32), 0)

@@ -88,7 +88,7 @@ def answered(text: str) -> list[str]:
         said.append(error.diagnostic.code)
     with_control(program)
     names = [f.name for f in program.functions.values() if f.entry]
-    for mode, checks in (("independent", ()), ("stack", ()), ("independent", ("races", "uninitialised", "nc"))):
+    for mode, checks in (("independent", ()), ("stack", ()), ("independent", ("races", "uninitialized", "nc"))):
         for name in names[:1]:
             f = program.functions[name]
             arguments = [np.zeros(64, np.uint32) if v.type.endswith("64") and not v.dims and not v.vector else 0 for v, _ in f.parameters]

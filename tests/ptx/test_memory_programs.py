@@ -144,7 +144,7 @@ def test_a_thread_reads_what_it_wrote(store, load, space):
     assert found.found == {(1, 2)} and not found.stuck
 
 
-def test_neighbours_in_a_line_keep_their_values():
+def test_neighbors_in_a_line_keep_their_values():
     """Two processors write two bytes of one line, which nobody has fetched."""
     for store in ("wb", "wt"):
         found = outcomes(f"0: st.{store} [x], 1\n1: st.{store} [y], 2", "x y", silent=ALL_RULES, memory=("x", "y"))

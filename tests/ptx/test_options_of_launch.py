@@ -82,7 +82,7 @@ def test_any_integer_is_a_seed():
         ({"memory": "caches", "mode": "stack"}, 'memory="caches" goes with mode="independent"'),
         ({"memory": "caches", "checks": ("races",)}, "look at the flat memory"),
         ({"checks": ("race",)}, "there is no check 'race'"),
-        ({"checks": 5}, "checks= takes some of 'races', 'uninitialised', 'nc', 'registers', 'local', 'barriers', 'shuffles', not 5"),
+        ({"checks": 5}, "checks= takes some of 'races', 'uninitialized', 'nc', 'registers', 'local', 'barriers', 'shuffles', not 5"),
     ],
 )
 def test_what_does_not_go_is_refused_before_anything_runs(options, said):

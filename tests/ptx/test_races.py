@@ -16,7 +16,7 @@ from snap.host.errors import LaunchError
 from snap.host.launch import Launcher
 from snap.ptx import PtxFault, run
 
-ALL = ("races", "uninitialised", "nc")
+ALL = ("races", "uninitialized", "nc")
 
 
 def said(text: str, grid=1, block=64, arguments=None, checks=("races",), **more) -> str:
@@ -254,8 +254,8 @@ def test_a_report_names_both_lines_and_threads():
 
 def test_shared_memory_that_nobody_wrote():
     some = ".shared .align 4 .b32 s[64]; mov.u32 %r4, s; shl.b32 %r5, %r0, 2; add.u32 %r4, %r4, %r5; setp.ne.s32 %p1, %r0, 5; {write} bar.sync 0; ld.shared.u32 %r6, [%r4];"
-    assert said(module(some.format(write="@%p1 st.shared.u32 [%r4], 0;"), 1), checks=["uninitialised"]) == "uninitialised"
-    assert said(module(some.format(write="st.shared.u32 [%r4], 0;"), 1), checks=["uninitialised"]) == ""
+    assert said(module(some.format(write="@%p1 st.shared.u32 [%r4], 0;"), 1), checks=["uninitialized"]) == "uninitialized"
+    assert said(module(some.format(write="st.shared.u32 [%r4], 0;"), 1), checks=["uninitialized"]) == ""
     assert said(module(some.format(write=""), 1)) == ""  # it was not asked for
 
 
@@ -269,7 +269,7 @@ def test_reads_past_coherence_of_what_is_written(order):
 
 
 def test_no_such_check():
-    with pytest.raises(ValueError, match="there is no check 'raecs': checks= takes 'races', 'uninitialised', 'nc'"):
+    with pytest.raises(ValueError, match="there is no check 'raecs': checks= takes 'races', 'uninitialized', 'nc'"):
         run(module("", 1), "k", 1, 32, [np.zeros(1)], checks=["raecs"])
 
 

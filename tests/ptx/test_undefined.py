@@ -63,7 +63,7 @@ WRITTEN = {
 @pytest.mark.parametrize("mode", ("independent", "stack"))
 @pytest.mark.parametrize("name", UNWRITTEN)
 def test_registers_that_nobody_wrote(name, mode):
-    assert found(UNWRITTEN[name], "registers", mode=mode).startswith("uninitialised: it"), name
+    assert found(UNWRITTEN[name], "registers", mode=mode).startswith("uninitialized: it"), name
 
 
 @pytest.mark.parametrize("name", WRITTEN)
@@ -81,10 +81,10 @@ def test_where_it_came_from_is_shown():
 
 @pytest.mark.parametrize("mode", ("independent", "stack"))
 def test_local_memory(mode):
-    assert found("ld.local.u32 %r2, [l+4];", "local", mode=mode) == "uninitialised: 4 bytes at byte 4 of the thread's local memory are read before it wrote them"
-    assert found("st.local.u32 [l], 1; ld.local.v2.u32 {%r2, %r3}, [l];", "local", mode=mode).startswith("uninitialised: 4 bytes at byte 4")
-    assert found("mov.u32 %r2, 0; st.local.u32 [l], 1; ld.local.u64 %d2, [l];", "local", mode=mode).startswith("uninitialised: 8 bytes at byte 0")
-    assert found("@%p1 st.local.u32 [l], 1; ld.local.u32 %r2, [l];", "local", mode=mode).startswith("uninitialised: 4 bytes at byte 0")
+    assert found("ld.local.u32 %r2, [l+4];", "local", mode=mode) == "uninitialized: 4 bytes at byte 4 of the thread's local memory are read before it wrote them"
+    assert found("st.local.u32 [l], 1; ld.local.v2.u32 {%r2, %r3}, [l];", "local", mode=mode).startswith("uninitialized: 4 bytes at byte 4")
+    assert found("mov.u32 %r2, 0; st.local.u32 [l], 1; ld.local.u64 %d2, [l];", "local", mode=mode).startswith("uninitialized: 8 bytes at byte 0")
+    assert found("@%p1 st.local.u32 [l], 1; ld.local.u32 %r2, [l];", "local", mode=mode).startswith("uninitialized: 4 bytes at byte 0")
     assert found("st.local.u32 [l+4], 1; ld.local.u32 %r2, [l+4];", "local", mode=mode) == ""
     assert found("mov.u64 %d2, l; cvta.local.u64 %d2, %d2; st.u64 [%d2], %d1; ld.u16 %h1, [%d2+6]; cvt.u32.u16 %r2, %h1;", "local", mode=mode) == ""
 

@@ -458,7 +458,7 @@ def test_the_slow_interpreter_agrees(name):
     np.testing.assert_array_equal(ours[2], theirs[2])
 
 
-def test_each_specialisation_has_its_own_expansion():
+def test_each_specialization_has_its_own_expansion():
     """The forms of a generic kernel stand for what its values make of them, whichever was asked for last."""
     text = """
 @kernel(threads=64)

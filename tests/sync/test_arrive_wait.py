@@ -223,7 +223,7 @@ def test_points_with_a_meeting_between_share_a_number():
 def test_points_without_one_have_their_own():
     other = "\nu: shared(int[128])\nwith partition(u, p=thread[1], offset=t) as of_u:\n    of_u[0] = t\n"
     text = READ_BY_WARP_0 + other + READ_BY_WARP_0.replace("v = s", "v += u").replace("case 32", "case 64:\n        pass\n    case 32")
-    for reader in (text, text.replace("u[127 - r]", "u[r]")):  # the second one waits for its neighbour alone, or for all
+    for reader in (text, text.replace("u[127 - r]", "u[r]")):  # the second one waits for its neighbor alone, or for all
         numbers = [p.number for p in made(reader).syncs() if p.kind == "named"]
         assert len(numbers) == 2 == len(set(numbers))
 

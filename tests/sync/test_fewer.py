@@ -1,4 +1,4 @@
-"""Barriers that an expert would not write: what the inference must see to leave them out, and the neighbours of each program that do need one."""
+"""Barriers that an expert would not write: what the inference must see to leave them out, and the neighbors of each program that do need one."""
 
 from __future__ import annotations
 

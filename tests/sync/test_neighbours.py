@@ -148,7 +148,7 @@ for q in range(n):
 
 
 def test_a_barrier_that_only_the_back_edge_needs():
-    """In one iteration each thread keeps to its own element; the next one reads a neighbour's."""
+    """In one iteration each thread keeps to its own element; the next one reads a neighbor's."""
     text = """
 for q in range(n):
     with partition(s, p=thread[1], f=lambda k: (t + q) % 64) as cell:

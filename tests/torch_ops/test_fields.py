@@ -91,7 +91,7 @@ class Unlaunched:
     """Stands for trusted.Trusted."""
 
     def __init__(self, step, launched):
-        signature = launcher(step.function.kernel._specialised({})).signature
+        signature = launcher(step.function.kernel._specialized({})).signature
         self.arrays = tuple(k for k, param in enumerate(signature.params) if isinstance(param, Pointer))
         self.written = frozenset(k for k in self.arrays if not signature.params[k].const)
         self.launched = launched
@@ -250,7 +250,7 @@ def test_a_plan_refuses_what_overlaps_where_the_function_does(seen, monkeypatch)
 def launched_in_words(monkeypatch):
     """Launches are checked, and not made."""
     def checked(self, *args):
-        calls = launcher(self.kernel._specialised({}))
+        calls = launcher(self.kernel._specialized({}))
         calls.bound(args, check_grid(calls.signature, self.blocks)[0])
 
     monkeypatch.setattr(recorded.RecordedLaunch, "__call__", checked)

@@ -177,7 +177,7 @@ def test_a_gradient_of_something_else_is_refused():
         wrong(torch.ones(4, requires_grad=True), 4).sum().backward()
 
 
-def test_a_specialised_kernel():
+def test_a_specialized_kernel():
     made = snap.torch.operator(generic.specialize(B=32), "snaptest::generic", blocks=lambda x: x.numel() // 32)
     x = torch.zeros(64)
     made(x)

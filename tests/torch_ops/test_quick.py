@@ -100,7 +100,7 @@ class StandIn:
         return self.room.data_ptr()
 
     def launch(self, step):
-        calls = launcher(step.function.kernel._specialised({}))
+        calls = launcher(step.function.kernel._specialized({}))
         kernel = object.__new__(GpuKernel)
         kernel.compiled, kernel.signature, kernel.barriers, kernel.most_blocks = calls.compiled, calls.signature, {}, None
         kernel.device, kernel.function = SimpleNamespace(number=-1, shared_limit=1 << 20), ctypes.c_void_p(1)

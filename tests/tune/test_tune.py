@@ -230,7 +230,7 @@ def test_registers_count_arrays_while_they_live():
             atomic.add(y, 0, c[5] + (a[1] if P > 1 else 0.0))
 
     def needed(value):
-        return array_registers(lives.specialize(P=value)._specialised({}).typed)
+        return array_registers(lives.specialize(P=value)._specialized({}).typed)
 
     assert needed(1) == 20  # b alone: a is not read again, c not yet there
     assert needed(2) == 30  # a lives to the end: b and a, then c and a

@@ -52,7 +52,7 @@ class Ready:
 
     @property
     def compiled(self):
-        return self.kernel._specialised({})
+        return self.kernel._specialized({})
 
     @property
     def text(self) -> str:
@@ -133,7 +133,7 @@ def prepare(
     if where is not None:
         _wanted(where, family.named(config, args))
     kernel = _made(family, config)
-    compiled = kernel._specialised({})
+    compiled = kernel._specialized({})
     _check_block(compiled.typed, limits)
     signature = launcher(compiled).signature
     number = None if blocks is None else _blocks(signature, blocks, family.named(config, args))

@@ -61,7 +61,7 @@ Limit = Annotated[int, typer.Option("--limit", min=1, help="Stop after this many
 Checks = Annotated[
     list[str],
     typer.Option(
-        "--check", metavar="NAME", help="races, uninitialised, nc, registers, local, barriers, shuffles, or all."
+        "--check", metavar="NAME", help="races, uninitialized, nc, registers, local, barriers, shuffles, or all."
     ),
 ]
 Mode = Annotated[

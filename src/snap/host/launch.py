@@ -1,10 +1,10 @@
-"""Launching a specialised kernel: where it runs, and the way there.
+"""Launching a specialized kernel: where it runs, and the way there.
 
 Input:      a `Compiled` kernel (api.py), the arguments, the number of blocks, and the target
 Output:     the arrays hold the results (on the GPU: will, in stream order)
 Invariant:  a launch that is refused has done nothing; a target other than the arrays' place is refused, never silently
             changed
-Non-goals:  constexpr parameters (the kernel is specialised by the time it gets here)
+Non-goals:  constexpr parameters (the kernel is specialized by the time it gets here)
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _MOST_BOUND = 1024
 
 
 class Launcher:
-    """All launches of one specialised kernel.
+    """All launches of one specialized kernel.
 
     `at[blocks]` is a function that launches with that number of blocks; after the first launch with GPU arrays it is
     the generated fast path.  `ready` has these alone, by number: a plain dict, which is looked up faster.

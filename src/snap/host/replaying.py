@@ -1,6 +1,6 @@
 """A launch that a proof has found, run on the CPU machine.
 
-Input:      a specialised kernel, the number of blocks, numbers by name: parameters, and `len(x)` of arrays; and what
+Input:      a specialized kernel, the number of blocks, numbers by name: parameters, and `len(x)` of arrays; and what
             arrays hold: a name, an index, a number
 Output:     what the machine saw that is wrong: its kind ("out of bounds", "overlap", "race"), a text, and places; None
             for nothing, for a launch that is refused, and for one that would take too long

@@ -162,7 +162,7 @@ def _reduce_tree(T, op, N):
 
     @device(thread[N])
     def warp_reduce(v: T @ thread[1]) -> T:
-        for step in unroll(range(STEPS)):  # lane 0 combines neighbours, then pairs of neighbours: their order is kept
+        for step in unroll(range(STEPS)):  # lane 0 combines neighbors, then pairs of neighbors: their order is kept
             v = op(v, intrinsic.shfl_down(v, 1 << step))
         return intrinsic.shfl(v, 0)
 

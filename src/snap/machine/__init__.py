@@ -2,7 +2,7 @@
 
 `run_program` runs a kernel: by `run_reference`, the typed IR, whole grids at a time, as long as that gets on;
 `run_adversarial` runs the synchronized IR warp by warp in an order drawn from a seed and looks for data races.  Both
-trap out-of-bounds and uninitialised reads with the source line and the thread.
+trap out-of-bounds and uninitialized reads with the source line and the thread.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ class FaultKind(Word):
 
     OUT_OF_BOUNDS = "out of bounds"
     MISALIGNED = "misaligned"
-    UNINITIALISED = "uninitialised"
+    UNINITIALISED = "uninitialized"
     BARRIER_MISMATCH = "barrier mismatch"
     OVERLAP = "overlap"
     ASSERT = "assert"

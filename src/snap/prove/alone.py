@@ -4,7 +4,7 @@ Input: an instance of a device function.  Output: a kernel that does nothing but
 why there is none.  Invariant: whatever a call by a thread, a part of a warp, a warp or a block has for arguments, some
 run of that kernel has: parameters and elements of arrays that are given by reference are any values of their types,
 arrays have any length.  It is called twice, so that a condition on two calls (`calls=`) meets two choices of arguments.
-Non-goals: races, initialisation and order, which are matters of the kernel that calls it; index functions of pointers
+Non-goals: races, initialization and order, which are matters of the kernel that calls it; index functions of pointers
 that a caller passes, for it is walked there, too.
 
 What two threads draw from a counter (draws.py) rests on what else touches the counter.  Here that is the function

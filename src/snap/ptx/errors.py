@@ -55,7 +55,7 @@ class PtxFaultKind(Word):
     UNKNOWN = "unknown"
     IN_FLIGHT = "in flight"
     RACE = "race"
-    UNINITIALISED = "uninitialised"
+    UNINITIALISED = "uninitialized"
     NOT_COHERENT = "not coherent"
     INACTIVE_LANE = "inactive lane"
     INCONSISTENT = "inconsistent"

@@ -6,7 +6,7 @@ Output:     an operator of torch's own: it works under torch.compile, on fake an
             machine)
 Invariant:  constness is read from the kernel: a `ptr(const(...))` is an input, any other pointer is mutated, unless
             `out` says that it is made
-Non-goals:  generic kernels (specialise them first), vmap
+Non-goals:  generic kernels (specialize them first), vmap
 
     scale = snap.torch.operator(scale_kernel, "mylib::scale", blocks=lambda n: -(-n // 256),
                                 out=lambda x: torch.empty_like(x), values={"n": lambda x: x.numel()})
@@ -142,7 +142,7 @@ def _plan(kernel: object, name: object, blocks: object, out: object, values: dic
         raise TypeError(
             f"`{kernel.definition.tree.name}` is generic: register `.specialize({kernel.generic[0]}=...)` of it"
         )
-    params = launcher(kernel._specialised({})).signature.params
+    params = launcher(kernel._specialized({})).signature.params
     made = _made(kernel, params, out)
     given = tuple(param.name for param in params if param.name not in made and param.name not in values)
     _check(kernel, params, made, values)

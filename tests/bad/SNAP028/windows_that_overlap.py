@@ -1,4 +1,4 @@
-"""Neighbouring windows share two elements, and each thread would have written them."""
+"""Neighboring windows share two elements, and each thread would have written them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes that a block used for itself are next written by its neighbour."""
+"""Bytes that a block used for itself are next written by its neighbor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a neighbour read is next written by its own block, and a block does not end while it is read."""
+"""What a neighbor read is next written by its own block, and a block does not end while it is read."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Parse a Python lambda bound outside a kernel to its tree.
 
 Input: a function object made by `lambda`, or by a `def` that only returns an expression.  Output: `tree.Lambda` and the
-outside names it uses. Invariant: as in parse.py; a lambda that cannot be told from its neighbours is refused, never
+outside names it uses. Invariant: as in parse.py; a lambda that cannot be told from its neighbors is refused, never
 guessed.  Non-goals: what the body means.
 """
 

@@ -342,7 +342,7 @@ def _immutable(value: object) -> bool:
 
 
 def _row_major(shape: tuple[int, ...], strides: tuple[int, ...], unit: int = 1) -> bool:
-    """`unit`: the stride of neighbours; a dimension of size 1 may have any stride, and an empty array all."""
+    """`unit`: the stride of neighbors; a dimension of size 1 may have any stride, and an empty array all."""
     if len(shape) != len(strides):
         raise BadArray(f"the array says that it has shape {shape} and strides {strides}")
     if 0 in shape:

@@ -32,7 +32,7 @@ class Sized:
 
 
 class Precondition:
-    """The conditions of one specialised kernel.  texts: gives the text of each, when one does not hold."""
+    """The conditions of one specialized kernel.  texts: gives the text of each, when one does not hold."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """Describe what a kernel takes, in the form that launches are checked against.
 
-Input:      a specialised kernel's parameters in the typed IR
+Input:      a specialized kernel's parameters in the typed IR
 Output:     `Signature`: one `Pointer` or `ValueArgument` a parameter, and what the number of blocks is a multiple of
 Invariant:  a shape is kept as Python text over the scalar parameters, so that the checked path and the generated fast
             path evaluate the same thing

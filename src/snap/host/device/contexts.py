@@ -217,7 +217,7 @@ class OnDevice:
     def allocated(self, size: int) -> int:
         """Device memory of `size` bytes."""
         pointer = c_void_p()
-        with self._beside_captures():
+        with self._outside_captures():
             self.call("cuMemAlloc_v2", byref(pointer), c_size_t(size))
         return pointer.value or 0
 
@@ -226,7 +226,7 @@ class OnDevice:
         graph captures.
         """
         pointer, stream = self.allocated(size), c_void_p()
-        with self._beside_captures():
+        with self._outside_captures():
             self.call("cuStreamCreate", byref(stream), c_uint(_NON_BLOCKING))
             try:
                 self.call("cuMemsetD32Async", c_void_p(pointer), c_uint(0), c_size_t(size // 4), stream)
@@ -236,7 +236,7 @@ class OnDevice:
         return pointer
 
     @contextlib.contextmanager
-    def _beside_captures(self) -> Iterator[None]:
+    def _outside_captures(self) -> Iterator[None]:
         """Memory may be allocated, and a stream waited for, while some stream captures a graph: this thread says that
         it knows what it does; else the call would fail, and the capture with it.
         """

@@ -1,11 +1,11 @@
-"""Launches of a generic kernel: its constexpr arguments say which specialisation is launched.
+"""Launches of a generic kernel: its constexpr arguments say which specialization is launched.
 
 Input:      a generic kernel whose constexpr parameters are its last ones, a number of blocks or a grid's shape
 Output:     `call(*args, **keywords)`, which launches
-Invariant:  a launch asks the table of a specialisation at once only where each constexpr argument is what it was when
+Invariant:  a launch asks the table of a specialization at once only where each constexpr argument is what it was when
             that one was launched, the same number of the same type, or left out, and all other arguments are given by
             position; anything else takes the whole way, which launches it or says what is wrong
-Non-goals:  all other arguments (the specialisation's own launches)
+Non-goals:  all other arguments (the specialization's own launches)
 
 The function is text, with the constexpr parameters' own names: Python itself finds what is given by name.
 """

@@ -133,7 +133,7 @@ def on_gpu(torch: Any, device: int) -> TensorPlace | None:
         ROOM,
         lambda: found.room(CLEAN),
         CLEAN,
-        lambda step: trusted(launcher(step.function.kernel._specialised({})), step.function.blocks, step.args, device),
+        lambda step: trusted(launcher(step.function.kernel._specialized({})), step.function.blocks, step.args, device),
     )
 
 

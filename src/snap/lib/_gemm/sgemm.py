@@ -81,7 +81,7 @@ def warp_tiled(BM, BN, BK, TM, TN, STAGES, WIDTH, SLICED=False, GROUP=BAND):
 
     A thread has TM x TN results, in groups of four: 4 lanes of a warp lie below each other and 8 beside each other, so
     a read of shared memory is one float4 a lane, no two different ones in one bank.  Lanes that read the same word are
-    neighbours (lane ^ 1 or lane ^ 2), which the hardware serves together.  The tile of A is turned round as it is
+    neighbors (lane ^ 1 or lane ^ 2), which the hardware serves together.  The tile of A is turned round as it is
     copied; its rows are padded by one word, so that what a warp copies goes to different banks.
 
     The products go through y and back again, so that each shares a factor with the one before: of the three registers

@@ -24,7 +24,7 @@ def blocks_of_tiles(m: int, n: int, rows: int, columns: int) -> int:
 
 @functools.cache
 def naive(T=256):
-    """A thread for each element.  Neighbouring threads have neighbouring rows: what a warp reads and writes is
+    """A thread for each element.  Neighboring threads have neighboring rows: what a warp reads and writes is
     scattered over 32 of them.
     """
 
@@ -46,7 +46,7 @@ def naive(T=256):
 
 @functools.cache
 def coalesced(T=256):
-    """Neighbouring threads have neighbouring columns: a warp reads one element of A, and 128 bytes of B that lie
+    """Neighboring threads have neighboring columns: a warp reads one element of A, and 128 bytes of B that lie
     together.
     """
 
@@ -104,7 +104,7 @@ def blocked(BM=128, BN=128, BK=8, TM=8, TN=8):
 
 
 @functools.cache
-def vectorised(WIDTH=4, BM=128, BN=128, BK=8, TM=8, TN=8):
+def vectorized(WIDTH=4, BM=128, BN=128, BK=8, TM=8, TN=8):
     """As `blocked`, four elements at a time: A, B and C in words of WIDTH elements, which their rows are multiples of;
     and A's tile is turned round on its way into shared memory, so that a thread reads its rows of it as float4, too.
     """
@@ -114,7 +114,7 @@ def vectorised(WIDTH=4, BM=128, BN=128, BK=8, TM=8, TN=8):
     AWORDS, BWORDS = BK // WIDTH, BN // WIDTH
 
     @kernel(threads=T, where=lambda M, N, K, blocks: (1 <= N <= 2**30, M <= 2**30, K <= 2**30, blocks <= 2**23))
-    def sgemm_vectorised(
+    def sgemm_vectorized(
         A: ptr(const(float), (M, K)), B: ptr(const(float), (K, N)), C: ptr(float, (M, N)), M: int, N: int, K: int
     ):
         with each(block, C.view(W), disjoint=C, shape=(..., (N + BN - 1) / BN)) as (m, n):
@@ -148,4 +148,4 @@ def vectorised(WIDTH=4, BM=128, BN=128, BK=8, TM=8, TN=8):
                     if m0 + row + i < M and (n0 + column) / WIDTH + j < N / WIDTH:
                         C[m0 + row + i, (n0 + column) / WIDTH + j] = acc.view(W)[i, j]
 
-    return sgemm_vectorised
+    return sgemm_vectorized

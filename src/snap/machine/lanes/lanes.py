@@ -69,7 +69,7 @@ class Contact(IntEnum):
 
 class Owners:
     """For each `grain` bytes of an object the first and the last lane that touched them in each way, and where they
-    did.  Units are neighbouring lanes: if all lanes that read an element are of one unit, the first and the last are.
+    did.  Units are neighboring lanes: if all lanes that read an element are of one unit, the first and the last are.
     An object is seen as elements of several sizes: the grain is the smallest one so far.
     """
 

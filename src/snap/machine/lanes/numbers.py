@@ -83,7 +83,7 @@ def narrow_odd(x):
     back = f.astype(np.float64)
     u = f.view(np.int32)
     inexact = (back != x) & np.isfinite(x)
-    # Step back to the neighbour toward zero where rounding went away from it (also from infinity), then make the last
+    # Step back to the neighbor toward zero where rounding went away from it (also from infinity), then make the last
     # bit odd.
     toward_zero = np.where(inexact & (np.abs(back) > np.abs(x)), u - np.int32(1), u)
     return np.where(inexact, toward_zero | np.int32(1), u).astype(np.int32)[()].view(np.float32)

@@ -34,7 +34,7 @@ _UNSIGNED = {
 
 
 class GlobalStorage:
-    """A kernel's array.  It is always initialised.  identity: of any storage, what tells its memory from others'."""
+    """A kernel's array.  It is always initialized.  identity: of any storage, what tells its memory from others'."""
 
     shadow = None
 
@@ -51,7 +51,7 @@ class GlobalStorage:
 
 
 class SharedStorage:
-    """A shared array of every block at hand, uninitialised."""
+    """A shared array of every block at hand, uninitialized."""
 
     record, address = None, 0
 
@@ -70,7 +70,7 @@ class SharedStorage:
             self.views[elem] = StorageView(self, elem, self.pitch)
         return self.views[elem]
 
-    def uninitialised(self, error: MachineError) -> None:
+    def uninitialized(self, error: MachineError) -> None:
         raise error
 
     def is_complete(self) -> bool:
@@ -232,13 +232,13 @@ class StorageView:
         if self.record is not None:
             self.record(self, cells, self.width, m, kind, order, site)
         if self.shadow is not None and not self.storage.is_complete():
-            self._check_initialised(cells, m, site)
+            self._check_initialized(cells, m, site)
 
     def _get(self, cells):
         value = self.flat.take(cells, mode="wrap") if type(cells) is ndarray else self.flat[cells]
         return from_memory(value, self.scalar) if self.encoded else value
 
-    def _check_initialised(self, cells, m, site: FaultSite) -> None:
+    def _check_initialized(self, cells, m, site: FaultSite) -> None:
         shadow, ones = self.shadow, self.ones
         bad = np.zeros((), np.bool_)
         for k in range(self.width):
@@ -249,7 +249,7 @@ class StorageView:
                 at, block, thread = self.lanes.locate(bad)
                 element = int(self.lanes.full(cells).flat[at]) % max(self.stride, 1) // self.width
                 text = f"element {element} of `{self.name}` is read before anything was written there"
-                self.storage.uninitialised(MachineError(FaultKind.UNINITIALISED, text, site.span, block, thread))
+                self.storage.uninitialized(MachineError(FaultKind.UNINITIALISED, text, site.span, block, thread))
 
     # ---- the first part of an element ----
 

@@ -41,7 +41,7 @@ def operand(type: str, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Row and column of each (value, thread) of a 64 x k matrix in registers; each instruction's part follows the one
     before.
     """
-    per = 4 // ELEMENT[type].bytes  # neighbours in one register
+    per = 4 // ELEMENT[type].bytes  # neighbors in one register
     i = np.arange(k // 2)[:, None]
     step, i = i // (4 * per), i % (4 * per)
     return _ROW + 8 * (i // per % 2), step * 8 * per + _QUAD * per + i % per + 4 * per * (i // (2 * per))
@@ -274,7 +274,7 @@ def check_written(view: StorageView, cells: np.ndarray, site: FaultSite) -> None
         lanes = view.lanes
         block = int(lanes.block[at // view.stride % lanes.shape[0], 0]) if view.stride else None
         text = f"element {element} of `{view.name}` is read before anything was written there"
-        view.storage.uninitialised(MachineError(FaultKind.UNINITIALISED, text, site.span, block))
+        view.storage.uninitialized(MachineError(FaultKind.UNINITIALISED, text, site.span, block))
 
 
 # ---- accumulators into memory ---------------------------------------------------------------------------------------

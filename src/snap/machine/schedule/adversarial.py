@@ -80,8 +80,8 @@ def run_one_by_one(function: synced.Function, args: list, blocks: int) -> None:
             _start(launch, program, args, range(first, min(first + batch, blocks)))
             launch.run()
         launch.settle()
-    if launch.uninitialised is not None:
-        raise launch.uninitialised
+    if launch.uninitialized is not None:
+        raise launch.uninitialized
 
 
 def _run(
@@ -109,7 +109,7 @@ def _run(
             look_at_the_end(launch)
         else:
             launch.log.look()
-    return error or launch.uninitialised, list(launch.log.races.values())
+    return error or launch.uninitialized, list(launch.log.races.values())
 
 
 def _start(launch: Schedule, program: Program, args: list, blocks: range) -> None:
@@ -158,7 +158,7 @@ class Schedule(MachineLaunch):
         super().__init__(blocks, threads, blocks_per_cluster)
         self.kernel, self.rng = kernel, rng
         self.log = RaceLog(forgets=self.blocks_per_cluster == 1)
-        self.uninitialised: MachineError | None = None
+        self.uninitialized: MachineError | None = None
         self.behind = -(-kernel.smem // SWIZZLE_PERIOD) * SWIZZLE_PERIOD  # arrays whose size the launch decides
         self.arenas = [
             SharedArena(max(self.behind + at_launch(kernel), WIDEST), self.blocks_per_cluster)

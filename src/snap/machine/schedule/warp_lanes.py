@@ -83,12 +83,12 @@ class ArenaStorage:
     def is_complete(self) -> bool:
         return False
 
-    def uninitialised(self, error: MachineError) -> None:
+    def uninitialized(self, error: MachineError) -> None:
         """A missing barrier shows as such a read; whether it is one is known only when the other access has
         happened.
         """
         launch = self.lanes.launch
-        launch.uninitialised = launch.uninitialised or error
+        launch.uninitialized = launch.uninitialized or error
 
 
 class WarpLanes(Lanes, RegisterFile):

@@ -220,7 +220,7 @@ def _refuted(c: ProofContext, read: Touch, sets: Sets | None) -> Obligation | No
     launch: Launch | None = None
     with limited():
         for point in () if sets is None else sets.points():
-            launch = seen(c, launch_of(c, point), ("uninitialised",), (read.span,), (read.name,))
+            launch = seen(c, launch_of(c, point), ("uninitialized",), (read.span,), (read.name,))
             if launch is not None:
                 break
     if launch is None:

@@ -60,7 +60,7 @@ def barrier_at(m: Machine, key: tuple[int, int], lane: int) -> Mbarrier:
     if barrier is None:
         raise Fault(
             PtxFaultKind.OUT_OF_BOUNDS,
-            f"no mbarrier was initialised at byte {key[1]} of shared memory of block {key[0]}",
+            f"no mbarrier was initialized at byte {key[1]} of shared memory of block {key[0]}",
             lane,
         )
     return barrier

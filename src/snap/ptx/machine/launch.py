@@ -13,6 +13,7 @@ from importlib import import_module
 import numpy as np
 
 from snap._compiler.ir.hardware import MOST_BLOCK_SHARED
+from snap.diag.renamed import renamed
 from snap.ptx.errors import PtxFault, PtxFaultKind
 from snap.ptx.instructions.transfers import TensorMap
 from snap.ptx.machine.drawn import Drawn
@@ -138,7 +139,7 @@ def fits(memory: str, mode: str, limit: int | None, watched: bool) -> None:
 
 CHECKS = {  # name: the module and class that looks for it
     "races": ("snap.ptx.watch.races", "Races"),
-    "uninitialised": ("snap.ptx.watch.checks", "Uninitialised"),
+    "uninitialized": ("snap.ptx.watch.checks", "Uninitialized"),
     "nc": ("snap.ptx.watch.checks", "NotCoherent"),
     "registers": ("snap.ptx.watch.undefined", "UnwrittenRegisters"),
     "local": ("snap.ptx.watch.undefined", "UnwrittenLocal"),
@@ -147,8 +148,14 @@ CHECKS = {  # name: the module and class that looks for it
 }
 
 
+_BRITISH = "uninitialised"  # what the check was called in the version before
+
+
 def _checks(names: Sequence[str]) -> list[Callable[[Machine], Watch]]:
     wanted = [names] if isinstance(names, str) else list(names)
+    if _BRITISH in wanted:
+        renamed(f"checks={_BRITISH!r}", 'checks="uninitialized"')
+        wanted = ["uninitialized" if name == _BRITISH else name for name in wanted]
     for name in wanted:
         if name not in CHECKS:
             raise ValueError(f"there is no check {name!r}: checks= takes {', '.join(map(repr, CHECKS))}")

@@ -341,11 +341,11 @@ class _Parser:
         if self.tokens[self.at + 1].kind is TokenKind.MARK and self.tokens[self.at + 1].text == ":":
             self.at += 2
             if self.has(".branchtargets", ".calltargets", ".callprototype"):
-                return [self.labelled(start)]
+                return [self.labeled(start)]
             return [tree.Label(start.text, start.span)]
         return [self.instruction(start, "", False)]
 
-    def labelled(self, label: TextToken) -> tree.Targets | tree.Prototype:
+    def labeled(self, label: TextToken) -> tree.Targets | tree.Prototype:
         kind = self.take().text[1:]
         if kind == "callprototype":
             results = self.parameters() if self.has("(") else ()

@@ -1,7 +1,7 @@
 """Two checks that a run may be asked for: shared memory that is read before it was written, and memory that is read
 with `ld.global.nc` and written.
 
-`uninitialised`: what a block reads of its shared memory, or another block's, somebody has written before, in this grid.
+`uninitialized`: what a block reads of its shared memory, or another block's, somebody has written before, in this grid.
 `nc`: rule (PTX ISA, "ld.global.nc"): memory that is read past coherence is not written while the grid runs, neither
 before nor after; which of the two came first in this run does not matter.  Both report the first, and end the run.
 """
@@ -28,7 +28,7 @@ def _bytes(t: Touch) -> np.ndarray:
     return t.at[:, None] + np.arange(t.width)
 
 
-class Uninitialised(Watch):
+class Uninitialized(Watch):
     def __init__(self, machine: Machine):
         super().__init__(machine)
         self.written = np.zeros(len(machine.memory.shared.data), bool)

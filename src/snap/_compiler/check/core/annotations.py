@@ -52,7 +52,7 @@ class Spec:
     depth: int = 0
     lag: int | None = None
     extent: ir.Expr | None = None  # of a shared array, the first one, where a launch decides it
-    part: tuple[str, int] | None = None  # of copies: `block[n]`, n neighbours, or `every=n`, every n-th block
+    part: tuple[str, int] | None = None  # of copies: `block[n]`, n neighbors, or `every=n`, every n-th block
 
     @property
     def elem(self) -> Element:
@@ -300,7 +300,7 @@ def _is_block(c: Checker, e: tree.Expr) -> bool:
 
 
 def copied_by(c: Checker, options: dict[str, tree.Expr]) -> tuple[str, int] | None:
-    """The blocks that hold copies of one value, where these are not all of the cluster's: n neighbours
+    """The blocks that hold copies of one value, where these are not all of the cluster's: n neighbors
     (`copies=block[n]`), or every n-th (`copies=block, every=n`).
     """
     copies, every = options.get("copies"), options.get("every")

@@ -4,7 +4,7 @@ Input: the tree of a call.  Output: a pure expression over the thread's number i
 is what PTX says of the accumulators of every `mma` (m16n8 and m8n8) and `wgmma` (m64nN); tests compare it with the
 layouts by which the CPU machine multiplies.  Non-goals: the layouts of operands A and B.
 
-Of the elements that a thread holds, each 4 lie in 8 columns: two neighbours in a row, and two in the row 8 below; the
+Of the elements that a thread holds, each 4 lie in 8 columns: two neighbors in a row, and two in the row 8 below; the
 next 4 lie in the next 8 columns.  The 16 rows of a warp follow each other in a warpgroup.
 """
 

@@ -175,7 +175,7 @@ class KernelLowering:
                     function,
                     PointKind.CLUSTER if clustered else PointKind.BLOCK,
                     "mbarriers",
-                    "initialised before any thread uses them",
+                    "initialized before any thread uses them",
                 )
             )
         return [*head, *named, *made]

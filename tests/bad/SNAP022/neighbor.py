@@ -1,4 +1,4 @@
-"""A thread reads what its neighbour writes, for some arguments."""
+"""A thread reads what its neighbor writes, for some arguments."""
 
 from __future__ import annotations
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
+    Mutant("a case of a split that has moved into a role is aligned as it was in the block", "_compiler/ir/invariants.py",
+           "case.place == place or around.stage >= Stage.SPECIALIZED and _as_promised(place, case.place)",
+           "case.place == place",
+           ("tests/sync/test_project.py::test_a_case_is_aligned_as_before_in_a_wider_role",)),
     Mutant("a loop is walked until nothing new comes around", "_compiler/ir/dataflow.py",
            "            if grown == top:",
            "            if True:",

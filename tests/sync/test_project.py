@@ -262,3 +262,32 @@ def test_an_access_that_nobody_needs_is_made():
     for seed in (None, 1):
         with pytest.raises(snap.MachineError, match="x"):
             kernel.launch(np.zeros(4, np.int32), np.arange(64, dtype=np.int32), 3, blocks=1, seed=seed)
+
+
+OF_TWO_ROLES = """from __future__ import annotations
+from snap import *
+
+@kernel(threads=256)
+def k(out: ptr(u32), src: ptr(const(u32)), n: int):
+    with each(block):
+        r0, r1, r2 = roles(64, 64, 128)
+        i: int @ thread[1] = id()
+        v = registers(u32(i))
+        p = pipeline(shared(u32[128]), 2)
+        for k in range(1, n + 1):
+            with stage(p) as s:
+                with r2(s), each(thread, s) as t:
+                    s[t] = u32(t) * 7
+                with r1(s), each(thread) as t:
+                    v = v * 3 + s[t]
+        with stage(p) as s:
+            with r1(s), each(thread, s) as t:
+                async_copy(s[127 - t], src[t + 55])
+        with each(thread, out):
+            out[i] = v
+"""
+
+
+def test_a_case_is_aligned_as_before_in_a_wider_role():
+    """Threads 64 to 255 act as one, and the threads from 128 on among them are aligned as they are in the block: the verifier took the case's place for a mistake."""
+    agree(compiled(OF_TWO_ROLES), lambda: [np.zeros(256, np.uint32), np.arange(256, dtype=np.uint32), 4], blocks=1)

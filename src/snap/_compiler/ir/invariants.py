@@ -261,6 +261,8 @@ def _ends(body: ir.Body) -> bool:
 # ---- threads --------------------------------------------------------------------------------------------------------
 
 
+# A split that has moved into a role counts its threads from the role's first one, and keeps what was known of how its
+# cases are aligned in the block.
 @_row("nesting", "a group, split or turn divides what the code around it holds", ir.Group, ir.Split, ir.Turn)
 def _nested(s: ir.Group | ir.Split | ir.Turn, around: Around) -> str:
     if around.stage < Stage.SPECIALIZED and not isinstance(s, ir.Turn) and s.outer != around.place:
@@ -272,7 +274,9 @@ def _nested(s: ir.Group | ir.Split | ir.Turn, around: Around) -> str:
         case ir.Split(level, outer, cases):
             end = 0
             for case in cases:
-                if case.offset < end or case.place != outer.sharded(level, case.offset, case.size):
+                place = outer.sharded(level, case.offset, case.size)
+                known = case.place == place or around.stage >= Stage.SPECIALIZED and _as_promised(place, case.place)
+                if case.offset < end or not known:
                     return f"case {case.offset} is {case.place}"
                 end = case.offset + case.size
         case ir.Turn(outer, place):

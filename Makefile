@@ -44,7 +44,7 @@ compilers: $(READY)
 # OPTIONS="--quick", "--limit 120" (seconds a benchmark), "--processes 12" (compile at the same time), "--seconds 600" (all of it).
 bench:
 	@if "$(PYTHON)" -c 'import torch, numpy' 2>/dev/null; then run="$(PYTHON)"; \
-	else $(MAKE) --no-print-directory $(READY) && $(PY) -m pip install --quiet --disable-pip-version-check -e '.[gpu,bench]' && run="$(PY)"; fi && \
+	else $(MAKE) --no-print-directory $(READY) && $(PY) -m pip install --quiet --disable-pip-version-check -e '.[gpu,torch]' && run="$(PY)"; fi && \
 	{ "$$run" benchmarks/run.py $(OPS) $(OPTIONS); status=$$?; "$$run" docs/make_performance.py && exit $$status; }
 
 clean:

@@ -309,3 +309,8 @@ def test_who_knows_spreads_by_groups():
     assert pairs.both(first).rows == (0, 0, 0, 0)
     assert first.widened(1, 0b0001, 0b1111).wide == 1
     assert first.widened(1, 0b0011, 0b1111).wide == 0  # of what unit 1 did nobody knows that it is over
+
+
+def test_a_proof_says_how_many_pairs_it_is_about():
+    found = order(library("gemm in slices"))
+    assert found.verdict == "ordered" and found.pairs > 10

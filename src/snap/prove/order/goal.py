@@ -72,7 +72,7 @@ def order(kernel: synced.Function, asked: AskedOfLaunches | None = None) -> Orde
         pairs.note(pair)
     result.open, result.stuck = list(pairs.open.values()), list(meetings.stuck.values())
     result.rests = sorted(pairs.questions.rests)
-    result.questions = pairs.questions.solvers.asked
+    result.pairs, result.questions = len(pairs.compared), pairs.questions.solvers.asked
     return result
 
 

@@ -44,7 +44,7 @@ class Open:
 
 class Pairs:
     """sites: accesses, by place; open: pairs that nothing orders; left: pairs that phases may order, each with what is
-    known of its first access at its second one.
+    known of its first access at its second one; compared: the pairs that must be ordered.
     """
 
     def __init__(self, here: WalkPoint, memories: Memories, mbarriers: MBarriers):
@@ -52,6 +52,7 @@ class Pairs:
         self.sites: dict[tuple, OrderSite] = {}
         self.open: dict[tuple, Open] = {}
         self.left: dict[tuple, tuple[Open, State]] = {}
+        self.compared: set[tuple] = set()
         self.multiplied = any(multiplied_into(s) for f in here.functions for s in statements(f.body))
         t = here.threads
         self.questions = Questions(here.values, t.count, t.unit, t.sizes, t.cluster)
@@ -158,6 +159,7 @@ class Pairs:
         if a.register or a is b and not ages:
             return
         for why, reach in self.wanted(a, b, state):
+            self.compared.add((a.key, b.key, ages))
             if self.all_know(a, b, reach):
                 continue
             if self.mbarriers.barriers:

@@ -45,7 +45,8 @@ class Compiled:
         from snap._compiler.check import PASSES
         from snap._compiler.ir.passes import run
 
-        return run(PASSES, Specialization(self.definition, self.constexprs))
+        typed: ir.Function = run(PASSES, Specialization(self.definition, self.constexprs))
+        return typed
 
     @functools.cached_property
     def synced(self) -> Synced:

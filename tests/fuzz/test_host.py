@@ -40,7 +40,7 @@ def prepared() -> None:
 @pytest.mark.parametrize("path", [p for p in OK if p.path.stem not in ELSEWHERE], ids=lambda p: p.path.stem)
 def test_programs(path: Program, monkeypatch):
     prepared()
-    monkeypatch.setattr(snap, "races", lambda *a, **k: [])
+    monkeypatch.setattr("snap.api.SnapFunction.races", lambda *a, **k: [])
     monkeypatch.chdir(ROOT)
     name, namespace = path.path.stem, path.namespace()
     if name not in EXPECTS_ERRORS:
@@ -128,7 +128,7 @@ DROPPED = [("tree_reduce", "__syncthreads();"), ("async_copies", "snap_copy_wait
 @pytest.mark.parametrize("name, what", DROPPED)
 def test_a_dropped_statement_is_noticed(name, what, monkeypatch):
     """All occurrences in turn; some of them are not reached, or one too many for this launch."""
-    monkeypatch.setattr(snap, "races", lambda *a, **k: [])
+    monkeypatch.setattr("snap.api.SnapFunction.races", lambda *a, **k: [])
     monkeypatch.chdir(ROOT)
     noticed = []
     for launch in launches_of(name):
@@ -147,7 +147,7 @@ CHANGED = [("tree_reduce", r"(\w+\[)(\w+)( \+ \w+\])", r"\1\2 + 1\3", "differenc
 
 @pytest.mark.parametrize("name, pattern, by, kind", CHANGED)
 def test_a_changed_text_is_noticed(name, pattern, by, kind, monkeypatch):
-    monkeypatch.setattr(snap, "races", lambda *a, **k: [])
+    monkeypatch.setattr("snap.api.SnapFunction.races", lambda *a, **k: [])
     monkeypatch.chdir(ROOT)
     found = []
     for launch in launches_of(name):

@@ -197,13 +197,10 @@ def test_python_that_snap_has_no_words_for(k):
 
 def test_the_generated_launch_asks_too():
     from snap.host.launch import launcher
-    from snap.host.plan.families import ArraySpelling
-    from snap.host.plan.fastpath import source
+    from snap.host.plan.conditions import Conditions
 
     calls = launcher(add_one._the_one({}))
-    family = ArraySpelling(("{a} is {a}",), "True", "True", "{a}", "{a}.shape", {})
-    text = source(calls.signature, family, 0, True, False, False, (), True)
-    assert "and where(blocks, n0 // 4, a1)" in text
+    assert "where(blocks, n0 // 4, a1)" in Conditions(calls.signature, calls.where).holds()
     assert calls.where.quick(2, 128, 128) and not calls.where.quick(2, 100, 128)
 
 

@@ -10,9 +10,8 @@ import pytest
 from corpus import OK, ROOT, Program
 from sync.small import agree, compiled
 
-import snap
 from snap import *
-from snap import machine, races
+from snap import machine
 from snap._compiler.codegen import emit
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.numbering import Numbers
@@ -65,8 +64,8 @@ def compare(monkeypatch):
                 assert all(arg.tobytes() == other.tobytes() for other in same)
 
     def compare(main):
-        monkeypatch.setattr(machine, "run_reference", both, raising=False)
-        monkeypatch.setattr(snap, "races", lambda *args, **options: [])  # looked for in every launch
+        monkeypatch.setattr("snap.machine.run.run_reference", both)
+        monkeypatch.setattr("snap.api.SnapFunction.races", lambda *args, **options: [])  # looked for in every launch
         main()
         return replaced, left
 
@@ -605,4 +604,4 @@ def test_a_role_that_only_calls_what_loads_runs_in_one_thread():
     assert "} else if (threadIdx.x == 64) {" in sums_of_columns.cuda()
     a, out = np.arange(24 * 32, dtype=np.float32).reshape(24, 32), np.zeros(96, np.float32)
     sums_of_columns[1](a, out, 24)
-    assert (out[:64].reshape(2, 32) == a.sum(axis=0)).all() and not races(sums_of_columns, a, out, 24, blocks=1, seeds=3)
+    assert (out[:64].reshape(2, 32) == a.sum(axis=0)).all() and not sums_of_columns.races(a, out, 24, blocks=1, seeds=3)

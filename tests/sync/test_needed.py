@@ -10,8 +10,6 @@ import pytest
 from corpus import OK, ROOT, Program, synchronized
 from sync.dropping import copies, goes_wrong, is_missed, points_of
 
-import snap
-from snap import machine
 from snap._compiler.ir.types import Level
 from snap.machine.reference import run_reference
 
@@ -43,8 +41,8 @@ def launches_of(monkeypatch, capsys):
         run_reference(function, args, blocks)
 
     def run(program: Program) -> list[tuple]:
-        monkeypatch.setattr(machine, "run_reference", launch, raising=False)
-        monkeypatch.setattr(snap, "races", lambda *args, **options: [])  # of which only launches matter
+        monkeypatch.setattr("snap.machine.run.run_reference", launch)
+        monkeypatch.setattr("snap.api.SnapFunction.races", lambda *args, **options: [])  # of which only launches matter
         namespace = program.namespace()
         (namespace.get("check") or namespace["main"])()
         return [(function, _smallest(function, found)) for function, found in seen.values()]

@@ -130,7 +130,7 @@ def _other_elements(function: str, types: tuple[Scalar, ...], info: ArrayInfo) -
         if sys.modules["torch"].is_autocast_enabled("cuda" if info.device != "cpu" else "cpu"):
             more = ", and torch.autocast converts the arguments of torch's own functions alone" + more
     if function == "gemm_fp8" and types == (U8,) and info.dtype_name in ("bfloat16", "float16", "float32"):
-        more = ": they are floats of 8 bits, torch's `float8_e4m3fn` and `float8_e5m2`, or their bits"
+        more = "; 8-bit floats are torch's `float8_e4m3fn` and `float8_e5m2`, or their bits in uint8"
     return f"takes elements of {', '.join(names)}, the array holds {info.dtype_name}{more}"
 
 

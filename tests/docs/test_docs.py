@@ -113,3 +113,8 @@ def test_links_lead_to_headings():
         for target, anchor in re.findall(r"\]\(([^)\s:#]*)#([^)\s]+)\)", prose):
             if not target or target.endswith(".md"):
                 assert anchor in anchors(page.parent / target if target else page), f"{page.name}: {target}#{anchor}"
+
+
+def test_the_reference_lists_every_code():
+    listed = re.findall(r"^\| \[(SNAP\d+)\]", (DOCS / "language.md").read_text(), flags=re.MULTILINE)
+    assert sorted(listed) == sorted([*CODES, *WARNINGS])

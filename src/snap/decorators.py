@@ -58,6 +58,14 @@ class Pending:
 
     __getitem__ = __call__
 
+    @property
+    def _complete(self) -> str:
+        if self.kernel is None:
+            return "a Snap function has both: `@kernel` and `@requires(grid[1], block[1], thread[256])`"
+        if self.kernel:
+            return "`@kernel(threads=256)`; or both: `@kernel` and `@requires(grid[1], block[1], thread[256])`"
+        return "say who calls it: `@device(thread)` each thread for itself, `@device(warp)` a warp; or `@requires(...)`"
+
     def unfinished(self) -> Diagnostic:
         code = self.python.__code__
         span = Span(code.co_filename, code.co_firstlineno, 0, code.co_firstlineno, 0)
@@ -66,9 +74,7 @@ class Pending:
             "SNAP018",
             f"`{self.__name__}` lacks {missing}, and so is never checked",
             span,
-            help="`@kernel(threads=256)`; or both: `@kernel` and `@requires(grid[1], block[1], thread[256])`"
-            if self.kernel
-            else "a Snap function has both: `@kernel` and `@requires(grid[1], block[1], thread[256])`",
+            help=self._complete,
         )
 
 

@@ -46,6 +46,10 @@ SAID = {
     "a lambda that is called": (KERNEL + "    f = lambda v: v\n    with each(thread, y) as i:\n        y[i] = f(x[i])", "it cannot be called", "`@device(thread)`"),
     "a function without a decorator": (EACH + "y[i] = helper(x[i])", "a Python function without a decorator", "`@device(thread)`, or with `@inline`"),
     "a decorator without privileges": ("@device\ndef f(v: float) -> float:\n    return v\n" + EACH + "y[i] = f(x[i])", "lacks @requires(...)", "write `@device(thread)` above `f`"),
+    "a module that hides a level": ("from snap.lib import block\n" + KERNEL + "    with each(block, y) as b:\n        pass", "it is the module `snap.lib.block`", "`from snap.lib import block as of_block`"),
+    "a parameter that hides a level": ("@kernel(threads=32)\ndef k(y: ptr(float), block: int):\n    with each(block[1], y) as b:\n        pass", "`block` is not the level here", "give that another name"),
+    "a block without whole warps": (KERNEL.replace("32", "100") + "    with each(warp, y) as w:\n        pass", "`thread[32]` does not divide the threads here", "or have whole warps: 96 or 128 threads"),
+    "an empty list": (EACH + "a = []", "tuples and lists are not values", "`a: float[4]`"),
     "a kernel that is called": (EACH + "y[i] = 0.0\n" + KERNEL.replace("k(", "other(") + "    k(x, y, n)", "`k` is a kernel", "`@device(...)` or `@inline`"),
     "a kernel that is launched": (EACH + "y[i] = 0.0\n" + KERNEL.replace("k(", "other(") + "    k[1](x, y, n)", "`k` is a kernel", "launch one kernel after the other"),
     "an object": (EACH + "y[i] = config.a", "of type `Plain`", "`@dataclass(frozen=True)` above `class Plain`"),
@@ -82,6 +86,16 @@ def test_what_is_said_and_offered(name):
     shown = refused.value.all[0].render()
     head, _, help = shown.partition("help: ")
     assert said in head and offered in help, shown
+
+
+@pytest.mark.parametrize("decorated, offered", [
+    ("@device", "`@device(thread)` each thread for itself"),
+    ("@kernel", "`@kernel(threads=256)`"),
+    ("@requires(thread[32])", "a Snap function has both"),
+])
+def test_a_decorator_alone(decorated, offered):
+    unfinished = execute(f"{decorated}\ndef f(v: float):\n    pass\n")["f"].unfinished()
+    assert "lacks @" in unfinished.message and offered in unfinished.help
 
 
 # What is followed; and the same program with what the help says in its place.

@@ -169,7 +169,7 @@ def test_races_of_a_kernel(snap_command):
     code, out, err = snap_command("races", "k.py:meeting", "--seeds", "2", "--json", "--args", "arange:i32:65")
     (race,) = json.loads(out)
     assert code == 1 and not err and race["range"]["start"]["line"] == race["related"][0]["range"]["start"]["line"] == 8
-    assert snap_command("races", write(GOOD), "--grid", "2", "--args", "zeros:i32:64") == (0, "", "double: no races in 8 orders\n")
+    assert snap_command("races", write(GOOD), "--blocks", "2", "--args", "zeros:i32:64") == (0, "", "double: no races in 8 orders\n")
     assert snap_command("races", write(GENERIC), "--set", "T=32", "--grid", "2", "--args", "zeros:i32:64")[0] == 0
 
 
@@ -177,10 +177,10 @@ def test_races_of_a_kernel(snap_command):
     "words, code, told",
     [
         (("--grid", "1"), 2, "takes 1 arguments, and 0 were given; --args: arrays: zeros:f32:1024"),
-        (("--args", "zeros:i32:32"), 2, "--grid is missing: the decorator of `double` does not say how many blocks"),
+        (("--args", "zeros:i32:32"), 2, "--blocks is missing: the decorator of `double` does not say how many blocks"),
         (("--grid", "1", "--args", "zeros:f64:32"), 2, "takes i32, the array holds float64"),
         (("--grid", "1", "--args", "zeros:i32:31"), 1, "error[out of bounds]"),
-        (("--grid", "x", "--args", "zeros:i32:31"), 2, "--grid x: one to three positive extents"),
+        (("--grid", "x", "--args", "zeros:i32:31"), 2, "--blocks x: one to three positive extents"),
     ],
 )
 def test_races_of_what_cannot_run(snap_command, words, code, told):

@@ -99,3 +99,22 @@ def test_links_lead_somewhere():
         prose = re.sub(r"^```.*?^```$|`[^`]*`", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", prose):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def anchors(page):
+    """Return the anchors of the headings of a page, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()).replace(" ", "-") for heading in headings}
+
+
+def test_links_lead_to_headings():
+    for page in PAGES:
+        prose = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+        for target, anchor in re.findall(r"\]\(([^)\s:#]*)#([^)\s]+)\)", prose):
+            if not target or target.endswith(".md"):
+                assert anchor in anchors(page.parent / target if target else page), f"{page.name}: {target}#{anchor}"
+
+
+def test_the_reference_lists_every_code():
+    listed = re.findall(r"^\| \[(SNAP\d+)\]", (DOCS / "language.md").read_text(), flags=re.MULTILINE)
+    assert sorted(listed) == sorted([*CODES, *WARNINGS])

@@ -558,3 +558,56 @@ def test_reads_of_another_run_have_numbers_of_their_own():
             ends = [(e - i).span() for e, i in zip(_element(c, t), t.index)]
             assert ends == [(0, n - 1) for n in t.sizes]
         del reads, t
+
+
+def test_who_agrees_on_an_index_agrees_on_an_element_of_const_memory():
+    """What a block decides by const memory, it decides for the thread that writes as for the one that reads; a thread decides for itself."""
+
+    @kernel(threads=T)
+    def by_block(first: ptr(const(int), (n,)), x: ptr(int, (n,)), n: int):
+        with each(block, x) as b:
+            s: shared(int[T])
+            if b < n:
+                if first[b] >= 0:
+                    with each(thread, s) as t:
+                        s[t] = 1
+                    with one(thread, x):
+                        x[b] = s[5]
+
+    @kernel(threads=T)
+    def after_an_assertion(first: ptr(const(int), (n,)), x: ptr(int, (n,)), n: int):
+        with each(block, x) as b:
+            s: shared(int[T])
+            if b < n:
+                assert first[b] >= 0
+                with each(thread, s) as t:
+                    s[t] = 1
+                with one(thread, x):
+                    x[b] = s[5]
+
+    @kernel(threads=T)
+    def by_thread(first: ptr(const(int), (T,)), x: ptr(int, (n, T)), n: int):
+        with each(block, x) as b:
+            s: shared(int[T])
+            if b < n:
+                with each(thread, s) as t:
+                    if first[t] >= 0:
+                        s[t] = 1
+                with each(thread, x) as t:
+                    if first[t] >= 0:
+                        x[b, t] = s[T - 1 - t]
+
+    @kernel(threads=T)
+    def by_another_element(first: ptr(const(int), (n + 1,)), x: ptr(int, (n,)), n: int):
+        with each(block, x) as b:
+            s: shared(int[T])
+            if b < n:
+                if first[b] >= 0:
+                    with each(thread, s) as t:
+                        s[t] = 1
+                if first[b + 1] >= 0:
+                    with one(thread, x):
+                        x[b] = s[5]
+
+    assert [k.prove(["init"]).verdict for k in (by_block, after_an_assertion)] == [Verdict.PROVED] * 2
+    assert Verdict.PROVED not in {k.prove(["init"]).verdict for k in (by_thread, by_another_element)}

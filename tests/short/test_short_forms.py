@@ -288,6 +288,8 @@ REFUSED = {
     "a return before more": ("with each(thread, y) as i:\n    if i >= n:\n        return\n    y[i] = 1.0\nwith each(thread, y) as i:\n    y[i] = 2.0", "SNAP007", "leave its group behind"),
     "unpacked": ("with partition(y, p=thread[1]) as (a, b):\n    pass", "SNAP028", "makes two parts, and no other view does"),
     "strides of nobody": ("for p, q in strided(block, shape=(3, 4)):\n    pass", "SNAP018", "`with each(block):` around the loop"),
+    "strides of other units": ("with each(thread):\n    for w in strided(warp, shape=(n,)):\n        pass", "SNAP018", "`with each(warp):` around the loop"),
+    "strides of parts": ("with each(thread[4]):\n    for w in strided(thread[8], shape=(n,)):\n        pass", "SNAP018", "which `thread[8]` this is"),
     "out of scope": ("with each(block):\n    with each(thread, y) as i:\n        pass\n    if i > 3:\n        pass", "SNAP019", "out of scope"),
     "called": ("each(thread, y)", "SNAP017", "belongs to a `with` statement"),
     "roles called": ("with each(block):\n    roles(32, 32)", "SNAP017", "the whole right side of an assignment"),

@@ -131,7 +131,7 @@ def races(
     target: OneTarget,
     more: More = [],  # noqa: B006
     args: Args = [],  # noqa: B006
-    grid: Annotated[str, typer.Option("--grid", metavar="B", help="Blocks; left out, those of the decorator.")] = "",
+    grid: Annotated[str, typer.Option("--blocks", "--grid", metavar="B", help="4, or 4x2; else the decorator's.")] = "",
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many orders of the warps are tried.")] = 8,
     seconds: Annotated[float | None, typer.Option(min=0.001, help="Stop after this time.")] = None,
     values: ValuesGiven = [],  # noqa: B006

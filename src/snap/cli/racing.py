@@ -38,8 +38,8 @@ def races_of(
         takes = f"`{described(function.definition)}` takes {len(wanted)} arguments, and {len(given)} were given"
         usage_error(f"{takes}; --args: {HELP}")
     if not grid and function.definition.requires.blocks is None:
-        usage_error(f"--grid is missing: the decorator of `{chosen.name}` does not say how many blocks it has")
-    dims: Any = usage(three, "--grid", grid) if grid else None
+        usage_error(f"--blocks is missing: the decorator of `{chosen.name}` does not say how many blocks it has")
+    dims: Any = usage(three, "--blocks", grid) if grid else None
     try:
         blocks = dims[0] if dims and len(dims) == 1 else dims
         return function.races(*given, blocks=blocks, seeds=seeds, seconds=seconds), chosen.name

@@ -257,8 +257,8 @@ class Proof:
         if left > 0 and any(o.kind is Property.PRECONDITION for o in self.open):
             parts.append(f"{left} more {'is' if left == 1 else 'are'} open, and may follow from that")
         if self.needs:
-            last = "this" if self.proved_with_needs else "among others this"
-            parts.append(f"what is missing is {last}:\n  where={self.offered}")
+            missing = "what is missing" if self.proved_with_needs else "part of what is missing"
+            parts.append(f"{missing} is this:\n  where={self.offered}")
         if self.stopped:
             parts.append(self._left())
         return "\n\n".join(parts)

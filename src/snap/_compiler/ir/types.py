@@ -48,6 +48,13 @@ class Privilege:
             return Privilege(self.level, math.lcm(self.n, other.n))
         return max(self, other, key=lambda p: p.level)
 
+    @property
+    def unit(self) -> str:
+        """The word that names one such group, as in `each(warp)`: `warp` of `thread[32]`.  "" where there is none."""
+        if self.level is Level.THREAD:
+            return {1: "thread", WARP: "warp", WARPGROUP: "warpgroup"}.get(self.n, "")
+        return self.level.word if self.n == 1 else ""
+
     def __str__(self) -> str:
         return f"{self.level.word}[{self.n}]"
 

@@ -153,6 +153,15 @@ def _unshared(p: Poly, by: Privilege) -> bool:
     return any(atom.kind is kinds.ANY and not atom.per.at_least(by) for atom in atoms_of([], [p]))
 
 
+def agreed(of: Iterable[Poly]) -> Privilege:
+    """Return the unit whose threads agree on all of these numbers."""
+    per = GRID1
+    for atom in atoms_of([], of):
+        if not atom.defined:
+            per = atom.per if per.at_least(atom.per) else per if atom.per.at_least(per) else THREAD1
+    return per
+
+
 class WalkState:
     """whole: by name, what a parameter or a length is known to be a multiple of.  same: by name, the earlier parameter
     that a parameter is known to be equal to.  ranges: by name, between which numbers a parameter is known to be.  most:
@@ -277,11 +286,8 @@ class WalkState:
         low, high = self.terms.span(p)
         if low >= least or high < least or not self.certain(at_least(p, least)):
             return p
-        inside = [atom for atom in atoms_of([], [p]) if not atom.defined]
-        per, depth = GRID1, max(atom.depth for atom in inside)
-        for atom in inside:
-            per = atom.per if per.at_least(atom.per) else per if atom.per.at_least(per) else THREAD1
-        found = self.terms.base(kinds.ANY, least, high, per, depth, key=("above", p, least))
+        depth = max(atom.depth for atom in atoms_of([], [p]) if not atom.defined)
+        found = self.terms.base(kinds.ANY, least, high, agreed([p]), depth, key=("above", p, least))
         self.define(equal(found, p))
         return found
 

@@ -33,7 +33,7 @@ from snap._compiler.ir.types import THREAD1, Scalar, ScalarKind, ValueType, Vect
 from snap._compiler.ir.walk import children
 from snap._compiler.walk import arrays, cells, joins
 from snap._compiler.walk.sites import NONE
-from snap._compiler.walk.state import OPAQUE, Components, Value, WalkState, is_int, of_integers
+from snap._compiler.walk.state import OPAQUE, Components, Value, WalkState, agreed, is_int, of_integers
 
 MOST_TABLE = 1 << 14  # bytes of a table of constants that are looked through
 MOST_SHIFTS = 16  # ways of `1 << y` that are told apart
@@ -358,7 +358,8 @@ def _load(e: ir.Load, d: Exact) -> Value:
         return known
     # Nobody writes const memory while the kernel runs: an element is the same number each time that it is read.
     key = (id(site.root), e.type, site.index, site.shape) if site is not None and site.root.obj.const else None
-    found = w.anything(e.type, key=key) if is_int(e.type) else w.anything(e.type)
+    # Who agrees on the index agrees on the element.
+    found = w.anything(e.type) if key is None or not is_int(e.type) else w.anything(e.type, agreed(site.index), key=key)
     if site is not None and key is not None and isinstance(found.term, Poly):
         for atom in found.term.atoms:
             w.out.loads.setdefault(atom, site)

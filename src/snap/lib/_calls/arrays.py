@@ -117,8 +117,8 @@ def _in_cupy(make: Any, shape: tuple[int, ...], dtype: str, device: int) -> obje
         return make(shape, dtype)
 
 
-def _other_elements(types: tuple[Scalar, ...], info: ArrayInfo) -> str:
-    """Say which elements are taken and which were given. In NumPy's arrays, uint16 may be the bits of bf16."""
+def _other_elements(function: str, types: tuple[Scalar, ...], info: ArrayInfo) -> str:
+    """Say which elements a function takes and which were given. In NumPy's arrays, uint16 may be the bits of bf16."""
     bits = BF16 in types and U16 in types and U32 not in types
     names = [t.name for t in types if not (bits and t == U16)]
     if bits and info.family is ArrayFamily.NUMPY:
@@ -129,8 +129,8 @@ def _other_elements(types: tuple[Scalar, ...], info: ArrayInfo) -> str:
         more = "; pass its `.bfloat16()`"
         if sys.modules["torch"].is_autocast_enabled("cuda" if info.device != "cpu" else "cpu"):
             more = ", and torch.autocast converts the arguments of torch's own functions alone" + more
-    if types == (U8,) and info.dtype_name in ("bfloat16", "float16", "float32"):
-        more = ": they are floats of 8 bits, torch's `float8_e4m3fn` and `float8_e5m2`, or their bits"
+    if function == "gemm_fp8" and types == (U8,) and info.dtype_name in ("bfloat16", "float16", "float32"):
+        more = "; 8-bit floats are torch's `float8_e4m3fn` and `float8_e5m2`, or their bits in uint8"
     return f"takes elements of {', '.join(names)}, the array holds {info.dtype_name}{more}"
 
 
@@ -182,7 +182,7 @@ def argument(
     except TypeError as wrong:
         raise LaunchError(f"snap.lib.{function}", str(wrong), "dtype") from None
     if held is None or held not in types:
-        raise refuse(_other_elements(types, info))
+        raise refuse(_other_elements(function, types, info))
     if not info.holds(held):
         raise refuse(f"the array holds {info.dtype_name}, which is not {held}")
     if rank is not None and len(info.shape) != rank:

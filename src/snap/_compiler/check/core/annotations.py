@@ -8,6 +8,7 @@ whether the privilege is allowed here (check/statements/control.py).
 from __future__ import annotations
 
 import difflib
+import types
 
 from snap._compiler.check.core import convert
 from snap._compiler.check.core.bindings import Constant
@@ -26,7 +27,7 @@ from snap._compiler.ir.word import Word
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.record import record, replace
-from snap.surface import LevelName, Marker, one_dimension
+from snap.surface import LEVEL_WORDS, LevelName, Marker, one_dimension
 
 
 class SpecKind(Word):
@@ -100,12 +101,28 @@ def privilege_of(c: Checker, e: tree.Expr) -> Privilege | None:
 def wanted_privilege(c: Checker, e: tree.Expr, where: str) -> Privilege:
     p = privilege_of(c, e)
     if p is None:
+        _not_hidden(c, e.value if isinstance(e, tree.Subscript) else e)
         raise c.type_error(
             f"{where} takes a privilege, such as `thread[32]`",
             e.span,
             help="`thread[1]`, `warp`, `block[1]`: a level, and in brackets how many units of it",
         )
     return p
+
+
+def _not_hidden(c: Checker, e: tree.Expr) -> None:
+    """Refuse the word of a level where it names something else: `from snap.lib import block` hides `block`."""
+    if not isinstance(e, tree.Name) or e.id not in LEVEL_WORDS:
+        return
+    found = resolve(c, e)
+    if isinstance(found, types.ModuleType):
+        parent, _, name = found.__name__.rpartition(".")
+        help = f"import the module under another name: `{f'from {parent} ' * bool(parent)}import {name} as of_{name}`"
+    else:
+        help = f"give that another name, so that `{e.id}` is the level again"
+    own = c.lookup(e.id) is not None
+    what = "a name of this function's own" if own else describe_object(found)
+    raise c.type_error(f"`{e.id}` is not the level here: it is {what}", e.span, help=help)
 
 
 def constant_value(c: Checker, e: tree.Expr, what: str, help: str = "") -> ir.Const:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from snap._compiler.check.core.state import Abort, Checker, ConstructKind, Want
 from snap._compiler.ir import nodes as ir
-from snap._compiler.ir.hardware import SHUFFLE_WIDTHS, WARP, WARPGROUP
+from snap._compiler.ir.hardware import BLOCK_THREADS, SHUFFLE_WIDTHS, WARP, WARPGROUP
 from snap._compiler.ir.operations import COLLECTIVES
 from snap._compiler.ir.types import BLOCK1, CLUSTER1, GRID1, THREAD1, Level, Privilege
 from snap.diag.error import Label
@@ -185,7 +185,15 @@ def dividing(count: int | None, p: Privilege) -> str:
     found = [n for n in range(1, (count or 0) + 1) if not (count or 0) % n]
     near = sorted(sorted(found, key=lambda n: abs(n - p.n))[:3])
     like = f" {count}: {', '.join(f'`{p.level.word}[{n}]`' for n in near)}" if near else ""
-    return f"choose a count that divides{like}"
+    if not p.unit or not count or p.n == 1 or not count % p.n:
+        return f"choose a count that divides{like}"
+    whole = [n for n in (count - count % p.n, count + p.n - count % p.n) if 0 < n <= BLOCK_THREADS]
+    return f"choose a count that divides{like}; or have whole {p.unit}s: {' or '.join(map(str, whole))} threads"
+
+
+def opened(p: Privilege) -> str:
+    """Say which form opens code that acts for a unit of p."""
+    return f", in `with each({p.unit}):`" if p.unit and p.level is not Level.GRID else ""
 
 
 # SNAP005: the privilege is not one that this code can declare or assign.

@@ -92,8 +92,8 @@ def _each(c: Checker, s: tree.With, tail: bool) -> tree.Body:
     apart = _promised(c, options.get("disjoint"), memory, s)
     inside = expand.early_returns(s.body) if tail and c.innermost(ConstructKind.LOOP) is None else s.body
     declared, inside = _indices(c, s, p, names, options.get("shape"), inside)
-    if _strides(c, s.body, p.level):
-        number, count = _hidden(p.level)
+    if _strides(c, s.body, p):
+        number, count = _hidden(p)
         units = tree.Call(word_node("count", s.head), (privilege_node(p, s),), (), span=s.head)
         declared += (_index(c, number, s.head, p, s), _once(c, count, s.head, c.privilege, s, units, ()))
     named = [*memory.items(), *named_inside(c, s.body, memory, p, s)]
@@ -306,14 +306,14 @@ def persistent(c: Checker, s: tree.For, call: tree.Call) -> tree.Body:
     if len(call.args) != 1 or set(given) != {"shape"}:
         help = "`for m, n in strided(block, shape=(M / 128, N / 128)):`"
         raise c.type_error("`strided` takes a level and a shape", call.span, help=help)
-    level = level_of(c, call.args[0], "strided").level
-    number, count = (c.lookup(name) for name in _hidden(level))
+    p = level_of(c, call.args[0], "strided")
+    number, count = (c.lookup(name) for name in _hidden(p))
     if not isinstance(number, Variable) or not isinstance(count, Variable):
         raise c.type_error(
-            f"only an `each` around this loop says which {level.word} this is",
+            f"only an `each` around this loop says which {p.unit or f'`{p}`'} this is",
             call.span,
             secondary=where(c),
-            help=f"`with each({level.word}):` around the loop",
+            help=f"`with each({p.unit or p}):` around the loop",
         )
     names, at = s.names or ((s.name, s.name_span),), FormPlace(s.span, call)
     extents = _extents(c, given["shape"], len(names))
@@ -351,20 +351,21 @@ def nested(c: Checker, s: tree.For, call: tree.Call) -> tree.Body:
     return expand.nested(s, call.span, names, extents, unrolled is not None)
 
 
-def _hidden(level: Level) -> tuple[str, str]:
+def _hidden(p: Privilege) -> tuple[str, str]:
     """The names, which nobody can write, of a unit's number and of how many there are."""
-    return f"{level.word}_number ", f"{level.word}s "
+    unit = p.unit or f"{p.level.word}{p.n}"
+    return f"{unit}_number ", f"{unit}s "
 
 
-def _strides(c: Checker, body: tree.Body, level: Level) -> bool:
-    """Decide whether a loop in the body goes through tiles in strides of that level's units."""
+def _strides(c: Checker, body: tree.Body, p: Privilege) -> bool:
+    """Decide whether a loop in the body goes through tiles in strides of units of p."""
 
     def strides(s: tree.Stmt) -> bool:
         match s:
             case tree.For(_, tree.Call(args=(of, *_)) as call, _) if is_word(c, call, "strided"):
                 with c.trial():
-                    return level_of(c, of, "strided").level is level
-        return any(_strides(c, inner, level) for inner in tree.bodies(s))
+                    return level_of(c, of, "strided") == p
+        return any(_strides(c, inner, p) for inner in tree.bodies(s))
 
     return any(map(strides, body))
 

@@ -14,7 +14,7 @@ from snap._compiler.check.core import rewrite
 from snap._compiler.check.core.annotations import Spec, SpecKind
 from snap._compiler.check.core.bindings import IndexMap, Memory
 from snap._compiler.check.core.dispatch import expression
-from snap._compiler.check.core.explain import read_down
+from snap._compiler.check.core.explain import opened, read_down
 from snap._compiler.check.core.operands import Passed, kept
 from snap._compiler.check.core.state import Checker, Instance, ObjectUse, Want
 from snap._compiler.check.functions.signatures import Header, ParamSpec, is_constexpr
@@ -98,7 +98,7 @@ def satisfied(c: Checker, header: Header, span: Span, name: str) -> None:
             span,
             "not enough to call it",
             labels(),
-            help=f"call it from code at privilege `{top}`",
+            help=f"call it from code at privilege `{top}`{opened(top)}",
         )
     if not held.aligned_to(top.n):
         raise c.fail(

@@ -81,7 +81,7 @@ def _no_value(c: Checker, e: tree.Sequence | tree.Each, want: Want) -> ir.Expr:
         whole = all(isinstance(item, tree.Number) and type(item.value) is int for item in e.items)
         own = "" if c.privilege == THREAD1 else " @ thread[1]"
         items = ", ".join(map(expression_text, e.items))
-        declared = f"{name}: {'int' if whole else 'float'}[{max(len(e.items), 1)}]{own}"
+        declared = f"{name}: {'int' if whole and e.items else 'float'}[{len(e.items) or 4}]{own}"
         help = f"declare a local array: `{declared}{f' = [{items}]' * bool(items)}`"
         raise c.fail("SNAP017", "tuples and lists are not values in Snap", e.span, help=help)
     help = "declare the array, with its type: `x: float[4] = [f(i) for i in range(4)]`"

@@ -14,6 +14,7 @@ import difflib
 from snap._compiler.check.core import convert
 from snap._compiler.check.core.annotations import constant_int
 from snap._compiler.check.core.dispatch import calls
+from snap._compiler.check.core.explain import opened
 from snap._compiler.check.core.operands import kept, result_for
 from snap._compiler.check.core.scalars import choosing, condition, scalar
 from snap._compiler.check.core.state import HOLDERS, PER_THREAD, Checker, ConstructKind, Want
@@ -26,16 +27,7 @@ from snap._compiler.check.operations.matrices import ldmatrix, mma, stmatrix
 from snap._compiler.check.operations.pure import math_call
 from snap._compiler.frontend import tree
 from snap._compiler.ir import nodes as ir
-from snap._compiler.ir.hardware import (
-    COPIED,
-    PARTS,
-    REGISTER_UNIT,
-    SET_REGISTERS,
-    SHUFFLE_WIDTHS,
-    SLEEP,
-    WARP,
-    WARPGROUP,
-)
+from snap._compiler.ir.hardware import COPIED, PARTS, REGISTER_UNIT, SET_REGISTERS, SHUFFLE_WIDTHS, SLEEP
 from snap._compiler.ir.operations import ALIASES, COLLECTIVES, MATH, CollectiveOp, ResultOf, neutral
 from snap._compiler.ir.types import (
     BLOCK1,
@@ -123,12 +115,6 @@ def allowed(c: Checker, op: CollectiveOp, span: Span) -> CollectiveOp:
     return op
 
 
-def _opened(p: Privilege) -> str:
-    """The form in which code acts for a unit of p."""
-    word = {1: "thread", WARP: "warp", WARPGROUP: "warpgroup"}.get(p.n) if p.level is Level.THREAD else p.level.word
-    return f", in `with each({word}):`" if word is not None and p.level is not Level.GRID else ""
-
-
 def _way_out(c: Checker, op: CollectiveOp, held: Held | None) -> str:
     need = op.requires
     if need == CLUSTER1 and c.constructs[0].place is not None and c.constructs[0].place.held(Level.CLUSTER) is None:
@@ -146,7 +132,7 @@ def _way_out(c: Checker, op: CollectiveOp, held: Held | None) -> str:
             f" before this line, and begin another. To call it by hand, do so from code at privilege `{need}`"
         )
     if count < need.n:
-        return f"call it from code at privilege `{need}`{_opened(need)}, before going down to `{c.privilege}`"
+        return f"call it from code at privilege `{need}`{opened(need)}, before going down to `{c.privilege}`"
     return f"`{need}` must divide the {need.level.word}s: require a multiple of {need.n}"
 
 

@@ -56,6 +56,14 @@ def test_a_kernel_without_blocks_asks_how_many():
         meeting.races(np.zeros(1, np.int32))
 
 
+def test_a_kernel_is_not_iterated():
+    """`k[0]`, `k[1]`, ... are launches, and never end."""
+    with pytest.raises(TypeError, match="not iterable"):
+        list(numbered)
+    with pytest.raises(TypeError, match="not iterable"):
+        3 in numbered  # noqa: B015
+
+
 def test_old_names_warn_and_work():
     x = np.zeros(64, np.int32)
     with pytest.warns(DeprecationWarning, match=r"`snap.races\(k, ...\)` is now `k.races\(...\)`") as told:

@@ -352,6 +352,7 @@ class SnapFunction(ByName):
         return functools.partial(self.launch, blocks=cast(int, blocks))  # refused there, or an integer of another kind
 
     if not TYPE_CHECKING:
+        __iter__ = None  # or `list(k)` would ask for `k[0]`, `k[1]`, ... without an end
 
         def __getattr__(self, name: str) -> object:
             """Return an attribute that was public in the previous version."""

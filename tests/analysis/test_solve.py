@@ -92,6 +92,8 @@ def test_products_and_exclusive_ors_are_not_taken_at_their_word():
     if importlib.util.find_spec("z3") is not None:
         model = oracles.z3_solve(product, [])
         assert model[("x",)] * model[("y",)] == 7
+        hidden = unknown(("mul", forms.exclusive(x, number(5), -1), y))  # x is in the exclusive or alone
+        assert holds(oracles.z3_solve([], [hidden]), [], [hidden])
     if importlib.util.find_spec("islpy") is not None:
         assert oracles.isl_solve(product, []) is solve.UNKNOWN
     swizzled = [subtract(forms.exclusive(x, number(5), 3), number(9))]

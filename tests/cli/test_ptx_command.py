@@ -274,6 +274,16 @@ def test_a_snap_kernel(snap):
     assert "k.py:6" in snap("trace", KERNEL, "--args", "arange:i32:40", "40", name="k.py").output
 
 
+@pytest.mark.parametrize("text, message", [
+    ("def f(:", "SyntaxError"), (b"\x80\x81", "SyntaxError"), ("import sys\nsys.exit(5)", "stopped by `sys.exit(5)`"), ("1 / 0", "ZeroDivisionError"),
+])
+def test_a_file_that_does_not_run_ends_with_1(snap, text, message):
+    """As all commands do: 2 is a command line that is wrong."""
+    for command in ("run", "trace"):
+        done = snap(command, text, name="k.py")
+        assert done.exit_code == 1 and message in done.stderr and not done.stderr.startswith("error: ")
+
+
 # ---- any text ------------------------------------------------------------------------------------------------------------------------------------
 
 PIECES = re.split(r"(\s+|[,;\[\]{}()])", SCALE)

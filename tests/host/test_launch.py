@@ -232,6 +232,13 @@ def test_numbers_accepted(make, ran, type, value):
     assert ran[0][0] == (value,)
 
 
+@pytest.mark.parametrize("type, sign", [(I32, 1), (I32, -1), (F32, 1)])
+def test_integers_that_python_does_not_write(make, ran, type, sign):
+    value = sign * 10**5000
+    refused(ran, make.kernel(make.value("v", type)), (value,), 1, "v", r"\(2\^16609 or more\) does not fit")
+    refused(ran, make.kernel(), (), value, None, "2.16609 or more")
+
+
 # ---- blocks and targets ------------------------------------------------------------------------------------------------------------------
 
 

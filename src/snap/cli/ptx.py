@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 
 from snap.cli.arguments import HELP, parse_arguments, three
 from snap.cli.artifacts import ARCH, Arch, compiling, ptx_of
-from snap.cli.load import UsageError, check_file, check_path, parse_target
+from snap.cli.load import Failure, UsageError, check_file, check_path, parse_target
 from snap.cli.reporting import kernels, usage, usage_error
 from snap.diag.error import SnapError
 from snap.diag.render import to_json, wants_color
@@ -272,7 +272,7 @@ def _snap_job(file, entry, grid, block, arguments, cluster, shared, options, val
     if checked.errors:
         raise checked.errors[0]
     if checked.failure:
-        raise UsageError(str(checked.failure))
+        raise checked.failure
     kernels, _ = choose(checked, target.kernel or entry or None, values)
     if len(kernels) > 1:
         names = [k.function.definition.tree.name for k in kernels]
@@ -374,7 +374,7 @@ def _rendered(diagnostic) -> str:
 
 
 def _guarded(function, as_json: bool, *args):
-    """Print the errors of PTX, or of a Snap function, and end the command."""
+    """Print the errors of PTX, of a Snap function, or of a file that does not run to its end, and end the command."""
     try:
         return usage(function, *args)
     except SnapError as error:
@@ -383,6 +383,9 @@ def _guarded(function, as_json: bool, *args):
         else:
             for e in error.all:
                 print(_rendered(e.diagnostic), end="\n\n", file=sys.stderr)
+        raise typer.Exit(1) from None
+    except Failure as failure:
+        print(failure, file=sys.stderr)
         raise typer.Exit(1) from None
 
 

@@ -10,11 +10,19 @@ from snap.diag.span import Span
 
 _SEVERAL = {"index": "indices"}
 _LONGEST = 60
+_MOST_DIGITS = 80  # of an integer that is shown: Python itself refuses to write one of more than 4,300
 
 
 def counted(n: int, what: str) -> str:
     """Write `1 index`, `2 indices`."""
     return f"{n} {what if n == 1 else _SEVERAL.get(what, what + 's')}"
+
+
+def shown(value: object) -> str:
+    """Write a value as Python does; an integer that is far too long, by its size."""
+    if type(value) is int and abs(value) >= 10**_MOST_DIGITS:
+        return f"{'-' if value < 0 else ''}(2^{value.bit_length() - 1} or more)"
+    return repr(value)
 
 
 def called(word: str, *spans: Span) -> str:

@@ -20,6 +20,7 @@ from snap._compiler.ir.hardware import GRID_DIMENSIONS
 from snap._compiler.ir.integers import held_by
 from snap._compiler.ir.launches import MOST_BLOCKS
 from snap._compiler.ir.types import BOOL, SCALARS, Array, Scalar, Vector
+from snap.diag.wording import shown
 from snap.host.arguments.alignment import elements_of
 from snap.host.arguments.arrays import MASKED, ArrayFamily, ArrayInfo, BadArray, classify, is_array, is_masked
 from snap.host.arguments.follow import AlignmentNeed
@@ -77,7 +78,7 @@ def _extent(kernel: str, extent: object, where: str, blocks: object) -> int:
         raise LaunchError(kernel, f"{what} is an integer, not {_what(extent)}{way_out}")
     number = _index(extent, lambda problem: LaunchError(kernel, f"{what} {problem}"))
     if number < 0:
-        raise LaunchError(kernel, f"{what} is {number}; it cannot be negative")
+        raise LaunchError(kernel, f"{what} is {shown(number)}; it cannot be negative")
     return number
 
 
@@ -102,7 +103,7 @@ def check_blocks(signature: Signature, blocks: object) -> int:
 def check_number(signature: Signature, number: int) -> int:
     kernel, multiple = signature.kernel, signature.multiple
     if number > MOST_BLOCKS:
-        raise LaunchError(kernel, f"{number} blocks are more than a grid may have ({MOST_BLOCKS})")
+        raise LaunchError(kernel, f"{shown(number)} blocks are more than a grid may have ({MOST_BLOCKS})")
     if number > FEW_BLOCKS and number > (most := signature.most()):
         raise LaunchError(
             kernel,
@@ -431,7 +432,7 @@ def fitting_scalar(refuse, scalar: Scalar, arg: Any) -> int | float | bool:
         except Exception as error:  # whatever its `__float__` thinks of
             raise refuse(f"takes a number, and {_what(arg)} is not one: {type(error).__name__}: {error}") from error
         if overflows(scalar, number) or (math.isinf(number) and isinstance(arg, int)):
-            raise refuse(f"{arg if isinstance(arg, int) else number!r} does not fit {scalar}")
+            raise refuse(f"{shown(arg if isinstance(arg, int) else number)} does not fit {scalar}")
         return number
     if not hasattr(type(arg), "__index__"):
         way_out = f"; pass `{int(arg)}`" if isinstance(arg, float) and arg.is_integer() else ""
@@ -439,7 +440,7 @@ def fitting_scalar(refuse, scalar: Scalar, arg: Any) -> int | float | bool:
     number = _index(arg, refuse)
     low, high = held_by(scalar)
     if not low <= number <= high:
-        raise refuse(f"{number} does not fit {scalar} ({low} .. {high})")
+        raise refuse(f"{shown(number)} does not fit {scalar} ({low} .. {high})")
     return number
 
 
@@ -459,6 +460,6 @@ def _what(value: object) -> str:
     if value is None:
         return "None"
     if isinstance(value, (bool, int, float)):
-        return f"{value!r} ({type(value).__name__})"
+        return f"{shown(value)} ({type(value).__name__})"
     kind = type(value)
     return f"a {kind.__name__}" if kind.__module__ == "builtins" else f"a {kind.__module__}.{kind.__name__}"

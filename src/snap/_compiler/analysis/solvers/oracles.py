@@ -154,7 +154,8 @@ def z3_solve(zero: Iterable[Form], positive: Iterable[Form]) -> Model | NoModel:
     found, _ = ask_z3([*(f"(declare-const {name} Int)" for name in names.values()), *said], Z3_STEPS)
     if isinstance(found, NoModel):
         return found
-    return confirmed({atom: found.get(name, 0) for atom, name in names.items()}, zero, positive)
+    unknowns = forms.atoms([*zero, *positive])  # those too that stand in exclusive ors alone
+    return confirmed({atom: found.get(names.get(atom, ""), 0) for atom in unknowns}, zero, positive)
 
 
 def integer(n: int) -> str:

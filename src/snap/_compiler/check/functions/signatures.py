@@ -24,6 +24,7 @@ from snap._compiler.ir.hardware import BLOCK_THREADS, CLUSTER_BLOCKS
 from snap._compiler.ir.types import THREAD1, Array, Element, Held, Level, Place, Privilege, Scalar, Space, scalar_of
 from snap.diag.error import Diagnostic, SnapError
 from snap.diag.span import Span
+from snap.diag.wording import shown
 from snap.record import record
 from snap.surface import LevelName
 
@@ -147,11 +148,13 @@ def constexpr_value(c: Checker, p: tree.Parameter, type: Scalar, value: object) 
     number = as_number(value)
     if number is None or (isinstance(number, float) and not type.is_float):
         raise c.type_error(
-            f"`{p.name}` is a constexpr `{type}`, and is given {value!r}", p.span, help=f"give it a value of `{type}`"
+            f"`{p.name}` is a constexpr `{type}`, and is given {shown(value)}",
+            p.span,
+            help=f"give it a value of `{type}`",
         )
     if type.is_integer and not convert.fits(int(number), type):
         raise c.type_error(
-            f"`{p.name}` is a constexpr `{type}`, which does not hold {value!r}",
+            f"`{p.name}` is a constexpr `{type}`, which does not hold {shown(value)}",
             p.span,
             help="declare a wider type, or give a value that it holds",
         )

@@ -356,13 +356,16 @@ def _load(e: ir.Load, d: Exact) -> Value:
     known = cells.read(w, site, e.type)
     if known is not None:
         return known
-    # Nobody writes const memory while the kernel runs: an element is the same number each time that it is read.
-    key = (id(site.root), e.type, site.index, site.shape) if site is not None and site.root.obj.const else None
-    # Who agrees on the index agrees on the element.
-    found = w.anything(e.type) if key is None or not is_int(e.type) else w.anything(e.type, agreed(site.index), key=key)
-    if site is not None and key is not None and isinstance(found.term, Poly):
+    # Const memory is not written while the kernel runs: an element is the same number each time that it is read.  Who
+    # agrees on the index agrees on the element.
+    const = site if site is not None and site.root.obj.const else None
+    key = None if const is None else (id(const.root), e.type, const.index, const.shape)
+    found = (
+        w.anything(e.type) if const is None or not is_int(e.type) else w.anything(e.type, agreed(const.index), key=key)
+    )
+    if const is not None and isinstance(found.term, Poly):
         for atom in found.term.atoms:
-            w.out.loads.setdefault(atom, site)
+            w.out.loads.setdefault(atom, const)
     if (
         site is not None
         and site.root.is_global

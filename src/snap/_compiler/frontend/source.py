@@ -12,6 +12,7 @@ import ast
 import inspect
 import re
 import unicodedata
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from operator import attrgetter
@@ -128,11 +129,7 @@ def locate_lambdas(pyfunc: FunctionType) -> list[Located]:
     line = pyfunc.__code__.co_firstlineno
 
     def on_its_line(parsed: Parsed) -> list[Node]:
-        return [
-            node
-            for node in ast.walk(parsed.tree)
-            if isinstance(node, ast.Lambda) and node.lineno + parsed.locator.line_offset == line
-        ]
+        return list(_lambdas_on(parsed.tree, line - parsed.locator.line_offset))
 
     return _locate(pyfunc, on_its_line)
 
@@ -224,6 +221,25 @@ def _parsed(text: str, locator: Locator) -> Parsed | None:
             first = (node.decorator_list[0] if node.decorator_list else node).lineno + locator.line_offset
             functions.setdefault((node.name, first), []).append(node)
     return Parsed(tree, locator, functions)
+
+
+def _lambdas_on(tree: ast.Module, line: int) -> Iterator[ast.Lambda]:
+    """Find the lambdas that begin on a line, outer ones first: only what covers the line is looked into."""
+    pending: deque[ast.AST] = deque([tree])
+    while pending:
+        node = pending.popleft()
+        if isinstance(node, ast.Lambda) and node.lineno == line:
+            yield node
+        pending.extend(child for child in ast.iter_child_nodes(node) if _covers(child, line))
+
+
+def _covers(node: ast.AST, line: int) -> bool:
+    """Tell whether some of a node may be on the line.  Decorators come before the line of their function."""
+    if not isinstance(node, (ast.stmt, ast.expr)):
+        return True
+    decorators = getattr(node, "decorator_list", ())
+    first = min([node.lineno, *(decorator.lineno for decorator in decorators)])
+    return first <= line <= (node.end_lineno or line)
 
 
 def _statements(tree: ast.Module) -> Iterator[ast.AST]:

@@ -13,6 +13,7 @@ import types
 from snap._compiler.check.core import convert
 from snap._compiler.check.core.bindings import Constant
 from snap._compiler.check.core.dispatch import expression
+from snap._compiler.check.core.known import as_constant
 from snap._compiler.check.core.names import as_number, as_type, resolve
 from snap._compiler.check.core.outside import describe_object, type_in_place_of
 from snap._compiler.check.core.scalars import scalar
@@ -22,9 +23,10 @@ from snap._compiler.frontend.printer import expression as expression_text
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.hardware import SWIZZLES
 from snap._compiler.ir.types import THREAD1, Array, Element, Level, Privilege, Scalar, Space, ValueType
-from snap._compiler.ir.walk import walk
+from snap._compiler.ir.walk import variables, walk
 from snap._compiler.ir.word import Word
 from snap.diag.error import Label
+from snap.diag.source import written
 from snap.diag.span import Span
 from snap.record import record, replace
 from snap.surface import LEVEL_WORDS, LevelName, Marker, one_dimension
@@ -129,17 +131,37 @@ def constant_value(c: Checker, e: tree.Expr, what: str, help: str = "") -> ir.Co
     """A compile-time constant."""
 
     value = expression(c, e, Want(THREAD1, f"{what} must be a compile-time constant"))
-    if not isinstance(value, ir.Const):
-        loop = next((part.var for part in walk(value) if isinstance(part, ir.Read) and part.var.uid in c.ranges), None)
+    known = value if isinstance(value, ir.Const) else as_constant(c, value, write_out=True)
+    if known is None:
+        labels, way = _not_constant(c, value)
         raise c.type_error(
             f"{what} must be a compile-time constant",
             e.span,
             "known only at run time",
-            () if loop is None else (Label(loop.span, "the variable of a loop, also of one that is unrolled"),),
-            help=f"use a literal, a captured Python number, or a `constexpr` name{help}"
-            + (f"; a value that is made of `{loop.name}` is `const(int)`, not `constexpr(int)`" if loop else ""),
+            labels,
+            help=f"{way or 'use a literal, a captured Python number, or a `constexpr` name'}{help}",
         )
-    return value
+    return known
+
+
+def _not_constant(c: Checker, value: ir.Expr) -> tuple[tuple[Label, ...], str]:
+    """Point to a variable that keeps a value from being a constant, and say how it can be one."""
+    for var in variables(value):
+        loop = next((one for one in c.constructs if one.var == var), None)
+        if loop is not None:
+            text = written(loop.span)
+            if not all(isinstance(bound, ir.Const) for bound in loop.decides):
+                what = "the bounds of its loop are not constants"
+                way = "give the loop constant bounds, as in `unroll(range(4))`: its variable is a constant in each turn"
+            elif text.startswith("unroll"):
+                what, way = "its loop is unrolled in part", "leave the factor out: all turns are written out then"
+            else:
+                what, way = "the variable of a loop", f"write `unroll({text})`: its variable is a constant in each turn"
+            return (Label(var.span, what),), way
+        if var.name in c.assigned:
+            label = Label(var.span, f"`{var.name}` is given a value more than once")
+            return (label,), "use a name that is given its value once, and a constant one: `n: constexpr(int) = ...`"
+    return (), ""
 
 
 def constant_int(c: Checker, e: tree.Expr, what: str, help: str = "") -> int:
@@ -461,7 +483,7 @@ def chosen(c: Checker, e: tree.Expr | None) -> tuple[tree.Expr, ...]:
     """
     while isinstance(e, tree.Conditional):
         decides = scalar(c, e.cond, Want(c.place.privilege, "chooses between two ways to write a form"))
-        if not isinstance(decides, ir.Const):
+        if (decides := as_constant(c, decides, write_out=True)) is None:
             message = "this is chosen when the kernel is compiled, and the condition is not a constant"
             raise c.type_error(message, e.cond.span, help="decide it with a constant: `C if OWN else ()`")
         e = e.then if decides.value else e.other

@@ -78,6 +78,9 @@ def body(c: Checker, statements: tree.Body, tail: bool = True) -> None:
             STATEMENTS[type(s)](c, s, tail and k == len(statements) - 1)
         except Abort:
             _poison(c, s)
+        if c.skips:
+            c.expansions.update((id(rest), ()) for rest in statements[k + 1 :])
+            break
 
 
 def _poison(c: Checker, s: tree.Stmt) -> None:

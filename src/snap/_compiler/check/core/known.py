@@ -1,26 +1,92 @@
-"""Find out what the text tells about values: which keep their first one, and who agrees on them.
+"""Find out what the text tells about values: which keep their first one, which are constants, and who agrees on them.
 
-Input: typed expressions and the state.  Output: the first part of an expression that a group may disagree on.
-Invariant: it errs on the safe side: a part that might differ.  Non-goals: what values are (analysis/syntactic.py).
+Input: typed expressions and the state.  Output: constants; the first part of an expression that a group may disagree
+on.  Invariant: it errs on the safe side: a part that might differ.  Non-goals: what values are (analysis/syntactic.py).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from snap._compiler.analysis import concrete
 from snap._compiler.analysis.uniform import differs
 from snap._compiler.check.core import convert
-from snap._compiler.check.core.state import Checker, Construct, ConstructKind
+from snap._compiler.check.core.rewrite import substitute
+from snap._compiler.check.core.state import Checker, Construct, ConstructKind, WriteOut
 from snap._compiler.ir import nodes as ir
-from snap._compiler.ir.types import BLOCK1, CLUSTER1, THREAD1, Privilege
+from snap._compiler.ir.types import BLOCK1, CLUSTER1, THREAD1, Privilege, Scalar
 from snap._compiler.ir.walk import walk
+from snap.diag.span import Span
 
 
 def note_value(c: Checker, var: ir.Var, value: ir.Expr | None, read_only: bool = False) -> None:
     """Remember what is known of a new variable, if it keeps its first value."""
-    if value is None or not convert.is_integer(value) or var.name in c.assigned and not read_only:
+    if value is None or var.name in c.assigned and not read_only:
+        return
+    if not convert.is_integer(value):
+        c.firsts[var.uid] = value
         return
     if isinstance(value, ir.UnitId) and value.target == BLOCK1 and value.place.privilege == CLUSTER1:
         c.own_ranks.add(var.uid)
     c.declared[var.uid] = (value,)
+
+
+# A local that is given a value once, a constant one, is that constant, and so is what is computed of it.
+_ARITHMETIC = (ir.Const, ir.Unary, ir.Binary, ir.Compare, ir.Logical, ir.Select, ir.Math, ir.Cast)
+
+
+def as_constant(c: Checker, e: ir.Expr, write_out: bool = False) -> ir.Const | None:
+    """The constant that an expression is.  write_out: the variable of a loop is one, where its turns are written out."""
+    if isinstance(e, ir.Const):
+        return e
+    if not isinstance(e.type, Scalar):
+        return None
+    open = list(_open_parts(c, e))
+    loops = [_over_constants(c, part) for part in open] if write_out else [None]
+    if open and None not in loops:
+        raise WriteOut(frozenset(loop for loop in loops if loop is not None))
+    if open:
+        return None
+
+    def kept(var: ir.Var) -> ir.Const | None:
+        first = _first(c, var)
+        return None if first is None else as_constant(c, first)
+
+    if e.type.is_float:
+        made = substitute(e, kept)
+        return made if isinstance(made, ir.Const) else None
+
+    def told(part: ir.Expr) -> int | bool | None:
+        known = kept(part.var) if isinstance(part, ir.Read) else None
+        return None if known is None else int(known.value)
+
+    value = concrete.value(e, told)
+    return None if value is None else convert.constant(value, e.type, e.span)
+
+
+def _first(c: Checker, var: ir.Var) -> ir.Expr | None:
+    """The value that a variable keeps."""
+    given = c.declared.get(var.uid)
+    return given[0] if given is not None and len(given) == 1 else c.firsts.get(var.uid)
+
+
+def _open_parts(c: Checker, e: ir.Expr) -> Iterator[ir.Expr]:
+    """List what keeps an expression from being a constant."""
+    for part in walk(e):
+        if isinstance(part, ir.Read):
+            first = _first(c, part.var)
+            yield from (part,) if first is None else _open_parts(c, first)
+        elif not isinstance(part, _ARITHMETIC):
+            yield part
+
+
+def _over_constants(c: Checker, part: ir.Expr) -> Span | None:
+    """The loop whose turns can be written out, so that this variable of it is a constant."""
+    if isinstance(part, ir.Read):
+        for construct in c.constructs:
+            if construct.var == part.var and construct.over_constants:
+                return part.var.span
+    return None
 
 
 def decided_below(c: Checker, p: Privilege, constructs: list[Construct]) -> tuple[Construct, ir.Expr | None] | None:

@@ -135,7 +135,7 @@ def arguments(
 
 def level_of(c: Checker, e: tree.Expr, word: str) -> Privilege:
     """`thread` is one of them; `thread[4]`, `warp`."""
-    found = resolve(c, e) if isinstance(e, (tree.Name, tree.Attribute)) else None
+    found = resolve(c, e) if isinstance(e, (tree.Name, tree.Attribute, tree.Known)) else None
     if isinstance(found, LevelName):
         return Privilege(found.level, found.units)
     return wanted_privilege(c, e, f"`{word}`")

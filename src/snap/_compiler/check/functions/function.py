@@ -15,7 +15,7 @@ from snap._compiler.check.core import convert, rewrite
 from snap._compiler.check.core.annotations import SpecKind
 from snap._compiler.check.core.bindings import IndexMap, Memory, Variable
 from snap._compiler.check.core.dispatch import body
-from snap._compiler.check.core.state import Abort, Checker, Elaboration, Instance
+from snap._compiler.check.core.state import Abort, Checker, Elaboration, Instance, WriteOut
 from snap._compiler.check.functions.arguments import Incoming
 from snap._compiler.check.functions.contracts import contract_of
 from snap._compiler.check.functions.launched import least_values
@@ -36,6 +36,7 @@ from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.depth import OF_A_FUNCTION, deep
 from snap._compiler.ir.types import GRID1, I32, I64, Place, Space
 from snap._compiler.ir.walk import bodies
+from snap.diag.span import Span
 
 
 def instantiate(
@@ -70,7 +71,20 @@ def elaborate(
     place: Place,
     incoming: Mapping[str, Incoming],
 ) -> Instance:
-    c = Checker(definition, program, place)
+    written_out: frozenset[Span] = frozenset()
+    while True:
+        try:
+            return _elaborated(Checker(definition, program, place), constexprs, incoming, written_out)
+        except WriteOut as wanted:
+            written_out |= wanted.loops
+
+
+def _elaborated(
+    c: Checker, constexprs: Mapping[str, object], incoming: Mapping[str, Incoming], written_out: frozenset[Span]
+) -> Instance:
+    """written_out: the loops whose variables must be constants."""
+    program, definition, place = c.program, c.definition, c.place
+    c.written_out = written_out
     c.cooperative = definition.requires.cooperative
     specs = parameters(c, constexprs)
     c.least = lambda: least_values(definition, specs, constexprs)

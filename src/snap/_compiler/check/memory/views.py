@@ -70,7 +70,7 @@ def steps_of(c: Checker, e: tree.Expr, number: Callable[[tree.Expr], ir.Expr]) -
             found = resolve(c, function) if isinstance(function, (tree.Name, tree.Attribute)) else None
             if isinstance(found, ViewWord):
                 return (_called(c, found, arguments, keywords, e, number),)
-        case tree.Name() | tree.Attribute():
+        case tree.Name() | tree.Attribute() | tree.Known():
             found = resolve(c, e)
             if isinstance(found, View):
                 return tuple(_captured(step, e.span) for step in found.steps)

@@ -53,8 +53,11 @@ def _text(c: Checker, e: tree.Text, want: Want) -> ir.Expr:
 
 @evaluates(tree.Known)
 def _known(c: Checker, e: tree.Known, want: Want) -> ir.Expr:
-    assert isinstance(e.value, Variable)
-    return ir.Read(e.value.var, e.value.var.type, span=e.span)
+    if isinstance(e.value, Variable):
+        return ir.Read(e.value.var, e.value.var.type, span=e.span)
+    raise c.type_error(
+        f"`{e.text}` is not a value: it is {describe_object(e.value)}", e.span, help="write a number, or a variable"
+    )
 
 
 # T-Cmp: G |- a : t @ p, G |- b : u @ p, t and u meet => G |- a < b : bool @ p

@@ -12,7 +12,7 @@ from snap._compiler.check.core import convert
 from snap._compiler.check.core.annotations import constant_int
 from snap._compiler.check.core.bindings import Variable
 from snap._compiler.check.core.dispatch import body, executes, expression
-from snap._compiler.check.core.known import UNROLL_LIMIT, decided_below
+from snap._compiler.check.core.known import UNROLL_LIMIT, as_constant, decided_below
 from snap._compiler.check.core.lookups import declares_memory
 from snap._compiler.check.core.names import word_called
 from snap._compiler.check.core.operands import in_order
@@ -26,6 +26,7 @@ from snap._compiler.check.operations.arithmetic import cast_word
 from snap._compiler.check.statements.assignments import assign, augment, declare, value_for
 from snap._compiler.check.statements.declarations import declarations
 from snap._compiler.check.statements.several import assign_several
+from snap._compiler.check.statements.unrolled import constants_of, leave_turn, write_out
 from snap._compiler.check.statements.wholes import assign_listed, assign_whole, augment_whole, declare_listed, whole
 from snap._compiler.frontend import tree
 from snap._compiler.frontend.changes import leaves_early
@@ -117,6 +118,8 @@ def _if(c: Checker, s: tree.If, tail: bool) -> None:
         cond = condition(c, s.cond, deciding(c))
     except Abort:
         pass  # the branches are still worth checking
+    if cond is not None:
+        cond = as_constant(c, cond) or cond
     bodies = []
     for part in (s.then, s.other):
         with (
@@ -163,6 +166,8 @@ def _for(c: Checker, s: tree.For, tail: bool) -> None:
         _stands_for(c, s, persistent(c, s, s.iterable))
     elif (call := shaped(c, s.iterable)) is not None:
         _stands_for(c, s, nested(c, s, call))
+    elif (items := constants_of(c, s.iterable)) is not None:
+        write_out(c, s, items)
     else:
         _counted(c, s)
 
@@ -183,6 +188,9 @@ def _counted(c: Checker, s: tree.For) -> None:
     var = c.var(s.name.rstrip(), kind, c.privilege, s.name_span)
     decides = c.ranges[var.uid] = (start, stop, step)
     values, early = known_range(start, stop, step), leaves_early(s.body)
+    if s.name_span in c.written_out and values is not None:
+        write_out(c, s, [ir.Const(n, kind, span=s.iterable.span) for n in values])
+        return
     can = values is not None and (unroll == -1 or unroll == 0 and len(values) <= UNROLL_LIMIT)
     with (
         c.block() as out,
@@ -194,6 +202,7 @@ def _counted(c: Checker, s: tree.For) -> None:
             var=var,
             left_early=early,
             unrolled=can and not early,
+            over_constants=unroll == -1 and values is not None,
         ),
     ):
         c.bind(s.name, Variable(var, "a loop variable"))
@@ -221,7 +230,7 @@ def _range(c: Checker, e: tree.Expr) -> tuple[list[ir.Expr], int]:
         e = e.args[0]
         word = word_called(c, e)
     if not isinstance(e, tree.Call) or word != "range" or not 1 <= len(e.args) <= 3 or e.keywords:
-        help = "`for i in range(n):`, or `unroll(range(n), factor)`"
+        help = "`for i in range(n):`, `unroll(range(n), factor)`, or constants: `unroll((8, 4, 2, 1))`"
         if word in ("each", "one"):
             help = (
                 f"`{word}` is for `with`, once for each unit: `with {expression_text(e)}{' as i' * (word == 'each')}:`"
@@ -278,22 +287,27 @@ def _with_result(c: Checker, e: tree.Expr) -> str:
 
 @executes(tree.Break)
 def _break(c: Checker, s: tree.Break, tail: bool) -> None:
-    _leave_loop(c, "break", s.span)
-    c.out.append(ir.Break(span=s.span))
+    if not _leave_loop(c, "break", s):
+        c.out.append(ir.Break(span=s.span))
 
 
 @executes(tree.Continue)
 def _continue(c: Checker, s: tree.Continue, tail: bool) -> None:
-    _leave_loop(c, "continue", s.span)
-    c.out.append(ir.Continue(span=s.span))
+    if not _leave_loop(c, "continue", s):
+        c.out.append(ir.Continue(span=s.span))
 
 
 # T-Leave: a loop is around, no group, case or turn between => G |- break, continue @ P
 # A thread cannot leave a loop while its group stays in it.
-def _leave_loop(c: Checker, word: str, span: Span) -> None:
+def _leave_loop(c: Checker, word: str, s: tree.Break | tree.Continue) -> bool:
+    """Decide whether the loop is left here and now: it is one that is written out, and constants decide."""
+    span = s.span
     for construct in reversed(c.constructs):
         if construct.kind is ConstructKind.LOOP:
-            return
+            return False
+        if construct.kind is ConstructKind.COPY:
+            leave_turn(c, construct, word, s)
+            return True
         if construct.kind in (ConstructKind.GROUP, ConstructKind.SPLIT, ConstructKind.TURN):
             left = "turn" if construct.kind is ConstructKind.TURN else "group"
             raise c.fail(

@@ -232,7 +232,7 @@ def _lambda(c: Checker, e: tree.Expr) -> tuple[tree.Lambda, dict[str, object], S
     """An index function, with the outside names and the scopes in which its own names are looked up."""
     if isinstance(e, tree.Lambda):
         return e, c.names, c.scopes
-    found = resolve(c, e) if isinstance(e, (tree.Name, tree.Attribute)) else None
+    found = resolve(c, e) if isinstance(e, (tree.Name, tree.Attribute, tree.Known)) else None
     if isinstance(found, IndexFunction):
         return found.tree, c.names, found.scopes
     if callable(found) and hasattr(found, "__code__"):

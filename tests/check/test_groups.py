@@ -138,7 +138,8 @@ def test_sizes_may_be_named_and_numbered():
     assert in_block("match split(thread, 64, 64):\n    case 0:\n        pass") == [("SNAP017", 1)]
     assert in_block("match split(thread, 64):\n    case 0:\n        pass\n    case 1:\n        pass") == [("SNAP017", 4)]
     assert in_block("match split(thread, 64, 64):\n    case 0:\n        pass\n    case 1:\n        pass\n    case _:\n        pass") == []
-    assert in_block("n: int = 64\nmatch split(thread, n):\n    case 0:\n        pass") == [("SNAP018", 2)]
+    assert in_block("n: int = 64\nmatch split(thread, n):\n    case 0:\n        pass") == []
+    assert in_block("n: int = 64\nn = 128\nmatch split(thread, n):\n    case 0:\n        pass") == [("SNAP018", 3)]
 
 
 def test_split_counts_in_units_of_the_word_it_names():

@@ -527,7 +527,7 @@ def test_scopes_that_ended_give_theirs_back():
     smem = lambda body: held(body, "grid[1], block[1], thread[1]")  # noqa: E731
     assert smem("a: shared(int[256])") == 1024
     assert smem("a: shared(int[256])\nb: shared(int[256])") == 2048
-    assert smem("n: int = 4\nif n > 3:\n    a: shared(int[256])\nelse:\n    b: shared(int[512])\nc: shared(int[16])") == 2048
+    assert smem("n: int = 4\nn += 1\nif n > 3:\n    a: shared(int[256])\nelse:\n    b: shared(int[512])\nc: shared(int[16])") == 2048
     assert smem("if count(thread[1]) > 0:\n    a: shared(int[256])\nelse:\n    b: shared(int[512])\nc: shared(int[16])") == 1024
     assert smem("for i in range(3):\n    a: shared(int[256])\nb: shared(int[256])") == 1024
     assert smem("a: shared(int[16])\nif True:\n    b: shared(int[256])\nc: shared(int[16])") == 64 + 1024

@@ -39,7 +39,7 @@ def test_groups_and_functions_count_for_all_their_threads():
 def test_who_may_not_come_there_keeps_a_share():
     maybe = "if {}:\n    " + roles((256, 240), (128, 24)).replace("\n", "\n    ")
     assert in_block(maybe.format("True"), PLACE.format(384)) == []
-    assert [code for code, _ in in_block("some = count(warp)\n" + maybe.format("some > 3"), PLACE.format(384))] == ["SNAP018"]
+    assert [code for code, _ in in_block("some = count(warp)\nsome += 1\n" + maybe.format("some > 3"), PLACE.format(384))] == ["SNAP018"]
 
 
 @pytest.mark.parametrize("text", ["{0}\n{0}", "for k in range(2):\n    {1}"])

@@ -165,7 +165,8 @@ def test_a_branch_that_constants_rule_out_is_not_there():
     assert (out == 3).all() and "if" not in k.specialize(WIDE=False).cuda().partition("{")[2]
     with pytest.raises(SnapError, match="unknown_name"):
         k[1](out, True)
-    assert codes("n: int = 1\nif n == 2:\n    unknown_name()") == [("SNAP019", 3)]
+    assert codes("n: int = 1\nif n == 2:\n    unknown_name()") == []
+    assert codes("n: int = 1\nif n == 2:\n    unknown_name()\nn = 2") == [("SNAP019", 3)]
 
 
 def test_no_collective_stands_where_it_may_be_skipped():

@@ -373,7 +373,8 @@ def test_constexprs_have_their_type():
     assert run("int", "3", "int") == [] and run("f32", "3", "f32") == [] and run("f32", "1.5", "int") == [("SNAP018", 2)] and run("int", "1.5", "int") == [("SNAP018", 1)]
     assert codes("K: constexpr(int)", "thread[1]") == [("SNAP018", 1)]
     assert codes("K: constexpr(int) = 3\nK = 4", "thread[1]") == [("SNAP018", 2)]
-    assert codes("n: int = 3\nK: constexpr(int) = n", "thread[1]") == [("SNAP018", 2)]
+    assert codes("n: int = 3\nK: constexpr(int) = n", "thread[1]") == []
+    assert codes("n: int = 3\nK: constexpr(int) = n\nn = 4", "thread[1]") == [("SNAP018", 2)]
     assert in_block("K: constexpr(int) = count(thread[1]) / 2\na: int[K] @ thread[1]") == []
 
 

@@ -40,6 +40,13 @@ _COMPARE = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: "
 _LOGICAL = {ast.And: "and", ast.Or: "or"}
 
 
+def _as_list(node: ast.expr) -> ast.expr:
+    """Read the generator of `tuple(256 >> k for k in range(8))` as the list that it makes."""
+    if not isinstance(node, ast.GeneratorExp):
+        return node
+    return ast.copy_location(ast.ListComp(node.elt, node.generators), node)
+
+
 class TooDeep(Exception):
     def __init__(self, span: Span):
         self.span = span
@@ -138,10 +145,13 @@ class ExpressionParser:
 
     def _call(self, node: ast.Call, span: Span) -> tree.Expr:
         function = self.expression(node.func)
-        if isinstance(function, tree.Name):
+        given = node.args
+        if isinstance(function, tree.Name) and function.id in ("tuple", "list") and len(given) == 1:
+            given = [_as_list(given[0])]  # of constants, for `unroll`; others are refused by the checker
+        elif isinstance(function, tree.Name):
             self.calls.append((function.id, function.span))
         # The positional arguments of an annotation are types and shapes: `const("float")` quotes a type.
-        args = tuple(self.expression(arg, text=not self.in_annotation) for arg in node.args)
+        args = tuple(self.expression(arg, text=not self.in_annotation) for arg in given)
         keywords = []
         for keyword in node.keywords:
             if keyword.arg is None:

@@ -87,7 +87,7 @@ class TreeRenaming:
                 found = self.named.get(name)
                 if found is None:
                     return e
-                return tree.Name(found.id, span=e.span) if isinstance(found, tree.Name) else found
+                return replace(found, span=e.span) if isinstance(found, (tree.Name, tree.Known)) else found
             case tree.Number() | tree.Text() | tree.Known():
                 return e
             case tree.Subscript(_, index) if any(map(self.several, index)):  # `x[at]`, where `at` is several indices

@@ -29,7 +29,7 @@ from snap._compiler.check.core import convert
 from snap._compiler.check.core.annotations import chosen, constant_int
 from snap._compiler.check.core.bindings import Memory, Poison, RoleName, Variable
 from snap._compiler.check.core.dispatch import expression, statement
-from snap._compiler.check.core.known import note_value
+from snap._compiler.check.core.known import as_constant, note_value
 from snap._compiler.check.core.lookups import (
     all_have_roles,
     all_here,
@@ -208,6 +208,7 @@ def _digits(
 def _kept(c: Checker, e: tree.Expr, least: int) -> tuple[tree.Expr, int | None]:
     """An extent, evaluated once, for the code as a whole; and which constant it is."""
     value = scalar(c, e, Want(c.privilege, "is one extent for all units"))
+    value = as_constant(c, value) or value
     if not convert.is_integer(value) or isinstance(value, ir.Const) and value.value < least:
         found = str(value.value) if isinstance(value, ir.Const) else f"`{value.type}`"
         raise c.type_error(
@@ -324,7 +325,7 @@ def persistent(c: Checker, s: tree.For, call: tree.Call) -> tree.Body:
 def shaped(c: Checker, e: tree.Expr) -> tree.Call | None:
     """The call of a loop that goes through several dimensions: `range(shape=(A, B))`, maybe unrolled."""
     call = e.args[0] if isinstance(e, tree.Call) and word_called(c, e) == "unroll" and e.args else e
-    if isinstance(call, tree.Call) and word_called(c, call) == "range" and "shape" in dict(call.keywords):
+    if isinstance(call, tree.Call) and "shape" in dict(call.keywords) and word_called(c, call) == "range":
         return call
     return None
 

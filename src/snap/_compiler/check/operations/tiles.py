@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from snap._compiler.analysis.syntactic import divisor
 from snap._compiler.check.core.bindings import IndexMap, Memory
 from snap._compiler.check.core.explain import declared
+from snap._compiler.check.core.known import as_constant
 from snap._compiler.check.core.rewrite import variables
 from snap._compiler.check.core.state import Checker
 from snap._compiler.check.memory.accesses import foreign
@@ -32,10 +33,11 @@ def tile_of(c: Checker, memory: Memory, what: str, span: Span) -> ir.Tile:
         raise _unknown_size(c, handle, what, span)
     start, shape = [], []
     for first, extent in _window(c, memory, span):
-        if not isinstance(extent, ir.Const):
+        known = None if extent is None else as_constant(c, extent, write_out=True)
+        if known is None:
             raise _unknown_size(c, handle, what, span)
         start.append(first)
-        shape.append(int(extent.value))
+        shape.append(int(known.value))
     return ir.Tile(ir.MemAccess(view, tuple(start), handle, span=span), tuple(shape))
 
 

@@ -230,7 +230,9 @@ def _range(c: Checker, e: tree.Expr) -> tuple[list[ir.Expr], int]:
         e = e.args[0]
         word = word_called(c, e)
     if not isinstance(e, tree.Call) or word != "range" or not 1 <= len(e.args) <= 3 or e.keywords:
-        help = "`for i in range(n):`, `unroll(range(n), factor)`, or constants: `unroll((8, 4, 2, 1))`"
+        help = "`for i in range(n):`, or `unroll(range(n), factor)`"
+        if isinstance(e, tree.Sequence):
+            help = f"a loop over constants is written out, one turn for each: `unroll({expression_text(e)})`"
         if word in ("each", "one"):
             help = (
                 f"`{word}` is for `with`, once for each unit: `with {expression_text(e)}{' as i' * (word == 'each')}:`"

@@ -8,7 +8,8 @@ own; errors say in which turn they are.  Non-goals: which loops over a range nee
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from types import FunctionType
 from typing import get_args
 
@@ -16,8 +17,15 @@ from snap._compiler.check.core import convert
 from snap._compiler.check.core.annotations import constant_int, constant_value, privilege_of
 from snap._compiler.check.core.bindings import Binding, Constant, IndexFunction
 from snap._compiler.check.core.dispatch import body
-from snap._compiler.check.core.names import as_definition, as_number, as_type, constant_of, math_name, resolve
-from snap._compiler.check.core.names import word_called
+from snap._compiler.check.core.names import (
+    as_definition,
+    as_number,
+    as_type,
+    constant_of,
+    math_name,
+    resolve,
+    word_called,
+)
 from snap._compiler.check.core.outside import describe_object
 from snap._compiler.check.core.state import Abort, Checker, Construct, ConstructKind
 from snap._compiler.check.operations.arithmetic import cast_word
@@ -34,7 +42,6 @@ from snap.surface import LevelName, View, ViewWord
 
 MOST = 512  # turns that are written out in one function
 _EXAMPLE = "`for d in unroll((16, 8, 4, 2, 1)):`"
-_MANY = f"a function has at most {MOST} turns that are written out, one for each in nested loops"
 
 
 # ---- the constants --------------------------------------------------------------------------------------------------
@@ -60,7 +67,9 @@ def constants_of(c: Checker, e: tree.Expr) -> list[object] | None:
                 f"one of these constants is {kinds[0]}, and another is {kind}",
                 first.span,
                 "the body is checked for each of them",
-                help="write constants of one kind, `(0.5, 1.0)` for `(0.5, 1)`; others are for a loop of their own",
+                help="write `0.5, 1.0` for `0.5, 1`"
+                if {kind, kinds[0]} == {"an integer", "a float"}
+                else "write a loop for each kind",
             )
     return found
 
@@ -96,7 +105,7 @@ def _listed(c: Checker, e: tree.Expr) -> list[object] | None:
                 found = found.tolist() if getattr(found, "ndim", 0) == 1 else None
             if isinstance(found, (tuple, list, range)):
                 if len(found) > MOST:
-                    raise _too_many(c, len(found), e.span)
+                    raise _too_many(c, e.span)
                 return [_as_constant(c, item, e.span) for item in found]
     return None
 
@@ -122,7 +131,7 @@ def _range(c: Checker, e: tree.Call) -> Sequence[ir.Const]:
     except (TypeError, ValueError):
         raise c.type_error("this is no `range`", e.span, help="`range(8)`, `range(0, 8, 2)`") from None
     if len(found) > MOST:
-        raise _too_many(c, len(found), e.span)
+        raise _too_many(c, e.span)
     return [_number(c, n, e.span) for n in found]
 
 
@@ -138,7 +147,7 @@ def _constant(c: Checker, e: tree.Expr) -> object:
         case _:
             found = None
     if found is None or as_number(found) is not None:
-        value = constant_value(c, e, "what a loop is written out for")
+        value = constant_value(c, e, "what a loop over constants goes through")
         return _number(c, value.value, e.span) if value.weak else value
     return found
 
@@ -167,7 +176,8 @@ def _called(c: Checker, function: ViewWord | FunctionType, args: tuple[tree.Expr
         one = _constant(c, e)
         given.append(one.value if isinstance(one, ir.Const) else one)
     try:
-        return function(*given)
+        made = function(*given)
+        return list(islice(made, MOST + 1)) if isinstance(made, Iterator) else made
     except SnapError as error:
         raise c.fail(error.code, error.message, span, help=error.diagnostic.help) from None
     except Exception as error:
@@ -231,7 +241,7 @@ def write_out(c: Checker, s: tree.For, items: Sequence[object]) -> None:
     """Check each turn of a loop with its constant."""
     c.copies += len(items)
     if c.copies > MOST:
-        raise _too_many(c, len(items), s.iterable.span)
+        raise _too_many(c, s.iterable.span)
     made: list[tree.Stmt] = []
     c.expanded(s, ())
     for item in items:
@@ -285,12 +295,13 @@ def _keeps_name(c: Checker, s: tree.For) -> None:
         )
 
 
-def _too_many(c: Checker, turns: int, span: Span) -> Abort:
+def _too_many(c: Checker, span: Span) -> Abort:
     return c.type_error(
-        f"this loop is written out for each of its {turns} constants, and that is too much text",
+        f"more than {MOST} turns would be written out in this function",
         span,
-        note=_MANY,
-        help="let fewer turns be constants, with a loop over `range(...)` inside of each",
+        "a turn for each of these constants",
+        note="in nested loops, a turn of the outer one has all turns of the inner one",
+        help="go through fewer constants, with a loop over `range(...)` inside of each turn",
     )
 
 

@@ -22,10 +22,11 @@ from snap._compiler.ir.depth import uncollected
 from snap._compiler.ir.types import Level, Privilege
 from snap.api import SnapFunction
 from snap.compiled import Compiled
+from snap.diag.decorating import Wrong, caller, caller_span, collected, whole_help
 from snap.diag.error import Diagnostic, SnapError
 from snap.diag.span import Span
 from snap.record import replace
-from snap.surface import LevelName, Wrong, caller, caller_span, collected, several, whole_help
+from snap.surface import LevelName, several
 
 # An undecorated function is checked as a kernel of one block whose threads every usual group divides.
 UNDECORATED = (Privilege(Level.GRID, 1), Privilege(Level.BLOCK, 1), Privilege(Level.THREAD, 2**10 * 3**2 * 5 * 7 * 11))

@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import builtins
 import math
-import sys
-from contextvars import ContextVar
-from types import FrameType
 from typing import TYPE_CHECKING, cast
 
 from snap._compiler.ir.hardware import WARP, WARPGROUP
 from snap._compiler.ir.operations import MATH
 from snap._compiler.ir.types import SCALARS, VECTORS, Element, Level, Privilege, Vector
+from snap.diag.decorating import caller_span, is_count, wrong_count
 from snap.diag.error import Diagnostic, SnapError
-from snap.diag.span import Span
 from snap.diag.wording import counted
 from snap.words import ANNOTATIONS as ANNOTATION_WORDS
 from snap.words import LEVELS as LEVEL_WORDS
@@ -28,49 +25,6 @@ from snap.words import mathematics, members
 
 if TYPE_CHECKING:
     import inspect
-
-
-def caller() -> FrameType:
-    """Find the frame of the Python code that called into this module or the decorators."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__") in (__name__, "snap.decorators"):
-        frame = frame.f_back
-    return frame
-
-
-def caller_span() -> Span:
-    """Give the line of Python code that called into us, the best place there is for what a decorator says."""
-    frame = caller()
-    line = frame.f_lineno
-    return Span(frame.f_code.co_filename, line, 0, line, 0)
-
-
-# Where the errors of a file are collected instead of raised (`snap check`), the list of them.
-collected: ContextVar[list[SnapError] | None] = ContextVar("snap_collected", default=None)
-
-
-class Wrong:
-    """Replace a privilege that was refused, if errors are collected: a function that names it is refused."""
-
-    def __rmatmul__(self, annotated: object) -> object:
-        return annotated
-
-
-def whole_help(n: object) -> str:
-    """Help with a quotient written as in Snap, in Python code: in decorators `/` is Python's."""
-    return "decorators are Python, where `/` makes a float: write `//`" if isinstance(n, float) and n == n // 1 else ""
-
-
-def one_dimension(word: str, counts: tuple[object, ...]) -> str:
-    """Say what to write instead of `word[8, 8]`."""
-    numbers = [n for n in counts if type(n) is int and n > 0]
-    known = len(numbers) == len(counts) > 1
-    total, shape = (math.prod(numbers), ", ".join(map(str, numbers))) if known else ("m * n", "m, n")
-    names = ", ".join("ijkl"[: max(len(counts), 2)])
-    return (
-        f"a privilege is a number of units: `{word}[{total}]`, and `with each({word}, shape=({shape})) as ({names}):`"
-        " has their rows and columns"
-    )
 
 
 def several(counts: tuple[object, ...] | list[object]) -> str:
@@ -92,25 +46,8 @@ class LevelName:
         self.__doc__ = LEVEL_WORDS[word]
 
     def __getitem__(self, n: int) -> Privilege:
-        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-            shown = ", ".join(map(str, n)) if isinstance(n, tuple) else repr(n)
-            error = SnapError(
-                Diagnostic(
-                    "SNAP018",
-                    f"`{self.word}[{shown}]` is not a privilege: the count must be a positive integer",
-                    caller_span(),
-                    help=(
-                        one_dimension(self.word, n)
-                        if isinstance(n, tuple)
-                        else whole_help(n) or f"write `{self.word}[1]`, or another positive constant"
-                    ),
-                )
-            )
-            errors = collected.get()
-            if errors is None:
-                raise error
-            errors.append(error)
-            return cast(Privilege, Wrong())
+        if not is_count(n):
+            return cast(Privilege, wrong_count(self.word, n))
         return Privilege(self.level, n * self.units)
 
     def __rmatmul__(self, annotated: object) -> object:

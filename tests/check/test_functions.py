@@ -20,8 +20,9 @@ def call(requires: str, group: str, threads: int = 256, cluster: str = "") -> li
     ("thread[32]", "thread[32]", False), ("thread[32]", "thread[64]", False), ("thread[32]", "block[1]", False), ("thread[32]", "grid[1]", False),
     ("thread[32]", "thread[16]", True), ("thread[32]", "thread[1]", True), ("thread[64]", "thread[32]", True), ("thread[1]", "thread[1]", False),
     ("block[1]", "block[1]", False), ("block[1]", "block[4]", False), ("block[1]", "grid[1]", False), ("block[1]", "thread[256]", True), ("block[2]", "block[1]", True),
-    ("block[1], thread[256]", "block[1]", False), ("block[1], thread[128]", "block[1]", True), ("block[1], thread[512]", "block[1]", True),
-    ("grid[1]", "grid[1]", False), ("grid[1]", "block[1]", True), ("grid[1], thread[256]", "grid[1]", False), ("grid[1], thread[128]", "grid[1]", True),
+    ("block[1], thread[256]", "block[1]", False), ("block[1], thread[128]", "block[1]", False), ("block[1], thread[1]", "block[1]", False),
+    ("block[1], thread[512]", "block[1]", True), ("block[1], thread[96]", "block[1]", True), ("block[2], thread[32]", "block[4]", False),
+    ("grid[1]", "grid[1]", False), ("grid[1]", "block[1]", True), ("grid[1], thread[256]", "grid[1]", False), ("grid[1], thread[128]", "grid[1]", False), ("grid[1], thread[96]", "grid[1]", True),
     ("grid[1], block[2]", "grid[1]", False), ("grid[1], block[4]", "grid[1]", False), ("grid[1], block[3]", "grid[1]", True), ("grid[1], block[8]", "grid[1]", True),
     ("block[4], thread[256]", "grid[1]", False), ("cluster[1]", "grid[1]", True), ("thread[96]", "block[1]", True), ("warp", "warpgroup", False),
 ])

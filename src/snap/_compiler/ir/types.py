@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import struct
 from enum import Enum, IntEnum
+from typing import cast
 
 from snap._compiler.ir.hardware import WARP, WARPGROUP, WIDEST
 from snap.record import kept, record
@@ -62,6 +63,12 @@ class Privilege:
 
     def __rmatmul__(self, annotated: object) -> object:
         return annotated
+
+    def __getitem__(self, n: int) -> Privilege:
+        """Count groups of this size: where `quad` is `thread[4]`, `quad[2]` is `thread[8]`."""
+        from snap.diag.decorating import is_count, wrong_count
+
+        return Privilege(self.level, n * self.n) if is_count(n) else cast(Privilege, wrong_count(str(self), n))
 
 
 THREAD1 = Privilege(Level.THREAD, 1)

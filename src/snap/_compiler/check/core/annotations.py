@@ -17,50 +17,20 @@ from snap._compiler.check.core.known import as_constant
 from snap._compiler.check.core.names import as_number, as_type, resolve
 from snap._compiler.check.core.outside import describe_object, type_in_place_of
 from snap._compiler.check.core.scalars import scalar
+from snap._compiler.check.core.specs import Spec, SpecKind
 from snap._compiler.check.core.state import Abort, Checker, Want
 from snap._compiler.frontend import tree
 from snap._compiler.frontend.printer import expression as expression_text
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.hardware import SWIZZLES
-from snap._compiler.ir.types import THREAD1, Array, Element, Level, Privilege, Scalar, Space, ValueType
+from snap._compiler.ir.types import THREAD1, Array, Element, Level, Privilege, Scalar, Space
 from snap._compiler.ir.walk import variables, walk
-from snap._compiler.ir.word import Word
+from snap.diag.decorating import one_dimension
 from snap.diag.error import Label
 from snap.diag.source import written
 from snap.diag.span import Span
-from snap.record import record, replace
-from snap.surface import LEVEL_WORDS, LevelName, Marker, one_dimension
-
-
-class SpecKind(Word):
-    """Name the kinds of things that an annotation declares."""
-
-    VALUE = "value"  # a scalar, vector or local array
-    SHARED = "shared"
-    PIPELINE = "pipeline"
-    POINTER = "pointer"
-    REF = "ref"
-    CONSTEXPR = "constexpr"
-
-
-@record
-class Spec:
-    kind: SpecKind
-    type: ValueType
-    shape: tuple[ir.Expr, ...] | None = None
-    const: bool = False
-    space: Space = Space.GENERIC
-    swizzle: int = 0
-    spread: ir.Spread = ir.Spread.NONE
-    depth: int = 0
-    lag: int | None = None
-    extent: ir.Expr | None = None  # of a shared array, the first one, where a launch decides it
-    part: tuple[str, int] | None = None  # of copies: `block[n]`, n neighbors, or `every=n`, every n-th block
-
-    @property
-    def elem(self) -> Element:
-        """The type of one element: of an array, its elements'."""
-        return self.type.elem if isinstance(self.type, Array) else self.type
+from snap.record import replace
+from snap.surface import LEVEL_WORDS, LevelName, Marker
 
 
 def privilege_of(c: Checker, e: tree.Expr) -> Privilege | None:
@@ -80,24 +50,37 @@ def privilege_of(c: Checker, e: tree.Expr) -> Privilege | None:
                 return Privilege(found.level, found.units)
             return None
         case tree.Subscript(value, index):
-            found = resolve(c, value)
-            if not isinstance(found, LevelName):
+            of = unit_named(c, value)
+            if of is None:
                 return None
+            word = expression_text(value)
             if len(index) > 1:
                 counts = tuple(n.value if isinstance(n, tree.Number) else None for n in index)
                 raise c.type_error(
-                    "the count of a privilege is one positive constant", e.span, help=one_dimension(found.word, counts)
+                    "the count of a privilege is one positive constant", e.span, help=one_dimension(word, counts)
                 )
-            n = constant_int(c, index[0], f"the count of `{found}[...]`")
+            n = constant_int(c, index[0], f"the count of `{word}[...]`")
             if n < 1:
                 raise c.type_error(
                     "the count of a privilege is one positive constant",
                     e.span,
-                    help=f"write `{found.word}[1]`, or another positive constant",
+                    help=f"write `{word}[1]`, or another positive constant",
                 )
-            return Privilege(found.level, n * found.units)
+            return Privilege(of.level, n * of.n)
         case _:
             return None
+
+
+def unit_named(c: Checker, e: tree.Expr) -> Privilege | None:
+    """One unit of the level that an expression names: `thread`, `warp`, or a level of the user's own, `quad =
+    thread[4]`; None if it names something else.
+    """
+    if isinstance(e, tree.Subscript):
+        return privilege_of(c, e)
+    found = resolve(c, e)
+    if isinstance(found, LevelName):
+        return Privilege(found.level, found.units)
+    return found if isinstance(found, Privilege) else None
 
 
 def wanted_privilege(c: Checker, e: tree.Expr, where: str) -> Privilege:
@@ -133,6 +116,15 @@ def constant_value(c: Checker, e: tree.Expr, what: str, help: str = "") -> ir.Co
     value = expression(c, e, Want(THREAD1, f"{what} must be a compile-time constant"))
     known = value if isinstance(value, ir.Const) else as_constant(c, value, write_out=True)
     if known is None:
+        asked = next((part.target for part in walk(value) if isinstance(part, ir.UnitCount)), None)
+        if asked is not None and not c.definition.kernel and c.place[asked.level].count is None:
+            level = asked.level.word
+            raise c.type_error(
+                f"{what} must be a compile-time constant, and callers decide how many {level}s there are",
+                e.span,
+                f"`@{c.definition.requires.word}` does not name the level",
+                help=f"name the least there is, `{level}[1]` or more: then the count is a constant for each call",
+            )
         labels, way = _not_constant(c, value)
         raise c.type_error(
             f"{what} must be a compile-time constant",

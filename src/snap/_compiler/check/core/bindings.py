@@ -163,4 +163,4 @@ def declared_at(binding: Binding) -> Span | None:
             return None
 
 
-Binding = Variable | Constant | IndexFunction | Memory | Pipeline | RoleName | Poison
+Binding = Variable | Constant | IndexFunction | Memory | Pipeline | RoleName | Privilege | Poison

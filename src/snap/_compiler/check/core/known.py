@@ -36,7 +36,7 @@ _ARITHMETIC = (ir.Const, ir.Unary, ir.Binary, ir.Compare, ir.Logical, ir.Select,
 
 
 def as_constant(c: Checker, e: ir.Expr, write_out: bool = False) -> ir.Const | None:
-    """The constant that an expression is.  write_out: the variable of a loop is one, where its turns are written out."""
+    """Return the constant that an expression is. write_out: a loop variable is one, where the turns are written out."""
     if isinstance(e, ir.Const):
         return e
     if not isinstance(e.type, Scalar):

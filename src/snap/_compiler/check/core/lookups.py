@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from snap._compiler.check.core.annotations import chosen, constant_int, wanted_privilege
+from snap._compiler.check.core.annotations import chosen, constant_int, unit_named, wanted_privilege
 from snap._compiler.check.core.bindings import Memory, Pipeline, Poison, RoleName
 from snap._compiler.check.core.names import resolve, resolve_name
 from snap._compiler.check.core.state import Checker
@@ -20,7 +20,7 @@ from snap._compiler.frontend.printer import expression as expression_text
 from snap._compiler.ir.types import THREAD1, Level, Privilege
 from snap.diag.error import Label
 from snap.diag.span import Span
-from snap.surface import WITHOUT_IMPORT, LevelName, Marker
+from snap.surface import WITHOUT_IMPORT, Marker
 
 FORMS = ("each", "one")
 MEMORY = ("shared", "pipeline", "registers")
@@ -134,11 +134,8 @@ def arguments(
 
 
 def level_of(c: Checker, e: tree.Expr, word: str) -> Privilege:
-    """`thread` is one of them; `thread[4]`, `warp`."""
-    found = resolve(c, e) if isinstance(e, (tree.Name, tree.Attribute, tree.Known)) else None
-    if isinstance(found, LevelName):
-        return Privilege(found.level, found.units)
-    return wanted_privilege(c, e, f"`{word}`")
+    """`thread` is one of them; `thread[4]`, `warp`, `quad[2]`."""
+    return unit_named(c, e) or wanted_privilege(c, e, f"`{word}`")
 
 
 def memory_named(c: Checker, args: tuple[tree.Expr, ...], s: tree.With) -> dict[str, tree.Expr]:

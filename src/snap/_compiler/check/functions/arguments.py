@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 
 from snap._compiler.check.core import rewrite
-from snap._compiler.check.core.annotations import Spec, SpecKind
 from snap._compiler.check.core.bindings import IndexMap, Memory
 from snap._compiler.check.core.dispatch import expression
 from snap._compiler.check.core.explain import opened, read_down
 from snap._compiler.check.core.operands import Passed, kept
+from snap._compiler.check.core.specs import Spec, SpecKind
 from snap._compiler.check.core.state import Checker, Instance, ObjectUse, Want
 from snap._compiler.check.functions.signatures import Header, ParamSpec, is_constexpr
 from snap._compiler.check.memory.accesses import agreed, foreign
@@ -82,7 +82,7 @@ def bound(c: Checker, definition: Definition, fixed: Mapping[str, object], e: tr
     return given
 
 
-# T-Require: P holds the top of Q, aligned, and exactly the counts that Q names below it => P satisfies Q
+# T-Require: P holds the top of Q, aligned, and a multiple of each count that Q names below it => P satisfies Q
 def satisfied(c: Checker, header: Header, span: Span, name: str) -> None:
     """The caller holds what the callee requires."""
 
@@ -111,22 +111,25 @@ def satisfied(c: Checker, header: Header, span: Span, name: str) -> None:
         )
     for p in named:
         below = c.place.held(p.level)
-        fits = below is not None and (
-            below.count is not None and (below.count % p.n == 0 if below.open else below.count == p.n)
+        if below is not None and below.multiple_of(p.n):
+            continue
+        own = f"`@{c.definition.requires.word}`"
+        have = "there are none" if below is None else "its own callers decide how many there are"
+        why, help = "", f"name the level in this function's own {own}: `{p}`, or a multiple of it"
+        if below is None or below.count is not None:
+            each = f"{p.n} {p.level.word}s in each {top.level.word}" if p.n > 1 else f"{p.level.word}s"
+            help = f"call it where there are {each}, or a multiple of {p.n}"
+        if below is not None and below.count is not None:
+            have = f"there are {below.count}"
+            why = "too few" if below.count < p.n else "not a multiple"
+        raise c.fail(
+            "SNAP008",
+            f"`{name}` requires at least `{p}` in each {top.level.word}, and here {have}",
+            span,
+            why,
+            labels(),
+            help=help,
         )
-        if not fits:
-            have = (
-                "none" if below is None else "a number its caller decides" if below.count is None else str(below.count)
-            )
-            raise c.fail(
-                "SNAP008",
-                f"`{name}` requires exactly `{p}` in each {top.level.word}, and here there are {have}",
-                span,
-                "another count",
-                labels(),
-                help=f"call it where there are {p.n}"
-                + (f", or make one for {have}: pass that number to the library's factory" if have.isdigit() else ""),
-            )
 
 
 def arguments(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from snap._compiler.check.core.annotations import constant_int, constant_value, wanted_privilege
+from snap._compiler.check.core.annotations import constant_int, constant_value
 from snap._compiler.check.core.bindings import IndexFunction, Memory, RoleName, Variable
 from snap._compiler.check.core.dispatch import CALLS, calls, evaluates
 from snap._compiler.check.core.explain import group_words, write_up
@@ -24,7 +24,7 @@ from snap._compiler.check.core.outside import describe_object, instead_of
 from snap._compiler.check.core.state import Abort, Checker, Instance, Want
 from snap._compiler.check.functions.arguments import arguments, bound, inherit, satisfied
 from snap._compiler.check.functions.function import instantiate
-from snap._compiler.check.functions.signatures import is_constexpr, read_header
+from snap._compiler.check.functions.signatures import Header, is_constexpr, read_header
 from snap._compiler.check.memory.storage import storage
 from snap._compiler.check.operations.pure import cast_call, math_call
 from snap._compiler.frontend import tree
@@ -33,9 +33,10 @@ from snap._compiler.frontend.printer import expression as expression_text
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.hardware import GRID_DIMENSIONS, WARP
 from snap._compiler.ir.operations import MATH
-from snap._compiler.ir.types import BLOCK1, GRID1, I32, Level, Privilege
-from snap.diag.error import Label, SnapError
+from snap._compiler.ir.types import BLOCK1, GRID1, I32, Level, Place, Privilege
+from snap.diag.error import Diagnostic, Label, SnapError
 from snap.diag.span import Span
+from snap.record import replace
 from snap.surface import Marker
 
 _CALLED = (
@@ -193,7 +194,7 @@ def _count(c: Checker, word: str, e: tree.Call, want: Want, used: bool) -> ir.Ex
         raise c.type_error("`count` takes a privilege", e.span, help=help)
     if len(e.args) == 2:
         return _extent(c, e)
-    p = wanted_privilege(c, e.args[0], "`count`")
+    p = level_of(c, e.args[0], "count")
     if not c.privilege.at_least(p) or not c.place.holds(p):
         note = help = ""
         if p.level > c.privilege.level or p.level is c.privilege.level and p.n > c.privilege.n:
@@ -288,7 +289,9 @@ def device_call(
     try:
         instance = instantiate(c.program, definition, constexprs, c.place, incoming)
     except SnapError as error:
-        c.errors.extend(err.diagnostic for err in error.all)
+        c.errors.extend(
+            _of_the_instance(err.diagnostic, name, header, constexprs, c.place, e.span) for err in error.all
+        )
         raise c.poisoned() from None
     function = instance.function
     args = [*args, *(ir.Read(var, var.type, span=e.span) for var in captured)]
@@ -306,6 +309,18 @@ def device_call(
     c.uses_unsafe |= function.uses_unsafe
     c.out.append(ir.Call(function, tuple(args), tuple(handles), target, c.place, offset, span=e.span))
     return value
+
+
+def _of_the_instance(
+    found: Diagnostic, name: str, header: Header, constexprs: Mapping[str, object], caller: Place, span: Span
+) -> Diagnostic:
+    """An error in the body of a function, as one call has it: with the call, and what the call decides."""
+    levels = [(p, caller.held(p.level)) for p in header.requires[1:]]
+    counts = [f"`{Privilege(p.level, held.count)}`" for p, held in levels if held and held.count not in (None, p.n)]
+    values = [f"`{key} = {value}`" for key, value in constexprs.items()]
+    with_what = ", ".join(counts + values)
+    label = Label(span, f"`{name}` is called here" + f" with {with_what}" * bool(with_what))
+    return replace(found, secondary=(*found.secondary, label)) if label not in found.secondary else found
 
 
 def _for_all(name: str, p: Privilege) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from enum import Enum, auto
 from typing import Any, NoReturn
 
-from snap._compiler.check.core.annotations import SpecKind
+from snap._compiler.check.core.specs import SpecKind
 from snap._compiler.check.core.state import Checker
 from snap._compiler.check.functions.signatures import ParamSpec
 from snap._compiler.frontend import tree

@@ -12,9 +12,9 @@ import math
 from collections.abc import Mapping
 
 from snap._compiler.check.core import convert, rewrite
-from snap._compiler.check.core.annotations import SpecKind
 from snap._compiler.check.core.bindings import IndexMap, Memory, Variable
 from snap._compiler.check.core.dispatch import body
+from snap._compiler.check.core.specs import SpecKind
 from snap._compiler.check.core.state import Abort, Checker, Elaboration, Instance, WriteOut
 from snap._compiler.check.functions.arguments import Incoming
 from snap._compiler.check.functions.contracts import contract_of

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from snap._compiler.check.core.annotations import SpecKind
+from snap._compiler.check.core.specs import SpecKind
 from snap._compiler.check.functions.signatures import ParamSpec
 from snap._compiler.frontend.conditions import condition_tree
 from snap._compiler.frontend.definition import Definition

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from snap._compiler.check.core import convert
-from snap._compiler.check.core.annotations import Spec, SpecKind, annotation
+from snap._compiler.check.core.annotations import annotation
 from snap._compiler.check.core.bindings import Constant, Poison, Variable
 from snap._compiler.check.core.names import as_number
+from snap._compiler.check.core.specs import Spec, SpecKind
 from snap._compiler.check.core.state import Abort, Checker, Elaboration
 from snap._compiler.frontend import tree
 from snap._compiler.frontend.definition import Definition, identity
@@ -116,10 +117,10 @@ def starting_place(definition: Definition, requires: tuple[Privilege, ...], call
             continue
         outside = caller.held(level) if caller is not None else None
         in_grid = top.level is Level.GRID and level is (Level.CLUSTER if Level.CLUSTER in named else Level.BLOCK)
-        if level in named:
-            levels.append((level, Held(named[level], open=in_grid)))
-        elif caller is not None and outside is not None:
+        if outside is not None and not (level in named and outside.count is None):
             levels.append((level, Held(outside.count, 0, outside.open)))
+        elif level in named:
+            levels.append((level, Held(named[level], open=in_grid)))
         elif caller is None and level is not Level.CLUSTER:
             levels.append((level, Held(None, 0, in_grid)))
     return Place(tuple(levels))

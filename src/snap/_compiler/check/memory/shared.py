@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, cast
 
-from snap._compiler.check.core.annotations import Spec, SpecKind
 from snap._compiler.check.core.bindings import IndexMap, Memory, Pipeline
 from snap._compiler.check.core.names import as_definition
+from snap._compiler.check.core.specs import Spec, SpecKind
 from snap._compiler.check.core.state import Checker
 from snap._compiler.check.memory.accesses import scalar_shape
 from snap._compiler.frontend import tree

@@ -11,13 +11,14 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from snap._compiler.check.core import convert
-from snap._compiler.check.core.annotations import Spec, SpecKind, annotation, constant_value
+from snap._compiler.check.core.annotations import annotation, constant_value, privilege_of
 from snap._compiler.check.core.bindings import Constant, IndexFunction, Memory, Poison, Variable
 from snap._compiler.check.core.dispatch import expression
 from snap._compiler.check.core.explain import write_up
 from snap._compiler.check.core.known import note_value
 from snap._compiler.check.core.names import word_called
 from snap._compiler.check.core.operands import across, kept
+from snap._compiler.check.core.specs import Spec, SpecKind
 from snap._compiler.check.core.state import Abort, Checker, Want
 from snap._compiler.check.memory.shared import declare_shared
 from snap._compiler.check.memory.storage import LocalArray, storage
@@ -247,6 +248,9 @@ def _first_assignment(c: Checker, s: tree.Assign, target: tree.Name) -> None:
                 f"memory gets a new name in a scope, `with partition(..., p=thread[1]) as {name}:`, or use it directly"
             ),
         )
+    if isinstance(s.value, tree.Subscript) and (level := privilege_of(c, s.value)) is not None:
+        c.bind(name, level)  # a level of the user's own, `quad = thread[4]`
+        return
     value, p = first_value(c, target, s.value, lambda want: expression(c, s.value, want))
     value = convert.settled(value)
     _emit_declaration(c, new_variable(c, target, value, p), value, s.span)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from snap._compiler.check.core.annotations import constant_int, wanted_privilege
+from snap._compiler.check.core.annotations import constant_int, unit_named, wanted_privilege
 from snap._compiler.check.core.bindings import Memory, Poison, SplitBranch
 from snap._compiler.check.core.dispatch import SCOPES, body, executes, opens
 from snap._compiler.check.core.explain import dividing, level_missing
@@ -21,7 +21,7 @@ from snap._compiler.check.memory.views import unzipped, zipped
 from snap._compiler.frontend import refuse, tree
 from snap._compiler.frontend.printer import expression as expression_text
 from snap._compiler.ir import nodes as ir
-from snap._compiler.ir.types import Held, Level, Place
+from snap._compiler.ir.types import Held, Level, Place, Privilege
 from snap.diag.error import Diagnostic, Label
 from snap.diag.span import Span
 from snap.surface import LevelName
@@ -57,7 +57,7 @@ def _opens_nothing(c: Checker, s: tree.With) -> Abort:
         " stage(t) as s:`; and the words that these stand for: `group`, `partition`, `claim`"
     )
     opened = s.call.function if s.bare else s.call
-    if isinstance(resolve(c, opened.value if isinstance(opened, tree.Subscript) else opened), LevelName):
+    if isinstance(resolve(c, opened.value if isinstance(opened, tree.Subscript) else opened), (LevelName, Privilege)):
         help = f"`with each({expression_text(opened)}){f' as {s.name}' if s.name else ''}:`; {help}"
     message = "`with` tells units apart, hands out memory, or opens a role, a stage or a turn"
     return c.fail("SNAP017", message, s.head, help=help)
@@ -201,12 +201,12 @@ def _what_is_split(c: Checker, s: tree.Match) -> tuple[Level, int, tuple[tree.Ex
             s.subject.span,
             help="`match split(thread):` with `case 32:`; for choices between values use `if`",
         )
-    name = resolve(c, call.args[0])
-    if not isinstance(name, LevelName):
+    unit = unit_named(c, call.args[0])
+    if unit is None:
         raise c.type_error(
             "`split` takes a level", call.args[0].span, help="`split(thread)`, `split(block)`, `split(warp)`"
         )
-    held, word = c.place.held(name.level), name.level.word
+    held, word = c.place.held(unit.level), unit.level.word
     if held is None:
         message = f"there is no level `{word}` here to split"
         raise c.fail(
@@ -220,7 +220,7 @@ def _what_is_split(c: Checker, s: tree.Match) -> tuple[Level, int, tuple[tree.Ex
     if held.count is None:
         message = f"the caller decides how many {word}s there are"
         raise c.fail("SNAP003", message, s.subject.span, help=f"name the level in `@requires`: `{word}[...]`")
-    return name.level, name.units, call.args[1:]
+    return unit.level, unit.n, call.args[1:]
 
 
 def _what_is_left(place: Place, level: Level, offset: int) -> int:

@@ -10,9 +10,10 @@ is computed are elements.
 from __future__ import annotations
 
 from snap._compiler.check.core import convert
-from snap._compiler.check.core.annotations import SpecKind, annotation, constant_int
+from snap._compiler.check.core.annotations import annotation, constant_int
 from snap._compiler.check.core.dispatch import expression
 from snap._compiler.check.core.names import word_called
+from snap._compiler.check.core.specs import SpecKind
 from snap._compiler.check.core.state import Checker, Want
 from snap._compiler.check.memory.storage import LocalArray, fixed_registers, is_local, storage
 from snap._compiler.check.operations.assignable import assignable

@@ -1,5 +1,6 @@
-"""The programs that Descend was measured with (its section 5), in Snap, with views: transposition, reduction, scan, histogram, two matrix products, bitonic sort, and
-one-sided Jacobi rotations.  Every element of a view is one unit's, so no two threads of a phase meet; the barriers between phases are inferred.
+"""Programs that Descend was measured with (its section 5), in Snap, with views: transposition, reduction, scan, histogram, two matrix products, and one-sided
+Jacobi rotations; and bitonic sort.  Every element of a view is one unit's, so no two threads of a phase meet; the barriers between phases are inferred.
+The eighth, shortest paths, is examples/shortest_paths.py; benchmarks/descend/ has the CUDA programs that they are modeled on.
 """
 
 from __future__ import annotations
@@ -51,22 +52,20 @@ def scan(x: ptr(int)):
         with partition(views.zipped(s, part), p=thread[1], view=views.interleaved(128)) as (to, come), group(thread[1]):
             for i in range(2):
                 to[i] = come[i]
-        d: int = 1
-        while d < 256:
+        for up in unroll(range(8)):
+            d: int = 1 << up
             with partition(s, p=thread[1], view=views.chunks(2 * d)) as mine, group(thread[1]):
                 if t < 128 / d:
                     mine[2 * d - 1] += mine[d - 1]
-            d = 2 * d
         with one(thread, s):
             s[255] = 0
-        d = 128
-        while d > 0:
+        for down in unroll(range(8)):
+            d: int = 128 >> down
             with partition(s, p=thread[1], view=views.chunks(2 * d)) as mine, group(thread[1]):
                 if t < 128 / d:
                     left: int = mine[d - 1]
                     mine[d - 1] = mine[2 * d - 1]
                     mine[2 * d - 1] += left
-            d = d / 2
         with partition(views.zipped(s, part), p=thread[1], view=views.interleaved(128)) as (come, to), group(thread[1]):
             for i in range(2):
                 to[i] = come[i]

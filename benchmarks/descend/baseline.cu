@@ -24,12 +24,11 @@ extern "C" __global__ void __launch_bounds__(256) reduce(const int* __restrict__
 }
 
 // Up and down a tree: exclusive sums of 256 values a block.
-extern "C" __global__ void __launch_bounds__(128) scan(int* x) {
+extern "C" __global__ void __launch_bounds__(128) scan(const int* __restrict__ x, int* __restrict__ sums) {
     __shared__ int s[256];
-    const int t = threadIdx.x;
-    int* const own = x + blockIdx.x * 256;
-    s[t] = own[t];
-    s[t + 128] = own[t + 128];
+    const int t = threadIdx.x, at = blockIdx.x * 256 + t;
+    s[t] = x[at];
+    s[t + 128] = x[at + 128];
     int step = 1;
     for (int active = 128; active > 0; active /= 2) {
         __syncthreads();
@@ -47,8 +46,8 @@ extern "C" __global__ void __launch_bounds__(128) scan(int* x) {
         }
     }
     __syncthreads();
-    own[t] = s[t];
-    own[t + 128] = s[t + 128];
+    sums[at] = s[t];
+    sums[at + 128] = s[t + 128];
 }
 
 // Eight bytes a thread, counted in global memory.

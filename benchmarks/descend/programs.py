@@ -58,7 +58,7 @@ PROGRAMS = {
     for program in (
         Program("transpose", lambda x, y, n: (n // 32) ** 2, lambda x, y, n: (n // 32, n // 32), (32, 8)),
         _program("reduce", 256, lambda x, sums: len(x) // 256),
-        _program("scan", 128, lambda x: len(x) // 256),
+        _program("scan", 128, lambda x, sums: len(x) // 256),
         _program("histogram", 64, lambda x, bins: len(x) // 512),
         _program("multiply", 256, lambda a, b, c, m, n, k: m * n // 256),
         Program("gemm", lambda a, b, c, m, n, k: m // 16 * (n // 16), lambda a, b, c, m, n, k: (n // 16, m // 16), (16, 16)),

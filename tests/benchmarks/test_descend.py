@@ -39,7 +39,7 @@ BYTES = RANDOM.integers(0, 256, 1024).astype(np.uint8)
 CASES = {
     "transpose": ([X, np.zeros_like(X), 64], 1, X.T, 0),
     "reduce": ([WORDS, np.zeros(4, np.int32)], 1, WORDS.reshape(4, 256).sum(1), 0),
-    "scan": ([WORDS], 0, (np.cumsum(WORDS.reshape(4, 256), 1) - WORDS.reshape(4, 256)).reshape(-1), 0),
+    "scan": ([WORDS, np.zeros_like(WORDS)], 1, (np.cumsum(WORDS.reshape(4, 256), 1) - WORDS.reshape(4, 256)).reshape(-1), 0),
     "histogram": ([BYTES, np.zeros(256, np.int32)], 1, np.bincount(BYTES, minlength=256), 0),
     "multiply": ([A, B, np.zeros((32, 32), np.float32), 32, 32, 48], 2, A @ B, 1e-4),
     "gemm": ([A, B, np.zeros((32, 32), np.float32), 32, 32, 48], 2, A @ B, 1e-4),

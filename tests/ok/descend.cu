@@ -67,26 +67,27 @@ static __device__ __forceinline__ void snap_named_arrive(int barrier, int thread
     asm volatile("bar.arrive %0, %1;" :: "r"(barrier), "r"(threads) : "memory");
 }
 
-extern "C" __global__ void __launch_bounds__(128) scan(int* x) {
+extern "C" __global__ void __launch_bounds__(128) scan(const int* __restrict__ x, int* sums) {
     __shared__ __align__(16) unsigned char smem[1024];
     const int unit = blockIdx.x;
+    const int unit_1 = blockIdx.x;
     int* const s = reinterpret_cast<int*>(smem);
     const int t = threadIdx.x;
-    const int unit_1 = threadIdx.x;
+    const int unit_2 = threadIdx.x;
     {
-        const int unit_2 = threadIdx.x;
+        const int unit_3 = threadIdx.x;
         for (int i = 0; i < 2; ++i) {
-            s[i * 128 + unit_1] = x[unit * 256 + (i * 128 + unit_2)];
+            s[i * 128 + unit_2] = x[unit * 256 + (i * 128 + unit_3)];
         }
     }
     #pragma unroll
     for (int up = 0; up < 8; ++up) {
         const int d = 1 << up;
-        const int unit_2 = threadIdx.x;
+        const int unit_3 = threadIdx.x;
         // s: written at line 54, read at line 59 maybe by a thread of another warp
         __syncthreads();
         if (t < 128 / d) {
-            s[unit_2 * (2 * d) + (2 * d - 1)] += s[unit_2 * (2 * d) + (d - 1)];
+            s[unit_3 * (2 * d) + (2 * d - 1)] += s[unit_3 * (2 * d) + (d - 1)];
         }
     }
     if (threadIdx.x < 32) {
@@ -102,20 +103,20 @@ extern "C" __global__ void __launch_bounds__(128) scan(int* x) {
     #pragma unroll
     for (int down = 0; down < 8; ++down) {
         const int d = 128 >> down;
-        const int unit_2 = threadIdx.x;
+        const int unit_3 = threadIdx.x;
         // s: written at line 61, read at line 66 maybe by a thread of another warp
         __syncthreads();
         if (t < 128 / d) {
-            const int left = s[unit_2 * (2 * d) + (d - 1)];
-            s[unit_2 * (2 * d) + (d - 1)] = s[unit_2 * (2 * d) + (2 * d - 1)];
-            s[unit_2 * (2 * d) + (2 * d - 1)] += left;
+            const int left = s[unit_3 * (2 * d) + (d - 1)];
+            s[unit_3 * (2 * d) + (d - 1)] = s[unit_3 * (2 * d) + (2 * d - 1)];
+            s[unit_3 * (2 * d) + (2 * d - 1)] += left;
         }
     }
-    const int unit_2 = threadIdx.x;
+    const int unit_3 = threadIdx.x;
     // s: written at line 61, read at line 71 by a thread of another warp
     __syncthreads();
     for (int i = 0; i < 2; ++i) {
-        x[unit * 256 + (i * 128 + unit_2)] = s[i * 128 + unit_1];
+        sums[unit_1 * 256 + (i * 128 + unit_3)] = s[i * 128 + unit_2];
     }
 }
 

@@ -92,8 +92,8 @@ def mmaTF32NaiveKernel(
                     flat_idx_c: int @ thread[1] = id() * 4 + j
                     row_c: int @ thread[1] = flat_idx_c / MMA_N
                     col_c: int @ thread[1] = flat_idx_c % MMA_N
-                    offset_c = lambda x: row_c * N + col_c + x
-                    with partition(C_blk, p=thread[1], f=offset_c) as C_thrd:
+                    offset = lambda x: row_c * N + col_c + x
+                    with partition(C_blk, p=thread[1], f=offset) as C_thrd:
                         with group(thread[1]):
                             C_thrd[0] = C_smem[row_c * MMA_N + col_c]
     return

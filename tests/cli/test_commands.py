@@ -277,10 +277,17 @@ def test_what_is_refused_is_json_as_well(snap_command):
         assert (code, err) == (1, "") and json.loads(out) and out == snap_command("check", "--json", *words)[1]
 
 
+def test_a_file_that_is_not_there_is_named_before_anything_else(snap_command):
+    assert snap_command("check", "") == (2, "", "error: the name of a file is empty\n")
+    assert snap_command("ptx", "missing.ptx") == (2, "", "error: missing.ptx: no such file\n")
+    write("there.ptx", ".version 8.0\n")
+    assert snap_command("ptx", "there.ptx")[::2] == (2, "error: there.ptx is PTX already: `snap ptx run there.ptx` runs it\n")
+
+
 def test_check_says_which_generic_kernels_it_did_not_check(snap_command):
     write("both.py", GOOD + GENERIC.removeprefix("from snap import *\n"))
     note = "`fill` is generic and was not checked: give --set T=..."
-    assert snap_command("check", "both.py") == (0, "", f"both.py:13: {note}\n1 file: no errors\n")
+    assert snap_command("check", "both.py") == (0, "", f"both.py:13: {note}\n1 file: no errors, 1 kernel not checked\n")
     [entry] = json.loads(snap_command("check", "both.py", "--json")[1])
     assert (entry["severity"], entry["message"], entry["range"]["start"]["line"]) == ("information", note, 13)
     assert snap_command("check", "both.py", "--set", "T=64") == (0, "", "1 file: no errors\n")

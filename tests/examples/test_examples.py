@@ -23,7 +23,7 @@ def examples_on_path(monkeypatch):
 
 def test_the_required_examples_are_there():
     required = {"figure2", "figure5", "figure6", "saxpy", "reverse", "block_reduce", "warp_reduce", "transpose", "histogram", "matmul_naive",
-                "matmul_tiled", "matmul_tf32", "softmax", "stencil", "demo"}
+                "matmul_tiled", "matmul_tf32", "softmax", "stencil", "shortest_paths", "demo"}
     assert required <= set(NAMES)
 
 

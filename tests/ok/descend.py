@@ -1,5 +1,6 @@
-"""The programs that Descend was measured with (its section 5), in Snap, with views: transposition, reduction, scan, histogram, two matrix products, bitonic sort, and
-one-sided Jacobi rotations.  Every element of a view is one unit's, so no two threads of a phase meet; the barriers between phases are inferred.
+"""Programs that Descend was measured with (its section 5), in Snap, with views: transposition, reduction, scan, histogram, two matrix products, and one-sided
+Jacobi rotations; and bitonic sort.  Every element of a view is one unit's, so no two threads of a phase meet; the barriers between phases are inferred.
+The eighth, shortest paths, is examples/shortest_paths.py; benchmarks/descend/ has the CUDA programs that they are modeled on.
 """
 
 from __future__ import annotations
@@ -42,32 +43,30 @@ def reduce(x: ptr(const(int)), sums: ptr(int)):
             sum[0] = s[0]
 
 
-@kernel(threads=128, where=lambda x, blocks: (len(x) >= 256 * blocks, blocks <= 2**22))
-def scan(x: ptr(int)):
+@kernel(threads=128, where=lambda x, sums, blocks: (len(x) >= 256 * blocks, len(sums) >= 256 * blocks, blocks <= 2**22))
+def scan(x: ptr(const(int)), sums: ptr(int)):
     """Exclusive sums of 256 values a block, up and down a tree: threads own ever larger groups of elements, then smaller ones."""
-    with partition(x, p=block[1], view=views.chunks(256)) as part, group(block[1]):
+    with partition(x, p=block[1], view=views.chunks(256)) as part, partition(sums, p=block[1], view=views.chunks(256)) as result, group(block[1]):
         s: shared(int[256])
         t: int @ thread[1] = id()
         with partition(views.zipped(s, part), p=thread[1], view=views.interleaved(128)) as (to, come), group(thread[1]):
             for i in range(2):
                 to[i] = come[i]
-        d: int = 1
-        while d < 256:
+        for up in unroll(range(8)):
+            d: int = 1 << up
             with partition(s, p=thread[1], view=views.chunks(2 * d)) as mine, group(thread[1]):
                 if t < 128 / d:
                     mine[2 * d - 1] += mine[d - 1]
-            d = 2 * d
         with one(thread, s):
             s[255] = 0
-        d = 128
-        while d > 0:
+        for down in unroll(range(8)):
+            d: int = 128 >> down
             with partition(s, p=thread[1], view=views.chunks(2 * d)) as mine, group(thread[1]):
                 if t < 128 / d:
                     left: int = mine[d - 1]
                     mine[d - 1] = mine[2 * d - 1]
                     mine[2 * d - 1] += left
-            d = d / 2
-        with partition(views.zipped(s, part), p=thread[1], view=views.interleaved(128)) as (come, to), group(thread[1]):
+        with partition(views.zipped(s, result), p=thread[1], view=views.interleaved(128)) as (come, to), group(thread[1]):
             for i in range(2):
                 to[i] = come[i]
 
@@ -173,8 +172,8 @@ def check():
     sums = np.zeros(2, np.int32)
     reduce[2](x, sums)
     assert (sums == x.reshape(2, 256).sum(axis=1)).all()
-    y = x.copy()
-    scan[2](y)
+    y = np.zeros_like(x)
+    scan[2](x, y)
     assert (y == (np.cumsum(x.reshape(2, 256), axis=1) - x.reshape(2, 256)).reshape(-1)).all()
     y = x.copy()
     sort[2](y)
@@ -191,7 +190,7 @@ def check():
     lengths = np.linalg.svd(x, compute_uv=False)
     jacobi[1](x, 5)
     np.testing.assert_allclose(np.sort(np.linalg.norm(x, axis=1))[::-1], lengths, rtol=1e-4)
-    assert not scan.races(y, blocks=2, seeds=2) and not jacobi.races(x, 1, blocks=1, seeds=2)
+    assert not scan.races(y, np.zeros_like(y), blocks=2, seeds=2) and not jacobi.races(x, 1, blocks=1, seeds=2)
 
 
 if __name__ == "__main__":

@@ -81,13 +81,15 @@ def check(
     else:
         print_errors(checked, sys.stdout)
         for one in checked:
-            for unchecked in one.unchecked:
-                print(f"{one.path}:{unchecked.line}: {unchecked.note}", file=sys.stderr)
+            for kernel in one.unchecked:
+                print(f"{one.path}:{kernel.line}: {kernel.note}", file=sys.stderr)
         errors = counted(sum(len(one.errors) + (one.failure is not None) for one in checked), "error")
         warned = sum(len(one.warnings) for one in checked)
         where = f"{len(checked)} file{'s' if len(checked) > 1 else ''}"
         and_warnings = f", {counted(warned, 'warning')}" if warned else ""
-        print(f"{where}: {errors}{and_warnings}", file=sys.stderr)
+        unchecked = sum(len(one.unchecked) for one in checked)
+        left_out = f", {counted(unchecked, 'kernel')} not checked" if unchecked else ""
+        print(f"{where}: {errors}{and_warnings}{left_out}", file=sys.stderr)
     if any(one.errors or one.failure for one in checked):
         raise typer.Exit(1)
 

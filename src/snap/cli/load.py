@@ -57,6 +57,8 @@ def parse_target(text: str) -> NamedFile:
 
 
 def check_path(text: str) -> Path:
+    if not text:
+        raise UsageError("the name of a file is empty")
     path = Path(text)
     if path.is_dir():
         raise UsageError(f"{text} is a folder; name the files")

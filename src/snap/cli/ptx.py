@@ -103,6 +103,7 @@ def printed(
 ) -> None:
     """Print the PTX of a kernel, or of all kernels of a file; needs NVRTC, and no GPU."""
     if target.lower().endswith(".ptx"):
+        usage(check_path, target)
         usage_error(f"{target} is PTX already: `snap ptx run {target}` runs it")
     print(compiling(ptx_of, kernels(target, values), arch), end="")
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from snap._compiler.frontend import tree
 from snap._compiler.ir import nodes as ir
-from snap._compiler.ir.types import Element, Level, Privilege
+from snap._compiler.ir.types import Element, Level, Privilege, Scalar
 from snap.diag.error import Diagnostic
 from snap.diag.span import Span
 from snap.record import record
@@ -35,10 +35,18 @@ class Constant:
 
 @dataclass(slots=True, eq=False)
 class IndexFunction:
-    """An index lambda, with the scopes it was written in: its names are theirs, wherever it is used."""
+    """An index lambda, with the scopes it was written in: its names are theirs, wherever it is used.
+
+    span: its name.  type, privilege: what its annotation says of each index.  hidden: where an inner block bound its
+    name again.
+    """
 
     tree: tree.Lambda
     scopes: tuple[dict[str, Binding], ...]
+    span: Span
+    type: Scalar | None = None
+    privilege: Privilege | None = None
+    hidden: Span | None = None
 
 
 @dataclass(slots=True, eq=False)

@@ -40,9 +40,6 @@ Found = TypeVar("Found")
 # T-Decl: P holds p, p <= P, G |- e : t @ p, G + x : t @ p |- s @ P => G |- x: t @ p = e; s @ P
 # A variable is declared by code at its privilege or above, which holds units of it. Its value is evaluated for p.
 def declare(c: Checker, s: tree.Declare) -> None:
-    if isinstance(s.value, tree.Lambda):
-        c.bind(s.name, IndexFunction(s.value, tuple(c.scopes)))
-        return
     spec, written, privilege_span = annotation(c, s.annotation)
     earlier = c.scopes[-1].get(s.name)
     if earlier is not None and not isinstance(earlier, Poison):
@@ -52,6 +49,9 @@ def declare(c: Checker, s: tree.Declare) -> None:
             s.name_span,
             help="assign to it, or choose another name",
         )
+    if isinstance(s.value, tree.Lambda):
+        _declare_index_function(c, s, s.value, spec, written)
+        return
     match spec.kind:
         case SpecKind.CONSTEXPR:
             if s.value is None:
@@ -79,6 +79,22 @@ def declare(c: Checker, s: tree.Declare) -> None:
             )
         case SpecKind.VALUE:
             _declare_value(c, s, spec, written or c.privilege, privilege_span or s.name_span, implied=written is None)
+
+
+# T-Index: t is an integer type, P holds p, p <= P, each index that l gives is t @ p => G |- x: t @ p = l
+# What is annotated at an index function is each index that it gives: p is at least the privilege that it hands out to.
+def _declare_index_function(
+    c: Checker, s: tree.Declare, function: tree.Lambda, spec: Spec, p: Privilege | None
+) -> None:
+    if spec.kind is not SpecKind.VALUE or not isinstance(spec.type, Scalar) or not spec.type.is_integer:
+        raise c.type_error(
+            f"`{s.name}` is an index function, and an index is an integer",
+            s.annotation.span,
+            help=f"the annotation is the type of its index: `{s.name}: int @ thread[1] = lambda ...`, or none",
+        )
+    if p is not None and write_up(c, p, f"an index of `{s.name}`", s.annotation.span):
+        p = None
+    c.bind(s.name, IndexFunction(function, tuple(c.scopes), s.name_span, spec.type, p))
 
 
 def _declare_value(c: Checker, s: tree.Declare, spec: Spec, p: Privilege, span: Span, implied: bool) -> None:
@@ -156,11 +172,15 @@ def value_for(c: Checker, e: tree.Expr, want: Want, type: object, what: str) -> 
 
 # T-Assn: G |- x : t @ p may be assigned, G |- e : t @ p => G |- x = e @ P
 def assign(c: Checker, s: tree.Assign) -> None:
-    if isinstance(s.target, tree.Name) and (
-        c.lookup(s.target.id) is None or isinstance(c.scopes[-1].get(s.target.id), IndexFunction)
-    ):
-        _first_assignment(c, s, s.target)
-        return
+    if isinstance(s.target, tree.Name):
+        earlier = c.lookup(s.target.id)
+        here = isinstance(earlier, IndexFunction) and c.scopes[-1].get(s.target.id) is earlier
+        if isinstance(earlier, IndexFunction) and not here and isinstance(s.value, tree.Lambda):
+            earlier.hidden = s.target.span
+            here = True
+        if earlier is None or here:
+            _first_assignment(c, s, s.target)
+            return
     mark = len(c.out)
     target, type, p = target_of(c, s.target, SUMMED if _adds(s) and c.privilege == THREAD1 else "")
     placing = c.out[mark:]  # calls in the target's subscripts come after the value, as in Python
@@ -238,7 +258,7 @@ def _read_below(c: Checker, e: tree.Expr) -> list[Privilege]:
 def _first_assignment(c: Checker, s: tree.Assign, target: tree.Name) -> None:
     name = target.id
     if isinstance(s.value, tree.Lambda):
-        c.bind(name, IndexFunction(s.value, tuple(c.scopes)))
+        c.bind(name, IndexFunction(s.value, tuple(c.scopes), target.span))
         return
     if isinstance(s.value, (tree.Name, tree.Call)) and isinstance(storage(c, s.value), (Memory, LocalArray)):
         raise c.type_error(

@@ -13,7 +13,7 @@ from snap._compiler.check.core import convert, rewrite
 from snap._compiler.check.core.annotations import constant_value, wanted_privilege
 from snap._compiler.check.core.bindings import Binding, ClaimUse, IndexFunction, IndexMap, Lowering, Memory, Variable
 from snap._compiler.check.core.dispatch import body, opens
-from snap._compiler.check.core.explain import declared, write_up
+from snap._compiler.check.core.explain import declared, read_down, write_up
 from snap._compiler.check.core.names import captured_lambda, resolve
 from snap._compiler.check.core.scalars import scalar
 from snap._compiler.check.core.state import Abort, Checker, ConstructKind, NotOpened, Want
@@ -21,11 +21,13 @@ from snap._compiler.check.memory import views
 from snap._compiler.check.memory.accesses import mapped, mapped_block
 from snap._compiler.check.memory.shared import own_part
 from snap._compiler.check.memory.storage import memory_argument
+from snap._compiler.check.operations.arithmetic import converted
 from snap._compiler.frontend import tree
 from snap._compiler.frontend.changes import assigned_names
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.types import CLUSTER1, GRID1, I32, Level, Place, Privilege
 from snap.diag.error import Diagnostic, Label
+from snap.diag.source import written
 from snap.diag.wording import called, counted
 
 
@@ -191,7 +193,7 @@ def _index_function(
         results: tuple[ir.Expr, ...] = (convert.binary("+", start, ir.Read(k, I32, span=s.head), s.head),)
         params: tuple[ir.Var, ...] = (k,)
     elif "f" in given:
-        lam, names, scopes = _lambda(c, given["f"])
+        lam, names, scopes, known = _lambda(c, given["f"])
         params = tuple(c.temp(n, I32, GRID1, lam.span) for n in lam.params)
         if not params:
             raise c.type_error("an index function takes at least one index", lam.span, help="`f=lambda i: offset + i`")
@@ -200,7 +202,7 @@ def _index_function(
         c.local.update(lam.params)
         try:
             items = lam.body.items if isinstance(lam.body, tree.Sequence) else (lam.body,)
-            results = tuple(_index_value(c, item, p) for item in items)
+            results = tuple(_index_value(c, item, p, known) for item in items)
         finally:
             c.names, c.scopes = held
     else:
@@ -214,11 +216,19 @@ def _index_function(
     return _at_entry(c, IndexMap(params, mapped(seen, results), mapped_block(seen, results)), s)
 
 
-def _index_value(c: Checker, e: tree.Expr, p: Privilege) -> ir.Expr:
+def _index_value(c: Checker, e: tree.Expr, p: Privilege, known: IndexFunction | None = None) -> ir.Expr:
+    """An index that p gets.  known: what is annotated at the function that gives it."""
     held = c.no_calls, c.index_privilege
     c.no_calls, c.index_privilege = "an index function", p
+    want = Want(p, f"decides which element `{p}` gets")
     try:
-        value = scalar(c, e, Want(p, f"decides which element `{p}` gets"))
+        if known is not None and known.privilege is not None:
+            if not known.privilege.at_least(p):
+                raise read_down(c, "this index", known.privilege, known.span, want, e.span)
+            want = Want(known.privilege, f"is an index for `{known.privilege}`", known.span)
+        value = scalar(c, e, want)
+        if known is not None and known.type is not None:
+            value = converted(c, value, known.type, e.span, "this index")
     finally:
         c.no_calls, c.index_privilege = held
     if not convert.is_integer(value):
@@ -228,15 +238,26 @@ def _index_value(c: Checker, e: tree.Expr, p: Privilege) -> ir.Expr:
     return convert.settled(value)
 
 
-def _lambda(c: Checker, e: tree.Expr) -> tuple[tree.Lambda, dict[str, object], Sequence[dict[str, Binding]]]:
-    """An index function, with the outside names and the scopes in which its own names are looked up."""
+def _lambda(
+    c: Checker, e: tree.Expr
+) -> tuple[tree.Lambda, dict[str, object], Sequence[dict[str, Binding]], IndexFunction | None]:
+    """An index function, with the outside names and the scopes in which its own names are looked up, and its binding
+    where it has one.
+    """
     if isinstance(e, tree.Lambda):
-        return e, c.names, c.scopes
+        return e, c.names, c.scopes, None
     found = resolve(c, e) if isinstance(e, (tree.Name, tree.Attribute, tree.Known)) else None
     if isinstance(found, IndexFunction):
-        return found.tree, c.names, found.scopes
+        if found.hidden is not None:
+            raise c.type_error(
+                f"`{written(e.span)}` was bound again in an inner block, which has ended",
+                e.span,
+                secondary=(Label(found.hidden, "Python would take this one, and Snap the outer one"),),
+                help="give one of the two another name",
+            )
+        return found.tree, c.names, found.scopes, found
     if callable(found) and hasattr(found, "__code__"):
-        return *captured_lambda(c, found, e.span), ()
+        return *captured_lambda(c, found, e.span), (), None
     raise c.type_error("`f=` is an index function", e.span, help="`f=lambda k: start + k`")
 
 

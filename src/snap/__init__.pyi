@@ -1460,12 +1460,13 @@ fast: _fast
 class _unsafe:
     """CUDA text that the compiler does not analyze."""
     @staticmethod
-    def cuda(text: Any, *, type: Any=..., cpu: Any=..., **operands: Any) -> Any:
-        """unsafe.cuda(text: str, *, type: type = ..., cpu: function = ..., **operands: T)
+    def cuda(text: Any, *, type: Any=..., writes: Any=..., updates: Any=..., cpu: Any=..., **operands: Any) -> Any:
+        """unsafe.cuda(text: str, *, type: type = ..., writes: str | tuple = ..., updates: str | tuple = ...,
+        cpu: function = ..., **operands: T)
 
         `unsafe.cuda("text with {x}", x=x, type=int)` inserts CUDA text. It must be directly in its function,
-        whose `@requires` says what the text needs; `cpu=f` is a Python function that replaces it on the CPU
-        machine.
+        whose `@requires` says what the text needs. `writes="d"` and `updates="d"` name registers that it
+        writes, or reads and writes. `cpu=f` is a Python function that replaces it on the CPU machine.
         """
 
 unsafe: _unsafe

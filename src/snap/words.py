@@ -378,9 +378,10 @@ ATOMIC_WORDS = {
 
 UNSAFE = {
     "cuda": (
-        "(text: str, *, type: type = ..., cpu: function = ..., **operands: T)",
+        "(text: str, *, type: type = ..., writes: str | tuple = ..., updates: str | tuple = ..., cpu: function = ..., **operands: T)",
         '`unsafe.cuda("text with {x}", x=x, type=int)` inserts CUDA text. It must be directly in its function, whose'
-        " `@requires` says what the text needs; `cpu=f` is a Python function that replaces it on the CPU machine.",
+        ' `@requires` says what the text needs. `writes="d"` and `updates="d"` name registers that it writes, or reads'
+        " and writes. `cpu=f` is a Python function that replaces it on the CPU machine.",
     )
 }
 

@@ -230,7 +230,7 @@ def test_assert_and_unsafe(compiles):
     body = [
         ir.Assert(k.compare("<", k.read(N), k.const_(9)), "n is\nsmall\\", span=k.SPAN),
         k.declare(x, k.const_(1, U32)),
-        ir.Unsafe(text, (("x", k.read(x)),), (), None, None, span=k.SPAN),
+        ir.Unsafe(text, (("x", k.read(x)),), (), None, None, results=(("x", ir.VarTarget(x, span=k.SPAN)),), span=k.SPAN),
         k.declare(result),
         ir.Unsafe(
             "__ldg({p}) > 0 ? {x} : {c}",
@@ -250,7 +250,7 @@ if (!(n < 9)) {
 }
 unsigned int x = 1u;
 asm volatile("{ add.u32 %0, %0, 1; }" : "+r"((x)));
-out[0] = (int)(__ldg((&f[n])) > 0 ? (x) : ((unsigned char)3));"""
+out[0] = (int)(__ldg((&f[n])) > 0 ? ((unsigned int)x) : ((unsigned char)3));"""
     )
 
 

@@ -4,11 +4,11 @@
 // launch: 32 threads per block
 
 static __device__ __forceinline__ int ones(unsigned int x) {
-    return __popc((x));
+    return __popc(((unsigned int)x));
 }
 
 static __device__ __forceinline__ int average(int a, int b) {
-    return __hadd((a), (b));
+    return __hadd(((int)a), ((int)b));
 }
 
 extern "C" __global__ void __launch_bounds__(32) use(const unsigned int* __restrict__ x, int* out) {

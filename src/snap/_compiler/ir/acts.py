@@ -343,8 +343,12 @@ class StoreAcc(Act):
 
 @node
 class Unsafe(Act):
-    """CUDA text with {name} holes, bound to values and memory.  `cpu` is a Python callable that stands for it on the
-    CPU machine, or None.
+    """CUDA text with {name} holes, bound to values, memory, and registers that it writes.
+
+    values   what the text reads; the element k of an array is `name[k]`
+    results  where it leaves what it computes.  What it reads and writes is among the values, too, by the same name
+    target   where the value of the text goes, if it is an expression, of the type `type`
+    cpu      a Python callable that stands for it on the CPU machine, or None
     """
 
     text: str
@@ -353,11 +357,12 @@ class Unsafe(Act):
     target: Target | None
     type: Element | None
     cpu: object = field(default=None, compare=False)
+    results: tuple[tuple[str, Target], ...] = ()
 
     def line(self, p: Printing) -> str:
         holes = [*((n, p.expr(e)) for n, e in self.values), *((n, p.access(a)) for n, a in self.memory)]
         named = ", ".join(f"{n}={e}" for n, e in holes)
-        return f"{p.results(self.target)}unsafe {self.text!r} {named}".rstrip()
+        return f"{p.results(self.target, *(t for _, t in self.results))}unsafe {self.text!r} {named}".rstrip()
 
     def explained(self) -> str:
         return "unsafe: the compiler takes the programmer's word"

@@ -144,7 +144,7 @@ def _wgmma(s: ir.Wgmma) -> tuple[Effect, ...]:
 
 def _unsafe(s: ir.Unsafe) -> tuple[Effect, ...]:
     given = (Effect(READ if a.handle.const else COMBINE, a, extent=Extent.ANYWHERE) for _, a in s.memory)
-    return *given, *_target(s.target)
+    return *given, *_target(s.target), *(one for _, t in s.results for one in _target(t))
 
 
 def _call(s: ir.Call) -> tuple[Effect, ...]:

@@ -55,8 +55,8 @@ the statements of `synced.py`.
                | BoxPrefetch(memaccess origin, int* box, int swizzle, place) | Wgmma(str type, arrayref acc,
                tile|arrayref a, tile b, int n, int k, bool a_transposed, bool b_transposed, expr? zero, place)
                | StoreAcc(tile, arrayref acc, expr first, place) | Unsafe(str text, tuple[str, expr]* values,
-               tuple[str, memaccess]* memory, target? target, element? type, object cpu)
-               | Print(str* texts, expr* args, expr? lead, privilege) | Call(anyfunction function,
+               tuple[str, memaccess]* memory, target? target, element? type, object cpu, tuple[str, target]*
+               results) | Print(str* texts, expr* args, expr? lead, privilege) | Call(anyfunction function,
                expr|arrayref|memview* args, handle?* handles, target? target, place, int smem_offset)
     inserted = Sync(syncpoint point, place, synchalf part) | AsyncCommit(engine, place? place)
                | MBarrierWait(mbarrier barrier, expr slot, expr phase, place, syncpoint point)

@@ -94,8 +94,9 @@ def _unsafe(w: WalkState, s: ir.Unsafe) -> None:
     for e in effects(s):
         if e.access is not None:
             w.access(e, s.span)
-    if s.target is not None:
-        unknown(w, s.target)
+    for target in (s.target, *(t for _, t in s.results)):
+        if target is not None:
+            unknown(w, target)
     if not w.dry:
         w.out.unsafe.append(s.span)
 

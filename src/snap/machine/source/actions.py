@@ -10,8 +10,8 @@ from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.hardware import WARP
 from snap._compiler.ir.operations import COLLECTIVES
 from snap._compiler.ir.synced import MEETS
-from snap._compiler.ir.types import BLOCK1, Level, Privilege, Vector, scalar_of
-from snap._compiler.ir.walk import own_expressions
+from snap._compiler.ir.types import BLOCK1, Level, Privilege, Vector, as_element, scalar_of
+from snap._compiler.ir.walk import own_expressions, target_type
 from snap.machine.lanes.lanes import Watched
 from snap.machine.lanes.locals import Layout
 from snap.machine.source.bodies import arm, pause, sequence
@@ -257,12 +257,19 @@ def unsafe(w: Writing, s: ir.Unsafe) -> None:
     values = ", ".join(f"{name!r}: {expr(w, value)}" for name, value in s.values)
     memory = ", ".join(f"{name!r}: ({view_of(w, a)}, {place_of(w, a)})" for name, a in s.memory)
     cpu = w.intern(s.cpu, ("unsafe", s.number), "U")
-    result = "None" if s.type is None else w.type(s.type)
-    text = f"unsafe(C, {cpu}, {w.mask}, {{{values}}}, {{{memory}}}, {result}, {w.site(s.span, 'unsafe')})"
-    if s.target is None:
+    written = tuple((name, as_element(target_type(target))) for name, target in s.results)
+    if s.type is not None:
+        written = (("", s.type), *written)
+    into = w.intern(written, ("results", s.number), "U")
+    text = f"unsafe(C, {cpu}, {w.mask}, {{{values}}}, {{{memory}}}, {into}, {w.site(s.span, 'unsafe')})"
+    targets = [*([s.target] if s.type is not None else []), *(target for _, target in s.results)]
+    if all(t is None for t in targets):
         w.emit(text)
-    else:
-        assign(w, s.target, w.bind(text, "x"))
+        return
+    found = w.bind(text, "x")
+    for k, target in enumerate(targets):
+        if target is not None:
+            assign(w, target, f"{found}[{k}]")
 
 
 # ---- calls ----------------------------------------------------------------------------------------------------------

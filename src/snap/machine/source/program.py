@@ -18,7 +18,7 @@ from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
 from snap._compiler.ir.depth import deep
 from snap._compiler.ir.numbering import Numbers, with_numbers
-from snap._compiler.ir.types import Array, Element, Level, Vector, scalar_of
+from snap._compiler.ir.types import BF16, Array, Element, Level, Scalar, Vector, scalar_of
 from snap._compiler.ir.walk import callees, statements
 from snap.machine import watching
 from snap.machine.errors import FaultKind, MachineError
@@ -112,11 +112,12 @@ def prepare(lanes: Lanes, name: str, view, dims, parts: Callable[[], tuple]):
     return kept[3]
 
 
-def unsafe(lanes: Lanes, cpu: Callable | None, m, values: dict, memory: dict, type: Element | None, site: FaultSite):
-    """Run the Python function that stands for CUDA text.
+def unsafe(lanes: Lanes, cpu: Callable | None, m, values: dict, memory: dict, results: tuple, site: FaultSite) -> list:
+    """Run the Python function that stands for CUDA text; give what it returns, one array for each of `results`.
 
-    It gets values as (blocks, threads) arrays and memory as arrays that begin at the element named: (elements,) for
-    global memory, (blocks, elements) for shared; `active`, if it takes that, says which threads take part.
+    It gets values as (blocks, threads) arrays, local arrays as (elements, blocks, threads), and memory as arrays that
+    begin at the element named: (elements,) for global memory, (blocks, elements) for shared; `active`, if it takes
+    that, says which threads take part.
     """
     if cpu is None:
         raise MachineError(
@@ -125,27 +126,78 @@ def unsafe(lanes: Lanes, cpu: Callable | None, m, values: dict, memory: dict, ty
             site.span,
             help="give a Python function of NumPy arrays with `cpu=`",
         )
-    given = {name: _spread(lanes, value) for name, value in values.items()}
+    given: dict[str, Any] = {}
+    for name, value in values.items():
+        of, bracket, _ = name.partition("[")
+        if bracket:
+            given.setdefault(of, []).append(_spread(lanes, value))
+        else:
+            given[name] = _spread(lanes, value)
+    given = {name: np.stack(one) if isinstance(one, list) else one for name, one in given.items()}
     for name, (view, index, dims, mask) in memory.items():
         given[name] = _window(lanes, view, index, dims, mask, site)
     if "active" in inspect.signature(cpu).parameters:
         given["active"] = lanes.active(m)
     lanes.launch.changes += 1
-    result = cpu(**given)
-    if type is None:
-        return None
-    if isinstance(type, Vector):
-        return tuple(_returned(part, scalar_of(type)) for part in result)
-    return _returned(result, type)
+    try:
+        found = cpu(**given)
+        return _results(lanes, found, results)
+    except MachineError:
+        raise
+    except Exception as error:
+        called = getattr(cpu, "__name__", "the function")
+        raise MachineError(
+            FaultKind.UNSAFE,
+            f"`{called}`, which stands for CUDA text on the CPU machine, failed: {type(error).__name__}: {error}",
+            site.span,
+            help="it takes NumPy arrays, which it does not change, and returns one for each result",
+        ) from error
 
 
 def _spread(lanes: Lanes, value):
     return tuple(map(lanes.full, value)) if isinstance(value, tuple) else lanes.full(value)
 
 
-def _returned(x, type):
-    x = np.asarray(x).astype(numbers.REGISTER[type])
-    return x if x.ndim == 2 else x.reshape(1, 1) if x.ndim == 0 else np.atleast_2d(x)
+def _results(lanes: Lanes, found: object, results: tuple) -> list:
+    """Deal out what such a function returns: one thing, or a tuple of as many as there are results, a local array
+    counting as one.
+    """
+    groups: dict[str, list[Element]] = {}
+    for name, type in results:
+        groups.setdefault(name.partition("[")[0], []).append(type)
+    if not groups:
+        return []
+    given = [found] if len(groups) == 1 else list(found) if isinstance(found, (tuple, list)) else None
+    if given is None or len(given) != len(groups):
+        got = "one value" if given is None else f"{len(given)} values"
+        raise ValueError(f"{len(groups)} results are declared, and it returns {got}")
+    made = []
+    for (name, types), one in zip(groups.items(), given):
+        several = any(other.startswith(f"{name}[") for other, _ in results)
+        parts = list(np.asarray(one)) if several else [one]
+        if len(parts) != len(types):
+            raise ValueError(f"`{name}` has {len(types)} registers, and it returns {len(parts)}")
+        made += [_typed(lanes, part, type, name) for part, type in zip(parts, types)]
+    return made
+
+
+def _typed(lanes: Lanes, x: Any, type: Element, name: str):
+    if isinstance(type, Vector):
+        return tuple(_returned(lanes, part, scalar_of(type), name) for part in x)
+    return _returned(lanes, x, scalar_of(type), name)
+
+
+def _returned(lanes: Lanes, given: Any, type: Scalar, name: str) -> np.ndarray:
+    x, shown = np.asarray(given), f"`{name}`" if name else "the result"
+    if x.dtype.kind not in "biuf" or type.is_integer and x.dtype.kind == "f":
+        raise ValueError(f"{shown} is declared as `{type}`, and it returns `{x.dtype}`")
+    x = x.reshape(1, 1) if x.ndim == 0 else x if x.ndim == 2 else np.atleast_2d(x)
+    if any(n not in (1, full) for n, full in zip(x.shape, lanes.shape)) or x.ndim != 2:
+        raise ValueError(f"{shown} has the shape {np.shape(given)}, and there are {lanes.shape} (blocks, threads)")
+    with np.errstate(all="ignore"):
+        if type == BF16:
+            return np.asarray(numbers.round_bf16(x.astype(np.float64)))
+        return x.astype(numbers.REGISTER[type])
 
 
 def _window(lanes: Lanes, view, index: tuple, dims, m, site: FaultSite) -> np.ndarray:

@@ -164,6 +164,18 @@ def fixed_registers(c: Checker, array: LocalArray, what: str) -> ir.ArrayRef:
     return array.ref
 
 
+def elements(array: LocalArray, span: Span) -> list[ir.Elem]:
+    """List the elements of a local array, row by row."""
+    flat = []
+    for k in range(math.prod(array.ref.shape)):
+        rest, index = k, list[ir.Expr]()
+        for n in reversed(array.ref.shape):
+            index.insert(0, ir.Const(rest % n, I32, span=span))
+            rest //= n
+        flat.append(array.ref.element(tuple(index), span))
+    return flat
+
+
 def _is_namespace(c: Checker, e: tree.Expr) -> bool:
     from snap.surface import Namespace
 

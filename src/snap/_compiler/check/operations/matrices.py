@@ -16,7 +16,7 @@ from snap._compiler.check.core.operands import kept
 from snap._compiler.check.core.scalars import scalar
 from snap._compiler.check.core.state import PER_THREAD, Checker
 from snap._compiler.check.memory.accesses import one_value, own_memory
-from snap._compiler.check.memory.storage import LocalArray, element_argument, storage
+from snap._compiler.check.memory.storage import LocalArray, element_argument, elements, storage
 from snap._compiler.check.operations.arithmetic import converted
 from snap._compiler.check.operations.assignable import assignable_register, register_target
 from snap._compiler.frontend import tree
@@ -166,7 +166,7 @@ def stmatrix(c: Checker, op: CollectiveOp, e: tree.Call) -> None:
             help=f"partition or claim it to `{c.privilege}`",
         )
     one_value(c, memory.handle, e.args[0].span)
-    args = tuple(_elements(fragment, e.span))
+    args = tuple(elements(fragment, e.span))
     c.out.append(ir.Collective("stmatrix", op.requires, c.place, (), args, (row,), attrs, span=e.span))
 
 
@@ -212,17 +212,6 @@ def _shared_row(c: Checker, e: tree.Expr, op: str, elem: Scalar) -> tuple[Memory
     return memory, row
 
 
-def _elements(array: LocalArray, span: Span) -> list[ir.Elem]:
-    flat = []
-    for k in range(math.prod(array.ref.shape)):
-        rest, index = k, list[ir.Expr]()
-        for n in reversed(array.ref.shape):
-            index.insert(0, ir.Const(rest % n, I32, span=span))
-            rest //= n
-        flat.append(array.ref.element(tuple(index), span))
-    return flat
-
-
 def _operands(c: Checker, items: tuple[tree.Expr, ...]) -> tuple[list[ir.Expr], list[Scalar], list[int]]:
     """Scalars as they are, local arrays element by element, but arrays of bytes word by word; the type of what each was
     taken from; and how many each operand has.
@@ -234,9 +223,9 @@ def _operands(c: Checker, items: tuple[tree.Expr, ...]) -> tuple[list[ir.Expr], 
         before = len(flat)
         found = storage(c, item)
         if isinstance(found, LocalArray):
-            elements = _elements(_in_words(c, found, item.span), item.span)
-            flat.extend(elements)
-            seen.extend([scalar_of(found.ref.elem)] * len(elements))
+            words = elements(_in_words(c, found, item.span), item.span)
+            flat.extend(words)
+            seen.extend([scalar_of(found.ref.elem)] * len(words))
         elif isinstance(found, Memory):
             raise c.type_error(
                 "tensor-core operands lie in registers", item.span, help="load them into local arrays first"
@@ -270,7 +259,7 @@ def _register_targets(c: Checker, e: tree.Expr, count: int, type: Scalar, op: st
     types: set[Element]
     if isinstance(found, LocalArray):
         assignable_register(c, found.variable, e.span)
-        targets = tuple(ir.ElemTarget(el.array, el.index, span=e.span) for el in _elements(found, e.span))
+        targets = tuple(ir.ElemTarget(el.array, el.index, span=e.span) for el in elements(found, e.span))
         types = {found.ref.elem}
     elif isinstance(e, tree.Sequence):
         pairs = [register_target(c, item) for item in e.items]

@@ -8,6 +8,7 @@ Non-goals:  liveness
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
@@ -20,7 +21,7 @@ from snap._compiler.ir import nodes as ir
 from snap._compiler.ir import synced
 from snap._compiler.ir.effects import multiplied_into
 from snap._compiler.ir.hardware import WIDEST
-from snap._compiler.ir.types import Array, Scalar
+from snap._compiler.ir.types import SCALARS, Array, Scalar
 from snap._compiler.ir.walk import statements
 from snap.record import record
 
@@ -79,6 +80,9 @@ def parts(cls: type) -> Callable[[Any], tuple]:
     if len(names) > 1:
         return attrgetter(*names)
     return lambda node: tuple(getattr(node, name) for name in names)
+
+
+WORD_HOLE = re.compile(r"(?<!\{)\{\s*(\w+)\[\d+\]\s*:\s*(\w+)\s*\}")  # `{a[0]:u32}`: of several elements
 
 
 @dataclass(slots=True)
@@ -182,8 +186,12 @@ class Usage:
                 self.mbarriers[barrier.uid] = barrier
             case ir.Collective(targets=targets) if len(targets) > 1:
                 self.pinned.update(var.uid for var in map(variable_of, targets) if var is not None)
-            case ir.Unsafe(values=values):
-                self.pinned.update(value.var.uid for _, value in values if isinstance(value, ir.Read))
+            case ir.Unsafe(text, values, results=results):
+                self.pinned.update(one.uid for _, t in results if (one := variable_of(t)) is not None)
+                given: dict[str, Any] = dict((*values, *results))
+                for name, word in WORD_HOLE.findall(text):
+                    array = given[f"{name}[0]"].array
+                    self._array(ir.ArrayRef(array.var, SCALARS[word], array.shape))
         self._inside(node)
 
     def _inside(self, node: Any) -> None:

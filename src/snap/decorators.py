@@ -26,6 +26,7 @@ from snap.diag.error import Diagnostic, SnapError
 from snap.diag.span import Span
 from snap.record import replace
 from snap.surface import LevelName, Wrong, caller, caller_span, collected, several, whole_help
+from snap.targets import Fill
 
 # An undecorated function is checked as a kernel of one block whose threads every usual group divides.
 UNDECORATED = (Privilege(Level.GRID, 1), Privilege(Level.BLOCK, 1), Privilege(Level.THREAD, 2**10 * 3**2 * 5 * 7 * 11))
@@ -246,7 +247,7 @@ def kernel(
     smem: int | None = None,
     cooperative: bool = False,
     resident: int | None = None,
-    blocks: int | tuple[int, ...] | Callable[..., int | tuple[int, ...]] | None = None,
+    blocks: int | tuple[int, ...] | Fill | Callable[..., int | tuple[int, ...] | Fill] | None = None,
     where: Callable[..., object] | None = None,
     proved: bool = False,
     lean: bool = False,
@@ -383,7 +384,7 @@ def requires(
     smem: int | None = None,
     cooperative: bool = False,
     resident: int | None = None,
-    blocks: int | tuple[int, ...] | Callable[..., int | tuple[int, ...]] | None = None,
+    blocks: int | tuple[int, ...] | Fill | Callable[..., int | tuple[int, ...] | Fill] | None = None,
     where: Callable[..., object] | None = None,
     proved: bool = False,
     lean: bool = False,

@@ -47,6 +47,8 @@ from snap.machine.errors import MachineError as MachineError
 from snap.machine.watching import Stopped as Stopped
 from snap.surface import LevelName, TypeName
 from snap.targets import PTX as PTX
+from snap.targets import Fill
+from snap.targets import fill as fill
 from snap.typing_extensions import no_type_check
 
 _T = TypeVar("_T", default=Callable[[object], SnapFunction])
@@ -75,7 +77,7 @@ DECORATORS = {
     "kernel": (
         "(function: object, /) -> SnapFunction",
         "(*, threads: int | Callable[..., int], cluster: int | None = None, smem: int | None = None, cooperative: bool = False,"
-        " resident: int | None = None, blocks: int | tuple[int, ...] | Callable[..., int | tuple[int, ...]] | None = None,"
+        " resident: int | None = None, blocks: int | tuple[int, ...] | Fill | Callable[..., int | tuple[int, ...] | Fill] | None = None,"
         " where: Callable[..., object] | None = None, proved: bool = False, lean: bool = False, _types: _T = no_type_check) -> _T",
     ),
     "device": (
@@ -86,7 +88,7 @@ DECORATORS = {
     "inline": ("(function: Callable[..., Any], /) -> Any",),
     "requires": (
         "(*privileges: LevelName | Privilege | Callable[..., Any], smem: int | None = None, cooperative: bool = False,"
-        " resident: int | None = None, blocks: int | tuple[int, ...] | Callable[..., int | tuple[int, ...]] | None = None,"
+        " resident: int | None = None, blocks: int | tuple[int, ...] | Fill | Callable[..., int | tuple[int, ...] | Fill] | None = None,"
         " proved: bool = False, lean: bool = False," + CONTRACT + " _types: _T = no_type_check) -> _T",
     ),
     "ccuda": ("(kind: str, _types: _T = no_type_check) -> _T",),

@@ -9,6 +9,7 @@ from snap.diag.error import SnapWarning as SnapWarning
 from snap.diag.source import register_source as register_source
 from snap.surface import EXPORTED, MATHEMATICS, WORDS
 from snap.targets import PTX as PTX
+from snap.targets import fill as fill
 
 __version__ = "0.1.0"
 

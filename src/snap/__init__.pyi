@@ -27,6 +27,8 @@ from snap.machine.errors import MachineError as MachineError
 from snap.machine.watching import Stopped as Stopped
 from snap.surface import LevelName, TypeName
 from snap.targets import PTX as PTX
+from snap.targets import Fill
+from snap.targets import fill as fill
 from snap.typing_extensions import no_type_check
 
 _T = TypeVar("_T", default=Callable[[object], SnapFunction])
@@ -144,7 +146,7 @@ def kernel(function: object, /) -> SnapFunction:
     are those of `@requires`.
     """
 @overload
-def kernel(*, threads: int | Callable[..., int], cluster: int | None = None, smem: int | None = None, cooperative: bool = False, resident: int | None = None, blocks: int | tuple[int, ...] | Callable[..., int | tuple[int, ...]] | None = None, where: Callable[..., object] | None = None, proved: bool = False, lean: bool = False, _types: _T = no_type_check) -> _T:  # type: ignore[assignment]
+def kernel(*, threads: int | Callable[..., int], cluster: int | None = None, smem: int | None = None, cooperative: bool = False, resident: int | None = None, blocks: int | tuple[int, ...] | Fill | Callable[..., int | tuple[int, ...] | Fill] | None = None, where: Callable[..., object] | None = None, proved: bool = False, lean: bool = False, _types: _T = no_type_check) -> _T:  # type: ignore[assignment]
     """Make a kernel: `@kernel(threads=256)` has 256 threads per block, and is the same as `@kernel` with
     `@requires(grid[1], block[1], thread[256])`.
 
@@ -184,7 +186,7 @@ def inline(function: Callable[..., Any], /) -> Any:
     (a, b):` put their bodies there.
     """
 
-def requires(*privileges: LevelName | Privilege | Callable[..., Any], smem: int | None = None, cooperative: bool = False, resident: int | None = None, blocks: int | tuple[int, ...] | Callable[..., int | tuple[int, ...]] | None = None, proved: bool = False, lean: bool = False, where: Callable[..., object] | None = None, ensures: Callable[..., object] | None = None, pairs: Callable[..., object] | None = None, calls: Callable[..., object] | None = None, _types: _T = no_type_check) -> _T:  # type: ignore[assignment]
+def requires(*privileges: LevelName | Privilege | Callable[..., Any], smem: int | None = None, cooperative: bool = False, resident: int | None = None, blocks: int | tuple[int, ...] | Fill | Callable[..., int | tuple[int, ...] | Fill] | None = None, proved: bool = False, lean: bool = False, where: Callable[..., object] | None = None, ensures: Callable[..., object] | None = None, pairs: Callable[..., object] | None = None, calls: Callable[..., object] | None = None, _types: _T = no_type_check) -> _T:  # type: ignore[assignment]
     """Declare the privileges (and shared memory) that a function must be given: `@requires(grid[1], block[1],
     thread[256])`.
 
@@ -381,9 +383,9 @@ def one(level: Any, *memory: Any) -> Any:
 def roles(*threads: Any, registers: Any=...) -> Any:
     """roles(*threads: constexpr(int), registers: (constexpr(int), ...) = ...) -> role
 
-    `compute, load = roles(256, 128)`: warp specialization. The first 256 threads of the block are `compute`,
-    the next 128 `load`; `with load(a):` is their code, with the memory that they write. `registers=(232, 40)`
-    divides the registers (setmaxnreg, sm_90).
+    `compute, load = roles(256, 128)`: warp specialization. 256 threads of the block are `compute`, 128
+    `load`, in any order: each role starts at a multiple of its size; `with load(a):` is their code, with the
+    memory that they write. `registers=(232, 40)` divides the registers (setmaxnreg, sm_90).
     """
 
 def strided(level: Any, *, shape: Any) -> Any:

@@ -17,7 +17,7 @@ from snap.diag.error import SnapError, SnapWarning
 from snap.diag.renamed import renamed
 from snap.helptext import HelpText
 from snap.record import replace
-from snap.targets import PTX
+from snap.targets import PTX, Fill
 
 if TYPE_CHECKING:
     from snap._compiler.ir.nodes import AnyFunction
@@ -222,6 +222,27 @@ class SnapFunction(ByName):
         return resources(text, arch, module.kernel, dynamic_smem=module.dynamic_smem, unsafe=compiled.typed.uses_unsafe)
 
     @_told
+    def most_blocks(
+        self,
+        *,
+        device: int | None = None,
+        arch: str | None = None,
+        sms: int | None = None,
+        **constexprs: object,
+    ) -> int:
+        """Count the blocks that a device runs at once, by the registers, shared memory and threads of the kernel: the
+        most that a cooperative launch may have, and what `k[fill()]` launches.
+
+        device: a GPU's number; the current one if omitted.  arch, sms: count without a GPU, as NVIDIA's
+        occupancy calculator does: `k.most_blocks(arch="sm_90a", sms=132)`.  Shared arrays whose size a
+        launch decides count with their `upto=`.
+        """
+        from snap.host.occupancy import most_blocks
+
+        self._kernel_only("are launched")
+        return most_blocks(self._the_one(constexprs), arch, sms, device)
+
+    @_told
     def prove(
         self,
         properties: Iterable[str] | None = None,
@@ -248,7 +269,7 @@ class SnapFunction(ByName):
     def races(
         self,
         *args: object,
-        blocks: int | tuple[int, ...] | None = None,
+        blocks: int | tuple[int, ...] | Fill | None = None,
         seeds: object = 8,
         seconds: float | None = None,
         progress: bool | None = None,
@@ -300,7 +321,7 @@ class SnapFunction(ByName):
     def launch(
         self,
         *args: object,
-        blocks: int | tuple[int, ...],
+        blocks: int | tuple[int, ...] | Fill,
         target: str | PTX = "auto",
         stream: object = None,
         seed: int | None = None,
@@ -309,9 +330,9 @@ class SnapFunction(ByName):
     ) -> None:
         """Run the kernel; `k[blocks](*args)` is short for `k.launch(*args, blocks=blocks)`.
 
-        blocks: a number, or the shape of the grid.  target: "cpu", "gpu", "ptx" (what NVRTC makes of it, without
-        a GPU; with options, `snap.PTX(checks="races")`), or "auto", which goes by the arrays.  stream: of a GPU.  seed:
-        a schedule of the CPU or the PTX machine.  seconds: the time that these may take.
+        blocks: a number, the shape of the grid, or `fill()`.  target: "cpu", "gpu", "ptx" (what NVRTC makes of it,
+        without a GPU; with options, `snap.PTX(checks="races")`), or "auto", which goes by the arrays.  stream: of a
+        GPU.  seed: a schedule of the CPU or the PTX machine.  seconds: the time that these may take.
         """
         from snap.host.launch import launch
 
@@ -369,7 +390,7 @@ class SnapFunction(ByName):
             )
         self.launch(*args, blocks=self._blocks(args, keywords), **cast(Any, keywords))
 
-    def _blocks(self, args: Args, keywords: dict[str, object]) -> int | tuple[int, ...]:
+    def _blocks(self, args: Args, keywords: dict[str, object]) -> int | tuple[int, ...] | Fill:
         """Compute the number of blocks by the decorator's `blocks=`."""
         from snap.host.arguments.byname import resolve, wanted
         from snap.host.errors import LaunchError
@@ -384,7 +405,7 @@ class SnapFunction(ByName):
         if missing:
             raise LaunchError(name, f"`blocks=` of its decorator asks for `{missing[0]}`, which is not given")
         try:
-            count: int | tuple[int, ...] = resolve(blocks, given)
+            count: int | tuple[int, ...] | Fill = resolve(blocks, given)
         except Exception as error:
             raise LaunchError(name, f"`blocks=` of its decorator failed: {type(error).__name__}: {error}") from error
         return count
@@ -459,7 +480,7 @@ def _number(name: str, value: Any) -> bool | int | float:
     return value
 
 
-def races(k: SnapFunction, *args: object, blocks: int | tuple[int, ...], **options: Any) -> list[Race]:
+def races(k: SnapFunction, *args: object, blocks: int | tuple[int, ...] | Fill, **options: Any) -> list[Race]:
     """Call `k.races(...)`, which has this name now."""
     if not isinstance(k, SnapFunction):
         raise TypeError("snap.races takes a kernel and its arguments")

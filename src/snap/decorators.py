@@ -27,6 +27,7 @@ from snap.diag.error import Diagnostic, SnapError
 from snap.diag.span import Span
 from snap.record import replace
 from snap.surface import LevelName, several
+from snap.targets import Fill
 
 # An undecorated function is checked as a kernel of one block whose threads every usual group divides.
 UNDECORATED = (Privilege(Level.GRID, 1), Privilege(Level.BLOCK, 1), Privilege(Level.THREAD, 2**10 * 3**2 * 5 * 7 * 11))
@@ -247,7 +248,7 @@ def kernel(
     smem: int | None = None,
     cooperative: bool = False,
     resident: int | None = None,
-    blocks: int | tuple[int, ...] | Callable[..., int | tuple[int, ...]] | None = None,
+    blocks: int | tuple[int, ...] | Fill | Callable[..., int | tuple[int, ...] | Fill] | None = None,
     where: Callable[..., object] | None = None,
     proved: bool = False,
     lean: bool = False,
@@ -384,7 +385,7 @@ def requires(
     smem: int | None = None,
     cooperative: bool = False,
     resident: int | None = None,
-    blocks: int | tuple[int, ...] | Callable[..., int | tuple[int, ...]] | None = None,
+    blocks: int | tuple[int, ...] | Fill | Callable[..., int | tuple[int, ...] | Fill] | None = None,
     where: Callable[..., object] | None = None,
     proved: bool = False,
     lean: bool = False,

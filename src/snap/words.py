@@ -73,9 +73,9 @@ STATEMENTS = {
     ),
     "roles": (
         "(*threads: constexpr(int), registers: (constexpr(int), ...) = ...) -> role",
-        "`compute, load = roles(256, 128)`: warp specialization. The first 256 threads of the block are `compute`, the"
-        " next 128 `load`; `with load(a):` is their code, with the memory that they write. `registers=(232, 40)` divides the"
-        " registers (setmaxnreg, sm_90).",
+        "`compute, load = roles(256, 128)`: warp specialization. 256 threads of the block are `compute`, 128 `load`, in any"
+        " order: each role starts at a multiple of its size; `with load(a):` is their code, with the memory that they"
+        " write. `registers=(232, 40)` divides the registers (setmaxnreg, sm_90).",
     ),
     "strided": (
         "(level: level[n], *, shape: (int, ...)) -> int @ level[n]",

@@ -102,7 +102,11 @@ class FormWriter(Writer):
         a, b = self.threads - last, last
         front, back = self.fresh("front"), self.fresh("back")
         self.tags.add("roles")
-        self.say(f"{front}, {back} = roles({a}, {b})")
+        if self.chance(3):
+            self.tags.add("roles in another order")
+            self.say(f"{back}, {front} = roles({b}, {a})")
+        else:
+            self.say(f"{front}, {back} = roles({a}, {b})")
         for role, size in ((front, a), (back, b)):
             m, i = self.pick(here.memory), self.fresh("i")
             given = m.name if self.chance(2) else ""

@@ -10,7 +10,8 @@ from fuzz.writer import Writer
 
 # Each role begins at a multiple of its size.
 SIZES = ((32, 32), (16, 16), (16, 16, 32), (48, 16), (64, 16, 16), (4, 4, 8, 16), (96, 32), (160, 32), (64, 32, 32), (32, 32, 32, 32), (32, 32, 64), (128, 64, 32),
-         (64, 64, 128), (8, 8, 16), (96, 96), (12, 12, 24, 16), (64, 32, 16, 16), (80, 16))
+         (64, 64, 128), (8, 8, 16), (96, 96), (12, 12, 24, 16), (64, 32, 16, 16), (80, 16),
+         (32, 96), (32, 64), (16, 16, 64), (32, 96, 256), (8, 4, 4, 16))  # the last ones lie in another order
 WHOLE_WARPS = tuple(sizes for sizes in SIZES if all(n % 32 == 0 for n in sizes))
 ROWS, COLS = 64, 32
 

@@ -8,6 +8,7 @@ its indices in a form, and the slow interpreter asks nobody for a privilege, a f
 from __future__ import annotations
 
 import ast
+import itertools
 
 TYPES = "bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 int float".split()  # that `registers` may be given alone
 LEVELS = ("grid", "cluster", "block", "thread", "warp", "warpgroup")
@@ -97,8 +98,9 @@ class _Forms:
             case ast.With():
                 return self.items(s.items, s.body, tail, loop)
             case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Call() as call) if _word(call) == "roles":
+                order = _lying([e.value for e in call.args])
                 for k, n in enumerate(names):
-                    self.roles[n.id] = (call.args, k)
+                    self.roles[n.id] = ([call.args[j] for j in order], order.index(k))
                 return []
             case ast.Assign(targets=[target], value=ast.Call() as call) if _word(call) == "ids":
                 names = _names(target)
@@ -245,3 +247,12 @@ def _returns(body: list[ast.stmt]) -> list[ast.stmt]:
             rest = _returns(body[k + 1:])
             return [*body[:k], *([ast.If(ast.UnaryOp(ast.Not(), s.test), rest, [])] if rest else [])]
     return body
+
+
+def _lying(sizes: list[int]) -> list[int]:
+    """The roles as they lie in the block, each at a multiple of its size: in the order of the text, or the larger ones as early as can be."""
+    text = list(range(len(sizes)))
+    for order in (text, *itertools.permutations(sorted(text, key=lambda k: -sizes[k]))):
+        if all(sum(sizes[j] for j in order[:at]) % sizes[k] == 0 for at, k in enumerate(order)):
+            return list(order)
+    raise ValueError("roles that nothing aligns")

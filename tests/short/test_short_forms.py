@@ -271,7 +271,8 @@ REFUSED = {
     "a group writes": ("with each(warp, y) as w:\n    y[w] = 1.0", "SNAP009", "with one(thread, y):"),
     "roles of the grid": ("a, b = roles(32, 32)", "SNAP018", "this code is at `grid[1]`"),
     "too many": ("with each(block):\n    a, b = roles(64, 32)\n    with a():\n        pass", "SNAP003", "ask for 96 threads"),
-    "not aligned": ("with each(block):\n    a, b = roles(16, 32)", "SNAP004", "not aligned to 32"),
+    "not aligned": ("with each(block):\n    a, b = roles(24, 40)", "SNAP004", "in no order do roles of 24, 40 threads"),
+    "in another order for some": ("with each(block):\n    a, b = roles(16, 32)", "SNAP003", "48 threads, and there are 64: 16 would have no role"),
     "a size short": ("with each(block):\n    a, b = roles(32)", "SNAP018", "2 names, and 1 size"),
     "roles for some": ("with each(block):\n    a, b = roles(32, 16)", "SNAP003", "48 threads, and there are 64: 16 would have no role"),
     "no role": ("with each(block):\n    a, b = roles(64, 0)", "SNAP018", "a role takes a positive number"),
@@ -494,6 +495,13 @@ def test_a_promise_may_be_chosen_by_a_constant():
 def test_registers_may_be_chosen_by_a_constant():
     text = ROLES.replace("roles(32, 32)", "roles(32, 32, registers=(40, 24) if FEW else ())").replace("@kernel", "FEW = {}\n\n@kernel").replace("32", "128").replace("threads=64", "threads=256")
     assert "setmaxnreg" in defined(text.replace("{}", "True")).cuda() and "setmaxnreg" not in defined(text.replace("{}", "False")).cuda()
+
+
+def test_registers_of_roles_in_another_order():
+    text = "@kernel(threads=384)\ndef k(x: ptr(float)):\n    with each(block, x):\n        load, compute = roles({}, registers=({}))\n"
+    text += "        with load(), each(thread, x) as t:\n            x[t] = 0.0\n        with compute(), each(thread, x) as t:\n            x[128 + t] = 1.0\n"
+    code = defined(text.format("128, 256", "40, 232")).cuda()
+    assert code.index("threadIdx.x < 256") < code.index("snap_more_registers<232>()") < code.index("snap_fewer_registers<40>()"), "256 threads first"
 
 
 def test_a_role_may_be_one_warp():

@@ -28,6 +28,7 @@ from snap.host.device.tensors import encoding
 from snap.host.errors import LaunchError
 from snap.host.launch import launcher
 from snap.record import record
+from snap.targets import Fill
 
 Config = dict[str, object]
 
@@ -42,13 +43,13 @@ class Pruned(Exception):
 
 @record
 class Ready:
-    """Hold a candidate that passed.  `number` is its number of blocks, or the shape of its grid; None if
-    not given.
+    """Hold a candidate that passed.  `number` is its number of blocks, the shape of its grid, or `fill()`;
+    None if not given.
     """
 
     config: Config
     kernel: SnapFunction
-    number: int | tuple[int, ...] | None
+    number: int | tuple[int, ...] | Fill | None
 
     @property
     def compiled(self):
@@ -201,8 +202,10 @@ def _refused(check: Callable) -> Callable:
 
 
 @_refused
-def _blocks(signature: Signature, blocks: object, values: Mapping[str, object]) -> int | tuple[int, ...]:
+def _blocks(signature: Signature, blocks: object, values: Mapping[str, object]) -> int | tuple[int, ...] | Fill:
     grid = resolve(blocks, values)
+    if isinstance(grid, Fill):
+        return grid
     number = check_blocks(signature, grid)
     return tuple(map(int, grid)) if isinstance(grid, tuple) else number
 

@@ -38,12 +38,14 @@ from snap.host.device.driver import driver
 from snap.host.device.gpu import GpuKernel, current_stream, stream_handle
 from snap.host.device.tensors import encoding
 from snap.host.errors import GpuError, LaunchError, ToolchainError
+from snap.host.occupancy import on_device, on_machine
 from snap.host.plan import checked
 from snap.host.plan.bysize import BySize
 from snap.host.plan.conditions import supports
 from snap.host.plan.families import FAMILIES
 from snap.host.torch import torchtraced
 from snap.host.torch.torchwrites import changed, check_written, written
+from snap.targets import Fill
 
 if TYPE_CHECKING:
     from snap.machine import Race
@@ -84,6 +86,8 @@ class Launcher:
         seconds: float | None = None,
         of_ptx: Options = NONE,
     ) -> None:
+        if type(blocks) is Fill:
+            blocks = self.filled(blocks, args, target)
         usual = seed is None and seconds is None and not of_ptx and (stream is None or type(stream) is int)
         if usual and plain(blocks) and type(target) is str:
             ready = self._ready.get((blocks, target, stream))
@@ -130,6 +134,20 @@ class Launcher:
             self._run_on_gpu(bound, number, place, handle)
             if plain(blocks) or not isinstance(blocks, tuple):
                 self._prepare(bound, blocks if plain(blocks) else number, number, extents, place, target, stream)
+
+    def filled(self, fill: Fill, args: tuple[object, ...], target: str) -> int:
+        """Count the blocks of a grid that fills the device."""
+        if max(self.signature.axes, default=0) > 0:
+            kernel = self.signature.kernel
+            raise LaunchError(kernel, "`fill()` is a number of blocks, and it asks for a grid of several dimensions")
+        bound = bind(self.signature, args, extents=(1,) * len(self.signature.axes))
+        place, promised = None if target == "ptx" else self._place(bound, target), self.signature.multiple
+        if place is None:
+            return on_machine(fill, promised)
+        loaded = self.on(place)
+        sized = self.signature.shared.arrays
+        fit = loaded.room(loaded.dynamic(bound.args) if sized else self.compiled.module.dynamic_smem)
+        return on_device(fill, fit, loaded.device.multiprocessors, promised, self.signature.kernel)
 
     def bound(
         self, args: tuple[object, ...], blocks: int, stream: int = 0, extents: tuple[int, ...] | None = None
@@ -258,12 +276,17 @@ class Launcher:
         return any(isinstance(s, (ir.BoxCopy, ir.BoxPrefetch)) for s in statements(self.compiled.synced.body))
 
     def _run_on_gpu(self, bound: Bound, blocks: int, device: int, stream: int) -> None:
-        kernel = self._kernels.get(device)
-        if kernel is None:
-            kernel = self._kernels[device] = GpuKernel(self.compiled, self.signature, driver().device(device))
+        kernel = self.on(device)
         if blocks:
             kernel.launch(blocks, stream, bound.args)
             changed(*written(self.signature, bound.args))
+
+    def on(self, device: int) -> GpuKernel:
+        """Load the kernel on a GPU, once."""
+        kernel = self._kernels.get(device)
+        if kernel is None:
+            kernel = self._kernels[device] = GpuKernel(self.compiled, self.signature, driver().device(device))
+        return kernel
 
     def _prepare(
         self,
@@ -385,6 +408,8 @@ def races(
     calls = launcher(compiled)
     signature = calls.signature
     check_seconds(signature, seconds)
+    if type(blocks) is Fill:
+        blocks = calls.filled(blocks, tuple(args), "cpu")
     (number, extents), chosen = check_grid(signature, blocks), check_seeds(signature, seeds)
     bound = calls.bound(tuple(args), number, extents=extents)
     if isinstance(bound.device, int):

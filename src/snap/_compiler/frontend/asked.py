@@ -9,15 +9,16 @@ from __future__ import annotations
 from snap._compiler.frontend.definition import Requires
 from snap.diag.error import Diagnostic, SnapError
 from snap.diag.span import Span
+from snap.targets import Fill
 
 
 def check_blocks(requires: Requires, names: list[str]) -> None:
-    """`blocks=` of a decorator is a number, a tuple of them, or a function of parameters by name."""
+    """`blocks=` of a decorator is a number, a tuple of them, `fill()`, or a function of parameters by name."""
     blocks, span = requires.blocks, requires.span
     if blocks is None or span is None:
         return
     help = "`blocks=lambda n: -(-n // 256)`, or `blocks=lambda M, N: (M // 16, N // 16)`"
-    if isinstance(blocks, bool) or not (callable(blocks) or isinstance(blocks, (int, tuple))):
+    if isinstance(blocks, bool) or not (callable(blocks) or isinstance(blocks, (int, tuple, Fill))):
         message = f"`blocks` is a number of blocks, or a function of the arguments by name, not {blocks!r}"
         raise SnapError(Diagnostic("SNAP018", message, span, help=help))
     _check_asked("blocks", blocks, names, span, help)

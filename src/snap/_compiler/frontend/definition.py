@@ -16,6 +16,7 @@ from snap._compiler.ir.types import Privilege, told_apart
 from snap.diag.error import UseOfRefused
 from snap.diag.span import Span
 from snap.record import record
+from snap.targets import Fill
 
 
 @record
@@ -35,7 +36,7 @@ class Requires:
     resident: int | None = None
     span: Span | None = field(default=None, compare=False)
     word: str = "requires"
-    blocks: int | tuple[int, ...] | Callable[..., int | tuple[int, ...]] | None = None
+    blocks: int | tuple[int, ...] | Fill | Callable[..., int | tuple[int, ...] | Fill] | None = None
     where: Callable[..., object] | None = None
     proved: bool = False
     ensures: Callable[..., object] | None = None

@@ -26,6 +26,12 @@ SM_THREADS = 2048
 SM_BLOCKS = 32
 SM_REGISTERS = 65_536  # of 32 bits; a block can have as many
 SM_SHARED = 233_472  # bytes, 228 KB
+# Threads and blocks that a multiprocessor runs at a time, where they are fewer than the most; the same table.
+FEWER_THREADS = {86: 1536, 87: 1536, 89: 1536, 110: 1536, 120: 1536, 121: 1536}
+FEWER_BLOCKS = {86: 16, 87: 16, 89: 24, 110: 24, 120: 24, 121: 24}
+# A multiprocessor has four parts, and a warp's registers lie in one of them; registers are given to a warp, and shared
+# memory to a block, in units of so many (registers, bytes); CUDA Occupancy Calculator.
+SM_PARTS, WARP_REGISTER_UNIT, SHARED_UNIT = 4, 256, 128
 BLOCK_RESERVED = 1024  # bytes of them that each resident block takes for the system; Guide, "Shared Memory" of sm_90
 
 THREAD_REGISTERS = 255  # that an instruction can name; Guide, Technical Specifications

@@ -27,6 +27,7 @@ from snap.host.arguments.follow import AlignmentNeed
 from snap.host.arguments.signature import Pointer, Signature, ValueArgument, overflows
 from snap.host.errors import GpuError, LaunchError, ToolchainError
 from snap.record import record
+from snap.targets import Fill, fill
 
 LAUNCH_OPTIONS = ("target", "stream", "seed", "seconds", "checks", "memory", "mode", "limit", "blocks")
 FEW_BLOCKS = 1 << 20  # so many have fewer than 2^31 threads, whatever the kernel
@@ -75,6 +76,8 @@ def _extent(kernel: str, extent: object, where: str, blocks: object) -> int:
             way_out = "; `/` makes a float in Python: write `n // 256`, or `-(-n // 256)`, which rounds up"
         if callable(extent):
             way_out = "; a function of the arguments belongs in the decorator: `blocks=lambda n: -(-n // 256)`"
+        if extent is fill or isinstance(extent, Fill):
+            way_out = f"; `{kernel}[fill()](...)` launches as many blocks as the device runs at once, a grid of one row"
         raise LaunchError(kernel, f"{what} is an integer, not {_what(extent)}{way_out}")
     number = _index(extent, lambda problem: LaunchError(kernel, f"{what} {problem}"))
     if number < 0:

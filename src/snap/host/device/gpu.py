@@ -103,7 +103,7 @@ class GpuKernel:
             TensorMaps(self.driver, signature.kernel, signature.params[tensor.param].name, tensor)
             for tensor in module.tensors
         )
-        self.fitting: dict[int, int | None] = {}  # by dynamic shared memory: how many blocks fit
+        self.fitting: dict[int, int] = {}  # by dynamic shared memory: how many blocks fit
         self.most_blocks = self._most_blocks(module.dynamic_smem)
 
     def _load(self, compiled, device: Device) -> ctypes.c_void_p:
@@ -129,34 +129,48 @@ class GpuKernel:
 
     def _most_blocks(self, dynamic: int) -> int | None:
         """A cooperative grid must be resident all at once, a cluster in any case."""
+        if not self.compiled.module.cooperative and not self.compiled.module.cluster:
+            return None
+        fit = self.room(dynamic)
+        return fit if self.compiled.module.cooperative else None
+
+    def room(self, dynamic: int) -> int:
+        """Count the blocks that the GPU runs at once, each with that much dynamic shared memory; none is refused."""
         if dynamic not in self.fitting:
             self.fitting[dynamic] = self._count_blocks(dynamic)
         return self.fitting[dynamic]
 
-    def _count_blocks(self, dynamic: int) -> int | None:
+    def _count_blocks(self, dynamic: int) -> int:
         module = self.compiled.module
+        held = module.smem + dynamic - module.dynamic_smem
         if module.cluster:
             config = _CONFIG.pack(module.cluster, 1, 1, module.threads, 1, 1, dynamic, 0, 0, 0)
             clusters = self.driver.resident_clusters(self.function, config)
             if not clusters:
                 raise LaunchError(
                     self.signature.kernel,
-                    f"needs {module.cluster} blocks of {module.threads} threads and"
-                    f" {module.smem + dynamic - module.dynamic_smem} bytes of "
+                    f"needs {module.cluster} blocks of {module.threads} threads and {held} bytes of "
                     f"shared memory at once, a cluster, and GPU {self.device.number} has no room for one; "
                     "make the cluster or its blocks smaller",
                 )
-            return clusters * module.cluster if module.cooperative else None
-        if not module.cooperative:
-            return None
-        return self.device.multiprocessors * self.driver.resident_blocks(self.function, module.threads, dynamic)
+            return clusters * module.cluster
+        blocks = self.driver.resident_blocks(self.function, module.threads, dynamic)
+        if not blocks:
+            raise LaunchError(
+                self.signature.kernel,
+                f"not one of its blocks fits an SM of GPU {self.device.number}: {module.threads} threads and"
+                f" {held} bytes of shared memory; make the block smaller, or limit its registers by `resident=1`",
+            )
+        return self.device.multiprocessors * blocks
 
     def check_blocks(self, blocks: int, dynamic: int | None = None) -> None:
         most = self.most_blocks if dynamic is None else self._most_blocks(dynamic)
         if most is not None and blocks > most:
+            each, count = most / self.device.multiprocessors, self.device.multiprocessors
             raise LaunchError(
                 self.signature.kernel,
-                f"a cooperative launch needs all blocks on the GPU at once: {blocks} were asked for, {most} fit",
+                f"a cooperative launch needs all blocks on the GPU at once: {blocks} were asked for, {most} fit"
+                f" ({count} SMs, {each:.4g} blocks on each); `k[fill()]` launches as many as fit",
             )
 
     def dynamic(self, args: tuple[object, ...]) -> int:

@@ -150,7 +150,9 @@ class SplitBranch:
 
 @record
 class RoleName:
-    """A name for one case of a split of a block's threads: `compute, load = roles(256, 128)`."""
+    """A name for one case of a split of a block's threads: `compute, load = roles(256, 128)`.  sizes: of all cases, in
+    the order in which they lie in the block; number: which case it is.
+    """
 
     name: str
     sizes: tuple[int, ...]

@@ -13,10 +13,12 @@ from types import MappingProxyType
 from snap._compiler.check.core.annotations import chosen, constant_int, unit_named, wanted_privilege
 from snap._compiler.check.core.bindings import Memory, Pipeline, Poison, RoleName
 from snap._compiler.check.core.names import resolve, resolve_name
+from snap._compiler.check.core.placement import placed
 from snap._compiler.check.core.state import Checker
 from snap._compiler.frontend import tree
 from snap._compiler.frontend.forms import root_name
 from snap._compiler.frontend.printer import expression as expression_text
+from snap._compiler.ir.hardware import BLOCK_THREADS
 from snap._compiler.ir.types import THREAD1, Level, Privilege
 from snap.diag.error import Label
 from snap.diag.span import Span
@@ -199,6 +201,8 @@ def unnamed(
             wanted = dict.fromkeys(wanted, handed_to(c, "each", call))
         case _:
             wanted = {name: to if promised[name] else None for name, to in wanted.items()}
+    # A block of 192 threads has no whole number of warpgroups, and may well have a role of one, which claims then.
+    wanted = {name: to if to and c.place.holds(to) else None for name, to in wanted.items()}
     for name, what in named_inside(c, s.body, own, p, s):
         yield name, what, wanted[name], promised[name]
 
@@ -263,6 +267,28 @@ def promises(c: Checker, call: tree.Call) -> set[str]:
     with c.trial():
         return {item.id for item in chosen(c, dict(call.keywords).get("disjoint")) if isinstance(item, tree.Name)}
     return set()
+
+
+# The text says which roles there are, in any order: where they lie in the block, their alignment decides.
+def role_order(c: Checker, sizes: tuple[int, ...], call: tree.Call) -> tuple[int, ...]:
+    """The numbers of the roles in the order in which they lie in the block."""
+    held, text = c.place[Level.THREAD], tuple(range(len(sizes)))
+    if min(sizes) < 1 or held.count is None or sum(sizes) > held.count:
+        return text  # the split says what is wrong
+    order = placed(sizes, held.align)
+    if order is not None:
+        return order
+    larger = tuple(1 << (size - 1).bit_length() for size in sizes)
+    raise c.fail(
+        "SNAP004",
+        f"in no order do roles of {', '.join(map(str, sizes))} threads each start at a multiple of their size",
+        call.span,
+        secondary=(c.holding,),
+        note="a group of n units starts at a multiple of n: warps and tensor cores need that",
+        help=f"powers of two always fit: `roles({', '.join(map(str, larger))})`, in a kernel of {sum(larger)} threads"
+        if sum(larger) <= BLOCK_THREADS
+        else "powers of two always fit",
+    )
 
 
 # Roles share out all of the block's threads: a thread without one would be a mistake in the numbers.

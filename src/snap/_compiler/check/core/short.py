@@ -43,6 +43,7 @@ from snap._compiler.check.core.lookups import (
     named_inside,
     names_for,
     new_names,
+    role_order,
     unnamed,
     where,
 )
@@ -401,9 +402,11 @@ def _roles(c: Checker, s: tree.Assign, call: tree.Call) -> tree.Body:
     if len({name.id for name in names}) < len(targets):
         raise c.type_error("a role has a name of its own", s.target.span, help="`compute, load = roles(256, 128)`")
     limits = [()] * len(sizes) if registers is None else _limits(c, registers, len(sizes))
+    order = role_order(c, sizes, call)
+    sizes = tuple(sizes[k] for k in order)
     cases = tuple(
-        tree.MatchCase(tree.Number(k, span=e.span), limit, e.span, span=e.span)
-        for k, (e, limit) in enumerate(zip(call.args, limits))
+        tree.MatchCase(tree.Number(at, span=call.args[k].span), limits[k], call.args[k].span, span=call.args[k].span)
+        for at, k in enumerate(order)
     )
     # The split is checked here, once, whatever the roles do later; where nothing is asked of it, it is left out.
     wrong, made = len(c.errors), len(c.out)
@@ -414,7 +417,7 @@ def _roles(c: Checker, s: tree.Assign, call: tree.Call) -> tree.Body:
     if not any(limits):
         del c.out[made:]
     for k, name in enumerate(names):
-        c.bind(name.id, RoleName(name.id, sizes, k, name.span) if len(c.errors) == wrong else Poison())
+        c.bind(name.id, RoleName(name.id, sizes, order.index(k), name.span) if len(c.errors) == wrong else Poison())
     return (split,) if any(limits) else ()
 
 

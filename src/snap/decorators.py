@@ -133,6 +133,7 @@ def _reporting(decorator: Callable[..., Any]) -> Callable[..., Any]:
 
 def define(python: Any, kernel: bool, requires: Requires) -> Definition:
     from snap._compiler.frontend.passes import READ, WRITE_OUT
+    from snap._compiler.frontend.records import flattened, uses_records
     from snap._compiler.ir.passes import run
 
     read = run(READ, as_function(python))
@@ -142,7 +143,10 @@ def define(python: Any, kernel: bool, requires: Requires) -> Definition:
     check_blocks(requires, [p.name for p in tree.params])
     check_where(requires, kernel, [p.name for p in tree.params])
     made = run((WRITE_OUT,), replace(read, tree=tree))
-    return Definition(made.tree, kernel, requires, made.names, written=made.written)
+    if not uses_records(made.tree, made.names):
+        return Definition(made.tree, kernel, requires, made.names, written=made.written)
+    flat, records = flattened(made.tree, made.names, kernel)
+    return Definition(flat, kernel, requires, made.names, written=made.written, records=records, uses_records=True)
 
 
 def _with_defaults(params: tuple[Any, ...], values: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from snap._compiler.frontend.inlined import WrittenCall
+from snap._compiler.frontend.records import RecordSignature
 from snap._compiler.frontend.tree import Function
 from snap._compiler.ir.types import Privilege, told_apart
 from snap.diag.error import UseOfRefused
@@ -58,6 +59,8 @@ class Definition:
             included)
     made    what the checker has made of it, for all that call it alike: it lives as long as the function
     written the calls of inlined functions that stand written out in the tree
+    records what of its signature was records, where the tree has their fields; None if nothing was
+    uses_records  whether it may have records
     """
 
     tree: Function
@@ -66,6 +69,8 @@ class Definition:
     names: Mapping[str, object]
     made: dict[object, Any] = field(default_factory=dict)
     written: tuple[WrittenCall, ...] = ()
+    records: RecordSignature | None = None
+    uses_records: bool = False
 
 
 @record

@@ -16,17 +16,19 @@ from snap._compiler.check.core.dispatch import expression
 from snap._compiler.check.core.known import as_constant
 from snap._compiler.check.core.names import as_number, as_type, resolve
 from snap._compiler.check.core.outside import describe_object, type_in_place_of
+from snap._compiler.check.core.records import MOST, RecordType, typed
 from snap._compiler.check.core.scalars import scalar
 from snap._compiler.check.core.specs import Spec, SpecKind
 from snap._compiler.check.core.state import Abort, Checker, Want
 from snap._compiler.frontend import tree
 from snap._compiler.frontend.printer import expression as expression_text
+from snap._compiler.frontend.records import RecordShape, annotated_shape, is_tuple
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.hardware import SWIZZLES
-from snap._compiler.ir.types import THREAD1, Array, Element, Level, Privilege, Scalar, Space
+from snap._compiler.ir.types import THREAD1, U8, Array, Element, Level, Privilege, Scalar, Space, ValueType
 from snap._compiler.ir.walk import variables, walk
 from snap.diag.decorating import one_dimension
-from snap.diag.error import Label
+from snap.diag.error import Label, SnapError
 from snap.diag.source import written
 from snap.diag.span import Span
 from snap.record import replace
@@ -181,7 +183,56 @@ def annotation(c: Checker, e: tree.Expr) -> tuple[Spec, Privilege | None, Span |
             return type_spec(c, e), None, None
 
 
+def record_of(c: Checker, shape: RecordShape, span: Span) -> RecordType:
+    """The type of a record; of a field that is a pointer there is none, and only a kernel's parameter has such."""
+    key = shape.of or shape
+    if key not in c.record_types:
+
+        def read(e: tree.Expr) -> ValueType | None:
+            spec = type_spec(c, replace(e, span=span))
+            if spec.kind not in (SpecKind.VALUE, SpecKind.POINTER) or spec.record is not None:
+                raise c.type_error(
+                    f"a field of `{shape.name}` is `{expression_text(e)}`: records hold values, arrays and other records",
+                    span,
+                    help="shared memory is declared by the code of a block, and given beside the record",
+                )
+            return spec.type if spec.kind is SpecKind.VALUE else None
+
+        made = typed(shape, read)
+        if all(leaf is not None for _, leaf in made.fields) and made.values > MOST:
+            raise c.type_error(
+                f"a `{shape.name}` has {made.values} values, and a record {MOST} at most: it lies in registers",
+                span,
+                help="keep large arrays apart from it: local arrays, or memory",
+            )
+        c.record_types[key] = made
+    return c.record_types[key]
+
+
+def _of_records(c: Checker, e: tree.Expr, help: str) -> Spec | None:
+    """`Welford`, `Welford[4]`, `tuple[int, float]`: as an array of units."""
+    try:
+        shape, index = annotated_shape(c.names, e), ()
+        if shape is None and isinstance(e, tree.Subscript):
+            shape, index = annotated_shape(c.names, e.value), e.index
+    except SnapError as error:
+        c.errors.append(error.diagnostic)
+        raise c.poisoned() from None
+    if shape is None:
+        return None
+    record = record_of(c, shape, e.span)
+    if any(type is None for _, type in record.fields):
+        return Spec(SpecKind.VALUE, Array(U8, (1,)), record=record)
+    return Spec(
+        SpecKind.VALUE,
+        Array(record.unit, (*(size_of_dimension(c, d, help) for d in index), record.units)),
+        record=record,
+    )
+
+
 def type_spec(c: Checker, e: tree.Expr, help: str = "") -> Spec:
+    if (c.records or is_tuple(e)) and (spec := _of_records(c, e, help)) is not None:
+        return spec
     match e:
         case tree.Name() | tree.Attribute() | tree.Known():
             return Spec(SpecKind.VALUE, _element(c, e))
@@ -244,7 +295,7 @@ def _constructed(
             return Spec(SpecKind.CONSTEXPR, inner.type, const=True)
         case "ref" if len(args) == 1 and not options:
             inner = type_spec(c, args[0])
-            if not (inner.kind is SpecKind.VALUE and isinstance(inner.type, Array)):
+            if not (inner.kind is SpecKind.VALUE and isinstance(inner.type, Array) and inner.record is None):
                 raise c.type_error(
                     "`ref(...)` takes a local array type, such as `ref(float[4])`",
                     span,
@@ -322,6 +373,7 @@ def _shared(c: Checker, arg: tree.Expr, options: dict[str, tree.Expr], span: Spa
         spread=spread,
         extent=extent,
         part=part,
+        record=inner.record,
     )
 
 
@@ -447,11 +499,14 @@ def _pipeline(c: Checker, args: tuple[tree.Expr, ...], options: dict[str, tree.E
         depth,
         lag,
         part=inner.part,
+        record=inner.record,
     )
 
 
 def _pointer(c: Checker, args: tuple[tree.Expr, ...], span: Span) -> Spec:
     inner = type_spec(c, args[0])
+    if inner.record is not None and isinstance(inner.type, Array) and len(inner.type.shape) == 1:
+        inner = replace(inner, type=inner.type.elem)
     if inner.kind not in (SpecKind.VALUE, SpecKind.SHARED) or isinstance(inner.type, Array):
         raise c.type_error("`ptr(...)` points to a scalar or vector type", span, help=_FORMS["ptr"])
     if inner.spread:
@@ -466,7 +521,7 @@ def _pointer(c: Checker, args: tuple[tree.Expr, ...], span: Span) -> Spec:
         if not items:
             raise c.type_error("a shape has at least one dimension", args[1].span, help=_FORMS["ptr"])
         shape = tuple(_dimension(c, item) for item in items)
-    return Spec(SpecKind.POINTER, inner.type, shape, inner.const, inner.space)
+    return Spec(SpecKind.POINTER, inner.type, shape, inner.const, inner.space, record=inner.record)
 
 
 def chosen(c: Checker, e: tree.Expr | None) -> tuple[tree.Expr, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from snap._compiler.check.core.records import RecordName, RecordType
 from snap._compiler.frontend import tree
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.types import Element, Level, Privilege, Scalar
@@ -76,6 +77,7 @@ class Memory:
     shape: tuple[ir.Expr, ...] | None
     lowered: Lowering | None = None  # set while a partition or claim of this name is open
     claim: ClaimUse | None = None
+    record: RecordType | None = None  # of memory of records, whose indices are those of elements
 
     @property
     def elem(self) -> Element:
@@ -167,10 +169,10 @@ def declared_at(binding: Binding) -> Span | None:
             return var.span
         case Memory(handle):
             return handle.span
-        case RoleName(span=span):
+        case RoleName(span=span) | RecordName(span=span):
             return span
         case _:
             return None
 
 
-Binding = Variable | Constant | IndexFunction | Memory | Pipeline | RoleName | Privilege | Poison
+Binding = Variable | Constant | IndexFunction | Memory | Pipeline | RecordName | RoleName | Privilege | Poison

@@ -5,6 +5,7 @@ Input: what check/core/annotations.py reads.  Output: `Spec`.  Non-goals: privil
 
 from __future__ import annotations
 
+from snap._compiler.check.core.records import RecordType
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.types import Array, Element, Space, ValueType
 from snap._compiler.ir.word import Word
@@ -35,6 +36,7 @@ class Spec:
     lag: int | None = None
     extent: ir.Expr | None = None  # of a shared array, the first one, where a launch decides it
     part: tuple[str, int] | None = None  # of copies: `block[n]`, n neighbors, or `every=n`, every n-th block
+    record: RecordType | None = None  # of records: `type` is an array of units, so many a record in the last dimension
 
     @property
     def elem(self) -> Element:

@@ -16,6 +16,7 @@ from typing import Any
 
 from snap._compiler.analysis.syntactic import Text
 from snap._compiler.check.core.bindings import Binding, SplitBranch, Variable, declared_at
+from snap._compiler.check.core.records import RecordName, RecordType
 from snap._compiler.frontend import tree
 from snap._compiler.frontend.changes import reassigned_names
 from snap._compiler.frontend.definition import Definition
@@ -205,6 +206,10 @@ class Checker:
         self.trusted: list[tuple[Span, str]] = []  # scopes of `trust`, with the reason
         self.handed_out: set[int] = set()  # the partitions that `each` and roles made
         self.entered: dict[Span, Span] = {}  # by the text of an inlined function, the call that it stands for now
+        self.records = definition.uses_records  # whether there may be any: else nothing looks for them
+        self.record_result: Privilege | None = None  # for whom a result is that is a record
+        self.called_record: RecordName | None = None  # what the last call returned
+        self.record_types: dict[object, RecordType] = {}
         self.no_calls = ""  # names what is being checked where calls and memory reads may not stand
         self.index_privilege: Privilege | None = None  # inside an index function: the privilege it lowers to
 

@@ -248,6 +248,14 @@ def _apart(window: ir.ArrayRef, others: Iterable[object]) -> bool:
 def _fits_pointer(c: Checker, p: ParamSpec, memory: Memory, span: Span, name: str) -> None:
     handle = memory.handle
     labels = (Label(handle.span, f"`{handle.name}` is at `{handle.privilege}`"), Label(p.span, "the parameter"))
+    if memory.record != p.spec.record:
+        raise c.type_error(
+            f"`{p.name}` of `{name}` points to `{p.spec.record or p.spec.type}`, and `{handle.name}` holds"
+            f" `{memory.record or memory.elem}`",
+            span,
+            secondary=labels,
+            help=f"let the parameter point to `{memory.record or memory.elem}`",
+        )
     if memory.elem != p.spec.type:
         raise c.type_error(
             f"`{p.name}` of `{name}` points to `{p.spec.type}`, and `{handle.name}` holds `{memory.elem}`",

@@ -21,12 +21,15 @@ from snap._compiler.check.core.lookups import level_of
 from snap._compiler.check.core.names import as_definition, as_type, math_name, resolve
 from snap._compiler.check.core.operands import result_for
 from snap._compiler.check.core.outside import describe_object, instead_of
+from snap._compiler.check.core.records import RecordName, RecordType
 from snap._compiler.check.core.state import Abort, Checker, Instance, Want
 from snap._compiler.check.functions.arguments import arguments, bound, inherit, satisfied
 from snap._compiler.check.functions.function import instantiate
+from snap._compiler.check.functions.records import as_written, fields_given
 from snap._compiler.check.functions.signatures import Header, is_constexpr, read_header
 from snap._compiler.check.memory.storage import storage
 from snap._compiler.check.operations.pure import cast_call, math_call
+from snap._compiler.check.operations.records import CALLED, type_of
 from snap._compiler.frontend import tree
 from snap._compiler.frontend.definition import Definition
 from snap._compiler.frontend.printer import expression as expression_text
@@ -48,10 +51,28 @@ _CALLED = (
 @evaluates(tree.Call)
 def _value(c: Checker, e: tree.Call, want: Want) -> ir.Expr:
     value = call(c, e, want)
+    if value is None and c.records and (type := type_of(c, e)) is not None:
+        raise _a_record(c, type, e)
     if value is None:
         help = "call it on a line of its own; a function that returns a value declares it: `-> int`"
         raise c.type_error("this call returns nothing", e.span, "used as a value", help=help)
     return value
+
+
+def _a_record(c: Checker, type: RecordType, e: tree.Call) -> Abort:
+    text, first = expression_text(e), type.fields[0][0]
+    field = f"{text}[{first}]" if type.is_tuple else f"{text}.{first}"
+    return c.type_error(f"this is a `{type}`, and one value is wanted here", e.span, help=f"take a field: `{field}`")
+
+
+def _record_called(c: Checker, e: tree.Call, want: Want) -> RecordName:
+    """The record that a device function returns."""
+    call(c, e, want, used=False)
+    assert c.called_record is not None
+    return c.called_record
+
+
+CALLED.append(_record_called)
 
 
 def call(c: Checker, e: tree.Call, want: Want, used: bool = True) -> ir.Expr | None:
@@ -71,6 +92,8 @@ def call(c: Checker, e: tree.Call, want: Want, used: bool = True) -> ir.Expr | N
         return math_call(c, name, e, want)
     if isinstance(found, Marker):
         return _word(c, found.word, e, want, used)
+    if c.records and (made := type_of(c, e)) is not None and as_definition(found) is None:
+        raise _a_record(c, made, e)
     definition = as_definition(found)
     if definition is not None:
         return device_call(c, definition, getattr(found, "bound", {}), e, want, used)
@@ -269,7 +292,7 @@ def device_call(
     if own or definition in c.program.active:
         raise c.fail("SNAP017", f"`{name}` calls itself: recursion is not Snap", e.span, help="write a loop")
     c.effects_allowed("a call", e.span)
-    given = bound(c, definition, fixed, e)
+    given = bound(c, as_written(definition), fixed, e)
     constexprs = dict(fixed)
     for p in definition.tree.params:
         if is_constexpr(p) and p.name in given:
@@ -285,6 +308,9 @@ def device_call(
             help="mend the call, or the requirements of the function",
         ) from None
     satisfied(c, header, e.span, name)
+    after: list[ir.Stmt] = []
+    if definition.records is not None:
+        given, c.called_record, after = fields_given(c, header, given, e.span)
     args, handles, incoming, captured = arguments(c, header, given, e)
     try:
         instance = instantiate(c.program, definition, constexprs, c.place, incoming)
@@ -308,6 +334,7 @@ def device_call(
         target, value = result_for(c, f"{name}_result", name, *header.returns, want, e.span, help)
     c.uses_unsafe |= function.uses_unsafe
     c.out.append(ir.Call(function, tuple(args), tuple(handles), target, c.place, offset, span=e.span))
+    c.out.extend(after)
     return value
 
 

@@ -30,6 +30,7 @@ from snap._compiler.check.functions.signatures import (
 )
 from snap._compiler.check.functions.whole import check_whole, watched
 from snap._compiler.check.memory.accesses import mapped
+from snap._compiler.check.memory.records import of_records
 from snap._compiler.check.operations.quotients import warn_of_quotients
 from snap._compiler.frontend.definition import EXPANSIONS, Definition, identity
 from snap._compiler.ir import nodes as ir
@@ -100,6 +101,9 @@ def _elaborated(
         c.returns = returns(c)
     except Abort:
         pass
+    if definition.records is not None and definition.records.result is not None:
+        names = definition.records.result_names
+        c.record_result = next((p.privilege for p in specs if p.name in names), None)
     with c.block() as statements:
         _keep_shapes(c, specs)
         body(c, definition.tree.body)
@@ -172,13 +176,15 @@ def _pointer(c: Checker, p: ParamSpec, given: Incoming | None, hidden: list[ir.P
     """Bind a pointer parameter: plain, or as the call at hand addresses it."""
     if given is None:
         space = Space.GLOBAL if c.definition.kernel else p.spec.space
-        obj = ir.MemObject(
-            c.program.uid(), p.name, p.spec.elem, p.spec.shape, p.spec.const, space, p.privilege, span=p.span
-        )
+        record, shape = p.spec.record, p.spec.shape
+        if record is not None and shape is not None:
+            shape = (*shape, ir.Const(record.units, I32, span=p.span))
+        obj = ir.MemObject(c.program.uid(), p.name, p.spec.elem, shape, p.spec.const, space, p.privilege, span=p.span)
         if space is not Space.GLOBAL:
             c.unknown_layout.add(obj.uid)
         handle = ir.Handle(c.program.uid(), p.name, obj, p.privilege, p.spec.const, ir.Origin.PARAM, span=p.span)
-        c.bind(p.name, Memory(handle, ir.MemView(obj, obj.elem, obj.shape), None, p.spec.shape))
+        memory = Memory(handle, ir.MemView(obj, obj.elem, obj.shape), None, p.spec.shape)
+        c.bind(p.name, memory if record is None else of_records(c, memory, record, p.spec.shape, p.span))
         return ir.MemParam(handle)
     fresh = {v.uid: c.var(v.name, v.type, v.privilege, p.span) for v in given.captured}
     hidden.extend(ir.ValueParam(v) for v in fresh.values())
@@ -203,7 +209,7 @@ def _pointer(c: Checker, p: ParamSpec, given: Incoming | None, hidden: list[ir.P
         c.program.uid(), p.name, obj, p.privilege, p.spec.const, ir.Origin.PARAM, disjoint=given.disjoint, span=p.span
     )
     extents = p.spec.shape if p.spec.shape is not None else (shape if index is None else None)
-    memory = Memory(handle, ir.MemView(obj, obj.elem, shape), index, extents)
+    memory = Memory(handle, ir.MemView(obj, obj.elem, shape), index, extents, record=p.spec.record)
     if given.flat:
         memory = _reshaped(c, memory, p)
     c.bind(p.name, memory)
@@ -222,7 +228,7 @@ def _reshaped(c: Checker, memory: Memory, p: ParamSpec) -> Memory:
     for k, n in zip(params[1:], shape[1:]):
         # A sum is as wide as its left side.
         linear = convert.binary("+", convert.binary("*", linear, n, p.span), ir.Read(k, I32, span=p.span), p.span)
-    return Memory(memory.handle, memory.view, IndexMap(params, mapped(memory, (linear,))), p.spec.shape)
+    return Memory(memory.handle, memory.view, IndexMap(params, mapped(memory, (linear,))), p.spec.shape, record=memory.record)
 
 
 def _check_end(c: Checker, statements: ir.Body) -> None:

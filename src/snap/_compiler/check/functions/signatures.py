@@ -12,14 +12,16 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from snap._compiler.check.core import convert
-from snap._compiler.check.core.annotations import annotation
+from snap._compiler.check.core.annotations import annotation, record_of
 from snap._compiler.check.core.bindings import Constant, Poison, Variable
 from snap._compiler.check.core.names import as_number
+from snap._compiler.check.core.records import RecordName
 from snap._compiler.check.core.specs import Spec, SpecKind
 from snap._compiler.check.core.state import Abort, Checker, Elaboration
 from snap._compiler.frontend import tree
 from snap._compiler.frontend.definition import Definition, identity
 from snap._compiler.frontend.printer import expression as expression_text
+from snap._compiler.frontend.records import RecordSignature
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.hardware import BLOCK_THREADS, CLUSTER_BLOCKS
 from snap._compiler.ir.types import THREAD1, Array, Element, Held, Level, Place, Privilege, Scalar, Space, scalar_of
@@ -131,7 +133,7 @@ def _word(e: tree.Expr | None) -> str:
     while isinstance(e, tree.Binary) and e.op == "@":
         e = e.left
     match e:
-        case tree.Call(tree.Name(word) | tree.Attribute(_, word)):
+        case tree.Call(tree.Name(word) | tree.Attribute(_, word) | tree.Known(text=word)):
             return word
     return ""
 
@@ -168,6 +170,7 @@ def parameters(c: Checker, constexprs: Mapping[str, object]) -> tuple[ParamSpec,
     """
     definition = c.definition
     specs: dict[str, ParamSpec] = {}
+    results = set[str]() if definition.records is None else definition.records.result_names
 
     def evaluate(p: tree.Parameter) -> None:
         if p.annotation is None:
@@ -176,7 +179,7 @@ def parameters(c: Checker, constexprs: Mapping[str, object]) -> tuple[ParamSpec,
                 help = f"a Snap function is not a method: define it outside of the class, without `{p.name}`"
             raise c.type_error(f"parameter `{p.name}` has no type", p.span, help=help)
         spec, privilege, _ = annotation(c, p.annotation)
-        privilege = privilege or (THREAD1 if spec.kind is SpecKind.REF else c.privilege)
+        privilege = privilege or (THREAD1 if spec.kind is SpecKind.REF and p.name not in results else c.privilege)
         if p.default is not None and spec.kind is not SpecKind.CONSTEXPR:
             raise c.fail(
                 "SNAP017",
@@ -214,7 +217,21 @@ def parameters(c: Checker, constexprs: Mapping[str, object]) -> tuple[ParamSpec,
     first = {"constexpr": 0, "ptr": 2}
     for p in sorted(definition.tree.params, key=lambda p: first.get(_word(p.annotation), 1)):
         attempt(p)
+    if definition.records is not None:
+        _bind_records(c, definition.records)
     return tuple(specs[p.name] for p in definition.tree.params if p.name in specs)
+
+
+def _bind_records(c: Checker, records: RecordSignature) -> None:
+    for p in (*records.params, *((records.result,) if records.result is not None else ())):
+        span = next((w.span for w in records.written if w.name == p.name), c.definition.tree.head)
+        try:
+            type = record_of(c, p.shape, span)
+        except Abort:
+            c.bind(p.name, Poison())
+            continue
+        read_only = "const" if p.const else ""
+        c.bind(p.name, RecordName(type, p.name, span, p.rank, p.by_reference, read_only))
 
 
 def _kernel_parameter(c: Checker, p: tree.Parameter, spec: Spec, privilege: Privilege) -> None:

@@ -15,6 +15,7 @@ from snap._compiler.check.core.names import as_definition
 from snap._compiler.check.core.specs import Spec, SpecKind
 from snap._compiler.check.core.state import Checker
 from snap._compiler.check.memory.accesses import scalar_shape
+from snap._compiler.check.memory.records import of_records
 from snap._compiler.frontend import tree
 from snap._compiler.frontend.definition import MOVES_BOXES, Definition
 from snap._compiler.ir import nodes as ir
@@ -43,8 +44,8 @@ def declare_shared(c: Checker, s: tree.Declare, spec: Spec, written: Privilege |
         raise c.type_error(
             "shared memory has no initial value", s.value.span, help="let the threads write it, through a partition"
         )
-    if not isinstance(spec.type, Array):
-        raise c.type_error("shared memory is an array", s.annotation.span, help=f"`shared({spec.type}[1])`")
+    if not isinstance(spec.type, Array) or spec.record is not None and len(spec.type.shape) == 1:
+        raise c.type_error("shared memory is an array", s.annotation.span, help=f"`shared({spec.record or spec.type}[1])`")
     blocks = _parts(c, s) if spec.spread else None
     align = SWIZZLE_PERIOD if spec.swizzle else BOX_ALIGN if _moves_boxes(c.definition, set()) else WIDEST
     offset = c.room(spec.type.bytes, align) if spec.extent is None else _room_at_launch(c, s, spec)
@@ -68,6 +69,8 @@ def declare_shared(c: Checker, s: tree.Declare, spec: Spec, written: Privilege |
     )
     handle = ir.Handle(c.program.uid(), s.name, obj, owner, spec.const, ir.Origin.SHARED, span=s.name_span)
     memory = Memory(handle, ir.MemView(obj, obj.elem, shape), None, shape)
+    if spec.record is not None:
+        memory = of_records(c, memory, spec.record, shape[:-1], s.span)
     c.smem_align = max(c.smem_align, align)
     if spec.extent is None:
         c.smem_used = offset + spec.type.bytes
@@ -141,7 +144,7 @@ def across(c: Checker, memory: Memory, blocks: int, span: Span) -> Memory:
     )
     results = memory.map.results if memory.map is not None else tuple(ir.Read(p, I32, span=span) for p in params)
     shape = None if memory.shape is None else (ir.Const(blocks, I32, span=span), *memory.shape)
-    return Memory(memory.handle, memory.view, IndexMap((rank, *params), results, ir.Read(rank, I32, span=span)), shape)
+    return Memory(memory.handle, memory.view, IndexMap((rank, *params), results, ir.Read(rank, I32, span=span)), shape, record=memory.record)
 
 
 def own_part(memory: Memory) -> Memory | None:
@@ -156,7 +159,7 @@ def own_part(memory: Memory) -> Memory | None:
         return None
     shape = None if memory.shape is None else memory.shape[1:]
     return Memory(
-        memory.handle, memory.view, IndexMap(map.params[1:], map.results), shape, memory.lowered, memory.claim
+        memory.handle, memory.view, IndexMap(map.params[1:], map.results), shape, memory.lowered, memory.claim, memory.record
     )
 
 

@@ -20,6 +20,7 @@ from snap._compiler.check.core.outside import describe_object
 from snap._compiler.check.core.state import Checker, Want
 from snap._compiler.check.memory.accesses import access, indices, mapped, mapped_block
 from snap._compiler.check.memory.owners import use
+from snap._compiler.check.memory.records import TILES, plain
 from snap._compiler.frontend import tree
 from snap._compiler.frontend.printer import expression as expression_text
 from snap._compiler.ir import nodes as ir
@@ -63,7 +64,11 @@ def storage(c: Checker, e: tree.Expr, target: Privilege | None = None, kept: boo
     used, where a tile's position may vary as much. kept: it gets a name, or is handed on, so what is read to find its
     position is read now.
     """
+    if c.records and isinstance(e, (tree.Attribute, tree.Subscript)) and (field := plain(c, e)) is not None:
+        e = field
     match e:
+        case tree.Known(Memory() as found):
+            return found
         case tree.Name():
             found = resolve(c, e)
             if isinstance(found, Memory):
@@ -114,6 +119,8 @@ def is_local(c: Checker, e: tree.Expr) -> bool:
     """Decide whether an expression is a local array, a view or a window of one: nothing is evaluated to tell."""
     while True:
         match e:
+            case tree.Attribute() if c.records and (field := plain(c, e)) is not None:
+                e = field
             case tree.Call(tree.Attribute(e, "view")) | tree.Subscript(e):
                 continue
             case tree.Name(name):
@@ -336,7 +343,7 @@ def _tile(
     moved = (*at[:fixed], *along)
     map = IndexMap(params, mapped(base, moved), mapped_block(base, moved))
     return Memory(
-        base.handle, base.view, map, tuple(ir.Const(n, I32, span=span) for n in sizes[fixed:]), base.lowered, base.claim
+        base.handle, base.view, map, tuple(ir.Const(n, I32, span=span) for n in sizes[fixed:]), base.lowered, base.claim, base.record
     )
 
 
@@ -398,3 +405,10 @@ def element_argument(c: Checker, e: tree.Expr, want: Want, what: str) -> tuple[M
         if what == "`async_copy`"
         else "name the first element that is wanted: `x[i]`",
     )
+
+
+def _tile_of(c: Checker, e: tree.Call) -> Memory:
+    return _tile(c, e.args, e.keywords, e.span, None, False)
+
+
+TILES.append(_tile_of)

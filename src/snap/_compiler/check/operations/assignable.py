@@ -13,6 +13,7 @@ from snap._compiler.check.core.explain import declared, held_here, write_up
 from snap._compiler.check.core.names import resolve
 from snap._compiler.check.core.state import Abort, Checker, Want
 from snap._compiler.check.memory.accesses import access, writable
+from snap._compiler.check.memory.records import plain
 from snap._compiler.check.memory.storage import LocalArray, storage
 from snap._compiler.check.memory.tables import is_array
 from snap._compiler.check.operations.arithmetic import cast_word
@@ -48,6 +49,8 @@ def target_of(c: Checker, e: tree.Expr, also: str = "") -> tuple[ir.Target, Elem
     """Check a target of an assignment, and give its type and privilege.  also: what else the help says of a variable
     that this code cannot assign.
     """
+    if c.records and not isinstance(e, tree.Name):
+        e = plain(c, e) or e
     match e:
         case tree.Name():
             variable, type = _variable(c, e)

@@ -14,9 +14,11 @@ from snap._compiler.check.core.explain import declared, read_down
 from snap._compiler.check.core.names import TOO_LONG, as_definition, constant_of, resolve
 from snap._compiler.check.core.operands import kept
 from snap._compiler.check.core.outside import describe_object, instead_of
+from snap._compiler.check.core.records import RecordName, RecordType
 from snap._compiler.check.core.scalars import choosing, condition, deciding, number, numbers, scalar
-from snap._compiler.check.core.state import Checker, ConstructKind, Want
+from snap._compiler.check.core.state import Abort, Checker, ConstructKind, Want
 from snap._compiler.check.memory.accesses import indices, load
+from snap._compiler.check.memory.records import plain
 from snap._compiler.check.memory.storage import LocalArray, inside, no_pipeline, storage
 from snap._compiler.check.memory.tables import element as table_element
 from snap._compiler.check.memory.tables import is_array
@@ -91,6 +93,15 @@ def _no_value(c: Checker, e: tree.Sequence | tree.Each, want: Want) -> ir.Expr:
     raise c.fail("SNAP017", "a list is not a value: it gives a local array its elements", e.span, help=help)
 
 
+def _is_record(c: Checker, what: str, type: RecordType, span: Span) -> Abort:
+    fields = ", ".join(f"`[{name}]`" if type.is_tuple else f"`.{name}`" for name, _ in type.fields)
+    return c.type_error(
+        f"{what} is a `{type}`, and one value is wanted here",
+        span,
+        help=f"take one of its fields: {fields}; records are assigned, given to functions, shuffled and returned",
+    )
+
+
 # ---- leaves ---------------------------------------------------------------------------------------------------------
 
 
@@ -112,6 +123,8 @@ def _name(c: Checker, e: tree.Name, want: Want) -> ir.Expr:
             raise c.type_error(f"`{e.id}` is memory, not a value", e.span, help=f"read an element: `{e.id}[...]`")
         case Pipeline():
             raise c.type_error(f"`{e.id}` is a pipeline, not a value", e.span, help=f"`with stage({e.id}) as s:`")
+        case RecordName(type):
+            raise _is_record(c, f"`{e.id}`", type, e.span)
         case RoleName():
             raise c.type_error(f"`{e.id}` is a role, not a value", e.span, help=f"`with {e.id}(memory):`")
         case IndexFunction():
@@ -136,6 +149,8 @@ def _name(c: Checker, e: tree.Name, want: Want) -> ir.Expr:
 
 @evaluates(tree.Attribute)
 def _attribute(c: Checker, e: tree.Attribute, want: Want) -> ir.Expr:
+    if c.records and (field := plain(c, e)) is not None:
+        return expression(c, field, want)
     found = resolve(c, e)
     if found is not None:
         const = constant_of(c, found, e.span)
@@ -163,7 +178,11 @@ def _attribute(c: Checker, e: tree.Attribute, want: Want) -> ir.Expr:
 # A local array is read as a variable is. Memory is read by T-Arr-Access (check/memory/accesses.py).
 @evaluates(tree.Subscript)
 def _subscript(c: Checker, e: tree.Subscript, want: Want) -> ir.Expr:
+    if c.records and (field := plain(c, e)) is not None:
+        return expression(c, field, want)
     found = storage(c, e.value, want.privilege)
+    if isinstance(found, Memory) and found.record is not None:
+        raise _is_record(c, f"an element of `{found.handle.name}`", found.record, e.span)
     if isinstance(found, Memory):
         return load(c, found, e.index, want, e.span)
     if isinstance(found, LocalArray):

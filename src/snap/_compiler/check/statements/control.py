@@ -25,12 +25,14 @@ from snap._compiler.check.memory.accesses import agreed_in
 from snap._compiler.check.operations.arithmetic import cast_word
 from snap._compiler.check.statements.assignments import assign, augment, declare, value_for
 from snap._compiler.check.statements.declarations import declarations
+from snap._compiler.check.statements.records import gives_record, return_record
 from snap._compiler.check.statements.several import assign_several
 from snap._compiler.check.statements.unrolled import constants_of, leave_turn, write_out
 from snap._compiler.check.statements.wholes import assign_listed, assign_whole, augment_whole, declare_listed, whole
 from snap._compiler.frontend import tree
 from snap._compiler.frontend.changes import leaves_early
 from snap._compiler.frontend.printer import expression as expression_text
+from snap._compiler.frontend.records import is_tuple
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.types import I32, I64, THREAD1, Privilege, Scalar, scalar_of
 from snap._compiler.ir.walk import expressions, statements, window_indices
@@ -74,6 +76,11 @@ def _assert(c: Checker, s: tree.Assert, tail: bool) -> None:
 
 @executes(tree.Declare, tree.Assign, tree.Augment)
 def _gives_value(c: Checker, s: tree.Declare | tree.Assign | tree.Augment, tail: bool) -> None:
+    if c.records or _is_tuple(c, s):
+        given = gives_record(c, s)
+        if given is None:
+            return
+        s = given
     match s:
         case tree.Declare(value=tree.Each() as given):
             _stands_for(c, s, declare_listed(c, s, given))
@@ -96,6 +103,13 @@ def _gives_value(c: Checker, s: tree.Declare | tree.Assign | tree.Augment, tail:
             augment_whole(c, s, array)
         case tree.Augment():
             augment(c, s)
+
+
+def _is_tuple(c: Checker, s: tree.Declare | tree.Assign | tree.Augment) -> bool:
+    """Decide whether a statement gives a name a tuple: `t = (a, b)`, `t: tuple[int, float] = (a, b)`."""
+    if type(s) is tree.Assign and type(s.value) is tree.Sequence and type(s.target) is tree.Name:
+        return c.lookup(s.target.id) is None and not declares_memory(c, s.value)
+    return type(s) is tree.Declare and is_tuple(s.annotation.left if type(s.annotation) is tree.Binary else s.annotation)
 
 
 def _stands_for(c: Checker, s: tree.Stmt, made: tree.Body) -> None:
@@ -344,7 +358,12 @@ def _return(c: Checker, s: tree.Return, tail: bool) -> None:
             help="put it last, or guard the rest with an `if`",
         )
     value = None
-    if c.returns is None:
+    if c.record_result is not None and s.value is not None:
+        return_record(c, s.value, c.record_result, s.span)
+        _reached_alike(c, c.record_result, s.span)
+        if tail:
+            return
+    elif c.returns is None:
         if s.value is not None:
             raise c.type_error(
                 f"`{c.definition.tree.name}` declares no result",

@@ -104,7 +104,7 @@ def _partition(c: Checker, s: tree.With, tail: bool) -> None:
         )
         if s.form and not disjoint and not base.const:  # by a short form, under the name that it has
             c.handed_out.add(handle.uid)
-        lowered.append(Memory(handle, seen.view, map, shape))
+        lowered.append(Memory(handle, seen.view, map, shape, record=seen.record))
     made = _scope(c, s, tail, "partition", base, owner, *lowered)
     for memory in reversed(lowered):
         made = (ir.Partition(base, memory.handle, c.place, made, span=s.head),)
@@ -334,7 +334,12 @@ def _claim(c: Checker, s: tree.With, tail: bool) -> None:
         )
     part = part or seen  # the block's alone already, whichever part of the cluster's memory it is
     claimed = Memory(
-        handle, part.view, _at_entry(c, part.map, s), part.shape, claim=ClaimUse(p, len(c.constructs), s.head)
+        handle,
+        part.view,
+        _at_entry(c, part.map, s),
+        part.shape,
+        claim=ClaimUse(p, len(c.constructs), s.head),
+        record=part.record,
     )
     made = _scope(c, s, tail, "claim", base, owner, claimed)
     c.out.append(ir.Claim(base, handle, c.place, made, span=s.head))

@@ -54,13 +54,20 @@ def assign_several(c: Checker, s: tree.Assign, p: Privilege | None = None) -> li
     values = _values(c, s, wanted)
     mark = len(c.out)
     ends = [_stored(c, w, value, s.span) for w, value in zip(wanted, values)]
+    kept_in_turn(c, mark, list(zip(ends, (w.want.privilege for w in wanted))))
+    return values
+
+
+def kept_in_turn(c: Checker, mark: int, ends: list[tuple[int, Privilege]]) -> None:
+    """Of statements from `mark` on that write targets, keep each value as it was before the earlier targets were
+    written.  ends: how many statements there are after each target, and for whom its value is.
+    """
     made = c.out[mark:]
     del c.out[mark:]
-    for end, w in zip(ends, wanted):
+    for end, p in ends:
         at = end - mark - 1
-        made[at] = _kept(c, made[:at], made[at], w.want.privilege)
+        made[at] = _kept(c, made[:at], made[at], p)
     c.out.extend(made)
-    return values
 
 
 # ---- the left side --------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from snap._compiler.check.core.known import decided_below
 from snap._compiler.check.core.names import resolve
 from snap._compiler.check.core.scalars import scalar
 from snap._compiler.check.core.state import Abort, Checker, Construct, ConstructKind, NotOpened, Want
+from snap._compiler.check.memory.accesses import mapped
 from snap._compiler.check.memory.shared import across
 from snap._compiler.frontend import tree
 from snap._compiler.frontend.changes import assigned_names
@@ -68,7 +69,8 @@ def _stage(c: Checker, s: tree.With, tail: bool) -> None:
     shape = (found.memory.shape or ())[1:]
     params = tuple(c.temp(f"k{i}", I32, GRID1, s.head) for i in range(len(shape)))
     results = (slot, *(ir.Read(p, I32, span=s.head) for p in params))
-    memory = Memory(handle, found.memory.view, IndexMap(params, results), shape)
+    map = IndexMap(params, mapped(found.memory, results))
+    memory = Memory(handle, found.memory.view, map, shape, record=found.memory.record)
     if found.blocks is not None:
         memory = across(c, memory, found.blocks, s.head)
     refused = len(c.errors)

@@ -138,6 +138,7 @@ def identifier(text: str) -> str:
     """`text` with every character that an ASCII identifier cannot hold spelled as its code point."""
     if text.isascii() and text.isidentifier():
         return text
+    text = text.replace(".", "_")  # a field of a record
     name = "".join(c if c.isascii() and (c.isalnum() or c == "_") else f"u{ord(c):x}" for c in text)
     return name if name and not name[0].isdigit() else f"v{name}"
 

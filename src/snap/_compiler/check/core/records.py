@@ -1,0 +1,154 @@
+"""Give records their types, and their places in memory: C's layout.
+
+Input: a `RecordShape`, and what reads the type of an annotation.  Output: a `RecordType`, its leaves (the fields that
+are no records) and their offsets.  Invariant: an element of memory is a whole number of units of one scalar type, and
+so is where each field begins: C aligns a field to its own size.  Non-goals: values (check/operations/records.py),
+accesses (check/memory/records.py).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from snap._compiler.frontend import tree
+from snap._compiler.frontend.records import RecordShape
+from snap._compiler.ir.types import SCALARS, Array, Element, Scalar, Vector, alignment, scalar_of
+
+MOST = 64  # values in one record: more would not stay in registers
+
+
+@dataclass(slots=True, frozen=True)
+class Leaf:
+    """One value of a record, or one array.  path: its name after the record's.  offset: in bytes, in memory."""
+
+    path: str
+    type: Element | Array
+    offset: int
+
+    @property
+    def elem(self) -> Element:
+        return self.type.elem if isinstance(self.type, Array) else self.type
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.type.shape if isinstance(self.type, Array) else ()
+
+
+@dataclass(frozen=True)
+class RecordType:
+    """of: the class, None for a tuple, whose fields are called 0, 1, ...  shape: how it was read, defaults included."""
+
+    name: str
+    fields: tuple[tuple[str, Element | Array | RecordType], ...]
+    of: Any = None
+    shape: RecordShape | None = field(default=None, compare=False, repr=False)
+
+    def type_of(self, name: str) -> Element | Array | RecordType | None:
+        return next((type for one, type in self.fields if one == name), None)
+
+    def __str__(self) -> str:
+        return f"tuple[{', '.join(str(type) for _, type in self.fields)}]" if self.of is None else self.name
+
+    @property
+    def words(self) -> str:
+        """What it is, and its fields, for a message."""
+        if self.of is None:
+            return f"`{self}`"
+        return f"`{self.name}({', '.join(f'{name}: {type}' for name, type in self.fields)})`"
+
+    @cached_property
+    def align(self) -> int:
+        return max(type.align if isinstance(type, RecordType) else _aligned(type) for _, type in self.fields)
+
+    @cached_property
+    def bytes(self) -> int:
+        return self._laid_out[1]
+
+    @cached_property
+    def leaves(self) -> tuple[Leaf, ...]:
+        return self._laid_out[0]
+
+    @cached_property
+    def _laid_out(self) -> tuple[tuple[Leaf, ...], int]:
+        """As a C compiler lays out a struct: each field at the next multiple of its alignment."""
+        found: list[Leaf] = []
+        end = 0
+        for name, type in self.fields:
+            if isinstance(type, RecordType):
+                end = _up(end, type.align)
+                found += (Leaf(f"{name}.{leaf.path}", leaf.type, end + leaf.offset) for leaf in type.leaves)
+            else:
+                end = _up(end, _aligned(type))
+                found.append(Leaf(name, type, end))
+            end += type.bytes
+        return tuple(found), _up(end, self.align)
+
+    @cached_property
+    def values(self) -> int:
+        """How many scalars and vectors it is made of."""
+        return sum(math.prod(leaf.shape) for leaf in self.leaves)
+
+    @cached_property
+    def scalar(self) -> Scalar | None:
+        """The type of all its scalars, None where they differ."""
+        types = {scalar_of(leaf.elem) for leaf in self.leaves}
+        return next(iter(types)) if len(types) == 1 else None
+
+    @cached_property
+    def unit(self) -> Scalar:
+        """What an array of it is made of for the compiler: its scalars, or words of its alignment."""
+        return self.scalar or SCALARS[f"u{8 * min(self.align, 8)}"]
+
+    @property
+    def units(self) -> int:
+        return self.bytes // self.unit.bytes
+
+
+def _aligned(type: Element | Array) -> int:
+    return alignment(type.elem if isinstance(type, Array) else type)
+
+
+def _up(n: int, to: int) -> int:
+    return -(-n // to) * to
+
+
+@dataclass(slots=True, eq=False)
+class RecordName:
+    """A name for a record in registers: each leaf is a variable, `w.mean`.  at: where each lies in an array of one, as
+    a parameter by reference does.  rank: how many indices it takes, as an array of records does.  span: where it is
+    declared.
+    """
+
+    type: RecordType
+    name: str
+    span: Any
+    rank: int = 0
+    by_reference: bool = False
+    read_only: str = ""
+
+
+def typed(shape: RecordShape, read: Callable[[tree.Expr], Any]) -> RecordType:
+    """read: gives the type of an annotation, and None where a value cannot have it."""
+    fields = (
+        (one.name, typed(one.inside, read) if one.inside is not None else read(one.annotation)) for one in shape.fields
+    )
+    return RecordType(shape.name, tuple(fields), shape.of, shape)
+
+
+def elements(type: RecordType) -> Iterator[tuple[Leaf, tuple[int, ...]]]:
+    """Every value of a record: its leaf, and where it is in that, if that is an array."""
+    for leaf in type.leaves:
+        for k in range(math.prod(leaf.shape)):
+            index: list[int] = []
+            for n in reversed(leaf.shape):
+                index.insert(0, k % n)
+                k //= n
+            yield leaf, tuple(index)
+
+
+def is_vector(type: object) -> bool:
+    return isinstance(type, Vector)

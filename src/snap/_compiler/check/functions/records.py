@@ -1,0 +1,190 @@
+"""Give a function its records: an argument for each field, and a variable for each field of the result.
+
+Input: the arguments of a call by the names that the function's author wrote.  Output: those by the names that its tree
+has, the record that holds the result, and statements that follow the call.  Invariant: a record that is given by
+reference is not given twice, so that copying it in and out is what a reference means.  Non-goals: whether a field fits
+its parameter (check/functions/arguments.py).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from snap._compiler.check.core import convert
+from snap._compiler.check.core.annotations import record_of
+from snap._compiler.check.core.bindings import Memory, Variable
+from snap._compiler.check.core.dispatch import expression
+from snap._compiler.check.core.records import RecordName, RecordType
+from snap._compiler.check.core.specs import SpecKind
+from snap._compiler.check.core.state import Checker, Want
+from snap._compiler.check.functions.signatures import Header
+from snap._compiler.check.memory.records import RecordPlace, leaf_tree, place
+from snap._compiler.check.operations.assignable import target_of
+from snap._compiler.check.operations.expressions import has_effect
+from snap._compiler.check.operations.records import hold, type_of, values
+from snap._compiler.frontend import tree
+from snap._compiler.frontend.definition import Definition
+from snap._compiler.frontend.records import RecordParameter
+from snap._compiler.ir import nodes as ir
+from snap._compiler.ir.types import I32, Array, Privilege
+from snap.diag.error import Label
+from snap.diag.span import Span
+from snap.record import replace
+
+Given = dict[str, tree.Expr]
+
+
+def as_written(definition: Definition) -> Definition:
+    """The function with the parameters that its author wrote."""
+    if definition.records is None:
+        return definition
+    return dataclasses.replace(definition, tree=replace(definition.tree, params=definition.records.written))
+
+
+def fields_given(
+    c: Checker, header: Header, given: Given, span: Span
+) -> tuple[Given, RecordName | None, list[ir.Stmt]]:
+    """The arguments of a call, field by field; what holds the result; what copies references back."""
+    call = _Fields(c, header, span)
+    for name, e in given.items():
+        call.take(name, e)
+    return call.flat, call.result(), call.after
+
+
+class _Fields:
+    def __init__(self, c: Checker, header: Header, span: Span):
+        assert header.definition.records is not None
+        self.c, self.header, self.span, self.records = c, header, span, header.definition.records
+        self.flat: Given = {}
+        self.after: list[ir.Stmt] = []
+        self.referred: list[RecordPlace] = []
+        self.specs = {p.name: p for p in header.params}
+
+    @property
+    def name(self) -> str:
+        return self.header.definition.tree.name
+
+    def take(self, name: str, e: tree.Expr) -> None:
+        p = self.records.of(name)
+        if p is None:
+            self.flat[name] = e
+            return
+        c = self.c
+        if has_effect(c, e):
+            self._earlier()
+        type = record_of(c, p.shape, e.span)
+        if p.rank:
+            self._array(p, type, e)
+        elif p.by_reference:
+            self._by_reference(p, type, e)
+        else:
+            self._by_value(p, type, e)
+
+    def _at(self, p: RecordParameter, type: RecordType) -> Privilege:
+        return self.specs[f"{p.name}.{type.leaves[0].path}"].privilege
+
+    def _earlier(self) -> None:
+        """What is written before a call is evaluated before it."""
+        for name, e in self.flat.items():
+            spec = self.specs[name]
+            if isinstance(e, (tree.Name, tree.Number, tree.Known)) or spec.spec.kind is not SpecKind.VALUE:
+                continue
+            if isinstance(spec.spec.type, Array):
+                continue
+            want = Want(spec.privilege, f"`{name}` of `{self.name}` is one value for `{spec.privilege}`", spec.span, code="SNAP015")
+            value = expression(self.c, e, want)
+            if not isinstance(value, ir.Const):
+                kept = self.c.remembered("before", convert.settled(value), spec.privilege)
+                self.flat[name] = tree.Known(Variable(kept.var), "before", span=e.span)
+
+    def _fields(self, p: RecordParameter, type: RecordType, at: RecordPlace) -> None:
+        for leaf in type.leaves:
+            self.flat[f"{p.name}.{leaf.path}"] = leaf_tree(self.c, at, leaf.path, ())
+
+    def _by_value(self, p: RecordParameter, type: RecordType, e: tree.Expr) -> None:
+        c, q = self.c, self._at(p, type)
+        at = place(c, e) if type_of(c, e) == type and isinstance(e, (tree.Name, tree.Attribute, tree.Known)) else None
+        if at is None or isinstance(at.root, Memory):
+            what = f"`{p.name}` of `{self.name}`"
+            want = Want(q, f"{what} is one value for `{q}`", self.specs[f"{p.name}.{type.leaves[0].path}"].span, code="SNAP015")
+            made = hold(c, type, values(c, e, want, type, what), q, "given", e.span)
+            at = RecordPlace(made, type, "", (), e.span)
+        self._fields(p, type, at)
+
+    def _array(self, p: RecordParameter, type: RecordType, e: tree.Expr) -> None:
+        at = place(self.c, e)
+        if at is None or at.type != type or not isinstance(at.root, RecordName) or at.rank != p.rank or at.index:
+            raise self.c.type_error(
+                f"`{p.name}` of `{self.name}` takes an array of `{type}`",
+                e.span,
+                help=f"declare one, `a: {type}[4]`, and pass it whole: `{self.name}(a)`",
+            )
+        for leaf in type.leaves:
+            self.flat[f"{p.name}.{leaf.path}"] = tree.Name(f"{at.name}.{leaf.path}", span=e.span)
+
+    def _by_reference(self, p: RecordParameter, type: RecordType, e: tree.Expr) -> None:
+        c, at = self.c, place(self.c, e)
+        if at is None or at.type != type or isinstance(at.root, Memory) or len(at.index) < at.rank:
+            raise c.type_error(
+                f"`{p.name}` of `{self.name}` takes a `{type}` by reference, which lies in registers",
+                e.span,
+                help=f"declare one, `w: {type} = ...`, and pass it: `{self.name}(w)`; memory is read into it first",
+            )
+        twice = next((other for other in self.referred if not _apart(at, other)), None)
+        if twice is not None:
+            raise c.fail(
+                "SNAP015",
+                f"`{at.spelled}` is passed twice, to be written",
+                e.span,
+                "a second time",
+                (Label(twice.span, "the first time"),),
+                note="the function could not tell that the two are the same record",
+                help="pass it once",
+            )
+        self.referred.append(at)
+        for leaf in type.leaves:
+            self.flat[f"{p.name}.{leaf.path}"] = self._reference(at, leaf.path, e.span)
+
+    def _reference(self, at: RecordPlace, path: str, span: Span) -> tree.Expr:
+        c, one = self.c, leaf_tree(self.c, at, path, ())
+        if isinstance(one, tree.Name) and isinstance(found := c.lookup(one.id), Variable) and isinstance(found.var.type, Array):
+            return one
+        if isinstance(one, tree.Subscript) and at.root.by_reference and not at.rank:  # type: ignore[union-attr]
+            return one.value
+        if isinstance(one, tree.Subscript) and any(has_effect(c, i) for i in one.index):
+            raise c.type_error("a call chooses the record that is passed by reference", span, help="call it before")
+        target, type, p = target_of(c, one)
+        held = c.temp(f"{at.spelled}.{path}", Array(type, (1,)), p, span)
+        value = expression(c, one, Want(p, "is given by reference"))
+        c.out.append(ir.Declare(held, ir.MakeVector((value,), held.type, span=span), span=span))
+        back = ir.Elem(ir.ArrayRef(held, type, (1,)), (ir.Const(0, I32, span=span),), type, span=span)
+        self.after.append(ir.Assign(target, back, span=span))
+        name = f"reference {c.program.uid()}"
+        c.bind(name, Variable(held))
+        return tree.Name(name, span=span)
+
+    def result(self) -> RecordName | None:
+        result = self.records.result
+        if result is None:
+            return None
+        c, span = self.c, self.span
+        type = record_of(c, result.shape, span)
+        made = RecordName(type, f"{self.name} {c.program.uid()}", span, by_reference=True)
+        p = self._at(result, type)
+        for leaf in type.leaves:
+            of = leaf.type if isinstance(leaf.type, Array) else Array(leaf.type, (1,))
+            var = c.temp(f"{self.name}.{leaf.path}", of, p, span)
+            c.out.append(ir.Declare(var, None, zero=True, span=span))
+            c.bind(f"{made.name}.{leaf.path}", Variable(var))
+            self.flat[f"{result.name}.{leaf.path}"] = tree.Name(f"{made.name}.{leaf.path}", span=span)
+        return made
+
+
+def _apart(a: RecordPlace, b: RecordPlace) -> bool:
+    """Decide whether two records have no field in common, as their names and constants show."""
+    if a.root is not b.root:
+        return True
+    inside = f"{a.path}.".startswith(f"{b.path}.") or f"{b.path}.".startswith(f"{a.path}.") or not a.path or not b.path
+    numbers = zip(a.index, b.index)
+    differ = any(isinstance(i, tree.Number) and isinstance(j, tree.Number) and i.value != j.value for i, j in numbers)
+    return differ or not inside

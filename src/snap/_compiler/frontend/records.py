@@ -205,7 +205,9 @@ def _tree(annotation: object, own: set[str], span: Span, what: str) -> tree.Expr
     if isinstance(annotation, _Quoted):
         return _of_node(annotation.node, annotation, own, span, what)
     if isinstance(annotation, Marker):
-        help = f"begin the file with `from __future__ import annotations`: Python has lost what is in `{annotation}(...)`"
+        help = (
+            f"begin the file with `from __future__ import annotations`: Python has lost what is in `{annotation}(...)`"
+        )
         raise _wrong(f"{what} has no type that can be read", span, help)
     sizes = getattr(annotation, "shape", None)
     if sizes is not None and hasattr(annotation, "of"):  # `u32[4]`, evaluated by Python
@@ -351,7 +353,9 @@ def _inside(e: Any, record: str) -> Any:
     for name in tree.holding(e):
         value = getattr(e, name)
         if isinstance(value, tuple):
-            changed[name] = tuple((one[0], _inside(one[1], record)) if type(one) is tuple else _inside(one, record) for one in value)
+            changed[name] = tuple(
+                (one[0], _inside(one[1], record)) if type(one) is tuple else _inside(one, record) for one in value
+            )
         elif value is not None:
             changed[name] = _inside(value, record)
     return replace(e, **changed) if changed else e

@@ -228,7 +228,9 @@ def _reshaped(c: Checker, memory: Memory, p: ParamSpec) -> Memory:
     for k, n in zip(params[1:], shape[1:]):
         # A sum is as wide as its left side.
         linear = convert.binary("+", convert.binary("*", linear, n, p.span), ir.Read(k, I32, span=p.span), p.span)
-    return Memory(memory.handle, memory.view, IndexMap(params, mapped(memory, (linear,))), p.spec.shape, record=memory.record)
+    return Memory(
+        memory.handle, memory.view, IndexMap(params, mapped(memory, (linear,))), p.spec.shape, record=memory.record
+    )
 
 
 def _check_end(c: Checker, statements: ir.Body) -> None:

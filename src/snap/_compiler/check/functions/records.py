@@ -91,7 +91,12 @@ class _Fields:
                 continue
             if isinstance(spec.spec.type, Array):
                 continue
-            want = Want(spec.privilege, f"`{name}` of `{self.name}` is one value for `{spec.privilege}`", spec.span, code="SNAP015")
+            want = Want(
+                spec.privilege,
+                f"`{name}` of `{self.name}` is one value for `{spec.privilege}`",
+                spec.span,
+                code="SNAP015",
+            )
             value = expression(self.c, e, want)
             if not isinstance(value, ir.Const):
                 kept = self.c.remembered("before", convert.settled(value), spec.privilege)
@@ -106,7 +111,9 @@ class _Fields:
         at = place(c, e) if type_of(c, e) == type and isinstance(e, (tree.Name, tree.Attribute, tree.Known)) else None
         if at is None or isinstance(at.root, Memory):
             what = f"`{p.name}` of `{self.name}`"
-            want = Want(q, f"{what} is one value for `{q}`", self.specs[f"{p.name}.{type.leaves[0].path}"].span, code="SNAP015")
+            want = Want(
+                q, f"{what} is one value for `{q}`", self.specs[f"{p.name}.{type.leaves[0].path}"].span, code="SNAP015"
+            )
             made = hold(c, type, values(c, e, want, type, what), q, "given", e.span)
             at = RecordPlace(made, type, "", (), e.span)
         self._fields(p, type, at)
@@ -147,7 +154,11 @@ class _Fields:
 
     def _reference(self, at: RecordPlace, path: str, span: Span) -> tree.Expr:
         c, one = self.c, leaf_tree(self.c, at, path, ())
-        if isinstance(one, tree.Name) and isinstance(found := c.lookup(one.id), Variable) and isinstance(found.var.type, Array):
+        if (
+            isinstance(one, tree.Name)
+            and isinstance(found := c.lookup(one.id), Variable)
+            and isinstance(found.var.type, Array)
+        ):
             return one
         if isinstance(one, tree.Subscript) and at.root.by_reference and not at.rank:  # type: ignore[union-attr]
             return one.value

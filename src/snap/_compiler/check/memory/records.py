@@ -195,7 +195,9 @@ def of_records(c: Checker, memory: Memory, record: RecordType, shape: tuple[ir.E
     if shape is None:
         wide = I32 if memory.handle.obj.space is Space.SHARED else I64  # there are more units than 32 bits count
         results: tuple[ir.Expr, ...] = (
-            reads[0] if record.units == 1 else convert.binary("*", convert.cast(reads[0], wide), _number(record.units, wide, span), span),
+            reads[0]
+            if record.units == 1
+            else convert.binary("*", convert.cast(reads[0], wide), _number(record.units, wide, span), span),
         )
     else:
         results = (*reads, _number(0, I32, span))
@@ -239,7 +241,9 @@ def _seen_as(c: Checker, memory: Memory, elem: Element, leaf: Leaf | None, span:
     extra = tuple(c.temp(f"e{i}", I32, GRID1, span) for i in range(len(inner)))
     within: ir.Expr = _number(0, I32, span)
     for p, n in zip(extra, inner):
-        within = convert.binary("+", convert.binary("*", within, _number(n, I32, span), span), ir.Read(p, I32, span=span), span)
+        within = convert.binary(
+            "+", convert.binary("*", within, _number(n, I32, span), span), ir.Read(p, I32, span=span), span
+        )
     offset = 0 if leaf is None else leaf.offset // elem.bytes
     at = _plus(_plus(first, within, span), _number(offset, I32, span), span)
     made = IndexMap((*map.params, *extra), (*map.results[:-1], at), map.block)
@@ -270,4 +274,7 @@ def _first(start: ir.Expr, record: RecordType, elem: Element, span: Span) -> ir.
 
 def declared_here(found: RecordPlace) -> Label:
     root = found.root
-    return Label(root.span if isinstance(root, RecordName) else root.handle.span, f"`{found.name.rstrip()}` is a `{root.type if isinstance(root, RecordName) else root.record}`")
+    return Label(
+        root.span if isinstance(root, RecordName) else root.handle.span,
+        f"`{found.name.rstrip()}` is a `{root.type if isinstance(root, RecordName) else root.record}`",
+    )

@@ -45,7 +45,9 @@ def declare_shared(c: Checker, s: tree.Declare, spec: Spec, written: Privilege |
             "shared memory has no initial value", s.value.span, help="let the threads write it, through a partition"
         )
     if not isinstance(spec.type, Array) or spec.record is not None and len(spec.type.shape) == 1:
-        raise c.type_error("shared memory is an array", s.annotation.span, help=f"`shared({spec.record or spec.type}[1])`")
+        raise c.type_error(
+            "shared memory is an array", s.annotation.span, help=f"`shared({spec.record or spec.type}[1])`"
+        )
     blocks = _parts(c, s) if spec.spread else None
     align = SWIZZLE_PERIOD if spec.swizzle else BOX_ALIGN if _moves_boxes(c.definition, set()) else WIDEST
     offset = c.room(spec.type.bytes, align) if spec.extent is None else _room_at_launch(c, s, spec)
@@ -144,7 +146,13 @@ def across(c: Checker, memory: Memory, blocks: int, span: Span) -> Memory:
     )
     results = memory.map.results if memory.map is not None else tuple(ir.Read(p, I32, span=span) for p in params)
     shape = None if memory.shape is None else (ir.Const(blocks, I32, span=span), *memory.shape)
-    return Memory(memory.handle, memory.view, IndexMap((rank, *params), results, ir.Read(rank, I32, span=span)), shape, record=memory.record)
+    return Memory(
+        memory.handle,
+        memory.view,
+        IndexMap((rank, *params), results, ir.Read(rank, I32, span=span)),
+        shape,
+        record=memory.record,
+    )
 
 
 def own_part(memory: Memory) -> Memory | None:
@@ -159,7 +167,13 @@ def own_part(memory: Memory) -> Memory | None:
         return None
     shape = None if memory.shape is None else memory.shape[1:]
     return Memory(
-        memory.handle, memory.view, IndexMap(map.params[1:], map.results), shape, memory.lowered, memory.claim, memory.record
+        memory.handle,
+        memory.view,
+        IndexMap(map.params[1:], map.results),
+        shape,
+        memory.lowered,
+        memory.claim,
+        memory.record,
     )
 
 

@@ -343,7 +343,13 @@ def _tile(
     moved = (*at[:fixed], *along)
     map = IndexMap(params, mapped(base, moved), mapped_block(base, moved))
     return Memory(
-        base.handle, base.view, map, tuple(ir.Const(n, I32, span=span) for n in sizes[fixed:]), base.lowered, base.claim, base.record
+        base.handle,
+        base.view,
+        map,
+        tuple(ir.Const(n, I32, span=span) for n in sizes[fixed:]),
+        base.lowered,
+        base.claim,
+        base.record,
     )
 
 

@@ -146,7 +146,10 @@ def values(c: Checker, e: tree.Expr, want: Want, expected: RecordType | None = N
 
 
 def _made(type: RecordType) -> str:
-    parts = ", ".join("0.0" if isinstance(t, Scalar) and t.is_float else "0" if isinstance(t, Scalar) else "..." for _, t in type.fields)
+    parts = ", ".join(
+        "0.0" if isinstance(t, Scalar) and t.is_float else "0" if isinstance(t, Scalar) else "..."
+        for _, t in type.fields
+    )
     return f"make one: `({parts})`" if type.is_tuple else f"make one: `{type.name}({parts})`"
 
 

@@ -109,7 +109,9 @@ def _is_tuple(c: Checker, s: tree.Declare | tree.Assign | tree.Augment) -> bool:
     """Decide whether a statement gives a name a tuple: `t = (a, b)`, `t: tuple[int, float] = (a, b)`."""
     if type(s) is tree.Assign and type(s.value) is tree.Sequence and type(s.target) is tree.Name:
         return c.lookup(s.target.id) is None and not declares_memory(c, s.value)
-    return type(s) is tree.Declare and is_tuple(s.annotation.left if type(s.annotation) is tree.Binary else s.annotation)
+    return type(s) is tree.Declare and is_tuple(
+        s.annotation.left if type(s.annotation) is tree.Binary else s.annotation
+    )
 
 
 def _stands_for(c: Checker, s: tree.Stmt, made: tree.Body) -> None:

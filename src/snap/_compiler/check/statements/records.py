@@ -136,7 +136,9 @@ def _declare_array(c: Checker, s: tree.Declare, type: RecordType, dims: tuple[in
             init = ir.MakeVector(tuple(flat), var.type, span=s.span)
         elif first:
             help = f"assign its elements one by one: `{s.name}[k] = ...`"
-            raise c.type_error(f"`{leaf.path}` of `{type}` is an array itself: there is no list of them", s.span, help=help)
+            raise c.type_error(
+                f"`{leaf.path}` of `{type}` is an array itself: there is no list of them", s.span, help=help
+            )
         c.out.append(ir.Declare(var, init, zero=init is None, span=s.span))
         c.bind(f"{s.name}.{leaf.path}", Variable(var))
     c.bind(s.name, name)
@@ -173,7 +175,9 @@ def _assign(c: Checker, s: tree.Assign, at: RecordPlace, type: RecordType) -> No
         raise c.type_error(
             f"`{at.name}` is an array of records, and its elements are assigned",
             s.span,
-            help=f"`{at.name}[i] = ...`" if isinstance(at.root, RecordName) else f"`{at.name}[i] = ...`, by each thread",
+            help=f"`{at.name}[i] = ...`"
+            if isinstance(at.root, RecordName)
+            else f"`{at.name}[i] = ...`, by each thread",
         )
     p = THREAD1 if isinstance(at.root, Memory) else _privilege(c, at)
     value = values(c, s.value, wanted_by(s.target, p), type, f"`{at.spelled}`")
@@ -231,4 +235,3 @@ def return_record(c: Checker, value: tree.Expr, p: Privilege, span: Span) -> Non
         raise Abort
     want = Want(p, f"the result is one value for `{p}`")
     store(c, RecordPlace(made, made.type, "", (), span), values(c, value, want, made.type, "the result"), span)
-

@@ -44,7 +44,9 @@ def _value(scope: Scope, value: ir.Expr) -> tree.Expr:
     lowered, type = lower(scope, value), value.type
     small = isinstance(lowered, tree.Integer) and isinstance(type, Scalar) and type.bits < 32
     if small or isinstance(value, (ir.Read, ir.Elem, ir.Component, ir.Load)):
-        return tree.Cast(type_name(scope.module, as_element(type)), lowered)  # a literal alone is an `int`, a name can be assigned
+        return tree.Cast(
+            type_name(scope.module, as_element(type)), lowered
+        )  # a literal alone is an `int`, a name can be assigned
     return lowered
 
 

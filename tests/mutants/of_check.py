@@ -77,7 +77,7 @@ MUTANTS = (
            "    if name in used_names(tree.Sequence((to, *at), span=e.span)):\n",
            "    if False:\n",
            ("tests/check/test_values.py::test_refused",)),
-    Mutant("a privilege counts at least one unit", "_compiler/check/core/annotations.py",
+    Mutant("a privilege counts at least one unit", "_compiler/check/core/privileges.py",
            "            if n < 1:\n                raise c.type_error(\n                    \"the count of a privilege",
            "            if n < 0:\n                raise c.type_error(\n                    \"the count of a privilege",
            ("tests/check/test_groups.py::test_group_of_what_a_kernel_holds",)),

@@ -8,14 +8,15 @@ whether the privilege is allowed here (check/statements/control.py).
 from __future__ import annotations
 
 import difflib
-import types
 
 from snap._compiler.check.core import convert
 from snap._compiler.check.core.bindings import Constant
+from snap._compiler.check.core.constants import constant_int, size_of_dimension
 from snap._compiler.check.core.dispatch import expression
 from snap._compiler.check.core.known import as_constant
 from snap._compiler.check.core.names import as_number, as_type, resolve
 from snap._compiler.check.core.outside import describe_object, type_in_place_of
+from snap._compiler.check.core.privileges import privilege_of, wanted_privilege
 from snap._compiler.check.core.records import MOST, RecordType, typed
 from snap._compiler.check.core.scalars import scalar
 from snap._compiler.check.core.specs import Spec, SpecKind
@@ -25,153 +26,12 @@ from snap._compiler.frontend.printer import expression as expression_text
 from snap._compiler.frontend.records import RecordShape, annotated_shape, is_tuple
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.hardware import SWIZZLES
-from snap._compiler.ir.types import THREAD1, U8, Array, Element, Level, Privilege, Scalar, Space, ValueType
-from snap._compiler.ir.walk import variables, walk
-from snap.diag.decorating import one_dimension
+from snap._compiler.ir.types import U8, Array, Element, Level, Privilege, Scalar, Space, ValueType
+from snap._compiler.ir.walk import walk
 from snap.diag.error import Label, SnapError
-from snap.diag.source import written
 from snap.diag.span import Span
 from snap.record import replace
-from snap.surface import LEVEL_WORDS, LevelName, Marker
-
-
-def privilege_of(c: Checker, e: tree.Expr) -> Privilege | None:
-    """The privilege an expression denotes, None if it denotes something else."""
-    match e:
-        case tree.Name() | tree.Attribute() | tree.Known():
-            found = resolve(c, e)
-            if isinstance(found, Privilege):
-                return found
-            if isinstance(found, LevelName):
-                if found.units == 1:
-                    raise c.type_error(
-                        f"`{found}` is a level, and a privilege says how many of its units",
-                        e.span,
-                        help=f"write `{found}[1]`",
-                    )
-                return Privilege(found.level, found.units)
-            return None
-        case tree.Subscript(value, index):
-            of = unit_named(c, value)
-            if of is None:
-                return None
-            word = expression_text(value)
-            if len(index) > 1:
-                counts = tuple(n.value if isinstance(n, tree.Number) else None for n in index)
-                raise c.type_error(
-                    "the count of a privilege is one positive constant", e.span, help=one_dimension(word, counts)
-                )
-            n = constant_int(c, index[0], f"the count of `{word}[...]`")
-            if n < 1:
-                raise c.type_error(
-                    "the count of a privilege is one positive constant",
-                    e.span,
-                    help=f"write `{word}[1]`, or another positive constant",
-                )
-            return Privilege(of.level, n * of.n)
-        case _:
-            return None
-
-
-def unit_named(c: Checker, e: tree.Expr) -> Privilege | None:
-    """One unit of the level that an expression names: `thread`, `warp`, or a level of the user's own, `quad =
-    thread[4]`; None if it names something else.
-    """
-    if isinstance(e, tree.Subscript):
-        return privilege_of(c, e)
-    found = resolve(c, e)
-    if isinstance(found, LevelName):
-        return Privilege(found.level, found.units)
-    return found if isinstance(found, Privilege) else None
-
-
-def wanted_privilege(c: Checker, e: tree.Expr, where: str) -> Privilege:
-    p = privilege_of(c, e)
-    if p is None:
-        _not_hidden(c, e.value if isinstance(e, tree.Subscript) else e)
-        raise c.type_error(
-            f"{where} takes a privilege, such as `thread[32]`",
-            e.span,
-            help="`thread[1]`, `warp`, `block[1]`: a level, and in brackets how many units of it",
-        )
-    return p
-
-
-def _not_hidden(c: Checker, e: tree.Expr) -> None:
-    """Refuse the word of a level where it names something else: `from snap.lib import block` hides `block`."""
-    if not isinstance(e, tree.Name) or e.id not in LEVEL_WORDS:
-        return
-    found = resolve(c, e)
-    if isinstance(found, types.ModuleType):
-        parent, _, name = found.__name__.rpartition(".")
-        help = f"import the module under another name: `{f'from {parent} ' * bool(parent)}import {name} as of_{name}`"
-    else:
-        help = f"give that another name, so that `{e.id}` is the level again"
-    own = c.lookup(e.id) is not None
-    what = "a name of this function's own" if own else describe_object(found)
-    raise c.type_error(f"`{e.id}` is not the level here: it is {what}", e.span, help=help)
-
-
-def constant_value(c: Checker, e: tree.Expr, what: str, help: str = "") -> ir.Const:
-    """A compile-time constant."""
-
-    value = expression(c, e, Want(THREAD1, f"{what} must be a compile-time constant"))
-    known = value if isinstance(value, ir.Const) else as_constant(c, value, write_out=True)
-    if known is None:
-        asked = next((part.target for part in walk(value) if isinstance(part, ir.UnitCount)), None)
-        if asked is not None and not c.definition.kernel and c.place[asked.level].count is None:
-            level = asked.level.word
-            raise c.type_error(
-                f"{what} must be a compile-time constant, and callers decide how many {level}s there are",
-                e.span,
-                f"`@{c.definition.requires.word}` does not name the level",
-                help=f"name the least there is, `{level}[1]` or more: then the count is a constant for each call",
-            )
-        labels, way = _not_constant(c, value)
-        raise c.type_error(
-            f"{what} must be a compile-time constant",
-            e.span,
-            "known only at run time",
-            labels,
-            help=f"{way or 'use a literal, a captured Python number, or a `constexpr` name'}{help}",
-        )
-    return known
-
-
-def _not_constant(c: Checker, value: ir.Expr) -> tuple[tuple[Label, ...], str]:
-    """Point to a variable that keeps a value from being a constant, and say how it can be one."""
-    for var in variables(value):
-        loop = next((one for one in c.constructs if one.var == var), None)
-        if loop is not None:
-            text = written(loop.span)
-            if not all(isinstance(bound, ir.Const) for bound in loop.decides):
-                what = "the bounds of its loop are not constants"
-                way = "give the loop constant bounds, as in `unroll(range(4))`: its variable is a constant in each turn"
-            elif text.startswith("unroll"):
-                what, way = "its loop is unrolled in part", "leave the factor out: all turns are written out then"
-            else:
-                what, way = "the variable of a loop", f"write `unroll({text})`: its variable is a constant in each turn"
-            return (Label(var.span, what),), way
-        if var.name in c.assigned:
-            label = Label(var.span, f"`{var.name}` is given a value more than once")
-            return (label,), "use a name that is given its value once, and a constant one: `n: constexpr(int) = ...`"
-    return (), ""
-
-
-def constant_int(c: Checker, e: tree.Expr, what: str, help: str = "") -> int:
-    value = constant_value(c, e, what, help)
-    if not value.type.is_integer:
-        raise c.type_error(
-            f"{what} must be an integer", e.span, help="write a whole number; `//` divides without a fraction"
-        )
-    return int(value.value)
-
-
-def size_of_dimension(c: Checker, e: tree.Expr, help: str = "") -> int:
-    n = constant_int(c, e, "the size of an array", help)
-    if n < 1:
-        raise c.type_error(f"an array cannot have a dimension of {n}", e.span, help="write a positive constant")
-    return n
+from snap.surface import LevelName, Marker
 
 
 def annotation(c: Checker, e: tree.Expr) -> tuple[Spec, Privilege | None, Span | None]:
@@ -192,7 +52,7 @@ def record_of(c: Checker, shape: RecordShape, span: Span) -> RecordType:
             spec = type_spec(c, replace(e, span=span))
             if spec.kind not in (SpecKind.VALUE, SpecKind.POINTER) or spec.record is not None:
                 raise c.type_error(
-                    f"a field of `{shape.name}` is `{expression_text(e)}`: records hold values, arrays and other records",
+                    f"a field of `{shape.name}` is `{expression_text(e)}`, and records hold values, arrays and records",
                     span,
                     help="shared memory is declared by the code of a block, and given beside the record",
                 )
@@ -211,8 +71,9 @@ def record_of(c: Checker, shape: RecordShape, span: Span) -> RecordType:
 
 def _of_records(c: Checker, e: tree.Expr, help: str) -> Spec | None:
     """`Welford`, `Welford[4]`, `tuple[int, float]`: as an array of units."""
+    index: tuple[tree.Expr, ...] = ()
     try:
-        shape, index = annotated_shape(c.names, e), ()
+        shape = annotated_shape(c.names, e)
         if shape is None and isinstance(e, tree.Subscript):
             shape, index = annotated_shape(c.names, e.value), e.index
     except SnapError as error:

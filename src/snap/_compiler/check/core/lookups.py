@@ -10,10 +10,12 @@ import math
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from snap._compiler.check.core.annotations import chosen, constant_int, unit_named, wanted_privilege
+from snap._compiler.check.core.annotations import chosen
 from snap._compiler.check.core.bindings import Memory, Pipeline, Poison, RoleName
+from snap._compiler.check.core.constants import constant_int
 from snap._compiler.check.core.names import resolve, resolve_name
 from snap._compiler.check.core.placement import placed
+from snap._compiler.check.core.privileges import unit_named, wanted_privilege
 from snap._compiler.check.core.state import Checker
 from snap._compiler.frontend import tree
 from snap._compiler.frontend.forms import root_name

@@ -26,8 +26,9 @@ Memory is named once, where it is written: an outer form also lowers what the fo
 from __future__ import annotations
 
 from snap._compiler.check.core import convert
-from snap._compiler.check.core.annotations import chosen, constant_int
+from snap._compiler.check.core.annotations import chosen
 from snap._compiler.check.core.bindings import Memory, Poison, RoleName, Variable
+from snap._compiler.check.core.constants import constant_int
 from snap._compiler.check.core.dispatch import expression, statement
 from snap._compiler.check.core.known import as_constant, note_value
 from snap._compiler.check.core.lookups import (

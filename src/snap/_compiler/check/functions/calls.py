@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from snap._compiler.check.core.annotations import constant_int, constant_value
 from snap._compiler.check.core.bindings import IndexFunction, Memory, RoleName, Variable
+from snap._compiler.check.core.constants import constant_int, constant_value
 from snap._compiler.check.core.dispatch import CALLS, calls, evaluates
 from snap._compiler.check.core.explain import group_words, write_up
 from snap._compiler.check.core.foreign import of_cuda

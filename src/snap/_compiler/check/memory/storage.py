@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from snap._compiler.analysis.syntactic import remainder
 from snap._compiler.check.core import convert, rewrite
-from snap._compiler.check.core.annotations import size_of_dimension
 from snap._compiler.check.core.bindings import IndexMap, Memory, Pipeline, Variable
+from snap._compiler.check.core.constants import size_of_dimension
 from snap._compiler.check.core.known import note_value, unknown_when_compiled
 from snap._compiler.check.core.names import as_type, resolve, word_called
 from snap._compiler.check.core.outside import describe_object

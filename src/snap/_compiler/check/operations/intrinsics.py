@@ -12,7 +12,7 @@ from __future__ import annotations
 import difflib
 
 from snap._compiler.check.core import convert
-from snap._compiler.check.core.annotations import constant_int
+from snap._compiler.check.core.constants import constant_int
 from snap._compiler.check.core.dispatch import calls
 from snap._compiler.check.core.explain import opened
 from snap._compiler.check.core.operands import kept, result_for

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 
-from snap._compiler.check.core.annotations import constant_value, text_option
+from snap._compiler.check.core.annotations import text_option
 from snap._compiler.check.core.bindings import Memory
+from snap._compiler.check.core.constants import constant_value
 from snap._compiler.check.core.explain import declared
 from snap._compiler.check.core.operands import kept
 from snap._compiler.check.core.scalars import scalar

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 
 from snap._compiler.check.core import convert
-from snap._compiler.check.core.annotations import constant_int
 from snap._compiler.check.core.bindings import Memory
+from snap._compiler.check.core.constants import constant_int
 from snap._compiler.check.core.dispatch import calls
 from snap._compiler.check.core.explain import declared, read_down
 from snap._compiler.check.core.names import resolve

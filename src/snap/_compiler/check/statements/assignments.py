@@ -11,13 +11,15 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from snap._compiler.check.core import convert
-from snap._compiler.check.core.annotations import annotation, constant_value, privilege_of
+from snap._compiler.check.core.annotations import annotation
 from snap._compiler.check.core.bindings import Constant, IndexFunction, Memory, Poison, Variable
+from snap._compiler.check.core.constants import constant_value
 from snap._compiler.check.core.dispatch import expression
 from snap._compiler.check.core.explain import write_up
 from snap._compiler.check.core.known import note_value
 from snap._compiler.check.core.names import word_called
 from snap._compiler.check.core.operands import across, kept
+from snap._compiler.check.core.privileges import privilege_of
 from snap._compiler.check.core.specs import Spec, SpecKind
 from snap._compiler.check.core.state import Abort, Checker, Want
 from snap._compiler.check.memory.shared import declare_shared

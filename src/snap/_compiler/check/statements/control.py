@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from snap._compiler.analysis.linear.trips import known_range
 from snap._compiler.check.core import convert
-from snap._compiler.check.core.annotations import constant_int
 from snap._compiler.check.core.bindings import Variable
+from snap._compiler.check.core.constants import constant_int
 from snap._compiler.check.core.dispatch import body, executes, expression
 from snap._compiler.check.core.known import UNROLL_LIMIT, as_constant, decided_below
 from snap._compiler.check.core.lookups import declares_memory

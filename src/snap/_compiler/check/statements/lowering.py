@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from snap._compiler.check.core import convert, rewrite
-from snap._compiler.check.core.annotations import constant_value, wanted_privilege
 from snap._compiler.check.core.bindings import Binding, ClaimUse, IndexFunction, IndexMap, Lowering, Memory, Variable
+from snap._compiler.check.core.constants import constant_value
 from snap._compiler.check.core.dispatch import body, opens
 from snap._compiler.check.core.explain import declared, read_down, write_up
 from snap._compiler.check.core.names import captured_lambda, resolve
+from snap._compiler.check.core.privileges import wanted_privilege
 from snap._compiler.check.core.scalars import scalar
 from snap._compiler.check.core.state import Abort, Checker, ConstructKind, NotOpened, Want
 from snap._compiler.check.memory import views

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import math
 
-from snap._compiler.check.core.annotations import constant_int, unit_named, wanted_privilege
 from snap._compiler.check.core.bindings import Memory, Poison, SplitBranch
+from snap._compiler.check.core.constants import constant_int
 from snap._compiler.check.core.dispatch import SCOPES, body, executes, opens
 from snap._compiler.check.core.explain import dividing, level_missing
 from snap._compiler.check.core.names import resolve, word_called
+from snap._compiler.check.core.privileges import unit_named, wanted_privilege
 from snap._compiler.check.core.short import expanded, form_of
 from snap._compiler.check.core.state import Abort, Checker, ConstructKind, NotOpened
 from snap._compiler.check.memory.views import unzipped, zipped

@@ -14,8 +14,8 @@ from types import FunctionType
 from typing import get_args
 
 from snap._compiler.check.core import convert
-from snap._compiler.check.core.annotations import constant_int, constant_value, privilege_of
 from snap._compiler.check.core.bindings import Binding, Constant, IndexFunction
+from snap._compiler.check.core.constants import constant_int, constant_value
 from snap._compiler.check.core.dispatch import body
 from snap._compiler.check.core.names import (
     as_definition,
@@ -27,6 +27,7 @@ from snap._compiler.check.core.names import (
     word_called,
 )
 from snap._compiler.check.core.outside import describe_object
+from snap._compiler.check.core.privileges import privilege_of
 from snap._compiler.check.core.state import Abort, Checker, Construct, ConstructKind
 from snap._compiler.check.operations.arithmetic import cast_word
 from snap._compiler.frontend import tree

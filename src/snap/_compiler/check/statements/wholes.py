@@ -10,7 +10,8 @@ is computed are elements.
 from __future__ import annotations
 
 from snap._compiler.check.core import convert
-from snap._compiler.check.core.annotations import annotation, constant_int
+from snap._compiler.check.core.annotations import annotation
+from snap._compiler.check.core.constants import constant_int
 from snap._compiler.check.core.dispatch import expression
 from snap._compiler.check.core.names import word_called
 from snap._compiler.check.core.specs import SpecKind

@@ -1,0 +1,97 @@
+"""Read privileges: `thread[32]`, `warp`, `block[1]`, and levels of the user's own.
+
+Input: the tree of an expression.  Output: the `Privilege` that it denotes, None where it denotes something else.
+Invariant: the count is a positive constant.  Non-goals: whether the privilege is allowed there
+(check/statements/control.py).
+"""
+
+from __future__ import annotations
+
+import types
+
+from snap._compiler.check.core.constants import constant_int
+from snap._compiler.check.core.names import resolve
+from snap._compiler.check.core.outside import describe_object
+from snap._compiler.check.core.state import Checker
+from snap._compiler.frontend import tree
+from snap._compiler.frontend.printer import expression as expression_text
+from snap._compiler.ir.types import Privilege
+from snap.diag.decorating import one_dimension
+from snap.surface import LEVEL_WORDS, LevelName
+
+
+def privilege_of(c: Checker, e: tree.Expr) -> Privilege | None:
+    """The privilege an expression denotes, None if it denotes something else."""
+    match e:
+        case tree.Name() | tree.Attribute() | tree.Known():
+            found = resolve(c, e)
+            if isinstance(found, Privilege):
+                return found
+            if isinstance(found, LevelName):
+                if found.units == 1:
+                    raise c.type_error(
+                        f"`{found}` is a level, and a privilege says how many of its units",
+                        e.span,
+                        help=f"write `{found}[1]`",
+                    )
+                return Privilege(found.level, found.units)
+            return None
+        case tree.Subscript(value, index):
+            of = unit_named(c, value)
+            if of is None:
+                return None
+            word = expression_text(value)
+            if len(index) > 1:
+                counts = tuple(n.value if isinstance(n, tree.Number) else None for n in index)
+                raise c.type_error(
+                    "the count of a privilege is one positive constant", e.span, help=one_dimension(word, counts)
+                )
+            n = constant_int(c, index[0], f"the count of `{word}[...]`")
+            if n < 1:
+                raise c.type_error(
+                    "the count of a privilege is one positive constant",
+                    e.span,
+                    help=f"write `{word}[1]`, or another positive constant",
+                )
+            return Privilege(of.level, n * of.n)
+        case _:
+            return None
+
+
+def unit_named(c: Checker, e: tree.Expr) -> Privilege | None:
+    """One unit of the level that an expression names: `thread`, `warp`, or a level of the user's own, `quad =
+    thread[4]`; None if it names something else.
+    """
+    if isinstance(e, tree.Subscript):
+        return privilege_of(c, e)
+    found = resolve(c, e)
+    if isinstance(found, LevelName):
+        return Privilege(found.level, found.units)
+    return found if isinstance(found, Privilege) else None
+
+
+def wanted_privilege(c: Checker, e: tree.Expr, where: str) -> Privilege:
+    p = privilege_of(c, e)
+    if p is None:
+        _not_hidden(c, e.value if isinstance(e, tree.Subscript) else e)
+        raise c.type_error(
+            f"{where} takes a privilege, such as `thread[32]`",
+            e.span,
+            help="`thread[1]`, `warp`, `block[1]`: a level, and in brackets how many units of it",
+        )
+    return p
+
+
+def _not_hidden(c: Checker, e: tree.Expr) -> None:
+    """Refuse the word of a level where it names something else: `from snap.lib import block` hides `block`."""
+    if not isinstance(e, tree.Name) or e.id not in LEVEL_WORDS:
+        return
+    found = resolve(c, e)
+    if isinstance(found, types.ModuleType):
+        parent, _, name = found.__name__.rpartition(".")
+        help = f"import the module under another name: `{f'from {parent} ' * bool(parent)}import {name} as of_{name}`"
+    else:
+        help = f"give that another name, so that `{e.id}` is the level again"
+    own = c.lookup(e.id) is not None
+    what = "a name of this function's own" if own else describe_object(found)
+    raise c.type_error(f"`{e.id}` is not the level here: it is {what}", e.span, help=help)

@@ -63,7 +63,7 @@ class Episode:
 
 
 @dataclass(slots=True)
-class Fill:
+class Filling:
     """One place of the text where the object is filled and used: a stage, or (plain memory) a body."""
 
     scope: ir.Partition | None
@@ -80,7 +80,7 @@ class Fill:
 @dataclass(slots=True)
 class Channel:
     objects: list[ir.MemObject]
-    fills: list[Fill]
+    fills: list[Filling]
     declared: ir.DeclareShared
     depth: int
     lag: int | None = None
@@ -258,15 +258,15 @@ class _Search:
 
     # ---- structure --------------------------------------------------------------------------------------------------
 
-    def _stages(self, obj: ir.MemObject, body: ir.Body) -> list[Fill]:
-        found: list[Fill] = []
+    def _stages(self, obj: ir.MemObject, body: ir.Body) -> list[Filling]:
+        found: list[Filling] = []
         in_loops = {x.number for s in statements(body) if isinstance(s, LOOPS) for x in statements((s,))}
         looped = self._in_loop(obj)
         for stage in numbered.stages_of(obj, body):
             repeated = looped or stage.number in in_loops
             self._undisturbed(obj, stage)
             first = not repeated and not any(f.repeated for f in found) and len(found) < obj.depth
-            found.append(Fill(stage, stage.body, self._episodes(obj.uid, stage.body), repeated, first))
+            found.append(Filling(stage, stage.body, self._episodes(obj.uid, stage.body), repeated, first))
         return found
 
     def _undisturbed(self, obj: ir.MemObject, stage: ir.Partition) -> None:
@@ -285,7 +285,7 @@ class _Search:
             for x in statements((s,))
         )
 
-    def _plain(self, obj: ir.MemObject, body: ir.Body) -> list[Fill]:
+    def _plain(self, obj: ir.MemObject, body: ir.Body) -> list[Filling]:
         """The innermost body that holds everything done to the array."""
         repeated = self._in_loop(obj)
         role: tuple[Role, Place] | None = None
@@ -305,7 +305,7 @@ class _Search:
                 if leaves[0].inside is not None:
                     role = (next(iter(leaves[0].roles)), leaves[0].inside)
                 continue
-            return [Fill(None, body, self._episodes(obj.uid, body, role), repeated)]
+            return [Filling(None, body, self._episodes(obj.uid, body, role), repeated)]
 
     def _episodes(self, uid: int, body: ir.Body, role: tuple[Role, Place] | None = None) -> list[Episode]:
         leaves = self._leaves(uid, body, role)

@@ -19,7 +19,7 @@ from snap._compiler.ir.synced import PointKind
 from snap._compiler.ir.types import BLOCK1, THREAD1, Level, Place, Privilege
 from snap._compiler.ir.walk import bodies, statements
 from snap._compiler.sync.barriers.terms import as_i32, binary, counted_up, number, read
-from snap._compiler.sync.pipelines.channels import LOOPS, Channel, Episode, Fill, Leaf
+from snap._compiler.sync.pipelines.channels import LOOPS, Channel, Episode, Filling, Leaf
 from snap._compiler.sync.pipelines.counting import bytes_of, groups_of, total
 from snap._compiler.sync.pipelines.lowered import Additions, ByteCount, Lagging, Pipelined, release
 from snap._compiler.sync.pipelines.uses import Role
@@ -95,7 +95,7 @@ class ProducerConsumer:
             self.added.after.setdefault(channel.declared.number, []).append(declared)
         return var
 
-    def _fill_number(self, channel: Channel, fill: Fill) -> ir.Expr:
+    def _fill_number(self, channel: Channel, fill: Filling) -> ir.Expr:
         """Compute which fill of the channel's lifetime this is; a plain array's are counted here."""
         if fill.scope is not None:
             return as_i32(fill.scope.number_of_fill)
@@ -141,7 +141,7 @@ class ProducerConsumer:
                 self._around(channel, e, begin, end, False)
 
     def _episode(
-        self, channel: Channel, fill: Fill, k: int, ends: Ends, fill_number: ir.Expr, lagging: Lagging | None
+        self, channel: Channel, fill: Filling, k: int, ends: Ends, fill_number: ir.Expr, lagging: Lagging | None
     ) -> None:
         e, span = fill.episodes[k], fill.episodes[k].uses.span
         slot = binary("%", fill_number, channel.depth, span)
@@ -302,7 +302,7 @@ class ProducerConsumer:
 
     # ---- asynchronous work, before memory is handed on ------------------------------------------------------------
 
-    def _lagging(self, channel: Channel, fill: Fill, empty: synced.MBarrier, lag: int) -> Lagging:
+    def _lagging(self, channel: Channel, fill: Filling, empty: synced.MBarrier, lag: int) -> Lagging:
         last = fill.episodes[-1]
         place = self._place(last)
         released, used = (self._counter(channel, word, place.privilege) for word in ("released", "used"))

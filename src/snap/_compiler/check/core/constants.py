@@ -52,11 +52,11 @@ def _not_constant(c: Checker, value: ir.Expr) -> tuple[tuple[Label, ...], str]:
             text = written(loop.span)
             if not all(isinstance(bound, ir.Const) for bound in loop.decides):
                 what = "the bounds of its loop are not constants"
-                way = "give the loop constant bounds, as in `unroll(range(4))`: its variable is a constant in each turn"
+                way = "give the loop constant bounds, as in `unroll(range(4))`: its variable is a constant then"
             elif text.startswith("unroll"):
-                what, way = "its loop is unrolled in part", "leave the factor out: all turns are written out then"
+                what, way = "its loop is unrolled in part", "leave the factor out: all iterations are written out then"
             else:
-                what, way = "the variable of a loop", f"write `unroll({text})`: its variable is a constant in each turn"
+                what, way = "the variable of a loop", f"write `unroll({text})`: its variable is a constant then"
             return (Label(var.span, what),), way
         if var.name in c.assigned:
             label = Label(var.span, f"`{var.name}` is given a value more than once")

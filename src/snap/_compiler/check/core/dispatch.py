@@ -79,7 +79,8 @@ def body(c: Checker, statements: tree.Body, tail: bool = True) -> None:
         except Abort:
             _poison(c, s)
         if c.skips:
-            c.expansions.update((id(rest), ()) for rest in statements[k + 1 :])
+            for rest in statements[k + 1 :]:
+                c.expanded(rest, ())
             break
 
 

@@ -36,7 +36,7 @@ _ARITHMETIC = (ir.Const, ir.Unary, ir.Binary, ir.Compare, ir.Logical, ir.Select,
 
 
 def as_constant(c: Checker, e: ir.Expr, write_out: bool = False) -> ir.Const | None:
-    """Return the constant that an expression is. write_out: a loop variable is one, where the turns are written out."""
+    """Return the constant that an expression is. write_out: a loop variable is one, where its loop is written out."""
     if isinstance(e, ir.Const):
         return e
     if not isinstance(e.type, Scalar):
@@ -81,7 +81,7 @@ def _open_parts(c: Checker, e: ir.Expr) -> Iterator[ir.Expr]:
 
 
 def _over_constants(c: Checker, part: ir.Expr) -> Span | None:
-    """The loop whose turns can be written out, so that this variable of it is a constant."""
+    """The loop that can be written out, so that this variable of it is a constant."""
     if isinstance(part, ir.Read):
         for construct in c.constructs:
             if construct.var == part.var and construct.over_constants:

@@ -46,8 +46,8 @@ class NotOpened(Abort):
 
 
 class WriteOut(Exception):
-    """The variables of these loops must be constants: the function is checked anew, with the loops written out turn by
-    turn.
+    """The variables of these loops must be constants: the function is checked anew, with the loops written out,
+    iteration by iteration.
     """
 
     def __init__(self, loops: frozenset[Span]):
@@ -59,7 +59,7 @@ class ConstructKind(Enum):
 
     FUNCTION = auto()
     LOOP = auto()
-    COPY = auto()  # one turn of a loop over constants, which is written out
+    COPY = auto()  # one iteration of a loop over constants, which is written out
     IF = auto()
     CONDITIONAL = auto()  # an expression that is not always evaluated: an operand of `and` or `or`, a side of `if-else`
     GROUP = auto()
@@ -85,7 +85,7 @@ class Construct:
     unrolled: bool = False  # of a `for`: it will be, if it indexes registers
     left_early: bool = False  # of a loop: its body has a `break` or `continue`
     over_constants: bool = False  # of a `for`: `unroll(range(...))` with constant bounds
-    turn: str = ""  # of a copy: what its variable is in this turn
+    iteration: str = ""  # of a copy: what its variable is in this iteration
     left: str = ""  # of a copy: the `break` or `continue` that has ended it
 
 
@@ -190,8 +190,8 @@ class Checker:
         ranges: dict[int, tuple[ir.Expr, ...]] = {}  # loop variables, and what their values come from
         self.declared, self.ranges = declared, ranges
         self.firsts: dict[int, ir.Expr] = {}  # floats and bools that keep their first value, and what it is
-        self.written_out: frozenset[Span] = frozenset()  # loops whose turns are written out, by their variables' places
-        self.copies = 0  # turns that have been written out
+        self.written_out: frozenset[Span] = frozenset()  # loops that are written out, by their variables' places
+        self.copies = 0  # iterations that have been written out
         self.skips = False  # what follows in this body is not reached: a `break` that constants decide
         self.least: Callable[[], dict[str, int]] = dict  # by name: what numbers that are given are never below
         self.text = Text(lambda var: ranges.get(var.uid) or declared.get(var.uid), proofs=False, least=self._least)
@@ -240,10 +240,10 @@ class Checker:
         self.warnings.append(Diagnostic(code, message, span, label, (*secondary, *self._around(span)), note, help))
 
     def _around(self, span: Span) -> Labels:
-        """Label the calls and the turns of loops that have brought a statement to where it stands."""
+        """Label the calls and the iterations of loops that have brought a statement to where it stands."""
         called = calls_around(self.definition.written, span, self.entered)[:5]
-        turns = (Label(one.span, f"in the turn with {one.turn}") for one in self.constructs if one.turn)
-        return *called, *(turns if self.copies else ())
+        copies = (Label(one.span, f"in the iteration with {one.iteration}") for one in self.constructs if one.iteration)
+        return *called, *(copies if self.copies else ())
 
     def fail(
         self,

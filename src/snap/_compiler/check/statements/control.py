@@ -27,7 +27,7 @@ from snap._compiler.check.statements.assignments import assign, augment, declare
 from snap._compiler.check.statements.declarations import declarations
 from snap._compiler.check.statements.records import gives_record, return_record
 from snap._compiler.check.statements.several import assign_several
-from snap._compiler.check.statements.unrolled import constants_of, leave_turn, write_out
+from snap._compiler.check.statements.unrolled import constants_of, leave_iteration, write_out
 from snap._compiler.check.statements.wholes import assign_listed, assign_whole, augment_whole, declare_listed, whole
 from snap._compiler.frontend import tree
 from snap._compiler.frontend.changes import leaves_early
@@ -77,10 +77,10 @@ def _assert(c: Checker, s: tree.Assert, tail: bool) -> None:
 @executes(tree.Declare, tree.Assign, tree.Augment)
 def _gives_value(c: Checker, s: tree.Declare | tree.Assign | tree.Augment, tail: bool) -> None:
     if c.records or _is_tuple(c, s):
-        given = gives_record(c, s)
-        if given is None:
+        left = gives_record(c, s)
+        if left is None:
             return
-        s = given
+        s = left
     match s:
         case tree.Declare(value=tree.Each() as given):
             _stands_for(c, s, declare_listed(c, s, given))
@@ -248,7 +248,7 @@ def _range(c: Checker, e: tree.Expr) -> tuple[list[ir.Expr], int]:
     if not isinstance(e, tree.Call) or word != "range" or not 1 <= len(e.args) <= 3 or e.keywords:
         help = "`for i in range(n):`, or `unroll(range(n), factor)`"
         if isinstance(e, tree.Sequence):
-            help = f"a loop over constants is written out, one turn for each: `unroll({expression_text(e)})`"
+            help = f"a loop over constants is written out, one iteration for each: `unroll({expression_text(e)})`"
         if word in ("each", "one"):
             help = (
                 f"`{word}` is for `with`, once for each unit: `with {expression_text(e)}{' as i' * (word == 'each')}:`"
@@ -324,7 +324,7 @@ def _leave_loop(c: Checker, word: str, s: tree.Break | tree.Continue) -> bool:
         if construct.kind is ConstructKind.LOOP:
             return False
         if construct.kind is ConstructKind.COPY:
-            leave_turn(c, construct, word, s)
+            leave_iteration(c, construct, word, s)
             return True
         if construct.kind in (ConstructKind.GROUP, ConstructKind.SPLIT, ConstructKind.TURN):
             left = "turn" if construct.kind is ConstructKind.TURN else "group"

@@ -1,9 +1,9 @@
-"""Write out loops over constants: each turn a copy of the body, in which the loop's variable is a constant.
+"""Write out loops over constants: each iteration a copy of the body, in which the loop's variable is a constant.
 
 Input: the tree of a loop over `unroll(...)`, and its constants: numbers, or what else a name may stand for (types,
-privileges, views, index functions, functions).  Output: the statements of all turns in `c.out`, and the copies as what
-the loop stands for.  Invariant: a number has the type that a local without one would have; a turn is a scope of its
-own; errors say in which turn they are.  Non-goals: which loops over a range need it (core/known.py).
+privileges, views, index functions, functions).  Output: the statements of all iterations in `c.out`, and the copies as
+what the loop stands for.  Invariant: a number has the type that a local without one would have; an iteration is a scope
+of its own; errors say in which iteration they are.  Non-goals: which loops over a range need it (core/known.py).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from types import FunctionType
-from typing import get_args
+from typing import Any, get_args
 
 from snap._compiler.check.core import convert
 from snap._compiler.check.core.bindings import Binding, Constant, IndexFunction
@@ -41,7 +41,7 @@ from snap.diag.error import Label, SnapError
 from snap.diag.span import Span
 from snap.surface import LevelName, View, ViewWord
 
-MOST = 512  # turns that are written out in one function
+MOST_COPIES = 512  # iterations that are written out in one function
 _EXAMPLE = "`for d in unroll((16, 8, 4, 2, 1)):`"
 
 
@@ -101,11 +101,11 @@ def _listed(c: Checker, e: tree.Expr) -> list[object] | None:
         case tree.Call() if word_called_here(c, e) == "range":
             return list(_range(c, e))
         case tree.Call() | tree.Name() | tree.Attribute() | tree.Known():
-            found = _python(c, e)
+            found: Any = _python(c, e)
             if is_array(found):
                 found = found.tolist() if getattr(found, "ndim", 0) == 1 else None
             if isinstance(found, (tuple, list, range)):
-                if len(found) > MOST:
+                if len(found) > MOST_COPIES:
                     raise _too_many(c, e.span)
                 return [_as_constant(c, item, e.span) for item in found]
     return None
@@ -130,8 +130,8 @@ def _range(c: Checker, e: tree.Call) -> Sequence[ir.Const]:
     try:
         found = range(*bounds)
     except (TypeError, ValueError):
-        raise c.type_error("this is no `range`", e.span, help="`range(8)`, `range(0, 8, 2)`") from None
-    if len(found) > MOST:
+        raise c.type_error("this is not a `range`", e.span, help="`range(8)`, `range(0, 8, 2)`") from None
+    if len(found) > MOST_COPIES:
         raise _too_many(c, e.span)
     return [_number(c, n, e.span) for n in found]
 
@@ -140,7 +140,7 @@ def _constant(c: Checker, e: tree.Expr) -> object:
     """One constant, as it is written: a number, or an object that stands for itself."""
     match e:
         case tree.Lambda():
-            return IndexFunction(e, tuple(c.scopes))
+            return IndexFunction(e, tuple(c.scopes), e.span)
         case tree.Subscript():
             found: object = privilege_of(c, e)
         case tree.Name() | tree.Attribute() | tree.Known() | tree.Call() | tree.Binary(">>"):
@@ -171,14 +171,14 @@ def _python(c: Checker, e: tree.Expr) -> object | None:
 
 
 def _called(c: Checker, function: ViewWord | FunctionType, args: tuple[tree.Expr, ...], span: Span) -> object:
-    """What a function of Python, or the word of a view, makes of constants when the kernel is compiled."""
+    """Give what a function of Python, or the word of a view, makes of constants when the kernel is compiled."""
     given = []
     for e in args:
         one = _constant(c, e)
         given.append(one.value if isinstance(one, ir.Const) else one)
     try:
         made = function(*given)
-        return list(islice(made, MOST + 1)) if isinstance(made, Iterator) else made
+        return list(islice(made, MOST_COPIES + 1)) if isinstance(made, Iterator) else made
     except SnapError as error:
         raise c.fail(error.code, error.message, span, help=error.diagnostic.help) from None
     except Exception as error:
@@ -199,7 +199,7 @@ def _number(c: Checker, number: int | float | bool, span: Span) -> ir.Const:
 
 
 def _kind(c: Checker, item: object, span: Span) -> str:
-    """Say what a constant is, so that all turns of a loop get the same kind."""
+    """Say what a constant is, so that all iterations of a loop get the same kind."""
     match item:
         case ir.Const(type=type):
             return "a bool" if type == BOOL else "a float" if type.is_float else "an integer"
@@ -233,24 +233,24 @@ def _text(item: object) -> str:
     return cast_word(named) if named is not None else str(getattr(item, "__name__", item))
 
 
-# ---- the turns ------------------------------------------------------------------------------------------------------
+# ---- the iterations -------------------------------------------------------------------------------------------------
 
 
 # T-For-Constants: G + i = n1 |- s @ P, ..., G + i = nk |- s @ P => G |- for i in unroll((n1, ..., nk)): s @ P
-# The variable is a constant in each turn, and each turn is checked for itself.
+# The variable is a constant in each iteration, and each iteration is checked for itself.
 def write_out(c: Checker, s: tree.For, items: Sequence[object]) -> None:
-    """Check each turn of a loop with its constant."""
+    """Check each iteration of a loop with its constant."""
     c.copies += len(items)
-    if c.copies > MOST:
+    if c.copies > MOST_COPIES:
         raise _too_many(c, s.iterable.span)
     made: list[tree.Stmt] = []
     c.expanded(s, ())
     for item in items:
-        turn, inside = _turn(c, s, item)
-        made.append(turn)
+        scope, inside = _iteration(c, s, item)
+        made.append(scope)
         c.expanded(s, tuple(made))
         told, mark = f"`{s.name.rstrip()}` = {_text(item)}", len(c.errors)
-        with c.block() as out, c.construct(ConstructKind.COPY, s.iterable.span, "for", turn=told) as copy:
+        with c.block() as out, c.construct(ConstructKind.COPY, s.iterable.span, "for", iteration=told) as copy:
             if isinstance(item, ir.Const):
                 c.bind(s.name, Constant(item))
             body(c, inside, tail=False)
@@ -260,8 +260,8 @@ def write_out(c: Checker, s: tree.For, items: Sequence[object]) -> None:
             break
 
 
-def _turn(c: Checker, s: tree.For, item: object) -> tuple[tree.Stmt, tree.Body]:
-    """One turn in the words that define it, and its copy of the body."""
+def _iteration(c: Checker, s: tree.For, item: object) -> tuple[tree.Stmt, tree.Body]:
+    """One iteration in the words that define it, and its copy of the body."""
     if not isinstance(item, ir.Const):
         _keeps_name(c, s)
         known = tree.Known(item, _text(item), span=s.name_span)
@@ -291,34 +291,34 @@ def _keeps_name(c: Checker, s: tree.For) -> None:
         raise c.type_error(
             f"`{s.name}` is a compile-time constant, and the body gives the name another meaning",
             node.span,
-            secondary=(Label(s.name_span, "in each turn one of the constants"),),
+            secondary=(Label(s.name_span, "in each iteration one of the constants"),),
             help="choose another name",
         )
 
 
 def _too_many(c: Checker, span: Span) -> Abort:
     return c.type_error(
-        f"more than {MOST} turns would be written out in this function",
+        f"more than {MOST_COPIES} iterations would be written out in this function",
         span,
-        "a turn for each of these constants",
-        note="in nested loops, a turn of the outer one has all turns of the inner one",
-        help="go through fewer constants, with a loop over `range(...)` inside of each turn",
+        "an iteration for each of these constants",
+        note="in nested loops, an iteration of the outer one has all iterations of the inner one",
+        help="go through fewer constants, with a loop over `range(...)` inside of each iteration",
     )
 
 
-# T-Leave-Turn: constants decide that the turn ends here => G |- break, continue @ P, where a loop is written out
-def leave_turn(c: Checker, turn: Construct, word: str, s: tree.Break | tree.Continue) -> None:
-    """End a turn, or the loop, where constants alone have decided it."""
-    for inner in c.constructs[c.constructs.index(turn) :]:
+# T-Leave-Copy: constants decide that the iteration ends here => G |- break, continue @ P, where a loop is written out
+def leave_iteration(c: Checker, copy: Construct, word: str, s: tree.Break | tree.Continue) -> None:
+    """End an iteration, or the loop, where constants alone have decided it."""
+    for inner in c.constructs[c.constructs.index(copy) :]:
         if inner.kind is ConstructKind.IF and not all(isinstance(e, ir.Const) for e in inner.decides):
             raise c.fail(
                 "SNAP007",
-                f"`{word}` would leave a loop whose turns are written out, by a condition that is no constant",
+                f"`{word}` would leave a loop whose iterations are written out, by a condition that is not a constant",
                 s.span,
                 "this is known only at run time",
                 (Label(inner.span, "decided here"),),
-                note="what is written out one turn after the other cannot be left in the middle",
+                note="what is written out one iteration after the other cannot be left in the middle",
                 help="put what follows into an `if`; constants may decide: `if d < 4: break`",
             )
-    turn.left, c.skips = word, True
+    copy.left, c.skips = word, True
     c.expanded(s, ())

@@ -74,3 +74,14 @@ def test_after_the_inner_block_neither_is_meant():
     after = "    with partition(c, p=block[1], f=offset) as part:\n        pass\n"
     assert program(INNER.format(annotation="") + after) == [("SNAP018", 10)]
     assert program(INNER.format(annotation=": int @ thread[1]") + after) == []  # a declaration ends with its block
+
+
+def test_a_loop_is_written_out_for_lambdas():
+    k = execute(
+        "@kernel(threads=32)\ndef k(c: ptr(int)):\n    x: int @ thread[1] = id() % 32\n"
+        "    for f in unroll((lambda i: x + i, lambda i: 32 + x + i)):\n"
+        "        with partition(c, p=thread[1], f=f) as m, group(thread[1]):\n            m[0] = x\n"
+    )["k"]
+    c = np.zeros(64, np.int32)
+    k[1](c)
+    assert (c == np.tile(np.arange(32), 2)).all()

@@ -69,8 +69,8 @@ class RecordParameter:
 
 @record
 class RecordSignature:
-    """What a function had in the place of its fields.  written: its parameters.  result: None where it returns none,
-    or one value; its privilege is that of the parameters called `result.`, or the function's own.
+    """Keep what a function had in the place of its fields.  written: its parameters.  result: None where it returns
+    none, or one value; its privilege is that of the parameters called `result.`, or the function's own.
     """
 
     written: tuple[tree.Parameter, ...]
@@ -136,7 +136,7 @@ def shape_of(found: type, span: Span, around: tuple[type, ...] = ()) -> RecordSh
         inside = annotated_shape({}, e, (*around, found))
         if default is not _MISSING and not isinstance(default, (bool, int, float)) and not is_record_value(default):
             help = "write a number, or leave it out and pass the value"
-            raise _wrong(f"the default of `{one}` of `{name}` is no constant of Snap", span, help)
+            raise _wrong(f"the default of `{one}` of `{name}` is not a constant of Snap", span, help)
         fields.append(RecordField(one, e, inside, default))
     if not fields:
         raise _wrong(f"`{name}` has no fields", span, f"give it some: {TYPED.format(name)}")
@@ -189,7 +189,7 @@ def _parsed(annotation: object, scopes: tuple[Mapping[str, object], ...], what: 
 
 
 def _scopes(found: type) -> tuple[Mapping[str, object], ...]:
-    """Where the names in a class's annotations are bound: the scope that has the class, then its module."""
+    """List where the names in a class's annotations are bound: the scope that has the class, then its module."""
     frames: list[Mapping[str, object]] = []
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
@@ -288,7 +288,8 @@ def flattened(
     records: list[RecordParameter] = []
     for p in function.params:
         type, privilege, by_reference, const = _taken_apart(p.annotation)
-        shape, index = (None, ()) if type is None else (annotated_shape(names, type), ())
+        shape = None if type is None else annotated_shape(names, type)
+        index: tuple[tree.Expr, ...] = ()
         if shape is None and isinstance(type, tree.Subscript):
             shape, index = annotated_shape(names, type.value), type.index
         if shape is None:
@@ -327,9 +328,9 @@ def _result(
 
 def _taken_apart(e: tree.Expr | None) -> tuple[tree.Expr | None, tree.Expr | None, bool, bool]:
     """`ref(T) @ p` -> T, p, whether by reference, whether const."""
-    privilege = None
+    privilege: tree.Expr | None = None
     if isinstance(e, tree.Binary) and e.op == "@":
-        e, privilege = e.left, e.right
+        privilege, e = e.right, e.left
     match e:
         case tree.Call(tree.Name("ref" | "const" as word) | tree.Attribute(_, "ref" | "const" as word), (inner,), ()):
             return inner, privilege, word == "ref", word == "const"
@@ -339,25 +340,27 @@ def _taken_apart(e: tree.Expr | None) -> tuple[tree.Expr | None, tree.Expr | Non
 def leaves_of(shape: RecordShape, name: str) -> list[tuple[str, tree.Expr]]:
     """The fields that are no records, each with its whole name and its annotation."""
     found: list[tuple[str, tree.Expr]] = []
+    own = {one.name for one in shape.fields}
     for one in shape.fields:
         path = f"{name}.{one.name}"
-        found += [(path, _inside(one.annotation, name))] if one.inside is None else leaves_of(one.inside, path)
+        found += [(path, _inside(one.annotation, name, own))] if one.inside is None else leaves_of(one.inside, path)
     return found
 
 
-def _inside(e: Any, record: str) -> Any:
-    """An annotation that names other fields: `ptr(float, (M, N))`, with those of this record."""
+def _inside(e: Any, record: str, own: set[str]) -> Any:
+    """An annotation that names other fields, `own`: `ptr(float, (M, N))`, with those of this record."""
     if isinstance(e, tree.Name):
-        return e if "." in e.id or e.id == "tuple" else replace(e, id=f"{record}.{e.id}")
+        return replace(e, id=f"{record}.{e.id}") if e.id in own else e
     changed: dict[str, object] = {}
     for name in tree.holding(e):
         value = getattr(e, name)
         if isinstance(value, tuple):
             changed[name] = tuple(
-                (one[0], _inside(one[1], record)) if type(one) is tuple else _inside(one, record) for one in value
+                (one[0], _inside(one[1], record, own)) if type(one) is tuple else _inside(one, record, own)
+                for one in value
             )
         elif value is not None:
-            changed[name] = _inside(value, record)
+            changed[name] = _inside(value, record, own)
     return replace(e, **changed) if changed else e
 
 

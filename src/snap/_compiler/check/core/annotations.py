@@ -17,7 +17,7 @@ from snap._compiler.check.core.known import as_constant
 from snap._compiler.check.core.names import as_number, as_type, resolve
 from snap._compiler.check.core.outside import describe_object, type_in_place_of
 from snap._compiler.check.core.privileges import privilege_of, wanted_privilege
-from snap._compiler.check.core.records import MOST, RecordType, typed
+from snap._compiler.check.core.records import MOST_VALUES, RecordType, typed
 from snap._compiler.check.core.scalars import scalar
 from snap._compiler.check.core.specs import Spec, SpecKind
 from snap._compiler.check.core.state import Abort, Checker, Want
@@ -59,9 +59,9 @@ def record_of(c: Checker, shape: RecordShape, span: Span) -> RecordType:
             return spec.type if spec.kind is SpecKind.VALUE else None
 
         made = typed(shape, read)
-        if all(leaf is not None for _, leaf in made.fields) and made.values > MOST:
+        if all(leaf is not None for _, leaf in made.fields) and made.values > MOST_VALUES:
             raise c.type_error(
-                f"a `{shape.name}` has {made.values} values, and a record {MOST} at most: it lies in registers",
+                f"a `{shape.name}` has {made.values} values, and a record {MOST_VALUES} at most: it lies in registers",
                 span,
                 help="keep large arrays apart from it: local arrays, or memory",
             )
@@ -390,8 +390,8 @@ def chosen(c: Checker, e: tree.Expr | None) -> tuple[tree.Expr, ...]:
     constant chooses; `()` is nothing.
     """
     while isinstance(e, tree.Conditional):
-        decides = scalar(c, e.cond, Want(c.place.privilege, "chooses between two ways to write a form"))
-        if (decides := as_constant(c, decides, write_out=True)) is None:
+        cond = scalar(c, e.cond, Want(c.place.privilege, "chooses between two ways to write a form"))
+        if (decides := as_constant(c, cond, write_out=True)) is None:
             message = "this is chosen when the kernel is compiled, and the condition is not a constant"
             raise c.type_error(message, e.cond.span, help="decide it with a constant: `C if OWN else ()`")
         e = e.then if decides.value else e.other

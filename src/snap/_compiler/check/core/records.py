@@ -16,13 +16,13 @@ from typing import Any
 
 from snap._compiler.frontend import tree
 from snap._compiler.frontend.records import RecordShape
-from snap._compiler.ir.types import SCALARS, Array, Element, Scalar, Vector, alignment, scalar_of
+from snap._compiler.ir.types import SCALARS, Array, Element, Scalar, alignment, scalar_of
 
-MOST = 64  # values in one record: more would not stay in registers
+MOST_VALUES = 64  # values in one record: more would not stay in registers
 
 
 @dataclass(slots=True, frozen=True)
-class Leaf:
+class RecordLeaf:
     """One value of a record, or one array.  path: its name after the record's.  offset: in bytes, in memory."""
 
     path: str
@@ -47,16 +47,20 @@ class RecordType:
     of: Any = None
     shape: RecordShape | None = field(default=None, compare=False, repr=False)
 
+    @property
+    def is_tuple(self) -> bool:
+        return self.of is None
+
     def type_of(self, name: str) -> Element | Array | RecordType | None:
         return next((type for one, type in self.fields if one == name), None)
 
     def __str__(self) -> str:
-        return f"tuple[{', '.join(str(type) for _, type in self.fields)}]" if self.of is None else self.name
+        return f"tuple[{', '.join(str(type) for _, type in self.fields)}]" if self.is_tuple else self.name
 
     @property
     def words(self) -> str:
-        """What it is, and its fields, for a message."""
-        if self.of is None:
+        """Say what it is, and its fields, for a message."""
+        if self.is_tuple:
             return f"`{self}`"
         return f"`{self.name}({', '.join(f'{name}: {type}' for name, type in self.fields)})`"
 
@@ -69,27 +73,27 @@ class RecordType:
         return self._laid_out[1]
 
     @cached_property
-    def leaves(self) -> tuple[Leaf, ...]:
+    def leaves(self) -> tuple[RecordLeaf, ...]:
         return self._laid_out[0]
 
     @cached_property
-    def _laid_out(self) -> tuple[tuple[Leaf, ...], int]:
+    def _laid_out(self) -> tuple[tuple[RecordLeaf, ...], int]:
         """As a C compiler lays out a struct: each field at the next multiple of its alignment."""
-        found: list[Leaf] = []
+        found: list[RecordLeaf] = []
         end = 0
         for name, type in self.fields:
             if isinstance(type, RecordType):
                 end = _up(end, type.align)
-                found += (Leaf(f"{name}.{leaf.path}", leaf.type, end + leaf.offset) for leaf in type.leaves)
+                found += (RecordLeaf(f"{name}.{leaf.path}", leaf.type, end + leaf.offset) for leaf in type.leaves)
             else:
                 end = _up(end, _aligned(type))
-                found.append(Leaf(name, type, end))
+                found.append(RecordLeaf(name, type, end))
             end += type.bytes
         return tuple(found), _up(end, self.align)
 
     @cached_property
     def values(self) -> int:
-        """How many scalars and vectors it is made of."""
+        """Count the scalars and vectors that it is made of."""
         return sum(math.prod(leaf.shape) for leaf in self.leaves)
 
     @cached_property
@@ -100,7 +104,7 @@ class RecordType:
 
     @cached_property
     def unit(self) -> Scalar:
-        """What an array of it is made of for the compiler: its scalars, or words of its alignment."""
+        """Give the type that an array of it is made of for the compiler: its scalars', or words of its alignment."""
         return self.scalar or SCALARS[f"u{8 * min(self.align, 8)}"]
 
     @property
@@ -139,7 +143,7 @@ def typed(shape: RecordShape, read: Callable[[tree.Expr], Any]) -> RecordType:
     return RecordType(shape.name, tuple(fields), shape.of, shape)
 
 
-def elements(type: RecordType) -> Iterator[tuple[Leaf, tuple[int, ...]]]:
+def elements(type: RecordType) -> Iterator[tuple[RecordLeaf, tuple[int, ...]]]:
     """Every value of a record: its leaf, and where it is in that, if that is an array."""
     for leaf in type.leaves:
         for k in range(math.prod(leaf.shape)):
@@ -148,7 +152,3 @@ def elements(type: RecordType) -> Iterator[tuple[Leaf, tuple[int, ...]]]:
                 index.insert(0, k % n)
                 k //= n
             yield leaf, tuple(index)
-
-
-def is_vector(type: object) -> bool:
-    return isinstance(type, Vector)

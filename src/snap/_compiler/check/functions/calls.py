@@ -29,7 +29,8 @@ from snap._compiler.check.functions.records import as_written, fields_given
 from snap._compiler.check.functions.signatures import Header, is_constexpr, read_header
 from snap._compiler.check.memory.storage import storage
 from snap._compiler.check.operations.pure import cast_call, math_call
-from snap._compiler.check.operations.records import CALLED, type_of
+from snap._compiler.check.operations.record_types import type_of
+from snap._compiler.check.operations.records import CALLED
 from snap._compiler.frontend import tree
 from snap._compiler.frontend.definition import Definition
 from snap._compiler.frontend.printer import expression as expression_text

@@ -21,7 +21,8 @@ from snap._compiler.check.functions.signatures import Header
 from snap._compiler.check.memory.records import RecordPlace, leaf_tree, place
 from snap._compiler.check.operations.assignable import target_of
 from snap._compiler.check.operations.expressions import has_effect
-from snap._compiler.check.operations.records import hold, type_of, values
+from snap._compiler.check.operations.record_types import type_of
+from snap._compiler.check.operations.records import hold, values
 from snap._compiler.frontend import tree
 from snap._compiler.frontend.definition import Definition
 from snap._compiler.frontend.records import RecordParameter
@@ -30,8 +31,6 @@ from snap._compiler.ir.types import I32, Array, Privilege
 from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.record import replace
-
-Given = dict[str, tree.Expr]
 
 
 def as_written(definition: Definition) -> Definition:
@@ -42,20 +41,20 @@ def as_written(definition: Definition) -> Definition:
 
 
 def fields_given(
-    c: Checker, header: Header, given: Given, span: Span
-) -> tuple[Given, RecordName | None, list[ir.Stmt]]:
+    c: Checker, header: Header, given: dict[str, tree.Expr], span: Span
+) -> tuple[dict[str, tree.Expr], RecordName | None, list[ir.Stmt]]:
     """The arguments of a call, field by field; what holds the result; what copies references back."""
-    call = _Fields(c, header, span)
+    call = _CallByField(c, header, span)
     for name, e in given.items():
         call.take(name, e)
     return call.flat, call.result(), call.after
 
 
-class _Fields:
+class _CallByField:
     def __init__(self, c: Checker, header: Header, span: Span):
         assert header.definition.records is not None
         self.c, self.header, self.span, self.records = c, header, span, header.definition.records
-        self.flat: Given = {}
+        self.flat: dict[str, tree.Expr] = {}
         self.after: list[ir.Stmt] = []
         self.referred: list[RecordPlace] = []
         self.specs = {p.name: p for p in header.params}
@@ -84,7 +83,7 @@ class _Fields:
         return self.specs[f"{p.name}.{type.leaves[0].path}"].privilege
 
     def _earlier(self) -> None:
-        """What is written before a call is evaluated before it."""
+        """Evaluate what is written before a call now, before it."""
         for name, e in self.flat.items():
             spec = self.specs[name]
             if isinstance(e, (tree.Name, tree.Number, tree.Known)) or spec.spec.kind is not SpecKind.VALUE:

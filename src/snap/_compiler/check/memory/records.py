@@ -15,14 +15,13 @@ from dataclasses import dataclass
 from snap._compiler.check.core import convert
 from snap._compiler.check.core.bindings import Constant, IndexMap, Memory
 from snap._compiler.check.core.names import word_called
-from snap._compiler.check.core.records import Leaf, RecordName, RecordType
+from snap._compiler.check.core.records import RecordLeaf, RecordName, RecordType
 from snap._compiler.check.core.state import Checker
 from snap._compiler.check.memory.owners import use
 from snap._compiler.frontend import tree
 from snap._compiler.frontend.printer import expression as expression_text
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.types import BOOL, GRID1, I32, I64, SCALARS, Array, Element, Scalar, Space, Vector
-from snap.diag.error import Label
 from snap.diag.span import Span
 from snap.diag.wording import counted
 from snap.record import replace
@@ -30,8 +29,8 @@ from snap.record import replace
 
 @dataclass(slots=True, eq=False)
 class RecordPlace:
-    """Where a record, or a field of one, lies.  type: what is there, None for a pointer.  path: the field, "" for the
-    whole.  index: of an array of records, and then of a field that is an array.
+    """Say where a record, or a field of one, lies.  type: what is there, None for a pointer.  path: the field, "" for
+    the whole.  index: of an array of records, and then of a field that is an array.
     """
 
     root: RecordName | Memory
@@ -116,10 +115,11 @@ def _field(c: Checker, base: RecordPlace, name: str, span: Span) -> RecordPlace 
 
 def _not_indexed(c: Checker, base: RecordPlace, span: Span) -> Exception:
     at = ", ".join("ijkl"[: base.rank])
+    field = base.type.fields[0][0] if isinstance(base.type, RecordType) else ""
     return c.type_error(
         f"`{base.name}` is an array of records, and this takes a field of one of them",
         span,
-        help=f"index it first: `{base.name}[{at}].{base.type.fields[0][0] if isinstance(base.type, RecordType) else ''}`",
+        help=f"index it first: `{base.name}[{at}].{field}`",
     )
 
 
@@ -155,7 +155,7 @@ def _element(c: Checker, base: RecordPlace, index: tuple[tree.Expr, ...], span: 
 
 
 def plain(c: Checker, e: tree.Expr) -> tree.Expr | None:
-    """What an expression that names a field stands for; None where it names none, or a record."""
+    """Give what an expression that names a field stands for; None where it names none, or a record."""
     found = place(c, e)
     if found is None or isinstance(found.type, RecordType):
         return None
@@ -216,7 +216,7 @@ def field_view(c: Checker, memory: Memory, path: str, span: Span) -> Memory:
 
 
 def vector_of(record: RecordType) -> Vector | None:
-    """What one access of 8 or 16 bytes loads and stores a record as; None where it takes one for each field."""
+    """Give what one access of 8 or 16 bytes loads and stores a record as; None where it takes one for each field."""
     if record.bytes not in (8, 16) or record.units == 1 or any(leaf.shape for leaf in record.leaves):
         return None
     if record.scalar is not None and record.scalar != BOOL and record.units in (2, 4):
@@ -230,7 +230,7 @@ def whole_view(c: Checker, memory: Memory, elem: Element, span: Span) -> Memory:
     return _seen_as(c, memory, elem, None, span)
 
 
-def _seen_as(c: Checker, memory: Memory, elem: Element, leaf: Leaf | None, span: Span) -> Memory:
+def _seen_as(c: Checker, memory: Memory, elem: Element, leaf: RecordLeaf | None, span: Span) -> Memory:
     record, map, shape = memory.record, memory.map, memory.view.shape
     assert record is not None and map is not None
     if shape is not None:
@@ -261,7 +261,7 @@ def _plus(a: ir.Expr, b: ir.Expr, span: Span) -> ir.Expr:
 
 
 def _first(start: ir.Expr, record: RecordType, elem: Element, span: Span) -> ir.Expr:
-    """Where a record begins, counted in `elem`, which is counted in units there: a multiple of a record's size."""
+    """Say where a record begins, counted in `elem`, which is counted in units there: a multiple of a record's size."""
     unit = record.unit.bytes
     if isinstance(start, ir.Const):
         return replace(start, value=int(start.value) * unit // elem.bytes)
@@ -270,11 +270,3 @@ def _first(start: ir.Expr, record: RecordType, elem: Element, span: Span) -> ir.
             times = int(units) * unit // elem.bytes
             return i if times == 1 else convert.binary("*", i, replace(factor, value=times), span)
     return start if elem.bytes == unit else convert.binary("*", start, _number(unit // elem.bytes, I32, span), span)
-
-
-def declared_here(found: RecordPlace) -> Label:
-    root = found.root
-    return Label(
-        root.span if isinstance(root, RecordName) else root.handle.span,
-        f"`{found.name.rstrip()}` is a `{root.type if isinstance(root, RecordName) else root.record}`",
-    )

@@ -67,8 +67,8 @@ def storage(c: Checker, e: tree.Expr, target: Privilege | None = None, kept: boo
     if c.records and isinstance(e, (tree.Attribute, tree.Subscript)) and (field := plain(c, e)) is not None:
         e = field
     match e:
-        case tree.Known(Memory() as found):
-            return found
+        case tree.Known(Memory() as memory):
+            return memory
         case tree.Name():
             found = resolve(c, e)
             if isinstance(found, Memory):

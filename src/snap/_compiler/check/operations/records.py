@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from snap._compiler.check.core import convert
-from snap._compiler.check.core.annotations import record_of
 from snap._compiler.check.core.bindings import Memory, Variable
-from snap._compiler.check.core.dispatch import CALLS, expression
+from snap._compiler.check.core.dispatch import expression
 from snap._compiler.check.core.names import as_definition, as_number, resolve
 from snap._compiler.check.core.operands import kept
-from snap._compiler.check.core.records import Leaf, RecordName, RecordType, elements
+from snap._compiler.check.core.records import RecordLeaf, RecordName, RecordType, elements
 from snap._compiler.check.core.scalars import choosing, condition
 from snap._compiler.check.core.state import PER_THREAD, Checker, ConstructKind, Want
 from snap._compiler.check.memory.accesses import load
@@ -25,100 +24,16 @@ from snap._compiler.check.memory.records import HELD, RecordPlace, leaf_tree, pl
 from snap._compiler.check.memory.storage import LocalArray, storage
 from snap._compiler.check.operations.arithmetic import converted
 from snap._compiler.check.operations.expressions import has_effect
+from snap._compiler.check.operations.record_types import ATOMIC, rooted, type_of
+from snap._compiler.check.operations.record_words import RecordValue, packed, unpacked
 from snap._compiler.frontend import tree
-from snap._compiler.frontend.records import is_record, is_record_value, shape_of
+from snap._compiler.frontend.records import is_record
 from snap._compiler.ir import nodes as ir
-from snap._compiler.ir.types import BOOL, SCALARS, Array, Element, Privilege, Scalar, Vector, scalar_of
+from snap._compiler.ir.types import SCALARS, Array, Element, Privilege, Scalar, Vector
 from snap.diag.span import Span
 from snap.diag.wording import counted
-from snap.record import record, replace
+from snap.record import replace
 from snap.surface import Marker
-
-
-@record
-class RecordValue:
-    """items: one for each of `elements(type)`."""
-
-    type: RecordType
-    items: tuple[ir.Expr, ...]
-
-
-Given = tree.Expr | ir.Expr  # of a field, as it was written or evaluated
-
-
-# ---- types ----------------------------------------------------------------------------------------------------------
-
-
-def type_of(c: Checker, e: tree.Expr) -> RecordType | None:
-    """The record that an expression is, which nothing of it is evaluated to tell; None where it is none."""
-    match e:
-        case tree.Name(name):
-            found = c.lookup(name)
-            if isinstance(found, RecordName):
-                return found.type if not found.rank else None
-            if found is None and is_record_value(known := c.names.get(name)):
-                return record_of(c, shape_of(type(known), e.span), e.span)
-            return None
-        case tree.Known(RecordName() as found):
-            return found.type
-        case tree.Attribute() | tree.Subscript() if _rooted(e):
-            at = place(c, e)
-            return at.type if at is not None and isinstance(at.type, RecordType) and len(at.index) == at.rank else None
-        case tree.Attribute(value, name):
-            inner = type_of(c, value)
-            found = inner.type_of(name) if inner is not None else None
-            return found if isinstance(found, RecordType) else None
-        case tree.Call():
-            return _called(c, e)
-        case tree.Conditional(_, then, other):
-            return type_of(c, then) or type_of(c, other)
-    return None
-
-
-def _rooted(e: tree.Expr) -> bool:
-    while isinstance(e, (tree.Attribute, tree.Subscript)):
-        e = e.value
-    return isinstance(e, (tree.Name, tree.Known))
-
-
-def _called(c: Checker, e: tree.Call) -> RecordType | None:
-    if isinstance(e.function, tree.Attribute) and e.function.name == "_replace":
-        return type_of(c, e.function.value)
-    if not isinstance(e.function, (tree.Name, tree.Attribute, tree.Known)):
-        return None
-    found = resolve(c, e.function) if not _of_local(c, e.function) else None
-    if is_record(found):
-        return record_of(c, shape_of(found, e.function.span), e.function.span) if isinstance(found, type) else None
-    if found is dataclasses.replace:
-        return type_of(c, e.args[0]) if e.args else None
-    if isinstance(found, Marker):
-        if found.word in BY_FIELD:
-            return type_of(c, e.args[0]) if e.args else None
-        if found.word in ATOMIC and e.args and isinstance(e.args[0], tree.Name):
-            memory = c.lookup(e.args[0].id)
-            return memory.record if isinstance(memory, Memory) else None
-        return None
-    definition = as_definition(found)
-    if definition is not None and definition.records is not None and definition.records.result is not None:
-        return record_of(c, definition.records.result.shape, e.span)
-    return None
-
-
-def _of_local(c: Checker, e: tree.Expr) -> bool:
-    while isinstance(e, tree.Attribute):
-        e = e.value
-    return isinstance(e, tree.Name) and c.lookup(e.id) is not None
-
-
-BY_FIELD = frozenset(
-    f"intrinsic.{word}"
-    for word in (
-        *("shfl", "shfl_up", "shfl_down", "shfl_xor", "broadcast"),
-        *("broadcast_block", "broadcast_cluster", "broadcast_grid"),
-    )
-)
-ATOMIC = frozenset(f"atomic.{word}" for word in ("load", "exch", "cas"))
-
 
 # ---- values ---------------------------------------------------------------------------------------------------------
 
@@ -191,11 +106,11 @@ def _once(c: Checker, e: tree.Expr, want: Want) -> tree.Expr:
 
 
 def _read(c: Checker, at: RecordPlace, type: RecordType, want: Want) -> RecordValue:
-    """What lies there, loaded at once where the whole has 8 or 16 bytes."""
+    """Read what lies there, at once where the whole has 8 or 16 bytes."""
     if isinstance(at.root, Memory) and not at.path and (vector := vector_of(type)) is not None:
         whole = whole_view(c, at.root, vector, at.span)
         held = c.remembered("loaded", load(c, whole, at.index, want, at.span), want.privilege, at.span)
-        return RecordValue(type, tuple(_unpacked(held, leaf, at.span) for leaf in type.leaves))
+        return RecordValue(type, tuple(unpacked(held, leaf, at.span) for leaf in type.leaves))
     items: list[ir.Expr] = []
     for leaf, index in elements(type):
         numbers = tuple(tree.Number(k, span=at.span) for k in index)
@@ -235,7 +150,7 @@ def _constructed(c: Checker, e: tree.Call, type: RecordType, want: Want) -> Reco
         raise c.type_error(
             f"`{type}` has {counted(len(names), 'field')}, and this gives {len(e.args)}", e.span, help=type.words
         )
-    given: dict[str, Given] = dict(zip(names, e.args))
+    given: dict[str, tree.Expr] = dict(zip(names, e.args))
     for name, value in e.keywords:
         if name not in names or name in given:
             wrong = f"`{name}` is given twice" if name in given else f"`{type}` has no field `{name}`"
@@ -253,13 +168,13 @@ def _constructed(c: Checker, e: tree.Call, type: RecordType, want: Want) -> Reco
 
 
 def _fields(
-    c: Checker, type: RecordType, given: dict[str, Given], defaults: dict[str, object], want: Want, span: Span
+    c: Checker, type: RecordType, given: dict[str, tree.Expr], defaults: dict[str, object], want: Want, span: Span
 ) -> tuple[ir.Expr, ...]:
     """The values of all fields, evaluated in the order in which they are written."""
     made: dict[str, tuple[ir.Expr, ...]] = {}
     for name, e in given.items():
         mark, of, what = len(c.out), type.type_of(name), f"`{name}` of `{type}`"
-        items = _field(c, e, of, want, what)  # type: ignore[arg-type]
+        items = _field(c, e, of, want, what)
         for other, earlier in made.items():
             made[other] = tuple(kept(c, mark, *((v, want.privilege) for v in earlier)))
         made[name] = items
@@ -384,7 +299,7 @@ def _chosen(c: Checker, e: tree.Conditional, type: RecordType, want: Want) -> Re
 
 def _loads(c: Checker, e: tree.Expr) -> bool:
     """Decide whether a side of a choice reads memory, which may not be there where the other side is chosen."""
-    at = place(c, e) if isinstance(e, (tree.Subscript, tree.Attribute)) and _rooted(e) else None
+    at = place(c, e) if isinstance(e, (tree.Subscript, tree.Attribute)) and rooted(e) else None
     return at is not None and isinstance(at.root, Memory)
 
 
@@ -402,7 +317,7 @@ def _chosen_by_if(c: Checker, e: tree.Conditional, type: RecordType, want: Want)
     return _read(c, RecordPlace(held, type, "", (), e.span), type, want)
 
 
-def _target(c: Checker, held: RecordName, leaf: Leaf, index: tuple[int, ...], span: Span) -> ir.Target:
+def _target(c: Checker, held: RecordName, leaf: RecordLeaf, index: tuple[int, ...], span: Span) -> ir.Target:
     var = c.variable(f"{held.name}.{leaf.path}")
     if not isinstance(var.type, Array):
         return ir.VarTarget(var, span=span)
@@ -424,63 +339,7 @@ def _by_field(c: Checker, e: tree.Call, type: RecordType, want: Want) -> RecordV
     return RecordValue(type, tuple(items))
 
 
-# ---- words ----------------------------------------------------------------------------------------------------------
-
-
-def _bits(type: Scalar) -> Scalar:
-    return SCALARS[f"u{type.bits}"]
-
-
-def _unpacked(word: ir.Expr, leaf: Leaf, span: Span) -> ir.Expr:
-    """A field of what was loaded at once."""
-    if isinstance(leaf.elem, Vector):
-        size, lanes = leaf.elem.elem.bytes, range(leaf.elem.lanes)
-        parts = tuple(_scalar_of_word(word, leaf.elem.elem, leaf.offset + k * size, span) for k in lanes)
-        return ir.MakeVector(parts, leaf.elem, span=span)
-    return _scalar_of_word(word, leaf.elem, leaf.offset, span)
-
-
-def _scalar_of_word(word: ir.Expr, type: Scalar, offset: int, span: Span) -> ir.Expr:
-    if isinstance(word.type, Vector):
-        elem = word.type.elem
-        word, offset = ir.Component(word, offset // elem.bytes, elem, span=span), offset % elem.bytes
-    held = scalar_of(word.type)
-    if held == type:
-        return word
-    if offset:
-        word = convert.binary(">>", word, ir.Const(8 * offset, SCALARS["i32"], span=span), span)
-    if type == BOOL:
-        return convert.compare("!=", convert.cast(word, SCALARS["u8"]), ir.Const(0, SCALARS["u8"], span=span), span)
-    bits = convert.cast(word, _bits(type))
-    return bits if bits.type == type else ir.Bitcast(bits, type, span=span)
-
-
-def _packed(value: RecordValue, word: Scalar, first: int, span: Span) -> ir.Expr:
-    """The values that lie in the bytes of a word from `first` on, as C lays them out; padding is zero."""
-    made: ir.Expr | None = None
-    for (leaf, _), item in zip(elements(value.type), value.items):
-        lanes = leaf.elem.lanes if isinstance(leaf.elem, Vector) else 1
-        for k in range(lanes):
-            type = scalar_of(leaf.elem)
-            at = leaf.offset + k * type.bytes - first
-            if not 0 <= at < word.bytes:
-                continue
-            part = ir.Component(item, k, type, span=span) if isinstance(leaf.elem, Vector) else item
-            if type == word:
-                return part
-            bits = part if type in (BOOL, _bits(type)) else ir.Bitcast(part, _bits(type), span=span)
-            bits = convert.cast(bits, word)
-            if at:
-                bits = convert.binary("<<", bits, ir.Const(8 * at, SCALARS["i32"], span=span), span)
-            made = bits if made is None else convert.binary("|", made, bits, span)
-    return made if made is not None else ir.Const(0, word, span=span)
-
-
-def as_vector(value: RecordValue, vector: Vector, span: Span) -> ir.Expr:
-    """A record as what is stored at once."""
-    size = vector.elem.bytes
-    parts = tuple(_packed(value, vector.elem, k * size, span) for k in range(vector.lanes))
-    return ir.MakeVector(parts, vector, span=span)
+# ---- atomics --------------------------------------------------------------------------------------------------------
 
 
 def atomic_word(c: Checker, type: RecordType, span: Span, word: str) -> Scalar:
@@ -499,7 +358,7 @@ def atomic_word(c: Checker, type: RecordType, span: Span, word: str) -> Scalar:
 def _atomic(c: Checker, e: tree.Call, type: RecordType, word: str, want: Want) -> RecordValue:
     made = atomic_call(c, e, type, word)
     old = c.remembered("old", expression(c, made, PER_THREAD), PER_THREAD.privilege, e.span)
-    items = tuple(_unpacked(old, leaf, e.span) for leaf in type.leaves)
+    items = tuple(unpacked(old, leaf, e.span) for leaf in type.leaves)
     if PER_THREAD.privilege.at_least(want.privilege):
         return RecordValue(type, items)
     expression(c, tree.Known(Variable(old.var), "old", span=e.span), want)
@@ -513,23 +372,13 @@ def atomic_call(c: Checker, e: tree.Call, type: RecordType, word: str) -> tree.C
     assert isinstance(memory, Memory)
     n = memory.rank if len(e.args) > 1 and not isinstance(e.args[1], tree.Sequence) else 1
     index, rest = e.args[1 : 1 + n], e.args[1 + n :]
-    packed: list[tree.Expr] = []
+    words: list[tree.Expr] = []
     for one in rest:
-        value = _packed(values(c, one, PER_THREAD, type, "the element"), bits, 0, one.span)
+        value = packed(values(c, one, PER_THREAD, type, "the element"), bits, 0, one.span)
         read = c.remembered("word", value, PER_THREAD.privilege, one.span)
-        packed.append(tree.Known(Variable(read.var), "word", span=one.span))
+        words.append(tree.Known(Variable(read.var), "word", span=one.span))
     seen = tree.Known(whole_view(c, memory, bits, e.span), memory.handle.name, span=e.args[0].span)
-    return replace(e, args=(seen, *index, *packed))
-
-
-def is_atomic(c: Checker, e: tree.Call) -> bool:
-    """Decide whether a call is an atomic on memory of records."""
-    return _atomic_on(c, e) is not None
-
-
-def _atomic_on(c: Checker, e: tree.Call) -> RecordType | None:
-    memory = c.lookup(e.args[0].id) if e.args and isinstance(e.args[0], tree.Name) else None
-    return memory.record if isinstance(memory, Memory) else None
+    return replace(e, args=(seen, *index, *words))
 
 
 # ---- holding one ----------------------------------------------------------------------------------------------------
@@ -559,10 +408,9 @@ def _kept_value(c: Checker, e: tree.Expr) -> RecordName | None:
     if type is None:
         return None
     want = Want(PER_THREAD.privilege, "is a field of a record")
-    if isinstance(e, tree.Call) and (definition := as_definition(resolve(c, e.function))) is not None:
+    if isinstance(e, tree.Call) and as_definition(resolve(c, e.function)) is not None:
         return CALLED[0](c, e, want)
     return hold(c, type, values(c, e, want), want.privilege, "kept", e.span)
 
 
 HELD.append(_kept_value)
-assert CALLS is not None

@@ -10,13 +10,16 @@ from __future__ import annotations
 from snap._compiler.check.core.annotations import annotation
 from snap._compiler.check.core.bindings import IndexFunction, Memory, Poison, Variable
 from snap._compiler.check.core.explain import write_up
+from snap._compiler.check.core.operands import kept
 from snap._compiler.check.core.records import RecordName, RecordType, elements
 from snap._compiler.check.core.specs import SpecKind
 from snap._compiler.check.core.state import Abort, Checker, Want
 from snap._compiler.check.memory.accesses import access, writable
 from snap._compiler.check.memory.records import RecordPlace, leaf_tree, place, plain, vector_of, whole_view
 from snap._compiler.check.operations.assignable import target_of
-from snap._compiler.check.operations.records import RecordValue, as_vector, hold, type_of, values
+from snap._compiler.check.operations.record_types import type_of
+from snap._compiler.check.operations.record_words import RecordValue, as_vector
+from snap._compiler.check.operations.records import hold, values
 from snap._compiler.check.statements.assignments import first_value, wanted_by
 from snap._compiler.check.statements.several import kept_in_turn
 from snap._compiler.frontend import tree
@@ -25,10 +28,10 @@ from snap._compiler.ir.types import THREAD1, Array, Privilege
 from snap.diag.span import Span
 from snap.record import replace
 
-Given = tree.Declare | tree.Assign | tree.Augment
+Gives = tree.Declare | tree.Assign | tree.Augment
 
 
-def gives_record(c: Checker, s: Given) -> Given | None:
+def gives_record(c: Checker, s: Gives) -> Gives | None:
     """Check a statement that is about whole records, and give None; else the statement without their fields."""
     match s:
         case tree.Declare():
@@ -46,8 +49,8 @@ def gives_record(c: Checker, s: Given) -> Given | None:
             if at is None and isinstance(target, tree.Name) and c.lookup(target.id) is None:
                 return None if _first(c, s, target) else s
             if at is None and c.records and (type := type_of(c, value)) is not None:
-                name = f"`{target.id}` is" if isinstance(target, tree.Name) else "this is"
-                raise c.type_error(f"{name} no record, and is given a `{type}`", s.span, help=_fields_help(type))
+                name = f"`{target.id}`" if isinstance(target, tree.Name) else "this"
+                raise c.type_error(f"{name} is not a record, and is given a `{type}`", s.span, help=_fields_help(type))
             return s if at is None else replace(s, target=leaf_tree(c, at, "", ()))
         case tree.Augment(target):
             at = place(c, target)
@@ -57,8 +60,8 @@ def gives_record(c: Checker, s: Given) -> Given | None:
                 raise c.type_error(
                     f"`{at.spelled}` is a `{at.type}`, and `{s.op}=` works on numbers",
                     s.span,
-                    help=f"a function says what that means: `{at.spelled} = combined({at.spelled}, ...)`, with `@inline`"
-                    " or `@device(thread)` above its `def`",
+                    help=f"a function says what that means: `{at.spelled} = combined({at.spelled}, ...)`, with"
+                    " `@inline` or `@device(thread)` above its `def`",
                 )
             return replace(s, target=leaf_tree(c, at, "", ()))
 
@@ -115,18 +118,19 @@ def _read_only(c: Checker, made: RecordName) -> None:
 def _declare_array(c: Checker, s: tree.Declare, type: RecordType, dims: tuple[int, ...], p: Privilege) -> None:
     """An array of records is an array of each field; all of them start as one value, or each as its own in a list."""
     given = s.value.items if isinstance(s.value, tree.Sequence) and len(dims) == 1 else None
+    first: list[RecordValue] = []
     want = Want(p, f"`{s.name}` is one value for `{p}`", s.name_span)
     if given is not None and len(given) != dims[0]:
         raise c.type_error(
             f"a list for `{type}[{dims[0]}]` has {dims[0]} items, and this has {len(given)}", s.span, help="as many"
         )
     if given is not None:
-        first = [values(c, one, want, type, "an element") for one in given]
-        first = [hold(c, type, value, p, "element", s.span) and value for value in first]
+        for one in given:
+            mark = len(c.out)
+            value = values(c, one, want, type, "an element")
+            first = [RecordValue(type, tuple(kept(c, mark, *((v, p) for v in e.items)))) for e in first] + [value]
     elif s.value is not None:
         first = [values(c, s.value, want, type, "an element")]
-    else:
-        first = []
     name = RecordName(type, s.name, s.name_span, len(dims))
     for k, leaf in enumerate(type.leaves):
         var = c.var(f"{s.name}.{leaf.path}", Array(leaf.elem, (*dims, *leaf.shape)), p, s.name_span)

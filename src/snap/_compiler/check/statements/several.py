@@ -59,7 +59,7 @@ def assign_several(c: Checker, s: tree.Assign, p: Privilege | None = None) -> li
 
 
 def kept_in_turn(c: Checker, mark: int, ends: list[tuple[int, Privilege]]) -> None:
-    """Of statements from `mark` on that write targets, keep each value as it was before the earlier targets were
+    """Keep each value of the statements from `mark` on, which write targets, as it was before the earlier targets were
     written.  ends: how many statements there are after each target, and for whom its value is.
     """
     made = c.out[mark:]

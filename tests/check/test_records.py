@@ -1,0 +1,98 @@
+"""Records and tuples as values: what they are made of, and what is said where one does not fit."""
+
+from __future__ import annotations
+
+import textwrap
+
+import numpy as np
+import pytest
+from check.checking import execute
+
+HEAD = """\
+from typing import NamedTuple
+
+
+class W(NamedTuple):
+    a: float
+    n: int = 3
+
+
+@device(thread)
+def two(a: int, b: float) -> tuple[int, float]:
+    return (a + 1, b * 2.0)
+
+
+@device(thread)
+def added(p: W, q: W) -> W:
+    return W(p.a + q.a, p.n + q.n)
+
+
+@device(thread)
+def bump(w: ref(W), by: int):
+    w.n += by
+
+
+@device(thread)
+def changed(n: ref(int[1])) -> int:
+    n[0] += 100
+    return n[0]
+
+
+@kernel(threads=32)
+def k(x: ptr(int), y: ptr(float)):
+    with each(thread, x, y) as i:
+"""
+
+
+def run(code: str) -> tuple[np.ndarray, np.ndarray]:
+    k = execute(HEAD + textwrap.indent(textwrap.dedent(code), "        "))["k"]
+    x, y = np.arange(32, dtype=np.int32), np.zeros(32, np.float32)
+    k[1](x, y)
+    return x, y
+
+
+@pytest.mark.parametrize(
+    ("code", "x", "y"),
+    [
+        ("t: tuple[int, float] = two(i, 0.5)\nx[i] = t[0]\ny[i] = t[1]", lambda i: i + 1, 1.0),
+        ("t = (i, 0.5)\nt = (t[0] + 1, t[1])\nx[i], y[i] = t", lambda i: i + 1, 0.5),
+        ("p, q = two(i, 2.0)\nx[i] = p\ny[i] = q", lambda i: i + 1, 4.0),
+        ("w = added(W(1.0, i), W(2.0))\nx[i] = w.n\ny[i] = w.a", lambda i: i + 3, 3.0),
+        ("w = W(1.0)\nbump(w, i)\nx[i] = w.n\ny[i] = w.a", lambda i: i + 3, 1.0),
+        ("w = W(1.0, i) if i < 16 else W(2.0, 0)\nx[i] = w.n\ny[i] = 0.0", lambda i: i * (i < 16), 0.0),
+        ("w = W(1.0)._replace(n=i)\nx[i] = w.n\ny[i] = w.a", lambda i: i, 1.0),
+        ("ws: W[2] = [W(1.0, i), W(2.0)]\nx[i] = ws[0].n + ws[1].n\ny[i] = ws[i % 2].a - i % 2", lambda i: i + 3, 1.0),
+    ],
+)
+def test_a_record_has_its_fields(code, x, y):
+    found = run(code)
+    assert (found[0] == x(np.arange(32))).all() and (found[1] == y).all()
+
+
+def test_elements_of_a_list_are_evaluated_one_after_the_other():
+    """The first is what it was before the call in the second has changed it."""
+    x, y = run("n: int[1] = [i]\nws: W[2] = [W(1.0, n[0]), W(2.0, changed(n))]\nx[i] = ws[0].n\ny[i] = ws[1].a")
+    assert (x == np.arange(32)).all() and (y == 2.0).all()
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("t: tuple[int, float] = (1, 2.0, 3)", "`t` is `tuple[i32, f32]`, and this is 3 values"),
+        ("w: W = (1.0, 2)", "`w` is `W`, and this is 2 values"),
+        ("w = W(1.0)\nw = 3", "`w` is a record, `W(a: f32, n: i32)`, and this is none"),
+        ("t = (1, 2.0)\nt = W(1.0)", "`t` is `tuple[i32, f32]`, and this is a `W`"),
+        ("x[i] = (1, 2.0)", "tuples and lists are not values in Snap"),
+        ("y[i] = two(i, 1.0)", "this is not a record, and is given a `tuple[i32, f32]`"),
+        ("n = 1\nn = W(1.0)", "`n` is not a record, and is given a `W`"),
+        ("t = (1, 2.0)\ny[i] = t + 1.0", "`t` is a `tuple[i32, f32]`, and one value is wanted here"),
+        ("t = (1, 2.0)\ny[i] = t[2]", "`t` has 2 values, and this asks for number 2"),
+        ("y[i] = two(i, 1.0) + 1.0", "this is a `tuple[i32, f32]`, and one value is wanted here"),
+        ("w = W(1.0)\nw += 1", "`w` is a `W`, and `+=` works on numbers"),
+        ("w = W(1.0)\ny[i] = w.b", "`w` is a `W`, which has no field `b`"),
+    ],
+)
+def test_what_does_not_fit_is_refused(code, message):
+    with pytest.raises(Exception) as refused:
+        run(code)
+    assert [error.message for error in refused.value.all] == [message]

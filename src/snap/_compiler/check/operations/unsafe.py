@@ -1,8 +1,7 @@
 """Check `unsafe.cuda(...)`: CUDA text that the compiler does not understand.
 
 Input: the tree of a call.  Output: an `Unsafe`.  Rule: it is the one place where the compiler takes the user's word, so
-it stands directly in the function whose `@requires` says what the text needs.  An instruction (instructions.py) is the
-same, declared.
+it stands directly in the function whose `@requires` says what the text needs.
 """
 
 from __future__ import annotations

@@ -23,6 +23,14 @@ def turned(x: ptr(int)):
             x[64 * b + t] = s[63 - t]
 
 
+@pytest.fixture
+def heard():
+    """Python hears Ctrl-C: what a shell starts in the background ignores it, and so does what that starts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 class Clock:
     """Goes on by one whenever somebody looks.  at: when Ctrl-C is pressed."""
 
@@ -67,7 +75,7 @@ def test_what_was_shown_until_then_stays_shown(monkeypatch):
     assert anew(turned, None, "the same", memo).verdict is Verdict.PROVED  # nothing of it was kept
 
 
-def test_ctrl_c_is_the_end_too(monkeypatch):
+def test_ctrl_c_is_the_end_too(monkeypatch, heard):
     most = looked(monkeypatch)
     monkeypatch.setattr(allowance, "monotonic", Clock(at=most // 2))
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -79,7 +87,7 @@ def test_ctrl_c_is_the_end_too(monkeypatch):
         signal.raise_signal(signal.SIGINT)
 
 
-def test_pressed_again_it_is_what_it_is_elsewhere():
+def test_pressed_again_it_is_what_it_is_elsewhere(heard):
     with pytest.raises(KeyboardInterrupt), allowance.within(None) as allowed:
         signal.raise_signal(signal.SIGINT)
         assert allowed.stopped and allowed.over

@@ -34,14 +34,14 @@ def both(src: ptr(const(int)), total: int, dst: ptr(int)):
     load(src, total, dst)
 
 
-@kernel(threads=64)
+@kernel(threads=64, where=lambda blocks, n, x, y, z: (blocks == 1, len(x) >= 64, len(x) >= n, len(y) >= n, len(z) >= 2, n <= 2**30))
 def small(x: ptr(const(int)), y: ptr(int), z: ptr(int), n: int):
     with each(block, y, z):
         both(x, n, y)
         reversed_sums(x, n, z)
 
 
-@kernel(threads=256)
+@kernel(threads=256, where=lambda blocks, n, x, y, z: (blocks == 1, len(x) >= 256, len(x) >= n, len(y) >= n, len(z) >= 8, n <= 2**30))
 def large(x: ptr(const(int)), y: ptr(int), z: ptr(int), n: int):
     with each(block, y, z):
         load(x, n, y)

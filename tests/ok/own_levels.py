@@ -22,7 +22,7 @@ def half_of(level):
 of_eight = half_of(quad)
 
 
-@kernel(threads=64)
+@kernel(threads=64, where=lambda blocks: blocks == 1)
 def levels(out: ptr(int, (4, 64))):
     oct = quad[2]
     pairs: constexpr(int) = 2

@@ -9,7 +9,7 @@ import numpy as np
 from snap import *
 
 
-@kernel(threads=384, where=lambda blocks, x, y: (len(x) >= 256 * blocks, len(y) >= 256 * blocks))
+@kernel(threads=384, where=lambda blocks, counts, x, y: (len(x) >= 256 * blocks, len(y) >= 256 * blocks, len(counts) >= 96 * blocks))
 def relay(x: ptr(const(float)), y: ptr(float), counts: ptr(int)):
     with each(block, counts) as b:
         slots: pipeline(shared(float[256]), 2)
@@ -25,7 +25,7 @@ def relay(x: ptr(const(float)), y: ptr(float), counts: ptr(int)):
             counts[b * 96 + t] = t
 
 
-@kernel(threads=192)
+@kernel(threads=192, where=lambda blocks, x: (blocks == 1, len(x) >= 192))
 def warpgroup_of_six_warps(x: ptr(int)):
     with each(block, x):
         first, second, work = roles(32, 32, 128)

@@ -143,7 +143,8 @@ def define(python: Any, kernel: bool, requires: Requires) -> Definition:
     check_blocks(requires, [p.name for p in tree.params])
     check_where(requires, kernel, [p.name for p in tree.params])
     made = run((WRITE_OUT,), replace(read, tree=tree))
-    if not uses_records(made.tree, made.names):
+    known = {name: found for name, found in made.names.items() if not isinstance(found, Refused)}
+    if not uses_records(made.tree, known):
         return Definition(made.tree, kernel, requires, made.names, written=made.written)
     flat, records = flattened(made.tree, made.names, kernel)
     return Definition(flat, kernel, requires, made.names, written=made.written, records=records, uses_records=True)

@@ -91,10 +91,10 @@ extern "C" __global__ void __launch_bounds__(128) scan(const int* __restrict__ x
         }
     }
     if (threadIdx.x < 32) {
-        // s: written at line 54 by all 128 threads, written at line 61 by warp 0 alone
+        // s: read at line 59 by all 128 threads, written at line 61 maybe by warp 0 alone
         snap_named_sync(1, 128);
     } else {
-        // s: written at line 54 by all 128 threads, written at line 61 by warp 0 alone
+        // s: read at line 59 by all 128 threads, written at line 61 maybe by warp 0 alone
         snap_named_arrive(1, 128);
     }
     if (threadIdx.x == 0) {
@@ -113,7 +113,7 @@ extern "C" __global__ void __launch_bounds__(128) scan(const int* __restrict__ x
         }
     }
     const int unit_3 = threadIdx.x;
-    // s: written at line 61, read at line 71 by a thread of another warp
+    // s: written at line 67, read at line 71 maybe by a thread of another warp
     __syncthreads();
     for (int i = 0; i < 2; ++i) {
         sums[unit_1 * 256 + (i * 128 + unit_3)] = s[i * 128 + unit_2];

@@ -141,6 +141,16 @@ def test_a_loop_that_may_not_run():
     assert BLOCK in block("for r in range(n - 1):\n    intrinsic.syncthreads()\nv = s[63 - t]")
 
 
+@pytest.mark.parametrize("times, around, expected", [
+    ("3", "", 1), ("n + 1", "", 2), ("3", "if r == n:\n        continue", 2), ("3", "if r == n:\n        break", 2),
+])  # fmt: skip
+def test_a_loop_that_certainly_runs_orders_what_is_before_it_and_behind(times, around, expected):
+    """Its barrier orders both where no way goes around it or out of it without coming to that."""
+    write = "with partition(o, p=thread[1], f=lambda k: (r % 2, t)) as m:\n        m[0] = v + r"
+    loop = f"for r in range({times}):\n    {around}\n    {write}\n    v += o[r % 2, 63 - t]\n"
+    assert block(f"o: shared(int[2, 64])\n{loop}v += s[63 - t]") == [BLOCK] * expected
+
+
 BESIDE = {
     "at its condition": """
 r: int = n + 4

@@ -28,7 +28,7 @@ from snap._compiler.sync.conflicts.accesses import Accesses
 from snap._compiler.sync.conflicts.context import Context, context_of
 from snap._compiler.sync.conflicts.edges import Finder, Visitor
 from snap._compiler.sync.conflicts.loops import few
-from snap._compiler.sync.conflicts.paths import Paths, one_iteration_older
+from snap._compiler.sync.conflicts.paths import Paths, one_iteration_older, together
 from snap._compiler.sync.conflicts.place import REGIONS, Moment, Where, into_roles, region
 from snap._compiler.sync.conflicts.tokens import (
     ACQUIRED,
@@ -459,9 +459,9 @@ class FlowWalk(Forward[Paths]):
         self.around = not first
         if isinstance(s, ir.For):
             after = head
+            if values:  # it is certain that it runs: what comes past it has gone through its body, and crossed its gaps
+                after = together(ends, head)
             after.share(top)
-            if values:  # it is certain that it runs: what each way through it has ended does not come past it
-                after.keep(ends)
         return self.joined([after, *left], s)
 
     def _round(self, s: ir.While | ir.For, top: Paths, inside: Where) -> Round[Paths]:

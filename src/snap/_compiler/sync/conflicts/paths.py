@@ -112,12 +112,6 @@ class Paths:
             if not all(keep(t) for t in held.values()):
                 self.put(obj, {key: t for key, t in held.items() if keep(t)})
 
-    def keep(self, others: list[Paths]) -> None:
-        """Only the tokens that one of the others has."""
-        for obj, held in list(self.tokens.items()):
-            theirs = [other.tokens.get(obj, ()) for other in others]
-            self.drop(obj, [key for key in held if not any(key in keys for keys in theirs)])
-
     def absorb(self, other: Paths, news: Paths | None = None) -> None:
         """Tokens of both; a token on two paths has crossed what both crossed.  `news` gets those that this one has not
         had.
@@ -232,6 +226,14 @@ class Paths:
         for obj, held in self.tokens.items():
             if any(begun(t) for t in held.values()):
                 self.regrouped(obj, lambda t: altered(t, ages=(*t.ages, (before(loop), 0))) if begun(t) else t)
+
+
+def together(ends: list[Paths], head: Paths) -> Paths:
+    """Join what has happened on these ways, which began at `head`; where there is none, nothing has."""
+    after = ends[0].copy() if ends else Paths({}, head.shared(), head.crossed)
+    for end in ends[1:]:
+        after.absorb(end)
+    return after
 
 
 def one_iteration_older(

@@ -70,7 +70,7 @@ def test_what_is_reported_once_is_not_reported_again():
 @pytest.mark.parametrize("text", [
     "import math", "from math import pi", "global x", "nonlocal x", "del x", "raise ValueError", "try:\n    pass\nexcept:\n    pass", "def f():\n    pass", "class C:\n    pass", "yield 3", "x = yield", "await x",
     "with open('x') as f:\n    pass", "async for i in x:\n    pass", "for i in [1, 2]:\n    pass", "for i, j in range(3):\n    pass", "for i in range(3):\n    pass\nelse:\n    pass", "while False:\n    pass\nelse:\n    pass",
-    "a = b = 3", "a, b = 1", "(a) = 3, 4", "[a] = 3", "a: int = (yield)", "x = [i for i in range(3)]", "x = {1, 2}", "x = {1: 2}", "x = (i for i in range(3))", "x = f'{3}'", "x = 'text'", "x = (y := 3)", "x = not_called.attr",
+    "a = b = 3", "a, b = 1", "(a) = 3, 'b'", "(a) = [3, 4]", "(a) = ()", "[a] = 3", "a: int = (yield)", "x = [i for i in range(3)]", "x = {1, 2}", "x = {1: 2}", "x = (i for i in range(3))", "x = f'{3}'", "x = 'text'", "x = (y := 3)", "x = not_called.attr",
     "x = 1 if True else 'b'", "x = 3 is 3", "x = 3 in 3", "x = None", "x = ...", "open(3)", "3", "x = *y,", "x = 1 @ 2", "x = 2 ** 3", "x = a[1:2]", "lambda: 3", "match 3:\n    case 3:\n        pass", "x = b'bytes'",
     "x = 3j", "assert 3, 4", "return 3", "type X = int", "with group(thread[1]), 3:\n    pass", "for group in 3:\n    pass", "x: int = 3, 4", "x: 'nonsense(' = 3", "x: lambda k: k = 3", "x: int @ thread[1] @ thread[1] = 3", "x = snap",
 ])

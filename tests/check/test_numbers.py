@@ -65,7 +65,7 @@ def test_the_usual_arithmetic_conversions(expression, type):
 @pytest.mark.parametrize("expression", [
     "f16_ + bf16_", "f32_ % 2.0", "f32_ // 2.0", "f32_ << 1", "1 << f32_", "f32_ & 1", "~f32_", "i32_ ** 2", "i32_ @ i32_", "1 / 0", "1 % 0", "i32_ / 0", "i32_ << 32", "i32_ << -1", "i64_ << 64",
     "popc(f32_)", "dp4a(i32_, u32_, i32_)", "dp4a(u8_, u32_, u32_)", "dp4a(i64_, i64_, i64_)", "dp4a(i32_, i32_)", "dp2a_hi(f32_, 1, 2)", "fast.dp4a(i32_, i32_, 0)", "sqrt()", "sqrt(1, 2)", "min(1)", "fma(1, 2)", "fast.floor(f32_)", "fast.huh(f32_)", "intrinsic.bitcast(f32_, u64)", "intrinsic.bitcast(bool_, u8)", "f16_ if bool_ else bf16_",
-    "float4(1, 2, 3)", "float4(1, 2, 3, 4) < 1.0", "int(1, 2)", "int()", "int(x=1)", "10 ** 40", "'text'", "None", "(1, 2)", "[1, 2]", "{1: 2}", "f'{1}'", "1j", "...", "x[0]", "1[0]",
+    "float4(1, 2, 3)", "float4(1, 2, 3, 4) < 1.0", "int(1, 2)", "int()", "int(x=1)", "10 ** 40", "'text'", "None", "(1, 2) + 1", "(1, 2) == (1, 2)", "(1, None)", "(1, sqrt)", "()", "[]", "[1, 2]", "(1, [2, 3])", "{1: 2}", "f'{1}'", "1j", "...", "x[0]", "1[0]",
     "sqrt", "int", "thread", "thread[1] + 1", "10000000000000000000000000", "i32_.x", "float4(1.0).q",
 ])
 def test_what_has_no_value(expression):

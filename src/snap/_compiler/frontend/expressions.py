@@ -122,7 +122,8 @@ class ExpressionParser:
             case ast.Lambda():
                 return self.lambda_(node)
             case ast.Tuple(elts=items) | ast.List(elts=items):
-                return tree.Sequence(tuple(self.expression(item, text) for item in items), span=span)
+                given = tuple(self.expression(item, text) for item in items)
+                return tree.Sequence(given, isinstance(node, ast.List), span=span)
             case ast.ListComp(
                 generators=[ast.comprehension(target=ast.Name(id=name), iter=over, ifs=[], is_async=0)]
             ) if not self.in_lambda:

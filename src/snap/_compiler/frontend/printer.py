@@ -137,6 +137,8 @@ def expression(e: tree.Expr, strength: int = 0) -> str:
         case tree.Each(value, clauses):
             over = "".join(f" for {name} in {expression(iterable)}" for name, iterable in clauses)
             return expression(value) + over
+        case tree.Sequence(items, True):
+            return f"[{', '.join(map(expression, items))}]"
         case tree.Sequence(items):
             return f"({', '.join(map(expression, items))}{',' if len(items) == 1 else ''})"
         case _:

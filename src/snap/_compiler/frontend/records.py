@@ -263,7 +263,7 @@ def annotated_shape(names: Mapping[str, object], e: tree.Expr, around: tuple[typ
             found = names.get(name)
         case tree.Attribute(tree.Name(module), name) if isinstance(names.get(module), ModuleType):
             found = getattr(names[module], name, None)
-        case tree.Subscript(tree.Name("tuple"), items) if "tuple" not in names:
+        case tree.Subscript(tree.Name("tuple"), items) if "tuple" not in names and items:
             return tuple_shape(names, items, around)
         case tree.Subscript(tree.Known(value), items) if value is tuple:
             return tuple_shape(names, items, around)

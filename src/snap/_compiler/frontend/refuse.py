@@ -226,7 +226,7 @@ _PYTHON_ONLY: dict[str, str] = {
     "isinstance": "a type is known when the function is checked: choose with a `constexpr` parameter",
     "type": "a type is known when the function is checked: cast with `int(x)`, `float(x)`",
     "list": _ARRAYS,
-    "tuple": _ARRAYS,
+    "tuple": f"a tuple's type has those of its values, `tuple[int, float]`; {_ARRAYS}",
     "dict": "there are no hash tables in a kernel: use an array, indexed by an integer",
     "set": "there are no hash tables in a kernel: use an array of flags",
     "str": (

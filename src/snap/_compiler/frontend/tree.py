@@ -152,9 +152,10 @@ class Each:
 
 @node
 class Sequence:
-    """A tuple or a list display."""
+    """A tuple or a list display.  listed: in brackets."""
 
     items: tuple[Expr, ...]
+    listed: bool = field(default=False, compare=False)
     span: Span = field(compare=False, kw_only=True)
 
 

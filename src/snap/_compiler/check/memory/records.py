@@ -50,7 +50,8 @@ class RecordPlace:
     @property
     def spelled(self) -> str:
         at = f"[{', '.join(map(expression_text, self.index[: self.rank]))}]" if self.index else ""
-        return f"{self.name.rstrip()}{at}{'.' * bool(self.path)}{self.path}"
+        fields = (f"[{one}]" if one.isdigit() else f".{one}" for one in self.path.split(".") if one)
+        return f"{self.name.rstrip()}{at}{''.join(fields)}"
 
 
 # Set by check/operations/records.py: keeps the value of an expression that is no place in registers.
@@ -113,6 +114,12 @@ def _field(c: Checker, base: RecordPlace, name: str, span: Span) -> RecordPlace 
     return RecordPlace(base.root, type.type_of(name), path, base.index, span)
 
 
+def _as_array(type: RecordType, name: str) -> str:
+    """Say which local array has indices that are computed: of values that have all one type."""
+    same = type.is_tuple and type.scalar is not None and len(type.leaves) == len(type.fields)
+    return f"; or declare a local array, which has indices: `{name}: {type.scalar}[{len(type.fields)}]`" if same else ""
+
+
 def _not_indexed(c: Checker, base: RecordPlace, span: Span) -> Exception:
     at = ", ".join("ijkl"[: base.rank])
     field = base.type.fields[0][0] if isinstance(base.type, RecordType) else ""
@@ -140,7 +147,7 @@ def _element(c: Checker, base: RecordPlace, index: tuple[tree.Expr, ...], span: 
         raise c.type_error(
             f"`{base.spelled}` is a `{base.type}`: which of its fields is meant must be written",
             span,
-            help=f"write a number, `{base.spelled}[0]`; or declare a local array, which has indices: `a: float[4]`",
+            help=f"write a number, `{base.spelled}[0]`{_as_array(base.type, base.spelled)}",
         )
     if not 0 <= given.value < len(base.type.fields):
         raise c.type_error(

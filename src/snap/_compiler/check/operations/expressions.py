@@ -18,7 +18,7 @@ from snap._compiler.check.core.records import RecordName, RecordType
 from snap._compiler.check.core.scalars import choosing, condition, deciding, number, numbers, scalar
 from snap._compiler.check.core.state import Abort, Checker, ConstructKind, Want
 from snap._compiler.check.memory.accesses import indices, load
-from snap._compiler.check.memory.records import plain
+from snap._compiler.check.memory.records import place, plain
 from snap._compiler.check.memory.storage import LocalArray, inside, no_pipeline, storage
 from snap._compiler.check.memory.tables import element as table_element
 from snap._compiler.check.memory.tables import is_array
@@ -88,7 +88,13 @@ def _no_value(c: Checker, e: tree.Sequence | tree.Each, want: Want) -> ir.Expr:
         items = ", ".join(map(expression_text, e.items))
         declared = f"{name}: {'int' if whole and e.items else 'float'}[{len(e.items) or 4}]{own}"
         help = f"declare a local array: `{declared}{f' = [{items}]' * bool(items)}`"
-        raise c.fail("SNAP017", "tuples and lists are not values in Snap", e.span, help=help)
+        if not e.listed and e.items:
+            help = (
+                f"give the tuple a name, and take its values by number: `t = {expression_text(e)}`, `t[0]`; or {help}"
+            )
+            raise c.type_error("this is a tuple, and one value is wanted here", e.span, help=help)
+        what = "lists" if e.listed else "empty tuples"
+        raise c.fail("SNAP017", f"{what} are not values in Snap", e.span, help=help)
     help = "declare the array, with its type: `x: float[4] = [f(i) for i in range(4)]`"
     raise c.fail("SNAP017", "a list is not a value: it gives a local array its elements", e.span, help=help)
 
@@ -100,6 +106,14 @@ def _is_record(c: Checker, what: str, type: RecordType, span: Span) -> Abort:
         span,
         help=f"take one of its fields: {fields}; records are assigned, given to functions, shuffled and returned",
     )
+
+
+def _field(c: Checker, e: tree.Expr) -> tree.Expr | None:
+    """Give what a field stands for, which is no record itself; None where it is no field."""
+    at = place(c, e)
+    if at is not None and at.path and isinstance(at.type, RecordType):
+        raise _is_record(c, f"`{at.spelled}`", at.type, e.span)
+    return plain(c, e)
 
 
 # ---- leaves ---------------------------------------------------------------------------------------------------------
@@ -149,7 +163,7 @@ def _name(c: Checker, e: tree.Name, want: Want) -> ir.Expr:
 
 @evaluates(tree.Attribute)
 def _attribute(c: Checker, e: tree.Attribute, want: Want) -> ir.Expr:
-    if c.records and (field := plain(c, e)) is not None:
+    if c.records and (field := _field(c, e)) is not None:
         return expression(c, field, want)
     found = resolve(c, e)
     if found is not None:
@@ -178,7 +192,7 @@ def _attribute(c: Checker, e: tree.Attribute, want: Want) -> ir.Expr:
 # A local array is read as a variable is. Memory is read by T-Arr-Access (check/memory/accesses.py).
 @evaluates(tree.Subscript)
 def _subscript(c: Checker, e: tree.Subscript, want: Want) -> ir.Expr:
-    if c.records and (field := plain(c, e)) is not None:
+    if c.records and (field := _field(c, e)) is not None:
         return expression(c, field, want)
     found = storage(c, e.value, want.privilege)
     if isinstance(found, Memory) and found.record is not None:

@@ -27,6 +27,7 @@ from snap._compiler.check.operations.expressions import has_effect
 from snap._compiler.check.operations.record_types import ATOMIC, rooted, type_of
 from snap._compiler.check.operations.record_words import RecordValue, packed, unpacked
 from snap._compiler.frontend import tree
+from snap._compiler.frontend.printer import expression as expression_text
 from snap._compiler.frontend.records import is_record
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.types import SCALARS, Array, Element, Privilege, Scalar, Vector
@@ -119,6 +120,12 @@ def _read(c: Checker, at: RecordPlace, type: RecordType, want: Want) -> RecordVa
 
 
 def _tuple(c: Checker, e: tree.Sequence, want: Want, expected: RecordType | None, what: str) -> RecordValue:
+    if expected is None and (e.listed or not e.items):
+        expression(c, e, want)  # refuses it
+    if expected is not None and e.listed:
+        help = f"a tuple is in parentheses: `{expression_text(replace(e, listed=False))}`"
+        help = help if expected.is_tuple else _made(expected)
+        raise c.type_error(f"{what} is `{expected}`, and this is a list", e.span, help=help)
     if expected is not None and (not expected.is_tuple or len(expected.fields) != len(e.items)):
         many = counted(len(e.items), "value")
         raise c.type_error(f"{what} is `{expected}`, and this is {many}", e.span, help=_made(expected))
@@ -127,7 +134,7 @@ def _tuple(c: Checker, e: tree.Sequence, want: Want, expected: RecordType | None
     for k, item in enumerate(e.items):
         mark, type = len(c.out), None if expected is None else expected.fields[k][1]
         if isinstance(type, RecordType) or type is None and (isinstance(item, tree.Sequence) or type_of(c, item)):
-            inner = values(c, item, want, type, f"value {k}")
+            inner = values(c, item, replace(want, implied=False), type, f"value {k}")
             made, type = inner.items, inner.type
         else:
             value = expression(c, item, want)

@@ -51,18 +51,18 @@ def findings(one: Text, nvrtc, sass: bool = True) -> list[str]:
     found = [] if not one.places else ptx_scan.stale(nvrtc.compile(one.marked, ARCH.replace("sm_", "compute_"))[0], one.places)
     sass = sass and disassembler() is not None
     ptx, cubin = nvrtc.compile(one.module.text, ARCH if sass else ARCH.replace("sm_", "compute_"))
-    return [*ptx_scan.cached(one.module, ptx), *found, *by_registers(ptx, cubin)]
+    return [*ptx_scan.cached(one.module, ptx), *found, *by_registers(ptx, cubin, loops=one.name.startswith("drawn"))]
 
 
-def by_registers(ptx: str, cubin: bytes = b"") -> list[str]:
-    """What is wrong with the PTX, and with the SASS where there is any."""
+def by_registers(ptx: str, cubin: bytes = b"", loops: bool = False) -> list[str]:
+    """What is wrong with the PTX, and with the SASS where there is any; `loops`: its products in loops, too."""
     above = ptx_scan.parse(ptx_scan.entry(ptx)[1])
     below = sass_flow.parse(life_ranges(cubin)) if cubin else []
     return [
         *(f"PTX: {one}" for one in in_flight.findings(above)),
         *(f"SASS: {one}" for one in in_flight.findings(below)),
         *parts_of_warps.findings(above, below),
-        *(sass_flow.check(above, below) if cubin else []),
+        *(sass_flow.check(above, below, loops) if cubin else []),
     ]
 
 

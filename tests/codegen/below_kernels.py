@@ -1,7 +1,8 @@
 """Kernels of which the compilers below once made something wrong, where the text said a little more, or a little less, than it says now.
 
 `votes`: parts of a warp vote in a loop whose iterations all lanes begin together.  `carried`: an accumulator is read while it goes on, and is in
-flight where the loop ends.  tests/gpu/test_below_gpu.py runs both.
+flight where the loop ends.  `kept`: an element is kept while its accumulator goes on, and others are read before any wgmma has written them.
+`touched`: a thread adds to an accumulator that is in flight on another way to the same fence.  tests/gpu/test_below_gpu.py runs them.
 """
 
 from __future__ import annotations
@@ -107,4 +108,103 @@ def carried(out: ptr(float) @ grid[1], xa: ptr(const(bf16), (64, 48)) @ grid[1],
 def named_in_flight(text: str) -> str:
     """The waits as they were: each names all accumulators, and an element that is read has no register of its own."""
     text = re.sub(r"(snap_wgmma_wait<\d+>)\([^;]*\);", r"\1(acc, other);", text)
-    return text.replace('asm volatile("" : "+f"(accumulator));', "")
+    return copied(text).replace('asm volatile("" : "+f"(value));', "")
+
+
+@kernel
+@requires(grid[1], block[1], thread[128])
+def kept(out: ptr(float) @ grid[1], xa: ptr(const(bf16), (64, 48)) @ grid[1], xb: ptr(const(bf16), (16, 48)) @ grid[1], n: int @ grid[1]):
+    with group(grid[1]):
+        i: int @ thread[1] = id()
+        with partition(out, p=thread[1], f=lambda k: i * 8 + k) as mine:
+            with group(block[1]):
+                v, acc, other, saved = registers(float(0.0), float[8], float[8], float[4])
+                A: pipeline(shared(bf16[64, 16], swizzle=32), 3)
+                B: pipeline(shared(bf16[16, 16], swizzle=32), 3)
+                for j in range(3):
+                    with group(warpgroup):
+                        v = v + other[2]
+                    for q in range(3):
+                        with stage(A) as a, stage(B) as b:
+                            async_copy(a, xa, at=(0, 16 * q))
+                            async_copy(b, xb, at=(0, 16 * q))
+                            with group(warpgroup):
+                                if q == 0:
+                                    wgmma(acc, a, b, zero=True)
+                                    wgmma(acc, a, b)
+                                    saved[0] = acc[4]
+                                else:
+                                    wgmma(acc, a, b)
+                                    v = v + acc[3]
+                with stage(A) as a, stage(B) as b:
+                    async_copy(a, xa, at=(0, 0))
+                    async_copy(b, xb, at=(0, 0))
+                    with group(warpgroup):
+                        wgmma(acc, a, b)
+                        wgmma(other, a, b)
+                for q in range(8):
+                    with group(warpgroup):
+                        mine[q] = acc[q] + other[q] + v + saved[q % 4]
+
+
+@kernel
+@requires(grid[1], block[1], thread[160])
+def touched(out: ptr(float) @ grid[1], xa: ptr(const(bf16), (64, 48)) @ grid[1], xb: ptr(const(bf16), (8, 48)) @ grid[1], n: int @ grid[1]):
+    with group(grid[1]):
+        i: int @ thread[1] = id()
+        with partition(out, p=thread[1], f=lambda k: i * 4 + k) as mine:
+            with group(block[1]):
+                acc, other = registers(float[4], float[4])
+                A: pipeline(shared(bf16[64, 16], swizzle=32), 2)
+                B: pipeline(shared(bf16[8, 16], swizzle=32), 2)
+                for j in range(n):
+                    for q in range(3):
+                        with stage(A) as a, stage(B) as b:
+                            with claim(a, p=thread[32]) as ca, claim(b, p=thread[32]) as cb:
+                                match split(thread, 128, 32):
+                                    case 0:
+                                        pass
+                                    case 1:
+                                        async_copy(ca, xa, at=(0, 16 * q))
+                                        async_copy(cb, xb, at=(0, 16 * q))
+                            with claim(a, p=thread[128]) as pa, claim(b, p=thread[128]) as pb:
+                                match split(thread, 128, 32):
+                                    case 0:
+                                        wgmma(other, pa, pb)
+                                        wgmma(acc, pa, pb, zero=(q == 1))
+                                        acc[3] = acc[3] + 1.0
+                                    case 1:
+                                        pass
+                    with stage(A) as a, stage(B) as b:
+                        with claim(a, p=thread[32]) as ca, claim(b, p=thread[32]) as cb:
+                            match split(thread, 128, 32):
+                                case 0:
+                                    pass
+                                case 1:
+                                    async_copy(ca, xa, at=(0, 0))
+                                    async_copy(cb, xb, at=(0, 0))
+                        with claim(a, p=thread[128]) as pa, claim(b, p=thread[128]) as pb:
+                            match split(thread, 128, 32):
+                                case 0:
+                                    wgmma(acc, pa, pb)
+                                case 1:
+                                    pass
+                for q in range(4):
+                    match split(thread, 128, 32):
+                        case 0:
+                            mine[q] = acc[q] + other[q]
+                        case 1:
+                            pass
+
+
+def copied(text: str) -> str:
+    """Reads and zeros as they were: plain copies, which the assembler does not always keep apart from what a wgmma writes."""
+    start, end = text.index("    float value;\n    asm volatile"), text.index("    return value;\n")
+    text = text[:start] + '    float value = accumulator;\n    asm volatile("" : "+f"(value));\n' + text[end:]
+    text = text.replace("    const unsigned int none = snap_none();\n", "", 1)
+    return text.replace('asm volatile("and.b32 %0, %1, %2;" : "=f"(values[i]) : "r"(none), "r"(i + 1) : "memory");', 'values[i] = 0.0f; asm volatile("" : "+f"(values[i]) :: "memory");')
+
+
+def read_alike(text: str) -> str:
+    """Reads without the number of waits: of two of one element, one before a wgmma and one after it, the assembler makes one."""
+    return text.replace("__uint_as_float(waited)", "0.0f")

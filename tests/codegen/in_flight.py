@@ -3,6 +3,9 @@
 From a wgmma to the wait that settles its group, its accumulators are touched by nothing but wgmma of the same accumulators, and its A fragments are
 written by nothing: the tensor cores read and write them at a time of their own.  And from the fence before a wgmma to the wgmma, nothing touches the
 accumulators, and nothing writes the fragments.  `findings` reports what does, along all paths.
+
+In PTX, no plain copy of an accumulator is used behind the next wgmma that writes the accumulator: the PTX would be right, and the assembler
+sometimes takes what is there behind the wgmma for the copy.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ def findings(code: list[Instruction]) -> list[str]:
     if not products:
         return []
     ours = frozenset(register for p in products.values() for register in (*p.accumulators, *p.fragments))
-    return [*_in_flight(code, products, ours), *_behind_a_fence(code, products, ours)]
+    return [*_in_flight(code, products, ours), *_behind_a_fence(code, products, ours), *_outlived(code, products)]
 
 
 def _product(one: Instruction) -> Product | None:
@@ -114,3 +117,42 @@ def _behind_a_fence(code: list[Instruction], products: dict[int, Product], ours:
         if at in products and touched and (bad := touched.intersection((*products[at].accumulators, *products[at].fragments))):
             found.append(f"{', '.join(sorted(bad))} touched since the last fence, and then taken by {code[at].text}")
     return found
+
+
+# ---- copies that outlive what they are copies of -----------------------------------------------------------------------------------------
+
+_FRESH, _OLD = False, True  # whether a wgmma has written the accumulator since
+Copies = dict[str, tuple[str, bool]]  # of which accumulator a register is a copy
+
+
+def _outlived(code: list[Instruction], products: dict[int, Product]) -> list[str]:
+    accumulators = frozenset(register for at, p in products.items() if code[at].op.startswith("wgmma") for register in p.accumulators)
+    if not accumulators:
+        return []  # SASS: a register is given to one value after another, and a move says nothing
+
+    def step(at: int, copies: Copies) -> Copies:
+        one = code[at]
+        if at in products:
+            written = frozenset(products[at].accumulators)
+            return {copy: (of, old or of in written) for copy, (of, old) in copies.items() if copy not in written}
+        if not one.defs:
+            return copies
+        after = copies if one.guarded else {copy: of for copy, of in copies.items() if copy not in one.defs}
+        if one.op.startswith("mov.") and len(one.operands) == 2:
+            source = one.operands[1]
+            if source in accumulators:
+                return {**after, one.defs[0]: (source, _FRESH)}
+            if source in copies:
+                return {**after, one.defs[0]: copies[source]}
+        return after
+
+    found = []
+    for one, copies in zip(code, forward(code, {}, step, _either)):
+        found += [f"{use} is a copy of {copies[use][0]}, which a wgmma has written since, and is read by {one.text}"
+                  for use in dict.fromkeys(one.uses) if copies and use in copies and copies[use][1] and not one.op.startswith("mov.")]
+    return found
+
+
+def _either(a: Copies, b: Copies) -> Copies:
+    """A copy on one of two ways counts; an old one more than a fresh one."""
+    return a if a == b else {copy: max((of[copy] for of in (a, b) if copy in of), key=lambda found: (found[1], found[0])) for copy in {**a, **b}}

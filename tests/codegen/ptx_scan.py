@@ -62,7 +62,7 @@ def marked(places: dict[int, str]):
 
 _SEEN = re.compile(r"//\s*snap_seen ([^;\n]*);")
 _STATEMENT = re.compile(r"\s*(?:([{}])|([\w$]+):(?!:)|([^;]*);)")
-_REGISTER = re.compile(r"%\w+|\b(?:keep|done|there|always)\b")
+_REGISTER = re.compile(r"%\w+|\b(?:keep|done|there|always|never)\b")
 _NO_RESULT = ("bar", "barrier", "bra", "brx", "ret", "exit", "trap", "call", "nanosleep", "wgmma", "fence", "membar", "snap_seen", "setmaxnreg",
               "prefetch", "discard", "brkpt", "st", "red", "cp", "griddepcontrol", "elect")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from codegen import below, flow, product_kernels, ptx_scan, sass_flow
+from codegen import below, below_kernels, flow, product_kernels, ptx_scan, sass_flow
 from codegen.toolchains import NO_DISASSEMBLER, Installed, disassembler
 from corpus import OK, kernels_of
 
@@ -182,7 +182,7 @@ def test_fragments_have_registers_of_their_own():
     fragment = "reinterpret_cast<unsigned int (&)[4]>(fragment)"
     assert f"snap_wgmma_fence(second, {fragment})" in text and f"snap_wgmma_wait<0>(second, {fragment})" in text
     if nvrtc_version() >= (13, 3):
-        without = text.replace(f", {fragment}", "")
+        without = below_kernels.copied(text).replace(f", {fragment}", "")
         assert any("nothing wrote" in one for one in check(without))
 
 
@@ -199,9 +199,16 @@ def test_what_is_assigned_stays(body):
 
 
 @disassembled
+def test_what_is_read_twice_is_read_twice():
+    """Of two selections of one element the assembler makes one, though a wgmma between them writes it (ptxas 13.0 to 13.5)."""
+    text = product_kernels.kernel(ASSIGNED["an element"]).cuda()
+    assert any("which the PTX does not store" in one for one in check(below_kernels.read_alike(text)))
+
+
+@disassembled
 def test_lost_assignments_are_found():
     """By a plain move, the second assignment of a constant is left out (ptxas 12.8 to 13.4)."""
-    text = product_kernels.kernel(ASSIGNED["a constant twice"]).cuda()
+    text = below_kernels.copied(product_kernels.kernel(ASSIGNED["a constant twice"]).cuda())
     start = text.index("asm volatile", text.index("void snap_overwrite("))
     plain = 'asm volatile("mov.b32 %0, %1;" : "=f"(accumulator) : "f"(value));'
     assert any("starts from" in one for one in check(text[:start] + plain + text[text.index("\n", start):]))

@@ -157,7 +157,7 @@ def test_products_of_every_form(form, compiles, ptx, ptxas):
 def test_accumulators_that_start_as_constants_do_not_serialise_products(compiles, ptxas):
     """Assigned in the kernel, then added to in a loop."""
     body_without = emit(h.product())
-    assert "snap_settled(acc);" in body_without.text
+    assert "snap_zeroed(acc);" in body_without.text
 
     def body(block):
         tile, alive = shared("tile", BF16, (64, 64), swizzle=128)
@@ -442,5 +442,5 @@ def test_functions_take_the_maps_barriers_and_accumulators_they_use(compiles):
     where, made = in_block(body)
     module = compiles(k.kernel([given, y], made, where, smem=8192, barriers=[full]))
     assert "multiply(given, acc, threadIdx.x, smem, &given_map, full);" in module.text
-    assert "snap_settled(acc);" in body_of(module) and "snap_wgmma_wait<0>(into);" in module.text
+    assert "snap_zeroed(acc);" in body_of(module) and "snap_wgmma_wait<0>(into);" in module.text
     assert module.tensors == (TensorMap(0, BF16, (64, 64), 128),)

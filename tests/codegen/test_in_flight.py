@@ -36,10 +36,28 @@ def test_accumulators_are_not_copied_in_flight():
     assert any("in flight" in one and "touched by mov.f32" in one for one in found), found
 
 
+def test_what_is_read_is_no_copy_of_an_accumulator():
+    """Of an element that is kept, and of zeros that nothing has written yet: the assembler would take what a wgmma writes later."""
+    text, nvrtc = below_kernels.kept.cuda(), Installed()
+    assert "saved[0] = snap_value(acc[4], waited);" in text and text.count("snap_zeroed(") == 4
+    assert not below.by_registers(*nvrtc.compile(text, "sm_90a"))
+    found = below.by_registers(*nvrtc.compile(below_kernels.copied(text), "sm_90a"))
+    assert any("is a copy of" in one and "read by add.f32" in one for one in found), found
+
+
+def test_what_threads_write_comes_before_the_fence():
+    """The fence does not name an accumulator that is in flight on another way to it, so the write is pinned where it stands."""
+    text, nvrtc = below_kernels.touched.cuda(), Installed()
+    assert text.count("snap_written(acc[3]);") == 1 and "snap_wgmma_fence(acc" not in text
+    assert not below.by_registers(*nvrtc.compile(text, "sm_90a"))
+    found = below.by_registers(*nvrtc.compile(text.replace("snap_written(acc[3]);", ""), "sm_90a"))
+    assert any("touched since the last fence" in one for one in found), found
+
+
 def test_an_accumulator_from_zero_has_registers_of_its_own():
     text = below_kernels.carried.cuda()
     assert "snap_fresh(other);" in text and "snap_fresh(acc);" not in text
-    assert "v += snap_value(acc[0]);" in text and "3.0f * other[q]" in text
+    assert "v += snap_value(acc[0], waited);" in text and "3.0f * other[q]" in text
 
 
 # ---- PTX -----------------------------------------------------------------------------------------------------------------------------------
@@ -68,6 +86,27 @@ END = "wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;"
 )
 def test_what_stands_behind_a_fence_is_found(body, found):
     assert any("since the last fence" in one for one in in_flight.findings(ptx_scan.parse(body + END))) == found
+
+
+COPY, USE = "mov.f32 %f9, %f2;", "add.f32 %f8, %f9, %f7;"
+
+
+@pytest.mark.parametrize(
+    "body, found",
+    [
+        (COPY + FENCE + PRODUCT + END + USE, True),
+        (COPY + USE + FENCE + PRODUCT + END, False),
+        (COPY + "mov.b32 %f10, %f9;" + FENCE + PRODUCT + END + USE.replace("%f9", "%f10"), True),
+        (COPY + FENCE + PRODUCT + END + "mov.f32 %f9, %f3;" + USE, False),
+        ("selp.f32 %f9, %f2, 0f00000000, %p1;" + FENCE + PRODUCT + END + USE, False),
+        ("mov.f32 %f3, %f2;" + FENCE + PRODUCT + END + "add.f32 %f8, %f3, %f7;", False),  # the wgmma writes the copy, too
+        ("@%p1 bra $L; " + COPY + "$L: " + FENCE + PRODUCT + END + USE, True),
+        ("$L: " + FENCE + PRODUCT + END + "add.f32 %f8, %f8, %f9;" + COPY + "@%p1 bra $L;", True),
+    ],
+)
+def test_copies_that_outlive_their_accumulator_are_found(body, found):
+    code = ptx_scan.parse(body)
+    assert any("is a copy of" in one for one in in_flight.findings(code)) == found, in_flight.findings(code)
 
 
 BALLOT = "vote.sync.ballot.b32 %r1, %p1, %r9;"
@@ -179,7 +218,7 @@ def test_accumulators_in_flight_are_not_fresh():
     """The second product begins where the first one has not ended: one and the same registers, in order."""
     text = product_kernels.kernel(["wgmma(first, a, b)", "wgmma(first, a, b, zero=True)", "wgmma(second, a, b, zero=True)"]).cuda()
     assert "snap_fresh(first);" not in text and text.count("snap_fresh(second);") == 1
-    assert "snap_value(first[q])" in text
+    assert "snap_value(first[q], waited)" in text
 
 
 def test_of_two_ways_the_younger_counts():
@@ -206,4 +245,4 @@ def test_functions_read_accumulators_into_registers_of_their_own():
     """Given by value or by reference; the accumulators that nobody reads later are read as they are."""
     calls = ["wgmma(first, a, b)", "wgmma(second, a, b, zero=True)", "v = summed(first)", "v = doubled(first, v)"]
     text = product_kernels.kernel(calls, summed=summed, doubled=doubled).cuda()
-    assert "return snap_value(x[0]) + snap_value(x[1]);" in text and "return snap_value(x[3]) + y;" in text
+    assert "return snap_value(x[0], waited) + snap_value(x[1], waited);" in text and "return snap_value(x[3], waited) + y;" in text

@@ -39,6 +39,19 @@ def test_accumulators_that_go_on():
     every_time(below_kernels.carried, np.zeros(640, np.float32), a, b, 4)
 
 
+@pytest.mark.skipif(not HOPPER, reason="wgmma is Hopper's")
+def test_what_is_read_of_an_accumulator_is_kept():
+    a, b = (eval(bf16_bits(-2, 2, rows, 48), {"np": np}) for rows in (64, 16))
+    every_time(below_kernels.kept, np.zeros(1024, np.float32), a, b, 3)
+
+
+@pytest.mark.skipif(not HOPPER, reason="wgmma is Hopper's")
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_what_threads_write_before_a_fence(n):
+    a, b = (eval(bf16_bits(-2, 2, rows, 48), {"np": np}) for rows in (64, 8))
+    every_time(below_kernels.touched, np.zeros(640, np.float32), a, b, n)
+
+
 @pytest.mark.parametrize("family", ["parts", pytest.param("flights", marks=pytest.mark.skipif(not HOPPER, reason="wgmma is Hopper's"))])
 def test_generated_programs(family):
     """Some of `make fuzz OPTIONS="--gpu --families parts,flights"`."""

@@ -13,19 +13,27 @@ static __device__ __forceinline__ float snap_fast_exp2(float x) {
     return result;
 }
 
-template <int size>  // keeps the compiler from moving reads or writes of these registers across this point
-static __device__ __forceinline__ void snap_settled(float (&values)[size]) {
+static __device__ __forceinline__ unsigned int snap_none() {  // 0, but the compiler does not know it
+    unsigned int none;
+    asm volatile("{.reg .pred never; .reg .b32 now; mov.u32 now, %%clock; setp.eq.u32 never, %1, 0; selp.b32 %0, now, 0, never;}" : "=r"(none) : "r"(gridDim.x));
+    return none;
+}
+
+template <int size>
+static __device__ __forceinline__ void snap_zeroed(float (&values)[size]) {  // zeros that share no register
+    const unsigned int none = snap_none();
     #pragma unroll
     for (int i = 0; i < size; ++i) {
-        asm volatile("" : "+f"(values[i]) :: "memory");
+        asm volatile("and.b32 %0, %1, %2;" : "=f"(values[i]) : "r"(none), "r"(i + 1) : "memory");
     }
 }
 
 template <int size>
-static __device__ __forceinline__ void snap_settled(unsigned int (&values)[size]) {
+static __device__ __forceinline__ void snap_zeroed(unsigned int (&values)[size]) {
+    const unsigned int none = snap_none();
     #pragma unroll
     for (int i = 0; i < size; ++i) {
-        asm volatile("" : "+r"(values[i]) :: "memory");
+        asm volatile("and.b32 %0, %1, %2;" : "=r"(values[i]) : "r"(none), "r"(i + 1) : "memory");
     }
 }
 
@@ -65,6 +73,22 @@ static __device__ __forceinline__ unsigned long long snap_matrix(const void* til
     const unsigned long long mode = swizzle == 128 ? 1 : swizzle == 64 ? 2 : 3;
     const unsigned int start = snap_shared(tile) % (1 << 18) / 16;  // in shared::cluster, the higher bits are the CTA
     return mode << 62 | (unsigned long long)(rows / 16) << 32 | (unsigned long long)(panels / 16) << 16 | start;
+}
+
+template <int size>  // keeps the compiler from moving reads or writes of these registers across this point
+static __device__ __forceinline__ void snap_settled(float (&values)[size]) {
+    #pragma unroll
+    for (int i = 0; i < size; ++i) {
+        asm volatile("" : "+f"(values[i]) :: "memory");
+    }
+}
+
+template <int size>
+static __device__ __forceinline__ void snap_settled(unsigned int (&values)[size]) {
+    #pragma unroll
+    for (int i = 0; i < size; ++i) {
+        asm volatile("" : "+r"(values[i]) :: "memory");
+    }
 }
 
 template <typename... Registers>  // what threads did to these comes before the next wgmma; those in flight are not named
@@ -258,6 +282,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
         snap_barriers_ready();
     }
     __syncthreads();
+    unsigned int waited = 0;
     int turns = 0;
     const int unit_of_block = (int)((blockIdx.x * 384 + threadIdx.x) / 128) % 3;
     const int b = blockIdx.x;
@@ -281,9 +306,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
             int Vs_fill_mod_2 = 0;
             int Vs_fill_div_2 = 0;
             float acc[64] = {};
-            snap_settled(acc);
+            snap_zeroed(acc);
             float s[64] = {};
-            snap_settled(s);
+            snap_zeroed(s);
             alignas(4) __nv_bfloat16 p[64] = {};
             float l[2] = {};
             float shrink[2] = {};
@@ -322,6 +347,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
             }
             // s: accumulated into (wgmma) at line 47, written at line 49 by the same thread
             snap_wgmma_wait<0>(acc, s);
+            ++waited;
             if (Ks_released < Ks_used) {
                 // Ks: read (wgmma) at line 47, loaded (TMA) at line 45 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
                 if (threadIdx.x % 128 == 0) {
@@ -392,6 +418,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
                 Vs_used = v_fill + 1;
                 // s: accumulated into (wgmma) at line 56, written at line 63 by the same thread
                 snap_wgmma_wait<1>(s);
+                ++waited;
                 if (Ks_released < Ks_used) {
                     // Ks: read (wgmma) at line 47, loaded (TMA) at line 45 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
                     if (threadIdx.x % 128 == 0) {
@@ -403,6 +430,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
                 softmax(s, m, l, shrink, scale);
                 // acc: accumulated into (wgmma) at line 61, read at line 65 by the same thread; also for p (lines 61, 66)
                 snap_wgmma_wait<0>(acc, s, reinterpret_cast<unsigned int (&)[32]>(p));
+                ++waited;
                 if (Vs_released < Vs_used) {
                     // Vs: read (wgmma) at line 61, loaded (TMA) at line 59 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
                     if (threadIdx.x % 128 == 0) {
@@ -440,6 +468,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
             const int w = threadIdx.x / 128;
             // acc: accumulated into (wgmma) at line 71, read at line 78 by the same thread
             snap_wgmma_wait<0>(acc, s, reinterpret_cast<unsigned int (&)[32]>(p));
+            ++waited;
             if (Vs_released < Vs_used) {
                 // Vs: read (wgmma) at line 61, loaded (TMA) at line 59 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
                 if (threadIdx.x % 128 == 0) {

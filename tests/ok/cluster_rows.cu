@@ -11,6 +11,30 @@ static __device__ __forceinline__ void snap_cluster_sync() {
     asm volatile("barrier.cluster.arrive.release; barrier.cluster.wait.acquire;" ::: "memory");
 }
 
+static __device__ __forceinline__ unsigned int snap_none() {  // 0, but the compiler does not know it
+    unsigned int none;
+    asm volatile("{.reg .pred never; .reg .b32 now; mov.u32 now, %%clock; setp.eq.u32 never, %1, 0; selp.b32 %0, now, 0, never;}" : "=r"(none) : "r"(gridDim.x));
+    return none;
+}
+
+template <int size>
+static __device__ __forceinline__ void snap_zeroed(float (&values)[size]) {  // zeros that share no register
+    const unsigned int none = snap_none();
+    #pragma unroll
+    for (int i = 0; i < size; ++i) {
+        asm volatile("and.b32 %0, %1, %2;" : "=f"(values[i]) : "r"(none), "r"(i + 1) : "memory");
+    }
+}
+
+template <int size>
+static __device__ __forceinline__ void snap_zeroed(unsigned int (&values)[size]) {
+    const unsigned int none = snap_none();
+    #pragma unroll
+    for (int i = 0; i < size; ++i) {
+        asm volatile("and.b32 %0, %1, %2;" : "=r"(values[i]) : "r"(none), "r"(i + 1) : "memory");
+    }
+}
+
 template <int size>  // keeps the compiler from moving reads or writes of these registers across this point
 static __device__ __forceinline__ void snap_settled(float (&values)[size]) {
     #pragma unroll
@@ -177,6 +201,7 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(256) prod
         snap_barriers_ready();
     }
     snap_cluster_meet();
+    unsigned int waited = 0;
     const int extent = N / 128;
     const int unit = blockIdx.x / 4;
     const int m = unit / extent;
@@ -200,6 +225,7 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(256) prod
             const int m0 = m * 128 + i * 64;
             const int n0 = n * 128 + j * 64;
             float acc[32] = {};
+            snap_zeroed(acc);
             snap_settled(acc);
             for (int k = 0; k < K / 64; ++k) {
                 const int a_fill = A_slots_fill;
@@ -227,6 +253,7 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(256) prod
                 snap_wgmma_commit();
                 // A_slots, B_slots: the wgmma of line 29 has read its operands before the slot is released
                 snap_wgmma_wait<1>();
+                ++waited;
                 if (A_slots_released < a_fill) {
                     // A_slots, B_slots: read (wgmma) at line 29, loaded (TMA) at line 26 by threads 128 to 255; an mbarrier: arriving does not block, so roles run up to 3 stages ahead
                     if (threadIdx.x < 4) {
@@ -239,6 +266,7 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(256) prod
             }
             // acc: accumulated into (wgmma) at line 29, read at line 31 by the same thread
             snap_wgmma_wait<0>(acc);
+            ++waited;
             if (A_slots_released < A_slots_used) {
                 // A_slots, B_slots: read (wgmma) at line 29, loaded (TMA) at line 26 by threads 128 to 255; an mbarrier: arriving does not block, so roles run up to 3 stages ahead
                 if (threadIdx.x < 4) {

@@ -7,6 +7,30 @@
 
 struct alignas(64) snap_tensor_map { unsigned long long at[16]; };
 
+static __device__ __forceinline__ unsigned int snap_none() {  // 0, but the compiler does not know it
+    unsigned int none;
+    asm volatile("{.reg .pred never; .reg .b32 now; mov.u32 now, %%clock; setp.eq.u32 never, %1, 0; selp.b32 %0, now, 0, never;}" : "=r"(none) : "r"(gridDim.x));
+    return none;
+}
+
+template <int size>
+static __device__ __forceinline__ void snap_zeroed(float (&values)[size]) {  // zeros that share no register
+    const unsigned int none = snap_none();
+    #pragma unroll
+    for (int i = 0; i < size; ++i) {
+        asm volatile("and.b32 %0, %1, %2;" : "=f"(values[i]) : "r"(none), "r"(i + 1) : "memory");
+    }
+}
+
+template <int size>
+static __device__ __forceinline__ void snap_zeroed(unsigned int (&values)[size]) {
+    const unsigned int none = snap_none();
+    #pragma unroll
+    for (int i = 0; i < size; ++i) {
+        asm volatile("and.b32 %0, %1, %2;" : "=r"(values[i]) : "r"(none), "r"(i + 1) : "memory");
+    }
+}
+
 template <int size>  // keeps the compiler from moving reads or writes of these registers across this point
 static __device__ __forceinline__ void snap_settled(float (&values)[size]) {
     #pragma unroll
@@ -200,6 +224,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) hgemm(
         snap_barriers_ready();
     }
     __syncthreads();
+    unsigned int waited = 0;
     const int block_number = blockIdx.x;
     const int blocks = gridDim.x;
     {
@@ -216,6 +241,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) hgemm(
         if (threadIdx.x < 256) {
             int Ct_fill_mod_2 = 0;
             float acc[128] = {};
+            snap_zeroed(acc);
             snap_settled(acc);
             snap_more_registers<240>();
             const int extent = M / 128;
@@ -250,6 +276,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) hgemm(
                     snap_wgmma_commit();
                     // At, Bt: the wgmma of line 24 has read its operands before the slot is released
                     snap_wgmma_wait<1>();
+                    ++waited;
                     if (At_released < a_fill) {
                         // At, Bt: read (wgmma) at line 24, loaded (TMA) at line 21 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 4 stages ahead
                         if (threadIdx.x % 128 == 0) {
@@ -263,6 +290,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) hgemm(
                 // C: written (TMA) at line 28, written (TMA) at line 28 by the same thread
                 snap_box_wait<0>();
                 snap_wgmma_wait<0>(acc);
+                ++waited;
                 if (At_released < At_used) {
                     // At, Bt: read (wgmma) at line 24, loaded (TMA) at line 21 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 4 stages ahead
                     if (threadIdx.x % 128 == 0) {

@@ -11,6 +11,30 @@ static __device__ __forceinline__ void snap_cluster_sync() {
     asm volatile("barrier.cluster.arrive.release; barrier.cluster.wait.acquire;" ::: "memory");
 }
 
+static __device__ __forceinline__ unsigned int snap_none() {  // 0, but the compiler does not know it
+    unsigned int none;
+    asm volatile("{.reg .pred never; .reg .b32 now; mov.u32 now, %%clock; setp.eq.u32 never, %1, 0; selp.b32 %0, now, 0, never;}" : "=r"(none) : "r"(gridDim.x));
+    return none;
+}
+
+template <int size>
+static __device__ __forceinline__ void snap_zeroed(float (&values)[size]) {  // zeros that share no register
+    const unsigned int none = snap_none();
+    #pragma unroll
+    for (int i = 0; i < size; ++i) {
+        asm volatile("and.b32 %0, %1, %2;" : "=f"(values[i]) : "r"(none), "r"(i + 1) : "memory");
+    }
+}
+
+template <int size>
+static __device__ __forceinline__ void snap_zeroed(unsigned int (&values)[size]) {
+    const unsigned int none = snap_none();
+    #pragma unroll
+    for (int i = 0; i < size; ++i) {
+        asm volatile("and.b32 %0, %1, %2;" : "=r"(values[i]) : "r"(none), "r"(i + 1) : "memory");
+    }
+}
+
 template <int size>  // keeps the compiler from moving reads or writes of these registers across this point
 static __device__ __forceinline__ void snap_settled(float (&values)[size]) {
     #pragma unroll
@@ -215,6 +239,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1) h
     }
     snap_cluster_meet();
     const int block = blockIdx.x % 2;
+    unsigned int waited = 0;
     const int cluster_number = blockIdx.x / 2;
     const int clusters = gridDim.x / 2;
     {
@@ -233,6 +258,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1) h
         if (threadIdx.x < 256) {
             int Ct_fill_mod_2 = 0;
             float acc[128] = {};
+            snap_zeroed(acc);
             snap_settled(acc);
             const int b = block_index;
             const int w = thread_index % 3;
@@ -269,6 +295,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1) h
                     snap_wgmma_commit();
                     // At, Bt: the wgmma of line 27 has read its operands before the slot is released
                     snap_wgmma_wait<1>();
+                    ++waited;
                     if (At_released < a_fill) {
                         // At, Bt: read (wgmma) at line 27, loaded (TMA) at line 24 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 4 stages ahead
                         if (threadIdx.x % 128 < 2) {
@@ -282,6 +309,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1) h
                 // C: written (TMA) at line 31, written (TMA) at line 31 by the same thread
                 snap_box_wait<0>();
                 snap_wgmma_wait<0>(acc);
+                ++waited;
                 if (At_released < At_used) {
                     // At, Bt: read (wgmma) at line 27, loaded (TMA) at line 24 by threads 256 to 383; an mbarrier: arriving does not block, so roles run up to 4 stages ahead
                     if (threadIdx.x % 128 < 2) {

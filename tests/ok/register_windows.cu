@@ -87,6 +87,30 @@ extern "C" __global__ void __launch_bounds__(32) by_a_warp(
 
 struct alignas(64) snap_tensor_map { unsigned long long at[16]; };
 
+static __device__ __forceinline__ unsigned int snap_none() {  // 0, but the compiler does not know it
+    unsigned int none;
+    asm volatile("{.reg .pred never; .reg .b32 now; mov.u32 now, %%clock; setp.eq.u32 never, %1, 0; selp.b32 %0, now, 0, never;}" : "=r"(none) : "r"(gridDim.x));
+    return none;
+}
+
+template <int size>
+static __device__ __forceinline__ void snap_zeroed(float (&values)[size]) {  // zeros that share no register
+    const unsigned int none = snap_none();
+    #pragma unroll
+    for (int i = 0; i < size; ++i) {
+        asm volatile("and.b32 %0, %1, %2;" : "=f"(values[i]) : "r"(none), "r"(i + 1) : "memory");
+    }
+}
+
+template <int size>
+static __device__ __forceinline__ void snap_zeroed(unsigned int (&values)[size]) {
+    const unsigned int none = snap_none();
+    #pragma unroll
+    for (int i = 0; i < size; ++i) {
+        asm volatile("and.b32 %0, %1, %2;" : "=r"(values[i]) : "r"(none), "r"(i + 1) : "memory");
+    }
+}
+
 template <int size>  // keeps the compiler from moving reads or writes of these registers across this point
 static __device__ __forceinline__ void snap_settled(float (&values)[size]) {
     #pragma unroll
@@ -153,9 +177,10 @@ static __device__ __forceinline__ void snap_wgmma_wait(Registers&... registers) 
     (snap_settled(registers), ...);
 }
 
-static __device__ __forceinline__ float snap_value(float accumulator) {  // read here, not behind the next wgmma
-    asm volatile("" : "+f"(accumulator));
-    return accumulator;
+static __device__ __forceinline__ float snap_value(float accumulator, unsigned int waited) {  // read here, not behind the next wgmma
+    float value;
+    asm volatile("{.reg .pred always; setp.ne.u32 always, %2, 0; selp.b32 %0, %1, %3, always;}" : "=f"(value) : "f"(accumulator), "r"(gridDim.x), "f"(__uint_as_float(waited)));
+    return value;
 }
 
 static __device__ __forceinline__ void snap_prefetch_map(const snap_tensor_map* map) {
@@ -189,9 +214,11 @@ extern "C" __global__ void __launch_bounds__(128) by_a_warpgroup(
         snap_barriers_ready();
     }
     __syncthreads();
+    unsigned int waited = 0;
     __nv_bfloat16* const left = reinterpret_cast<__nv_bfloat16*>(smem);
     __nv_bfloat16* const right = reinterpret_cast<__nv_bfloat16*>(smem + 8192);
     float acc[2][16] = {};
+    snap_zeroed(reinterpret_cast<float (&)[32]>(acc));
     snap_settled(reinterpret_cast<float (&)[32]>(acc));
     if (threadIdx.x == 0) {
         // left: loaded (TMA) at line 49, read (wgmma) at line 52 by threads 0 to 127; an mbarrier: the bytes of the TMA load complete its phase
@@ -226,11 +253,12 @@ extern "C" __global__ void __launch_bounds__(128) by_a_warpgroup(
     }
     // acc: accumulated into (wgmma) at line 52, read at line 56 by the same thread
     snap_wgmma_wait<0>(reinterpret_cast<float (&)[32]>(acc));
+    ++waited;
     #pragma unroll
     for (int n = 0; n < 2; ++n) {
         #pragma unroll
         for (int j = 0; j < 16; ++j) {
-            c[((int)(threadIdx.x % 128) / 32 * 16 + (int)(threadIdx.x % 32) / 4 + j / 2 % 2 * 8) * 64 + (32 * n + (j / 4 * 8 + ((int)(threadIdx.x % 4) * 2 + j % 2)))] = snap_value(acc[n][j]);
+            c[((int)(threadIdx.x % 128) / 32 * 16 + (int)(threadIdx.x % 32) / 4 + j / 2 % 2 * 8) * 64 + (32 * n + (j / 4 * 8 + ((int)(threadIdx.x % 4) * 2 + j % 2)))] = snap_value(acc[n][j], waited);
         }
     }
 }

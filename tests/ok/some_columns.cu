@@ -7,19 +7,27 @@
 
 struct alignas(64) snap_tensor_map { unsigned long long at[16]; };
 
-template <int size>  // keeps the compiler from moving reads or writes of these registers across this point
-static __device__ __forceinline__ void snap_settled(float (&values)[size]) {
+static __device__ __forceinline__ unsigned int snap_none() {  // 0, but the compiler does not know it
+    unsigned int none;
+    asm volatile("{.reg .pred never; .reg .b32 now; mov.u32 now, %%clock; setp.eq.u32 never, %1, 0; selp.b32 %0, now, 0, never;}" : "=r"(none) : "r"(gridDim.x));
+    return none;
+}
+
+template <int size>
+static __device__ __forceinline__ void snap_zeroed(float (&values)[size]) {  // zeros that share no register
+    const unsigned int none = snap_none();
     #pragma unroll
     for (int i = 0; i < size; ++i) {
-        asm volatile("" : "+f"(values[i]) :: "memory");
+        asm volatile("and.b32 %0, %1, %2;" : "=f"(values[i]) : "r"(none), "r"(i + 1) : "memory");
     }
 }
 
 template <int size>
-static __device__ __forceinline__ void snap_settled(unsigned int (&values)[size]) {
+static __device__ __forceinline__ void snap_zeroed(unsigned int (&values)[size]) {
+    const unsigned int none = snap_none();
     #pragma unroll
     for (int i = 0; i < size; ++i) {
-        asm volatile("" : "+r"(values[i]) :: "memory");
+        asm volatile("and.b32 %0, %1, %2;" : "=r"(values[i]) : "r"(none), "r"(i + 1) : "memory");
     }
 }
 
@@ -58,6 +66,22 @@ static __device__ __forceinline__ unsigned long long snap_matrix(const void* til
     const unsigned long long mode = swizzle == 128 ? 1 : swizzle == 64 ? 2 : 3;
     const unsigned int start = snap_shared(tile) % (1 << 18) / 16;  // in shared::cluster, the higher bits are the CTA
     return mode << 62 | (unsigned long long)(rows / 16) << 32 | (unsigned long long)(panels / 16) << 16 | start;
+}
+
+template <int size>  // keeps the compiler from moving reads or writes of these registers across this point
+static __device__ __forceinline__ void snap_settled(float (&values)[size]) {
+    #pragma unroll
+    for (int i = 0; i < size; ++i) {
+        asm volatile("" : "+f"(values[i]) :: "memory");
+    }
+}
+
+template <int size>
+static __device__ __forceinline__ void snap_settled(unsigned int (&values)[size]) {
+    #pragma unroll
+    for (int i = 0; i < size; ++i) {
+        asm volatile("" : "+r"(values[i]) :: "memory");
+    }
 }
 
 template <typename... Registers>  // what threads did to these comes before the next wgmma; those in flight are not named
@@ -107,9 +131,10 @@ static __device__ __forceinline__ void snap_wgmma_m64n64k16_f32_bf16_b_transpose
                  : "l"(a), "l"(b), "r"((int)keep));
 }
 
-static __device__ __forceinline__ float snap_value(float accumulator) {  // read here, not behind the next wgmma
-    asm volatile("" : "+f"(accumulator));
-    return accumulator;
+static __device__ __forceinline__ float snap_value(float accumulator, unsigned int waited) {  // read here, not behind the next wgmma
+    float value;
+    asm volatile("{.reg .pred always; setp.ne.u32 always, %2, 0; selp.b32 %0, %1, %3, always;}" : "=f"(value) : "f"(accumulator), "r"(gridDim.x), "f"(__uint_as_float(waited)));
+    return value;
 }
 
 static __device__ __forceinline__ void snap_prefetch_map(const snap_tensor_map* map) {
@@ -148,11 +173,12 @@ extern "C" __global__ void __launch_bounds__(128) in_turns(
         snap_barriers_ready();
     }
     __syncthreads();
+    unsigned int waited = 0;
     __nv_bfloat16* const left = reinterpret_cast<__nv_bfloat16*>(smem);
     __nv_bfloat16* const right = reinterpret_cast<__nv_bfloat16*>(smem + 8192);
     __nv_bfloat16* const turned = reinterpret_cast<__nv_bfloat16*>(smem + 16384);
     float acc[32] = {};
-    snap_settled(acc);
+    snap_zeroed(acc);
     if (threadIdx.x == 0) {
         // left: loaded (TMA) at line 19, read (wgmma) at line 22 by threads 0 to 127; an mbarrier: the bytes of the TMA load complete its phase
         snap_barrier_arrive_expect(left_full, 8192);
@@ -188,6 +214,7 @@ extern "C" __global__ void __launch_bounds__(128) in_turns(
     snap_wgmma_commit();
     // acc: accumulated into (wgmma) at line 22, accumulated into (wgmma) at line 23 by the same thread
     snap_wgmma_wait<0>(acc);
+    ++waited;
     snap_wgmma_fence(acc);
     // wgmma 64 x 24 x 64, bf16, asynchronous
     {
@@ -203,6 +230,7 @@ extern "C" __global__ void __launch_bounds__(128) in_turns(
     snap_barrier_wait(turned_full, 0);
     // acc: accumulated into (wgmma) at line 23, accumulated into (wgmma) at line 24 by the same thread
     snap_wgmma_wait<0>(acc);
+    ++waited;
     snap_wgmma_fence(acc);
     // wgmma 64 x 40 x 64, bf16, asynchronous
     {
@@ -216,6 +244,7 @@ extern "C" __global__ void __launch_bounds__(128) in_turns(
     snap_wgmma_commit();
     // acc: accumulated into (wgmma) at line 24, accumulated into (wgmma) at line 25 by the same thread
     snap_wgmma_wait<0>(acc);
+    ++waited;
     snap_wgmma_fence(acc);
     // wgmma 64 x 64 x 64, bf16, asynchronous
     {
@@ -229,9 +258,10 @@ extern "C" __global__ void __launch_bounds__(128) in_turns(
     snap_wgmma_commit();
     // acc: accumulated into (wgmma) at line 25, read at line 28 by the same thread
     snap_wgmma_wait<0>(acc);
+    ++waited;
     #pragma unroll
     for (int j = 0; j < 32; ++j) {
-        c[((int)(threadIdx.x % 128) / 32 * 16 + (int)(threadIdx.x % 32) / 4 + j / 2 % 2 * 8) * 64 + (j / 4 * 8 + ((int)(threadIdx.x % 4) * 2 + j % 2))] = snap_value(acc[j]);
+        c[((int)(threadIdx.x % 128) / 32 * 16 + (int)(threadIdx.x % 32) / 4 + j / 2 % 2 * 8) * 64 + (j / 4 * 8 + ((int)(threadIdx.x % 4) * 2 + j % 2))] = snap_value(acc[j], waited);
     }
 }
 
@@ -243,6 +273,30 @@ extern "C" __global__ void __launch_bounds__(128) in_turns(
 #include <cuda_bf16.h>
 
 struct alignas(64) snap_tensor_map { unsigned long long at[16]; };
+
+static __device__ __forceinline__ unsigned int snap_none() {  // 0, but the compiler does not know it
+    unsigned int none;
+    asm volatile("{.reg .pred never; .reg .b32 now; mov.u32 now, %%clock; setp.eq.u32 never, %1, 0; selp.b32 %0, now, 0, never;}" : "=r"(none) : "r"(gridDim.x));
+    return none;
+}
+
+template <int size>
+static __device__ __forceinline__ void snap_zeroed(float (&values)[size]) {  // zeros that share no register
+    const unsigned int none = snap_none();
+    #pragma unroll
+    for (int i = 0; i < size; ++i) {
+        asm volatile("and.b32 %0, %1, %2;" : "=f"(values[i]) : "r"(none), "r"(i + 1) : "memory");
+    }
+}
+
+template <int size>
+static __device__ __forceinline__ void snap_zeroed(unsigned int (&values)[size]) {
+    const unsigned int none = snap_none();
+    #pragma unroll
+    for (int i = 0; i < size; ++i) {
+        asm volatile("and.b32 %0, %1, %2;" : "=r"(values[i]) : "r"(none), "r"(i + 1) : "memory");
+    }
+}
 
 template <int size>  // keeps the compiler from moving reads or writes of these registers across this point
 static __device__ __forceinline__ void snap_settled(float (&values)[size]) {
@@ -325,9 +379,10 @@ static __device__ __forceinline__ void snap_wgmma_m64n128k16_f32_bf16(float (&d)
                  : "l"(a), "l"(b), "r"((int)keep));
 }
 
-static __device__ __forceinline__ float snap_value(float accumulator) {  // read here, not behind the next wgmma
-    asm volatile("" : "+f"(accumulator));
-    return accumulator;
+static __device__ __forceinline__ float snap_value(float accumulator, unsigned int waited) {  // read here, not behind the next wgmma
+    float value;
+    asm volatile("{.reg .pred always; setp.ne.u32 always, %2, 0; selp.b32 %0, %1, %3, always;}" : "=f"(value) : "f"(accumulator), "r"(gridDim.x), "f"(__uint_as_float(waited)));
+    return value;
 }
 
 static __device__ __forceinline__ void snap_named_sync(int barrier, int threads) {
@@ -376,6 +431,7 @@ extern "C" __global__ void __launch_bounds__(256) at_the_edge(
         snap_barriers_ready();
     }
     __syncthreads();
+    unsigned int waited = 0;
     __nv_bfloat16* const A = reinterpret_cast<__nv_bfloat16*>(smem);
     int A_released = 0;
     int A_released_mod_2 = 0;
@@ -387,6 +443,7 @@ extern "C" __global__ void __launch_bounds__(256) at_the_edge(
     if (threadIdx.x < 128) {
         int B_fill_mod_2 = 0;
         float acc[64] = {};
+        snap_zeroed(acc);
         snap_settled(acc);
         for (int n0 = 0; n0 < columns; n0 += 128) {
             if (columns - n0 <= 64) {
@@ -416,6 +473,7 @@ extern "C" __global__ void __launch_bounds__(256) at_the_edge(
                     snap_wgmma_commit();
                     // A, B: the wgmma of line 55 has read its operands before the slot is released
                     snap_wgmma_wait<1>();
+                    ++waited;
                     if (A_released < left_fill) {
                         if (threadIdx.x == 0) {
                             // A, B: read (wgmma) at line 55, loaded (TMA) at line 52 by threads 128 to 255; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
@@ -453,6 +511,7 @@ extern "C" __global__ void __launch_bounds__(256) at_the_edge(
                     snap_wgmma_commit();
                     // A, B: the wgmma of line 63 has read its operands before the slot is released
                     snap_wgmma_wait<1>();
+                    ++waited;
                     if (A_released < left_fill) {
                         if (threadIdx.x == 0) {
                             // A, B: read (wgmma) at line 55, loaded (TMA) at line 52 by threads 128 to 255; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
@@ -466,6 +525,7 @@ extern "C" __global__ void __launch_bounds__(256) at_the_edge(
             }
             // acc: accumulated into (wgmma) at line 55, read at line 67 by the same thread
             snap_wgmma_wait<0>(acc);
+            ++waited;
             if (A_released < A_used) {
                 if (threadIdx.x == 0) {
                     // A, B: read (wgmma) at line 55, loaded (TMA) at line 52 by threads 128 to 255; an mbarrier: arriving does not block, so roles run up to 2 stages ahead
@@ -477,7 +537,7 @@ extern "C" __global__ void __launch_bounds__(256) at_the_edge(
             #pragma unroll
             for (int j = 0; j < 64; ++j) {
                 if (n0 + (j / 4 * 8 + ((int)(threadIdx.x % 4) * 2 + j % 2)) < columns) {
-                    c[(long long)((int)(threadIdx.x % 128) / 32 * 16 + (int)(threadIdx.x % 32) / 4 + j / 2 % 2 * 8) * columns + (n0 + (j / 4 * 8 + ((int)(threadIdx.x % 4) * 2 + j % 2)))] = snap_value(acc[j]);
+                    c[(long long)((int)(threadIdx.x % 128) / 32 * 16 + (int)(threadIdx.x % 32) / 4 + j / 2 % 2 * 8) * columns + (n0 + (j / 4 * 8 + ((int)(threadIdx.x % 4) * 2 + j % 2)))] = snap_value(acc[j], waited);
                 }
             }
             // c: written at line 67, written at line 67 maybe by another of 128 threads

@@ -20,19 +20,27 @@ static __device__ __forceinline__ void snap_box_load_2d(void* tile, const snap_t
                  :: "r"(snap_shared(tile)), "l"(map), "r"(snap_shared(barrier)), "r"(i0), "r"(i1) : "memory");
 }
 
-template <int size>  // keeps the compiler from moving reads or writes of these registers across this point
-static __device__ __forceinline__ void snap_settled(float (&values)[size]) {
+static __device__ __forceinline__ unsigned int snap_none() {  // 0, but the compiler does not know it
+    unsigned int none;
+    asm volatile("{.reg .pred never; .reg .b32 now; mov.u32 now, %%clock; setp.eq.u32 never, %1, 0; selp.b32 %0, now, 0, never;}" : "=r"(none) : "r"(gridDim.x));
+    return none;
+}
+
+template <int size>
+static __device__ __forceinline__ void snap_zeroed(float (&values)[size]) {  // zeros that share no register
+    const unsigned int none = snap_none();
     #pragma unroll
     for (int i = 0; i < size; ++i) {
-        asm volatile("" : "+f"(values[i]) :: "memory");
+        asm volatile("and.b32 %0, %1, %2;" : "=f"(values[i]) : "r"(none), "r"(i + 1) : "memory");
     }
 }
 
 template <int size>
-static __device__ __forceinline__ void snap_settled(unsigned int (&values)[size]) {
+static __device__ __forceinline__ void snap_zeroed(unsigned int (&values)[size]) {
+    const unsigned int none = snap_none();
     #pragma unroll
     for (int i = 0; i < size; ++i) {
-        asm volatile("" : "+r"(values[i]) :: "memory");
+        asm volatile("and.b32 %0, %1, %2;" : "=r"(values[i]) : "r"(none), "r"(i + 1) : "memory");
     }
 }
 
@@ -58,6 +66,22 @@ static __device__ __forceinline__ unsigned long long snap_matrix(const void* til
     const unsigned long long mode = swizzle == 128 ? 1 : swizzle == 64 ? 2 : 3;
     const unsigned int start = snap_shared(tile) % (1 << 18) / 16;  // in shared::cluster, the higher bits are the CTA
     return mode << 62 | (unsigned long long)(rows / 16) << 32 | (unsigned long long)(panels / 16) << 16 | start;
+}
+
+template <int size>  // keeps the compiler from moving reads or writes of these registers across this point
+static __device__ __forceinline__ void snap_settled(float (&values)[size]) {
+    #pragma unroll
+    for (int i = 0; i < size; ++i) {
+        asm volatile("" : "+f"(values[i]) :: "memory");
+    }
+}
+
+template <int size>
+static __device__ __forceinline__ void snap_settled(unsigned int (&values)[size]) {
+    #pragma unroll
+    for (int i = 0; i < size; ++i) {
+        asm volatile("" : "+r"(values[i]) :: "memory");
+    }
 }
 
 template <typename... Registers>  // what threads did to these comes before the next wgmma; those in flight are not named
@@ -203,7 +227,7 @@ extern "C" __global__ void __launch_bounds__(256) powers(
             snap_box_load_2d(xs, &x_map, 0, 0, xs_full);
         }
         float acc[32] = {};
-        snap_settled(acc);
+        snap_zeroed(acc);
         alignas(4) __nv_bfloat16 a[32] = {};
         const int w = threadIdx.x / 128;
         // ys: loaded (TMA) at line 16, read (wgmma) at line 20 by threads 0 to 255; an mbarrier: the bytes of the TMA load complete its phase

@@ -22,7 +22,7 @@ from snap._compiler.codegen.core.scope import FunctionState, Lowered, Scope
 from snap._compiler.codegen.core.spelling import type_name
 from snap._compiler.codegen.core.statements import body
 from snap._compiler.codegen.core.usage import TensorUse, Usage
-from snap._compiler.codegen.hopper import boxes, mbarriers
+from snap._compiler.codegen.hopper import accumulators, boxes, mbarriers
 from snap._compiler.codegen.hopper.in_flight import RegistersInFlight
 from snap._compiler.codegen.threads import barriers
 from snap._compiler.codegen.values.expressions import lower
@@ -232,13 +232,14 @@ class KernelLowering:
     def _body(self, state: FunctionState, positions: LevelIndices) -> list[tree.Stmt]:
         for level, position in positions.items():
             position.reserve(state.namer, level.word)
+        counted = accumulators.begin(state)
         state.namer.open()
         inner = body(Scope(state, state.function.place, positions), state.function.body)
         state.namer.close()
         named = [declared for position in positions.values() for declared in position.settle()]
         while inner and inner[-1] == tree.Return():
             inner.pop()
-        return [*named, *inner]
+        return [*named, *counted, *inner]
 
     def _params(self, state: FunctionState) -> list[tree.Param]:
         return [self._param(state, param) for param in state.function.params]

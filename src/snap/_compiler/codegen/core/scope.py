@@ -51,6 +51,7 @@ class FunctionState:
     tensors, mbarriers    names of tensor maps and mbarriers
     wgmma_registers      local arrays that wgmma writes or reads, with the scope they are declared in
     in_flight            which of them may be in flight at its fences and waits
+    waited               name of the number of waits for wgmma, where that is counted
     leave                what a kernel does before it ends
     """
 
@@ -69,6 +70,7 @@ class FunctionState:
     mbarriers: dict[int, str] = field(default_factory=dict)
     wgmma_registers: dict[ir.Var, set[str]] = field(default_factory=dict)
     in_flight: RegistersInFlight = field(default_factory=RegistersInFlight)
+    waited: str = ""
     leave: tuple[tree.Stmt, ...] = ()
     multicast: bool = False
     smem: str = ""

@@ -55,6 +55,8 @@ def body(scope: Scope, statements: ir.Body) -> list[tree.Stmt]:
         made = statement(scope, statements[at - 1], last=at == len(statements))
         if moved is not None and not made:
             made = [tree.Evaluate(moved)]
+        if scope.state.in_flight.unnamed:
+            made += accumulators.written(scope, statements[at - 1])
         scope.module.written(made, statements[at - 1].span)
         out += made
         moved = None

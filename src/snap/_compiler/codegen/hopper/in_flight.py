@@ -3,7 +3,7 @@
 Input:      a synchronized function
 Output:     by statement, the arrays that a fence may name (`fences`), whether a wgmma starts anew (`fresh`), and for a
             wait those that it settles and those that it leaves in flight (`waits`); the accumulators whose values go
-            from one wgmma into another (`carried`)
+            from one wgmma into another (`carried`), and the arrays that some fence must not name (`unnamed`)
 Invariant:  what is named is in flight on no path: a wait that leaves groups in flight names none of their registers, so
             that the compiler below has no reason to touch them there
 Non-goals:  whether the waits are enough (`snap._compiler.sync` saw to it); functions that are called, since those with wgmma are
@@ -30,13 +30,15 @@ GroupsBehind = dict[ir.Var, int]  # of the arrays in flight, the least on any pa
 class RegistersInFlight:
     """fences: the arrays of a group of wgmma that are not in flight before it, by its first statement.  fresh: wgmma
     from zero into accumulators that are not in flight: what these held is needed by nobody.  carried: accumulators
-    into which there is another one.  waits: by statement, (what is in flight before and not after, what is after).
+    into which there is another one.  unnamed: arrays that are in flight on some way to a fence before a wgmma of them, so
+    that what threads write on another way is to be named where it is written.  waits: by statement, (what is in flight before and not after, what is after).
     """
 
     fences: dict[int, tuple[ir.Var, ...]] = field(default_factory=dict)
     waits: dict[int, tuple[frozenset[ir.Var], frozenset[ir.Var]]] = field(default_factory=dict)
     fresh: set[int] = field(default_factory=set)
     carried: set[int] = field(default_factory=set)
+    unnamed: set[ir.Var] = field(default_factory=set)
 
     @staticmethod
     def of(function: synced.Function) -> RegistersInFlight:
@@ -84,6 +86,7 @@ class _FlightOfArrays(Forward[GroupsBehind]):
         if begins(s) is Engine.PRODUCTS:
             if s.number in self.groups:
                 self.flying.fences[s.number] = tuple(var for var in self.groups[s.number] if var not in ages)
+                self.flying.unnamed.update(ages.keys() & self.groups[s.number])
             self.flying.fresh.discard(s.number)
             if isinstance(s, ir.Wgmma) and _from_zero(s) and s.acc.var not in ages:
                 self.flying.fresh.add(s.number)

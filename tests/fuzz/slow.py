@@ -170,7 +170,7 @@ class Compiled(Statements):
             self.result = self.type(node)
             self.result_privilege = self.privilege(privilege) if privilege is not None else None
         self.required = self._required()
-        self._body = None
+        self._bodies: dict = {}  # by the threads of the group that calls it, and of a block: they are constants in there
 
     def _required(self) -> list[Privilege]:
         if self.function.required:
@@ -193,8 +193,6 @@ class Compiled(Statements):
 
     def execute(self, G: Group, lanes: list[Lane]) -> None:
         """Run the body for lanes whose parameters are set, once for each group that is required."""
-        if self._body is None:
-            self._body = self.block(self.node.body, self.scope)
         for slot, shape in self.shapes:
             extents = None if shape is None else list(zip(*(one(G, lanes) for one in shape)))
             for n, lane in enumerate(lanes):
@@ -204,7 +202,16 @@ class Compiled(Statements):
         groups = whole.divided(highest.level, highest.n)
         if len(groups) == 1 and len(groups[0].lanes) == len(G.lanes):
             groups[0].turns, groups[0].place = G.turns, G.place
-        self.program.together(groups, self._body, waits(self, self.node.body))
+        self.program.together(groups, self._body(groups[0]), waits(self, self.node.body))
+
+    def _body(self, G: Group) -> Callable:
+        threads, blocks = G.count("thread", 1), G.count("block", 1)
+        whole = self.required[0].level in ("grid", "cluster", "block")
+        known = (None if self.required[0].level == "grid" else threads, threads // blocks if whole else None)
+        if known not in self._bodies:
+            self.threads, self.per_block = known
+            self._bodies[known] = self.block(self.node.body)
+        return self._bodies[known]
 
     @staticmethod
     def _shaped(h, extents):

@@ -163,6 +163,7 @@ class Expressions:
     def __init__(self, program, outside: dict):
         self.program, self.outside = program, outside
         self.scope, self.target, self.slots = Scope(None), None, 0
+        self.threads, self.per_block = None, None  # in the group that acts, and in a block, where the text and the call say it
 
     # ---- names
 
@@ -203,16 +204,27 @@ class Expressions:
         return spelled(node, self.static, self.number)
 
     def privilege(self, node: ast.expr) -> Privilege:
+        found = self.units(node)
+        if found is None:
+            raise Unsupported(f"the privilege `{ast.unparse(node)}`")
+        return found
+
+    def units(self, node: ast.expr) -> Privilege | None:
+        """What a privilege, or a level, is; None where an expression is something else."""
         if isinstance(node, ast.Subscript):
-            level = self.static(name_of(node.value))
-            if isinstance(level, Level):
-                return level[self.number(node.slice)]
-        found = self.static(name_of(node))
-        if isinstance(found, Level):
-            return found[1]
-        if isinstance(found, Privilege):
-            return found
-        raise Unsupported(f"the privilege `{ast.unparse(node)}`")
+            level = self.units(node.value)
+            return None if level is None else level[self.number(node.slice)]
+        found = self.static(name_of(node)) if name_of(node) else None
+        return found[1] if isinstance(found, Level) else found if isinstance(found, Privilege) else None
+
+    @contextmanager
+    def acting(self, p: Privilege | None):
+        """In code of a group of these units; None: of as many as a launch decides."""
+        before = self.threads
+        of_blocks = None if p is None or p.level != "block" or self.per_block is None else p.n * self.per_block
+        self.threads = p.n if p is not None and p.level == "thread" else of_blocks
+        yield
+        self.threads = before
 
     # ---- values
 
@@ -490,7 +502,8 @@ class Expressions:
             return self._accumulator_place(name, node)
         if name == "count":
             p = self.privilege(node.args[0])
-            return E("i32", lambda G, L: [G.count(p.level, p.n)] * len(L))
+            known = self.threads // p.n if p.level == "thread" and self.threads is not None else None
+            return E("i32", lambda G, L: [G.count(p.level, p.n)] * len(L), known)
         if name in self.program.operations["words"]:
             return self.program.operations["words"][name](self, node)
         return self._math(name, node)

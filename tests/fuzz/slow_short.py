@@ -152,11 +152,8 @@ class _Forms:
             return [ast.If(ast.Constant(True), self.items(rest, body, tail, loop), [])]
         if word == "one":
             level, n = self.level(call.args[0])
-            units = {"warp": 32, "warpgroup": 128}.get(level)
-            if units is not None:
-                level, n = "thread", ast.Constant(units * n.value)
-            alone = self.split(ast.Name(level, ast.Load()), [(n, self.items(rest, body, tail, loop))])
-            return [self.given(call.args[1:], _at(level, n), alone)]
+            alone = self.split(level, [(n, self.items(rest, body, tail, loop))])
+            return [self.given(call.args[1:], self.privilege(call.args[0]), alone)]
         if word in self.roles:
             sizes, chosen = self.roles[word]
             cases = [(ast.Constant(k), self.items(rest, body, tail, loop) if k == chosen else [ast.Pass()]) for k in range(len(sizes))]
@@ -198,11 +195,14 @@ class _Forms:
         # A lexical block of its own, so that names may come again.
         return [ast.If(ast.Constant(True), [*declared, scope], [])] if declared else [scope]
 
-    def level(self, e: ast.expr) -> tuple[str, ast.expr]:
-        return (e.value.id, e.slice) if isinstance(e, ast.Subscript) else (_word(e), ast.Constant(1))
+    @staticmethod
+    def level(e: ast.expr) -> tuple[ast.expr, ast.expr]:
+        """A level, and how many units of it."""
+        return (e.value, e.slice) if isinstance(e, ast.Subscript) else (e, ast.Constant(1))
 
-    def privilege(self, e: ast.expr) -> ast.expr:
-        return e if isinstance(e, ast.Name) and e.id not in LEVELS else _at(*self.level(e))
+    @staticmethod
+    def privilege(e: ast.expr) -> ast.expr:
+        return e if isinstance(e, ast.Subscript) or _word(e) not in LEVELS else _at(_word(e), ast.Constant(1))
 
     def indices(self, names: list[str], level: ast.expr, shape: ast.expr | None) -> tuple[list[ast.stmt], ast.expr | None]:
         p = self.privilege(level)

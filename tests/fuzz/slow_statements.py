@@ -280,6 +280,9 @@ class Statements(Expressions):
             return self._several(target.elts, self._dealt_out(node.value))
         if isinstance(node.value, ast.Lambda):
             return self._name_function(target, node.value)
+        if isinstance(target, ast.Name) and (level := self.units(node.value)) is not None:
+            self.scope.names[target.id] = level
+            return None
         if isinstance(target, ast.Name) and not isinstance(self.scope.find(target.id), Value):
             e = settled(self.expression(node.value))
             slot = self.new_slot()
@@ -449,15 +452,16 @@ class Statements(Expressions):
         subject = node.subject
         if not isinstance(subject, ast.Call) or name_of(subject.func) != "split":
             raise Unsupported("match")
-        level = self.static(name_of(subject.args[0])).name
-        listed = [self.number(n) for n in subject.args[1:]]
+        of = self.privilege(subject.args[0])  # the cases count its units
+        level, listed = of.level, [of.n * self.number(n) for n in subject.args[1:]]
         sizes, bodies = [], []
         for case in node.cases:
             pattern = case.pattern
             rest = isinstance(pattern, ast.MatchAs)
             number = None if rest else self.number(pattern.value)
-            bodies.append(self.block(case.body))
-            sizes.append(None if rest else number if not listed else listed[number])
+            sizes.append(None if rest else of.n * number if not listed else listed[number])
+            with self.acting(None if rest else Privilege(level, sizes[-1])):
+                bodies.append(self.block(case.body))
         if listed:  # the cases count: each takes its own, whatever stands before it
             order = [None if isinstance(c.pattern, ast.MatchAs) else self.number(c.pattern.value) for c in node.cases]
             all_sizes = listed + ([None] if None in order else [])
@@ -498,7 +502,8 @@ class Statements(Expressions):
 
     def _group(self, call, name, items, body):
         p = self.privilege(call.args[0])
-        inside = self._items(items, body)
+        with self.acting(p if p.level != "grid" else None):
+            inside = self._items(items, body)
         may_wait = waits(self, body)
 
         def execute(G):

@@ -32,8 +32,13 @@ class Level:
 
 @dataclass(frozen=True)
 class Privilege:
+    """Units of a level; under a name of its own, a level: `quad = thread[4]`, of which `quad[2]` are two."""
+
     level: str
     n: int
+
+    def __getitem__(self, n: int) -> Privilege:
+        return Privilege(self.level, self.n * n)
 
 
 @dataclass(frozen=True)

@@ -169,6 +169,40 @@ def k(y: ptr(int) @ grid[1]):
     assert y.tolist() == [1, 2, 3, 4, 0, 0, 0, 0]
 
 
+def test_levels_of_ones_own_and_counts_of_the_callers_threads():
+    text = """
+pair = thread[2]
+
+@device(block, pair[2])
+def fill(y: ptr(int)):
+    own: int[count(pair)] @ thread[1] = 7
+    quad = pair[2]
+    few: constexpr(bool) = count(quad) == 2
+    with each(quad, y) as q, each(thread, y) as t:
+        y[4 * q + t] = own[q] + 10 * q + t + (100 if few else 0)
+    with claim(y, p=pair[2]) as z:
+        match split(pair):
+            case 2:
+                n = 100 * count(thread) + count(pair)
+                with each(thread, z) as t:
+                    z[16 + t] = n
+
+@kernel(threads=8)
+def first(y: ptr(int)):
+    with each(block, y):
+        fill(y)
+
+@kernel(threads=12)
+def second(y: ptr(int)):
+    with each(block, y):
+        fill(y)
+"""
+    for name, left in (("first", [107, 108, 109, 110, 117, 118, 119, 120, 0, 0, 0, 0]), ("second", [7, 8, 9, 10, 17, 18, 19, 20, 27, 28, 29, 30])):
+        y = np.zeros(24, np.int32)
+        slow.run(HEAD + text, name, 1, [y])
+        assert y.tolist() == [*left, *[0] * 4, *[402] * 4, *[0] * 4]
+
+
 def test_groups_that_wait_for_one_another_run_by_turns():
     y = np.zeros(4, np.int32)
     text = """

@@ -118,7 +118,7 @@ def kept(out: ptr(float) @ grid[1], xa: ptr(const(bf16), (64, 48)) @ grid[1], xb
         i: int @ thread[1] = id()
         with partition(out, p=thread[1], f=lambda k: i * 8 + k) as mine:
             with group(block[1]):
-                v, acc, other, saved = registers(float(0.0), float[8], float[8], float[4])
+                v, acc, other, saved = registers(0.0, float[8], float[8], float[4])
                 A: pipeline(shared(bf16[64, 16], swizzle=32), 3)
                 B: pipeline(shared(bf16[16, 16], swizzle=32), 3)
                 for j in range(3):

@@ -174,6 +174,8 @@ class Operands(list):
         if part[0] in "[{":
             items = [self.read(item, values) for item in split(part[1:-1], ",")]
             return items[0] if part[0] == "[" and len(items) == 1 else items
+        if part.startswith("%%"):
+            return f"{HOST}special_{part[2:]}()"
         return f"({values[int(part[1:])]})" if part.startswith("%") else f"ptx_{part}" if part[0].isalpha() else part
 
 
@@ -389,8 +391,11 @@ PTX: tuple[tuple[str, Callable[[re.Match, Operands], str]], ...] = (
     (r"wgmma\.commit_group\.sync\.aligned", _simple("wgmma_commit")),
     (r"wgmma\.wait_group\.sync\.aligned", _simple("wgmma_wait")),
     (r"cvt\.rna\.tf32\.f32", _assigned("tf32")),
-    (r"mov\.b32", lambda m, o: _halves(o) if isinstance(o[0], list) else f"const auto moved_ = {o[1]}; __builtin_memcpy(&{o[0]}, &moved_, 4);"),
-    (r"setp\.ne\.[bu]32", lambda m, o: f"{o[0]} = {o[1]} != {o[2]};"),
+    (r"mov\.b(?:16|32)", lambda m, o: _halves(o) if isinstance(o[0], list) else f"const auto moved_ = {o[1]}; __builtin_memcpy(&{o[0]}, &moved_, sizeof(moved_));"),
+    (r"mov\.u32", lambda m, o: f"{o[0]} = {o[1]};"),
+    (r"and\.b32", lambda m, o: f"const unsigned int both_ = {o[1]} & {o[2]}; __builtin_memcpy(&{o[0]}, &both_, 4);"),
+    (r"setp\.(ne|eq)\.[bu]32", lambda m, o: f"{o[0]} = {o[1]} {'!=' if m.group(1) == 'ne' else '=='} {o[2]};"),
+    (r"selp\.b(?:16|32)", lambda m, o: f"{o[0]} = {o[3]} ? {o[1]} : {o[2]};"),
     (r"(ex2|sqrt|rcp|tanh)\.approx(?:\.ftz)?\.f32", lambda m, o: f"{o[0]} = {_APPROXIMATE[m.group(1)].format(o[1])};"),
 )
 _APPROXIMATE = {"ex2": "exp2f({})", "sqrt": "sqrtf({})", "rcp": "1.0f / {}", "tanh": "tanhf({})"}

@@ -102,9 +102,7 @@ static __device__ __forceinline__ void {name}({type}& accumulator, {type} value)
 }}"""
 OVERWRITE = Helper(
     "snap_overwrite",
-    _OVERWRITE.format(
-        name="snap_overwrite", type="float", bits="b32", place='"+f"(accumulator)', value='"f"(value)'
-    ),
+    _OVERWRITE.format(name="snap_overwrite", type="float", bits="b32", place='"+f"(accumulator)', value='"f"(value)'),
 )
 OVERWRITE_F16 = Helper(
     "snap_overwrite_f16",

@@ -8,6 +8,8 @@
     --jobs 16              processes
     --host                 compiles the CUDA text for this machine as well, and runs that
     --gpu                  compares this machine's GPU with the reference, and nothing else; a sample under compute-sanitizer; needs torch
+    --prepare FILE         keeps what launches need of the programs, where there is no GPU, behind what FILE has
+    --gpu --prepared FILE  launches those, and compares: all of them, or as far as --count or --seconds go; not under compute-sanitizer
     --fake-gpu             the same, with the CPU machine in the GPU's place
     --out results.json     what was found, as JSON
 
@@ -42,6 +44,8 @@ def options(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--host", action="store_true")
     parser.add_argument("--gpu", action="store_true")
     parser.add_argument("--fake-gpu", action="store_true")
+    parser.add_argument("--prepare", type=Path, metavar="FILE")
+    parser.add_argument("--prepared", type=Path, metavar="FILE")
     parser.add_argument("--sanitize", type=int, default=200, help="how many programs compute-sanitizer sees, where there is a GPU")
     parser.add_argument("--no-shrink", action="store_true")
     parser.add_argument("--most", type=int, default=20, help="how many failing programs are made smaller")
@@ -55,7 +59,9 @@ def options(arguments: list[str] | None = None) -> argparse.Namespace:
         parser.error(f"--only {found.only}: a program is FAMILY:SEED, such as boxes:123; families are {', '.join(FAMILIES)}")
     if found.gpu and importlib.util.find_spec("torch") is None:
         parser.error("--gpu needs torch, which copies arrays to the GPU and back: pip install torch")
-    if found.count is None and found.seconds is None:
+    if found.prepared and not (found.gpu or found.fake_gpu):
+        parser.error("--prepared says what --gpu, or --fake-gpu, launches")
+    if found.count is None and found.seconds is None and not found.prepared:
         found.count = 2000
     if found.seed is None:
         found.seed = random.SystemRandom().randrange(1, 1_000_000)
@@ -73,13 +79,17 @@ def main(arguments: list[str] | None = None) -> int:
     if o.only:
         return one(o.only, o.seeds)
     first = o.seed * 1_000_000
-    print(f"seed {o.seed}: {', '.join(o.families)} from {first} on, {o.jobs} processes", flush=True)
-    more: dict[str, object] = {"seed": o.seed}
+    print(f"{o.prepared or f'seed {o.seed}'}: {', '.join(o.families)}{'' if o.prepared else f' from {first} on'}, {o.jobs} processes", flush=True)
+    more: dict[str, object] = {"prepared": str(o.prepared)} if o.prepared else {"seed": o.seed}
     if o.gpu or o.fake_gpu:
         from fuzz import gpu
 
         tally, found = gpu.campaign(o, first)
         more.update(found)
+    elif o.prepare:
+        from fuzz import prepared
+
+        tally = prepared.prepare(o, first)
     else:
         tally = campaign.run(o.families, first, o.count, o.seconds, o.jobs, o.seeds, host=o.host)
     print(tally.report(), flush=True)
@@ -92,8 +102,9 @@ def main(arguments: list[str] | None = None) -> int:
 
             smaller = shrunk(outcome)
         print(f"{outcome.case.name}: {outcome.kind}: {campaign.save(outcome, smaller)}", flush=True)
-    limit = f"--count {o.count}" if o.count is not None else f"--seconds {o.seconds:g}"
-    print(f"again, in tests/: python -m fuzz --seed {o.seed} {limit} --families {','.join(o.families)}; one of them: python -m fuzz --only FAMILY:SEED")
+    limit = f"--count {o.count}" if o.count is not None else f"--seconds {o.seconds or 0:g}"
+    which = f"--gpu --prepared {o.prepared}" if o.prepared else f"--seed {o.seed} {limit}"
+    print(f"again, in tests/: python -m fuzz {which} --families {','.join(o.families)}; one of them: python -m fuzz --only FAMILY:SEED")
     failed, kept = len(tally.failures), min(len(tally.failures), o.most)
     print(f"{tally.done} programs: " + (f"{failed} failed, {kept} of them are in {campaign.FOUND}" if failed else "none failed"))
     return 1 if tally.failures else 0

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -142,9 +142,15 @@ def as_outcomes(result: object) -> list[Outcome]:
 def run(families: tuple[str, ...], first: int, count: int | None, seconds: float | None, jobs: int, seeds: int = SEEDS, start=None, limit: float = 20 * LIMIT, every: float = 10.0,
         host: bool = False) -> Tally:
     """A campaign, with a line of progress now and then."""
-    tally, said, items = Tally(), time.time(), drawn(families, first, count, seconds)
+    items = drawn(families, first, count, seconds)
     results = worked(chunks(items), hosting(seeds), jobs, CHUNK * limit) if host else worked(items, start or judging(seeds), jobs, limit)
-    for outcome in itertools.chain.from_iterable(map(as_outcomes, results)):
+    return tallied(itertools.chain.from_iterable(map(as_outcomes, results)), Tally(), every)
+
+
+def tallied(outcomes: Iterable[Outcome], tally: Tally, every: float = 10.0) -> Tally:
+    """Count the outcomes as they come; failures are told at once."""
+    said = time.time()
+    for outcome in outcomes:
         tally.add(outcome)
         if outcome.status == "failed":
             print(f"  {outcome.case.name}: {outcome.kind}", flush=True)

@@ -93,16 +93,26 @@ def comparing(run: Callable, runs: int = RUNS, compiles: bool = True):
 
 def _compared(outcome: Outcome, run: Callable, runs: int, compiles: bool) -> bool:
     """Whether the process can do no more on its GPU."""
-    kernel, want = outcome.kernel, outcome.want
+    want = outcome.want
+    if compiles and machine_code(outcome) is None:
+        return False
+    return differs(outcome, outcome.kernel, run, runs, lambda got: difference(got, want))
+
+
+def machine_code(outcome: Outcome) -> bytes | None:
+    """None where there is none, which is entered in the outcome."""
     try:
-        if compiles:
-            kernel.cubin(ARCH)
+        return outcome.kernel.cubin(ARCH)
     except Exception as error:
         outcome.status, outcome.kind, outcome.detail = "failed", f"gpu: does not compile: {type(error).__name__}", str(error)
-        return False
+        return None
+
+
+def differs(outcome: Outcome, kernel, run: Callable, runs: int, told: Callable[[list], str]) -> bool:
+    """Run the kernel some times; told: what is wrong with the results.  Whether the process can do no more on its GPU."""
     try:
         for number in range(runs):
-            found = difference(run(kernel, outcome.case), want)
+            found = told(run(kernel, outcome.case))
             if found:
                 outcome.status, outcome.kind, outcome.detail = "failed", "gpu difference", f"run {number}: {found}"
                 return False
@@ -178,9 +188,15 @@ def campaign(o, first: int) -> tuple[campaigns.Tally, dict[str, object]]:
     if not fake:
         os.environ["SNAP_CACHE_DIR"] = ""  # each program is compiled once: nothing is kept on disk
         import torch  # noqa: F401  (once, before the processes are made: they share it)
-    tally = campaigns.run(o.families, first, o.count, o.seconds, o.jobs, start=comparing(faked if fake else on_gpu, 1 if fake else RUNS, compiles=not fake), limit=LIMIT)
-    more: dict[str, object] = {"gpu": "the CPU machine" if fake else device_name(), "runs of each program": 1 if fake else RUNS}
-    if not fake and o.sanitize:
+    run, runs = (faked, 1) if fake else (on_gpu, RUNS)
+    if o.prepared:
+        from fuzz import prepared
+
+        tally = prepared.launched(o, run, runs, load if fake else None)
+    else:
+        tally = campaigns.run(o.families, first, o.count, o.seconds, o.jobs, start=comparing(run, runs, compiles=not fake), limit=LIMIT)
+    more: dict[str, object] = {"gpu": "the CPU machine" if fake else device_name(), "runs of each program": runs}
+    if not fake and o.sanitize and not o.prepared:
         more.update(sanitize(o.families, first, o.sanitize, o.jobs))
         print(f"compute-sanitizer: {more['sanitizer']}", flush=True)
     return tally, more

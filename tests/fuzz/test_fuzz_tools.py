@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+import ctypes
+import importlib.util
 import json
 import os
+import struct
 import sys
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from host.test_contexts import Cuda
 
-from fuzz import gpu
+from fuzz import gpu, prepared
 from fuzz.__main__ import main, options
 from fuzz.campaign import alone, as_outcomes, run
 from fuzz.case import HEADER, Case, generate, load, made
 from fuzz.oracles import Outcome, difference, hosted, judge
 from fuzz.shrink import shrunk
 from fuzz.workers import Last, Lost, worked
+from snap.host import launch
+from snap.host.arguments import arrays
+from snap.host.arguments.signature import Signature
+from snap.host.device import gpu as device
+from snap.host.device.driver import Driver
+from snap.host.device.gpu import formats_of
 
 
 def case(body: str, arguments: tuple[str, ...] = ("np.zeros(64, np.uint32)",), threads: int = 64, tags: frozenset = frozenset()) -> Case:
@@ -181,6 +192,91 @@ def test_racecheck_is_not_asked_where_it_errs():
     assert gpu.racecheck_understands(quiet)
     roles.coverage["MBarrierArrive"] += 1
     assert not gpu.racecheck_understands(roles)
+
+
+# ---- programs prepared ahead
+
+
+def sitting(path, *more: str) -> int:
+    return main(["--fake-gpu", "--prepared", str(path), "--families", "scalars", "--jobs", "2", "--most", "0", *more])
+
+
+def test_prepared_programs(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("fuzz.prepared.BLOCK", 3)
+    for name in ("SNAP_CACHE_DIR", "SNAP_LINEINFO"):
+        monkeypatch.setenv(name, "")
+    path, out = tmp_path / "programs", tmp_path / "results.json"
+    wanted = ["--prepare", str(path), "--families", "scalars", "--seed", "0", "--jobs", "1"]
+    assert main([*wanted, "--count", "4"]) == 0
+    with open(path, "ab") as file:
+        file.write(prepared.SIZE.pack(1000) + b"cut short")
+    assert main([*wanted, "--count", "2"]) == 0 and "2 blocks: on from 4" in capsys.readouterr().out
+    found = [block for block, _ in prepared.blocks(path)]
+    assert [len(block.programs[0]) for block in found] == [3, 1, 2] and [block.last for block in found] == [2, 3, 5]
+    monkeypatch.setenv("FUZZ_FAKE", "scalars:1=differs,scalars:2=dies,scalars:3=fails")
+    assert sitting(path, "--out", str(out)) == 1
+    kinds = {failure["program"]: failure["kind"] for failure in json.loads(out.read_text())["failures"]}
+    assert kinds == {"scalars:1": "gpu difference", "scalars:2": "the process ended with 7", "scalars:3": "gpu: RuntimeError"}
+    assert "run 0: argument 0, " in out.read_text()
+    assert sitting(path, "--count", "1") == 0 and "1 programs: none failed" in capsys.readouterr().out
+
+
+class Recording(Cuda):
+    """What the driver is given: machine code, limits, tensor maps, and of each launch its configuration and values."""
+
+    def __init__(self, formats):
+        super().__init__()
+        self.formats, self.told = formats, []
+
+    def _launch(self, config, function, values, extra):
+        where = struct.unpack(f"<{len(self.formats)}Q", ctypes.string_at(values, 8 * len(self.formats)))
+        passed = [ctypes.string_at(at, struct.calcsize("<" + packing)) for at, packing in zip(where, self.formats)]
+        self.told.append((ctypes.string_at(config, 40), ctypes.string_at(config, 52)[48:], passed))  # between them, the address of attributes
+        return super()._launch(config, function, values, extra)
+
+    def _cuModuleLoadData(self, module, cubin):
+        self.told.append(cubin)
+
+    def _cuFuncSetAttribute(self, function, what, value):
+        self.told.append((what, value.value))
+
+    def _cuTensorMapEncodeTiled(self, where, *told):
+        self.told.append([getattr(one, "value", None) or list(one) for one in told if getattr(one, "value", 1)])
+        super()._cuTensorMapEncodeTiled(where, *told)
+
+    def _cuPointerGetAttribute(self, number, *given):
+        number._obj.value = 0
+
+
+@pytest.mark.parametrize(("family", "seed"), [("memory", 0), ("boxes", 8), ("clusters", 1), ("grid", 1), ("products", 0)])
+def test_a_prepared_launch_passes_what_the_kernel_s_own_passes(family, seed, monkeypatch):
+    monkeypatch.setenv("SNAP_LINEINFO", "0")
+    outcome = judge(generate(family, seed), seeds=0, slow=False)
+    kernel, program = outcome.kernel, outcome.case
+    compiled = kernel._the_one({})
+
+    def launches(kernel) -> list:
+        cuda = Recording(formats_of(Signature.of(compiled.typed), compiled.module))
+        driver = Driver(cuda)
+        for module in (arrays, device, launch):
+            monkeypatch.setattr(module, "driver", lambda: driver)
+        kernel.launch(*(info(a, n) if isinstance(a, np.ndarray) else a for n, a in enumerate(made(program), start=1)), blocks=program.blocks, target="gpu")
+        return cuda.told
+
+    def info(a, n):
+        return SimpleNamespace(__cuda_array_interface__={"shape": a.shape, "typestr": a.dtype.str, "data": (n << 24, False), "strides": None, "version": 3})
+
+    want = launches(kernel)
+    kept = prepared.Program(family, seed, 0, b"", prepared.launch_of(compiled), kernel.cubin())
+    prepared.stand_in(monkeypatch.setattr)
+    assert outcome.status == "accepted" and len(want) > 1 and launches(prepared.Prepared(kept)) == want
+
+
+def test_without_z3_the_order_is_not_asked(monkeypatch):
+    find = importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "z3" else find(name))
+    outcome = judge(generate("handover", 1), seeds=1, slow=False)
+    assert outcome.status == "accepted" and outcome.coverage["order not asked: no z3"] == 1
 
 
 # ---- the command

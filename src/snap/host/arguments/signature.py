@@ -123,16 +123,11 @@ class Signature:
         }
         asked, rows = widest(function), whole_rows(function)
         params = tuple(_param(param, names, asked, rows) for param in function.params)
-        order = ", ".join(f"a{index}" for index in range(len(params)))
-        dims = tuple(
-            eval(f"lambda {order}: {param.dims}", dict(HELPERS)) if isinstance(param, Pointer) and param.dims else None
-            for param in params
-        )
         return Signature(
             function.name,
             params,
             _multiple(function),
-            dims,
+            shapes(params),
             _cluster(function),
             function.axes,
             shared_of(function),
@@ -177,6 +172,15 @@ def _param(
 
 
 HELPERS = {"_divide": divide, "_remainder": remainder}
+
+
+def shapes(params: tuple[Pointer | ValueArgument, ...]) -> tuple[Callable[..., tuple[int, ...]] | None, ...]:
+    """Give, of each array, the function of all arguments that computes its declared shape; None where there is none."""
+    order = ", ".join(f"a{index}" for index in range(len(params)))
+    return tuple(
+        eval(f"lambda {order}: {param.dims}", dict(HELPERS)) if isinstance(param, Pointer) and param.dims else None
+        for param in params
+    )
 
 
 def python_text(expr: ir.Expr, names: dict[int, str]) -> str:

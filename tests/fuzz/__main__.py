@@ -9,7 +9,7 @@
     --host                 compiles the CUDA text for this machine as well, and runs that
     --gpu                  compares this machine's GPU with the reference, and nothing else; a sample under compute-sanitizer; needs torch
     --prepare FILE         keeps what launches need of the programs, where there is no GPU, behind what FILE has
-    --gpu --prepared FILE  launches those, and compares: all of them, or as far as --count or --seconds go; not under compute-sanitizer
+    --gpu --prepared FILE  launches those, and compares: all of them, or as far as --count or --seconds go
     --fake-gpu             the same, with the CPU machine in the GPU's place
     --out results.json     what was found, as JSON
 

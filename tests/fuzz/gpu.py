@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -27,6 +27,7 @@ RUNS = 3  # of each program: what depends on timing may show in one of them
 LIMIT = 60.0  # seconds for one program, the compiler included
 TOOLS = ("memcheck", "racecheck", "synccheck")
 BATCH = 20  # programs in one process under compute-sanitizer
+PREPARED_BATCH = 100  # of those that need only be launched
 BATCH_LIMIT = 240.0
 REPORTED = 86  # its exit status where it found something
 ARCH = "sm_90a"
@@ -125,9 +126,9 @@ def differs(outcome: Outcome, kernel, run: Callable, runs: int, told: Callable[[
 # ---- compute-sanitizer ---------------------------------------------------------------------------------------------------------------------
 
 
-def sanitizer_command(tool: str, names: list[str]) -> list[str] | None:
+def sanitizer_command(tool: str, names: list[str], prepared: Path | None = None) -> list[str] | None:
     found = shutil.which("compute-sanitizer") or next((p for p in ("/usr/local/cuda/bin/compute-sanitizer",) if Path(p).exists()), None)
-    return None if found is None else [found, "--tool", tool, "--error-exitcode", str(REPORTED), sys.executable, "-m", "fuzz.gpu", *names]
+    return None if found is None else [found, "--tool", tool, "--error-exitcode", str(REPORTED), sys.executable, "-m", "fuzz.gpu", *(["--prepared", str(prepared.resolve())] if prepared else []), *names]
 
 
 def sanitized(names: list[str], command: Callable[[list[str]], list[str]], limit: float = BATCH_LIMIT) -> list[tuple[str, str]]:
@@ -153,10 +154,10 @@ def racecheck_understands(outcome: Outcome) -> bool:
     return not outcome.coverage["some only arrive"] and not outcome.coverage["MBarrierArrive"]
 
 
-def sample(families: tuple[str, ...], first: int, count: int) -> list[Outcome]:
-    """Accepted programs, of all families alike."""
+def sample(items: Iterable[tuple[str, int]], count: int) -> list[Outcome]:
+    """The first accepted programs of these."""
     found: list[Outcome] = []
-    for item in campaigns.drawn(families, first, 3 * count, None):
+    for item in items:
         if len(found) == count:
             break
         outcome = judge(generate(*item), seeds=0, slow=False)
@@ -165,17 +166,22 @@ def sample(families: tuple[str, ...], first: int, count: int) -> list[Outcome]:
     return found
 
 
-def sanitize(families: tuple[str, ...], first: int, count: int, jobs: int) -> dict[str, object]:
+def sanitize(o, first: int) -> dict[str, object]:
     """How many programs each tool saw, and what it reported."""
     if sanitizer_command("memcheck", []) is None:
         return {"sanitizer": "not found"}
-    programs = sample(families, first, count)
+    if o.prepared:
+        from fuzz import prepared
+
+        programs, batch = prepared.sample(o), PREPARED_BATCH
+    else:
+        programs, batch = sample(campaigns.drawn(o.families, first, 3 * o.sanitize, None), o.sanitize), BATCH
     work = []
     for tool in TOOLS:
-        names = [o.case.name for o in programs if tool != "racecheck" or racecheck_understands(o)]
-        work += [(tool, names[k:k + BATCH]) for k in range(0, len(names), BATCH)]
-    with ThreadPoolExecutor(max(1, jobs // 2)) as pool:
-        results = list(pool.map(lambda w: (w[0], len(w[1]), sanitized(w[1], lambda names: sanitizer_command(w[0], names))), work))
+        names = [p.case.name for p in programs if tool != "racecheck" or racecheck_understands(p)]
+        work += [(tool, names[k:k + batch]) for k in range(0, len(names), batch)]
+    with ThreadPoolExecutor(max(1, o.jobs // 2)) as pool:
+        results = list(pool.map(lambda w: (w[0], len(w[1]), sanitized(w[1], lambda names: sanitizer_command(w[0], names, o.prepared))), work))
     return {"sanitizer": {tool: {"programs": sum(n for t, n, _ in results if t == tool), "reports": [r for t, _, found in results if t == tool for r in found]} for tool in TOOLS}}
 
 
@@ -196,8 +202,8 @@ def campaign(o, first: int) -> tuple[campaigns.Tally, dict[str, object]]:
     else:
         tally = campaigns.run(o.families, first, o.count, o.seconds, o.jobs, start=comparing(run, runs, compiles=not fake), limit=LIMIT)
     more: dict[str, object] = {"gpu": "the CPU machine" if fake else device_name(), "runs of each program": runs}
-    if not fake and o.sanitize and not o.prepared:
-        more.update(sanitize(o.families, first, o.sanitize, o.jobs))
+    if not fake and o.sanitize:
+        more.update(sanitize(o, first))
         print(f"compute-sanitizer: {more['sanitizer']}", flush=True)
     return tally, more
 
@@ -208,13 +214,18 @@ def device_name() -> str:
     return subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True).stdout.strip() or "unknown"
 
 
-def main(names: list[str]) -> None:
-    """Runs the programs named, once each: what compute-sanitizer watches."""
-    for name in names:
+def main(words: list[str]) -> None:
+    """Run the programs named, once each: what compute-sanitizer watches."""
+    kernel_of = load
+    if words[0] == "--prepared":
+        from fuzz import prepared
+
+        kernel_of, words = prepared.kernels(Path(words[1]), words[2:]), words[2:]
+    for name in words:
         family, seed = name.split(":")
         case = generate(family, int(seed))
         print(f"program {name}", flush=True)
-        on_gpu(load(case), case)
+        on_gpu(kernel_of(case), case)
 
 
 if __name__ == "__main__":

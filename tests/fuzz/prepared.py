@@ -13,6 +13,7 @@ import pickle
 import struct
 import time
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -243,6 +244,36 @@ def _differs(outcome: Outcome, program: Program, run: Callable, runs: int, load:
         return False
     kernel = load(case) if load else Prepared(program)
     return gpu.differs(outcome, kernel, run, runs, lambda got: "" if digest(got) == program.results else against_reference(case, got))
+
+
+def sample(o) -> list[Outcome]:
+    """As many programs of each family alike as `--sanitize` says, checked here once more: what their synchronization is made of is not in the file."""
+    least, found, items = -(-o.sanitize // len(o.families)), Counter(), []
+    for program in _read(o.prepared, o.families, campaigns.Tally(), None):
+        if found[program.family] < least:
+            items.append((program.family, program.seed))
+            found[program.family] += 1
+        if len(items) == least * len(o.families):
+            break
+    return [outcome for outcome in worked(items, _checking, o.jobs, gpu.LIMIT) if isinstance(outcome, Outcome)]
+
+
+def _checking() -> Callable:
+    return lambda item: campaigns.light(judge(generate(*item), seeds=0, slow=False))
+
+
+def kernels(path: Path, names: list[str]) -> Callable[[Case], Prepared]:
+    """Give the kernels of these programs by their cases; the file is read once."""
+    stand_in()
+    asked, found = set(names), {}
+    for block, _ in blocks(path):
+        for row in zip(*block.programs):
+            name = f"{row[0]}:{row[1]}"
+            if name in asked:
+                found[name] = Program(*row)
+        if len(found) == len(asked):
+            break
+    return lambda case: Prepared(found[case.name])
 
 
 def against_reference(case: Case, got: list) -> str:

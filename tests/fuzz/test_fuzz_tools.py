@@ -212,6 +212,10 @@ def test_prepared_programs(tmp_path, capsys, monkeypatch):
         file.write(prepared.SIZE.pack(1000) + b"cut short")
     assert main([*wanted, "--count", "2"]) == 0 and "2 blocks: on from 4" in capsys.readouterr().out
     found = [block for block, _ in prepared.blocks(path)]
+    monkeypatch.setattr(prepared, "stand_in", lambda: None)
+    some = prepared.sample(SimpleNamespace(prepared=path, sanitize=4, families=("scalars",), jobs=1))
+    kernel_of = prepared.kernels(path, [outcome.case.name for outcome in some])
+    assert len(some) == 4 and all(len(kernel_of(outcome.case).module.text) > 1000 for outcome in some)
     assert [len(block.programs[0]) for block in found] == [3, 1, 2] and [block.last for block in found] == [2, 3, 5]
     monkeypatch.setenv("FUZZ_FAKE", "scalars:1=differs,scalars:2=dies,scalars:3=fails")
     assert sitting(path, "--out", str(out)) == 1

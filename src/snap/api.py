@@ -80,6 +80,18 @@ class SnapFunction(ByName):
     def is_kernel(self) -> bool:
         return bool(self.definition.kernel)
 
+    @property
+    def _names(self) -> list[str]:
+        """Name the parameters, as they are written, that are not fixed."""
+        records = self.definition.records
+        params = self.definition.tree.params if records is None else records.written
+        return [p.name for p in params if p.name not in self.bound]
+
+    @property
+    def _taken_apart(self) -> bool:
+        """Say whether arguments are not those of the compiled kernel: some are constants, or records."""
+        return bool(self.generic) or self.definition.records is not None
+
     def _specialized(self, constexprs: dict[str, object]) -> Compiled:
         values = {**self.bound, **constexprs}
         key = identity(values)
@@ -293,7 +305,7 @@ class SnapFunction(ByName):
     @_told
     def _split(self, args: Args, keywords: dict[str, object]) -> tuple[Compiled, list[object]]:
         """Take the constexpr parameters out of the arguments: the specialization, and what is left for it."""
-        params = [p.name for p in self.definition.tree.params if p.name not in self.bound]
+        params = self._names
         if len(args) > len(params):
             raise TypeError(f"`{self.definition.tree.name}` takes {len(params)} arguments, not {len(args)}")
         given = dict(zip(params, args))
@@ -313,9 +325,12 @@ class SnapFunction(ByName):
             )
         for name in self.generic:
             given[name] = _number(name, given[name])
-        return self._specialized({n: given[n] for n in self.generic}), [
-            given[n] for n in params if n not in self.generic
-        ]
+        values = {n: given[n] for n in params if n not in self.generic}
+        if self.definition.records is not None:
+            from snap.host.arguments.records import by_field
+
+            values = by_field(self.definition.tree.name, self.definition.records, values)
+        return self._specialized({n: given[n] for n in self.generic}), list(values.values())
 
     @_told
     def launch(
@@ -340,7 +355,7 @@ class SnapFunction(ByName):
         asked, keywords = self._without_old_options(target, keywords)
         of_ptx = {} if asked is None else asked.given()
         compiled, rest = (
-            (self._specialized({}), args) if not self.generic and not keywords else self._split(args, keywords)
+            (self._specialized({}), args) if not (self._taken_apart or keywords) else self._split(args, keywords)
         )
         launch(compiled, rest, blocks, "ptx" if isinstance(target, PTX) else target, stream, seed, seconds, of_ptx)
 
@@ -349,7 +364,7 @@ class SnapFunction(ByName):
         the kernel that has such a name is the kernel's.
         """
         asked = target if isinstance(target, PTX) else None
-        own = {p.name for p in self.definition.tree.params} if keywords else ()
+        own = set(self._names) if keywords else ()
         old = {name: keywords[name] for name in ("checks", "memory", "mode", "limit") if name in keywords}
         old = {name: value for name, value in old.items() if name not in own}
         if not old:
@@ -399,7 +414,7 @@ class SnapFunction(ByName):
         if blocks is None:
             usage = f"Launch it as `{name}[blocks](...)`, or give its decorator `blocks=lambda n: ...`"
             raise LaunchError(name, f"how many blocks? {usage}")
-        given = dict(zip((p.name for p in self.definition.tree.params if p.name not in self.bound), args))
+        given = dict(zip(self._names, args))
         given = {**self._defaults(), **self.bound, **given, **keywords}
         missing = [n for n, needed in wanted(blocks) if needed and n not in given] if callable(blocks) else ()
         if missing:
@@ -429,7 +444,7 @@ class _Unlaunched(dict[Any, Callable[..., None]]):
     def __missing__(self, blocks: int | tuple[int, ...]) -> Callable[..., None]:
         function = self.function
         function._kernel_only("are launched")
-        if function.generic:
+        if function._taken_apart:
             if len(self) >= _MOST_KEPT:
                 self.clear()
                 function._ready.clear()
@@ -452,10 +467,10 @@ def _generic(function: SnapFunction, blocks: int | tuple[int, ...]) -> Callable[
     from snap.host.launch import launcher
     from snap.host.plan import generic
 
-    names = [p.name for p in function.definition.tree.params if p.name not in function.bound]
+    names = function._names
     count = len(names) - len(function.generic)
     whole: Callable[..., None] = functools.partial(function.launch, blocks=blocks)
-    if set(names[count:]) != set(function.generic):
+    if set(names[count:]) != set(function.generic) or function.definition.records is not None:
         return whole
     made: Callable[..., None] = generic.launches(
         function.definition.tree.name,

@@ -38,6 +38,12 @@ def changed(n: ref(int[1])) -> int:
     return n[0]
 
 
+@device(thread)
+def next(w: ref(W)) -> W:
+    w.n += 1
+    return W(w.a, w.n)
+
+
 @kernel(threads=32)
 def k(x: ptr(int), y: ptr(float)):
     with each(thread, x, y) as i:
@@ -73,6 +79,33 @@ def test_elements_of_a_list_are_evaluated_one_after_the_other():
     """The first is what it was before the call in the second has changed it."""
     x, y = run("n: int[1] = [i]\nws: W[2] = [W(1.0, n[0]), W(2.0, changed(n))]\nx[i] = ws[0].n\ny[i] = ws[1].a")
     assert (x == np.arange(32)).all() and (y == 2.0).all()
+
+
+@pytest.mark.parametrize(
+    ("code", "x"),
+    [
+        ("x[i] = next(w).n\nx[i] += 10 * w.n", lambda i: 11),
+        ("x[i] = w.n + next(w).n * 10 + w.n * 100", lambda i: 110),
+        ("x[i] = w.n + (10 if i > 3 and next(w).n > 0 else 0) + 100 * w.n", lambda i: np.where(i > 3, 110, 0)),
+        ("n = 0\nwhile next(w).n < 5:\n    n += 1\nx[i] = 10 * n + w.n", lambda i: 45),
+        ("x[i] = next(w).n if i > 3 else 7\nx[i] += 10 * w.n", lambda i: np.where(i > 3, 11, 7)),
+        ("u = W(w.a, next(w).n)\nx[i] = u.n + 10 * w.n", lambda i: 11),
+        ("x[i] = two(next(w).n, 0.0)[0] + 10 * w.n", lambda i: 12),
+        ("z: int[4] = 0\nz[next(w).n] += next(w).n\nx[i] = z[1] + 10 * w.n", lambda i: 22),
+    ],
+)
+def test_a_call_whose_field_is_taken_is_made_once_and_what_stands_before_it_is_read_before(code, x):
+    found = run("w = W(0.0, 0)\n" + code)
+    assert (found[0] == x(np.arange(32))).all()
+
+
+def test_a_field_that_is_an_array_is_assigned_as_a_whole():
+    code = "class V(NamedTuple):\n    v: float[2]\n\n\n"
+    body = "w = V([1.0, 2.0])\nv: float[2] = w.v\nv += w.v\nw.v = v\nw.v *= 2.0\ny[i] = w.v[1]"
+    k = execute(HEAD.replace("class W", code + "class W") + textwrap.indent(body, "        "))["k"]
+    y = np.zeros(32, np.float32)
+    k[1](np.zeros(32, np.int32), y)
+    assert (y == 8.0).all()
 
 
 @pytest.mark.parametrize(

@@ -25,9 +25,11 @@ class FormPlace:
 
 
 def root_name(e: tree.Expr) -> str | None:
-    """The name that memory keeps: `y` of `y.view(float4)`."""
+    """The name that memory keeps: `y` of `y.view(float4)`, `w.y` of a record of pointers."""
     while isinstance(e, tree.Call) and isinstance(e.function, tree.Attribute):
         e = e.function.value
+    if isinstance(e, tree.Attribute) and (of := root_name(e.value)) is not None:
+        return f"{of}.{e.name}"
     return e.id if isinstance(e, tree.Name) else None
 
 

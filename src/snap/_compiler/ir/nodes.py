@@ -37,7 +37,7 @@ the statements of `synced.py`.
                apart)
     function = Function(Any..., set[int] watched, tuple[span, str]* trusted, contract? contract, diagnostic*
                warnings) | Function(Any..., mbarrier* mbarriers)
-    param    = ValueParam(var) | RefParam(var) | MemParam(handle)
+    param    = ValueParam(var) | RefParam(var) | MemParam(handle, layout? layout)
     stmt     = Declare(var, expr? init, bool zero) | DeclareShared(memobject obj, handle)
                | Assign(target, expr value) | If(expr cond, stmt* then, stmt* other)
                | While(stmt* pre, expr cond, stmt* body)
@@ -155,7 +155,7 @@ from snap._compiler.ir.expressions import (  # noqa: F401  (all of them are foun
     VarTarget,
     extents,
 )
-from snap._compiler.ir.types import Element, Level, Place, Privilege
+from snap._compiler.ir.types import Element, Level, Place, Privilege, Scalar
 from snap.diag.error import Diagnostic
 from snap.diag.span import Span
 from snap.record import record as node
@@ -408,10 +408,21 @@ class RefParam:
 
 
 @node
+class Layout:
+    """Say how the records lie that a kernel's pointer points to.  bytes: of one.  values: the name of each, where it
+    is, its type and how many of it there are.
+    """
+
+    bytes: int
+    values: tuple[tuple[str, int, Scalar, int], ...]
+
+
+@node
 class MemParam:
     """A pointer.  What it points to is `handle.obj`; its shape may name other parameters."""
 
     handle: Handle
+    layout: Layout | None = field(default=None, compare=False, repr=False)
 
 
 Param = ValueParam | RefParam | MemParam

@@ -201,6 +201,8 @@ class WhereReader:
         match type(e).__name__:
             case "Name":
                 return self.names.get(e.id)
+            case "Attribute" if (path := _path(e)) in self.names:
+                return self.names[path]
             case "Attribute":
                 of = self._meaning(e.value)
                 return of.get(e.name) if isinstance(of, Attributes) else None
@@ -261,8 +263,8 @@ class WhereReader:
     def _call(self, e: Any, name: str, args: tuple) -> Poly:
         if name in self.names:
             raise Unknown(f"`{name}` is not a function of integers that a proof knows")  # not Python's own
-        if name == "len" and len(args) == 1 and type(args[0]).__name__ == "Name":
-            return self._as_number(self.names.get(f"len({args[0].id})"), e)
+        if name == "len" and len(args) == 1 and (path := _path(args[0])):
+            return self._as_number(self.names.get(f"len({path})"), e)
         if name in ("min", "max") and len(args) > 1:
             first, *rest = (self.number(a) for a in args)
             for one in rest:
@@ -274,6 +276,14 @@ class WhereReader:
         if name in ("all", "any") and self._own(e, "all", "any"):
             return self.terms.choose(self.cond(e), number(1), number(0))
         raise Unknown(f"`{name}` is not a function of integers that a proof knows")
+
+
+def _path(e: Any) -> str:
+    """The whole name of an argument, or of a field of a record, `w.n`; empty for anything else."""
+    if type(e).__name__ == "Attribute":
+        of = _path(e.value)
+        return f"{of}.{e.name}" if of else ""
+    return e.id if type(e).__name__ == "Name" else ""
 
 
 def conditions(body: Any) -> tuple[Any, ...]:

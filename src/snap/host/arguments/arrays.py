@@ -361,11 +361,11 @@ def _borrowed(info: ArrayInfo):
     assert info.dtype is not None  # `bind` refuses arrays of types that Snap has not
     count = info.nbytes
     memory = (ctypes.c_char * count).from_address(info.pointer) if count else b""
-    array = numpy.frombuffer(memory, dtype=numpy.uint8).view(_numpy_name(info.dtype)).reshape(info.shape)
+    array = numpy.frombuffer(memory, dtype=numpy.uint8).view(numpy_name(info.dtype)).reshape(info.shape)
     return array
 
 
-def _numpy_name(dtype: Scalar) -> str:
+def numpy_name(dtype: Scalar) -> str:
     return "uint16" if dtype == BF16 else next(name for name, scalar in _BY_NAME.items() if scalar == dtype)
 
 

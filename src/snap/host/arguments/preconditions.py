@@ -13,6 +13,7 @@ from typing import Any
 
 from snap.host.arguments.arrays import ArrayInfo
 from snap.host.arguments.byname import wanted
+from snap.host.arguments.records import Fields
 from snap.host.arguments.signature import Pointer, Signature
 from snap.host.errors import LaunchError
 
@@ -30,6 +31,9 @@ class Sized:
     def __len__(self) -> int:
         return self._length
 
+    def __repr__(self) -> str:
+        return f"{self._length} elements"
+
 
 class Precondition:
     """The conditions of one specialized kernel.  texts: gives the text of each, when one does not hold."""
@@ -44,11 +48,14 @@ class Precondition:
         self.function, self.signature, self.texts = function, signature, texts
         asked = [name for name, _ in wanted(function)]
         self.constants = {name: value for name, value in constexprs.items() if name in asked}
-        self.at = [(name, k) for k, name in enumerate(p.name for p in signature.params) if name in asked]
+        self.at = [
+            (name, k) for k, name in enumerate(p.name for p in signature.params) if name.partition(".")[0] in asked
+        ]
         self.extents = (
             _extents(signature) if "grid" in asked and "grid" not in {p.name for p in signature.params} else []
         )
         self.at += self.extents
+        self.of_records = any("." in name for name, _ in self.at)
         self.counts_blocks = "blocks" in asked and "blocks" not in {name for name, _ in self.at}
 
     def check(self, args: tuple[object, ...], blocks: int) -> None:
@@ -72,7 +79,7 @@ class Precondition:
             given["grid"] = tuple(given.pop(name) for name, _ in self.extents)
         if self.counts_blocks:
             given["blocks"] = blocks
-        return given
+        return Fields.of(given) if self.of_records else given
 
     def _sized(self, k: int, param: object, arg: ArrayInfo, args: tuple[object, ...]) -> Sized:
         assert isinstance(param, Pointer)
@@ -92,7 +99,7 @@ class Precondition:
         if all(kept):
             return
         at = kept.index(False)
-        shown = ", ".join(f"{n} = {f'{len(v)} elements' if isinstance(v, Sized) else v}" for n, v in given.items())
+        shown = ", ".join(f"{n} = {v}" for n, v in given.items())
         texts = self.texts()
         text = f"`{texts[at]}`" if at < len(texts) else f"condition {at + 1} of it"
         raise LaunchError(kernel, f"its `where=` asks for {text}, and here {shown}")

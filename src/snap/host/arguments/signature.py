@@ -46,7 +46,7 @@ class Pointer:
 
     align: what every array's address must be a multiple of, in bytes.  widest: what fits every access in the kernel; an
     array whose address is no multiple of it fits some launches only (follow.py).  whole: the same of the last
-    dimension, in elements.
+    dimension, in elements.  layout: of records, which are numbers of this type one after the other.
     """
 
     name: str
@@ -56,6 +56,7 @@ class Pointer:
     dims: str | None
     widest: int = 1
     whole: int = 1
+    layout: ir.Layout | None = None
 
     @property
     def align(self) -> int:
@@ -151,7 +152,7 @@ def _param(
     match param:
         case ir.ValueParam(var=var):
             return ValueArgument(var.name, var.type)
-        case ir.MemParam(handle=handle):
+        case ir.MemParam(handle=handle, layout=layout):
             elem = handle.obj.elem
             shape = handle.obj.shape
             dims = None if shape is None else f"({''.join(python_text(dim, names) + ', ' for dim in shape)})"
@@ -163,6 +164,7 @@ def _param(
                 dims,
                 max(elem.bytes, asked.get(handle.obj.uid, 1)),
                 rows.get(handle.obj.uid, 1),
+                layout,
             )
         case other:
             raise InternalError(f"a kernel cannot take a {type(other).__name__}")

@@ -24,6 +24,7 @@ from snap.diag.wording import shown
 from snap.host.arguments.alignment import elements_of
 from snap.host.arguments.arrays import MASKED, ArrayFamily, ArrayInfo, BadArray, classify, is_array, is_masked
 from snap.host.arguments.follow import AlignmentNeed
+from snap.host.arguments.records import as_numbers
 from snap.host.arguments.signature import Pointer, Signature, ValueArgument, overflows
 from snap.host.errors import GpuError, LaunchError, ToolchainError
 from snap.record import record
@@ -210,7 +211,7 @@ def _array(signature: Signature, param: Pointer, arg: object, stream: int) -> Ar
         return LaunchError(signature.kernel, problem, param.name)
 
     try:
-        info = classify(arg, stream)
+        info = classify(arg if param.layout is None else as_numbers(arg, param.layout, param.elem), stream)
     except (ToolchainError, GpuError) as missing:
         raise refuse(f"the array says that it is on a GPU, but {missing}") from missing
     except BadArray as bad:
@@ -305,9 +306,10 @@ def _check_shapes(signature: Signature, bound: tuple[object, ...]) -> None:
         if not accepted:
             raise LaunchError(signature.kernel, f"its shape is {shape} for these arguments: negative", param.name)
         if info.shape not in accepted:
+            asked, got = (s[:-1] if param.layout is not None and len(s) > 1 else s for s in (accepted[0], info.shape))
             raise LaunchError(
                 signature.kernel,
-                f"takes an array of shape {accepted[0]} for these arguments, got {info.shape}",
+                f"takes an array of shape {asked} for these arguments, got {got}",
                 param.name,
             )
 

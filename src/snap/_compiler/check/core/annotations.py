@@ -14,7 +14,7 @@ from snap._compiler.check.core.bindings import Constant
 from snap._compiler.check.core.constants import constant_int, size_of_dimension
 from snap._compiler.check.core.dispatch import expression
 from snap._compiler.check.core.known import as_constant
-from snap._compiler.check.core.names import as_number, as_type, resolve
+from snap._compiler.check.core.names import as_number, as_type, resolve, word_called
 from snap._compiler.check.core.outside import describe_object, type_in_place_of
 from snap._compiler.check.core.privileges import privilege_of, wanted_privilege
 from snap._compiler.check.core.records import MOST_VALUES, RecordType, typed
@@ -49,6 +49,8 @@ def record_of(c: Checker, shape: RecordShape, span: Span) -> RecordType:
     if key not in c.record_types:
 
         def read(e: tree.Expr) -> ValueType | None:
+            if word_called(c, e) == "ptr":
+                return None  # it may name other fields; where a parameter is such a record, it is read
             spec = type_spec(c, replace(e, span=span))
             if spec.kind not in (SpecKind.VALUE, SpecKind.POINTER) or spec.record is not None:
                 raise c.type_error(

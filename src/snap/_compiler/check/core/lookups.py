@@ -147,7 +147,7 @@ def memory_named(c: Checker, args: tuple[tree.Expr, ...], s: tree.With) -> dict[
     found: dict[str, tree.Expr] = {}
     for e in args:
         root = root_name(e)
-        if root is None:
+        if root is None or "." in root and c.lookup(root) is None:
             raise c.type_error("memory is given by its name", e.span, help="`y`, or `y.view(float4)`")
         if root in found:
             raise c.type_error(

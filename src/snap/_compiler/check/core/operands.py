@@ -119,10 +119,12 @@ def never_written(c: Checker, handle: ir.Handle) -> bool:
 # A call changes what it is given to write.  What hands memory to other threads, ordered atomics and unsafe text, lets
 # them change all but const.
 def may_change(c: Checker, s: ir.Stmt, part: ir.Expr) -> bool:
-    """Decide whether a statement may change what this part of an expression reads. Only assignments change scalars and
-    vectors.
+    """Decide whether a statement may change what this part of an expression reads: a variable, too, where a call has a
+    record of which it is a field.
     """
     match part:
+        case ir.Read(var):
+            return var in assigned(s)
         case ir.Elem(array) | ir.ArrayValue(array):
             return array.var in assigned(s)
         case ir.Load(access):

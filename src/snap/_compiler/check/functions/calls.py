@@ -310,8 +310,9 @@ def device_call(
         ) from None
     satisfied(c, header, e.span, name)
     after: list[ir.Stmt] = []
+    record: RecordName | None = None
     if definition.records is not None:
-        given, c.called_record, after = fields_given(c, header, given, e.span)
+        given, record, after = fields_given(c, header, given, e.span)
     args, handles, incoming, captured = arguments(c, header, given, e)
     try:
         instance = instantiate(c.program, definition, constexprs, c.place, incoming)
@@ -336,6 +337,7 @@ def device_call(
     c.uses_unsafe |= function.uses_unsafe
     c.out.append(ir.Call(function, tuple(args), tuple(handles), target, c.place, offset, span=e.span))
     c.out.extend(after)
+    c.called_record = record  # last: arguments are calls, too
     return value
 
 

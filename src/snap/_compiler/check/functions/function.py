@@ -185,7 +185,7 @@ def _pointer(c: Checker, p: ParamSpec, given: Incoming | None, hidden: list[ir.P
         handle = ir.Handle(c.program.uid(), p.name, obj, p.privilege, p.spec.const, ir.Origin.PARAM, span=p.span)
         memory = Memory(handle, ir.MemView(obj, obj.elem, obj.shape), None, p.spec.shape)
         c.bind(p.name, memory if record is None else of_records(c, memory, record, p.spec.shape, p.span))
-        return ir.MemParam(handle)
+        return ir.MemParam(handle, None if record is None else record.layout)
     fresh = {v.uid: c.var(v.name, v.type, v.privilege, p.span) for v in given.captured}
     hidden.extend(ir.ValueParam(v) for v in fresh.values())
     rename = lambda v: ir.Read(n, n.type, span=p.span) if (n := fresh.get(v.uid)) is not None else None  # noqa: E731

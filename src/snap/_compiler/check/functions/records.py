@@ -18,7 +18,7 @@ from snap._compiler.check.core.records import RecordName, RecordType
 from snap._compiler.check.core.specs import SpecKind
 from snap._compiler.check.core.state import Checker, Want
 from snap._compiler.check.functions.signatures import Header
-from snap._compiler.check.memory.records import RecordPlace, leaf_tree, place
+from snap._compiler.check.memory.records import RecordPlace, leaf_tree, place, taken
 from snap._compiler.check.operations.assignable import target_of
 from snap._compiler.check.operations.expressions import has_effect
 from snap._compiler.check.operations.record_types import type_of
@@ -71,6 +71,7 @@ class _CallByField:
         c = self.c
         if has_effect(c, e):
             self._earlier()
+        e = taken(c, e)
         type = record_of(c, p.shape, e.span)
         if p.rank:
             self._array(p, type, e)

@@ -61,7 +61,9 @@ TILES: list[Callable[[Checker, tree.Call], Memory]] = []  # set by check/memory/
 
 
 def place(c: Checker, e: tree.Expr) -> RecordPlace | None:
-    """Find the record, or the field, that an expression names; None where it names none."""
+    """Find the record, or the field, that an expression names; None where it names none. Nothing is evaluated to tell,
+    so a field of what a call gives is found once the call is `taken`.
+    """
     match e:
         case tree.Name(name):
             found = c.lookup(name)
@@ -75,10 +77,10 @@ def place(c: Checker, e: tree.Expr) -> RecordPlace | None:
             type = found.type if isinstance(found, RecordName) else found.record
             return None if type is None else RecordPlace(found, type, "", (), e.span)
         case tree.Attribute(value, name):
-            base = place(c, value) or _held(c, value)
+            base = place(c, value)
             return None if base is None else _field(c, base, name, e.span)
         case tree.Subscript(value, index):
-            base = place(c, value) or _held(c, value)
+            base = place(c, value)
             return None if base is None else _element(c, base, index, e.span)
         case tree.Call() if word_called(c, e) == "tile":
             found = TILES[0](c, e)
@@ -87,12 +89,16 @@ def place(c: Checker, e: tree.Expr) -> RecordPlace | None:
             return None
 
 
-def _held(c: Checker, e: tree.Expr) -> RecordPlace | None:
-    """A call or a choice whose value is a record: it is evaluated, and kept."""
-    if isinstance(e, (tree.Call, tree.Conditional)):
-        found = HELD[0](c, e)
-        return None if found is None else RecordPlace(found, found.type, "", (), e.span)
-    return None
+def taken(c: Checker, e: tree.Expr) -> tree.Expr:
+    """The same field, `f(w).n`, of what a call or a choice gives: that is evaluated now, once, and kept."""
+    match e:
+        case tree.Attribute(value) | tree.Subscript(value):
+            inner = taken(c, value)
+            if inner is value and isinstance(value, (tree.Call, tree.Conditional)):
+                found = HELD[0](c, value)
+                inner = value if found is None else tree.Known(found, found.name, span=value.span)
+            return e if inner is value else replace(e, value=inner)
+    return e
 
 
 def _field(c: Checker, base: RecordPlace, name: str, span: Span) -> RecordPlace | None:

@@ -18,7 +18,7 @@ from snap._compiler.check.core.records import RecordName, RecordType
 from snap._compiler.check.core.scalars import choosing, condition, deciding, number, numbers, scalar
 from snap._compiler.check.core.state import Abort, Checker, ConstructKind, Want
 from snap._compiler.check.memory.accesses import indices, load
-from snap._compiler.check.memory.records import place, plain
+from snap._compiler.check.memory.records import place, plain, taken
 from snap._compiler.check.memory.storage import LocalArray, inside, no_pipeline, storage
 from snap._compiler.check.memory.tables import element as table_element
 from snap._compiler.check.memory.tables import is_array
@@ -108,12 +108,13 @@ def _is_record(c: Checker, what: str, type: RecordType, span: Span) -> Abort:
     )
 
 
-def _field(c: Checker, e: tree.Expr) -> tree.Expr | None:
-    """Give what a field stands for, which is no record itself; None where it is no field."""
+def _field(c: Checker, e: tree.Expr) -> tree.Expr:
+    """Give what a field stands for, which is no record itself; the expression where it is no field."""
+    e = taken(c, e)
     at = place(c, e)
     if at is not None and at.path and isinstance(at.type, RecordType):
         raise _is_record(c, f"`{at.spelled}`", at.type, e.span)
-    return plain(c, e)
+    return plain(c, e) or e
 
 
 # ---- leaves ---------------------------------------------------------------------------------------------------------
@@ -128,7 +129,7 @@ def _name(c: Checker, e: tree.Name, want: Want) -> ir.Expr:
         case Variable(var):
             if isinstance(var.type, Array):
                 raise c.type_error(
-                    f"`{e.id}` is an array; index it", e.span, secondary=declared(var), help=f"`{e.id}[i]`"
+                    f"`{var.name}` is an array; index it", e.span, secondary=declared(var), help=f"`{var.name}[i]`"
                 )
             if not var.privilege.at_least(want.privilege):
                 raise read_down(c, f"`{e.id}`", var.privilege, var.span, want, e.span)
@@ -163,7 +164,7 @@ def _name(c: Checker, e: tree.Name, want: Want) -> ir.Expr:
 
 @evaluates(tree.Attribute)
 def _attribute(c: Checker, e: tree.Attribute, want: Want) -> ir.Expr:
-    if c.records and (field := _field(c, e)) is not None:
+    if c.records and (field := _field(c, e)) is not e:
         return expression(c, field, want)
     found = resolve(c, e)
     if found is not None:
@@ -192,7 +193,7 @@ def _attribute(c: Checker, e: tree.Attribute, want: Want) -> ir.Expr:
 # A local array is read as a variable is. Memory is read by T-Arr-Access (check/memory/accesses.py).
 @evaluates(tree.Subscript)
 def _subscript(c: Checker, e: tree.Subscript, want: Want) -> ir.Expr:
-    if c.records and (field := _field(c, e)) is not None:
+    if c.records and (field := _field(c, e)) is not e:
         return expression(c, field, want)
     found = storage(c, e.value, want.privilege)
     if isinstance(found, Memory) and found.record is not None:

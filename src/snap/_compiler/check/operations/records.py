@@ -20,7 +20,7 @@ from snap._compiler.check.core.records import RecordLeaf, RecordName, RecordType
 from snap._compiler.check.core.scalars import choosing, condition
 from snap._compiler.check.core.state import PER_THREAD, Checker, ConstructKind, Want
 from snap._compiler.check.memory.accesses import load
-from snap._compiler.check.memory.records import HELD, RecordPlace, leaf_tree, place, vector_of, whole_view
+from snap._compiler.check.memory.records import HELD, RecordPlace, leaf_tree, place, taken, vector_of, whole_view
 from snap._compiler.check.memory.storage import LocalArray, storage
 from snap._compiler.check.operations.arithmetic import converted
 from snap._compiler.check.operations.expressions import has_effect
@@ -87,7 +87,7 @@ def _value(c: Checker, e: tree.Expr, type: RecordType, want: Want) -> RecordValu
                 return _atomic(c, e, type, found.word, want) if found.word in ATOMIC else _by_field(c, e, type, want)
             held = CALLED[0](c, e, want)
             return _read(c, RecordPlace(held, type, "", (), e.span), type, want)
-    at = place(c, e)
+    at = place(c, taken(c, e))
     assert at is not None
     return _read(c, _settled(c, at, want), type, want)
 
@@ -216,6 +216,7 @@ def _array(c: Checker, e: tree.Expr, type: Array, want: Want, what: str) -> Iter
         for item in e.items:
             yield from _array(c, item, inner, want, what) if inner.shape else _field(c, item, type.elem, want, what)
         return
+    e = taken(c, e)
     found = storage(c, e) if isinstance(e, (tree.Name, tree.Attribute, tree.Subscript)) else None
     if isinstance(found, LocalArray):
         if (found.ref.elem, found.ref.shape) != (type.elem, type.shape):

@@ -88,7 +88,8 @@ def _elements(c: Checker, type: Array, items: list[tree.Expr], want: Want) -> li
 
 def operand(c: Checker, e: tree.Expr, want: Want) -> LocalArray | None:
     """The local array, or window of one, that an expression is."""
-    array = storage(c, e) if isinstance(e, (tree.Name, tree.Subscript, tree.Call)) else None
+    named = isinstance(e, (tree.Name, tree.Subscript, tree.Call)) or c.records and isinstance(e, tree.Attribute)
+    array = storage(c, e) if named else None
     if not isinstance(array, LocalArray):
         return None
     source = array.ref.var

@@ -20,11 +20,13 @@ from snap._compiler.check.core.scalars import scalar
 from snap._compiler.check.core.state import Abort, Checker, ConstructKind, NotOpened, Want
 from snap._compiler.check.memory import views
 from snap._compiler.check.memory.accesses import mapped, mapped_block
+from snap._compiler.check.memory.records import plain
 from snap._compiler.check.memory.shared import own_part
 from snap._compiler.check.memory.storage import memory_argument
 from snap._compiler.check.operations.arithmetic import converted
 from snap._compiler.frontend import tree
 from snap._compiler.frontend.changes import assigned_names
+from snap._compiler.frontend.printer import expression as expression_text
 from snap._compiler.ir import nodes as ir
 from snap._compiler.ir.types import CLUSTER1, GRID1, I32, Level, Place, Privilege
 from snap.diag.error import Diagnostic, Label
@@ -68,8 +70,15 @@ def _owner(c: Checker, e: tree.Expr) -> Memory:
             return found
         case tree.Call(tree.Attribute(value, "view")) | tree.Subscript(value) | tree.Call(_, (value, *_)):
             return _owner(c, value)
+        case tree.Attribute() if isinstance(field := plain(c, e), tree.Name):
+            return _owner(c, field)
         case _:
-            raise TypeError(f"{e} cannot be lowered")
+            raise c.not_opened(
+                "SNAP018",
+                f"`{expression_text(e)}` is a field of records, which are handed out as a whole",
+                e.span,
+                help="hand out the records, and take the field of one inside",
+            )
 
 
 # T-Partition: x : t[] @ q, p <= q <= P, P holds p, f : int @ p, G - x + y : t[] @ p |- s @ P

@@ -34,7 +34,8 @@ VALUES = "values "  # nobody can write this name
 
 def whole(c: Checker, e: tree.Expr) -> LocalArray | None:
     """The local array, or the window of one, that a target is; None where it is something else."""
-    found = storage(c, e) if isinstance(e, (tree.Name, tree.Subscript)) and is_local(c, e) else None
+    named = isinstance(e, (tree.Name, tree.Subscript)) or c.records and isinstance(e, tree.Attribute)
+    found = storage(c, e) if named and is_local(c, e) else None
     return found if isinstance(found, LocalArray) else None
 
 
